@@ -54,9 +54,11 @@ SHAPES = {
     "a field of a hash": lambda: one("HSET", "hash", 500_000, "field{:07}", "value{:05}"),
     "a list of 5 elements": lambda: five("RPUSH", 100_000, "element{0}"),
     "an element of a list": lambda: one("RPUSH", "list", 1_000_000, "element{:07}"),
+    "a number of a list": lambda: one("RPUSH", "list", 1_000_000, "{}"),
+    "an element of 300 bytes of a list": lambda: one("RPUSH", "list", 200_000, "{:0300}"),
     "a set of 5 numbers": lambda: five("SADD", 100_000, "{0}{1}"),
     "a member of a set": lambda: one("SADD", "set", 500_000, "member{:07}"),
-    "a sorted set of 5 members": lambda: five("ZADD", 100_000, "{1}", "member{0}"),
+    "a sorted set of 5 members": lambda: five("ZADD", 100_000, "{1}", "member{0}{1}"),
     "a member of a sorted set": lambda: one("ZADD", "zset", 500_000, "{0}", "member{0:07}"),
     "an entry of a stream": lambda: many("XADD", 500_000, "stream", "*", "field", "{:010}"),
 }

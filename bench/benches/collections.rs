@@ -1,5 +1,5 @@
-//! Benchmarks the collections: growth at the ends, walks of 10 000 elements, changes and ranks in
-//! sorted sets.
+//! Benchmarks the collections: growth at the ends, walks of 10 000 elements, changes of single elements of lists, changes
+//! and ranks in sorted sets.
 
 use std::hint::black_box;
 
@@ -45,7 +45,7 @@ fn push(criterion: &mut Criterion) {
                 || list_of(WALKED),
                 |list| {
                     for _ in 0..1000 {
-                        list.push(end, Element::from(b"xxx"));
+                        list.push(end, b"xxx".as_slice());
                     }
                 },
                 BatchSize::LargeInput,
@@ -56,6 +56,53 @@ fn push(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Single elements of lists.
+fn list(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("list");
+    for len in SIZES {
+        let mut list = list_of(len);
+        let new = Element::from(&*name(len));
+        let mut step = 0;
+        let mut place = move || {
+            step += 1;
+            scattered(step, len)
+        };
+        group.bench_function(BenchmarkId::new("get", len), |bencher| {
+            bencher.iter(|| list.get(place()).map(|element| element.len()));
+        });
+        group.bench_function(BenchmarkId::new("set", len), |bencher| {
+            bencher.iter(|| list.set(place(), &new));
+        });
+        group.bench_function(BenchmarkId::new("insert and remove", len), |bencher| {
+            bencher.iter(|| {
+                let place = place();
+                list.insert(place, &new);
+                list.remove_range(place..place + 1);
+            });
+        });
+        for (from, to) in [
+            (ListEnd::Left, ListEnd::Right),
+            (ListEnd::Right, ListEnd::Left),
+        ] {
+            let id = BenchmarkId::new(format!("from {from:?} to {to:?}"), len);
+            group.bench_function(id, |bencher| {
+                bencher.iter(|| {
+                    let element = list.pop(from);
+                    list.push(to, &element.unwrap_or_else(|| new.clone()));
+                });
+            });
+        }
+        group.bench_function(BenchmarkId::new("set below a snapshot", len), |bencher| {
+            bencher.iter(|| {
+                let snapshot = list.clone();
+                list.set(place(), &new);
+                snapshot
+            });
+        });
+    }
+    group.finish();
+}
+
 fn walk(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("walk of 10 000");
     group.throughput(Throughput::Elements(WALKED as u64));
@@ -63,6 +110,17 @@ fn walk(criterion: &mut Criterion) {
     group.bench_function("list", |bencher| {
         bencher.iter(|| {
             black_box(&list)
+                .range(0..WALKED)
+                .map(|element| element.len())
+                .sum::<usize>()
+        });
+    });
+    let numbers: List = (0..WALKED)
+        .map(|index| Element::from(index.to_string().as_bytes()))
+        .collect();
+    group.bench_function("list of numbers", |bencher| {
+        bencher.iter(|| {
+            black_box(&numbers)
                 .range(0..WALKED)
                 .map(|element| element.len())
                 .sum::<usize>()
@@ -150,5 +208,5 @@ fn sorted_set(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, push, walk, sorted_set);
+criterion_group!(benches, push, list, walk, sorted_set);
 criterion_main!(benches);

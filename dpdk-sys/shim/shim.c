@@ -31,6 +31,7 @@ _Static_assert(RTE_ETH_NAME_MAX_LEN == 64, "PORT_NAME_LEN");
 
 #define TX_CHECKSUMS (RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM)
 #define RX_CHECKSUMS (RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM)
+#define FLOWS (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP)
 
 struct psp_dpdk_port_info {
 	uint16_t rx_queues_max;
@@ -41,7 +42,7 @@ struct psp_dpdk_port_info {
 	uint8_t tx_checksums;
 	uint8_t rx_checksums;
 	uint8_t memory_interface;
-	uint8_t reserved;
+	uint8_t spreads_flows;
 };
 _Static_assert(sizeof(struct psp_dpdk_port_info) == 20, "PortInfo");
 _Static_assert(offsetof(struct psp_dpdk_port_info, socket) == 12, "PortInfo");
@@ -119,6 +120,7 @@ int psp_dpdk_port_info(uint16_t port, struct psp_dpdk_port_info *out)
 	out->socket = rte_eth_dev_socket_id(port);
 	out->tx_checksums = (info.tx_offload_capa & TX_CHECKSUMS) == TX_CHECKSUMS;
 	out->rx_checksums = (info.rx_offload_capa & RX_CHECKSUMS) == RX_CHECKSUMS;
+	out->spreads_flows = (info.flow_type_rss_offloads & FLOWS) != 0;
 	out->memory_interface = info.driver_name != NULL &&
 				strcmp(info.driver_name, "net_memif") == 0;
 	return 0;
@@ -140,7 +142,7 @@ int psp_dpdk_port_configure(uint16_t port, uint16_t queues, uint16_t *rx_descrip
 		conf.rxmode.offloads |= info.rx_offload_capa & RX_CHECKSUMS;
 	}
 	if (queues > 1) {
-		uint64_t spread = info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP);
+		uint64_t spread = info.flow_type_rss_offloads & FLOWS;
 
 		if (spread != 0) {
 			conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;

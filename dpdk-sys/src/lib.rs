@@ -59,8 +59,8 @@ pub struct PortInfo {
     pub rx_checksums: u8,
     /// Whether the port is a memory interface, of the driver `net_memif`.
     pub memory_interface: u8,
-    /// Always 0.
-    pub reserved: u8,
+    /// Whether the port spreads frames over its receive queues by their addresses or UDP ports.
+    pub spreads_flows: u8,
 }
 
 const _: () = assert!(size_of::<PortInfo>() == 20);

@@ -5,11 +5,13 @@
 //! | `d-fcfs`, `stealing` | yes | yes | yes | yes |
 //! | others that run requests to completion | yes | yes | yes | no |
 //! | `darc-lending` | as `darc` | as `darc` | yes | no |
-//! | `darc-distributed` | lends nothing | lends nothing | yes | lends nothing |
-//! | `jsq`, `synergy` | no | no | yes | to completion |
+//! | `darc-distributed` | lends nothing | lends nothing | yes | yes |
+//! | `jsq`, `synergy` | no | no | yes | yes |
 //! | others that need preemption | no | no | yes | no |
 //!
-//! The net thread cannot preempt a request that it runs itself as worker 0, nor can a worker that receives for itself.
+//! The net thread cannot preempt a request that it runs itself as worker 0. Workers that receive for themselves have a timer
+//! core for that. Without a mechanism that they can have, `jsq` and `synergy` run requests to completion there, and
+//! `darc-distributed` lends nothing.
 
 use psp_policy::{Contexts, Policy, PolicyError, PreemptPolicy, Preemption, SchedulerSetup};
 
@@ -27,7 +29,7 @@ pub(crate) fn admit(
 ) -> Result<(), PolicyError> {
     policy.validate(workers)?;
     if topology == Topology::Distributed {
-        // What preempts elsewhere runs its requests to completion there.
+        // Without a mechanism, what preempts elsewhere runs its requests to completion there.
         return match policy.is_local() {
             true => Ok(()),
             false => Err(PolicyError::NotDistributed(policy.name().to_owned())),
@@ -73,7 +75,15 @@ pub(crate) fn topology(config: &Config, policy: &Policy, cores: usize) -> Topolo
 pub(crate) fn preemption(config: &Config, topology: Topology, polls: bool) -> Option<Preemption> {
     let cost_ns = cost_ns(config.preempt)?;
     let preemption = Preemption::new(cost_ns).quantum_ns_min(quantum_ns_min(config.preempt, polls));
-    (topology == Topology::Dedicated).then_some(preemption)
+    let has_preemption = match topology {
+        Topology::Dedicated => true,
+        // The timer core is made of what Linux has. A worker that receives for itself cannot move to another thread.
+        Topology::Distributed => {
+            cfg!(target_os = "linux") && config.preempt != PreemptPolicy::KernelThread
+        }
+        _ => false,
+    };
+    has_preemption.then_some(preemption)
 }
 
 /// The shortest quantum that a server chooses itself. `docs/preemption.md` has the measurements. A net thread that sleeps
@@ -166,6 +176,15 @@ mod tests {
         let told = |preempt, topology| preemption(&config(preempt, topology), topology, false);
         assert_eq!(told(PreemptPolicy::None, Topology::Dedicated), None);
         assert_eq!(told(PreemptPolicy::Signal, Topology::Inline), None);
+        for (preempt, preempts) in [
+            (PreemptPolicy::None, false),
+            (PreemptPolicy::Cooperative, cfg!(target_os = "linux")),
+            (PreemptPolicy::Signal, cfg!(target_os = "linux")),
+            (PreemptPolicy::KernelThread, false),
+        ] {
+            let preemption = told(preempt, Topology::Distributed);
+            assert_eq!(preemption.is_some(), preempts, "{preempt}");
+        }
         let contexts = contexts(&config(PreemptPolicy::Cooperative, Topology::Inline));
         assert_eq!((contexts.migrates, contexts.per_worker), (false, 4095));
         let contexts = super::contexts(&config(PreemptPolicy::KernelThread, Topology::Dedicated));

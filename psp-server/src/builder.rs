@@ -11,6 +11,7 @@ use psp_policy::elastic::Workers;
 use psp_policy::{Policy, PreemptPolicy, RequestType, TypeSpec, TypeTable};
 use psp_protocols::Framing;
 
+use crate::admin::AdminListener;
 use crate::admission;
 use crate::classifier::Classifier;
 use crate::config::{Config, Topology};
@@ -29,8 +30,10 @@ use crate::settings;
 use crate::shared::{PolicyMailbox, PollWithin, Shared};
 use crate::shutdown::Shutdown;
 use crate::signal_preemptible::SignalPreemptible;
-use crate::telemetry::Telemetry;
+use crate::telemetry::{Parts, Telemetry};
 use crate::transport::PacketPort;
+#[cfg(feature = "dpdk")]
+use crate::transport::PolledBy;
 use crate::transport::budget::Budget;
 use crate::transport::datagram::buffer_len;
 use crate::transport::owed::owed_max;
@@ -226,10 +229,12 @@ impl<F, K, H> ServerBuilder<F, K, H> {
         self
     }
 
-    /// Serves UDP on a port that the net thread polls through DPDK. A server has at most one port; a second
-    /// call replaces the first. Needs the feature `dpdk`.
+    /// Serves UDP on a port that the net thread polls through DPDK, or in the topology
+    /// [`Distributed`](Topology::Distributed) each worker, which has receive queues of its own. A server has at most one
+    /// port; a second call replaces the first. Needs the feature `dpdk`.
     ///
-    /// If each thread has a core to itself, the net thread polls all the time.
+    /// If each thread has a core to itself, those that poll do so all the time. [`build`](Self::build) refuses workers
+    /// beyond the port's queues in the topology `Distributed`.
     #[cfg(feature = "dpdk")]
     #[must_use]
     pub fn listen_dpdk(mut self, config: crate::dpdk::DpdkConfig) -> Self {
@@ -440,23 +445,35 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         if topology == Topology::Distributed {
             self.settings.admit_distributed(workers_min < workers)?;
         }
-        let datagrams = self.settings.datagrams(&types, workers)?;
-
         let receivers = match topology {
             Topology::Distributed => workers,
             _ => 1,
         };
+        let datagrams = self.settings.datagrams(&types, workers, receivers)?;
+
         let mut bound = std::mem::take(&mut self.settings.places).bind(receivers)?;
         let listeners = std::mem::take(&mut bound.listeners).into_iter();
         let ports = listeners.map(Port::new).collect::<Result<_, _>>()?;
         let mut local_addrs = bound.local_addrs();
-        let packet_port = self.settings.open_packet_port(workers, datagrams)?;
+        let packet_port = self
+            .settings
+            .open_packet_port(topology, workers, datagrams)?;
         local_addrs.extend(packet_port.as_ref().map(PacketPort::address));
         let blocking_threads_max = self.settings.config.blocking_threads_max;
         let cores_of_helpers = cores.clone();
         let buffers = Arc::new(Budget::new(self.settings.config.buffered_bytes_max));
         let owed_max = owed_max(self.framing.replies_in_order());
+        let admin = self.settings.config.admin.as_deref();
+        let admin = admin.map(AdminListener::bind).transpose()?;
+        let parts = Parts {
+            tls: has_tls,
+            datagrams: packet_port.is_some() || !bound.udp_sockets.is_empty(),
+            polled_port: packet_port.is_some(),
+            elastic: workers_min < workers,
+            arbiter: self.settings.config.arbiter.is_some(),
+        };
         let shared = Arc::new(Shared {
+            parts,
             telemetry: Telemetry::new(types.len() + 1, receivers, workers),
             deferrals: (0..receivers)
                 .map(|_| Arc::new(Deferrals::new(buffers.clone(), owed_max)))
@@ -477,6 +494,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
             preempt: preempt_by_slot,
             poll_within: self.settings.poll_within,
             shutdown: Shutdown::new(),
+            admin_addr: admin.as_ref().map(AdminListener::address),
+            is_serving: AtomicBool::new(false),
             started: Instant::now(),
         });
         Ok(Server {
@@ -491,6 +510,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
             datagrams,
             local_addrs,
             unix_paths: bound.unix_paths,
+            admin,
         })
     }
 }
@@ -508,16 +528,22 @@ impl Settings {
         config.preempt = self.preempt.unwrap_or(config.preempt);
     }
 
-    /// Datagrams of sockets, or of a port, that may wait or be in flight.
-    fn datagrams(&self, types: &TypeTable, workers: usize) -> Result<usize, BuildError> {
+    /// Datagrams of sockets, or of a polled port, that may wait or be in flight, at each of so many `receivers`.
+    fn datagrams(
+        &self,
+        types: &TypeTable,
+        workers: usize,
+        receivers: usize,
+    ) -> Result<usize, BuildError> {
         let queued = request_types::queued_max(types, &self.config);
         let datagrams = queued + workers + DATAGRAMS_SPARE;
         let bytes_max = self.config.datagram_bytes_max;
-        let total = datagrams as u128 * buffer_len(bytes_max) as u128;
+        let all = datagrams * receivers;
+        let total = all as u128 * buffer_len(bytes_max) as u128;
         if self.places.may_have_udp() && total > DATAGRAM_BYTES_TOTAL_MAX.into() {
             return Err(BuildError::Datagrams {
                 bytes_max,
-                datagrams,
+                datagrams: all,
                 total,
                 max: DATAGRAM_BYTES_TOTAL_MAX,
             });
@@ -527,39 +553,15 @@ impl Settings {
 
     /// Refuses what workers that receive for themselves cannot do.
     fn admit_distributed(&self, come_and_go: bool) -> Result<(), BuildError> {
-        let Config {
-            connections_per_address_max,
-            arbiter,
-            ..
-        } = &self.config;
-        let refused = [
-            (
-                !self.places.can_be_shared(),
-                "an address of another kind than plain TCP",
-            ),
-            (self.has_packet_port(), "a polled port"),
-            (come_and_go, "a range of workers"),
-            (arbiter.is_some(), "arbiter"),
-            (
-                *connections_per_address_max > 0,
-                "connections_per_address_max",
-            ),
-        ];
-        match refused.into_iter().find(|&(is_set, _)| is_set) {
-            Some((_, what)) => Err(BuildError::NotDistributed(what)),
+        let refused = [(
+            come_and_go,
+            "a range of workers",
+            "who is present depends on the load of all workers, which only a dispatcher sees",
+        )];
+        match refused.into_iter().find(|&(is_set, ..)| is_set) {
+            Some((_, setting, reason)) => Err(BuildError::NotDistributed { setting, reason }),
             None => Ok(()),
         }
-    }
-
-    #[cfg(feature = "dpdk")]
-    fn has_packet_port(&self) -> bool {
-        self.dpdk.is_some()
-    }
-
-    #[cfg(not(feature = "dpdk"))]
-    #[expect(clippy::unused_self, reason = "the signature with the feature")]
-    fn has_packet_port(&self) -> bool {
-        false
     }
 
     fn has_no_address(&self) -> bool {
@@ -574,10 +576,15 @@ impl Settings {
     #[cfg(feature = "dpdk")]
     fn open_packet_port(
         &self,
+        topology: Topology,
         workers: usize,
         requests: usize,
     ) -> Result<Option<PacketPort>, BuildError> {
-        let open = |config| PacketPort::open(config, workers, requests);
+        let polled_by = match topology {
+            Topology::Distributed => PolledBy::Workers,
+            _ => PolledBy::NetThread,
+        };
+        let open = |config| PacketPort::open(config, polled_by, workers, requests);
         self.dpdk.as_ref().map(open).transpose().map_err(Into::into)
     }
 
@@ -587,7 +594,12 @@ impl Settings {
         clippy::unnecessary_wraps,
         reason = "the signature with the feature"
     )]
-    fn open_packet_port(&self, _: usize, _: usize) -> Result<Option<PacketPort>, BuildError> {
+    fn open_packet_port(
+        &self,
+        _: Topology,
+        _: usize,
+        _: usize,
+    ) -> Result<Option<PacketPort>, BuildError> {
         Ok(None)
     }
 }

@@ -37,8 +37,12 @@ pub enum Topology {
     Inline,
     /// The net worker and the dispatcher share a thread, and each worker has a thread.
     Dedicated,
-    /// There is no net thread: each worker receives for itself, on TCP ports that all share, and decides what it runs.
-    /// For the policies `d-fcfs`, `stealing`, `jsq`, `synergy` and `darc-distributed`, which preempt nothing there.
+    /// There is no net thread: each worker receives for itself, and decides what it runs. The kernel spreads connections
+    /// and datagrams over the workers. Connections of Unix sockets, and of sockets that the server was given, go to one
+    /// worker after the other. Each worker has queues of a polled port. The number of workers is fixed, and there is no arbiter.
+    ///
+    /// For the policies `d-fcfs`, `stealing`, `jsq`, `synergy` and `darc-distributed`, which preempt requests there
+    /// with the mechanisms `cooperative` and `signal`, and else run them to completion.
     Distributed,
 }
 
@@ -97,6 +101,9 @@ pub struct Config {
     pub arbiter: Option<PathBuf>,
     /// How important the server is to the arbiter: from 0, the highest level, to 7.
     pub arbiter_priority: u8,
+    /// Where the [admin port](crate#features) listens: `HOST:PORT`, or a port of the loopback interface. It needs the
+    /// feature `admin`.
+    pub admin: Option<String>,
     /// Which threads the server has.
     pub topology: Topology,
     /// Requests (or runs of pipelined requests) that may wait in one typed queue, 1 048 576 at most.
@@ -137,7 +144,7 @@ pub struct Config {
     pub buffered_bytes_max: usize,
     /// Longest datagram of a request, in bytes, and longest reply in datagrams; each with its header. A buffer
     /// has twice as many bytes, and takes memory as it is first used. There is one for each place in the typed
-    /// queues. All together have 16 GiB at most.
+    /// queues, and in the topology `distributed` as many for each worker. All together have 16 GiB at most.
     pub datagram_bytes_max: usize,
     /// Bytes of replies in datagrams that one source may get in a second; 0 for no limit. Headers of the protocol count,
     /// those of UDP and IP do not. The addresses of an IPv6 network of 64 bits are one source. A source that got nothing
@@ -152,16 +159,17 @@ pub struct Config {
     /// over. If none is left over, threads of the topology `dedicated` poll for as long as a wake-up takes at
     /// most: workers for their next request, and the net thread for a worker while requests wait.
     pub spin_us: u64,
-    /// Nice value of workers that share cores with the net thread (0 to 19). Under `d-fcfs` in the topology
-    /// `distributed`, a worker without a core to spare has it while it runs a long request, if it may take its own
-    /// back: that needs CAP_SYS_NICE, or an RLIMIT_NICE for its own nice value.
+    /// Nice value of workers that share cores with the net thread (0 to 19). In the topology `distributed`, a worker
+    /// without a core to spare has it while it runs a long request, if it may take its own back: that needs
+    /// CAP_SYS_NICE, or an RLIMIT_NICE for its own nice value.
     pub background_nice: i32,
     /// Slice of a net thread that shares its core. With a short slice the kernel lets the net thread run as soon
     /// as it wakes, whatever thread has the core. 0 leaves the system's default. In the topology `distributed` all
     /// workers have it, unless there is a core to spare.
     pub net_slice_us: u64,
     /// How policies that share time make a request give way; other policies never do. With `none` no
-    /// such policy can be chosen.
+    /// such policy can be chosen, except in the topology `distributed`: there requests run to completion, and with
+    /// `kernel-thread`, too.
     pub preempt: PreemptPolicy,
     /// Contexts of each worker at most: all but one may hold a request that has begun, and that one takes
     /// over when a request gives way or [waits](crate::wait). If none is left, the worker begins no other request.
@@ -213,6 +221,7 @@ impl Default for Config {
             elastic_tail_factor: ElasticSettings::default().tail_factor,
             arbiter: None,
             arbiter_priority: ARBITER_PRIORITY,
+            admin: None,
             topology: Topology::Auto,
             queue_capacity: 1024,
             backpressure_ms: 1000,
@@ -256,6 +265,13 @@ impl Config {
     #[must_use]
     pub fn arbiter(mut self, path: impl Into<PathBuf>) -> Self {
         self.arbiter = Some(path.into());
+        self
+    }
+
+    /// Sets [`admin`](field@Self::admin).
+    #[must_use]
+    pub fn admin(mut self, place: impl Into<String>) -> Self {
+        self.admin = Some(place.into());
         self
     }
 

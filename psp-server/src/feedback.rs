@@ -9,8 +9,7 @@ use crate::fiber;
 ///
 /// | topology | what happens |
 /// | --- | --- |
-/// | `distributed` under `d-fcfs` | others may drive the worker's connections, and it steps back on a shared core |
-/// | `distributed` under other policies | nothing: they go by types |
+/// | `distributed` | others may drive the worker's connections, and it steps back on a shared core |
 /// | `inline`, `dedicated` | nothing: the net thread has the connections, and policies go by types |
 ///
 /// It holds until the handler returns, also if the request [waits](crate::wait()) in between. Within

@@ -101,7 +101,7 @@
 //! | let long requests give way | [`checkpoint`], [`preempt`], [`feedback::long`] |
 //! | wait for other servers, locks and timers | [`wait()`], [`task`], [`sync`] |
 //! | read settings from a file | [`Settings`], [`Config`] |
-//! | watch and steer a running server | [`ServerHandle`], [`telemetry`], [`reload`] |
+//! | watch and steer a running server | [`ServerHandle`], [`telemetry`], [`reload`], [`Config::admin`] |
 //!
 //! # Features
 //!
@@ -109,86 +109,92 @@
 //!
 //! | feature | what it adds |
 //! | --- | --- |
+//! | `admin` | health, figures and a live page over HTTP: the module `admin` |
 //! | `tls` | TLS on connections, by rustls: the module `tls` |
 //! | `tower` | a service of tower as a handler: the module `tower` |
 //! | `tokio` | futures of tokio in handlers: [`ServerBuilder`]'s method `tokio` |
-//! | `dpdk` | UDP through a port that the net thread polls: the module `dpdk`; needs libdpdk 22.11 |
+//! | `dpdk` | UDP through a port that the net thread polls, or each worker: the module `dpdk`; needs libdpdk 22.11 |
 //!
 //! `benches`, `instructions` and `loom` are for the benchmarks and tests of this crate.
 //!
 //! # Metrics
 //!
-//! [`telemetry::publish`] hands a [snapshot](ServerHandle::snapshot) to the recorder of the crate `metrics`. An exporter
-//! such as Prometheus' reads it there. Names with `_total` are counters, the others are gauges.
+//! [`telemetry::Publisher`] hands a [snapshot](ServerHandle::snapshot) to the recorder of the crate `metrics`, from which
+//! any exporter takes it. The [admin port](Config::admin) serves the same figures to Prometheus by itself. Names with
+//! `_total` are counters, those of times without it are histograms, the others are gauges. All but those of the crate
+//! `metrics` have the label `server`, the name of the program. A server has the figures of its own parts alone.
 //!
-//! | metric | label | what it counts |
-//! | --- | --- | --- |
-//! | `psp_connections_open` | | connections that are open |
-//! | `psp_buffered_bytes` | | bytes held for all peers |
-//! | `psp_connections_accepted_total` | | connections that were accepted |
-//! | `psp_connections_refused_total` | | connections over `connections-max` |
-//! | `psp_connections_refused_by_handler_total` | | connections that the handler refused |
-//! | `psp_connections_over_address_limit_total` | | connections over `connections-per-address-max` |
-//! | `psp_connections_timed_out_total` | | connections closed by a timeout |
-//! | `psp_connections_over_budget_total` | | connections closed because of `buffered-bytes-max` |
-//! | `psp_connections_abandoned_total` | | connections that peers left while a request waited or ran |
-//! | `psp_handshakes_total` | | TLS handshakes that succeeded |
-//! | `psp_handshakes_failed_total` | | TLS handshakes that failed |
-//! | `psp_bytes_received_total` | | bytes received |
-//! | `psp_bytes_sent_total` | | bytes sent |
-//! | `psp_datagrams_received_total` | | datagrams received |
-//! | `psp_datagrams_reflected_total` | | datagrams dropped that only a forged source explains |
-//! | `psp_datagrams_over_budget_total` | | datagrams over their source's `datagram-bytes-per-source-per-s` |
-//! | `psp_malformed_total` | | requests that break the protocol |
-//! | `psp_replies_deferred` | | replies that are deferred: their handlers have returned |
-//! | `psp_deferred_failed_total` | | deferred replies that failed, were dropped or could not be sent |
-//! | `psp_frames_received_total` | | frames that a polled port received |
-//! | `psp_frames_dropped_total` | `reason` | frames that it dropped |
-//! | `psp_arp_answered_total` | | ARP requests that it answered |
-//! | `psp_echoes_answered_total` | | pings that it answered |
-//! | `psp_packet_overflows_total` | | datagrams that no buffer was left for |
-//! | `psp_packets_unsent_total` | | frames that it could not send |
-//! | `psp_reservation_updates_total` | | changes of the workers reserved |
-//! | `psp_workers_present` | | workers that are present |
-//! | `psp_workers_came_total` | | workers that came |
-//! | `psp_workers_went_total` | | workers that went |
-//! | `psp_arbiter_registered` | | 1 while an arbiter knows the server |
-//! | `psp_arbiter_cores` | | cores that it has granted |
-//! | `psp_arbiter_cores_wanted` | | cores that the server wants |
-//! | `psp_arbiter_grants_total` | | cores granted |
-//! | `psp_arbiter_recalls_total` | | times that it asked for cores back |
-//! | `psp_arbiter_takings_total` | | cores taken because they were not released in time |
-//! | `psp_arrivals_total` | `type` | requests that arrived |
-//! | `psp_completions_total` | `type` | requests that completed |
-//! | `psp_held_total` | `type` | requests that waited for a place in the typed queue |
-//! | `psp_rejections_total` | `type` | requests refused because the typed queue was full |
-//! | `psp_abandoned_total` | `type` | requests not run because the peer had left |
-//! | `psp_expired_total` | `type` | requests not run because they had waited too long |
-//! | `psp_steals_total` | `type` | requests that ran on workers of longer types |
-//! | `psp_relieved_total` | `type` | requests that ran on workers of other types because their own were stuck |
-//! | `psp_service_ns_total` | `type` | service time |
-//! | `psp_turns_total` | `type` | turns on workers |
-//! | `psp_preemptions_asked_total` | `type` | requests asked to give way |
-//! | `psp_preemptions_honoured_total` | `type` | requests that gave way |
-//! | `psp_preemptions_late_total` | `type` | requests that gave way late |
-//! | `psp_stuck_total` | `type` | requests that ran for longer than `stuck-after-ms` and may never end |
-//! | `psp_waits_total` | `type` | waits in handlers that began |
-//! | `psp_wait_ns_total` | `type` | time of those that ended |
-//! | `psp_blocked` | `type` | requests that wait in their handlers |
-//! | `psp_queue_length` | `type` | requests that wait for a worker |
-//! | `psp_workers_reserved` | `type` | workers reserved for the group of the type |
-//! | `psp_worker_completions_total` | `worker` | requests that completed |
-//! | `psp_worker_service_ns_total` | `worker` | service time |
-//! | `psp_worker_panics_total` | `worker` | handlers that panicked |
-//! | `psp_worker_failures_total` | `worker` | requests that the handler failed |
-//! | `psp_worker_replies_too_large_total` | `worker` | replies over the limit |
-//! | `psp_worker_replies_over_budget_total` | `worker` | replies that `buffered-bytes-max` had no room for |
-//! | `psp_worker_replies_unsent_total` | `worker` | datagrams that could not be sent |
-//! | `psp_worker_preemptions_honoured_total` | `worker` | requests that gave way |
-//! | `psp_worker_preemptions_missed_total` | `worker` | signals that came when a request could not give way |
-//! | `psp_worker_contexts_exhausted_total` | `worker` | times that no context was left |
-//! | `psp_worker_stolen_total` | `worker` | requests that it took from another worker's queue |
-//! | `psp_worker_handed_over_total` | `worker` | requests that another worker received and handed over to it |
+//! | metric | label | servers with | what it counts |
+//! | --- | --- | --- | --- |
+//! | `psp_connections_open` |  |  | Connections that are open. |
+//! | `psp_connections_accepted_total` |  |  | Connections that were accepted. |
+//! | `psp_connections_refused_total` |  |  | Connections over connections-max, or refused by the handler. |
+//! | `psp_connections_refused_by_handler_total` |  |  | Connections that the handler refused. |
+//! | `psp_connections_over_address_limit_total` |  |  | Connections over connections-per-address-max. |
+//! | `psp_connections_timed_out_total` |  |  | Connections closed by a timeout. |
+//! | `psp_connections_over_budget_total` |  |  | Connections closed because of buffered-bytes-max. |
+//! | `psp_connections_abandoned_total` |  |  | Connections that peers left while a request waited or ran. |
+//! | `psp_handshakes_total` |  | TLS | TLS handshakes that succeeded. |
+//! | `psp_handshakes_failed_total` |  | TLS | TLS handshakes that failed. |
+//! | `psp_buffered_bytes` |  |  | Bytes of memory held for all peers. |
+//! | `psp_received_bytes_total` |  |  | Bytes received. |
+//! | `psp_sent_bytes_total` |  |  | Bytes sent. |
+//! | `psp_malformed_total` |  |  | Peers that broke the protocol: connections closed and datagrams dropped for it. |
+//! | `psp_replies_deferred` |  |  | Replies that are deferred: their handlers have returned. |
+//! | `psp_deferred_failed_total` |  |  | Deferred replies that failed, were dropped or could not be sent. |
+//! | `psp_datagrams_received_total` |  | datagrams | Datagrams received. |
+//! | `psp_datagrams_reflected_total` |  | datagrams | Datagrams dropped that only a forged source explains. |
+//! | `psp_datagrams_over_budget_total` |  | datagrams | Datagrams over their source's datagram-bytes-per-source-per-s. |
+//! | `psp_frames_received_total` |  | polled port | Frames that the polled port received. |
+//! | `psp_arp_answered_total` |  | polled port | ARP requests that it answered. |
+//! | `psp_echoes_answered_total` |  | polled port | Pings that it answered. |
+//! | `psp_packet_overflows_total` |  | polled port | Datagrams that no buffer was left for. |
+//! | `psp_packets_unsent_total` |  | polled port | Frames that it could not send. |
+//! | `psp_frames_dropped_total` | `reason` | polled port | Frames that the polled port dropped, by reason. |
+//! | `psp_reservation_updates_total` |  |  | Changes of the workers reserved. |
+//! | `psp_workers_present` |  |  | Workers that are present. |
+//! | `psp_workers_came_total` |  | range of workers | Workers that came. |
+//! | `psp_workers_went_total` |  | range of workers | Workers that went. |
+//! | `psp_arbiter_registered` |  | arbiter | 1 while an arbiter knows the server. |
+//! | `psp_arbiter_cores` |  | arbiter | Cores that the arbiter has granted. |
+//! | `psp_arbiter_cores_wanted` |  | arbiter | Cores that the server wants. |
+//! | `psp_arbiter_grants_total` |  | arbiter | Cores granted. |
+//! | `psp_arbiter_recalls_total` |  | arbiter | Times that the arbiter asked for cores back. |
+//! | `psp_arbiter_takings_total` |  | arbiter | Cores taken because they were not released in time. |
+//! | `psp_arrivals_total` | `type` |  | Requests that arrived. |
+//! | `psp_completions_total` | `type` |  | Requests that completed. |
+//! | `psp_held_total` | `type` |  | Requests that waited for a place in the typed queue. |
+//! | `psp_rejections_total` | `type` |  | Requests refused because the typed queue was full. |
+//! | `psp_abandoned_total` | `type` |  | Requests not run because the peer had left. |
+//! | `psp_expired_total` | `type` |  | Requests not run because they had waited too long. |
+//! | `psp_steals_total` | `type` |  | Requests that ran on workers of longer types. |
+//! | `psp_relieved_total` | `type` |  | Requests that ran on workers of other types because their own were stuck. |
+//! | `psp_turns_total` | `type` |  | Turns on workers. |
+//! | `psp_preemptions_asked_total` | `type` |  | Requests asked to give way. |
+//! | `psp_preemptions_honoured_total` | `type` |  | Requests that gave way. |
+//! | `psp_preemptions_late_total` | `type` |  | Requests that gave way late. |
+//! | `psp_stuck_total` | `type` |  | Requests that ran for longer than stuck-after-ms and may never end. |
+//! | `psp_handler_waits_total` | `type` |  | Waits in handlers that began. |
+//! | `psp_handler_wait_seconds_total` | `type` |  | Time of those that ended. |
+//! | `psp_blocked` | `type` |  | Requests that wait in their handlers. |
+//! | `psp_queue_length` | `type` |  | Requests that wait for a worker; a run of pipelined requests counts as one. |
+//! | `psp_workers_reserved` | `type` |  | Workers reserved for the group of the type. |
+//! | `psp_wait_seconds` | `type` |  | From the arrival of a request to the beginning of its handler. |
+//! | `psp_service_seconds` | `type` |  | Service times: time with a worker. |
+//! | `psp_sojourn_seconds` | `type` |  | From the arrival of a request to the end of its handler. |
+//! | `psp_worker_completions_total` | `worker` |  | Requests that the worker completed. |
+//! | `psp_worker_service_seconds_total` | `worker` |  | Time that it spent in handlers. |
+//! | `psp_worker_panics_total` | `worker` |  | Handlers that panicked. |
+//! | `psp_worker_failures_total` | `worker` |  | Requests that the handler failed. |
+//! | `psp_worker_replies_too_large_total` | `worker` |  | Replies over the limit. |
+//! | `psp_worker_replies_over_budget_total` | `worker` |  | Replies that buffered-bytes-max had no room for. |
+//! | `psp_worker_replies_unsent_total` | `worker` | datagrams | Datagrams that could not be sent. |
+//! | `psp_worker_preemptions_honoured_total` | `worker` |  | Requests that gave way. |
+//! | `psp_worker_preemptions_missed_total` | `worker` |  | Requests that were asked to give way and ran to their end. |
+//! | `psp_worker_contexts_exhausted_total` | `worker` |  | How many of these found no idle context. |
+//! | `psp_worker_stolen_total` | `worker` |  | Requests that it took from another worker's queue. |
+//! | `psp_worker_handed_over_total` | `worker` |  | Requests that another worker received and handed over to it. |
+//! | `psp_worker_datagrams_received_total` | `worker` | datagrams | Datagrams that came to its own port, in the topology distributed. |
 //!
 //! # Pages of the repository
 //!
@@ -196,6 +202,11 @@
 //! and other policies. `docs/configuration.md` lists the keys of a settings file, `docs/policies.md` the policies.
 //! [`protocols`] has RESP, memcached, protobuf RPC and a header for UDP.
 
+#[cfg(feature = "admin")]
+pub mod admin;
+#[cfg(not(feature = "admin"))]
+#[path = "no_admin.rs"]
+mod admin;
 mod admission;
 #[cfg(feature = "dpdk")]
 mod bench_support;

@@ -4,13 +4,14 @@ use std::io;
 use std::net::{self, SocketAddr, ToSocketAddrs};
 use std::os::unix::net as unix;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use mio::net::{TcpListener, UdpSocket, UnixListener};
 
 use crate::error::BuildError;
 use crate::transport::TlsConfig;
 use crate::transport::listen_fds::{Passed, take_passed};
-use crate::transport::listener::{bind_udp, listen_tcp, listen_tcp_shared};
+use crate::transport::listener::{bind_udp, listen_tcp};
 use crate::transport::listening::Listening;
 use crate::transport::socket::ListenerSocket;
 use crate::transport::socket_file::{SocketFile, listen_unix};
@@ -49,7 +50,8 @@ pub(crate) enum Place {
 pub(crate) struct Bound {
     /// Of each thread that receives requests.
     pub(crate) listeners: Vec<Vec<Listening>>,
-    pub(crate) udp_sockets: Vec<(UdpSocket, SocketAddr)>,
+    /// Of each address of UDP: a socket of each thread that receives requests, or one that they share.
+    pub(crate) udp_sockets: Vec<(Vec<UdpSocket>, SocketAddr)>,
     /// Addresses of the TCP listeners, in their order.
     pub(crate) tcp_addrs: Vec<SocketAddr>,
     /// Paths of the Unix listeners that have one, in their order.
@@ -113,12 +115,6 @@ impl Places {
         }
     }
 
-    /// Whether each of several threads can have a socket on every place: they are all addresses of TCP without TLS.
-    pub(crate) fn can_be_shared(&self) -> bool {
-        let is_tcp = |place: &Place| matches!(place, Place::Tcp(_));
-        self.places.iter().all(is_tcp)
-    }
-
     /// Binds all of them, for so many threads that receive requests. A client that finds a TCP port open takes the
     /// server for ready, so the addresses of UDP are bound before.
     pub(crate) fn bind(mut self, receivers: usize) -> Result<Bound, BuildError> {
@@ -138,20 +134,15 @@ impl Places {
 impl Bound {
     fn add(&mut self, place: Place, unix_mode: Option<u32>) -> Result<(), BuildError> {
         match place {
-            Place::Tcp(addresses) if self.listeners.len() == 1 => {
-                for (listener, address) in listen_tcp(&addresses)? {
-                    self.add_tcp(listener, address);
-                }
-            }
             Place::Tcp(addresses) => {
-                for (listeners, address) in listen_tcp_shared(&addresses, self.listeners.len())? {
-                    for (of_thread, listener) in self.listeners.iter_mut().zip(listeners) {
-                        of_thread.push(ListenerSocket::Tcp(listener).into());
-                    }
-                    self.tcp_addrs.push(address);
+                for (listeners, address) in listen_tcp(&addresses, self.listeners.len())? {
+                    self.add_tcp(listeners, address);
                 }
             }
-            Place::Udp(addresses) => self.udp_sockets.extend(bind_udp(&addresses)?),
+            Place::Udp(addresses) => {
+                let sockets = bind_udp(&addresses, self.listeners.len())?;
+                self.udp_sockets.extend(sockets);
+            }
             Place::Unix(path) => match listen_unix(&path, unix_mode) {
                 Ok((file, listener)) => {
                     self.unix_paths.push(path);
@@ -177,7 +168,8 @@ impl Bound {
             Place::Tls(config, place) => {
                 let first = self.listeners[0].len();
                 self.add(*place, unix_mode)?;
-                for listening in &mut self.listeners[0][first..] {
+                let added = self.listeners.iter_mut();
+                for listening in added.flat_map(|listeners| &mut listeners[first..]) {
                     listening.tls = Some(config.clone());
                 }
             }
@@ -185,8 +177,21 @@ impl Bound {
         Ok(())
     }
 
-    fn add_tcp(&mut self, listener: TcpListener, address: SocketAddr) {
-        self.listeners[0].push(ListenerSocket::Tcp(listener).into());
+    /// Adds a socket for each thread, or one for all.
+    fn add_listeners(&mut self, sockets: impl IntoIterator<Item = ListenerSocket>) {
+        let sockets: Vec<_> = sockets.into_iter().map(Arc::new).collect();
+        let is_shared = sockets.len() < self.listeners.len();
+        for (listeners, socket) in self.listeners.iter_mut().zip(sockets.iter().cycle()) {
+            listeners.push(Listening {
+                socket: socket.clone(),
+                is_shared,
+                tls: None,
+            });
+        }
+    }
+
+    fn add_tcp(&mut self, listeners: impl IntoIterator<Item = TcpListener>, address: SocketAddr) {
+        self.add_listeners(listeners.into_iter().map(ListenerSocket::Tcp));
         self.tcp_addrs.push(address);
     }
 
@@ -195,13 +200,13 @@ impl Bound {
             _file: file,
             listener,
         };
-        self.listeners[0].push(listener.into());
+        self.add_listeners([listener]);
     }
 
     fn adopt_tcp(&mut self, listener: net::TcpListener) -> io::Result<()> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        self.add_tcp(TcpListener::from_std(listener), address);
+        self.add_tcp([TcpListener::from_std(listener)], address);
         Ok(())
     }
 
@@ -209,7 +214,7 @@ impl Bound {
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
         self.udp_sockets
-            .push((UdpSocket::from_std(socket), address));
+            .push((vec![UdpSocket::from_std(socket)], address));
         Ok(())
     }
 

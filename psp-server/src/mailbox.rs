@@ -28,6 +28,17 @@ impl<T> Mailbox<T> {
         self.has_some.store(true, Ordering::Release);
     }
 
+    /// Adds one to the end, unless `len_max` are there already. Gives it back then.
+    pub(crate) fn put_within(&self, len_max: usize, item: T) -> Result<(), T> {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        if list.len() >= len_max {
+            return Err(item);
+        }
+        list.push(item);
+        self.has_some.store(true, Ordering::Release);
+        Ok(())
+    }
+
     /// Moves all into `into`, in their order. Costs a load if there is none.
     #[inline]
     pub(crate) fn take(&self, into: &mut Vec<T>) {
@@ -55,6 +66,18 @@ mod tests {
         mailbox.take(&mut taken);
         mailbox.take(&mut taken);
         assert_eq!(taken, [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_full_mailbox_gives_back_what_is_put() {
+        let mailbox = Mailbox::default();
+        assert_eq!(
+            [1, 2, 3].map(|item| mailbox.put_within(2, item)),
+            [Ok(()), Ok(()), Err(3)]
+        );
+        let mut taken = Vec::new();
+        mailbox.take(&mut taken);
+        assert_eq!((taken, mailbox.put_within(2, 4)), (vec![1, 2], Ok(())));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use mio::Waker;
 use mio::net::UdpSocket;
 use psp_protocols::Framing;
 
+use crate::admin::{Admin, AdminListener};
 use crate::classifier::Classifier;
 use crate::error::RunError;
 use crate::handler::Handler;
@@ -38,12 +40,14 @@ pub struct Server<F, K, H> {
     pub(crate) cores: Cores,
     /// Of each thread that receives requests.
     pub(crate) ports: Vec<Port>,
-    pub(crate) udp_sockets: Vec<(UdpSocket, SocketAddr)>,
+    /// Of each address of UDP: a socket of each of these threads, or one that they share.
+    pub(crate) udp_sockets: Vec<(Vec<UdpSocket>, SocketAddr)>,
     pub(crate) packet_port: Option<PacketPort>,
-    /// Datagrams of sockets, or of a port, that may wait or be in flight.
+    /// Datagrams of sockets, or of a polled port, that may wait or be in flight, at each of these threads.
     pub(crate) datagrams: usize,
     pub(crate) local_addrs: Vec<SocketAddr>,
     pub(crate) unix_paths: Vec<PathBuf>,
+    pub(crate) admin: Option<AdminListener>,
 }
 
 impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
@@ -134,7 +138,14 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
             datagrams,
             local_addrs,
             unix_paths,
+            admin,
         } = self;
+        let admin_addr = shared.admin_addr;
+        let server = ServerHandle::new(shared.clone());
+        // Serves until the drain is over.
+        let _admin = admin
+            .map(|listener| Admin::start(listener, server.clone()))
+            .transpose()?;
         let wakers: Vec<Arc<Waker>> = ports.iter().map(|port| port.waker.clone()).collect();
         shutdown.attach(wakers.clone());
         shared.policy.attach(wakers[0].clone());
@@ -142,21 +153,28 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
         let policy = shared.policy.policy();
         let scheduler = shared.scheduler(&policy);
         let handler = Arc::new(handler);
-        handler.init(ServerHandle::new(shared.clone()));
-        let endpoints = udp_sockets
-            .into_iter()
-            .map(|(socket, address)| {
+        handler.init(server);
+        let datagram_addrs = udp_sockets.iter().map(|(_, address)| *address).collect();
+        let mut endpoints: Vec<Vec<_>> = ports.iter().map(|_| Vec::new()).collect();
+        for (sockets, address) in udp_sockets {
+            let endpoint = |socket| {
                 Arc::new(Endpoint {
                     outlet: Outlet::Socket(socket),
                     state: handler.connect(Peer::Ip(address)),
                 })
-            })
-            .collect();
-        let port = packet_port.map(|port| {
+            };
+            let of_address: Vec<_> = sockets.into_iter().map(endpoint).collect();
+            for (of_thread, endpoint) in endpoints.iter_mut().zip(of_address.iter().cycle()) {
+                of_thread.push(endpoint.clone());
+            }
+        }
+        let polled = packet_port.map(|port| {
             let state = handler.connect(Peer::Ip(port.address()));
             let (packets, transmitters) = port.serve();
             let outlet = Outlet::Port(transmitters);
-            (packets, Arc::new(Endpoint { outlet, state }))
+            let endpoint = Arc::new(Endpoint { outlet, state });
+            let parts = packets.into_iter();
+            parts.map(|packets| (packets, endpoint.clone())).collect()
         });
         let (topology, workers) = (shared.topology, shared.workers);
         let cores_count = cores.count;
@@ -164,6 +182,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
             .goes_by_length()
             .then(|| request_types::unhinted(&shared.types))
             .flatten();
+        let serving = shared.clone();
         let tell = move || {
             tracing::info!(
                 policy = policy.spelled(),
@@ -184,13 +203,18 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
             for path in unix_paths {
                 tracing::info!("listening on unix:{}", path.display());
             }
+            if let Some(address) = admin_addr {
+                tracing::info!("admin port at http://{address}/");
+            }
+            serving.is_serving.store(true, Ordering::Relaxed);
             on_ready();
         };
         launch(
             Launch {
                 ports,
                 endpoints,
-                port,
+                datagram_addrs,
+                polled: polled.unwrap_or_default(),
                 classifier,
                 scheduler,
                 handler,

@@ -30,6 +30,7 @@ const GROUPS: [Group; 5] = [
         service_time: Duration::from_micros(1),
         share: 0.02,
         commands: &[
+            "ACL",
             "ASKING",
             "AUTH",
             "CLIENT",

@@ -54,7 +54,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli: Cli = psp_manual::parse();
     psp_program::end(match cli.command {
         None => cli.flags.resolve().and_then(serve),
         Some(Command::Status { socket, json }) => print_status(&socket, json),

@@ -11,6 +11,8 @@
 
 mod forged;
 mod load;
+#[cfg(feature = "dpdk")]
+mod memif;
 mod program;
 mod reload;
 mod server_process;
@@ -20,6 +22,8 @@ mod twemproxy;
 
 pub use forged::send_from_its_own_port;
 pub use load::Load;
+#[cfg(feature = "dpdk")]
+pub use memif::{Wire, WireClient};
 pub use program::run_program;
 pub use psp_skip::skip;
 pub use reload::{Exchange, reloads_under_load};

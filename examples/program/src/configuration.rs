@@ -74,10 +74,12 @@ pub struct CommandLine<F> {
 }
 
 impl<F: ProgramFlags> CommandLine<F> {
-    /// Parses the command line of this process. Ends the process if there are unknown flags.
+    /// Parses the command line of this process. Ends the process if there are unknown flags, and after it has
+    /// [described](psp_manual::described) the program, if that is asked.
     #[must_use]
     pub fn parse() -> Self {
-        Self::try_parse_from(std::env::args_os()).unwrap_or_else(|error| error.exit())
+        Self::parse_by(psp_manual::described(Self::command()), std::env::args_os())
+            .unwrap_or_else(|error| error.exit())
     }
 
     /// Parses `words`, the first of which is the program's name.
@@ -87,9 +89,19 @@ impl<F: ProgramFlags> CommandLine<F> {
     pub fn try_parse_from(
         words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> clap::error::Result<Self> {
+        Self::parse_by(Self::command(), words)
+    }
+
+    fn command() -> clap::Command {
         // Only the arguments are copied: `augment_args` on the program's command would replace its description.
         let file = FileFlags::augment_args(clap::Command::default());
-        let mut command = F::command().args(file.get_arguments().cloned());
+        F::command().args(file.get_arguments().cloned())
+    }
+
+    fn parse_by(
+        mut command: clap::Command,
+        words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    ) -> clap::error::Result<Self> {
         let matches = command.try_get_matches_from_mut(words)?;
         let parsed = FileFlags::from_arg_matches(&matches)
             .and_then(|file| F::from_arg_matches(&matches).map(|own| Self { file, own }));

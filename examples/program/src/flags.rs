@@ -76,6 +76,9 @@ pub struct ServerFlags {
     workers: Option<Workers>,
     #[command(flatten)]
     arbiter: ArbiterFlags,
+    /// Serves health, figures and a live page over HTTP; a port alone is one of the loopback interface.
+    #[arg(long, value_name = "[HOST:]PORT")]
+    admin: Option<String>,
     /// Least severe messages that are logged [default: info].
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<LogLevel>,
@@ -93,6 +96,7 @@ impl ServerFlags {
         } = settings;
         server.workers = self.workers.or(server.workers);
         self.arbiter.apply_to(server);
+        server.admin = self.admin.or(server.admin.take());
         replace(log_level, self.log_level);
         self.scheduling.apply_to(policy, server);
     }

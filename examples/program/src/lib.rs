@@ -21,6 +21,7 @@ mod log_level;
 mod program;
 mod reload;
 mod scheduling;
+mod service_manager;
 mod sockets;
 mod spin;
 #[cfg(test)]

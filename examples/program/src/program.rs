@@ -10,6 +10,7 @@ use crate::descriptors;
 use crate::failure::explain;
 use crate::log_level::Log;
 use crate::reload::Reload;
+use crate::service_manager::Notifier;
 
 /// A program that has read its configuration and is ready to serve.
 #[derive(Debug)]
@@ -108,6 +109,7 @@ pub fn run<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     server: Server<F, K, H>,
 ) -> anyhow::Result<()> {
     descriptors::limit_connections(&server.handle());
+    let _notifier = Notifier::start(server.handle())?;
     let report = server.run()?;
     if report.abandoned > 0 {
         tracing::warn!(

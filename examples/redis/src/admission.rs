@@ -43,12 +43,16 @@ pub fn is_local(peer: &Peer) -> bool {
         .is_none_or(|address| address.ip().to_canonical().is_loopback())
 }
 
-/// Protected mode refuses other machines while no password is set.
+/// Protected mode refuses other machines while no password is set, as `has_nopass` says.
 ///
 /// # Errors
 /// The reason for the peer.
-pub fn admit(peer: &Peer, settings: &Settings) -> Result<(), Refusal> {
-    if is_local(peer) || !settings.protected_mode() || settings.requires_password() {
+pub fn admit(
+    peer: &Peer,
+    settings: &Settings,
+    has_nopass: impl FnOnce() -> bool,
+) -> Result<(), Refusal> {
+    if is_local(peer) || !settings.protected_mode() || !has_nopass() {
         Ok(())
     } else {
         Err(PROTECTED.into())
@@ -103,10 +107,11 @@ mod tests {
     #[test]
     fn protected_mode_admits_loopback_addresses_alone() {
         let settings = Settings::default();
-        let is_admitted = |address: &str| {
+        let is_admitted_if = |has_nopass: bool, address: &str| {
             let address: SocketAddr = address.parse().expect("an address");
-            admit(&address.into(), &settings).is_ok()
+            admit(&address.into(), &settings, || has_nopass).is_ok()
         };
+        let is_admitted = |address: &str| is_admitted_if(true, address);
         for (address, expected) in [
             ("127.0.0.1:1", true),
             ("127.8.9.1:1", true),
@@ -118,10 +123,8 @@ mod tests {
         ] {
             assert_eq!(is_admitted(address), expected, "{address}");
         }
-        assert_eq!(admit(&Peer::Unix(None), &settings), Ok(()));
-        settings.set_password(b"secret");
-        assert!(is_admitted("192.0.2.1:1"));
-        settings.set_password(b"");
+        assert_eq!(admit(&Peer::Unix(None), &settings, || true), Ok(()));
+        assert!(is_admitted_if(false, "192.0.2.1:1"));
         settings.set_protected_mode(false);
         assert!(is_admitted("192.0.2.1:1"));
     }

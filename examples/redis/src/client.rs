@@ -10,13 +10,15 @@ use bytes::Bytes;
 use imbl::OrdMap;
 use parking_lot::Mutex;
 use psp_protocols::resp::Version;
-use psp_server::{Closer, Peer};
+use psp_server::{Closer, Peer, PushBatch};
 
+use crate::acl::Account;
 use crate::blocking::BlockedClients;
 use crate::command::CommandTable;
 use crate::monitors::Monitors;
 use crate::parse;
-use crate::pubsub::{Outlet, PubSub, Subscriber, TopicKind};
+use crate::pubsub::{Outlet, OutputLimit, PubSub, Sent, Subscriber, TopicKind};
+use crate::tracking::{Mode, Tracking, TrackingState};
 use crate::transaction::TransactionState;
 
 /// The state of one connection.
@@ -27,14 +29,17 @@ pub struct ClientInfo {
     pub peer: Peer,
     connected_at: Instant,
     version: AtomicU8,
-    authenticated: AtomicBool,
+    /// Which user it is.
+    pub account: Arc<Account>,
     blocked: AtomicBool,
     database: AtomicUsize,
     /// Set by the first request.
     closer: OnceLock<Closer>,
     killed: AtomicBool,
+    left: AtomicBool,
     replies: AtomicU8,
     no_evict: AtomicBool,
+    no_touch: AtomicBool,
     monitor: AtomicBool,
     /// Where lines go if the client runs MONITOR.
     monitor_outlet: Mutex<Option<Box<dyn Outlet>>>,
@@ -42,6 +47,8 @@ pub struct ClientInfo {
     pub transaction: TransactionState,
     /// SUBSCRIBE and its relatives.
     pub subscriber: Subscriber,
+    /// CLIENT TRACKING.
+    pub tracking: TrackingState,
     last_command: AtomicUsize,
     active_ms: AtomicU64,
     labels: Mutex<Labels>,
@@ -188,17 +195,6 @@ impl ClientInfo {
         self.subscriber.is_subscribed() && self.version() == Version::Resp2
     }
 
-    /// Whether the client may run all commands.
-    #[must_use]
-    pub fn is_authenticated(&self) -> bool {
-        self.authenticated.load(Ordering::Relaxed)
-    }
-
-    /// Sets whether the client may run all commands.
-    pub fn set_authenticated(&self, authenticated: bool) {
-        self.authenticated.store(authenticated, Ordering::Relaxed);
-    }
-
     /// The number of the selected database.
     #[inline]
     #[must_use]
@@ -264,6 +260,18 @@ impl ClientInfo {
         self.closer.get().is_some()
     }
 
+    /// Sends a message that belongs to no subscription.
+    pub(crate) fn push(&self, message: Bytes, batch: &mut PushBatch, limit: &OutputLimit) -> Sent {
+        let outlet = || Some(Box::new(self.closer.get()?.pusher()?) as Box<dyn Outlet>);
+        self.subscriber.push(message, outlet, batch, limit)
+    }
+
+    /// Whether nobody reads what is sent to the client.
+    #[must_use]
+    pub fn has_left(&self) -> bool {
+        self.left.load(Ordering::SeqCst)
+    }
+
     /// Closes the connection, or lets its first request close it.
     fn kill(&self) {
         self.killed.store(true, Ordering::SeqCst);
@@ -326,6 +334,18 @@ impl ClientInfo {
         self.no_evict.store(no_evict, Ordering::Relaxed);
     }
 
+    /// CLIENT NO-TOUCH: its commands leave keys as recently and as often used as they were.
+    pub fn set_no_touch(&self, no_touch: bool) {
+        self.no_touch.store(no_touch, Ordering::Relaxed);
+    }
+
+    /// Whether its commands do not count as uses of their keys.
+    #[inline]
+    #[must_use]
+    pub fn is_no_touch(&self) -> bool {
+        self.no_touch.load(Ordering::Relaxed)
+    }
+
     /// The kind of the client.
     #[must_use]
     pub fn kind(&self) -> ClientKind {
@@ -338,13 +358,18 @@ impl ClientInfo {
 
     fn flags(&self) -> String {
         let is_in_transaction = self.transaction.queued().is_some();
+        let tracking = self.tracking.modes();
         let flags = [
             (self.is_monitor(), 'O'),
             (self.subscriber.is_subscribed(), 'P'),
             (is_in_transaction, 'x'),
             (self.is_blocked(), 'b'),
+            (tracking.has(Mode::On), 't'),
+            (tracking.has(Mode::BrokenRedirect), 'R'),
+            (tracking.has(Mode::Broadcast), 'B'),
             (self.peer.ip().is_none(), 'U'),
             (self.no_evict.load(Ordering::Relaxed), 'e'),
+            (self.is_no_touch(), 'T'),
         ];
         let set: String = flags
             .iter()
@@ -374,7 +399,7 @@ impl ClientInfo {
             line,
             "name={} age={} idle={idle_s} flags={} db={} sub={} psub={} ssub={} multi={queued} qbuf={} \
              qbuf-free=0 argv-mem={} multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll={} omem={pushed_bytes} \
-             tot-mem={total_bytes} events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={} watch={}",
+             tot-mem={total_bytes} events=r cmd={} user={} redir={} resp={} lib-name={} lib-ver={} watch={}",
             labels.name,
             age.as_secs(),
             self.flags(),
@@ -386,6 +411,8 @@ impl ClientInfo {
             request.arguments,
             usize::from(pushed_bytes > 0),
             command.map_or("NULL", |entry| entry.name()),
+            String::from_utf8_lossy(self.account.user().name()),
+            self.tracking.redirect_id(),
             version_number(self.version()),
             labels.lib_name,
             labels.lib_version,
@@ -429,6 +456,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
+        self.registry.leave(&self.info);
         if self.info.is_blocked() {
             self.registry.blocked.forget(self.info.id);
         }
@@ -452,6 +480,8 @@ pub struct Registry {
     pub blocked: BlockedClients,
     /// What they are subscribed to.
     pub pubsub: Arc<PubSub>,
+    /// What they keep copies of.
+    pub tracking: Arc<Tracking>,
     /// Those that see all commands.
     pub monitors: Monitors,
 }
@@ -459,35 +489,39 @@ pub struct Registry {
 impl Registry {
     /// No connections yet.
     #[must_use]
-    pub fn new(blocked: BlockedClients, pubsub: Arc<PubSub>) -> Self {
+    pub fn new(blocked: BlockedClients, pubsub: Arc<PubSub>, tracking: Arc<Tracking>) -> Self {
         Self {
             clients: Mutex::default(),
             accepted: AtomicU64::new(0),
             blocked,
             pubsub,
+            tracking,
             monitors: Monitors::default(),
         }
     }
 
     /// Adds a connection.
-    pub fn connect(self: &Arc<Self>, peer: Peer, authenticated: bool) -> Client {
+    pub fn connect(self: &Arc<Self>, peer: Peer, account: Account) -> Client {
         let id = self.accepted.fetch_add(1, Ordering::Relaxed) + 1;
         let info = Arc::new(ClientInfo {
             id,
             peer,
             connected_at: Instant::now(),
             version: AtomicU8::new(2),
-            authenticated: AtomicBool::new(authenticated),
+            account: Arc::new(account),
             blocked: AtomicBool::new(false),
             database: AtomicUsize::new(0),
             closer: OnceLock::new(),
             killed: AtomicBool::new(false),
+            left: AtomicBool::new(false),
             replies: AtomicU8::new(Replies::All as u8),
             no_evict: AtomicBool::new(false),
+            no_touch: AtomicBool::new(false),
             monitor: AtomicBool::new(false),
             monitor_outlet: Mutex::default(),
             transaction: TransactionState::default(),
             subscriber: Subscriber::default(),
+            tracking: TrackingState::default(),
             last_command: AtomicUsize::new(usize::MAX),
             active_ms: AtomicU64::new(0),
             labels: Mutex::default(),
@@ -505,8 +539,15 @@ impl Registry {
         self.pubsub.count_closed(closed);
     }
 
+    /// A connection closes, or is closed: nobody reads what is sent to it.
+    pub fn leave(&self, client: &Arc<ClientInfo>) {
+        client.left.store(true, Ordering::SeqCst);
+        self.tracking.forget_gone(client);
+    }
+
     /// Closes a connection. It is none of the open ones from now on.
-    pub fn kill(&self, client: &ClientInfo) {
+    pub fn kill(&self, client: &Arc<ClientInfo>) {
+        self.leave(client);
         self.clients.lock().remove(&client.id);
         client.kill();
     }

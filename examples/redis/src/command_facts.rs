@@ -58,14 +58,20 @@ pub(crate) enum Find {
     Unknown,
 }
 
+static TABLE: LazyLock<HashMap<&'static str, Facts>> = LazyLock::new(|| {
+    let lines = include_str!("command_facts.txt").lines();
+    let rows = lines.filter(|line| !line.starts_with('#'));
+    rows.filter_map(Facts::parse).collect()
+});
+
 impl Facts {
+    /// The names of all commands and subcommands with facts, in no order.
+    pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+        TABLE.keys().copied()
+    }
+
     /// The facts about the command of this name, such as `get` or `client|list`. None about commands that Redis has not.
     pub(crate) fn of(name: &str) -> &'static Self {
-        static TABLE: LazyLock<HashMap<&'static str, Facts>> = LazyLock::new(|| {
-            let lines = include_str!("command_facts.txt").lines();
-            let rows = lines.filter(|line| !line.starts_with('#'));
-            rows.filter_map(Facts::parse).collect()
-        });
         static NONE: Facts = Facts {
             since: "",
             group: "server",

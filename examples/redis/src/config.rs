@@ -1,6 +1,7 @@
 //! The configuration: built-in defaults, then a TOML file, then flags.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 
 use clap::Parser;
 pub use psp_program::LogLevel;
@@ -13,6 +14,7 @@ use psp_server::Policy;
 use psp_store::{Databases, EvictionPolicy, LfuRates};
 use serde::{Deserialize, Serialize};
 
+use crate::acl::{PubSubDefault, UserDefinition, check_names};
 use crate::keyspace_events::Classes;
 use crate::memory::parse_bytes;
 use crate::pubsub::OutputLimit;
@@ -32,6 +34,16 @@ pub struct Config {
     /// Password that clients must give before they run other commands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requirepass: Option<String>,
+    /// Users, each as a name and rules, such as `alice on >secret ~app:* +@read`; none but `default` without it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub user: Vec<UserDefinition>,
+    /// The file of the users, which ACL LOAD reads and ACL SAVE writes; none by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aclfile: Option<PathBuf>,
+    /// How many denials ACL LOG has; 128 by default.
+    pub acllog_max_len: u64,
+    /// Which channels new users may use: `resetchannels`, the default, or `allchannels`.
+    pub acl_pubsub_default: PubSubDefault,
     /// Whether a server without a password refuses connections from other machines; true by default.
     pub protected_mode: bool,
     /// Who may run DEBUG; nobody by default.
@@ -80,6 +92,10 @@ impl Default for Config {
             port: 6379,
             tls_port: None,
             requirepass: None,
+            user: Vec::new(),
+            aclfile: None,
+            acllog_max_len: 128,
+            acl_pubsub_default: PubSubDefault::default(),
             protected_mode: true,
             enable_debug_command: DebugAccess::default(),
             databases: 16,
@@ -177,6 +193,18 @@ pub struct Flags {
     /// Password that clients must give.
     #[arg(long, value_name = "PASSWORD")]
     requirepass: Option<String>,
+    /// A user, as a name and rules; may be given several times.
+    #[arg(long, value_name = "NAME RULES")]
+    user: Vec<UserDefinition>,
+    /// File of the users, which ACL LOAD reads and ACL SAVE writes.
+    #[arg(long, value_name = "FILE")]
+    aclfile: Option<PathBuf>,
+    /// How many denials ACL LOG has [default: 128].
+    #[arg(long, value_name = "N")]
+    acllog_max_len: Option<u64>,
+    /// Which channels new users may use [default: resetchannels].
+    #[arg(long, value_name = "WHICH")]
+    acl_pubsub_default: Option<PubSubDefault>,
     /// Refuse other machines while no password is set [default: yes].
     #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
     protected_mode: Option<bool>,
@@ -290,6 +318,13 @@ impl ProgramFlags for Flags {
         self.tls.apply_to(&mut config.tls_port, &mut config.tls);
         self.server.apply_to(config.common());
         config.requirepass = self.requirepass.or(config.requirepass.take());
+        if !self.user.is_empty() {
+            config.user = self.user;
+        }
+        check_names(&config.user).map_err(anyhow::Error::msg)?;
+        config.aclfile = self.aclfile.or(config.aclfile.take());
+        replace(&mut config.acllog_max_len, self.acllog_max_len);
+        replace(&mut config.acl_pubsub_default, self.acl_pubsub_default);
         replace(&mut config.protected_mode, self.protected_mode);
         replace(&mut config.enable_debug_command, self.enable_debug_command);
         replace(&mut config.databases, self.databases);

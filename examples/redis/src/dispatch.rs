@@ -6,12 +6,13 @@ use psp_protocols::Sink;
 use psp_protocols::resp::{CommandId, Encoder};
 use psp_server::RequestType;
 
+use crate::acl;
 use crate::admission::{self, Verdict};
 use crate::blocking::Blocking;
+use crate::call;
 use crate::client::ClientInfo;
 use crate::command::{CommandSpec, CommandTable, Context, Flag};
 use crate::error::CommandError;
-use crate::keyspace_events;
 use crate::monitors::{Moment, show};
 use crate::parse::{self, Result};
 use crate::pause;
@@ -72,7 +73,7 @@ pub fn dispatch(
     };
     let spec = table.specs()[index];
     let start = Instant::now();
-    if let Err(mut error) = admit(spec, server, client, args, start) {
+    if let Err(mut error) = admit((index, spec), server, client, args, start) {
         client.transaction.fail();
         if spec.name == "exec" {
             client.transaction.take();
@@ -106,7 +107,7 @@ pub fn dispatch(
     if is_monitored {
         show(&context, entry, args, Moment::Before);
     }
-    let result = keyspace_events::run(spec, &mut context, args, &mut reply);
+    let result = call::run(spec, &mut context, args, &mut reply);
     if is_monitored {
         show(&context, entry, args, Moment::After);
     }
@@ -117,15 +118,16 @@ pub fn dispatch(
         client.set_database(context.database);
     }
     let busy = start.elapsed();
-    let error = result.as_ref().err();
-    server
-        .records
-        .ended((client, stats), entry, args, busy, error);
+    let (error, records) = (result.as_ref().err(), &server.records);
+    match &context.blocking {
+        None => records.ended((client, stats), entry, args, busy, error),
+        Some(_) => records.waits(stats, entry, busy),
+    }
     // A key may have expired while it was read.
     server.clients.blocked.serve(server, stats);
     match context.blocking {
         Some(mut blocking) => {
-            blocking.remember(spec, args, &server.notifier);
+            blocking.remember(spec, (entry, busy), args);
             Outcome::Wait(blocking)
         }
         None if context.close => Outcome::Close,
@@ -145,16 +147,14 @@ fn note_select(spec: &CommandSpec, server: &ServerState, client: &ClientInfo, ar
 }
 
 fn admit(
-    spec: &CommandSpec,
+    (index, spec): (usize, &CommandSpec),
     server: &ServerState,
     client: &ClientInfo,
     args: &[&[u8]],
     now: Instant,
 ) -> Result<()> {
     spec.check(args)?;
-    if !client.is_authenticated() && !spec.flags.contains(&Flag::NoAuth) {
-        return Err(CommandError::NoAuth);
-    }
+    acl::admit(server, client, index, args)?;
     if spec.flags.contains(&Flag::DenyOom) && server.is_out_of_memory(now) {
         return Err(CommandError::OutOfMemory);
     }

@@ -121,6 +121,7 @@ impl ServerState {
         let (evictor, samples) = (&self.evictions.evictor, self.evictions.samples());
         match evictor.evict(&self.databases, policy, samples, bounds, |database, key| {
             self.notifier.evicted(database, key);
+            self.clients.tracking.invalidate(None, &[key]);
         }) {
             Eviction::Freed(bytes) => {
                 self.memory.note_freed(bytes);

@@ -6,6 +6,7 @@ use psp_protocols::Sink;
 use psp_protocols::resp::{Args, CommandId, RespHead};
 use psp_server::{Handler, Peer, Refusal, Reply, Request, ServerHandle, WorkerId};
 
+use crate::acl::Access;
 use crate::admission;
 use crate::client::Client;
 use crate::dispatch::{Outcome, dispatch};
@@ -90,7 +91,8 @@ impl Handler<RespHead> for RedisHandler {
     }
 
     fn accept(&self, peer: &Peer) -> Result<(), Refusal> {
-        admission::admit(peer, &self.server.settings)
+        let server = &self.server;
+        admission::admit(peer, &server.settings, || server.acl.has_nopass())
     }
 
     fn connect(&self, peer: Peer) -> Client {
@@ -98,7 +100,7 @@ impl Handler<RespHead> for RedisHandler {
     }
 
     fn is_authenticated(&self, client: &Client) -> bool {
-        client.is_authenticated() || !self.server.settings.requires_password()
+        client.account.access() != Access::None
     }
 
     fn handle(
@@ -159,7 +161,10 @@ impl Handler<RespHead> for RedisHandler {
         let server = &*self.server;
         match outcome {
             Outcome::Keep => {}
-            Outcome::Close => reply.close(),
+            Outcome::Close => {
+                server.clients.leave(client.info());
+                reply.close();
+            }
             Outcome::Wait(command) => {
                 let later = wanted_later(client.info(), reply.defer());
                 let blocked = &server.clients.blocked;

@@ -9,8 +9,10 @@
 //!
 //! [`command`] defines what a command is. [`commands`] holds the commands, one file per family.
 
+pub mod acl;
 pub mod admission;
 pub mod blocking;
+mod call;
 mod call_keys;
 pub mod client;
 pub mod command;
@@ -46,6 +48,7 @@ pub mod stats;
 #[cfg(test)]
 pub(crate) mod testing;
 mod tls;
+pub mod tracking;
 pub mod transaction;
 mod transcript;
 pub mod typed;

@@ -13,7 +13,6 @@ use crate::memory::default_limit_bytes;
 pub struct Settings {
     /// The configuration at the start.
     pub config: Config,
-    password: RwLock<Option<Box<[u8]>>>,
     protected_mode: AtomicBool,
     maxmemory_bytes: AtomicU64,
     busy_reply_threshold_ms: AtomicU64,
@@ -43,13 +42,8 @@ impl Settings {
     /// The settings of a server started with `config`.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let password = config
-            .requirepass
-            .as_deref()
-            .map(|password| password.as_bytes().into());
         let stream_node = BlockLimits::default();
         Self {
-            password: RwLock::new(password),
             protected_mode: AtomicBool::new(config.protected_mode),
             maxmemory_bytes: AtomicU64::new(maxmemory_bytes(&config)),
             busy_reply_threshold_ms: AtomicU64::new(config.busy_reply_threshold),
@@ -63,32 +57,6 @@ impl Settings {
             logging: OnceLock::new(),
             config,
         }
-    }
-
-    /// Whether clients must authenticate.
-    #[must_use]
-    pub fn requires_password(&self) -> bool {
-        self.password.read().is_some()
-    }
-
-    /// Whether `password` is the required one. If none is required, every password is accepted.
-    #[must_use]
-    pub fn accepts_password(&self, password: &[u8]) -> bool {
-        match &*self.password.read() {
-            None => true,
-            Some(expected) => equal_in_constant_time(expected, password),
-        }
-    }
-
-    /// The required password; empty for none.
-    #[must_use]
-    pub fn password(&self) -> Vec<u8> {
-        self.password.read().as_deref().unwrap_or_default().to_vec()
-    }
-
-    /// Requires another password; an empty one means none.
-    pub fn set_password(&self, password: &[u8]) {
-        *self.password.write() = (!password.is_empty()).then(|| password.into());
     }
 
     /// Whether a server without a password refuses connections from other machines.
@@ -220,11 +188,8 @@ impl Settings {
     /// Adopts the changeable settings of a configuration that was read again. Also records those that
     /// the program does not know by itself in `started`, the configuration at the start.
     pub fn take_over(&self, started: &mut Config, config: &Config) {
-        let password = config.requirepass.as_deref().unwrap_or_default();
         self.set_log_level(config.log_level);
-        self.set_password(password.as_bytes());
         self.set_protected_mode(config.protected_mode);
-        started.requirepass.clone_from(&config.requirepass);
         started.protected_mode = config.protected_mode;
         self.set_maxmemory_bytes(maxmemory_bytes(config));
         started.maxmemory = config.maxmemory;
@@ -253,27 +218,4 @@ impl Settings {
 /// The limit that `config` has, or the default.
 fn maxmemory_bytes(config: &Config) -> u64 {
     config.maxmemory.unwrap_or_else(default_limit_bytes)
-}
-
-/// Compares in time that depends only on the length of `given`.
-fn equal_in_constant_time(expected: &[u8], given: &[u8]) -> bool {
-    let padded = expected.iter().copied().chain(std::iter::repeat(0));
-    let difference = given
-        .iter()
-        .zip(padded)
-        .fold(0, |sum, (left, right)| sum | (left ^ right));
-    std::hint::black_box(difference) == 0 && expected.len() == given.len()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn passwords_are_equal_only_as_a_whole() {
-        assert!(equal_in_constant_time(b"secret", b"secret"));
-        for given in [&b""[..], b"secre", b"secret\0", b"Secret", b"secrets"] {
-            assert!(!equal_in_constant_time(b"secret", given), "{given:?}");
-        }
-    }
 }

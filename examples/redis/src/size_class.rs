@@ -13,7 +13,7 @@ use psp_store::{Databases, Entry, Keyspace, Value};
 use psp_classifiers::resp::RespClassifier;
 use smallvec::SmallVec;
 
-use crate::command::{CommandTable, KeyPositions};
+use crate::command::{CommandSpec, CommandTable, Flag, KeyPositions};
 use crate::commands::{geo, streams};
 use crate::glob::StepsBound;
 use crate::hyperloglog::{REGISTERS, SPARSE_BYTES_MAX, Sketch};
@@ -22,6 +22,7 @@ use crate::rdb;
 use crate::scripts::digest::Digest;
 use crate::scripts::profile::{Kind, Profile};
 use crate::state::ServerState;
+use crate::tracking::Tracking;
 
 /// Work on up to this many elements counts as small. The rules of the classifier have the same bound.
 const SMALL_ELEMENTS_MAX: usize = 128;
@@ -329,7 +330,7 @@ const WORK: &[(Work, &[&str])] = &[
     (Work::AnyKey, &["randomkey"]),
     (
         Work::Administration,
-        &["client", "config", "info", "latency", "slowlog"],
+        &["acl", "client", "config", "info", "latency", "slowlog"],
     ),
     (Work::Subscribers, &["publish", "spublish"]),
     (Work::Script, &["eval", "eval_ro", "evalsha", "evalsha_ro"]),
@@ -374,6 +375,7 @@ pub struct Sources {
     databases: Arc<Databases>,
     scripts: Arc<Profile>,
     pubsub: Arc<PubSub>,
+    tracking: Arc<Tracking>,
 }
 
 impl Sources {
@@ -384,6 +386,7 @@ impl Sources {
             databases: Arc::clone(&server.databases),
             scripts: Arc::clone(&server.scripts.profile),
             pubsub: Arc::clone(&server.clients.pubsub),
+            tracking: Arc::clone(&server.clients.tracking),
         }
     }
 
@@ -392,6 +395,7 @@ impl Sources {
             store: self.databases.get(database),
             scripts: &self.scripts,
             pubsub: &self.pubsub,
+            tracking: &self.tracking,
         }
     }
 }
@@ -514,11 +518,26 @@ impl OtherDatabases {
     }
 }
 
+/// The position of the first key, the number of keys, and the distance from one to the next.
+fn positions(spec: &CommandSpec, head: &RespHead) -> Option<(usize, usize, usize)> {
+    let KeyPositions { first, last, step } = spec.keys;
+    let count = head.arg_count();
+    let first = usize::try_from(first).ok().filter(|first| *first > 0)?;
+    let step = usize::try_from(step).unwrap_or(1).max(1);
+    let last = match usize::try_from(last) {
+        Ok(last) => last,
+        Err(_from_the_end) => count.saturating_sub(last.unsigned_abs() as usize),
+    };
+    let has_keys = first <= last && last < count;
+    has_keys.then(|| (first, (last - first) / step + 1, step))
+}
+
 /// Judges requests by what the server holds.
 struct Judge<'s> {
     store: &'s Keyspace,
     scripts: &'s Profile,
     pubsub: &'s PubSub,
+    tracking: &'s Tracking,
 }
 
 impl Judge<'_> {
@@ -541,7 +560,9 @@ impl Judge<'_> {
     }
 
     fn size_of(&self, frame: &[u8], head: &RespHead, span: Span) -> SizeClass {
-        if self.elements(frame, head, span) <= SMALL_ELEMENTS_MAX {
+        let is_heard_by_many =
+            self.tracking.is_any() && self.listeners(frame, head) > SMALL_ELEMENTS_MAX;
+        if !is_heard_by_many && self.elements(frame, head, span) <= SMALL_ELEMENTS_MAX {
             SizeClass::Small
         } else {
             SizeClass::Large
@@ -608,23 +629,25 @@ impl Judge<'_> {
         let Some(spec) = CommandTable::get().find(head.command()) else {
             return usize::MAX;
         };
-        let KeyPositions { first, last, step } = spec.keys;
-        let count = head.arg_count();
-        let first = usize::try_from(first).unwrap_or(usize::MAX);
-        let step = usize::try_from(step).unwrap_or(1).max(1);
-        let last = match usize::try_from(last) {
-            Ok(last) => last,
-            Err(_from_the_end) => count.saturating_sub(last.unsigned_abs() as usize),
-        };
-        if last < first || last >= count {
-            // Too few arguments give an error, which is quick.
-            return 0;
-        }
-        if (last - first) / step >= KEYS_MAX {
+        // Too few arguments give an error, which is quick.
+        let (first, count, step) = positions(spec, head).unwrap_or((0, 0, 1));
+        if count > KEYS_MAX {
             return usize::MAX;
         }
-        let keys = head.args(frame).skip(first).take(last - first + 1);
-        self.of_each(keys.step_by(step))
+        self.of_each(head.args(frame).skip(first).step_by(step).take(count))
+    }
+
+    /// The clients that hear of a change of the keys, as far as the request may change them.
+    #[cold]
+    fn listeners(&self, frame: &[u8], head: &RespHead) -> usize {
+        let spec = CommandTable::get().find(head.command());
+        let Some(spec) = spec.filter(|spec| spec.flags.contains(&Flag::Write)) else {
+            return 0;
+        };
+        let (first, count, step) = positions(spec, head).unwrap_or((0, 0, 1));
+        let keys = head.args(frame).skip(first).step_by(step);
+        let keys = keys.take(count.min(KEYS_MAX));
+        keys.map(|key| self.tracking.listeners(key)).sum()
     }
 
     /// The elements of the keys that argument `count_arg` counts and that follow it.
@@ -1659,6 +1682,26 @@ mod tests {
             assert_eq!(type_of(&session, "FCALL g 0"), "scan");
             assert_eq!(type_of_frame(&session, b"FCALL 'f' 0\r\n"), "scan");
         }
+    }
+
+    #[test]
+    fn a_change_that_many_hear_of_is_long() {
+        let mut session = filled();
+        let mut trackers: Vec<Session> = (0..SMALL_ELEMENTS_MAX)
+            .map(|_| session.beside().resp3())
+            .collect();
+        for tracker in &mut trackers {
+            tracker.expect(&[("CLIENT TRACKING ON", "+OK")]);
+            tracker.run("GET k");
+        }
+        assert_eq!(type_of(&session, "SET k 1"), "write");
+        session.expect(&[("CLIENT TRACKING ON BCAST PREFIX k", "+OK")]);
+        assert_eq!(type_of(&session, "SET k 1"), "scan");
+        assert_eq!(type_of(&session, "MSET a 1 b 2 k 3"), "scan");
+        assert_eq!(type_of(&session, "SET other 1"), "write");
+        assert_eq!(type_of(&session, "GET k"), "read");
+        drop(trackers);
+        assert_eq!(type_of(&session, "SET k 1"), "write");
     }
 
     #[test]

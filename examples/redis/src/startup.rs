@@ -44,6 +44,9 @@ pub fn build(mut config: Config) -> anyhow::Result<RedisServer> {
     let stack_bytes = &mut config.server.stack_bytes;
     *stack_bytes = STACK_BYTES_MIN.max(*stack_bytes);
     let state = Arc::new(ServerState::new(Settings::new(config.clone())));
+    { state.acl.configure(&state.clients, &config) }
+        .map_err(anyhow::Error::msg)
+        .context("cannot set up the users")?;
     let expiry = ExpiryCycle::start(Arc::clone(&state.databases))
         .context("cannot start the expiry thread")?;
     let eviction =

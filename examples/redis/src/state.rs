@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use psp_server::{Peer, Policy, ServerHandle, Topology};
 use psp_store::{Databases, unix_time_ms};
 
+use crate::acl::Acl;
 use crate::blocking::BlockedClients;
 use crate::client::{Client, LocalAddresses, Registry};
 use crate::config::Config;
@@ -21,6 +22,7 @@ use crate::record::Records;
 use crate::scripts::Scripts;
 use crate::settings::Settings;
 use crate::stats::{Totals, WorkerStats};
+use crate::tracking::Tracking;
 
 /// The state of a server.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub struct ServerState {
     pub databases: Arc<Databases>,
     /// The settings that `CONFIG` shows and changes.
     pub settings: Settings,
+    /// All users.
+    pub acl: Acl,
     /// What EVAL and SCRIPT work with.
     pub scripts: Scripts,
     /// The memory of the process.
@@ -61,6 +65,8 @@ struct Workers {
     stats: Vec<Arc<WorkerStats>>,
     /// Sums at the last `CONFIG RESETSTAT`. Only workers write their counters.
     zero: Option<Box<Totals>>,
+    /// [`ServerState::dropped_objects`] then.
+    dropped_objects: usize,
 }
 
 impl Default for ServerState {
@@ -79,10 +85,16 @@ impl ServerState {
         let pubsub = Arc::new(PubSub::new(limit));
         let classes = settings.config.notify_keyspace_events;
         let notifier = Arc::new(Notifier::new(classes, Arc::clone(&pubsub)));
-        let expired = Arc::clone(&notifier);
-        databases.on_expired(move |database, key| expired.expired(database, key));
+        let tracking = Arc::new(Tracking::new(Arc::clone(&pubsub)));
+        let expired = (Arc::clone(&notifier), Arc::clone(&tracking));
+        databases.on_expired(move |database, key| {
+            let (notifier, tracking) = &expired;
+            notifier.expired(database, key);
+            tracking.invalidate(None, &[key]);
+        });
         let state = Self {
             databases,
+            acl: Acl::new(&settings.config),
             settings,
             scripts: Scripts::default(),
             memory: Memory::new(),
@@ -91,7 +103,7 @@ impl ServerState {
             records: Records::default(),
             paused: PausedCommands::default(),
             local_addresses: OnceLock::new(),
-            clients: Arc::new(Registry::new(blocked, pubsub)),
+            clients: Arc::new(Registry::new(blocked, pubsub, tracking)),
             started_at: Instant::now(),
             started_at_ms: unix_time_ms(),
             run_id: format!(
@@ -136,6 +148,7 @@ impl ServerState {
     /// the program does not know by itself in `started`, the configuration at the start.
     pub fn take_over(&self, started: &mut Config, config: &Config) {
         self.settings.take_over(started, config);
+        self.take_over_users(started, config);
         let limit = config.client_output_buffer_limit;
         self.clients.pubsub.set_limit(limit);
         started.client_output_buffer_limit = limit;
@@ -145,10 +158,22 @@ impl ServerState {
         self.configure_eviction(config);
     }
 
+    /// Users stay as they are, but for the password of the default one if the configuration has another one than it had.
+    fn take_over_users(&self, started: &mut Config, config: &Config) {
+        let password = config.requirepass.as_deref().unwrap_or_default();
+        if self.acl.requirepass() != password.as_bytes() {
+            self.acl.set_requirepass(&self.clients, password.as_bytes());
+        }
+        started.requirepass.clone_from(&config.requirepass);
+        self.acl.log.set_len_max(config.acllog_max_len);
+        started.acllog_max_len = config.acllog_max_len;
+        self.acl.set_pubsub_default(config.acl_pubsub_default);
+        started.acl_pubsub_default = config.acl_pubsub_default;
+    }
+
     /// Registers an accepted connection.
     pub fn connect(&self, peer: Peer) -> Client {
-        self.clients
-            .connect(peer, !self.settings.requires_password())
+        self.acl.open(|account| self.clients.connect(peer, account))
     }
 
     /// Creates the counters of one more worker.
@@ -218,9 +243,17 @@ impl ServerState {
         }
     }
 
+    /// Values and keys that were dropped in the background since the last reset.
+    #[must_use]
+    pub fn dropped_objects(&self) -> usize {
+        let before = self.workers.lock().dropped_objects;
+        self.databases.dropped_objects() - before
+    }
+
     /// Resets all command counters to zero.
     pub fn reset_stats(&self) {
         let mut workers = self.workers.lock();
+        workers.dropped_objects = self.databases.dropped_objects();
         workers.zero = Some(Box::new(workers.totals()));
     }
 }

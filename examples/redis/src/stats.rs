@@ -70,6 +70,13 @@ impl WorkerStats {
         add(&counters.failed, u64::from(failed));
     }
 
+    /// Counts the rest of a call that has waited in between, and was counted when the wait began.
+    pub fn count_waited(&self, index: usize, busy_ns: u64, failed: bool) {
+        let counters = &self.commands[index];
+        add(&counters.busy_ns, busy_ns);
+        add(&counters.failed, u64::from(failed));
+    }
+
     /// Counts a rejection.
     pub fn count_rejected(&self, index: usize) {
         add(&self.commands[index].rejected, 1);

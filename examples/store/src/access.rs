@@ -116,7 +116,26 @@ impl Clone for Access {
     }
 }
 
+/// When a key was last used, and how often, at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccessMark {
+    touched_s: u32,
+    heat: u32,
+}
+
 impl Access {
+    pub(crate) fn mark(&self) -> AccessMark {
+        AccessMark {
+            touched_s: self.touched_s(),
+            heat: self.heat.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn set(&self, mark: AccessMark) {
+        self.touched_s.store(mark.touched_s, Ordering::Relaxed);
+        self.heat.store(mark.heat, Ordering::Relaxed);
+    }
+
     pub(crate) fn touched_s(&self) -> u32 {
         self.touched_s.load(Ordering::Relaxed)
     }

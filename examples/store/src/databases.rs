@@ -20,7 +20,8 @@ use parking_lot::Mutex;
 use crate::access::LfuRates;
 use crate::fork::Origin;
 use crate::form::PackingLimit;
-use crate::keyspace::{Keyspace, KeyspaceStats, Map, SHARDS};
+use crate::index::Index;
+use crate::keyspace::{Keyspace, KeyspaceStats, SHARDS};
 use crate::locks::{Place, ShardLocks};
 use crate::shared::{ExpiredHook, Shared};
 
@@ -149,6 +150,11 @@ impl Databases {
         let _ = self.shared.on_expired.set(ExpiredHook(Box::new(tell)));
     }
 
+    /// Whether keys that have expired stay for now. Nobody finds them, and who changes one of them removes it.
+    pub fn keep_expired(&self, keeps: bool) {
+        self.shared.keeps_expired.store(keeps, Ordering::Relaxed);
+    }
+
     /// Counts accesses to keys from now on, or stops to count them.
     pub fn count_accesses(&self, counts: bool) {
         self.shared.clock.set_counts(counts);
@@ -185,6 +191,18 @@ impl Databases {
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
         self.shared.reaper.pending_bytes()
+    }
+
+    /// Values and keys that were removed and that the reaper has not dropped yet.
+    #[must_use]
+    pub fn pending_objects(&self) -> usize {
+        self.shared.reaper.pending_objects()
+    }
+
+    /// Values and keys that the reaper has dropped.
+    #[must_use]
+    pub fn dropped_objects(&self) -> usize {
+        self.shared.reaper.dropped_objects()
     }
 
     /// Whether this is the fork of a transaction.
@@ -224,7 +242,7 @@ impl Databases {
             shared: Arc::clone(&self.shared),
             held: Held::Forks(Forks {
                 of: Arc::clone(self),
-                locked: locks.map(ShardLocks::maps),
+                locked: locks.map(ShardLocks::indexes),
                 first: OnceLock::new(),
                 moved: Mutex::default(),
                 is_moved: AtomicBool::new(false),
@@ -238,8 +256,8 @@ impl Databases {
 #[derive(Debug)]
 pub(crate) struct Forks {
     of: Arc<Databases>,
-    /// The maps of the locked shards; `None` if no lock is held.
-    locked: Option<HashMap<Place, Map>>,
+    /// The entries of the locked shards; `None` if no lock is held.
+    locked: Option<HashMap<Place, Index>>,
     /// In the order of their first use.
     first: OnceLock<Box<Node>>,
     /// The databases that the transaction has exchanged, by number: the origin whose fork stands there.
@@ -270,7 +288,8 @@ impl Forks {
     fn node(&self, number: usize) -> Node {
         let locked = self.locked.as_ref().map(|locked| {
             let own = locked.iter().filter(|((of, _), _)| *of == number);
-            own.map(|((_, index), map)| (*index, map.clone())).collect()
+            own.map(|((_, shard), index)| (*shard, index.clone()))
+                .collect()
         });
         Node {
             keyspace: Keyspace::over(Origin::new(self.of.root(number), locked)),

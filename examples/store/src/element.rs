@@ -13,8 +13,14 @@ use bytes::Bytes;
 const INLINE_LEN_MAX: usize = 22;
 /// Bytes of the header in front of a shared payload.
 const REFERENCE_COUNTS_LEN: usize = 2 * size_of::<usize>();
-/// The allocator rounds sizes up to a multiple of this.
+/// The allocator rounds small sizes up to a multiple of this.
 const ALLOCATION_STEP: usize = 16;
+
+/// What the allocator gives for so many bytes: it has four sizes between two powers of two.
+pub(crate) fn allocated_bytes(bytes: usize) -> usize {
+    let step = (bytes.next_power_of_two() / 8).max(ALLOCATION_STEP);
+    bytes.next_multiple_of(step)
+}
 
 /// An immutable byte string of 24 bytes: short ones inline, longer ones behind a shared pointer.
 ///
@@ -94,7 +100,7 @@ impl Element {
         match &self.0 {
             Repr::Inline { .. } | Repr::RawInline { .. } => 0,
             Repr::Shared(bytes) | Repr::RawShared(bytes) => {
-                (REFERENCE_COUNTS_LEN + bytes.len()).next_multiple_of(ALLOCATION_STEP)
+                allocated_bytes(REFERENCE_COUNTS_LEN + bytes.len())
             }
         }
     }

@@ -1,77 +1,207 @@
 //! A key with its value and times, and the slot through which an update changes it.
 
-use std::sync::Arc;
+use std::fmt;
 
 use smallvec::SmallVec;
+use triomphe::{Arc, HeaderSlice, HeaderWithLength, ThinArc};
 
 use crate::access::{Access, AccessClock};
+use crate::element::allocated_bytes;
 use crate::form::PackingLimits;
+use crate::index::BYTES_PER_ENTRY;
 use crate::reaper::Garbage;
 use crate::value::Value;
 
 /// `expire_at_ms` of a key that never expires.
 const NEVER: u64 = u64::MAX;
+/// Bytes of `expire_at_ms`.
+const EXPIRY_LEN: usize = size_of::<u64>();
+/// Longest key for which the bytes of an entry are put together without an allocation.
+const USUAL_KEY_LEN_MAX: usize = 64;
 
-/// A key with its value and times. The keyspace shares it with readers, and changes it in place
-/// only while it holds the sole reference.
-#[derive(Debug, Clone)]
-pub struct Entry {
-    key: Box<[u8]>,
+/// A key with its value and times: one allocation. A clone shares it. The keyspace changes it in place only while nobody
+/// else holds it.
+///
+/// ```text
+///   references, value, accesses │ length │ 0 or 8 │ when it expires │ key
+///                                                   if it is 8
+/// ```
+#[derive(Clone)]
+pub struct Entry(ThinArc<Head, u8>);
+
+struct Head {
     value: Value,
-    expire_at_ms: u64,
-    pub(crate) access: Access,
+    access: Access,
+}
+
+/// An entry whose content may be changed if nobody else holds it.
+struct Open(Arc<HeaderSlice<HeaderWithLength<Head>, [u8]>>);
+
+/// When the key expires, and the key.
+fn parts(bytes: &[u8]) -> (u64, &[u8]) {
+    match bytes {
+        [0, key @ ..] => (NEVER, key),
+        [_, rest @ ..] => match rest.split_first_chunk() {
+            Some((expire_at_ms, key)) => (u64::from_le_bytes(*expire_at_ms), key),
+            None => (NEVER, rest),
+        },
+        [] => (NEVER, bytes),
+    }
 }
 
 impl Entry {
+    /// An entry of a key that does not expire.
     pub(crate) fn new(key: &[u8], value: Value) -> Self {
-        Self {
-            key: key.into(),
-            value,
-            expire_at_ms: NEVER,
-            access: Access::default(),
+        Self::with(key, value, NEVER, Access::default())
+    }
+
+    fn with(key: &[u8], value: Value, expire_at_ms: u64, access: Access) -> Self {
+        let mut bytes = SmallVec::<[u8; 1 + EXPIRY_LEN + USUAL_KEY_LEN_MAX]>::new();
+        if expire_at_ms == NEVER {
+            bytes.push(0);
+        } else {
+            bytes.push(EXPIRY_LEN as u8);
+            bytes.extend_from_slice(&expire_at_ms.to_le_bytes());
         }
+        bytes.extend_from_slice(key);
+        Self(ThinArc::from_header_and_slice(
+            Head { value, access },
+            &bytes,
+        ))
+    }
+
+    fn head(&self) -> &Head {
+        &self.0.header.header
     }
 
     /// The key.
     #[must_use]
     pub fn key(&self) -> &[u8] {
-        &self.key
+        parts(&self.0.slice).1
     }
 
     /// The value.
     #[must_use]
     pub fn value(&self) -> &Value {
-        &self.value
+        &self.head().value
     }
 
     /// When the key expires, in milliseconds since the Unix epoch.
     #[must_use]
     pub fn expire_at_ms(&self) -> Option<u64> {
-        (self.expire_at_ms != NEVER).then_some(self.expire_at_ms)
+        let (expire_at_ms, _) = parts(&self.0.slice);
+        (expire_at_ms != NEVER).then_some(expire_at_ms)
+    }
+
+    pub(crate) fn access(&self) -> &Access {
+        &self.head().access
     }
 
     /// When the key was last read or written, in seconds of the keyspace's clock.
     #[must_use]
     pub fn touched_s(&self) -> u32 {
-        self.access.touched_s()
+        self.access().touched_s()
     }
 
     /// Approximate bytes of memory that the key and its value take.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.key.len() + self.value.memory_bytes()
+        let own = size_of::<usize>() + size_of::<HeaderWithLength<Head>>() + self.0.slice.len();
+        allocated_bytes(own) + BYTES_PER_ENTRY + self.value().memory_bytes()
     }
 
     pub(crate) fn is_expired(&self, now_ms: impl FnOnce() -> u64) -> bool {
-        self.expire_at_ms != NEVER && self.expire_at_ms <= now_ms()
+        self.expire_at_ms()
+            .is_some_and(|expire_at_ms| expire_at_ms <= now_ms())
+    }
+
+    /// Whether both are the same entry, not only equal.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.0.as_ptr() == other.0.as_ptr()
+    }
+
+    /// Whether nobody else holds the entry at this moment.
+    pub(crate) fn is_unshared(&self) -> bool {
+        ThinArc::strong_count(&self.0) == 1
     }
 }
 
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("key", &self.key())
+            .field("value", self.value())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Open {
+    fn new(entry: Entry) -> Self {
+        Self(Arc::from_thin(entry.0))
+    }
+
+    fn close(self) -> Entry {
+        Entry(Arc::into_thin(self.0))
+    }
+
+    fn head(&self) -> &Head {
+        &self.0.header.header
+    }
+
+    fn expire_at_ms(&self) -> u64 {
+        parts(&self.0.slice).0
+    }
+
+    /// The content, unless others hold it.
+    fn get_mut(&mut self) -> Option<&mut Head> {
+        Arc::get_mut(&mut self.0).map(|entry| &mut entry.header.header)
+    }
+
+    /// The content, after a copy if others hold it.
+    fn make_mut(&mut self) -> &mut Head {
+        if !self.0.is_unique() {
+            let (expire_at_ms, key) = parts(&self.0.slice);
+            let Head { value, access } = self.head();
+            let copy = Entry::with(key, value.clone(), expire_at_ms, access.clone());
+            *self = Self::new(copy);
+        }
+        self.get_mut().expect("nobody else holds the entry")
+    }
+
+    /// Changes when the key expires. An entry that has no room for that is made anew.
+    fn set_expire_at_ms(&mut self, expire_at_ms: u64) {
+        self.make_mut();
+        let entry = Arc::get_mut(&mut self.0).expect("nobody else holds the entry");
+        if let [1..=u8::MAX, rest @ ..] = &mut entry.slice
+            && let Some((room, _)) = rest.split_first_chunk_mut()
+        {
+            *room = expire_at_ms.to_le_bytes();
+        } else if expire_at_ms != NEVER {
+            let Head { value, access } = &mut entry.header.header;
+            let value = std::mem::replace(value, Value::string(b""));
+            let (_, key) = parts(&entry.slice);
+            let copy = Entry::with(key, value, expire_at_ms, access.clone());
+            *self = Self::new(copy);
+        }
+    }
+}
+
+/// What a slot holds.
+enum Held {
+    Nothing,
+    /// The entry of the keyspace, or one made of it.
+    Entry(Open),
+    /// A new value, which becomes an entry when the update ends.
+    New {
+        value: Value,
+        expire_at_ms: u64,
+    },
+}
+
 /// Exclusive access to one key during an update.
-#[derive(Debug)]
 pub struct Slot<'k> {
     key: &'k [u8],
-    entry: Option<Arc<Entry>>,
+    held: Held,
     changed: bool,
     locked: bool,
     quiet: bool,
@@ -83,10 +213,10 @@ pub struct Slot<'k> {
 
 impl<'k> Slot<'k> {
     /// A slot for a key whose shard is locked.
-    pub(crate) fn new(key: &'k [u8], entry: Option<Arc<Entry>>) -> Self {
+    pub(crate) fn new(key: &'k [u8], entry: Option<Entry>) -> Self {
         Self {
             key,
-            entry,
+            held: entry.map_or(Held::Nothing, |entry| Held::Entry(Open::new(entry))),
             changed: false,
             locked: true,
             quiet: false,
@@ -97,7 +227,7 @@ impl<'k> Slot<'k> {
     }
 
     /// A slot over a snapshot, for a change that has not been stored yet.
-    pub(crate) fn of_snapshot(key: &'k [u8], entry: Option<Arc<Entry>>) -> Self {
+    pub(crate) fn of_snapshot(key: &'k [u8], entry: Option<Entry>) -> Self {
         Self {
             locked: false,
             ..Self::new(key, entry)
@@ -117,15 +247,22 @@ impl<'k> Slot<'k> {
         self.key
     }
 
-    /// The key's entry, if it has one.
-    pub(crate) fn entry(&self) -> Option<&Entry> {
-        self.entry.as_deref()
+    /// The key's entry, if it has one that is stored.
+    pub(crate) fn stored(&self) -> Option<Entry> {
+        match &self.held {
+            Held::Entry(entry) => Some(Open(Arc::clone(&entry.0)).close()),
+            Held::Nothing | Held::New { .. } => None,
+        }
     }
 
     /// The key's value, if it has one.
     #[must_use]
     pub fn value(&self) -> Option<&Value> {
-        self.entry().map(Entry::value)
+        match &self.held {
+            Held::Nothing => None,
+            Held::Entry(entry) => Some(&entry.head().value),
+            Held::New { value, .. } => Some(value),
+        }
     }
 
     /// The key's value, to be changed in place. The key keeps its expiry.
@@ -133,55 +270,84 @@ impl<'k> Slot<'k> {
     /// An update that leaves a collection empty removes the key when it ends.
     pub fn value_mut(&mut self) -> Option<&mut Value> {
         self.changed = true;
-        Some(&mut Arc::make_mut(self.entry.as_mut()?).value)
+        match &mut self.held {
+            Held::Nothing => None,
+            Held::Entry(entry) => Some(&mut entry.make_mut().value),
+            Held::New { value, .. } => Some(value),
+        }
     }
 
     /// Like [`value_mut`](Self::value_mut), but first stores the value that `make` returns if the
     /// key has none.
     pub fn value_or_insert_with(&mut self, make: impl FnOnce() -> Value) -> &mut Value {
         self.changed = true;
-        let key = self.key;
-        let entry = self
-            .entry
-            .get_or_insert_with(|| Arc::new(Entry::new(key, make())));
-        &mut Arc::make_mut(entry).value
+        if let Held::Nothing = self.held {
+            self.held = Held::New {
+                value: make(),
+                expire_at_ms: NEVER,
+            };
+        }
+        self.value_mut().expect("there is a value by now")
     }
 
     /// Stores `value` in place of any previous value. The key no longer expires.
     pub fn insert(&mut self, value: Value) {
         self.changed = true;
-        if let Some(entry) = self.entry.as_mut().and_then(Arc::get_mut) {
-            let old = std::mem::replace(&mut entry.value, value);
-            entry.expire_at_ms = NEVER;
+        if let Held::Entry(entry) = &mut self.held
+            && let Some(head) = entry.get_mut()
+        {
+            let old = std::mem::replace(&mut head.value, value);
+            if entry.expire_at_ms() != NEVER {
+                entry.set_expire_at_ms(NEVER);
+            }
             self.discarded.push(Garbage::Value(old));
             return;
         }
-        let fresh = Arc::new(Entry::new(self.key, value));
-        self.discarded
-            .extend(self.entry.replace(fresh).map(Garbage::Entry));
+        let fresh = Held::New {
+            value,
+            expire_at_ms: NEVER,
+        };
+        match std::mem::replace(&mut self.held, fresh) {
+            Held::Nothing => {}
+            Held::Entry(entry) => self.discarded.push(Garbage::Entry(entry.close())),
+            Held::New { value, .. } => self.discarded.push(Garbage::Value(value)),
+        }
     }
 
     /// Removes the key and returns the value it had.
     pub fn remove(&mut self) -> Option<Value> {
-        let entry = self.entry.take()?;
-        self.changed = true;
-        let value = entry.value.clone();
-        self.discarded.push(Garbage::Entry(entry));
-        Some(value)
+        match std::mem::replace(&mut self.held, Held::Nothing) {
+            Held::Nothing => None,
+            Held::Entry(entry) => {
+                self.changed = true;
+                let value = entry.head().value.clone();
+                self.discarded.push(Garbage::Entry(entry.close()));
+                Some(value)
+            }
+            Held::New { value, .. } => Some(value),
+        }
     }
 
     /// When the key expires, in milliseconds since the Unix epoch.
     #[must_use]
     pub fn expire_at_ms(&self) -> Option<u64> {
-        self.entry.as_deref().and_then(Entry::expire_at_ms)
+        let expire_at_ms = match &self.held {
+            Held::Nothing => NEVER,
+            Held::Entry(entry) => entry.expire_at_ms(),
+            Held::New { expire_at_ms, .. } => *expire_at_ms,
+        };
+        (expire_at_ms != NEVER).then_some(expire_at_ms)
     }
 
     /// Sets or clears the key's expiry time. Does nothing if the key has no value.
     pub fn set_expire_at_ms(&mut self, expire_at_ms: Option<u64>) {
-        if let Some(entry) = &mut self.entry {
-            self.changed = true;
-            Arc::make_mut(entry).expire_at_ms = expire_at_ms.unwrap_or(NEVER);
+        let new = expire_at_ms.unwrap_or(NEVER);
+        match &mut self.held {
+            Held::Nothing => return,
+            Held::Entry(entry) => entry.set_expire_at_ms(new),
+            Held::New { expire_at_ms, .. } => *expire_at_ms = new,
         }
+        self.changed = true;
     }
 
     /// The change gives nothing to those who wait for the key, so that they are left alone.
@@ -219,30 +385,60 @@ impl<'k> Slot<'k> {
         }
         // A change has made the entry the slot's own.
         if self.changed
-            && let Some(entry) = self.entry.as_mut().and_then(Arc::get_mut)
+            && let Held::Entry(entry) = &mut self.held
+            && let Some(head) = entry.get_mut()
         {
-            entry.value.settle(limits);
+            head.value.settle(limits);
         }
-        if let Some(entry) = &self.entry {
-            entry.access.touch(clock);
+        if let Held::New { value, .. } = &mut self.held {
+            value.settle(limits);
+        }
+        self.held = self
+            .take_entry()
+            .map_or(Held::Nothing, |entry| Held::Entry(Open::new(entry)));
+        if let Held::Entry(entry) = &self.held {
+            let access = &entry.head().access;
+            access.touch(clock);
             if let Some(idle_s) = self.idle_s {
-                entry.access.set_idle_s(idle_s, clock);
+                access.set_idle_s(idle_s, clock);
             }
             if let Some(frequency) = self.frequency {
-                entry.access.set_frequency(frequency, clock);
+                access.set_frequency(frequency, clock);
             }
         }
         std::mem::take(&mut self.discarded)
     }
 
     /// Takes the entry that the update wants to store.
-    pub(crate) fn take_entry(&mut self) -> Option<Arc<Entry>> {
-        self.entry.take()
+    pub(crate) fn take_entry(&mut self) -> Option<Entry> {
+        match std::mem::replace(&mut self.held, Held::Nothing) {
+            Held::Nothing => None,
+            Held::Entry(entry) => Some(entry.close()),
+            Held::New {
+                value,
+                expire_at_ms,
+            } => Some(Entry::with(
+                self.key,
+                value,
+                expire_at_ms,
+                Access::default(),
+            )),
+        }
     }
 
     /// Drops the slot's entry, which has expired, without inspecting it.
     pub(crate) fn expire(&mut self) {
         self.changed = true;
-        self.discarded.extend(self.entry.take().map(Garbage::Entry));
+        let entry = self.take_entry();
+        self.discarded.extend(entry.map(Garbage::Entry));
+    }
+}
+
+impl fmt::Debug for Slot<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot")
+            .field("key", &self.key)
+            .field("value", &self.value())
+            .finish_non_exhaustive()
     }
 }

@@ -9,7 +9,6 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
@@ -289,7 +288,7 @@ impl Evictor {
             let mut found = false;
             for _ in 0..samples {
                 found = false;
-                let mut offer = |entry: &Arc<Entry>| {
+                let mut offer = |entry: &Entry| {
                     found = true;
                     candidates.offer(rank(keyspace, order, entry), keyspace.number(), entry.key());
                 };

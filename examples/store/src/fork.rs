@@ -25,7 +25,8 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::contents::Walk;
 use crate::entry::Entry;
 use crate::hashed::position_of;
-use crate::keyspace::{Bucket, Keyspace, Map, visit_live};
+use crate::index::Index;
+use crate::keyspace::{Keyspace, visit_live};
 use crate::locks::{Place, ShardLocks};
 use crate::reaper::Garbage;
 
@@ -33,8 +34,8 @@ use crate::reaper::Garbage;
 #[derive(Debug)]
 pub(crate) struct Origin {
     pub(crate) keyspace: Arc<Keyspace>,
-    /// The maps of the locked shards; `None` if no lock is held.
-    locked: Option<HashMap<usize, Map>>,
+    /// The entries of the locked shards; `None` if no lock is held.
+    locked: Option<HashMap<usize, Index>>,
     touched: Mutex<Touched>,
 }
 
@@ -54,12 +55,12 @@ struct Before {
     /// How many keys the fork had touched before.
     order: usize,
     /// `None` if the fork had been cleared before, so that the key did not matter.
-    entry: Option<Option<Arc<Entry>>>,
+    entry: Option<Option<Entry>>,
 }
 
 impl Origin {
     /// `locked` are the snapshots of the shards that are locked, if there are locks.
-    pub(crate) fn new(keyspace: &Arc<Keyspace>, locked: Option<HashMap<usize, Map>>) -> Self {
+    pub(crate) fn new(keyspace: &Arc<Keyspace>, locked: Option<HashMap<usize, Index>>) -> Self {
         Self {
             keyspace: Arc::clone(keyspace),
             locked,
@@ -82,7 +83,7 @@ impl Origin {
         } else {
             let entry = self.find(position, key);
             if let Some(entry) = &entry {
-                fork.adopt(position, key, Arc::clone(entry));
+                fork.adopt(position, key, entry.clone());
             }
             Some(entry)
         };
@@ -95,18 +96,17 @@ impl Origin {
     }
 
     /// The origin's entry of `key`, which may have expired.
-    fn find(&self, position: u64, key: &[u8]) -> Option<Arc<Entry>> {
+    fn find(&self, position: u64, key: &[u8]) -> Option<Entry> {
         let index = self.keyspace.shard_index(position);
         let Some(locked) = &self.locked else {
             let state = self.keyspace.shards[index].state.lock();
             return state.find(position, key).cloned();
         };
-        let mut bucket = locked.get(&index)?.get(&position)?.iter();
-        bucket.find(|entry| entry.key() == key).cloned()
+        locked.get(&index)?.find(position, key).cloned()
     }
 
     /// The entry of `key` that the fork took over from its origin.
-    pub(crate) fn entry_before(&self, key: &[u8]) -> Option<Arc<Entry>> {
+    pub(crate) fn entry_before(&self, key: &[u8]) -> Option<Entry> {
         let touched = self.touched.lock();
         touched.keys.get(key)?.entry.clone()?
     }
@@ -144,27 +144,28 @@ impl Origin {
         fork: &Keyspace,
         cursor: u64,
         count: usize,
-        mut visit: impl FnMut(&Arc<Entry>),
+        mut visit: impl FnMut(&Entry),
     ) -> u64 {
-        let own = fork.shards[0].state.lock().map.clone();
+        let own = fork.shards[0].state.lock().index.clone();
         let mut left = count.max(1);
         let mut from = cursor;
         let walk = self.locked.is_none().then(|| self.keyspace.walk());
         for index in self.keyspace.shard_index(cursor)..self.keyspace.shards.len() {
             let end = self.keyspace.shard_start(index + 1);
-            let map = self.untouched(walk.as_ref(), index, from..end);
+            let untouched = self.untouched(walk.as_ref(), index, from..end);
+            let below_end = |(position, _): &(u64, &Entry)| *position < end;
             let merged = Merged {
-                left: map.iter().peekable(),
-                right: own.range(from..end).peekable(),
+                left: untouched.range(from).peekable(),
+                right: own.range(from).take_while(below_end).peekable(),
             };
-            for (position, buckets) in merged {
-                if left == 0 {
+            let mut last = None;
+            for (position, entry) in merged {
+                if left == 0 && last != Some(position) {
                     return position;
                 }
-                for bucket in buckets.into_iter().flatten() {
-                    left = left.saturating_sub(bucket.len());
-                    visit_live(bucket, &mut visit);
-                }
+                left = left.saturating_sub(1);
+                last = Some(position);
+                visit_live(entry, &mut visit);
             }
             from = end;
         }
@@ -177,32 +178,29 @@ impl Origin {
         walk: Option<&Walk<'_>>,
         index: usize,
         positions: std::ops::Range<u64>,
-    ) -> Map {
+    ) -> Index {
         let mut touched = self.touched.lock();
         if touched.cleared {
-            return Map::new();
+            return Index::new(0);
         }
         let locked = self.locked.as_ref().and_then(|locked| locked.get(&index));
-        let mut map = match walk {
-            Some(walk) => walk.visit(index, |_, state| state.map.clone()),
+        let mut index = match walk {
+            Some(walk) => walk.visit(index, |_, state| state.index.clone()),
             None => {
                 touched.all_shards |= locked.is_none();
-                locked.cloned().unwrap_or_default()
+                locked.cloned().unwrap_or(Index::new(0))
             }
         };
         for (key, before) in &touched.keys {
-            if !positions.contains(&before.position) {
-                continue;
-            }
-            if let Some(bucket) = map.get_mut(&before.position) {
-                bucket.retain(|entry| entry.key() != &**key);
+            if positions.contains(&before.position) {
+                index.remove(before.position, |entry| entry.key() == &**key);
             }
         }
-        map
+        index
     }
 }
 
-/// The buckets of two maps, by position.
+/// The entries of two indexes, by position.
 struct Merged<L: Iterator, R: Iterator> {
     left: Peekable<L>,
     right: Peekable<R>,
@@ -210,17 +208,17 @@ struct Merged<L: Iterator, R: Iterator> {
 
 impl<'m, L, R> Iterator for Merged<L, R>
 where
-    L: Iterator<Item = (&'m u64, &'m Bucket)>,
-    R: Iterator<Item = (&'m u64, &'m Bucket)>,
+    L: Iterator<Item = (u64, &'m Entry)>,
+    R: Iterator<Item = (u64, &'m Entry)>,
 {
-    type Item = (u64, [Option<&'m Bucket>; 2]);
+    type Item = (u64, &'m Entry);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let fronts = [self.left.peek(), self.right.peek()];
-        let position = *fronts.into_iter().flatten().map(|(at, _)| *at).min()?;
-        let left = self.left.next_if(|(at, _)| **at == position);
-        let right = self.right.next_if(|(at, _)| **at == position);
-        Some((position, [left, right].map(|item| Some(item?.1))))
+        match (self.left.peek(), self.right.peek()) {
+            (Some((left, _)), Some((right, _))) if right < left => self.right.next(),
+            (Some(_), _) => self.left.next(),
+            (None, _) => self.right.next(),
+        }
     }
 }
 
@@ -341,10 +339,10 @@ impl<'f> Commit<'f> {
 }
 
 /// Whether both are the same entry.
-fn same(left: Option<&Arc<Entry>>, right: Option<&Arc<Entry>>) -> bool {
+fn same(left: Option<&Entry>, right: Option<&Entry>) -> bool {
     match (left, right) {
         (None, None) => true,
-        (Some(left), Some(right)) => Arc::ptr_eq(left, right),
+        (Some(left), Some(right)) => left.is(right),
         _ => false,
     }
 }
@@ -354,7 +352,7 @@ fn same(left: Option<&Arc<Entry>>, right: Option<&Arc<Entry>>) -> bool {
 pub struct Watched {
     database: usize,
     key: Box<[u8]>,
-    entry: Option<Arc<Entry>>,
+    entry: Option<Entry>,
 }
 
 impl Watched {

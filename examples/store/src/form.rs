@@ -1,7 +1,8 @@
 //! Which form Redis would keep a collection in: packed while it is small, and unpacked from then on.
 //!
-//! Here every collection is a tree, whatever its size. Clients ask for the form all the same (`OBJECT ENCODING`), so a
-//! collection remembers what decides it: its longest element, and whether it has ever exceeded a limit.
+//! Clients ask for it (`OBJECT ENCODING`), and settings change the limits. A collection here is [packed](crate::packed)
+//! up to limits of its own, which spare time. So it remembers what decides the answer: its longest element, and whether
+//! it has ever exceeded a limit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -44,7 +45,7 @@ impl PackingLimits {
 }
 
 /// What a collection remembers of its past.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Form {
     /// Bytes of the longest element so far.
     longest: u32,
@@ -61,13 +62,13 @@ impl Form {
 
     /// The collection gets `member`, and stays packed only with integers.
     pub(crate) fn note_member(&mut self, member: &[u8]) {
-        self.has_text = self.has_text || !is_integer(member);
+        self.has_text = self.has_text || integer(member).is_none();
     }
 
     /// The form of a new collection of these members.
     pub(crate) fn of_members<'e>(members: impl IntoIterator<Item = &'e Element>) -> Self {
         Self {
-            has_text: members.into_iter().any(|member| !is_integer(member)),
+            has_text: members.into_iter().any(|member| integer(member).is_none()),
             ..Self::default()
         }
     }
@@ -85,23 +86,27 @@ impl Form {
         self.is_unpacked = self.is_unpacked || self.has_text || exceeds;
     }
 
+    /// Whether an element was no integer.
+    pub(crate) fn has_text(self) -> bool {
+        self.has_text
+    }
+
     pub(crate) fn is_packed(self) -> bool {
         !self.is_unpacked
     }
 }
 
-/// Whether these are the digits of a 64-bit integer, as it is printed.
-fn is_integer(text: &[u8]) -> bool {
+/// The 64-bit integer that is printed with these digits.
+pub(crate) fn integer(text: &[u8]) -> Option<i64> {
     /// The longest integer.
     const LEN_MAX: usize = "-9223372036854775808".len();
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     match digits {
-        [b'0'] => return text.len() == 1,
+        [b'0'] => return (text.len() == 1).then_some(0),
         [b'1'..=b'9', ..] if text.len() <= LEN_MAX => {}
-        _ => return false,
+        _ => return None,
     }
-    let text = std::str::from_utf8(text).ok();
-    text.is_some_and(|text| text.parse::<i64>().is_ok())
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -117,7 +122,7 @@ mod tests {
             "9223372036854775807",
             "-9223372036854775808",
         ] {
-            assert!(is_integer(text.as_bytes()), "{text}");
+            assert_eq!(integer(text.as_bytes()), text.parse().ok(), "{text}");
         }
         for text in [
             "",
@@ -131,9 +136,9 @@ mod tests {
             "1a",
             "9223372036854775808",
         ] {
-            assert!(!is_integer(text.as_bytes()), "{text}");
+            assert_eq!(integer(text.as_bytes()), None, "{text}");
         }
-        assert!(!is_integer(b"1\xff"));
+        assert_eq!(integer(b"1\xff"), None);
     }
 
     #[test]

@@ -125,13 +125,16 @@ pub struct Scan<I> {
 
 /// The map; a clone is O(1).
 #[derive(Clone)]
-pub(crate) struct HashedMap<V: Clone>(Tree<Entry<V>>);
+pub(crate) struct HashedMap<V: Clone>(Tree<Vec<Entry<V>>>);
 
 impl<V: Clone> Default for HashedMap<V> {
     fn default() -> Self {
         Self(Tree::default())
     }
 }
+
+/// All entries of a map.
+pub(crate) type Entries<'m, V> = Iter<'m, Vec<Entry<V>>>;
 
 impl<V: Clone> HashedMap<V> {
     pub(crate) fn len(&self) -> usize {
@@ -205,13 +208,13 @@ impl<V: Clone> HashedMap<V> {
         self.0.remove(rank)
     }
 
-    pub(crate) fn iter(&self) -> Iter<'_, Entry<V>> {
+    pub(crate) fn iter(&self) -> Entries<'_, V> {
         self.0.iter()
     }
 
     /// The entries from position `cursor` on: at least `count` of them if the map has as many, and
     /// every entry that shares the last one's position.
-    pub(crate) fn scan(&self, cursor: u64, count: usize) -> Scan<Iter<'_, Entry<V>>> {
+    pub(crate) fn scan(&self, cursor: u64, count: usize) -> Scan<Entries<'_, V>> {
         let Range { start, mut end } = self.0.seek(|key| key.position() < cursor).0..self.len();
         let mut next = 0;
         if count < end - start

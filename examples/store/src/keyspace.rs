@@ -9,37 +9,30 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use imbl::OrdMap;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
+use crate::access::AccessMark;
 use crate::awaited::AwaitedKeys;
 use crate::clock::unix_time_ms;
 use crate::contents::Swaps;
 use crate::entry::{Entry, Slot};
 use crate::fork::Origin;
 use crate::hashed::{POSITION_BITS, position_of};
+use crate::index::Index;
 use crate::reaper::Garbage;
-use crate::shared::{ExpiredHook, Shared};
+use crate::shared::{ExpiredHook, Root, Shared};
 use crate::value::Value;
 
-/// log2 of the number of shards. With 100 000 keys, a shard's map is two levels deep.
+/// log2 of the number of shards. Up to a million keys, a shard's index is two levels deep.
 const SHARD_BITS: u32 = 10;
 
 /// Number of shards of a keyspace that is no fork.
 pub(crate) const SHARDS: usize = 1 << SHARD_BITS;
 
-/// Shards that the reaper receives together when all keys are removed.
-const SHARDS_PER_DISCARD: usize = 64;
-
 /// How often [`Keyspace::update_large`] and [`Databases::transact`](crate::Databases::transact) try without a lock before
 /// they take it.
 pub(crate) const OPTIMISTIC_ATTEMPTS: usize = 3;
-
-/// The entries at one position: one entry, unless hashes collide.
-pub(crate) type Bucket = SmallVec<[Arc<Entry>; 1]>;
-/// The entries of one shard.
-pub(crate) type Map = OrdMap<u64, Bucket>;
 
 /// (`expire_at_ms`, position) of one shard's expiring entries, the earliest first.
 pub(crate) type Due = BTreeSet<(u64, u64)>;
@@ -55,7 +48,7 @@ pub struct Keyspace {
     number: usize,
     /// The keyspace that this one is a [fork](crate::fork) of.
     pub(crate) origin: Option<Origin>,
-    pub(crate) awaited: AwaitedKeys,
+    pub(crate) awaited: Arc<AwaitedKeys>,
     pub(crate) swaps: Swaps,
     contended_updates: AtomicU64,
     expired_keys: AtomicU64,
@@ -72,7 +65,7 @@ enum Old {
 }
 
 // A cache line and its neighbour: the hardware fetches both together.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Shard {
     pub(crate) state: Mutex<State>,
@@ -83,16 +76,24 @@ pub(crate) struct Shard {
     pub(crate) misses: AtomicU64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct State {
     /// Whose keys these are: see [`contents`](crate::contents).
     pub(crate) content: usize,
-    pub(crate) map: Map,
-    /// Number of entries; the map counts buckets.
+    pub(crate) index: Index,
+    /// Number of entries.
     pub(crate) len: usize,
     /// Two colliding keys that expire in the same millisecond share one item. The second key is
     /// then removed when a request next touches it.
     due: Due,
+}
+
+/// What a shard had before it was cleared, to be dropped.
+#[derive(Debug)]
+pub(crate) struct ShardContents {
+    pub(crate) keys: usize,
+    _index: Index,
+    _due: Due,
 }
 
 /// Counters of a keyspace since it was created.
@@ -124,8 +125,10 @@ impl Keyspace {
     /// The empty database of this number.
     pub(crate) fn numbered(number: usize, shared: &Arc<Shared>) -> Self {
         let keyspace = Self::with_shards(SHARD_BITS, number, Arc::clone(shared), None);
-        let shards = Arc::clone(&keyspace.shards);
-        shared.shards.write().push(shards);
+        shared.roots.write().push(Root {
+            shards: Arc::clone(&keyspace.shards),
+            awaited: Arc::clone(&keyspace.awaited),
+        });
         keyspace
     }
 
@@ -135,12 +138,15 @@ impl Keyspace {
         shared: Arc<Shared>,
         origin: Option<Origin>,
     ) -> Self {
+        let shard_shift = POSITION_BITS - shard_bits;
         Self {
-            shards: (0..1 << shard_bits).map(|_| Shard::of(number)).collect(),
-            shard_shift: POSITION_BITS - shard_bits,
+            shards: (0..1 << shard_bits)
+                .map(|_| Shard::new(number, shard_shift))
+                .collect(),
+            shard_shift,
             number,
             origin,
-            awaited: AwaitedKeys::new(number, Arc::clone(&shared.ready)),
+            awaited: Arc::new(AwaitedKeys::new(number, Arc::clone(&shared.ready))),
             shared,
             swaps: Swaps::default(),
             contended_updates: AtomicU64::new(0),
@@ -171,9 +177,9 @@ impl Keyspace {
     pub fn with_entry<R>(&self, key: &[u8], read: impl FnOnce(Option<&Entry>) -> R) -> R {
         let entry = self.lookup(key, true);
         if let Some(entry) = &entry {
-            entry.access.touch(&self.shared.clock);
+            entry.access().touch(&self.shared.clock);
         }
-        let result = read(entry.as_deref());
+        let result = read(entry.as_ref());
         self.release(entry);
         result
     }
@@ -195,9 +201,24 @@ impl Keyspace {
         read: impl FnOnce(Option<&Entry>) -> R,
     ) -> R {
         let entry = self.lookup(key, counted);
-        let result = read(entry.as_deref());
+        let result = read(entry.as_ref());
         self.release(entry);
         result
+    }
+
+    /// When and how often the key was used. Does not count as a use.
+    #[must_use]
+    pub fn access(&self, key: &[u8]) -> Option<AccessMark> {
+        self.peek(key, |entry| entry.map(|entry| entry.access().mark()))
+    }
+
+    /// Lets the key look as if what came after `mark` had not used it.
+    pub fn set_access(&self, key: &[u8], mark: AccessMark) {
+        self.peek(key, |entry| {
+            if let Some(entry) = entry {
+                entry.access().set(mark);
+            }
+        });
     }
 
     /// A snapshot of a key's value.
@@ -218,37 +239,50 @@ impl Keyspace {
         self.fetch(position, key);
         let shard = self.shard(position);
         let mut state = shard.state.lock();
-        let mut taken = Taken::new(state.map.get_mut(&position), key);
-        let before = taken.slot.expire_at_ms();
-        let was_present = taken.slot.value().is_some();
-        let expired = expire_slot(&mut taken.slot);
-        let result = change(&mut taken.slot);
-        let garbage = taken.slot.finish(&self.shared.clock, &self.shared.packing);
-        let after = taken.slot.expire_at_ms();
-        let is_present = taken.slot.value().is_some();
-        let is_quiet = taken.slot.wakes_nobody();
-        let homeless = taken.put_back();
+        let run = |place: Option<&mut Option<Entry>>| {
+            let mut taken = Taken::new(place, key);
+            let before = taken.slot.expire_at_ms();
+            let was_present = taken.slot.value().is_some();
+            let expired = expire_slot(&mut taken.slot);
+            let result = change(&mut taken.slot);
+            let garbage = taken.slot.finish(&self.shared.clock, &self.shared.packing);
+            let after = taken.slot.expire_at_ms();
+            let is_present = taken.slot.value().is_some();
+            let is_quiet = taken.slot.wakes_nobody();
+            let done = Done {
+                expired,
+                garbage,
+                is_quiet,
+                presence: [was_present, is_present],
+                expiry: [before, after],
+                homeless: taken.put_back(),
+            };
+            (result, done)
+        };
+        let (result, done) = state.index.edit(position, key, run);
+        let [was_present, is_present] = done.presence;
         state.len = state.len + usize::from(is_present) - usize::from(was_present);
-        if let Some(entry) = homeless {
-            state.map.insert(position, Bucket::from_buf([entry]));
+        if let Some(entry) = done.homeless {
+            state.index.insert(position, entry);
         } else if was_present && !is_present {
-            state.remove_if_empty(position);
+            state.index.remove_taken(position);
         }
+        let [before, after] = done.expiry;
         state.reindex(position, before, after);
         shard.publish(&state);
         drop(state);
-        if is_present && is_quiet {
+        if is_present && done.is_quiet {
             self.note_len(key);
         } else if is_present {
             self.note_key(key);
         } else if was_present {
             self.awaited.note_removed(key);
         }
-        self.count_expired(expired);
-        if expired > 0 {
+        self.count_expired(done.expired);
+        if done.expired > 0 {
             self.tell_expired(key);
         }
-        self.discard_all(garbage);
+        self.discard_all(done.garbage);
         result
     }
 
@@ -373,7 +407,7 @@ impl Keyspace {
     }
 
     /// Stores the outcome in `slot` if the key's entry is still `expected`.
-    fn exchange(&self, expected: Option<&Arc<Entry>>, mut slot: Slot<'_>) -> bool {
+    fn exchange(&self, expected: Option<&Entry>, mut slot: Slot<'_>) -> bool {
         let key = slot.key();
         let position = position_of(key);
         let mut garbage = slot.finish(&self.shared.clock, &self.shared.packing);
@@ -386,7 +420,7 @@ impl Keyspace {
             .filter(|entry| !entry.is_expired(unix_time_ms));
         let unchanged = match (current, expected) {
             (None, None) => true,
-            (Some(current), Some(expected)) => Arc::ptr_eq(current, expected),
+            (Some(current), Some(expected)) => current.is(expected),
             _ => false,
         };
         if unchanged {
@@ -421,7 +455,7 @@ impl Keyspace {
     ///
     /// A scan from 0 to 0 visits an entry that is present throughout exactly once. It reads shards
     /// from snapshots, so `visit` holds no lock.
-    pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&Arc<Entry>)) -> u64 {
+    pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&Entry)) -> u64 {
         if let Some(origin) = &self.origin {
             return origin.scan(self, cursor, count, visit);
         }
@@ -432,13 +466,15 @@ impl Keyspace {
             if walk.is_empty(index) {
                 continue;
             }
-            let map = walk.visit(index, |_, state| state.map.clone());
-            for (position, bucket) in map.range(from..) {
-                if left == 0 {
-                    return *position;
+            let entries = walk.visit(index, |_, state| state.index.clone());
+            let mut last = None;
+            for (position, entry) in entries.range(from) {
+                if left == 0 && last != Some(position) {
+                    return position;
                 }
-                left = left.saturating_sub(bucket.len());
-                visit_live(bucket, &mut visit);
+                left = left.saturating_sub(1);
+                last = Some(position);
+                visit_live(entry, &mut visit);
             }
             from = self.shard_start(index + 1);
         }
@@ -447,18 +483,18 @@ impl Keyspace {
 
     /// Calls `visit` for every entry, shard by shard from snapshots. It holds no lock meanwhile and
     /// gives the guarantee of [`scan`](Self::scan).
-    pub fn for_each(&self, visit: impl FnMut(&Arc<Entry>)) {
+    pub fn for_each(&self, visit: impl FnMut(&Entry)) {
         self.scan(0, usize::MAX, visit);
     }
 
     /// A random entry; `None` if the keyspace is empty.
     #[must_use]
-    pub fn random_entry(&self) -> Option<Arc<Entry>> {
+    pub fn random_entry(&self) -> Option<Entry> {
         let start = rand::random_range(0..1u64 << POSITION_BITS);
         let mut found = None;
         for mut cursor in [start, 0] {
             while found.is_none() {
-                cursor = self.scan(cursor, 1, |entry| found = Some(Arc::clone(entry)));
+                cursor = self.scan(cursor, 1, |entry| found = Some(entry.clone()));
                 if cursor == 0 {
                     break;
                 }
@@ -473,20 +509,7 @@ impl Keyspace {
             origin.clear();
         }
         self.key_len_max.store(0, Ordering::Relaxed);
-        let walk = self.walk();
-        for first in (0..self.shards.len()).step_by(SHARDS_PER_DISCARD) {
-            let shards = first..self.shards.len().min(first + SHARDS_PER_DISCARD);
-            let maps = shards.map(|index| {
-                walk.visit(index, |shard, state| {
-                    let everything = state.take_all();
-                    shard.publish(state);
-                    everything
-                })
-            });
-            let maps = maps.collect();
-            self.shared.reaper.discard(Garbage::Shards(maps));
-        }
-        self.awaited.note_all_removed();
+        self.walk().clear();
     }
 
     /// Number of keys, including expired keys that have not been removed yet.
@@ -570,13 +593,13 @@ impl Keyspace {
     /// Seconds since the entry was last read or written.
     #[must_use]
     pub fn idle_s(&self, entry: &Entry) -> u32 {
-        entry.access.idle_s(&self.shared.clock)
+        entry.access().idle_s(&self.shared.clock)
     }
 
     /// How often the entry is read and written, from 0 to 255, if accesses are counted.
     #[must_use]
     pub fn frequency(&self, entry: &Entry) -> u8 {
-        entry.access.frequency(&self.shared.clock)
+        entry.access().frequency(&self.shared.clock)
     }
 
     /// Whether accesses are counted.
@@ -587,7 +610,7 @@ impl Keyspace {
 
     /// Calls `visit` with a random entry, if there is one. `is_volatile` asks for one that expires; entries whose
     /// expiry is a long time after the one before are then more likely.
-    pub(crate) fn sample(&self, is_volatile: bool, visit: &mut impl FnMut(&Arc<Entry>)) {
+    pub(crate) fn sample(&self, is_volatile: bool, visit: &mut impl FnMut(&Entry)) {
         let start = rand::random_range(0..1u64 << POSITION_BITS);
         let Some(shard) = self.first_shard(start, |shard| match is_volatile {
             true => &shard.volatile_len,
@@ -601,15 +624,14 @@ impl Keyspace {
             let from_ms = rand::random_range(at_ms(state.due.first())..=at_ms(state.due.last()));
             state.visit_due(from_ms, visit);
         } else {
-            let behind = state.map.range(start..).next();
-            if let Some((_, bucket)) = behind.or_else(|| state.map.get_min().map(|(p, b)| (p, b))) {
-                bucket.first().into_iter().for_each(visit);
-            }
+            let behind = state.index.range(start).next();
+            let found = behind.or_else(|| state.index.range(0).next());
+            found.into_iter().for_each(|(_, entry)| visit(entry));
         }
     }
 
     /// Calls `visit` with the entry of a random shard that expires first, if there is one.
-    pub(crate) fn sample_due(&self, visit: &mut impl FnMut(&Arc<Entry>)) {
+    pub(crate) fn sample_due(&self, visit: &mut impl FnMut(&Entry)) {
         let start = rand::random_range(0..1u64 << POSITION_BITS);
         if let Some(shard) = self.first_shard(start, |shard| &shard.volatile_len) {
             shard.state.lock().visit_due(0, visit);
@@ -630,8 +652,9 @@ impl Keyspace {
         qualifies: impl FnOnce(&Entry) -> bool,
     ) -> Option<usize> {
         self.update(key, |slot| {
-            let entry = slot.entry().filter(|entry| qualifies(entry))?;
+            let entry = slot.stored().filter(qualifies)?;
             let bytes = entry.memory_bytes();
+            drop(entry);
             slot.remove().map(|_value| bytes)
         })
     }
@@ -641,10 +664,11 @@ impl Keyspace {
         let Some(shard) = self.shards.get(index) else {
             return 0;
         };
-        if shard.volatile_len.load(Ordering::Relaxed) == 0 {
+        let keeps_expired = self.shared.keeps_expired.load(Ordering::Relaxed);
+        if keeps_expired || shard.volatile_len.load(Ordering::Relaxed) == 0 {
             return 0;
         }
-        let mut expired = SmallVec::<[Arc<Entry>; 8]>::new();
+        let mut expired = SmallVec::<[Entry; 8]>::new();
         let mut state = shard.state.lock();
         let mut found = 0;
         while found < count_max
@@ -705,7 +729,7 @@ impl Keyspace {
     }
 
     /// Stores an entry of the origin.
-    pub(crate) fn adopt(&self, position: u64, key: &[u8], entry: Arc<Entry>) {
+    pub(crate) fn adopt(&self, position: u64, key: &[u8], entry: Entry) {
         let shard = self.shard(position);
         let mut state = shard.state.lock();
         state.replace(position, key, Some(entry));
@@ -713,7 +737,7 @@ impl Keyspace {
     }
 
     /// The live entry of `key`. Removes the entry if it has expired.
-    pub(crate) fn lookup(&self, key: &[u8], counted: bool) -> Option<Arc<Entry>> {
+    pub(crate) fn lookup(&self, key: &[u8], counted: bool) -> Option<Entry> {
         let position = position_of(key);
         self.fetch(position, key);
         let shard = self.shard(position);
@@ -729,16 +753,23 @@ impl Keyspace {
         drop(state);
         if expired {
             self.release(entry);
-            self.update(key, |_| ());
+            self.drop_expired(key);
             return None;
         }
         entry
     }
 
+    /// Removes a key that has expired, unless such keys stay.
+    pub(crate) fn drop_expired(&self, key: &[u8]) {
+        if !self.shared.keeps_expired.load(Ordering::Relaxed) {
+            self.update(key, |_| ());
+        }
+    }
+
     /// Releases an entry. If the keyspace has replaced it meanwhile, the last holder must drop it.
-    pub(crate) fn release(&self, entry: Option<Arc<Entry>>) {
+    pub(crate) fn release(&self, entry: Option<Entry>) {
         if let Some(entry) = entry
-            && Arc::strong_count(&entry) == 1
+            && entry.is_unshared()
         {
             self.shared.reaper.discard(Garbage::Entry(entry));
         }
@@ -812,12 +843,11 @@ impl Outcome {
     }
 }
 
-/// Calls `visit` for the entries at a position that have not expired.
-pub(crate) fn visit_live(bucket: &Bucket, visit: &mut impl FnMut(&Arc<Entry>)) {
-    bucket
-        .iter()
-        .filter(|entry| !entry.is_expired(unix_time_ms))
-        .for_each(visit);
+/// Calls `visit` for an entry that has not expired.
+pub(crate) fn visit_live(entry: &Entry, visit: &mut impl FnMut(&Entry)) {
+    if !entry.is_expired(unix_time_ms) {
+        visit(entry);
+    }
 }
 
 /// Adds to a counter whose lock is held.
@@ -826,11 +856,21 @@ pub(crate) fn count(counter: &AtomicU64, by: u64) {
 }
 
 impl Shard {
-    /// An empty shard of the database of this number.
-    fn of(number: usize) -> Self {
-        let shard = Self::default();
-        shard.state.lock().content = number;
-        shard
+    /// An empty shard of the database of this number. Its positions differ in their lowest `width` bits.
+    fn new(number: usize, width: u32) -> Self {
+        let state = State {
+            content: number,
+            index: Index::new(width),
+            len: 0,
+            due: Due::new(),
+        };
+        Self {
+            state: Mutex::new(state),
+            len: AtomicUsize::new(0),
+            volatile_len: AtomicUsize::new(0),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
     }
 
     pub(crate) fn publish(&self, state: &State) {
@@ -840,18 +880,17 @@ impl Shard {
 }
 
 impl State {
-    pub(crate) fn find(&self, position: u64, key: &[u8]) -> Option<&Arc<Entry>> {
-        self.map
-            .get(&position)?
-            .iter()
-            .find(|entry| entry.key() == key)
+    pub(crate) fn find(&self, position: u64, key: &[u8]) -> Option<&Entry> {
+        self.index.find(position, key)
     }
 
     /// Calls `visit` with the first entry that expires at `from_ms` or later.
-    fn visit_due(&self, from_ms: u64, visit: &mut impl FnMut(&Arc<Entry>)) {
+    fn visit_due(&self, from_ms: u64, visit: &mut impl FnMut(&Entry)) {
         if let Some((at_ms, position)) = self.due.range((from_ms, 0)..).next() {
-            let bucket = self.map.get(position).into_iter().flatten();
-            let mut due = bucket.filter(|entry| entry.expire_at_ms() == Some(*at_ms));
+            let mut due = self
+                .index
+                .at(*position)
+                .filter(|entry| entry.expire_at_ms() == Some(*at_ms));
             due.next().into_iter().for_each(visit);
         }
     }
@@ -861,54 +900,41 @@ impl State {
         &mut self,
         position: u64,
         key: &[u8],
-        entry: Option<Arc<Entry>>,
-    ) -> Option<Arc<Entry>> {
-        let after = entry.as_ref().and_then(|entry| entry.expire_at_ms());
-        self.len += usize::from(entry.is_some());
-        let old = match (self.map.get_mut(&position), entry) {
-            (Some(bucket), entry) => {
-                let old = take_from(bucket, key);
-                bucket.extend(entry);
-                old
-            }
-            (None, Some(entry)) => {
-                self.map.insert(position, Bucket::from_buf([entry]));
-                None
-            }
-            (None, None) => None,
-        };
-        self.len -= usize::from(old.is_some());
-        self.remove_if_empty(position);
-        let before = old.as_ref().and_then(|entry| entry.expire_at_ms());
+        entry: Option<Entry>,
+    ) -> Option<Entry> {
+        let after = entry.as_ref().and_then(Entry::expire_at_ms);
+        let is_removal = entry.is_none();
+        let (old, homeless) = self.index.edit(position, key, |place| match place {
+            Some(place) => (std::mem::replace(place, entry), None),
+            None => (None, entry),
+        });
+        self.len = self.len + usize::from(!is_removal) - usize::from(old.is_some());
+        if let Some(entry) = homeless {
+            self.index.insert(position, entry);
+        } else if is_removal && old.is_some() {
+            self.index.remove_taken(position);
+        }
+        let before = old.as_ref().and_then(Entry::expire_at_ms);
         self.reindex(position, before, after);
         old
     }
 
     /// Leaves the shard empty.
-    pub(crate) fn take_all(&mut self) -> (Map, Due) {
-        self.len = 0;
-        (std::mem::take(&mut self.map), std::mem::take(&mut self.due))
-    }
-
-    fn remove_if_empty(&mut self, position: u64) {
-        if self.map.get(&position).is_some_and(SmallVec::is_empty) {
-            self.map.remove(&position);
+    pub(crate) fn take_all(&mut self) -> ShardContents {
+        ShardContents {
+            keys: std::mem::take(&mut self.len),
+            _index: self.index.take(),
+            _due: std::mem::take(&mut self.due),
         }
     }
 
-    fn take_expired(&mut self, position: u64, now_ms: u64) -> SmallVec<[Arc<Entry>; 1]> {
+    fn take_expired(&mut self, position: u64, now_ms: u64) -> SmallVec<[Entry; 1]> {
         let mut expired = SmallVec::new();
-        if let Some(bucket) = self.map.get_mut(&position) {
-            bucket.retain(|entry| {
-                let is_expired = entry.is_expired(|| now_ms);
-                if is_expired {
-                    expired.push(Arc::clone(entry));
-                }
-                !is_expired
-            });
+        let is_expired = |entry: &Entry| entry.is_expired(|| now_ms);
+        while let Some(entry) = self.index.remove(position, is_expired) {
+            expired.push(entry);
         }
         self.len -= expired.len();
-        self.remove_if_empty(position);
         expired
     }
 
@@ -935,28 +961,41 @@ fn expire_slot(slot: &mut Slot<'_>) -> u64 {
     u64::from(expired)
 }
 
-/// A slot whose entry was taken out of its bucket, so that it can be changed in place. The entry
-/// returns to its bucket even if the change panics.
+/// What an update leaves to be done.
+struct Done {
+    expired: u64,
+    garbage: SmallVec<[Garbage; 1]>,
+    is_quiet: bool,
+    /// Whether the key had a value before the update, and has one after it.
+    presence: [bool; 2],
+    /// When the key expired before the update, and expires after it.
+    expiry: [Option<u64>; 2],
+    /// An entry that has no place yet.
+    homeless: Option<Entry>,
+}
+
+/// A slot whose entry was taken from its place, so that it can be changed there. The entry returns even if the change
+/// panics.
 struct Taken<'s, 'k> {
-    bucket: Option<&'s mut Bucket>,
+    place: Option<&'s mut Option<Entry>>,
     slot: Slot<'k>,
 }
 
 impl<'s, 'k> Taken<'s, 'k> {
-    fn new(mut bucket: Option<&'s mut Bucket>, key: &'k [u8]) -> Self {
-        let entry = bucket.as_mut().and_then(|bucket| take_from(bucket, key));
+    fn new(mut place: Option<&'s mut Option<Entry>>, key: &'k [u8]) -> Self {
+        let entry = place.as_mut().and_then(|place| place.take());
         Self {
-            bucket,
+            place,
             slot: Slot::new(key, entry),
         }
     }
 
-    /// Ends the update. Returns the entry if it has no bucket yet.
-    fn put_back(mut self) -> Option<Arc<Entry>> {
+    /// Ends the update. Returns the entry if it has no place yet.
+    fn put_back(mut self) -> Option<Entry> {
         let entry = self.slot.take_entry()?;
-        match &mut self.bucket {
-            Some(bucket) => {
-                bucket.push(entry);
+        match &mut self.place {
+            Some(place) => {
+                **place = Some(entry);
                 None
             }
             None => Some(entry),
@@ -966,16 +1005,10 @@ impl<'s, 'k> Taken<'s, 'k> {
 
 impl Drop for Taken<'_, '_> {
     fn drop(&mut self) {
-        if let (Some(bucket), Some(entry)) = (&mut self.bucket, self.slot.take_entry()) {
-            bucket.push(entry);
+        if let (Some(place), Some(entry)) = (&mut self.place, self.slot.take_entry()) {
+            **place = Some(entry);
         }
     }
-}
-
-/// Takes an entry out of its bucket, which may then be empty.
-fn take_from(bucket: &mut Bucket, key: &[u8]) -> Option<Arc<Entry>> {
-    let index = bucket.iter().position(|entry| entry.key() == key)?;
-    Some(bucket.swap_remove(index))
 }
 
 /// The locked shards of two keys; both keys may be in the same shard.

@@ -9,19 +9,19 @@
 //!   key ──hash──► position, 53 bits: [ shard | position in the shard ]
 //!
 //!   Databases ─► some Keyspaces, each made when it is first used
-//!   Keyspace ─► 1024 shards, each  Mutex { OrdMap position -> Arc<Entry>,   sorted by position
+//!   Keyspace ─► 1024 shards, each  Mutex { index: position -> Entry,   a trie, sorted by position
 //!                                         due: (expiry, position), sorted }
 //!                                                     │
-//!               Entry { key, value, expiry } ◄────────┘
-//!                              │
-//!                              └► String | List | Hash | Set | SortedSet | Stream: a clone is O(1)
+//!               Entry { value, expiry, key } ◄────────┘  one allocation, shared by reference count
+//!                          │
+//!                          └► String | List | Hash | Set | SortedSet | Stream: a clone is O(1)
 //!
-//!   GET         lock, clone the Arc, unlock; read
+//!   GET         lock, clone the entry, unlock; read
 //!   INCR, LPUSH lock, change in place, O(log n), unlock
-//!   KEYS, SCAN  per shard: lock, clone the map (O(1)), unlock; walk
-//!   LTRIM, ...  lock, clone the Arc, unlock; work on a clone; lock, swap if unchanged, unlock
+//!   KEYS, SCAN  per shard: lock, clone the index (O(1)), unlock; walk
+//!   LTRIM, ...  lock, clone the entry, unlock; work on a clone; lock, swap if unchanged, unlock
 //!   EXEC        work on a fork; lock all its keys, swap if unchanged, unlock
-//!   MGET, MSET  lock the shards of all keys, clone or replace the Arcs, unlock
+//!   MGET, MSET  lock the shards of all keys, clone or replace the entries, unlock
 //!   DEL, FLUSH  lock, take out, unlock; the reaper's thread drops large values
 //! ```
 //!
@@ -36,18 +36,25 @@ mod clock;
 mod contents;
 mod databases;
 mod element;
+mod element_ref;
 mod entry;
 mod eviction;
 mod expiry;
 mod fork;
 mod form;
+#[cfg(feature = "jemalloc")]
 mod freed_pages;
 mod hash;
 mod hashed;
+mod index;
 mod keyspace;
 mod list;
 mod locks;
+mod narrow;
+mod numbers;
+mod packed;
 mod reaper;
+mod repr;
 mod set;
 mod shared;
 mod sorted_set;
@@ -57,25 +64,28 @@ mod transaction;
 mod tree;
 mod value;
 
-pub use access::LfuRates;
+pub use access::{AccessMark, LfuRates};
 pub use awaited::{Awaits, ReadyKey};
 pub use background::Periodic;
 pub use clock::{unix_time_ms, unix_time_us};
 pub use databases::Databases;
 pub use element::Element;
+pub use element_ref::{Digits, ElementRef};
 pub use entry::{Entry, Slot};
 pub use eviction::{Eviction, EvictionPolicy, Evictor, UnknownEvictionPolicy};
 pub use expiry::ExpiryCycle;
 pub use fork::Watched;
 pub use form::PackingLimit;
+#[cfg(feature = "jemalloc")]
 pub use freed_pages::FreedPages;
-pub use hash::{Hash, InOrder};
+pub use hash::{Fields, Hash};
 pub use hashed::{Scan, hash_of};
 pub use keyspace::{Keyspace, KeyspaceStats};
 pub use list::{List, ListEnd};
-pub use set::{Set, SetOperation};
+pub use set::{Members, Set, SetOperation};
 pub use sorted_set::{
-    Aggregate, LexBound, NotANumber, Operand, ScoreBound, ScoredMember, SortedSet, Weighted,
+    Aggregate, LexBound, NotANumber, Operand, ScoreBound, Scored, ScoredMember, ScoredMembers,
+    SortedSet, Weighted,
 };
 pub use stream::{
     BlockLimits, Consumer, Delivery, Entries, Group, IdTaken, Kept, NewId, Pending, Stream,

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use hashbrown::HashMap;
 use parking_lot::MutexGuard;
 
-use crate::keyspace::{Keyspace, Map, State};
+use crate::index::Index;
+use crate::keyspace::{Keyspace, State};
 
 /// A shard: the number of its database, and its own.
 pub(crate) type Place = (usize, usize);
@@ -27,10 +28,10 @@ impl<'k> ShardLocks<'k> {
     }
 
     /// Snapshots of the locked shards.
-    pub(crate) fn maps(&self) -> HashMap<Place, Map> {
+    pub(crate) fn indexes(&self) -> HashMap<Place, Index> {
         let states = self.0.iter();
         states
-            .map(|(place, state)| (*place, state.map.clone()))
+            .map(|(place, state)| (*place, state.index.clone()))
             .collect()
     }
 

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use crate::entry::Entry;
-use crate::keyspace::{Due, Map};
+use crate::keyspace::ShardContents;
 use crate::value::Value;
 
 /// Discarded items that may wait for the reaper.
@@ -24,9 +24,9 @@ pub(crate) enum Garbage {
     /// The previous value of a key that has a new one.
     Value(Value),
     /// A removed key. Its last holder drops it.
-    Entry(Arc<Entry>),
+    Entry(Entry),
     /// All keys of some shards.
-    Shards(Vec<(Map, Due)>),
+    Shards(Vec<ShardContents>),
 }
 
 impl Garbage {
@@ -39,37 +39,71 @@ impl Garbage {
         }
     }
 
+    /// Values, keys and buckets of keys.
+    fn objects(&self) -> usize {
+        match self {
+            Self::Value(_) | Self::Entry(_) => 1,
+            Self::Shards(shards) => shards.iter().map(|shard| shard.keys).sum(),
+        }
+    }
+
     fn is_heavy(&self) -> bool {
         match self {
             Self::Value(value) => value.is_heavy(),
             Self::Entry(entry) => entry.value().is_heavy(),
-            Self::Shards(shards) => shards.iter().any(|(map, _)| !map.is_empty()),
+            Self::Shards(shards) => shards.iter().any(|shard| shard.keys > 0),
         }
     }
 }
 
-/// Garbage, and the bytes that it counts as.
-type Item = (Garbage, usize);
+/// What garbage counts as.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    bytes: usize,
+    objects: usize,
+}
 
 /// The sending side of the reaper's channel. The thread ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Reaper {
-    backlog: Option<SyncSender<Item>>,
-    pending_bytes: Arc<AtomicUsize>,
+    backlog: Option<SyncSender<(Garbage, Size)>>,
+    counts: Arc<Counts>,
+}
+
+/// What waits for the thread, and what it has dropped.
+#[derive(Debug, Default)]
+struct Counts {
+    pending_bytes: AtomicUsize,
+    pending_objects: AtomicUsize,
+    dropped_objects: AtomicUsize,
+}
+
+impl Counts {
+    fn add(&self, size: Size) {
+        self.pending_bytes.fetch_add(size.bytes, Ordering::Relaxed);
+        self.pending_objects
+            .fetch_add(size.objects, Ordering::Relaxed);
+    }
+
+    fn remove(&self, size: Size) {
+        self.pending_bytes.fetch_sub(size.bytes, Ordering::Relaxed);
+        self.pending_objects
+            .fetch_sub(size.objects, Ordering::Relaxed);
+    }
 }
 
 impl Reaper {
     /// Starts the thread. If the system refuses a thread, garbage is dropped in place.
     pub(crate) fn start() -> Self {
         let (backlog, arrivals) = sync_channel(BACKLOG_MAX);
-        let pending_bytes = Arc::new(AtomicUsize::new(0));
-        let pending = Arc::clone(&pending_bytes);
+        let counts = Arc::<Counts>::default();
+        let counted = Arc::clone(&counts);
         let started = thread::Builder::new()
             .name("psp-reaper".to_owned())
-            .spawn(move || reap(&arrivals, &pending));
+            .spawn(move || reap(&arrivals, &counted));
         Self {
             backlog: started.is_ok().then_some(backlog),
-            pending_bytes,
+            counts,
         }
     }
 
@@ -78,25 +112,41 @@ impl Reaper {
         if garbage.is_heavy()
             && let Some(backlog) = &self.backlog
         {
-            let bytes = garbage.bytes();
-            self.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
+            let size = Size {
+                bytes: garbage.bytes(),
+                objects: garbage.objects(),
+            };
+            self.counts.add(size);
             // A full or closed channel returns the garbage, which is dropped here.
-            if let Err(_dropped_here) = backlog.try_send((garbage, bytes)) {
-                self.pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            if let Err(_dropped_here) = backlog.try_send((garbage, size)) {
+                self.counts.remove(size);
             }
         }
     }
 
     /// Bytes that wait to be dropped, by estimate.
     pub(crate) fn pending_bytes(&self) -> usize {
-        self.pending_bytes.load(Ordering::Relaxed)
+        self.counts.pending_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Values and keys that wait to be dropped.
+    pub(crate) fn pending_objects(&self) -> usize {
+        self.counts.pending_objects.load(Ordering::Relaxed)
+    }
+
+    /// Values and keys that the thread has dropped.
+    pub(crate) fn dropped_objects(&self) -> usize {
+        self.counts.dropped_objects.load(Ordering::Relaxed)
     }
 }
 
-fn reap(arrivals: &Receiver<Item>, pending_bytes: &AtomicUsize) {
+fn reap(arrivals: &Receiver<(Garbage, Size)>, counts: &Counts) {
     crate::background::lower_priority();
-    for (garbage, bytes) in arrivals {
+    for (garbage, size) in arrivals {
         drop(garbage);
-        pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        counts
+            .dropped_objects
+            .fetch_add(size.objects, Ordering::Relaxed);
+        counts.remove(size);
     }
 }

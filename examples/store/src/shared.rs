@@ -1,12 +1,13 @@
 //! What the databases of one server share.
 
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
 
 use crate::access::AccessClock;
-use crate::awaited::ReadyKeys;
+use crate::awaited::{AwaitedKeys, ReadyKeys};
 use crate::form::PackingLimits;
 use crate::keyspace::Shard;
 use crate::reaper::Reaper;
@@ -19,8 +20,10 @@ pub(crate) struct Shared {
     pub(crate) reaper: Reaper,
     pub(crate) ready: Arc<ReadyKeys>,
     pub(crate) on_expired: OnceLock<ExpiredHook>,
-    /// The shards of all databases that have been used, in the order of their first use.
-    pub(crate) shards: RwLock<Vec<Arc<[Shard]>>>,
+    /// Keys that have expired stay for now. Nobody finds them.
+    pub(crate) keeps_expired: AtomicBool,
+    /// All databases that have been used, in the order of their first use.
+    pub(crate) roots: RwLock<Vec<Root>>,
 }
 
 impl Shared {
@@ -32,9 +35,17 @@ impl Shared {
             reaper: Reaper::start(),
             ready: Arc::default(),
             on_expired: OnceLock::new(),
-            shards: RwLock::default(),
+            keeps_expired: AtomicBool::new(false),
+            roots: RwLock::default(),
         })
     }
+}
+
+/// What others reach of a database.
+#[derive(Clone, Debug)]
+pub(crate) struct Root {
+    pub(crate) shards: Arc<[Shard]>,
+    pub(crate) awaited: Arc<AwaitedKeys>,
 }
 
 /// What is told about keys that are removed because they have expired.

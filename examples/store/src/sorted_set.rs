@@ -1,26 +1,40 @@
 //! Sorted sets: members with scores, ordered by score and then by member.
 
 use std::cmp::Ordering;
-use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
+use std::{fmt, vec};
 
-use crate::form::Form;
-use crate::hashed::{Entry, Hashed, HashedMap, Scan, merge};
+use crate::form::{Form, PackingLimit, PackingLimits};
+use crate::hashed::{Entries, Entry, Hashed, HashedMap, Scan, merge};
+use crate::packed::{Cell, Content, Packed, Placed, cell, number_cell};
+use crate::repr::{Formed, Repr};
 use crate::tree::{Item, Iter, Tree};
-use crate::{Element, Set};
+use crate::{Element, ElementRef, Set};
 
-/// A sorted set; a clone is O(1), access by member, rank or score O(log n).
-///
-/// It consists of two persistent trees. One maps members to scores, in hash order. The other
-/// holds (score, member) in that order, with ranks.
+/// A sorted set; a clone is O(1), access by member, rank or score O(log n). A small one is packed.
 #[derive(Clone, Default)]
-pub struct SortedSet {
+pub struct SortedSet(Repr<ScoreTree>);
+
+/// Two persistent trees. One maps members to scores, in hash order. The other holds (score, member) in that order, with
+/// ranks.
+#[derive(Clone, Default)]
+struct ScoreTree {
     scores: HashedMap<f64>,
-    order: Tree<ScoredMember>,
-    pub(crate) form: Form,
+    order: Tree<Vec<ScoredMember>>,
+    form: Form,
 }
 
-/// A member with its score, which is never NaN.
+/// A member of a sorted set with its score, which is never NaN.
+#[derive(Clone, Copy, Debug)]
+pub struct Scored<'s> {
+    /// The score.
+    pub score: f64,
+    /// The member.
+    pub member: ElementRef<'s>,
+}
+
+/// A member of its own with its score, which is never NaN.
 #[derive(Clone, Debug)]
 pub struct ScoredMember {
     /// The score.
@@ -57,11 +71,87 @@ pub enum LexBound<'a> {
 }
 
 impl ScoredMember {
-    fn cmp_with(&self, score: f64, member: &[u8]) -> Ordering {
-        // Scores are never NaN, and both zeros are equal.
-        let by_score = self.score.partial_cmp(&score).unwrap_or(Ordering::Equal);
-        by_score.then_with(|| self.member.as_slice().cmp(member))
+    /// The member as it is in a sorted set.
+    #[must_use]
+    pub fn scored(&self) -> Scored<'_> {
+        Scored {
+            score: self.score,
+            member: (&self.member).into(),
+        }
     }
+
+    fn cmp_with(&self, score: f64, member: &[u8]) -> Ordering {
+        compare((self.score, &self.member), (score, member))
+    }
+}
+
+impl Scored<'_> {
+    /// The member as one of its own.
+    #[must_use]
+    pub fn to_member(&self) -> ScoredMember {
+        ScoredMember {
+            score: self.score,
+            member: self.member.to_element(),
+        }
+    }
+}
+
+/// The order of members in a sorted set.
+fn compare(left: (f64, &[u8]), right: (f64, &[u8])) -> Ordering {
+    // Scores are never NaN, and both zeros are equal.
+    let by_score = left.0.partial_cmp(&right.0).unwrap_or(Ordering::Equal);
+    by_score.then_with(|| left.1.cmp(right.1))
+}
+
+/// Members of a packed set with their places.
+type Records<'s> = Vec<(Scored<'s>, Range<usize>)>;
+
+/// Whole numbers are stored as such up to here.
+const WHOLE_MAX: f64 = (1_u64 << 53) as f64;
+
+fn score_cell(score: f64) -> Cell {
+    if score.fract() == 0.0 && score.abs() <= WHOLE_MAX {
+        return number_cell(score as i64);
+    }
+    let bits = score.to_bits().to_le_bytes();
+    let mut cell = Cell::from_slice(&[bits.len() as u8]);
+    cell.extend_from_slice(&bits);
+    cell
+}
+
+fn score_of(cell: &Placed<'_>) -> f64 {
+    match cell.content() {
+        Content::Number(number) => number as f64,
+        Content::Text(bits) => bits
+            .first_chunk()
+            .map_or(0.0, |bits| f64::from_le_bytes(*bits)),
+    }
+}
+
+/// The next member with its place.
+fn scored<'s>(walk: &mut impl Iterator<Item = Placed<'s>>) -> Option<(Scored<'s>, Range<usize>)> {
+    let (member, score) = (walk.next()?, walk.next()?);
+    let scored = Scored {
+        score: score_of(&score),
+        member: member.element(),
+    };
+    Some((scored, member.start..score.end()))
+}
+
+fn records(cells: &Packed) -> Records<'_> {
+    let mut walk = cells.cells();
+    std::iter::from_fn(|| scored(&mut walk)).collect()
+}
+
+/// The cells of a member and of its score.
+fn find<'s>(cells: &'s Packed, name: &Cell) -> Option<[Placed<'s>; 2]> {
+    let mut walk = cells.cells();
+    while let (Some(member), Some(score)) = (walk.next(), walk.next()) {
+        if member.bytes == &**name {
+            return Some([member, score]);
+        }
+    }
+    None
 }
 
 impl Item for ScoredMember {
@@ -94,55 +184,19 @@ impl LexBound<'_> {
     }
 }
 
-fn pair(entry: &Entry<f64>) -> (&Element, f64) {
-    (&entry.key.name, entry.value)
+fn pair(entry: &Entry<f64>) -> Scored<'_> {
+    Scored {
+        score: entry.value,
+        member: (&entry.key.name).into(),
+    }
 }
 
-impl SortedSet {
-    /// An empty sorted set.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Number of members.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.order.len()
-    }
-
-    /// Whether there are no members.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether Redis would keep it packed, as a listpack. This changes once, when an update ends.
-    #[must_use]
-    pub fn is_packed(&self) -> bool {
-        self.form.is_packed()
-    }
-
-    /// The score of `member`.
-    #[must_use]
-    pub fn score(&self, member: &[u8]) -> Option<f64> {
-        self.scores.get(member).copied()
-    }
-
-    /// Sets the score of `member` and returns the one it replaces.
-    ///
-    /// # Errors
-    /// [`NotANumber`] for NaN; the set is unchanged.
-    pub fn insert(&mut self, member: &[u8], score: f64) -> Result<Option<f64>, NotANumber> {
-        if score.is_nan() {
-            return Err(NotANumber);
-        }
-        // Zero has no sign.
-        let score = score + 0.0;
+impl ScoreTree {
+    fn insert(&mut self, member: &[u8], score: f64) -> Option<f64> {
         self.form.note_len(member.len());
         let replaced = self.scores.insert(member, score);
         let element = match replaced {
-            Some(old) if old.to_bits() == score.to_bits() => return Ok(replaced),
+            Some(old) if old.to_bits() == score.to_bits() => return replaced,
             Some(old) => self
                 .take_from_order(old, member)
                 .map_or_else(|| member.into(), |old| old.member),
@@ -156,11 +210,10 @@ impl SortedSet {
                 member: element,
             },
         );
-        Ok(replaced)
+        replaced
     }
 
-    /// Removes `member` and returns its score.
-    pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
+    fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let score = self.scores.remove(member)?;
         self.take_from_order(score, member);
         Some(score)
@@ -175,34 +228,219 @@ impl SortedSet {
             .seek(|scored| scored.cmp_with(score, member) == Ordering::Less)
             .0
     }
+}
+
+impl Formed for ScoreTree {
+    type Value = f64;
+
+    fn names(&self) -> &HashedMap<f64> {
+        &self.scores
+    }
+
+    fn form(&self) -> Form {
+        self.form
+    }
+
+    fn form_mut(&mut self) -> &mut Form {
+        &mut self.form
+    }
+}
+
+impl SortedSet {
+    /// An empty sorted set.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Number of members.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Repr::Packed { cells, .. } => cells.len() / 2,
+            Repr::Tree(tree) => tree.order.len(),
+        }
+    }
+
+    /// Whether there are no members.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether Redis would keep it packed, as a listpack. This changes once, when an update ends.
+    #[must_use]
+    pub fn is_packed(&self) -> bool {
+        self.0.form().is_packed()
+    }
+
+    /// Gives the set the form that it has after an update.
+    pub(crate) fn settle(&mut self, limits: &PackingLimits) {
+        let len = self.len();
+        self.0.settle(
+            len,
+            limits.get(PackingLimit::SortedSetEntries),
+            limits.get(PackingLimit::SortedSetBytes),
+        );
+    }
+
+    /// Bytes of a packed set; `None` for another.
+    pub(crate) fn packed_bytes(&self) -> Option<usize> {
+        self.0.packed_bytes()
+    }
+
+    /// The scores of the members as a tree.
+    fn to_map(&self) -> HashedMap<f64> {
+        match &self.0 {
+            Repr::Packed { cells, .. } => {
+                let mut map = HashedMap::default();
+                for (scored, _) in records(cells) {
+                    map.insert(&scored.member, scored.score);
+                }
+                map
+            }
+            Repr::Tree(tree) => tree.scores.clone(),
+        }
+    }
+
+    /// The score of `member`.
+    #[must_use]
+    pub fn score(&self, member: &[u8]) -> Option<f64> {
+        match &self.0 {
+            Repr::Packed { cells, .. } => {
+                let [_, score] = find(cells, &cell(member)?)?;
+                Some(score_of(&score))
+            }
+            Repr::Tree(tree) => tree.scores.get(member).copied(),
+        }
+    }
+
+    /// Sets the score of `member` and returns the one it replaces.
+    ///
+    /// # Errors
+    /// [`NotANumber`] for NaN; the set is unchanged.
+    pub fn insert(&mut self, member: &[u8], score: f64) -> Result<Option<f64>, NotANumber> {
+        if score.is_nan() {
+            return Err(NotANumber);
+        }
+        // Zero has no sign.
+        let score = score + 0.0;
+        let (cells, form) = match &mut self.0 {
+            Repr::Tree(tree) => return Ok(Arc::make_mut(tree).insert(member, score)),
+            Repr::Packed { cells, form } => (cells, form),
+        };
+        form.note_len(member.len());
+        let new = [cell(member), Some(score_cell(score))];
+        if let [Some(name), Some(new_score)] = &new
+            && cells.has_room_for(&[name, new_score])
+        {
+            let old = find(cells, name)
+                .map(|[member, score]| (score_of(&score), member.start..score.end()));
+            let replaced = old.as_ref().map(|(old, _)| *old);
+            if replaced.map(f64::to_bits) == Some(score.to_bits()) {
+                return Ok(replaced);
+            }
+            let is_behind = |(other, _): &(Scored<'_>, Range<usize>)| {
+                compare((other.score, &other.member), (score, member)) == Ordering::Greater
+            };
+            let behind = records(cells).into_iter().find(is_behind);
+            let mut place = behind.map_or(cells.end(), |(_, place)| place.start);
+            match old {
+                // Its place stays the same.
+                Some((_, old)) if place == old.start || place == old.end => {
+                    cells.replace(old, 2, &[name, new_score]);
+                }
+                old => {
+                    if let Some((_, old)) = old {
+                        if old.end <= place {
+                            place -= old.len();
+                        }
+                        cells.remove(old, 2);
+                    }
+                    cells.replace(place..place, 0, &[name, new_score]);
+                }
+            }
+            return Ok(replaced);
+        }
+        let mut tree = ScoreTree {
+            scores: HashedMap::default(),
+            order: Tree::default(),
+            form: *form,
+        };
+        for (scored, _) in records(cells) {
+            tree.insert(&scored.member, scored.score);
+        }
+        let replaced = tree.insert(member, score);
+        self.0 = Repr::Tree(Arc::new(tree));
+        Ok(replaced)
+    }
+
+    /// Removes `member` and returns its score.
+    pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
+        match &mut self.0 {
+            Repr::Packed { cells, .. } => {
+                let [member, score] = find(cells, &cell(member)?)?;
+                let (removed, place) = (score_of(&score), member.start..score.end());
+                cells.remove(place, 2);
+                Some(removed)
+            }
+            Repr::Tree(tree) => Arc::make_mut(tree).remove(member),
+        }
+    }
+
+    /// How many members in the order of the set satisfy `below`, which holds for the first of them.
+    fn count(&self, below: impl Fn(Scored<'_>) -> bool) -> usize {
+        match &self.0 {
+            Repr::Packed { cells, .. } => {
+                records(cells).partition_point(|(scored, _)| below(*scored))
+            }
+            Repr::Tree(tree) => tree.order.seek(|member| below(member.scored())).0,
+        }
+    }
 
     /// The score of `member`, and how many members are ordered before it.
     #[must_use]
     pub fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
         let score = self.score(member)?;
-        Some((self.rank_of(score, member), score))
+        let is_before = |other: Scored<'_>| {
+            compare((other.score, &other.member), (score, member)) == Ordering::Less
+        };
+        Some((self.count(is_before), score))
     }
 
     /// The member of the given rank; a random rank is a uniform choice.
     #[must_use]
-    pub fn at(&self, rank: usize) -> Option<&ScoredMember> {
-        self.order.get(rank)
+    pub fn at(&self, rank: usize) -> Option<Scored<'_>> {
+        match &self.0 {
+            Repr::Packed { cells, .. } => {
+                let mut behind = cells.cells().skip(2 * rank);
+                scored(&mut behind).map(|(scored, _)| scored)
+            }
+            Repr::Tree(tree) => tree.order.get(rank).map(ScoredMember::scored),
+        }
     }
 
     /// All members from the lowest score on.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &ScoredMember> + ExactSizeIterator {
-        self.order.iter()
+    #[must_use]
+    pub fn iter(&self) -> ScoredMembers<'_> {
+        self.range(0..self.len())
     }
 
     /// The members whose ranks are in `ranks`.
     ///
     /// # Panics
     /// If `ranks` does not lie within the set.
-    pub fn range(
-        &self,
-        ranks: Range<usize>,
-    ) -> impl DoubleEndedIterator<Item = &ScoredMember> + ExactSizeIterator {
-        self.order.range(ranks)
+    #[must_use]
+    pub fn range(&self, ranks: Range<usize>) -> ScoredMembers<'_> {
+        ScoredMembers(match &self.0 {
+            Repr::Packed { cells, .. } => {
+                let mut records = records(cells);
+                records.truncate(ranks.end);
+                records.drain(..ranks.start);
+                Walk::Packed(records.into_iter())
+            }
+            Repr::Tree(tree) => Walk::Tree(tree.order.range(ranks)),
+        })
     }
 
     /// A sorted set of the members whose ranks are in `ranks`.
@@ -211,17 +449,36 @@ impl SortedSet {
     /// If `ranks` does not lie within the set.
     #[must_use]
     pub fn slice(&self, ranks: Range<usize>) -> Self {
+        Self::of(self.range(ranks).map(|scored| scored.to_member()).collect())
+    }
+
+    /// A sorted set of these members, which are in their order.
+    fn of(sorted: Vec<ScoredMember>) -> Self {
+        let form = Form::of_lens(sorted.iter().map(|scored| scored.member.len()));
+        let mut cells = Vec::new();
+        let packable = sorted.iter().take(Packed::CELLS_MAX / 2 + 1);
+        let all_fit = packable.into_iter().all(|scored| {
+            let name = cell(&scored.member);
+            let fits = name.is_some();
+            cells.extend(
+                name.map(|name| [name, score_cell(scored.score)])
+                    .into_iter()
+                    .flatten(),
+            );
+            fits
+        });
+        if let Some(cells) = all_fit.then(|| Packed::of(&cells)).flatten() {
+            return Self(Repr::Packed { cells, form });
+        }
         let mut scores = HashedMap::default();
-        let mut form = Form::default();
-        for scored in self.order.range(ranks.clone()) {
-            form.note_len(scored.member.len());
+        for scored in &sorted {
             scores.insert(&scored.member, scored.score);
         }
-        Self {
+        Self(Repr::Tree(Arc::new(ScoreTree {
             scores,
-            order: self.order.range(ranks).cloned().collect(),
+            order: sorted.into_iter().collect(),
             form,
-        }
+        })))
     }
 
     /// The ranks of the members with scores from `min` to `max`; empty if there are none.
@@ -230,14 +487,8 @@ impl SortedSet {
         let below = |bound: ScoreBound, score: f64, counted: bool| {
             score < bound.score || (counted && score == bound.score)
         };
-        let start = self
-            .order
-            .seek(|scored| below(min, scored.score, min.exclusive))
-            .0;
-        let end = self
-            .order
-            .seek(|scored| below(max, scored.score, !max.exclusive))
-            .0;
+        let start = self.count(|scored| below(min, scored.score, min.exclusive));
+        let end = self.count(|scored| below(max, scored.score, !max.exclusive));
         start..end.max(start)
     }
 
@@ -245,8 +496,8 @@ impl SortedSet {
     /// sets the result is an unspecified range.
     #[must_use]
     pub fn ranks_by_lex(&self, min: LexBound<'_>, max: LexBound<'_>) -> Range<usize> {
-        let start = self.order.seek(|scored| min.starts_after(&scored.member)).0;
-        let end = self.order.seek(|scored| max.ends_after(&scored.member)).0;
+        let start = self.count(|scored| min.starts_after(&scored.member));
+        let end = self.count(|scored| max.ends_after(&scored.member));
         start..end.max(start)
     }
 
@@ -255,43 +506,93 @@ impl SortedSet {
     /// # Panics
     /// If `ranks` does not lie within the set.
     pub fn remove_range(&mut self, ranks: Range<usize>) {
-        for scored in self.order.range(ranks.clone()) {
-            self.scores.remove(&scored.member);
+        match &mut self.0 {
+            Repr::Packed { cells, .. } => {
+                let records = records(cells);
+                if let [first, .., last] | [first @ last] = &records[ranks.clone()] {
+                    let place = first.1.start..last.1.end;
+                    drop(records);
+                    cells.remove(place, 2 * ranks.len());
+                }
+            }
+            Repr::Tree(tree) => {
+                let ScoreTree { scores, order, .. } = Arc::make_mut(tree);
+                for scored in order.range(ranks.clone()) {
+                    scores.remove(&scored.member);
+                }
+                order.remove_range(ranks);
+            }
         }
-        self.order.remove_range(ranks);
     }
 
     /// The next `count` members of a scan at `cursor`; 0 starts a scan. The scan returns a member
-    /// that is present throughout exactly once.
-    pub fn scan(
-        &self,
-        cursor: u64,
-        count: usize,
-    ) -> Scan<impl ExactSizeIterator<Item = (&Element, f64)>> {
-        let Scan { cursor, entries } = self.scores.scan(cursor, count);
-        Scan {
-            cursor,
-            entries: entries.map(pair),
+    /// that is present throughout exactly once. A small set is returned in one step, as Redis does.
+    #[must_use]
+    pub fn scan(&self, cursor: u64, count: usize) -> Scan<ScoredMembers<'_>> {
+        let some = |entries| ScoredMembers(Walk::Hashed(entries));
+        self.0.scan(cursor, count, || self.iter(), some)
+    }
+}
+
+/// Walks members of a [`SortedSet`].
+pub struct ScoredMembers<'s>(Walk<'s>);
+
+enum Walk<'s> {
+    Packed(vec::IntoIter<(Scored<'s>, Range<usize>)>),
+    Tree(Iter<'s, Vec<ScoredMember>>),
+    Hashed(Entries<'s, f64>),
+}
+
+impl<'s> Iterator for ScoredMembers<'s> {
+    type Item = Scored<'s>;
+
+    fn next(&mut self) -> Option<Scored<'s>> {
+        match &mut self.0 {
+            Walk::Packed(records) => records.next().map(|(scored, _)| scored),
+            Walk::Tree(members) => members.next().map(ScoredMember::scored),
+            Walk::Hashed(entries) => entries.next().map(pair),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match &self.0 {
+            Walk::Packed(records) => records.size_hint(),
+            Walk::Tree(members) => members.size_hint(),
+            Walk::Hashed(entries) => entries.size_hint(),
+        }
+    }
+
+    fn fold<B, F: FnMut(B, Scored<'s>) -> B>(self, init: B, mut visit: F) -> B {
+        match self.0 {
+            Walk::Packed(records) => {
+                records.fold(init, |folded, (scored, _)| visit(folded, scored))
+            }
+            Walk::Tree(members) => {
+                members.fold(init, |folded, member| visit(folded, member.scored()))
+            }
+            Walk::Hashed(entries) => entries.fold(init, |folded, entry| visit(folded, pair(entry))),
         }
     }
 }
 
+impl DoubleEndedIterator for ScoredMembers<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        match &mut self.0 {
+            Walk::Packed(records) => records.next_back().map(|(scored, _)| scored),
+            Walk::Tree(members) => members.next_back().map(ScoredMember::scored),
+            Walk::Hashed(entries) => entries.next_back().map(pair),
+        }
+    }
+}
+
+impl ExactSizeIterator for ScoredMembers<'_> {}
+
 impl From<HashedMap<f64>> for SortedSet {
     fn from(scores: HashedMap<f64>) -> Self {
-        let mut sorted: Vec<ScoredMember> = scores
-            .iter()
-            .map(|entry| ScoredMember {
-                score: entry.value,
-                member: entry.key.name.clone(),
-            })
-            .collect();
-        let form = Form::of_lens(sorted.iter().map(|scored| scored.member.len()));
+        let entries = scores.iter();
+        let mut sorted: Vec<ScoredMember> = entries.map(|entry| pair(entry).to_member()).collect();
         sorted.sort_unstable_by(|left, right| left.cmp_with(right.score, &right.member));
-        Self {
-            scores,
-            order: sorted.into_iter().collect(),
-            form,
-        }
+        Self::of(sorted)
     }
 }
 
@@ -346,24 +647,46 @@ impl Operand {
         self.len() == 0
     }
 
-    fn get_hashed(&self, member: &Hashed) -> Option<f64> {
+    fn to_map(&self) -> OperandMap {
         match self {
-            Self::Set(set) => set.contains_hashed(member).then_some(1.0),
-            Self::SortedSet(sorted_set) => sorted_set.scores.get_hashed(member).copied(),
+            Self::Set(set) => OperandMap::Set(set.to_map()),
+            Self::SortedSet(set) => OperandMap::SortedSet(set.to_map()),
+        }
+    }
+}
+
+/// The members of an operand as a tree.
+enum OperandMap {
+    Set(HashedMap<()>),
+    SortedSet(HashedMap<f64>),
+}
+
+impl OperandMap {
+    fn len(&self) -> usize {
+        match self {
+            Self::Set(map) => map.len(),
+            Self::SortedSet(map) => map.len(),
+        }
+    }
+
+    fn get(&self, member: &Hashed) -> Option<f64> {
+        match self {
+            Self::Set(map) => map.get_hashed(member).map(|()| 1.0),
+            Self::SortedSet(map) => map.get_hashed(member).copied(),
         }
     }
 
     fn entries(&self) -> OperandEntries<'_> {
         match self {
-            Self::Set(set) => OperandEntries::Set(set.entries()),
-            Self::SortedSet(sorted_set) => OperandEntries::SortedSet(sorted_set.scores.iter()),
+            Self::Set(map) => OperandEntries::Set(map.iter()),
+            Self::SortedSet(map) => OperandEntries::SortedSet(map.iter()),
         }
     }
 }
 
 enum OperandEntries<'a> {
-    Set(Iter<'a, Entry<()>>),
-    SortedSet(Iter<'a, Entry<f64>>),
+    Set(Entries<'a, ()>),
+    SortedSet(Entries<'a, f64>),
 }
 
 impl<'a> Iterator for OperandEntries<'a> {
@@ -386,7 +709,21 @@ pub struct Weighted {
     pub weight: f64,
 }
 
-impl Weighted {
+/// A source of an operation while it runs.
+struct Source {
+    map: OperandMap,
+    weight: f64,
+}
+
+impl Source {
+    fn all(sources: &[Weighted]) -> Vec<Self> {
+        let source = |source: &Weighted| Self {
+            map: source.operand.to_map(),
+            weight: source.weight,
+        };
+        sources.iter().map(source).collect()
+    }
+
     fn scaled(&self, score: f64) -> f64 {
         // Zero has no sign.
         zero_if_nan(score * self.weight) + 0.0
@@ -405,9 +742,10 @@ impl SortedSet {
     /// that it examines.
     #[must_use]
     pub fn union(sources: &[Weighted], aggregate: Aggregate, visit: &dyn Fn()) -> Self {
+        let sources = Source::all(sources);
         let entries = sources
             .iter()
-            .map(|source| source.operand.entries().inspect(|_| visit()))
+            .map(|source| source.map.entries().inspect(|_| visit()))
             .collect();
         let merged = merge(entries, |folded, index, score| {
             let score = sources[index].scaled(score);
@@ -420,10 +758,11 @@ impl SortedSet {
     /// that it examines.
     #[must_use]
     pub fn intersection(sources: &[Weighted], aggregate: Aggregate, visit: &dyn Fn()) -> Self {
-        let shared = shared(sources, visit).map(|(key, _)| {
+        let sources = Source::all(sources);
+        let shared = shared(&sources, visit).map(|(key, _)| {
             let scores = sources
                 .iter()
-                .filter_map(|source| Some(source.scaled(source.operand.get_hashed(key)?)));
+                .filter_map(|source| Some(source.scaled(source.map.get(key)?)));
             entry((
                 key,
                 scores
@@ -438,15 +777,13 @@ impl SortedSet {
     /// Calls `visit` for each member of the first.
     #[must_use]
     pub fn difference(sources: &[Weighted], visit: &dyn Fn()) -> Self {
+        let sources = Source::all(sources);
         let Some((first, others)) = sources.split_first() else {
             return Self::new();
         };
-        let entries = first.operand.entries().inspect(|_| visit());
-        let left = entries.filter(|(key, _)| {
-            !others
-                .iter()
-                .any(|other| other.operand.get_hashed(key).is_some())
-        });
+        let entries = first.map.entries().inspect(|_| visit());
+        let left =
+            entries.filter(|(key, _)| !others.iter().any(|other| other.map.get(key).is_some()));
         Self::from(left.map(entry).collect::<HashedMap<f64>>())
     }
 
@@ -454,29 +791,25 @@ impl SortedSet {
     /// that it examines.
     #[must_use]
     pub fn intersection_len(sources: &[Weighted], limit: usize, visit: &dyn Fn()) -> usize {
-        shared(sources, visit).take(limit).count()
+        shared(&Source::all(sources), visit).take(limit).count()
     }
 }
 
 /// The members that all sources share, with their scores in the smallest source.
 fn shared<'s>(
-    sources: &'s [Weighted],
+    sources: &'s [Source],
     visit: &'s dyn Fn(),
 ) -> impl Iterator<Item = (&'s Hashed, f64)> {
-    let smallest = sources.iter().min_by_key(|source| source.operand.len());
+    let smallest = sources.iter().min_by_key(|source| source.map.len());
     smallest.into_iter().flat_map(|smallest| {
-        let entries = smallest.operand.entries().inspect(|_| visit());
-        entries.filter(|(key, _)| {
-            sources
-                .iter()
-                .all(|source| source.operand.get_hashed(key).is_some())
-        })
+        let entries = smallest.map.entries().inspect(|_| visit());
+        entries.filter(|(key, _)| sources.iter().all(|source| source.map.get(key).is_some()))
     })
 }
 
 impl fmt::Debug for SortedSet {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pairs = self.iter().map(|scored| (&scored.member, scored.score));
+        let pairs = self.iter().map(|scored| (scored.member, scored.score));
         formatter.debug_map().entries(pairs).finish()
     }
 }

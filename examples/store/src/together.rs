@@ -3,19 +3,18 @@
 //! They lock the shards of all keys in ascending order, and hold the locks for as long as it takes to clone or to
 //! replace the references to the entries. All else, such as making entries, comes before, or after.
 
-use std::sync::Arc;
-
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 
 use crate::clock::unix_time_ms;
 use crate::entry::Entry;
 use crate::hashed::position_of;
-use crate::keyspace::{Keyspace, Map, State, count};
+use crate::index::Index;
+use crate::keyspace::{Keyspace, State, count};
 use crate::reaper::Garbage;
 use crate::value::Value;
 
-/// Keys that are read under their locks. For more keys the maps of the shards are cloned, which holds the locks for a
+/// Keys that are read under their locks. For more keys the indexes of the shards are cloned, which holds the locks for a
 /// shorter time.
 const LOCKED_READS_MAX: usize = 64;
 
@@ -53,14 +52,14 @@ impl<'s> KeyLocks<'s> {
 }
 
 /// Entries as they were at one instant, in the order of their keys.
-type Found = SmallVec<[Option<Arc<Entry>>; 16]>;
+type Found = SmallVec<[Option<Entry>; 16]>;
 
 impl Keyspace {
     /// Reads all `keys` as they are at one instant, and calls `read` with each, in their order. No lock is held then.
     pub fn with_all(&self, keys: &[&[u8]], mut read: impl FnMut(Option<&Value>)) {
         self.read_all(keys, |entry| {
             if let Some(entry) = entry {
-                entry.access.touch(&self.shared.clock);
+                entry.access().touch(&self.shared.clock);
             }
             read(entry.map(Entry::value));
         });
@@ -75,7 +74,7 @@ impl Keyspace {
         if self.is_fork() || keys.len() == 1 {
             for key in keys {
                 let entry = self.lookup(key, true);
-                read(entry.as_deref());
+                read(entry.as_ref());
                 self.release(entry);
             }
             return;
@@ -85,10 +84,10 @@ impl Keyspace {
             let is_expired = entry
                 .as_ref()
                 .is_some_and(|entry| entry.is_expired(unix_time_ms));
-            read(entry.as_deref().filter(|_| !is_expired));
+            read(entry.as_ref().filter(|_| !is_expired));
             self.release(entry);
             if is_expired {
-                self.update(placed.key, |_| ());
+                self.drop_expired(placed.key);
             }
         }
     }
@@ -106,17 +105,16 @@ impl Keyspace {
             };
             return keys.iter().map(find).collect();
         }
-        let maps: Vec<(usize, Map)> = locks
+        let indexes: Vec<(usize, Index)> = locks
             .0
             .iter()
-            .map(|(shard, state)| (*shard, state.map.clone()))
+            .map(|(shard, state)| (*shard, state.index.clone()))
             .collect();
         drop(locks);
         let find = |placed: &Placed<'_>| {
-            let place = maps.binary_search_by_key(&placed.shard, |(shard, _)| *shard);
-            let bucket = maps[place.ok()?].1.get(&placed.position)?;
-            let mut entries = bucket.iter();
-            entries.find(|entry| entry.key() == placed.key).cloned()
+            let place = indexes.binary_search_by_key(&placed.shard, |(shard, _)| *shard);
+            let (_, index) = &indexes[place.ok()?];
+            index.find(placed.position, placed.key).cloned()
         };
         let found: Found = keys.iter().map(find).collect();
         let hits = found.iter().flatten().count();
@@ -156,11 +154,11 @@ impl Keyspace {
         pairs: impl IntoIterator<Item = (&'k [u8], Value)>,
         if_absent: bool,
     ) -> bool {
-        let (keys, entries): (SmallVec<[Placed<'_>; 16]>, SmallVec<[Arc<Entry>; 16]>) = pairs
+        let (keys, entries): (SmallVec<[Placed<'_>; 16]>, SmallVec<[Entry; 16]>) = pairs
             .into_iter()
             .map(|(key, value)| {
-                let entry = Arc::new(Entry::new(key, value));
-                entry.access.touch(&self.shared.clock);
+                let entry = Entry::new(key, value);
+                entry.access().touch(&self.shared.clock);
                 (self.place(key), entry)
             })
             .unzip();
@@ -216,7 +214,7 @@ impl Keyspace {
     }
 
     /// An entry is no longer there. Returns whether it had expired.
-    fn note_displaced(&self, key: &[u8], entry: Option<&Arc<Entry>>) -> bool {
+    fn note_displaced(&self, key: &[u8], entry: Option<&Entry>) -> bool {
         let is_expired = entry.is_some_and(|entry| entry.is_expired(unix_time_ms));
         if is_expired {
             self.count_expired(1);

@@ -1,10 +1,8 @@
 //! The value of a key.
 
-use crate::form::PackingLimit::{
-    HashBytes, HashEntries, SetEntries, SortedSetBytes, SortedSetEntries,
-};
+use crate::element::allocated_bytes;
 use crate::form::PackingLimits;
-use crate::{Element, Hash, List, Set, SortedSet, Stream, StreamId};
+use crate::{Element, ElementRef, Hash, List, Set, SortedSet, Stream, StreamId};
 
 /// The reaper drops collections of this many elements or more; a worker drops smaller ones itself.
 const HEAVY_ELEMENTS_MIN: usize = 64;
@@ -31,15 +29,18 @@ pub enum Value {
 /// Elements sampled to estimate the size of a collection.
 const SAMPLED_ELEMENTS: usize = 32;
 
-/// Bytes of an element and of its share of the tree nodes.
-fn payload_bytes(element: &Element) -> usize {
-    2 * size_of::<Element>()
-        + if element.len() > size_of::<Element>() {
-            element.len()
-        } else {
-            0
-        }
+/// Bytes of an element, with those that it has outside itself.
+fn element_bytes(element: ElementRef<'_>) -> usize {
+    match element {
+        ElementRef::Element(element) => size_of::<Element>() + element.heap_bytes(),
+        ElementRef::Packed(_) | ElementRef::Number(_) => size_of::<Element>(),
+    }
 }
+
+/// What trees take for each item beside its elements: positions and scores, nodes, and room in their leaves.
+const SET_SHARE_BYTES: usize = 20;
+const HASH_SHARE_BYTES: usize = 30;
+const SORTED_SET_SHARE_BYTES: usize = 42;
 
 /// Estimates the sum of all `sizes` from the first of them.
 fn estimate(sizes: impl ExactSizeIterator<Item = usize>) -> usize {
@@ -124,26 +125,43 @@ impl Value {
             }
             Self::SortedSet(set) => {
                 let members = set.scan(cursor, count).entries;
-                members.map(|(member, _)| member.len()).for_each(visit);
+                members.map(|scored| scored.member.len()).for_each(visit);
             }
         }
     }
 
-    /// Approximate bytes of memory that the value takes, estimated from a sample of its elements.
+    /// Approximate bytes of memory that the value takes beyond its own, estimated from a sample of its elements.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
+        if let Some(bytes) = self.packed_bytes() {
+            return allocated_bytes(bytes);
+        }
         match self {
-            Self::String(bytes) => payload_bytes(bytes),
-            Self::List(list) => estimate(list.iter().map(payload_bytes)),
-            Self::Hash(hash) => estimate(
-                hash.iter()
-                    .map(|(field, value)| payload_bytes(field) + payload_bytes(value)),
+            Self::String(bytes) => bytes.heap_bytes(),
+            Self::List(list) => list.memory_bytes(),
+            Self::Hash(hash) => estimate(hash.iter().map(|(field, value)| {
+                HASH_SHARE_BYTES + element_bytes(field) + element_bytes(value)
+            })),
+            Self::Set(set) => estimate(
+                set.iter()
+                    .map(|member| SET_SHARE_BYTES + element_bytes(member)),
             ),
-            Self::Set(set) => estimate(set.iter().map(payload_bytes)),
-            Self::SortedSet(set) => {
-                estimate(set.iter().map(|scored| payload_bytes(&scored.member)))
-            }
+            // Each of the two trees has the member.
+            Self::SortedSet(set) => estimate(
+                set.iter()
+                    .map(|scored| SORTED_SET_SHARE_BYTES + 2 * element_bytes(scored.member)),
+            ),
             Self::Stream(stream) => stream.memory_bytes(SAMPLED_ELEMENTS),
+        }
+    }
+
+    /// Bytes that a [packed](crate::packed) collection has allocated; `None` for other values.
+    fn packed_bytes(&self) -> Option<usize> {
+        match self {
+            Self::Hash(hash) => hash.packed_bytes(),
+            Self::Set(set) => set.packed_bytes(),
+            Self::SortedSet(set) => set.packed_bytes(),
+            Self::String(_) | Self::List(_) | Self::Stream(_) => None,
         }
     }
 
@@ -156,19 +174,9 @@ impl Value {
     /// Gives a collection the form that it has after an update.
     pub(crate) fn settle(&mut self, limits: &PackingLimits) {
         match self {
-            Self::Hash(hash) => {
-                let (entries, bytes) = (HashEntries, HashBytes);
-                hash.form
-                    .settle(hash.len(), limits.get(entries), limits.get(bytes));
-            }
-            Self::Set(set) => {
-                set.form.settle(set.len(), limits.get(SetEntries), u64::MAX);
-            }
-            Self::SortedSet(set) => {
-                let (entries, bytes) = (SortedSetEntries, SortedSetBytes);
-                set.form
-                    .settle(set.len(), limits.get(entries), limits.get(bytes));
-            }
+            Self::Hash(hash) => hash.settle(limits),
+            Self::Set(set) => set.settle(limits),
+            Self::SortedSet(set) => set.settle(limits),
             Self::String(_) | Self::List(_) | Self::Stream(_) => {}
         }
     }
@@ -182,7 +190,18 @@ impl Value {
                 stream.len() + groups.len() >= HEAVY_ELEMENTS_MIN
                     || groups.any(|group| group.pending_len() >= HEAVY_ELEMENTS_MIN)
             }
-            _ => self.cardinality() >= HEAVY_ELEMENTS_MIN,
+            Self::List(list) => !list.is_one_chunk() && list.len() >= HEAVY_ELEMENTS_MIN,
+            _ => self.packed_bytes().is_none() && self.cardinality() >= HEAVY_ELEMENTS_MIN,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_as_large_as_a_string() {
+        assert_eq!(size_of::<Value>(), size_of::<Element>());
     }
 }

@@ -1,6 +1,6 @@
 //! The server's configuration: built-in defaults, then a TOML file, then flags.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::ensure;
 use clap::Parser;
@@ -23,9 +23,6 @@ pub struct Config {
     pub port: u16,
     /// Whether to serve TCP instead of UDP.
     pub tcp: bool,
-    /// Address of the [admin channel](crate::admin). Without it, there is no admin channel.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub admin: Option<SocketAddr>,
     /// How workers spend run times.
     pub mode: Mode,
     /// The workload whose types are registered: its name, or a TOML file.
@@ -53,7 +50,6 @@ impl Default for Config {
             bind: Ipv4Addr::LOCALHOST.into(),
             port: 9000,
             tcp: false,
-            admin: None,
             mode: Mode::default(),
             workload: "high-bimodal".to_owned(),
             hints: false,
@@ -105,9 +101,6 @@ pub struct Flags {
     tcp: bool,
     #[command(flatten)]
     transport: TransportFlags,
-    /// Take commands on this TCP address: policy [NAME [KEY=VALUE..]], stats
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    admin: Option<SocketAddr>,
     /// How workers spend run times; sleeping workers may outnumber cores [default: spin]
     #[arg(long, value_enum)]
     mode: Option<Mode>,
@@ -140,7 +133,6 @@ impl ProgramFlags for Flags {
         replace(&mut config.workload, self.workload);
         replace(&mut config.dilate, self.dilate);
         replace(&mut config.stretch, self.stretch);
-        config.admin = self.admin.or(config.admin);
         config.tcp |= self.tcp;
         config.hints |= self.hints;
         if config.mode == Mode::Sleep && config.server.topology == Topology::Auto {

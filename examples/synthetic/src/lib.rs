@@ -10,7 +10,6 @@
 //!        └──────────────────────────── header as a reply ◄────────────────────┘
 //! ```
 
-pub mod admin;
 pub mod config;
 pub mod handler;
 pub mod startup;

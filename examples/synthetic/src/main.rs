@@ -3,16 +3,12 @@
 use std::process::ExitCode;
 
 use psp_synthetic::config::Flags;
-use psp_synthetic::{admin, startup};
+use psp_synthetic::startup;
 
 fn main() -> ExitCode {
     psp_program::main::<Flags>(|program| {
         let server = startup::build(program.config.clone())?;
         let handle = server.handle();
-        if let Some(address) = program.config.admin {
-            let address = admin::listen(address, handle.clone())?;
-            tracing::info!(%address, "ready for admin commands");
-        }
         program.serve(server)?;
         for ty in handle.snapshot().types {
             tracing::info!(

@@ -46,7 +46,7 @@ enum Command {
 
 /// Parses the command line and runs the subcommand.
 pub(crate) fn main() -> Result<(), Failure> {
-    match Cli::parse().command {
+    match psp_manual::parse::<Cli>().command {
         Command::Run(args) => run::run(&args),
         Command::Sweep(args) => sweep::sweep(&args),
         Command::Compare(args) => compare::compare(&args),

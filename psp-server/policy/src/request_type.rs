@@ -218,7 +218,8 @@ impl TypeTable {
     }
 
     /// Whether requests of the type at `slot` give way at all; `UNKNOWN` ones do.
-    pub(crate) fn gives_way(&self, slot: usize) -> bool {
+    #[must_use]
+    pub fn gives_way(&self, slot: usize) -> bool {
         let spec = self.specs.get(slot);
         spec.is_none_or(|spec| spec.preempt != Some(PreemptPolicy::None))
     }

@@ -50,7 +50,8 @@ impl<'a> SchedulerSetup<'a> {
     }
 
     /// The preemption, if a worker can run another request in place of one that it suspends.
-    pub(crate) fn useful_preemption(&self) -> Option<Preemption> {
+    #[must_use]
+    pub fn useful_preemption(&self) -> Option<Preemption> {
         self.preemption.filter(|_| self.contexts.free_workers())
     }
 

@@ -70,7 +70,8 @@ pub fn measure_stages<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let waker = ports.pop()?.waker;
     let port = packet_port?;
     let state = handler.connect(Peer::Ip(port.address()));
-    let (mut packets, transmitters) = port.serve();
+    let (mut polled, transmitters) = port.serve();
+    let mut packets = polled.pop()?;
     let outlet = Outlet::Port(transmitters);
     let endpoint = Arc::new(Endpoint { outlet, state });
     let policy = shared.policy.policy();
@@ -85,7 +86,7 @@ pub fn measure_stages<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let clock = Clock::new();
     let receiver = Receiver::new(shared.clone(), 0);
     let net = receiver.net();
-    let mut pool = DatagramPool::new(0, 0, datagrams);
+    let mut pool = DatagramPool::new(Names::default(), 0, 0, datagrams);
     let doorbell = Arc::new(Doorbell::new(waker));
     let mut workers: Vec<Worker<F, H>> = (0..shared.workers as u32)
         .map(|number| {

@@ -36,6 +36,20 @@ pub enum DpdkError {
     /// The port is in use in this process.
     #[error("port {0} is in use")]
     InUse(u16),
+    /// Workers that poll for themselves need a receive queue and a transmit queue each.
+    #[error(
+        "the topology `distributed` needs a receive and a transmit queue for each of {workers} workers; the port has \
+         {port_has} of a kind, and {asked} were asked for. Have as many workers as queues at most, or choose the topology \
+         `dedicated` or `inline`"
+    )]
+    TooFewQueues {
+        /// The number of workers.
+        workers: usize,
+        /// How many queues of each kind were asked for.
+        asked: usize,
+        /// How many of each kind the port can have.
+        port_has: u16,
+    },
     /// There is no memory for packet buffers.
     #[error("no memory for {mbufs} mbufs: {reason}")]
     Mempool {

@@ -25,8 +25,13 @@ pub enum BuildError {
         expected: String,
     },
     /// A setting that workers which receive for themselves cannot have.
-    #[error("{0} needs topology inline or dedicated")]
-    NotDistributed(&'static str),
+    #[error("{setting} needs topology inline or dedicated: {reason}")]
+    NotDistributed {
+        /// The setting.
+        setting: &'static str,
+        /// Why they cannot have it.
+        reason: &'static str,
+    },
     /// Workers, contexts and stacks reserve too much address space together.
     #[error(
         "stack_bytes is {stack_bytes}: {workers} workers with contexts_per_worker = {contexts} reserve \
@@ -75,6 +80,14 @@ pub enum BuildError {
         path: PathBuf,
         /// Why not.
         reason: &'static str,
+    },
+    /// The address of the [admin port](crate::Config::admin) could not be bound, or this build has no admin port.
+    #[error("cannot listen on {address} for the admin port: {source}")]
+    Admin {
+        /// The address as given.
+        address: String,
+        /// The system's error.
+        source: io::Error,
     },
     /// The server cannot run the policy.
     #[error(transparent)]

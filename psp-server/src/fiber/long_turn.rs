@@ -5,8 +5,8 @@
 //!                       └────── feedback::long() ─────────┴─► turned_long, once a turn ──► handler goes on
 //! ```
 //!
-//! A turn that is watched is asked to give way from its beginning, so that a checkpoint of a turn that is not costs
-//! what it always does.
+//! The flag by which turns are asked to give way names a turn that is watched from its beginning, so that a checkpoint of
+//! a turn that is not costs what it always does. Whoever asks that turn to give way is heard all the same.
 //!
 //! Like the [state](super::thread_state) of the thread, these are thread-local variables with a constant initial value
 //! and no destructor.

@@ -11,6 +11,7 @@
 //! | `flag.rs` | the turn that shall give way |
 //! | `thread_state.rs` | whether it may: `checkpoint`, `no_preempt` |
 //! | `long_turn.rs` | turns that become long while they last |
+//! | `background.rs` | how a thread of low priority shares its core |
 //! | `peer.rs` | whether the peer of the request is still there: `is_abandoned` |
 //! | `pool.rs` | contexts, and switching between them |
 //! | `wait.rs` | polls a future, and gives the worker away while it is pending |
@@ -25,6 +26,7 @@
 
 mod alloc;
 mod alternate_stack;
+mod background;
 mod flag;
 mod helpers;
 mod long_turn;
@@ -54,8 +56,8 @@ pub use platform::Platform;
 pub(crate) use pool::{ContextPool, Pause, Wake, ensure_spare, pause};
 pub(crate) use signal::{Target, prepare_process, prepare_thread};
 pub(crate) use thread_state::{
-    GiveWay, begin_turn, in_handler, is_asked, occupy, say_long, set_spare, set_turn, spare, turn,
-    watch_turn,
+    GiveWay, begin_turn, in_handler, is_asked, occupy, say_long, set_background, set_spare,
+    set_turn, spare, turn, watch_turn,
 };
 pub use thread_state::{checkpoint, no_preempt};
 pub(crate) use timers::{TimerKey, Timers};

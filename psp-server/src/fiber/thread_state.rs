@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 
 use psp_policy::PreemptPolicy;
 
+use super::background;
 use super::flag::PreemptFlag;
 use super::long_turn::{self, TurnWatch};
 use super::peer;
@@ -32,9 +33,6 @@ const OUTSIDE: u32 = 1;
 
 /// The depth of a handler where none runs.
 const NO_HANDLER: u32 = u32::MAX;
-
-/// Turns are numbered from 1.
-const NO_TURN: u64 = 0;
 
 /// Outside of a handler there is no request.
 const NO_SLOT: usize = usize::MAX;
@@ -50,6 +48,7 @@ thread_local! {
         signal_mask: AtomicU64::new(0),
         pending: AtomicBool::new(false),
         by_kernel: Cell::new(false),
+        in_background: Cell::new(false),
         spare: AtomicUsize::new(0),
         slot: AtomicUsize::new(NO_SLOT),
         stack_guard: AtomicUsize::new(0),
@@ -100,6 +99,8 @@ struct ThreadState {
     pending: AtomicBool,
     /// Whether the giver has to be told where the request may be preempted.
     by_kernel: Cell<bool>,
+    /// Whether the thread has a low priority, and lets others have its core at checkpoints.
+    in_background: Cell<bool>,
     /// Contexts that could take over.
     spare: AtomicUsize,
     /// Slot of the type of the request that runs.
@@ -122,10 +123,18 @@ pub(super) struct StackBounds {
 }
 
 impl ThreadState {
+    /// Whether the turn was asked to give way, or is watched.
+    #[inline]
+    fn is_named(&self) -> bool {
+        let flag = self.flag.get();
+        flag.is_some_and(|flag| flag.names(self.turn.load(Ordering::Relaxed)))
+    }
+
+    /// Whether the turn was asked to give way.
     #[inline]
     fn is_asked(&self) -> bool {
         let flag = self.flag.get();
-        flag.is_some_and(|flag| flag.names(self.turn.load(Ordering::Relaxed)))
+        flag.is_some_and(|flag| flag.asks(self.turn.load(Ordering::Relaxed)))
     }
 
     fn enter(&self) {
@@ -134,13 +143,11 @@ impl ThreadState {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Returns the new depth.
-    fn leave_depth(&self) -> u32 {
+    fn leave_depth(&self) {
         compiler_fence(Ordering::SeqCst);
         let depth = self.depth.load(Ordering::Relaxed) - 1;
         self.depth.store(depth, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        depth
     }
 
     /// The giver, if it has to be told.
@@ -151,10 +158,8 @@ impl ThreadState {
     /// Gives way if a signal asked for it since `enter`.
     #[inline]
     fn leave(&self) {
-        let depth = self.leave_depth();
-        if depth == 0 && self.pending.load(Ordering::Relaxed) && self.is_asked() {
-            self.give_way();
-        }
+        self.leave_depth();
+        self.act_on_pending();
     }
 
     /// Leaves at the beginning of a turn. Returns whether the turn was asked to give way before, by a signal
@@ -177,9 +182,9 @@ impl ThreadState {
     #[inline(never)]
     fn give_way(&self) {
         if long_turn::is_watched() {
-            return self.look_at_turn();
+            self.look_at_turn();
         }
-        while self.is_open() {
+        while self.is_asked() && self.is_open() {
             self.enter();
             // A signal may have been faster: this may be another turn by now.
             if self.is_asked() {
@@ -196,14 +201,38 @@ impl ThreadState {
         self.depth.load(Ordering::Relaxed) == self.handler_depth.get()
     }
 
-    /// A checkpoint of a turn that may be watched.
+    /// A checkpoint of a turn that may be watched. A signal that comes while the worker does what it does for a long turn
+    /// is [pending](Self::act_on_pending) afterwards.
     fn look_at_turn(&self) {
-        if self.is_in_handler()
-            && !std::thread::panicking()
-            && long_turn::look()
+        if !self.is_in_handler() || std::thread::panicking() {
+            return;
+        }
+        self.enter();
+        if long_turn::look()
             && let Some(flag) = self.flag.get()
         {
-            flag.ask(NO_TURN);
+            flag.unwatch(self.turn.load(Ordering::Relaxed));
+        }
+        self.leave_depth();
+    }
+
+    /// Gives way if a signal asked for it that came when the request could not.
+    #[inline]
+    fn act_on_pending(&self) {
+        if self.depth.load(Ordering::Relaxed) == 0
+            && self.pending.load(Ordering::Relaxed)
+            && self.is_asked()
+        {
+            self.give_way();
+        }
+    }
+
+    /// A checkpoint of a thread of low priority. A request that holds locks, or runs within a poll, keeps the core.
+    #[cold]
+    #[inline(never)]
+    fn share_core(&self) {
+        if self.is_in_handler() {
+            background::share_core();
         }
     }
 
@@ -268,6 +297,7 @@ impl Kept {
             }
             if long_turn::has_said() {
                 state.look_at_turn();
+                state.act_on_pending();
             }
         });
     }
@@ -282,8 +312,10 @@ pub(super) fn may_wait() -> bool {
 /// Lets another request have the worker, if the server asked for that. Handlers of long requests
 /// call it every microsecond or so, and hold no lock that another request might want.
 ///
-/// If the server has not asked, a call costs two loads and a comparison. Still, a call per element keeps the
-/// compiler from vectorising a loop, so call it once for some 64 elements. It does nothing on
+/// If the server has not asked, a call costs three loads and two comparisons. Still, a call per element keeps the
+/// compiler from vectorising a loop, so call it once for some 64 elements. On a worker that has the
+/// [priority of background work](crate::Config::background_nice), a call reads the clock, too, and lets other threads
+/// have the core every 100 us. It does nothing on
 /// threads that are not workers, within [`no_preempt`], while the thread panics, and if the worker
 /// has no [context](crate::Config::contexts_per_worker) left.
 ///
@@ -307,8 +339,11 @@ pub(super) fn may_wait() -> bool {
 #[inline]
 pub fn checkpoint() {
     THREAD_STATE.with(|state| {
-        if state.is_asked() {
+        if state.is_named() {
             state.give_way();
+        }
+        if state.in_background.get() {
+            state.share_core();
         }
     });
 }
@@ -443,6 +478,11 @@ fn preemptible<T>(preempt: PreemptPolicy, body: impl FnOnce() -> T) -> T {
     body()
 }
 
+/// Whether this thread has a low priority from here on.
+pub(crate) fn set_background(in_background: bool) {
+    THREAD_STATE.with(|state| state.in_background.set(in_background));
+}
+
 /// The turn of this number begins or goes on.
 pub(crate) fn set_turn(turn: u64) {
     THREAD_STATE.with(|state| state.turn.store(turn, Ordering::Relaxed));
@@ -463,15 +503,15 @@ pub(crate) fn turn() -> u64 {
 
 /// Whether the request of this turn was asked to give way to others.
 pub(crate) fn is_asked() -> bool {
-    THREAD_STATE.with(ThreadState::is_asked) && !long_turn::is_watched()
+    THREAD_STATE.with(ThreadState::is_asked)
 }
 
-/// Runs `body`, the next turn on this thread, under a watch. Nobody else may ask that turn to give way.
+/// Runs `body`, the next turn on this thread, under a watch.
 #[inline]
 pub(crate) fn watch_turn<T>(watch: &dyn TurnWatch, body: impl FnOnce() -> T) -> T {
     THREAD_STATE.with(|state| {
         if let Some(flag) = state.flag.get() {
-            flag.ask(state.turn.load(Ordering::Relaxed) + 1);
+            flag.watch(state.turn.load(Ordering::Relaxed) + 1);
         }
     });
     long_turn::watched(watch, body)
@@ -480,7 +520,10 @@ pub(crate) fn watch_turn<T>(watch: &dyn TurnWatch, body: impl FnOnce() -> T) -> 
 /// See [`feedback::long`](crate::feedback::long).
 pub(crate) fn say_long() {
     long_turn::say();
-    THREAD_STATE.with(ThreadState::look_at_turn);
+    THREAD_STATE.with(|state| {
+        state.look_at_turn();
+        state.act_on_pending();
+    });
 }
 
 /// How many contexts could take over.

@@ -15,9 +15,9 @@ use super::drain_report::DrainReport;
 use super::host::clock::Clock;
 use super::host::scheduling::{can_be_raised, sharpen_timers, shorten_slice};
 use super::host::spin::Spin;
+use super::net::commons::Commons;
 use super::net::net_worker::{NetWorker, Parts};
 use super::net::port::PortParts;
-use super::net::returns::Returns;
 use super::net::workers::Link;
 use super::receivers;
 use super::start::{Launch, Port};
@@ -73,6 +73,7 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         waker,
         listeners,
     } = launch.ports.pop().expect("a server has a net thread");
+    let endpoints = launch.endpoints.pop().unwrap_or_default();
     let doorbell = Arc::new(Doorbell::new(waker));
     let wakes = Arc::new(WakeList::new(doorbell.clone()));
     for deferrals in &launch.shared.deferrals {
@@ -122,7 +123,9 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         };
         if inline && index == 0 {
             let notifier = setup.notifier.clone();
-            let inline = InlineWorker::new(setup, start);
+            // Nothing asks: the net thread cannot preempt itself.
+            let preempter = Arc::new(ContextPreempter::new(preempt));
+            let inline = InlineWorker::new(setup, start, preempter);
             let inline = inline.map_err(|fault| start_error(worker, fault))?;
             notifier.ready();
             inline_thread = Some(inline.thread());
@@ -160,8 +163,8 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     }
     sharpen_timers();
     let Launch {
-        endpoints,
-        port,
+        datagram_addrs,
+        mut polled,
         classifier,
         scheduler,
         handler,
@@ -171,18 +174,23 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         ..
     } = launch;
     let workers = shared.workers;
+    let commons = Commons::new(
+        std::slice::from_ref(&doorbell),
+        datagram_addrs,
+        &shared.config,
+    );
     let shared = Receiver::new(shared, 0);
     let dispatcher = Dispatcher::new(classifier, scheduler, shared.clone(), starts);
     let port = PortParts {
         poll,
-        doorbell: doorbell.clone(),
+        doorbell,
         listeners,
         endpoints,
-        polled: port,
+        polled: polled.pop(),
         handler,
         framing,
         shared: shared.clone(),
-        returns: Arc::new(Returns::new([doorbell])),
+        commons: Arc::new(commons),
         datagrams,
     };
     let mut net_worker = NetWorker::new(Parts {

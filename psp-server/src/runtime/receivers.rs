@@ -5,12 +5,14 @@
 //!   worker 1   port: epoll, listeners ─► connections ─► queue ─► handler ─► replies
 //!      ...       ▲
 //!   kernel: SO_REUSEPORT: a connection stays in the port that accepted it
+//!   sockets without that: whoever is woken accepts, and passes connections to the ports in turn
 //! ```
 //!
-//! The calling thread sleeps until the shutdown, or feeds the policy's feedback, so that no request can hold it.
-//! Each worker is a net worker with one worker, itself. They share settings, the handler and the budget of memory. Under
-//! `d-fcfs` they share nothing on the way of a short request; before a long one a worker [leaves its port](super::net) to
-//! another. Under all other policies they are a [crew](super::crew): they run each other's requests.
+//! The calling thread sleeps until the shutdown, or feeds the policy's feedback, so that no request can hold it. Each
+//! worker is a net worker with one worker, itself. They share settings, the handler and the budget of memory. Before
+//! a long request a worker [leaves its port](super::net) to another. Under `d-fcfs` they share nothing on the way of
+//! a short one. Under all other policies they are a [crew](super::crew): they run each other's requests. If the policy
+//! preempts requests, a crew has a [timer core](super::crew), a thread beside its workers.
 
 use std::io;
 use std::sync::mpsc::RecvTimeoutError;
@@ -19,23 +21,28 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Waker};
-use psp_policy::{Policy, RequestType, TypeTable, WorkerId};
+use psp_policy::{Policy, PreemptPolicy, RequestType, TypeTable, WorkerId};
 use psp_protocols::Framing;
 
 use super::channel::doorbell::Doorbell;
 use super::channel::turn_start::TurnStart;
-use super::crew::{Crew, FeedbackLoop, Member, Object, Offers, Seat};
+use super::crew::{
+    Crew, FeedbackLoop, Member, Object, Offers, Prompter, Seat, TimerCore, Watched, can_preempt,
+    events_of,
+};
 use super::dispatch::dispatcher::Dispatcher;
+use super::dispatch::places::Places;
+use super::dispatch::turns::quantum_ns_min;
 use super::host::clock::Clock;
 use super::host::scheduling::{Demotion, can_be_raised, sharpen_timers, shorten_slice};
 use super::host::spin::Spin;
+use super::net::commons::Commons;
 use super::net::net_worker::{NetWorker, Parts};
 use super::net::port::PortParts;
-use super::net::returns::Returns;
 use super::net::workers::Link;
-use super::net::{PortLeases, WAKER};
+use super::net::{Polled, PortLeases, WAKER};
 use super::start::{Launch, Port};
-use super::worker::contexts::ContextTask;
+use super::worker::contexts::{ContextPreempter, ContextTask};
 use super::worker::inline::{InlineThread, InlineWorker};
 use super::worker::notices::Notices;
 use super::worker::setup::WorkerSetup;
@@ -45,6 +52,8 @@ use crate::fiber::{Bell, Timers, WakeList};
 use crate::handler::Handler;
 use crate::shared::{Receiver, Shared};
 use crate::shutdown::Shutdown;
+use crate::transport::endpoint::Endpoint;
+use crate::transport::request_key::PortNumber;
 
 /// How long workers may take to return after the drain timeout.
 const LATE: Duration = Duration::from_millis(200);
@@ -65,13 +74,20 @@ impl<K: Classifier<T>, T> Classifier<T> for Common<K> {
 /// A worker before it has a thread.
 struct Start<F: Framing, K, H: Handler<F::Head>> {
     port: Port,
+    polled: Option<Polled<H::Connection>>,
     doorbell: Arc<Doorbell>,
     setup: WorkerSetup<F, H>,
     classifier: Arc<K>,
     receiver: Receiver,
-    returns: Arc<Returns<H::Connection, F::Head>>,
+    commons: Arc<Commons<H::Connection, F::Head>>,
+    endpoints: Vec<Arc<Endpoint<H::Connection>>>,
+    /// Datagrams that may wait or be in flight.
+    datagrams: usize,
     mate: Option<Mate<ContextTask<F, H>>>,
-    leases: Option<Arc<PortLeases<F, H>>>,
+    /// When its turns begin.
+    turns: Arc<TurnStart>,
+    preempter: Arc<ContextPreempter>,
+    leases: Arc<PortLeases<F, H>>,
     demotion: Option<Demotion>,
     spin: Spin,
 }
@@ -91,12 +107,17 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
     fn start(self) -> Result<Worker<F, K, H>, WorkerFault> {
         let Self {
             port,
+            polled,
             doorbell,
             setup,
             classifier,
             receiver,
-            returns,
+            commons,
+            endpoints,
+            datagrams,
             mate,
+            turns,
+            preempter,
             leases,
             demotion,
             spin,
@@ -107,12 +128,11 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
             setup.cores.pin(setup.core_index, setup.threads);
         }
         sharpen_timers();
-        let start = Arc::new(TurnStart::new());
-        let inline = InlineWorker::new(setup.clone(), start.clone())?;
+        let inline = InlineWorker::new(setup.clone(), turns.clone(), preempter)?;
         let thread = inline.thread();
         let classifier = Common(classifier);
         let dispatcher =
-            |scheduler| Dispatcher::new(classifier, scheduler, receiver.clone(), vec![start]);
+            |scheduler| Dispatcher::new(classifier, scheduler, receiver.clone(), vec![turns]);
         let (dispatcher, seat) = match mate {
             None => {
                 let scheduler = receiver.scheduler(&receiver.policy.policy());
@@ -125,25 +145,25 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
             }) => {
                 let (me, setup) = (setup.worker, receiver.crew_setup());
                 let member = Member::new(&setup, crew.clone(), me, object);
-                let seat = Seat::new(me, crew, offers);
-                (dispatcher(Box::new(member)).offering(), Some(seat))
+                let dispatcher = dispatcher(Box::new(member)).offering(offers.places(me).clone());
+                (dispatcher, Some(Seat::new(me, crew, offers)))
             }
         };
         let port = PortParts {
             poll: port.poll,
             doorbell,
             listeners: port.listeners,
-            endpoints: Vec::new(),
-            polled: None,
+            endpoints,
+            polled,
             handler: setup.handler,
             framing: setup.framing,
             shared: receiver.clone(),
-            returns,
-            datagrams: 0,
+            commons,
+            datagrams,
         };
         let net_worker = NetWorker::new(Parts {
             port,
-            leases,
+            leases: Some(leases),
             links: vec![Link::Inline(inline)],
             dispatcher,
             seat,
@@ -170,13 +190,18 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
 ) -> Result<usize, RunError> {
     let Launch {
         ports,
+        endpoints,
+        datagram_addrs,
+        polled,
         classifier,
         handler,
         framing,
         shared,
         cores,
+        datagrams,
         ..
     } = launch;
+    let mut polled = polled.into_iter();
     let count = shared.workers;
     let spin_longest = Duration::from_micros(shared.config.spin_us);
     let spin = Spin::new(&cores, count, false, spin_longest);
@@ -185,36 +210,46 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let background = !cores.spare_for(count);
     let doorbell = |port: &Port| Arc::new(Doorbell::new(port.waker.clone()));
     let doorbells: Vec<_> = ports.iter().map(doorbell).collect();
-    let returns = Arc::new(Returns::new(doorbells.clone()));
+    let commons = Arc::new(Commons::new(&doorbells, datagram_addrs, &shared.config));
     let bells = doorbells.iter().map(|bell| bell.clone() as Arc<dyn Bell>);
-    let crew = match shared.policy.policy() {
+    let (policy, crew_setup) = (shared.policy.policy(), shared.crew_setup());
+    let crew = match policy {
         // Nothing passes between its workers.
         Policy::DFcfs(_) => None,
-        policy => Crew::new(&policy, &shared.crew_setup(), bells),
+        _ => Crew::new(&policy, &crew_setup, bells),
     };
-    let (crew, objects) = crew.map_or((None, Vec::new()), |(crew, objects)| {
-        (Some(Arc::new(crew)), objects)
+    let (crew, objects) = crew.unzip();
+    let preempts = crew.is_some() && can_preempt(&policy, &crew_setup);
+    let preempt = match preempts {
+        true => shared.config.preempt,
+        false => PreemptPolicy::None,
+    };
+    shared.set_can_preempt(preempts);
+    let prompter = preempts.then(|| Prompter::new(count, quantum_ns_min(preempt)));
+    let prompter = prompter.transpose().map_err(RunError::Events)?;
+    let crew = crew.map(|crew| match prompter {
+        None => Arc::new(crew),
+        Some(prompter) => Arc::new(crew.with_timer(prompter)),
     });
-    let offers = Arc::new(Offers::new(count));
-    let mut objects = objects.into_iter();
-    // Requests of a crew leave the worker that received them, and its port stays.
-    let leases = crew
-        .is_none()
-        .then(|| Arc::new(PortLeases::new(doorbells.clone())));
-    let demotes = background && leases.is_some();
-    let nice = (demotes && can_be_raised()).then_some(shared.config.background_nice);
-    if demotes && nice.is_none() {
+    let places = || Arc::new(Places::shared(&shared.types, &shared.config));
+    let offers = Arc::new(Offers::new((0..count).map(|_| places())));
+    let mut objects = objects.unwrap_or_default().into_iter();
+    let mut watched = Vec::with_capacity(if preempts { count } else { 0 });
+    let leases = Arc::new(PortLeases::new(doorbells.clone()));
+    let nice = (background && can_be_raised()).then_some(shared.config.background_nice);
+    if background && nice.is_none() {
         tracing::warn!(
             "without CAP_SYS_NICE or an RLIMIT_NICE for their nice value, workers that run long requests keep their \
              weight beside those that run short ones"
         );
     }
-    let mut start = |index: usize, port: Port| {
+    let mut endpoints = endpoints.into_iter();
+    let mut start = |index: usize, port: Port| -> io::Result<Start<F, K, H>> {
         let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
         let doorbell = doorbells[index].clone();
         let receiver = Receiver::new(shared.clone(), index);
-        // There are no datagrams.
-        receiver.deferrals().run(doorbell.clone(), 0);
+        receiver.deferrals().run(doorbell.clone(), datagrams);
+        let polled = polled.next();
         let setup = WorkerSetup {
             worker,
             notifier: notices.notifier(worker),
@@ -230,22 +265,42 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             threads: count,
             background,
         };
-        Start {
+        let turns = Arc::new(TurnStart::new());
+        let preempter = Arc::new(ContextPreempter::new(preempt));
+        if preempts {
+            watched.push(Watched {
+                events: events_of(&port.poll)?,
+                is_polled: polled.is_some(),
+                preempter: Box::new(preempter.clone()),
+                is_served_elsewhere: Box::new({
+                    let leases = leases.clone();
+                    move || leases.is_served_elsewhere(PortNumber::new(index))
+                }),
+                start: turns.clone(),
+                receiver: receiver.clone(),
+            });
+        }
+        Ok(Start {
             port,
+            polled,
             doorbell,
             setup,
             classifier: classifier.clone(),
             receiver,
-            returns: returns.clone(),
+            commons: commons.clone(),
+            endpoints: endpoints.next().unwrap_or_default(),
+            datagrams,
             mate: crew.clone().zip(objects.next()).map(|(crew, object)| Mate {
                 crew,
                 offers: offers.clone(),
                 object,
             }),
+            turns,
+            preempter,
             leases: leases.clone(),
-            demotion: demotes.then(|| Demotion::new(nice)),
+            demotion: background.then(|| Demotion::new(nice)),
             spin,
-        }
+        })
     };
     let poll = Poll::new().map_err(RunError::Events)?;
     let waker = Waker::new(poll.registry(), WAKER).map_err(RunError::Events)?;
@@ -259,7 +314,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     for (index, port) in ports.into_iter().enumerate() {
         let (gate, opened) = mpsc::channel::<()>();
         gates.push(gate);
-        let start = start(index, port);
+        let start = start(index, port).map_err(RunError::Events)?;
         let (answer, shutdown) = (answer.clone(), shutdown.clone());
         let setup = start.setup.clone();
         let life = move |setup: &WorkerSetup<F, H>| {
@@ -279,6 +334,16 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     }
     drop(answer);
     notices.wait_until_ready(count, shutdown)?;
+    let timer = match crew.clone().filter(|_| preempts) {
+        None => None,
+        Some(crew) => {
+            // It may poll where a core is left over for it.
+            let spin = Spin::new(&cores, count + 1, false, spin_longest).idle;
+            let (timer, thread) = TimerCore::start(crew, watched, clock.clone(), spin)?;
+            threads.push(thread);
+            Some(timer)
+        }
+    };
     on_ready();
     for gate in &gates {
         // A worker that died has said so.
@@ -305,6 +370,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             Err(_) => break,
         }
     }
+    drop(timer);
     // Workers that are stuck in a request, or have died.
     let open = |index| {
         Receiver::new(shared.clone(), index)

@@ -1,5 +1,6 @@
 //! What a server's threads start with.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mio::{Poll, Waker};
@@ -7,11 +8,10 @@ use psp_policy::Scheduler;
 use psp_protocols::Framing;
 
 use super::host::cores::Cores;
-use super::net::WAKER;
+use super::net::{Polled, WAKER};
 use crate::error::BuildError;
 use crate::handler::Handler;
 use crate::shared::Shared;
-use crate::transport::Packets;
 use crate::transport::endpoint::Endpoint;
 use crate::transport::listening::Listening;
 
@@ -39,14 +39,18 @@ impl Port {
 pub(crate) struct Launch<F: Framing, K, H: Handler<F::Head>> {
     /// Of each thread that receives requests.
     pub(crate) ports: Vec<Port>,
-    pub(crate) endpoints: Vec<Arc<Endpoint<H::Connection>>>,
-    pub(crate) port: Option<(Packets, Arc<Endpoint<H::Connection>>)>,
+    /// Of each of these: its datagram sockets, which may be others' as well.
+    pub(crate) endpoints: Vec<Vec<Arc<Endpoint<H::Connection>>>>,
+    /// Addresses of all datagram sockets.
+    pub(crate) datagram_addrs: Vec<SocketAddr>,
+    /// Of each of these: what it polls, if the server has a polled port.
+    pub(crate) polled: Vec<Polled<H::Connection>>,
     pub(crate) classifier: K,
     pub(crate) scheduler: Box<dyn Scheduler>,
     pub(crate) handler: Arc<H>,
     pub(crate) framing: Arc<F>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) cores: Cores,
-    /// Datagrams of sockets, and of the port, that may wait or be in flight.
+    /// Datagrams of sockets, and of the polled port, that may wait or be in flight, at each of those threads.
     pub(crate) datagrams: usize,
 }

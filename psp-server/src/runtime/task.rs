@@ -20,8 +20,15 @@ impl<C, D> Task<C, D> {
     pub(crate) fn port(&self) -> PortNumber {
         match self {
             Self::Stream(stream) => stream.connection.port,
-            // Only servers with one port have datagrams.
-            Self::Datagram(_) => PortNumber::default(),
+            Self::Datagram(datagram) => datagram.names.port(),
+        }
+    }
+
+    /// Whether nobody waits for its requests any more, or they have waited for too long.
+    pub(crate) fn is_unwanted(&self, now_ns: u64) -> bool {
+        match self {
+            Self::Stream(stream) => stream.is_unwanted(now_ns),
+            Self::Datagram(datagram) => datagram.is_late(now_ns),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The handle to a running server.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -41,6 +42,7 @@ impl ServerHandle {
         Snapshot::read(
             &shared.telemetry,
             &shared.types,
+            shared.parts,
             shared.buffers.held_bytes(),
             shared.replies_deferred(),
         )
@@ -138,6 +140,18 @@ impl ServerHandle {
     /// Stops the server as its [`Shutdown`](crate::Shutdown) would.
     pub fn shut_down(&self) {
         self.shared.shutdown.trigger();
+    }
+
+    /// Where the [admin port](Config::admin) listens, if the server has one.
+    #[must_use]
+    pub fn admin_addr(&self) -> Option<SocketAddr> {
+        self.shared.admin_addr
+    }
+
+    /// Whether all workers are ready and the server takes requests: neither before it runs, nor while it drains.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.shared.is_serving.load(Ordering::Relaxed) && !self.is_stopping()
     }
 
     /// Whether the server drains, or is about to: because of [`shut_down`](Self::shut_down), a signal, or the shutdown

@@ -1,6 +1,7 @@
 //! What all threads of a server read.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -16,7 +17,7 @@ use crate::fiber::{Helpers, Surroundings};
 use crate::reply::Deferrals;
 use crate::shared::PolicyMailbox;
 use crate::shutdown::Shutdown;
-use crate::telemetry::Telemetry;
+use crate::telemetry::{Parts, Telemetry};
 use crate::transport::budget::Budget;
 use crate::transport::request_key::PortNumber;
 
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     /// How requests of each type give way, by the type's slot; `UNKNOWN` comes last.
     pub(crate) preempt: Vec<PreemptPolicy>,
     pub(crate) telemetry: Telemetry,
+    /// Which figures the server has.
+    pub(crate) parts: Parts,
     /// The memory that is held for all peers.
     pub(crate) buffers: Arc<Budget>,
     /// One entry for each thread that receives requests.
@@ -51,6 +54,10 @@ pub(crate) struct Shared {
     /// What each poll of a request that waits runs within.
     pub(crate) poll_within: Option<PollWithin>,
     pub(crate) shutdown: Shutdown,
+    /// Where the admin port listens, if there is one.
+    pub(crate) admin_addr: Option<SocketAddr>,
+    /// All workers are ready, from then on.
+    pub(crate) is_serving: AtomicBool,
     pub(crate) started: Instant,
     /// Connections that may be open at once; may change while the server runs.
     pub(crate) connections_max: AtomicUsize,
@@ -101,10 +108,14 @@ impl Shared {
     /// preempted if the policy can do that.
     pub(crate) fn scheduler(&self, policy: &Policy) -> Box<dyn Scheduler> {
         let setup = self.scheduler_setup();
-        let can_preempt = setup.preemption.is_some() && policy.can_preempt();
+        self.set_can_preempt(setup.preemption.is_some() && policy.can_preempt());
+        policy.scheduler(&setup)
+    }
+
+    /// Tasks that are sent to workers from now on may be preempted, or not.
+    pub(crate) fn set_can_preempt(&self, can_preempt: bool) {
         // The rings order this against the tasks.
         self.can_preempt.store(can_preempt, Ordering::Relaxed);
-        policy.scheduler(&setup)
     }
 
     /// The first scheduler, with the fewest workers present, which come and go if there may be more.
@@ -174,6 +185,7 @@ impl Shared {
         let buffers = Arc::new(Budget::new(config.buffered_bytes_max));
         Self {
             telemetry: Telemetry::new(types.len() + 1, 1, workers),
+            parts: Parts::default(),
             deferrals: vec![Arc::new(Deferrals::new(buffers.clone(), 1))],
             buffers,
             connections_max: AtomicUsize::new(config.connections_max),
@@ -191,6 +203,8 @@ impl Shared {
             handshake: None,
             poll_within: None,
             shutdown: Shutdown::new(),
+            admin_addr: None,
+            is_serving: AtomicBool::new(false),
             started: Instant::now(),
         }
     }

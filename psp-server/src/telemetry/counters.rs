@@ -1,33 +1,10 @@
-//! The counters themselves.
-
-use std::sync::atomic::{AtomicU64, Ordering};
+//! All counters of a server, by their writers.
 
 use psp_policy::TypeStatus;
 use psp_protocols::packet::DropReason;
 
-/// A figure with one writing thread and any number of readers.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds to the counter. Only its one writer may call this: it is a load and a store.
-    pub(crate) fn add(&self, count: u64) {
-        self.set(self.get().wrapping_add(count));
-    }
-
-    /// Subtracts `count`. Only its one writer may call this.
-    pub(crate) fn sub(&self, count: u64) {
-        self.set(self.get().wrapping_sub(count));
-    }
-
-    pub(crate) fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
-    }
-
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+use super::counter::Counter;
+use super::histogram::Histogram;
 
 /// All counters of one server.
 #[derive(Debug)]
@@ -195,6 +172,40 @@ pub(crate) struct WorkCounters {
     pub(crate) service_ns_max: Counter,
     /// Part of the service time: the worker had stepped back for the request, and others had its core.
     pub(crate) starved_ns: Counter,
+    pub(crate) waited: Histogram,
+    pub(crate) served: Histogram,
+    pub(crate) sojourned: Histogram,
+}
+
+/// The times of one request, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    /// From its arrival to the beginning of its handler.
+    pub(crate) waited_ns: u64,
+    /// With a worker.
+    pub(crate) served_ns: u64,
+    /// From its arrival to the end of its handler, with all turns and waits.
+    pub(crate) sojourn_ns: u64,
+}
+
+impl WorkCounters {
+    /// A request has completed.
+    #[inline]
+    pub(crate) fn completed(&self, times: Times) {
+        let Times {
+            waited_ns,
+            served_ns,
+            sojourn_ns,
+        } = times;
+        self.completions.add(1);
+        self.service_ns.add(served_ns);
+        if served_ns > self.service_ns_max.get() {
+            self.service_ns_max.set(served_ns);
+        }
+        self.waited.record(waited_ns);
+        self.served.record(served_ns);
+        self.sojourned.record(sojourn_ns);
+    }
 }
 
 impl Telemetry {

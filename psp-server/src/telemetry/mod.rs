@@ -2,23 +2,31 @@
 //!
 //! ```text
 //!   net worker ──► NetCounters ───────┐    (one pair for each thread that receives requests)
-//!   dispatcher ──► DispatchCounters ──┼──► Snapshot ──► INFO, metrics, tests
+//!   dispatcher ──► DispatchCounters ──┼──► Snapshot ──► INFO, Publisher, admin port
 //!   worker k   ──► WorkerCounters ────┘    (any thread, relaxed reads)
 //! ```
 //!
 //! Each counter has one writer, so the hot path does a plain load and store and shares no cache
 //! line with another thread.
 
+mod counter;
 mod counters;
+#[cfg(feature = "admin")]
+mod exposition;
+mod histogram;
 mod publish;
+mod rows;
 mod snapshot;
 
 pub(crate) use counters::{
-    Counter, DispatchCounters, NetCounters, PacketCounters, Telemetry, TurnCounters, WaitCounters,
+    DispatchCounters, NetCounters, PacketCounters, Telemetry, Times, TurnCounters, WaitCounters,
     WorkerCounters,
 };
-pub use publish::publish;
+#[cfg(feature = "admin")]
+pub(crate) use exposition::{CONTENT_TYPE as METRICS_CONTENT_TYPE, exposition};
+pub use histogram::HistogramSnapshot;
+pub use publish::Publisher;
 pub use snapshot::{
-    ArbiterSnapshot, DropSnapshot, ElasticSnapshot, NetSnapshot, PacketSnapshot, Snapshot,
+    ArbiterSnapshot, DropSnapshot, ElasticSnapshot, NetSnapshot, PacketSnapshot, Parts, Snapshot,
     TurnSnapshot, TypeSnapshot, WaitSnapshot, WorkerSnapshot,
 };

@@ -3,9 +3,11 @@
 use psp_policy::TypeTable;
 use psp_protocols::packet::DropReason;
 
+use super::counter::Counter;
 use super::counters::{
-    Counter, DispatchCounters, NetCounters, PacketCounters, Telemetry, TurnCounters, WaitCounters,
+    DispatchCounters, NetCounters, PacketCounters, Telemetry, TurnCounters, WaitCounters,
 };
+use super::histogram::HistogramSnapshot;
 
 /// All counters of a server at about one moment: each figure is exact, but two figures may be some
 /// events apart.
@@ -24,6 +26,24 @@ pub struct Snapshot {
     pub elastic: ElasticSnapshot,
     /// Cores that an arbiter grants. Without an arbiter all figures are 0.
     pub arbiter: ArbiterSnapshot,
+    /// Which of these figures the server has.
+    pub parts: Parts,
+}
+
+/// What a server consists of beside its connections and workers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct Parts {
+    /// It speaks TLS.
+    pub tls: bool,
+    /// It receives datagrams, from sockets or from a polled port.
+    pub datagrams: bool,
+    /// It polls a port.
+    pub polled_port: bool,
+    /// Its workers come and go.
+    pub elastic: bool,
+    /// It asks an arbiter for cores.
+    pub arbiter: bool,
 }
 
 /// Workers that come and go with the load. If they do not, all are present.
@@ -121,8 +141,8 @@ pub struct PacketSnapshot {
     pub echoes_answered: u64,
     /// Requests dropped because there was no room for more requests that wait or are in flight.
     pub overflows: u64,
-    /// Frames of the net thread that were dropped because the transmit queue was full: its own answers, and its
-    /// replies as worker 0.
+    /// Frames of threads that receive which were dropped because the transmit queue was full: their answers, and their
+    /// replies as workers.
     pub unsent: u64,
     /// Frames dropped, by reason.
     pub dropped: Vec<DropSnapshot>,
@@ -139,18 +159,22 @@ pub struct DropSnapshot {
 }
 
 impl PacketSnapshot {
-    fn read(counters: &PacketCounters) -> Self {
-        let dropped = DropReason::ALL.iter().zip(&counters.dropped);
+    fn sum<'a>(counters: impl IntoIterator<Item = &'a PacketCounters> + Clone) -> Self {
+        let all = |counter: &dyn Fn(&'a PacketCounters) -> &'a Counter| {
+            let counters = counters.clone().into_iter();
+            sum(counters.map(counter))
+        };
+        let dropped = DropReason::ALL.iter().enumerate();
         Self {
-            frames: counters.frames.get(),
-            arp_answered: counters.arp_answered.get(),
-            echoes_answered: counters.echoes_answered.get(),
-            overflows: counters.overflows.get(),
-            unsent: counters.unsent.get(),
+            frames: all(&|counters| &counters.frames),
+            arp_answered: all(&|counters| &counters.arp_answered),
+            echoes_answered: all(&|counters| &counters.echoes_answered),
+            overflows: all(&|counters| &counters.overflows),
+            unsent: all(&|counters| &counters.unsent),
             dropped: dropped
-                .map(|(reason, frames)| DropSnapshot {
+                .map(|(index, reason)| DropSnapshot {
                     reason: reason.name(),
-                    frames: frames.get(),
+                    frames: all(&|counters| &counters.dropped[index]),
                 })
                 .collect(),
         }
@@ -184,6 +208,13 @@ pub struct TypeSnapshot {
     pub service_ns_total: u64,
     /// Longest service time, in nanoseconds.
     pub service_ns_max: u64,
+    /// From the arrival of a request to the beginning of its handler.
+    pub wait: HistogramSnapshot,
+    /// Service times of completed requests.
+    pub service: HistogramSnapshot,
+    /// From the arrival of a request to the end of its handler, with its wait and all that it waited for. A reply that
+    /// its handler deferred comes later.
+    pub sojourn: HistogramSnapshot,
     /// The scheduler's profiled mean, in nanoseconds; 0 while unknown.
     pub service_ns_profiled: u64,
     /// Workers reserved for the type's group.
@@ -297,6 +328,8 @@ pub struct WorkerSnapshot {
     /// Requests that the worker ran for another one which had received them and handed them over; in the topology
     /// `distributed`.
     pub handed_over: u64,
+    /// Datagrams that came to the worker's own port, whichever worker read them; in the topology `distributed`.
+    pub datagrams_received: u64,
     /// Turns of requests on this worker.
     pub turns: TurnSnapshot,
 }
@@ -305,6 +338,7 @@ impl Snapshot {
     pub(crate) fn read(
         telemetry: &Telemetry,
         table: &TypeTable,
+        parts: Parts,
         buffered_bytes: usize,
         replies_deferred: usize,
     ) -> Self {
@@ -337,6 +371,9 @@ impl Snapshot {
                     .map(|work| work.service_ns_max.get())
                     .max()
                     .unwrap_or(0),
+                wait: HistogramSnapshot::sum(work().map(|work| &work.waited)),
+                service: HistogramSnapshot::sum(work().map(|work| &work.served)),
+                sojourn: HistogramSnapshot::sum(work().map(|work| &work.sojourned)),
                 service_ns_profiled: dispatch.service_ns_profiled.get(),
                 workers_reserved,
                 worker_first: (workers_reserved > 0 && worker_first != u64::MAX)
@@ -347,8 +384,10 @@ impl Snapshot {
                 waits: WaitSnapshot::sum(of_receivers.clone().map(|counters| &counters.waits)),
             }
         });
-        let workers = telemetry.workers.iter().zip(&telemetry.turns);
-        let workers = workers.map(|(worker, turns)| WorkerSnapshot {
+        // A worker may be a receiver, too.
+        let is_receiver = receivers.len() == telemetry.workers.len();
+        let workers = telemetry.workers.iter().zip(&telemetry.turns).enumerate();
+        let workers = workers.map(|(index, (worker, turns))| WorkerSnapshot {
             completions: worker
                 .types
                 .iter()
@@ -369,6 +408,8 @@ impl Snapshot {
             contexts_exhausted: worker.contexts_exhausted.get(),
             stolen: worker.stolen.get(),
             handed_over: worker.handed_over.get(),
+            datagrams_received: { receivers.get(index).filter(|_| is_receiver) }
+                .map_or(0, |receiver| receiver.net.0.datagrams_received.get()),
             turns: TurnSnapshot::sum([&turns.0]),
         });
         let net = |counter: fn(&NetCounters) -> &Counter| {
@@ -397,7 +438,9 @@ impl Snapshot {
                 background_flushes: net(|net| &net.background_flushes),
                 replies_deferred: replies_deferred as u64,
                 deferred_failed: net(|net| &net.deferred_failed),
-                packets: PacketSnapshot::read(&receivers[0].net.0.packets),
+                packets: PacketSnapshot::sum(
+                    receivers.iter().map(|receiver| &receiver.net.0.packets),
+                ),
             },
             types: types.collect(),
             workers: workers.collect(),
@@ -415,6 +458,7 @@ impl Snapshot {
                 recalls: telemetry.arbiter.recalls.get(),
                 takings: telemetry.arbiter.takings.get(),
             },
+            parts,
         }
     }
 }

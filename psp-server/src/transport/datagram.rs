@@ -12,17 +12,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mio::net::UdpSocket;
-use psp_policy::{RequestType, Sample, WorkerId};
+use psp_policy::{RequestId, RequestType, Sample, WorkerId};
 use psp_protocols::envelope::{Envelope, Part, Shape, send_parts};
 
 use super::Packet;
 use super::endpoint::{Endpoint, Outlet};
 use super::owed::Ticket;
-use super::request_key::DatagramIndex;
+use super::request_key::{DatagramIndex, Names};
 
 /// A request and the room for its reply. Its owner is the pool or a worker; the bytes never move.
 pub(crate) struct Datagram<C, D> {
-    /// Its index in the pool.
+    /// The names of the requests of the port that it belongs to, whichever worker runs its request.
+    pub(crate) names: Names,
+    /// Its index in the port's pool.
     pub(crate) index: DatagramIndex,
     pub(crate) peer: SocketAddr,
     pub(crate) body: Body,
@@ -180,7 +182,7 @@ fn bytes_max(buffer_len: usize) -> usize {
     buffer_len / 2
 }
 
-/// All datagrams of a server, made at its start: first the datagrams of sockets, then those of ports.
+/// All datagrams of a port, made at the start: first the datagrams of sockets, then those of polled ports.
 pub(crate) struct DatagramPool<C, D> {
     /// `None` while the datagram is lent.
     all: Vec<Option<Box<Datagram<C, D>>>>,
@@ -194,8 +196,8 @@ pub(crate) struct DatagramPool<C, D> {
 
 impl<C, D: Default> DatagramPool<C, D> {
     /// `buffers` datagrams with a buffer for a request and a reply of up to `bytes_max` bytes each; and
-    /// `packets` datagrams for requests in buffers of ports.
-    pub(crate) fn new(buffers: usize, bytes_max: usize, packets: usize) -> Self {
+    /// `packets` datagrams for requests in buffers of polled ports. Their requests have `names`.
+    pub(crate) fn new(names: Names, buffers: usize, bytes_max: usize, packets: usize) -> Self {
         let index = |index| DatagramIndex::new(index).expect("fewer datagrams than indices");
         let datagram = |number| {
             let place = if number < buffers {
@@ -207,6 +209,7 @@ impl<C, D: Default> DatagramPool<C, D> {
                 Place::Packet(None)
             };
             Some(Box::new(Datagram {
+                names,
                 index: index(number),
                 peer: SocketAddr::from(([0, 0, 0, 0], 0)),
                 body: Body {
@@ -326,6 +329,28 @@ impl<C, D: Default> DatagramPool<C, D> {
 }
 
 impl<C, D> Datagram<C, D> {
+    /// The scheduler's name for the request.
+    #[inline]
+    pub(crate) fn request_id(&self) -> RequestId {
+        self.names.of_datagram(self.index)
+    }
+
+    /// Sends the replies that its polled port has kept for `worker`. Returns how many were dropped because the port took no
+    /// more.
+    pub(crate) fn flush(&self, worker: WorkerId) -> usize {
+        let outlet = self.endpoint.as_ref().map(|endpoint| &endpoint.outlet);
+        match outlet {
+            Some(Outlet::Port(transmitters)) => transmitters.flush(worker),
+            Some(Outlet::Socket(_)) | None => 0,
+        }
+    }
+
+    /// Whether the request has waited for too long.
+    #[inline]
+    pub(crate) fn is_late(&self, now_ns: u64) -> bool {
+        self.deadline_ns.is_some_and(|at_ns| now_ns > at_ns)
+    }
+
     /// The request behind the header of a received datagram. `None` if the envelope is not that of a request.
     #[inline]
     pub(crate) fn request(&self, envelope: &dyn Envelope) -> Option<&[u8]> {

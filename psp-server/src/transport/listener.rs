@@ -18,56 +18,61 @@ const PORTS_TRIED: usize = 16;
 /// A socket, and the address to which it is bound.
 type Bound<S> = (S, SocketAddr);
 
-/// Listening TCP sockets on each of `addresses`, which are those of one name.
-pub(crate) fn listen_tcp(addresses: &[SocketAddr]) -> Result<Vec<Bound<TcpListener>>, BuildError> {
-    bind_each("tcp", addresses, |address| {
-        let socket = unbound(address, Type::STREAM, Protocol::TCP)?;
-        listening(bound(socket, address)?)
-    })
-}
-
-/// So many listening TCP sockets on each of `addresses`, which are those of one name. The kernel gives each connection
-/// to one of the sockets of its address.
-pub(crate) fn listen_tcp_shared(
+/// So many listening TCP sockets on each of `addresses`, which are those of one name.
+pub(crate) fn listen_tcp(
     addresses: &[SocketAddr],
     sockets: usize,
 ) -> Result<Vec<Bound<Vec<TcpListener>>>, BuildError> {
     bind_each("tcp", addresses, |address| {
-        // Another server that shares its port as well would get some of the connections.
-        drop(bound(
-            unbound(address, Type::STREAM, Protocol::TCP)?,
-            address,
-        )?);
-        let socket = |address| {
-            let socket = unbound(address, Type::STREAM, Protocol::TCP)?;
-            socket.set_reuse_port(true)?;
-            listening(bound(socket, address)?)
+        let (sockets, address) = bound(address, Type::STREAM, Protocol::TCP, sockets)?;
+        let listening = |socket: Socket| {
+            socket.listen(BACKLOG)?;
+            Ok(TcpListener::from_std(socket.into()))
         };
-        let (first, address) = socket(address)?;
-        let mut listeners = vec![first];
-        for _ in 1..sockets {
-            listeners.push(socket(address)?.0);
-        }
-        Ok((listeners, address))
+        let listeners: io::Result<_> = sockets.into_iter().map(listening).collect();
+        Ok((listeners?, address))
     })
 }
 
-fn listening(socket: Socket) -> io::Result<Bound<TcpListener>> {
-    socket.listen(BACKLOG)?;
-    let listener = TcpListener::from_std(socket.into());
-    let address = listener.local_addr()?;
-    Ok((listener, address))
-}
-
-/// UDP sockets on each of `addresses`, which are those of one name.
-pub(crate) fn bind_udp(addresses: &[SocketAddr]) -> Result<Vec<Bound<UdpSocket>>, BuildError> {
+/// So many UDP sockets on each of `addresses`, which are those of one name.
+pub(crate) fn bind_udp(
+    addresses: &[SocketAddr],
+    sockets: usize,
+) -> Result<Vec<Bound<Vec<UdpSocket>>>, BuildError> {
     bind_each("udp", addresses, |address| {
-        let socket = unbound(address, Type::DGRAM, Protocol::UDP)?;
-        let socket = bound(socket, address)?;
-        let socket = UdpSocket::from_std(socket.into());
-        let address = socket.local_addr()?;
-        Ok((socket, address))
+        let (sockets, address) = bound(address, Type::DGRAM, Protocol::UDP, sockets)?;
+        let sockets = sockets.into_iter();
+        let sockets = sockets.map(|socket| UdpSocket::from_std(socket.into()));
+        Ok((sockets.collect(), address))
     })
+}
+
+/// So many sockets that are bound to `address`. Of several the kernel gives a connection, or the datagrams of a peer, to
+/// one.
+fn bound(
+    address: SocketAddr,
+    kind: Type,
+    protocol: Protocol,
+    sockets: usize,
+) -> io::Result<Bound<Vec<Socket>>> {
+    let bind = |address: SocketAddr, shares: bool| {
+        let socket = unbound(address, kind, protocol)?;
+        if shares {
+            socket.set_reuse_port(true)?;
+        }
+        socket.bind(&address.into())?;
+        Ok::<_, io::Error>(socket)
+    };
+    let shares = sockets > 1;
+    if shares {
+        // Another server that shares its port as well would get some of the requests.
+        drop(bind(address, false)?);
+    }
+    let first = bind(address, shares)?;
+    let address = first.local_addr()?.as_socket().unwrap_or(address);
+    let others = (1..sockets).map(|_| bind(address, shares));
+    let sockets: io::Result<_> = std::iter::once(Ok(first)).chain(others).collect();
+    Ok((sockets?, address))
 }
 
 fn unbound(address: SocketAddr, kind: Type, protocol: Protocol) -> io::Result<Socket> {
@@ -79,11 +84,6 @@ fn unbound(address: SocketAddr, kind: Type, protocol: Protocol) -> io::Result<So
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
-    Ok(socket)
-}
-
-fn bound(socket: Socket, address: SocketAddr) -> io::Result<Socket> {
-    socket.bind(&address.into())?;
     Ok(socket)
 }
 

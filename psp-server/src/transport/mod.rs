@@ -61,7 +61,7 @@ pub(crate) mod tls;
 pub(crate) mod wire;
 
 #[cfg(feature = "dpdk")]
-pub(crate) use dpdk::{Packet, PacketPort, Packets, Transmitters};
+pub(crate) use dpdk::{Packet, PacketPort, Packets, PolledBy, Transmitters};
 #[cfg(not(feature = "dpdk"))]
 pub(crate) use no_dpdk::{Packet, PacketPort, Packets, Transmitters};
 #[cfg(not(feature = "tls"))]

@@ -34,7 +34,7 @@ impl PacketPort {
         match self.0 {}
     }
 
-    pub(crate) fn serve(self) -> (Packets, Transmitters) {
+    pub(crate) fn serve(self) -> (Vec<Packets>, Transmitters) {
         match self.0 {}
     }
 }
@@ -53,13 +53,21 @@ impl Transmitters {
     ) -> usize {
         match self.0 {}
     }
+
+    pub(crate) fn flush(&self, _worker: WorkerId) -> usize {
+        match self.0 {}
+    }
 }
 
-/// The net thread's side of a port.
+/// The side of a port that one thread polls.
 pub(crate) struct Packets(Infallible);
 
 impl Packets {
     pub(crate) fn idle_sleep(&self) -> Option<Duration> {
+        match self.0 {}
+    }
+
+    pub(crate) fn has_unread(&self) -> bool {
         match self.0 {}
     }
 

@@ -82,6 +82,13 @@ impl Closer {
             queue.cut_off();
         }
     }
+
+    /// Sends messages to the connection. `None` if it is gone.
+    #[must_use]
+    pub fn pusher(&self) -> Option<Push> {
+        let queue = self.0.upgrade()?;
+        Some(Push { queue })
+    }
 }
 
 impl fmt::Debug for Closer {
@@ -453,6 +460,21 @@ mod tests {
         assert!(announced(&announcements).is_empty());
         drop(pushes);
         closer.close();
+        assert!(closer.pusher().is_none());
+    }
+
+    #[test]
+    fn a_closer_knows_how_to_send() {
+        let (_, announcements) = announcements(1 << 20);
+        let pushes = Pushes::default();
+        let closer = pushes
+            .pusher(index(5), &Presence::default(), &announcements)
+            .closer();
+        let push = closer.pusher().expect("the connection is there");
+        assert!(pushes.has_senders());
+        push.send("a".into()).unwrap();
+        drop(push);
+        assert!(pushes.has_any() && !pushes.has_senders());
     }
 
     #[test]

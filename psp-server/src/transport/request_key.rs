@@ -4,12 +4,14 @@
 //!   0 ─────────── connections ─────────── 2^30 ─────────── datagrams ─────────── 2^32
 //! ```
 //!
-//! Where there are several ports, the lowest bits of a connection's name are the number of its port. Datagrams are there
-//! with one port alone.
+//! Where there are several ports, the lowest bits of a name are the number of the port.
 
 use psp_policy::RequestId;
 
 use crate::limits::CONNECTION_INDEX_LIMIT;
+
+/// The largest index of a datagram, where there is one port.
+const DATAGRAM_INDEX_MAX: u32 = u32::MAX - CONNECTION_INDEX_LIMIT;
 
 /// Number of an event queue with its connections: that of the worker to which it belongs in the topology
 /// `distributed`. A server with a net thread has one, number 0.
@@ -54,18 +56,12 @@ impl DatagramIndex {
     #[inline]
     pub(crate) fn new(index: usize) -> Option<Self> {
         let index = u32::try_from(index).ok()?;
-        (index <= u32::MAX - CONNECTION_INDEX_LIMIT).then_some(Self(index))
+        (index <= DATAGRAM_INDEX_MAX).then_some(Self(index))
     }
 
     #[inline]
     pub(crate) fn get(self) -> usize {
         self.0 as usize
-    }
-
-    /// The scheduler's name for the request in this datagram.
-    #[inline]
-    pub(crate) fn request_id(self) -> RequestId {
-        RequestId(CONNECTION_INDEX_LIMIT + self.0)
     }
 }
 
@@ -92,6 +88,12 @@ impl Names {
         }
     }
 
+    /// The port whose requests have these names.
+    #[inline]
+    pub(crate) fn port(self) -> PortNumber {
+        self.port
+    }
+
     /// How many connections of the port have names.
     pub(crate) fn connections_max(self) -> usize {
         (CONNECTION_INDEX_LIMIT >> self.port_bits) as usize
@@ -101,6 +103,12 @@ impl Names {
     #[inline]
     pub(crate) fn of_run(self, index: ConnectionIndex) -> RequestId {
         RequestId(index.0 << self.port_bits | self.port.0)
+    }
+
+    /// The name for the request in a datagram.
+    #[inline]
+    pub(crate) fn of_datagram(self, index: DatagramIndex) -> RequestId {
+        RequestId(CONNECTION_INDEX_LIMIT + (index.0 << self.port_bits | self.port.0))
     }
 
     /// The port of a request of any port.
@@ -120,7 +128,7 @@ impl Names {
     pub(crate) fn request(self, RequestId(id): RequestId) -> RequestKey {
         match id.checked_sub(CONNECTION_INDEX_LIMIT) {
             None => RequestKey::Connection(ConnectionIndex(id >> self.port_bits)),
-            Some(index) => RequestKey::Datagram(DatagramIndex(index)),
+            Some(id) => RequestKey::Datagram(DatagramIndex(id >> self.port_bits)),
         }
     }
 }
@@ -143,7 +151,7 @@ mod tests {
         for index in [0, 1, u32::MAX as usize - LIMIT] {
             let index = DatagramIndex::new(index).unwrap();
             assert_eq!(
-                names.request(index.request_id()),
+                names.request(names.of_datagram(index)),
                 RequestKey::Datagram(index)
             );
         }
@@ -164,6 +172,14 @@ mod tests {
                     let other = Names::new(PortNumber::default(), ports);
                     assert_eq!(other.port_of(name), port);
                     assert_eq!(other.request(name), RequestKey::Connection(index));
+                }
+                for index in [0, 1, 3 * names.connections_max() - 1] {
+                    let index = DatagramIndex::new(index).unwrap();
+                    let name = names.of_datagram(index);
+                    assert!(named.insert(name), "{ports} ports: {name:?}");
+                    let other = Names::new(PortNumber::default(), ports);
+                    assert_eq!(other.port_of(name), port);
+                    assert_eq!(other.request(name), RequestKey::Datagram(index));
                 }
             }
         }

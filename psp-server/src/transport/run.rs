@@ -50,10 +50,19 @@ pub(crate) struct Run<D> {
     pub(crate) discard_after: u64,
     /// The last request of the run is the connection's last.
     pub(crate) closes: bool,
-    /// Another worker has not run it, because nobody waits for it any more, or it waited for too long.
-    pub(crate) unwanted: bool,
+    /// Why it is on its way back to its port and was not run.
+    pub(crate) turned_down: Option<TurnedDown>,
     /// The worker's measurements.
     pub(crate) samples: SmallVec<[Sample; 4]>,
+}
+
+/// Why a run is not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TurnedDown {
+    /// Nobody waits for it any more, or it waited for too long.
+    Unwanted,
+    /// The queues had no room for it.
+    Rejected,
 }
 
 /// One request of a run.
@@ -75,7 +84,7 @@ impl<D> Default for Run<D> {
             reclassified: None,
             discard_after: 0,
             closes: false,
-            unwanted: false,
+            turned_down: None,
             samples: SmallVec::new(),
         }
     }
@@ -89,7 +98,7 @@ impl<D> Run<D> {
         self.done = 0;
         self.discard_after = 0;
         self.closes = false;
-        self.unwanted = false;
+        self.turned_down = None;
     }
 
     /// The requests that are not done.

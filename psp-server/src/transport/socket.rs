@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -107,11 +107,13 @@ impl ListenerSocket {
             }
         }
     }
+}
 
-    fn source(&mut self) -> &mut dyn Source {
+impl AsFd for ListenerSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Tcp(listener) => listener,
-            Self::Unix { listener, .. } => listener,
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix { listener, .. } => listener.as_fd(),
         }
     }
 }
@@ -122,33 +124,26 @@ fn credentials(socket: &UnixStream) -> Option<Credentials> {
     Some(Credentials::new(pid, seen.uid(), seen.gid()))
 }
 
-macro_rules! event_source {
-    ($socket:ty) => {
-        impl Source for $socket {
-            fn register(
-                &mut self,
-                registry: &Registry,
-                token: Token,
-                interests: Interest,
-            ) -> io::Result<()> {
-                self.source().register(registry, token, interests)
-            }
+impl Source for Socket {
+    fn register(
+        &mut self,
+        registry: &Registry,
+        token: Token,
+        interests: Interest,
+    ) -> io::Result<()> {
+        self.source().register(registry, token, interests)
+    }
 
-            fn reregister(
-                &mut self,
-                registry: &Registry,
-                token: Token,
-                interests: Interest,
-            ) -> io::Result<()> {
-                self.source().reregister(registry, token, interests)
-            }
+    fn reregister(
+        &mut self,
+        registry: &Registry,
+        token: Token,
+        interests: Interest,
+    ) -> io::Result<()> {
+        self.source().reregister(registry, token, interests)
+    }
 
-            fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
-                self.source().deregister(registry)
-            }
-        }
-    };
+    fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        self.source().deregister(registry)
+    }
 }
-
-event_source!(Socket);
-event_source!(ListenerSocket);

@@ -2,7 +2,10 @@
 #![allow(dead_code)]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -12,6 +15,7 @@ use psp_server::{
     Config, DrainReport, Missing, OneType, Policy, Reply, Request, RequestType, Server,
     ServerBuilder, ServerHandle, SpawnedServer, Topology, TypeSpec, checkpoint,
 };
+use tempfile::TempDir;
 
 /// Long enough for any machine; reached only when a test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -91,6 +95,9 @@ impl Gate {
     }
 }
 
+/// The name of a server's Unix socket.
+const UNIX_SOCKET: &str = "server.sock";
+
 /// Requests of type `long` begin with these words.
 const LONG: [&[u8]; 3] = [b"wait", b"big", b"spin"];
 
@@ -100,6 +107,8 @@ pub(crate) struct TestServer {
     pub(crate) udp: SocketAddr,
     pub(crate) handle: ServerHandle,
     pub(crate) gate: Arc<Gate>,
+    /// Where its Unix socket is, if it has one, on which clients connect then.
+    directory: Option<TempDir>,
     server: Option<SpawnedServer>,
 }
 
@@ -108,6 +117,26 @@ pub(crate) struct TestServer {
 /// `long`, lines that start with `?` of no known type, all others `short`.
 pub(crate) fn start(policy: Policy, topology: Topology, config: Config) -> TestServer {
     start_typed(policy, topology, config, types())
+}
+
+/// The policies of the topology `distributed`.
+pub(crate) fn policies_of_workers() -> [Policy; 5] {
+    [
+        Policy::d_fcfs(),
+        Policy::stealing(),
+        Policy::jsq(),
+        Policy::synergy(),
+        Policy::darc_distributed(),
+    ]
+}
+
+/// On how many of two workers requests of the type `long` run at least: DARC reserves one for shorter ones, and may lend
+/// it.
+pub(crate) fn workers_of_long_requests(policy: &Policy) -> usize {
+    match *policy == Policy::darc_distributed() {
+        true => 1,
+        false => 2,
+    }
 }
 
 /// The types of [`start`].
@@ -141,6 +170,15 @@ pub(crate) fn start_tcp(policy: Policy, topology: Topology, config: Config) -> T
         config.topology(topology),
         types(),
     )
+}
+
+/// The server of [`start_tcp`], to which clients connect on a Unix socket.
+pub(crate) fn start_unix(policy: Policy, topology: Topology, config: Config) -> TestServer {
+    let directory = tempfile::tempdir().unwrap();
+    let builder = Server::builder().unix(directory.path().join(UNIX_SOCKET));
+    let mut server = start_on(builder, policy, config.topology(topology), types());
+    server.directory = Some(directory);
+    server
 }
 
 fn start_on(
@@ -205,13 +243,17 @@ fn start_on(
         udp,
         handle: server.handle().clone(),
         gate,
+        directory: None,
         server: Some(server),
     }
 }
 
 impl TestServer {
     pub(crate) fn connect(&self) -> Client {
-        Client::new(TcpStream::connect(self.address).unwrap())
+        match &self.directory {
+            Some(directory) => Client::unix(&directory.path().join(UNIX_SOCKET)),
+            None => Client::new(TcpStream::connect(self.address).unwrap()),
+        }
     }
 
     pub(crate) fn stop(mut self) -> DrainReport {
@@ -233,8 +275,18 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(stream: TcpStream) -> Self {
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
+        Self::on(stream)
+    }
+
+    /// A client of a Unix socket. One reads from it and writes to it as from and to any stream.
+    pub(crate) fn unix(path: &Path) -> Self {
+        let stream = UnixStream::connect(path).unwrap();
+        Self::on(OwnedFd::from(stream).into())
+    }
+
+    fn on(stream: TcpStream) -> Self {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Self {
             reader: BufReader::new(stream.try_clone().unwrap()),
             stream,
@@ -263,6 +315,42 @@ impl Client {
     pub(crate) fn ask(&mut self, request: &str) -> String {
         self.send(&format!("{request}\n"));
         self.line()
+    }
+}
+
+/// A client that sends and receives lines in datagrams.
+pub(crate) struct UdpClient(UdpSocket);
+
+impl UdpClient {
+    pub(crate) fn new(server: SocketAddr) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.connect(server).unwrap();
+        Self(socket)
+    }
+
+    pub(crate) fn send(&self, line: &str) {
+        self.0.send(format!("{line}\n").as_bytes()).unwrap();
+    }
+
+    /// The next line, without its end.
+    pub(crate) fn line(&self) -> String {
+        let mut reply = [0; 2048];
+        let len = self.0.recv(&mut reply).unwrap();
+        String::from_utf8_lossy(&reply[..len]).trim_end().to_owned()
+    }
+
+    pub(crate) fn ask(&self, request: &str) -> String {
+        self.send(request);
+        self.line()
+    }
+
+    /// Whether a line has come.
+    pub(crate) fn has_line(&self) -> bool {
+        self.0.set_nonblocking(true).unwrap();
+        let has_line = self.0.peek(&mut [0; 2048]).is_ok();
+        self.0.set_nonblocking(false).unwrap();
+        has_line
     }
 }
 

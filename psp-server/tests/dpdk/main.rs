@@ -8,6 +8,7 @@
 //!
 //! A process has one DPDK environment, and its memory is small: tests take turns.
 
+mod distributed;
 mod envelope;
 mod memif;
 mod pcap;

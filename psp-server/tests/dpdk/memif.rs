@@ -1,6 +1,5 @@
 //! Both ends in one process, over shared memory.
 
-use std::collections::HashSet;
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
 
@@ -8,7 +7,9 @@ use psp_server::protocols::packet::{Checksums, End, Flow, MacAddr, arp};
 use psp_server::protocols::psp_header::Kind;
 use psp_server::{Config, Policy, PreemptPolicy, Topology};
 
-use crate::rig::{CLIENT, LONG, SERVER, SHORT, TestClient, TestServer, Wire, ask, turn, until};
+use crate::rig::{
+    CLIENT, LONG, SERVER, SHORT, TestClient, TestServer, Wire, ask, spin, turn, until,
+};
 
 fn config(topology: Topology) -> Config {
     Config::default().topology(topology).workers(2)
@@ -16,31 +17,6 @@ fn config(topology: Topology) -> Config {
 
 fn bytes(count: u32) -> Vec<u8> {
     [&[ask::BYTES][..], &count.to_be_bytes()].concat()
-}
-
-fn spin(rounds: u32) -> Vec<u8> {
-    [&[ask::SPIN][..], &rounds.to_be_bytes()].concat()
-}
-
-/// Sends `count` requests, some of them long, as fast as replies come back, and waits for all.
-fn exchange(client: &mut TestClient, count: usize) {
-    let mut waiting = HashSet::new();
-    let mut sent = 0;
-    until("all replies", || {
-        while sent < count && waiting.len() < 64 {
-            let id = match sent % 8 {
-                5 => client.send(LONG, &spin(200)),
-                _ => client.send(SHORT, &[ask::ECHO; 40]),
-            };
-            waiting.insert(id);
-            sent += 1;
-        }
-        client.receive(|header, _| {
-            assert_eq!(header.kind, Kind::Reply);
-            assert!(waiting.remove(&header.id), "a reply to nothing");
-        });
-        sent == count && waiting.is_empty()
-    });
 }
 
 /// The flow from the client to the server.
@@ -75,7 +51,7 @@ fn every_policy_answers_every_request_in_every_topology() {
             let wire = Wire::new();
             let server = TestServer::start(wire.server(), policy.clone(), config(topology));
             let mut client = wire.client();
-            exchange(&mut client, 500);
+            client.exchange(500);
             // A worker counts what it has sent.
             until("the end of all requests", || {
                 server.counts() == (500, 0, 500)
@@ -98,10 +74,10 @@ fn requests_give_way_by_contexts_and_by_threads() {
         let policy = Policy::sq().quantum_us(50);
         let server = TestServer::start(wire.server(), policy, config);
         let mut client = wire.client();
-        exchange(&mut client, 200);
+        client.exchange(200);
         // The worker has requests that give way, and requests that are answered meanwhile.
         let long = client.send(LONG, &spin(20_000_000));
-        exchange_beside(&mut client, long);
+        client.exchange_beside(long);
         let snapshot = server.handle.snapshot();
         let honoured: u64 = snapshot
             .types
@@ -111,20 +87,6 @@ fn requests_give_way_by_contexts_and_by_threads() {
         assert!(honoured > 0, "{preempt}");
         server.stop();
     }
-}
-
-/// Sends short requests until `long` is answered, and waits for them all.
-fn exchange_beside(client: &mut TestClient, long: u32) {
-    let mut waiting = HashSet::from([long]);
-    until("the long reply and those of the others", || {
-        if waiting.contains(&long) && waiting.len() < 8 {
-            waiting.insert(client.send(SHORT, &[ask::ECHO; 8]));
-        }
-        client.receive(|header, _| {
-            assert!(waiting.remove(&header.id), "a reply to nothing");
-        });
-        waiting.is_empty()
-    });
 }
 
 #[test]
@@ -295,7 +257,7 @@ fn clients_come_and_go() {
     let server = TestServer::start(wire.server(), Policy::darc(), config(Topology::Dedicated));
     for _ in 0..20 {
         let mut client = wire.client();
-        exchange(&mut client, 50);
+        client.exchange(50);
     }
     server.stop();
 }
@@ -307,7 +269,7 @@ fn a_server_goes_while_its_client_polls() {
         let wire = Wire::new();
         let server = TestServer::start(wire.server(), Policy::c_fcfs(), config(Topology::Inline));
         let mut client = wire.client();
-        exchange(&mut client, 50);
+        client.exchange(50);
         let stop = std::thread::spawn(|| server.stop());
         until("the end of the server", || {
             client.offer(SHORT, &[ask::ECHO]);

@@ -1,5 +1,6 @@
 //! A server that does as its requests say, and a client on another port.
 
+use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -12,8 +13,8 @@ use psp_server::internal::mbufs_lost;
 use psp_server::protocols::psp_header::{HEADER_LEN, Header, Kind, PspFraming};
 use psp_server::protocols::{Framing, Sink};
 use psp_server::{
-    Classifier, Config, DrainReport, Handler, Policy, Reply, Request, RequestType, Server,
-    ServerHandle, Shutdown, TypeSpec, checkpoint,
+    BuildError, Classifier, Config, DrainReport, Handler, Policy, Reply, Request, RequestType,
+    Server, ServerHandle, Shutdown, TypeSpec, checkpoint, no_preempt,
 };
 
 /// Long enough for any machine; reached only when a test fails.
@@ -25,8 +26,11 @@ const EAL: &str = "--no-huge -m 512 --no-pci --no-shconf --no-telemetry --file-p
 pub(crate) const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 78, 0, 1), 9000);
 pub(crate) const CLIENT: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 78, 0, 2), 40_000);
 
-/// Queues of either end of a wire: for the net thread and two workers.
-const QUEUES: usize = 3;
+/// Workers of a server.
+pub(crate) const WORKERS: usize = 2;
+
+/// Queues of either end of a wire: for the net thread and the workers.
+const QUEUES: usize = WORKERS + 1;
 
 /// Types of requests.
 pub(crate) const SHORT: u16 = 0;
@@ -40,6 +44,8 @@ pub(crate) mod ask {
     pub(crate) const BYTES: u8 = b'b';
     /// Answers when the gate is open.
     pub(crate) const WAIT: u8 = b'w';
+    /// Passes checkpoints until the gate is open.
+    pub(crate) const LOOP: u8 = b'l';
     /// Passes as many checkpoints as the next four bytes say.
     pub(crate) const SPIN: u8 = b's';
     /// Panics.
@@ -82,6 +88,16 @@ impl Gate {
         self.changed.notify_all();
     }
 
+    /// Passes checkpoints until it is open.
+    fn pass(&self) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let since = Instant::now();
+        // A request that gives way holds no lock.
+        while !no_preempt(|| *self.open.lock().unwrap()) && since.elapsed() < PATIENCE {
+            checkpoint();
+        }
+    }
+
     fn wait(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let open = self.open.lock().unwrap();
@@ -90,6 +106,11 @@ impl Gate {
             .wait_timeout_while(open, PATIENCE, |open| !*open);
         drop(waited.unwrap());
     }
+}
+
+/// A request to pass so many checkpoints.
+pub(crate) fn spin(rounds: u32) -> Vec<u8> {
+    [&[ask::SPIN][..], &rounds.to_be_bytes()].concat()
 }
 
 fn number(bytes: &[u8]) -> u32 {
@@ -105,6 +126,7 @@ fn handle(gate: &Gate, request: &Request<'_, ()>, reply: &mut Reply<'_>) {
     match body.first() {
         Some(&ask::BYTES) => answer = vec![b'x'; number(&body[1..]) as usize],
         Some(&ask::WAIT) => gate.wait(),
+        Some(&ask::LOOP) => gate.pass(),
         Some(&ask::SPIN) => (0..number(&body[1..])).for_each(|_| checkpoint()),
         Some(&ask::PANIC) => panic!("the test asked for it"),
         Some(&ask::SILENCE) => return,
@@ -138,6 +160,15 @@ pub(crate) struct TestServer {
 impl TestServer {
     /// Starts a server on `port`.
     pub(crate) fn start(port: DpdkConfig, policy: Policy, config: Config) -> Self {
+        Self::try_start(port, policy, config).unwrap()
+    }
+
+    /// The same, if the server can be built.
+    pub(crate) fn try_start(
+        port: DpdkConfig,
+        policy: Policy,
+        config: Config,
+    ) -> Result<Self, BuildError> {
         let gate = Arc::new(Gate::default());
         let at = gate.clone();
         let server = Server::builder()
@@ -156,9 +187,8 @@ impl TestServer {
             .handler(move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
                 handle(&at, &request, reply);
             })
-            .build()
-            .unwrap();
-        Self::run(server, gate)
+            .build()?;
+        Ok(Self::run(server, gate))
     }
 
     /// Runs a server, whose requests may wait at `gate`.
@@ -222,32 +252,39 @@ impl Drop for TestServer {
 pub(crate) struct Wire {
     number: u32,
     socket: PathBuf,
+    queues: usize,
 }
 
 impl Wire {
     pub(crate) fn new() -> Self {
+        Self::of(QUEUES)
+    }
+
+    /// A wire with so many queues.
+    pub(crate) fn of(queues: usize) -> Self {
         static WIRES: AtomicU32 = AtomicU32::new(0);
         let number = WIRES.fetch_add(1, Ordering::Relaxed);
         let name = format!("psp-memif-{}-{number}.sock", std::process::id());
         Self {
             number,
             socket: std::env::temp_dir().join(name),
+            queues,
         }
     }
 
     fn device(&self, role: &str) -> String {
-        let Self { number, socket } = self;
+        let Self { number, socket, .. } = self;
         let socket = socket.display();
         let role_number = 2 * number + u32::from(role == "client");
         format!("net_memif{role_number},role={role},socket-abstract=no,socket={socket},id={number}")
     }
 
     pub(crate) fn server(&self) -> DpdkConfig {
-        port(SERVER, self.device("server")).queues(Some(QUEUES))
+        port(SERVER, self.device("server")).queues(Some(self.queues))
     }
 
     pub(crate) fn client(&self) -> TestClient {
-        TestClient::open(&port(CLIENT, self.device("client")).queues(Some(QUEUES)))
+        TestClient::open(&port(CLIENT, self.device("client")).queues(Some(self.queues)))
     }
 }
 
@@ -283,6 +320,20 @@ impl TestClient {
         id
     }
 
+    /// Sends a request on a queue, and returns its id.
+    pub(crate) fn send_on(&mut self, queue: usize, request_type: u16, body: &[u8]) -> u32 {
+        let id = self.put_on(queue, request_type, body);
+        assert_eq!(self.port.flush(), 0, "the transmit queue is full");
+        id
+    }
+
+    /// Sends a request with the next burst of a queue, and returns its id.
+    pub(crate) fn put_on(&mut self, queue: usize, request_type: u16, body: &[u8]) -> u32 {
+        let (id, request) = self.request(request_type, body);
+        self.port.send_on(queue, &request).unwrap();
+        id
+    }
+
     /// Sends a datagram of any kind.
     pub(crate) fn send_datagram(&mut self, payload: &[u8]) {
         until("room in the transmit queue", || {
@@ -315,6 +366,41 @@ impl TestClient {
         self.port.receive(|datagram| {
             let header = Header::decode(datagram).unwrap();
             take(header, &datagram[HEADER_LEN..]);
+        });
+    }
+
+    /// Sends `count` requests, some of them long, as fast as replies come back, and waits for all.
+    pub(crate) fn exchange(&mut self, count: usize) {
+        let mut waiting = HashSet::new();
+        let mut sent = 0;
+        until("all replies", || {
+            while sent < count && waiting.len() < 64 {
+                let id = match sent % 8 {
+                    5 => self.send(LONG, &spin(200)),
+                    _ => self.send(SHORT, &[ask::ECHO; 40]),
+                };
+                waiting.insert(id);
+                sent += 1;
+            }
+            self.receive(|header, _| {
+                assert_eq!(header.kind, Kind::Reply);
+                assert!(waiting.remove(&header.id), "a reply to nothing");
+            });
+            sent == count && waiting.is_empty()
+        });
+    }
+
+    /// Sends short requests until `long` is answered, and waits for them all.
+    pub(crate) fn exchange_beside(&mut self, long: u32) {
+        let mut waiting = HashSet::from([long]);
+        until("the long reply and those of the others", || {
+            if waiting.contains(&long) && waiting.len() < 8 {
+                waiting.insert(self.send(SHORT, &[ask::ECHO; 8]));
+            }
+            self.receive(|header, _| {
+                assert!(waiting.remove(&header.id), "a reply to nothing");
+            });
+            waiting.is_empty()
         });
     }
 

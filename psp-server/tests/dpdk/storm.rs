@@ -40,15 +40,15 @@ fn pour(client: &mut TestClient, count: u64, seed: &mut u64) {
     client.port.flush();
 }
 
-/// Frames that the server has received.
-fn storm(frames: u64, topology: Topology) {
+/// Sends frames to a server with typed queues of this capacity, until it has received so many requests.
+fn storm(frames: u64, topology: Topology, policy: Policy, queue_capacity: usize) {
     let _turn = turn();
     let wire = Wire::new();
     let config = Config::default()
         .topology(topology)
         .workers(2)
-        .queue_capacity(32);
-    let server = TestServer::start(wire.server(), Policy::darc(), config);
+        .queue_capacity(queue_capacity);
+    let server = TestServer::start(wire.server(), policy, config);
     let received = || server.handle.snapshot().net.packets.frames;
     let requests = || server.handle.snapshot().net.datagrams_received;
     let mut seed = 0x9e37_79b9_7f4a_7c15;
@@ -86,13 +86,16 @@ fn storm(frames: u64, topology: Topology) {
 
 #[test]
 fn a_short_storm_costs_no_mbuf() {
-    storm(100_000, Topology::Dedicated);
-    storm(100_000, Topology::Inline);
+    storm(100_000, Topology::Dedicated, Policy::darc(), 32);
+    storm(100_000, Topology::Inline, Policy::darc(), 32);
+    // A burst of frames is longer than a queue.
+    storm(50_000, Topology::Distributed, Policy::stealing(), 8);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn ten_million_requests_cost_no_mbuf() {
-    storm(5_000_000, Topology::Dedicated);
-    storm(5_000_000, Topology::Inline);
+    storm(5_000_000, Topology::Dedicated, Policy::darc(), 32);
+    storm(5_000_000, Topology::Inline, Policy::darc(), 32);
+    storm(5_000_000, Topology::Distributed, Policy::stealing(), 8);
 }

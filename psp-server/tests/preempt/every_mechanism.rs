@@ -56,6 +56,7 @@ fn darc_takes_back_what_it_lent() {
             policy: Policy::darc_lending(),
             short: TypeSpec::new("short").service_time(ms(1)).slo(ms(10)),
             long: TypeSpec::new("long").service_time(ms(10)).slo(ms(100)),
+            ..Setup::default()
         };
         let server = start_with(config, setup);
         let mut longs = [0, 1].map(|gate| server.begin(&format!("spin {gate}")));

@@ -4,6 +4,7 @@
 mod common;
 mod contexts;
 mod cooperative;
+mod distributed;
 mod every_mechanism;
 mod kernel_thread;
 mod overflow;

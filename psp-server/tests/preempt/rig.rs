@@ -1,4 +1,4 @@
-//! A server with one worker whose long requests run until the test releases them.
+//! A server, with one worker unless a test says otherwise, whose long requests run until the test releases them.
 
 #![allow(unsafe_code)]
 
@@ -191,6 +191,7 @@ pub(crate) struct RigServer {
 /// The parts of a server beside its configuration.
 pub(crate) struct Setup {
     pub(crate) policy: Policy,
+    pub(crate) topology: Topology,
     pub(crate) short: TypeSpec,
     pub(crate) long: TypeSpec,
 }
@@ -200,6 +201,7 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             policy: Policy::sq().quantum_us(1.0),
+            topology: Topology::Dedicated,
             short: TypeSpec::new("short"),
             long: TypeSpec::new("long"),
         }
@@ -225,6 +227,7 @@ pub(crate) fn start(config: Config) -> RigServer {
 pub(crate) fn start_with(config: Config, setup: Setup) -> RigServer {
     let Setup {
         policy,
+        topology,
         short,
         long,
     } = setup;
@@ -253,7 +256,7 @@ pub(crate) fn start_with(config: Config, setup: Setup) -> RigServer {
         .config(
             config
                 .workers(workers)
-                .topology(Topology::Dedicated)
+                .topology(topology)
                 // Other programs may run on the machine.
                 .background_nice(0),
         )

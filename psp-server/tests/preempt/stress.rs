@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
+use psp_server::policy::Synergy;
 use psp_server::{
     Config, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server, Shutdown,
     SignalPreemptible, Topology, TypeSpec, WorkerId, checkpoint, protocols::Sink,
@@ -138,6 +139,26 @@ impl Drop for StopOnFailure<'_> {
 
 /// A server of one worker, so that all requests meet on it.
 fn run(preempt: PreemptPolicy, preemptions: u64) {
+    let policy = Policy::sq().quantum_us(1.0);
+    run_under(policy, Topology::Dedicated, 1, preempt, preemptions);
+}
+
+/// Workers that receive for themselves, and hand each other requests.
+fn run_distributed(preempt: PreemptPolicy, preemptions: u64) {
+    let longer = Synergy::default().long_factor(1.0);
+    let in_turn = longer.clone().wait_queue(false);
+    for policy in [Policy::jsq().quantum_us(1.0), longer.into(), in_turn.into()] {
+        run_under(policy, Topology::Distributed, 2, preempt, preemptions);
+    }
+}
+
+fn run_under(
+    policy: Policy,
+    topology: Topology,
+    workers: usize,
+    preempt: PreemptPolicy,
+    preemptions: u64,
+) {
     silence_panics();
     let pause: Pause = match preempt {
         PreemptPolicy::Cooperative => checkpoint,
@@ -148,11 +169,11 @@ fn run(preempt: PreemptPolicy, preemptions: u64) {
         .framing(Lines)
         .types([TypeSpec::new("disturbs"), TypeSpec::new("works")])
         .classifier(|line: &[u8]| RequestType::new(u32::from(!line.starts_with(b"disturb"))))
-        .policy(Policy::sq().quantum_us(1.0))
+        .policy(policy)
         .config(
             Config::default()
-                .workers(1)
-                .topology(Topology::Dedicated)
+                .workers(workers)
+                .topology(topology)
                 .preempt(preempt)
                 .background_nice(0),
         )
@@ -168,7 +189,11 @@ fn run(preempt: PreemptPolicy, preemptions: u64) {
     ];
     let shutdown = Shutdown::new();
     let enough = AtomicBool::new(false);
-    let preempted = || handle.snapshot().workers[0].turns.preemptions_honoured;
+    let preempted = || {
+        let workers = handle.snapshot().workers;
+        let honoured = workers.iter().map(|it| it.turns.preemptions_honoured);
+        honoured.sum::<u64>()
+    };
     std::thread::scope(|scope| {
         let until = shutdown.clone();
         let serving = scope.spawn(move || server.run_until(&until).unwrap());
@@ -195,9 +220,9 @@ fn run(preempt: PreemptPolicy, preemptions: u64) {
         shutdown.trigger();
         assert_eq!(serving.join().unwrap().abandoned, 0);
     });
-    let worker = &handle.snapshot().workers[0];
-    assert!(worker.turns.preemptions_honoured >= preemptions);
-    assert_eq!(worker.panics, 0);
+    assert!(preempted() >= preemptions);
+    let workers = handle.snapshot().workers;
+    assert!(workers.iter().all(|worker| worker.panics == 0));
 }
 
 #[test]
@@ -215,6 +240,17 @@ fn preemption_by_signals_changes_no_result() {
 #[cfg_attr(not(target_os = "linux"), ignore)]
 fn preemption_by_kernel_threads_changes_no_result() {
     run(PreemptPolicy::KernelThread, FEW);
+}
+
+#[test]
+fn a_timer_core_that_asks_at_checkpoints_changes_no_result() {
+    run_distributed(PreemptPolicy::Cooperative, FEW);
+}
+
+#[test]
+#[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), ignore)]
+fn a_timer_core_that_sends_signals_changes_no_result() {
+    run_distributed(PreemptPolicy::Signal, FEW);
 }
 
 #[test]

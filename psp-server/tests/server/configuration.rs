@@ -1,19 +1,13 @@
-//! The tables of `docs/configuration.md`, and of the crate's first page, are those of the code.
+//! The tables of `docs/configuration.md` are those of the code.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use psp_server::reload::differences;
-use psp_server::telemetry::publish;
-use psp_server::{Config, PreemptPolicy, Reply, Request, Server, Settings, TypeSpec};
+use psp_server::{Config, PreemptPolicy, Settings, TypeSpec};
 use toml::{Table, Value};
 
-use crate::common::Lines;
-
 const PAGE: &str = include_str!("../../../docs/configuration.md");
-const FIRST_PAGE: &str = include_str!("../../src/lib.rs");
 
 /// The cells of the table behind a heading, a row a vector.
 fn rows(heading: &str) -> Vec<Vec<&'static str>> {
@@ -35,6 +29,7 @@ fn with_every_setting() -> Config {
         .workers(1)
         .contexts_per_worker(2)
         .arbiter("/run/psp-arbiter/socket")
+        .admin("9100")
 }
 
 fn server_table(config: &Config) -> Table {
@@ -110,6 +105,7 @@ fn changed(config: &Config) -> Config {
             ("topology", _) => "inline".into(),
             ("preempt", _) => "none".into(),
             ("arbiter", _) => "/run/other".into(),
+            ("admin", _) => "9101".into(),
             (_, Value::Integer(number)) => (number + 1).into(),
             (_, Value::Float(number)) => (number / 2.0).into(),
             (key, value) => panic!("{key} = {value}"),
@@ -153,59 +149,4 @@ fn the_file_of_the_page_is_valid() {
     let settings = Settings::from_toml(file.split("```").next().unwrap()).unwrap();
     assert_eq!(settings.policy.name(), "darc");
     assert_eq!(settings.types.len(), 1);
-}
-
-/// Collects names and labels of metrics.
-#[derive(Default)]
-struct Names(Mutex<BTreeSet<(String, String)>>);
-
-impl Names {
-    fn note(&self, key: &Key) {
-        let label = key.labels().next().map_or("", |label| label.key());
-        let name = (key.name().to_owned(), label.to_owned());
-        self.0.lock().unwrap().insert(name);
-    }
-}
-
-impl Recorder for Names {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-        self.note(key);
-        Counter::noop()
-    }
-
-    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
-        self.note(key);
-        Gauge::noop()
-    }
-
-    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
-        self.note(key);
-        Histogram::noop()
-    }
-}
-
-#[test]
-fn the_first_page_has_every_metric() {
-    let server = Server::builder()
-        .tcp("127.0.0.1:0")
-        .framing(Lines)
-        .handler(|_: Request<'_, ()>, _: &mut Reply<'_>| {})
-        .build()
-        .unwrap();
-    let names = Names::default();
-    metrics::with_local_recorder(&names, || publish(&server.handle().snapshot()));
-    let published = names.0.into_inner().unwrap();
-    let listed = FIRST_PAGE.lines().filter_map(|line| {
-        let row = line.strip_prefix("//! | `psp_")?;
-        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        let name = format!("psp_{}", cells[0].trim_matches('`'));
-        Some((name, cells[1].trim_matches('`').to_owned()))
-    });
-    assert_eq!(listed.collect::<BTreeSet<_>>(), published);
 }

@@ -1,22 +1,24 @@
 //! Requests that may not wait for long.
 
-use std::net::UdpSocket;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::common::{PATIENCE, TestServer, start_typed, types, until};
+use crate::common::{TestServer, UdpClient, start_typed, types, until};
 use psp_server::telemetry::TypeSnapshot;
-use psp_server::{Config, Policy, Topology};
+use psp_server::{Config, Policy, PreemptPolicy, Topology};
 
 /// How long a long request may wait.
 const MAX_WAIT: Duration = Duration::from_millis(5);
 
-/// One worker, at whose gate a long request waits.
-fn busy(policy: Policy) -> TestServer {
+/// Workers, one of which runs long requests. One of these waits at the gate.
+fn busy(policy: Policy, topology: Topology, workers: usize) -> TestServer {
     let [short, long] = types();
-    let config = Config::default().workers(1);
+    // No worker is lent.
+    let config = Config::default()
+        .workers(workers)
+        .preempt(PreemptPolicy::None);
     let types = [short, long.max_wait(MAX_WAIT)];
-    start_typed(policy, Topology::Dedicated, config, types)
+    start_typed(policy, topology, config, types)
 }
 
 fn long(server: &TestServer) -> TypeSnapshot {
@@ -35,7 +37,7 @@ fn open_late(server: &TestServer) {
 #[test]
 fn a_request_that_waited_too_long_is_refused() {
     for policy in [Policy::c_fcfs(), Policy::edf(), Policy::d_fcfs()] {
-        let server = busy(policy);
+        let server = busy(policy, Topology::Dedicated, 1);
         let [mut first, mut late, mut short] = [(); 3].map(|()| server.connect());
         first.send("wait here\n");
         until("the first request runs", || {
@@ -62,25 +64,27 @@ fn a_request_that_waited_too_long_is_refused() {
 
 #[test]
 fn datagrams_that_waited_too_long_are_dropped() {
-    let server = busy(Policy::c_fcfs());
-    let mut first = server.connect();
-    first.send("wait here\n");
-    until("the first request runs", || {
-        server.gate.waiting.load(Ordering::SeqCst) == 1
-    });
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    for request in ["wait 1\n", "short\n"] {
-        socket.send_to(request.as_bytes(), server.udp).unwrap();
+    for (policy, topology, workers) in [
+        (Policy::c_fcfs(), Topology::Dedicated, 1),
+        (Policy::darc_distributed(), Topology::Distributed, 2),
+    ] {
+        let server = busy(policy, topology, workers);
+        let mut first = server.connect();
+        first.send("wait here\n");
+        until("the first request runs", || {
+            server.gate.waiting.load(Ordering::SeqCst) == 1
+        });
+        let client = UdpClient::new(server.udp);
+        client.send("wait 1");
+        client.send("short");
+        until("both have arrived", || {
+            let types = server.handle.snapshot().types;
+            (types[0].arrivals, types[1].arrivals) == (1, 2)
+        });
+        open_late(&server);
+        assert_eq!(client.line(), "ok short", "the first one has no reply");
+        assert_eq!(first.line(), "ok wait here");
+        until("the other is dropped", || long(&server).expired == 1);
+        assert_eq!(long(&server).completions, 1);
     }
-    until("both have arrived", || {
-        let types = server.handle.snapshot().types;
-        (types[0].arrivals, types[1].arrivals) == (1, 2)
-    });
-    open_late(&server);
-    let mut reply = [0; 100];
-    let len = socket.recv(&mut reply).unwrap();
-    assert_eq!(&reply[..len], b"ok short\n", "the first one has no reply");
-    assert_eq!(first.line(), "ok wait here");
-    assert_eq!((long(&server).expired, long(&server).completions), (1, 1));
 }

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use psp_server::policy::PolicyError;
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, Policy, Reply, Request, RequestType, Server, SpawnedServer, Topology, TypeSpec,
+    Config, Policy, PreemptPolicy, Reply, Request, RequestType, Server, SpawnedServer, Topology,
+    TypeSpec, checkpoint,
 };
 
-use crate::common::{Client, Lines, PATIENCE, TestServer, start_tcp, until};
+use crate::common::{Client, Lines, PATIENCE, TestServer, policies_of_workers, start_tcp, until};
 
 /// Enough connections for every worker to have some.
 const CLIENTS: usize = 64;
@@ -88,6 +89,34 @@ fn replies_keep_their_order_whoever_runs_the_requests() {
     }
 }
 
+/// A worker has one place for each type, which other workers give back. Who waits for it is admitted then, and not at
+/// the end of its patience.
+#[test]
+fn who_waits_for_a_place_gets_it_from_whoever_gives_it_back() {
+    const REQUESTS: usize = 50;
+    for policy in policies() {
+        let config = Config::default().workers(2).background_nice(0);
+        let config = config.queue_capacity(1).backpressure_ms(u64::MAX);
+        let server = start(policy, config);
+        server.gate.open();
+        std::thread::scope(|scope| {
+            for mut client in clients(&server) {
+                scope.spawn(move || {
+                    for i in 0..REQUESTS {
+                        let request = match i % 5 {
+                            2 => format!("wait {i}"),
+                            _ => format!("short {i}"),
+                        };
+                        client.send(&format!("{request}\n"));
+                        assert!(client.line().ends_with(&format!("ok {request}")));
+                    }
+                });
+            }
+        });
+        server.stop();
+    }
+}
+
 /// How many requests run that begin with each word, and which words may end.
 #[derive(Default)]
 struct Held {
@@ -107,6 +136,8 @@ impl Held {
         let since = Instant::now();
         while !open.load(Ordering::SeqCst) && since.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(1));
+            // Its worker learns that it is long.
+            checkpoint();
         }
         running.fetch_sub(1, Ordering::SeqCst);
     }
@@ -123,8 +154,8 @@ impl Drop for Holding {
     }
 }
 
-/// A server of two workers that both run a `first` request, and clients whose requests nobody reads until that ends.
-/// Then each worker reads all of its own at once.
+/// A server all of whose workers run a `first` request, and clients whose requests nobody reads until that ends. Then a
+/// worker reads all of a port at once.
 struct Holding {
     server: SpawnedServer,
     held: Arc<Held>,
@@ -132,7 +163,7 @@ struct Holding {
     clients: Vec<Client>,
 }
 
-fn holding(policy: Policy, config: Config) -> Holding {
+fn holding(policy: Policy, workers: usize, config: Config) -> Holding {
     let held = Arc::new(Held::default());
     let at = held.clone();
     let server = Server::builder()
@@ -146,7 +177,7 @@ fn holding(policy: Policy, config: Config) -> Holding {
             reply.put(request.payload);
         })
         .policy(policy)
-        .config(config.workers(2))
+        .config(config.workers(workers))
         .topology(Topology::Distributed)
         .build()
         .unwrap()
@@ -159,12 +190,12 @@ fn holding(policy: Policy, config: Config) -> Holding {
         assert_eq!(client.ask("short"), "ok short");
     }
     let mut holders = Vec::new();
-    until("both workers are held", || {
+    until("all workers are held", || {
         let mut holder = connect();
         holder.send("first\n");
         holders.push(holder);
         std::thread::sleep(Duration::from_millis(5));
-        held.first.load(Ordering::SeqCst) == 2
+        held.first.load(Ordering::SeqCst) == workers
     });
     Holding {
         server,
@@ -176,7 +207,7 @@ fn holding(policy: Policy, config: Config) -> Holding {
 
 #[test]
 fn an_idle_worker_runs_what_was_received_behind_a_long_request() {
-    let mut holding = holding(Policy::stealing(), Config::default());
+    let mut holding = holding(Policy::stealing(), 2, Config::default());
     let mut long = holding.clients.pop().expect("a client");
     long.send("second\n");
     for client in &mut holding.clients {
@@ -186,7 +217,10 @@ fn an_idle_worker_runs_what_was_received_behind_a_long_request() {
     for client in &mut holding.clients {
         assert_eq!(client.line(), "ok short");
     }
-    assert_eq!(holding.held.second.load(Ordering::SeqCst), 1, "it runs");
+    // Its worker steps back before it begins.
+    until("it runs", || {
+        holding.held.second.load(Ordering::SeqCst) == 1
+    });
     let workers = holding.server.handle().snapshot().workers;
     let stolen: u64 = workers.iter().map(|worker| worker.stolen).sum();
     assert!(stolen > 0, "half of the connections are the busy worker's");
@@ -197,11 +231,35 @@ fn an_idle_worker_runs_what_was_received_behind_a_long_request() {
     }
 }
 
+/// There is no other worker that could send them.
+#[test]
+fn replies_leave_before_a_long_request_that_follows() {
+    for policy in policies_of_workers() {
+        let mut holding = holding(policy, 1, Config::default());
+        let mut long = holding.clients.pop().expect("a client");
+        for client in &mut holding.clients {
+            client.send("short\n");
+        }
+        // So that it comes last.
+        std::thread::sleep(Duration::from_millis(20));
+        long.send("second\n");
+        holding.held.open(0);
+        for client in &mut holding.clients {
+            assert_eq!(client.line(), "ok short");
+        }
+        until("the long one runs", || {
+            holding.held.second.load(Ordering::SeqCst) == 1
+        });
+        holding.held.open(1);
+        assert_eq!(long.line(), "ok second");
+    }
+}
+
 #[test]
 fn requests_beyond_the_queues_are_refused_and_all_others_answered() {
     for policy in policies() {
         let config = Config::default().queue_capacity(3).backpressure_ms(0);
-        let mut holding = holding(policy.clone(), config);
+        let mut holding = holding(policy.clone(), 2, config);
         for client in &mut holding.clients {
             client.send("short\n");
         }
@@ -225,7 +283,8 @@ fn requests_beyond_the_queues_are_refused_and_all_others_answered() {
 
 #[test]
 fn the_worker_of_short_requests_answers_them_while_the_other_runs_a_long_one() {
-    let config = Config::default().workers(2);
+    // The long request blocks: lent to it, the worker of short ones could not be taken back.
+    let config = Config::default().workers(2).preempt(PreemptPolicy::None);
     let server = start(Policy::darc_distributed(), config);
     // Whoever is idle keeps a short request.
     let ran_on_first = |client: &mut Client| {
@@ -279,33 +338,4 @@ fn another_policy_is_refused_with_the_reason() {
         }
     }
     assert_eq!(server.connect().ask("short"), "ok short");
-}
-
-#[test]
-fn a_server_that_stops_answers_what_waits_at_any_worker() {
-    for policy in policies() {
-        let server = start(policy.clone(), Config::default().workers(2));
-        let mut clients = clients(&server);
-        for client in &mut clients {
-            assert_eq!(client.ask("short"), "ok short");
-        }
-        for client in &mut clients {
-            client.send("wait here\n");
-        }
-        wait_for(
-            &server,
-            if policy == Policy::darc_distributed() {
-                1
-            } else {
-                2
-            },
-        );
-        server.handle.shut_down();
-        server.gate.open();
-        for client in &mut clients {
-            assert_eq!(client.rest(), "ok wait here\n", "{policy}");
-        }
-        let moved = moved(&server);
-        assert_eq!(server.stop().abandoned, 0, "{moved:?}");
-    }
 }

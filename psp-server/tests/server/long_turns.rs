@@ -1,6 +1,7 @@
 //! What workers that receive for themselves do beside a long request: step back on a shared core, and let others drive
 //! their connections, also if the request becomes long only while it runs.
 
+use std::collections::HashSet;
 use std::fs;
 use std::num::NonZero;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use psp_server::{
     WorkerId, checkpoint, feedback, no_preempt, wait,
 };
 
-use crate::common::{Client, Lines, PATIENCE, until};
+use crate::common::{Client, Lines, PATIENCE, policies_of_workers, until};
 
 /// Enough connections for every worker to have some.
 const CLIENTS: usize = 64;
@@ -84,34 +85,42 @@ fn standing() -> String {
 fn a_worker_steps_back_for_long_requests_alone() {
     let own = std::thread::spawn(standing).join().unwrap();
     let workers = available_parallelism().map_or(2, NonZero::get);
-    let handle = |request: Request<'_, ()>, reply: &mut Reply<'_>| {
-        if request.request_type == RequestType::new(1) {
-            block(LONG);
-        }
-        let WorkerId(worker) = request.worker;
-        no_preempt(|| reply.put(format!("{worker} {}\n", standing()).as_bytes()));
-    };
-    let server = start(Policy::d_fcfs(), distributed(workers), Box::new(handle));
-    let mut clients = clients(&server);
-    let mut ask = |request: &str, expected: &dyn Fn(&str) -> bool| {
-        let mut left: Vec<bool> = vec![true; workers];
-        let mut turns = (0..CLIENTS).cycle();
-        // A long request may take long where others want the cores.
-        until("all workers stand as they should", || {
-            let reply = clients[turns.next().unwrap()].ask(request);
-            let (worker, standing) = reply.split_once(' ').unwrap();
-            if expected(standing) {
-                left[worker.parse::<usize>().unwrap()] = false;
+    for policy in policies_of_workers() {
+        // Elsewhere requests gather at some workers.
+        let expected_workers = if policy == Policy::d_fcfs() {
+            workers
+        } else {
+            1
+        };
+        let handle = |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+            if request.request_type == RequestType::new(1) {
+                block(LONG);
             }
-            !left.contains(&true)
-        });
-    };
-    // SCHED_BATCH is 3. No worker steps back for the first request, as nothing was measured.
-    let is_batch = |standing: &str| standing.starts_with("class 3 ");
-    ask("long", &is_batch);
-    ask("short", &|standing| standing == own);
-    ask("long", &is_batch);
-    ask("short", &|standing| standing == own);
+            let WorkerId(worker) = request.worker;
+            no_preempt(|| reply.put(format!("{worker} {}\n", standing()).as_bytes()));
+        };
+        let server = start(policy, distributed(workers), Box::new(handle));
+        let mut clients = clients(&server);
+        let mut ask = |request: &str, expected: &dyn Fn(&str) -> bool| {
+            let mut found = HashSet::new();
+            let mut turns = (0..CLIENTS).cycle();
+            // A long request may take long where others want the cores.
+            until("workers stand as they should", || {
+                let reply = clients[turns.next().unwrap()].ask(request);
+                let (worker, standing) = reply.split_once(' ').unwrap();
+                if expected(standing) {
+                    found.insert(worker.to_owned());
+                }
+                found.len() >= expected_workers
+            });
+        };
+        // SCHED_BATCH is 3. No worker steps back for the first request, as nothing was measured.
+        let is_batch = |standing: &str| standing.starts_with("class 3 ");
+        ask("long", &is_batch);
+        ask("short", &|standing| standing == own);
+        ask("long", &is_batch);
+        ask("short", &|standing| standing == own);
+    }
 }
 
 /// Where a request runs until the test lets it go.
@@ -139,12 +148,14 @@ fn nap() {
 /// A request of the type `short` that is none holds up no other connection, whatever its worker learns that by.
 #[test]
 fn a_request_that_turns_out_to_be_long_holds_up_no_other_connection() {
-    for how in [
+    let hows = [
         "passes checkpoints",
         "says so",
         "says so early",
         "says so and waits",
-    ] {
+    ];
+    let policies = policies_of_workers().into_iter();
+    for (policy, how) in policies.flat_map(|policy| hows.map(|how| (policy.clone(), how))) {
         let (hold, permits) = (Arc::new(Hold::default()), Arc::new(Semaphore::new(1)));
         let at = (hold.clone(), permits.clone());
         let handle = move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
@@ -175,7 +186,7 @@ fn a_request_that_turns_out_to_be_long_holds_up_no_other_connection() {
             reply.put(request.payload);
         };
         let config = distributed(2);
-        let server = start(Policy::d_fcfs(), config, Box::new(handle));
+        let server = start(policy.clone(), config, Box::new(handle));
         let mut clients = clients(&server);
         measure_short(&server, &mut clients);
         let (long, others) = clients.split_first_mut().unwrap();
@@ -184,7 +195,11 @@ fn a_request_that_turns_out_to_be_long_holds_up_no_other_connection() {
         until("it runs", || hold.runs.load(Ordering::SeqCst));
         for _ in 0..3 {
             for client in &mut *others {
-                assert_eq!(client.ask("short"), "short", "beside one that {how}");
+                assert_eq!(
+                    client.ask("short"),
+                    "short",
+                    "{policy} beside one that {how}"
+                );
             }
         }
         let completed = server.handle().snapshot().types[0].completions;
@@ -194,6 +209,67 @@ fn a_request_that_turns_out_to_be_long_holds_up_no_other_connection() {
         until("it was the last but one", || {
             server.handle().snapshot().types[0].completions == completed + 2
         });
+    }
+}
+
+/// The worker that drives the port of another runs a request of the type `short` that is none and does not say so. The
+/// other one cannot have its port back, and answers what has been read.
+#[test]
+fn an_owner_whose_port_is_held_up_runs_what_waits() {
+    let holds = Arc::new([(); 3].map(|()| Hold::default()));
+    let at = holds.clone();
+    let handle = move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+        match request.payload.trim_ascii_end() {
+            b"long" => at[0].run(nap),
+            b"short first" => at[1].run(nap),
+            b"short second" => at[2].run(nap),
+            _ => {}
+        }
+        reply.put(request.payload);
+    };
+    let server = start(Policy::stealing(), distributed(2), Box::new(handle));
+    let mut clients = clients(&server);
+    measure_short(&server, &mut clients);
+    // So that their mean stays short.
+    for client in &mut clients {
+        client.send(&"short\n".repeat(100));
+    }
+    for client in &mut clients {
+        (0..100).for_each(|_| assert_eq!(client.line(), "short"));
+    }
+    let mut holders: Vec<(&Hold, Client)> = { holds.iter() }
+        .map(|hold| (hold, clients.pop().expect("a client")))
+        .collect();
+    let [
+        (long, long_client),
+        (first, first_client),
+        (second, second_client),
+    ] = &mut holders[..]
+    else {
+        unreachable!("three holds");
+    };
+    let runs = |hold: &Hold| until("it runs", || hold.runs.load(Ordering::SeqCst));
+    let end = |hold: &Hold| hold.is_over.store(true, Ordering::SeqCst);
+    long_client.send("long\n");
+    runs(long);
+    first_client.send("short first\n");
+    runs(first);
+    second_client.send("short second\n");
+    for client in &mut clients {
+        client.send("short\n");
+    }
+    end(first);
+    runs(second);
+    end(long);
+    assert_eq!(long_client.line(), "long");
+    for client in &mut clients {
+        assert_eq!(client.line(), "short");
+    }
+    end(second);
+    assert_eq!(first_client.line(), "short first");
+    assert_eq!(second_client.line(), "short second");
+    for client in &mut clients {
+        assert_eq!(client.ask("short"), "short");
     }
 }
 

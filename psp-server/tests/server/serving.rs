@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown as Half, UdpSocket};
 use std::sync::atomic::Ordering;
 
-use crate::common::{Client, Lines, PATIENCE, TestServer, start, until};
+use crate::common::{Client, Lines, PATIENCE, TestServer, policies_of_workers, start, until};
 use psp_server::telemetry::WorkerSnapshot;
 use psp_server::{Config, Policy, PreemptPolicy, Reply, Request, Server, Topology};
 
@@ -366,8 +366,12 @@ fn every_connection_and_datagram_with_a_request_at_the_deadline_counts_as_abando
 
 #[test]
 fn datagrams_are_answered_in_place() {
-    for (topology, config) in shapes() {
-        let server = start(Policy::darc(), topology, config);
+    let dispatched = shapes().into_iter();
+    let dispatched = dispatched.map(|(topology, config)| (Policy::darc(), topology, config));
+    let of_workers = policies_of_workers().into_iter();
+    let of_workers = of_workers.map(|policy| (policy, Topology::Distributed, two_workers()));
+    for (policy, topology, config) in dispatched.chain(of_workers) {
+        let server = start(policy, topology, config);
         server.gate.open();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();

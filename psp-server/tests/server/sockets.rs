@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    BuildError, Config, DrainReport, Handler, Missing, OneType, Peer, Refusal, Reply, Request,
-    Server, ServerBuilder, ServerHandle, SpawnedServer, WorkerId,
+    BuildError, Config, DrainReport, Handler, Missing, OneType, Peer, Policy, Refusal, Reply,
+    Request, Server, ServerBuilder, ServerHandle, SpawnedServer, Topology, WorkerId,
 };
 use socket2::{Domain, Socket, Type};
 use tempfile::TempDir;
@@ -72,6 +72,19 @@ fn builder() -> ServerBuilder<Lines, OneType, Missing> {
 
 fn echo() -> Builder<Echo> {
     builder().handler(Echo::default())
+}
+
+/// Servers with a net thread, and whose workers receive for themselves.
+fn echoes() -> [Builder<Echo>; 3] {
+    let of_workers = |policy: Policy| {
+        let builder = echo().policy(policy).workers(2);
+        builder.topology(Topology::Distributed)
+    };
+    [
+        echo(),
+        of_workers(Policy::d_fcfs()),
+        of_workers(Policy::darc_distributed()),
+    ]
 }
 
 /// A server that runs until it is dropped.
@@ -176,53 +189,59 @@ fn refusal(builder: Builder<Echo>) -> String {
 
 #[test]
 fn a_unix_socket_serves_and_its_file_goes_with_the_server() {
-    let directory = directory();
-    let path = socket_in(&directory);
-    let server = Running::start(echo().unix(&path));
-    assert!(server.addresses.is_empty());
-    assert_eq!(server.paths, [path.as_path()]);
-    let mut client = server.unix();
-    assert_eq!(client.ask("hello"), "hello");
-    let own = fs::metadata("/proc/self").unwrap();
-    let (uid, gid) = {
-        use std::os::unix::fs::MetadataExt;
-        (own.uid(), own.gid())
-    };
-    let pid = std::process::id();
-    assert_eq!(
-        client.ask("peer"),
-        format!("unix:pid={pid},uid={uid},gid={gid}")
-    );
-    drop(client);
-    assert_eq!(server.stop().abandoned, 0);
-    assert!(!path.exists());
+    for echo in echoes() {
+        let directory = directory();
+        let path = socket_in(&directory);
+        let server = Running::start(echo.unix(&path));
+        assert!(server.addresses.is_empty());
+        assert_eq!(server.paths, [path.as_path()]);
+        let mut client = server.unix();
+        assert_eq!(client.ask("hello"), "hello");
+        let own = fs::metadata("/proc/self").unwrap();
+        let (uid, gid) = {
+            use std::os::unix::fs::MetadataExt;
+            (own.uid(), own.gid())
+        };
+        let pid = std::process::id();
+        assert_eq!(
+            client.ask("peer"),
+            format!("unix:pid={pid},uid={uid},gid={gid}")
+        );
+        drop(client);
+        assert_eq!(server.stop().abandoned, 0);
+        assert!(!path.exists());
+    }
 }
 
 #[test]
 fn a_unix_socket_is_served_beside_tcp() {
-    let directory = directory();
-    let server = Running::start(echo().tcp("127.0.0.1:0").unix(socket_in(&directory)));
-    let mut tcp = server.tcp();
-    let local = tcp.0.get_ref().local_addr().unwrap();
-    assert_eq!(tcp.ask("peer"), local.to_string());
-    assert_eq!(server.unix().ask("hello"), "hello");
-    assert_eq!(server.handle.snapshot().net.connections_accepted, 2);
+    for echo in echoes() {
+        let directory = directory();
+        let server = Running::start(echo.tcp("127.0.0.1:0").unix(socket_in(&directory)));
+        let mut tcp = server.tcp();
+        let local = tcp.0.get_ref().local_addr().unwrap();
+        assert_eq!(tcp.ask("peer"), local.to_string());
+        assert_eq!(server.unix().ask("hello"), "hello");
+        assert_eq!(server.handle.snapshot().net.connections_accepted, 2);
+    }
 }
 
 #[test]
 fn a_long_reply_reaches_a_slow_reader_of_a_unix_socket() {
-    const LEN: usize = 8 << 20;
-    let directory = directory();
-    let server = Running::start(echo().unix(socket_in(&directory)));
-    let mut client = server.unix();
-    let requests = format!("big {LEN}\nsecond\n");
-    client.0.get_mut().write_all(requests.as_bytes()).unwrap();
-    // The socket's buffer is full long before the end of the reply.
-    until("the server sends as much as it can", || {
-        server.handle.snapshot().net.bytes_sent > 0
-    });
-    assert_eq!(client.next().len(), LEN);
-    assert_eq!(client.next(), "second");
+    for echo in echoes() {
+        const LEN: usize = 8 << 20;
+        let directory = directory();
+        let server = Running::start(echo.unix(socket_in(&directory)));
+        let mut client = server.unix();
+        let requests = format!("big {LEN}\nsecond\n");
+        client.0.get_mut().write_all(requests.as_bytes()).unwrap();
+        // The socket's buffer is full long before the end of the reply.
+        until("the server sends as much as it can", || {
+            server.handle.snapshot().net.bytes_sent > 0
+        });
+        assert_eq!(client.next().len(), LEN);
+        assert_eq!(client.next(), "second");
+    }
 }
 
 #[test]
@@ -278,16 +297,18 @@ fn a_server_that_never_ran_leaves_no_file() {
 
 #[test]
 fn listeners_of_the_caller_are_served() {
-    let directory = directory();
-    let path = socket_in(&directory);
-    let (tcp, unix, address) = listeners(&path);
-    let server = Running::start(echo().tcp_listener(tcp).unix_listener(unix));
-    assert_eq!(server.addresses, [address]);
-    assert_eq!(server.paths, [path.as_path()]);
-    assert_eq!(server.tcp().ask("hello"), "hello");
-    assert_eq!(server.unix().ask("hello"), "hello");
-    server.stop();
-    assert!(path.exists(), "the caller made the file");
+    for echo in echoes() {
+        let directory = directory();
+        let path = socket_in(&directory);
+        let (tcp, unix, address) = listeners(&path);
+        let server = Running::start(echo.tcp_listener(tcp).unix_listener(unix));
+        assert_eq!(server.addresses, [address]);
+        assert_eq!(server.paths, [path.as_path()]);
+        assert_eq!(server.tcp().ask("hello"), "hello");
+        assert_eq!(server.unix().ask("hello"), "hello");
+        server.stop();
+        assert!(path.exists(), "the caller made the file");
+    }
 }
 
 #[test]
@@ -350,39 +371,41 @@ fn a_handler_refuses_connections_before_their_first_request() {
 
 #[test]
 fn an_address_has_a_limited_number_of_connections() {
-    let directory = directory();
-    let config = Config::default().connections_per_address_max(2);
-    let builder = echo().config(config).tcp("127.0.0.1:0");
-    let server = Running::start(builder.unix(socket_in(&directory)));
-    let address = server.addresses[0];
-    let mut held = [server.tcp(), server.tcp()];
-    for client in &mut held {
-        assert_eq!(client.ask("hello"), "hello");
-    }
-    let mut refused = server.tcp();
-    assert_eq!(refused.next(), "!too many connections");
-    assert_eq!(refused.next(), "", "closed");
+    for echo in echoes() {
+        let directory = directory();
+        let config = Config::default().connections_per_address_max(2);
+        let builder = echo.config(config).tcp("127.0.0.1:0");
+        let server = Running::start(builder.unix(socket_in(&directory)));
+        let address = server.addresses[0];
+        let mut held = [server.tcp(), server.tcp()];
+        for client in &mut held {
+            assert_eq!(client.ask("hello"), "hello");
+        }
+        let mut refused = server.tcp();
+        assert_eq!(refused.next(), "!too many connections");
+        assert_eq!(refused.next(), "", "closed");
 
-    let mut other = Line::tcp_from(Ipv4Addr::new(127, 0, 0, 2), address);
-    assert_eq!(other.ask("hello"), "hello");
-    let mut local: Vec<_> = (0..4).map(|_| server.unix()).collect();
-    for client in &mut local {
-        assert_eq!(client.ask("hello"), "hello");
-    }
-    let net = server.handle.snapshot().net;
-    assert_eq!(
-        (net.connections_refused, net.connections_over_address_limit),
-        (1, 1)
-    );
+        let mut other = Line::tcp_from(Ipv4Addr::new(127, 0, 0, 2), address);
+        assert_eq!(other.ask("hello"), "hello");
+        let mut local: Vec<_> = (0..4).map(|_| server.unix()).collect();
+        for client in &mut local {
+            assert_eq!(client.ask("hello"), "hello");
+        }
+        let net = server.handle.snapshot().net;
+        assert_eq!(
+            (net.connections_refused, net.connections_over_address_limit),
+            (1, 1)
+        );
 
-    let open = net.connections_open;
-    let [first, mut second] = held;
-    drop(first);
-    until("the connection is closed", || {
-        server.handle.snapshot().net.connections_open < open
-    });
-    assert_eq!(server.tcp().ask("hello"), "hello");
-    assert_eq!(second.ask("hello"), "hello");
+        let open = net.connections_open;
+        let [first, mut second] = held;
+        drop(first);
+        until("the connection is closed", || {
+            server.handle.snapshot().net.connections_open < open
+        });
+        assert_eq!(server.tcp().ask("hello"), "hello");
+        assert_eq!(second.ask("hello"), "hello");
+    }
 }
 
 /// Asks the child process of a test for its part.

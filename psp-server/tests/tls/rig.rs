@@ -36,7 +36,7 @@ pub(crate) struct TlsServer {
 pub(crate) fn start_with(
     files: Certificates,
     tls: &TlsConfig,
-    topology: Topology,
+    (policy, topology): Shape,
     config: Config,
 ) -> TlsServer {
     let server = Server::builder()
@@ -45,7 +45,7 @@ pub(crate) fn start_with(
         .framing(Lines)
         .types([TypeSpec::new("short").service_time(Duration::from_micros(1))])
         .classifier(|line: &[u8]| RequestType::new(u32::from(line.starts_with(b"2"))))
-        .policy(Policy::darc())
+        .policy(policy)
         .config(config.topology(topology).workers(2))
         .handler(|request: Request<'_, ()>, reply: &mut Reply<'_>| {
             let line = std::str::from_utf8(request.payload).unwrap().trim_end();
@@ -89,12 +89,29 @@ pub(crate) fn start_with(
     }
 }
 
+/// Who runs requests.
+pub(crate) type Shape = (Policy, Topology);
+
+/// Servers with a net thread, and whose workers receive for themselves.
+pub(crate) fn shapes() -> [Shape; 3] {
+    [
+        (Policy::darc(), Topology::Auto),
+        (Policy::d_fcfs(), Topology::Distributed),
+        (Policy::darc_distributed(), Topology::Distributed),
+    ]
+}
+
 /// A server whose certificate is for `localhost`.
 pub(crate) fn start(config: Config) -> TlsServer {
+    start_in((Policy::darc(), Topology::Auto), config)
+}
+
+/// The same in any shape.
+pub(crate) fn start_in(shape: Shape, config: Config) -> TlsServer {
     let files = Certificates::new();
     let (pair, clients) = (&files.server, ClientCertificates::NotAsked);
     let tls = TlsConfig::from_pem_files(&pair.certificate, &pair.key, &clients).unwrap();
-    start_with(files, &tls, Topology::Auto, config)
+    start_with(files, &tls, shape, config)
 }
 
 impl TlsServer {

@@ -12,13 +12,15 @@ use psp_server::tls::rustls::pki_types::pem::PemObject;
 use psp_server::tls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use psp_server::tls::rustls::server::{ClientHello, ResolvesServerCert};
 use psp_server::tls::rustls::sign::CertifiedKey;
-use psp_server::{Config, Topology};
+use psp_server::{Config, Policy, Topology};
 
-use crate::common::{PATIENCE, until};
-use crate::rig::start_with;
+use crate::common::{Client, PATIENCE, until};
+use crate::rig::{Shape, TlsServer, start_with};
 
 const QUEUE_CAPACITY: usize = 8;
 const STORM: usize = 30;
+/// Of so many connections either of two workers has some.
+const CLIENTS: usize = 32;
 
 /// A certificate that handshakes get only while a gate is open.
 #[derive(Debug)]
@@ -63,8 +65,13 @@ impl ResolvesServerCert for Gated {
     }
 }
 
-/// Beyond the queue's capacity handshakes are refused, or wait for as long as the others take if `they_wait`.
-fn requests_overtake_handshakes(topology: Topology, they_wait: bool) {
+/// Whether a peer hears of its handshake.
+fn hears(peer: &mut TcpStream) -> bool {
+    matches!(peer.read(&mut [0]), Ok(1))
+}
+
+/// A server whose handshakes get a certificate while the gate is open.
+fn start_gated(shape: Shape, config: Config) -> (TlsServer, Arc<Gated>) {
     let files = Certificates::new();
     let gate = Arc::new(Gated::new(&files));
     let tls = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -72,11 +79,17 @@ fn requests_overtake_handshakes(topology: Topology, they_wait: bool) {
         .unwrap()
         .with_no_client_auth()
         .with_cert_resolver(gate.clone());
+    let config = config.handshake_timeout_s(0);
+    let server = start_with(files, &Arc::new(tls).into(), shape, config);
+    (server, gate)
+}
+
+/// Beyond the queue's capacity handshakes are refused, or wait for as long as the others take if `they_wait`.
+fn requests_overtake_handshakes(topology: Topology, they_wait: bool) {
     let config = Config::default()
         .queue_capacity(QUEUE_CAPACITY)
-        .backpressure_ms(if they_wait { u64::MAX } else { 0 })
-        .handshake_timeout_s(0);
-    let server = start_with(files, &Arc::new(tls).into(), topology, config);
+        .backpressure_ms(if they_wait { u64::MAX } else { 0 });
+    let (server, gate) = start_gated((Policy::darc(), topology), config);
     let mut client = server.connect();
     assert_eq!(client.ask("before"), "ok before");
     let before = server.handshakes();
@@ -108,7 +121,6 @@ fn requests_overtake_handshakes(topology: Topology, they_wait: bool) {
     assert_eq!(server.handshakes().completions, before.completions);
 
     gate.set_open(true);
-    let hears = |peer: &mut TcpStream| matches!(peer.read(&mut [0]), Ok(1));
     let answered = storm.iter_mut().map(hears).filter(|&hears| hears).count() as u64;
     assert_eq!(answered, STORM as u64 - refused);
     assert_eq!(
@@ -128,5 +140,40 @@ fn requests_overtake_handshakes_where_the_net_thread_runs_none() {
 fn requests_overtake_handshakes_where_the_net_thread_is_a_worker() {
     for they_wait in [false, true] {
         requests_overtake_handshakes(Topology::Inline, they_wait);
+    }
+}
+
+/// `d-fcfs` reserves no worker, so there a single handshake has one of two.
+#[test]
+fn a_worker_with_a_handshake_leaves_its_connections_to_others() {
+    for (policy, handshakes) in [(Policy::d_fcfs(), 1), (Policy::darc_distributed(), STORM)] {
+        let shape = (policy.clone(), Topology::Distributed);
+        let config = Config::default().backpressure_ms(u64::MAX);
+        let (server, gate) = start_gated(shape, config);
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
+        for client in &mut clients {
+            assert_eq!(client.ask("before"), "ok before", "{policy:?}");
+        }
+        let before = server.handshakes().completions;
+
+        gate.set_open(false);
+        let mut storm: Vec<_> = (0..handshakes).map(|_| server.socket()).collect();
+        for peer in &mut storm {
+            peer.write_all(&server.hello()).unwrap();
+        }
+        let at_gate = || gate.waiting.load(Ordering::SeqCst);
+        until("a handshake has a worker", || at_gate() == 1);
+        for round in 0..4 {
+            for client in &mut clients {
+                let request = format!("during {round}");
+                assert_eq!(client.ask(&request), format!("ok {request}"), "{policy:?}");
+            }
+            let mut late = Client::new(TcpStream::connect(server.plain).unwrap());
+            assert_eq!(late.ask("late"), "ok late", "{policy:?}");
+        }
+        assert_eq!(at_gate(), 1, "{policy:?}");
+        assert_eq!(server.handshakes().completions, before, "{policy:?}");
+        gate.set_open(true);
+        assert!(storm.iter_mut().all(hears), "{policy:?}");
     }
 }

@@ -268,9 +268,14 @@ fn one_whose_peer_has_only_ended_its_side_is_sent() {
 
 #[test]
 fn datagrams_overtake_and_leave_half_of_the_buffers_to_others() {
-    for topology in [Topology::Inline, Topology::Dedicated] {
+    for (policy, topology) in [
+        (Policy::c_fcfs(), Topology::Inline),
+        (Policy::c_fcfs(), Topology::Dedicated),
+        (Policy::d_fcfs(), Topology::Distributed),
+        (Policy::stealing(), Topology::Distributed),
+    ] {
         let config = config(topology, PreemptPolicy::None).queue_capacity(4);
-        let server = start(Policy::c_fcfs(), config);
+        let server = start(policy, config);
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         client.set_read_timeout(Some(PATIENCE)).unwrap();
         let send = |line: &str| client.send_to(line.as_bytes(), server.udp).unwrap();

@@ -10,6 +10,8 @@ use std::process::{Child, Command, Stdio};
 
 use psp_harness::{DEADLINE, free_port, other_server, wait_until};
 
+use crate::common::shapes;
+
 /// A server on a Unix socket. Dropping it kills the process.
 struct Local(Child);
 
@@ -56,22 +58,24 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn a_unix_socket_takes_the_place_of_the_network() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("memcached.sock");
-    let port = free_port();
-    let server = Local::start(&path, &["-p", &port.to_string()]);
-    assert_eq!(mode(&path), 0o700);
-    let replies = ask(&path, "set key 0 0 5\r\nvalue\r\nget key");
-    assert_eq!(replies, "STORED\r\nVALUE key 0 5\r\nvalue\r\nEND\r\n");
-    let settings = ask(&path, "stats settings");
-    let expected = format!("STAT domain_socket {}\r\n", path.display());
-    assert!(settings.contains(&expected), "{settings}");
-    assert!(settings.contains("STAT umask 700\r\n"), "{settings}");
-    assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
-    drop(server);
-    // A killed server leaves its file, which the next one replaces.
-    assert!(path.exists());
-    let _server = Local::start(&path, &["-a", "0666"]);
-    assert_eq!(mode(&path), 0o666);
-    assert_eq!(ask(&path, "get key"), "END\r\n");
+    for flags in shapes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("memcached.sock");
+        let port = free_port();
+        let server = Local::start(&path, &[&["-p", &port.to_string()], flags].concat());
+        assert_eq!(mode(&path), 0o700);
+        let replies = ask(&path, "set key 0 0 5\r\nvalue\r\nget key");
+        assert_eq!(replies, "STORED\r\nVALUE key 0 5\r\nvalue\r\nEND\r\n");
+        let settings = ask(&path, "stats settings");
+        let expected = format!("STAT domain_socket {}\r\n", path.display());
+        assert!(settings.contains(&expected), "{settings}");
+        assert!(settings.contains("STAT umask 700\r\n"), "{settings}");
+        assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
+        drop(server);
+        // A killed server leaves its file, which the next one replaces.
+        assert!(path.exists());
+        let _server = Local::start(&path, &[&["-a", "0666"], flags].concat());
+        assert_eq!(mode(&path), 0o666);
+        assert_eq!(ask(&path, "get key"), "END\r\n");
+    }
 }

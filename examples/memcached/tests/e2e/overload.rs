@@ -61,6 +61,11 @@ fn darc_dedicated() {
 }
 
 #[test]
+fn darc_distributed() {
+    long_requests_are_refused_and_gets_are_not("darc-distributed", "distributed");
+}
+
+#[test]
 fn fixed_priority_dedicated() {
     long_requests_are_refused_and_gets_are_not("fixed-priority", "dedicated");
 }

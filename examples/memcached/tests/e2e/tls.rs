@@ -5,10 +5,11 @@ use std::process::Command;
 use psp_certificates::Certificates;
 use psp_harness::{ServerProcess, Start};
 
-/// Starts a server that speaks TLS, with further options of TLS.
-fn start(files: &Certificates, options: &str) -> ServerProcess {
+/// Starts a server that speaks TLS, with further options of TLS and further flags.
+fn start(files: &Certificates, options: &str, flags: &[&str]) -> ServerProcess {
     ServerProcess::start(|_| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_psp-memcached"));
+        command.args(flags);
         command.args(["-p", "0", "--log-level", "info", "-Z", "-o"]);
         let pair = &files.server;
         let (certificate, key) = (pair.certificate.display(), pair.key.display());
@@ -38,7 +39,7 @@ mod clients {
     use std::path::{Path, PathBuf};
 
     use super::*;
-    use crate::common::run_program;
+    use crate::common::{run_program, shapes};
 
     fn openssl(server: &ServerProcess, authority: &Path) -> Command {
         let mut command = Command::new("openssl");
@@ -52,25 +53,27 @@ mod clients {
     #[ignore = "needs openssl; run by .ci/run"]
     fn openssl_s_client() {
         let files = Certificates::new();
-        let server = start(&files, "");
-        for version in ["-tls1_2", "-tls1_3"] {
-            let mut command = openssl(&server, &files.authority);
-            let mut process = command
-                .arg(version)
-                .stdin(std::process::Stdio::piped())
-                .stdout(std::process::Stdio::piped())
-                .stderr(std::process::Stdio::null())
-                .spawn()
-                .unwrap();
-            let mut stdin = process.stdin.take().unwrap();
-            let requests = b"set key 0 0 5\r\nvalue\r\nget key\r\nquit\r\n";
-            std::io::Write::write_all(&mut stdin, requests).unwrap();
-            let output = process.wait_with_output().unwrap();
-            assert_eq!(
-                String::from_utf8_lossy(&output.stdout),
-                "STORED\r\nVALUE key 0 5\r\nvalue\r\nEND\r\n",
-                "{version}"
-            );
+        for flags in shapes() {
+            let server = start(&files, "", flags);
+            for version in ["-tls1_2", "-tls1_3"] {
+                let mut command = openssl(&server, &files.authority);
+                let mut process = command
+                    .arg(version)
+                    .stdin(std::process::Stdio::piped())
+                    .stdout(std::process::Stdio::piped())
+                    .stderr(std::process::Stdio::null())
+                    .spawn()
+                    .unwrap();
+                let mut stdin = process.stdin.take().unwrap();
+                let requests = b"set key 0 0 5\r\nvalue\r\nget key\r\nquit\r\n";
+                std::io::Write::write_all(&mut stdin, requests).unwrap();
+                let output = process.wait_with_output().unwrap();
+                assert_eq!(
+                    String::from_utf8_lossy(&output.stdout),
+                    "STORED\r\nVALUE key 0 5\r\nvalue\r\nEND\r\n",
+                    "{version} {flags:?}"
+                );
+            }
         }
     }
 
@@ -82,6 +85,7 @@ mod clients {
         let server = start(
             &files,
             &format!(",ssl_ca_cert={authority},ssl_verify_mode=2"),
+            &[],
         );
         let program = env::var_os("PSP_TEST_PYTHON").unwrap_or_else(|| "python3".into());
         let script: PathBuf = [

@@ -18,6 +18,7 @@ use crate::client::ClientInfo;
 use crate::command::Context;
 use crate::state::ServerState;
 use crate::stats::WorkerStats;
+use crate::tracking::LateChanges;
 use crate::transcript::Transcript;
 
 /// Memory that all waiting commands may hold for their keys, in bytes.
@@ -474,18 +475,28 @@ impl Waiting {
         let mut text = Transcript::new(usize::MAX);
         let out: &mut dyn Sink = &mut text;
         let mut out = Encoder::new(out, version);
-        match blocked.command.attempt(&context, key, &mut out) {
-            Ok(false) => {
-                self.add(&server.databases, number, blocked);
-                return None;
-            }
-            Ok(true) => {}
-            Err(error) => out.error(&error.to_string()),
+        let started = Instant::now();
+        let attempted = blocked.command.attempt(&context, key, &mut out);
+        if let Ok(false) = attempted {
+            self.add(&server.databases, number, blocked);
+            return None;
         }
+        let error = attempted.err();
+        if let Some(error) = &error {
+            out.error(&error.to_string());
+        }
+        let served = blocked.command.sent.as_ref().and_then(|sent| {
+            let (who, args) = ((&*blocked.client, stats), &sent.args());
+            let busy = [sent.busy, started.elapsed()];
+            let records = &server.records;
+            records.waited(who, sent.entry, args, busy, error.as_ref());
+            LateChanges::of(&server.clients.tracking, &blocked.client, sent.spec, args)
+        });
         Some(Delivery {
             reply: blocked.reply,
             version,
             text,
+            served,
         })
     }
 }

@@ -7,6 +7,7 @@ use psp_protocols::Sink;
 use psp_protocols::resp::{Encoder, Version};
 
 use super::LateReply;
+use crate::tracking::LateChanges;
 use crate::transcript::Transcript;
 
 /// A reply that is complete.
@@ -14,6 +15,8 @@ pub(super) struct Delivery {
     pub(super) reply: Box<dyn LateReply>,
     pub(super) version: Version,
     pub(super) text: Transcript,
+    /// What those who track keys have to hear.
+    pub(super) served: Option<LateChanges>,
 }
 
 /// Replies that have not been sent. They are when this is dropped, even if a command panics.
@@ -31,9 +34,13 @@ impl Deliveries {
                 mut reply,
                 version,
                 text,
+                served,
             } = delivery;
             let out: &mut dyn Sink = &mut *reply;
-            text.copy_to(&mut Encoder::new(out, version));
+            let mut out = Encoder::new(out, version);
+            text.copy_to(&mut out);
+            let own = served.map_or_else(Vec::new, LateChanges::tell);
+            own.into_iter().for_each(|message| out.raw_shared(message));
             reply.finish();
         }
     }

@@ -17,7 +17,7 @@ mod timeout;
 
 use std::fmt;
 use std::mem::{Discriminant, discriminant};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use psp_protocols::Sink;
 use psp_server::DeferredReply;
@@ -28,7 +28,7 @@ pub(crate) use timeout::{deadline, deadline_ms};
 
 use crate::command::{CommandSpec, Context, ReplyEncoder};
 use crate::error::CommandError;
-use crate::keyspace_events::{Notifier, Observation, ReplyHead};
+use crate::keyspace_events::{Observation, ReplyHead};
 use crate::parse::Result;
 use crate::typed::Typed;
 
@@ -92,14 +92,28 @@ pub struct Blocking {
     deadline: Option<Instant>,
     /// Writes the reply of a command that ends so.
     nothing: fn(&mut ReplyEncoder<'_>),
-    /// The command, if its events are wanted.
+    /// The command, once its client waits.
     sent: Option<Sent>,
 }
 
 /// A command as its client sent it.
 struct Sent {
     spec: &'static CommandSpec,
+    entry: usize,
+    /// Its service time before the wait.
+    busy: Duration,
     args: Vec<Box<[u8]>>,
+}
+
+impl Sent {
+    fn held_bytes(&self) -> usize {
+        let args = self.args.iter();
+        args.map(|arg| arg.len() + size_of::<Box<[u8]>>()).sum()
+    }
+
+    fn args(&self) -> Vec<&[u8]> {
+        self.args.iter().map(|arg| &**arg).collect()
+    }
 }
 
 impl Blocking {
@@ -149,15 +163,18 @@ impl Blocking {
         Ok(())
     }
 
-    /// Remembers the command, if its events are wanted by now.
+    /// Remembers the command, whose client waits from now on. `entry` is its index in the
+    /// [`CommandTable`](crate::command::CommandTable). It took `busy` so far.
     pub(crate) fn remember(
         &mut self,
         spec: &'static CommandSpec,
+        (entry, busy): (usize, Duration),
         args: &[&[u8]],
-        notifier: &Notifier,
     ) {
-        self.sent = (!notifier.classes().are_off()).then(|| Sent {
+        self.sent = Some(Sent {
             spec,
+            entry,
+            busy,
             args: args.iter().map(|arg| Box::from(*arg)).collect(),
         });
     }
@@ -169,10 +186,11 @@ impl Blocking {
         key: &[u8],
         out: &mut ReplyEncoder<'_>,
     ) -> Result<bool> {
-        let Some(sent) = &self.sent else {
+        let are_wanted = !context.server.notifier.classes().are_off();
+        let Some(sent) = self.sent.as_ref().filter(|_| are_wanted) else {
             return (self.attempt)(context, key, out);
         };
-        let args: Vec<&[u8]> = sent.args.iter().map(|arg| &**arg).collect();
+        let args = sent.args();
         let observation = Observation::begin(sent.spec, context, &args);
         let is_served = (self.attempt)(context, key, out)?;
         if let Some(observation) = observation.filter(|_| is_served) {
@@ -189,15 +207,15 @@ impl Blocking {
             && self.fits(context, key)
     }
 
-    /// Memory that the keys take while the client waits.
+    /// Memory that the keys and the arguments take while the client waits.
     fn held_bytes(&self) -> usize {
         let group_bytes = match &self.line.sharing {
             Sharing::Group(name) => name.len(),
             Sharing::Taken | Sharing::Read => 0,
         };
         let keys = self.keys.iter();
-        keys.map(|key| 3 * key.len() + group_bytes + KEY_BYTES)
-            .sum()
+        let keys = keys.map(|key| 3 * key.len() + group_bytes + KEY_BYTES);
+        keys.sum::<usize>() + self.sent.as_ref().map_or(0, Sent::held_bytes)
     }
 
     /// Whether the key holds nothing, or what the command waits for.

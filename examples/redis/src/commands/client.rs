@@ -9,8 +9,8 @@ use crate::error::{CommandError, quotable};
 use crate::parse::{self, Result};
 use crate::pause::Held;
 
-use super::client_kill;
 use super::subcommand::{self, Subcommand, write_help};
+use super::{client_kill, client_tracking};
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("client", -2, client)
@@ -18,25 +18,30 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("client", -2, cli
     .subcommands(SUBCOMMANDS)];
 
 const SUBCOMMANDS: &[Subcommand] = &[
+    Subcommand::new("caching", 3, client_tracking::caching),
     Subcommand::new("getname", 2, getname),
-    Subcommand::new("getredir", 2, getredir),
+    Subcommand::new("getredir", 2, client_tracking::getredir),
     Subcommand::new("help", 2, help),
     Subcommand::new("id", 2, id),
     Subcommand::new("info", 2, info),
     Subcommand::new("kill", -3, client_kill::kill),
     Subcommand::new("list", -2, list),
     Subcommand::new("no-evict", 3, no_evict),
+    Subcommand::new("no-touch", 3, no_touch),
     Subcommand::new("pause", -3, pause),
     Subcommand::new("reply", 3, reply),
     Subcommand::new("setinfo", 4, setinfo),
     Subcommand::new("setname", 3, setname),
-    Subcommand::new("trackinginfo", 2, tracking_info),
+    Subcommand::new("tracking", -3, client_tracking::tracking),
+    Subcommand::new("trackinginfo", 2, client_tracking::trackinginfo),
     Subcommand::new("unblock", -3, unblock),
     Subcommand::new("unpause", 2, unpause),
 ];
 
 /// The text of CLIENT HELP, as in Redis.
 const HELP: &[&str] = &[
+    "CACHING (YES|NO)",
+    "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
     "GETREDIR",
     "    Return the client ID we are redirecting to when tracking is enabled.",
     "GETNAME",
@@ -73,10 +78,15 @@ const HELP: &[&str] = &[
     "    Assign the name <name> to the current connection.",
     "UNBLOCK <clientid> [TIMEOUT|ERROR]",
     "    Unblock the specified blocked client.",
+    "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
+    "         [OPTIN] [OPTOUT] [NOLOOP]",
+    "    Control server assisted client side caching.",
     "TRACKINGINFO",
     "    Report tracking status for the current connection.",
     "NO-EVICT (ON|OFF)",
     "    Protect current client connection from eviction.",
+    "NO-TOUCH (ON|OFF)",
+    "    Will not touch LRU/LFU stats when this mode is on.",
 ];
 
 fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
@@ -208,16 +218,16 @@ fn pause(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         .map_err(|_text| CommandError::line("ERR timeout is not an integer or out of range"))?;
     let timeout_ms = u64::try_from(timeout_ms)
         .map_err(|_negative| CommandError::line("ERR timeout is negative"))?;
-    context
-        .server
-        .paused
-        .pause(held, Duration::from_millis(timeout_ms));
+    let server = context.server;
+    let duration = Duration::from_millis(timeout_ms);
+    server.paused.pause(&server.databases, held, duration);
     out.simple("OK");
     Ok(())
 }
 
 fn unpause(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    context.server.paused.unpause();
+    let server = context.server;
+    server.paused.unpause(&server.databases);
     out.simple("OK");
     Ok(())
 }
@@ -237,24 +247,6 @@ fn reply(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     } else {
         return Err(CommandError::Syntax);
     }
-    Ok(())
-}
-
-/// Nobody tracks keys.
-fn getredir(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    out.integer(-1);
-    Ok(())
-}
-
-fn tracking_info(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    out.map(3);
-    out.bulk(b"flags");
-    out.set(1);
-    out.bulk(b"off");
-    out.bulk(b"redirect");
-    out.integer(-1);
-    out.bulk(b"prefixes");
-    out.array(0);
     Ok(())
 }
 
@@ -279,13 +271,24 @@ fn unblock(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
 
 /// The server never evicts a client, so this only shows in CLIENT LIST.
 fn no_evict(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let is_on = parse::is(args[2], "ON");
-    if !is_on && !parse::is(args[2], "OFF") {
-        return Err(CommandError::Syntax);
-    }
-    context.client.set_no_evict(is_on);
+    context.client.set_no_evict(is_on(args[2])?);
     out.simple("OK");
     Ok(())
+}
+
+fn no_touch(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    context.client.set_no_touch(is_on(args[2])?);
+    out.simple("OK");
+    Ok(())
+}
+
+fn is_on(arg: &[u8]) -> Result<bool> {
+    let is_on = parse::is(arg, "ON");
+    if is_on || parse::is(arg, "OFF") {
+        Ok(is_on)
+    } else {
+        Err(CommandError::Syntax)
+    }
 }
 
 #[cfg(test)]

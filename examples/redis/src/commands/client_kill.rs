@@ -1,5 +1,6 @@
 //! CLIENT KILL.
 
+use crate::acl::Acl;
 use crate::client::{ClientInfo, ClientKind, LocalAddresses};
 use crate::command::{Context, ReplyEncoder};
 use crate::error::{CommandError, quotable};
@@ -7,14 +8,12 @@ use crate::parse::{self, Result};
 
 use super::client::kind_named;
 
-/// The only user.
-const USER: &[u8] = b"default";
-
 /// Which clients to kill: those that have all that is set.
 #[derive(Debug, Default)]
 struct Filter<'a> {
     id: Option<u64>,
     kind: Option<ClientKind>,
+    user: Option<&'a [u8]>,
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
     /// The client itself may be one of them.
@@ -22,7 +21,7 @@ struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    fn parse(options: &[&'a [u8]]) -> Result<Self> {
+    fn parse(options: &[&'a [u8]], acl: &Acl) -> Result<Self> {
         let (pairs, rest) = options.as_chunks::<2>();
         if !rest.is_empty() {
             return Err(CommandError::Syntax);
@@ -43,10 +42,11 @@ impl<'a> Filter<'a> {
             } else if parse::is(option, "LADDR") {
                 filter.local_address = Some(value);
             } else if parse::is(option, "USER") {
-                if value != USER {
+                if acl.user(value).is_none() {
                     let line = format!("ERR No such user '{}'", quotable(value));
                     return Err(CommandError::Other(line.into()));
                 }
+                filter.user = Some(value);
             } else if parse::is(option, "SKIPME") {
                 filter.includes_self = match () {
                     () if parse::is(value, "YES") => false,
@@ -67,6 +67,9 @@ impl<'a> Filter<'a> {
         if (is_itself && !self.includes_self)
             || self.id.is_some_and(|id| id != client.id)
             || self.kind.is_some_and(|kind| kind != client.kind())
+            || self
+                .user
+                .is_some_and(|user| *user != *client.account.user().name())
         {
             return false;
         }
@@ -93,7 +96,7 @@ pub(super) fn kill(
         out.simple("OK");
         return Ok(());
     }
-    let filter = Filter::parse(&args[2..])?;
+    let filter = Filter::parse(&args[2..], &context.server.acl)?;
     out.integer(kill_all(context, &filter));
     Ok(())
 }

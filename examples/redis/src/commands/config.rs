@@ -12,6 +12,7 @@ use psp_store::PackingLimit::{
 };
 use psp_store::{LfuRates, PackingLimit, UnknownEvictionPolicy};
 
+use crate::acl::PubSubDefault;
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::config::{LogLevel, samples, yes_or_no};
 use crate::error::CommandError;
@@ -109,6 +110,22 @@ macro_rules! packing {
 /// All parameters. Fixed parameters without a setting tell clients what the server does not do, such as saving, or
 /// always does, such as releasing values in the background.
 const PARAMETERS: &[Parameter] = &[
+    Parameter::new("acl-pubsub-default", pubsub_default, set_pubsub_default),
+    Parameter::fixed("aclfile", |server| {
+        path_of(server.settings.config.aclfile.as_deref())
+    }),
+    Parameter::new(
+        "acllog-max-len",
+        |server| server.acl.log.len_max().to_string(),
+        |server, value| {
+            let len: i64 = number(value)?;
+            let len = u64::try_from(len).map_err(|_negative| {
+                format!("argument must be between 0 and {} inclusive", i64::MAX)
+            })?;
+            server.acl.log.set_len_max(len);
+            Ok(())
+        },
+    ),
     Parameter::fixed("activedefrag", |_| "no".into()),
     Parameter::fixed("appendonly", |_| "no".into()),
     Parameter::fixed("bind", |server| {
@@ -260,9 +277,9 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::fixed("replicaof", |_| String::new()),
     Parameter::new(
         "requirepass",
-        |server| String::from_utf8_lossy(&server.settings.password()).into_owned(),
+        |server| String::from_utf8_lossy(&server.acl.requirepass()).into_owned(),
         |server, password| {
-            server.settings.set_password(password);
+            server.acl.set_requirepass(&server.clients, password);
             Ok(())
         },
     ),
@@ -320,6 +337,14 @@ const PARAMETERS: &[Parameter] = &[
         |server| server.idle_timeout_s().to_string(),
         set_timeout,
     ),
+    Parameter::new(
+        "tracking-table-max-keys",
+        |server| server.clients.tracking.keys_max().to_string(),
+        |server, value| {
+            server.clients.tracking.set_keys_max(number(value)?);
+            Ok(())
+        },
+    ),
     Parameter::fixed("tls-auth-clients", |server| {
         let choice = server.settings.config.tls.auth_clients;
         choice.unwrap_or(AUTH_CLIENTS).name().to_owned()
@@ -360,6 +385,18 @@ fn number<T: std::str::FromStr>(value: &[u8]) -> Result<T, &'static str> {
 
 fn word_of(switch: bool) -> String {
     if switch { "yes" } else { "no" }.to_owned()
+}
+
+fn pubsub_default(server: &ServerState) -> String {
+    let default = server.acl.pubsub_default().to_possible_value();
+    default.map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+fn set_pubsub_default(server: &ServerState, value: &[u8]) -> Setting {
+    let default = PubSubDefault::from_str(&String::from_utf8_lossy(value), true)
+        .map_err(|_| "argument(s) must be one of the following: allchannels, resetchannels")?;
+    server.acl.set_pubsub_default(default);
+    Ok(())
 }
 
 /// Redis has two names for it.

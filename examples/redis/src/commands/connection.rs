@@ -2,6 +2,7 @@
 
 use psp_protocols::resp::{Encoder, Version};
 
+use crate::acl::{self, Access};
 use crate::client::{Labels, Replies, version_number};
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
@@ -57,10 +58,10 @@ fn reset(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> 
     context.server.clients.pubsub.forget(context.client);
     context.server.clients.monitors.remove(context.client);
     context.client.set_replies(Replies::All);
+    context.server.clients.tracking.disable(context.client);
     context.client.set_no_evict(false);
-    context
-        .client
-        .set_authenticated(!context.server.settings.requires_password());
+    context.client.set_no_touch(false);
+    context.server.acl.reset(context.client);
     context.client.relabel(|labels| *labels = Labels::default());
     out.simple("RESET");
     Ok(())
@@ -75,30 +76,30 @@ fn select(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
 fn auth(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let (user, password): (&[u8], _) = match args[1..] {
         [password] => {
-            if !context.server.settings.requires_password() {
+            if context.server.acl.has_nopass() {
                 return Err(CommandError::line(
                     "ERR AUTH <password> called without any password configured for the default \
                      user. Are you sure your configuration is correct?",
                 ));
             }
-            (b"default", password)
+            (acl::DEFAULT, password)
         }
         [user, password] => (user, password),
         _ => return Err(CommandError::Syntax),
     };
-    authenticate(context, user, password)?;
+    authenticate(context, (user, password), args)?;
     out.simple("OK");
     Ok(())
 }
 
-/// The only user is `default`.
-fn authenticate(context: &Context<'_>, user: &[u8], password: &[u8]) -> Result<()> {
-    let accepted = context.server.settings.accepts_password(password);
-    if !accepted || user != b"default" {
-        return Err(CommandError::WrongPass);
-    }
-    context.client.set_authenticated(true);
-    Ok(())
+fn authenticate(context: &Context<'_>, credentials: (&[u8], &[u8]), args: &[&[u8]]) -> Result<()> {
+    let is_queued = context.store.is_fork();
+    acl::authenticate(
+        context.server,
+        context.client,
+        credentials,
+        (args, is_queued),
+    )
 }
 
 fn hello(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
@@ -133,13 +134,13 @@ fn hello(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
             }
         };
     }
-    if let Some((user, password)) = credentials {
-        authenticate(context, user, password)?;
+    if let Some(credentials) = credentials {
+        authenticate(context, credentials, args)?;
     }
-    if !context.client.is_authenticated() {
+    if context.client.account.access() == Access::None {
         return Err(CommandError::line(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
-             HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
+             HELLO AUTH <user> <pass> option can be used to authenticate the client and \
              select the RESP protocol version at the same time",
         ));
     }

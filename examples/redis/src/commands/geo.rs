@@ -468,7 +468,7 @@ fn find(set: &SortedSet, area: &Area, query: &Query<'_>) -> Vec<Found> {
         let place = Place::of_score(scored.score);
         let distance_m = area.distance_m(place)?;
         Some(Found {
-            member: scored.member.clone(),
+            member: scored.member.to_element(),
             score: scored.score,
             place,
             distance_m,

@@ -140,7 +140,7 @@ fn hdel(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
             fields
                 .iter()
                 .inspect(|_| pace.step())
-                .filter(|field| hash.remove(field).is_some())
+                .filter(|field| hash.remove(field))
                 .count()
         },
     )?;
@@ -187,7 +187,7 @@ fn hincrby(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
     let increment = integer(args[3])?;
     let sum = change_or_create(context.store, args[1], |hash: &mut Hash| {
         let value = match hash.get(args[2]) {
-            Some(value) => integer(value)
+            Some(value) => integer(&value)
                 .map_err(|_| CommandError::line("ERR hash value is not an integer"))?,
             None => 0,
         };
@@ -211,9 +211,9 @@ fn hincrbyfloat(
         return Err(CommandError::line("ERR value is NaN or Infinity"));
     }
     let sum = change_or_create(context.store, args[1], |hash: &mut Hash| {
-        let value = hash.get(args[2]).map(Element::as_slice);
+        let value = hash.get(args[2]);
         let wrong = CommandError::line("ERR hash value is not a float");
-        let sum = Element::from(long_double::sum(value, args[3], wrong)?.as_bytes());
+        let sum = Element::from(long_double::sum(value.as_deref(), args[3], wrong)?.as_bytes());
         hash.insert(args[2], sum.clone());
         Ok::<_, CommandError>(sum)
     })??;

@@ -158,7 +158,7 @@ fn clients(server: &ServerState, text: &mut String) -> fmt::Result {
         "cluster_connections": 0,
         "maxclients": server.connections_max(),
         "blocked_clients": server.clients.blocked.len() + server.paused.len(),
-        "tracking_clients": 0,
+        "tracking_clients": server.clients.tracking.clients(),
     )
 }
 
@@ -186,6 +186,8 @@ fn memory(server: &ServerState, text: &mut String) -> fmt::Result {
         "mem_fragmentation_ratio": format_args!("{:.2}", resident as f64 / used.max(1) as f64),
         "mem_fragmentation_bytes": i128::from(resident) - i128::from(used),
         "mem_allocator": "jemalloc",
+        "lazyfree_pending_objects": server.databases.pending_objects(),
+        "lazyfreed_objects": server.dropped_objects(),
         "number_of_cached_scripts": scripts,
         "number_of_functions": functions,
         "number_of_libraries": libraries,
@@ -219,7 +221,7 @@ fn stats(server: &ServerState, text: &mut String) -> fmt::Result {
     let store = server.databases.stats();
     let snapshot = server.runtime.get().map(psp_server::ServerHandle::snapshot);
     let net = snapshot.as_ref().map(|snapshot| &snapshot.net);
-    let pubsub = &server.clients.pubsub;
+    let (pubsub, tracking) = (&server.clients.pubsub, &server.clients.tracking);
     lines!(text,
         "total_connections_received": server.clients.accepted(),
         "total_commands_processed": commands,
@@ -236,9 +238,9 @@ fn stats(server: &ServerState, text: &mut String) -> fmt::Result {
         "client_output_buffer_limit_disconnections": pubsub.closed(),
         "total_error_replies": errors,
         "latest_fork_usec": 0,
-        "tracking_total_keys": 0,
-        "tracking_total_items": 0,
-        "tracking_total_prefixes": 0,
+        "tracking_total_keys": tracking.keys(),
+        "tracking_total_items": tracking.items(),
+        "tracking_total_prefixes": tracking.prefixes(),
         "psp_contended_updates": store.contended_updates,
     )
 }

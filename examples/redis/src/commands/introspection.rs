@@ -1,6 +1,6 @@
 //! The COMMAND command, which shows clients the command table and the facts about commands.
 
-use crate::call_keys::{CallKey, keys_of};
+use crate::call_keys::{Keys, keys_of};
 use crate::command::{CommandSpec, CommandTable, Context, Entry, ReplyEncoder};
 use crate::command_facts::{Begin, Facts, Find, KeySpec};
 use crate::error::CommandError;
@@ -275,7 +275,7 @@ fn getkeys_and_flags(
     Ok(())
 }
 
-fn keys_of_call<'a>(call: &'a [&'a [u8]]) -> Result<Vec<CallKey<'a>>> {
+fn keys_of_call<'a>(call: &'a [&'a [u8]]) -> Result<Keys<'a>> {
     let table = CommandTable::get();
     let command = call.first().and_then(|name| table.named(name));
     let index = command
@@ -295,7 +295,7 @@ fn keys_of_call<'a>(call: &'a [&'a [u8]]) -> Result<Vec<CallKey<'a>>> {
     }
     match keys_of(entry.name(), facts, call).filter(|keys| !keys.is_empty()) {
         Some(keys) => Ok(keys),
-        None if facts.flags.contains(&"no_mandatory_keys") => Ok(Vec::new()),
+        None if facts.flags.contains(&"no_mandatory_keys") => Ok(Keys::new()),
         None => Err(CommandError::line(
             "ERR Invalid arguments specified for command",
         )),

@@ -1,7 +1,5 @@
 //! Commands on keys of any type.
 
-use std::sync::Arc;
-
 use psp_store::{Entry, Value};
 use smallvec::SmallVec;
 
@@ -150,7 +148,7 @@ fn keys(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     context.store.for_each(|entry| {
         pace.step();
         if !pace.is_abandoned() && glob::matches(pattern, entry.key(), &steps) {
-            found.push(Arc::clone(entry));
+            found.push(entry.clone());
         }
     });
     if pace.is_abandoned() {
@@ -170,7 +168,7 @@ fn scan(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     let next = context.store.scan(options.cursor, options.count, |entry| {
         let is_of_type = type_name.is_none_or(|name| parse::is(name, entry.value().type_name()));
         if options.matches(entry.key()) && is_of_type {
-            found.push(Arc::clone(entry));
+            found.push(entry.clone());
         }
     });
     options.head(out, next, found.len());

@@ -113,7 +113,7 @@ fn push_existing(
 fn push_all(list: &mut List, elements: &[&[u8]], end: ListEnd, pace: &Pace) -> usize {
     for element in elements {
         pace.step();
-        list.push(end, Element::from(*element));
+        list.push(end, *element);
     }
     list.len()
 }
@@ -214,7 +214,7 @@ fn lset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         |list: &mut List, _| {
             let index =
                 index_within(index.clone()?, list.len()).ok_or(CommandError::IndexOutOfRange)?;
-            list.set(index, Element::from(args[3]));
+            list.set(index, args[3]);
             Ok(())
         },
     )?;
@@ -231,14 +231,12 @@ fn linsert(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
     };
     let elements = large::cardinality(context.store, args[1]) + large::work(&args[4..]);
     let outcome = large::change(context.store, args[1], elements, |list: &mut List, pace| {
-        let is_pivot = |element: &Element| {
-            pace.step();
-            **element == *args[3]
-        };
-        let Some(pivot) = list.iter().position(is_pivot) else {
+        let mut matches = list.matches(args[3]).inspect(|_| pace.step());
+        let Some(pivot) = matches.position(|is_pivot| is_pivot) else {
             return -1;
         };
-        list.insert(pivot + usize::from(after), Element::from(args[4]));
+        drop(matches);
+        list.insert(pivot + usize::from(after), args[4]);
         list.len() as i64
     })?;
     out.integer(outcome.unwrap_or(0));
@@ -333,11 +331,10 @@ impl Search {
 
     fn matches(&self, list: &List, wanted: &[u8]) -> Vec<usize> {
         let pace = Pace::new();
-        let places = list.iter().enumerate().inspect(|_| pace.step());
-        let found = |places: &mut dyn Iterator<Item = (usize, &Element)>| {
-            let equal = places
-                .take(self.compared)
-                .filter(|(_, element)| ***element == *wanted);
+        let places = list.matches(wanted).enumerate();
+        let places = places.inspect(|_| pace.step());
+        let found = |places: &mut dyn Iterator<Item = (usize, bool)>| {
+            let equal = places.take(self.compared).filter(|(_, is_equal)| *is_equal);
             let indices = equal.map(|(index, _)| index).skip(self.skipped);
             indices.take(self.count.unwrap_or(1)).collect()
         };
@@ -397,7 +394,7 @@ pub(super) fn move_element(
     if source == destination {
         let moved = change(context.store, source, |list: &mut List| {
             let element = list.pop(from)?;
-            list.push(to, element.clone());
+            list.push(to, &element);
             Some(element)
         })?;
         Ok(moved.flatten())
@@ -423,7 +420,7 @@ fn move_between(
     let Some(element) = expect_mut::<List>(source)?.and_then(|list| list.pop(from)) else {
         return Ok(None);
     };
-    expect_or_default::<List>(destination)?.push(to, element.clone());
+    expect_or_default::<List>(destination)?.push(to, &element);
     Ok(Some(element))
 }
 

@@ -2,12 +2,14 @@
 
 use crate::command::CommandSpec;
 
+mod acl;
 mod bitfield;
 mod bits;
 mod blocking;
 mod bytes;
 mod client;
 mod client_kill;
+mod client_tracking;
 mod config;
 mod connection;
 mod counts;
@@ -45,6 +47,7 @@ mod walk;
 
 /// The rows of all families.
 pub(crate) const FAMILIES: &[&[CommandSpec]] = &[
+    acl::COMMANDS,
     bitfield::COMMANDS,
     bits::COMMANDS,
     blocking::LIST_COMMANDS,

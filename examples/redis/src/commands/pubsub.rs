@@ -1,6 +1,7 @@
 //! SUBSCRIBE and its relatives, PUBLISH, SPUBLISH and PUBSUB.
 
 use super::subcommand::{self, Subcommand, write_help};
+use crate::acl::Access;
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::Result;
@@ -81,6 +82,14 @@ fn subscribe(
             // The error is the reply for this name.
             Err(error) if index > 0 => out.error(&error.to_string()),
             Err(error) => return Err(error),
+        }
+    }
+    // The user may have lost a channel since the command was checked, before anybody could know that it subscribes.
+    if client.account.access() != Access::All {
+        let user = client.account.user();
+        let mut names = args[1..].iter();
+        if names.any(|name| !user.may_subscribe(name, kind == TopicKind::Pattern)) {
+            clients.kill(&client);
         }
     }
     Ok(())
@@ -202,8 +211,11 @@ mod tests {
 
     use bytes::Bytes;
     use parking_lot::Mutex;
+    use psp_protocols::Sink;
+    use psp_protocols::resp::{CommandId, Encoder, Version};
     use psp_server::{PushBatch, PushError};
 
+    use crate::command::{CommandTable, Context};
     use crate::pubsub::{Outlet, OutputLimit};
     use crate::testing::Session;
 
@@ -361,6 +373,32 @@ mod tests {
                 std::thread::yield_now();
                 assert_eq!(inbox.take(), "");
             });
+        }
+    }
+
+    /// The user loses the channel between the check of the command and its run.
+    #[test]
+    fn who_subscribes_to_what_was_just_lost_is_closed() {
+        for (line, is_closed) in [
+            ("SUBSCRIBE c", false),
+            ("SUBSCRIBE c d", true),
+            ("SSUBSCRIBE d", true),
+            ("PSUBSCRIBE c*", true),
+        ] {
+            let mut admin = Session::new();
+            let mut session = admin.beside();
+            admin.expect(&[("ACL SETUSER alice on nopass +@all &c", "+OK")]);
+            session.expect(&[("AUTH alice x", "+OK")]);
+            let stats = session.server.add_worker();
+            let mut context = Context::new(&session.server, &session.client, &stats);
+            let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let spec = CommandTable::get().find(CommandId::of(args[0]));
+            let mut reply = Vec::new();
+            let out: &mut dyn Sink = &mut reply;
+            let mut out = Encoder::new(out, Version::Resp2);
+            (spec.expect(line).run)(&mut context, &args, &mut out).expect(line);
+            let is_open = session.server.clients.find(session.client.id).is_some();
+            assert_eq!(!is_open, is_closed, "{line}");
         }
     }
 }

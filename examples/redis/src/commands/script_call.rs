@@ -88,8 +88,10 @@ impl Call<'_> {
                 is_out_of_memory,
                 has_written: Cell::new(false),
                 is_within_transaction,
+                keys,
+                has_read: Cell::new(false),
             };
-            let ended = run.run(lease, self.function, self.name, (keys, args), &mut reply);
+            let ended = run.run(lease, self.function, self.name, args, &mut reply);
             if let Err(Ended::Stopped(_)) = ended
                 && !is_within_transaction
             {
@@ -104,7 +106,7 @@ impl Call<'_> {
             TransactionState::commit(&server.databases, &[], run)
                 .ok_or(CommandError::line("ERR the script was not carried out"))?
         };
-        own_outbox.publish(&server.clients.pubsub, |line| server.clients.show(line));
+        own_outbox.publish(&server.clients, context.client.id);
         match ended {
             Ok(reply) if reply.is_too_long() => Err(CommandError::line(
                 "ERR the reply of the script, which was carried out, is longer than reply-bytes-max",

@@ -165,7 +165,8 @@ fn spop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
 fn pop_random(set: &mut Set, count: usize, pace: &Pace) -> Vec<Element> {
     if count >= set.len() {
         let all = std::mem::take(set);
-        return all.iter().inspect(|_| pace.step()).cloned().collect();
+        let members = all.iter().inspect(|_| pace.step());
+        return members.map(|member| member.to_element()).collect();
     }
     let mut ranks: Vec<usize> = picks(set.len(), count as i64).collect();
     // From the highest rank down, so that a removal does not shift the ranks still to be removed.
@@ -283,7 +284,7 @@ fn sintercard(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<
         }
     }
     let sets = snapshots(context, keys)?;
-    out.integer(Set::intersection(&sets).take(limit).count() as i64);
+    out.integer(Set::intersection_len(&sets, limit) as i64);
     Ok(())
 }
 

@@ -5,12 +5,13 @@
 
 use std::borrow::Cow;
 
-use psp_store::{Element, Hash, Keyspace, List, Value};
+use psp_store::{Element, ElementRef, Hash, Keyspace, List, Value};
 use smallvec::SmallVec;
 
 use super::pace::Pace;
 use super::walk;
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::acl::Access;
+use crate::command::{CommandSpec, CommandTable, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::{Result, float, integer, is};
 use crate::typed::Typed;
@@ -18,12 +19,14 @@ use crate::typed::Typed;
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("sort", -2, |context, args, out| {
-        run(context, args[1], Options::parse(&args[2..], true)?, out)
+        let options = Options::parse(&args[2..], true, &|| reads_any(context, args))?;
+        run(context, args[1], options, out)
     })
     .flags(&[Flag::Write, Flag::DenyOom])
     .key(),
     CommandSpec::new("sort_ro", -2, |context, args, out| {
-        run(context, args[1], Options::parse(&args[2..], false)?, out)
+        let options = Options::parse(&args[2..], false, &|| reads_any(context, args))?;
+        run(context, args[1], options, out)
     })
     .flags(&[Flag::Readonly])
     .key(),
@@ -61,7 +64,10 @@ impl<'a> Pattern<'a> {
             key.extend_from_slice(part);
         }
         store.with(&key, |value| match self.field {
-            Some(field) => Hash::of(value?)?.get(field).cloned(),
+            Some(field) => {
+                let value = Hash::of(value?)?.get(field)?;
+                Some(value.to_element())
+            }
             None => Element::of(value?).cloned(),
         })
     }
@@ -119,8 +125,22 @@ struct Options<'a> {
     store: Option<&'a [u8]>,
 }
 
+/// Whether the client may read the keys that BY and GET name, which are any.
+fn reads_any(context: &Context<'_>, args: &[&[u8]]) -> bool {
+    let account = &context.client.account;
+    account.access() == Access::All || {
+        let command = CommandTable::get().named(args[0]);
+        command.is_some_and(|command| account.user().may_read_all_keys(command, args))
+    }
+}
+
 impl<'a> Options<'a> {
-    fn parse(mut args: &[&'a [u8]], store_allowed: bool) -> Result<Self> {
+    /// `reads_any` says whether the client may read all keys.
+    fn parse(
+        mut args: &[&'a [u8]],
+        store_allowed: bool,
+        reads_any: &dyn Fn() -> bool,
+    ) -> Result<Self> {
         let mut options = Self {
             by: By::Themselves,
             alphabetic: false,
@@ -146,9 +166,19 @@ impl<'a> Options<'a> {
                 }
                 (name, [pattern, rest @ ..]) if is(name, "by") => {
                     options.by = Pattern::parse(pattern).map_or(By::Nothing, By::Named);
+                    if matches!(options.by, By::Named(_)) && !reads_any() {
+                        return Err(CommandError::line(
+                            "ERR BY option of SORT denied due to insufficient ACL permissions.",
+                        ));
+                    }
                     args = rest;
                 }
                 (name, [pattern, rest @ ..]) if is(name, "get") => {
+                    if !reads_any() {
+                        return Err(CommandError::line(
+                            "ERR GET option of SORT denied due to insufficient ACL permissions.",
+                        ));
+                    }
                     options.gets.push(Get::parse(pattern));
                     args = rest;
                 }
@@ -288,28 +318,37 @@ fn run(
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
     let value = context.store.get(key);
-    let elements: Vec<&Element> = match &value {
+    let pace = Pace::new();
+    let own = |element: ElementRef<'_>| {
+        pace.step();
+        element.to_element()
+    };
+    let mut members: Vec<Element> = match &value {
         None => Vec::new(),
-        Some(Value::List(list)) => list.iter().collect(),
+        Some(Value::List(list)) => {
+            let mut wanted = 0..list.len();
+            if matches!(options.by, By::Nothing) {
+                // They stay in their order, and the others need not be looked at.
+                wanted = options.range(list.len());
+                (options.offset, options.count) = (0, -1);
+            }
+            list.range(wanted).map(own).collect()
+        }
         Some(Value::Set(set)) => {
             let is_kept = options.store.is_some() || context.store.is_fork();
             if is_kept && matches!(options.by, By::Nothing) {
                 // A set has no order of its own that is worth storing, or for scripts to depend on.
                 (options.by, options.alphabetic) = (By::Themselves, true);
             }
-            set.iter().collect()
+            set.iter().map(own).collect()
         }
-        Some(Value::SortedSet(set)) => {
-            let members = set.iter().map(|scored| &scored.member);
-            if options.descending {
-                members.rev().collect()
-            } else {
-                members.collect()
-            }
-        }
+        Some(Value::SortedSet(set)) => set.iter().map(|scored| own(scored.member)).collect(),
         Some(_) => return Err(CommandError::WrongType),
     };
-    let sorted = options.sorted(context.store, elements)?;
+    if options.descending && matches!(value, Some(Value::SortedSet(_))) {
+        members.reverse();
+    }
+    let sorted = options.sorted(context.store, members.iter().collect())?;
     match options.store {
         Some(destination) => {
             let stored = store_sorted(context.store, destination, &sorted, &options.gets);
@@ -334,7 +373,7 @@ fn reply_sorted(
         for element in sorted {
             for get in gets {
                 match get.look_up(store, element) {
-                    Some(value) => walk::element(out, &value),
+                    Some(value) => walk::element(out, &*value),
                     None => out.null(),
                 }
             }
@@ -394,6 +433,9 @@ mod tests {
             ("SORT z BY nosort DESC", "*2 $1 a $1 b"),
             ("SORT z BY nosort LIMIT 1 1", "*1 $1 a"),
             ("SORT l BY nosort", "*4 $1 3 $2 -1 $3 2.5 $2 10"),
+            ("SORT l BY nosort LIMIT 1 2", "*2 $2 -1 $3 2.5"),
+            ("SORT l BY nosort DESC LIMIT 3 9", "*1 $2 10"),
+            ("SORT l BY nosort LIMIT 4 1", "*0"),
             ("SORT missing", "*0"),
             ("SORT_RO missing", "*0"),
             ("RPUSH text a b", ":2"),

@@ -4,7 +4,7 @@
 //! moment.
 
 use psp_protocols::resp::format_double;
-use psp_store::{ScoredMember, SortedSet};
+use psp_store::{Scored, ScoredMember, SortedSet};
 
 use super::counts::{pick_count, picks, pop_count};
 use super::lists::MultiPop;
@@ -289,7 +289,7 @@ pub(super) fn pop_many(
             len - taken..len
         };
         let members = set.range(ranks.clone()).inspect(|_| pace.step());
-        let mut popped: Vec<_> = members.cloned().collect();
+        let mut popped: Vec<_> = members.map(|scored| scored.to_member()).collect();
         if from == From::Highest {
             popped.reverse();
         }
@@ -317,7 +317,11 @@ fn pop(
             walk::element(out, &scored.member);
             out.double(scored.score);
         }
-        _ => walk::scored(out, popped.iter(), Pairing::Paired),
+        _ => walk::scored(
+            out,
+            popped.iter().map(ScoredMember::scored),
+            Pairing::Paired,
+        ),
     }
     Ok(())
 }
@@ -356,7 +360,11 @@ pub(super) fn multi_pop(
     };
     out.array(2);
     out.bulk(key);
-    walk::scored(out, popped.iter(), Pairing::PairedAlways);
+    walk::scored(
+        out,
+        popped.iter().map(ScoredMember::scored),
+        Pairing::PairedAlways,
+    );
     Ok(true)
 }
 
@@ -380,7 +388,7 @@ fn zrandmember(
         let members: Vec<_> = members.collect();
         walk::scored(out, members.into_iter(), pairing);
     } else {
-        walk::element_or_null(out, members.next().map(|scored| &scored.member));
+        walk::element_or_null(out, members.next().map(|scored| scored.member));
     }
     Ok(())
 }
@@ -392,10 +400,10 @@ fn zscan(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     let scan = set.scan(options.cursor, options.count);
     let found: Vec<_> = scan
         .entries
-        .filter(|(member, _)| options.matches(member))
+        .filter(|scored| options.matches(&scored.member))
         .collect();
     options.head(out, scan.cursor, found.len() * 2);
-    for (member, score) in found {
+    for Scored { score, member } in found {
         walk::element(out, member);
         out.bulk(format_double(score).as_bytes());
     }

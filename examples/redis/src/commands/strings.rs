@@ -70,7 +70,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
 ];
 
 fn get(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    typed::read(context.store, args[1], |string| {
+    typed::read(context.store, args[1], |string: Option<&Element>| {
         element_or_null(out, string);
     })
 }
@@ -81,7 +81,7 @@ fn mget(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     // A key of another type counts as missing.
     context.store.with_all(&args[1..], |value| {
         pace.step();
-        element_or_null(out, expect(value).unwrap_or_default());
+        element_or_null(out, expect::<Element>(value).unwrap_or_default());
     });
     Ok(())
 }

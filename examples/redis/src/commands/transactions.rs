@@ -10,9 +10,10 @@ use psp_protocols::Sink;
 use psp_protocols::resp::Encoder;
 
 use super::pace::Pace;
+use crate::acl;
+use crate::call;
 use crate::command::{CommandSpec, CommandTable, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
-use crate::keyspace_events;
 use crate::monitors::{Moment, feed};
 use crate::parse::Result;
 use crate::pubsub::Outbox;
@@ -92,8 +93,7 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> R
     context.close |= closes;
     context.select(database);
     if replies.is_some() {
-        let clients = &context.server.clients;
-        outbox.publish(&clients.pubsub, |line| clients.show(line));
+        outbox.publish(&context.server.clients, context.client.id);
     }
     match replies {
         None => out.null_array(),
@@ -122,8 +122,12 @@ fn run(command: &QueuedCommand, transaction: &mut Context<'_>, replies: &mut dyn
     let mut reply = Encoder::new(replies, context.client.version());
     let (spec, args) = (spec_of(command), command.args());
     let entry = CommandTable::get().entry_of(command.index, &args);
+    if let Err(error) = acl::admit_queued(context.server, context.client, entry, &args) {
+        context.stats.count_error(&error);
+        return reply.error(&error.to_string());
+    }
     feed(&context, entry, &args, Moment::Before);
-    let result = keyspace_events::run(spec, &mut context, &args, &mut reply);
+    let result = call::run(spec, &mut context, &args, &mut reply);
     feed(&context, entry, &args, Moment::After);
     if let Err(error) = &result {
         reply.error(&error.to_string());

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use psp_protocols::Sink;
 use psp_protocols::resp::{Encoder, SHARED_LEN_MIN};
 use psp_server::checkpoint;
-use psp_store::{Element, Hash, ScoredMember};
+use psp_store::{ElementRef, Hash, Scored};
 
 use crate::command::ReplyEncoder;
 
@@ -62,16 +62,23 @@ pub(super) fn batched(
 }
 
 /// An element as a bulk string. A long element is shared with the store, not copied.
-pub(super) fn element<S: Sink + ?Sized>(out: &mut Encoder<'_, S>, element: &Element) {
+pub(super) fn element<'e, S: Sink + ?Sized>(
+    out: &mut Encoder<'_, S>,
+    element: impl Into<ElementRef<'e>>,
+) {
+    let element = element.into();
     if element.len() < SHARED_LEN_MIN {
-        out.bulk(element);
+        out.bulk(&element);
     } else {
         out.bulk_shared(element.to_bytes());
     }
 }
 
 /// An element, or null if there is none.
-pub(super) fn element_or_null(out: &mut ReplyEncoder<'_>, value: Option<&Element>) {
+pub(super) fn element_or_null<'e>(
+    out: &mut ReplyEncoder<'_>,
+    value: Option<impl Into<ElementRef<'e>>>,
+) {
     match value {
         Some(value) => element(out, value),
         None => out.null(),
@@ -81,7 +88,7 @@ pub(super) fn element_or_null(out: &mut ReplyEncoder<'_>, value: Option<&Element
 /// Elements without a header.
 pub(super) fn elements<'e>(
     out: &mut ReplyEncoder<'_>,
-    elements: impl Iterator<Item = &'e Element>,
+    elements: impl Iterator<Item = impl Into<ElementRef<'e>>>,
 ) {
     batched(out, |out| elements.for_each(|item| element(out, item)));
 }
@@ -89,7 +96,7 @@ pub(super) fn elements<'e>(
 /// An array of elements.
 pub(super) fn array<'e>(
     out: &mut ReplyEncoder<'_>,
-    items: impl ExactSizeIterator<Item = &'e Element>,
+    items: impl ExactSizeIterator<Item = impl Into<ElementRef<'e>>>,
 ) {
     out.array(items.len());
     elements(out, items);
@@ -98,7 +105,7 @@ pub(super) fn array<'e>(
 /// A set of elements; an array in RESP2.
 pub(super) fn set<'e>(
     out: &mut ReplyEncoder<'_>,
-    items: impl ExactSizeIterator<Item = &'e Element>,
+    items: impl ExactSizeIterator<Item = impl Into<ElementRef<'e>>>,
 ) {
     out.set(items.len());
     elements(out, items);
@@ -147,7 +154,7 @@ impl Pairing {
 /// Members of a sorted set, with their scores if `pairing` asks for them.
 pub(super) fn scored<'e>(
     out: &mut ReplyEncoder<'_>,
-    members: impl ExactSizeIterator<Item = &'e ScoredMember>,
+    members: impl ExactSizeIterator<Item = Scored<'e>>,
     pairing: Pairing,
 ) {
     let nested = pairing.head(out, members.len());
@@ -156,7 +163,7 @@ pub(super) fn scored<'e>(
             if nested {
                 out.array(2);
             }
-            element(out, &scored.member);
+            element(out, scored.member);
             if pairing != Pairing::Alone {
                 out.double(scored.score);
             }
@@ -167,6 +174,7 @@ pub(super) fn scored<'e>(
 #[cfg(test)]
 mod tests {
     use psp_protocols::resp::Version;
+    use psp_store::Element;
 
     use super::*;
 

@@ -364,6 +364,42 @@ impl Effect {
         matches!(self.rule, Rule::Scores | Rule::Group | Rule::Consumer)
     }
 
+    /// Whether the call `args` may have changed a key, if its reply says something or not.
+    pub(super) fn may_have_changed(&self, args: &[&[u8]], says_something: bool) -> bool {
+        let has = |word: &str| {
+            let mut options = args.iter().skip(3);
+            options.any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
+        };
+        match self.rule {
+            Rule::NonEmpty(at) => args.get(at).is_some_and(|value| !value.is_empty()),
+            Rule::Lifetime => says_something && args.len() > 2,
+            // With GET the reply is what was there before.
+            Rule::Set => says_something || has("get"),
+            Rule::Replied
+            | Rule::Each(_)
+            | Rule::Gone
+            | Rule::Expire
+            | Rule::Rename
+            | Rule::Made(_)
+            | Rule::Copied
+            | Rule::Moved
+            | Rule::MoveMember
+            | Rule::MoveElement
+            | Rule::AddEntry
+            | Rule::FirstOf
+            | Rule::CountedFirst(_) => says_something,
+            Rule::Always
+            | Rule::Existing
+            | Rule::Words(_)
+            | Rule::Scores
+            | Rule::Stored(_)
+            | Rule::StoredBehind(_)
+            | Rule::Group
+            | Rule::Consumer
+            | Rule::Never => true,
+        }
+    }
+
     /// The keys that may change, in the order in which the rule needs them.
     pub(super) fn keys<'a>(&self, args: &'a [&'a [u8]]) -> Keys<'a> {
         let arg = |at: usize| args.get(at).copied().into_iter();

@@ -97,6 +97,13 @@ pub fn run(
     observe(classes, spec, context, args, out)
 }
 
+/// Whether a command that has not failed may have changed its keys, by its reply.
+pub(crate) fn may_have_changed(spec: &CommandSpec, args: &[&[u8]], head: &ReplyHead) -> bool {
+    let says_something = head.says_something();
+    let effect = effects::effect_of(spec.name);
+    effect.is_none_or(|effect| effect.may_have_changed(args, says_something))
+}
+
 #[cold]
 fn observe(
     classes: Classes,
@@ -108,10 +115,7 @@ fn observe(
     effects::announce_misses(classes, spec, context, args);
     let observation = Observation::begin(spec, context, args);
     let version = out.version();
-    let mut sink = Peeked {
-        out,
-        head: ReplyHead::default(),
-    };
+    let mut sink = Peeked::at(out);
     let peeked: &mut dyn Sink = &mut sink;
     let result = (spec.run)(context, args, &mut Encoder::new(peeked, version));
     if let (Some(observation), Ok(())) = (observation, &result) {
@@ -151,9 +155,17 @@ impl ReplyHead {
 }
 
 /// A reply on its way to a client.
-struct Peeked<'a, 'b> {
+pub(crate) struct Peeked<'a, 'b> {
     out: &'a mut ReplyEncoder<'b>,
-    head: ReplyHead,
+    pub(crate) head: ReplyHead,
+}
+
+impl<'a, 'b> Peeked<'a, 'b> {
+    /// On its way to `out`.
+    pub(crate) fn at(out: &'a mut ReplyEncoder<'b>) -> Self {
+        let head = ReplyHead::default();
+        Self { out, head }
+    }
 }
 
 impl Sink for Peeked<'_, '_> {

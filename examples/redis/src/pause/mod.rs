@@ -17,6 +17,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use psp_protocols::Sink;
 use psp_protocols::resp::{CommandId, Encoder};
 use psp_server::RequestType;
+use psp_store::Databases;
 
 use crate::blocking::LateReply;
 use crate::client::ClientInfo;
@@ -136,22 +137,28 @@ impl PausedCommands {
     }
 
     /// CLIENT PAUSE.
-    pub fn pause(&self, held: Held, duration: Duration) {
+    pub fn pause(&self, databases: &Databases, held: Held, duration: Duration) {
         psp_server::no_preempt(|| {
             let mut state = self.state.lock();
             state.until = Instant::now().checked_add(duration);
-            self.held.store(held as u8, Ordering::Relaxed);
+            self.set_held(databases, held);
             self.changed.notify_one();
         });
     }
 
     /// CLIENT UNPAUSE.
-    pub fn unpause(&self) {
+    pub fn unpause(&self, databases: &Databases) {
         psp_server::no_preempt(|| {
             let _state = self.state.lock();
-            self.held.store(Held::Nothing as u8, Ordering::Relaxed);
+            self.set_held(databases, Held::Nothing);
             self.changed.notify_one();
         });
+    }
+
+    /// No key is removed during a pause because it has expired.
+    fn set_held(&self, databases: &Databases, held: Held) {
+        self.held.store(held as u8, Ordering::Relaxed);
+        databases.keep_expired(held != Held::Nothing);
     }
 
     /// Lets a command wait. If the pause has ended meanwhile, it does not wait for long.
@@ -189,7 +196,7 @@ impl PausedCommands {
             }
             let is_past = state.until.is_some_and(|until| until <= now);
             if is_past || server.is_stopping() {
-                self.held.store(Held::Nothing as u8, Ordering::Relaxed);
+                self.set_held(&server.databases, Held::Nothing);
             }
             let is_paused = self.held() != Held::Nothing;
             if !is_paused && let Some(paused) = state.commands.pop_front() {

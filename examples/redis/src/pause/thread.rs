@@ -13,6 +13,7 @@ use crate::dispatch::{Outcome, dispatch};
 use crate::scripts::control::STACK_BYTES_MIN;
 use crate::state::ServerState;
 use crate::stats::WorkerStats;
+use crate::tracking::behind_late_reply;
 use crate::transcript::Transcript;
 
 /// Runs paused commands when they need not wait any more, until it is dropped.
@@ -66,8 +67,13 @@ fn run(server: &ServerState, stats: &WorkerStats, paused: Paused) {
     match outcome {
         Outcome::Keep | Outcome::Close => {
             let out: &mut dyn Sink = &mut *reply;
-            text.copy_to(&mut Encoder::new(out, client.version()));
+            let mut out = Encoder::new(out, client.version());
+            text.copy_to(&mut out);
+            if let Some(bytes) = behind_late_reply(client) {
+                out.raw_shared(bytes);
+            }
             if matches!(outcome, Outcome::Close) {
+                server.clients.leave(client);
                 reply.close();
             }
             reply.finish();

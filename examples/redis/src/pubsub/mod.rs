@@ -37,7 +37,7 @@ use crate::parse::Result;
 
 pub use outbox::Outbox;
 pub use output_limit::OutputLimit;
-pub use subscriber::{Outlet, Subscriber};
+pub use subscriber::{Outlet, Sent, Subscriber};
 
 /// Subscribers that get a message before the server may run another request.
 const SUBSCRIBERS_PER_TURN: usize = 64;
@@ -253,9 +253,9 @@ impl Delivery {
     fn send(&mut self, members: &Members, message: &mut Message<'_>) {
         for member in members.values() {
             let sent = member.send(message, &mut self.batch, &self.limit);
-            self.receivers += usize::from(sent.is_subscribed);
+            self.receivers += usize::from(sent.is_there);
             self.closed += u64::from(sent.is_closed);
-            if sent.is_subscribed && self.receivers.is_multiple_of(SUBSCRIBERS_PER_TURN) {
+            if sent.is_there && self.receivers.is_multiple_of(SUBSCRIBERS_PER_TURN) {
                 self.batch.flush();
                 checkpoint();
             }

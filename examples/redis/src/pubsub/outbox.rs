@@ -1,20 +1,25 @@
 //! Messages of transactions and scripts. They may have to run again, so what they publish waits until they are carried
 //! out.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 
 use bytes::Bytes;
 
-use super::{PubSub, TopicKind};
+use super::TopicKind;
+use crate::client::Registry;
 use crate::error::CommandError;
 use crate::parse::Result;
+use crate::tracking::Gathered;
 
 /// What the messages of one transaction or script may hold, in bytes.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
-/// Messages, in order.
+/// Messages, in order, and what those who track keys have to hear.
 #[derive(Debug, Default)]
-pub struct Outbox(RefCell<Held>);
+pub struct Outbox {
+    held: RefCell<Held>,
+    gathered: RefCell<Gathered>,
+}
 
 #[derive(Debug, Default)]
 struct Held {
@@ -39,7 +44,7 @@ impl Outbox {
     /// # Errors
     /// There are too many.
     pub fn add(&self, kind: TopicKind, channel: &[u8], text: &[u8]) -> Result<()> {
-        let mut held = self.0.borrow_mut();
+        let mut held = self.held.borrow_mut();
         held.bytes += channel.len() + text.len() + size_of::<Letter>();
         if held.bytes > HELD_BYTES_MAX {
             return Err(CommandError::line(
@@ -56,7 +61,7 @@ impl Outbox {
 
     /// Adds a line for monitors. They do not see what is too much to keep.
     pub fn add_line(&self, line: Bytes) {
-        let mut held = self.0.borrow_mut();
+        let mut held = self.held.borrow_mut();
         let bytes = held.bytes + line.len() + size_of::<Letter>();
         if bytes <= HELD_BYTES_MAX {
             held.bytes = bytes;
@@ -64,21 +69,31 @@ impl Outbox {
         }
     }
 
-    /// Forgets all messages: what sent them runs again, or was not carried out.
-    pub fn clear(&self) {
-        *self.0.borrow_mut() = Held::default();
+    /// The keys that have changed.
+    pub(crate) fn gathered(&self) -> RefMut<'_, Gathered> {
+        self.gathered.borrow_mut()
     }
 
-    /// Publishes all messages, and has `show` send all lines.
-    pub fn publish(self, pubsub: &PubSub, show: impl Fn(&Bytes)) {
-        for letter in self.0.into_inner().letters {
+    /// Forgets everything: what sent the messages runs again, or was not carried out.
+    pub fn clear(&self) {
+        *self.held.borrow_mut() = Held::default();
+        *self.gathered.borrow_mut() = Gathered::default();
+    }
+
+    /// Publishes all messages, shows all lines to monitors, and tells those who track keys what the client with the id
+    /// `author` has changed.
+    pub fn publish(self, clients: &Registry, author: u64) {
+        clients
+            .tracking
+            .invalidate_gathered(author, &self.gathered.into_inner());
+        for letter in self.held.into_inner().letters {
             match letter {
                 Letter::Message {
                     kind,
                     channel,
                     text,
-                } => drop(pubsub.publish(kind, &channel, &text)),
-                Letter::Line(line) => show(&line),
+                } => drop(clients.pubsub.publish(kind, &channel, &text)),
+                Letter::Line(line) => clients.show(&line),
             }
         }
     }

@@ -47,13 +47,13 @@ impl Outlet for Push {
     }
 }
 
-/// What became of a message to one subscriber.
+/// What became of a message to one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Sent {
-    /// It was subscribed.
-    pub(super) is_subscribed: bool,
+pub struct Sent {
+    /// It is there, and subscribed if the message was for subscribers.
+    pub is_there: bool,
     /// Its connection is closed, because too much waits for it.
-    pub(super) is_closed: bool,
+    pub is_closed: bool,
 }
 
 /// A connection that subscribes. Its own requests change it, and others send to it.
@@ -202,18 +202,54 @@ impl Subscriber {
             if is_over.load(Ordering::Relaxed) {
                 return Sent::default();
             }
-            let is_closed = match outlet.send(batch, message) {
-                Ok(()) => limit.is_exceeded(outlet.queued_bytes(), over_soft_since),
-                Err(PushError::Gone) => return Sent::default(),
-                Err(_) => true,
-            };
-            if is_closed {
-                outlet.close();
-            }
-            Sent {
-                is_subscribed: true,
-                is_closed,
-            }
+            send_through(&**outlet, message, batch, (limit, over_soft_since))
         })
+    }
+
+    /// Sends a message that belongs to no subscription. `other` says where it goes if the client has none.
+    pub(crate) fn push(
+        &self,
+        message: Bytes,
+        other: impl FnOnce() -> Option<Box<dyn Outlet>>,
+        batch: &mut PushBatch,
+        limit: &OutputLimit,
+    ) -> Sent {
+        no_preempt(|| {
+            let state = &mut *self.state.lock();
+            let over_soft_since = &mut state.over_soft_since;
+            let made;
+            let outlet = match &state.outlet {
+                Some(outlet) => outlet,
+                None => match other() {
+                    Some(other) => {
+                        made = other;
+                        &made
+                    }
+                    None => return Sent::default(),
+                },
+            };
+            send_through(&**outlet, message, batch, (limit, over_soft_since))
+        })
+    }
+}
+
+/// Sends a message, and closes the connection if too much waits for it then.
+fn send_through(
+    outlet: &dyn Outlet,
+    message: Bytes,
+    batch: &mut PushBatch,
+    (limit, over_soft_since): (&OutputLimit, &mut Option<Instant>),
+) -> Sent {
+    let is_closed = match outlet.send(batch, message) {
+        Ok(()) => limit.is_exceeded(outlet.queued_bytes(), over_soft_since),
+        Err(PushError::Gone) => return Sent::default(),
+        Err(_) => true,
+    };
+    if is_closed {
+        outlet.close();
+    }
+    Sent {
+        is_there: true,
+        is_closed,
     }
 }

@@ -118,7 +118,7 @@ impl Parts<'_, '_> {
     fn list_of_strings(&mut self) -> Result<Value, Malformed> {
         let mut list = List::new();
         self.counted(|parts| {
-            list.push(ListEnd::Right, parts.string()?);
+            list.push(ListEnd::Right, &parts.string()?);
             Ok(())
         })?;
         Ok(Value::List(list))
@@ -153,7 +153,7 @@ impl Parts<'_, '_> {
 
     fn extend(&mut self, list: &mut List, form: Form) -> Result<(), Malformed> {
         self.packed(form, |entry| {
-            list.push(ListEnd::Right, Element::from(&*entry));
+            list.push(ListEnd::Right, &*entry);
             Ok(())
         })
     }
@@ -176,7 +176,7 @@ impl Parts<'_, '_> {
         let len_max = self.len_max;
         self.counted(|parts| {
             let field = parts.reader.string(len_max)?;
-            only_once(hash.insert(&field, parts.string()?).is_none())
+            only_once(hash.insert(&field, parts.string()?))
         })?;
         Ok(Value::Hash(hash))
     }
@@ -184,7 +184,7 @@ impl Parts<'_, '_> {
     fn hash(&mut self, form: Form) -> Result<Value, Malformed> {
         let mut hash = Hash::new();
         self.pairs(form, |field, value| {
-            only_once(hash.insert(field, Element::from(value)).is_none())
+            only_once(hash.insert(field, Element::from(value)))
         })?;
         Ok(Value::Hash(hash))
     }

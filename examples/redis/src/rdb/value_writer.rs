@@ -1,6 +1,6 @@
 //! Writes values in the plain forms, which every Redis since version 4 reads.
 
-use psp_store::{Element, Value};
+use psp_store::Value;
 
 use super::kind::{Kind, StreamVersion};
 use super::stream_writer::put_stream;
@@ -16,18 +16,18 @@ pub(crate) fn put_value(value: &Value, visit: &dyn Fn(), out: &mut Vec<u8>) {
         }
         Value::List(list) => {
             writer.head(Kind::List, list.len());
-            list.iter().for_each(|element| writer.string(element));
+            list.iter().for_each(|element| writer.string(&element));
         }
         Value::Hash(hash) => {
             writer.head(Kind::Hash, hash.len());
             for (field, value) in hash.in_order() {
-                writer.string(field);
-                writer.string(value);
+                writer.string(&field);
+                writer.string(&value);
             }
         }
         Value::Set(set) => {
             writer.head(Kind::Set, set.len());
-            set.iter().for_each(|member| writer.string(member));
+            set.iter().for_each(|member| writer.string(&member));
         }
         Value::SortedSet(set) => {
             writer.head(Kind::SortedSet, set.len());
@@ -54,7 +54,7 @@ impl Writer<'_> {
         put_len(len, self.out);
     }
 
-    fn string(&mut self, bytes: &Element) {
+    fn string(&mut self, bytes: &[u8]) {
         put_len(bytes.len(), self.out);
         self.out.reserve(bytes.len());
         (self.visit)();

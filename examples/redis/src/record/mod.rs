@@ -118,8 +118,38 @@ impl Records {
         busy: Duration,
         error: Option<&CommandError>,
     ) {
-        let busy_ns = busy.as_secs() * 1_000_000_000 + u64::from(busy.subsec_nanos());
-        stats.count_call(entry, busy_ns, error.is_some());
+        stats.count_call(entry, ns(busy), error.is_some());
+        self.note_end((client, stats), entry, args, ns(busy), error);
+    }
+
+    /// Records that a command has begun to wait, after so much service time.
+    pub fn waits(&self, stats: &WorkerStats, entry: usize, busy: Duration) {
+        stats.count_call(entry, ns(busy), false);
+    }
+
+    /// Records that a command has ended that had waited. It took `busy` before and after the wait.
+    pub fn waited(
+        &self,
+        (client, stats): (&ClientInfo, &WorkerStats),
+        entry: usize,
+        args: &[&[u8]],
+        busy: [Duration; 2],
+        error: Option<&CommandError>,
+    ) {
+        let [before, after] = busy;
+        stats.count_waited(entry, ns(after), error.is_some());
+        self.note_end((client, stats), entry, args, ns(before + after), error);
+    }
+
+    #[inline]
+    fn note_end(
+        &self,
+        (client, stats): (&ClientInfo, &WorkerStats),
+        entry: usize,
+        args: &[&[u8]],
+        busy_ns: u64,
+        error: Option<&CommandError>,
+    ) {
         if self.keeps_histograms() {
             stats.record_time(entry, busy_ns);
         }
@@ -147,4 +177,8 @@ impl Records {
             self.latency.add(event, busy_us / 1000);
         }
     }
+}
+
+fn ns(busy: Duration) -> u64 {
+    busy.as_secs() * 1_000_000_000 + u64::from(busy.subsec_nanos())
 }

@@ -21,6 +21,8 @@ pub(crate) fn redacted<'a>(args: &[&'a [u8]]) -> Vec<&'a [u8]> {
             .skip(first)
             .take(2)
             .for_each(|arg| *arg = SECRET);
+    } else if is(0, "acl") && is(1, "setuser") {
+        shown.iter_mut().skip(2).for_each(|arg| *arg = SECRET);
     } else if is(0, "config") && is(1, "set") {
         for index in (2..args.len().saturating_sub(1)).step_by(2) {
             if SECRET_SETTINGS.iter().any(|setting| is(index, setting)) {
@@ -56,6 +58,11 @@ mod tests {
                 "CONFIG SET maxmemory 1 requirepass",
             ),
             ("config set", "config set"),
+            (
+                "ACL SETUSER a on >x",
+                "ACL SETUSER (redacted) (redacted) (redacted)",
+            ),
+            ("acl getuser a", "acl getuser a"),
         ] {
             let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
             let shown = redacted(&args).join(&b" "[..]);

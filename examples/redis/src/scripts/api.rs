@@ -8,6 +8,7 @@ use psp_protocols::resp::{CommandId, Version};
 use super::control::Control;
 use super::digest::Digest;
 use super::native::{self, Arguments, Errors, NativeFn, Outcome, one};
+use super::run;
 use crate::command::CommandTable;
 
 /// The version of Redis whose scripting this is.
@@ -154,19 +155,26 @@ fn set_repl(lua: &Lua, args: &Arguments) -> Outcome {
     Ok(MultiValue::new())
 }
 
-/// Every client may run every command.
+/// Whether the caller may run a command.
 fn acl_check_cmd(lua: &Lua, args: &Arguments) -> Outcome {
-    if args.len() == 0 {
-        return Err("Please specify at least one argument for this redis lib call".into());
+    const UNKNOWN: &str = "Invalid command passed to redis.acl_check_cmd()";
+    let words = run::arguments(args.iter()).map_err(|error| {
+        let line = error.to_string();
+        line.strip_prefix("ERR ").unwrap_or(&line).to_owned()
+    })?;
+    let words: Vec<&[u8]> = words.iter().map(run::Argument::bytes).collect();
+    let table = CommandTable::get();
+    let command = table.index_of(CommandId::of(words[0])).ok_or(UNKNOWN)?;
+    let entry = table.entry_of(command, &words);
+    let has_subcommands = !table.specs()[command].subcommands.is_empty();
+    if has_subcommands && entry == command && words.len() > 1 {
+        return Err(UNKNOWN.into());
     }
-    let name = match args.get(0) {
-        Value::String(name) => CommandTable::get().find(CommandId::of(&name.as_bytes())),
-        _ => None,
-    };
-    match name {
-        Some(_) => one(lua, true),
-        None => Err("Invalid command passed to redis.acl_check_cmd()".into()),
-    }
+    let caller = lua
+        .app_data_ref::<Arc<Control>>()
+        .and_then(|it| it.caller());
+    let is_allowed = caller.is_none_or(|caller| caller.user().check(entry, &words).is_ok());
+    one(lua, is_allowed)
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
 //! What others may look at and change while a script runs: since when it runs, and whether it must stop.
 
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use parking_lot::Mutex;
 use psp_protocols::Sink;
 use psp_protocols::resp::{Encoder, Version};
 use psp_server::{checkpoint, is_abandoned};
+
+use crate::acl::Account;
 
 /// Bytes of the stack that nested calls of Lua and Rust may take. Beyond it, a script gets an error.
 const STACK_BYTES_MAX: usize = 768 * 1024;
@@ -92,6 +94,8 @@ pub struct Control {
     /// Checkpoints that a library may still pass.
     loading_left: AtomicU32,
     running: Mutex<Running>,
+    /// Who runs the script.
+    caller: Mutex<Option<Arc<Account>>>,
 }
 
 impl Default for Control {
@@ -106,6 +110,7 @@ impl Default for Control {
             form: AtomicU8::new(Form::Script as u8),
             loading_left: AtomicU32::new(0),
             running: Mutex::default(),
+            caller: Mutex::default(),
         }
     }
 }
@@ -145,6 +150,16 @@ impl Control {
     pub(crate) fn restart(&self) {
         self.stoppable.store(true, Ordering::Relaxed);
         self.set_version(Version::Resp2);
+    }
+
+    /// The script runs for this client.
+    pub(crate) fn set_caller(&self, caller: &Arc<Account>) {
+        *self.caller.lock() = Some(Arc::clone(caller));
+    }
+
+    /// For whom the script runs.
+    pub(crate) fn caller(&self) -> Option<Arc<Account>> {
+        self.caller.lock().clone()
     }
 
     /// A library is run next.

@@ -23,11 +23,13 @@ use super::interpreter::{Interpreter, message_of};
 use super::native::{self, Raised};
 use super::number;
 use super::pool::Lease;
+use crate::acl;
+use crate::call;
 use crate::command::{CommandSpec, CommandTable, Context, Flag};
 use crate::error::CommandError;
-use crate::keyspace_events;
 use crate::monitors::{Moment, feed};
 use crate::parse::{self, Result};
+use crate::tracking;
 use crate::transcript::Transcript;
 
 /// Bytes of one reply that a script can take.
@@ -49,10 +51,14 @@ pub(crate) struct Run<'a> {
     pub(crate) has_written: Cell<bool>,
     /// What the script has written cannot be taken back.
     pub(crate) is_within_transaction: bool,
+    /// The declared keys.
+    pub(crate) keys: &'a [&'a [u8]],
+    /// A command has read. All declared keys count as read by then.
+    pub(crate) has_read: Cell<bool>,
 }
 
 impl Run<'_> {
-    /// Runs `function`, which errors call `name`, with `keys` and `args`, and writes its reply. The lease says whether it
+    /// Runs `function`, which errors call `name`, with its keys and `args`, and writes its reply. The lease says whether it
     /// is a script or the function of a library.
     ///
     /// # Errors
@@ -62,12 +68,14 @@ impl Run<'_> {
         lease: &Lease<'_>,
         function: &Function,
         name: &dyn Display,
-        (keys, args): (&[&[u8]], &[&[u8]]),
+        args: &[&[u8]],
         out: &mut Transcript,
     ) -> Result<(), Ended> {
+        let keys = self.keys;
         let interpreter = lease.interpreter().map_err(Ended::Failed)?;
         let control = &interpreter.control;
         control.restart();
+        control.set_caller(&self.context.client.account);
         let client_version = self.context.client.version();
         let ended = interpreter.lua.scope(|scope| {
             let arguments = if control.is(Form::Function) {
@@ -116,7 +124,7 @@ impl Run<'_> {
         let control = &interpreter.control;
         control.pause().map_err(mlua::Error::external)?;
         let mut reply = Bounded::default();
-        let result = arguments(args).and_then(|args| {
+        let result = arguments(args.iter()).and_then(|args| {
             let args: SmallVec<[&[u8]; 8]> = args.iter().map(Argument::bytes).collect();
             self.dispatch(interpreter, &args, &mut reply)
         });
@@ -140,21 +148,24 @@ impl Run<'_> {
             "ERR Unknown Redis command called from script",
         ))?;
         let spec = table.specs()[index];
-        self.admit(spec, args)?;
+        let entry = table.entry_of(index, args);
+        self.admit(spec, entry, args)?;
         if spec.flags.contains(&Flag::Write) {
             self.has_written.set(true);
             if self.is_within_transaction {
                 interpreter.control.forbid_stop();
             }
         }
+        if spec.flags.contains(&Flag::Readonly) && !self.has_read.replace(true) {
+            tracking::remember(self.context, || self.keys.to_vec());
+        }
         let started = Instant::now();
         let mut context = self.context.within(self.databases, self.database.get());
         context.in_script = true;
         let out: &mut dyn Sink = reply;
         let mut encoder = Encoder::new(out, interpreter.control.version());
-        let result = keyspace_events::run(spec, &mut context, args, &mut encoder);
+        let result = call::run(spec, &mut context, args, &mut encoder);
         self.database.set(context.database);
-        let entry = table.entry_of(index, args);
         feed(&context, entry, args, Moment::After);
         let (busy, who) = (started.elapsed(), (self.context.client, self.context.stats));
         let records = &self.context.server.records;
@@ -168,22 +179,27 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn admit(&self, spec: &CommandSpec, args: &[&[u8]]) -> Result<()> {
+    fn admit(&self, spec: &CommandSpec, entry: usize, args: &[&[u8]]) -> Result<()> {
         let line = match spec.check(args) {
             Err(CommandError::Arity(_)) => {
                 "ERR Wrong number of args calling Redis command from script"
             }
             // A subcommand.
             Err(_unknown) => "ERR Unknown Redis command called from script",
-            Ok(()) => return self.allow(spec, args),
+            Ok(()) => return self.allow(spec, entry, args),
         };
         Err(CommandError::line(line))
     }
 
-    fn allow(&self, spec: &CommandSpec, args: &[&[u8]]) -> Result<()> {
-        let line = if is_forbidden(spec, args) {
-            "ERR This Redis command is not allowed from script"
-        } else if self.is_read_only && is_write(spec) {
+    fn allow(&self, spec: &CommandSpec, entry: usize, args: &[&[u8]]) -> Result<()> {
+        if is_forbidden(spec, args) {
+            return Err(CommandError::line(
+                "ERR This Redis command is not allowed from script",
+            ));
+        }
+        let Context { server, client, .. } = self.context;
+        acl::admit_in_script(server, client, entry, args)?;
+        let line = if self.is_read_only && is_write(spec) {
             "ERR Write commands are not allowed from read-only scripts."
         } else if self.is_out_of_memory
             && !self.has_written.get()
@@ -218,13 +234,13 @@ pub(crate) enum Ended {
 }
 
 /// An argument of a command.
-enum Argument<'v> {
+pub(super) enum Argument<'v> {
     Text(mlua::BorrowedBytes<'v>),
     Number(String),
 }
 
 impl Argument<'_> {
-    fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Self::Text(text) => text,
             Self::Number(digits) => digits.as_bytes(),
@@ -232,12 +248,10 @@ impl Argument<'_> {
     }
 }
 
-fn arguments(values: &MultiValue) -> Result<SmallVec<[Argument<'_>; 8]>> {
-    if values.is_empty() {
-        return Err(CommandError::line(
-            "ERR Please specify at least one argument for this redis lib call",
-        ));
-    }
+/// The arguments of a command; one at least.
+pub(super) fn arguments<'v>(
+    values: impl Iterator<Item = &'v Value>,
+) -> Result<SmallVec<[Argument<'v>; 8]>> {
     let argument = |value| match value {
         &Value::Integer(number) => Ok(Argument::Number(number.to_string())),
         &Value::Number(number) => Ok(Argument::Number(number::general(number, 17))),
@@ -246,7 +260,13 @@ fn arguments(values: &MultiValue) -> Result<SmallVec<[Argument<'_>; 8]>> {
             "ERR Lua redis lib command arguments must be strings or integers",
         )),
     };
-    values.iter().map(argument).collect()
+    let arguments: SmallVec<_> = values.map(argument).collect::<Result<_>>()?;
+    if arguments.is_empty() {
+        return Err(CommandError::line(
+            "ERR Please specify at least one argument for this redis lib call",
+        ));
+    }
+    Ok(arguments)
 }
 
 /// A reply of a bounded length.

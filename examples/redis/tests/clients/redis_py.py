@@ -366,12 +366,61 @@ def messages(client):
         check(pipe.execute(), [0, True])
 
 
+def users(client):
+    """Users with rules, as an administrator sees them and as they see themselves."""
+    port = client.connection_pool.connection_kwargs["port"]
+    check(client.acl_whoami(), "default")
+    rules = {"enabled": True, "reset": True, "passwords": ["+first", "+second"], "categories": ["+@string"]}
+    rules |= {"commands": ["+acl|whoami", "-getset"], "keys": ["app:*"], "channels": ["news"]}
+    rules |= {"selectors": [("+get", "%R~settings:*")]}
+    check(client.acl_setuser("worker", **rules), True)
+    user = client.acl_getuser("worker")
+    check(user["enabled"], True)
+    check(sorted(user["flags"])[0], "on")
+    check(len(user["passwords"]), 2)
+    check(user["categories"], ["-@all", "+@string"])
+    check(user["commands"], ["+acl|whoami", "-getset"])
+    check(client.acl_users(), ["default", "worker"])
+    (line,) = [line for line in client.acl_list() if line.startswith("user worker ")]
+    assert "~app:*" in line and "(%R~settings:* resetchannels -@all +get)" in line, line
+
+    worker = redis.Redis(port=port, username="worker", password="second", decode_responses=True)
+    check(worker.acl_whoami(), "worker")
+    check(worker.set("app:1", "x"), True)
+    check(worker.get("settings:1"), None)
+    denied = redis.exceptions.NoPermissionError
+    check_error(lambda: worker.set("settings:1", "x"), denied, "one of the keys")
+    check_error(lambda: worker.getset("app:1", "x"), denied, "'getset' command")
+    check_error(lambda: worker.publish("news", "x"), denied, "'publish' command")
+    with worker.pipeline() as pipe:
+        check_error(lambda: pipe.set("app:1", "y").execute(), denied, "'multi' command")
+    check(client.acl_dryrun("worker", "set", "app:1", "x"), "OK")
+    check(
+        client.acl_dryrun("worker", "set", "other", "x"),
+        "This user has no permissions to access the 'other' key",
+    )
+    wrong = redis.Redis(port=port, username="worker", password="third")
+    check_error(wrong.ping, redis.AuthenticationError, "invalid username-password pair")
+    log = client.acl_log()
+    check([log[0][field] for field in ("reason", "context", "username")], ["auth", "toplevel", "worker"])
+    check({entry["reason"] for entry in log}, {"auth", "command", "key"})
+    check(client.acl_log_reset(), True)
+    check(client.acl_log(), [])
+    assert "scripting" in client.acl_cat()
+    assert "eval" in client.acl_cat("scripting")
+    check(len(client.acl_genpass()), 64)
+    check_error(client.acl_load, redis.ResponseError, "not configured to use an ACL file")
+    check(client.acl_deluser("worker"), 1)
+    check_error(worker.acl_whoami, redis.AuthenticationError, "invalid username-password pair")
+    check(client.acl_getuser("worker"), None)
+
+
 def main():
     port, password, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
     connection(port, password)
     client = redis.Redis(port=port, password=password, decode_responses=True)
     suites = [strings, keys, lists, hashes, sets, sorted_sets, pipelines, transactions, scripts, functions, blocking]
-    suites += [messages]
+    suites += [messages, users]
     for suite in suites:
         check(client.flushdb(), True)
         suite(client)

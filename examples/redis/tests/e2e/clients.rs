@@ -108,6 +108,21 @@ fn redis_cli_on_a_unix_socket() {
 
 #[test]
 #[ignore = "needs redis-tools, redis-py, ioredis; run by .ci/run"]
+fn redis_cli_logs_in_as_a_user() {
+    let server = Server::start();
+    server
+        .connect()
+        .ask("ACL SETUSER alice on >pw +acl|whoami +get ~*");
+    let login = ["--user", "alice", "--pass", "pw", "--no-auth-warning"];
+    let output = run_program(&mut redis_cli(&server, &login), "ACL WHOAMI\nSET a b\n");
+    assert_eq!(
+        output,
+        "alice\nNOPERM this user has no permissions to run the 'set' command\n\n"
+    );
+}
+
+#[test]
+#[ignore = "needs redis-tools, redis-py, ioredis; run by .ci/run"]
 fn redis_cli_reads_commands_from_a_pipe() {
     let server = Server::start();
     for protocol in ["-2", "-3"] {
@@ -247,6 +262,14 @@ fn redis_py() {
         .args([&server.port(), PASSWORD])
         .arg(server.unix_socket());
     let output = run_program(&mut python, "");
+    assert!(output.ends_with("all checks passed\n"), "{output}");
+}
+
+#[test]
+#[ignore = "needs redis-tools, redis-py, ioredis; run by .ci/run"]
+fn redis_py_with_a_cache() {
+    let server = Server::start();
+    let output = run_program(python("redis_py_cache.py").arg(server.port()), "");
     assert!(output.ends_with("all checks passed\n"), "{output}");
 }
 

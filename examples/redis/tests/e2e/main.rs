@@ -30,4 +30,6 @@ mod streams;
 #[cfg(feature = "tls")]
 mod tls;
 mod topologies;
+mod tracking;
 mod transactions;
+mod users;

@@ -16,9 +16,15 @@ fn gets_on_all_connections_go_on_beside_a_long_script() {
     if !Server::is_psp_redis() {
         return skip(NOT_PSP);
     }
+    for policy in ["d-fcfs", "stealing", "jsq", "synergy", "darc-distributed"] {
+        check(policy);
+    }
+}
+
+fn check(policy: &'static str) {
     let server = Server::start_with(&Options {
         topology: Some("distributed"),
-        policy: Some("d-fcfs"),
+        policy: Some(policy),
         workers: Some(2),
         ..Options::default()
     });
@@ -39,5 +45,5 @@ fn gets_on_all_connections_go_on_beside_a_long_script() {
         assert_eq!(long.reply().to_string(), "1");
         answered == CLIENTS
     });
-    assert!(are_answered_meanwhile, "GETs wait for the script");
+    assert!(are_answered_meanwhile, "{policy}: GETs wait for the script");
 }

@@ -4,7 +4,7 @@ use psp_harness::{send_from_its_own_port, skip, wait_until};
 use psp_protocols::rpc::{Request, Response, Status};
 use psp_rpc_client::envelope;
 
-use crate::common::{Server, ask};
+use crate::common::{Server, TWO_WORKERS, ask};
 
 fn request() -> Vec<u8> {
     let mut frame = Vec::new();
@@ -20,37 +20,38 @@ fn request() -> Vec<u8> {
 /// Otherwise one datagram with a forged source makes a server answer its own replies for ever.
 #[test]
 fn datagrams_from_the_servers_own_port_and_responses_are_dropped() {
-    let server = Server::start(&[]);
-    let mut client = server.datagrams();
-    let ok = Response {
-        id: 1,
-        payload: request().into(),
-        ..Response::default()
-    };
-    for response in [
-        ok,
-        Response::failed(1, Status::Unimplemented, "no such method".to_owned()),
-    ] {
-        let mut frame = Vec::new();
-        response.encode_frame(&mut frame);
-        client.send(&frame).unwrap();
-    }
-    assert_eq!(
-        ask(&mut client, "Echo", Vec::new()).status(),
-        envelope::Status::Ok
-    );
-    assert_eq!(server.stats().reflected_datagrams, 2);
+    for server in Server::start_each("") {
+        let mut client = server.datagrams();
+        let ok = Response {
+            id: 1,
+            payload: request().into(),
+            ..Response::default()
+        };
+        for response in [
+            ok,
+            Response::failed(1, Status::Unimplemented, "no such method".to_owned()),
+        ] {
+            let mut frame = Vec::new();
+            response.encode_frame(&mut frame);
+            client.send(&frame).unwrap();
+        }
+        assert_eq!(
+            ask(&mut client, "Echo", Vec::new()).status(),
+            envelope::Status::Ok
+        );
+        assert_eq!(server.stats().reflected_datagrams, 2);
 
-    let port = server.process.address().port();
-    if send_from_its_own_port(port, &request()).is_err() {
-        return skip("no right to forge datagrams");
+        let port = server.process.address().port();
+        if send_from_its_own_port(port, &request()).is_err() {
+            return skip("no right to forge datagrams");
+        }
+        wait_until("it is dropped", || server.stats().reflected_datagrams == 3);
+        assert_eq!(
+            ask(&mut client, "Echo", Vec::new()).status(),
+            envelope::Status::Ok
+        );
+        assert_eq!(server.stats().reflected_datagrams, 3);
     }
-    wait_until("it is dropped", || server.stats().reflected_datagrams == 3);
-    assert_eq!(
-        ask(&mut client, "Echo", Vec::new()).status(),
-        envelope::Status::Ok
-    );
-    assert_eq!(server.stats().reflected_datagrams, 3);
 }
 
 /// Responses to a forged source reach a victim.
@@ -58,8 +59,9 @@ fn datagrams_from_the_servers_own_port_and_responses_are_dropped() {
 fn a_source_gets_no_more_than_its_bytes() {
     // A response of 1000 bytes takes a source 100 seconds.
     let config = "[server]\ndatagram-bytes-per-source-per-s = 10\n";
-    for topology in ["inline", "dedicated"] {
-        let server = Server::start_with(&["--topology", topology], config);
+    let inline: &[&str] = &["--topology", "inline"];
+    for flags in [inline].into_iter().chain(TWO_WORKERS) {
+        let server = Server::start_with(flags, config);
         let mut client = server.datagrams();
         let echoed = ask(&mut client, "Echo", vec![7; 1000]);
         assert_eq!(echoed.status(), envelope::Status::Ok);

@@ -7,7 +7,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::Server;
+use crate::common::{Server, TWO_WORKERS};
 use psp_harness::run_program;
 use psp_protocols::rpc::{Request, Response, Status};
 
@@ -69,21 +69,23 @@ fn hexadecimal(bytes: &[u8]) -> String {
 #[test]
 #[ignore = "needs protobuf and grpcio-tools for Python; run by .ci/run"]
 fn python_with_protobuf() {
-    let server = Server::start(&["--topology", "dedicated", "--workers", "2"]);
-    generate(server.process.directory());
-    let frames = frames();
-    let lines = frames
-        .iter()
-        .map(|(name, frame)| format!("{name} {}\n", hexadecimal(frame)));
-    let mut client = python();
-    client.arg(package().join("tests/clients/psp_rpc_check.py"));
-    client
-        .arg(server.process.port())
-        .arg(server.process.directory());
-    let output = run_program(&mut client, &lines.collect::<String>());
-    let mut printed = output.lines();
-    for (name, frame) in &frames {
-        assert_eq!(printed.next(), Some(&hexadecimal(frame)[..]), "{name}");
+    for flags in TWO_WORKERS {
+        let server = Server::start(flags);
+        generate(server.process.directory());
+        let frames = frames();
+        let lines = frames
+            .iter()
+            .map(|(name, frame)| format!("{name} {}\n", hexadecimal(frame)));
+        let mut client = python();
+        client.arg(package().join("tests/clients/psp_rpc_check.py"));
+        client
+            .arg(server.process.port())
+            .arg(server.process.directory());
+        let output = run_program(&mut client, &lines.collect::<String>());
+        let mut printed = output.lines();
+        for (name, frame) in &frames {
+            assert_eq!(printed.next(), Some(&hexadecimal(frame)[..]), "{name}");
+        }
+        assert_eq!(printed.collect::<Vec<_>>(), ["all checks passed"]);
     }
-    assert_eq!(printed.collect::<Vec<_>>(), ["all checks passed"]);
 }

@@ -7,7 +7,7 @@ use psp_harness::{DEADLINE, wait_until};
 use psp_protocols::rpc::{ResponseRef, Rpc, RpcHead};
 use psp_rpc_client::Client;
 use psp_rpc_client::envelope::Status;
-use psp_server::{DeferredReply, Reply, Request, Server};
+use psp_server::{DeferredReply, Policy, Reply, Request, Server, Topology};
 
 /// Responses that are deferred, by the ids of their requests.
 type Kept = Arc<Mutex<HashMap<u64, DeferredReply>>>;
@@ -26,12 +26,24 @@ fn respond(kept: &Kept, request: &Request<'_, (), RpcHead>, reply: &mut Reply<'_
 
 #[test]
 fn responses_that_are_deferred_overtake_each_other() {
+    for (policy, topology) in [
+        (Policy::c_fcfs(), Topology::Auto),
+        (Policy::d_fcfs(), Topology::Distributed),
+        (Policy::darc_distributed(), Topology::Distributed),
+    ] {
+        overtake_each_other(policy, topology);
+    }
+}
+
+fn overtake_each_other(policy: Policy, topology: Topology) {
     let kept = Kept::default();
     let keep = kept.clone();
     let server = Server::builder()
         .tcp("127.0.0.1:0")
         .udp("127.0.0.1:0")
         .framing(Rpc::default())
+        .policy(policy)
+        .topology(topology)
         .handler(
             move |request: Request<'_, (), RpcHead>, reply: &mut Reply<'_>| {
                 respond(&keep, &request, reply);

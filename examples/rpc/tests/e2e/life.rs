@@ -1,33 +1,35 @@
 //! The server as a program: how it ends, and how its configuration changes while it runs.
 
-use crate::common::Server;
+use crate::common::{Server, TWO_WORKERS};
 use psp_harness::wait_until;
 use psp_rpc_client::envelope::Status;
 use psp_rpc_client::methods::Work;
 
 #[test]
 fn requests_in_flight_are_answered_before_the_server_ends() {
-    let mut server = Server::start(&["--topology", "dedicated", "--workers", "2"]);
-    let mut clients = [server.connect(), server.datagrams()];
-    for client in &mut clients {
-        client
-            .submit(
-                "Sleep",
-                0,
-                &Work {
-                    duration_us: 300_000,
-                },
-            )
-            .unwrap();
+    for flags in TWO_WORKERS {
+        let mut server = Server::start(flags);
+        let mut clients = [server.connect(), server.datagrams()];
+        for client in &mut clients {
+            client
+                .submit(
+                    "Sleep",
+                    0,
+                    &Work {
+                        duration_us: 300_000,
+                    },
+                )
+                .unwrap();
+        }
+        wait_until("both requests run", || {
+            server.stats_of("work-long").turns >= 2
+        });
+        server.process.terminate();
+        for client in &mut clients {
+            assert_eq!(client.receive().unwrap().status(), Status::Ok);
+        }
+        assert!(server.process.wait_for_exit().success());
     }
-    wait_until("both requests run", || {
-        server.stats_of("work-long").turns >= 2
-    });
-    server.process.terminate();
-    for client in &mut clients {
-        assert_eq!(client.receive().unwrap().status(), Status::Ok);
-    }
-    assert!(server.process.wait_for_exit().success());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::tree::{self, Tree};
 /// The entries; a clone is O(1), and so are the ends. An entry is found in O(log n) steps.
 #[derive(Clone, Default)]
 pub struct Entries {
-    blocks: Tree<Block>,
+    blocks: Tree<Vec<Block>>,
     len: usize,
 }
 
@@ -294,7 +294,7 @@ impl Entries {
 
 /// Entries in ascending order.
 pub struct Ascending<'s> {
-    blocks: tree::Iter<'s, Block>,
+    blocks: tree::Iter<'s, Vec<Block>>,
     block: Option<Walk<'s>>,
     ids: RangeInclusive<StreamId>,
 }
@@ -321,7 +321,7 @@ impl<'s> Iterator for Ascending<'s> {
 
 /// Entries in descending order.
 pub struct Descending<'s> {
-    blocks: tree::Iter<'s, Block>,
+    blocks: tree::Iter<'s, Vec<Block>>,
     /// What is left of a block, in ascending order.
     block: Vec<StreamEntry<'s>>,
     ids: RangeInclusive<StreamId>,

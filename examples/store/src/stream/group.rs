@@ -17,8 +17,8 @@ pub struct Group {
     pub last_id: StreamId,
     /// How many entries were delivered of all that the stream ever had; `None` if that is not known.
     pub entries_read: Option<u64>,
-    pending: Tree<Pending>,
-    consumers: Tree<Consumer>,
+    pending: Tree<Vec<Pending>>,
+    consumers: Tree<Vec<Consumer>>,
 }
 
 /// An entry that was delivered and has not been acknowledged.
@@ -39,7 +39,7 @@ pub struct Pending {
 pub struct Consumer {
     name: Element,
     seen_ms: u64,
-    pending: Tree<StreamId>,
+    pending: Tree<Vec<StreamId>>,
 }
 
 impl Item for Group {
@@ -101,7 +101,7 @@ impl Consumer {
 }
 
 /// How many items have lower IDs.
-fn place<T: Item<Key = StreamId>>(tree: &Tree<T>, id: StreamId) -> usize {
+fn place<T: Item<Key = StreamId>>(tree: &Tree<Vec<T>>, id: StreamId) -> usize {
     tree.seek(|item| *item < id).0
 }
 
@@ -237,7 +237,7 @@ impl Group {
         true
     }
 
-    fn pending_of(&mut self, consumer: &[u8], change: impl FnOnce(&mut Tree<StreamId>)) {
+    fn pending_of(&mut self, consumer: &[u8], change: impl FnOnce(&mut Tree<Vec<StreamId>>)) {
         let place = self.consumers.place_of(consumer);
         if let Some(consumer) = place.ok().and_then(|place| self.consumers.get_mut(place)) {
             change(&mut consumer.pending);
@@ -254,7 +254,7 @@ impl Group {
     }
 }
 
-fn remove(ids: &mut Tree<StreamId>, id: StreamId) {
+fn remove(ids: &mut Tree<Vec<StreamId>>, id: StreamId) {
     if let Ok(place) = ids.place_of(&id) {
         ids.remove(place);
     }

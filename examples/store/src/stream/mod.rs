@@ -29,7 +29,7 @@ pub struct Stream(Arc<Body>);
 #[derive(Clone, Default)]
 struct Body {
     log: Log,
-    groups: Tree<Group>,
+    groups: Tree<Vec<Group>>,
 }
 
 /// The entries, and what the stream remembers of those that are gone.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use proptest::prelude::*;
-use psp_store::{Element, Keyspace, List, ListEnd, Value, unix_time_ms};
+use psp_store::{Keyspace, List, ListEnd, Value, unix_time_ms};
 
 /// An expiry time that no test reaches.
 const LATER_MS: u64 = 1 << 50;
@@ -68,7 +68,7 @@ fn name(key: u8) -> Vec<u8> {
 fn push(slot: &mut psp_store::Slot<'_>, value: u8) {
     let list = slot.value_or_insert_with(|| Value::List(List::default()));
     if let Value::List(list) = list {
-        list.push(ListEnd::Right, Element::from(&[value]));
+        list.push(ListEnd::Right, [value].as_slice());
     }
 }
 

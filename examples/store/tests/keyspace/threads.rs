@@ -5,16 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use psp_store::{
-    Databases, Element, ExpiryCycle, Keyspace, List, ListEnd, Set, Slot, Value, unix_time_ms,
-};
+use psp_store::{Databases, ExpiryCycle, Keyspace, List, ListEnd, Set, Slot, Value, unix_time_ms};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
 fn list_of(number: usize, len: usize) -> Value {
     let mut list = List::default();
     for _ in 0..len {
-        list.push(ListEnd::Right, Element::from(number.to_string().as_bytes()));
+        list.push(ListEnd::Right, number.to_string().as_bytes());
     }
     Value::List(list)
 }
@@ -24,8 +22,8 @@ fn is_whole(value: &Value) -> bool {
     let Value::List(list) = value else {
         return false;
     };
-    let first = list.get(0).cloned();
-    list.len() == 100 && list.iter().all(|element| Some(element) == first.as_ref())
+    let first = list.get(0);
+    list.len() == 100 && list.iter().all(|element| Some(element) == first)
 }
 
 #[test]
@@ -47,7 +45,7 @@ fn readers_and_walks_never_see_torn_state() {
                 store.update(&keys[(round * 7) % keys.len()], |slot| {
                     if let Some(Value::List(list)) = slot.value_mut() {
                         for index in 0..list.len() {
-                            list.set(index, Element::from(round.to_string().as_bytes()));
+                            list.set(index, round.to_string().as_bytes());
                         }
                     }
                 });

@@ -6,6 +6,7 @@ mod lag;
 mod policies;
 mod queueing;
 mod ramp;
+mod service_manager;
 mod shutdown;
 mod simulated;
 mod starting;

@@ -1,7 +1,7 @@
 //! SIGTERM with suspended requests that take longer than the drain timeout.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::Command;
 
@@ -33,12 +33,14 @@ fn start(preempt: &str, admin: u16) -> ServerProcess {
 
 /// Counters of the long requests.
 fn long_requests(admin: u16) -> serde_json::Value {
-    let client = TcpStream::connect((Ipv4Addr::LOCALHOST, admin)).unwrap();
-    (&client).write_all(b"stats\n").unwrap();
-    let mut line = String::new();
-    BufReader::new(client).read_line(&mut line).unwrap();
-    let snapshot: serde_json::Value = serde_json::from_str(&line).unwrap();
-    snapshot["types"][1].clone()
+    let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, admin)).unwrap();
+    let request = "GET /status HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    client.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let report: serde_json::Value = serde_json::from_str(body).unwrap();
+    report["types"][1].clone()
 }
 
 fn send_long_request(server: SocketAddr, id: u32) -> BufReader<TcpStream> {

@@ -17,14 +17,19 @@ const MILLISECOND_NS: u32 = 1_000_000;
 const WAIT_NS: u32 = 4_000 * MILLISECOND_NS;
 
 /// The ids of the replies in order. The only worker gets requests of 1 ms: the first ten wait, the others do not.
-fn order_of_replies(policy: &Policy, mode: Mode, preempt: PreemptPolicy) -> Vec<u32> {
+fn order_of_replies(
+    policy: &Policy,
+    topology: Topology,
+    mode: Mode,
+    preempt: PreemptPolicy,
+) -> Vec<u32> {
     let server = startup::build(Config {
         port: 0,
         mode,
         policy: policy.clone(),
         server: psp_server::Config::default()
             .workers(1)
-            .topology(Topology::Dedicated)
+            .topology(topology)
             .preempt(preempt),
         ..Config::default()
     })
@@ -61,15 +66,27 @@ fn order_of_replies(policy: &Policy, mode: Mode, preempt: PreemptPolicy) -> Vec<
     order
 }
 
-fn assert_that_others_pass(policy: &Policy, mode: Mode, preempt: PreemptPolicy) {
-    let order = order_of_replies(policy, mode, preempt);
+fn assert_that_others_pass(
+    policy: &Policy,
+    topology: Topology,
+    mode: Mode,
+    preempt: PreemptPolicy,
+) {
+    let order = order_of_replies(policy, topology, mode, preempt);
     let passed = order[0] >= 10;
-    assert!(passed, "{policy} {mode:?} {preempt}: {order:?}");
+    assert!(passed, "{policy} {topology} {mode:?} {preempt}: {order:?}");
 }
 
 #[test]
 fn those_that_wait_let_all_others_pass_on_kernel_threads() {
-    assert_that_others_pass(&Policy::mq(), Mode::Sleep, PreemptPolicy::KernelThread);
+    let (dedicated, kernel_thread) = (Topology::Dedicated, PreemptPolicy::KernelThread);
+    assert_that_others_pass(&Policy::mq(), dedicated, Mode::Sleep, kernel_thread);
+}
+
+#[test]
+fn those_that_wait_let_all_others_pass_at_a_worker_that_receives_for_itself() {
+    let (distributed, none) = (Topology::Distributed, PreemptPolicy::None);
+    assert_that_others_pass(&Policy::d_fcfs(), distributed, Mode::Sleep, none);
 }
 
 #[test]
@@ -80,6 +97,6 @@ fn those_that_wait_let_all_others_pass() {
         (Policy::mq(), Mode::Spin, PreemptPolicy::Signal),
         (Policy::darc(), Mode::Sleep, PreemptPolicy::None),
     ] {
-        assert_that_others_pass(&policy, mode, preempt);
+        assert_that_others_pass(&policy, Topology::Dedicated, mode, preempt);
     }
 }

@@ -35,7 +35,7 @@ pub(crate) struct PortArgs {
         help_heading = "DPDK"
     )]
     mac: Mac,
-    /// Queues of each kind; over net_memif the number of the server's queues
+    /// Queues of each kind, which send in turn; over net_memif the number of the server's queues
     #[arg(
         long,
         value_name = "N",

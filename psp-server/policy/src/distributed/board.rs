@@ -155,9 +155,9 @@ impl<C: Word> Line<C> {
     /// The turn has this quantum from now on.
     pub fn set_quantum(&self, now_ns: u64, quantum: Option<Quantum>) {
         self.since_ns.set(now_ns);
-        self.quantum_ns.set(quantum.map_or(0, |quantum| quantum.ns));
         let yields_to = quantum.map_or(0, |quantum| quantum.yields_to.word());
         self.yields_to.set(yields_to);
+        self.quantum_ns.set(quantum.map_or(0, |quantum| quantum.ns));
     }
 
     /// The turn ends.

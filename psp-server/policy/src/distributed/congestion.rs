@@ -71,6 +71,16 @@ impl Congestion {
         }
     }
 
+    /// From when the passing of time makes a difference; [`Congestion::passes`] need not be called before.
+    #[must_use]
+    pub const fn check_ns(&self) -> Option<u64> {
+        if self.threshold_ns > 0 && !self.congested {
+            Some(self.check_ns)
+        } else {
+            None
+        }
+    }
+
     const fn mark_at(&mut self, now_ns: u64) {
         self.mark = self.put;
         self.check_ns = now_ns.saturating_add(self.threshold_ns);
@@ -95,12 +105,13 @@ mod tests {
         assert!(!queue.is_congested());
         queue.passes(120);
         assert!(queue.is_congested(), "the second did not move");
-        assert_eq!(queue.deadline_ns(), None);
+        assert_eq!((queue.deadline_ns(), queue.check_ns()), (None, None));
         queue.took(125);
         assert!(!queue.is_congested(), "the third is new");
         assert_eq!(queue.deadline_ns(), Some(135));
         queue.took(130);
         assert_eq!(queue.deadline_ns(), None, "nothing is left");
+        assert_eq!(queue.check_ns(), Some(135));
         queue.passes(1000);
         assert!(!queue.is_congested());
     }

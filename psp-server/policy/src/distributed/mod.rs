@@ -43,6 +43,6 @@ pub use knowledge::Knowledge;
 pub use lanes::{LANES_MAX, LaneSet, lane_of};
 pub use local::{AnyLocal, Local, Ways};
 pub use random::Random;
-pub use watch::Watch;
+pub use watch::{Expired, Watch};
 pub use word::{Live, Plain, Word};
 pub use worker::{Look, Mine, Next, Requeue, WorkerPolicy};

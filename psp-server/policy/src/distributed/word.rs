@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A number that one thread writes at a time and any may read. Readers see each word by itself, old or new, so
-/// whatever must change at once is one word.
+/// whatever must change at once is one word. Who sees a new one sees what its writer wrote before, too.
 pub trait Word: Default + Debug + Send + 'static {
     /// Its value.
     fn get(&self) -> u64;
@@ -34,11 +34,11 @@ impl Word for Plain {
 impl Word for Live {
     #[inline]
     fn get(&self) -> u64 {
-        self.load(Ordering::Relaxed)
+        self.load(Ordering::Acquire)
     }
 
     #[inline]
     fn set(&self, value: u64) {
-        self.store(value, Ordering::Relaxed);
+        self.store(value, Ordering::Release);
     }
 }

@@ -309,8 +309,8 @@ impl Threads {
     /// Idle workers look until none finds anything. Then the timer core looks.
     fn look(&mut self, now_ns: u64) {
         while self.one_looks(now_ns) {}
-        while let Some((worker, _)) = self.watch.expired(now_ns, &self.local.board) {
-            self.log.push(preempted(worker));
+        while let Some(expired) = self.watch.expired(now_ns, &self.local.board) {
+            self.log.push(preempted(expired.worker));
         }
     }
 

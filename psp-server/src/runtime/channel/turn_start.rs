@@ -22,6 +22,11 @@ use crate::runtime::host::scheduling::ThreadClock;
 /// How long the dispatcher waits for a thread that does not run, in nanoseconds. The thread may be asleep.
 const STARVED_NS_MAX: u64 = 1_000_000;
 
+/// The shortest and the longest time after which a turn that has not begun is checked again, unless its quantum is
+/// longer. Each check may wake the thread that makes it, and a worker that sleeps takes 20 us and more to begin.
+pub(crate) const LOOK_NS_MIN: u64 = 20_000;
+pub(crate) const LOOK_NS_MAX: u64 = 1_000_000;
+
 /// See the [module](self). The worker's active thread writes it.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -84,6 +89,18 @@ impl TurnStart {
         };
         let had_ns = ran_ns.saturating_sub(self.thread_ns.load(Ordering::Relaxed));
         Some(had_ns.max(passed_ns.saturating_sub(STARVED_NS_MAX)))
+    }
+
+    /// In how many nanoseconds the turn of this number, which was to give way after `quantum_ns` by a decision at
+    /// `decided_ns`, may have had them. 0 if it has.
+    pub(crate) fn left_ns(&self, turn: u64, quantum_ns: u64, decided_ns: u64, now_ns: u64) -> u64 {
+        match self.had_ns(turn, now_ns) {
+            Some(had_ns) => quantum_ns.saturating_sub(had_ns),
+            None => now_ns
+                .saturating_sub(decided_ns)
+                .clamp(LOOK_NS_MIN, LOOK_NS_MAX)
+                .max(quantum_ns),
+        }
     }
 }
 

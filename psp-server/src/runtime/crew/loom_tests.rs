@@ -1,14 +1,17 @@
 //! Models of the steal and the hand-over: nothing is lost, nothing runs twice, and no request waits for a worker that
-//! sleeps.
+//! sleeps. And of the timer core: it asks no turn but the one whose quantum is over, and hears of all who wait.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
-use psp_policy::distributed::{LaneSet, Line, Word};
+use psp_policy::distributed::{Board, LaneSet, Line, Quantum, Runs, Watch, Ways, Word};
 use psp_policy::{RequestId, RequestType, WorkerId};
 
 use super::own_queue::{OwnQueue, Waiting};
 use super::sleepers::Sleepers;
+use crate::fiber::PreemptFlag;
+use crate::runtime::channel::turn_start::TurnStart;
+use crate::runtime::host::shared_alarm::{Countdown, SharedAlarm};
 
 /// What the board shows, as loom sees it.
 #[derive(Debug, Default)]
@@ -16,11 +19,11 @@ struct Shown(AtomicU64);
 
 impl Word for Shown {
     fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Acquire)
     }
 
     fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
+        self.0.store(value, Ordering::Release);
     }
 }
 
@@ -144,5 +147,82 @@ fn hand_overs_of_two_workers_wake_the_third_once_or_are_found() {
             "a request waits for a sleeper"
         );
         assert_eq!([place.take(), place.take()], [Some(0), Some(1)]);
+    });
+}
+
+/// A turn with a quantum ends while the timer core asks it to give way. The next one has none.
+#[test]
+fn a_turn_that_ends_meanwhile_does_not_have_the_next_one_preempted() {
+    const WORKER: WorkerId = WorkerId(0);
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let board = Arc::new(Board::<Shown>::new(1));
+        let start = Arc::new(TurnStart::new());
+        let flag = Arc::new(PreemptFlag::new());
+        let worker = thread::spawn({
+            let (board, start, flag) = (board.clone(), start.clone(), flag.clone());
+            move || {
+                let line = board.line(WORKER);
+                let (slot, long) = (0, true);
+                line.begin(0, 0, Runs { slot, long });
+                let (ns, yields_to) = (10, LaneSet::ALL);
+                line.set_quantum(0, Some(Quantum { ns, yields_to }));
+                start.announce(line.turn(), 0);
+                line.end(5);
+                line.begin(5, 0, Runs { slot, long });
+                start.announce(line.turn(), 5);
+                assert!(!flag.asks(line.turn()), "it has no quantum");
+            }
+        });
+        let mut watch = Watch::new(1, Ways::default());
+        watch.set_unread(WORKER, true);
+        if let Some(expired) = watch.expired(100, &*board)
+            && start.left_ns(expired.turn, expired.quantum_ns, 100, 100) == 0
+        {
+            flag.ask(expired.turn);
+        }
+        worker.join().unwrap();
+        assert!(!flag.asks(3), "it has no quantum");
+    });
+}
+
+/// A timer that does nothing but know whether it will ring.
+#[derive(Debug, Default)]
+struct Rings(AtomicU64);
+
+impl Countdown for Rings {
+    fn start(&self, _in_ns: u64) -> std::io::Result<()> {
+        self.0.store(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn clear(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Two workers put something where the timer core looks, while it goes to sleep until later.
+#[test]
+fn the_timer_core_sees_who_waits_or_is_woken_for_it() {
+    loom::model(|| {
+        let alarm = Arc::new(SharedAlarm::new(Rings::default()));
+        let waits = Arc::new([Shown::default(), Shown::default()]);
+        let workers = [0, 1].map(|index| {
+            let (alarm, waits) = (alarm.clone(), waits.clone());
+            thread::spawn(move || {
+                waits[index].set(1);
+                alarm.set(0, 10);
+            })
+        });
+        alarm.rang();
+        let seen = [0, 1].map(|index| waits[index].get() == 1);
+        alarm.set(0, 1_000_000);
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        let is_early =
+            alarm.at_ns() == Some(10) && alarm.countdown().0.load(Ordering::Relaxed) == 1;
+        assert!(seen == [true, true] || is_early, "the timer core sleeps");
     });
 }

@@ -6,7 +6,13 @@
 //!                                          another's ─┼─► Run
 //!                                          held ──────┘
 //!   Blocked ──► blocked ── Unblocked ──► held: requests that this worker alone can resume
+//!   Yielded ──► held, or the wait queue
 //! ```
+//!
+//! The wait queue has the requests that were preempted here, where the policy puts them aside. It is this worker's, because
+//! a request that has begun stays with its worker, and congested together with those of the others.
+//!
+//! A turn has the number that the board shows, so that the timer core asks that turn to give way and no other.
 //!
 //! Requests keep their names wherever they wait: the driver names those of all ports apart.
 //!
@@ -20,7 +26,7 @@ use std::sync::atomic::Ordering;
 
 use hashbrown::HashMap;
 use psp_policy::distributed::{
-    Board, Knowledge, LaneSet, Line, Live, Look, Mine, Next, Random, Requeue, Runs,
+    Board, Knowledge, LaneSet, Line, Live, Look, Mine, Next, Quantum, Random, Requeue, Runs,
 };
 use psp_policy::{
     Action, Event, HandOff, Relief, RequestId, RequestType, Sample, Scheduler, SchedulerSetup,
@@ -28,7 +34,9 @@ use psp_policy::{
 };
 
 use super::own_queue::{Held, Waiting};
+use super::prompter::Prompter;
 use super::shared_state::{Crew, Object};
+use crate::fiber;
 
 /// Requests that arrive between two polls and for which memory is set aside.
 const ARRIVALS_PREALLOCATED: usize = 1024;
@@ -86,15 +94,19 @@ pub(crate) struct Member {
     crew: Arc<Crew>,
     object: Object,
     random: Random,
-    /// Requests of this worker's connections that have no queue yet.
+    /// Requests that this worker received and that have no queue yet.
     arrived: VecDeque<Waiting>,
     running: Option<Begun>,
     /// Requests that began here and are blocked or wait again.
     begun: HashMap<RequestId, Begun>,
     /// Per lane: those of them that wait again.
     held: Vec<BinaryHeap<Reverse<Resumable>>>,
+    /// Those of `begun` that were preempted and put aside, in order.
+    wait_queue: VecDeque<RequestId>,
     /// How many of `begun` are blocked.
     blocked: usize,
+    /// When a request gave way after which none has begun.
+    gave_way_ns: Option<u64>,
     contexts: usize,
     stolen: Vec<Waiting>,
     /// How often requests had been placed again when this worker last did so.
@@ -116,7 +128,9 @@ impl Member {
             running: None,
             begun: HashMap::new(),
             held: vec![BinaryHeap::new(); crew.lanes],
+            wait_queue: VecDeque::new(),
             blocked: 0,
+            gave_way_ns: None,
             contexts: setup.contexts.per_worker.max(1),
             stolen: Vec::with_capacity(STOLEN_PREALLOCATED),
             placings: 0,
@@ -138,6 +152,11 @@ impl Member {
             .collect()
     }
 
+    /// How many requests are held.
+    fn resumable(&self) -> usize {
+        self.begun.len() - self.blocked - self.wait_queue.len()
+    }
+
     fn mine(&self) -> Mine {
         let held = self.begun.len();
         let has_context = held < self.contexts;
@@ -147,15 +166,14 @@ impl Member {
             } else {
                 LaneSet::NONE
             },
-            resumes: if held > self.blocked {
+            resumes: if self.resumable() > 0 {
                 self.resumes()
             } else {
                 LaneSet::NONE
             },
             has_context,
             has_another_context: held < self.contexts - 1,
-            // A request that gave way cannot move, so it waits where it ran.
-            wait_queue: false,
+            wait_queue: !self.wait_queue.is_empty(),
         }
     }
 
@@ -168,7 +186,7 @@ impl Member {
         let mut look = Look {
             me: self.me,
             mine,
-            congested: false,
+            congested: self.crew.wait_queue.is_congested(),
             board,
             knowledge,
             random: &mut self.random,
@@ -178,11 +196,11 @@ impl Member {
 
     /// Shows what this worker holds beside its queue.
     fn show_held(&self) {
-        let held = self.begun.len();
+        let begun = self.begun.len() + usize::from(self.running.is_some());
         let held = Held {
-            requests: (held - self.blocked) as u64,
+            requests: self.resumable() as u64,
             lanes: self.resumes(),
-            has_context: held < self.contexts,
+            has_context: begun < self.contexts,
             blocked_up: self.blocked >= self.contexts,
         };
         self.crew.queues[self.me.index()].hold(self.line(), held);
@@ -190,7 +208,7 @@ impl Member {
 
     /// Puts a request that nobody has into the queue that the policy names. Where another worker's has too many
     /// already, it stays here. Gives it back if here are too many, too.
-    fn place(&mut self, waiting: Waiting) -> Result<(), Waiting> {
+    fn place(&mut self, now_ns: u64, waiting: Waiting) -> Result<(), Waiting> {
         let slot = waiting.slot;
         let worker = self.decide(|object, look| object.place(look, slot));
         let crew = &*self.crew;
@@ -201,22 +219,36 @@ impl Member {
                 ..waiting
             };
             let put = crew.queues[worker.index()].put(crew.line(worker), lane, moved);
-            if put.is_ok() {
+            if let Ok(is_first) = put {
                 crew.wake(worker);
+                if is_first {
+                    self.prompt_for(now_ns, worker, lane);
+                }
                 return Ok(());
             }
         }
-        crew.queues[self.me.index()].put(self.line(), lane, waiting)
+        let put = crew.queues[self.me.index()].put(self.line(), lane, waiting);
+        put.map(|_| ())
+    }
+
+    /// Prompts the timer core, if `worker` gives way to what begins to wait for it in `lane`.
+    fn prompt_for(&self, now_ns: u64, worker: WorkerId, lane: usize) {
+        let quantum = self.crew.line(worker).quantum();
+        if let Some(prompter) = self.crew.prompter()
+            && quantum.is_some_and(|quantum| quantum.yields_to.contains(lane))
+        {
+            prompter.prompt(now_ns);
+        }
     }
 
     /// Gives each request a queue that has come since the last poll. Returns the first for which there is no room.
-    fn place_arrived(&mut self) -> Option<Action> {
+    fn place_arrived(&mut self, now_ns: u64) -> Option<Action> {
         while let Some(waiting) = self.arrived.pop_front() {
             if let Err(Waiting {
                 request,
                 request_type,
                 ..
-            }) = self.place(waiting)
+            }) = self.place(now_ns, waiting)
             {
                 return Some(Action::Reject {
                     request,
@@ -228,7 +260,7 @@ impl Member {
     }
 
     /// Places what waits here and must not run here any more, once after each change of what may run where.
-    fn place_again(&mut self) {
+    fn place_again(&mut self, now_ns: u64) {
         let placings = self.crew.placings.load(Ordering::Acquire);
         if std::mem::replace(&mut self.placings, placings) == placings {
             return;
@@ -245,7 +277,7 @@ impl Member {
                 let Some(waiting) = self.stolen.pop() else {
                     break;
                 };
-                if let Err(waiting) = self.place(waiting) {
+                if let Err(waiting) = self.place(now_ns, waiting) {
                     self.put_stolen(waiting);
                 }
             }
@@ -276,13 +308,24 @@ impl Member {
                     lanes,
                     requests,
                 } => self.steal(now_ns, victim, lanes, requests),
-                Next::Resume | Next::Nothing => return None,
+                Next::Resume => self.resume(now_ns),
+                Next::Nothing => return None,
             };
             if taken.is_some() {
                 return taken;
             }
         }
         None
+    }
+
+    /// Takes the first request of the wait queue.
+    fn resume(&mut self, now_ns: u64) -> Option<(Begun, HandOff, LaneSet)> {
+        let request = self.wait_queue.pop_front()?;
+        let begun = self.begun.remove(&request)?;
+        self.crew.wait_queue.took(now_ns);
+        self.show_held();
+        self.add_served(begun.served_ns);
+        Some((begun, HandOff::Own, self.line().waiting()))
     }
 
     /// Takes the first request of these lanes that waits in the own queue, or is held: of each lane the one whose
@@ -296,7 +339,7 @@ impl Member {
                 let new = queue.front(lane).filter(|_| has_context);
                 let held = held[lane].peek().map(|Reverse(held)| held);
                 match (new, held) {
-                    (Some(new), Some(held)) if held.rank_ns > new.rank_ns => {
+                    (Some(new), Some(held)) if held.rank_ns >= new.rank_ns => {
                         Some((new.arrived_ns, lane, true))
                     }
                     (_, Some(held)) => Some((held.arrived_ns, lane, false)),
@@ -347,8 +390,14 @@ impl Member {
         Some((Begun::new(first?), HandOff::Stolen, left))
     }
 
-    /// Begins a turn. `left` waits in the queue from which its request was taken.
-    fn begin(&mut self, now_ns: u64, begun: Begun, hand_off: HandOff, left: LaneSet) -> Action {
+    /// Begins a turn. `left` waits in the queue from which its request was taken. `congested` says whether the wait queue
+    /// was so when the worker chose.
+    fn begin(
+        &mut self,
+        now_ns: u64,
+        (begun, hand_off, left): (Begun, HandOff, LaneSet),
+        congested: bool,
+    ) -> Action {
         let Waiting {
             request,
             request_type,
@@ -356,18 +405,23 @@ impl Member {
             ..
         } = begun.waiting;
         self.running = Some(begun);
+        self.gave_way_ns = None;
+        self.show_contexts();
         let crew = &*self.crew;
         let long = crew.knowledge.is_long(slot);
-        self.line()
-            .begin(now_ns, begun.served_ns, Runs { slot, long });
+        let line = self.line();
+        line.begin(now_ns, begun.served_ns, Runs { slot, long });
+        // The next turn on this thread has the number that the board shows.
+        fiber::set_turn(line.turn() - 1);
         crew.measured[self.me.index()].begun(slot, begun.waited_ns(now_ns));
         let left = match crew.was_woken(self.me) {
             true => left.or(crew.waiting()),
             false => left,
         };
         crew.wake_for(left);
-        let quantum = self.decide(|object, look| object.quantum(look, slot));
-        self.line().set_quantum(now_ns, quantum);
+        if let Some(quantum) = self.quantum(slot, congested) {
+            self.line().set_quantum(now_ns, Some(quantum));
+        }
         Action::Run {
             worker: WorkerId(0),
             request,
@@ -376,9 +430,31 @@ impl Member {
         }
     }
 
+    /// What a request of the type at `slot` gets that begins now.
+    fn quantum(&mut self, slot: usize, congested: bool) -> Option<Quantum> {
+        if !self.crew.has_quantum[slot] {
+            return None;
+        }
+        let quantum = self.decide(|object, look| {
+            look.congested = congested;
+            object.quantum(look, slot)
+        })?;
+        let ns_min = self.crew.prompter().map_or(0, Prompter::quantum_ns_min);
+        let ns = quantum.ns.max(ns_min);
+        Some(Quantum { ns, ..quantum })
+    }
+
+    /// Shows whether the worker can begin another request, where the one that it runs makes a difference to that.
+    fn show_contexts(&self) {
+        if self.begun.len() + 1 >= self.contexts {
+            self.show_held();
+        }
+    }
+
     /// The turn has ended, in which the request ran for so long.
     fn ended(&mut self, now_ns: u64, served_ns: u64) -> Begun {
         let mut begun = self.running.take().expect("a turn has ended");
+        self.show_contexts();
         let line = self.line();
         line.end(now_ns);
         line.set_served(line.served_ns().saturating_sub(begun.served_ns));
@@ -396,12 +472,33 @@ impl Member {
         }
     }
 
+    /// Unfinished requests ran for so much longer in earlier turns.
+    fn add_served(&self, served_ns: u64) {
+        let line = self.line();
+        line.set_served(line.served_ns().saturating_add(served_ns));
+    }
+
+    /// A request gave way, and waits again.
+    fn gave_way(&mut self, now_ns: u64, begun: Begun) {
+        self.gave_way_ns = Some(now_ns);
+        match self.object.requeue() {
+            Requeue::Head => self.hold(begun, begun.waiting.arrived_ns),
+            Requeue::Tail => self.hold(begun, now_ns),
+            Requeue::WaitQueue => {
+                let request = begun.waiting.request;
+                self.begun.insert(request, begun);
+                self.wait_queue.push_back(request);
+                self.crew.wait_queue.put(now_ns);
+                self.show_held();
+            }
+        }
+    }
+
     /// A request that began here waits again, at this place.
     fn hold(&mut self, begun: Begun, rank_ns: u64) {
         let lane = self.crew.lane(begun.waiting.slot);
         let request = begun.waiting.request;
-        let line = self.line();
-        line.set_served(line.served_ns().saturating_add(begun.served_ns));
+        self.add_served(begun.served_ns);
         self.begun.insert(request, begun);
         self.held[lane].push(Reverse(Resumable {
             rank_ns,
@@ -415,6 +512,7 @@ impl Member {
 impl Scheduler for Member {
     /// The events of this worker, which is the only one that it counts.
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
+        self.crew.wait_queue.passes(now_ns);
         match event {
             Event::Arrived {
                 request,
@@ -427,7 +525,8 @@ impl Scheduler for Member {
                     request_type,
                     slot,
                     arrived_ns: now_ns,
-                    rank_ns: now_ns,
+                    // It was there already, unread, when the request gave way.
+                    rank_ns: self.gave_way_ns.unwrap_or(now_ns),
                     handed_over: false,
                 });
             }
@@ -437,11 +536,7 @@ impl Scheduler for Member {
             }
             Event::Yielded { served_ns, .. } => {
                 let begun = self.ended(now_ns, served_ns);
-                let rank_ns = match self.object.requeue() {
-                    Requeue::Head => begun.waiting.arrived_ns,
-                    Requeue::Tail | Requeue::WaitQueue => now_ns,
-                };
-                self.hold(begun, rank_ns);
+                self.gave_way(now_ns, begun);
             }
             Event::Blocked { served_ns, .. } => {
                 let begun = self.ended(now_ns, served_ns);
@@ -463,15 +558,17 @@ impl Scheduler for Member {
     }
 
     fn poll(&mut self, now_ns: u64) -> Option<Action> {
-        if let Some(refused) = self.place_arrived() {
+        if let Some(refused) = self.place_arrived(now_ns) {
             return Some(refused);
         }
-        self.place_again();
+        self.place_again(now_ns);
         if self.running.is_some() {
             return None;
         }
-        let (begun, hand_off, left) = self.take_next(now_ns)?;
-        Some(self.begin(now_ns, begun, hand_off, left))
+        // The last request out of the wait queue ends its congestion.
+        let congested = self.crew.wait_queue.is_congested();
+        let taken = self.take_next(now_ns)?;
+        Some(self.begin(now_ns, taken, congested))
     }
 
     fn same_run(&self, first: RequestType, next: RequestType) -> bool {

@@ -11,11 +11,13 @@
 //!     ▼                         ▼
 //!   board: a line of atomics per worker ◄── read by all members, without a lock
 //!   knowledge: what each type may use   ◄── published by feedback, every few milliseconds
+//!   timer core: reads the board, and asks long requests to give way
 //! ```
 //!
-//! A worker reads requests from its own connections, and its [`Member`] decides by the policy's objects where they wait
-//! and what runs next. What waits is lent already: its connection lies among the [`Offers`], where whoever runs the
-//! request finds it. The connection goes back to its port with the reply.
+//! A worker reads requests from the ports that it drives, and its [`Member`] decides by the policy's objects where
+//! they wait and what runs next. What waits is lent already: its connection lies among the [`Offers`], where whoever
+//! runs the request finds it. The connection goes back to its port with the reply, wherever that is by then: ports
+//! [move](super::net) as they do under `d-fcfs`.
 //!
 //! | file | job |
 //! | --- | --- |
@@ -23,23 +25,31 @@
 //! | `sleepers.rs` | which workers sleep, and who wakes them |
 //! | `shared_state.rs` | what the workers share |
 //! | `member.rs` | the scheduler of one worker |
+//! | `guard.rs` | whether requests that were preempted wait for too long |
+//! | `prompter.rs` | what workers tell the timer core |
+//! | `timer/` | preempts long requests for those that wait |
 //! | `measured.rs`, `feedback.rs` | measurements in, knowledge out |
 //! | `offers.rs` | connections whose requests wait |
 //! | `seat.rs` | what the net worker of a worker needs of the others |
 
 mod feedback;
+mod guard;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod measured;
 mod member;
 mod offers;
 mod own_queue;
+mod prompter;
 mod seat;
 mod shared_state;
 mod sleepers;
+mod timer;
 
 pub(crate) use feedback::FeedbackLoop;
 pub(crate) use member::Member;
 pub(crate) use offers::Offers;
+pub(crate) use prompter::Prompter;
 pub(crate) use seat::Seat;
-pub(crate) use shared_state::{Crew, Object};
+pub(crate) use shared_state::{Crew, Object, can_preempt};
+pub(crate) use timer::{TimerCore, Watched, events_of};

@@ -11,10 +11,11 @@
 //! A short lock keeps the queue and its line of the board together: some 20 ns where nobody else wants it, and nobody
 //! holds it for longer than a few requests take to move. The board is read without it.
 //!
-//! Of each type it has at most as many requests of the worker's own connections as the typed queue holds, and as many
-//! again that were handed over.
+//! Of each type it has at most as many requests that the worker received as the typed queue holds, and as many again that
+//! were handed over.
 
 use std::collections::VecDeque;
+use std::sync::PoisonError;
 
 #[cfg(loom)]
 use loom::sync::{Mutex, MutexGuard};
@@ -48,7 +49,7 @@ pub(crate) struct Held {
     pub(crate) requests: u64,
     /// In which lanes.
     pub(crate) lanes: LaneSet,
-    /// The worker has a context to begin a request.
+    /// The worker has a context to begin a request, beside the one that it runs.
     pub(crate) has_context: bool,
     /// Blocked requests have all its contexts.
     pub(crate) blocked_up: bool,
@@ -170,9 +171,9 @@ impl OwnQueue {
         }
     }
 
-    /// The queue to look at. Nothing that holds it panics.
+    /// The queue to look at. Nothing that holds it panics, whatever std says of a thread with suspended requests.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Lanes> {
-        self.lanes.lock().expect("no thread panics with the queue")
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the queue, and shows on its worker's `line` what has become of it.
@@ -187,13 +188,14 @@ impl OwnQueue {
         changed
     }
 
-    /// Puts a request into its place. Gives it back if there are too many of its type.
+    /// Puts a request into its place, and returns whether its worker finds one of this lane now and did not before. Gives
+    /// the request back if there are too many of its type.
     pub(crate) fn put<C: Word>(
         &self,
         line: &Line<C>,
         lane: usize,
         waiting: Waiting,
-    ) -> Result<(), Waiting> {
+    ) -> Result<bool, Waiting> {
         self.change(line, |lanes| {
             let OfType {
                 waiting: all,
@@ -208,7 +210,7 @@ impl OwnQueue {
                 return Err(waiting);
             }
             lanes.push(lane, waiting);
-            Ok(())
+            Ok(lanes.held.has_context && !line.queue().behind.contains(lane))
         })
     }
 
@@ -300,7 +302,7 @@ mod tests {
     #[test]
     fn a_worker_without_contexts_finds_only_what_it_holds() {
         let (queue, line) = (OwnQueue::new(2, &[4, 4]), Line::<Plain>::default());
-        assert!(queue.put(&line, 0, waiting(0, 0, 0, false)).is_ok());
+        assert_eq!(queue.put(&line, 0, waiting(0, 0, 0, false)), Ok(true));
         let held = |has_context| Held {
             requests: 1,
             lanes: LaneSet::of(1),
@@ -309,8 +311,15 @@ mod tests {
         };
         queue.hold(&line, held(true));
         assert_eq!(line.queue().behind.word(), 0b11);
+        let put = |id, lane| queue.put(&line, lane, waiting(id, lane, 0, false));
+        assert_eq!(
+            [put(1, 0), put(2, 1)],
+            [Ok(false); 2],
+            "it finds others there"
+        );
         queue.hold(&line, held(false));
         assert_eq!(line.queue().behind, LaneSet::of(1));
-        assert_eq!((line.waiting(), line.queue().held), (LaneSet::of(0), 1));
+        assert_eq!((line.waiting().word(), line.queue().held), (0b11, 1));
+        assert_eq!(put(3, 0), Ok(false), "it could not begin it");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use psp_policy::WorkerId;
+use psp_policy::{RequestId, WorkerId};
 
 use super::offers::Offers;
 use super::shared_state::Crew;
@@ -12,7 +12,7 @@ pub(crate) struct Seat<T> {
     me: WorkerId,
     crew: Arc<Crew>,
     /// Tasks that wait at any worker.
-    pub(crate) offers: Arc<Offers<T>>,
+    offers: Arc<Offers<T>>,
     /// The worker has said that it has no connections left.
     has_left: bool,
 }
@@ -27,6 +27,23 @@ impl<T> Seat<T> {
         }
     }
 
+    /// Puts a task of the type at `slot`, which this worker received, where others find it.
+    #[inline]
+    pub(crate) fn offer(&self, slot: usize, request: RequestId, task: T) {
+        self.offers.put(self.me, slot, request, task);
+    }
+
+    /// Takes the task of a request, whoever received it. `None` if it has begun: another turn of it follows. A worker that
+    /// had no place left for the type is woken: more may wait for one there.
+    #[inline]
+    pub(crate) fn take(&self, request: RequestId) -> Option<T> {
+        let (task, full) = self.offers.take(request)?;
+        if let Some(receiver) = full.filter(|&receiver| receiver != self.me) {
+            self.crew.wake(receiver);
+        }
+        Some(task)
+    }
+
     /// The worker sleeps unless it finds something now.
     pub(crate) fn announce_sleep(&self) {
         self.crew.announce_sleep(self.me);
@@ -35,6 +52,24 @@ impl<T> Seat<T> {
     /// The worker is awake again.
     pub(crate) fn awake(&self) {
         self.crew.awake(self.me);
+    }
+
+    /// Whether the worker's turn has a quantum, so that what comes before it must be done by now.
+    #[inline]
+    pub(crate) fn may_give_way(&self) -> bool {
+        self.quantum_end_ns().is_some()
+    }
+
+    fn quantum_end_ns(&self) -> Option<u64> {
+        let line = self.crew.line(self.me);
+        Some(line.since_ns().saturating_add(line.quantum()?.ns))
+    }
+
+    /// The worker runs its turn now. `unserved` says that connections of it have something that it has not looked at.
+    pub(crate) fn runs(&self, now_ns: u64, unserved: bool) {
+        if let Some((prompter, end_ns)) = self.crew.prompter().zip(self.quantum_end_ns()) {
+            prompter.begins(now_ns, self.me, end_ns, unserved);
+        }
     }
 
     /// The worker drains and has no connections left. Returns whether no worker has: until then this one runs what

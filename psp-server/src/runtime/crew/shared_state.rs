@@ -4,12 +4,15 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use psp_policy::distributed::{
-    AnyLocal, Board, Feedback, Knowledge, LANES_MAX, LaneSet, Line, Live, WorkerPolicy, lane_of,
+    AnyLocal, Board, Feedback, Knowledge, LANES_MAX, LaneSet, Line, Live, Ways, WorkerPolicy,
+    lane_of,
 };
 use psp_policy::{Policy, SchedulerSetup, WorkerId};
 
+use super::guard::Guard;
 use super::measured::Measured;
 use super::own_queue::OwnQueue;
+use super::prompter::Prompter;
 use super::sleepers::Sleepers;
 use crate::fiber::Bell;
 
@@ -22,6 +25,14 @@ pub(crate) struct Crew {
     pub(super) lanes: usize,
     pub(super) measured: Box<[Measured]>,
     pub(super) feedback: Mutex<Box<dyn Feedback<Live>>>,
+    /// How the wait queue and the timer core behave.
+    pub(super) ways: Ways,
+    /// Per type slot: its requests have a quantum, if the policy gives them one.
+    pub(super) has_quantum: Box<[bool]>,
+    /// Of requests that were preempted.
+    pub(super) wait_queue: Guard,
+    /// The way to the timer core, where there is one.
+    prompter: Option<Prompter>,
     /// How often requests had to be placed again.
     pub(super) placings: AtomicU64,
     /// How often workers were reserved.
@@ -34,6 +45,11 @@ pub(crate) struct Crew {
 
 /// Decides for one worker.
 pub(crate) type Object = Box<dyn WorkerPolicy<Live>>;
+
+/// Whether a policy preempts the requests of workers with this setup.
+pub(crate) fn can_preempt(policy: &Policy, setup: &SchedulerSetup<'_>) -> bool {
+    policy.can_preempt() && setup.useful_preemption().is_some()
+}
 
 impl Crew {
     /// Workers that schedule themselves under a policy, each woken by its bell, and the objects that decide for
@@ -49,7 +65,7 @@ impl Crew {
             knowledge,
             board,
             typed,
-            ..
+            ways,
         } = policy.local(setup)?;
         let workers = setup.workers;
         let slots = setup.types.len() + 1;
@@ -67,6 +83,12 @@ impl Crew {
                 .collect(),
             lanes,
             measured: (0..workers).map(|_| Measured::new(slots)).collect(),
+            ways,
+            has_quantum: (0..slots)
+                .map(|slot| can_preempt(policy, setup) && setup.types.gives_way(slot))
+                .collect(),
+            wait_queue: Guard::new(ways.congestion_ns),
+            prompter: None,
             feedback: Mutex::new(feedback),
             placings: AtomicU64::new(0),
             reservation_updates: AtomicU64::new(0),
@@ -75,6 +97,17 @@ impl Crew {
             serving: AtomicUsize::new(workers),
         };
         Some((crew, objects))
+    }
+
+    /// As this, with a timer core, which these prompt.
+    pub(crate) fn with_timer(self, prompter: Prompter) -> Self {
+        let prompter = Some(prompter);
+        Self { prompter, ..self }
+    }
+
+    /// The way to the timer core, where there is one.
+    pub(super) fn prompter(&self) -> Option<&Prompter> {
+        self.prompter.as_ref()
     }
 
     /// All workers.

@@ -38,10 +38,11 @@ pub(crate) struct Dispatcher<K> {
     /// Per type slot: how long requests may wait.
     waits_max: Vec<Option<Duration>>,
     /// Requests (or runs) that arrived or gave way, and were neither run nor refused since.
-    places: Places,
+    places: Arc<Places>,
     blocked: Blocked,
-    /// Requests that arrived and have to be offered to all workers; `None` where the scheduler has one driver.
-    offered: Option<Vec<RequestId>>,
+    /// Requests that arrived and have to be offered to all workers; `None` where the scheduler has one driver. They have
+    /// their places as long as they are on offer.
+    offered: Option<Vec<Arrived>>,
     /// Where ports move between threads.
     lengths: Option<Lengths>,
     /// The counts of the schedulers that were in force before.
@@ -49,6 +50,14 @@ pub(crate) struct Dispatcher<K> {
     publish_at_ns: u64,
     tick_at_ns: u64,
     ticked_ns: u64,
+}
+
+/// A request that others may run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrived {
+    pub(crate) request: RequestId,
+    /// Slot of its type.
+    pub(crate) slot: usize,
 }
 
 /// The counts that a scheduler keeps itself, from its start.
@@ -76,7 +85,7 @@ impl<K> Dispatcher<K> {
                 let specs = shared.types.specs().iter();
                 specs.map(|spec| spec.max_wait).chain([None]).collect()
             },
-            places: Places::new(&shared.types, &shared.config),
+            places: Arc::new(Places::new(&shared.types, &shared.config)),
             blocked: Blocked::new(shared.clone()),
             offered: None,
             lengths: (shared.topology == Topology::Distributed)
@@ -93,9 +102,10 @@ impl<K> Dispatcher<K> {
         }
     }
 
-    /// As this, with a scheduler whose requests other workers may run.
-    pub(crate) fn offering(self) -> Self {
+    /// As this, with a scheduler whose requests other workers may run. They give back the `places` of these.
+    pub(crate) fn offering(self, places: Arc<Places>) -> Self {
         Self {
+            places,
             offered: Some(Vec::with_capacity(OFFERED_PREALLOCATED)),
             ..self
         }
@@ -104,15 +114,8 @@ impl<K> Dispatcher<K> {
     /// A request that arrived since the last call and that others may run. Its task must be where they find it before
     /// the scheduler is polled.
     #[inline]
-    pub(crate) fn next_offered(&mut self) -> Option<RequestId> {
+    pub(crate) fn next_offered(&mut self) -> Option<Arrived> {
         self.offered.as_mut()?.pop()
-    }
-
-    /// A request of this port has come back. If another worker took it from a queue, it had its place until now.
-    pub(crate) fn returned(&mut self, request_type: RequestType) {
-        if self.offered.is_some() {
-            self.places.give_back(self.slot(request_type));
-        }
     }
 
     /// Goes on under another policy with all waiting and running requests.
@@ -216,8 +219,15 @@ impl<K> Dispatcher<K> {
     }
 
     /// How many requests wait, in all queues.
-    pub(crate) fn waiting(&self) -> usize {
+    #[cfg(test)]
+    fn waiting(&self) -> usize {
         self.places.waiting()
+    }
+
+    /// Whether any request waits, in whichever queue.
+    #[inline]
+    pub(crate) fn any_waiting(&self) -> bool {
+        self.places.any_waiting()
     }
 
     /// The type's slot in arrays that have one entry for each type.
@@ -240,9 +250,10 @@ impl<K> Dispatcher<K> {
         request_type: RequestType,
         deadline_ns: Option<u64>,
     ) {
-        self.places.take(self.slot(request_type));
+        let slot = self.slot(request_type);
+        self.places.take(slot);
         if let Some(offered) = &mut self.offered {
-            offered.push(request);
+            offered.push(Arrived { request, slot });
         }
         self.scheduler.on_event(
             now_ns,
@@ -277,12 +288,13 @@ impl<K> Dispatcher<K> {
         self.scheduler.on_event(now_ns, dropped);
     }
 
+    /// The request on `worker` was asked to give way, by others than the scheduler.
+    pub(crate) fn asked(&self, worker: WorkerId) {
+        self.turns.asked(worker);
+    }
+
     pub(crate) fn yielded(&mut self, now_ns: u64, worker: WorkerId, served_ns: u64) {
-        if self
-            .turns
-            .request_on(worker)
-            .is_some_and(|request| self.has_place(request))
-        {
+        if self.counts_all() {
             self.places.take(self.slot(self.turns.type_on(worker)));
         }
         self.turns.yielded(worker);
@@ -313,18 +325,17 @@ impl<K> Dispatcher<K> {
 
     fn unblocked(&mut self, now_ns: u64, request: RequestId) {
         let request_type = self.blocked.end(now_ns, request);
-        if self.has_place(request) {
+        if self.counts_all() {
             self.places.take(self.slot(request_type));
         }
         self.scheduler
             .on_event(now_ns, Event::Unblocked { request });
     }
 
-    /// Whether a request has a place here while it waits: not if another worker received it, where it keeps its
-    /// place until it comes back.
+    /// Whether every request that waits has a place, also between two turns. Elsewhere those have one that are on offer.
     #[inline]
-    fn has_place(&self, request: RequestId) -> bool {
-        self.offered.is_none() || self.shared.names().has(request)
+    fn counts_all(&self) -> bool {
+        self.offered.is_none()
     }
 
     /// The next action. A preemption comes only when the turn has had its quantum.
@@ -340,16 +351,8 @@ impl<K> Dispatcher<K> {
             let Some(action) = &polled else {
                 return None;
             };
-            if let Action::Run {
-                request,
-                request_type,
-                ..
-            }
-            | Action::Reject {
-                request,
-                request_type,
-            } = action
-                && self.has_place(*request)
+            if let Action::Run { request_type, .. } | Action::Reject { request_type, .. } = action
+                && self.counts_all()
             {
                 self.places.give_back(self.shared.types.slot(*request_type));
             }
@@ -398,12 +401,16 @@ impl<K> Dispatcher<K> {
         }
     }
 
-    /// How long requests of a type are. Asked where ports move between threads.
+    /// How long requests of a type are. Asked where ports move between threads. Of the steps of handshakes that is unknown
+    /// even if most are short: they reach no checkpoint, and some need what others than the server have.
     #[inline]
     pub(crate) fn length(&self, request_type: RequestType) -> Length {
         let slot = self.slot(request_type);
         let known = self.lengths.as_ref().map(|lengths| lengths.of(slot));
-        known.unwrap_or(Length::Unknown)
+        match known {
+            Some(Length::Short) if Some(request_type) == self.shared.handshake => Length::Unknown,
+            known => known.unwrap_or(Length::Unknown),
+        }
     }
 
     /// At the end of an interval, how many workers the load needs. Servers with an arbiter ask for as many cores, and

@@ -2,6 +2,7 @@
 
 mod blocked;
 pub(crate) mod dispatcher;
+pub(crate) mod late_turns;
 pub(crate) mod lengths;
-mod places;
-mod turns;
+pub(crate) mod places;
+pub(crate) mod turns;

@@ -16,16 +16,11 @@ use std::sync::Arc;
 
 use psp_policy::{Action, PreemptPolicy, RequestId, RequestType, StuckAfter, WorkerId};
 
+use super::late_turns::LateLog;
 use crate::runtime::channel::turn_start::TurnStart;
 use crate::shared::Receiver;
 use crate::telemetry::TurnCounters;
 
-/// There is at most one warning in this time, for all workers together.
-const WARN_INTERVAL_NS: u64 = 1_000_000_000;
-/// The shortest and the longest time after which a turn that has not begun is checked again, unless its quantum is
-/// longer. Each check may wake the net thread, and a worker that sleeps takes 20 us and more to begin.
-const LOOK_NS_MIN: u64 = 20_000;
-const LOOK_NS_MAX: u64 = 1_000_000;
 /// How often there is a look for stuck turns in the time after which a turn is stuck.
 const STUCK_LOOKS: u64 = 8;
 
@@ -39,7 +34,7 @@ pub(crate) struct Turns {
     look_ns: Option<u64>,
     /// How long a request may take to give way before a warning. `None`: no warning.
     warn_after_ns: Option<u64>,
-    warn_again_ns: u64,
+    late: LateLog,
     stuck_after: Option<StuckAfter>,
     /// When to look for stuck turns again.
     stuck_look_ns: u64,
@@ -82,7 +77,7 @@ struct Stop {
 
 /// The shortest quantum of a mechanism: the time that a worker may take from the announcement of the turn to
 /// the request's next instruction, with the registers that a signal saved, or in a thread that waited.
-const fn quantum_ns_min(preempt: PreemptPolicy) -> u64 {
+pub(crate) const fn quantum_ns_min(preempt: PreemptPolicy) -> u64 {
     match preempt {
         PreemptPolicy::Signal => 5_000,
         PreemptPolicy::KernelThread => 10_000,
@@ -109,7 +104,7 @@ impl Turns {
             quantum_ns_min: quantum_ns_min(shared.config.preempt),
             look_ns: None,
             warn_after_ns: (warn_ms > 0).then(|| warn_ms.saturating_mul(1_000_000)),
-            warn_again_ns: 0,
+            late: LateLog::default(),
             stuck_after: shared.config.stuck_after(),
             stuck_look_ns: 0,
             shared,
@@ -183,13 +178,8 @@ impl Turns {
         if stop.look_ns.is_none_or(|look_ns| look_ns > now_ns) {
             return false;
         }
-        let left_ns = match self.starts[worker.index()].had_ns(turn.number, now_ns) {
-            Some(had_ns) => stop.quantum_ns.saturating_sub(had_ns),
-            None => now_ns
-                .saturating_sub(stop.decided_ns)
-                .clamp(LOOK_NS_MIN, LOOK_NS_MAX)
-                .max(stop.quantum_ns),
-        };
+        let start = &self.starts[worker.index()];
+        let left_ns = start.left_ns(turn.number, stop.quantum_ns, stop.decided_ns, now_ns);
         stop.look_ns = (left_ns > 0).then(|| now_ns.saturating_add(left_ns));
         if left_ns == 0 {
             self.count(worker, |counters| counters.preemptions_asked.add(1));
@@ -218,6 +208,11 @@ impl Turns {
     /// The type of the request that runs on `worker`, or ran there last.
     pub(crate) fn type_on(&self, worker: WorkerId) -> RequestType {
         self.workers[worker.index()].request_type
+    }
+
+    /// The request on `worker` was asked to give way, by others than this.
+    pub(crate) fn asked(&self, worker: WorkerId) {
+        self.count(worker, |counters| counters.preemptions_asked.add(1));
     }
 
     /// The request on `worker` gave way.
@@ -276,22 +271,12 @@ impl Turns {
                 continue;
             }
             stop.is_late = true;
-            let (for_ms, has_begun) = (
-                now_ns.saturating_sub(stop.decided_ns) / 1_000_000,
-                stop.look_ns.is_none(),
-            );
+            let for_ns = now_ns.saturating_sub(stop.decided_ns);
+            let has_begun = stop.look_ns.is_none();
             self.count(worker, |counters| counters.preemptions_late.add(1));
-            if now_ns >= self.warn_again_ns {
-                self.warn_again_ns = now_ns.saturating_add(WARN_INTERVAL_NS);
-                let types = &self.shared.types;
-                let name = types.name_of_slot(types.slot(request_type));
-                let reason = if has_begun {
-                    "blocks, reaches no checkpoint, or runs in no_preempt"
-                } else {
-                    "has not begun, because its worker gets no processor"
-                };
-                tracing::warn!("worker {index} has not given way for {for_ms} ms: {name} {reason}");
-            }
+            let types = &self.shared.types;
+            let name = types.name_of_slot(types.slot(request_type));
+            self.late.warn(now_ns, index, name, for_ns, has_begun);
         }
     }
 
@@ -343,6 +328,7 @@ impl Turns {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::runtime::channel::turn_start::{LOOK_NS_MAX, LOOK_NS_MIN};
     use psp_policy::HandOff;
     use psp_policy::TypeSpec;
 

@@ -89,37 +89,27 @@ impl Setting {
 #[cfg(target_os = "linux")]
 mod system {
     use std::io;
-    use std::os::fd::{AsRawFd, OwnedFd};
+    use std::os::fd::AsRawFd;
 
     use mio::unix::SourceFd;
     use mio::{Interest, Registry, Token};
-    use rustix::time::{
-        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-        timerfd_settime,
-    };
+
+    use crate::runtime::host::shared_alarm::Countdown;
+    use crate::runtime::host::timer_fd::TimerFd;
 
     /// Never read: the event queue is edge-triggered, and each expiry is an edge.
     #[derive(Debug)]
-    pub(super) struct Timer(OwnedFd);
+    pub(super) struct Timer(TimerFd);
 
     impl Timer {
         pub(super) fn new(registry: &Registry, token: Token) -> io::Result<Self> {
-            let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-            let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+            let timer = TimerFd::new()?;
             registry.register(&mut SourceFd(&timer.as_raw_fd()), token, Interest::READABLE)?;
             Ok(Self(timer))
         }
 
         pub(super) fn start(&self, in_ns: u64) -> io::Result<()> {
-            let once = Itimerspec {
-                it_interval: Timespec::default(),
-                it_value: Timespec {
-                    tv_sec: (in_ns / 1_000_000_000).try_into().unwrap_or(i64::MAX),
-                    tv_nsec: (in_ns % 1_000_000_000) as _,
-                },
-            };
-            timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &once)?;
-            Ok(())
+            self.0.start(in_ns)
         }
     }
 }

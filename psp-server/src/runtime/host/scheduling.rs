@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   net thread   short slice: on waking it runs before the running thread, even a spinning client
-//!   workers      SCHED_BATCH, nice 19: they run when no other thread wants the core
+//!   workers      SCHED_BATCH, nice 19: they run when no other thread wants the core, and yield it at checkpoints
 //!   net workers  the net thread's slice; those of a worker as long as they run a long request
 //!   preempted    SCHED_IDLE: they lose their core at once to any other thread that wakes there
 //! ```
@@ -14,6 +14,8 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+
+use crate::fiber;
 
 /// Tells the kernel that the calling thread runs for at most about `slice_us` at a time, from 100 to 100 000. A
 /// thread with a shorter slice than the running thread's may preempt that on waking (Linux 6.12 and later;
@@ -37,8 +39,10 @@ pub(crate) fn sharpen_timers() {
     }
 }
 
-/// Gives the calling thread the scheduling class of background work and a nice value.
+/// Gives the calling thread the scheduling class of background work and a nice value. At checkpoints it lets others
+/// have its core.
 pub(crate) fn lower_priority(nice: i32) {
+    fiber::set_background(nice > 0);
     if let Err(error) = system::set_batch(nice) {
         tracing::warn!(nice, %error, "cannot lower the thread's priority");
     }
@@ -115,6 +119,7 @@ impl Demotion {
             let lower = own.attributes.background(self.nice);
             lower.is_some_and(|lower| system::set_attributes(own.thread, lower).is_ok())
         });
+        fiber::set_background(self.own.is_some());
         // Behind the call, which lets others have the core at once.
         self.delayed_ns = self.delays_ns();
     }
@@ -126,6 +131,7 @@ impl Demotion {
         let Some(own) = self.own.take() else {
             return 0;
         };
+        fiber::set_background(false);
         let delayed_ns = self.delays_ns();
         if let Err(error) = own.restore() {
             self.is_refused = true;

@@ -5,16 +5,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use mio::{Interest, Registry};
+use mio::Registry;
 use psp_protocols::{Framing, Rejection};
 use rustix::io::Errno;
 
+use super::commons::Commons;
 use super::connections::Connections;
+use super::connections::per_address::Counted;
+use super::newcomers::Newcomer;
 use super::tokens::Tokens;
 use crate::handler::Handler;
 use crate::peer::Peer;
 use crate::refusal::Refusal;
-use crate::shared::{Receiver, Shared};
+use crate::runtime::host::event_queue;
+use crate::shared::Receiver;
 use crate::telemetry::NetCounters;
 use crate::transport::connection::Accepted;
 use crate::transport::listening::Listening;
@@ -24,17 +28,22 @@ use crate::transport::{TlsConfig, TlsSession};
 const ACCEPTS_PER_TURN: usize = 64;
 
 /// The listening sockets.
-pub(super) struct Acceptor<F, H> {
+pub(super) struct Acceptor<F: Framing, H: Handler<F::Head>> {
     listeners: Vec<Listener>,
+    /// Connections that other ports accepted for this one.
+    newcomers: Vec<Newcomer>,
     framing: Arc<F>,
     handler: Arc<H>,
     shared: Receiver,
+    commons: Arc<Commons<H::Connection, F::Head>>,
     /// There were no file descriptors for a connection since the last retry.
     exhausted: bool,
 }
 
 struct Listener {
-    socket: ListenerSocket,
+    socket: Arc<ListenerSocket>,
+    /// All ports accept its connections.
+    is_shared: bool,
     tls: Option<TlsConfig>,
     /// Connections may wait to be accepted.
     readable: bool,
@@ -48,23 +57,30 @@ impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
         framing: Arc<F>,
         handler: Arc<H>,
         shared: Receiver,
+        commons: Arc<Commons<H::Connection, F::Head>>,
     ) -> io::Result<Self> {
         let mut listeners = Vec::with_capacity(sockets.len());
         for (index, listening) in sockets.into_iter().enumerate() {
-            let Listening { mut socket, tls } = listening;
-            registry.register(&mut socket, tokens.listener(index), Interest::READABLE)?;
-            let readable = true;
+            let Listening {
+                socket,
+                is_shared,
+                tls,
+            } = listening;
+            event_queue::watch(registry, &socket, tokens.listener(index))?;
             listeners.push(Listener {
                 socket,
+                is_shared,
                 tls,
-                readable,
+                readable: true,
             });
         }
         Ok(Self {
             listeners,
+            newcomers: Vec::new(),
             framing,
             handler,
             shared,
+            commons,
             exhausted: false,
         })
     }
@@ -91,12 +107,21 @@ impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
 
     /// Stops listening.
     pub(super) fn close(&mut self, registry: &Registry) {
-        for mut listener in self.listeners.drain(..) {
-            let _ = registry.deregister(&mut listener.socket);
+        for listener in self.listeners.drain(..) {
+            let _ = event_queue::forget(registry, &listener.socket);
         }
+        self.receive_newcomers();
+        self.newcomers.clear();
     }
 
-    /// Accepts a bounded number of connections from each listener.
+    /// Takes the connections that other ports accepted for this one. Returns how many there are.
+    pub(super) fn receive_newcomers(&mut self) -> usize {
+        let port = self.shared.port();
+        self.commons.newcomers.take(port, &mut self.newcomers);
+        self.newcomers.len()
+    }
+
+    /// Accepts a bounded number of connections from each listener, and those that other ports accepted for this one.
     pub(super) fn accept(
         &mut self,
         connections: &mut Connections<F, H::Connection>,
@@ -104,51 +129,121 @@ impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
         tokens: Tokens,
         now_ns: u64,
     ) {
-        let net = self.shared.net();
-        for listener in &mut self.listeners {
-            if !listener.readable {
-                continue;
-            }
+        for newcomer in std::mem::take(&mut self.newcomers) {
+            self.admit(newcomer, connections, registry, tokens, now_ns);
+        }
+        for index in 0..self.listeners.len() {
             for _ in 0..ACCEPTS_PER_TURN {
-                let (socket, peer) = match listener.socket.accept() {
-                    Ok(accepted) => accepted,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        listener.readable = false;
-                        break;
-                    }
-                    Err(error) if is_exhausted(&error) => {
-                        if !std::mem::replace(&mut self.exhausted, true) {
-                            tracing::warn!(%error, "cannot accept");
-                        }
-                        listener.readable = false;
-                        break;
-                    }
-                    // That connection is lost; others may wait.
-                    Err(_) => continue,
-                };
-                let admitted = admit(peer, connections, &*self.handler, &self.shared)
-                    .and_then(|admitted| Ok((admitted, listener.session(now_ns)?)));
-                match admitted {
-                    Ok((admitted, session)) => {
-                        let accepted = Accepted {
-                            socket,
-                            session,
-                            peer,
-                            state: admitted.state,
-                            is_authenticated: admitted.is_authenticated,
-                        };
-                        connections.accept(accepted, registry, tokens, now_ns);
-                    }
-                    Err(refused) => {
-                        let reason = refused.count(net);
-                        // With TLS, telling the reason would need a handshake.
-                        if let (None, Some(reason)) = (&listener.tls, reason) {
-                            tell(&reason, socket, &*self.framing);
-                        }
-                    }
+                if !self.listeners[index].readable {
+                    break;
+                }
+                if let Some(newcomer) = self.accept_one(index) {
+                    self.admit(newcomer, connections, registry, tokens, now_ns);
                 }
             }
         }
+    }
+
+    /// Accepts a connection, if one waits. Returns it unless another port gets it.
+    fn accept_one(&mut self, index: usize) -> Option<Newcomer> {
+        let listener = &mut self.listeners[index];
+        match listener.socket.accept() {
+            Ok((socket, peer)) => {
+                let newcomer = Newcomer {
+                    socket,
+                    peer,
+                    listener: index,
+                };
+                match listener.is_shared {
+                    true => { &self.commons.newcomers }
+                        .give(self.shared.port(), newcomer)
+                        .err(),
+                    false => Some(newcomer),
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                listener.readable = false;
+                None
+            }
+            Err(error) if is_exhausted(&error) => {
+                if !std::mem::replace(&mut self.exhausted, true) {
+                    tracing::warn!(%error, "cannot accept");
+                }
+                listener.readable = false;
+                None
+            }
+            // That connection is lost; others may wait.
+            Err(_) => None,
+        }
+    }
+
+    /// Takes a connection in, or tells its peer why not.
+    fn admit(
+        &self,
+        newcomer: Newcomer,
+        connections: &mut Connections<F, H::Connection>,
+        registry: &Registry,
+        tokens: Tokens,
+        now_ns: u64,
+    ) {
+        let Newcomer {
+            socket,
+            peer,
+            listener,
+        } = newcomer;
+        let Some(listener) = self.listeners.get(listener) else {
+            return;
+        };
+        let admitted = self.make_state(peer, connections);
+        match admitted.and_then(|admitted| Ok((admitted, listener.session(now_ns)?))) {
+            Ok((admitted, session)) => {
+                let accepted = Accepted {
+                    socket,
+                    session,
+                    peer,
+                    state: admitted.state,
+                    is_authenticated: admitted.is_authenticated,
+                };
+                connections.accept(accepted, admitted.counted, registry, tokens, now_ns);
+            }
+            Err(refused) => {
+                let reason = refused.count(self.shared.net());
+                // With TLS, telling the reason would need a handshake.
+                if let (None, Some(reason)) = (&listener.tls, reason) {
+                    tell(&reason, socket, &*self.framing);
+                }
+            }
+        }
+    }
+
+    /// Makes the handler's state of a connection, if the peer may have another one.
+    fn make_state(
+        &self,
+        peer: Peer,
+        connections: &Connections<F, H::Connection>,
+    ) -> Result<Admitted<H::Connection>, Refused> {
+        let (shared, handler) = (&self.shared, &*self.handler);
+        let connections_max = shared.connections_max.load(Ordering::Relaxed) as u64;
+        if shared.telemetry.connections_open() >= connections_max || connections.is_full() {
+            return Err(Refused::ConnectionsMax);
+        }
+        let counted = self.commons.per_address.count(&peer);
+        let counted = counted.ok_or(Refused::AddressMax)?;
+        let connect = || {
+            handler.accept(&peer)?;
+            let state = handler.connect(peer);
+            let is_authenticated = handler.is_authenticated(&state);
+            Ok((state, is_authenticated))
+        };
+        let (state, is_authenticated) = match catch_unwind(AssertUnwindSafe(connect)) {
+            Ok(connected) => connected.map_err(Refused::ByHandler)?,
+            Err(_) => return Err(Refused::HandlerFailed),
+        };
+        Ok(Admitted {
+            state,
+            is_authenticated,
+            counted,
+        })
     }
 }
 
@@ -156,6 +251,8 @@ impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
 struct Admitted<C> {
     state: C,
     is_authenticated: bool,
+    /// The connection counts for its address.
+    counted: Counted,
 }
 
 /// Why a connection is refused before its first request.
@@ -177,35 +274,6 @@ impl Listener {
         let made = self.tls.as_ref().map(|tls| tls.session(now_ns));
         made.map(|session| session.ok_or(Refused::NoSession))
             .transpose()
-    }
-}
-
-/// Makes the handler's state of a connection, if the peer may have another one.
-fn admit<F: Framing, H: Handler<F::Head>>(
-    peer: Peer,
-    connections: &Connections<F, H::Connection>,
-    handler: &H,
-    shared: &Shared,
-) -> Result<Admitted<H::Connection>, Refused> {
-    let connections_max = shared.connections_max.load(Ordering::Relaxed) as u64;
-    if shared.telemetry.connections_open() >= connections_max || connections.is_full() {
-        return Err(Refused::ConnectionsMax);
-    }
-    if !connections.has_room_for(&peer) {
-        return Err(Refused::AddressMax);
-    }
-    let connect = || {
-        handler.accept(&peer)?;
-        let state = handler.connect(peer);
-        let is_authenticated = handler.is_authenticated(&state);
-        Ok(Admitted {
-            state,
-            is_authenticated,
-        })
-    };
-    match catch_unwind(AssertUnwindSafe(connect)) {
-        Ok(connected) => connected.map_err(Refused::ByHandler),
-        Err(_) => Err(Refused::HandlerFailed),
     }
 }
 

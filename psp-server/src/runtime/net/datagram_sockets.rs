@@ -1,23 +1,24 @@
 //! Receives datagrams from sockets.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use mio::net::UdpSocket;
-use mio::{Interest, Registry};
+use mio::Registry;
 use psp_protocols::Framing;
 
 use super::intake::Intake;
 use super::sources::Sources;
 use super::tokens::Tokens;
 use crate::classifier::Classifier;
+use crate::runtime::host::event_queue;
 use crate::transport::datagram::DatagramPool;
 use crate::transport::endpoint::{Endpoint, Outlet};
 
-/// The datagram sockets of a server.
+/// The datagram sockets of a port. Other ports may have some of them, too.
 pub(super) struct DatagramSockets<C> {
     sockets: Vec<DatagramSocket<C>>,
+    /// The socket that is next, where one datagram at a time is read.
+    next: usize,
 }
 
 struct DatagramSocket<C> {
@@ -33,30 +34,18 @@ impl<C> DatagramSockets<C> {
         tokens: Tokens,
     ) -> io::Result<Self> {
         let mut sockets = Vec::with_capacity(endpoints.len());
-        for (index, mut endpoint) in endpoints.into_iter().enumerate() {
-            let owned = Arc::get_mut(&mut endpoint).expect("not shared before the start");
-            if let Outlet::Socket(socket) = &mut owned.outlet {
-                let token = tokens.datagram_socket(index);
-                registry.register(socket, token, Interest::READABLE)?;
+        for (index, endpoint) in endpoints.into_iter().enumerate() {
+            if let Outlet::Socket(socket) = &endpoint.outlet {
+                event_queue::watch(registry, socket, tokens.datagram_socket(index))?;
             }
             let readable = true;
             sockets.push(DatagramSocket { endpoint, readable });
         }
-        Ok(Self { sockets })
+        Ok(Self { sockets, next: 0 })
     }
 
     pub(super) fn len(&self) -> usize {
         self.sockets.len()
-    }
-
-    /// The addresses of all sockets.
-    pub(super) fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        let outlets = self.sockets.iter().map(|socket| &socket.endpoint.outlet);
-        let sockets = outlets.filter_map(|outlet| match outlet {
-            Outlet::Socket(socket) => Some(socket),
-            Outlet::Port(_) => None,
-        });
-        sockets.map(UdpSocket::local_addr).collect()
     }
 
     /// The event queue has an event of this socket.
@@ -76,6 +65,15 @@ impl<C> DatagramSockets<C> {
         for socket in &mut self.sockets {
             socket.readable = true;
         }
+    }
+
+    /// The socket to receive the next datagram from, each in its turn. `None` if nothing waits.
+    pub(super) fn next_readable(&mut self) -> Option<usize> {
+        let count = self.sockets.len();
+        let at = { self.next..self.next + count }.map(|at| at % count);
+        let at = { at }.find(|&at| self.sockets[at].readable)?;
+        self.next = at + 1;
+        Some(at)
     }
 
     /// Receives nothing any more. Workers still send through the sockets.

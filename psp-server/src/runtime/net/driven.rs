@@ -10,6 +10,7 @@
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mio::Interest;
 use mio::unix::SourceFd;
@@ -71,6 +72,18 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
         self.ports.iter_mut().map(|port| &mut **port)
     }
 
+    /// How many ports are here.
+    #[inline]
+    pub(super) fn count(&self) -> usize {
+        self.ports.len()
+    }
+
+    /// One of the ports that are here.
+    #[inline]
+    pub(super) fn at(&mut self, index: usize) -> &mut Port<F, H> {
+        &mut self.ports[index]
+    }
+
     /// The ports of others.
     #[inline]
     pub(super) fn others_mut(&mut self) -> impl Iterator<Item = &mut Port<F, H>> {
@@ -100,7 +113,7 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
     pub(super) fn next_ready(&mut self) -> Option<&mut Port<F, H>> {
         let count = self.ports.len();
         let at = (self.next..self.next + count).map(|at| at % count);
-        let at = { at }.find(|&at| self.ports[at].requests.connections.has_ready())?;
+        let at = { at }.find(|&at| self.ports[at].has_ready())?;
         self.next = at + 1;
         Some(&mut self.ports[at])
     }
@@ -165,10 +178,15 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
         Ok(())
     }
 
-    /// Gives all ports up before a long request, and wakes a worker that sleeps for them.
+    /// Gives all ports up before a long request, and wakes a worker that sleeps for them. Replies that are complete
+    /// leave before: there may be no such worker.
     #[cold]
     pub(super) fn leave(&mut self) {
         if let Some(leases) = self.leases.clone() {
+            for port in self.iter_mut() {
+                port.requests.connections.send_ready(usize::MAX);
+                port.flush();
+            }
             for at in (0..self.ports.len()).rev() {
                 self.leave_at(at, &leases);
             }
@@ -190,12 +208,20 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
         leases.leave(port.number(), port);
     }
 
-    /// Takes the own port back after a long request. Waits for the worker that drives it to end its turn.
+    /// Takes the own port back after a long request. Waits for the worker that drives it to end its turn, for `patience`
+    /// at most. Returns whether the port is here.
     #[cold]
-    pub(super) fn return_home(&mut self) {
-        if let Some(leases) = &self.leases {
-            self.ports.push(leases.take_back(self.number));
-        }
+    pub(super) fn return_home(&mut self, patience: Duration) -> bool {
+        let leases = self.leases.as_ref();
+        let port = leases.and_then(|leases| leases.take_back(self.number, patience));
+        self.ports.extend(port);
+        self.is_home()
+    }
+
+    /// Whether the own port is here. If it is not, no port is.
+    #[inline]
+    pub(super) fn is_home(&self) -> bool {
+        !self.ports.is_empty()
     }
 }
 

@@ -66,10 +66,9 @@ impl<'a, F: Framing, K: Classifier<F::Head>> Intake<'a, F, K> {
     /// Tells the scheduler about a classified datagram.
     #[inline]
     pub(crate) fn enqueue<C>(&mut self, datagram: &Datagram<C, F::Head>) {
-        let id = datagram.index.request_id();
         self.dispatcher.arrived(
             datagram.arrived_ns,
-            id,
+            datagram.request_id(),
             datagram.request_type,
             datagram.deadline_ns,
         );

@@ -6,12 +6,13 @@
 //!     │ take_back: the owner waits, the driver is woken
 //!     ▼          leave                      the owner wakes up
 //!   Wanted ──────────────────► Handed(port) ───────────────────────────────► Driven, by its owner
+//!     └── the owner waits no longer ──► Driven
 //! ```
 //!
 //! A port belongs to its *owner*, who drives it as long as its requests are short. Before a long request the owner leaves
 //! all ports that it drives, and a worker that sleeps is woken, which drives them meanwhile. After the request the owner
 //! takes its own port back: at once if nobody drives it, and otherwise when the driver has ended its turn and sees
-//! that the port [is wanted](Leases::is_wanted).
+//! that the port [is wanted](Leases::is_wanted). An owner that has something else to do may give up waiting, and ask later.
 //!
 //! Who drives a port has it: what two threads do to it, they do one after the other. Nothing here is on the way of a
 //! short request, except for a look at how many ports are free and whether one is wanted.
@@ -31,6 +32,7 @@ use std::sync::{
     Condvar, Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
+use std::time::{Duration, Instant};
 
 use crate::runtime::channel::doorbell::Doorbell;
 use crate::transport::request_key::PortNumber;
@@ -63,6 +65,8 @@ struct Lease<P> {
     handed: Condvar,
     /// Whether the state is [`State::Wanted`].
     is_wanted: AtomicBool,
+    /// Whether another worker than its owner drives the port.
+    is_elsewhere: AtomicBool,
 }
 
 enum State<P> {
@@ -82,6 +86,7 @@ impl<P> Lease<P> {
             state: Mutex::new(State::Driven),
             handed: Condvar::new(),
             is_wanted: AtomicBool::new(false),
+            is_elsewhere: AtomicBool::new(false),
         }
     }
 
@@ -113,10 +118,18 @@ impl<P, S: Sleeper> Leases<P, S> {
         self.leases[port.index()].is_wanted.load(Ordering::Relaxed)
     }
 
+    /// Whether a worker drives the port that is not its owner.
+    pub(crate) fn is_served_elsewhere(&self, port: PortNumber) -> bool {
+        self.leases[port.index()]
+            .is_elsewhere
+            .load(Ordering::Relaxed)
+    }
+
     /// The caller drives a port no longer. If its owner does not wait for it, [wake](Self::wake_one) somebody.
     pub(crate) fn leave(&self, number: PortNumber, port: P) {
         let lease = &self.leases[number.index()];
         let mut state = lease.lock();
+        lease.is_elsewhere.store(false, Ordering::Relaxed);
         if matches!(*state, State::Wanted) {
             *state = State::Handed(port);
             lease.is_wanted.store(false, Ordering::Relaxed);
@@ -142,8 +155,10 @@ impl<P, S: Sleeper> Leases<P, S> {
         }
         let numbers = (0..self.leases.len()).map(PortNumber::new);
         { numbers }.find_map(|number| {
-            let mut state = self.leases[number.index()].lock();
-            Some((number, self.take_free(&mut state)?))
+            let lease = &self.leases[number.index()];
+            let port = self.take_free(&mut lease.lock())?;
+            lease.is_elsewhere.store(true, Ordering::Relaxed);
+            Some((number, port))
         })
     }
 
@@ -158,25 +173,31 @@ impl<P, S: Sleeper> Leases<P, S> {
         Some(port)
     }
 
-    /// The owner, who left its port, takes it back. Waits until its driver has left it.
-    pub(crate) fn take_back(&self, number: PortNumber) -> P {
+    /// The owner, who left its port, takes it back. Waits until its driver has left it, and gives up after `patience`:
+    /// then the driver goes on.
+    pub(crate) fn take_back(&self, number: PortNumber, patience: Duration) -> Option<P> {
         let lease = &self.leases[number.index()];
         let mut state = lease.lock();
         if let Some(port) = self.take_free(&mut state) {
-            return port;
+            return Some(port);
         }
         *state = State::Wanted;
         lease.is_wanted.store(true, Ordering::Relaxed);
         drop(state);
         self.sleepers[number.index()].wake();
+        let since = Instant::now();
         let mut state = lease.lock();
-        loop {
-            match std::mem::replace(&mut *state, State::Driven) {
-                State::Handed(port) => return port,
-                other => *state = other,
-            }
-            let waited = lease.handed.wait(state);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
+        while let Some(left) = patience.checked_sub(since.elapsed())
+            && !left.is_zero()
+            && matches!(*state, State::Wanted)
+        {
+            let waited = lease.handed.wait_timeout(state, left);
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        lease.is_wanted.store(false, Ordering::Relaxed);
+        match std::mem::replace(&mut *state, State::Driven) {
+            State::Handed(port) => Some(port),
+            _ => None,
         }
     }
 }
@@ -208,13 +229,18 @@ mod tests {
             leases.leave(PortNumber::new(at), PORTS[at]);
         }
         assert!(leases.any_free());
-        let taken = [(); 3].map(|()| leases.take());
         let number = PortNumber::new;
+        let elsewhere = || [0, 1, 2].map(|at| leases.is_served_elsewhere(number(at)));
+        assert_eq!(elsewhere(), [false; 3]);
+        let taken = [(); 3].map(|()| leases.take());
+        assert_eq!(elsewhere(), [true, false, true]);
         assert_eq!(
             taken,
             [Some((number(0), "first")), Some((number(2), "third")), None]
         );
         assert!(!leases.any_free());
+        leases.leave(number(2), "third");
+        assert_eq!(elsewhere(), [true, false, false]);
     }
 
     #[test]
@@ -222,18 +248,20 @@ mod tests {
         let leases = leases();
         let owner = PortNumber::new(1);
         leases.leave(owner, "second");
-        assert_eq!(leases.take_back(owner), "second");
+        assert_eq!(leases.take_back(owner, Duration::ZERO), Some("second"));
         assert!(!leases.any_free() && !leases.is_wanted(owner));
         leases.leave(owner, "second");
         let (number, port) = leases.take().unwrap();
+        assert_eq!(leases.take_back(owner, Duration::from_millis(1)), None);
+        assert!(!leases.is_wanted(owner), "it has given up");
         std::thread::scope(|scope| {
-            let back = scope.spawn(|| leases.take_back(owner));
+            let back = scope.spawn(|| leases.take_back(owner, Duration::MAX));
             while !leases.is_wanted(number) {
                 std::thread::yield_now();
             }
             leases.leave(number, port);
             assert!(leases.take().is_none(), "it is its owner's");
-            assert_eq!(back.join().unwrap(), "second");
+            assert_eq!(back.join().unwrap(), Some("second"));
         });
         assert!(!leases.any_free() && !leases.is_wanted(owner));
     }
@@ -241,6 +269,8 @@ mod tests {
 
 #[cfg(all(test, loom))]
 mod loom_tests {
+    use std::time::Duration;
+
     use loom::sync::atomic::{AtomicUsize, Ordering};
     use loom::sync::{Arc, Notify};
     use loom::thread;
@@ -326,7 +356,8 @@ mod loom_tests {
                     leases.leave(taken, port);
                 }
             });
-            assert_eq!(*leases.take_back(number(OWNER)), 7);
+            let back = leases.take_back(number(OWNER), Duration::MAX);
+            assert_eq!(back.as_deref(), Some(&7));
             driver.join().unwrap();
             assert!(!leases.any_free() && !leases.is_wanted(number(OWNER)));
         });
@@ -351,9 +382,28 @@ mod loom_tests {
                     1
                 }
             });
-            let port = leases.take_back(number(OWNER));
+            let port = leases.take_back(number(OWNER), Duration::MAX);
+            let port = port.expect("it waits");
             assert_eq!(drivers.fetch_add(1, Ordering::Relaxed), 0);
             assert_eq!(*port, other.join().unwrap(), "the other is done with it");
+            assert!(!leases.any_free() && !leases.is_wanted(number(OWNER)));
+        });
+    }
+
+    #[test]
+    fn an_owner_that_gives_up_leaves_the_port_to_its_driver() {
+        loom::model(|| {
+            let leases = leases();
+            leases.leave(number(OWNER), Box::new(7));
+            let (taken, port) = leases.take().unwrap();
+            let driver = thread::spawn({
+                let leases = leases.clone();
+                move || leases.leave(taken, port)
+            });
+            let back = leases.take_back(number(OWNER), Duration::ZERO);
+            driver.join().unwrap();
+            let back = back.or_else(|| leases.take().map(|(_, port)| port));
+            assert_eq!(back.as_deref(), Some(&7));
             assert!(!leases.any_free() && !leases.is_wanted(number(OWNER)));
         });
     }

@@ -1,7 +1,7 @@
 //! What a worker that receives for itself does around a long request, and when a request turns out to be long.
 //!
 //! ```text
-//!   leaves its ports to others ──► steps back on its core
+//!   sends what is complete ──► leaves its ports to others ──► steps back on its core
 //!           ... the request runs ...
 //!   has its standing again ──► sends the reply ──► takes its port back
 //! ```
@@ -34,15 +34,6 @@ pub(super) struct LongTurn<'a, F: Framing, H: Handler<F::Head>> {
     is_away: Cell<bool>,
     /// It has stepped back, too.
     is_long: Cell<bool>,
-}
-
-/// What became of a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TurnLength {
-    /// The worker left its ports, and has to take its own back.
-    pub(super) is_away: bool,
-    /// For how long others had the core, because the worker had stepped back.
-    pub(super) starved_ns: u64,
 }
 
 impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
@@ -95,17 +86,12 @@ impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
         }
     }
 
-    /// The turn is over.
+    /// The turn is over. Returns for how long others had the core, in nanoseconds, because the worker had stepped back.
     #[inline]
-    pub(super) fn end(self) -> TurnLength {
-        let (is_away, is_long) = (self.is_away.get(), self.is_long.get());
-        let starved_ns = match self.worker.into_inner() {
-            (_, Some(demotion)) if is_long => demotion.end(),
+    pub(super) fn end(self) -> u64 {
+        match self.worker.into_inner() {
+            (_, Some(demotion)) if self.is_long.get() => demotion.end(),
             _ => 0,
-        };
-        TurnLength {
-            is_away,
-            starved_ns,
         }
     }
 }

@@ -16,6 +16,7 @@
 //! | `long_turn.rs` | what a worker does around a long request |
 //! | `tokens.rs` | what an event of the event queue is about |
 //! | `accepting.rs` | accepts connections |
+//! | `newcomers.rs` | passes connections of a shared socket to the ports in turn |
 //! | `connections/` | the table of connections, and what a connection does next |
 //! | `datagram_sockets.rs` | receives datagrams from sockets |
 //! | `polled_port.rs` | receives datagrams from a polled port |
@@ -23,12 +24,14 @@
 //! | `intake.rs` | classifies datagrams and hands them to the dispatcher |
 //! | `port.rs` | an event queue with all of these: what a net worker drives |
 //! | `requests.rs` | lends requests to workers and takes them back |
-//! | `returns.rs` | brings connections back to their ports from whichever worker ran their requests |
+//! | `returns.rs` | brings connections and datagrams back to their ports from whichever worker ran their requests |
+//! | `commons.rs` | what all ports of a server have in common |
 //! | `workers.rs` | the links to the workers: messages out, completions in |
 //! | `granted_cores.rs` | asks an arbiter for cores |
 //! | `grants.rs` | which threads have cores of their own, and which workers are present therefore |
 
 mod accepting;
+pub(crate) mod commons;
 mod connections;
 mod datagram_sockets;
 mod driven;
@@ -38,14 +41,16 @@ pub(crate) mod intake;
 mod lease;
 mod long_turn;
 pub(crate) mod net_worker;
+mod newcomers;
 mod origin;
 mod polled_port;
 pub(crate) mod port;
 mod requests;
-pub(crate) mod returns;
+mod returns;
 mod sources;
 mod tokens;
 pub(crate) mod workers;
 
 pub(crate) use driven::PortLeases;
+pub(crate) use polled_port::Polled;
 pub(crate) use tokens::WAKER;

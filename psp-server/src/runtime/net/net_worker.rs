@@ -8,11 +8,12 @@ use psp_arbiter::ThreadId;
 use psp_policy::{Action, HandOff, Relief, RequestId, RequestType, WorkerId};
 use psp_protocols::Framing;
 
+use super::commons::Commons;
 use super::driven::{Driven, PortLeases};
 use super::granted_cores::GrantedCores;
 use super::long_turn::LongTurn;
+use super::polled_port::FRAMES_PER_LOOK;
 use super::port::{Port, PortParts};
-use super::returns::Returns;
 use super::workers::{Link, Workers};
 use crate::classifier::Classifier;
 use crate::config::Topology;
@@ -21,7 +22,7 @@ use crate::fiber::{Bell, Timers, WakeList};
 use crate::handler::Handler;
 use crate::runtime::channel::message::Report;
 use crate::runtime::crew::Seat;
-use crate::runtime::dispatch::dispatcher::Dispatcher;
+use crate::runtime::dispatch::dispatcher::{Arrived, Dispatcher};
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::scheduling::Demotion;
 use crate::runtime::host::spin::Spin;
@@ -30,6 +31,7 @@ use crate::runtime::worker::contexts::ContextTask;
 use crate::runtime::worker::inline::EndedTurn;
 use crate::shared::Receiver;
 use crate::shutdown::Shutdown;
+use crate::transport::run::TurnedDown;
 
 const DATAGRAMS_PER_TURN: usize = 64;
 const CONNECTIONS_PER_TURN: usize = 512;
@@ -43,6 +45,8 @@ const LOOK_AGE_NS_MAX: u64 = 1_000_000;
 const ACTIONS_PER_TURN: usize = 256;
 /// Time after which a turn of the loop starts no more actions.
 const TURN_NS_MAX: u64 = 200_000;
+/// For how long a worker waits for its port before it looks for something else to do.
+const HOME_PATIENCE: Duration = Duration::from_millis(1);
 /// A request is not run, because nobody waits for it.
 struct Dropped;
 
@@ -68,12 +72,12 @@ pub(crate) struct Parts<F: Framing, K, H: Handler<F::Head>> {
 /// See the [room](super).
 pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
     ports: Driven<F, H>,
-    /// The ways of connections back to their ports.
-    returns: Arc<Returns<H::Connection, F::Head>>,
+    /// What all ports of the server have in common.
+    commons: Arc<Commons<H::Connection, F::Head>>,
     /// The time of the first timer, on the clock of the timers and on the runtime's.
     timer: Option<(u64, u64)>,
     workers: Workers<F, H>,
-    /// The place among workers that run each other's requests. Then the own port is the only one.
+    /// The place among workers that run each other's requests.
     seat: Option<Seat<ContextTask<F, H>>>,
     /// The cores that an arbiter grants, if one is asked.
     cores: Option<GrantedCores>,
@@ -86,6 +90,8 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
     spin: Spin,
     /// The last turn ended before all of the scheduler's decisions were carried out.
     unfinished: bool,
+    /// A request of this thread gave way in the last turn, maybe to what lies in a socket.
+    gave_way: bool,
     now_ns: u64,
     busy_at_ns: u64,
 }
@@ -107,13 +113,14 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         } = parts;
         let now_ns = clock.now_ns();
         Ok(Self {
-            returns: port.returns.clone(),
+            commons: port.commons.clone(),
             ports: Driven::new(Port::new(port, now_ns)?, leases),
             timer: None,
             workers: Workers::new(links, ACTIONS_PER_TURN),
             seat,
             cores: None,
             unfinished: false,
+            gave_way: false,
             now_ns,
             busy_at_ns: 0,
             dispatcher,
@@ -152,6 +159,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 self.drain();
             }
             if self.ports.can_exchange() {
+                self.offer_arrived();
                 self.ports.exchange().map_err(RunError::Events)?;
             }
             self.receive_reports();
@@ -256,6 +264,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             if self.receive_reports() > 0
                 || self.shared.buffers.room.is_asked()
                 || self.ports.can_exchange()
+                // Others give places back.
+                || self.admit_held()
                 || self.helps_others()
             {
                 timeout = Duration::ZERO;
@@ -309,10 +319,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// How long the event queue may sleep.
     fn timeout(&self) -> Duration {
         // The net worker polls for new work while it is idle, and for workers while requests wait for one.
-        let spin = match (self.workers.lent(), self.dispatcher.waiting()) {
-            (0, _) => self.spin.idle,
-            (_, 0) => Duration::ZERO,
-            _ => self.spin.turn,
+        let spin = match self.workers.lent() {
+            0 => self.spin.idle,
+            _ if self.dispatcher.any_waiting() => self.spin.turn,
+            _ => Duration::ZERO,
         };
         let spinning = u128::from(self.now_ns.saturating_sub(self.busy_at_ns)) < spin.as_nanos();
         let polling = self.ports.home().is_polled() && self.port_poll_at_ns().is_none();
@@ -377,23 +387,47 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         for port in self.ports.iter_mut().filter(|port| !port.is_draining()) {
             port.accept(now_ns);
         }
+        if !self.takes_one_by_one() {
+            self.receive_datagrams();
+        }
         if self.ports.home().is_draining() {
             return;
         }
-        for index in 0..self.ports.home().datagram_sockets() {
-            for _ in 0..DATAGRAMS_PER_TURN {
-                let (dispatcher, now_ns) = (&mut self.dispatcher, self.now_ns);
-                let port = self.ports.home_mut();
-                if !port.receive_datagram(index, dispatcher, now_ns) {
-                    break;
-                }
+        self.receive_frames();
+    }
+
+    /// Takes a burst of frames from each port that is polled, and reads it unless requests are taken one by one.
+    fn receive_frames(&mut self) {
+        for at in 0..self.ports.count() {
+            if !self.ports.at(at).receive_burst() {
+                continue;
+            }
+            self.busy_at_ns = self.now_ns;
+            while !self.takes_one_by_one() && self.read_frames(at) {
                 self.look_at_workers();
             }
         }
-        if self.ports.home_mut().receive_burst() {
-            self.busy_at_ns = self.now_ns;
-            while { self.ports.home_mut() }.read_frames(&mut self.dispatcher, self.now_ns) {
-                self.look_at_workers();
+    }
+
+    /// Reads some frames of the port at `at`. Returns whether there were any.
+    fn read_frames(&mut self, at: usize) -> bool {
+        let (dispatcher, now_ns) = (&mut self.dispatcher, self.now_ns);
+        let port = self.ports.at(at);
+        port.read_frames(FRAMES_PER_LOOK, dispatcher, now_ns)
+    }
+
+    /// Receives a bounded number of datagrams from each socket.
+    fn receive_datagrams(&mut self) {
+        for at in 0..self.ports.count() {
+            for index in 0..self.ports.at(at).datagram_sockets() {
+                for _ in 0..DATAGRAMS_PER_TURN {
+                    let (dispatcher, now_ns) = (&mut self.dispatcher, self.now_ns);
+                    let port = self.ports.at(at);
+                    if !port.receive_datagram(index, dispatcher, now_ns) {
+                        break;
+                    }
+                    self.look_at_workers();
+                }
             }
         }
     }
@@ -415,7 +449,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         self.timers.wake_due();
         let mut received = self.receive_reports_of_workers();
         for port in self.ports.iter_mut() {
-            received += port.receive_replies(&mut self.dispatcher, self.now_ns);
+            received += port.receive_replies(&self.dispatcher, self.now_ns);
         }
         received
     }
@@ -469,46 +503,60 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
     }
 
-    /// Sends the replies of a run whose port is elsewhere, and brings its connection there.
+    /// Sends the replies of a request that `worker` completed and whose port is elsewhere, and brings it there. The reply to
+    /// a datagram is sent, or leaves a polled port at the end of the turn if the own port is here.
     #[cold]
-    fn bring_back(&mut self, mut task: Task<H::Connection, F::Head>, worker: WorkerId) {
-        self.send(&mut task, worker);
-        if let Task::Stream(stream) = task {
-            self.returns.give(stream);
+    fn bring_back(&self, mut task: Task<H::Connection, F::Head>, worker: WorkerId) {
+        let worker = self.shared.global(worker);
+        let counters = &self.shared.telemetry.workers[worker.index()];
+        match &mut task {
+            Task::Stream(stream) => {
+                let sent = stream.connection.send(usize::MAX);
+                counters.bytes_sent.add(sent as u64);
+            }
+            Task::Datagram(datagram) if !self.ports.is_home() => {
+                let unsent = datagram.flush(worker);
+                counters.replies_unsent.add(unsent as u64);
+            }
+            Task::Datagram(_) => {}
         }
-    }
-
-    /// Sends the replies of a run that `worker` completed while others may have driven its port.
-    fn send(&self, task: &mut Task<H::Connection, F::Head>, worker: WorkerId) {
-        if let Task::Stream(stream) = task {
-            let sent = stream.connection.send(usize::MAX);
-            let worker = self.shared.global(worker).index();
-            let counters = &self.shared.telemetry.workers[worker];
-            counters.bytes_sent.add(sent as u64);
-        }
+        self.commons.returns.give(task);
     }
 
     /// Reads requests, has them run and sends replies until nothing is left to do or the turn has
     /// taken its time.
     fn serve_turn(&mut self) {
-        if self.ports.move_about() {
+        if self.takes_one_by_one() {
             return self.serve_ports();
         }
         let end_ns = self.now_ns + TURN_NS_MAX;
         loop {
-            let connections = &mut self.ports.home_mut().requests.connections;
-            connections.advance_ready(CONNECTIONS_PER_TURN, &mut self.dispatcher, self.now_ns);
-            connections.send_pushed(PUSHED_PER_STEP, &mut self.dispatcher, self.now_ns);
+            for port in self.ports.iter_mut() {
+                let connections = &mut port.requests.connections;
+                connections.advance_ready(CONNECTIONS_PER_TURN, &mut self.dispatcher, self.now_ns);
+                connections.send_pushed(PUSHED_PER_STEP, &mut self.dispatcher, self.now_ns);
+            }
             self.carry_out(end_ns);
-            if !self.ports.home().requests.connections.has_ready() || self.now_ns > end_ns {
+            if !self.ports.iter().any(Port::has_ready)
+                || self.gave_way
+                || self.now_ns > end_ns
+                || self.ports.can_exchange()
+            {
                 return;
             }
             self.now_ns = self.clock.now_ns();
         }
     }
 
-    /// The same where ports move about: one connection after the other. What waits does so in its port, and goes with
-    /// it; the dispatcher has no more than the run that is next, and requests that began here.
+    /// Whether ports move about and requests do not. What waits does so in its port then, and goes with it; the dispatcher
+    /// has no more than the request that is next, and requests that began here.
+    #[inline]
+    fn takes_one_by_one(&self) -> bool {
+        self.ports.move_about() && self.seat.is_none()
+    }
+
+    /// The same where requests are [taken one by one](Self::takes_one_by_one): one connection, or one datagram, after the
+    /// other.
     fn serve_ports(&mut self) {
         let end_ns = self.now_ns + TURN_NS_MAX;
         loop {
@@ -516,18 +564,14 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             if self.now_ns > end_ns || self.ports.can_exchange() {
                 return;
             }
-            if self.dispatcher.waiting() > 0 {
+            if self.dispatcher.any_waiting() {
                 self.now_ns = self.clock.now_ns();
                 continue;
             }
             let Some(port) = self.ports.next_ready() else {
                 return;
             };
-            let connections = &mut port.requests.connections;
-            connections.send_pushed(1, &mut self.dispatcher, self.now_ns);
-            if self.dispatcher.waiting() == 0 {
-                connections.advance_ready(1, &mut self.dispatcher, self.now_ns);
-            }
+            port.advance_one(&mut self.dispatcher, self.now_ns);
             self.carry_out(u64::MAX);
             self.now_ns = self.clock.now_ns();
         }
@@ -542,8 +586,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// Returns whether all decisions were carried out.
     fn act(&mut self, end_ns: u64) -> bool {
         self.admit_held();
+        self.gave_way = false;
         for _ in 0..ACTIONS_PER_TURN {
-            if self.now_ns > end_ns {
+            if self.now_ns > end_ns || self.gave_way || self.holds_up_an_owner() {
                 return false;
             }
             match self.next_action() {
@@ -555,16 +600,32 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         false
     }
 
+    /// Whether the owner of a port waits for this worker to leave it. What has arrived there waits where all workers find
+    /// it.
+    #[inline]
+    fn holds_up_an_owner(&self) -> bool {
+        self.seat.is_some() && self.ports.is_wanted()
+    }
+
     /// The scheduler's next decision. What has arrived is where other workers find it by then.
     #[inline]
     fn next_action(&mut self) -> Option<Action> {
-        if let Some(seat) = &self.seat {
-            let requests = &mut self.ports.home_mut().requests;
-            while let Some(request) = self.dispatcher.next_offered() {
-                requests.offer(&seat.offers, request);
+        self.offer_arrived();
+        self.dispatcher.poll(self.now_ns)
+    }
+
+    /// Puts what has arrived where all workers find it. From then on its port may move.
+    #[inline]
+    fn offer_arrived(&mut self) {
+        let Some(seat) = &self.seat else {
+            return;
+        };
+        while let Some(Arrived { request, slot }) = self.dispatcher.next_offered() {
+            let port = self.ports.port_of(request);
+            if let Some(task) = port.and_then(|port| port.requests.lend(request)) {
+                seat.offer(slot, request, task);
             }
         }
-        self.dispatcher.poll(self.now_ns)
     }
 
     fn carry_out_one(&mut self, action: Action) {
@@ -572,16 +633,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             Action::Reject {
                 request,
                 request_type,
-            } => {
-                let Some(port) = self.ports.port_of(request) else {
-                    return;
-                };
-                let (requests, dispatcher) = (&mut port.requests, &self.dispatcher);
-                match &self.seat {
-                    Some(seat) => requests.reject_offered(&seat.offers, request, dispatcher),
-                    None => requests.reject(request, request_type, dispatcher),
-                }
-            }
+            } => self.reject(request, request_type),
             Action::Preempt { worker, .. } => self.workers.preempt(worker),
             Action::Run {
                 worker,
@@ -592,6 +644,37 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 self.count_hand_off(worker, hand_off);
                 self.run(worker, request, request_type);
             }
+        }
+    }
+
+    /// Refuses a request that found no room.
+    fn reject(&mut self, request: RequestId, request_type: RequestType) {
+        if let Some(seat) = &self.seat {
+            if let Some(task) = seat.take(request) {
+                self.turn_down(task, TurnedDown::Rejected);
+            }
+        } else if let Some(port) = self.ports.port_of(request) {
+            let requests = &mut port.requests;
+            requests.reject(request, request_type, &self.dispatcher);
+        }
+    }
+
+    /// Brings a request back to its port, here or elsewhere: it is not run.
+    #[cold]
+    fn turn_down(&mut self, mut task: Task<H::Connection, F::Head>, why: TurnedDown) {
+        match (&mut task, why) {
+            (Task::Stream(stream), why) => stream.run.turned_down = Some(why),
+            // Its peer is told nothing.
+            (Task::Datagram(datagram), TurnedDown::Rejected) => {
+                self.dispatcher.count_rejection(datagram.request_type);
+            }
+            (Task::Datagram(datagram), TurnedDown::Unwanted) => {
+                self.dispatcher.count_expired(datagram.request_type);
+            }
+        }
+        match self.ports.find(task.port()) {
+            Some(port) => { &mut port.requests }.receive(task, &self.dispatcher, self.now_ns),
+            None => self.commons.returns.give(task),
         }
     }
 
@@ -633,38 +716,51 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
         // The request may take long.
         self.workers.wake_parked();
+        let was_home = self.ports.is_home();
+        if let Some(seat) = self.seat.as_ref().filter(|seat| seat.may_give_way()) {
+            let mut unserved = false;
+            for port in self.ports.iter_mut() {
+                unserved |= port.requests.connections.send_ready(CONNECTIONS_PER_TURN);
+            }
+            seat.runs(self.clock.now_ns(), unserved);
+        }
         let (workers, demotion) = (&mut self.workers, &mut self.demotion);
-        let (ended, is_away) = if self.ports.move_about() {
+        let ended = if self.ports.move_about() {
             let length = self.dispatcher.length(request_type);
             let turn = LongTurn::new(&mut self.ports, demotion, &self.clock, self.now_ns);
             let ended = turn.run(length, || workers.run_inline(worker, request, task));
-            let turn = turn.end();
-            if turn.starved_ns > 0 {
-                self.count_starved(worker, request_type, &ended.report, turn.starved_ns);
+            let starved_ns = turn.end();
+            if starved_ns > 0 {
+                self.count_starved(worker, request_type, &ended.report, starved_ns);
             }
-            (ended, turn.is_away)
+            ended
         } else {
-            (workers.run_inline(worker, request, task), false)
+            workers.run_inline(worker, request, task)
         };
-        let EndedTurn { report, ended_ns } = ended;
+        let EndedTurn {
+            report,
+            ended_ns,
+            was_asked,
+        } = ended;
         self.now_ns = ended_ns;
+        if was_asked {
+            self.dispatcher.asked(worker);
+        }
+        let has_yielded = matches!(report, Report::Yielded { .. });
         match report {
-            Report::Completed(mut task) => {
-                if is_away {
-                    self.send(&mut task, worker);
-                    self.return_home();
-                }
-                // What is left of a long reply is sent as it was made: while others may drive the port.
-                self.take_back(task, worker, is_away);
-            }
+            Report::Completed(task) => self.take_back(task, worker, false),
             Report::Blocked { served_ns } => {
-                if is_away {
-                    self.return_home();
-                }
                 self.dispatcher.blocked(self.now_ns, worker, served_ns);
             }
-            Report::Yielded { .. } => unreachable!("the net thread asks no request to give way"),
+            Report::Yielded { served_ns } => {
+                self.dispatcher.yielded(self.now_ns, worker, served_ns);
+            }
         }
+        if was_home && !self.ports.is_home() {
+            self.return_home();
+        }
+        // Behind the way home, on which other requests may have run.
+        self.gave_way |= has_yielded;
         self.busy_at_ns = self.now_ns;
     }
 
@@ -690,30 +786,38 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         work.starved_ns.add(starved_ns.min(served_ns));
     }
 
-    /// Takes the own port back after a long request.
+    /// Takes the own port back after a long request. As long as its driver is held up, a worker of a crew runs what it
+    /// finds in queues.
     #[cold]
     fn return_home(&mut self) {
-        self.ports.return_home();
+        let patience = match self.seat {
+            Some(_) => HOME_PATIENCE,
+            None => Duration::MAX,
+        };
+        while !self.ports.return_home(patience) {
+            self.now_ns = self.clock.now_ns();
+            self.carry_out(self.now_ns + TURN_NS_MAX);
+        }
         self.now_ns = self.clock.now_ns();
     }
 
     /// The task of a request, or `None` if it has begun before. An error if it is dropped: nobody waits for it.
     #[inline]
     fn task_of(&mut self, request: RequestId) -> Result<Option<ContextTask<F, H>>, Dropped> {
-        let (dispatcher, now_ns) = (&self.dispatcher, self.now_ns);
         if let Some(seat) = &self.seat {
-            let Some(task) = seat.offers.take(request) else {
-                return Ok(None);
+            return match seat.take(request) {
+                Some(task) if task.is_unwanted(self.now_ns) => {
+                    self.turn_down(task, TurnedDown::Unwanted);
+                    Err(Dropped)
+                }
+                task => Ok(task),
             };
-            let requests = &mut self.ports.home_mut().requests;
-            let wanted = requests.keep_wanted(task, dispatcher, now_ns);
-            return wanted.map(Some).ok_or(Dropped);
         }
         // Without its port, it began here.
         let Some(port) = self.ports.port_of(request) else {
             return Ok(None);
         };
-        match port.requests.drop_unwanted(request, dispatcher, now_ns) {
+        match { &mut port.requests }.drop_unwanted(request, &self.dispatcher, self.now_ns) {
             true => Err(Dropped),
             false => Ok(port.requests.lend(request)),
         }

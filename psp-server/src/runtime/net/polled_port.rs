@@ -13,17 +13,20 @@ use crate::transport::Packets;
 use crate::transport::datagram::DatagramPool;
 use crate::transport::endpoint::Endpoint;
 
-/// Frames that the net worker reads before it looks at its workers: a look costs about as much as a frame.
-const FRAMES_PER_LOOK: usize = 8;
+/// What one thread polls of a port, and where its requests come from.
+pub(crate) type Polled<C> = (Packets, Arc<Endpoint<C>>);
 
-/// A port that the net worker polls.
+/// Frames that the net worker reads before it looks at its workers: a look costs about as much as a frame.
+pub(super) const FRAMES_PER_LOOK: usize = 8;
+
+/// A port that the net worker polls, or the queues of one that are this worker's.
 pub(super) struct PolledPort<C> {
     packets: Packets,
     endpoint: Arc<Endpoint<C>>,
 }
 
 impl<C> PolledPort<C> {
-    pub(super) fn new(packets: Packets, endpoint: Arc<Endpoint<C>>) -> Self {
+    pub(super) fn new((packets, endpoint): Polled<C>) -> Self {
         Self { packets, endpoint }
     }
 
@@ -32,21 +35,28 @@ impl<C> PolledPort<C> {
         self.packets.idle_sleep()
     }
 
-    /// Takes a burst from the port. Returns whether any frame came.
+    /// Takes a burst from the port, once all frames of the last one are read. Returns whether there is any frame.
     pub(super) fn poll(&mut self, counters: &PacketCounters) -> bool {
-        self.packets.poll(counters)
+        self.has_unread() || self.packets.poll(counters)
     }
 
-    /// Reads some frames of the burst. Returns whether there were any.
+    /// Whether frames of the burst are not read yet.
+    #[inline]
+    pub(super) fn has_unread(&self) -> bool {
+        self.packets.has_unread()
+    }
+
+    /// Reads up to `frames` frames of the burst. Returns whether there were any.
     pub(super) fn read<F: Framing, K: Classifier<F::Head>>(
         &mut self,
+        frames: usize,
         pool: &mut DatagramPool<C, F::Head>,
         sources: &Sources,
         mut intake: Intake<'_, F, K>,
     ) -> bool {
         let counters = intake.packet_counters();
         let endpoint = &self.endpoint;
-        self.packets.read(FRAMES_PER_LOOK, counters, |packet| {
+        self.packets.read(frames, counters, |packet| {
             let Some(datagram) = pool.hold(endpoint, packet) else {
                 counters.overflows.add(1);
                 return;
@@ -58,7 +68,7 @@ impl<C> PolledPort<C> {
         })
     }
 
-    /// Sends the frames that wait on the net thread's queues.
+    /// Sends the frames that wait on the queues of the port's thread.
     pub(super) fn flush(&self, counters: &PacketCounters) {
         self.packets.flush(counters);
     }

@@ -18,14 +18,13 @@ use psp_policy::RequestId;
 use psp_protocols::Framing;
 
 use super::accepting::Acceptor;
+use super::commons::Commons;
 use super::connections::Connections;
 use super::connections::peer_end::{EventTime, SocketEvent};
 use super::datagram_sockets::DatagramSockets;
 use super::intake::Intake;
-use super::polled_port::PolledPort;
+use super::polled_port::{Polled, PolledPort};
 use super::requests::Requests;
-use super::returns::Returns;
-use super::sources::Sources;
 use super::tokens::{ALARM, Source, Tokens};
 use crate::classifier::Classifier;
 use crate::handler::Handler;
@@ -34,7 +33,6 @@ use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::runtime::host::alarm::Alarm;
 use crate::shared::Receiver;
 use crate::telemetry::NetCounters;
-use crate::transport::Packets;
 use crate::transport::datagram::DatagramPool;
 use crate::transport::endpoint::Endpoint;
 use crate::transport::listening::Listening;
@@ -52,13 +50,13 @@ pub(crate) struct PortParts<F: Framing, H: Handler<F::Head>> {
     pub(crate) doorbell: Arc<Doorbell>,
     pub(crate) listeners: Vec<Listening>,
     pub(crate) endpoints: Vec<Arc<Endpoint<H::Connection>>>,
-    /// A port to poll.
-    pub(crate) polled: Option<(Packets, Arc<Endpoint<H::Connection>>)>,
+    /// What to poll.
+    pub(crate) polled: Option<Polled<H::Connection>>,
     pub(crate) handler: Arc<H>,
     pub(crate) framing: Arc<F>,
     pub(crate) shared: Receiver,
-    /// The ways of connections back to their ports.
-    pub(crate) returns: Arc<Returns<H::Connection, F::Head>>,
+    /// What all ports of the server have in common.
+    pub(crate) commons: Arc<Commons<H::Connection, F::Head>>,
     /// Datagrams of sockets, and of the polled port, that may wait or be in flight.
     pub(crate) datagrams: usize,
 }
@@ -82,6 +80,8 @@ pub(crate) struct Port<F: Framing, H: Handler<F::Head>> {
     looked_ns: u64,
     /// The event queue may have more than was taken.
     has_more: bool,
+    /// Where one request at a time is taken in: the last one came as a datagram.
+    received_last: bool,
     draining_until_ns: Option<u64>,
 }
 
@@ -106,7 +106,7 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
             handler,
             framing,
             shared,
-            returns,
+            commons,
             datagrams,
         } = parts;
         let registry = poll.registry();
@@ -114,14 +114,17 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
         let buffers = if endpoints.is_empty() { 0 } else { datagrams };
         let packets = if polled.is_none() { 0 } else { datagrams };
         let sockets = DatagramSockets::new(endpoints, registry, tokens)?;
-        let own = sockets.addresses()?;
         let requests = Requests {
             names: shared.names(),
             connections: Connections::new(framing.clone(), shared.clone()),
-            datagrams: DatagramPool::new(buffers, shared.config.datagram_bytes_max, packets),
-            sources: Sources::new(own, shared.config.datagram_bytes_per_source_per_s),
+            datagrams: DatagramPool::new(
+                shared.names(),
+                buffers,
+                shared.config.datagram_bytes_max,
+                packets,
+            ),
             completed: Vec::new(),
-            returns,
+            commons: commons.clone(),
             returned: Vec::new(),
         };
         Ok(Self {
@@ -134,14 +137,16 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
                 framing.clone(),
                 handler,
                 shared.clone(),
+                commons,
             )?,
             sockets,
-            polled: polled.map(|(packets, endpoint)| PolledPort::new(packets, endpoint)),
+            polled: polled.map(PolledPort::new),
             requests,
             sweep_at_ns: 0,
             events_at_ns: 0,
             looked_ns: now_ns,
             has_more: false,
+            received_last: false,
             draining_until_ns: None,
             poll,
             tokens,
@@ -237,12 +242,24 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
 
     /// Whether the port has something to do without any further event.
     pub(super) fn is_ready(&self) -> bool {
-        let receives_datagrams =
-            self.sockets.has_readable() && self.requests.datagrams.has_buffers();
-        self.has_more
-            || self.requests.connections.has_ready()
-            || self.acceptor.has_readable()
-            || receives_datagrams
+        self.has_more || self.acceptor.has_readable() || self.has_ready()
+    }
+
+    /// Whether requests may wait at connections, or as datagrams.
+    #[inline]
+    pub(super) fn has_ready(&self) -> bool {
+        self.requests.connections.has_ready() || self.receives_datagrams()
+    }
+
+    #[inline]
+    fn receives_datagrams(&self) -> bool {
+        self.has_unread_frames()
+            || self.sockets.has_readable() && self.requests.datagrams.has_buffers()
+    }
+
+    #[inline]
+    fn has_unread_frames(&self) -> bool {
+        self.polled.as_ref().is_some_and(PolledPort::has_unread)
     }
 
     /// When the periodic work is due.
@@ -287,12 +304,36 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
             now_ns,
         };
         let Requests {
-            datagrams, sources, ..
+            datagrams, commons, ..
         } = &mut self.requests;
-        self.sockets.receive(index, datagrams, sources, intake)
+        self.sockets
+            .receive(index, datagrams, &commons.sources, intake)
     }
 
-    /// Takes a burst of frames, if frames come here. Returns whether any came.
+    /// Has a connection do what is next, or receives a datagram, in turn where both wait.
+    pub(super) fn advance_one<K: Classifier<F::Head>>(
+        &mut self,
+        dispatcher: &mut Dispatcher<K>,
+        now_ns: u64,
+    ) {
+        let receives = self.receives_datagrams();
+        let connections = &mut self.requests.connections;
+        let is_their_turn = receives && !(self.received_last && connections.has_ready());
+        self.received_last = is_their_turn;
+        if is_their_turn {
+            let has_read = self.read_frames(1, dispatcher, now_ns);
+            if let Some(index) = self.sockets.next_readable().filter(|_| !has_read) {
+                self.receive_datagram(index, dispatcher, now_ns);
+            }
+            return;
+        }
+        connections.send_pushed(1, dispatcher, now_ns);
+        if !dispatcher.any_waiting() {
+            connections.advance_ready(1, dispatcher, now_ns);
+        }
+    }
+
+    /// Takes a burst of frames, if frames come here. Returns whether there are any to read.
     pub(super) fn receive_burst(&mut self) -> bool {
         let packets = &self.shared.net().packets;
         self.polled
@@ -300,9 +341,10 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
             .is_some_and(|polled| polled.poll(packets))
     }
 
-    /// Reads some frames of the burst. Returns whether there were any.
+    /// Reads up to `frames` frames of the burst. Returns whether there were any.
     pub(super) fn read_frames<K: Classifier<F::Head>>(
         &mut self,
+        frames: usize,
         dispatcher: &mut Dispatcher<K>,
         now_ns: u64,
     ) -> bool {
@@ -313,33 +355,33 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
             now_ns,
         };
         let Requests {
-            datagrams, sources, ..
+            datagrams, commons, ..
         } = &mut self.requests;
         match &mut self.polled {
-            Some(polled) => polled.read(datagrams, sources, intake),
+            Some(polled) => polled.read(frames, datagrams, &commons.sources, intake),
             None => false,
         }
     }
 
-    /// Sends the frames that wait on the net thread's queues.
+    /// Sends the frames that wait on the queues of the port's thread.
     pub(super) fn flush(&self) {
         if let Some(polled) = &self.polled {
             polled.flush(&self.net().packets);
         }
     }
 
-    /// Takes back connections that other workers had, sends deferred replies, and learns what was pushed. Returns the
-    /// number of all.
-    pub(super) fn receive_replies<K>(
-        &mut self,
-        dispatcher: &mut Dispatcher<K>,
-        now_ns: u64,
-    ) -> usize {
+    /// Takes back connections and datagrams that other workers had, and connections that other ports accepted for this
+    /// one, sends deferred replies, and learns what was pushed. Returns the number of all.
+    pub(super) fn receive_replies<K>(&mut self, dispatcher: &Dispatcher<K>, now_ns: u64) -> usize {
         let returned = self.requests.receive_returned(dispatcher, now_ns);
         // Behind the reports: their connections are here.
         let (framing, shared) = (&*self.framing, &self.shared);
         let deferred = self.requests.send_deferred(framing, shared, now_ns);
-        returned + deferred + self.requests.connections.note_pushed()
+        let newcomers = match self.is_draining() {
+            true => 0,
+            false => self.acceptor.receive_newcomers(),
+        };
+        returned + deferred + newcomers + self.requests.connections.note_pushed()
     }
 
     /// Does the periodic work, if it is due.
@@ -383,7 +425,7 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
 
     /// Whether the port drains, and everything in flight is answered.
     pub(super) fn is_drained(&self) -> bool {
-        self.is_draining() && self.requests.open() == 0
+        self.is_draining() && self.requests.open() == 0 && !self.has_unread_frames()
     }
 
     /// Whether the drain timeout is over.

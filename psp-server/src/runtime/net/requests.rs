@@ -5,34 +5,31 @@ use std::sync::Arc;
 use psp_policy::{RequestId, RequestType, WorkerId};
 use psp_protocols::Framing;
 
+use super::commons::Commons;
 use super::connections::Connections;
-use super::returns::Returns;
-use super::sources::Sources;
 use crate::peer::Peer;
 use crate::reply::{Completed, refuse};
-use crate::runtime::crew::Offers;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::runtime::task::Task;
 use crate::shared::Receiver;
 use crate::transport::datagram::DatagramPool;
 use crate::transport::request_key::{DatagramIndex, Names, RequestKey};
-use crate::transport::run::Stream;
+use crate::transport::run::TurnedDown;
 
-/// As which worker the net thread sends what is no worker's.
-const NET_THREAD: WorkerId = WorkerId(0);
+/// As which of the workers that run a port's requests its driver sends what is no worker's.
+const FIRST_WORKER: WorkerId = WorkerId(0);
 
 /// Everything that can be lent.
 pub(super) struct Requests<F: Framing, C> {
     pub(super) names: Names,
     pub(super) connections: Connections<F, C>,
     pub(super) datagrams: DatagramPool<C, F::Head>,
-    pub(super) sources: Sources,
     /// Deferred replies that are complete, and for which nobody was here yet.
     pub(super) completed: Vec<Completed>,
-    /// The ways to all ports.
-    pub(super) returns: Arc<Returns<C, F::Head>>,
-    /// Connections that came back. Empty, kept for its memory.
-    pub(super) returned: Vec<Box<Stream<C, F::Head>>>,
+    /// What all ports have in common.
+    pub(super) commons: Arc<Commons<C, F::Head>>,
+    /// What came back. Empty, kept for its memory.
+    pub(super) returned: Vec<Task<C, F::Head>>,
 }
 
 impl<F: Framing, C> Requests<F, C> {
@@ -45,59 +42,31 @@ impl<F: Framing, C> Requests<F, C> {
         }
     }
 
-    /// Puts a request of this port where all workers find it.
-    pub(super) fn offer(&mut self, offers: &Offers<Task<C, F::Head>>, request: RequestId) {
-        if let Some(task) = self.lend(request) {
-            offers.put(request, task);
-        }
-    }
-
-    /// Keeps a request from running, if nobody waits for it any more or it has waited for too long: gives back a task
-    /// that is to run.
-    pub(super) fn keep_wanted<K>(
+    /// Takes a request of this port back from another worker, which completed it or turned it down.
+    pub(super) fn receive<K>(
         &mut self,
         task: Task<C, F::Head>,
         dispatcher: &Dispatcher<K>,
         now_ns: u64,
-    ) -> Option<Task<C, F::Head>> {
-        match task {
-            Task::Stream(mut stream) if stream.is_unwanted(now_ns) => {
-                if stream.connection.port == self.connections.port() {
-                    self.drop_returned(stream, dispatcher, now_ns);
-                } else {
-                    stream.run.unwanted = true;
-                    self.returns.give(stream);
-                }
-                None
+    ) {
+        let mut stream = match task {
+            Task::Stream(stream) => stream,
+            // Without a reply it is free.
+            datagram => return self.take_back(datagram, true, dispatcher, now_ns),
+        };
+        let (index, turned_down) = (stream.connection.index, stream.run.turned_down.take());
+        let connections = &mut self.connections;
+        match turned_down {
+            None => connections.take_back(stream, true, dispatcher, now_ns),
+            Some(TurnedDown::Unwanted) => {
+                connections.restore(stream);
+                // It was too late by the clock of another worker, which may have read it last.
+                connections.drop_unwanted(index, u64::MAX, dispatcher);
             }
-            wanted => Some(wanted),
-        }
-    }
-
-    /// Drops a run of this port that was lent and did not begin.
-    fn drop_returned<K>(
-        &mut self,
-        mut stream: Box<Stream<C, F::Head>>,
-        dispatcher: &Dispatcher<K>,
-        now_ns: u64,
-    ) {
-        let index = stream.connection.index;
-        stream.run.unwanted = false;
-        self.connections.restore(stream);
-        self.connections.drop_unwanted(index, now_ns, dispatcher);
-    }
-
-    /// Refuses a request of this port that is offered: it found no room.
-    pub(super) fn reject_offered<K>(
-        &mut self,
-        offers: &Offers<Task<C, F::Head>>,
-        request: RequestId,
-        dispatcher: &Dispatcher<K>,
-    ) {
-        if let Some(Task::Stream(stream)) = offers.take(request) {
-            let index = stream.connection.index;
-            self.connections.restore(stream);
-            self.connections.reject(index, dispatcher);
+            Some(TurnedDown::Rejected) => {
+                connections.restore(stream);
+                connections.reject(index, dispatcher);
+            }
         }
     }
 
@@ -120,30 +89,21 @@ impl<F: Framing, C> Requests<F, C> {
                     return self.datagrams.keep(datagram);
                 }
                 let bytes = datagram.body.replied_bytes();
-                self.sources.charge(datagram.peer, bytes, now_ns);
+                self.commons.sources.charge(datagram.peer, bytes, now_ns);
                 self.datagrams.give(datagram);
             }
         }
     }
 
-    /// Takes back connections whose runs other workers completed. Returns how many there are.
+    /// Takes back connections and datagrams that other workers had. Returns how many there are.
     #[inline]
-    pub(super) fn receive_returned<K>(
-        &mut self,
-        dispatcher: &mut Dispatcher<K>,
-        now_ns: u64,
-    ) -> usize {
+    pub(super) fn receive_returned<K>(&mut self, dispatcher: &Dispatcher<K>, now_ns: u64) -> usize {
         let port = self.connections.port();
         let mut returned = std::mem::take(&mut self.returned);
-        self.returns.take(port, &mut returned);
+        self.commons.returns.take(port, &mut returned);
         let count = returned.len();
-        for stream in returned.drain(..) {
-            dispatcher.returned(self.connections.type_of_run(stream.connection.index));
-            if stream.run.unwanted {
-                self.drop_returned(stream, dispatcher, now_ns);
-            } else {
-                self.connections.take_back(stream, true, dispatcher, now_ns);
-            }
+        for task in returned.drain(..) {
+            self.receive(task, dispatcher, now_ns);
         }
         self.returned = returned;
         count
@@ -200,10 +160,11 @@ impl<F: Framing, C> Requests<F, C> {
             && let Some(endpoint) = &datagram.endpoint
         {
             let (outlet, body) = (&endpoint.outlet, &mut datagram.body);
-            let sent = body.send(written, envelope, outlet, peer, NET_THREAD, true);
+            let worker = shared.global(FIRST_WORKER);
+            let sent = body.send(written, envelope, outlet, peer, worker, true);
             net.bytes_sent.add(sent.bytes as u64);
             net.deferred_failed.add(sent.dropped as u64);
-            self.sources.charge(peer, sent.bytes, now_ns);
+            self.commons.sources.charge(peer, sent.bytes, now_ns);
         }
         self.datagrams.discard(index);
         None
@@ -224,8 +185,7 @@ impl<F: Framing, C> Requests<F, C> {
             }
             RequestKey::Datagram(index) => {
                 let held = self.datagrams.held(index);
-                let late = held.filter(|held| held.deadline_ns.is_some_and(|at_ns| now_ns > at_ns));
-                let Some(late) = late else {
+                let Some(late) = held.filter(|held| held.is_late(now_ns)) else {
                     return false;
                 };
                 dispatcher.count_expired(late.request_type);

@@ -1,17 +1,17 @@
-//! Connections on their way back to the ports that they came from.
+//! Connections and datagrams on their way back to the ports that they came from.
 //!
 //! ```text
 //!   worker 1 ran a run of port 0 ── give ──► list of port 0, bell ──► who drives port 0: take_back
 //! ```
 //!
-//! A connection is lent once at a time, so a list is no longer than its port has connections.
+//! Each is lent once at a time, so a list is no longer than its port has connections and datagrams.
 
 use std::sync::Arc;
 
 use crate::fiber::Bell;
 use crate::mailbox::Mailbox;
+use crate::runtime::task::Task;
 use crate::transport::request_key::PortNumber;
-use crate::transport::run::Stream;
 
 /// See the [module](self). All ports of a server.
 pub(crate) struct Returns<C, D> {
@@ -20,7 +20,7 @@ pub(crate) struct Returns<C, D> {
 
 /// The way to one port.
 struct Way<C, D> {
-    mailbox: Mailbox<Box<Stream<C, D>>>,
+    mailbox: Mailbox<Task<C, D>>,
     /// Wakes whoever drives the port.
     bell: Arc<dyn Bell>,
 }
@@ -37,16 +37,16 @@ impl<C, D> Returns<C, D> {
         }
     }
 
-    /// Brings a connection back to its port, from whichever thread: its turn is over.
-    pub(crate) fn give(&self, stream: Box<Stream<C, D>>) {
-        let way = &self.ports[stream.connection.port.index()];
-        way.mailbox.put(stream);
+    /// Brings a connection or a datagram back to its port, from whichever thread: its turn is over.
+    pub(crate) fn give(&self, task: Task<C, D>) {
+        let way = &self.ports[task.port().index()];
+        way.mailbox.put(task);
         way.bell.ring();
     }
 
-    /// Moves the connections that came back to `port` into `into`. Costs a load if there is none.
+    /// Moves what came back to `port` into `into`. Costs a load if there is nothing.
     #[inline]
-    pub(super) fn take(&self, port: PortNumber, into: &mut Vec<Box<Stream<C, D>>>) {
+    pub(super) fn take(&self, port: PortNumber, into: &mut Vec<Task<C, D>>) {
         self.ports[port.index()].mailbox.take(into);
     }
 }
@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
     use crate::transport::connection::Connection;
-    use crate::transport::run::Run;
+    use crate::transport::run::{Run, Stream};
 
     /// Counts how often it rang.
     #[derive(Default)]
@@ -79,11 +79,11 @@ mod tests {
             let (connection, client) = Connection::example(port, index);
             clients.push(client);
             let run = Run::default();
-            Box::new(Stream { connection, run })
+            Task::Stream(Box::new(Stream { connection, run }))
         };
         let lent = [(1, 7), (0, 7), (1, 3)].map(|(port, index)| stream(ports[port], index));
         std::thread::scope(|scope| {
-            let give = || lent.into_iter().for_each(|stream| returns.give(stream));
+            let give = || lent.into_iter().for_each(|task| returns.give(task));
             scope.spawn(give);
         });
         let rung = bells.map(|bell| bell.0.load(Ordering::Relaxed));
@@ -91,7 +91,10 @@ mod tests {
         let taken = ports.map(|port| {
             let mut taken = Vec::new();
             returns.take(port, &mut taken);
-            let indices = taken.iter().map(|stream| stream.connection.index.get());
+            let indices = taken.iter().map(|task| match task {
+                Task::Stream(stream) => stream.connection.index.get(),
+                Task::Datagram(_) => unreachable!("connections were lent"),
+            });
             indices.collect::<Vec<_>>()
         });
         assert_eq!(taken, [vec![7], vec![7, 3]]);

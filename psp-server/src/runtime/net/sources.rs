@@ -11,6 +11,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::origin::Origin;
 
@@ -28,7 +29,7 @@ pub(super) enum Refusal {
     OverBudget,
 }
 
-/// What the server knows of the sources of datagrams.
+/// What the server knows of the sources of datagrams. All its ports share it.
 pub(super) struct Sources {
     /// The addresses of the server's sockets. A polled port drops frames from its own address itself.
     own: Vec<SocketAddr>,
@@ -37,7 +38,7 @@ pub(super) struct Sources {
     /// By a random key, so that nobody can choose sources that share a slot.
     hasher: RandomState,
     /// When each slot's source would have received all bytes sent to it, at its bytes per second.
-    received_at_ns: Box<[u64]>,
+    received_at_ns: Box<[AtomicU64]>,
 }
 
 impl Sources {
@@ -48,7 +49,7 @@ impl Sources {
             own,
             bytes_per_s,
             hasher: RandomState::new(),
-            received_at_ns: vec![0; slots].into(),
+            received_at_ns: (0..slots).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
@@ -57,18 +58,23 @@ impl Sources {
         if is_own(&self.own, source) {
             return Some(Refusal::Own);
         }
-        let received_at_ns = *self.received_at_ns.get(self.slot(source)?)?;
+        let received_at_ns = self.received_at_ns.get(self.slot(source)?)?;
+        let received_at_ns = received_at_ns.load(Ordering::Relaxed);
         (received_at_ns > now_ns.saturating_add(AHEAD_NS)).then_some(Refusal::OverBudget)
     }
 
     /// Counts a reply of so many bytes to `source`.
-    pub(super) fn charge(&mut self, source: SocketAddr, bytes: usize, now_ns: u64) {
+    pub(super) fn charge(&self, source: SocketAddr, bytes: usize, now_ns: u64) {
         let Some(slot) = self.slot(source) else {
             return;
         };
         let takes_ns = bytes as u64 * 1_000_000_000 / self.bytes_per_s;
-        let received_at_ns = &mut self.received_at_ns[slot];
-        *received_at_ns = (*received_at_ns).max(now_ns).saturating_add(takes_ns);
+        // Nothing else depends on it.
+        let _ = self.received_at_ns[slot].fetch_update(
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+            |received_at_ns| Some(received_at_ns.max(now_ns).saturating_add(takes_ns)),
+        );
     }
 
     /// The slot of an address, or of an IPv6 network of 64 bits. `None` without a limit.
@@ -123,7 +129,7 @@ mod tests {
     #[test]
     fn a_source_gets_its_bytes_per_second() {
         let victim = source("192.0.2.1:53");
-        let mut sources = Sources::new(Vec::new(), 1000);
+        let sources = Sources::new(Vec::new(), 1000);
         let mut sent = 0;
         for now_ns in (0..10 * SECOND_NS).step_by(1_000_000) {
             if sources.refusal(victim, now_ns).is_none() {
@@ -138,7 +144,7 @@ mod tests {
     #[test]
     fn a_source_that_was_silent_has_a_second_of_bytes() {
         let client = source("192.0.2.1:4000");
-        let mut sources = Sources::new(Vec::new(), 1000);
+        let sources = Sources::new(Vec::new(), 1000);
         let now_ns = 1_000 * SECOND_NS;
         sources.charge(client, 1000, now_ns);
         assert_eq!(sources.refusal(client, now_ns), None);
@@ -149,7 +155,7 @@ mod tests {
 
     #[test]
     fn ports_of_an_address_and_hosts_of_a_network_are_one_source() {
-        let mut sources = Sources::new(Vec::new(), 1);
+        let sources = Sources::new(Vec::new(), 1);
         sources.charge(source("192.0.2.1:1"), 100, 0);
         sources.charge(source("[2001:db8::1]:1"), 100, 0);
         for (address, is_refused) in [
@@ -167,7 +173,7 @@ mod tests {
 
     #[test]
     fn without_a_limit_no_source_runs_out() {
-        let mut sources = Sources::new(Vec::new(), 0);
+        let sources = Sources::new(Vec::new(), 0);
         sources.charge(source("192.0.2.1:1"), usize::MAX, 0);
         assert_eq!(sources.refusal(source("192.0.2.1:1"), 0), None);
         assert!(sources.received_at_ns.is_empty());

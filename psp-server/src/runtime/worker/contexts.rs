@@ -217,7 +217,7 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> Waiting for Co
 /// Asks the request that runs on a worker to give way: by the flag, and by a signal to requests that do not look
 /// at the flag.
 pub(crate) struct ContextPreempter {
-    flag: PreemptFlag,
+    pub(super) flag: PreemptFlag,
     target: Option<Target>,
 }
 
@@ -240,10 +240,11 @@ impl Preempter for Arc<ContextPreempter> {
 }
 
 /// Lets the calling thread be signalled, while it serves.
-struct Signalled<'a>(Option<&'a Target>);
+pub(super) struct Signalled<'a>(Option<&'a Target>);
 
 impl<'a> Signalled<'a> {
-    fn new(target: Option<&'a Target>) -> Self {
+    pub(super) fn new(preempter: &'a ContextPreempter) -> Self {
+        let target = preempter.target.as_ref();
         if let Some(target) = target {
             fiber::prepare_thread();
             target.register();
@@ -314,7 +315,7 @@ pub(crate) fn serve_on_contexts<F: Framing, H: Handler<F::Head>>(
     let first = context_loop.executor()?;
     context_loop.occupy(&preempter.flag, || {
         let _alternate = AlternateStack::install().map_err(WorkerFault::Stacks)?;
-        let _signalled = Signalled::new(preempter.target.as_ref());
+        let _signalled = Signalled::new(preempter);
         let notifier = context_loop.setup.notifier.clone();
         let contexts = contexts(&context_loop, first, Some(notifier));
         contexts.run().map_err(WorkerFault::Stacks)

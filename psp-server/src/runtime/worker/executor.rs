@@ -20,12 +20,12 @@ use crate::reply::{Origin, Overflow, Reply, ReplyOutcome, refuse};
 use crate::runtime::host::clock::Clock;
 use crate::runtime::task::Task;
 use crate::shared::{ServerHandle, Shared};
-use crate::telemetry::Counter;
+use crate::telemetry::Times;
 use crate::transport::connection::Connection;
 use crate::transport::datagram::Datagram;
 use crate::transport::output::Flush;
 use crate::transport::owed::{Owed, owed_max};
-use crate::transport::request_key::{PortNumber, RequestKey};
+use crate::transport::request_key::RequestKey;
 use crate::transport::run::{Run, Stream};
 
 /// A run that has taken this long gives the worker back; its rest is queued again.
@@ -95,11 +95,11 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         self.clock.now_ns().saturating_sub(self.away_ns.get())
     }
 
-    /// How long a request waited if its handler begins at `service_ns` of the service clock.
+    /// How long ago a request arrived, at `service_ns` of the service clock.
     #[inline]
-    fn waited(&self, arrived_ns: u64, service_ns: u64) -> Duration {
+    fn since_arrival_ns(&self, arrived_ns: u64, service_ns: u64) -> u64 {
         let now_ns = service_ns + self.away_ns.get();
-        Duration::from_nanos(now_ns.saturating_sub(arrived_ns))
+        now_ns.saturating_sub(arrived_ns)
     }
 
     /// Runs the task's requests, sends the replies, and leaves the measurements in the task. It is `now_ns`. Returns
@@ -149,6 +149,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 deferrals: self.shared.deferrals_of(connection.port),
                 pushes: Some(&connection.pushes),
             };
+            let waited_ns = self.since_arrival_ns(run.arrived_ns, now_ns);
             let Connection { output, socket, .. } = connection;
             let mut reply = Reply::to_stream(output, socket, limit_bytes, budget, origin);
             let request = Request {
@@ -158,7 +159,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 connection: &connection.state,
                 peer: connection.peer,
                 worker: self.worker,
-                waited: self.waited(run.arrived_ns, now_ns),
+                waited: Duration::from_nanos(waited_ns),
                 watch: Some(watch),
                 origin,
                 server: &self.server,
@@ -208,8 +209,12 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             run.done += 1;
             let end_ns = self.service_clock_ns();
             let service_ns = end_ns.saturating_sub(now_ns);
-            self.shared
-                .measure(self.worker, frame.request_type, service_ns);
+            let times = Times {
+                waited_ns,
+                served_ns: service_ns,
+                sojourn_ns: self.since_arrival_ns(run.arrived_ns, end_ns),
+            };
+            self.shared.measure(self.worker, frame.request_type, times);
             record(&mut run.samples, frame.request_type, service_ns);
             now_ns = end_ns;
             if connection.output.len() > self.shared.config.output_high_water_bytes {
@@ -248,7 +253,12 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         session.step();
         let end_ns = self.service_clock_ns();
         let service_ns = end_ns.saturating_sub(start_ns);
-        self.shared.measure(self.worker, request_type, service_ns);
+        let times = Times {
+            waited_ns: self.since_arrival_ns(run.arrived_ns, start_ns),
+            served_ns: service_ns,
+            sojourn_ns: self.since_arrival_ns(run.arrived_ns, end_ns),
+        };
+        self.shared.measure(self.worker, request_type, times);
         record(&mut run.samples, request_type, service_ns);
         self.send(connection);
         end_ns
@@ -280,6 +290,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         start_ns: u64,
     ) -> u64 {
         let Datagram {
+            names,
             index,
             peer,
             body,
@@ -302,9 +313,10 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         let origin = Origin {
             request: RequestKey::Datagram(*index),
             presence: None,
-            deferrals: self.shared.deferrals_of(PortNumber::default()),
+            deferrals: self.shared.deferrals_of(names.port()),
             pushes: None,
         };
+        let waited_ns = self.since_arrival_ns(arrived_ns, start_ns);
         let mut reply = Reply::to_datagram(room, Some(origin));
         let request = Request {
             payload,
@@ -313,7 +325,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             connection: &endpoint.state,
             peer: Peer::Ip(peer),
             worker: self.worker,
-            waited: self.waited(arrived_ns, start_ns),
+            waited: Duration::from_nanos(waited_ns),
             watch: None,
             origin,
             server: &self.server,
@@ -351,7 +363,12 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             counters.bytes_sent.add(sent.bytes as u64);
             counters.replies_unsent.add(sent.dropped as u64);
         }
-        self.shared.measure(self.worker, request_type, service_ns);
+        let times = Times {
+            waited_ns,
+            served_ns: service_ns,
+            sojourn_ns: self.since_arrival_ns(arrived_ns, end_ns),
+        };
+        self.shared.measure(self.worker, request_type, times);
         *sample = Some(Sample {
             request_type,
             count: 1,
@@ -458,17 +475,9 @@ impl Shared {
     }
 
     #[inline]
-    fn measure(&self, worker: WorkerId, request_type: RequestType, service_ns: u64) {
+    fn measure(&self, worker: WorkerId, request_type: RequestType, times: Times) {
         let slot = self.types.slot(request_type);
         let work = &self.telemetry.workers[worker.index()].types[slot].0;
-        work.completions.add(1);
-        work.service_ns.add(service_ns);
-        raise(&work.service_ns_max, service_ns);
-    }
-}
-
-fn raise(max: &Counter, value: u64) {
-    if value > max.get() {
-        max.set(value);
+        work.completed(times);
     }
 }

@@ -1,4 +1,4 @@
-//! Worker 0 where the net thread is that worker.
+//! The worker that the net thread itself is: worker 0, or each of those that receive for themselves.
 //!
 //! ```text
 //!   net thread's own stack                     context
@@ -6,7 +6,8 @@
 //!                 ◄─ switch, report ─────────  (a spare context, if the request waits)
 //! ```
 //!
-//! The net thread runs no request on its own stack, so that a request which waits leaves it free to receive others.
+//! The net thread runs no request on its own stack, so that a request which waits, or gives way, leaves it free to receive
+//! others.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,11 +16,13 @@ use std::sync::Arc;
 use psp_policy::RequestId;
 use psp_protocols::Framing;
 
-use super::contexts::{ContextLoop, ContextTask, Contexts, Port, contexts};
+use super::contexts::{
+    ContextLoop, ContextPreempter, ContextTask, Contexts, Port, Signalled, contexts,
+};
 use super::executor::Sending;
 use super::setup::WorkerSetup;
 use crate::error::WorkerFault;
-use crate::fiber::{AlternateStack, PreemptFlag};
+use crate::fiber::{self, AlternateStack};
 use crate::handler::Handler;
 use crate::runtime::channel::message::{Message, Report};
 use crate::runtime::channel::turn_start::TurnStart;
@@ -47,22 +50,26 @@ pub(crate) struct EndedTurn<T> {
     pub(crate) report: Report<T>,
     /// When the turn ended, in nanoseconds of the runtime's clock.
     pub(crate) ended_ns: u64,
+    /// It was asked to give way.
+    pub(crate) was_asked: bool,
 }
 
 /// See the [module](self).
 pub(crate) struct InlineWorker<F: Framing, H: Handler<F::Head>> {
     contexts: Contexts,
     context_loop: Rc<InlineLoop<F, H>>,
+    preempter: Arc<ContextPreempter>,
 }
 
 impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
-    /// Worker 0 on the calling thread.
+    /// A worker on the calling thread. Other threads may ask its requests to give way by `preempter`.
     ///
     /// # Errors
     /// When the handler cannot make the worker's state.
     pub(crate) fn new(
         setup: WorkerSetup<F, H>,
         start: Arc<TurnStart>,
+        preempter: Arc<ContextPreempter>,
     ) -> Result<Self, WorkerFault> {
         let port = InlinePort {
             message: Cell::default(),
@@ -74,12 +81,16 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
         Ok(Self {
             contexts,
             context_loop,
+            preempter,
         })
     }
 
     /// The part that [`InlineThread`] needs.
     pub(crate) fn thread(&self) -> InlineThread<F, H> {
-        InlineThread(self.context_loop.clone())
+        InlineThread {
+            context_loop: self.context_loop.clone(),
+            preempter: self.preempter.clone(),
+        }
     }
 
     /// Runs a task until its turn ends.
@@ -94,7 +105,7 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
         self.carry_out(Message::Run { request, task })
     }
 
-    /// The next turn of a task that blocked.
+    /// The next turn of a task that blocked or gave way.
     pub(crate) fn resume(&mut self, request: RequestId) -> EndedTurn<ContextTask<F, H>> {
         self.carry_out(Message::Resume(request))
     }
@@ -110,12 +121,16 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
         EndedTurn {
             report,
             ended_ns: self.context_loop.ended_ns.get(),
+            was_asked: fiber::is_asked(),
         }
     }
 }
 
 /// The net thread while it is a worker.
-pub(crate) struct InlineThread<F: Framing, H: Handler<F::Head>>(Rc<InlineLoop<F, H>>);
+pub(crate) struct InlineThread<F: Framing, H: Handler<F::Head>> {
+    context_loop: Rc<InlineLoop<F, H>>,
+    preempter: Arc<ContextPreempter>,
+}
 
 impl<F: Framing, H: Handler<F::Head>> InlineThread<F, H> {
     /// Runs `body`, the net thread's whole life, in which it runs tasks.
@@ -123,9 +138,12 @@ impl<F: Framing, H: Handler<F::Head>> InlineThread<F, H> {
     /// # Errors
     /// When there is no memory for the stack of the thread's signals.
     pub(crate) fn occupy<T>(self, body: impl FnOnce() -> T) -> Result<T, WorkerFault> {
-        // Nothing asks: the net thread cannot preempt itself.
-        let flag = PreemptFlag::new();
+        let Self {
+            context_loop,
+            preempter,
+        } = self;
         let _alternate = AlternateStack::install().map_err(WorkerFault::Stacks)?;
-        Ok(self.0.occupy(&flag, body))
+        let _signalled = Signalled::new(&preempter);
+        Ok(context_loop.occupy(&preempter.flag, body))
     }
 }

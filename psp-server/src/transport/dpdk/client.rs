@@ -22,16 +22,27 @@ const MBUFS_SPARE: usize = 1024;
 /// How long to wait for the answer to an ARP question: RFC 1122, section 2.3.2.1, allows one question a second.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Like a socket that sends datagrams to one server. One thread uses it, and polls.
+/// Like sockets that send datagrams to one server, one for each queue. One thread uses it, and polls.
+///
+/// ```text
+///   send ── in turn ─┬─► transmit queue 0, from UDP port p ─────┬─► the server's port spreads them over its
+///                    └─► transmit queue 1, from UDP port p + 1 ─┘   receive queues, by flow or by queue
+/// ```
+///
+/// A NIC of the server spreads flows. Over a memory interface (`net_memif`) each transmit queue ends in the receive queue
+/// of the same number.
 #[derive(Debug)]
 pub struct DpdkClient {
     burst: Vec<Mbuf>,
     rx: Vec<RxQueue>,
-    tx: TxQueue,
+    tx: Vec<TxQueue>,
+    /// The transmit queue whose turn it is.
+    next: usize,
     port: Arc<Port>,
+    /// With the UDP port of the first queue.
     interface: Interface,
     server: SocketAddrV4,
-    /// Where datagrams go, once the server's MAC address is known.
+    /// Where datagrams of the first queue go, once the server's MAC address is known.
     flow: Option<Flow>,
     /// The last ARP question for it.
     asked: Option<Asked>,
@@ -55,14 +66,17 @@ pub enum NotSent {
     /// The payload does not fit into a frame.
     #[error("longer than a frame")]
     TooLong,
+    /// The client has no such queue.
+    #[error("no such queue")]
+    NoQueue,
     /// The transmit queue or the pool has no room for it.
     #[error("no room")]
     NoRoom,
 }
 
 impl DpdkClient {
-    /// Opens the port that `config` describes, with its address and UDP port as the client's own, to
-    /// talk to `server`.
+    /// Opens the port that `config` describes, with its address as the client's own, to talk to `server`. Its UDP port,
+    /// and those that follow, are the client's own, one for each queue.
     ///
     /// # Errors
     /// When a setting is out of its range, or DPDK or the port refuses.
@@ -70,12 +84,19 @@ impl DpdkClient {
         config.validate()?;
         let eal = Eal::init(&config.eal)?;
         let setup = PortSetup::new(config, 1, MBUFS_SPARE, 1);
+        let ports = usize::from(u16::MAX - config.port) + 1;
+        if setup.queues > ports {
+            return Err(DpdkError::Setting(format!(
+                "there are {ports} UDP ports from {} on, fewer than queues",
+                config.port
+            )));
+        }
         let OpenPort { port, rx, tx } = OpenPort::start(eal, &setup)?;
-        let none = || DpdkError::Setting("the port has no queue".to_owned());
         Ok(Self {
             burst: Vec::with_capacity(config.rx_burst),
             rx,
-            tx: tx.into_iter().next().ok_or_else(none)?,
+            tx,
+            next: 0,
             interface: Interface {
                 mac: port.mac(),
                 ip: config.ip,
@@ -88,7 +109,7 @@ impl DpdkClient {
         })
     }
 
-    /// The client's own address.
+    /// The client's own address, with the UDP port of its first queue.
     #[must_use]
     pub fn interface(&self) -> Interface {
         self.interface
@@ -98,6 +119,12 @@ impl DpdkClient {
     #[must_use]
     pub fn server_mac(&self) -> Option<MacAddr> {
         self.flow.map(|flow| flow.destination.mac)
+    }
+
+    /// The number of queues of each kind.
+    #[must_use]
+    pub fn queues(&self) -> usize {
+        self.tx.len()
     }
 
     /// Whether the port has a link.
@@ -139,13 +166,26 @@ impl DpdkClient {
         })
     }
 
-    /// Sends a datagram with the next burst, or [`flush`](Self::flush).
+    /// Sends a datagram with the next burst of a queue, or [`flush`](Self::flush). Queues take turns.
     ///
     /// # Errors
     /// When the datagram cannot be sent.
     pub fn send(&mut self, payload: &[u8]) -> Result<(), NotSent> {
-        let flow = self.flow.ok_or(NotSent::Unresolved)?;
-        if payload.len() > self.payload_len_max() {
+        let queue = self.next;
+        self.next = (queue + 1) % self.tx.len();
+        self.send_on(queue, payload)
+    }
+
+    /// The same on this queue, below [`queues`](Self::queues).
+    ///
+    /// # Errors
+    /// When the datagram cannot be sent.
+    pub fn send_on(&mut self, queue: usize, payload: &[u8]) -> Result<(), NotSent> {
+        let mut flow = self.flow.ok_or(NotSent::Unresolved)?;
+        let tx = self.tx.get_mut(queue).ok_or(NotSent::NoQueue)?;
+        // There is such a port, see `open`.
+        flow.source.port += queue as u16;
+        if payload.len() > udp::payload_len_max(self.port.mtu()) {
             return Err(NotSent::TooLong);
         }
         let mut mbuf = self.port.pool().alloc().ok_or(NotSent::NoRoom)?;
@@ -156,16 +196,16 @@ impl DpdkClient {
             .filter(|room| room.len() == payload.len())
             .ok_or(NotSent::TooLong)?
             .copy_from_slice(payload);
-        let checksums = self.tx.checksums();
+        let checksums = tx.checksums();
         flow.write_headers(frame, checksums);
-        match self.tx.push(mbuf, checksums) {
+        match tx.push(mbuf, checksums) {
             0 => Ok(()),
             _ => Err(NotSent::NoRoom),
         }
     }
 
-    /// Sends a frame unchanged, with the next burst or [`flush`](Self::flush). Returns whether there was room
-    /// for it.
+    /// Sends a frame unchanged, with the next burst of the first queue or [`flush`](Self::flush). Returns whether there
+    /// was room for it.
     pub fn send_frame(&mut self, frame: &[u8]) -> bool {
         let Some(mut mbuf) = self.port.pool().alloc() else {
             return false;
@@ -175,12 +215,12 @@ impl DpdkClient {
             return false;
         }
         mbuf.frame_mut().copy_from_slice(frame);
-        self.tx.push(mbuf, Checksums::Software) == 0
+        self.tx[0].push(mbuf, Checksums::Software) == 0
     }
 
-    /// Sends the waiting frames. Returns the number of frames that were dropped because the queue was full.
+    /// Sends the waiting frames. Returns the number of frames that were dropped because a queue was full.
     pub fn flush(&mut self) -> usize {
-        self.tx.flush()
+        self.tx.iter_mut().map(TxQueue::flush).sum()
     }
 
     /// Hands the payload of each datagram of a burst from each queue to `take`, and handles ARP.
@@ -196,7 +236,8 @@ impl DpdkClient {
             let Some(verified) = mbuf.checksums() else {
                 continue;
             };
-            match self.interface.receive(mbuf.frame(), verified) {
+            let interface = interface_of(self.interface, self.tx.len(), mbuf.frame());
+            match interface.receive(mbuf.frame(), verified) {
                 Ok(Frame::Datagram(datagram)) if datagram.peer() == self.server => {
                     take(&mbuf.frame()[datagram.payload]);
                 }
@@ -206,8 +247,8 @@ impl DpdkClient {
                 Ok(Frame::Arp(Arp::Request(asker))) => {
                     let len = arp::answer(mbuf.frame_mut(), &self.interface, asker);
                     mbuf.resize(len);
-                    self.tx.push(mbuf, Checksums::Software);
-                    self.tx.flush();
+                    self.tx[0].push(mbuf, Checksums::Software);
+                    self.tx[0].flush();
                 }
                 _ => {}
             }
@@ -222,6 +263,19 @@ impl DpdkClient {
                 take(mbuf.frame());
             }
         }
+    }
+}
+
+/// The interface of the queue to whose UDP port a frame comes, if it is a datagram. `first` is that of the first queue.
+fn interface_of(first: Interface, queues: usize, frame: &[u8]) -> Interface {
+    if frame.len() < HEADERS_LEN {
+        return first;
+    }
+    let port = Flow::of(frame).destination.port;
+    let is_own = usize::from(port.wrapping_sub(first.port)) < queues;
+    Interface {
+        port: if is_own { port } else { first.port },
+        ..first
     }
 }
 

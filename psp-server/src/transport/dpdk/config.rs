@@ -32,13 +32,14 @@ pub struct DpdkConfig {
     pub port: u16,
     /// `auto`, or an address to give to the port.
     pub mac: Mac,
-    /// Queues of each kind, as far as the port has them. By default a server has one for each worker and one
-    /// for the net thread, and a client has one. Both ends of a `net_memif` need the same number.
+    /// Queues of each kind, as far as the port has them. By default a server has one for each worker and one for the net
+    /// thread, if there is one, and a client has one. In the topology `distributed` there must be one for each worker. Both
+    /// ends of a `net_memif` need the same number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<usize>,
     /// Frames that are taken from a receive queue together, up to 256.
     pub rx_burst: usize,
-    /// Replies of the net thread that are sent together, up to 256. Other workers send each reply at once.
+    /// Replies of a thread that polls which are sent together, up to 256. Other workers send each reply at once.
     pub tx_burst: usize,
     /// Descriptors of each receive queue; the port may round them.
     pub rx_descriptors: u16,
@@ -50,7 +51,7 @@ pub struct DpdkConfig {
     /// receives it over and over: for benchmarks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub initial_frame: Vec<u8>,
-    /// A net thread without a core to itself sleeps for this long whenever nothing has come for 50 us; 0 never
+    /// A thread that polls and has no core to itself sleeps for this long whenever nothing has come for 50 us; 0 never
     /// sleeps.
     pub idle_sleep_us: u64,
 }

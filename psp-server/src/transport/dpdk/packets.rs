@@ -1,6 +1,8 @@
 //! Requests in mbufs: how they come in, and how their replies go out.
 
+use std::iter;
 use std::net::{SocketAddr, SocketAddrV4};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -55,27 +57,49 @@ impl Packet {
     }
 }
 
+/// Who polls the receive queues of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PolledBy {
+    /// The net thread polls all, and has a transmit queue beside those of the workers.
+    NetThread,
+    /// Each worker polls queues of its own, and has a transmit queue.
+    Workers,
+}
+
 /// A port that a server will serve, opened and started.
 pub(crate) struct PacketPort {
     open: OpenPort,
+    /// Threads that poll it.
+    pollers: usize,
+    /// The transmit queue of worker 0.
+    first_tx: usize,
     interface: Interface,
     rx_burst: usize,
     idle_sleep: Option<Duration>,
 }
 
 impl PacketPort {
-    /// Opens the port for `workers` workers, with `requests` requests waiting or in flight.
+    /// Opens the port for `workers` workers, with `requests` requests waiting or in flight for each thread that polls it.
     ///
     /// # Errors
-    /// When a setting is out of its range, or DPDK or the port refuses.
+    /// When a setting is out of its range, there are too few queues, or DPDK or the port refuses.
     pub(crate) fn open(
         config: &DpdkConfig,
+        polled_by: PolledBy,
         workers: usize,
         requests: usize,
     ) -> Result<Self, DpdkError> {
         config.validate()?;
         let eal = Eal::init(&config.eal)?;
-        let setup = PortSetup::new(config, workers + 1, requests + MBUFS_SPARE, workers + 1);
+        let (pollers, threads, queues_min) = match polled_by {
+            PolledBy::NetThread => (1, workers + 1, 1),
+            PolledBy::Workers => (workers, workers, workers),
+        };
+        let mbufs = pollers * requests + MBUFS_SPARE;
+        let setup = PortSetup {
+            queues_min,
+            ..PortSetup::new(config, threads, mbufs, threads)
+        };
         let open = OpenPort::start(eal, &setup)?;
         open.port.pool().fill(&config.initial_frame);
         let port = &open.port;
@@ -88,11 +112,18 @@ impl PacketPort {
             link = port.link_is_up(),
             "port started"
         );
-        if open.tx.len() <= workers {
+        if open.tx.len() < threads {
             tracing::warn!(
                 queues = open.tx.len(),
                 workers,
                 "there are too few transmit queues; workers share them"
+            );
+        }
+        if pollers > 1 && !port.spreads_flows() {
+            tracing::warn!(
+                device = port.name(),
+                "the port does not spread requests over its receive queues; a worker whose queue gets none runs what \
+                 others leave to it"
             );
         }
         let interface = Interface {
@@ -102,6 +133,8 @@ impl PacketPort {
         };
         let idle_sleep = Duration::from_micros(config.idle_sleep_us);
         Ok(Self {
+            pollers,
+            first_tx: threads - workers,
             interface,
             rx_burst: config.rx_burst,
             idle_sleep: (!idle_sleep.is_zero()).then_some(idle_sleep),
@@ -114,31 +147,43 @@ impl PacketPort {
         SocketAddrV4::new(self.interface.ip, self.interface.port).into()
     }
 
-    /// The net thread's side of the port, and the queues on which all threads send.
-    pub(crate) fn serve(self) -> (Packets, Transmitters) {
+    /// The side of each thread that polls the port, in the order of the workers, and the queues on which all threads
+    /// send. Receive queues beyond those of the workers go round.
+    pub(crate) fn serve(self) -> (Vec<Packets>, Transmitters) {
         let OpenPort { port, rx, tx } = self.open;
         let queues = tx.into_iter().map(Mutex::new).collect();
-        let transmitters = Transmitters { queues };
-        let packets = Packets {
+        let transmitters = Transmitters {
+            queues,
+            first: self.first_tx,
+        };
+        let mut of_pollers: Vec<_> = iter::repeat_with(Vec::new).take(self.pollers).collect();
+        for (at, queue) in rx.into_iter().enumerate() {
+            of_pollers[at % self.pollers].push(queue);
+        }
+        let packets = of_pollers.into_iter().enumerate().map(|(at, rx)| Packets {
             burst: Vec::with_capacity(self.rx_burst * rx.len()),
             rx_burst: self.rx_burst,
             reply_len_max: udp::payload_len_max(port.mtu()) as u16,
             rx,
             transmitters: transmitters.clone(),
+            // A net thread sends its replies as worker 0, too.
+            own_tx: at..at + 1 + self.first_tx,
             interface: self.interface,
             idle_sleep: self.idle_sleep,
-        };
-        (packets, transmitters)
+        });
+        (packets.collect(), transmitters)
     }
 }
 
-/// The transmit queues of a port: the first is the net thread's, the others are the workers'.
+/// The transmit queues of a port: the first is the net thread's, if there is one, and the others are the workers'.
 ///
-/// A worker may be a team of threads, and workers share queues if the port has few. So each queue
-/// has a lock, which is free whenever a worker with a queue of its own takes it.
+/// A worker may be a team of threads, another worker may drive its port, and workers share queues if the port has few. So
+/// each queue has a lock, which is free whenever a worker with a queue of its own takes it.
 #[derive(Debug, Clone)]
 pub(crate) struct Transmitters {
     queues: Arc<[Mutex<TxQueue>]>,
+    /// The queue of worker 0.
+    first: usize,
 }
 
 impl Transmitters {
@@ -155,12 +200,18 @@ impl Transmitters {
         let Packet { mut mbuf, .. } = packet;
         let flow = Flow::of(mbuf.frame()).reversed();
         mbuf.advance(HEADERS_LEN + len);
-        self.with(worker.index() + 1, |queue| {
+        self.with(self.first + worker.index(), |queue| {
             let checksums = queue.checksums();
             flow.write_headers(mbuf.frame_mut(), checksums);
             let unsent = queue.push(mbuf, checksums);
             unsent + if at_once { queue.flush() } else { 0 }
         })
+    }
+
+    /// Sends the replies that wait on a worker's queue. Returns the number of replies that were dropped because the queue
+    /// was full.
+    pub(crate) fn flush(&self, worker: WorkerId) -> usize {
+        self.with(self.first + worker.index(), TxQueue::flush)
     }
 
     fn with<T>(&self, index: usize, action: impl FnOnce(&mut TxQueue) -> T) -> T {
@@ -172,22 +223,30 @@ impl Transmitters {
     }
 }
 
-/// The net thread's side of a port.
+/// The side of a port that one thread polls: the net thread, or whichever worker drives the port of a worker.
 pub(crate) struct Packets {
     /// Frames that were taken from queues and not read yet; room for a burst of each queue.
     burst: Vec<Mbuf>,
     rx_burst: usize,
     rx: Vec<RxQueue>,
     transmitters: Transmitters,
+    /// The transmit queues of this thread. The first sends answers.
+    own_tx: Range<usize>,
     interface: Interface,
     reply_len_max: u16,
     idle_sleep: Option<Duration>,
 }
 
 impl Packets {
-    /// How long the net thread may sleep while nothing comes.
+    /// How long its thread may sleep while nothing comes.
     pub(crate) fn idle_sleep(&self) -> Option<Duration> {
         self.idle_sleep
+    }
+
+    /// Whether frames of the bursts are not read yet.
+    #[inline]
+    pub(crate) fn has_unread(&self) -> bool {
+        !self.burst.is_empty()
     }
 
     /// Takes a burst from each queue. The caller has [read](Self::read) all frames of the burst before. Returns
@@ -227,7 +286,8 @@ impl Packets {
                     accept(packet);
                 }
                 Ok(frame) => {
-                    answer(&self.interface, &self.transmitters, mbuf, &frame, counters);
+                    let (transmitters, queue) = (&self.transmitters, self.own_tx.start);
+                    answer(&self.interface, transmitters, queue, mbuf, &frame, counters);
                 }
                 Err(reason) => counters.dropped[reason as usize].add(1),
             }
@@ -235,9 +295,10 @@ impl Packets {
         frames > 0
     }
 
-    /// Sends the frames that wait on the net thread's queues: its own answers, and its replies as worker 0.
+    /// Sends the frames that wait on this thread's queues: its answers, and its replies as a worker.
     pub(crate) fn flush(&self, counters: &PacketCounters) {
-        let unsent: usize = (0..2)
+        let own_tx = self.own_tx.clone();
+        let unsent: usize = own_tx
             .map(|index| self.transmitters.with(index, TxQueue::flush))
             .sum();
         if unsent > 0 {
@@ -251,10 +312,11 @@ fn read(interface: &Interface, mbuf: &Mbuf) -> Result<Frame, DropReason> {
     interface.receive(mbuf.frame(), verified)
 }
 
-/// Answers a frame that is not a datagram, on the net thread's queue.
+/// Answers a frame that is not a datagram, on this transmit queue.
 fn answer(
     interface: &Interface,
     transmitters: &Transmitters,
+    queue: usize,
     mut mbuf: Mbuf,
     frame: &Frame,
     counters: &PacketCounters,
@@ -272,7 +334,7 @@ fn answer(
         Frame::Arp(Arp::Reply(_)) | Frame::Datagram(_) => return,
     };
     mbuf.resize(len);
-    let unsent = transmitters.with(0, |queue| {
+    let unsent = transmitters.with(queue, |queue| {
         // The checksums of these answers are right.
         queue.push(mbuf, Checksums::Software)
     });

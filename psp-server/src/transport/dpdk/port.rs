@@ -34,6 +34,8 @@ pub(crate) struct PortSetup {
     pub(crate) mac: Mac,
     /// Queues of each kind to set up; the port may have fewer.
     pub(crate) queues: usize,
+    /// With fewer the port is refused.
+    pub(crate) queues_min: usize,
     /// Descriptors of each queue.
     pub(crate) rx_descriptors: u16,
     pub(crate) tx_descriptors: u16,
@@ -76,6 +78,7 @@ impl PortSetup {
             virtual_device: config.virtual_device.clone(),
             mac: config.mac,
             queues: config.queues.unwrap_or(queues),
+            queues_min: 1,
             rx_descriptors: config.rx_descriptors,
             tx_descriptors: config.tx_descriptors,
             tx_burst: config.tx_burst,
@@ -103,6 +106,13 @@ impl Port {
         let queues_max = info.rx_queues_max.min(info.tx_queues_max).max(1);
         let queues =
             u16::try_from(setup.queues).map_or(queues_max, |queues| queues.min(queues_max));
+        if usize::from(queues) < setup.queues_min {
+            return Err(DpdkError::TooFewQueues {
+                workers: setup.queues_min,
+                asked: setup.queues,
+                port_has: queues_max,
+            });
+        }
         let (mut rx_descriptors, mut tx_descriptors) = (setup.rx_descriptors, setup.tx_descriptors);
         // SAFETY: the port is valid and stopped, and no other thread configures it: it is claimed.
         let configured = unsafe {
@@ -205,6 +215,12 @@ impl Port {
     /// The port's address.
     pub(crate) fn mac(&self) -> MacAddr {
         MacAddr(self.info.mac)
+    }
+
+    /// Whether frames of different flows come to different receive queues: the port spreads them, or the peer of a memory
+    /// interface, which chooses the queue.
+    pub(crate) fn spreads_flows(&self) -> bool {
+        self.info.spreads_flows != 0 || self.rings() == Rings::Shared
     }
 
     /// Longest payload of a frame.

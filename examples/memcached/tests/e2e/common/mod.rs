@@ -13,4 +13,4 @@ mod server;
 pub(crate) use connection::Connection;
 pub(crate) use datagrams::Datagrams;
 pub(crate) use psp_harness::{run_program, wait_until};
-pub(crate) use server::Server;
+pub(crate) use server::{OF_WORKERS, Server, shapes};

@@ -13,6 +13,18 @@ use super::Connection;
 
 const CONFIG_FILE: &str = "psp-memcached.toml";
 
+/// Flags of servers whose workers receive for themselves: under one policy they hand nothing over, under the other they do.
+pub(crate) const OF_WORKERS: [&[&str]; 2] = [
+    &["--topology", "distributed", "--policy", "d-fcfs"],
+    &["--topology", "distributed", "--policy", "darc-distributed"],
+];
+
+/// Flags of the servers that a test shall try, which psp-memcached alone knows.
+pub(crate) fn shapes() -> impl Iterator<Item = &'static [&'static str]> {
+    let of_workers = OF_WORKERS.into_iter().filter(|_| Server::is_psp());
+    [&[][..]].into_iter().chain(of_workers)
+}
+
 /// A running server. Dropping it kills the process.
 pub(crate) struct Server {
     process: ServerProcess,
@@ -36,6 +48,16 @@ impl Server {
     /// Starts a server with its defaults.
     pub(crate) fn start() -> Self {
         Self::start_with(&[])
+    }
+
+    /// Starts one server after the other: with its defaults, and with workers that receive for themselves.
+    pub(crate) fn start_each() -> impl Iterator<Item = Self> {
+        shapes().map(|flags| Self::start_psp(&[], flags, ""))
+    }
+
+    /// The same for datagrams, too. Each server comes with their address.
+    pub(crate) fn start_each_udp() -> impl Iterator<Item = (Self, SocketAddr)> {
+        shapes().map(|flags| Self::start_udp_with(flags, ""))
     }
 
     /// Starts a server with flags that memcached also knows.

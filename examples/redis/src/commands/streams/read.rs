@@ -11,7 +11,7 @@ use crate::blocking::{Blocking, Sharing, deadline_ms};
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::{Result, is};
-use crate::typed::{expect, read};
+use crate::typed::{expect, read, snapshots};
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
@@ -126,12 +126,12 @@ fn write_found(out: &mut ReplyEncoder<'_>, found: &[(&[u8], Found)]) -> bool {
 
 fn xread(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let options = Options::parse(context, args, false)?;
-    let starts = options.keys.iter().zip(options.ids);
+    let streams = snapshots(context.store, options.keys);
+    let streams = streams.iter().map(Option::as_ref).map(expect::<Stream>);
+    let starts = streams.clone().zip(options.ids);
     let starts: Vec<StreamId> = starts
-        .map(|(key, id)| {
-            let last_id = read(context.store, key, |stream: Option<&Stream>| {
-                stream.map_or(StreamId::MIN, Stream::last_id)
-            })?;
+        .map(|(stream, id)| {
+            let last_id = stream?.map_or(StreamId::MIN, Stream::last_id);
             match *id {
                 b"$" => Ok(last_id),
                 b">" => Err(CommandError::line(
@@ -143,9 +143,9 @@ fn xread(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         })
         .collect::<Result<_>>()?;
     let mut found = Vec::new();
-    for (key, after) in options.keys.iter().zip(&starts) {
+    for ((key, after), stream) in options.keys.iter().zip(&starts).zip(streams) {
         let count = options.count.unwrap_or(usize::MAX);
-        found.extend(find_above(context, key, *after, count)?.map(|found| (*key, found)));
+        found.extend(find_above(stream?, *after, count).map(|found| (*key, found)));
     }
     if write_found(out, &found) {
         return Ok(());
@@ -160,7 +160,8 @@ fn xread(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     let attempt = move |context: &Context<'_>, key: &[u8], out: &mut ReplyEncoder<'_>| {
         let start = starts.iter().find(|(other, _)| **other == *key);
         let after = start.map_or(StreamId::MIN, |(_, after)| *after);
-        let found = find_above(context, key, after, count)?;
+        let find = |stream: Option<&Stream>| find_above(stream, after, count);
+        let found = read(context.store, key, find)?;
         Ok(write_found(
             out,
             &found.map_or_else(Vec::new, |found| vec![(key, found)]),
@@ -172,19 +173,12 @@ fn xread(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
 }
 
 /// Up to `count` entries above an ID; `None` if there are none.
-fn find_above(
-    context: &Context<'_>,
-    key: &[u8],
-    after: StreamId,
-    count: usize,
-) -> Result<Option<Found>> {
-    read(context.store, key, |stream: Option<&Stream>| {
-        let entries = stream?.entries();
-        let is_there = entries.last_id().is_some_and(|last| last > after);
-        is_there.then(|| Found {
-            entries: entries.clone(),
-            which: Which::Range(ids::above(after), count),
-        })
+fn find_above(stream: Option<&Stream>, after: StreamId, count: usize) -> Option<Found> {
+    let entries = stream?.entries();
+    let is_there = entries.last_id().is_some_and(|last| last > after);
+    is_there.then(|| Found {
+        entries: entries.clone(),
+        which: Which::Range(ids::above(after), count),
     })
 }
 
@@ -446,6 +440,34 @@ mod tests {
         session.run("XADD s 6 f v");
         assert_eq!(readers[2].late(), one("s", "6-0"));
         assert!(session.server.clients.blocked.is_empty());
+    }
+
+    #[test]
+    fn several_streams_are_read_at_one_instant() {
+        let mut reader = Session::new();
+        let mut writer = reader.beside();
+        let add = |writer: &mut Session, id: u32| {
+            for line in [
+                "MULTI",
+                &format!("XADD s MAXLEN 1 {id} f v"),
+                &format!("XADD t MAXLEN 1 {id} f v"),
+                "EXEC",
+            ] {
+                writer.run(line);
+            }
+        };
+        add(&mut writer, 1);
+        // There is some time between the first and the last stream.
+        let between = " none".repeat(1000);
+        let read = format!("XREAD STREAMS s{between} t{}", " 0".repeat(1002));
+        std::thread::scope(|scope| {
+            let writing = scope.spawn(move || (2..3000).for_each(|id| add(&mut writer, id)));
+            while !writing.is_finished() {
+                let reply = reader.run(&read);
+                let ids: Vec<_> = reply.lines().filter(|line| line.ends_with("-0")).collect();
+                assert!(ids.len() == 2 && ids[0] == ids[1], "{ids:?}");
+            }
+        });
     }
 
     #[test]

@@ -11,6 +11,7 @@ use psp_harness::{ServerProcess, Start, free_port, other_server};
 use super::Connection;
 
 const UNIX_SOCKET: &str = "redis.sock";
+const ACL_FILE: &str = "users.acl";
 const CONFIG_FILE: &str = "psp-redis.toml";
 
 /// How to start the server. An option that is not set keeps the server's default.
@@ -30,6 +31,8 @@ pub(crate) struct Options {
     pub(crate) timeout_s: Option<u32>,
     /// Permissions of a Unix socket in the server's folder. Without them the server has none.
     pub(crate) unixsocketperm: Option<&'static str>,
+    /// Lines of the ACL file `users.acl` in the server's folder.
+    pub(crate) aclfile: Option<String>,
     /// Text of the TOML file for `--config`.
     pub(crate) config: Option<&'static str>,
 }
@@ -47,7 +50,13 @@ impl Options {
     fn common_flags(&self, directory: &Path) -> Vec<String> {
         let socket = directory.join(UNIX_SOCKET).display().to_string();
         let mode = self.unixsocketperm;
+        let users = self.aclfile.as_ref().map(|lines| {
+            let file = directory.join(ACL_FILE);
+            fs::write(&file, lines).unwrap();
+            file.display().to_string()
+        });
         flags([
+            ("--aclfile", users),
             ("--unixsocket", mode.map(|_| socket)),
             ("--unixsocketperm", mode.map(str::to_owned)),
             ("--requirepass", self.requirepass.map(str::to_owned)),

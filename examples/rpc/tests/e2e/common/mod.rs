@@ -14,12 +14,49 @@ use psp_rpc_client::{Payload, decode};
 
 const CONFIG_FILE: &str = "psp-rpc.toml";
 
+/// Flags of servers with two workers: those of a net thread, and workers that receive for themselves.
+pub(crate) const TWO_WORKERS: [&[&str]; 3] = [
+    &[
+        "--workers",
+        "2",
+        "--topology",
+        "dedicated",
+        "--policy",
+        "darc",
+    ],
+    &[
+        "--workers",
+        "2",
+        "--topology",
+        "distributed",
+        "--policy",
+        "d-fcfs",
+    ],
+    DARC_DISTRIBUTED,
+];
+
+/// The flags of those that hand requests over to each other.
+pub(crate) const DARC_DISTRIBUTED: &[&str] = &[
+    "--workers",
+    "2",
+    "--topology",
+    "distributed",
+    "--policy",
+    "darc-distributed",
+];
+
 /// A running server for TCP and UDP on one port. Dropping it kills the process.
 pub(crate) struct Server {
     pub(crate) process: ServerProcess,
 }
 
 impl Server {
+    /// Starts one server after the other: with the program's defaults, and with [`TWO_WORKERS`].
+    pub(crate) fn start_each(config: &str) -> impl Iterator<Item = Self> {
+        let shapes = [&[][..]].into_iter().chain(TWO_WORKERS);
+        shapes.map(|flags| Self::start_with(flags, config))
+    }
+
     /// Starts a server with these flags.
     pub(crate) fn start(flags: &[&str]) -> Self {
         Self::start_with(flags, "")

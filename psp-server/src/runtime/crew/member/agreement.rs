@@ -1,11 +1,13 @@
 //! Members decide as one scheduler of all workers does, which the simulator and the property kit drive: under the same
-//! events, with the same chance, and with workers that look in the same order.
+//! events, with the same chance, and with workers that look in the same order. The timer core, which sees nothing but the
+//! board, asks the same turns to give way at the same time.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use psp_policy::{Contexts, Policy, TypeSpec, TypeTable};
+use psp_policy::distributed::Watch;
+use psp_policy::{Contexts, Policy, Preemption, Synergy, TypeSpec, TypeTable};
 
 use super::*;
 use crate::fiber::Bell;
@@ -17,8 +19,20 @@ impl Bell for Silent {
     fn ring(&self) {}
 }
 
-/// What begins: worker, request, and whether it was stolen.
-type Begins = (u32, u32, bool);
+/// Chosen among what the types take.
+const PREEMPTION: Preemption = Preemption::new(700);
+
+/// What happens by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Act {
+    Begins {
+        worker: u32,
+        request: u32,
+        stolen: bool,
+    },
+    /// The worker is asked to give way.
+    Preempts { worker: u32 },
+}
 
 /// A scheduler of all workers, or a member for each.
 trait Machine {
@@ -26,7 +40,13 @@ trait Machine {
     fn arrives(&mut self, now_ns: u64, request: RequestId, request_type: RequestType);
     /// Something happens at a worker.
     fn happens(&mut self, now_ns: u64, worker: WorkerId, event: Event<'_>);
-    fn begins(&mut self, now_ns: u64) -> Option<Begins>;
+    /// Time has passed.
+    fn ticks(&mut self, now_ns: u64);
+    fn acts(&mut self, now_ns: u64) -> Option<Act>;
+    /// When to call `ticks` next, if it says.
+    fn deadline_ns(&self) -> Option<u64> {
+        None
+    }
 }
 
 struct Whole(Box<dyn Scheduler>);
@@ -46,16 +66,29 @@ impl Machine for Whole {
         self.0.on_event(now_ns, event);
     }
 
-    fn begins(&mut self, now_ns: u64) -> Option<Begins> {
+    fn ticks(&mut self, now_ns: u64) {
+        self.0.on_event(now_ns, Event::Tick);
+    }
+
+    fn acts(&mut self, now_ns: u64) -> Option<Act> {
         match self.0.poll(now_ns)? {
             Action::Run {
                 worker,
                 request,
                 hand_off,
                 ..
-            } => Some((worker.0, request.0, hand_off == HandOff::Stolen)),
+            } => Some(Act::Begins {
+                worker: worker.0,
+                request: request.0,
+                stolen: hand_off == HandOff::Stolen,
+            }),
+            Action::Preempt { worker, .. } => Some(Act::Preempts { worker: worker.0 }),
             action => panic!("{action:?}"),
         }
+    }
+
+    fn deadline_ns(&self) -> Option<u64> {
+        self.0.deadline_ns()
     }
 }
 
@@ -63,6 +96,7 @@ impl Machine for Whole {
 struct Members {
     members: Vec<Member>,
     feedback: FeedbackLoop,
+    watch: Watch,
     random: Random,
     at_random: bool,
     /// Idle workers that found something in their own queues when it came.
@@ -81,6 +115,7 @@ impl Members {
         Self {
             members: objects.map(member).collect(),
             feedback: FeedbackLoop::new(&crew),
+            watch: Watch::new(setup.workers, crew.ways),
             random: Random::new(setup.seed),
             at_random: !matches!(policy, Policy::Jsq(_)),
             ready: VecDeque::new(),
@@ -116,13 +151,17 @@ impl Members {
         assert_eq!(crew.placings.load(Ordering::Relaxed), 0, "too few samples");
     }
 
-    fn take(&mut self, index: usize, now_ns: u64) -> Option<Begins> {
+    fn take(&mut self, index: usize, now_ns: u64) -> Option<Act> {
         match self.act(index, |member| member.poll(now_ns))? {
             Action::Run {
                 request, hand_off, ..
             } => {
                 self.idle.retain(|&idle| idle != index);
-                Some((index as u32, request.0, hand_off == HandOff::Stolen))
+                Some(Act::Begins {
+                    worker: index as u32,
+                    request: request.0,
+                    stolen: hand_off == HandOff::Stolen,
+                })
             }
             action => panic!("{action:?}"),
         }
@@ -146,7 +185,7 @@ impl Machine for Members {
         };
         self.act(receiver, |member| {
             member.on_event(now_ns, arrived);
-            assert_eq!(member.place_arrived(), None, "there is room");
+            assert_eq!(member.place_arrived(now_ns), None, "there is room");
         });
         self.note_ready(&before);
         self.learn(now_ns);
@@ -164,8 +203,29 @@ impl Machine for Members {
         self.learn(now_ns);
     }
 
-    fn begins(&mut self, now_ns: u64) -> Option<Begins> {
-        let waits = |member: &Member| member.line().queued() > 0 || !member.resumes().is_empty();
+    fn ticks(&mut self, now_ns: u64) {
+        self.members[0].crew.wait_queue.passes(now_ns);
+        self.learn(now_ns);
+    }
+
+    fn acts(&mut self, now_ns: u64) -> Option<Act> {
+        let begins = self.begins(now_ns);
+        begins.or_else(|| {
+            let crew = &self.members[0].crew;
+            let expired = self.watch.expired(now_ns, &crew.board)?;
+            let worker = expired.worker.0;
+            assert_eq!(expired.turn, crew.line(expired.worker).turn());
+            Some(Act::Preempts { worker })
+        })
+    }
+}
+
+impl Members {
+    fn begins(&mut self, now_ns: u64) -> Option<Act> {
+        let waits = |member: &Member| {
+            let held = member.resumes().is_empty() && member.wait_queue.is_empty();
+            member.line().queued() > 0 || !held
+        };
         if self.idle.is_empty() || !self.members.iter().any(waits) {
             return None;
         }
@@ -185,10 +245,22 @@ impl Machine for Members {
 /// What happens next, by numbers that choose among what can.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    Arrives { of_type: u32 },
-    Completes { which: usize },
-    Blocks { which: usize },
-    Unblocks { which: usize },
+    Arrives {
+        of_type: u32,
+    },
+    Completes {
+        which: usize,
+    },
+    Blocks {
+        which: usize,
+    },
+    Unblocks {
+        which: usize,
+    },
+    /// One that was asked to give way does so.
+    Obeys {
+        which: usize,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -197,7 +269,14 @@ fn step() -> impl Strategy<Value = Step> {
         4 => any::<usize>().prop_map(|which| Step::Completes { which }),
         1 => any::<usize>().prop_map(|which| Step::Blocks { which }),
         1 => any::<usize>().prop_map(|which| Step::Unblocks { which }),
+        4 => any::<usize>().prop_map(|which| Step::Obeys { which }),
     ]
+}
+
+/// Steps, and the time before each.
+fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
+    let pause_ns = prop_oneof![Just(100_u64), 100..3_000_u64, 3_000..300_000_u64];
+    prop::collection::vec((pause_ns, step()), 1..200)
 }
 
 fn types() -> TypeTable {
@@ -206,88 +285,170 @@ fn types() -> TypeTable {
     hinted.map(spec).into_iter().collect()
 }
 
-/// Drives both, and compares what begins after each step.
-fn compare(policy: &Policy, workers: usize, contexts: usize, seed: u64, steps: &[Step]) {
+/// Both, and what they have done together.
+struct Pair {
+    machines: [Box<dyn Machine>; 2],
+    /// What both run, by the numbers of workers: the request, since when, and whether it was asked to give way.
+    busy: Vec<(u32, Turn)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    request: u32,
+    since_ns: u64,
+    is_asked: bool,
+}
+
+impl Pair {
+    /// Lets both act, and compares what they do.
+    fn act(&mut self, now_ns: u64, context: &str) {
+        let done = self
+            .machines
+            .each_mut()
+            .map(|machine| std::iter::from_fn(|| machine.acts(now_ns)).collect::<Vec<Act>>());
+        assert_eq!(done[0], done[1], "{context} at {now_ns}");
+        for &act in &done[0] {
+            match act {
+                Act::Begins {
+                    worker, request, ..
+                } => {
+                    let turn = Turn {
+                        request,
+                        since_ns: now_ns,
+                        is_asked: false,
+                    };
+                    self.busy.push((worker, turn));
+                }
+                Act::Preempts { worker } => {
+                    let turn = self.busy.iter_mut().find(|(busy, _)| *busy == worker);
+                    turn.expect("it runs").1.is_asked = true;
+                }
+            }
+        }
+    }
+
+    /// Time passes until then.
+    fn pass(&mut self, mut now_ns: u64, until_ns: u64, context: &str) {
+        while let Some(at_ns) = self.machines[0].deadline_ns().filter(|&ns| ns <= until_ns) {
+            now_ns = at_ns.max(now_ns);
+            for machine in &mut self.machines {
+                machine.ticks(now_ns);
+            }
+            self.act(now_ns, context);
+        }
+        for machine in &mut self.machines {
+            machine.ticks(until_ns);
+        }
+        self.act(until_ns, context);
+    }
+
+    fn happens(&mut self, now_ns: u64, worker: u32, event: Event<'_>) {
+        for machine in &mut self.machines {
+            machine.happens(now_ns, WorkerId(worker), event);
+        }
+    }
+
+    /// One of the turns for which `such` holds. It is over.
+    fn end(&mut self, which: usize, such: impl Fn(&Turn) -> bool) -> Option<(u32, Turn)> {
+        let turns = self.busy.iter().enumerate();
+        let turns: Vec<usize> = turns
+            .filter(|(_, (_, turn))| such(turn))
+            .map(|(index, _)| index)
+            .collect();
+        let index = turns.get(which % turns.len().max(1))?;
+        Some(self.busy.swap_remove(*index))
+    }
+}
+
+/// Drives both, and compares what they do after each step.
+fn compare(policy: &Policy, workers: usize, contexts: usize, seed: u64, steps: &[(u64, Step)]) {
     let types = types();
     let setup = SchedulerSetup::new(workers, &types)
         .contexts(Contexts::at_home(contexts))
+        .preemption(Some(PREEMPTION))
         .seed(seed);
-    let mut machines: [Box<dyn Machine>; 2] = [
-        Box::new(Whole(policy.scheduler(&setup))),
-        Box::new(Members::new(policy, &setup)),
-    ];
+    let mut pair = Pair {
+        machines: [
+            Box::new(Whole(policy.scheduler(&setup))),
+            Box::new(Members::new(policy, &setup)),
+        ],
+        busy: Vec::new(),
+    };
+    let context = format!("{policy} with {workers}");
     let (mut now_ns, mut next) = (0, 0);
-    // Busy workers with their requests, and blocked requests with their workers.
-    let (mut busy, mut blocked) = (Vec::new(), Vec::new());
+    // Blocked requests with their workers.
+    let mut blocked: Vec<(u32, u32)> = Vec::new();
     let mut of_types = Vec::new();
-    for &step in steps {
-        now_ns += 100;
-        let pick = |list: &mut Vec<(u32, u32)>, which: usize| {
-            let len = list.len();
-            (len > 0).then(|| list.swap_remove(which % len))
-        };
+    for &(pause_ns, step) in steps {
+        pair.pass(now_ns, now_ns + pause_ns, &context);
+        now_ns += pause_ns;
         match step {
             Step::Arrives { of_type } => {
                 let request_type = match of_type {
                     3 => RequestType::UNKNOWN,
                     known => RequestType::new(known),
                 };
-                for machine in &mut machines {
+                for machine in &mut pair.machines {
                     machine.arrives(now_ns, RequestId(next), request_type);
                 }
                 of_types.push(request_type);
                 next += 1;
             }
             Step::Completes { which } => {
-                let Some((worker, request)) = pick(&mut busy, which) else {
+                let Some((at, turn)) = pair.end(which, |_| true) else {
                     continue;
                 };
-                let samples = [Sample {
-                    request_type: of_types[request as usize],
+                let samples = &[Sample {
+                    request_type: of_types[turn.request as usize],
                     count: 1,
                     service_ns: 100,
                 }];
-                let worker = WorkerId(worker);
-                for machine in &mut machines {
-                    let completed = Event::Completed {
-                        worker,
-                        samples: &samples,
-                        dropped: false,
-                    };
-                    machine.happens(now_ns, worker, completed);
-                }
+                let (worker, dropped) = (WorkerId(at), false);
+                let completed = Event::Completed {
+                    worker,
+                    samples,
+                    dropped,
+                };
+                pair.happens(now_ns, at, completed);
             }
             Step::Blocks { which } => {
-                let Some((worker, request)) = pick(&mut busy, which) else {
+                let Some((at, turn)) = pair.end(which, |_| true) else {
                     continue;
                 };
-                blocked.push((worker, request));
-                let (worker, served_ns) = (WorkerId(worker), 50);
-                for machine in &mut machines {
-                    machine.happens(now_ns, worker, Event::Blocked { worker, served_ns });
-                }
+                blocked.push((at, turn.request));
+                let (worker, served_ns) = (WorkerId(at), 50);
+                pair.happens(now_ns, at, Event::Blocked { worker, served_ns });
             }
             Step::Unblocks { which } => {
-                let Some((worker, request)) = pick(&mut blocked, which) else {
+                if blocked.is_empty() {
+                    continue;
+                }
+                let (at, request) = blocked.swap_remove(which % blocked.len());
+                let request = RequestId(request);
+                pair.happens(now_ns, at, Event::Unblocked { request });
+            }
+            Step::Obeys { which } => {
+                let Some((at, turn)) = pair.end(which, |turn| turn.is_asked) else {
                     continue;
                 };
-                let request = RequestId(request);
-                for machine in &mut machines {
-                    let unblocked = Event::Unblocked { request };
-                    machine.happens(now_ns, WorkerId(worker), unblocked);
-                }
+                let (worker, served_ns) = (WorkerId(at), now_ns - turn.since_ns);
+                pair.happens(now_ns, at, Event::Yielded { worker, served_ns });
             }
         }
-        let begun = machines
-            .each_mut()
-            .map(|machine| std::iter::from_fn(|| machine.begins(now_ns)).collect::<Vec<Begins>>());
-        assert_eq!(begun[0], begun[1], "{policy} with {workers} at {now_ns}");
-        busy.extend(
-            begun[0]
-                .iter()
-                .map(|&(worker, request, _)| (worker, request)),
-        );
+        pair.act(now_ns, &context);
     }
+}
+
+/// Those of workers that decide for themselves.
+fn policies(workers: usize) -> impl Iterator<Item = Policy> {
+    let named = Policy::NAMES.into_iter().map(|name| name.parse().unwrap());
+    let with_settings = [
+        Synergy::default().wait_queue(false),
+        Synergy::default().congestion_threshold_us(2.0),
+        Synergy::default().congestion_threshold_us(50.0),
+    ];
+    let all = named.chain(with_settings.map(Policy::from));
+    all.filter(move |policy| policy.is_local() && policy.validate(workers).is_ok())
 }
 
 proptest! {
@@ -296,13 +457,10 @@ proptest! {
         workers in 1..6_usize,
         contexts in 1..5_usize,
         seed in any::<u64>(),
-        steps in prop::collection::vec(step(), 1..200),
+        steps in steps(),
     ) {
-        for policy in Policy::NAMES {
-            let policy: Policy = policy.parse().unwrap();
-            if policy.is_local() && policy.validate(workers).is_ok() {
-                compare(&policy, workers, contexts, seed, &steps);
-            }
+        for policy in policies(workers) {
+            compare(&policy, workers, contexts, seed, &steps);
         }
     }
 }

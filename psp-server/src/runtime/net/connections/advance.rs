@@ -38,6 +38,28 @@ impl<F: Framing, C> Connections<F, C> {
         }
     }
 
+    /// Sends the replies of up to `count` connections that have something to do. Returns whether any of them, or one beyond
+    /// these, has something to read.
+    pub(in crate::runtime::net) fn send_ready(&mut self, count: usize) -> bool {
+        let mut may_read = self.ready.len() > count;
+        for index in self.ready.iter().take(count) {
+            let slot = &mut self.slots[index.get()];
+            let Phase::Home(stream) = &mut slot.phase else {
+                continue;
+            };
+            let connection = &mut stream.connection;
+            if connection.has_unsent() && !slot.readiness.has(Condition::Blocked) {
+                let sent = connection.send(SEND_BYTES_MAX);
+                let blocked = connection.flush == Flush::Blocked;
+                slot.readiness.set(Condition::Blocked, blocked);
+                self.shared.net().bytes_sent.add(sent as u64);
+            }
+            let has_input = !connection.input.data().is_empty();
+            may_read |= has_input || slot.readiness.has(Condition::Readable);
+        }
+        may_read
+    }
+
     pub(super) fn advance<K: Classifier<F::Head>>(
         &mut self,
         index: ConnectionIndex,

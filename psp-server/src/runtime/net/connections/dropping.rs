@@ -19,11 +19,6 @@ impl<F: Framing, C> Connections<F, C> {
         slot.phase = Phase::Queued(stream);
     }
 
-    /// The type as which the last run of a connection waited.
-    pub(in crate::runtime::net) fn type_of_run(&self, index: ConnectionIndex) -> RequestType {
-        self.slots[index.get()].last_run.request_type
-    }
-
     /// Drops the run that the scheduler wants to begin, if the peer is gone or the run has waited for too long.
     /// Returns whether it did. A run that yielded goes on in any case.
     pub(in crate::runtime::net) fn drop_unwanted<K>(

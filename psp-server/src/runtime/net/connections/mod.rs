@@ -43,7 +43,7 @@ mod memory;
 mod owing;
 mod parse;
 pub(super) mod peer_end;
-mod per_address;
+pub(super) mod per_address;
 mod pushing;
 mod readiness;
 mod ready_queue;

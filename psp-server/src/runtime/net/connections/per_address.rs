@@ -1,5 +1,8 @@
 //! How many connections each address has.
 
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use hashbrown::HashMap;
 
 use crate::peer::Peer;
@@ -10,50 +13,63 @@ fn origin_of(peer: &Peer) -> Option<Origin> {
     Some(peer.ip()?.ip().into())
 }
 
-/// Counts the open connections of each address. It has no entry for an address without connections, so it has no more
-/// entries than there are connections.
+/// Counts the open connections of each address, at all ports of a server. It has no entry for an address without
+/// connections, so it has no more entries than there are connections.
 #[derive(Debug)]
-pub(super) struct PerAddress {
+pub(in crate::runtime::net) struct PerAddress {
     /// Connections that an address may have; 0 for no limit. Without a limit nothing is counted.
     max: usize,
-    open: HashMap<Origin, usize>,
+    open: Mutex<HashMap<Origin, usize>>,
 }
 
+/// A connection that counts for its address, if any, until this is dropped.
+#[derive(Default)]
+pub(in crate::runtime::net) struct Counted(Option<(Arc<PerAddress>, Origin)>);
+
 impl PerAddress {
-    pub(super) fn new(max: usize) -> Self {
+    pub(in crate::runtime::net) fn new(max: usize) -> Self {
         Self {
             max,
-            open: HashMap::new(),
+            open: Mutex::default(),
         }
     }
 
-    /// Whether the peer's address may have another connection.
-    pub(super) fn has_room(&self, peer: &Peer) -> bool {
-        let open = || origin_of(peer).and_then(|origin| self.open.get(&origin));
-        self.max == 0 || open().is_none_or(|&open| open < self.max)
-    }
-
-    /// Counts a connection. Returns what [`release`](Self::release) takes when the connection is closed.
-    pub(super) fn count(&mut self, peer: &Peer) -> Option<Origin> {
-        if self.max == 0 {
-            return None;
-        }
-        let origin = origin_of(peer)?;
-        *self.open.entry(origin).or_default() += 1;
-        Some(origin)
-    }
-
-    /// A connection that was counted is closed.
-    pub(super) fn release(&mut self, counted: Option<Origin>) {
-        let Some(origin) = counted else {
-            return;
+    /// Counts another connection of the peer. `None` if its address has as many as it may have.
+    pub(in crate::runtime::net) fn count(self: &Arc<Self>, peer: &Peer) -> Option<Counted> {
+        let Some(origin) = origin_of(peer).filter(|_| self.max > 0) else {
+            return Some(Counted::default());
         };
-        if let Some(open) = self.open.get_mut(&origin) {
+        let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = all.entry(origin).or_default();
+        (*open < self.max).then(|| {
+            *open += 1;
+            Counted(Some((self.clone(), origin)))
+        })
+    }
+
+    fn release(&self, origin: Origin) {
+        let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = all.get_mut(&origin) {
             *open -= 1;
             if *open == 0 {
-                self.open.remove(&origin);
+                all.remove(&origin);
             }
         }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Some((all, origin)) = self.0.take() {
+            all.release(origin);
+        }
+    }
+}
+
+impl fmt::Debug for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let origin = self.0.as_ref().map(|(_, origin)| origin);
+        f.debug_tuple("Counted").field(&origin).finish()
     }
 }
 
@@ -68,36 +84,58 @@ mod tests {
         SocketAddr::from((address, 1)).into()
     }
 
+    fn limited(max: usize) -> Arc<PerAddress> {
+        Arc::new(PerAddress::new(max))
+    }
+
+    fn entries(all: &PerAddress) -> usize {
+        all.open.lock().unwrap().len()
+    }
+
     #[test]
     fn an_address_has_as_many_connections_as_it_may() {
-        let mut open = PerAddress::new(2);
-        let first = open.count(&peer("192.0.2.1"));
-        assert!(open.has_room(&peer("192.0.2.1")));
-        let second = open.count(&peer("::ffff:192.0.2.1"));
-        assert!(!open.has_room(&peer("192.0.2.1")));
-        assert!(open.has_room(&peer("192.0.2.2")));
-        open.release(first);
-        assert!(open.has_room(&peer("192.0.2.1")));
-        open.release(second);
-        assert!(open.open.is_empty(), "no entry for a closed connection");
+        let open = limited(2);
+        let first = open.count(&peer("192.0.2.1")).expect("it has none");
+        let second = open.count(&peer("::ffff:192.0.2.1")).expect("it has one");
+        assert!(open.count(&peer("192.0.2.1")).is_none());
+        assert!(open.count(&peer("192.0.2.2")).is_some());
+        drop(first);
+        let third = open.count(&peer("192.0.2.1"));
+        assert!(third.is_some() && open.count(&peer("192.0.2.1")).is_none());
+        drop((second, third));
+        assert_eq!(entries(&open), 0, "no entry for a closed connection");
     }
 
     #[test]
     fn a_network_of_ipv6_counts_as_one_address() {
-        let mut open = PerAddress::new(1);
-        open.count(&peer("2001:db8:1:2::1"));
-        assert!(!open.has_room(&peer("2001:db8:1:2:ffff::7")));
-        assert!(open.has_room(&peer("2001:db8:1:3::1")));
-        assert!(open.has_room(&peer("::1")));
+        let open = limited(1);
+        let _first = open.count(&peer("2001:db8:1:2::1"));
+        assert!(open.count(&peer("2001:db8:1:2:ffff::7")).is_none());
+        assert!(open.count(&peer("2001:db8:1:3::1")).is_some());
+        assert!(open.count(&peer("::1")).is_some());
     }
 
     #[test]
     fn local_peers_and_servers_without_a_limit_are_not_counted() {
-        let mut limited = PerAddress::new(1);
-        assert_eq!(limited.count(&Peer::Unix(None)), None);
-        assert!(limited.has_room(&Peer::Unix(None)));
-        let mut unlimited = PerAddress::new(0);
-        assert_eq!(unlimited.count(&peer("192.0.2.1")), None);
-        assert!(unlimited.has_room(&peer("192.0.2.1")) && unlimited.open.is_empty());
+        let one = limited(1);
+        let local = [(); 2].map(|()| one.count(&Peer::Unix(None)));
+        assert!(local.iter().all(Option::is_some));
+        let unlimited = limited(0);
+        let counted = [(); 2].map(|()| unlimited.count(&peer("192.0.2.1")));
+        assert!(counted.iter().all(Option::is_some));
+        assert_eq!([entries(&one), entries(&unlimited)], [0, 0]);
+    }
+
+    #[test]
+    fn of_several_threads_no_more_than_the_limit_get_a_connection() {
+        let open = limited(3);
+        let counted = std::thread::scope(|scope| {
+            let count = || open.count(&peer("192.0.2.1"));
+            let threads = [(); 8].map(|()| scope.spawn(count));
+            threads.map(|thread| thread.join().unwrap())
+        });
+        assert_eq!(counted.iter().flatten().count(), 3);
+        drop(counted);
+        assert_eq!(entries(&open), 0);
     }
 }

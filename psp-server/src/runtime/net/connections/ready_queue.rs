@@ -17,6 +17,15 @@ impl ReadyQueue {
         self.order.is_empty()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// In order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = ConnectionIndex> + use<'_> {
+        self.order.iter().copied()
+    }
+
     pub(super) fn push(&mut self, index: ConnectionIndex) {
         if self.is_queued.len() <= index.get() {
             self.is_queued.resize(index.get() + 1, false);

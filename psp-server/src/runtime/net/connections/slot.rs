@@ -3,10 +3,10 @@
 use psp_policy::RequestType;
 use psp_protocols::Framing;
 
+use super::per_address::Counted;
 use super::readiness::Readiness;
 use crate::peer::Peer;
 use crate::presence::Presence;
-use crate::runtime::net::origin::Origin;
 use crate::transport::run::Stream;
 
 /// Input that one connection may have read before others have their turn, in bytes.
@@ -28,8 +28,8 @@ pub(super) struct Slot<F: Framing, C> {
     pub(super) last_active_ns: u64,
     /// Since when the peer could have authenticated and has not.
     pub(super) stranger_since_ns: Option<u64>,
-    /// Where the connection comes from, if it is counted.
-    pub(super) counted: Option<Origin>,
+    /// The connection counts for its address.
+    pub(super) _counted: Counted,
     /// Input that is still read while the server drains, in bytes: a peer that never pauses must
     /// not keep the server from stopping.
     pub(super) drain_read_left: usize,
@@ -88,7 +88,7 @@ impl<F: Framing, C> Slot<F, C> {
             },
             last_active_ns: 0,
             stranger_since_ns: None,
-            counted: None,
+            _counted: Counted::default(),
             drain_read_left: READ_BYTES_MAX,
         }
     }

@@ -10,7 +10,7 @@ use super::super::tokens::Tokens;
 use super::held::Held;
 use super::memory::Memory;
 use super::peer_end::{EventTime, SocketEvent};
-use super::per_address::PerAddress;
+use super::per_address::Counted;
 use super::readiness::{Condition, Readiness};
 use super::ready_queue::ReadyQueue;
 use super::slot::{Phase, RanOn, Slot};
@@ -38,7 +38,6 @@ pub(in crate::runtime::net) struct Connections<F: Framing, C> {
     pub(super) memory: Memory,
     /// Connections whose runs wait for places in typed queues.
     pub(super) held: Held,
-    per_address: PerAddress,
     pub(super) lingering: usize,
     pub(super) draining: bool,
     /// How many replies a connection may owe before its next request has to wait.
@@ -57,7 +56,6 @@ impl<F: Framing, C> Connections<F, C> {
             pushed: VecDeque::new(),
             memory: Memory::new(),
             held: Held::new(shared.types.len() + 1, backpressure_ns),
-            per_address: PerAddress::new(shared.config.connections_per_address_max),
             lingering: 0,
             draining: false,
             names: shared.names(),
@@ -92,15 +90,11 @@ impl<F: Framing, C> Connections<F, C> {
         self.open() >= self.names.connections_max()
     }
 
-    /// Whether the peer's address may have another connection.
-    pub(in crate::runtime::net) fn has_room_for(&self, peer: &Peer) -> bool {
-        self.per_address.has_room(peer)
-    }
-
-    /// Takes a new connection in.
+    /// Takes a new connection in, which is `counted` for its address.
     pub(in crate::runtime::net) fn accept(
         &mut self,
         mut accepted: Accepted<C>,
+        counted: Counted,
         registry: &Registry,
         tokens: Tokens,
         now_ns: u64,
@@ -134,7 +128,7 @@ impl<F: Framing, C> Connections<F, C> {
             readiness: Readiness::of(&[Condition::Readable]),
             last_active_ns: now_ns,
             stranger_since_ns: is_stranger.then_some(now_ns),
-            counted: self.per_address.count(&peer),
+            _counted: counted,
             ..Slot::free()
         };
         self.net().connections_accepted.add(1);
@@ -242,17 +236,20 @@ impl<F: Framing, C> Connections<F, C> {
         let mut slot = std::mem::replace(&mut self.slots[index.get()], Slot::free());
         if slot.phase.owes() {
             // For those who write the replies.
-            slot.presence.inspect(|presence| presence.set(State::Gone));
+            slot.presence
+                .as_ref()
+                .inspect(|presence| presence.set(State::Gone));
         }
         if let Phase::Home(stream) = &mut slot.phase {
             self.part_from(&mut stream.connection);
         }
         self.lingering -= usize::from(slot.phase.is_lingering());
         self.free.push(index);
-        self.per_address.release(slot.counted);
         if let Some(stream) = slot.phase.stream() {
             Memory::release(&stream.connection, &self.shared);
         }
+        // Before others see that it is gone: its address may have another one.
+        drop(slot);
         self.net().connections_open.set(self.open() as u64);
     }
 

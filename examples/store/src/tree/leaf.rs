@@ -1,0 +1,143 @@
+//! Leaves of a tree: where its items are.
+
+use std::ops::Range;
+use std::slice;
+
+/// Most items of a vector. Few in unit tests, so that a few items already make deep trees.
+pub(super) const LEAF_ITEMS_MAX: usize = if cfg!(test) { 4 } else { 64 };
+
+/// A bounded sequence of items, which splits when it is full. No leaf below a branch is empty.
+pub(crate) trait Leaf: Clone + Default {
+    /// What is inserted.
+    type New<'n>;
+    /// The sort key of the items; `()` if items are addressed by index only.
+    type Key: Clone;
+    /// An item in its leaf.
+    type Ref<'l>
+    where
+        Self: 'l;
+    /// Walks items from either end.
+    type Walk<'l>: DoubleEndedIterator<Item = Self::Ref<'l>> + ExactSizeIterator + Default
+    where
+        Self: 'l;
+
+    /// Number of items.
+    fn len(&self) -> usize;
+
+    /// The key of the last item; `None` if there are no items.
+    fn last_key(&self) -> Option<&Self::Key>;
+
+    /// The items in `range`, which must lie within the leaf.
+    fn range(&self, range: Range<usize>) -> Self::Walk<'_>;
+
+    /// Inserts `item` before the item at `index`. A full leaf splits and returns its right part. An insertion at
+    /// either end leaves a full leaf.
+    fn insert(&mut self, index: usize, item: Self::New<'_>) -> Option<Self>;
+
+    /// Removes the items in `range`, which must lie within the leaf.
+    fn remove_range(&mut self, range: Range<usize>);
+
+    /// Whether one of two neighbours is small, and both fit into one leaf.
+    fn can_absorb(&self, right: &Self) -> bool;
+
+    /// Appends the items of the right neighbour, which fit.
+    fn absorb(&mut self, right: Self);
+}
+
+/// An item of a vector.
+pub(crate) trait Item: Clone {
+    /// The sort key of the items; `()` if items are addressed by index only.
+    type Key: Clone;
+
+    /// The item's key, which must not change while the item is in a tree.
+    fn key(&self) -> &Self::Key;
+}
+
+impl<T: Item> Leaf for Vec<T> {
+    type New<'n> = T;
+    type Key = T::Key;
+    type Ref<'l>
+        = &'l T
+    where
+        Self: 'l;
+    type Walk<'l>
+        = slice::Iter<'l, T>
+    where
+        Self: 'l;
+
+    fn len(&self) -> usize {
+        Self::len(self)
+    }
+
+    fn last_key(&self) -> Option<&T::Key> {
+        self.last().map(Item::key)
+    }
+
+    fn range(&self, range: Range<usize>) -> slice::Iter<'_, T> {
+        self[range].iter()
+    }
+
+    fn insert(&mut self, index: usize, item: Self::New<'_>) -> Option<Self> {
+        if self.len() < LEAF_ITEMS_MAX {
+            insert_sparing(self, index, item);
+            return None;
+        }
+        let mut right = self.split_off(split_point(self.len(), index));
+        self.shrink_to_fit();
+        if index > self.len() || right.is_empty() {
+            insert_sparing(&mut right, index - self.len(), item);
+        } else {
+            insert_sparing(self, index, item);
+        }
+        Some(right)
+    }
+
+    fn remove_range(&mut self, range: Range<usize>) {
+        drop(self.drain(range));
+    }
+
+    fn can_absorb(&self, right: &Self) -> bool {
+        shall_merge(self.len(), right.len(), LEAF_ITEMS_MAX)
+    }
+
+    fn absorb(&mut self, right: Self) {
+        self.extend(right);
+    }
+}
+
+/// Inserts an item. A vector without room would double it, and most leaves would keep half of that for ever.
+pub(crate) fn insert_sparing<T>(items: &mut Vec<T>, index: usize, item: T) {
+    if items.len() == items.capacity() {
+        items.reserve_exact((items.len() / 4).max(1));
+    }
+    items.insert(index, item);
+}
+
+/// Where to split a full node for an insertion. An insertion at either end leaves a full node.
+pub(super) fn split_point(len: usize, insertion: usize) -> usize {
+    match insertion {
+        0 => 0,
+        at_end if at_end == len => len,
+        _ => len / 2,
+    }
+}
+
+/// Whether two neighbours fit into one node of at most `max`, and one of them has less than a quarter of that.
+pub(crate) fn shall_merge(left: usize, right: usize, max: usize) -> bool {
+    left + right <= max && left.min(right) <= max / 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vector_keeps_little_room_that_it_does_not_need() {
+        let mut items = Vec::new();
+        for item in 0..64_u32 {
+            insert_sparing(&mut items, 0, item);
+            let len = items.len();
+            assert!(items.capacity() <= len + len / 4 + 1, "{len}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Where the admin port listens.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
+
+use crate::error::BuildError;
+
+/// A bound port that nobody serves yet.
+#[derive(Debug)]
+pub(crate) struct AdminListener {
+    pub(super) listener: TcpListener,
+    pub(super) address: SocketAddr,
+}
+
+impl AdminListener {
+    /// Binds `HOST:PORT`, or a port of the loopback interface.
+    ///
+    /// # Errors
+    /// When there is no such address, or it cannot be bound.
+    pub(crate) fn bind(place: &str) -> Result<Self, BuildError> {
+        let bind = || {
+            let listener = TcpListener::bind(&*addresses(place)?)?;
+            listener.set_nonblocking(true)?;
+            let address = listener.local_addr()?;
+            Ok(Self { listener, address })
+        };
+        bind().map_err(|source| BuildError::Admin {
+            address: place.to_owned(),
+            source,
+        })
+    }
+
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+fn addresses(place: &str) -> io::Result<Vec<SocketAddr>> {
+    Ok(match place.parse() {
+        Ok(port) => vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)],
+        Err(_) => place.to_socket_addrs()?.collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_one_of_the_loopback_interface() {
+        assert_eq!(
+            addresses("9100").unwrap(),
+            ["127.0.0.1:9100".parse().unwrap()]
+        );
+        assert_eq!(
+            addresses("0.0.0.0:1").unwrap(),
+            ["0.0.0.0:1".parse().unwrap()]
+        );
+        for wrong in ["", "host", "70000", "127.0.0.1"] {
+            assert!(addresses(wrong).is_err(), "{wrong}");
+        }
+    }
+}

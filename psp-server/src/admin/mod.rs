@@ -1,0 +1,29 @@
+//! The admin port: health, figures and a live page of a server, over HTTP.
+//!
+//! ```text
+//!   browser, Prometheus, kubelet ──► psp-admin (a thread of its own) ──► ServerHandle ──► counters, policy
+//! ```
+//!
+//! [`Config::admin`](crate::Config::admin) names its address. The thread has its port from the server's start to the end
+//! of the drain. It shares nothing with the path of requests: it reads counters, and posts a new policy.
+//!
+//! | request | answer |
+//! | --- | --- |
+//! | `GET /` | a page that shows workers, queues and latencies as they change |
+//! | `GET /livez` | 200 as long as the process runs |
+//! | `GET /readyz` | 200 when all workers are ready, 503 before and while the server drains |
+//! | `GET /metrics` | the figures in Prometheus' text format |
+//! | `GET /status` | the [snapshot](crate::telemetry::Snapshot) and the policy as JSON |
+//! | `GET /policy` | the policy with its settings |
+//! | `PUT /policy` | changes the policy to the body, such as `darc` or `mq quantum-us=100` |
+//!
+//! Whoever reaches the port may change the policy. A port without a host is one of the loopback interface. There, a
+//! request has to name the host by an address or as `localhost`, so that a page of another site cannot reach the port by
+//! a name of its own.
+
+mod listener;
+mod routes;
+mod service;
+
+pub(crate) use listener::AdminListener;
+pub(crate) use service::Admin;

@@ -1,0 +1,133 @@
+//! The thread that serves the admin port.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::{sleep, timeout};
+
+use super::listener::AdminListener;
+use super::routes::{Answer, Routes};
+use crate::error::RunError;
+use crate::shared::ServerHandle;
+
+const NAME: &str = "psp-admin";
+/// Connections that are served at once. Others wait.
+const CONNECTIONS_MAX: usize = 64;
+/// A connection without a whole request for this long is closed.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// A connection is closed after this time in any case: its client opens another.
+const CONNECTION_TIME_MAX: Duration = Duration::from_secs(300);
+const HEADERS_BYTES_MAX: usize = 16 * 1024;
+const BODY_BYTES_MAX: usize = 4096;
+/// How long the thread waits when the system has no descriptor for a connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The admin port of a running server. Dropping it ends its thread.
+#[derive(Debug)]
+pub(crate) struct Admin {
+    /// Dropped to end the thread.
+    stop: Option<oneshot::Sender<Infallible>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Admin {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the system has no thread or no event queue for it.
+    pub(crate) fn start(listener: AdminListener, server: ServerHandle) -> Result<Self, RunError> {
+        let start = || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_io()
+                .enable_time()
+                .build()?;
+            let (stop, stopped) = oneshot::channel();
+            let routes = Arc::new(Routes::new(server, listener.address));
+            let listener = {
+                let _within = runtime.enter();
+                TcpListener::from_std(listener.listener)?
+            };
+            let thread = Builder::new().name(NAME.into()).spawn(move || {
+                runtime.block_on(async {
+                    tokio::select! {
+                        _ = stopped => {}
+                        never = accept(listener, routes) => match never {},
+                    }
+                });
+            })?;
+            Ok(Self {
+                stop: Some(stop),
+                thread: Some(thread),
+            })
+        };
+        start().map_err(|source: io::Error| RunError::Thread {
+            name: NAME.into(),
+            source,
+        })
+    }
+}
+
+impl Drop for Admin {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // The panic hook has reported a panic.
+            let _panicked = thread.join();
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, routes: Arc<Routes>) -> Infallible {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let place = places.clone().acquire_owned().await;
+        let Ok((stream, _)) = listener.accept().await else {
+            sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let routes = routes.clone();
+        tokio::spawn(async move {
+            let _place = place;
+            // A client that stays for longer than a connection may last.
+            let _elapsed = timeout(CONNECTION_TIME_MAX, converse(stream, routes)).await;
+        });
+    }
+}
+
+async fn converse(stream: TcpStream, routes: Arc<Routes>) {
+    let service = service_fn(move |request| {
+        let routes = routes.clone();
+        async move { Ok::<_, Infallible>(respond(&routes, request).await) }
+    });
+    let ended = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(REQUEST_TIMEOUT)
+        .max_buf_size(HEADERS_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection of the admin port failed");
+    }
+}
+
+async fn respond(routes: &Routes, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let (head, body) = request.into_parts();
+    let body = Limited::new(body, BODY_BYTES_MAX).collect();
+    let answer = match timeout(REQUEST_TIMEOUT, body).await {
+        Ok(Ok(body)) => routes.answer(&head, &body.to_bytes()),
+        Ok(Err(_)) => Answer::too_large(),
+        Err(_) => Answer::too_slow(),
+    };
+    answer.into_response()
+}

@@ -1,0 +1,233 @@
+//! The admin port, end to end over TCP.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use common::{Lines, PATIENCE, TestServer, start_tcp, until};
+use psp_server::{BuildError, Config, Policy, Reply, Request, Server, Topology};
+use serde_json::Value;
+
+fn server() -> TestServer {
+    let config = Config::default().workers(2).admin("0");
+    start_tcp(Policy::darc(), Topology::Dedicated, config)
+}
+
+fn admin(server: &TestServer) -> SocketAddr {
+    server.handle.admin_addr().unwrap()
+}
+
+/// Sends `request`, and returns the status and the body of the answer.
+fn exchange(address: SocketAddr, request: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap();
+    (status.parse().unwrap(), body.to_owned())
+}
+
+fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    exchange(address, &request)
+}
+
+fn put(address: SocketAddr, path: &str, body: &str) -> (u16, String) {
+    let len = body.len();
+    let request = format!(
+        "PUT {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {len}\r\n\r\n{body}"
+    );
+    exchange(address, &request)
+}
+
+#[test]
+fn a_server_is_ready_until_it_drains_and_lives_until_it_has_drained() {
+    let server = server();
+    let port = admin(&server);
+    assert_eq!(get(port, "/livez"), (200, "alive\n".into()));
+    assert_eq!(get(port, "/readyz"), (200, "ready\n".into()));
+    let mut client = server.connect();
+    client.send("wait 1\n");
+    until("the request runs", || {
+        server
+            .gate
+            .waiting
+            .load(std::sync::atomic::Ordering::SeqCst)
+            == 1
+    });
+    server.handle.shut_down();
+    assert_eq!(get(port, "/readyz"), (503, "draining\n".into()));
+    assert_eq!(get(port, "/livez").0, 200);
+    server.gate.open();
+    assert_eq!(client.line(), "ok wait 1");
+    assert_eq!(server.stop().abandoned, 0);
+    until("the port is closed", || TcpStream::connect(port).is_err());
+}
+
+/// The samples of an exposition: names with labels, and values.
+fn samples(text: &str) -> BTreeMap<&str, f64> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let pairs = lines.map(|line| line.rsplit_once(' ').unwrap());
+    pairs
+        .map(|(name, value)| (name, value.parse().unwrap()))
+        .collect()
+}
+
+#[test]
+fn prometheus_gets_all_figures_with_their_meaning() {
+    let server = server();
+    let mut client = server.connect();
+    for number in 0..100 {
+        assert_eq!(client.ask(&format!("{number}")), format!("ok {number}"));
+    }
+    let (status, text) = get(admin(&server), "/metrics");
+    assert_eq!(status, 200);
+    let samples = samples(&text);
+    let families: BTreeSet<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# HELP "))
+        .map(|line| line.split_once(' ').unwrap().0)
+        .collect();
+    for name in samples.keys() {
+        assert!(name.contains("server=\"admin-"), "{name}");
+        let family = name.split('{').next().unwrap();
+        let parts = ["_bucket", "_sum", "_count"];
+        let of_histogram = parts.iter().find_map(|part| family.strip_suffix(part));
+        let is_described = [Some(family), of_histogram]
+            .into_iter()
+            .flatten()
+            .any(|family| families.contains(family));
+        assert!(is_described, "{name}");
+    }
+    let sum = |family: &str, label: &str| -> f64 {
+        let of_family = samples.iter().filter(|(name, _)| {
+            name.strip_prefix(family)
+                .is_some_and(|rest| rest.starts_with('{'))
+                && name.contains(label)
+        });
+        of_family.map(|(_, value)| value).sum()
+    };
+    let short = "type=\"short\"";
+    assert_eq!(sum("psp_completions_total", short), 100.0);
+    for histogram in [
+        "psp_wait_seconds",
+        "psp_service_seconds",
+        "psp_sojourn_seconds",
+    ] {
+        assert_eq!(sum(&format!("{histogram}_count"), short), 100.0);
+        let buckets = samples.iter().filter(|(name, _)| {
+            name.starts_with(&format!("{histogram}_bucket")) && name.contains(short)
+        });
+        let last = buckets.map(|(_, count)| *count).fold(0.0, f64::max);
+        assert_eq!(last, 100.0, "{histogram}");
+    }
+    let total = |histogram: &str| sum(&format!("{histogram}_sum"), short);
+    assert!(total("psp_sojourn_seconds") >= total("psp_service_seconds"));
+    for absent in [
+        "psp_frames",
+        "psp_arbiter",
+        "psp_datagrams",
+        "psp_handshakes",
+        "psp_workers_came",
+    ] {
+        assert!(!text.contains(absent), "{absent}");
+    }
+}
+
+#[test]
+fn the_status_is_the_snapshot() {
+    let server = server();
+    assert_eq!(server.connect().ask("one"), "ok one");
+    let (status, text) = get(admin(&server), "/status");
+    assert_eq!(status, 200);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["ready"], true);
+    assert_eq!(report["topology"], "dedicated");
+    assert!(report["policy"].as_str().unwrap().starts_with("darc "));
+    let short = &report["types"][0];
+    assert_eq!(
+        (&short["name"], &short["completions"]),
+        (&"short".into(), &1.into())
+    );
+    let (p50, max) = (&short["service"]["p50_ns"], &short["service_ns_max"]);
+    assert!(p50.as_u64().unwrap() >= max.as_u64().unwrap() * 7 / 8);
+    assert_eq!(short["service"]["buckets"].as_array().unwrap().len(), 1);
+    assert_eq!(report["workers"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn the_policy_is_read_and_changed() {
+    let server = server();
+    let port = admin(&server);
+    assert_eq!(put(port, "/policy", "c-fcfs"), (200, "c-fcfs\n".into()));
+    assert_eq!(server.handle.policy(), Policy::c_fcfs());
+    assert_eq!(get(port, "/policy"), (200, "c-fcfs\n".into()));
+    let (status, error) = put(port, "/policy", "no-such");
+    assert_eq!(status, 400);
+    assert!(error.contains("no-such"), "{error}");
+    assert_eq!(put(port, "/policy", &"x".repeat(5000)).0, 413);
+    let changed = put(port, "/policy", "darc delta=3.0\n");
+    assert!(changed.1.contains("delta=3"), "{changed:?}");
+}
+
+#[test]
+fn a_policy_that_the_server_cannot_run_is_refused() {
+    let config = Config::default().workers(2).admin("0");
+    let server = start_tcp(Policy::darc(), Topology::Inline, config);
+    let port = admin(&server);
+    let (status, error) = put(port, "/policy", "sq");
+    assert_eq!(status, 409, "{error}");
+    assert!(get(port, "/policy").1.starts_with("darc "));
+}
+
+#[test]
+fn other_paths_methods_and_hosts_get_errors() {
+    let server = server();
+    let port = admin(&server);
+    let (status, text) = get(port, "/nowhere");
+    assert_eq!(status, 404);
+    assert!(text.contains("/metrics"), "{text}");
+    assert_eq!(put(port, "/status", "").0, 405);
+    let foreign = "GET /status HTTP/1.1\r\nhost: example.org\r\nconnection: close\r\n\r\n";
+    assert_eq!(exchange(port, foreign).0, 421);
+    let long = format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(40_000));
+    assert_eq!(exchange(port, &long).0, 431);
+    assert_eq!(exchange(port, "nonsense\r\n\r\n").0, 400);
+    let (status, page) = get(port, "/");
+    assert_eq!(status, 200);
+    assert!(
+        page.contains("Busy workers") && !page.contains("http"),
+        "the page is one file"
+    );
+}
+
+#[test]
+fn clients_that_say_nothing_stop_neither_requests_nor_the_server() {
+    let server = server();
+    let silent: Vec<TcpStream> = (0..100)
+        .map(|_| TcpStream::connect(admin(&server)).unwrap())
+        .collect();
+    assert_eq!(server.connect().ask("one"), "ok one");
+    assert_eq!(server.stop().abandoned, 0);
+    drop(silent);
+}
+
+#[test]
+fn an_address_that_is_taken_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let built = Server::builder()
+        .tcp("127.0.0.1:0")
+        .framing(Lines)
+        .config(Config::default().admin(address.clone()))
+        .handler(|_: Request<'_, ()>, _: &mut Reply<'_>| {})
+        .build();
+    let Err(error @ BuildError::Admin { .. }) = built.map(|_| ()) else {
+        panic!("the address is taken");
+    };
+    assert!(error.to_string().contains(&address), "{error}");
+}

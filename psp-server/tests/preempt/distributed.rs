@@ -1,0 +1,233 @@
+//! Workers that receive for themselves, and a timer core that preempts their long requests for those that wait.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use psp_server::policy::Synergy;
+use psp_server::{Config, Policy, PreemptPolicy, Topology, TypeSpec};
+
+use crate::common::{Client, until};
+use crate::rig::{RigServer, Setup, start_with};
+
+/// The mechanisms that workers have which receive for themselves.
+const MECHANISMS: &[PreemptPolicy] = &[
+    PreemptPolicy::Cooperative,
+    #[cfg(target_arch = "x86_64")]
+    PreemptPolicy::Signal,
+];
+
+/// Enough connections for each of two workers to have some.
+const CLIENTS: usize = 64;
+
+/// Types whose lengths are known, and far apart.
+fn start(config: Config, policy: impl Into<Policy>) -> RigServer {
+    let ms = Duration::from_millis;
+    let setup = Setup {
+        policy: policy.into(),
+        topology: Topology::Distributed,
+        short: TypeSpec::new("short").service_time(ms(1)).slo(ms(10)),
+        long: TypeSpec::new("long").service_time(ms(100)).slo(ms(1000)),
+    };
+    start_with(config, setup)
+}
+
+/// Policies that give requests quanta whatever their workers are reserved for.
+fn policies() -> [Policy; 4] {
+    [
+        Policy::jsq().quantum_us(1.0),
+        Policy::synergy(),
+        Synergy::default().wait_queue(false).into(),
+        Synergy::default()
+            .adaptive_quantum(false)
+            .quantum_us(20.0)
+            .conditional_preemption(false)
+            .congestion_threshold_us(100.0)
+            .into(),
+    ]
+}
+
+#[test]
+fn short_requests_pass_a_long_one_on_the_only_worker() {
+    for &preempt in MECHANISMS {
+        for policy in policies() {
+            const SHORTS: u64 = 20;
+            let server = start(Config::default().preempt(preempt), policy.clone());
+            let mut long = server.begin("spin 0");
+            let mut short = server.connect();
+            for i in 0..SHORTS {
+                let reply = short.ask(&format!("work {i}"));
+                assert_eq!(reply, format!("ok work {i}"), "{preempt} {policy}");
+            }
+            let worker = &server.handle.snapshot().workers[0];
+            let turns = &worker.turns;
+            // A short one that comes before the long one resumes needs no preemption.
+            assert!(turns.preemptions_honoured > 0, "{preempt} {policy}");
+            assert!(turns.preemptions_asked >= turns.preemptions_honoured);
+            server.gates.open(0);
+            assert_eq!(long.line(), "ok spin 0");
+            assert_eq!(server.stop().abandoned, 0);
+        }
+    }
+}
+
+#[test]
+fn a_policy_without_quanta_runs_a_long_request_to_its_end() {
+    for policy in [Policy::stealing(), Policy::darc_distributed()] {
+        let server = start(Config::default(), policy.clone());
+        let mut long = server.begin("spin 0");
+        let mut short = server.connect();
+        short.send("short 0\n");
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(server.preempted(), 0, "{policy}");
+        server.gates.open(0);
+        assert_eq!(long.line(), "ok spin 0");
+        assert_eq!(short.line(), "ok short 0");
+    }
+}
+
+#[test]
+fn without_a_mechanism_for_its_workers_requests_run_to_their_ends() {
+    for preempt in [PreemptPolicy::None, PreemptPolicy::KernelThread] {
+        let server = start(Config::default().preempt(preempt), Policy::synergy());
+        let mut long = server.begin("spin 0");
+        let mut short = server.connect();
+        short.send("short 0\n");
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(server.preempted(), 0, "{preempt}");
+        server.gates.open(0);
+        assert_eq!(long.line(), "ok spin 0");
+        assert_eq!(short.line(), "ok short 0");
+    }
+}
+
+/// The requests of a pipeline behind the long one, which the worker has read and not looked at.
+#[test]
+fn what_lies_in_a_buffer_passes_a_long_request_too() {
+    for &preempt in MECHANISMS {
+        let server = start(Config::default().preempt(preempt), Policy::synergy());
+        let mut first = server.connect();
+        let mut long = server.begin("spin 0");
+        // All are read at once. One of each run is of another type than the next.
+        first.send("work 1\nwhat\nwork 2\nwhat\nwork 3\n");
+        for line in ["work 1", "what", "work 2", "what", "work 3"] {
+            assert_eq!(first.line(), format!("ok {line}"), "{preempt}");
+        }
+        server.gates.open(0);
+        assert_eq!(long.line(), "ok spin 0");
+    }
+}
+
+#[test]
+fn long_requests_take_turns_and_all_end() {
+    for &preempt in MECHANISMS {
+        // By default those that Synergy preempted wait until nothing else is to run.
+        for policy in policies()
+            .into_iter()
+            .filter(|policy| *policy != Policy::synergy())
+        {
+            let server = start(Config::default().preempt(preempt), policy);
+            let mut longs: Vec<_> = (0..10)
+                .map(|gate| server.begin(&format!("spin {gate}")))
+                .collect();
+            for (gate, long) in longs.iter_mut().enumerate() {
+                server.gates.open(gate);
+                assert_eq!(long.line(), format!("ok spin {gate}"));
+            }
+            assert_eq!(server.stop().abandoned, 0);
+        }
+    }
+}
+
+/// The worker of the short requests is lent to a long one, and taken back for a short one that it has not read.
+#[test]
+fn darc_without_a_dispatcher_takes_back_what_it_lent() {
+    for &preempt in MECHANISMS {
+        let config = Config::default().workers(2).preempt(preempt);
+        let server = start(config, Policy::darc_distributed());
+        let mut shorts: Vec<Client> = (0..CLIENTS).map(|_| server.connect()).collect();
+        for short in &mut shorts {
+            assert_eq!(short.ask("short 1"), "ok short 1");
+        }
+        let mut longs = vec![server.begin("spin 0")];
+        // The worker of the long ones reads nothing meanwhile.
+        until("both workers run a long request", || {
+            let mut long = server.connect();
+            long.send("spin 1\n");
+            longs.push(long);
+            std::thread::sleep(Duration::from_millis(5));
+            server.gates.begun.load(Ordering::SeqCst) >= 2
+        });
+        // Workers have looked at what came until here.
+        let before = server.preempted();
+        for short in &mut shorts {
+            short.send("short 2\n");
+        }
+        let completed = || server.handle.snapshot().types[0].completions;
+        until("the lent worker runs short requests", || {
+            server.preempted() > before && completed() > CLIENTS as u64
+        });
+        (0..2).for_each(|gate| server.gates.open(gate));
+        for (number, long) in longs.iter_mut().enumerate() {
+            assert_eq!(long.line(), format!("ok spin {}", number.min(1)));
+        }
+        for short in &mut shorts {
+            assert_eq!(short.line(), "ok short 2");
+        }
+        assert_eq!(server.stop().abandoned, 0);
+    }
+}
+
+#[test]
+fn a_type_that_does_not_give_way_is_not_asked() {
+    let setup = Setup {
+        policy: Policy::synergy(),
+        topology: Topology::Distributed,
+        ..Setup::of_long(TypeSpec::new("long").preempt(PreemptPolicy::None))
+    };
+    let server = start_with(Config::default(), setup);
+    let mut long = server.begin("spin 0");
+    let mut short = server.connect();
+    short.send("short 0\n");
+    std::thread::sleep(Duration::from_millis(20));
+    let turns = &server.handle.snapshot().workers[0].turns;
+    assert_eq!((turns.preemptions_asked, turns.preemptions_late), (0, 0));
+    server.gates.open(0);
+    assert_eq!(long.line(), "ok spin 0");
+    assert_eq!(short.line(), "ok short 0");
+}
+
+#[test]
+fn a_request_that_does_not_give_way_is_late_once() {
+    let config = Config::default().preempt_warn_ms(1);
+    let server = start(config, Policy::synergy());
+    let mut long = server.begin("block 0");
+    let mut short = server.connect();
+    short.send("short 0\n");
+    let late = || server.handle.snapshot().workers[0].turns.preemptions_late;
+    until("it is late", || late() > 0);
+    std::thread::sleep(Duration::from_millis(5));
+    assert_eq!(late(), 1);
+    server.gates.open(0);
+    assert_eq!(long.line(), "ok block 0");
+    assert_eq!(short.line(), "ok short 0");
+    let turns = &server.handle.snapshot().workers[0].turns;
+    let counted = (turns.preemptions_asked, turns.preemptions_honoured);
+    assert_eq!(counted, (1, 0), "it was over first");
+}
+
+#[test]
+fn a_server_that_stops_while_requests_are_suspended_answers_them() {
+    for &preempt in MECHANISMS {
+        let config = Config::default().workers(2).preempt(preempt);
+        let server = start(config, Policy::synergy());
+        let mut longs: Vec<_> = (0..6)
+            .map(|gate| server.begin(&format!("spin {gate}")))
+            .collect();
+        server.handle.shut_down();
+        (0..6).for_each(|gate| server.gates.open(gate));
+        for (gate, long) in longs.iter_mut().enumerate() {
+            assert_eq!(long.rest(), format!("ok spin {gate}\n"));
+        }
+        assert_eq!(server.stop().abandoned, 0);
+    }
+}
