@@ -34,6 +34,17 @@ pub struct BacklogRequest {
     pub state: RequestState,
 }
 
+impl BacklogRequest {
+    /// Whether it waits for a worker, at its first turn or between two.
+    #[must_use]
+    pub const fn waits(&self) -> bool {
+        matches!(
+            self.state,
+            RequestState::Waiting | RequestState::Suspended { .. }
+        )
+    }
+}
+
 /// Whether a request waits, runs or is blocked, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestState {

@@ -48,12 +48,6 @@ pub enum PolicyError {
          stealing, jsq, synergy and darc-distributed"
     )]
     NotDistributed(String),
-    /// The server's workers share queues that were made for another policy.
-    #[error(
-        "policy {0} would need other queues than those that the workers of topology distributed share; \
-         that topology keeps the policy that it was started with"
-    )]
-    Kept(String),
     /// A custom policy has no name, or that of a policy of this crate.
     #[error("a custom policy cannot be called `{0}`")]
     CustomName(String),

@@ -1,6 +1,6 @@
 //! The scheduler: one state machine for all workers.
 
-use crate::backlog::Handover;
+use crate::backlog::{Backlog, Handover};
 use crate::event::{Action, Event, WorkerId};
 use crate::request_type::RequestType;
 
@@ -108,9 +108,21 @@ pub trait Scheduler: Send {
 /// nothing and returns false if either has no [`Handover`].
 #[must_use]
 pub fn switch(scheduler: &mut dyn Scheduler, next: &mut dyn Scheduler, now_ns: u64) -> bool {
+    switch_seeing(scheduler, next, now_ns, |_| {})
+}
+
+/// As [`switch`], and shows `see` what goes over.
+pub(crate) fn switch_seeing(
+    scheduler: &mut dyn Scheduler,
+    next: &mut dyn Scheduler,
+    now_ns: u64,
+    see: impl FnOnce(&Backlog),
+) -> bool {
     match (scheduler.handover(), next.handover()) {
         (Some(before), Some(after)) => {
-            after.take_over(now_ns, before.hand_over());
+            let backlog = before.hand_over();
+            see(&backlog);
+            after.take_over(now_ns, backlog);
             true
         }
         _ => false,

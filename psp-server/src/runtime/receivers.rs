@@ -8,8 +8,8 @@
 //!   sockets without that: whoever is woken accepts, and passes connections to the ports in turn
 //! ```
 //!
-//! The calling thread sleeps until the shutdown, or feeds the policy's feedback, so that no request can hold it. Each
-//! worker is a net worker with one worker, itself. They share settings, the handler and the budget of memory. Before
+//! The calling thread sleeps until the shutdown, or [takes care](Steward) of the workers, so that no request can hold it.
+//! Each worker is a net worker with one worker, itself. They share settings, the handler and the budget of memory. Before
 //! a long request a worker [leaves its port](super::net) to another. Under `d-fcfs` they share nothing on the way of
 //! a short one. Under all other policies they are a [crew](super::crew): they run each other's requests. If the policy
 //! preempts requests, a crew has a [timer core](super::crew), a thread beside its workers.
@@ -21,18 +21,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Waker};
-use psp_policy::{Policy, PreemptPolicy, RequestType, TypeTable, WorkerId};
+use psp_policy::{PreemptPolicy, RequestType, TypeTable, WorkerId};
 use psp_protocols::Framing;
 
 use super::channel::doorbell::Doorbell;
 use super::channel::turn_start::TurnStart;
-use super::crew::{
-    Crew, FeedbackLoop, Member, Object, Offers, Prompter, Seat, TimerCore, Watched, can_preempt,
-    events_of,
-};
+use super::crew::{Joined, Offers, Roster, Rules, Seat, Steward, Succession, Watched, events_of};
 use super::dispatch::dispatcher::Dispatcher;
 use super::dispatch::places::Places;
-use super::dispatch::turns::quantum_ns_min;
 use super::host::clock::Clock;
 use super::host::scheduling::{Demotion, can_be_raised, sharpen_timers, shorten_slice};
 use super::host::spin::Spin;
@@ -83,7 +79,7 @@ struct Start<F: Framing, K, H: Handler<F::Head>> {
     endpoints: Vec<Arc<Endpoint<H::Connection>>>,
     /// Datagrams that may wait or be in flight.
     datagrams: usize,
-    mate: Option<Mate<ContextTask<F, H>>>,
+    place: Place<ContextTask<F, H>>,
     /// When its turns begin.
     turns: Arc<TurnStart>,
     preempter: Arc<ContextPreempter>,
@@ -92,11 +88,11 @@ struct Start<F: Framing, K, H: Handler<F::Head>> {
     spin: Spin,
 }
 
-/// A worker among others whose requests it may run.
-struct Mate<T> {
-    crew: Arc<Crew>,
+/// The place of a worker among others whose requests it may run.
+struct Place<T> {
+    roster: Arc<Roster>,
+    succession: Arc<Succession>,
     offers: Arc<Offers<T>>,
-    object: Object,
 }
 
 /// A worker on its thread.
@@ -115,7 +111,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
             commons,
             endpoints,
             datagrams,
-            mate,
+            place,
             turns,
             preempter,
             leases,
@@ -131,24 +127,19 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
         let inline = InlineWorker::new(setup.clone(), turns.clone(), preempter)?;
         let thread = inline.thread();
         let classifier = Common(classifier);
-        let dispatcher =
-            |scheduler| Dispatcher::new(classifier, scheduler, receiver.clone(), vec![turns]);
-        let (dispatcher, seat) = match mate {
-            None => {
-                let scheduler = receiver.scheduler(&receiver.policy.policy());
-                (dispatcher(scheduler), None)
-            }
-            Some(Mate {
-                crew,
-                offers,
-                object,
-            }) => {
-                let (me, setup) = (setup.worker, receiver.crew_setup());
-                let member = Member::new(&setup, crew.clone(), me, object);
-                let dispatcher = dispatcher(Box::new(member)).offering(offers.places(me).clone());
-                (dispatcher, Some(Seat::new(me, crew, offers)))
-            }
-        };
+        let Place {
+            roster,
+            succession,
+            offers,
+        } = place;
+        let (seat, joined) = Seat::new(setup.worker, roster, succession, offers);
+        let Joined { policy, member, .. } = joined;
+        let is_in_crew = member.is_some();
+        let scheduler = Joined::scheduler(&receiver, &policy, member);
+        let mut dispatcher = Dispatcher::new(classifier, scheduler, receiver.clone(), vec![turns]);
+        if is_in_crew {
+            dispatcher = dispatcher.offering(seat.places().clone());
+        }
         let port = PortParts {
             poll: port.poll,
             doorbell,
@@ -166,7 +157,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
             leases: Some(leases),
             links: vec![Link::Inline(inline)],
             dispatcher,
-            seat,
+            seat: Some(seat),
             demotion,
             shared: receiver,
             clock: setup.clock,
@@ -212,29 +203,12 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let doorbells: Vec<_> = ports.iter().map(doorbell).collect();
     let commons = Arc::new(Commons::new(&doorbells, datagram_addrs, &shared.config));
     let bells = doorbells.iter().map(|bell| bell.clone() as Arc<dyn Bell>);
-    let (policy, crew_setup) = (shared.policy.policy(), shared.crew_setup());
-    let crew = match policy {
-        // Nothing passes between its workers.
-        Policy::DFcfs(_) => None,
-        _ => Crew::new(&policy, &crew_setup, bells),
-    };
-    let (crew, objects) = crew.unzip();
-    let preempts = crew.is_some() && can_preempt(&policy, &crew_setup);
-    let preempt = match preempts {
-        true => shared.config.preempt,
-        false => PreemptPolicy::None,
-    };
-    shared.set_can_preempt(preempts);
-    let prompter = preempts.then(|| Prompter::new(count, quantum_ns_min(preempt)));
-    let prompter = prompter.transpose().map_err(RunError::Events)?;
-    let crew = crew.map(|crew| match prompter {
-        None => Arc::new(crew),
-        Some(prompter) => Arc::new(crew.with_timer(prompter)),
-    });
+    let rules = Rules::new(shared.clone(), Arc::new(Roster::new(bells)));
+    let rules = rules.map_err(RunError::Events)?;
+    let preempt = rules.preempt();
     let places = || Arc::new(Places::shared(&shared.types, &shared.config));
     let offers = Arc::new(Offers::new((0..count).map(|_| places())));
-    let mut objects = objects.unwrap_or_default().into_iter();
-    let mut watched = Vec::with_capacity(if preempts { count } else { 0 });
+    let mut watched = Vec::with_capacity(count);
     let leases = Arc::new(PortLeases::new(doorbells.clone()));
     let nice = (background && can_be_raised()).then_some(shared.config.background_nice);
     if background && nice.is_none() {
@@ -267,7 +241,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         };
         let turns = Arc::new(TurnStart::new());
         let preempter = Arc::new(ContextPreempter::new(preempt));
-        if preempts {
+        if preempt != PreemptPolicy::None {
             watched.push(Watched {
                 events: events_of(&port.poll)?,
                 is_polled: polled.is_some(),
@@ -290,11 +264,11 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             commons: commons.clone(),
             endpoints: endpoints.next().unwrap_or_default(),
             datagrams,
-            mate: crew.clone().zip(objects.next()).map(|(crew, object)| Mate {
-                crew,
+            place: Place {
+                roster: rules.roster.clone(),
+                succession: rules.succession.clone(),
                 offers: offers.clone(),
-                object,
-            }),
+            },
             turns,
             preempter,
             leases: leases.clone(),
@@ -304,10 +278,12 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     };
     let poll = Poll::new().map_err(RunError::Events)?;
     let waker = Waker::new(poll.registry(), WAKER).map_err(RunError::Events)?;
-    let wakers = ports.iter().map(|port| port.waker.clone());
-    let wakers: Vec<Arc<Waker>> = wakers.chain([Arc::new(waker)]).collect();
+    let waker = Arc::new(waker);
+    let of_workers: Vec<Arc<Waker>> = ports.iter().map(|port| port.waker.clone()).collect();
+    let wakers: Vec<Arc<Waker>> = of_workers.iter().chain([&waker]).cloned().collect();
     shutdown.attach(wakers.clone());
     shared.shutdown.attach(wakers);
+    shared.policy.attach(waker);
     let _stops_all = Stop(shared.clone());
     let (answer, answers) = mpsc::channel();
     let mut gates = Vec::with_capacity(count);
@@ -334,34 +310,23 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     }
     drop(answer);
     notices.wait_until_ready(count, shutdown)?;
-    let timer = match crew.clone().filter(|_| preempts) {
-        None => None,
-        Some(crew) => {
-            // It may poll where a core is left over for it.
-            let spin = Spin::new(&cores, count + 1, false, spin_longest).idle;
-            let (timer, thread) = TimerCore::start(crew, watched, clock.clone(), spin)?;
-            threads.push(thread);
-            Some(timer)
-        }
-    };
+    // A timer core may poll where a core is left over for it.
+    let spin = Spin::new(&cores, count + 1, false, spin_longest).idle;
+    let mut steward = Steward::new(rules, watched, of_workers, clock, spin)?;
     on_ready();
     for gate in &gates {
         // A worker that died has said so.
         let _ = gate.send(());
     }
-    let mut feedback = crew.as_ref().map(|crew| FeedbackLoop::new(crew));
-    let mut feed = || {
-        let (crew, feedback) = crew.as_ref().zip(feedback.as_mut())?;
-        Some(feedback.pass(crew, clock.now_ns()))
-    };
-    wait_for_shutdown(poll, &[shutdown, &shared.shutdown], &mut feed).map_err(RunError::Events)?;
+    wait_for_shutdown(poll, &[shutdown, &shared.shutdown], || steward.turn())
+        .map_err(RunError::Events)?;
     let drain_timeout = Duration::from_millis(shared.config.drain_timeout_ms);
     let deadline = Instant::now() + drain_timeout.saturating_add(LATE);
     let mut abandoned = 0;
     let mut serving: Vec<usize> = (0..count).collect();
     while !serving.is_empty() {
         let left = deadline.saturating_duration_since(Instant::now());
-        match answers.recv_timeout(feed().map_or(left, |next| next.min(left))) {
+        match answers.recv_timeout(steward.turn().map_or(left, |next| next.min(left))) {
             Ok((index, served)) => {
                 abandoned += served?;
                 serving.retain(|&other| other != index);
@@ -370,7 +335,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             Err(_) => break,
         }
     }
-    drop(timer);
+    threads.extend(steward.end());
     // Workers that are stuck in a request, or have died.
     let open = |index| {
         Receiver::new(shared.clone(), index)
@@ -382,15 +347,15 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     Ok(abandoned + left.sum::<u64>() as usize)
 }
 
-/// Sleeps until one of these is triggered, each of which wakes `poll`, and calls `feed` whenever that wants to be called.
+/// Sleeps until one of these is triggered, each of which wakes `poll`, and calls `turn` whenever that wants to be called.
 fn wait_for_shutdown(
     mut poll: Poll,
     shutdowns: &[&Shutdown],
-    mut feed: impl FnMut() -> Option<Duration>,
+    mut turn: impl FnMut() -> Option<Duration>,
 ) -> io::Result<()> {
     let mut events = Events::with_capacity(1);
     while !shutdowns.iter().any(|shutdown| shutdown.is_triggered()) {
-        match poll.poll(&mut events, feed()) {
+        match poll.poll(&mut events, turn()) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => {}
         }

@@ -54,7 +54,8 @@ impl ServerHandle {
         self.shared.policy.policy()
     }
 
-    /// Changes the policy. The net thread puts it in force before it next reads from a socket. Queued and
+    /// Changes the policy. The net thread puts it in force before it next reads from a socket. In the topology
+    /// `distributed` each worker does so when its turn has ended. Queued and
     /// running requests go on under the new policy, and no request is lost. If the old policy never preempts, requests
     /// that run at the change run to their end. The measurements of the old policy
     /// are lost: a policy starts from the hints of the request types.
@@ -66,12 +67,6 @@ impl ServerHandle {
         let policy = policy.into();
         let shared = &self.shared;
         admission::admit(&policy, &shared.config, shared.topology, shared.workers)?;
-        if shared.topology == Topology::Distributed {
-            return match policy == shared.policy.policy() {
-                true => Ok(()),
-                false => Err(PolicyError::Kept(policy.name().to_owned())),
-            };
-        }
         admission::admit_switch(
             &[&shared.policy.policy(), &policy],
             &shared.scheduler_setup(),

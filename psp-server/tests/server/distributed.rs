@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use psp_server::policy::PolicyError;
 use psp_server::protocols::Sink;
 use psp_server::sync::Semaphore;
 use psp_server::{
@@ -351,22 +350,6 @@ fn a_panic_costs_its_own_request_on_any_worker() {
     let panics: Vec<u64> = workers.iter().map(|worker| worker.panics).collect();
     assert!(panics.iter().all(|&panics| panics > 0), "{panics:?}");
     assert_eq!(panics.iter().sum::<u64>(), CLIENTS as u64);
-}
-
-#[test]
-fn another_policy_is_refused() {
-    let server = start(two_workers());
-    for name in Policy::NAMES {
-        let policy: Policy = name.parse().unwrap();
-        let refusal = match policy.is_local() {
-            true => PolicyError::Kept,
-            false => PolicyError::NotDistributed,
-        };
-        let refused = (name != "d-fcfs").then(|| refusal(name.to_owned()));
-        assert_eq!(server.handle.set_policy(policy).err(), refused);
-    }
-    assert_eq!(server.handle.policy(), Policy::d_fcfs());
-    assert_eq!(server.connect().ask("short"), "ok short");
 }
 
 /// Replies that are deferred, and the workers that have their connections.

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::{Client, Lines, TestServer, start, until};
+use crate::common::{Client, Lines, TestServer, policies_of_workers, start, until};
 use psp_server::policy::{Action, Event, PolicyError, Scheduler, TypedQueues};
-use psp_server::telemetry::TurnSnapshot;
-use psp_server::{Config, Policy, Reply, Request, Server, Topology};
+use psp_server::telemetry::{TurnSnapshot, WorkerSnapshot};
+use psp_server::{Config, Policy, PreemptPolicy, Reply, Request, Server, Topology};
 
 const CLIENTS: usize = 6;
 const SWITCHES: usize = 200;
@@ -92,6 +92,54 @@ fn no_request_is_lost_between_policies_where_the_net_thread_is_a_worker() {
     let names = Policy::names_to_completion();
     let server = start(Policy::darc(), Topology::Inline, config());
     switch_under_load(server, &policies(&names));
+}
+
+#[test]
+fn no_request_is_lost_between_policies_of_workers_that_receive_for_themselves() {
+    let server = start(Policy::d_fcfs(), Topology::Distributed, config());
+    let handle = server.handle.clone();
+    switch_under_load(server, &policies_of_workers());
+    let workers = handle.snapshot().workers;
+    let all = |of: fn(&WorkerSnapshot) -> u64| workers.iter().map(of).sum::<u64>();
+    assert!(all(|worker| worker.stolen) > 0);
+    assert!(all(|worker| worker.handed_over) > 0);
+    assert!(all(|worker| worker.turns.preemptions_honoured) > 0);
+}
+
+/// One of two workers runs a request that does not end. Under `jsq` the other one hands requests over to it. They are
+/// not lost when the policy changes again.
+#[test]
+fn what_was_handed_over_to_a_worker_that_never_came_is_run_by_another() {
+    const SHORTS: usize = 100;
+    let two = Config::default().workers(2).preempt(PreemptPolicy::None);
+    let server = start(Policy::stealing(), Topology::Distributed, two);
+    let mut held = server.connect();
+    held.send("wait here\n");
+    until("it runs", || {
+        server.gate.waiting.load(Ordering::SeqCst) == 1
+    });
+    let mut shorts: Vec<Client> = (0..SHORTS).map(|_| server.connect()).collect();
+    for next in [
+        Policy::d_fcfs(),
+        Policy::stealing(),
+        Policy::darc_distributed(),
+    ] {
+        server.handle.set_policy(Policy::jsq()).unwrap();
+        let arrivals = || server.handle.snapshot().types[0].arrivals;
+        let all = arrivals() + SHORTS as u64;
+        for short in &mut shorts {
+            short.send("short\n");
+        }
+        until("all have arrived", || arrivals() == all);
+        server.handle.set_policy(next).unwrap();
+        for short in &mut shorts {
+            assert_eq!(short.line(), "ok short");
+        }
+    }
+    assert_eq!(server.gate.waiting.load(Ordering::SeqCst), 1);
+    server.gate.open();
+    assert_eq!(held.line(), "ok wait here");
+    assert_eq!(server.stop().abandoned, 0);
 }
 
 #[test]

@@ -82,12 +82,10 @@ fn inline() {
     check("inline", &Policy::names_to_completion());
 }
 
-/// The policy of this topology does not change.
 #[test]
 fn distributed() {
-    for policy in ["d-fcfs", "stealing", "jsq", "synergy", "darc-distributed"] {
-        check("distributed", &[policy]);
-    }
+    let policies = ["d-fcfs", "stealing", "jsq", "synergy", "darc-distributed"];
+    check("distributed", &policies);
 }
 
 #[test]

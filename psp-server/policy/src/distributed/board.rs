@@ -167,6 +167,14 @@ impl<C: Word> Line<C> {
         self.turn.set(self.turn.get() + 1);
     }
 
+    /// The worker is idle here from now on, and has shown its turns elsewhere before: the last one had this number, or the
+    /// one before it.
+    pub fn settle(&self, now_ns: u64, last_turn: u64) {
+        self.since_ns.set(now_ns);
+        self.quantum_ns.set(0);
+        self.turn.set(last_turn.next_multiple_of(2));
+    }
+
     /// The own queue has changed.
     pub fn set_queue(&self, queue: Queue) {
         self.queued.set(queue.queued);

@@ -9,8 +9,9 @@
 use std::ops::Deref;
 
 use super::Elastic;
+use crate::backlog::Backlog;
 use crate::event::{Action, Event};
-use crate::scheduler::{Scheduler, switch};
+use crate::scheduler::{Scheduler, switch_seeing};
 
 /// A scheduler whose driver need not know whether workers come and go. See [`elastic`](crate::elastic).
 pub struct ElasticScheduler {
@@ -36,8 +37,19 @@ impl ElasticScheduler {
     /// Goes on under another scheduler with all requests and with the workers that are present, if both schedulers
     /// can hand over. Returns whether they can.
     #[must_use]
-    pub fn switch_to(&mut self, now_ns: u64, mut next: Box<dyn Scheduler>) -> bool {
-        let can_switch = switch(&mut *self.scheduler, &mut *next, now_ns);
+    pub fn switch_to(&mut self, now_ns: u64, next: Box<dyn Scheduler>) -> bool {
+        self.switch_seeing(now_ns, next, |_| {})
+    }
+
+    /// As [`switch_to`](Self::switch_to), and shows `see` what goes over.
+    #[must_use]
+    pub fn switch_seeing(
+        &mut self,
+        now_ns: u64,
+        mut next: Box<dyn Scheduler>,
+        see: impl FnOnce(&Backlog),
+    ) -> bool {
+        let can_switch = switch_seeing(&mut *self.scheduler, &mut *next, now_ns, see);
         if can_switch {
             self.scheduler = next;
             if self.elastic.is_some() {

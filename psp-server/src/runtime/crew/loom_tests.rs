@@ -44,6 +44,11 @@ impl Place {
     }
 
     fn put(&self, id: u32) {
+        assert!(self.is_put(id), "there is room");
+    }
+
+    /// Puts a request in, if there is room.
+    fn is_put(&self, id: u32) -> bool {
         let waiting = Waiting {
             request: RequestId(id),
             request_type: RequestType::new(0),
@@ -52,9 +57,7 @@ impl Place {
             rank_ns: id.into(),
             handed_over: true,
         };
-        self.queue
-            .put(&self.line, 0, waiting)
-            .expect("there is room");
+        self.queue.put(&self.line, 0, waiting).is_ok()
     }
 
     /// Takes a request, if the board shows any.
@@ -147,6 +150,23 @@ fn hand_overs_of_two_workers_wake_the_third_once_or_are_found() {
             "a request waits for a sleeper"
         );
         assert_eq!([place.take(), place.take()], [Some(0), Some(1)]);
+    });
+}
+
+/// A worker goes on to another policy while two requests are put into its queue.
+#[test]
+fn a_request_stays_with_its_sender_or_goes_on_with_its_worker() {
+    loom::model(|| {
+        let place = Place::new();
+        let senders = [0, 1].map(|request| {
+            let place = place.clone();
+            thread::spawn(move || place.is_put(request))
+        });
+        let gone_on = place.queue.close(&place.line).len();
+        let put = senders.map(|sender| sender.join().unwrap());
+        let put = put.into_iter().filter(|&is_put| is_put).count();
+        assert_eq!(gone_on, put);
+        assert!(place.line.waiting().is_empty() && place.take().is_none());
     });
 }
 

@@ -29,8 +29,8 @@ use psp_policy::distributed::{
     Board, Knowledge, LaneSet, Line, Live, Look, Mine, Next, Quantum, Random, Requeue, Runs,
 };
 use psp_policy::{
-    Action, Event, HandOff, Relief, RequestId, RequestType, Sample, Scheduler, SchedulerSetup,
-    TypeStatus, WorkerId,
+    Action, Event, HandOff, Handover, Relief, RequestId, RequestType, Sample, Scheduler,
+    SchedulerSetup, TypeStatus, WorkerId,
 };
 
 use super::own_queue::{Held, Waiting};
@@ -111,6 +111,10 @@ pub(crate) struct Member {
     stolen: Vec<Waiting>,
     /// How often requests had been placed again when this worker last did so.
     placings: u64,
+    /// Requests that another policy refused, and whose refusal was not told yet.
+    refused: VecDeque<(RequestId, RequestType)>,
+    /// The time of the last event.
+    seen_ns: u64,
 }
 
 impl Member {
@@ -134,6 +138,8 @@ impl Member {
             contexts: setup.contexts.per_worker.max(1),
             stolen: Vec::with_capacity(STOLEN_PREALLOCATED),
             placings: 0,
+            refused: VecDeque::new(),
+            seen_ns: 0,
             crew,
             me,
         }
@@ -414,7 +420,7 @@ impl Member {
         // The next turn on this thread has the number that the board shows.
         fiber::set_turn(line.turn() - 1);
         crew.measured[self.me.index()].begun(slot, begun.waited_ns(now_ns));
-        let left = match crew.was_woken(self.me) {
+        let left = match crew.roster.was_woken(self.me) {
             true => left.or(crew.waiting()),
             false => left,
         };
@@ -484,14 +490,26 @@ impl Member {
         match self.object.requeue() {
             Requeue::Head => self.hold(begun, begun.waiting.arrived_ns),
             Requeue::Tail => self.hold(begun, now_ns),
-            Requeue::WaitQueue => {
-                let request = begun.waiting.request;
-                self.begun.insert(request, begun);
-                self.wait_queue.push_back(request);
-                self.crew.wait_queue.put(now_ns);
-                self.show_held();
-            }
+            Requeue::WaitQueue => self.put_aside(now_ns, begun),
         }
+    }
+
+    /// A request that gave way waits in the wait queue.
+    fn put_aside(&mut self, now_ns: u64, begun: Begun) {
+        let request = begun.waiting.request;
+        self.begun.insert(request, begun);
+        self.wait_queue.push_back(request);
+        self.crew.wait_queue.put(now_ns);
+        self.show_held();
+    }
+
+    /// A request that began here is blocked.
+    fn block(&mut self, begun: Begun) {
+        let Waiting { request, slot, .. } = begun.waiting;
+        self.begun.insert(request, begun);
+        self.blocked += 1;
+        self.crew.measured[self.me.index()].blocked(slot);
+        self.show_held();
     }
 
     /// A request that began here waits again, at this place.
@@ -512,6 +530,7 @@ impl Member {
 impl Scheduler for Member {
     /// The events of this worker, which is the only one that it counts.
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
+        self.seen_ns = now_ns;
         self.crew.wait_queue.passes(now_ns);
         match event {
             Event::Arrived {
@@ -540,10 +559,7 @@ impl Scheduler for Member {
             }
             Event::Blocked { served_ns, .. } => {
                 let begun = self.ended(now_ns, served_ns);
-                self.begun.insert(begun.waiting.request, begun);
-                self.blocked += 1;
-                self.crew.measured[self.me.index()].blocked(begun.waiting.slot);
-                self.show_held();
+                self.block(begun);
             }
             Event::Unblocked { request } => {
                 if let Some(mut begun) = self.begun.remove(&request) {
@@ -558,6 +574,12 @@ impl Scheduler for Member {
     }
 
     fn poll(&mut self, now_ns: u64) -> Option<Action> {
+        if let Some((request, request_type)) = self.refused.pop_front() {
+            return Some(Action::Reject {
+                request,
+                request_type,
+            });
+        }
         if let Some(refused) = self.place_arrived(now_ns) {
             return Some(refused);
         }
@@ -569,6 +591,10 @@ impl Scheduler for Member {
         let congested = self.crew.wait_queue.is_congested();
         let taken = self.take_next(now_ns)?;
         Some(self.begin(now_ns, taken, congested))
+    }
+
+    fn handover(&mut self) -> Option<&mut dyn Handover> {
+        Some(self)
     }
 
     fn same_run(&self, first: RequestType, next: RequestType) -> bool {
@@ -598,3 +624,4 @@ impl Scheduler for Member {
 
 #[cfg(all(test, not(loom)))]
 mod agreement;
+mod handover;

@@ -23,7 +23,10 @@
 //! | --- | --- |
 //! | `own_queue.rs` | the queue of one worker |
 //! | `sleepers.rs` | which workers sleep, and who wakes them |
-//! | `shared_state.rs` | what the workers share |
+//! | `roster.rs` | who is there, whatever the policy |
+//! | `shared_state.rs` | what the workers share under one policy |
+//! | `succession.rs` | how workers go on from one policy to the next |
+//! | `steward.rs` | what the thread that runs the server does for the workers |
 //! | `member.rs` | the scheduler of one worker |
 //! | `guard.rs` | whether requests that were preempted wait for too long |
 //! | `prompter.rs` | what workers tell the timer core |
@@ -41,15 +44,17 @@ mod member;
 mod offers;
 mod own_queue;
 mod prompter;
+mod roster;
 mod seat;
 mod shared_state;
 mod sleepers;
+mod steward;
+mod succession;
 mod timer;
 
-pub(crate) use feedback::FeedbackLoop;
-pub(crate) use member::Member;
 pub(crate) use offers::Offers;
-pub(crate) use prompter::Prompter;
+pub(crate) use roster::Roster;
 pub(crate) use seat::Seat;
-pub(crate) use shared_state::{Crew, Object, can_preempt};
-pub(crate) use timer::{TimerCore, Watched, events_of};
+pub(crate) use steward::{Rules, Steward};
+pub(crate) use succession::{Joined, Succession};
+pub(crate) use timer::{Watched, events_of};

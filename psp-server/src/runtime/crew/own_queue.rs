@@ -12,7 +12,7 @@
 //! holds it for longer than a few requests take to move. The board is read without it.
 //!
 //! Of each type it has at most as many requests that the worker received as the typed queue holds, and as many again that
-//! were handed over.
+//! were handed over. A queue whose worker has gone on to another policy is closed, and takes no more.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -62,6 +62,7 @@ pub(crate) struct Lanes {
     /// Per type slot.
     types: Vec<OfType>,
     held: Held,
+    is_closed: bool,
 }
 
 /// Requests of one type.
@@ -166,6 +167,7 @@ impl OwnQueue {
                     has_context: true,
                     blocked_up: false,
                 },
+                is_closed: false,
             }),
             capacities: capacities.into(),
         }
@@ -206,7 +208,7 @@ impl OwnQueue {
             } else {
                 all - handed_over
             };
-            if alike >= self.capacities[waiting.slot] {
+            if lanes.is_closed || alike >= self.capacities[waiting.slot] {
                 return Err(waiting);
             }
             lanes.push(lane, waiting);
@@ -234,6 +236,18 @@ impl OwnQueue {
             }
         });
         line.waiting()
+    }
+
+    /// Takes everything, and lets nobody put anything in from now on.
+    pub(crate) fn close<C: Word>(&self, line: &Line<C>) -> Vec<Waiting> {
+        self.change(line, |queue| {
+            queue.is_closed = true;
+            let mut all = Vec::new();
+            for lane in 0..queue.lanes.len() {
+                all.extend(std::iter::from_fn(|| queue.pop(lane)));
+            }
+            all
+        })
     }
 
     /// The worker holds something else from now on.

@@ -5,26 +5,75 @@ use std::sync::Arc;
 use psp_policy::{RequestId, WorkerId};
 
 use super::offers::Offers;
+use super::roster::Roster;
 use super::shared_state::Crew;
+use super::succession::{Joined, Succession};
+use crate::runtime::dispatch::places::Places;
 
 /// See the [module](self). `T` is what the workers run.
 pub(crate) struct Seat<T> {
     me: WorkerId,
-    crew: Arc<Crew>,
+    roster: Arc<Roster>,
+    succession: Arc<Succession>,
+    /// Number of the policy under which the worker is.
+    epoch: u64,
+    /// `None` while nothing passes between workers.
+    crew: Option<Arc<Crew>>,
     /// Tasks that wait at any worker.
     offers: Arc<Offers<T>>,
+    /// There may be tasks on offer that this worker runs.
+    has_offers: bool,
     /// The worker has said that it has no connections left.
     has_left: bool,
 }
 
 impl<T> Seat<T> {
-    pub(crate) const fn new(me: WorkerId, crew: Arc<Crew>, offers: Arc<Offers<T>>) -> Self {
-        Self {
+    /// The worker comes to the first policy.
+    pub(crate) fn new(
+        me: WorkerId,
+        roster: Arc<Roster>,
+        succession: Arc<Succession>,
+        offers: Arc<Offers<T>>,
+    ) -> (Self, Joined) {
+        let mut seat = Self {
             me,
-            crew,
+            roster,
+            succession,
+            epoch: 0,
+            crew: None,
             offers,
+            has_offers: false,
             has_left: false,
-        }
+        };
+        let joined = seat.join();
+        seat.has_offers = seat.crew.is_some();
+        (seat, joined)
+    }
+
+    /// Whether another policy is in force than that under which the worker is.
+    #[inline]
+    pub(crate) fn is_behind(&self) -> bool {
+        self.succession.epoch() != self.epoch
+    }
+
+    /// The worker comes to the policy that is in force.
+    pub(crate) fn join(&mut self) -> Joined {
+        let (epoch, joined) = self.succession.join(self.me);
+        self.epoch = epoch;
+        self.crew = joined.member.as_ref().map(|(crew, _)| crew.clone());
+        self.has_offers = true;
+        joined
+    }
+
+    /// Whether workers run each other's requests.
+    #[inline]
+    pub(crate) fn is_in_crew(&self) -> bool {
+        self.crew.is_some()
+    }
+
+    /// The places for requests that this worker receives and others may run.
+    pub(crate) fn places(&self) -> &Arc<Places> {
+        self.offers.places(self.me)
     }
 
     /// Puts a task of the type at `slot`, which this worker received, where others find it.
@@ -33,25 +82,30 @@ impl<T> Seat<T> {
         self.offers.put(self.me, slot, request, task);
     }
 
-    /// Takes the task of a request, whoever received it. `None` if it has begun: another turn of it follows. A worker that
-    /// had no place left for the type is woken: more may wait for one there.
+    /// Takes the task of a request, whoever received it. `None` if it has begun: another turn of it follows; or if it was
+    /// never on offer. A worker that had no place left for the type is woken: more may wait for one there.
     #[inline]
     pub(crate) fn take(&self, request: RequestId) -> Option<T> {
+        if !self.has_offers {
+            return None;
+        }
         let (task, full) = self.offers.take(request)?;
         if let Some(receiver) = full.filter(|&receiver| receiver != self.me) {
-            self.crew.wake(receiver);
+            self.roster.wake(|worker| worker == receiver);
         }
         Some(task)
     }
 
     /// The worker sleeps unless it finds something now.
     pub(crate) fn announce_sleep(&self) {
-        self.crew.announce_sleep(self.me);
+        if self.is_in_crew() {
+            self.roster.announce_sleep(self.me);
+        }
     }
 
     /// The worker is awake again.
     pub(crate) fn awake(&self) {
-        self.crew.awake(self.me);
+        self.roster.awake(self.me);
     }
 
     /// Whether the worker's turn has a quantum, so that what comes before it must be done by now.
@@ -61,23 +115,25 @@ impl<T> Seat<T> {
     }
 
     fn quantum_end_ns(&self) -> Option<u64> {
-        let line = self.crew.line(self.me);
+        let line = self.crew.as_ref()?.line(self.me);
         Some(line.since_ns().saturating_add(line.quantum()?.ns))
     }
 
     /// The worker runs its turn now. `unserved` says that connections of it have something that it has not looked at.
     pub(crate) fn runs(&self, now_ns: u64, unserved: bool) {
-        if let Some((prompter, end_ns)) = self.crew.prompter().zip(self.quantum_end_ns()) {
+        if let Some(end_ns) = self.quantum_end_ns()
+            && let Some(prompter) = self.crew.as_ref().and_then(|crew| crew.prompter())
+        {
             prompter.begins(now_ns, self.me, end_ns, unserved);
         }
     }
 
-    /// The worker drains and has no connections left. Returns whether no worker has: until then this one runs what
-    /// others hand over.
+    /// The worker drains and has no connections left. Returns whether it may end: no worker has any, or none hands
+    /// anything over. Until then this one runs what others hand over.
     pub(crate) fn may_leave(&mut self) -> bool {
         if !std::mem::replace(&mut self.has_left, true) {
-            self.crew.leave();
+            self.roster.leave();
         }
-        self.crew.is_empty()
+        !self.is_in_crew() || self.roster.is_empty()
     }
 }

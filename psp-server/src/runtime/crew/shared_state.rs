@@ -1,20 +1,19 @@
 //! What the workers share: queues, board, knowledge, and the ways to wake each other.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use psp_policy::distributed::{
-    AnyLocal, Board, Feedback, Knowledge, LANES_MAX, LaneSet, Line, Live, Ways, WorkerPolicy,
+    AnyLocal, Board, Feedback, Knowledge, LANES_MAX, LaneSet, Line, Live, Runs, Ways, WorkerPolicy,
     lane_of,
 };
-use psp_policy::{Policy, SchedulerSetup, WorkerId};
+use psp_policy::{Policy, RequestType, SchedulerSetup, WorkerId};
 
 use super::guard::Guard;
 use super::measured::Measured;
 use super::own_queue::OwnQueue;
 use super::prompter::Prompter;
-use super::sleepers::Sleepers;
-use crate::fiber::Bell;
+use super::roster::Roster;
 
 /// See the [module](self).
 pub(crate) struct Crew {
@@ -37,27 +36,24 @@ pub(crate) struct Crew {
     pub(super) placings: AtomicU64,
     /// How often workers were reserved.
     pub(super) reservation_updates: AtomicU64,
-    sleepers: Sleepers,
-    bells: Box<[Arc<dyn Bell>]>,
-    /// Workers that serve, or drain and have connections left.
-    serving: AtomicUsize,
+    pub(super) roster: Arc<Roster>,
 }
 
 /// Decides for one worker.
 pub(crate) type Object = Box<dyn WorkerPolicy<Live>>;
 
 /// Whether a policy preempts the requests of workers with this setup.
-pub(crate) fn can_preempt(policy: &Policy, setup: &SchedulerSetup<'_>) -> bool {
+pub(super) fn can_preempt(policy: &Policy, setup: &SchedulerSetup<'_>) -> bool {
     policy.can_preempt() && setup.useful_preemption().is_some()
 }
 
 impl Crew {
-    /// Workers that schedule themselves under a policy, each woken by its bell, and the objects that decide for
-    /// them. `None` if the policy needs a dispatcher.
-    pub(crate) fn new(
+    /// Workers that schedule themselves under a policy, and the objects that decide for them. `None` if the policy needs
+    /// a dispatcher.
+    pub(super) fn new(
         policy: &Policy,
         setup: &SchedulerSetup<'_>,
-        bells: impl IntoIterator<Item = Arc<dyn Bell>>,
+        roster: Arc<Roster>,
     ) -> Option<(Self, Vec<Object>)> {
         let AnyLocal::<Live> {
             workers: objects,
@@ -92,15 +88,22 @@ impl Crew {
             feedback: Mutex::new(feedback),
             placings: AtomicU64::new(0),
             reservation_updates: AtomicU64::new(0),
-            sleepers: Sleepers::new(workers),
-            bells: bells.into_iter().collect(),
-            serving: AtomicUsize::new(workers),
+            roster,
         };
         Some((crew, objects))
     }
 
-    /// As this, with a timer core, which these prompt.
-    pub(crate) fn with_timer(self, prompter: Prompter) -> Self {
+    /// All workers are elsewhere, and come when they have ended their turns. Until then they count as if they ran long
+    /// requests of an unknown type here.
+    pub(super) fn expect_all(&self, now_ns: u64) {
+        let (slot, long) = (self.knowledge.slot(RequestType::UNKNOWN), true);
+        for worker in self.workers() {
+            self.line(worker).begin(now_ns, 0, Runs { slot, long });
+        }
+    }
+
+    /// As this, with a timer core, which the workers prompt.
+    pub(super) fn with_timer(self, prompter: Prompter) -> Self {
         let prompter = Some(prompter);
         Self { prompter, ..self }
     }
@@ -136,54 +139,21 @@ impl Crew {
         waiting.iter().any(may_run) || !knowledge.relieves(worker).and(waiting).is_empty()
     }
 
-    /// `worker` sleeps unless it finds something now.
-    pub(super) fn announce_sleep(&self, worker: WorkerId) {
-        self.sleepers.announce(worker);
-    }
-
-    /// `worker` is awake again.
-    pub(super) fn awake(&self, worker: WorkerId) {
-        self.sleepers.awake(worker);
-    }
-
     /// Wakes `worker`, if it sleeps: its queue has something.
     pub(super) fn wake(&self, worker: WorkerId) {
-        if self.sleepers.take(|other| other == worker).is_some() {
-            self.bells[worker.index()].ring();
-        }
+        self.roster.wake(|other| other == worker);
     }
 
     /// Wakes a worker that sleeps and may take one of the requests in these lanes.
     pub(super) fn wake_for(&self, waiting: LaneSet) {
-        if waiting.is_empty() {
-            return;
+        if !waiting.is_empty() {
+            self.roster.wake(|worker| self.may_take(worker, waiting));
         }
-        let sleeper = self.sleepers.take(|worker| self.may_take(worker, waiting));
-        if let Some(sleeper) = sleeper {
-            self.bells[sleeper.index()].ring();
-        }
-    }
-
-    /// Whether `worker` was woken and has begun nothing since.
-    pub(super) fn was_woken(&self, worker: WorkerId) -> bool {
-        self.sleepers.was_woken(worker)
     }
 
     /// Lanes in which something waits, at any worker.
     pub(super) fn waiting(&self) -> LaneSet {
         let waiting = self.workers().map(|worker| self.line(worker).waiting());
         waiting.fold(LaneSet::NONE, LaneSet::or)
-    }
-
-    /// A worker drains and has no connections left.
-    pub(super) fn leave(&self) {
-        if self.serving.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.bells.iter().for_each(|bell| bell.ring());
-        }
-    }
-
-    /// Whether no worker has connections left.
-    pub(super) fn is_empty(&self) -> bool {
-        self.serving.load(Ordering::Acquire) == 0
     }
 }

@@ -21,7 +21,7 @@ use crate::error::RunError;
 use crate::fiber::{Bell, Timers, WakeList};
 use crate::handler::Handler;
 use crate::runtime::channel::message::Report;
-use crate::runtime::crew::Seat;
+use crate::runtime::crew::{Joined, Seat};
 use crate::runtime::dispatch::dispatcher::{Arrived, Dispatcher};
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::scheduling::Demotion;
@@ -163,10 +163,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 self.ports.exchange().map_err(RunError::Events)?;
             }
             self.receive_reports();
-            if let Some(policy) = self.shared.policy.take() {
-                self.dispatcher.switch_to(self.now_ns, &policy);
-                tracing::info!(policy = policy.spelled(), "policy changed");
-            }
+            self.follow_policy();
             self.receive_requests();
             self.dispatcher.tick(self.now_ns);
             self.warn_of_stuck();
@@ -182,6 +179,49 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 return Ok(self.ports.home().requests.unfinished());
             }
         }
+    }
+
+    /// Goes on under another policy, if one was set.
+    #[inline]
+    fn follow_policy(&mut self) {
+        if self.seat.as_ref().is_some_and(Seat::is_behind) {
+            self.succeed();
+        } else if self.seat.is_none()
+            && let Some(policy) = self.shared.policy.take()
+        {
+            self.dispatcher.switch_to(self.now_ns, &policy);
+            tracing::info!(policy = policy.spelled(), "policy changed");
+        }
+    }
+
+    /// Goes on under the policy that is in force, as a worker among others.
+    #[cold]
+    fn succeed(&mut self) {
+        self.offer_arrived();
+        let Some(seat) = &mut self.seat else {
+            return;
+        };
+        let Joined {
+            policy,
+            member,
+            left,
+        } = seat.join();
+        let places = member.as_ref().map(|_| seat.places().clone());
+        let scheduler = Joined::scheduler(&self.shared, &policy, member);
+        self.dispatcher.succeed(self.now_ns, scheduler, places);
+        for waiting in left {
+            let (request, request_type) = (waiting.request, waiting.request_type);
+            self.dispatcher.adopt(self.now_ns, request, request_type);
+        }
+        self.offer_arrived();
+        // The scheduler may have decided something.
+        self.unfinished = true;
+    }
+
+    /// Whether workers run each other's requests.
+    #[inline]
+    fn is_in_crew(&self) -> bool {
+        self.seat.as_ref().is_some_and(Seat::is_in_crew)
     }
 
     /// Takes nothing new from here on. Ports of others may come later.
@@ -293,7 +333,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// Before it sleeps, a worker looks once more for requests that others have put where it finds them: they may not
     /// have seen that it was about to. Returns whether there was one.
     fn helps_others(&mut self) -> bool {
-        if self.seat.is_none() {
+        if !self.is_in_crew() {
             return false;
         }
         self.now_ns = self.clock.now_ns();
@@ -552,7 +592,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// has no more than the request that is next, and requests that began here.
     #[inline]
     fn takes_one_by_one(&self) -> bool {
-        self.ports.move_about() && self.seat.is_none()
+        self.ports.move_about() && !self.is_in_crew()
     }
 
     /// The same where requests are [taken one by one](Self::takes_one_by_one): one connection, or one datagram, after the
@@ -604,7 +644,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// it.
     #[inline]
     fn holds_up_an_owner(&self) -> bool {
-        self.seat.is_some() && self.ports.is_wanted()
+        self.is_in_crew() && self.ports.is_wanted()
     }
 
     /// The scheduler's next decision. What has arrived is where other workers find it by then.
@@ -649,10 +689,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
 
     /// Refuses a request that found no room.
     fn reject(&mut self, request: RequestId, request_type: RequestType) {
-        if let Some(seat) = &self.seat {
-            if let Some(task) = seat.take(request) {
-                self.turn_down(task, TurnedDown::Rejected);
-            }
+        if let Some(task) = self.take_offered(request) {
+            self.turn_down(task, TurnedDown::Rejected);
         } else if let Some(port) = self.ports.port_of(request) {
             let requests = &mut port.requests;
             requests.reject(request, request_type, &self.dispatcher);
@@ -681,7 +719,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// Counts requests that workers take from each other, or hand over.
     #[inline]
     fn count_hand_off(&self, worker: WorkerId, hand_off: HandOff) {
-        if self.seat.is_none() {
+        if !self.is_in_crew() {
             return;
         }
         let worker = self.shared.global(worker);
@@ -790,9 +828,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// finds in queues.
     #[cold]
     fn return_home(&mut self) {
-        let patience = match self.seat {
-            Some(_) => HOME_PATIENCE,
-            None => Duration::MAX,
+        let patience = match self.is_in_crew() {
+            true => HOME_PATIENCE,
+            false => Duration::MAX,
         };
         while !self.ports.return_home(patience) {
             self.now_ns = self.clock.now_ns();
@@ -801,17 +839,22 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         self.now_ns = self.clock.now_ns();
     }
 
+    /// The task of a request that all workers find, if it has not begun.
+    #[inline]
+    fn take_offered(&self, request: RequestId) -> Option<ContextTask<F, H>> {
+        self.seat.as_ref()?.take(request)
+    }
+
     /// The task of a request, or `None` if it has begun before. An error if it is dropped: nobody waits for it.
     #[inline]
     fn task_of(&mut self, request: RequestId) -> Result<Option<ContextTask<F, H>>, Dropped> {
-        if let Some(seat) = &self.seat {
-            return match seat.take(request) {
-                Some(task) if task.is_unwanted(self.now_ns) => {
-                    self.turn_down(task, TurnedDown::Unwanted);
-                    Err(Dropped)
-                }
-                task => Ok(task),
-            };
+        match self.take_offered(request) {
+            Some(task) if task.is_unwanted(self.now_ns) => {
+                self.turn_down(task, TurnedDown::Unwanted);
+                return Err(Dropped);
+            }
+            None if !self.is_in_crew() => {}
+            task => return Ok(task),
         }
         // Without its port, it began here.
         let Some(port) = self.ports.port_of(request) else {

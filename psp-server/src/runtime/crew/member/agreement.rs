@@ -10,14 +10,8 @@ use psp_policy::distributed::Watch;
 use psp_policy::{Contexts, Policy, Preemption, Synergy, TypeSpec, TypeTable};
 
 use super::*;
-use crate::fiber::Bell;
 use crate::runtime::crew::feedback::FeedbackLoop;
-
-struct Silent;
-
-impl Bell for Silent {
-    fn ring(&self) {}
-}
+use crate::runtime::crew::roster::Roster;
 
 /// Chosen among what the types take.
 const PREEMPTION: Preemption = Preemption::new(700);
@@ -107,8 +101,8 @@ struct Members {
 
 impl Members {
     fn new(policy: &Policy, setup: &SchedulerSetup<'_>) -> Self {
-        let bells = (0..setup.workers).map(|_| Arc::new(Silent) as Arc<dyn Bell>);
-        let (crew, objects) = Crew::new(policy, setup, bells).expect("it needs no dispatcher");
+        let crew = Crew::new(policy, setup, Roster::silent(setup.workers));
+        let (crew, objects) = crew.expect("it needs no dispatcher");
         let crew = Arc::new(crew);
         let objects = (0..).map(WorkerId).zip(objects);
         let member = |(me, object)| Member::new(setup, crew.clone(), me, object);

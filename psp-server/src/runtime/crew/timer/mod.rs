@@ -48,9 +48,9 @@ pub(crate) struct Watched {
     /// Frames come to its port, too, of which the event queue knows nothing.
     pub(crate) is_polled: bool,
     /// Whether it has left its port, and another worker reads what comes there.
-    pub(crate) is_served_elsewhere: Box<dyn Fn() -> bool + Send>,
+    pub(crate) is_served_elsewhere: Box<dyn Fn() -> bool + Send + Sync>,
     /// How its request is asked.
-    pub(crate) preempter: Box<dyn Preempter>,
+    pub(crate) preempter: Box<dyn Preempter + Sync>,
     /// When its turn began.
     pub(crate) start: Arc<TurnStart>,
     pub(crate) receiver: Receiver,
@@ -116,7 +116,7 @@ impl TimerCore {
     /// When the system has no thread.
     pub(crate) fn start(
         crew: Arc<Crew>,
-        workers: Vec<Watched>,
+        workers: Arc<[Watched]>,
         clock: Clock,
         spin: Duration,
     ) -> Result<(Self, JoinHandle<()>), RunError> {

@@ -134,6 +134,7 @@ mod tests {
     use psp_policy::{Policy, SchedulerSetup, TypeTable};
 
     use super::*;
+    use crate::runtime::crew::roster::Roster;
 
     const WORKERS: usize = 2;
     const MS: u64 = 1_000_000;
@@ -178,7 +179,7 @@ mod tests {
         fn new() -> Self {
             let types = TypeTable::new();
             let setup = SchedulerSetup::new(WORKERS, &types);
-            let crew = Crew::new(&Policy::synergy(), &setup, []);
+            let crew = Crew::new(&Policy::synergy(), &setup, Roster::silent(WORKERS));
             let (crew, _) = crew.expect("it needs no dispatcher");
             Self {
                 stops: Stops::new(&crew, 5),

@@ -1,0 +1,209 @@
+//! What the thread that runs the server does for workers that schedule themselves: feeds the policy's feedback, has a timer
+//! core where requests are preempted, and puts another policy in force.
+//!
+//! ```text
+//!   ServerHandle::set_policy ──► mailbox ──► turn: another crew, its timer core ──► succession ──► workers
+//!                                            turn: feedback of the latest crew
+//! ```
+//!
+//! A timer core lasts until no worker is a member of its crew. Each worker is a member of one, so there are at most as many
+//! timer cores as workers, and one.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use mio::Waker;
+use psp_policy::{Policy, PreemptPolicy};
+
+use super::feedback::FeedbackLoop;
+use super::prompter::Prompter;
+use super::roster::Roster;
+use super::shared_state::{Crew, can_preempt};
+use super::succession::{Regime, Succession};
+use super::timer::{TimerCore, Watched};
+use crate::error::RunError;
+use crate::runtime::dispatch::turns::quantum_ns_min;
+use crate::runtime::host::clock::Clock;
+use crate::shared::Shared;
+
+/// How workers schedule themselves, before they have threads.
+pub(crate) struct Rules {
+    shared: Arc<Shared>,
+    pub(crate) roster: Arc<Roster>,
+    pub(crate) succession: Arc<Succession>,
+}
+
+/// The timer core of a crew.
+struct Timer {
+    epoch: u64,
+    core: TimerCore,
+    thread: JoinHandle<()>,
+}
+
+/// See the [module](self).
+pub(crate) struct Steward {
+    rules: Rules,
+    watched: Arc<[Watched]>,
+    /// Of all workers.
+    wakers: Vec<Arc<Waker>>,
+    clock: Clock,
+    /// For how long timer cores poll.
+    spin: Duration,
+    /// That of the latest crew.
+    feedback: Option<(Arc<Crew>, FeedbackLoop)>,
+    timers: Vec<Timer>,
+    /// Timer cores that end.
+    ending: Vec<JoinHandle<()>>,
+}
+
+impl Rules {
+    /// The rules of a server that starts. `roster` has its workers.
+    ///
+    /// # Errors
+    /// When the system has no timer.
+    pub(crate) fn new(shared: Arc<Shared>, roster: Arc<Roster>) -> io::Result<Self> {
+        let first = Self::regime(&shared, &roster, shared.policy.policy())?;
+        Ok(Self {
+            succession: Arc::new(Succession::new(shared.workers, first)),
+            shared,
+            roster,
+        })
+    }
+
+    /// The mechanism of all workers.
+    pub(crate) fn preempt(&self) -> PreemptPolicy {
+        match self.shared.crew_setup().useful_preemption() {
+            Some(_) => self.shared.config.preempt,
+            None => PreemptPolicy::None,
+        }
+    }
+
+    /// What workers have under a policy.
+    fn regime(shared: &Shared, roster: &Arc<Roster>, policy: Policy) -> io::Result<Regime> {
+        let setup = shared.crew_setup();
+        let crew = match policy {
+            // Nothing passes between its workers.
+            Policy::DFcfs(_) => None,
+            _ => Crew::new(&policy, &setup, roster.clone()),
+        };
+        let Some((mut crew, objects)) = crew else {
+            return Ok(Regime::new(policy, None, Vec::new()));
+        };
+        if can_preempt(&policy, &setup) {
+            let ns_min = quantum_ns_min(shared.config.preempt);
+            crew = crew.with_timer(Prompter::new(shared.workers, ns_min)?);
+        }
+        Ok(Regime::new(policy, Some(Arc::new(crew)), objects))
+    }
+}
+
+impl Steward {
+    /// Takes care of workers, each of which a timer core can watch and a waker wakes, and which have come to the first
+    /// policy.
+    ///
+    /// # Errors
+    /// When the system has no thread.
+    pub(crate) fn new(
+        rules: Rules,
+        watched: Vec<Watched>,
+        wakers: Vec<Arc<Waker>>,
+        clock: Clock,
+        spin: Duration,
+    ) -> Result<Self, RunError> {
+        let mut steward = Self {
+            rules,
+            watched: watched.into(),
+            wakers,
+            clock,
+            spin,
+            feedback: None,
+            timers: Vec::new(),
+            ending: Vec::new(),
+        };
+        let (epoch, crew) = steward.rules.succession.latest();
+        steward.tend(epoch, crew)?;
+        Ok(steward)
+    }
+
+    /// Tends the latest crew from now on.
+    fn tend(&mut self, epoch: u64, crew: Option<Arc<Crew>>) -> Result<(), RunError> {
+        self.feedback = crew.clone().map(|crew| {
+            let feedback = FeedbackLoop::new(&crew);
+            (crew, feedback)
+        });
+        let Some(crew) = crew.filter(|crew| crew.prompter().is_some()) else {
+            return Ok(());
+        };
+        let (watched, clock) = (self.watched.clone(), self.clock.clone());
+        let (core, thread) = TimerCore::start(crew, watched, clock, self.spin)?;
+        self.timers.push(Timer {
+            epoch,
+            core,
+            thread,
+        });
+        Ok(())
+    }
+
+    /// Does what is due. Returns when something is due again, if that is known.
+    pub(crate) fn turn(&mut self) -> Option<Duration> {
+        if let Some(policy) = self.rules.shared.policy.take() {
+            self.change_to(policy);
+        }
+        let (crew, feedback) = self.feedback.as_mut()?;
+        Some(feedback.pass(crew, self.clock.now_ns()))
+    }
+
+    /// Puts another policy in force. If the system lacks what it needs, the old one stays.
+    #[cold]
+    fn change_to(&mut self, policy: Policy) {
+        let spelled = policy.spelled();
+        let Rules {
+            shared,
+            roster,
+            succession,
+        } = &self.rules;
+        let next = match Rules::regime(shared, roster, policy) {
+            Ok(next) => next,
+            Err(error) => {
+                tracing::error!(policy = spelled, %error, "the policy stays: there is no timer");
+                return;
+            }
+        };
+        let crew = next.crew.clone();
+        let epoch = succession.post(self.clock.now_ns(), next);
+        for waker in &self.wakers {
+            if let Err(error) = waker.wake() {
+                tracing::warn!(%error, "cannot wake a worker; it changes its policy at its next event");
+            }
+        }
+        self.end_timers();
+        if let Err(error) = self.tend(epoch, crew) {
+            tracing::error!(%error, "requests run to completion");
+        }
+        tracing::info!(policy = spelled, "policy changed");
+    }
+
+    /// Ends the timer cores of crews without members.
+    fn end_timers(&mut self) {
+        self.ending.retain(|thread| !thread.is_finished());
+        for timer in std::mem::take(&mut self.timers) {
+            if self.rules.succession.is_in_use(timer.epoch) {
+                self.timers.push(timer);
+            } else {
+                drop(timer.core);
+                self.ending.push(timer.thread);
+            }
+        }
+    }
+
+    /// Ends all timer cores. Returns their threads.
+    pub(crate) fn end(self) -> impl Iterator<Item = JoinHandle<()>> {
+        let threads = self.timers.into_iter().map(|timer| {
+            drop(timer.core);
+            timer.thread
+        });
+        threads.chain(self.ending)
+    }
+}

@@ -1,0 +1,213 @@
+//! Which policy is in force, and how workers go on from one to the next.
+//!
+//! ```text
+//!   main thread   post(crew 2) ──► the latest is 2, wakes all
+//!   worker 0      between two turns: comes ── takes its requests along ──► member of crew 2
+//!   worker 1      ... a long request of crew 1 ...          its turn ends ──► member of crew 2
+//! ```
+//!
+//! Each worker comes when its turn has ended, so that nobody waits for anybody. Until then it is a member of the crew that
+//! it was in, whose queue it reads. Others may put requests for it into its queue in the latest crew. If that crew is
+//! replaced before it came, whoever comes first to the next one takes these along.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use psp_policy::{Policy, Scheduler, WorkerId};
+
+use super::member::Member;
+use super::own_queue::Waiting;
+use super::shared_state::{Crew, Object, can_preempt};
+use crate::shared::Receiver;
+
+/// A policy, and the crew of workers under it. Policies under which nothing passes between workers have none.
+pub(crate) struct Regime {
+    pub(crate) policy: Policy,
+    pub(crate) crew: Option<Arc<Crew>>,
+    /// Of workers that have not come yet, by their numbers.
+    objects: Vec<Option<Object>>,
+}
+
+impl Regime {
+    /// Without a crew `objects` is empty.
+    pub(crate) fn new(policy: Policy, crew: Option<Arc<Crew>>, objects: Vec<Object>) -> Self {
+        Self {
+            policy,
+            crew,
+            objects: objects.into_iter().map(Some).collect(),
+        }
+    }
+}
+
+/// What a worker gets that comes.
+pub(crate) struct Joined {
+    pub(crate) policy: Policy,
+    /// The crew, and what decides for the worker in it.
+    pub(crate) member: Option<(Arc<Crew>, Object)>,
+    /// Requests that were handed over to workers which never came for them. This one has them now.
+    pub(crate) left: Vec<Waiting>,
+}
+
+impl Joined {
+    /// The scheduler of the worker that receives for itself as `receiver`.
+    pub(crate) fn scheduler(
+        receiver: &Receiver,
+        policy: &Policy,
+        member: Option<(Arc<Crew>, Object)>,
+    ) -> Box<dyn Scheduler> {
+        let Some((crew, object)) = member else {
+            return receiver.scheduler(policy);
+        };
+        let setup = receiver.crew_setup();
+        receiver.set_can_preempt(can_preempt(policy, &setup));
+        let me = receiver.global(WorkerId(0));
+        Box::new(Member::new(&setup, crew, me, object))
+    }
+}
+
+struct State {
+    latest: Regime,
+    epoch: u64,
+    /// Per worker: at which epoch it is.
+    at: Box<[u64]>,
+    left: Vec<Waiting>,
+}
+
+/// See the [module](self).
+pub(crate) struct Succession {
+    state: Mutex<State>,
+    epoch: AtomicU64,
+}
+
+impl Succession {
+    /// So many workers, which have yet to come to the first policy.
+    pub(crate) fn new(workers: usize, first: Regime) -> Self {
+        Self {
+            state: Mutex::new(State {
+                latest: first,
+                epoch: 1,
+                at: vec![0; workers].into(),
+                left: Vec::new(),
+            }),
+            epoch: AtomicU64::new(1),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Number of the latest policy.
+    #[inline]
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// The latest policy's number, and its crew.
+    pub(crate) fn latest(&self) -> (u64, Option<Arc<Crew>>) {
+        let state = self.lock();
+        (state.epoch, state.latest.crew.clone())
+    }
+
+    /// Puts another policy in force, and returns its number. The caller wakes all workers then.
+    pub(crate) fn post(&self, now_ns: u64, next: Regime) -> u64 {
+        if let Some(crew) = &next.crew {
+            crew.expect_all(now_ns);
+        }
+        let state = &mut *self.lock();
+        let before = std::mem::replace(&mut state.latest, next);
+        if let Some(crew) = &before.crew {
+            let workers = crew.workers().zip(&state.at);
+            for (worker, _) in workers.filter(|&(_, &at)| at < state.epoch) {
+                let left = crew.queues[worker.index()].close(crew.line(worker));
+                state.left.extend(left);
+            }
+        }
+        state.epoch += 1;
+        self.epoch.store(state.epoch, Ordering::Release);
+        state.epoch
+    }
+
+    /// `worker` comes to the latest policy, between two turns. Returns the number of that policy, too. Each worker comes
+    /// once to each.
+    pub(crate) fn join(&self, worker: WorkerId) -> (u64, Joined) {
+        let state = &mut *self.lock();
+        state.at[worker.index()] = state.epoch;
+        let object = state.latest.objects.get_mut(worker.index());
+        let object = object.map(|object| object.take().expect("a worker comes once"));
+        let joined = Joined {
+            policy: state.latest.policy.clone(),
+            member: state.latest.crew.clone().zip(object),
+            left: std::mem::take(&mut state.left),
+        };
+        (state.epoch, joined)
+    }
+
+    /// Whether a worker is at this policy.
+    pub(crate) fn is_in_use(&self, epoch: u64) -> bool {
+        self.lock().at.contains(&epoch)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use psp_policy::{RequestId, RequestType, SchedulerSetup, TypeTable};
+
+    use super::*;
+    use crate::runtime::crew::roster::Roster;
+
+    const WORKERS: usize = 2;
+    const FIRST: WorkerId = WorkerId(0);
+    const SECOND: WorkerId = WorkerId(1);
+
+    fn regime(policy: Policy) -> Regime {
+        let types = TypeTable::new();
+        let setup = SchedulerSetup::new(WORKERS, &types);
+        let crew = match policy {
+            Policy::DFcfs(_) => None,
+            _ => Crew::new(&policy, &setup, Roster::silent(WORKERS)),
+        };
+        let (crew, objects) = crew.unzip();
+        Regime::new(policy, crew.map(Arc::new), objects.unwrap_or_default())
+    }
+
+    fn hand_over(crew: &Crew, to: WorkerId, request: u32) -> bool {
+        let waiting = Waiting {
+            request: RequestId(request),
+            request_type: RequestType::UNKNOWN,
+            slot: 0,
+            arrived_ns: 0,
+            rank_ns: 0,
+            handed_over: true,
+        };
+        let queue = &crew.queues[to.index()];
+        queue.put(crew.line(to), 0, waiting).is_ok()
+    }
+
+    fn ids(left: &[Waiting]) -> Vec<u32> {
+        left.iter().map(|waiting| waiting.request.0).collect()
+    }
+
+    #[test]
+    fn what_waits_for_a_worker_that_never_came_goes_to_whoever_comes_next() {
+        for next in [Policy::jsq(), Policy::d_fcfs()] {
+            let succession = Succession::new(WORKERS, regime(Policy::d_fcfs()));
+            succession.join(FIRST);
+            succession.join(SECOND);
+            succession.post(10, regime(Policy::jsq()));
+            let (epoch, joined) = succession.join(FIRST);
+            let (crew, _) = joined.member.expect("it has a crew");
+            assert!(crew.line(SECOND).is_busy(), "it is still elsewhere");
+            assert!(hand_over(&crew, FIRST, 1) && hand_over(&crew, SECOND, 2));
+            succession.post(20, regime(next));
+            assert!(hand_over(&crew, FIRST, 3), "it is there");
+            assert!(!hand_over(&crew, SECOND, 4), "nobody would find it");
+            assert!(succession.is_in_use(epoch));
+            let (_, second) = succession.join(SECOND);
+            assert_eq!(ids(&second.left), [2]);
+            let (_, first) = succession.join(FIRST);
+            assert!(first.left.is_empty());
+            assert!(!succession.is_in_use(epoch));
+        }
+    }
+}
