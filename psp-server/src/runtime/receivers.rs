@@ -241,6 +241,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         };
         let turns = Arc::new(TurnStart::new());
         let preempter = Arc::new(ContextPreempter::new(preempt));
+        let demotion = background.then(|| Demotion::new(nice));
         if preempt != PreemptPolicy::None {
             watched.push(Watched {
                 events: events_of(&port.poll)?,
@@ -250,6 +251,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
                     let leases = leases.clone();
                     move || leases.is_served_elsewhere(PortNumber::new(index))
                 }),
+                given_up: demotion.as_ref().map(Demotion::given_up),
                 start: turns.clone(),
                 receiver: receiver.clone(),
             });
@@ -272,7 +274,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             turns,
             preempter,
             leases: leases.clone(),
-            demotion: background.then(|| Demotion::new(nice)),
+            demotion,
             spin,
         })
     };

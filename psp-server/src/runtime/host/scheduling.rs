@@ -14,6 +14,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::fiber;
 
@@ -80,13 +81,31 @@ impl Standing {
     }
 }
 
+/// The standing that a thread has given up, as long as it has.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct GivenUp(Arc<Mutex<Option<Standing>>>);
+
+impl GivenUp {
+    fn lock(&self) -> MutexGuard<'_, Option<Standing>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the standing back, if the thread does not have it. Any thread may call this: others wait for that one.
+    ///
+    /// # Errors
+    /// The kernel's error, without the privilege.
+    pub(crate) fn give_back(&self) -> io::Result<()> {
+        self.lock().take().map_or(Ok(()), |own| own.restore())
+    }
+}
+
 /// Takes the standing of background work for the time of a long request, and gives the thread its own back.
 #[derive(Debug)]
 pub(crate) struct Demotion {
     /// The nice value meanwhile. `None` if it stays as it is: the thread could not take its own back.
     nice: Option<i32>,
-    /// The standing to give back.
-    own: Option<Standing>,
+    given_up: GivenUp,
+    has_begun: bool,
     is_refused: bool,
     /// `None` before the first time, and if the kernel does not say how long threads wait for processors.
     delays: Option<File>,
@@ -99,27 +118,37 @@ impl Demotion {
     pub(crate) fn new(nice: Option<i32>) -> Self {
         Self {
             nice,
-            own: None,
+            given_up: GivenUp::default(),
+            has_begun: false,
             is_refused: false,
             delays: None,
             delayed_ns: 0,
         }
     }
 
+    /// What the thread gives up, for threads that may give it back earlier.
+    pub(crate) fn given_up(&self) -> GivenUp {
+        self.given_up.clone()
+    }
+
     /// The calling thread is about to run a long request. It must hold no lock that short requests need.
     #[cold]
     pub(crate) fn begin(&mut self) {
-        if self.own.is_some() || self.is_refused {
+        if self.has_begun || self.is_refused {
             return;
         }
         if self.delays.is_none() {
             self.delays = File::open("/proc/thread-self/schedstat").ok();
         }
-        self.own = Standing::of_this_thread().ok().filter(|own| {
+        let lower = |own: &Standing| {
             let lower = own.attributes.background(self.nice);
             lower.is_some_and(|lower| system::set_attributes(own.thread, lower).is_ok())
-        });
-        fiber::set_background(self.own.is_some());
+        };
+        let mut given_up = self.given_up.lock();
+        *given_up = Standing::of_this_thread().ok().filter(lower);
+        self.has_begun = given_up.is_some();
+        drop(given_up);
+        fiber::set_background(self.has_begun);
         // Behind the call, which lets others have the core at once.
         self.delayed_ns = self.delays_ns();
     }
@@ -128,12 +157,12 @@ impl Demotion {
     /// of its standing: that says nothing about the request.
     #[cold]
     pub(crate) fn end(&mut self) -> u64 {
-        let Some(own) = self.own.take() else {
+        if !std::mem::take(&mut self.has_begun) {
             return 0;
-        };
+        }
         fiber::set_background(false);
         let delayed_ns = self.delays_ns();
-        if let Err(error) = own.restore() {
+        if let Err(error) = self.given_up.give_back() {
             self.is_refused = true;
             tracing::warn!(%error, "a worker cannot raise its priority again after a long request");
         }
@@ -396,6 +425,25 @@ mod system {
                 Ok((standing.attributes, attributes()?))
             });
             assert_eq!(after, before);
+        }
+
+        #[test]
+        fn another_thread_gives_a_standing_back_during_a_long_request() {
+            let (own, back, after) = on_a_thread(|| {
+                set_slice(200)?;
+                let mut demotion = Demotion::new(None);
+                let own = attributes()?;
+                demotion.begin();
+                let given_up = demotion.given_up();
+                std::thread::spawn(move || given_up.give_back())
+                    .join()
+                    .unwrap()?;
+                let back = attributes()?;
+                demotion.end();
+                demotion.given_up().give_back()?;
+                Ok((own, back, attributes()?))
+            });
+            assert_eq!((back, after), (own, own));
         }
 
         /// Its own standing, and those during a long request and after it.

@@ -35,7 +35,7 @@ use crate::runtime::channel::preempter::Preempter;
 use crate::runtime::channel::turn_start::TurnStart;
 use crate::runtime::dispatch::late_turns::LateLog;
 use crate::runtime::host::clock::Clock;
-use crate::runtime::host::scheduling::{sharpen_timers, shorten_slice};
+use crate::runtime::host::scheduling::{GivenUp, sharpen_timers, shorten_slice};
 use crate::shared::Receiver;
 use stops::{Stops, Turns};
 
@@ -51,6 +51,8 @@ pub(crate) struct Watched {
     pub(crate) is_served_elsewhere: Box<dyn Fn() -> bool + Send + Sync>,
     /// How its request is asked.
     pub(crate) preempter: Box<dyn Preempter + Sync>,
+    /// The standing that it gives up for long requests, if it does.
+    pub(crate) given_up: Option<GivenUp>,
     /// When its turn began.
     pub(crate) start: Arc<TurnStart>,
     pub(crate) receiver: Receiver,
@@ -81,8 +83,14 @@ impl Turns for Workers<'_> {
         &self.workers[worker.index()].start
     }
 
+    /// The worker has its own standing again from here on. Otherwise those who wait for it would wait for all other
+    /// threads of the machine, before its request gets to where it gives way.
     fn ask(&self, worker: WorkerId, turn: u64) {
-        self.workers[worker.index()].preempter.preempt(turn);
+        let watched = &self.workers[worker.index()];
+        watched.preempter.preempt(turn);
+        if let Some(Err(error)) = watched.given_up.as_ref().map(GivenUp::give_back) {
+            tracing::debug!(%error, "a worker that is to give way cannot be raised");
+        }
     }
 
     fn is_late(
