@@ -51,6 +51,9 @@ impl Place {
             arrived_ns: id.into(),
             rank_ns: id.into(),
             handed_over: true,
+            has_begun: false,
+            served_ns: 0,
+            blocked_ns: 0,
         };
         self.queue
             .put(&self.line, 0, waiting)

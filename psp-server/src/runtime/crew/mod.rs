@@ -25,6 +25,7 @@
 //! | `sleepers.rs` | which workers sleep, and who wakes them |
 //! | `shared_state.rs` | what the workers share |
 //! | `member.rs` | the scheduler of one worker |
+//! | `moving.rs` | requests that any worker may resume, and their threads |
 //! | `guard.rs` | whether requests that were preempted wait for too long |
 //! | `prompter.rs` | what workers tell the timer core |
 //! | `timer/` | preempts long requests for those that wait |
@@ -38,6 +39,7 @@ mod guard;
 mod loom_tests;
 mod measured;
 mod member;
+mod moving;
 mod offers;
 mod own_queue;
 mod prompter;
@@ -48,6 +50,7 @@ mod timer;
 
 pub(crate) use feedback::FeedbackLoop;
 pub(crate) use member::Member;
+pub(crate) use moving::{CarrierNumber, Moving};
 pub(crate) use offers::Offers;
 pub(crate) use prompter::Prompter;
 pub(crate) use seat::Seat;

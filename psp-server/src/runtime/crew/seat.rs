@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use psp_policy::{RequestId, WorkerId};
 
+use super::moving::CarrierNumber;
 use super::offers::Offers;
 use super::shared_state::Crew;
 
@@ -58,6 +59,16 @@ impl<T> Seat<T> {
     #[inline]
     pub(crate) fn may_give_way(&self) -> bool {
         self.quantum_end_ns().is_some()
+    }
+
+    /// The number of the thread that is to run the worker's turn, if that is none of the worker's own.
+    #[inline]
+    pub(crate) fn carrier(&self, request: RequestId, has_begun: bool) -> Option<CarrierNumber> {
+        let moving = self.crew.moving()?;
+        // What has neither begun nor a quantum has none.
+        (has_begun || self.may_give_way())
+            .then(|| moving.carrier_of(request))
+            .flatten()
     }
 
     fn quantum_end_ns(&self) -> Option<u64> {

@@ -11,6 +11,7 @@ use psp_policy::{Policy, SchedulerSetup, WorkerId};
 
 use super::guard::Guard;
 use super::measured::Measured;
+use super::moving::Moving;
 use super::own_queue::OwnQueue;
 use super::prompter::Prompter;
 use super::sleepers::Sleepers;
@@ -33,6 +34,8 @@ pub(crate) struct Crew {
     pub(super) wait_queue: Guard,
     /// The way to the timer core, where there is one.
     prompter: Option<Prompter>,
+    /// The threads of requests, where preempted ones move.
+    moving: Option<Arc<Moving>>,
     /// How often requests had to be placed again.
     pub(super) placings: AtomicU64,
     /// How often workers were reserved.
@@ -89,6 +92,7 @@ impl Crew {
                 .collect(),
             wait_queue: Guard::new(ways.congestion_ns),
             prompter: None,
+            moving: None,
             feedback: Mutex::new(feedback),
             placings: AtomicU64::new(0),
             reservation_updates: AtomicU64::new(0),
@@ -103,6 +107,17 @@ impl Crew {
     pub(crate) fn with_timer(self, prompter: Prompter) -> Self {
         let prompter = Some(prompter);
         Self { prompter, ..self }
+    }
+
+    /// As this, where preempted requests move from worker to worker.
+    pub(crate) fn with_moving(self, moving: Option<Arc<Moving>>) -> Self {
+        Self { moving, ..self }
+    }
+
+    /// The threads of requests, where preempted ones move.
+    #[inline]
+    pub(super) fn moving(&self) -> Option<&Moving> {
+        self.moving.as_deref()
     }
 
     /// The way to the timer core, where there is one.
@@ -160,6 +175,15 @@ impl Crew {
         }
         let sleeper = self.sleepers.take(|worker| self.may_take(worker, waiting));
         if let Some(sleeper) = sleeper {
+            self.bells[sleeper.index()].ring();
+        }
+    }
+
+    /// Wakes a worker that sleeps, if a preempted request waits for any.
+    pub(super) fn wake_for_suspended(&self) {
+        if self.moving().is_some_and(|it| it.wait_queue.has_any())
+            && let Some(sleeper) = self.sleepers.take(|_| true)
+        {
             self.bells[sleeper.index()].ring();
         }
     }

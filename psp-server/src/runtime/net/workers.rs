@@ -3,8 +3,10 @@
 use psp_policy::{RequestId, WorkerId};
 use psp_protocols::Framing;
 
+use crate::fiber::TurnWatch;
 use crate::handler::Handler;
 use crate::runtime::channel::message::{Message, Report};
+use crate::runtime::crew::CarrierNumber;
 use crate::runtime::task::Task;
 use crate::runtime::worker::inline::{EndedTurn, InlineWorker};
 use crate::runtime::worker_link::{WorkerLink, wake_parked};
@@ -92,6 +94,30 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
             None => inline.resume(request),
         };
         self.note(worker.index(), &ended.report);
+        ended
+    }
+
+    /// The same for a task that has a thread of its own, which any worker may resume. Nobody holds it while it waits for
+    /// its next turn, unless it was blocked. `watch` hears if the turn becomes long.
+    pub(super) fn run_carried(
+        &mut self,
+        worker: WorkerId,
+        request: RequestId,
+        carrier: CarrierNumber,
+        task: Option<Task<H::Connection, F::Head>>,
+        watch: Option<&dyn TurnWatch>,
+    ) -> EndedTurn<Task<H::Connection, F::Head>> {
+        let Link::Inline(inline) = &mut self.links[worker.index()] else {
+            unreachable!("another thread is that worker");
+        };
+        let ended = inline.run_carried(request, carrier, task, watch);
+        self.lent += usize::from(ended.is_new_here);
+        self.runnable[worker.index()] += i32::from(ended.is_new_here);
+        self.note(worker.index(), &ended.report);
+        if matches!(ended.report, Report::Yielded { .. }) {
+            self.lent -= 1;
+            self.runnable[worker.index()] -= 1;
+        }
         ended
     }
 
