@@ -9,7 +9,6 @@ use psp_server::{Config, Policy, PreemptPolicy, Topology, TypeSpec};
 use crate::common::{Client, until};
 use crate::rig::{MECHANISMS, RigServer, Setup, start_with};
 
-
 /// Enough connections for each of two workers to have some.
 const CLIENTS: usize = 64;
 

@@ -14,9 +14,9 @@
 //!
 //! A worker that receives for itself cannot become another thread, as a [team](super::team) does. So it stays, and lends a
 //! *turn* to a carrier: as long as that has the turn it is the worker, runs the request and writes the worker's counters,
-//! and the worker's thread sleeps. The worker's [`ActiveThread`] names one of the two, with the same moves as in a team, so
+//! and the worker's thread sleeps. The worker's [`ActiveThread`](super::team::active_thread) names one of the two, with the same moves as in a team, so
 //! that a request which ends at the instant of its preemption has ended or yielded, never both. A carrier knows by its
-//! [seat](Carrier::seat) which worker's turn it has, or had last.
+//! [seat](carrier) which worker's turn it has, or had last.
 //!
 //! Preempted carriers have the lowest standing on their core, as in a team, and whatever is safe there is safe here: locks,
 //! thread-local variables, the allocator. A request has the same thread until it ends. So any worker may go on with it.
@@ -24,293 +24,21 @@
 //! | file | job |
 //! | --- | --- |
 //! | `carrier.rs` | one thread: its seat, and the way of a request to it |
-//! | `turn.rs` | lends a turn, and waits for its end |
+//! | `post.rs` | one worker: who has its turn |
+//! | `pool.rs` | all of them, and what the thread of a carrier does |
+//! | `lending.rs` | what the thread of a worker does: lends a turn, and waits for its end |
+//! | `preempter.rs` | takes a turn away |
 
 mod carrier;
+mod lending;
 #[cfg(all(test, loom))]
 mod loom_tests;
-mod turn;
+mod pool;
+mod post;
+mod preempter;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{JoinHandle, park, yield_now};
-
-use psp_policy::{RequestId, WorkerId};
-
-use self::carrier::{Carrier, Seat};
-use self::turn::Post;
-use super::channel::preempter::Preempter;
-use super::channel::turn_start::TurnStart;
-use super::crew::CarrierNumber;
-use super::host::clock::Clock;
-use super::host::cores::Cores;
-use super::team::FIRST;
-use super::team::active_thread::{Move, TeamThread};
-use crate::fiber::PreemptFlag;
-
-pub(crate) use self::carrier::Readiness;
-pub(crate) use self::turn::{Lent, LentTurn};
-
-/// The worker's own thread is [`FIRST`]; the carrier that has the turn, whichever it is, has this index.
-const CARRIER: TeamThread = FIRST + 1;
-
-/// See the [module](self). The carriers of a server, and its workers. `T` is what they run.
-pub(crate) struct Carriers<T> {
-    carriers: Box<[Carrier<T>]>,
-    posts: Box<[Post<T>]>,
-    handles: Mutex<Vec<JoinHandle<()>>>,
-    /// Preempted carriers get the lowest standing on their core.
-    lowers: bool,
-    /// The cores of the workers, if each has one.
-    cores: Option<Cores>,
-    is_over: AtomicBool,
-    clock: Clock,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl<T> Carriers<T> {
-    /// Up to `threads` carriers, which have yet to [`serve`](Self::serve), and a worker for each of `starts`, which says
-    /// when its turns begin. With `lowers`, preempted carriers get the lowest standing on their core. `cores` are those of
-    /// the workers, if each has one.
-    pub(crate) fn new(
-        threads: usize,
-        starts: impl IntoIterator<Item = Arc<TurnStart>>,
-        lowers: bool,
-        cores: Option<Cores>,
-        clock: Clock,
-    ) -> Self {
-        Self {
-            carriers: (0..threads).map(|_| Carrier::new()).collect(),
-            posts: starts.into_iter().map(Post::new).collect(),
-            handles: Mutex::default(),
-            lowers,
-            cores,
-            is_over: AtomicBool::new(false),
-            clock,
-        }
-    }
-
-    fn carrier(&self, number: CarrierNumber) -> &Carrier<T> {
-        &self.carriers[number as usize]
-    }
-
-    fn post(&self, worker: WorkerId) -> &Post<T> {
-        &self.posts[worker.index()]
-    }
-
-    /// Whether a carrier can take requests, or why not.
-    pub(crate) fn readiness(&self, number: CarrierNumber) -> Readiness {
-        self.carrier(number).readiness()
-    }
-
-    /// The carrier has a thread that makes its state, or has failed to.
-    pub(crate) fn set_readiness(&self, number: CarrierNumber, readiness: Readiness) {
-        self.carrier(number).set_readiness(readiness);
-    }
-
-    /// Keeps the handle of a thread that was started.
-    pub(crate) fn add_thread(&self, handle: JoinHandle<()>) {
-        lock(&self.handles).push(handle);
-    }
-
-    /// Has all carriers end that have no request, and returns the handles of all threads. A request that waits for its
-    /// next turn has none any more: its thread is left behind.
-    pub(crate) fn stop(&self) -> Vec<JoinHandle<()>> {
-        self.is_over.store(true, Ordering::SeqCst);
-        self.carriers
-            .iter()
-            .for_each(|carrier| carrier.member.wake());
-        std::mem::take(&mut *lock(&self.handles))
-    }
-
-    /// The flag that names the carrier's own turn which has to give way at a checkpoint.
-    pub(crate) fn flag(&self, number: CarrierNumber) -> &PreemptFlag {
-        &self.carrier(number).flag
-    }
-
-    /// Number of the carrier's own turn. For its thread, while it has a turn.
-    pub(crate) fn own_turn(&self, number: CarrierNumber) -> u64 {
-        self.carrier(number).own_turn()
-    }
-
-    /// Total time that the requests of this carrier waited between turns, in nanoseconds.
-    pub(crate) fn away_ns(&self, number: CarrierNumber) -> u64 {
-        self.carrier(number).member.away_ns()
-    }
-
-    /// The worker whose turn the carrier has, or had last.
-    pub(crate) fn worker(&self, number: CarrierNumber) -> WorkerId {
-        self.carrier(number).seat().worker
-    }
-
-    /// The request that the carrier runs.
-    pub(crate) fn request(&self, number: CarrierNumber) -> RequestId {
-        let member = &self.carrier(number).member;
-        RequestId(member.request.load(Ordering::Relaxed))
-    }
-
-    /// Serves as a carrier, on the calling thread, until that is told to [stop](Self::stop). `run` runs a task, and may
-    /// [`open`](Self::open) and close parts of it.
-    pub(crate) fn serve(&self, number: CarrierNumber, mut run: impl FnMut(&mut T)) {
-        let carrier = self.carrier(number);
-        carrier.enlist(self.lowers);
-        carrier.set_readiness(Readiness::Ready);
-        let mut last = carrier.seat();
-        while self.wait_for_turn(carrier, last) {
-            let Some(mut task) = lock(&carrier.inbox).take() else {
-                debug_assert!(false, "a carrier's first turn has a task");
-                return;
-            };
-            let seat = carrier.seat();
-            let start = &self.post(seat.worker).start;
-            start.announce(seat.turn, self.clock.now_ns());
-            run(&mut task);
-            // It may have moved.
-            last = carrier.seat();
-            let post = self.post(last.worker);
-            *lock(&post.completed) = Some(task);
-            hand_over(post);
-        }
-    }
-
-    /// Waits until the idle carrier has another seat than `last`. Returns `false` if it has to stop.
-    fn wait_for_turn(&self, carrier: &Carrier<T>, last: Seat) -> bool {
-        while carrier.seat() == last {
-            if self.is_over.load(Ordering::SeqCst) {
-                return false;
-            }
-            park();
-        }
-        true
-    }
-
-    /// From here on the carrier, which has a turn, may lose it at any time.
-    pub(crate) fn open(&self, number: CarrierNumber) {
-        let carrier = self.carrier(number);
-        carrier.member.preemptible.store(true, Ordering::Relaxed);
-        let seat = carrier.seat();
-        let post = self.post(seat.worker);
-        if post.active.enter(CARRIER)
-            && matches!(post.active.preempt(seat.turn), Move::Moved { .. })
-        {
-            post.wake();
-            // This thread keeps its own standing until the worker's thread has the core.
-            yield_now();
-        }
-    }
-
-    /// Ends what `open` began. If the carrier has lost its turn, waits until it has another.
-    pub(crate) fn close(&self, number: CarrierNumber) {
-        let carrier = self.carrier(number);
-        loop {
-            let seat = carrier.seat();
-            if self.leave(carrier, seat) {
-                return;
-            }
-            wait_for_seat(carrier, seat);
-        }
-    }
-
-    /// Ends what `open` began, or returns `false` if the carrier has lost its turn.
-    pub(crate) fn try_close(&self, number: CarrierNumber) -> bool {
-        let carrier = self.carrier(number);
-        self.leave(carrier, carrier.seat())
-    }
-
-    fn leave(&self, carrier: &Carrier<T>, seat: Seat) -> bool {
-        let post = self.post(seat.worker);
-        let closed = post.active.leave_turn(CARRIER, seat.turn);
-        if closed {
-            carrier.member.preemptible.store(false, Ordering::Relaxed);
-        }
-        closed
-    }
-
-    /// Waits for another turn if the request was asked to give way. For requests that cannot be preempted at this point.
-    pub(crate) fn give_way(&self, number: CarrierNumber) {
-        let carrier = self.carrier(number);
-        if carrier.member.preemptible.load(Ordering::Relaxed) {
-            return;
-        }
-        let seat = carrier.seat();
-        let post = self.post(seat.worker);
-        if matches!(post.active.give_way(CARRIER), Move::Moved { .. }) {
-            post.wake();
-            wait_for_seat(carrier, seat);
-        }
-    }
-
-    /// Runs `body` while the carrier has a turn that it cannot lose.
-    pub(crate) fn closed<R>(&self, number: CarrierNumber, body: impl FnOnce() -> R) -> R {
-        let is_open = &self.carrier(number).member.preemptible;
-        let is_open = is_open.load(Ordering::Relaxed);
-        if is_open {
-            self.close(number);
-        }
-        let result = body();
-        if is_open {
-            self.open(number);
-        }
-        result
-    }
-
-    /// Ends the turn of a request that waits and is [closed](Self::closed), calls `meanwhile`, and returns in the
-    /// request's next turn.
-    pub(crate) fn block(&self, number: CarrierNumber, meanwhile: &mut dyn FnMut()) {
-        let carrier = self.carrier(number);
-        let seat = carrier.seat();
-        carrier.member.is_blocked.store(true, Ordering::Relaxed);
-        hand_over(self.post(seat.worker));
-        meanwhile();
-        wait_for_seat(carrier, seat);
-    }
-}
-
-/// Gives the turn back to the worker's thread, and wakes that. The request is closed.
-fn hand_over<T>(post: &Post<T>) {
-    // A request to give way, which comes too late, claims the worker's thread and lets go of it again.
-    while !matches!(post.active.hand_over(CARRIER), Move::Moved { .. }) {
-        yield_now();
-    }
-    post.wake();
-}
-
-/// Waits until the carrier, which has a request, has another seat than this.
-fn wait_for_seat<T>(carrier: &Carrier<T>, seat: Seat) {
-    while carrier.seat() == seat {
-        park();
-    }
-}
-
-/// Asks the request that runs on a worker to give way.
-pub(crate) struct CarrierPreempter<T> {
-    carriers: Arc<Carriers<T>>,
-    worker: WorkerId,
-}
-
-impl<T> CarrierPreempter<T> {
-    pub(crate) const fn new(carriers: Arc<Carriers<T>>, worker: WorkerId) -> Self {
-        Self { carriers, worker }
-    }
-}
-
-impl<T: Send> Preempter for CarrierPreempter<T> {
-    fn preempt(&self, turn: u64) {
-        let post = self.carriers.post(self.worker);
-        match post.active.preempt(turn) {
-            Move::Moved { .. } => {
-                let seat = Seat::new(self.worker, turn);
-                let carrier = self.carriers.carrier(post.carrier());
-                // Another carrier may have the next turn by now, or this one.
-                carrier.member.lower(|| carrier.seat() == seat);
-                post.wake();
-            }
-            // The worker's thread tells the request, which gives way at a checkpoint.
-            Move::Stays | Move::NobodyIdle if post.active.is_wanted() => post.wake(),
-            Move::Stays | Move::NobodyIdle => {}
-        }
-    }
-}
+pub(crate) use carrier::Readiness;
+pub(crate) use lending::{Lent, LentTurn};
+pub(crate) use pool::Carriers;
+pub(crate) use post::CarrierNumber;
+pub(crate) use preempter::CarrierPreempter;

@@ -50,7 +50,7 @@ mod timer;
 
 pub(crate) use feedback::FeedbackLoop;
 pub(crate) use member::Member;
-pub(crate) use moving::{CarrierNumber, Moving};
+pub(crate) use moving::Moving;
 pub(crate) use offers::Offers;
 pub(crate) use prompter::Prompter;
 pub(crate) use seat::Seat;

@@ -29,13 +29,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use super::own_queue::Waiting;
+use crate::runtime::carriers::CarrierNumber;
 use crate::shared::Shared;
 
 /// Preempted requests for which memory is set aside.
 const PREALLOCATED: usize = 256;
-
-/// The number of a thread that carries a request.
-pub(crate) type CarrierNumber = u32;
 
 /// Which thread has which request.
 #[derive(Debug)]

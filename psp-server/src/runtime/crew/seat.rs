@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use psp_policy::{RequestId, WorkerId};
 
-use super::moving::CarrierNumber;
 use super::offers::Offers;
 use super::shared_state::Crew;
+use crate::runtime::carriers::CarrierNumber;
 
 /// See the [module](self). `T` is what the workers run.
 pub(crate) struct Seat<T> {

@@ -5,8 +5,8 @@ use psp_protocols::Framing;
 
 use crate::fiber::TurnWatch;
 use crate::handler::Handler;
+use crate::runtime::carriers::CarrierNumber;
 use crate::runtime::channel::message::{Message, Report};
-use crate::runtime::crew::CarrierNumber;
 use crate::runtime::task::Task;
 use crate::runtime::worker::inline::{EndedTurn, InlineWorker};
 use crate::runtime::worker_link::{WorkerLink, wake_parked};

@@ -29,9 +29,11 @@ use crate::fiber::{
     self, GiveWay, Helpers, Surroundings, Timers, TurnWatch, Waiters, Waiting, WakeLists,
 };
 use crate::handler::Handler;
-use crate::runtime::carriers::{CarrierPreempter, Carriers, Lent, LentTurn, Readiness};
+use crate::runtime::carriers::{
+    CarrierNumber, CarrierPreempter, Carriers, Lent, LentTurn, Readiness,
+};
 use crate::runtime::channel::message::Report;
-use crate::runtime::crew::{CarrierNumber, Moving};
+use crate::runtime::crew::Moving;
 use crate::shared::Shared;
 
 /// How long a request waits for a thread to run it.

@@ -25,9 +25,9 @@ use super::setup::WorkerSetup;
 use crate::error::WorkerFault;
 use crate::fiber::{self, AlternateStack, TurnWatch};
 use crate::handler::Handler;
+use crate::runtime::carriers::CarrierNumber;
 use crate::runtime::channel::message::{Message, Report};
 use crate::runtime::channel::turn_start::TurnStart;
-use crate::runtime::crew::CarrierNumber;
 
 /// The port of the net thread to itself: one message, and its report.
 pub(super) struct InlinePort<T> {

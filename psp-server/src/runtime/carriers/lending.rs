@@ -1,66 +1,21 @@
-//! Lends a worker's turn to a carrier, and waits for its end.
+//! What the thread of a worker does: it lends its turn to a carrier, and waits for the end.
 
-use std::sync::{Arc, Mutex, OnceLock};
-use std::thread::{Thread, park, park_timeout};
+use std::sync::atomic::Ordering;
+use std::thread::{park, park_timeout};
 use std::time::Duration;
 
 use psp_policy::{RequestId, WorkerId};
 
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicU64, Ordering};
-#[cfg(not(loom))]
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use super::carrier::Seat;
-use super::{CARRIER, Carriers, lock};
+use super::pool::Carriers;
+use super::post::{CARRIER, CarrierNumber, lock};
 use crate::fiber::TurnWatch;
 use crate::runtime::channel::message::Report;
-use crate::runtime::channel::turn_start::TurnStart;
-use crate::runtime::crew::CarrierNumber;
 use crate::runtime::team::FIRST;
-use crate::runtime::team::active_thread::{ActiveThread, Phase};
+use crate::runtime::team::active_thread::Phase;
 
 /// How often a worker looks whether the turn that it lent has become long.
 const LOOK_INTERVAL: Duration = Duration::from_micros(100);
-
-/// One worker, for the carriers that have its turns.
-#[derive(Debug)]
-pub(super) struct Post<T> {
-    /// Who has the turn: the worker's own thread, or the carrier.
-    pub(super) active: ActiveThread,
-    /// The carrier that had a turn last.
-    carrier: AtomicU64,
-    /// The worker's own thread.
-    thread: OnceLock<Thread>,
-    /// What the carrier completed in this turn.
-    pub(super) completed: Mutex<Option<T>>,
-    /// When the turn began.
-    pub(super) start: Arc<TurnStart>,
-}
-
-impl<T> Post<T> {
-    pub(super) fn new(start: Arc<TurnStart>) -> Self {
-        Self {
-            active: ActiveThread::new(),
-            carrier: AtomicU64::new(0),
-            thread: OnceLock::new(),
-            completed: Mutex::default(),
-            start,
-        }
-    }
-
-    /// The carrier that had a turn last.
-    pub(super) fn carrier(&self) -> CarrierNumber {
-        self.carrier.load(Ordering::Relaxed) as CarrierNumber
-    }
-
-    /// Wakes the worker's own thread, which waits for the end of the turn.
-    pub(super) fn wake(&self) {
-        if let Some(thread) = self.thread.get() {
-            thread.unpark();
-        }
-    }
-}
 
 /// A turn to lend.
 pub(crate) struct LentTurn<T> {
@@ -100,7 +55,6 @@ impl<T> Carriers<T> {
         } = turn;
         let (post, carrier) = (self.post(worker), self.carrier(number));
         let member = &carrier.member;
-        let _ = post.thread.set(std::thread::current());
         let phase = if task.is_some() {
             *lock(&carrier.inbox) = task;
             carrier.set_said_long(false);
@@ -115,7 +69,7 @@ impl<T> Carriers<T> {
             }
         };
         member.request.store(request.0, Ordering::Relaxed);
-        post.carrier.store(number.into(), Ordering::Relaxed);
+        post.set_carrier(number);
         let is_new_here = !carrier.set_held(true);
         let own_turn = carrier.begin_turn();
         if let Some(core) = self.cores.as_ref().and_then(|it| it.number(core_index)) {
@@ -154,6 +108,8 @@ impl<T> Carriers<T> {
             carrier.set_held(false);
         }
         post.active.take_over(FIRST);
+        // Two that take the turn away at once may forget that it was asked: one of them finds nobody to take it.
+        let was_asked = was_asked || matches!(report, Report::Yielded { .. });
         Lent {
             report,
             ended_ns,
