@@ -728,14 +728,18 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         let seat = self.seat.as_ref();
         let carrier = seat.and_then(|seat| seat.carrier(request, has_begun));
         let (workers, demotion) = (&mut self.workers, &mut self.demotion);
+        let moves_about = self.ports.move_about();
         let ended = if let Some(carrier) = carrier {
             let length = self.dispatcher.length(request_type);
             let turn = LongTurn::new(&mut self.ports, demotion, &self.clock, self.now_ns);
             let run = |watch: Option<&dyn TurnWatch>| {
                 workers.run_carried(worker, request, carrier, task, watch)
             };
-            turn.run_elsewhere(length, run)
-        } else if self.ports.move_about() {
+            match moves_about {
+                true => turn.run_elsewhere(length, run),
+                false => run(None),
+            }
+        } else if moves_about {
             let length = self.dispatcher.length(request_type);
             let turn = LongTurn::new(&mut self.ports, demotion, &self.clock, self.now_ns);
             let ended = turn.run(length, || workers.run_inline(worker, request, task));
