@@ -10,8 +10,9 @@
 //! | others that need preemption | no | no | yes | no |
 //!
 //! The net thread cannot preempt a request that it runs itself as worker 0. Workers that receive for themselves have a timer
-//! core for that. Without a mechanism that they can have, `jsq` and `synergy` run requests to completion there, and
-//! `darc-distributed` lends nothing.
+//! core for that. Without a mechanism, and on systems other than Linux, `jsq` and `synergy` run requests to completion there,
+//! and `darc-distributed` lends nothing. By `kernel-thread` a preempted request there has a thread of its own, and goes on at
+//! any worker.
 
 use psp_policy::{Contexts, Policy, PolicyError, PreemptPolicy, Preemption, SchedulerSetup};
 
@@ -77,10 +78,8 @@ pub(crate) fn preemption(config: &Config, topology: Topology, polls: bool) -> Op
     let preemption = Preemption::new(cost_ns).quantum_ns_min(quantum_ns_min(config.preempt, polls));
     let has_preemption = match topology {
         Topology::Dedicated => true,
-        // The timer core is made of what Linux has. A worker that receives for itself cannot move to another thread.
-        Topology::Distributed => {
-            cfg!(target_os = "linux") && config.preempt != PreemptPolicy::KernelThread
-        }
+        // The timer core is made of what Linux has.
+        Topology::Distributed => cfg!(target_os = "linux"),
         _ => false,
     };
     has_preemption.then_some(preemption)
@@ -98,9 +97,20 @@ const fn quantum_ns_min(preempt: PreemptPolicy, polls: bool) -> u64 {
     }
 }
 
-/// The requests that a worker can hold: one context takes over from a request that gives way or waits.
-pub(crate) fn contexts(config: &Config) -> Contexts {
-    Contexts::at_home(config.contexts() - 1)
+/// The requests that a worker can hold: one context takes over from a request that gives way or waits. Where workers
+/// receive for themselves, a request that the kernel preempts takes its thread along.
+pub(crate) fn contexts(config: &Config, topology: Topology) -> Contexts {
+    let held = config.contexts() - 1;
+    if moves(config, topology) {
+        Contexts::at_home_unless_preempted(held)
+    } else {
+        Contexts::at_home(held)
+    }
+}
+
+/// Whether preempted requests go on at any worker.
+pub(crate) fn moves(config: &Config, topology: Topology) -> bool {
+    topology == Topology::Distributed && config.preempt == PreemptPolicy::KernelThread
 }
 
 /// Time from the decision to the freed worker that policies assume. `docs/preemption.md` has the measurements.
@@ -180,15 +190,22 @@ mod tests {
             (PreemptPolicy::None, false),
             (PreemptPolicy::Cooperative, cfg!(target_os = "linux")),
             (PreemptPolicy::Signal, cfg!(target_os = "linux")),
-            (PreemptPolicy::KernelThread, false),
+            (PreemptPolicy::KernelThread, cfg!(target_os = "linux")),
         ] {
             let preemption = told(preempt, Topology::Distributed);
             assert_eq!(preemption.is_some(), preempts, "{preempt}");
         }
-        let contexts = contexts(&config(PreemptPolicy::Cooperative, Topology::Inline));
-        assert_eq!((contexts.migrates, contexts.per_worker), (false, 4095));
-        let contexts = super::contexts(&config(PreemptPolicy::KernelThread, Topology::Dedicated));
-        assert_eq!((contexts.migrates, contexts.per_worker), (false, 63));
+        let held = |preempt, topology| {
+            let held = contexts(&config(preempt, topology), topology);
+            assert!(!held.migrates);
+            (held.preempted_migrate, held.per_worker)
+        };
+        let cooperative = PreemptPolicy::Cooperative;
+        assert_eq!(held(cooperative, Topology::Inline), (false, 4095));
+        assert_eq!(held(cooperative, Topology::Distributed), (false, 4095));
+        let threads = PreemptPolicy::KernelThread;
+        assert_eq!(held(threads, Topology::Dedicated), (false, 63));
+        assert_eq!(held(threads, Topology::Distributed), (true, 63));
         let costs = [
             PreemptPolicy::Cooperative,
             PreemptPolicy::Signal,

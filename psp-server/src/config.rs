@@ -168,14 +168,14 @@ pub struct Config {
     /// workers have it, unless there is a core to spare.
     pub net_slice_us: u64,
     /// How policies that share time make a request give way; other policies never do. With `none` no
-    /// such policy can be chosen, except in the topology `distributed`: there requests run to completion, and with
-    /// `kernel-thread`, too.
+    /// such policy can be chosen, except in the topology `distributed`: there requests run to completion.
     pub preempt: PreemptPolicy,
     /// Contexts of each worker at most: all but one may hold a request that has begun, and that one takes
     /// over when a request gives way or [waits](crate::wait). If none is left, the worker begins no other request.
     /// A worker makes a context when it first needs it. Without this setting there are as many as reserve 1 GiB for
     /// their [stacks](field@Self::stack_bytes): 4096, and fewer with larger stacks, down to 32.
-    /// With `kernel-thread` contexts are threads, 64 at most.
+    /// With `kernel-thread` contexts are threads, 64 at most. In the topology `distributed` only requests with a quantum
+    /// have threads then, as many as this allows for all workers together, and others have contexts.
     pub contexts_per_worker: Option<usize>,
     /// Stack of each context, in bytes. It is reserved with the context, and takes memory as it is used. The
     /// stacks of all contexts of all workers are 1 TiB at most.

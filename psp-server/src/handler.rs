@@ -60,7 +60,8 @@ pub trait Handler<H = ()>: Send + Sync + 'static {
     }
 
     /// Makes a worker's state. Called on the worker's own thread: once at its start, once for each further
-    /// context, and again after a panic in `handle`.
+    /// context, and again after a panic in `handle`. With `KernelThread` a further context is a thread. In the topology
+    /// `distributed` such a thread may run requests of other workers than this one, too.
     ///
     /// A worker gets a further context when a request begins that can be preempted, or a request
     /// [waits](crate::wait()), and no other context is idle.

@@ -1,5 +1,7 @@
 //! The parts of the runtime that preempt by kernel threads, compiled into a benchmark.
 
+#[path = "../../src/runtime/carriers/mod.rs"]
+pub(crate) mod carriers;
 #[path = "../../src/runtime/channel/mod.rs"]
 pub(crate) mod channel;
 #[path = "../../src/runtime/host/mod.rs"]

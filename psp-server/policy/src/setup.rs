@@ -126,7 +126,7 @@ impl Preemption {
 ///
 /// A live server keeps such a request on a stack of its worker, and resumes it there and nowhere
 /// else: the worker where it ran last is the request's *home worker*. In the simulators of the papers any
-/// worker may resume it.
+/// worker may resume it. Where each request that is preempted has a thread of its own, it moves with that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Contexts {
@@ -138,6 +138,10 @@ pub struct Contexts {
     /// begins no request but resumes its own, and its request is preempted only for one that is
     /// suspended there. Ignored where requests migrate.
     pub per_worker: usize,
+    /// Whether any worker may resume a request that was preempted, while one that was blocked resumes at home. The
+    /// preempted ones do not count among those that a worker holds. For workers that neither come nor go. Ignored where all
+    /// requests migrate.
+    pub preempted_migrate: bool,
 }
 
 impl Contexts {
@@ -147,6 +151,7 @@ impl Contexts {
         Self {
             migrates: true,
             per_worker: usize::MAX,
+            preempted_migrate: false,
         }
     }
 
@@ -157,6 +162,16 @@ impl Contexts {
         Self {
             migrates: false,
             per_worker,
+            preempted_migrate: false,
+        }
+    }
+
+    /// As [`at_home`](Self::at_home), but any worker with a free context may resume a request that was preempted.
+    #[must_use]
+    pub const fn at_home_unless_preempted(per_worker: usize) -> Self {
+        Self {
+            preempted_migrate: true,
+            ..Self::at_home(per_worker)
         }
     }
 

@@ -29,10 +29,11 @@ pub(crate) trait TurnWatch {
     fn turned_long(&self);
 }
 
-/// Runs `body`, a turn on this thread, under a watch.
+/// Runs `body`, a turn on this thread, under a watch. Only what its handler says is heard, unless the flag
+/// [names](super::watch_turn) the turn, too.
 #[allow(unsafe_code)]
 #[inline]
-pub(super) fn watched<T>(watch: &dyn TurnWatch, body: impl FnOnce() -> T) -> T {
+pub(crate) fn watched<T>(watch: &dyn TurnWatch, body: impl FnOnce() -> T) -> T {
     /// Forgets the watch before it is gone.
     struct Watched;
 

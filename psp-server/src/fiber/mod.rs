@@ -48,7 +48,7 @@ pub use alloc::PreemptSafeAlloc;
 pub(crate) use alternate_stack::AlternateStack;
 pub(crate) use flag::PreemptFlag;
 pub(crate) use helpers::Helpers;
-pub(crate) use long_turn::TurnWatch;
+pub(crate) use long_turn::{TurnWatch, watched};
 pub(crate) use overflow::report_overflows;
 pub(crate) use peer::for_peer;
 pub use peer::is_abandoned;
@@ -64,4 +64,4 @@ pub(crate) use timers::{TimerKey, Timers};
 pub(crate) use wait::{
     Aside, Surroundings, Waiting, aside, is_worker, let_wait, timers, wait_until, without_worker,
 };
-pub(crate) use waiter::{Bell, Waiters, WakeList};
+pub(crate) use waiter::{Bell, Waiters, WakeList, WakeLists};

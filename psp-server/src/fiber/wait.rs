@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Wake, Waker};
 use std::thread::Thread;
 
-use psp_policy::RequestId;
+use psp_policy::{RequestId, WorkerId};
 
 use super::helpers::Helpers;
 use super::thread_state::{self, Kept};
@@ -48,9 +48,10 @@ pub(crate) trait Waiting {
     fn can_block(&self) -> bool;
 
     /// Called on the stack of a request that waits, if it [can block](Self::can_block). `block` is called with the
-    /// request before the worker is given away, and says whether it shall be. Returns at once if not, and otherwise
-    /// when the request's next turn has begun. A thread of the request's own calls `meanwhile` without the worker.
-    fn block(&self, block: &dyn Fn(RequestId) -> bool, meanwhile: &mut dyn FnMut());
+    /// request and its worker before that is given away, and says whether it shall be. Returns at once if not, and
+    /// otherwise when the request's next turn has begun. A thread of the request's own calls `meanwhile` without the
+    /// worker.
+    fn block(&self, block: &dyn Fn(RequestId, WorkerId) -> bool, meanwhile: &mut dyn FnMut());
 
     /// The threads that run what blocks in the kernel. `None` if requests have threads of their own.
     fn helpers(&self) -> Option<&Arc<Helpers>>;
@@ -86,11 +87,14 @@ pub(crate) fn without_worker(waiting: &'static dyn Waiting, work: &mut dyn FnMut
     let kept = Kept::take();
     let can_block = waiting.can_block();
     if can_block {
-        waiting.block(&|request| waiter.block(request), &mut || {
-            // Waits within park the thread.
-            thread_state::no_preempt(&mut *work);
-            waiter.wake_by_ref();
-        });
+        waiting.block(
+            &|request, worker| waiter.block(request, worker),
+            &mut || {
+                // Waits within park the thread.
+                thread_state::no_preempt(&mut *work);
+                waiter.wake_by_ref();
+            },
+        );
     }
     kept.restore();
     can_block
@@ -194,12 +198,12 @@ fn give_away(waiting: &'static dyn Waiting, waiter: &Arc<Waiter>) -> bool {
     let can_block = waiting.can_block();
     if can_block {
         waiting.block(
-            &|request| {
+            &|request, worker| {
                 if waiter.is_awake() {
-                    waiter.block_awake(request);
+                    waiter.block_awake(request, worker);
                     return true;
                 }
-                waiter.block(request)
+                waiter.block(request, worker)
             },
             &mut || {},
         );

@@ -12,6 +12,9 @@
 //! the state by a swap, so that each `Blocked` puts the waiter into the list once: the net thread resumes the request
 //! once. A wake that finds anything else has at most the effect that the future is polled once more.
 //!
+//! A request with a thread of its own may wait at another worker each time: it says which when it blocks, and the wake puts
+//! it into the list of that worker's net thread.
+//!
 //! The list is a stack linked through the waiters themselves, so that a wake allocates nothing and takes no lock. The
 //! net thread takes it as a whole. Checked by loom.
 
@@ -52,15 +55,34 @@ pub(crate) struct WakeList {
     bell: Arc<dyn Bell>,
 }
 
+/// The lists in which requests of a thread are, once they were woken.
+#[derive(Debug, Clone)]
+pub(crate) enum WakeLists {
+    /// Of all workers.
+    One(Arc<WakeList>),
+    /// Of each worker.
+    OfWorkers(Arc<[Arc<WakeList>]>),
+}
+
+impl WakeLists {
+    fn of(&self, worker: WorkerId) -> &WakeList {
+        match self {
+            Self::One(list) => list,
+            Self::OfWorkers(lists) => &lists[worker.index()],
+        }
+    }
+}
+
 /// See the [module](self). One for each request that waits, and used again by later ones of the same thread.
 pub(crate) struct Waiter {
     state: AtomicU8,
-    worker: WorkerId,
+    /// The worker that the request gave away.
+    worker: AtomicU32,
     /// The request that waits.
     request: AtomicU32,
     /// The waiter that came before, in the list.
     before: AtomicPtr<Waiter>,
-    list: Arc<WakeList>,
+    lists: WakeLists,
 }
 
 impl WakeList {
@@ -113,7 +135,7 @@ impl WakeList {
             let waiter = unsafe { Arc::from_raw(next.cast_const()) };
             next = waiter.before.load(Ordering::Relaxed);
             let request = RequestId(waiter.request.load(Ordering::Relaxed));
-            each(waiter.worker, request);
+            each(waiter.worker(), request);
         }
     }
 }
@@ -131,14 +153,24 @@ impl fmt::Debug for WakeList {
 }
 
 impl Waiter {
-    fn new(worker: WorkerId, list: Arc<WakeList>) -> Self {
+    fn new(lists: WakeLists) -> Self {
         Self {
             state: AtomicU8::new(AWAKE),
-            worker,
+            worker: AtomicU32::new(0),
             request: AtomicU32::new(0),
             before: AtomicPtr::new(ptr::null_mut()),
-            list,
+            lists,
         }
+    }
+
+    fn worker(&self) -> WorkerId {
+        WorkerId(self.worker.load(Ordering::Relaxed))
+    }
+
+    /// The request that is about to give `worker` away. Ordered by the state against who wakes it.
+    fn set_request(&self, request: RequestId, worker: WorkerId) {
+        self.request.store(request.0, Ordering::Relaxed);
+        self.worker.store(worker.0, Ordering::Relaxed);
     }
 
     /// The future is about to be polled. It will see whatever happened before the wakes up to now.
@@ -146,10 +178,10 @@ impl Waiter {
         self.state.swap(POLLING, Ordering::AcqRel);
     }
 
-    /// The future is pending, and `request` is about to give its worker away. `false` if it was woken since
+    /// The future is pending, and `request` is about to give `worker` away. `false` if it was woken since
     /// [`begin_poll`](Self::begin_poll): then it is polled again instead.
-    pub(crate) fn block(&self, request: RequestId) -> bool {
-        self.request.store(request.0, Ordering::Relaxed);
+    pub(crate) fn block(&self, request: RequestId, worker: WorkerId) -> bool {
+        self.set_request(request, worker);
         let (from, to) = (POLLING, BLOCKED);
         let exchanged = self
             .state
@@ -158,8 +190,8 @@ impl Waiter {
     }
 
     /// The request wants to be polled again, after others had the worker.
-    pub(crate) fn block_awake(self: &Arc<Self>, request: RequestId) {
-        self.request.store(request.0, Ordering::Relaxed);
+    pub(crate) fn block_awake(self: &Arc<Self>, request: RequestId, worker: WorkerId) {
+        self.set_request(request, worker);
         self.state.swap(BLOCKED, Ordering::AcqRel);
         self.wake_by_ref();
     }
@@ -184,7 +216,7 @@ impl Wake for Waiter {
         // If the caller is a request that gave way in between, this one would wait for it.
         no_preempt(|| {
             if self.state.swap(AWAKE, Ordering::AcqRel) == BLOCKED {
-                self.list.push(self.clone());
+                self.lists.of(self.worker()).push(self.clone());
             }
         });
     }
@@ -194,7 +226,7 @@ impl fmt::Debug for Waiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let request = self.request.load(Ordering::Relaxed);
         f.debug_struct("Waiter")
-            .field("worker", &self.worker)
+            .field("worker", &self.worker())
             .field("request", &request)
             .finish_non_exhaustive()
     }
@@ -203,17 +235,15 @@ impl fmt::Debug for Waiter {
 /// The waiters of one thread: as many as its requests ever needed at once.
 #[derive(Debug)]
 pub(crate) struct Waiters {
-    worker: WorkerId,
-    list: Arc<WakeList>,
+    lists: WakeLists,
     unused: RefCell<Vec<Arc<Waiter>>>,
 }
 
 impl Waiters {
-    /// Of requests on `worker`, woken through `list`.
-    pub(crate) fn new(worker: WorkerId, list: Arc<WakeList>) -> Self {
+    /// Of requests that are woken through `lists`.
+    pub(crate) fn new(lists: WakeLists) -> Self {
         Self {
-            worker,
-            list,
+            lists,
             unused: RefCell::default(),
         }
     }
@@ -225,7 +255,7 @@ impl Waiters {
 
     /// A waiter that nobody has a waker of.
     pub(super) fn new_one(&self) -> Arc<Waiter> {
-        Arc::new(Waiter::new(self.worker, self.list.clone()))
+        Arc::new(Waiter::new(self.lists.clone()))
     }
 
     pub(super) fn put(&self, waiter: Arc<Waiter>) {
@@ -240,6 +270,8 @@ mod tests {
 
     use super::*;
 
+    const WORKER: WorkerId = WorkerId(3);
+
     #[derive(Default)]
     struct Rings(AtomicUsize);
 
@@ -252,13 +284,13 @@ mod tests {
     fn waiters() -> (Arc<Rings>, Waiters) {
         let bell = Arc::new(Rings::default());
         let list = Arc::new(WakeList::new(bell.clone()));
-        (bell, Waiters::new(WorkerId(3), list))
+        (bell, Waiters::new(WakeLists::One(list)))
     }
 
     fn taken(waiters: &Waiters) -> Vec<u32> {
         let mut taken = Vec::new();
-        waiters.list.take(|worker, request| {
-            assert_eq!(worker, WorkerId(3));
+        waiters.lists.of(WORKER).take(|worker, request| {
+            assert_eq!(worker, WORKER);
             taken.push(request.0);
         });
         taken
@@ -273,7 +305,7 @@ mod tests {
         assert!(taken(&waiters).is_empty(), "nobody waits");
         for (request, waiter) in (10..).zip(&blocked) {
             waiter.begin_poll();
-            assert!(waiter.block(RequestId(request)));
+            assert!(waiter.block(RequestId(request), WORKER));
         }
         for index in [2, 0, 2, 3] {
             wakers[index].wake_by_ref();
@@ -292,7 +324,7 @@ mod tests {
         let waker = Waker::from(waiter.clone());
         waiter.begin_poll();
         waker.wake_by_ref();
-        assert!(waiter.is_awake() && !waiter.block(RequestId(1)));
+        assert!(waiter.is_awake() && !waiter.block(RequestId(1), WORKER));
         waiter.begin_poll();
         waiter.end();
         waker.wake_by_ref();
@@ -301,8 +333,26 @@ mod tests {
             (vec![], 0)
         );
         waiter.begin_poll();
-        waiter.block_awake(RequestId(7));
+        waiter.block_awake(RequestId(7), WORKER);
         assert_eq!(taken(&waiters), [7]);
+    }
+
+    #[test]
+    fn a_request_is_woken_at_the_worker_where_it_blocked_last() {
+        let list = || Arc::new(WakeList::new(Arc::new(Rings::default())));
+        let lists: Arc<[_]> = Arc::new([list(), list()]);
+        let waiters = Waiters::new(WakeLists::OfWorkers(lists.clone()));
+        let waiter = waiters.get();
+        for worker in [1, 0, 1].map(WorkerId) {
+            waiter.begin_poll();
+            assert!(waiter.block(RequestId(7), worker));
+            waiter.wake_by_ref();
+            let mut found = Vec::new();
+            for (list, at) in lists.iter().zip(0..) {
+                list.take(|worker, request| found.push((at, worker.0, request.0)));
+            }
+            assert_eq!(found, [(worker.0, worker.0, 7)]);
+        }
     }
 
     #[test]
@@ -314,8 +364,8 @@ mod tests {
         let again = waiters.get();
         assert!(ptr::eq(&*again, weak.as_ptr()));
         again.begin_poll();
-        again.block_awake(RequestId(0));
-        waiters.list.take(|_, _| {});
+        again.block_awake(RequestId(0), WORKER);
+        waiters.lists.of(WORKER).take(|_, _| {});
         drop((again, waiters));
         assert!(weak.upgrade().is_none());
     }
@@ -327,6 +377,8 @@ mod loom_tests {
     use loom::thread;
 
     use super::*;
+
+    const WORKER: WorkerId = WorkerId(0);
 
     struct Silent;
 
@@ -342,7 +394,7 @@ mod loom_tests {
         model.preemption_bound = Some(3);
         model.check(move || {
             let list = Arc::new(WakeList::new(Arc::new(Silent)));
-            let waiter = Arc::new(Waiter::new(WorkerId(0), list.clone()));
+            let waiter = Arc::new(Waiter::new(WakeLists::One(list.clone())));
             let left = loom::sync::Arc::new(AtomicUsize::new(wakers));
             let threads: Vec<_> = (0..wakers)
                 .map(|_| {
@@ -358,7 +410,7 @@ mod loom_tests {
                 if left.load(Ordering::Acquire) == 0 {
                     break;
                 }
-                if waiter.block(RequestId(5)) {
+                if waiter.block(RequestId(5), WORKER) {
                     let mut resumed = 0;
                     while resumed == 0 {
                         list.take(|_, request| {
@@ -396,9 +448,9 @@ mod loom_tests {
             let taken = loom::sync::Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
             let threads: Vec<_> = (0..2)
                 .map(|request| {
-                    let waiter = Arc::new(Waiter::new(WorkerId(0), list.clone()));
+                    let waiter = Arc::new(Waiter::new(WakeLists::One(list.clone())));
                     waiter.begin_poll();
-                    assert!(waiter.block(RequestId(request)));
+                    assert!(waiter.block(RequestId(request), WORKER));
                     thread::spawn(move || waiter.wake())
                 })
                 .collect();

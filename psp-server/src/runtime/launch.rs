@@ -13,7 +13,7 @@ use super::channel::turn_start::TurnStart;
 use super::dispatch::dispatcher::Dispatcher;
 use super::drain_report::DrainReport;
 use super::host::clock::Clock;
-use super::host::scheduling::{can_be_raised, sharpen_timers, shorten_slice};
+use super::host::scheduling::{can_lower_preempted, sharpen_timers, shorten_slice};
 use super::host::spin::Spin;
 use super::net::commons::Commons;
 use super::net::net_worker::{NetWorker, Parts};
@@ -92,13 +92,7 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         true => PreemptPolicy::None,
         false => shared.config.preempt,
     };
-    let lowers = preempt == PreemptPolicy::KernelThread && can_be_raised();
-    if preempt == PreemptPolicy::KernelThread && !lowers {
-        tracing::warn!(
-            "without CAP_SYS_NICE or an RLIMIT_NICE for their nice value, preempted requests share \
-             their core with the requests that preempt them"
-        );
-    }
+    let lowers = preempt == PreemptPolicy::KernelThread && can_lower_preempted();
     let mut links = Vec::with_capacity(shared.workers);
     let mut starts = Vec::with_capacity(shared.workers);
     let mut inline_thread = None;

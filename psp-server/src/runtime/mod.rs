@@ -28,6 +28,7 @@
 //! | `crew/` | how these run each other's requests |
 //! | `start.rs` | what threads start with: an event queue and the sockets on which a thread receives |
 
+mod carriers;
 pub(crate) mod channel;
 mod crew;
 pub(crate) mod dispatch;

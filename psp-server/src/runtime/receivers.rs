@@ -24,13 +24,18 @@ use mio::{Events, Poll, Waker};
 use psp_policy::{PreemptPolicy, RequestType, TypeTable, WorkerId};
 use psp_protocols::Framing;
 
+use super::carriers::Carriers;
 use super::channel::doorbell::Doorbell;
 use super::channel::turn_start::TurnStart;
-use super::crew::{Joined, Offers, Roster, Rules, Seat, Steward, Succession, Watched, events_of};
+use super::crew::{
+    Joined, Moving, Offers, Roster, Rules, Seat, Steward, Succession, Watched, events_of,
+};
 use super::dispatch::dispatcher::Dispatcher;
 use super::dispatch::places::Places;
 use super::host::clock::Clock;
-use super::host::scheduling::{Demotion, can_be_raised, sharpen_timers, shorten_slice};
+use super::host::scheduling::{
+    Demotion, can_be_raised, can_lower_preempted, sharpen_timers, shorten_slice,
+};
 use super::host::spin::Spin;
 use super::net::commons::Commons;
 use super::net::net_worker::{NetWorker, Parts};
@@ -38,13 +43,15 @@ use super::net::port::PortParts;
 use super::net::workers::Link;
 use super::net::{Polled, PortLeases, WAKER};
 use super::start::{Launch, Port};
+use super::worker::carried::Carried;
 use super::worker::contexts::{ContextPreempter, ContextTask};
 use super::worker::inline::{InlineThread, InlineWorker};
 use super::worker::notices::Notices;
 use super::worker::setup::WorkerSetup;
+use crate::admission;
 use crate::classifier::Classifier;
 use crate::error::{RunError, WorkerFault};
-use crate::fiber::{Bell, Timers, WakeList};
+use crate::fiber::{Bell, Timers, WakeList, WakeLists};
 use crate::handler::Handler;
 use crate::shared::{Receiver, Shared};
 use crate::shutdown::Shutdown;
@@ -83,6 +90,8 @@ struct Start<F: Framing, K, H: Handler<F::Head>> {
     /// When its turns begin.
     turns: Arc<TurnStart>,
     preempter: Arc<ContextPreempter>,
+    /// Where requests move from worker to worker.
+    carried: Option<Arc<Carried<F, H>>>,
     leases: Arc<PortLeases<F, H>>,
     demotion: Option<Demotion>,
     spin: Spin,
@@ -92,6 +101,7 @@ struct Start<F: Framing, K, H: Handler<F::Head>> {
 struct Place<T> {
     roster: Arc<Roster>,
     succession: Arc<Succession>,
+    moving: Option<Arc<Moving>>,
     offers: Arc<Offers<T>>,
 }
 
@@ -114,6 +124,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
             place,
             turns,
             preempter,
+            carried,
             leases,
             demotion,
             spin,
@@ -125,14 +136,16 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
         }
         sharpen_timers();
         let inline = InlineWorker::new(setup.clone(), turns.clone(), preempter)?;
+        let inline = inline.with_carriers(carried);
         let thread = inline.thread();
         let classifier = Common(classifier);
         let Place {
             roster,
             succession,
+            moving,
             offers,
         } = place;
-        let (seat, joined) = Seat::new(setup.worker, roster, succession, offers);
+        let (seat, joined) = Seat::new(setup.worker, roster, succession, moving, offers);
         let Joined { policy, member, .. } = joined;
         let is_in_crew = member.is_some();
         let scheduler = Joined::scheduler(&receiver, &policy, member);
@@ -203,9 +216,29 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let doorbells: Vec<_> = ports.iter().map(doorbell).collect();
     let commons = Arc::new(Commons::new(&doorbells, datagram_addrs, &shared.config));
     let bells = doorbells.iter().map(|bell| bell.clone() as Arc<dyn Bell>);
-    let rules = Rules::new(shared.clone(), Arc::new(Roster::new(bells)));
+    let moves = admission::moves(&shared.config, shared.topology);
+    let moving = moves.then(|| {
+        let threads = count * (shared.config.contexts() - 1);
+        Arc::new(Moving::new(threads, shared.clone()))
+    });
+    let rules = Rules::new(shared.clone(), Arc::new(Roster::new(bells)), moving.clone());
     let rules = rules.map_err(RunError::Events)?;
     let preempt = rules.preempt();
+    let starts: Vec<_> = (0..count).map(|_| Arc::new(TurnStart::new())).collect();
+    let wakes = doorbells.iter().map(|bell| WakeList::new(bell.clone()));
+    let wakes: Arc<[_]> = wakes.map(Arc::new).collect();
+    let timers = doorbells.iter().map(|bell| Timers::new(bell.clone()));
+    let timers: Box<[_]> = timers.map(Arc::new).collect();
+    let carried = moving.clone().map(|moving| {
+        let threads = count * (shared.config.contexts() - 1);
+        let cores = (!background).then(|| cores.pinned(count)).flatten();
+        let lowers = can_lower_preempted();
+        let carriers = Carriers::new(threads, starts.clone(), lowers, cores, clock.clone());
+        let wakes = WakeLists::OfWorkers(wakes.clone());
+        let carried = Carried::new(carriers, moving, wakes, timers.clone());
+        Arc::new(carried)
+    });
+    let carriers = StopCarriers(carried.clone());
     let places = || Arc::new(Places::shared(&shared.types, &shared.config));
     let offers = Arc::new(Offers::new((0..count).map(|_| places())));
     let mut watched = Vec::with_capacity(count);
@@ -231,22 +264,25 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             framing: framing.clone(),
             shared: shared.clone(),
             clock: clock.clone(),
-            wakes: Arc::new(WakeList::new(doorbell.clone())),
-            timers: Arc::new(Timers::new(doorbell.clone())),
+            wakes: wakes[index].clone(),
+            timers: timers[index].clone(),
             spin: spin.turn,
             cores: cores.clone(),
             core_index: index,
             threads: count,
             background,
         };
-        let turns = Arc::new(TurnStart::new());
+        let turns = starts[index].clone();
         let preempter = Arc::new(ContextPreempter::new(preempt));
         let demotion = background.then(|| Demotion::new(nice));
         if preempt != PreemptPolicy::None {
             watched.push(Watched {
                 events: events_of(&port.poll)?,
                 is_polled: polled.is_some(),
-                preempter: Box::new(preempter.clone()),
+                preempter: match &carried {
+                    None => Box::new(preempter.clone()),
+                    Some(carried) => Box::new(carried.preempter(worker)),
+                },
                 is_served_elsewhere: Box::new({
                     let leases = leases.clone();
                     move || leases.is_served_elsewhere(PortNumber::new(index))
@@ -269,10 +305,12 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             place: Place {
                 roster: rules.roster.clone(),
                 succession: rules.succession.clone(),
+                moving: rules.moving.clone(),
                 offers: offers.clone(),
             },
             turns,
             preempter,
+            carried: carried.clone(),
             leases: leases.clone(),
             demotion,
             spin,
@@ -338,6 +376,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         }
     }
     threads.extend(steward.end());
+    threads.extend(carriers.stop());
     // Workers that are stuck in a request, or have died.
     let open = |index| {
         Receiver::new(shared.clone(), index)
@@ -363,6 +402,24 @@ fn wait_for_shutdown(
         }
     }
     Ok(())
+}
+
+/// Stops the threads that carry requests in the end, whatever its reason.
+struct StopCarriers<F: Framing, H: Handler<F::Head>>(Option<Arc<Carried<F, H>>>);
+
+impl<F: Framing, H: Handler<F::Head>> StopCarriers<F, H> {
+    /// Returns the handles of all that were started. Those whose requests wait for another turn are left behind.
+    fn stop(&self) -> Vec<JoinHandle<()>> {
+        self.0
+            .as_ref()
+            .map_or_else(Vec::new, |carried| carried.stop())
+    }
+}
+
+impl<F: Framing, H: Handler<F::Head>> Drop for StopCarriers<F, H> {
+    fn drop(&mut self) {
+        self.stop();
+    }
 }
 
 /// Stops all workers in the end, whatever its reason.

@@ -159,7 +159,7 @@ impl Shared {
                 self.topology,
                 self.polls,
             ))
-            .contexts(admission::contexts(&self.config))
+            .contexts(admission::contexts(&self.config, self.topology))
             .stuck(self.config.stuck_after())
             .seed(self.config.seed)
     }

@@ -321,7 +321,8 @@ pub struct WorkerSnapshot {
     /// Turns whose request was asked to give way and ran to its end instead: it was nearly done, reached no
     /// checkpoint, stayed in `no_preempt`, or there was no idle context.
     pub preemptions_missed: u64,
-    /// How many of these found no idle context.
+    /// How many of these found no idle context; and under `kernel-thread` in the topology `distributed` requests that found
+    /// no thread when they began, and cannot be asked.
     pub contexts_exhausted: u64,
     /// Requests that the worker took from another worker's queue; in the topology `distributed`.
     pub stolen: u64,

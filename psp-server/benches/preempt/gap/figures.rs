@@ -19,6 +19,11 @@ impl Figures {
         }
     }
 
+    /// These and others.
+    pub(crate) fn add(&mut self, others: Self) {
+        others.0.into_iter().for_each(|ns| self.push(ns));
+    }
+
     /// A row: the mechanism, what was measured, three percentiles in microseconds, and of how many.
     pub(crate) fn print(mut self, mechanism: impl std::fmt::Display, what: &str) {
         self.0.sort_unstable();

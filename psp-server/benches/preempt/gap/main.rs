@@ -16,6 +16,7 @@
 //! | `bout.rs` | the long request, and the dispatcher that preempts it |
 //! | `contexts.rs` | `cooperative` and `signal` |
 //! | `threads.rs` | `kernel-thread` |
+//! | `moving.rs` | `kernel-thread` where the request goes on at another worker |
 //! | `parts.rs` | making contexts and threads; switching threads |
 //! | `figures.rs` | percentiles |
 //!
@@ -43,6 +44,7 @@ use psp_server::{policy, preempt};
 mod bout;
 mod contexts;
 mod figures;
+mod moving;
 mod parts;
 mod threads;
 
@@ -127,6 +129,17 @@ fn print_gaps(cores: &Cores, extent: &Extent) {
     }
 }
 
+/// Where workers receive for themselves, and lend their turns.
+fn print_moves(cores: &Cores, extent: &Extent) {
+    println!("| request | what | p50 us | p99 us | p99.9 us | of |");
+    println!("| --- | --- | --- | --- | --- | --- |");
+    for (what, moves) in [("stays", false), ("moves", true)] {
+        let measured = moving::run(cores, extent.gaps, moves);
+        measured.freed_ns.print(what, "asked until worker is free");
+        measured.resumed_ns.print(what, "resumed until it runs");
+    }
+}
+
 fn print_row(what: &str, cells: [String; QUANTA_US.len()]) {
     println!("| {what} | {} |", cells.join(" | "));
 }
@@ -167,6 +180,8 @@ fn main() {
     let cores = Cores::discover();
     println!("{} cores={}", fiber::Platform::detect(), cores.count);
     print_gaps(&cores, &extent);
+    println!();
+    print_moves(&cores, &extent);
     println!();
     print_quanta(&cores, &extent);
 }

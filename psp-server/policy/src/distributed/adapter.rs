@@ -324,7 +324,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
             let lane = self.wait_queue();
             put(&mut self.queues, lane);
             self.congestion.put(1);
-        } else if self.queues.keeps(worker) {
+        } else if self.queues.keeps(worker, &waiting) {
             let lane = self.lane(worker, own);
             put(&mut self.queues, lane);
             self.served(worker, served_ns);
@@ -345,7 +345,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
         let home = blocked.home;
         let slot = self.queues.slot(blocked.waiting.request_type);
         let served_ns = blocked.waiting.served_ns;
-        let worker = if self.queues.keeps(home) {
+        let worker = if self.queues.keeps_blocked(home) {
             home
         } else {
             self.place(slot).0

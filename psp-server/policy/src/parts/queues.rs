@@ -133,9 +133,14 @@ impl Queues {
         self.suspended.is_present(worker)
     }
 
-    /// Whether a request that `worker` gives up waits in the worker's own lane: the worker is present, or it
+    /// Whether a request that `worker` gave up waits in the worker's own lane: the worker is present, or it
     /// alone can resume the request.
-    pub(crate) const fn keeps(&self, worker: WorkerId) -> bool {
+    pub(crate) const fn keeps(&self, worker: WorkerId, waiting: &Waiting) -> bool {
+        self.is_present(worker) || (self.suspended.exist() && waiting.home.is_some())
+    }
+
+    /// The same of a request that was blocked on `worker`.
+    pub(crate) const fn keeps_blocked(&self, worker: WorkerId) -> bool {
         self.is_present(worker) || self.suspended.exist()
     }
 

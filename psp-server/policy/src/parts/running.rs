@@ -36,6 +36,8 @@ pub(crate) struct Running {
     present: usize,
     /// How many of those the driver was asked to stop.
     stopping: usize,
+    /// Whether a request that gave way resumes where it ran.
+    stays: bool,
 }
 
 impl Running {
@@ -47,6 +49,7 @@ impl Running {
             give_way: slots.map(|slot| setup.types.gives_way(slot)).collect(),
             present: setup.workers,
             stopping: 0,
+            stays: !setup.contexts.preempted_migrate,
         }
     }
 
@@ -119,7 +122,7 @@ impl Running {
     pub(crate) fn give_up(&mut self, worker: WorkerId, served_ns: u64) -> Waiting {
         let mut waiting = self.finish(worker).waiting;
         waiting.served_ns = waiting.served_ns.saturating_add(served_ns);
-        waiting.home = Some(worker);
+        waiting.home = self.stays.then_some(worker);
         waiting
     }
 

@@ -46,7 +46,8 @@ impl InSystem for Counted<'_> {
             let measured = &self.crew.measured[worker.index()];
             waiting + u64::from(running) + measured.blocked_now(slot)
         };
-        self.crew.workers().map(at).sum()
+        let aside = self.crew.suspended.of_type(slot);
+        aside as u64 + self.crew.workers().map(at).sum::<u64>()
     }
 
     fn waited_ns(&self, slot: usize) -> u64 {
@@ -54,7 +55,7 @@ impl InSystem for Counted<'_> {
         let first = |worker: WorkerId| {
             let queue = self.crew.queues[worker.index()].lock();
             let first = queue.first(lane).filter(|first| first.slot == slot)?;
-            Some(self.now_ns.saturating_sub(first.arrived_ns))
+            Some(first.waited_ns(self.now_ns))
         };
         self.crew.workers().filter_map(first).max().unwrap_or(0)
     }

@@ -1,5 +1,5 @@
 //! Models of the steal and the hand-over: nothing is lost, nothing runs twice, and no request waits for a worker that
-//! sleeps. And of the timer core: it asks no turn but the one whose quantum is over, and hears of all who wait.
+//! sleeps; nor does one that was preempted. And of the timer core: it asks no turn but the one whose quantum is over, and hears of all who wait.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -7,6 +7,7 @@ use loom::thread;
 use psp_policy::distributed::{Board, LaneSet, Line, Quantum, Runs, Watch, Ways, Word};
 use psp_policy::{RequestId, RequestType, WorkerId};
 
+use super::moving::WaitQueue;
 use super::own_queue::{OwnQueue, Waiting};
 use super::sleepers::Sleepers;
 use crate::fiber::PreemptFlag;
@@ -24,6 +25,20 @@ impl Word for Shown {
 
     fn set(&self, value: u64) {
         self.0.store(value, Ordering::Release);
+    }
+}
+
+fn waiting(id: u32) -> Waiting {
+    Waiting {
+        request: RequestId(id),
+        request_type: RequestType::new(0),
+        slot: 0,
+        arrived_ns: id.into(),
+        rank_ns: id.into(),
+        handed_over: true,
+        has_begun: false,
+        served_ns: 0,
+        blocked_ns: 0,
     }
 }
 
@@ -49,15 +64,7 @@ impl Place {
 
     /// Puts a request in, if there is room.
     fn is_put(&self, id: u32) -> bool {
-        let waiting = Waiting {
-            request: RequestId(id),
-            request_type: RequestType::new(0),
-            slot: 0,
-            arrived_ns: id.into(),
-            rank_ns: id.into(),
-            handed_over: true,
-        };
-        self.queue.put(&self.line, 0, waiting).is_ok()
+        self.queue.put(&self.line, 0, waiting(id)).is_ok()
     }
 
     /// Takes a request, if the board shows any.
@@ -167,6 +174,31 @@ fn a_request_stays_with_its_sender_or_goes_on_with_its_worker() {
         let put = put.into_iter().filter(|&is_put| is_put).count();
         assert_eq!(gone_on, put);
         assert!(place.line.waiting().is_empty() && place.take().is_none());
+    });
+}
+
+/// A worker preempts a request, which any worker may resume, and begins another. A second worker goes to sleep.
+#[test]
+fn a_preempted_request_is_found_by_a_worker_that_goes_to_sleep_or_wakes_it() {
+    loom::model(|| {
+        let suspended = Arc::new(WaitQueue::new());
+        let sleepers = Arc::new(Sleepers::new(2));
+        let preempting = thread::spawn({
+            let (suspended, sleepers) = (suspended.clone(), sleepers.clone());
+            move || {
+                suspended.put(waiting(7));
+                sleepers.take(|_| true)
+            }
+        });
+        sleepers.announce(WorkerId(1));
+        let found = suspended.has_any();
+        let taken = found.then(|| suspended.take()).flatten();
+        let woken = preempting.join().unwrap();
+        assert!(taken.is_some() || woken.is_some(), "it sleeps beside it");
+        let left = suspended.take();
+        let requests = taken.into_iter().chain(left).map(|it| it.request.0);
+        assert_eq!(requests.collect::<Vec<_>>(), [7], "once");
+        assert!(!suspended.has_any());
     });
 }
 

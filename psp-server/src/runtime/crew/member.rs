@@ -6,11 +6,15 @@
 //!                                          another's ─┼─► Run
 //!                                          held ──────┘
 //!   Blocked ──► blocked ── Unblocked ──► held: requests that this worker alone can resume
-//!   Yielded ──► held, or the wait queue
+//!   Yielded ──► held, or the wait queue; own queue, or the wait queue of all workers, if it moves
 //! ```
 //!
 //! The wait queue has the requests that were preempted here, where the policy puts them aside. It is this worker's, because
 //! a request that has begun stays with its worker, and congested together with those of the others.
+//!
+//! Where preempted requests have [threads of their own](super::moving), any worker may resume them. The wait queue is that
+//! of all workers then, and what the policy does not put aside waits in the own queue, from where others may steal it. A
+//! request that was blocked goes on where it was. It has a quantum only if it has a thread.
 //!
 //! A turn has the number that the board shows, so that the timer core asks that turn to give way and no other.
 //!
@@ -43,33 +47,19 @@ const ARRIVALS_PREALLOCATED: usize = 1024;
 /// Requests that are stolen at once and for which memory is set aside.
 const STOLEN_PREALLOCATED: usize = 64;
 
-/// A request that began here.
+/// A request that began here, or goes on here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Begun {
     waiting: Waiting,
-    /// For how long it ran in earlier turns.
-    served_ns: u64,
-    /// For how long it was blocked.
-    blocked_ns: u64,
     /// When its last turn ended.
     left_ns: u64,
 }
 
 impl Begun {
-    /// A request before its first turn.
+    /// A request before its next turn.
     const fn new(waiting: Waiting) -> Self {
-        Self {
-            waiting,
-            served_ns: 0,
-            blocked_ns: 0,
-            left_ns: 0,
-        }
-    }
-
-    /// For how long it has waited for a worker, before its first turn and between turns.
-    const fn waited_ns(&self, now_ns: u64) -> u64 {
-        let elsewhere_ns = self.served_ns.saturating_add(self.blocked_ns);
-        now_ns.saturating_sub(self.waiting.arrived_ns.saturating_add(elsewhere_ns))
+        let left_ns = 0;
+        Self { waiting, left_ns }
     }
 }
 
@@ -109,6 +99,8 @@ pub(crate) struct Member {
     gave_way_ns: Option<u64>,
     contexts: usize,
     stolen: Vec<Waiting>,
+    /// What runs has a thread of its own, which is released at its end.
+    is_carried: bool,
     /// How often requests had been placed again when this worker last did so.
     placings: u64,
     /// Requests that another policy refused, and whose refusal was not told yet.
@@ -137,6 +129,7 @@ impl Member {
             gave_way_ns: None,
             contexts: setup.contexts.per_worker.max(1),
             stolen: Vec::with_capacity(STOLEN_PREALLOCATED),
+            is_carried: false,
             placings: 0,
             refused: VecDeque::new(),
             seen_ns: 0,
@@ -179,7 +172,10 @@ impl Member {
             },
             has_context,
             has_another_context: held < self.contexts - 1,
-            wait_queue: !self.wait_queue.is_empty(),
+            wait_queue: match self.crew.moving() {
+                None => !self.wait_queue.is_empty(),
+                Some(_) => has_context && self.crew.suspended.has_any(),
+            },
         }
     }
 
@@ -326,11 +322,16 @@ impl Member {
 
     /// Takes the first request of the wait queue.
     fn resume(&mut self, now_ns: u64) -> Option<(Begun, HandOff, LaneSet)> {
-        let request = self.wait_queue.pop_front()?;
-        let begun = self.begun.remove(&request)?;
+        let begun = match self.crew.moving() {
+            None => {
+                let request = self.wait_queue.pop_front()?;
+                self.begun.remove(&request)?
+            }
+            Some(_) => Begun::new(self.crew.suspended.take()?),
+        };
         self.crew.wait_queue.took(now_ns);
         self.show_held();
-        self.add_served(begun.served_ns);
+        self.add_served(begun.waiting.served_ns);
         Some((begun, HandOff::Own, self.line().waiting()))
     }
 
@@ -362,7 +363,9 @@ impl Member {
             }
         })?;
         let (begun, hand_off) = match own {
-            Own::New(waiting) if waiting.handed_over => (Begun::new(waiting), HandOff::HandedOver),
+            Own::New(waiting) if waiting.handed_over && !waiting.has_begun => {
+                (Begun::new(waiting), HandOff::HandedOver)
+            }
             Own::New(waiting) => (Begun::new(waiting), HandOff::Own),
             Own::Resumed(request) => {
                 let begun = self.begun.remove(&request)?;
@@ -383,6 +386,9 @@ impl Member {
     ) -> Option<(Begun, HandOff, LaneSet)> {
         let mut left = self.take(victim, lanes, requests);
         let mut stolen = std::mem::take(&mut self.stolen);
+        let served_ns = stolen.iter().map(|waiting| waiting.served_ns).sum();
+        self.add_served(served_ns);
+        self.remove_served(victim, served_ns);
         let mut drained = stolen.drain(..);
         let first = drained.next();
         for waiting in drained {
@@ -416,16 +422,18 @@ impl Member {
         let crew = &*self.crew;
         let long = crew.knowledge.is_long(slot);
         let line = self.line();
-        line.begin(now_ns, begun.served_ns, Runs { slot, long });
+        line.begin(now_ns, begun.waiting.served_ns, Runs { slot, long });
         // The next turn on this thread has the number that the board shows.
         fiber::set_turn(line.turn() - 1);
-        crew.measured[self.me.index()].begun(slot, begun.waited_ns(now_ns));
+        crew.measured[self.me.index()].begun(slot, begun.waiting.waited_ns(now_ns));
         let left = match crew.roster.was_woken(self.me) {
             true => left.or(crew.waiting()),
             false => left,
         };
         crew.wake_for(left);
-        if let Some(quantum) = self.quantum(slot, congested) {
+        crew.wake_for_suspended();
+        let quantum = self.quantum(slot, congested);
+        if let Some(quantum) = self.let_move(begun.waiting, quantum) {
             self.line().set_quantum(now_ns, Some(quantum));
         }
         Action::Run {
@@ -450,6 +458,23 @@ impl Member {
         Some(Quantum { ns, ..quantum })
     }
 
+    /// The quantum of a request that begins now, or goes on: a request that moves when it is preempted needs a thread. It
+    /// gets one at its beginning or never.
+    #[inline]
+    fn let_move(&mut self, waiting: Waiting, quantum: Option<Quantum>) -> Option<Quantum> {
+        self.is_carried = false;
+        let Some(moving) = self.crew.moving() else {
+            return quantum;
+        };
+        let is_new = !waiting.has_begun;
+        self.is_carried = match quantum {
+            Some(_) if is_new => moving.claim(self.me, waiting.request),
+            None if is_new => false,
+            _ => moving.has(waiting.request),
+        };
+        quantum.filter(|_| self.is_carried)
+    }
+
     /// Shows whether the worker can begin another request, where the one that it runs makes a difference to that.
     fn show_contexts(&self) {
         if self.begun.len() + 1 >= self.contexts {
@@ -461,10 +486,10 @@ impl Member {
     fn ended(&mut self, now_ns: u64, served_ns: u64) -> Begun {
         let mut begun = self.running.take().expect("a turn has ended");
         self.show_contexts();
-        let line = self.line();
-        line.end(now_ns);
-        line.set_served(line.served_ns().saturating_sub(begun.served_ns));
-        begun.served_ns += served_ns;
+        self.line().end(now_ns);
+        self.remove_served(self.me, begun.waiting.served_ns);
+        begun.waiting.served_ns += served_ns;
+        begun.waiting.has_begun = true;
         begun.left_ns = now_ns;
         begun
     }
@@ -480,17 +505,58 @@ impl Member {
 
     /// Unfinished requests ran for so much longer in earlier turns.
     fn add_served(&self, served_ns: u64) {
-        let line = self.line();
-        line.set_served(line.served_ns().saturating_add(served_ns));
+        self.change_served(self.me, served_ns, u64::saturating_add);
+    }
+
+    /// Those of a worker ran for so much less.
+    fn remove_served(&self, worker: WorkerId, served_ns: u64) {
+        self.change_served(worker, served_ns, u64::saturating_sub);
+    }
+
+    fn change_served(&self, worker: WorkerId, by_ns: u64, change: fn(u64, u64) -> u64) {
+        if by_ns > 0 {
+            let line = self.crew.line(worker);
+            // Thieves change it, too.
+            self.crew.queues[worker.index()].change(line, |_| {
+                line.set_served(change(line.served_ns(), by_ns));
+            });
+        }
     }
 
     /// A request gave way, and waits again.
     fn gave_way(&mut self, now_ns: u64, begun: Begun) {
         self.gave_way_ns = Some(now_ns);
-        match self.object.requeue() {
-            Requeue::Head => self.hold(begun, begun.waiting.arrived_ns),
-            Requeue::Tail => self.hold(begun, now_ns),
-            Requeue::WaitQueue => self.put_aside(now_ns, begun),
+        let rank_ns = match self.object.requeue() {
+            Requeue::Head => begun.waiting.arrived_ns,
+            Requeue::Tail | Requeue::WaitQueue => now_ns,
+        };
+        match self.crew.moving() {
+            Some(_) => self.leave_to_all(now_ns, begun, rank_ns),
+            None => self.stay(now_ns, begun, rank_ns),
+        }
+    }
+
+    /// A request that began waits where any worker finds it that may run it.
+    fn leave_to_all(&mut self, now_ns: u64, begun: Begun, rank_ns: u64) {
+        let waiting = Waiting {
+            rank_ns,
+            ..begun.waiting
+        };
+        if self.object.requeue() == Requeue::WaitQueue {
+            self.crew.suspended.put(waiting);
+            self.crew.wait_queue.put(now_ns);
+        } else {
+            self.add_served(waiting.served_ns);
+            self.put_stolen(waiting);
+        }
+    }
+
+    /// A request that began waits here, where this worker alone resumes it.
+    fn stay(&mut self, now_ns: u64, begun: Begun, rank_ns: u64) {
+        if self.object.requeue() == Requeue::WaitQueue {
+            self.put_aside(now_ns, begun);
+        } else {
+            self.hold(begun, rank_ns);
         }
     }
 
@@ -516,7 +582,7 @@ impl Member {
     fn hold(&mut self, begun: Begun, rank_ns: u64) {
         let lane = self.crew.lane(begun.waiting.slot);
         let request = begun.waiting.request;
-        self.add_served(begun.served_ns);
+        self.add_served(begun.waiting.served_ns);
         self.begun.insert(request, begun);
         self.held[lane].push(Reverse(Resumable {
             rank_ns,
@@ -547,10 +613,18 @@ impl Scheduler for Member {
                     // It was there already, unread, when the request gave way.
                     rank_ns: self.gave_way_ns.unwrap_or(now_ns),
                     handed_over: false,
+                    has_begun: false,
+                    served_ns: 0,
+                    blocked_ns: 0,
                 });
             }
             Event::Completed { samples, .. } => {
-                self.ended(now_ns, 0);
+                let ended = self.ended(now_ns, 0);
+                if self.is_carried
+                    && let Some(moving) = self.crew.moving()
+                {
+                    moving.release(ended.waiting.request);
+                }
                 self.measured(samples);
             }
             Event::Yielded { served_ns, .. } => {
@@ -563,7 +637,7 @@ impl Scheduler for Member {
             }
             Event::Unblocked { request } => {
                 if let Some(mut begun) = self.begun.remove(&request) {
-                    begun.blocked_ns += now_ns.saturating_sub(begun.left_ns);
+                    begun.waiting.blocked_ns += now_ns.saturating_sub(begun.left_ns);
                     self.blocked -= 1;
                     self.crew.measured[self.me.index()].unblocked(begun.waiting.slot);
                     self.hold(begun, begun.waiting.arrived_ns);

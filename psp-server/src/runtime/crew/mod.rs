@@ -28,6 +28,7 @@
 //! | `succession.rs` | how workers go on from one policy to the next |
 //! | `steward.rs` | what the thread that runs the server does for the workers |
 //! | `member.rs` | the scheduler of one worker |
+//! | `moving.rs` | requests that any worker may resume, and their threads |
 //! | `guard.rs` | whether requests that were preempted wait for too long |
 //! | `prompter.rs` | what workers tell the timer core |
 //! | `timer/` | preempts long requests for those that wait |
@@ -41,6 +42,7 @@ mod guard;
 mod loom_tests;
 mod measured;
 mod member;
+mod moving;
 mod offers;
 mod own_queue;
 mod prompter;
@@ -52,6 +54,7 @@ mod steward;
 mod succession;
 mod timer;
 
+pub(crate) use moving::Moving;
 pub(crate) use offers::Offers;
 pub(crate) use roster::Roster;
 pub(crate) use seat::Seat;

@@ -12,7 +12,9 @@
 //! holds it for longer than a few requests take to move. The board is read without it.
 //!
 //! Of each type it has at most as many requests that the worker received as the typed queue holds, and as many again that
-//! were handed over. A queue whose worker has gone on to another policy is closed, and takes no more.
+//! were handed over. Beside them are those that were preempted and may go on at any worker, one for each
+//! [thread](super::moving) that such requests have. A queue whose worker has gone on to another policy is closed, and takes
+//! no more.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -28,7 +30,7 @@ use std::sync::{Mutex, MutexGuard};
 /// shrink.
 const PREALLOCATED_MAX: usize = 1 << 14;
 
-/// A request that waits and has not begun.
+/// A request that waits: it has not begun, or any worker may resume it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) request: RequestId,
@@ -40,6 +42,26 @@ pub(crate) struct Waiting {
     pub(crate) rank_ns: u64,
     /// It waits at another worker than the one that received it.
     pub(crate) handed_over: bool,
+    /// It was preempted.
+    pub(crate) has_begun: bool,
+    /// For how long it ran in earlier turns.
+    pub(crate) served_ns: u64,
+    /// For how long it was blocked.
+    pub(crate) blocked_ns: u64,
+}
+
+impl Waiting {
+    /// For how long it has waited for a worker, before its first turn and between turns.
+    pub(crate) const fn waited_ns(&self, now_ns: u64) -> u64 {
+        let elsewhere_ns = self.served_ns.saturating_add(self.blocked_ns);
+        now_ns.saturating_sub(self.arrived_ns.saturating_add(elsewhere_ns))
+    }
+
+    /// Whether it comes behind `other` in a lane: one that gave way is behind those that it gave way to.
+    const fn is_behind(&self, other: &Self) -> bool {
+        self.rank_ns > other.rank_ns
+            || (self.rank_ns == other.rank_ns && self.has_begun && !other.has_begun)
+    }
 }
 
 /// What the worker holds beside its queue: requests that began here, and that it alone can resume.
@@ -65,7 +87,7 @@ pub(crate) struct Lanes {
     is_closed: bool,
 }
 
-/// Requests of one type.
+/// Requests of one type that have not begun.
 #[derive(Debug, Clone, Copy, Default)]
 struct OfType {
     waiting: usize,
@@ -103,18 +125,22 @@ impl Lanes {
     /// Takes that.
     pub(crate) fn pop(&mut self, lane: usize) -> Option<Waiting> {
         let waiting = self.lanes[lane].pop_front()?;
-        let of_type = &mut self.types[waiting.slot];
-        of_type.waiting -= 1;
-        of_type.handed_over -= usize::from(waiting.handed_over);
+        if !waiting.has_begun {
+            let of_type = &mut self.types[waiting.slot];
+            of_type.waiting -= 1;
+            of_type.handed_over -= usize::from(waiting.handed_over);
+        }
         Some(waiting)
     }
 
     fn push(&mut self, lane: usize, waiting: Waiting) {
-        let of_type = &mut self.types[waiting.slot];
-        of_type.waiting += 1;
-        of_type.handed_over += usize::from(waiting.handed_over);
+        if !waiting.has_begun {
+            let of_type = &mut self.types[waiting.slot];
+            of_type.waiting += 1;
+            of_type.handed_over += usize::from(waiting.handed_over);
+        }
         let queue = &mut self.lanes[lane];
-        let later = |other: &Waiting| other.rank_ns > waiting.rank_ns;
+        let later = |other: &Waiting| other.is_behind(&waiting);
         // Few are to come later, if any: those that were put in while this one was on its way.
         let before = queue.iter().rev().take_while(|other| later(other)).count();
         queue.insert(queue.len() - before, waiting);
@@ -125,7 +151,7 @@ impl Lanes {
         self.lanes[lane].len()
     }
 
-    /// How many wait of the type at `slot`.
+    /// How many wait of the type at `slot` that have not begun.
     pub(crate) fn waiting(&self, slot: usize) -> usize {
         self.types[slot].waiting
     }
@@ -216,7 +242,7 @@ impl OwnQueue {
         })
     }
 
-    /// Puts a request in that the worker stole beside the one that it runs.
+    /// Puts a request in that the worker stole beside the one that it runs, or that was preempted.
     pub(crate) fn put_stolen<C: Word>(&self, line: &Line<C>, lane: usize, waiting: Waiting) {
         self.change(line, |lanes| lanes.push(lane, waiting));
     }
@@ -270,6 +296,9 @@ mod tests {
             arrived_ns,
             rank_ns: arrived_ns,
             handed_over,
+            has_begun: false,
+            served_ns: 0,
+            blocked_ns: 0,
         }
     }
 
@@ -311,6 +340,22 @@ mod tests {
         let mut taken = Vec::new();
         queue.take(&line, LaneSet::ALL, 1, &mut taken);
         assert!(put(6, 0, true), "one has left");
+    }
+
+    #[test]
+    fn a_request_that_gave_way_is_behind_those_that_came_meanwhile_and_takes_no_place() {
+        let (queue, line) = (OwnQueue::new(1, &[1]), Line::<Plain>::default());
+        let preempted = Waiting {
+            has_begun: true,
+            ..waiting(0, 0, 20, false)
+        };
+        queue.put_stolen(&line, 0, preempted);
+        assert!(queue.put(&line, 0, waiting(1, 0, 20, false)).is_ok());
+        assert_eq!(queue.lock().waiting(0), 1);
+        let mut taken = Vec::new();
+        queue.take(&line, LaneSet::ALL, 9, &mut taken);
+        assert_eq!(ids(&taken), [1, 0]);
+        assert_eq!(queue.lock().waiting(0), 0);
     }
 
     #[test]

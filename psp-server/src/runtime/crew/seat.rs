@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use psp_policy::{RequestId, WorkerId};
 
+use super::moving::Moving;
 use super::offers::Offers;
 use super::roster::Roster;
 use super::shared_state::Crew;
 use super::succession::{Joined, Succession};
+use crate::runtime::carriers::CarrierNumber;
 use crate::runtime::dispatch::places::Places;
 
 /// See the [module](self). `T` is what the workers run.
@@ -19,6 +21,8 @@ pub(crate) struct Seat<T> {
     epoch: u64,
     /// `None` while nothing passes between workers.
     crew: Option<Arc<Crew>>,
+    /// The threads of requests, where preempted ones move.
+    moving: Option<Arc<Moving>>,
     /// Tasks that wait at any worker.
     offers: Arc<Offers<T>>,
     /// There may be tasks on offer that this worker runs.
@@ -33,6 +37,7 @@ impl<T> Seat<T> {
         me: WorkerId,
         roster: Arc<Roster>,
         succession: Arc<Succession>,
+        moving: Option<Arc<Moving>>,
         offers: Arc<Offers<T>>,
     ) -> (Self, Joined) {
         let mut seat = Self {
@@ -41,6 +46,7 @@ impl<T> Seat<T> {
             succession,
             epoch: 0,
             crew: None,
+            moving,
             offers,
             has_offers: false,
             has_left: false,
@@ -112,6 +118,23 @@ impl<T> Seat<T> {
     #[inline]
     pub(crate) fn may_give_way(&self) -> bool {
         self.quantum_end_ns().is_some()
+    }
+
+    /// The number of the thread that is to run the worker's turn, if that is none of the worker's own.
+    #[inline]
+    pub(crate) fn carrier(&self, request: RequestId, has_begun: bool) -> Option<CarrierNumber> {
+        let moving = self.moving.as_ref()?;
+        // What has neither begun nor a quantum has none.
+        (has_begun || self.may_give_way())
+            .then(|| moving.carrier_of(request))
+            .flatten()
+    }
+
+    /// A request has ended that a thread of its own ran. A crew sees to that itself.
+    pub(crate) fn release(&self, request: RequestId) {
+        if let Some(moving) = self.moving.as_ref().filter(|_| !self.is_in_crew()) {
+            moving.release(request);
+        }
     }
 
     fn quantum_end_ns(&self) -> Option<u64> {

@@ -11,6 +11,7 @@ use psp_policy::{Policy, RequestType, SchedulerSetup, WorkerId};
 
 use super::guard::Guard;
 use super::measured::Measured;
+use super::moving::{Moving, WaitQueue};
 use super::own_queue::OwnQueue;
 use super::prompter::Prompter;
 use super::roster::Roster;
@@ -30,8 +31,12 @@ pub(crate) struct Crew {
     pub(super) has_quantum: Box<[bool]>,
     /// Of requests that were preempted.
     pub(super) wait_queue: Guard,
+    /// Those of them that any worker may resume.
+    pub(super) suspended: WaitQueue,
     /// The way to the timer core, where there is one.
     prompter: Option<Prompter>,
+    /// The threads of requests, where preempted ones move.
+    moving: Option<Arc<Moving>>,
     /// How often requests had to be placed again.
     pub(super) placings: AtomicU64,
     /// How often workers were reserved.
@@ -84,7 +89,9 @@ impl Crew {
                 .map(|slot| can_preempt(policy, setup) && setup.types.gives_way(slot))
                 .collect(),
             wait_queue: Guard::new(ways.congestion_ns),
+            suspended: WaitQueue::new(),
             prompter: None,
+            moving: None,
             feedback: Mutex::new(feedback),
             placings: AtomicU64::new(0),
             reservation_updates: AtomicU64::new(0),
@@ -106,6 +113,17 @@ impl Crew {
     pub(super) fn with_timer(self, prompter: Prompter) -> Self {
         let prompter = Some(prompter);
         Self { prompter, ..self }
+    }
+
+    /// As this, where preempted requests move from worker to worker.
+    pub(crate) fn with_moving(self, moving: Option<Arc<Moving>>) -> Self {
+        Self { moving, ..self }
+    }
+
+    /// The threads of requests, where preempted ones move.
+    #[inline]
+    pub(super) fn moving(&self) -> Option<&Moving> {
+        self.moving.as_deref()
     }
 
     /// The way to the timer core, where there is one.
@@ -148,6 +166,13 @@ impl Crew {
     pub(super) fn wake_for(&self, waiting: LaneSet) {
         if !waiting.is_empty() {
             self.roster.wake(|worker| self.may_take(worker, waiting));
+        }
+    }
+
+    /// Wakes a worker that sleeps, if a preempted request waits for any.
+    pub(super) fn wake_for_suspended(&self) {
+        if self.suspended.has_any() {
+            self.roster.wake(|_| true);
         }
     }
 

@@ -18,6 +18,7 @@ use mio::Waker;
 use psp_policy::{Policy, PreemptPolicy};
 
 use super::feedback::FeedbackLoop;
+use super::moving::Moving;
 use super::prompter::Prompter;
 use super::roster::Roster;
 use super::shared_state::{Crew, can_preempt};
@@ -31,6 +32,8 @@ use crate::shared::Shared;
 /// How workers schedule themselves, before they have threads.
 pub(crate) struct Rules {
     shared: Arc<Shared>,
+    /// The threads of requests, where preempted ones move.
+    pub(crate) moving: Option<Arc<Moving>>,
     pub(crate) roster: Arc<Roster>,
     pub(crate) succession: Arc<Succession>,
 }
@@ -63,11 +66,16 @@ impl Rules {
     ///
     /// # Errors
     /// When the system has no timer.
-    pub(crate) fn new(shared: Arc<Shared>, roster: Arc<Roster>) -> io::Result<Self> {
-        let first = Self::regime(&shared, &roster, shared.policy.policy())?;
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        roster: Arc<Roster>,
+        moving: Option<Arc<Moving>>,
+    ) -> io::Result<Self> {
+        let first = Self::regime(&shared, &roster, moving.clone(), shared.policy.policy())?;
         Ok(Self {
             succession: Arc::new(Succession::new(shared.workers, first)),
             shared,
+            moving,
             roster,
         })
     }
@@ -81,16 +89,22 @@ impl Rules {
     }
 
     /// What workers have under a policy.
-    fn regime(shared: &Shared, roster: &Arc<Roster>, policy: Policy) -> io::Result<Regime> {
+    fn regime(
+        shared: &Shared,
+        roster: &Arc<Roster>,
+        moving: Option<Arc<Moving>>,
+        policy: Policy,
+    ) -> io::Result<Regime> {
         let setup = shared.crew_setup();
         let crew = match policy {
             // Nothing passes between its workers.
             Policy::DFcfs(_) => None,
             _ => Crew::new(&policy, &setup, roster.clone()),
         };
-        let Some((mut crew, objects)) = crew else {
+        let Some((crew, objects)) = crew else {
             return Ok(Regime::new(policy, None, Vec::new()));
         };
+        let mut crew = crew.with_moving(moving);
         if can_preempt(&policy, &setup) {
             let ns_min = quantum_ns_min(shared.config.preempt);
             crew = crew.with_timer(Prompter::new(shared.workers, ns_min)?);
@@ -161,10 +175,11 @@ impl Steward {
         let spelled = policy.spelled();
         let Rules {
             shared,
+            moving,
             roster,
             succession,
         } = &self.rules;
-        let next = match Rules::regime(shared, roster, policy) {
+        let next = match Rules::regime(shared, roster, moving.clone(), policy) {
             Ok(next) => next,
             Err(error) => {
                 tracing::error!(policy = spelled, %error, "the policy stays: there is no timer");

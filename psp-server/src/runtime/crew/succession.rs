@@ -179,6 +179,9 @@ mod tests {
             arrived_ns: 0,
             rank_ns: 0,
             handed_over: true,
+            has_begun: false,
+            served_ns: 0,
+            blocked_ns: 0,
         };
         let queue = &crew.queues[to.index()];
         queue.put(crew.line(to), 0, waiting).is_ok()

@@ -2,7 +2,7 @@
 
 use std::num::NonZero;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
 /// The cores of this process.
 #[derive(Debug, Clone)]
@@ -39,12 +39,20 @@ impl Cores {
     /// Pins the calling thread to the core at `index`, if there are enough for all `threads`. A quota below the
     /// number of allowed cores means that the cores are shared: then the thread is not pinned.
     pub(crate) fn pin(&self, index: usize, threads: usize) {
-        if threads > self.count || self.count < self.ids.len() {
-            return;
+        if let Some(id) = self.pinned(threads).and_then(|it| it.number(index)) {
+            pin_to(None, id);
         }
-        if let Some(&id) = self.ids.get(index) {
-            pin_to(id);
-        }
+    }
+
+    /// The number of the core at `index`, if [`pin`](Self::pin) would pin one of as many threads to it.
+    pub(crate) fn number(&self, index: usize) -> Option<usize> {
+        self.ids.get(index).copied()
+    }
+
+    /// These, if `threads` threads would be pinned to one each.
+    pub(crate) fn pinned(&self, threads: usize) -> Option<Self> {
+        let are_shared = threads > self.count || self.count < self.ids.len();
+        (!are_shared).then(|| self.clone())
     }
 
     /// Lets the calling thread run on all cores of the process again, if the thread that started it was pinned.
@@ -62,15 +70,38 @@ impl Cores {
     /// the last core starts over at the first.
     pub(crate) fn pin_shared(&self, index: usize) {
         if let Some(&id) = self.ids.get(index % self.ids.len().max(1)) {
-            pin_to(id);
+            pin_to(None, id);
         }
     }
 }
 
-fn pin_to(core: usize) {
+/// A thread that others move from core to core.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Movable(Option<Pid>);
+
+impl Movable {
+    /// The calling thread. It stays where it is on systems that do not number threads.
+    pub(crate) fn this_thread() -> Self {
+        #[cfg(target_os = "linux")]
+        let thread = Some(rustix::thread::gettid());
+        #[cfg(not(target_os = "linux"))]
+        let thread = None;
+        Self(thread)
+    }
+
+    /// Has the thread run on this core from now on. Any thread may call this.
+    pub(crate) fn move_to(self, core: usize) {
+        if self.0.is_some() {
+            pin_to(self.0, core);
+        }
+    }
+}
+
+/// Pins a thread, the calling one if `thread` is `None`.
+fn pin_to(thread: Option<Pid>, core: usize) {
     let mut set = CpuSet::new();
     set.set(core);
-    if let Err(error) = sched_setaffinity(None, &set) {
+    if let Err(error) = sched_setaffinity(thread, &set) {
         tracing::warn!(core, %error, "cannot pin thread");
     }
 }

@@ -221,6 +221,19 @@ pub(crate) fn can_be_raised() -> bool {
         .is_ok_and(|raised| raised.is_ok())
 }
 
+/// Whether preempted threads can have the [lowest standing](Standing::suspend), as they can have their own again. Says so
+/// if not.
+pub(crate) fn can_lower_preempted() -> bool {
+    let can_be_raised = can_be_raised();
+    if !can_be_raised {
+        tracing::warn!(
+            "without CAP_SYS_NICE or an RLIMIT_NICE for their nice value, preempted requests share \
+             their core with the requests that preempt them"
+        );
+    }
+    can_be_raised
+}
+
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 mod system {

@@ -10,6 +10,9 @@
 //! handler says so: then the worker does the same in the middle of the turn. For a request of a type of unknown length
 //! the worker leaves its ports, and steps back when it turns out to be long: a short one would wait for others.
 //!
+//! If the request has a thread of its own, the worker does not step back, and needs no checkpoint to see that the turn
+//! lasts: its own thread has nothing else to do.
+//!
 //! It steps back behind its ports and comes forward before them: no thread waits for one of no standing that has what
 //! short requests need.
 
@@ -34,6 +37,8 @@ pub(super) struct LongTurn<'a, F: Framing, H: Handler<F::Head>> {
     is_away: Cell<bool>,
     /// It has stepped back, too.
     is_long: Cell<bool>,
+    /// Another thread runs the request.
+    is_elsewhere: Cell<bool>,
 }
 
 impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
@@ -52,6 +57,7 @@ impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
             overdue_at_ns: now_ns + LONG_NS,
             is_away: Cell::new(false),
             is_long: Cell::new(false),
+            is_elsewhere: Cell::new(false),
         }
     }
 
@@ -69,6 +75,22 @@ impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
         fiber::watch_turn(self, body)
     }
 
+    /// The same of a turn that another thread runs: `body` tells the watch when it becomes long, if there is one.
+    pub(super) fn run_elsewhere<T>(
+        &self,
+        length: Length,
+        body: impl FnOnce(Option<&dyn TurnWatch>) -> T,
+    ) -> T {
+        self.is_elsewhere.set(true);
+        match length {
+            Length::Short => body(Some(self)),
+            Length::Unknown | Length::Long => {
+                self.leave();
+                body(None)
+            }
+        }
+    }
+
     #[cold]
     fn leave(&self) {
         if !self.is_away.replace(true) {
@@ -80,6 +102,9 @@ impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
     #[cold]
     fn step_back(&self) {
         self.leave();
+        if self.is_elsewhere.get() {
+            return;
+        }
         self.is_long.set(true);
         if let (_, Some(demotion)) = &mut *self.worker.borrow_mut() {
             demotion.begin();

@@ -18,7 +18,7 @@ use super::workers::{Link, Workers};
 use crate::classifier::Classifier;
 use crate::config::Topology;
 use crate::error::RunError;
-use crate::fiber::{Bell, Timers, WakeList};
+use crate::fiber::{Bell, Timers, TurnWatch, WakeList};
 use crate::handler::Handler;
 use crate::runtime::channel::message::Report;
 use crate::runtime::crew::{Joined, Seat};
@@ -762,8 +762,22 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             }
             seat.runs(self.clock.now_ns(), unserved);
         }
+        let has_begun = task.is_none();
+        let seat = self.seat.as_ref();
+        let carrier = seat.and_then(|seat| seat.carrier(request, has_begun));
         let (workers, demotion) = (&mut self.workers, &mut self.demotion);
-        let ended = if self.ports.move_about() {
+        let moves_about = self.ports.move_about();
+        let ended = if let Some(carrier) = carrier {
+            let length = self.dispatcher.length(request_type);
+            let turn = LongTurn::new(&mut self.ports, demotion, &self.clock, self.now_ns);
+            let run = |watch: Option<&dyn TurnWatch>| {
+                workers.run_carried(worker, request, carrier, task, watch)
+            };
+            match moves_about {
+                true => turn.run_elsewhere(length, run),
+                false => run(None),
+            }
+        } else if moves_about {
             let length = self.dispatcher.length(request_type);
             let turn = LongTurn::new(&mut self.ports, demotion, &self.clock, self.now_ns);
             let ended = turn.run(length, || workers.run_inline(worker, request, task));
@@ -779,6 +793,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             report,
             ended_ns,
             was_asked,
+            ..
         } = ended;
         self.now_ns = ended_ns;
         if was_asked {
@@ -786,7 +801,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
         let has_yielded = matches!(report, Report::Yielded { .. });
         match report {
-            Report::Completed(task) => self.take_back(task, worker, false),
+            Report::Completed(task) => {
+                if let Some(seat) = self.seat.as_ref().filter(|_| carrier.is_some()) {
+                    seat.release(request);
+                }
+                self.take_back(task, worker, false);
+            }
             Report::Blocked { served_ns } => {
                 self.dispatcher.blocked(self.now_ns, worker, served_ns);
             }

@@ -31,7 +31,7 @@ pub(crate) const FIRST: TeamThread = 0;
 
 /// What the active thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     /// Reads messages, keeps books, or runs a request that gives way only by itself.
     Serving = 0,
     /// Runs a request that may be preempted anywhere.
@@ -50,18 +50,20 @@ const PHASES: [Phase; 4] = [
 ];
 
 const TURN_SHIFT: u32 = 14;
+/// Turns are counted modulo this and one.
+pub(crate) const TURN_MASK: u64 = u64::MAX >> TURN_SHIFT;
 const THREAD_MASK: u64 = TEAM_THREADS_MAX as u64 - 1;
 
 /// The word, unpacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct State {
+pub(crate) struct State {
     /// Number of the turn, modulo 2^50.
-    pub(super) turn: u64,
+    pub(crate) turn: u64,
     /// The thread that was active before, in the phase `Taken`.
-    pub(super) from: TeamThread,
+    pub(crate) from: TeamThread,
     /// The active thread.
-    pub(super) thread: TeamThread,
-    pub(super) phase: Phase,
+    pub(crate) thread: TeamThread,
+    pub(crate) phase: Phase,
 }
 
 impl State {
@@ -84,7 +86,7 @@ impl State {
 
 /// The result of a request to give way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Move {
+pub(crate) enum Move {
     /// An idle thread became active, and has to be woken.
     Moved { from: TeamThread, to: TeamThread },
     /// That turn is over, has not begun, or may not be interrupted.
@@ -95,7 +97,7 @@ pub(super) enum Move {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct ActiveThread {
+pub(crate) struct ActiveThread {
     word: AtomicU64,
     /// The latest turn that was asked to give way.
     wanted: AtomicU64,
@@ -107,7 +109,7 @@ pub(super) struct ActiveThread {
 
 impl ActiveThread {
     /// The first thread is active. The others announce themselves by [`rest`](Self::rest).
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let first = State {
             turn: 0,
             from: FIRST,
@@ -123,26 +125,26 @@ impl ActiveThread {
     }
 
     /// The word, unpacked.
-    pub(super) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> State {
         State::unpack(self.word.load(Ordering::Acquire))
     }
 
     /// The active thread, as seen after the caller published a message: either that thread will look for the
     /// message, or it is named here and the caller wakes it.
-    pub(super) fn thread_to_wake(&self) -> TeamThread {
+    pub(crate) fn thread_to_wake(&self) -> TeamThread {
         fence(Ordering::SeqCst);
         self.state().thread
     }
 
     /// Counts the next turn. Only the active thread may call this and the functions below, up to `resume`.
-    pub(super) fn begin(&self, thread: TeamThread) {
+    pub(crate) fn begin(&self, thread: TeamThread) {
         let turn = self.state().turn + 1;
         self.set(thread, turn, Phase::Serving);
     }
 
     /// From here on the active thread may be preempted at any time. `true` if the turn was asked to give way
     /// before: then the caller asks again, by [`preempt`](Self::preempt).
-    pub(super) fn enter(&self, thread: TeamThread) -> bool {
+    pub(crate) fn enter(&self, thread: TeamThread) -> bool {
         let turn = self.state().turn;
         self.set(thread, turn, Phase::Preemptible);
         fence(Ordering::SeqCst);
@@ -150,8 +152,17 @@ impl ActiveThread {
     }
 
     /// Ends what `enter` began. `false` if another thread is active.
-    pub(super) fn leave(&self, thread: TeamThread) -> bool {
+    pub(crate) fn leave(&self, thread: TeamThread) -> bool {
+        self.leave_state(thread, self.state())
+    }
+
+    /// The same of the turn with this number, and of no other: what is active by this index may be another thread by now.
+    pub(crate) fn leave_turn(&self, thread: TeamThread, turn: u64) -> bool {
         let state = self.state();
+        state.turn == turn & TURN_MASK && self.leave_state(thread, state)
+    }
+
+    fn leave_state(&self, thread: TeamThread, state: State) -> bool {
         if state.thread != thread || state.phase != Phase::Preemptible {
             return false;
         }
@@ -160,7 +171,7 @@ impl ActiveThread {
     }
 
     /// Confirms that the caller, having taken over from another thread, is active.
-    pub(super) fn take_over(&self, thread: TeamThread) {
+    pub(crate) fn take_over(&self, thread: TeamThread) {
         let turn = self.state().turn;
         self.set(thread, turn, Phase::Serving);
         // Orders this against messages that were sent to the former active thread.
@@ -169,46 +180,50 @@ impl ActiveThread {
 
     /// Gives the next turn to a thread that was preempted, or that gave way itself. `true` if that
     /// turn was asked to give way already.
-    pub(super) fn resume(&self, to: TeamThread, phase: Phase) -> bool {
-        let turn = self.state().turn + 1;
+    pub(crate) fn resume(&self, to: TeamThread, phase: Phase) -> bool {
+        self.resume_as(to, self.state().turn + 1, phase)
+    }
+
+    /// The same where others number the turns: each has a higher number than those before.
+    pub(crate) fn resume_as(&self, to: TeamThread, turn: u64, phase: Phase) -> bool {
         self.set(to, turn, phase);
         fence(Ordering::SeqCst);
         phase == Phase::Preemptible && self.wanted.load(Ordering::Relaxed) == turn
     }
 
     /// Stops the team. All threads have to be woken.
-    pub(super) fn stop(&self, thread: TeamThread) {
+    pub(crate) fn stop(&self, thread: TeamThread) {
         let turn = self.state().turn;
         self.set(thread, turn, Phase::Stopped);
         fence(Ordering::SeqCst);
     }
 
     /// The caller waits for work, or is about to, and may become active from now on.
-    pub(super) fn rest(&self, thread: TeamThread) {
+    pub(crate) fn rest(&self, thread: TeamThread) {
         self.idle.fetch_or(1 << thread, Ordering::AcqRel);
         fence(Ordering::SeqCst);
     }
 
     /// Threads that wait for work, as a mask.
-    pub(super) fn idle(&self) -> u64 {
+    pub(crate) fn idle(&self) -> u64 {
         self.idle.load(Ordering::Acquire)
     }
 
     /// Whether the running turn was asked to give way. Cheap: two loads of one cache line.
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(crate) fn is_wanted(&self) -> bool {
         let turn = self.word.load(Ordering::Relaxed) >> TURN_SHIFT;
         self.wanted.load(Ordering::Relaxed) == turn
     }
 
     /// Whether no thread was idle when the running turn was asked to give way.
-    pub(super) fn is_undone(&self) -> bool {
+    pub(crate) fn is_undone(&self) -> bool {
         let turn = self.word.load(Ordering::Relaxed) >> TURN_SHIFT;
         self.undone.load(Ordering::Relaxed) == turn
     }
 
     /// Makes an idle thread active if the active one may be preempted, in this turn only. A turn that has not
     /// begun will find that it is wanted. Any thread may call this, the active one too.
-    pub(super) fn preempt(&self, turn: u64) -> Move {
+    pub(crate) fn preempt(&self, turn: u64) -> Move {
         loop {
             // A late caller must not undo a request to a later turn.
             self.wanted.fetch_max(turn, Ordering::Relaxed);
@@ -226,7 +241,7 @@ impl ActiveThread {
     }
 
     /// Makes an idle thread active, in whatever phase, if the caller is active and its turn is wanted.
-    pub(super) fn give_way(&self, thread: TeamThread) -> Move {
+    pub(crate) fn give_way(&self, thread: TeamThread) -> Move {
         let state = self.state();
         if state.thread != thread || self.wanted.load(Ordering::Relaxed) != state.turn {
             return Move::Stays;
@@ -235,7 +250,7 @@ impl ActiveThread {
     }
 
     /// Makes an idle thread active. Only the active thread may call this, while it is not preemptible.
-    pub(super) fn hand_over(&self, thread: TeamThread) -> Move {
+    pub(crate) fn hand_over(&self, thread: TeamThread) -> Move {
         let state = self.state();
         debug_assert_eq!((state.thread, state.phase), (thread, Phase::Serving));
         self.give_to_idle(state).unwrap_or(Move::Stays)

@@ -10,15 +10,15 @@ use crate::runtime::host::scheduling::{Standing, ThreadClock};
 
 /// Only the active thread writes here, except under the lock; the word of `ActiveThread` orders the writes.
 #[derive(Debug, Default)]
-pub(super) struct Member {
+pub(crate) struct Member {
     thread: OnceLock<Thread>,
     clock: OnceLock<Option<ThreadClock>>,
     /// The request that the thread began last.
-    pub(super) request: AtomicU32,
+    pub(crate) request: AtomicU32,
     /// The thread runs code that may be preempted anywhere.
-    pub(super) preemptible: AtomicBool,
+    pub(crate) preemptible: AtomicBool,
     /// The request gives its worker away because it waits for a wake.
-    pub(super) is_blocked: AtomicBool,
+    pub(crate) is_blocked: AtomicBool,
     /// The thread has begun its request, which waits for another turn.
     away: AtomicBool,
     away_since_ns: AtomicU64,
@@ -36,7 +36,7 @@ struct Rank {
 
 impl Member {
     /// Makes the calling thread this member. `lowers` says whether its standing may be lowered.
-    pub(super) fn enlist(&self, lowers: bool) {
+    pub(crate) fn enlist(&self, lowers: bool) {
         if lowers {
             match Standing::of_this_thread() {
                 Ok(own) => self.rank().own = Some(own),
@@ -49,19 +49,19 @@ impl Member {
     }
 
     /// Wakes the thread. A thread that has not enlisted need not be woken: it looks for work before it sleeps.
-    pub(super) fn wake(&self) {
+    pub(crate) fn wake(&self) {
         if let Some(thread) = self.thread.get() {
             thread.unpark();
         }
     }
 
     /// The clock of its run time. Known from when it enlisted.
-    pub(super) fn clock(&self) -> Option<ThreadClock> {
+    pub(crate) fn clock(&self) -> Option<ThreadClock> {
         self.clock.get().copied().flatten()
     }
 
     /// Gives the thread the lowest standing on its core, if `is_due` still holds. Other threads call this.
-    pub(super) fn lower(&self, is_due: impl FnOnce() -> bool) {
+    pub(crate) fn lower(&self, is_due: impl FnOnce() -> bool) {
         let mut rank = self.rank();
         if let Some(own) = rank.own
             && !rank.is_lowered
@@ -72,7 +72,7 @@ impl Member {
     }
 
     /// Restores the thread's own standing, then calls `publish`, before another thread can lower it again.
-    pub(super) fn raise<R>(&self, publish: impl FnOnce() -> R) -> R {
+    pub(crate) fn raise<R>(&self, publish: impl FnOnce() -> R) -> R {
         let mut rank = self.rank();
         if let Some(own) = rank.own
             && rank.is_lowered
@@ -83,22 +83,22 @@ impl Member {
     }
 
     /// Whether it holds a request that waits for another turn.
-    pub(super) fn is_away(&self) -> bool {
+    pub(crate) fn is_away(&self) -> bool {
         self.away.load(Ordering::Relaxed)
     }
 
-    pub(super) fn is_away_with(&self, request: RequestId) -> bool {
+    pub(crate) fn is_away_with(&self, request: RequestId) -> bool {
         self.away.load(Ordering::Relaxed) && self.request.load(Ordering::Relaxed) == request.0
     }
 
     /// The thread's turn is over, its request is not done.
-    pub(super) fn go_away(&self, now_ns: u64) {
+    pub(crate) fn go_away(&self, now_ns: u64) {
         self.away_since_ns.store(now_ns, Ordering::Relaxed);
         self.away.store(true, Ordering::Relaxed);
     }
 
     /// The thread's request has another turn.
-    pub(super) fn come_back(&self, now_ns: u64) {
+    pub(crate) fn come_back(&self, now_ns: u64) {
         let since_ns = self.away_since_ns.load(Ordering::Relaxed);
         let away_ns = self.away_ns() + now_ns.saturating_sub(since_ns);
         self.away_ns.store(away_ns, Ordering::Relaxed);
@@ -106,7 +106,7 @@ impl Member {
     }
 
     /// Total time between turns, in nanoseconds.
-    pub(super) fn away_ns(&self) -> u64 {
+    pub(crate) fn away_ns(&self) -> u64 {
         self.away_ns.load(Ordering::Relaxed)
     }
 

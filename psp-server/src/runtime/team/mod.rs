@@ -23,8 +23,8 @@
 //! take time from the threads there. Teams that share a core share it as threads do: their active threads get
 //! equal parts, and preempted threads get the rest.
 
-mod active_thread;
-mod member;
+pub(crate) mod active_thread;
+pub(crate) mod member;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

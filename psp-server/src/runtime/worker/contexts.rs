@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-use psp_policy::{PreemptPolicy, RequestId};
+use psp_policy::{PreemptPolicy, RequestId, WorkerId};
 use psp_protocols::Framing;
 
 use super::executor::{Executor, Sending};
@@ -28,7 +28,7 @@ use super::setup::WorkerSetup;
 use crate::error::WorkerFault;
 use crate::fiber::{
     self, AlternateStack, ContextPool, GiveWay, Helpers, Pause, PreemptFlag, Surroundings, Target,
-    Timers, Waiters, Waiting, Wake,
+    Timers, Waiters, Waiting, Wake, WakeLists,
 };
 use crate::handler::Handler;
 use crate::runtime::channel::message::{Message, Report};
@@ -90,7 +90,7 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> ContextLoop<F,
         start: Arc<TurnStart>,
     ) -> Rc<Self> {
         Rc::new(Self {
-            waiters: Waiters::new(setup.worker, setup.wakes.clone()),
+            waiters: Waiters::new(WakeLists::One(setup.wakes.clone())),
             setup,
             port,
             sending,
@@ -99,6 +99,10 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> ContextLoop<F,
             away_ns: Rc::default(),
             ended_ns: Cell::new(0),
         })
+    }
+
+    pub(super) const fn setup(&self) -> &WorkerSetup<F, H> {
+        &self.setup
     }
 
     /// Runs `body`, in which the calling thread serves tasks.
@@ -203,8 +207,8 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> Waiting for Co
         fiber::ensure_spare()
     }
 
-    fn block(&self, block: &dyn Fn(RequestId) -> bool, _meanwhile: &mut dyn FnMut()) {
-        if block(self.request.get()) {
+    fn block(&self, block: &dyn Fn(RequestId, WorkerId) -> bool, _meanwhile: &mut dyn FnMut()) {
+        if block(self.request.get(), self.setup.worker) {
             self.suspend(|served_ns| Report::Blocked { served_ns });
         }
     }

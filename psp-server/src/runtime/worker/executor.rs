@@ -43,7 +43,8 @@ pub(crate) enum Sending {
 
 /// The handler of one worker, and everything that it needs.
 pub(crate) struct Executor<F: Framing, H: Handler<F::Head>> {
-    worker: WorkerId,
+    /// The worker that runs the present run. It changes between two turns, if the run moves.
+    worker: Rc<Cell<WorkerId>>,
     handler: Arc<H>,
     framing: Arc<F>,
     shared: Arc<Shared>,
@@ -65,7 +66,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
     /// # Errors
     /// When the handler cannot make the worker's state.
     pub(crate) fn new(
-        worker: WorkerId,
+        worker: Rc<Cell<WorkerId>>,
         handler: Arc<H>,
         framing: Arc<F>,
         shared: Arc<Shared>,
@@ -73,7 +74,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         sending: Sending,
         away_ns: Rc<Cell<u64>>,
     ) -> Result<Self, WorkerFault> {
-        let state = make_state(&*handler, worker)?;
+        let state = make_state(&*handler, worker.get())?;
         Ok(Self {
             worker,
             handler,
@@ -158,7 +159,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 request_type: frame.request_type,
                 connection: &connection.state,
                 peer: connection.peer,
-                worker: self.worker,
+                worker: self.worker.get(),
                 waited: Duration::from_nanos(waited_ns),
                 watch: Some(watch),
                 origin,
@@ -166,7 +167,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             };
             let handled = self.shared.guard(
                 &*self.handler,
-                self.worker,
+                &self.worker,
                 &mut self.state,
                 request,
                 &mut reply,
@@ -181,7 +182,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             }
             let refusal = self
                 .shared
-                .refusal(self.worker, handled, &outcome, limit_bytes);
+                .refusal(self.worker.get(), handled, &outcome, limit_bytes);
             let is_abandoned = watch.is_gone();
             // The handler of an abandoned request may have stopped halfway.
             let is_discarded = is_abandoned || refusal.is_some();
@@ -214,7 +215,8 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 served_ns: service_ns,
                 sojourn_ns: self.since_arrival_ns(run.arrived_ns, end_ns),
             };
-            self.shared.measure(self.worker, frame.request_type, times);
+            self.shared
+                .measure(self.worker.get(), frame.request_type, times);
             record(&mut run.samples, frame.request_type, service_ns);
             now_ns = end_ns;
             if connection.output.len() > self.shared.config.output_high_water_bytes {
@@ -258,7 +260,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             served_ns: service_ns,
             sojourn_ns: self.since_arrival_ns(run.arrived_ns, end_ns),
         };
-        self.shared.measure(self.worker, request_type, times);
+        self.shared.measure(self.worker.get(), request_type, times);
         record(&mut run.samples, request_type, service_ns);
         self.send(connection);
         end_ns
@@ -278,7 +280,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
     }
 
     fn count_sent(&self, bytes: usize) {
-        let counters = &self.shared.telemetry.workers[self.worker.index()];
+        let counters = &self.shared.telemetry.workers[self.worker.get().index()];
         counters.bytes_sent.add(bytes as u64);
     }
 
@@ -324,7 +326,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             request_type,
             connection: &endpoint.state,
             peer: Peer::Ip(peer),
-            worker: self.worker,
+            worker: self.worker.get(),
             waited: Duration::from_nanos(waited_ns),
             watch: None,
             origin,
@@ -332,7 +334,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         };
         let handled = self.shared.guard(
             &*self.handler,
-            self.worker,
+            &self.worker,
             &mut self.state,
             request,
             &mut reply,
@@ -340,7 +342,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         let outcome = reply.into_outcome();
         let refusal = self
             .shared
-            .refusal(self.worker, handled, &outcome, limit_bytes);
+            .refusal(self.worker.get(), handled, &outcome, limit_bytes);
         *owed = outcome.deferred.filter(|_| refusal.is_none());
         let written = match refusal {
             Some(rejection) => refuse(&*self.framing, &rejection, payload, room),
@@ -356,10 +358,10 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 envelope,
                 &endpoint.outlet,
                 peer,
-                self.worker,
+                self.worker.get(),
                 at_once,
             );
-            let counters = &self.shared.telemetry.workers[self.worker.index()];
+            let counters = &self.shared.telemetry.workers[self.worker.get().index()];
             counters.bytes_sent.add(sent.bytes as u64);
             counters.replies_unsent.add(sent.dropped as u64);
         }
@@ -368,7 +370,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             served_ns: service_ns,
             sojourn_ns: self.since_arrival_ns(arrived_ns, end_ns),
         };
-        self.shared.measure(self.worker, request_type, times);
+        self.shared.measure(self.worker.get(), request_type, times);
         *sample = Some(Sample {
             request_type,
             count: 1,
@@ -418,7 +420,7 @@ impl Shared {
     fn guard<D, H: Handler<D>>(
         &self,
         handler: &H,
-        worker: WorkerId,
+        worker: &Cell<WorkerId>,
         state: &mut H::Worker,
         request: Request<'_, H::Connection, D>,
         reply: &mut Reply<'_>,
@@ -433,6 +435,7 @@ impl Shared {
         match handled {
             Ok(()) => Ok(()),
             Err(_) => {
+                let worker = worker.get();
                 self.telemetry.workers[worker.index()].panics.add(1);
                 match make_state(handler, worker) {
                     Ok(made) => *state = made,

@@ -16,14 +16,16 @@ use std::sync::Arc;
 use psp_policy::RequestId;
 use psp_protocols::Framing;
 
+use super::carried::{Carried, CarriedTurn};
 use super::contexts::{
     ContextLoop, ContextPreempter, ContextTask, Contexts, Port, Signalled, contexts,
 };
 use super::executor::Sending;
 use super::setup::WorkerSetup;
 use crate::error::WorkerFault;
-use crate::fiber::{self, AlternateStack};
+use crate::fiber::{self, AlternateStack, TurnWatch};
 use crate::handler::Handler;
+use crate::runtime::carriers::CarrierNumber;
 use crate::runtime::channel::message::{Message, Report};
 use crate::runtime::channel::turn_start::TurnStart;
 
@@ -52,6 +54,8 @@ pub(crate) struct EndedTurn<T> {
     pub(crate) ended_ns: u64,
     /// It was asked to give way.
     pub(crate) was_asked: bool,
+    /// The worker did not hold the request before.
+    pub(crate) is_new_here: bool,
 }
 
 /// See the [module](self).
@@ -59,6 +63,8 @@ pub(crate) struct InlineWorker<F: Framing, H: Handler<F::Head>> {
     contexts: Contexts,
     context_loop: Rc<InlineLoop<F, H>>,
     preempter: Arc<ContextPreempter>,
+    /// Where requests move from worker to worker.
+    carried: Option<Arc<Carried<F, H>>>,
 }
 
 impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
@@ -82,7 +88,13 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
             contexts,
             context_loop,
             preempter,
+            carried: None,
         })
+    }
+
+    /// As this, where requests with a quantum run on carriers.
+    pub(crate) fn with_carriers(self, carried: Option<Arc<Carried<F, H>>>) -> Self {
+        Self { carried, ..self }
     }
 
     /// The part that [`InlineThread`] needs.
@@ -110,8 +122,48 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
         self.carry_out(Message::Resume(request))
     }
 
+    /// Runs a turn of a request on the thread that carries it, or on this one if it begins and there is no such thread.
+    /// `watch` hears if the turn becomes long, unless it is under a watch already.
+    ///
+    /// # Panics
+    /// As [`run`](Self::run).
+    pub(crate) fn run_carried(
+        &mut self,
+        request: RequestId,
+        number: CarrierNumber,
+        task: Option<ContextTask<F, H>>,
+        watch: Option<&dyn TurnWatch>,
+    ) -> EndedTurn<ContextTask<F, H>> {
+        let turn = CarriedTurn {
+            number,
+            request,
+            task,
+            turn: fiber::turn() + 1,
+        };
+        let ended = match &self.carried {
+            Some(carried) => carried.run(self.context_loop.setup(), turn, watch),
+            None => Err(turn),
+        };
+        match ended {
+            Ok(lent) => {
+                fiber::begin_turn();
+                EndedTurn {
+                    report: lent.report,
+                    ended_ns: lent.ended_ns,
+                    was_asked: lent.was_asked,
+                    is_new_here: lent.is_new_here,
+                }
+            }
+            Err(CarriedTurn {
+                task: Some(task), ..
+            }) => self.run(request, task),
+            Err(CarriedTurn { task: None, .. }) => self.resume(request),
+        }
+    }
+
     fn carry_out(&mut self, message: Message<ContextTask<F, H>>) -> EndedTurn<ContextTask<F, H>> {
         let port = &self.context_loop.port;
+        let is_new_here = matches!(message, Message::Run { .. });
         port.message.set(Some(message));
         if let Err(error) = self.contexts.serve() {
             std::panic::panic_any(WorkerFault::Stacks(error));
@@ -122,6 +174,7 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
             report,
             ended_ns: self.context_loop.ended_ns.get(),
             was_asked: fiber::is_asked(),
+            is_new_here,
         }
     }
 }

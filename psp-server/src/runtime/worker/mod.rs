@@ -7,8 +7,10 @@
 //! | `executor.rs` | runs a task: the same code on a worker's thread and on the net thread |
 //! | `contexts.rs` | runs tasks on contexts, which give way to each other, and wait |
 //! | `inline.rs` | runs tasks on contexts of the net thread |
+//! | `carried.rs` | runs tasks of net threads on threads that go from worker to worker |
 //! | `threads.rs` | runs tasks on a team of threads, which the kernel preempts |
 
+pub(crate) mod carried;
 pub(crate) mod contexts;
 pub(crate) mod executor;
 pub(crate) mod inline;

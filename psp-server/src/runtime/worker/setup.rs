@@ -60,6 +60,14 @@ impl<F: Framing, H: Handler<F::Head>> WorkerSetup<F, H> {
         self.cores.pin_shared(self.core_index);
     }
 
+    /// The same for a thread that carries requests of this worker and others: it is pinned with each turn, if the workers
+    /// are.
+    pub(crate) fn apply_carrier_scheduling(&self) {
+        if self.background {
+            lower_priority(self.shared.config.background_nice);
+        }
+    }
+
     /// Starts a thread of the worker. If the worker dies, the task that it holds is lost. Then the server stops
     /// with an error: better than a server that answers some requests and not others.
     ///
@@ -93,8 +101,21 @@ impl<F: Framing, H: Handler<F::Head>> WorkerSetup<F, H> {
         sending: Sending,
         away_ns: Rc<Cell<u64>>,
     ) -> Result<Executor<F, H>, WorkerFault> {
+        self.executor_of(Rc::new(Cell::new(self.worker)), sending, away_ns)
+    }
+
+    /// The same of a thread whose runs move: `worker` says where they are.
+    ///
+    /// # Errors
+    /// When the handler cannot make the worker's state.
+    pub(crate) fn executor_of(
+        &self,
+        worker: Rc<Cell<WorkerId>>,
+        sending: Sending,
+        away_ns: Rc<Cell<u64>>,
+    ) -> Result<Executor<F, H>, WorkerFault> {
         Executor::new(
-            self.worker,
+            worker,
             self.handler.clone(),
             self.framing.clone(),
             self.shared.clone(),

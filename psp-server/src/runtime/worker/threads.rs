@@ -23,7 +23,7 @@ use psp_protocols::Framing;
 use super::executor::Sending;
 use super::setup::WorkerSetup;
 use crate::error::{RunError, WorkerFault};
-use crate::fiber::{self, GiveWay, Helpers, Surroundings, Timers, Waiters, Waiting};
+use crate::fiber::{self, GiveWay, Helpers, Surroundings, Timers, Waiters, Waiting, WakeLists};
 use crate::handler::Handler;
 use crate::runtime::channel::task_port::TaskPort;
 use crate::runtime::task::Task;
@@ -105,9 +105,9 @@ impl Waiting for TeamWorker<'_> {
         })
     }
 
-    fn block(&self, block: &dyn Fn(RequestId) -> bool, meanwhile: &mut dyn FnMut()) {
+    fn block(&self, block: &dyn Fn(RequestId, WorkerId) -> bool, meanwhile: &mut dyn FnMut()) {
         self.team.closed(self.thread, || {
-            if block(self.team.request(self.thread)) {
+            if block(self.team.request(self.thread), self.worker) {
                 self.team.block(self.thread, meanwhile);
             }
             self.has_turn();
@@ -183,7 +183,7 @@ impl<F: Framing, H: Handler<F::Head>> TeamSetup<F, H> {
             thread,
             worker: setup.worker,
             shared: &setup.shared,
-            waiters: Waiters::new(setup.worker, setup.wakes.clone()),
+            waiters: Waiters::new(WakeLists::One(setup.wakes.clone())),
             timers: &setup.timers,
             start_spare: &|| self.start_spare(),
             away_ns,

@@ -11,6 +11,7 @@ use psp_policy::{Contexts, Policy, Preemption, Synergy, TypeSpec, TypeTable};
 
 use super::*;
 use crate::runtime::crew::feedback::FeedbackLoop;
+use crate::runtime::crew::moving::Moving;
 use crate::runtime::crew::roster::Roster;
 
 /// Chosen among what the types take.
@@ -103,7 +104,9 @@ impl Members {
     fn new(policy: &Policy, setup: &SchedulerSetup<'_>) -> Self {
         let crew = Crew::new(policy, setup, Roster::silent(setup.workers));
         let (crew, objects) = crew.expect("it needs no dispatcher");
-        let crew = Arc::new(crew);
+        let moving = setup.contexts.preempted_migrate;
+        let moving = moving.then(|| Arc::new(Moving::unlimited()));
+        let crew = Arc::new(crew.with_moving(moving));
         let objects = (0..).map(WorkerId).zip(objects);
         let member = |(me, object)| Member::new(setup, crew.clone(), me, object);
         Self {
@@ -217,8 +220,8 @@ impl Machine for Members {
 impl Members {
     fn begins(&mut self, now_ns: u64) -> Option<Act> {
         let waits = |member: &Member| {
-            let held = member.resumes().is_empty() && member.wait_queue.is_empty();
-            member.line().queued() > 0 || !held
+            let aside = !member.wait_queue.is_empty() || member.crew.suspended.has_any();
+            member.line().queued() > 0 || !member.resumes().is_empty() || aside
         };
         if self.idle.is_empty() || !self.members.iter().any(waits) {
             return None;
@@ -355,10 +358,10 @@ impl Pair {
 }
 
 /// Drives both, and compares what they do after each step.
-fn compare(policy: &Policy, workers: usize, contexts: usize, seed: u64, steps: &[(u64, Step)]) {
+fn compare(policy: &Policy, workers: usize, contexts: Contexts, seed: u64, steps: &[(u64, Step)]) {
     let types = types();
     let setup = SchedulerSetup::new(workers, &types)
-        .contexts(Contexts::at_home(contexts))
+        .contexts(contexts)
         .preemption(Some(PREEMPTION))
         .seed(seed);
     let mut pair = Pair {
@@ -368,7 +371,7 @@ fn compare(policy: &Policy, workers: usize, contexts: usize, seed: u64, steps: &
         ],
         busy: Vec::new(),
     };
-    let context = format!("{policy} with {workers}");
+    let context = format!("{policy} with {workers}, {contexts:?}");
     let (mut now_ns, mut next) = (0, 0);
     // Blocked requests with their workers.
     let mut blocked: Vec<(u32, u32)> = Vec::new();
@@ -454,7 +457,9 @@ proptest! {
         steps in steps(),
     ) {
         for policy in policies(workers) {
-            compare(&policy, workers, contexts, seed, &steps);
+            for contexts in [Contexts::at_home(contexts), Contexts::at_home_unless_preempted(contexts)] {
+                compare(&policy, workers, contexts, seed, &steps);
+            }
         }
     }
 }

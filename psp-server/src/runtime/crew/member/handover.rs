@@ -17,43 +17,74 @@ const HERE: WorkerId = WorkerId(0);
 
 impl Begun {
     const fn backlog(self, state: RequestState) -> BacklogRequest {
+        let Waiting {
+            request,
+            request_type,
+            arrived_ns,
+            served_ns,
+            blocked_ns,
+            ..
+        } = self.waiting;
         BacklogRequest {
-            request: self.waiting.request,
-            request_type: self.waiting.request_type,
-            arrived_ns: self.waiting.arrived_ns,
+            request,
+            request_type,
+            arrived_ns,
             deadline_ns: None,
-            served_ns: self.served_ns,
-            blocked_ns: self.blocked_ns,
+            served_ns,
+            blocked_ns,
             state,
         }
     }
 }
 
 impl Member {
-    /// Takes a request that began here and waits again out of what is held.
+    /// Takes a request that waits for another turn.
     fn take_begun(&mut self) -> Option<Begun> {
-        let request = match self.wait_queue.pop_front() {
-            Some(request) => {
-                self.crew.wait_queue.took(self.seen_ns);
-                request
+        let aside = self.crew.suspended.take().map(Begun::new);
+        let aside = aside.or_else(|| self.begun.remove(&self.wait_queue.pop_front()?));
+        if aside.is_some() {
+            self.crew.wait_queue.took(self.seen_ns);
+            return aside;
+        }
+        let Reverse(resumable) = self.held.iter_mut().find_map(BinaryHeap::pop)?;
+        self.begun.remove(&resumable.request)
+    }
+
+    /// A request that had begun under another policy waits for another turn.
+    fn take_begun_over(&mut self, now_ns: u64, begun: Begun) {
+        let Waiting {
+            request,
+            arrived_ns,
+            served_ns,
+            ..
+        } = begun.waiting;
+        let moves = { self.crew.moving() }.is_some_and(|moving| moving.has(request));
+        match self.object.requeue() {
+            _ if moves => self.leave_to_all(now_ns, begun, arrived_ns),
+            Requeue::WaitQueue if served_ns > 0 && self.crew.moving().is_none() => {
+                self.put_aside(now_ns, begun);
             }
-            None => {
-                let Reverse(resumable) = self.held.iter_mut().find_map(BinaryHeap::pop)?;
-                resumable.request
-            }
-        };
-        self.begun.remove(&request)
+            _ => self.hold(begun, arrived_ns),
+        }
     }
 }
 
 impl Handover for Member {
+    /// Where any worker may resume what was preempted, who leaves first takes all of that along.
     fn hand_over(&mut self) -> Backlog {
         let closed = self.crew.queues[self.me.index()].close(self.line());
-        let new = closed.into_iter().chain(self.arrived.drain(..));
-        let new = new.map(|waiting| Begun::new(waiting).backlog(RequestState::Waiting));
-        let mut requests: Vec<BacklogRequest> = new.collect();
+        let waiting = closed.into_iter().chain(self.arrived.drain(..));
+        let suspended = RequestState::Suspended { home: HERE };
+        let waiting = waiting.map(|waiting| {
+            let state = match waiting.has_begun {
+                true => suspended,
+                false => RequestState::Waiting,
+            };
+            Begun::new(waiting).backlog(state)
+        });
+        let mut requests: Vec<BacklogRequest> = waiting.collect();
         while let Some(begun) = self.take_begun() {
-            requests.push(begun.backlog(RequestState::Suspended { home: HERE }));
+            requests.push(begun.backlog(suspended));
         }
         let blocked = self.begun.drain().map(|(_, begun)| {
             let since_ns = begun.left_ns;
@@ -87,13 +118,11 @@ impl Handover for Member {
                 arrived_ns: request.arrived_ns,
                 rank_ns: request.arrived_ns,
                 handed_over: false,
-            };
-            let mut begun = Begun {
+                has_begun: request.state != RequestState::Waiting,
                 served_ns: request.served_ns,
                 blocked_ns: request.blocked_ns,
-                left_ns: now_ns,
-                ..Begun::new(waiting)
             };
+            let mut begun = Begun::new(waiting);
             match request.state {
                 // None is refused that another policy had taken.
                 RequestState::Waiting => {
@@ -101,10 +130,7 @@ impl Handover for Member {
                         self.put_stolen(waiting);
                     }
                 }
-                RequestState::Suspended { .. } => match self.object.requeue() {
-                    Requeue::WaitQueue if begun.served_ns > 0 => self.put_aside(now_ns, begun),
-                    _ => self.hold(begun, request.arrived_ns),
-                },
+                RequestState::Suspended { .. } => self.take_begun_over(now_ns, begun),
                 RequestState::Blocked { since_ns, .. } => {
                     begun.left_ns = since_ns;
                     self.block(begun);
@@ -113,6 +139,7 @@ impl Handover for Member {
             }
         }
         self.show_held();
+        self.crew.wake_for_suspended();
     }
 }
 
@@ -126,6 +153,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::runtime::crew::moving::Moving;
     use crate::runtime::crew::roster::Roster;
     use crate::runtime::crew::shared_state::Crew;
 
@@ -144,13 +172,14 @@ mod tests {
             .queue_capacity(4)
     }
 
-    /// One worker of two, the other of which does nothing.
-    fn member(name: &str) -> Member {
+    /// One worker of two, the other of which does nothing. `moves` says whether any worker may resume what was preempted.
+    fn member(name: &str, moves: bool) -> Member {
         let (types, policy) = (types(), name.parse::<Policy>().expect("its name"));
         let setup = setup(&types);
         let crew = Crew::new(&policy, &setup, Roster::silent(WORKERS));
         let (crew, objects) = crew.expect("it needs no dispatcher");
         let object = objects.into_iter().next().expect("of the first worker");
+        let crew = crew.with_moving(moves.then(|| Arc::new(Moving::unlimited())));
         Member::new(&setup, Arc::new(crew), HERE, object)
     }
 
@@ -206,15 +235,17 @@ mod tests {
         run(member, 50).expect("it waits here");
         member.on_event(60, Event::Yielded { worker, served_ns });
         arrive(member, 60, 3..5);
-        assert_eq!((member.blocked, member.begun.len()), (1, 2));
+        let stay = if member.crew.moving().is_some() { 1 } else { 2 };
+        assert_eq!((member.blocked, member.begun.len()), (1, stay));
         RequestId(blocked)
     }
 
     #[test]
     fn everything_goes_on_under_every_other_policy() {
-        for from in NAMES {
-            for to in NAMES {
-                let (mut before, mut after) = (member(from), member(to));
+        let pairs = NAMES.map(|from| NAMES.map(|to| (from, to)));
+        for (from, to) in pairs.into_iter().flatten() {
+            for moves in [false, true] {
+                let (mut before, mut after) = (member(from, moves), member(to, moves));
                 let blocked = busy(&mut before);
                 let crew = before.crew.clone();
                 assert!(switch(&mut before, &mut after, 100));
@@ -224,7 +255,7 @@ mod tests {
                 ran.extend(run_all(&mut after, 1_000));
                 ran.extend([crew, after.crew.clone()].iter().flat_map(of_other));
                 ran.sort_unstable();
-                assert_eq!(ran, [0, 1, 2, 3, 4], "{from} to {to}");
+                assert_eq!(ran, [0, 1, 2, 3, 4], "{from} to {to}, {moves}");
                 assert_eq!(run(&mut after, 2_000), None);
             }
         }
@@ -232,7 +263,7 @@ mod tests {
 
     #[test]
     fn nothing_is_refused_that_another_policy_had_taken() {
-        let (mut before, mut after) = (member("stealing"), member("stealing"));
+        let (mut before, mut after) = (member("stealing", false), member("stealing", false));
         // As many of each type as its queue holds.
         arrive(&mut before, 0, 0..8);
         let refused = (RequestId(9), RequestType::new(0));

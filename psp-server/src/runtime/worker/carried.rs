@@ -1,0 +1,285 @@
+//! Workers that receive for themselves, and whose requests the kernel makes give way: those with a quantum run on
+//! [carriers](crate::runtime::carriers).
+//!
+//! ```text
+//!   worker ── lends its turn ──► carrier: Executor::run ── done ──► Completed
+//!                                  │ preempted: Yielded
+//!                                  └── another worker lends it a turn ──► goes on
+//! ```
+//!
+//! A carrier is started when a request with a quantum begins and no other is idle. It has a `Handler::Worker` of its own,
+//! as each thread of a team has.
+
+use std::cell::Cell;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use psp_policy::{RequestId, WorkerId};
+use psp_protocols::Framing;
+
+use super::contexts::ContextTask;
+use super::executor::Sending;
+use super::setup::WorkerSetup;
+use crate::error::WorkerFault;
+use crate::fiber::{
+    self, GiveWay, Helpers, Surroundings, Timers, TurnWatch, Waiters, Waiting, WakeLists,
+};
+use crate::handler::Handler;
+use crate::runtime::carriers::{
+    CarrierNumber, CarrierPreempter, Carriers, Lent, LentTurn, Readiness,
+};
+use crate::runtime::channel::message::Report;
+use crate::runtime::crew::Moving;
+use crate::shared::Shared;
+
+/// How long a request waits for a thread to run it.
+const START_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What all workers of a server have together whose requests move.
+pub(crate) struct Carried<F: Framing, H: Handler<F::Head>> {
+    carriers: Arc<Carriers<ContextTask<F, H>>>,
+    moving: Arc<Moving>,
+    /// Of each worker.
+    wakes: WakeLists,
+    timers: Box<[Arc<Timers>]>,
+    /// A carrier could not make its state, or the system had no thread. The log says so.
+    is_short: AtomicBool,
+}
+
+/// A request that has to run, or to go on.
+pub(crate) struct CarriedTurn<T> {
+    pub(crate) number: CarrierNumber,
+    pub(crate) request: RequestId,
+    /// `None` if it has begun.
+    pub(crate) task: Option<T>,
+    /// The number of the turn, as the board shows it.
+    pub(crate) turn: u64,
+}
+
+impl<F: Framing, H: Handler<F::Head>> Carried<F, H> {
+    /// Workers with these lists and timers.
+    pub(crate) fn new(
+        carriers: Carriers<ContextTask<F, H>>,
+        moving: Arc<Moving>,
+        wakes: WakeLists,
+        timers: Box<[Arc<Timers>]>,
+    ) -> Self {
+        Self {
+            carriers: Arc::new(carriers),
+            moving,
+            wakes,
+            timers,
+            is_short: AtomicBool::new(false),
+        }
+    }
+
+    /// Asks the requests of a worker to give way.
+    pub(crate) fn preempter(&self, worker: WorkerId) -> CarrierPreempter<ContextTask<F, H>> {
+        CarrierPreempter::new(self.carriers.clone(), worker)
+    }
+
+    /// Has the threads end that have no request, and returns the handles of all.
+    pub(crate) fn stop(&self) -> Vec<JoinHandle<()>> {
+        self.carriers.stop()
+    }
+
+    /// Runs a turn of a request on its thread, for the worker of `setup`, which is the calling thread. Gives the request
+    /// back if it has not begun and there is no thread for it.
+    pub(super) fn run(
+        self: &Arc<Self>,
+        setup: &WorkerSetup<F, H>,
+        turn: CarriedTurn<ContextTask<F, H>>,
+        watch: Option<&dyn TurnWatch>,
+    ) -> Result<Lent<ContextTask<F, H>>, CarriedTurn<ContextTask<F, H>>> {
+        if turn.task.is_some() && !self.is_ready(setup, turn.number) {
+            self.moving.give_up(turn.request);
+            return Err(turn);
+        }
+        let CarriedTurn {
+            number,
+            request,
+            task,
+            turn,
+        } = turn;
+        let turn = LentTurn {
+            worker: setup.worker,
+            core_index: setup.core_index,
+            turn,
+            carrier: number,
+            request,
+            task,
+        };
+        let lent = self.carriers.lend(turn, watch);
+        if lent.was_asked && matches!(lent.report, Report::Completed(_)) {
+            let counters = &setup.shared.telemetry.workers[setup.worker.index()];
+            counters.preemptions_missed.add(1);
+        }
+        Ok(lent)
+    }
+
+    /// Whether a carrier can take a request. Starts its thread, if it has none.
+    fn is_ready(self: &Arc<Self>, setup: &WorkerSetup<F, H>, number: CarrierNumber) -> bool {
+        match self.carriers.readiness(number) {
+            Readiness::Ready => true,
+            Readiness::Failed => false,
+            Readiness::Unborn | Readiness::Starting => self.start(setup, number),
+        }
+    }
+
+    #[cold]
+    fn start(self: &Arc<Self>, setup: &WorkerSetup<F, H>, number: CarrierNumber) -> bool {
+        self.carriers.set_readiness(number, Readiness::Starting);
+        let this = self.clone();
+        let thread = setup.spawn(format!("psp-carrier-{number}"), move |setup| {
+            setup.apply_carrier_scheduling();
+            if let Err(error) = this.serve(number, setup) {
+                this.fail(number, &error);
+            }
+            Ok(())
+        });
+        match thread {
+            Ok(thread) => self.carriers.add_thread(thread),
+            Err(error) => self.fail(number, &error),
+        }
+        let deadline = Instant::now() + START_TIMEOUT;
+        while self.carriers.readiness(number) == Readiness::Starting && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        self.carriers.readiness(number) == Readiness::Ready
+    }
+
+    fn fail(&self, number: CarrierNumber, error: &dyn fmt::Display) {
+        self.carriers.set_readiness(number, Readiness::Failed);
+        if !self.is_short.swap(true, Ordering::Relaxed) {
+            tracing::warn!(%error, "no more threads for requests: others cannot be preempted");
+        }
+    }
+
+    /// The life of a carrier. Its state is made for the worker of `setup`.
+    ///
+    /// # Errors
+    /// When the handler cannot make that state.
+    fn serve(&self, number: CarrierNumber, setup: &WorkerSetup<F, H>) -> Result<(), WorkerFault> {
+        let away_ns = Rc::<Cell<u64>>::default();
+        let worker = Rc::new(Cell::new(setup.worker));
+        // The worker's own thread sends the reply, as it does for requests that it runs itself.
+        let sending = Sending::WithTheTurn;
+        let mut executor = setup.executor_of(worker.clone(), sending, away_ns.clone())?;
+        let member = CarriedWorker {
+            carriers: &self.carriers,
+            number,
+            worker,
+            shared: &setup.shared,
+            waiters: Waiters::new(self.wakes.clone()),
+            timers: &self.timers,
+            away_ns,
+        };
+        let serve = || {
+            fiber::set_spare(usize::MAX);
+            self.carriers.serve(number, |task| {
+                member.has_turn();
+                fiber::watched(&member, || executor.run(task, setup.clock.now_ns()));
+            });
+        };
+        let flag = self.carriers.flag(number);
+        fiber::occupy(flag, &member, || fiber::let_wait(&member, serve));
+        Ok(())
+    }
+}
+
+/// A carrier's thread.
+struct CarriedWorker<'a, T> {
+    carriers: &'a Carriers<T>,
+    number: CarrierNumber,
+    /// Whose turn it has, or had last.
+    worker: Rc<Cell<WorkerId>>,
+    shared: &'a Shared,
+    waiters: Waiters,
+    /// Of each worker.
+    timers: &'a [Arc<Timers>],
+    away_ns: Rc<Cell<u64>>,
+}
+
+impl<T> CarriedWorker<'_, T> {
+    /// The request has a worker, maybe another one.
+    fn has_turn(&self) {
+        fiber::set_turn(self.carriers.own_turn(self.number));
+        self.away_ns.set(self.carriers.away_ns(self.number));
+        self.worker.set(self.carriers.worker(self.number));
+    }
+}
+
+impl<T> GiveWay for CarriedWorker<'_, T> {
+    fn give_way(&self) {
+        self.carriers.give_way(self.number);
+        self.has_turn();
+    }
+
+    fn describe(&self, slot: usize, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.shared.describe(self.worker.get(), slot, out)
+    }
+
+    fn open(&self) {
+        self.carriers.open(self.number);
+    }
+
+    fn close(&self) {
+        self.carriers.close(self.number);
+        self.has_turn();
+    }
+
+    fn try_close(&self) -> bool {
+        self.carriers.try_close(self.number)
+    }
+}
+
+impl<T> TurnWatch for CarriedWorker<'_, T> {
+    /// The worker's own thread looks at that.
+    fn is_overdue(&self) -> bool {
+        false
+    }
+
+    fn turned_long(&self) {
+        self.carriers.say_long(self.number);
+    }
+}
+
+impl<T> Waiting for CarriedWorker<'_, T> {
+    fn waiters(&self) -> &Waiters {
+        &self.waiters
+    }
+
+    fn timers(&self) -> &Arc<Timers> {
+        &self.timers[self.carriers.worker(self.number).index()]
+    }
+
+    fn surroundings(&self) -> Option<&Surroundings> {
+        self.shared.surroundings()
+    }
+
+    /// The worker's own thread goes on.
+    fn can_block(&self) -> bool {
+        true
+    }
+
+    fn block(&self, block: &dyn Fn(RequestId, WorkerId) -> bool, meanwhile: &mut dyn FnMut()) {
+        self.carriers.closed(self.number, || {
+            let (request, worker) = (
+                self.carriers.request(self.number),
+                self.carriers.worker(self.number),
+            );
+            if block(request, worker) {
+                self.carriers.block(self.number, meanwhile);
+            }
+            self.has_turn();
+        });
+    }
+
+    fn helpers(&self) -> Option<&Arc<Helpers>> {
+        None
+    }
+}
