@@ -417,6 +417,9 @@ pub(crate) fn servers() -> Vec<(Policy, Config)> {
         let team = config(dedicated, PreemptPolicy::KernelThread);
         servers.push((quick.clone(), team.clone()));
         servers.push((Policy::c_fcfs(), team));
+        // Each request has a quantum, and with it a thread.
+        let moving = config(Topology::Distributed, PreemptPolicy::KernelThread);
+        servers.push((Policy::jsq().quantum_us(200.0), moving));
     }
     if cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         servers.push((quick, config(dedicated, PreemptPolicy::Signal)));

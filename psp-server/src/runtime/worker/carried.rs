@@ -60,6 +60,9 @@ pub(crate) struct CarriedTurn<T> {
     pub(crate) turn: u64,
 }
 
+type TurnOf<F, H> = CarriedTurn<ContextTask<F, H>>;
+type LentOf<F, H> = Lent<ContextTask<F, H>>;
+
 impl<F: Framing, H: Handler<F::Head>> Carried<F, H> {
     /// Workers with these lists and timers.
     pub(crate) fn new(
@@ -92,9 +95,9 @@ impl<F: Framing, H: Handler<F::Head>> Carried<F, H> {
     pub(super) fn run(
         self: &Arc<Self>,
         setup: &WorkerSetup<F, H>,
-        turn: CarriedTurn<ContextTask<F, H>>,
+        turn: TurnOf<F, H>,
         watch: Option<&dyn TurnWatch>,
-    ) -> Result<Lent<ContextTask<F, H>>, CarriedTurn<ContextTask<F, H>>> {
+    ) -> Result<LentOf<F, H>, TurnOf<F, H>> {
         if turn.task.is_some() && !self.is_ready(setup, turn.number) {
             self.moving.give_up(turn.request);
             return Err(turn);
