@@ -645,6 +645,7 @@ mod tests {
             preemption: None,
             contexts: Contexts::migrating(),
             stuck: None,
+            flows: None,
             seed: 0,
         };
         Queues::new(&setup, Lanes::shared(lanes))
@@ -855,6 +856,7 @@ mod tests {
                 preemption: None,
                 contexts: Contexts::migrating(),
                 stuck: None,
+                flows: None,
                 seed: 0,
             };
             let mut queues = Queues::new(&setup, Lanes::shared(LANES));
