@@ -725,9 +725,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             seat.runs(self.clock.now_ns(), unserved);
         }
         let (workers, demotion) = (&mut self.workers, &mut self.demotion);
-        let ended = if self.ports.move_about() {
+        let long_us = self.shared.config.long_us;
+        let ended = if self.ports.move_about() && long_us > 0 {
             let length = self.dispatcher.length(request_type);
-            let turn = LongTurn::new(&mut self.ports, demotion, &self.clock, self.now_ns);
+            let turn = LongTurn::new(&mut self.ports, demotion, &self.clock, self.now_ns, long_us);
             let ended = turn.run(length, || workers.run_inline(worker, request, task));
             let starved_ns = turn.end();
             if starved_ns > 0 {
