@@ -235,7 +235,11 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let offers = Arc::new(Offers::new((0..count).map(|_| places())));
     let mut objects = objects.unwrap_or_default().into_iter();
     let mut watched = Vec::with_capacity(if preempts { count } else { 0 });
-    let leases = Arc::new(PortLeases::new(doorbells.clone()));
+    let leases = PortLeases::new(doorbells.clone());
+    let leases = Arc::new(match crew.clone().filter(|_| preempts) {
+        None => leases,
+        Some(crew) => leases.alerting(move || crew.nobody_reads()),
+    });
     let nice = (background && can_be_raised()).then_some(shared.config.background_nice);
     if background && nice.is_none() {
         tracing::warn!(
@@ -275,6 +279,10 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
                 is_served_elsewhere: Box::new({
                     let leases = leases.clone();
                     move || leases.is_served_elsewhere(PortNumber::new(index))
+                }),
+                is_left: Box::new({
+                    let leases = leases.clone();
+                    move || leases.is_free(PortNumber::new(index))
                 }),
                 start: turns.clone(),
                 receiver: receiver.clone(),

@@ -160,7 +160,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             }
             if self.ports.can_exchange() {
                 self.offer_arrived();
-                self.ports.exchange().map_err(RunError::Events)?;
+                if self.ports.exchange().map_err(RunError::Events)? {
+                    // What lies there comes before a request that gave way to it.
+                    self.look_at_others(false).map_err(RunError::Events)?;
+                }
             }
             self.receive_reports();
             if let Some(policy) = self.shared.policy.take() {
@@ -277,6 +280,11 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         if waited? {
             self.note_events(slept);
         }
+        self.look_at_others(slept)
+    }
+
+    /// Asks the event queues of others' ports.
+    fn look_at_others(&mut self, slept: bool) -> io::Result<()> {
         for port in self.ports.others_mut() {
             if port.wait(Duration::ZERO)? {
                 port.note_events(slept, self.clock.now_ns());
