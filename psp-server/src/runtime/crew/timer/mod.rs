@@ -184,8 +184,11 @@ fn serve(crew: &Crew, workers: &[Watched], clock: &Clock, spin: Duration) {
                 any_spared && crew.line(worker).quantum().is_none() && (watched.is_left)()
             };
             let events = (0..).map(WorkerId).zip(workers);
-            let events = events
-                .filter(|&(worker, watched)| stops.is_spared(worker) || is_left(worker, watched));
+            let events = events.filter(|&(worker, watched)| {
+                // Who serves it elsewhere may take a while to read what is there, and says when it leaves it.
+                let is_spared = stops.is_spared(worker) && !(watched.is_served_elsewhere)();
+                is_spared || is_left(worker, watched)
+            });
             fds.extend(events.map(|(_, watched)| PollFd::new(&watched.events, PollFlags::IN)));
             // An interrupted wait is as good as one that ends.
             let _ = poll(&mut fds, None);
