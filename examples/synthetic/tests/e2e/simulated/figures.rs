@@ -14,7 +14,7 @@ use super::point::{Point, WORKERS};
 /// Factors of client and server.
 const DILATION: (u32, u32) = (4000, 10);
 const FACTOR: u32 = DILATION.0 * DILATION.1;
-const MEASURED_S: f64 = 240.0;
+const MEASURED_S: f64 = 180.0;
 /// The percentile of the paper's figures.
 const TAIL: f64 = 0.999;
 /// The slowdown of the paper's numbers.
