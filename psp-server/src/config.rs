@@ -167,6 +167,10 @@ pub struct Config {
     /// as it wakes, whatever thread has the core. 0 leaves the system's default. In the topology `distributed` all
     /// workers have it, unless there is a core to spare.
     pub net_slice_us: u64,
+    /// Mean service time from which the requests of a type are long: in the topology `distributed` a worker leaves its
+    /// connections to others while it runs one, or one that has turned out to take so long. 0: no request is long, and a
+    /// worker has its connections for good.
+    pub long_us: u64,
     /// How policies that share time make a request give way; other policies never do. With `none` no
     /// such policy can be chosen, except in the topology `distributed`: there requests run to completion.
     pub preempt: PreemptPolicy,
@@ -241,6 +245,7 @@ impl Default for Config {
             spin_us: 50,
             background_nice: 19,
             net_slice_us: 100,
+            long_us: 100,
             preempt: PreemptPolicy::default(),
             contexts_per_worker: None,
             stack_bytes: 256 * 1024,
@@ -317,6 +322,7 @@ impl Config {
         spin_us: u64,
         background_nice: i32,
         net_slice_us: u64,
+        long_us: u64,
         preempt: PreemptPolicy,
         stack_bytes: usize,
         blocking_threads_max: usize,

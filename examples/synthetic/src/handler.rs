@@ -13,10 +13,13 @@ use psp_server::{
     Handler, Peer, PreemptPolicy, Reply, Request, WorkerId, checkpoint, is_abandoned, no_preempt,
     task,
 };
+use rustix::thread::{Timespec, nanosleep};
 use serde::{Deserialize, Serialize};
 
 /// Longest sleep between two checkpoints.
 const NAP: Duration = Duration::from_micros(200);
+/// The same where a signal ends it. One that comes right before the sleep does not.
+const NAP_WITH_SIGNALS: Duration = Duration::from_millis(100);
 
 /// How a worker spends the run time of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
@@ -64,6 +67,7 @@ impl Synthetic {
     fn occupy(&self, run_time: Duration) {
         let nap = match self.preempt {
             PreemptPolicy::None => run_time,
+            PreemptPolicy::Signal => NAP_WITH_SIGNALS,
             _ => NAP,
         };
         let mut left = run_time;
@@ -71,13 +75,20 @@ impl Synthetic {
             // A signal must not find the thread half asleep.
             let slept = no_preempt(|| {
                 let started = Instant::now();
-                std::thread::sleep(left.min(nap));
+                sleep_or_signal(left.min(nap));
                 started.elapsed()
             });
             left = left.saturating_sub(slept);
             checkpoint();
         }
     }
+}
+
+/// Sleeps until a signal comes.
+fn sleep_or_signal(duration: Duration) {
+    let request = Timespec::try_from(duration).expect("naps are short");
+    // Who sleeps on if it ends early looks at the clock.
+    let _ = nanosleep(&request);
 }
 
 /// Waits without the worker.

@@ -334,6 +334,7 @@ pub(crate) const fn setup(workers: usize, types: &TypeTable) -> SchedulerSetup<'
         preemption: None,
         contexts: Contexts::migrating(),
         stuck: None,
+        flows: None,
         seed: 0,
     }
 }

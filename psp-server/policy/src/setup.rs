@@ -26,6 +26,10 @@ pub struct SchedulerSetup<'a> {
     pub contexts: Contexts,
     /// From when a request is stuck; `None` if none ever is.
     pub stuck: Option<StuckAfter>,
+    /// How many flows requests belong to, under policies whose workers receive for themselves: all requests of a flow
+    /// have one [receiver](crate::distributed::Receivers). `None` where each request is a flow of its own. Only
+    /// simulations need it: live requests have their receivers.
+    pub flows: Option<usize>,
     /// Seed of the policies that choose at random.
     pub seed: u64,
 }
@@ -33,7 +37,7 @@ pub struct SchedulerSetup<'a> {
 impl<'a> SchedulerSetup<'a> {
     /// A setup of so many workers for these types, without preemption: all workers are present, typed queues hold
     /// 1024 requests, the driver has a thread of its own, any number of requests can be blocked and resume at home,
-    /// no request is ever stuck, and the seed is 1.
+    /// no request is ever stuck, each is a flow of its own, and the seed is 1.
     #[must_use]
     pub const fn new(workers: usize, types: &'a TypeTable) -> Self {
         Self {
@@ -45,6 +49,7 @@ impl<'a> SchedulerSetup<'a> {
             preemption: None,
             contexts: Contexts::at_home(usize::MAX),
             stuck: None,
+            flows: None,
             seed: 1,
         }
     }
@@ -62,6 +67,7 @@ impl<'a> SchedulerSetup<'a> {
         preemption: Option<Preemption>,
         contexts: Contexts,
         stuck: Option<StuckAfter>,
+        flows: Option<usize>,
         seed: u64,
     }
 }

@@ -242,7 +242,14 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let places = || Arc::new(Places::shared(&shared.types, &shared.config));
     let offers = Arc::new(Offers::new((0..count).map(|_| places())));
     let mut watched = Vec::with_capacity(count);
-    let leases = Arc::new(PortLeases::new(doorbells.clone()));
+    let leases = PortLeases::new(doorbells.clone());
+    let leases = Arc::new(match preempt {
+        PreemptPolicy::None => leases,
+        _ => {
+            let succession = rules.succession.clone();
+            leases.alerting(move || succession.nobody_reads())
+        }
+    });
     let nice = (background && can_be_raised()).then_some(shared.config.background_nice);
     if background && nice.is_none() {
         tracing::warn!(
@@ -288,6 +295,10 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
                     move || leases.is_served_elsewhere(PortNumber::new(index))
                 }),
                 given_up: demotion.as_ref().map(Demotion::given_up),
+                is_left: Box::new({
+                    let leases = leases.clone();
+                    move || leases.is_free(PortNumber::new(index))
+                }),
                 start: turns.clone(),
                 receiver: receiver.clone(),
             });

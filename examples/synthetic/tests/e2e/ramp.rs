@@ -20,7 +20,7 @@ use psp_sim::simulator::{self, ElasticPlan, Outcome, SimPlan};
 use psp_sim::workload::{Distribution, Phase, PhaseLength, Workload, WorkloadType};
 
 use crate::elastic::{INTERVAL_MS, WORKERS_MAX, present, with_config};
-use crate::simulated::client::{Exchange, exchange};
+use crate::simulated::client::{Exchange, connected, exchange};
 
 /// Load in each step of the ramp, as a share of the time of the most workers.
 const LOADS: [f64; 7] = [0.05, 0.1, 0.4, 0.9, 0.4, 0.1, 0.05];
@@ -124,8 +124,9 @@ impl Ramp {
         let mut ramp = None;
         with_config(config, Policy::c_fcfs(), |address, handle| {
             let requests = simulator::requests(&plan(workers.min)).unwrap();
-            let (exchange, seen) =
-                with_presence(handle, || exchange(address, &requests, 1, WINDOW));
+            let (exchange, seen) = with_presence(handle, || {
+                exchange(&[connected(address)], &requests, 1, WINDOW, || {})
+            });
             let latency_s = |index: usize| {
                 let latency = exchange.latency[index].expect("every request has a reply");
                 latency.as_secs_f64()

@@ -31,6 +31,8 @@ pub struct SimSettings {
     pub classifier: ClassifierModel,
     /// Whether the policy knows the types' service times and shares from the start.
     pub hints: bool,
+    /// Flows of requests, each of which one worker receives; each request is one of its own unless set.
+    pub flows: Option<usize>,
     /// A worker comes when so many requests run and wait for each, if workers come and go.
     pub elastic_load_factor: f64,
     /// A worker goes when the load has fallen by this part.
@@ -52,6 +54,7 @@ impl Default for SimSettings {
             queue_capacity: 1 << 16,
             classifier: ClassifierModel::Exact,
             hints: true,
+            flows: None,
             elastic_load_factor: ElasticSettings::default().load_factor,
             elastic_hysteresis: ElasticSettings::default().hysteresis,
             elastic_interval_ms: ElasticSettings::default().interval_ms,
@@ -70,6 +73,7 @@ impl SimSettings {
         plan.queue_capacity = self.queue_capacity;
         plan.classifier = self.classifier;
         plan.hints = self.hints;
+        plan.flows = self.flows;
         if let Some(elastic) = &mut plan.elastic {
             elastic.settings = ElasticSettings::default()
                 .load_factor(self.elastic_load_factor)

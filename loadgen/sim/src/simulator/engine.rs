@@ -399,9 +399,10 @@ fn snapshot(
     present: &Present,
     types: usize,
 ) -> Snapshot {
-    let (served_ns, occupied_ns) = workers.spent_ns(now_ns);
+    let (served_each_ns, occupied_ns) = workers.spent_ns(now_ns);
     Snapshot {
-        served_ns,
+        served_ns: served_each_ns.iter().sum(),
+        served_each_ns,
         occupied_ns,
         present_ns: present.spent_ns(now_ns),
         worker_changes: present.changes(),

@@ -20,6 +20,8 @@ pub struct Outcome {
     pub rejected: u64,
     /// Share of the workers' time that was service, from the first measured arrival to the last.
     pub utilization: f64,
+    /// The same of each worker by itself; empty for ideals.
+    pub worker_utilization: Vec<f64>,
     /// Share of the workers' time that was overhead: waiting for dispatched requests, stealing,
     /// switching, being preempted.
     pub overhead: f64,

@@ -26,6 +26,9 @@ const REQUESTS_MAX: u64 = 1_000_000_000_000;
 /// is a hundred days.
 const TIME_NS_MAX: f64 = 9e15;
 
+/// Flows that can be simulated at most.
+const FLOWS_MAX: usize = 1 << 20;
+
 /// Buckets that a timeline may have.
 const TIMELINE_BUCKETS_MAX: f64 = 100_000.0;
 
@@ -67,6 +70,9 @@ pub struct SimPlan {
     /// Whether the policy knows the types' service times and shares from the start. It always knows
     /// their SLOs.
     pub hints: bool,
+    /// Flows to which the requests belong. Under a policy without a dispatcher one worker receives all requests of a
+    /// flow. Unless set, a worker at random receives each request.
+    pub flows: Option<usize>,
     /// Width of the buckets of a timeline in nanoseconds; no timeline unless set.
     pub timeline_ns: Option<u64>,
     /// Whether the outcome has each request's latency.
@@ -172,6 +178,7 @@ impl SimPlan {
             queue_capacity: 1 << 16,
             classifier: ClassifierModel::Exact,
             hints: false,
+            flows: None,
             timeline_ns: None,
             each: false,
             switch: None,
@@ -285,6 +292,14 @@ impl SimPlan {
                 "at least 1".to_owned(),
             ),
             (
+                "flows",
+                self.flows
+                    .map_or_else(String::new, |flows| flows.to_string()),
+                self.flows
+                    .is_none_or(|flows| (1..=FLOWS_MAX).contains(&flows)),
+                format!("from 1 to {FLOWS_MAX}"),
+            ),
+            (
                 "the longest cost",
                 format!("{} ns", self.costs.longest_ns()),
                 self.costs.longest_ns() <= COST_NS_MAX,
@@ -356,6 +371,7 @@ impl SimPlan {
             .queue_capacity(self.queue_capacity)
             .preemption(self.preemption.then_some(preemption))
             .contexts(contexts)
+            .flows(self.flows)
             .seed(self.seed)
     }
 }

@@ -194,6 +194,12 @@ impl Recorder {
             let present_ns = window.at_end.present_ns - window.at_start.present_ns;
             present_ns as f64 / duration_ns as f64
         });
+        let worker_utilization = window.map_or_else(Vec::new, |window| {
+            let (start, end) = (&window.at_start, &window.at_end);
+            let served = start.served_each_ns.iter().zip(&end.served_each_ns);
+            let of_time = |(start, end): (&u64, &u64)| (end - start) as f64 / duration_ns as f64;
+            served.map(of_time).collect()
+        });
         let utilization = share(|snapshot| snapshot.served_ns);
         let occupied = share(|snapshot| snapshot.occupied_ns);
         Outcome {
@@ -207,6 +213,7 @@ impl Recorder {
             completed: self.types.iter().map(|record| record.completed).sum(),
             rejected: self.types.iter().map(|record| record.rejected).sum(),
             utilization,
+            worker_utilization,
             overhead: (occupied - utilization).max(0.0),
             workers_mean,
             worker_changes: last.worker_changes,

@@ -2,6 +2,9 @@
 
 use std::ops::ControlFlow;
 
+use psp_policy::WorkerId;
+use psp_policy::distributed::Receivers;
+
 use super::arrivals::Arrivals;
 use super::engine;
 use super::ideal::{self, ProcessorSharing, ShortestRemaining};
@@ -20,6 +23,8 @@ pub struct SimRequest {
     pub service_ns: u64,
     /// For how long it waits without its worker, in nanoseconds.
     pub wait_ns: u64,
+    /// The worker that receives it, if the plan has flows and its policy no dispatcher.
+    pub receiver: Option<WorkerId>,
 }
 
 /// The requests that arrive in [`simulate`], in order, warm-up included. Tests send the same
@@ -31,15 +36,26 @@ pub fn requests(plan: &SimPlan) -> Result<Vec<SimRequest>, SimError> {
     plan.validate()?;
     let mut progress = |_| ControlFlow::Continue(());
     let mut arrivals = Arrivals::new(plan, &mut progress);
+    let mut receivers = receivers(plan);
     let next = || {
         arrivals.take().map(|arrival| SimRequest {
             at_ns: arrival.at_ns,
             kind: arrival.kind,
             service_ns: arrival.service_ns,
             wait_ns: arrival.wait_ns,
+            receiver: receivers.as_mut().map(Receivers::draw),
         })
     };
     Ok(std::iter::from_fn(next).collect())
+}
+
+/// The receivers of the plan's requests, as its scheduler draws them.
+fn receivers(plan: &SimPlan) -> Option<Receivers> {
+    let SimPolicy::Live(policy) = &plan.policy else {
+        return None;
+    };
+    let flows = plan.flows.filter(|_| !policy.has_dispatcher())?;
+    Some(Receivers::new(plan.workers, flows, plan.seed))
 }
 
 /// Simulates a plan. `progress` gets the number of requests that have arrived, warm-up included.

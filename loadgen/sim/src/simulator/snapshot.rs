@@ -5,6 +5,8 @@
 pub(super) struct Snapshot {
     /// Service of all workers.
     pub(super) served_ns: u64,
+    /// Service of each worker; empty for ideals, whose workers have no requests of their own.
+    pub(super) served_each_ns: Vec<u64>,
     /// Time in which workers were occupied, service or not.
     pub(super) occupied_ns: u64,
     /// Time in which workers were present, of all together.

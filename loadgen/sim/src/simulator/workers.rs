@@ -46,8 +46,8 @@ pub(super) struct Workers {
     stays: Vec<Stay>,
     /// When each busy worker becomes free.
     free_at: WorkerTimes,
-    /// Totals over all turns that have ended.
-    served_ns: u64,
+    /// Totals over all turns that have ended: of each worker, and of all.
+    served_ns: Vec<u64>,
     occupied_ns: u64,
 }
 
@@ -56,7 +56,7 @@ impl Workers {
         Self {
             stays: vec![Stay::default(); workers],
             free_at: WorkerTimes::new(workers),
-            served_ns: 0,
+            served_ns: vec![0; workers],
             occupied_ns: 0,
         }
     }
@@ -126,7 +126,7 @@ impl Workers {
         stay.busy = false;
         stay.freed_ns = now_ns;
         let served_ns = stay.served_ns(now_ns);
-        self.served_ns += served_ns;
+        self.served_ns[worker.index()] += served_ns;
         self.occupied_ns += now_ns - stay.taken_ns;
         Some(Left {
             worker,
@@ -136,18 +136,16 @@ impl Workers {
         })
     }
 
-    /// Service of all workers, and time in which workers were occupied.
-    pub(super) fn spent_ns(&self, now_ns: u64) -> (u64, u64) {
-        let busy = self.stays.iter().filter(|stay| stay.busy);
-        busy.fold(
-            (self.served_ns, self.occupied_ns),
-            |(served_ns, occupied_ns), stay| {
-                (
-                    served_ns + stay.served_ns(now_ns),
-                    occupied_ns + (now_ns - stay.taken_ns),
-                )
-            },
-        )
+    /// Service of each worker, and time in which workers were occupied.
+    pub(super) fn spent_ns(&self, now_ns: u64) -> (Vec<u64>, u64) {
+        let mut served_ns = self.served_ns.clone();
+        let mut occupied_ns = self.occupied_ns;
+        let stays = self.stays.iter().zip(&mut served_ns);
+        for (stay, served_ns) in stays.filter(|(stay, _)| stay.busy) {
+            *served_ns += stay.served_ns(now_ns);
+            occupied_ns += now_ns - stay.taken_ns;
+        }
+        (served_ns, occupied_ns)
     }
 }
 
@@ -174,14 +172,14 @@ mod tests {
         workers.start(0, worker, 7, 10, 100);
         workers.preempt(30, worker, &COSTS);
         assert_eq!(workers.next_ns(), 55);
-        assert_eq!(workers.spent_ns(40), (30, 40));
-        assert_eq!(workers.spent_ns(53), (40, 53), "lost after 50");
+        assert_eq!(workers.spent_ns(40), (vec![0, 30], 40));
+        assert_eq!(workers.spent_ns(53), (vec![0, 40], 53), "lost after 50");
         let left = workers.free_next().unwrap();
         assert_eq!(
             (left.request, left.served_ns, left.completed),
             (7, 40, false)
         );
-        assert_eq!(workers.spent_ns(60), (40, 55));
+        assert_eq!(workers.spent_ns(60), (vec![0, 40], 55));
         assert_eq!(workers.next_ns(), u64::MAX);
     }
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use psp_policy::Policy;
 use psp_sim::simulator::{
-    ClassifierModel, Costs, Outcome, PolicySwitch, SimError, SimPlan, SimPolicy, simulate,
+    ClassifierModel, Costs, Outcome, PolicySwitch, SimError, SimPlan, SimPolicy, requests, simulate,
 };
 use psp_sim::workload::{ArrivalProcess, Workload};
 
@@ -103,6 +103,40 @@ fn a_busy_worker_waits_for_the_channel_both_ways() {
     );
     assert!((outcome.utilization - 1.0 / 1.5).abs() < 0.01);
     assert!((outcome.overhead - 0.5 / 1.5).abs() < 0.01);
+}
+
+/// Without stealing a worker serves what it receives. With it the others help.
+#[test]
+fn requests_of_a_flow_have_one_receiver() {
+    let with_flows = |policy, flows| {
+        let mut plan = plan("fixed", policy, 14, 0.3);
+        plan.flows = Some(flows);
+        plan
+    };
+    let few = with_flows(Policy::d_fcfs(), 8);
+    let mut received_ns = [0; 14];
+    for request in requests(&few).unwrap().iter().skip(few.warmup as usize) {
+        received_ns[request.receiver.unwrap().index()] += request.service_ns;
+    }
+    let outcome = run(&few);
+    let served = outcome.worker_utilization.iter().zip(received_ns);
+    for (utilization, received_ns) in served {
+        let share = received_ns as f64 / outcome.duration_ns as f64;
+        // A worker that gets more than it can serve does not keep up.
+        assert!(
+            (utilization - share.min(1.0)).abs() < 0.01,
+            "{utilization} {share}"
+        );
+    }
+    let idle = |outcome: &Outcome| {
+        let workers = outcome.worker_utilization.iter();
+        workers.filter(|utilization| **utilization == 0.0).count()
+    };
+    assert!(idle(&outcome) >= 6, "{outcome:?}");
+    assert_eq!(idle(&run(&with_flows(Policy::d_fcfs(), 512))), 0);
+    assert_eq!(idle(&run(&with_flows(Policy::stealing(), 8))), 0);
+    let dispatched = requests(&with_flows(Policy::c_fcfs(), 8)).unwrap();
+    assert!(dispatched.iter().all(|request| request.receiver.is_none()));
 }
 
 #[test]

@@ -175,6 +175,7 @@ impl Case {
             preemption: self.preemption,
             contexts: self.contexts,
             stuck: self.stuck,
+            flows: None,
             seed: self.seed,
         }
     }

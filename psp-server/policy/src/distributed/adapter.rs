@@ -23,6 +23,7 @@ use crate::distributed::knowledge::Knowledge;
 use crate::distributed::lanes::{LANES_MAX, LaneSet, lane_of};
 use crate::distributed::local::{Local, Ways};
 use crate::distributed::random::Random;
+use crate::distributed::receivers::Receivers;
 use crate::distributed::timer::Timer;
 use crate::distributed::word::Plain;
 use crate::distributed::worker::{Look, Mine, Next, Requeue, WorkerPolicy};
@@ -64,6 +65,8 @@ pub(crate) struct Distributed<W, F> {
     stuck_ns: Option<u64>,
     /// Per worker: the lanes for which its turn gives way.
     yields_to: Vec<LaneSet>,
+    /// Of requests whose flows are few.
+    receivers: Option<Receivers>,
     random: Random,
 }
 
@@ -125,6 +128,10 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
             congestion: Congestion::new(ways.congestion_ns),
             stuck_ns: None,
             yields_to: vec![LaneSet::NONE; setup.workers],
+            receivers: setup
+                .flows
+                .filter(|_| ways.at_random)
+                .map(|flows| Receivers::new(setup.workers, flows, setup.seed)),
             random: Random::new(setup.seed),
         }
     }
@@ -147,7 +154,15 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
         }
     }
 
-    /// The worker that receives the next request.
+    /// The worker that receives the request which arrives. Flows of an absent worker go to another.
+    fn receives(&mut self) -> WorkerId {
+        match &mut self.receivers {
+            Some(receivers) => WorkerId(receivers.draw().0 % self.present),
+            None => self.receiver(),
+        }
+    }
+
+    /// The worker that receives a request which is no flow's, or not any more.
     fn receiver(&mut self) -> WorkerId {
         WorkerId(if self.ways.at_random {
             self.random.below(self.present)
@@ -199,7 +214,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
         decide(&mut self.objects[worker.index()], &mut look)
     }
 
-    /// The worker whose queue a request of the type at `slot` joins which arrives, or has lost its worker.
+    /// The worker whose queue a request of the type at `slot` joins which has lost its worker.
     fn place(&mut self, slot: usize) -> (WorkerId, HandOff) {
         let receiver = self.receiver();
         self.place_from(receiver, slot)
@@ -287,7 +302,8 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
         deadline_ns: Option<u64>,
     ) {
         let slot = self.queues.slot(request_type);
-        let (worker, hand_off) = self.place(slot);
+        let receiver = self.receives();
+        let (worker, hand_off) = self.place_from(receiver, slot);
         let handed_over = hand_off == HandOff::HandedOver;
         let own = self.own_lane(slot);
         self.join(now_ns, worker, own, hand_off, |queues, lane| {

@@ -22,6 +22,7 @@
 //! | `adapter` | all workers as one scheduler |
 //! | `watch`, `timer` | which worker is preempted, and when: by the board alone; and in the adapter |
 //! | `congestion` | when the wait queue goes first |
+//! | `receivers` | which worker receives each request, where flows are few |
 
 pub(crate) mod adapter;
 mod board;
@@ -31,6 +32,7 @@ pub(crate) mod knowledge;
 mod lanes;
 mod local;
 mod random;
+mod receivers;
 mod timer;
 mod watch;
 mod word;
@@ -43,6 +45,7 @@ pub use knowledge::Knowledge;
 pub use lanes::{LANES_MAX, LaneSet, lane_of};
 pub use local::{AnyLocal, Local, Ways};
 pub use random::Random;
+pub use receivers::Receivers;
 pub use watch::{Expired, Watch};
 pub use word::{Live, Plain, Word};
 pub use worker::{Look, Mine, Next, Requeue, WorkerPolicy};

@@ -392,6 +392,7 @@ mod tests {
             preemption: None,
             contexts: Contexts::migrating(),
             stuck: None,
+            flows: None,
             seed: 0,
         };
         Profile::new(&setup, settings)

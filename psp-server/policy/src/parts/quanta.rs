@@ -266,6 +266,7 @@ mod tests {
             preemption,
             contexts: Contexts::migrating(),
             stuck: None,
+            flows: None,
             seed: 0,
         };
         Quanta::new(&setup, QUANTUM_NS)

@@ -650,6 +650,7 @@ mod tests {
             preemption: None,
             contexts: Contexts::migrating(),
             stuck: None,
+            flows: None,
             seed: 0,
         };
         Queues::new(&setup, Lanes::shared(lanes))
@@ -860,6 +861,7 @@ mod tests {
                 preemption: None,
                 contexts: Contexts::migrating(),
                 stuck: None,
+                flows: None,
                 seed: 0,
             };
             let mut queues = Queues::new(&setup, Lanes::shared(LANES));

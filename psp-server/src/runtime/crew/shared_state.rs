@@ -131,6 +131,17 @@ impl Crew {
         self.prompter.as_ref()
     }
 
+    /// There may be something to read that no worker reads: those who can have to give way.
+    pub(crate) fn nobody_reads(&self) {
+        if let Some(prompter) = &self.prompter
+            && self
+                .workers()
+                .any(|worker| self.line(worker).quantum().is_some())
+        {
+            prompter.prompt(0);
+        }
+    }
+
     /// All workers.
     pub(super) fn workers(&self) -> impl Iterator<Item = WorkerId> + use<> {
         (0..self.board.workers()).map(WorkerId)

@@ -109,6 +109,13 @@ impl Succession {
         (state.epoch, state.latest.crew.clone())
     }
 
+    /// There may be something to read that no worker reads: those who can have to give way.
+    pub(crate) fn nobody_reads(&self) {
+        if let (_, Some(crew)) = self.latest() {
+            crew.nobody_reads();
+        }
+    }
+
     /// Puts another policy in force, and returns its number. The caller wakes all workers then.
     pub(crate) fn post(&self, now_ns: u64, next: Regime) -> u64 {
         if let Some(crew) = &next.crew {

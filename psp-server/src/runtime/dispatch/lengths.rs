@@ -1,10 +1,8 @@
-//! Which types of requests are long, by what all workers have measured.
+//! Which types of requests are long, by what all workers have measured: those that take
+//! [`long_us`](crate::Config::long_us) or more on average. By default that is several times as long as handing a port to
+//! another worker and getting it back.
 
 use crate::shared::Shared;
-
-/// A request of a type whose service time is at least this on average is long. It takes several times as long as handing
-/// a port to another worker and getting it back.
-pub(crate) const LONG_NS: u64 = 100_000;
 
 /// What is known of the requests of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,10 +29,11 @@ impl Lengths {
 
     /// Takes what has been measured by now.
     pub(crate) fn measure(&mut self, shared: &Shared) {
+        let long_ns = shared.config.long_us as f64 * 1e3;
         for (slot, length) in self.types.iter_mut().enumerate() {
             *length = match shared.telemetry.length_ns_mean(slot) {
                 0.0 => Length::Unknown,
-                mean_ns if mean_ns < LONG_NS as f64 => Length::Short,
+                mean_ns if mean_ns < long_ns => Length::Short,
                 _ => Length::Long,
             };
         }

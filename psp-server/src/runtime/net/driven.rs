@@ -154,20 +154,21 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
     }
 
     /// Gives ports to owners that wait for them, and takes those that nobody drives. No run of their connections may
-    /// wait in the dispatcher.
+    /// wait in the dispatcher. Returns whether there were any of these.
     ///
     /// # Errors
     /// An event queue cannot lie within another.
     #[cold]
-    pub(super) fn exchange(&mut self) -> io::Result<()> {
+    pub(super) fn exchange(&mut self) -> io::Result<bool> {
         let Some(leases) = self.leases.clone() else {
-            return Ok(());
+            return Ok(false);
         };
         for at in (1..self.ports.len()).rev() {
             if leases.is_wanted(self.ports[at].number()) {
                 self.leave_at(at, &leases);
             }
         }
+        let kept = self.ports.len();
         while let Some((_, port)) = leases.take() {
             let registry = self.home().poll().registry();
             let descriptor = port.poll().as_raw_fd();
@@ -175,7 +176,7 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
             self.ports.push(port);
             nested?;
         }
-        Ok(())
+        Ok(self.ports.len() > kept)
     }
 
     /// Gives all ports up before a long request, and wakes a worker that sleeps for them. Replies that are complete

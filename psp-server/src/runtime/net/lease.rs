@@ -56,6 +56,8 @@ pub(crate) struct Leases<P, S> {
     sleepers: Box<[Arc<S>]>,
     /// How many ports are free.
     free: AtomicUsize,
+    /// Called when a port was left and nobody sleeps who would drive it.
+    alert: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// The lease of one port. The words of different ports are on different cache lines.
@@ -103,7 +105,19 @@ impl<P, S: Sleeper> Leases<P, S> {
             leases: sleepers.iter().map(|_| Lease::new()).collect(),
             sleepers,
             free: AtomicUsize::new(0),
+            alert: None,
         }
+    }
+
+    /// As this. `alert` is called when a port was left and nobody sleeps who would drive it.
+    pub(crate) fn alerting(self, alert: impl Fn() + Send + Sync + 'static) -> Self {
+        let alert = Some(Box::new(alert) as _);
+        Self { alert, ..self }
+    }
+
+    /// Whether nobody drives the port.
+    pub(crate) fn is_free(&self, port: PortNumber) -> bool {
+        self.any_free() && matches!(*self.leases[port.index()].lock(), State::Free(_))
     }
 
     /// Whether a port is free. It may be taken when this returns.
@@ -144,7 +158,10 @@ impl<P, S: Sleeper> Leases<P, S> {
     pub(crate) fn wake_one(&self, me: PortNumber) {
         if self.any_free() {
             let others = { self.sleepers.iter().enumerate() }.filter(|(at, _)| *at != me.index());
-            let _ = { others }.any(|(_, sleeper)| sleeper.wake());
+            let is_woken = { others }.any(|(_, sleeper)| sleeper.wake());
+            if let Some(alert) = self.alert.as_ref().filter(|_| !is_woken) {
+                alert();
+            }
         }
     }
 

@@ -23,7 +23,7 @@ use psp_protocols::Framing;
 use super::driven::Driven;
 use crate::fiber::{self, TurnWatch};
 use crate::handler::Handler;
-use crate::runtime::dispatch::lengths::{LONG_NS, Length};
+use crate::runtime::dispatch::lengths::Length;
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::scheduling::Demotion;
 
@@ -43,18 +43,19 @@ pub(super) struct LongTurn<'a, F: Framing, H: Handler<F::Head>> {
 
 impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
     /// A turn of the worker that drives these ports. `demotion` is how it steps back, if it shares its core. It is
-    /// `now_ns`.
+    /// `now_ns`, and the turn is long after `long_us`.
     #[inline]
     pub(super) fn new(
         ports: &'a mut Driven<F, H>,
         demotion: &'a mut Option<Demotion>,
         clock: &'a Clock,
         now_ns: u64,
+        long_us: u64,
     ) -> Self {
         Self {
             worker: RefCell::new((ports, demotion)),
             clock,
-            overdue_at_ns: now_ns + LONG_NS,
+            overdue_at_ns: now_ns.saturating_add(long_us.saturating_mul(1_000)),
             is_away: Cell::new(false),
             is_long: Cell::new(false),
             is_elsewhere: Cell::new(false),

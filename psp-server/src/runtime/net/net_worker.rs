@@ -160,7 +160,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             }
             if self.ports.can_exchange() {
                 self.offer_arrived();
-                self.ports.exchange().map_err(RunError::Events)?;
+                if self.ports.exchange().map_err(RunError::Events)? {
+                    // What lies there comes before a request that gave way to it.
+                    self.look_at_others(false).map_err(RunError::Events)?;
+                }
             }
             self.receive_reports();
             self.follow_policy();
@@ -317,6 +320,11 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         if waited? {
             self.note_events(slept);
         }
+        self.look_at_others(slept)
+    }
+
+    /// Asks the event queues of others' ports.
+    fn look_at_others(&mut self, slept: bool) -> io::Result<()> {
         for port in self.ports.others_mut() {
             if port.wait(Duration::ZERO)? {
                 port.note_events(slept, self.clock.now_ns());
@@ -766,10 +774,11 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         let seat = self.seat.as_ref();
         let carrier = seat.and_then(|seat| seat.carrier(request, has_begun));
         let (workers, demotion) = (&mut self.workers, &mut self.demotion);
-        let moves_about = self.ports.move_about();
+        let long_us = self.shared.config.long_us;
+        let moves_about = self.ports.move_about() && long_us > 0;
         let ended = if let Some(carrier) = carrier {
             let length = self.dispatcher.length(request_type);
-            let turn = LongTurn::new(&mut self.ports, demotion, &self.clock, self.now_ns);
+            let turn = LongTurn::new(&mut self.ports, demotion, &self.clock, self.now_ns, long_us);
             let run = |watch: Option<&dyn TurnWatch>| {
                 workers.run_carried(worker, request, carrier, task, watch)
             };
@@ -779,7 +788,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             }
         } else if moves_about {
             let length = self.dispatcher.length(request_type);
-            let turn = LongTurn::new(&mut self.ports, demotion, &self.clock, self.now_ns);
+            let turn = LongTurn::new(&mut self.ports, demotion, &self.clock, self.now_ns, long_us);
             let ended = turn.run(length, || workers.run_inline(worker, request, task));
             let starved_ns = turn.end();
             if starved_ns > 0 {

@@ -1,8 +1,12 @@
 //! Sends the requests of a simulation to a live server, at the times of their simulated arrivals.
 //!
 //! ```text
-//!   requests ─► sender ──► server ──► receiver ─► latency of each
+//!                       ┌─► socket 0 ─► server ──► receiver 0 ─┐
+//!   requests ─► sender ─┼─► ...                                ├─► latency of each
+//!                       └─► socket N ─► server ──► receiver N ─┘
 //! ```
+//!
+//! If workers receive for themselves, there is a socket for each: the kernel gives what comes from it to that worker.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use psp_protocols::psp_header::{Header, Kind};
+use psp_server::WorkerId;
 use psp_sim::simulator::SimRequest;
 
 /// Time between the start and the first request, in which threads start.
@@ -25,41 +30,66 @@ pub(crate) struct Exchange {
     pub(crate) latency: Vec<Option<Duration>>,
 }
 
-/// Sends `requests` to the server at `address`, which multiplies run times by `stretch`. No more than `window` are without
-/// a reply at a time; further ones are late. A socket holds 250 or more, so that none is lost where the server stalls.
+/// A socket that sends to `address`.
+pub(crate) fn connected(address: SocketAddr) -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(address).unwrap();
+    socket
+}
+
+/// Which of several sockets a request goes through: that of its receiver, or the only one.
+fn way(request: &SimRequest) -> usize {
+    request.receiver.map_or(0, WorkerId::index)
+}
+
+/// Sends `requests` through `sockets`, by their receivers, to a server that multiplies run times by `stretch`. No more
+/// than `window` are without a reply at a time; further ones are late. A socket holds 250 or more, so that none is lost
+/// where the server stalls. Calls `sent` when the last request is on its way.
 pub(crate) fn exchange(
-    address: SocketAddr,
+    sockets: &[UdpSocket],
     requests: &[SimRequest],
     stretch: u32,
     window: usize,
+    sent: impl FnOnce() + Send,
 ) -> Exchange {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.connect(address).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let start = Instant::now() + START_DELAY;
     let since_first = |request: &SimRequest| request.at_ns - requests[0].at_ns;
     let due = |request| start + Duration::from_nanos(since_first(request));
     let due: Vec<_> = requests.iter().map(due).collect();
     let replies = AtomicUsize::new(0);
-    let latency = thread::scope(|scope| {
-        scope.spawn(|| {
+    let mut latency = vec![None; due.len()];
+    thread::scope(|scope| {
+        let (all_due, all_replies) = (&due, &replies);
+        scope.spawn(move || {
+            let (due, replies) = (all_due, all_replies);
             let wait = |sent: usize| {
                 while sent.saturating_sub(replies.load(Ordering::Relaxed)) >= window {
                     thread::sleep(Duration::from_millis(1));
                 }
             };
-            send(&socket, requests, &due, stretch, wait);
+            send(sockets, requests, due, stretch, wait);
+            sent();
         });
-        let latency = receive(&socket, &due, &replies);
+        let receivers = sockets.iter().enumerate().map(|(index, socket)| {
+            let (due, replies) = (&due, &replies);
+            let expected = requests.iter().filter(|it| way(it) == index).count();
+            scope.spawn(move || receive(socket, expected, due, replies))
+        });
+        let receivers: Vec<_> = receivers.collect();
+        for receiver in receivers {
+            for (id, after) in receiver.join().unwrap() {
+                let earlier = latency[id].replace(after);
+                assert!(earlier.is_none(), "request {id} was answered twice");
+            }
+        }
         // The sender waits for no reply that does not come.
         replies.store(due.len(), Ordering::Relaxed);
-        latency
     });
     Exchange { due, latency }
 }
 
 fn send(
-    socket: &UdpSocket,
+    sockets: &[UdpSocket],
     requests: &[SimRequest],
     due: &[Instant],
     stretch: u32,
@@ -77,14 +107,21 @@ fn send(
         };
         thread::sleep(due.saturating_duration_since(Instant::now()));
         wait(id);
-        socket.send(&header.encode()).unwrap();
+        sockets[way(request)].send(&header.encode()).unwrap();
     }
 }
 
-fn receive(socket: &UdpSocket, due: &[Instant], replies: &AtomicUsize) -> Vec<Option<Duration>> {
-    let mut latency = vec![None; due.len()];
+/// Receives so many replies. Returns which requests they answer, and the time from when these were due.
+fn receive(
+    socket: &UdpSocket,
+    expected: usize,
+    due: &[Instant],
+    replies: &AtomicUsize,
+) -> Vec<(usize, Duration)> {
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut received = Vec::with_capacity(expected);
     let mut reply = [0; 64];
-    for _ in due {
+    while received.len() < expected {
         // A timeout: the remaining replies are lost.
         let Ok(len) = socket.recv(&mut reply) else {
             break;
@@ -94,8 +131,7 @@ fn receive(socket: &UdpSocket, due: &[Instant], replies: &AtomicUsize) -> Vec<Op
         let header = Header::decode(&reply[..len]).unwrap();
         assert_eq!(header.kind, Kind::Reply);
         let id = header.id as usize;
-        let earlier = latency[id].replace(now - due[id]);
-        assert!(earlier.is_none(), "request {id} was answered twice");
+        received.push((id, now - due[id]));
     }
-    latency
+    received
 }

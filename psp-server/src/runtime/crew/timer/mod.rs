@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The thread sleeps on a timer of the system, and on the event queues of workers for which nobody waits. So a long
-//! request that runs alone wakes it once, at the end of its first quantum. It polls for the end of a quantum where the
+//! request that runs alone wakes it once, at the end of its first quantum. A worker whose turn has no quantum does not give
+//! way to what comes to the port that it has left. If nobody drives that, all others give way. It polls for the end of a quantum where the
 //! server has a core to spare for that. It is not there where nothing can be preempted.
 //!
 //! | file | job |
@@ -49,6 +50,8 @@ pub(crate) struct Watched {
     pub(crate) is_polled: bool,
     /// Whether it has left its port, and another worker reads what comes there.
     pub(crate) is_served_elsewhere: Box<dyn Fn() -> bool + Send + Sync>,
+    /// Whether it has left its port, and nobody reads what comes there.
+    pub(crate) is_left: Box<dyn Fn() -> bool + Send + Sync>,
     /// How its request is asked.
     pub(crate) preempter: Box<dyn Preempter + Sync>,
     /// The standing that it gives up for long requests, if it does.
@@ -56,6 +59,15 @@ pub(crate) struct Watched {
     /// When its turn began.
     pub(crate) start: Arc<TurnStart>,
     pub(crate) receiver: Receiver,
+}
+
+impl Watched {
+    /// Whether there is something to read in its port.
+    fn has_events(&self) -> bool {
+        let mut events = [PollFd::new(&self.events, PollFlags::IN)];
+        // Nobody but who drives a port knows of its frames.
+        self.is_polled || poll(&mut events, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
 }
 
 /// All workers.
@@ -72,11 +84,12 @@ impl Turns for Workers<'_> {
         if (watched.is_served_elsewhere)() {
             return false;
         }
-        let mut events = [PollFd::new(&watched.events, PollFlags::IN)];
-        // Nobody but who drives a port knows of its frames.
-        watched.is_polled
-            || is_unserved.load(Ordering::Relaxed)
-            || poll(&mut events, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+        is_unserved.load(Ordering::Relaxed) || watched.has_events()
+    }
+
+    fn has_left_unread(&self, worker: WorkerId) -> bool {
+        let watched = &self.workers[worker.index()];
+        (watched.is_left)() && watched.has_events()
     }
 
     fn start(&self, worker: WorkerId) -> &TurnStart {
@@ -174,8 +187,16 @@ fn serve(crew: &Crew, workers: &[Watched], clock: &Clock, spin: Duration) {
         } else {
             fds.clear();
             fds.push(PollFd::new(alarm.countdown(), PollFlags::IN));
+            let any_spared = crew.workers().any(|worker| stops.is_spared(worker));
+            let is_left = |worker, watched: &Watched| {
+                any_spared && crew.line(worker).quantum().is_none() && (watched.is_left)()
+            };
             let events = (0..).map(WorkerId).zip(workers);
-            let events = events.filter(|&(worker, _)| stops.is_spared(worker));
+            let events = events.filter(|&(worker, watched)| {
+                // Who serves it elsewhere may take a while to read what is there, and says when it leaves it.
+                let is_spared = stops.is_spared(worker) && !(watched.is_served_elsewhere)();
+                is_spared || is_left(worker, watched)
+            });
             fds.extend(events.map(|(_, watched)| PollFd::new(&watched.events, PollFlags::IN)));
             // An interrupted wait is as good as one that ends.
             let _ = poll(&mut fds, None);

@@ -17,6 +17,8 @@ use crate::runtime::crew::shared_state::Crew;
 pub(super) trait Turns {
     /// Whether a worker has something to read.
     fn has_unread(&self, worker: WorkerId) -> bool;
+    /// Whether a worker has left its port, and there is something to read that nobody reads.
+    fn has_left_unread(&self, worker: WorkerId) -> bool;
     /// When its turn began.
     fn start(&self, worker: WorkerId) -> &TurnStart;
     /// Asks its request to give way, unless that turn is over.
@@ -64,8 +66,12 @@ impl Stops {
     /// Asks all turns that are due, and returns when to look again. If somebody begins to wait for a worker that is
     /// [spared](Self::is_spared), the time for the next look has come at once.
     pub(super) fn look(&mut self, now_ns: u64, crew: &Crew, turns: &mut impl Turns) -> Option<u64> {
+        let has_quantum = |worker: &WorkerId| crew.line(*worker).quantum().is_some();
+        // Those who left it do not give way to it.
+        let left_unread = crew.workers().any(|worker| has_quantum(&worker)) && { crew.workers() }
+            .any(|worker| !has_quantum(&worker) && turns.has_left_unread(worker));
         for worker in crew.workers() {
-            let unread = crew.line(worker).quantum().is_some() && turns.has_unread(worker);
+            let unread = has_quantum(&worker) && (left_unread || turns.has_unread(worker));
             self.watch.set_unread(worker, unread);
         }
         while let Some(expired) = self.watch.expired(now_ns, &crew.board) {
@@ -151,6 +157,7 @@ mod tests {
     #[derive(Default)]
     struct Seen {
         unread: [bool; WORKERS],
+        left_unread: [bool; WORKERS],
         starts: Vec<TurnStart>,
         asked: RefCell<Vec<(WorkerId, u64)>>,
         /// Workers, and whether their turns had begun.
@@ -160,6 +167,10 @@ mod tests {
     impl Turns for Seen {
         fn has_unread(&self, worker: WorkerId) -> bool {
             self.unread[worker.index()]
+        }
+
+        fn has_left_unread(&self, worker: WorkerId) -> bool {
+            self.left_unread[worker.index()]
         }
 
         fn start(&self, worker: WorkerId) -> &TurnStart {
@@ -257,6 +268,22 @@ mod tests {
         scene.seen.unread[0] = true;
         assert_eq!(scene.look(2_500), (vec![], Some(3_000)));
         assert_eq!(scene.look(3_000).0, [(FIRST, 1)]);
+    }
+
+    #[test]
+    fn what_nobody_reads_waits_for_those_who_give_way() {
+        let mut scene = Scene::new();
+        let lent = scene.begin(0, FIRST, 1_000, 0);
+        let own = scene.begin(0, SECOND, 0, 0);
+        assert_eq!(scene.look(1_000), (vec![], None));
+        scene.seen.left_unread[1] = true;
+        assert_eq!(scene.look(1_500), (vec![], Some(2_000)));
+        assert_eq!(scene.look(2_000).0, [(FIRST, lent)], "and not {own}");
+        scene.crew.line(FIRST).end(2_100);
+        scene.begin(3_000, FIRST, 1_000, 0);
+        scene.begin(3_000, SECOND, 1_000, 0);
+        let (asked, _) = scene.look(4_000);
+        assert_eq!(asked, [], "the second would give way by itself");
     }
 
     #[test]

@@ -1,0 +1,160 @@
+//! Workers that receive for themselves, beside the simulator.
+//!
+//! Requests belong to 512 flows, as in Synergy's paper. A worker leaves its socket to others before requests of 10 us and
+//! more, dilated: that is between the short ones and the long ones. Under d-FCFS it keeps its socket, as in the papers and
+//! in the simulator. With sockets that move, psp's `d-fcfs` is another policy: an idle worker takes what waits behind a
+//! long request. The long comparison prints it, too.
+
+use std::fmt::Write as _;
+
+use psp_server::policy::Synergy;
+use psp_server::{Policy, PreemptPolicy, Topology};
+
+use super::compared::{Compared, DIFFERENCE_MAX, at, table};
+use super::measure::measure;
+use super::point::Point;
+use super::{ATTEMPTS, assert_alike};
+
+/// Flows of the paper's client.
+pub(super) const FLOWS: usize = 512;
+/// From when a request is long, in microseconds before dilation.
+const LONG_US: u64 = 10;
+/// What workers without a dispatcher do, from the worst to the best for short requests.
+const FROM_WORST: [&str; 3] = ["d-fcfs", "stealing", "synergy"];
+
+/// A policy that needs no dispatcher, on workers that receive for themselves.
+pub(super) fn point(
+    workload: &'static str,
+    (dilation, stretch): (u32, u32),
+    load: f64,
+    measured_s: f64,
+    policy: impl Into<Policy>,
+) -> Point {
+    let policy = policy.into();
+    let keeps_socket = policy == Policy::d_fcfs();
+    Point {
+        workload,
+        dilation,
+        stretch,
+        load,
+        measured_s,
+        topology: Topology::Distributed,
+        queue_capacity: 1024,
+        flows: Some(FLOWS),
+        long_us: if keeps_socket {
+            0
+        } else {
+            LONG_US * u64::from(dilation * stretch)
+        },
+        preempt: PreemptPolicy::Signal,
+        seed: 11,
+        policy,
+    }
+}
+
+/// Synergy, whose first quantum of 5 us is dilated.
+pub(super) fn synergy(factor: u32) -> Synergy {
+    Synergy::default().quantum_us(5.0 * f64::from(factor))
+}
+
+fn policies(factor: u32) -> [Policy; 4] {
+    [
+        Policy::d_fcfs(),
+        Policy::stealing(),
+        synergy(factor).into(),
+        Policy::darc_distributed(),
+    ]
+}
+
+/// The short comparison.
+#[test]
+fn percentiles_of_workers_that_receive_for_themselves_are_those_of_the_simulator() {
+    let dilation = (4000, 1);
+    let policies = policies(4000);
+    let points = policies.map(|policy| point("high-bimodal", dilation, 0.8, 10.0, policy));
+    assert_alike(&points);
+}
+
+/// Each point of several seeds as one.
+fn pooled<'p>(points: &[&'p Vec<Point>]) -> Vec<Compared<'p>> {
+    let (found, _) = measure(points.iter().copied().flatten());
+    let mut found = found.into_iter();
+    let of_point = |seeds: &&Vec<Point>| {
+        let first = found.next().unwrap();
+        first.with(found.by_ref().take(seeds.len() - 1))
+    };
+    points.iter().map(of_point).collect()
+}
+
+/// Points that differ are measured again.
+#[test]
+#[ignore = "takes five to ten minutes"]
+fn workers_that_receive_for_themselves_do_what_the_simulator_says() {
+    const QUANTILE: f64 = 0.999;
+    const DILATION: (u32, u32) = (4000, 10);
+    const FACTOR: u32 = DILATION.0 * DILATION.1;
+    const MEASURED_S: f64 = 240.0;
+    const SEEDS: u64 = 4;
+    const LOAD_HIGH: f64 = 0.8;
+    let loads = [0.5, LOAD_HIGH];
+    let with_seeds = |point: Point| -> Vec<Point> {
+        let with_seed = |seed| Point {
+            seed,
+            ..point.clone()
+        };
+        (11..11 + SEEDS).map(with_seed).collect()
+    };
+    let of_load = |load: f64| {
+        let policies = policies(FACTOR).into_iter();
+        policies.map(move |policy| point("high-bimodal", DILATION, load, MEASURED_S, policy))
+    };
+    let points: Vec<_> = loads
+        .into_iter()
+        .flat_map(of_load)
+        .map(with_seeds)
+        .collect();
+    let moving = loads.map(|load| {
+        let still = point("high-bimodal", DILATION, load, MEASURED_S, Policy::d_fcfs());
+        with_seeds(Point {
+            long_us: LONG_US * u64::from(FACTOR),
+            ..still
+        })
+    });
+    let all: Vec<_> = points.iter().chain(&moving).collect();
+    let mut found = pooled(&all);
+    let moved = found.split_off(points.len());
+    println!("d-FCFS whose sockets move, beside the simulation of sockets that do not:");
+    table(&moved, QUANTILE);
+    // Who steals what is chance, and makes the tail of stealing. At half load the tail is a short wait, and longer where
+    // a worker drives others' sockets while it runs a short request: the simulator knows no sockets.
+    let is_exact = |it: &Compared<'_>| {
+        let policy = &it.point.policy;
+        *policy == Policy::d_fcfs() || *policy != Policy::stealing() && it.point.load == LOAD_HIGH
+    };
+    let differs = |it: &Compared<'_>| {
+        is_exact(it) && it.difference(QUANTILE) > DIFFERENCE_MAX || !it.are_enough()
+    };
+    table(&found, QUANTILE);
+    for _ in 1..ATTEMPTS {
+        let differ: Vec<_> = (0..found.len()).filter(|&at| differs(&found[at])).collect();
+        let again: Vec<_> = differ.iter().map(|&at| &points[at]).collect();
+        for (at, again) in differ.into_iter().zip(pooled(&again)) {
+            found[at] = again;
+        }
+    }
+    let mut found_text = table(&found, QUANTILE);
+    for load in loads {
+        let short = |name: &str| {
+            let wanted =
+                |it: &&Compared<'_>| (it.point.load, it.point.policy.name()) == (load, name);
+            at(QUANTILE, &found.iter().find(wanted).unwrap().all[0])
+        };
+        let slowdowns = FROM_WORST.map(short);
+        writeln!(found_text, "load {load}, {FROM_WORST:?}: {slowdowns:.1?}").unwrap();
+        assert!(
+            slowdowns.is_sorted_by(|worse, better| *worse > 1.5 * better),
+            "{found_text}"
+        );
+    }
+    assert!(!found.iter().any(differs), "{found_text}");
+}

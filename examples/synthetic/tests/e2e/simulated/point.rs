@@ -1,0 +1,204 @@
+//! One comparison: a workload at a load under a policy, live and simulated.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use psp_loadgen::record::Stalls;
+use psp_server::telemetry::Snapshot;
+use psp_server::{Policy, PreemptPolicy, Shutdown, Topology};
+use psp_sim::simulator;
+use psp_sim::simulator::{Outcome, SimPlan, SimRequest};
+use psp_sim::workload::Workload;
+use psp_synthetic::config::Config;
+use psp_synthetic::handler::Mode;
+use psp_synthetic::startup;
+
+use super::client::{Exchange, connected, exchange};
+use super::compared::Compared;
+use super::sockets;
+
+/// Workers of every server.
+pub(super) const WORKERS: usize = 14;
+/// Longest stall of the machine during a request, as a fraction of its simulated latency.
+const STALLED_MAX: f64 = 0.1;
+/// Time from the decision to preempt until the worker is free: the worker sleeps, and must be woken.
+const PROPAGATION_NS: u64 = 100_000;
+
+/// What is compared.
+#[derive(Debug, Clone)]
+pub(super) struct Point {
+    pub(super) workload: &'static str,
+    /// Factor by which the client multiplies service times. Quanta are multiplied as well.
+    pub(super) dilation: u32,
+    /// Further factor, by which the server multiplies run times.
+    pub(super) stretch: u32,
+    pub(super) load: f64,
+    pub(super) measured_s: f64,
+    pub(super) policy: Policy,
+    pub(super) topology: Topology,
+    /// Requests of one type that may wait.
+    pub(super) queue_capacity: usize,
+    /// Flows of the requests, if workers receive for themselves.
+    pub(super) flows: Option<usize>,
+    /// From which service time a worker leaves its socket to others, in that case; 0 for never.
+    pub(super) long_us: u64,
+    pub(super) preempt: PreemptPolicy,
+    /// Of requests and receivers.
+    pub(super) seed: u64,
+}
+
+/// What a live server did.
+pub(super) struct Live {
+    pub(super) exchange: Exchange,
+    /// Its counters when the last request had been sent.
+    pub(super) counters: Snapshot,
+    /// Time from the first request until then.
+    pub(super) lasted: Duration,
+}
+
+impl Point {
+    /// Factor by which all times are multiplied.
+    pub(super) const fn factor(&self) -> u32 {
+        self.dilation * self.stretch
+    }
+
+    pub(super) fn plan(&self) -> SimPlan {
+        let workload = Workload::named(self.workload).unwrap();
+        let mut workload = workload.dilated(self.dilation).unwrap();
+        for ty in &mut workload.types {
+            ty.service_ns *= u64::from(self.stretch);
+        }
+        let plan = SimPlan::new(workload, self.policy.clone(), WORKERS, self.load);
+        let requests = plan.offered_rps() * self.measured_s;
+        let mut plan = plan.requests(requests as u64);
+        plan.seed = self.seed;
+        plan.preemption = true;
+        plan.migrates = false;
+        plan.contexts = Some(psp_server::Config::default().contexts() - 1);
+        plan.costs.propagation_ns = PROPAGATION_NS;
+        plan.queue_capacity = self.queue_capacity;
+        plan.hints = true;
+        plan.flows = self.flows;
+        plan.each = true;
+        plan
+    }
+
+    fn config(&self) -> Config {
+        Config {
+            port: 0,
+            mode: Mode::Sleep,
+            workload: self.workload.to_owned(),
+            hints: true,
+            dilate: self.dilation,
+            stretch: self.stretch,
+            policy: self.policy.clone(),
+            server: psp_server::Config::default()
+                .workers(WORKERS)
+                .topology(self.topology)
+                .queue_capacity(self.queue_capacity)
+                // Each worker has a buffer for each place in its queues.
+                .datagram_bytes_max(64)
+                .long_us(self.long_us)
+                .preempt(self.preempt)
+                .background_nice(0),
+            ..Config::default()
+        }
+    }
+
+    /// The requests, warm-up included.
+    pub(super) fn requests(&self) -> Vec<SimRequest> {
+        simulator::requests(&self.plan()).unwrap()
+    }
+
+    /// Sends the requests to a live server.
+    pub(super) fn live(&self) -> Live {
+        let server = startup::build(self.config()).unwrap();
+        let handle = server.handle();
+        let address = server.local_addrs()[0];
+        let shutdown = Shutdown::new();
+        let stopper = shutdown.clone();
+        let serving = thread::spawn(move || server.run_until(&shutdown).unwrap());
+        // Before the server reads, requests that a socket cannot hold would be lost.
+        let sockets = if self.flows.is_some() {
+            sockets::of_workers(&handle, address)
+        } else {
+            let socket = connected(address);
+            sockets::probe(&handle, &socket);
+            vec![socket]
+        };
+        let requests = self.requests();
+        let started = Instant::now();
+        let mut at_end = None;
+        let sent = || at_end = Some((handle.snapshot(), started.elapsed()));
+        let exchange = exchange(&sockets, &requests, self.stretch, usize::MAX, sent);
+        let (counters, lasted) = at_end.unwrap();
+        stopper.trigger();
+        serving.join().unwrap();
+        let answered = exchange.latency.iter().flatten().count();
+        assert_eq!(answered, requests.len(), "{self:?}");
+        Live {
+            exchange,
+            counters,
+            lasted,
+        }
+    }
+
+    fn simulate(&self) -> Outcome {
+        let plan = self.plan();
+        let outcome = simulator::simulate(&plan, &mut |_| ControlFlow::Continue(())).unwrap();
+        assert_eq!(outcome.rejected, 0, "{self:?}");
+        outcome
+    }
+
+    /// Compared of the requests without a long stall, on the live server and in the simulation.
+    pub(super) fn compare(&self, live: Live, stalls: &Stalls) -> Compared<'_> {
+        let Live {
+            exchange,
+            counters,
+            lasted,
+        } = live;
+        let plan = self.plan();
+        let outcome = self.simulate();
+        let each = outcome.each.iter();
+        let simulated_ns: HashMap<_, _> = each.map(|it| (it.arrived_ns, it.latency_ns)).collect();
+        assert_eq!(
+            simulated_ns.len(),
+            outcome.each.len(),
+            "two requests arrive at the same time"
+        );
+
+        let kinds = plan.workload.types.len();
+        let (mut of_live, mut of_simulated) = (vec![Vec::new(); kinds], vec![Vec::new(); kinds]);
+        let mut of_all = vec![Vec::new(); kinds];
+        let requests = self.requests();
+        for (index, request) in requests.iter().enumerate().skip(plan.warmup as usize) {
+            let kind = request.kind as usize;
+            let service_s = request.service_ns as f64 / 1e9;
+            let (due, latency) = (exchange.due[index], exchange.latency[index].unwrap());
+            let stalled_s = stalls.within(due, due + latency).as_secs_f64();
+            let simulated_s = simulated_ns[&request.at_ns] as f64 / 1e9;
+            let slowdown = latency.as_secs_f64() / service_s;
+            of_all[kind].push(slowdown);
+            if stalled_s <= simulated_s * STALLED_MAX {
+                of_live[kind].push(slowdown);
+                of_simulated[kind].push(simulated_s / service_s);
+            }
+        }
+        for of_types in [&mut of_live, &mut of_simulated, &mut of_all] {
+            of_types
+                .iter_mut()
+                .for_each(|it| it.sort_unstable_by(f64::total_cmp));
+        }
+        Compared {
+            point: self,
+            all: of_all,
+            live: of_live,
+            simulated: of_simulated,
+            counters,
+            lasted,
+            outcome,
+        }
+    }
+}
