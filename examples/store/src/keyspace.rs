@@ -331,14 +331,19 @@ impl Keyspace {
         let mut slots = [slot_of(0, first_key), slot_of(1, second_key)];
         let expired = slots.each_mut().map(expire_slot);
         let [first_slot, second_slot] = &mut slots;
+        let has_first = first_slot.value().is_some();
         let result = change(first_slot, second_slot);
         let mut garbage = SmallVec::<[Garbage; 4]>::new();
         let mut outcomes = [None; 2];
         for (index, mut slot) in slots.into_iter().enumerate() {
+            let (keyspace, key) = places[index];
             if !slot.is_changed() {
+                // Without the first key, the second one is not looked at.
+                if has_first {
+                    slot.touch(&keyspace.shared.clock);
+                }
                 continue;
             }
-            let (keyspace, key) = places[index];
             garbage.extend(slot.finish(&keyspace.shared.clock, &keyspace.shared.packing));
             let entry = slot.take_entry();
             let is_stored = entry.is_some();
