@@ -76,7 +76,9 @@ pub(super) fn essence(words: &[String], reply: Reply) -> String {
             let items = parts.pop().map(Reply::into_items).unwrap_or_default();
             format!("{}: {}", parts[0], sorted(name, &items))
         }
-        Reply::Array(items) | Reply::Set(items) if UNORDERED.contains(&name) => {
+        Reply::Array(items) | Reply::Set(items)
+            if UNORDERED.contains(&name) || words.iter().any(|word| word == "nosort") =>
+        {
             sorted(name, &items)
         }
         Reply::Map(pairs) => {
