@@ -30,6 +30,8 @@ const COMMANDS: usize = 20_000;
 const COMMANDS_PER_STATE: usize = 500;
 /// Commands that are shown before one whose replies differ.
 const HISTORY_SHOWN: usize = 25;
+/// Characters that are shown of replies that differ.
+const DIFFERENCE_SHOWN: usize = 300;
 /// Differences after which the test ends. After each one both servers forget all keys.
 const DIFFERENCES_MAX: usize = 20;
 /// Limits of encodings that random keys exceed.
@@ -64,6 +66,24 @@ fn forget(clients: &mut [Connection; 2]) {
     for line in ["RESET", "FLUSHALL"] {
         let _ = clients.each_mut().map(|client| client.ask(line));
     }
+}
+
+/// The part of each reply in which they begin to differ.
+fn where_they_differ(replies: [&str; 2]) -> [String; 2] {
+    let chars = |reply: &str| reply.chars().collect::<Vec<_>>();
+    let [ours, redis] = replies.map(chars);
+    let same = ours
+        .iter()
+        .zip(&redis)
+        .take_while(|(one, other)| one == other);
+    let from = same.count().saturating_sub(DIFFERENCE_SHOWN / 3);
+    [ours, redis].map(|reply| {
+        reply
+            .into_iter()
+            .skip(from)
+            .take(DIFFERENCE_SHOWN)
+            .collect()
+    })
 }
 
 fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {

@@ -24,7 +24,7 @@ const BLOCKING: &[&str] = &[
 ];
 
 /// Commands that do something else without their last argument: something random, or what has no order.
-const OTHERWISE: &[&str] = &["COMMAND", "SLOWLOG", "SPOP"];
+const OTHERWISE: &[&str] = &["CLIENT", "COMMAND", "SLOWLOG", "SPOP"];
 
 /// A source of commands.
 pub(super) struct Generator {
