@@ -149,6 +149,9 @@ impl Keyspace {
         for index in 0..SHARDS {
             let [mine, theirs] = locks.pair_mut(numbers.map(|number| (number, index)));
             std::mem::swap(mine, theirs);
+            std::mem::swap(&mut mine.absences, &mut theirs.absences);
+            mine.end_absences();
+            theirs.end_absences();
             self.shards[index].publish(mine);
             other.shards[index].publish(theirs);
         }

@@ -373,6 +373,13 @@ impl<'k> Slot<'k> {
         self.changed
     }
 
+    /// Notes an access to an entry that the update has left as it was.
+    pub(crate) fn touch(&self, clock: &AccessClock) {
+        if let Held::Entry(entry) = &self.held {
+            entry.head().access.touch(clock);
+        }
+    }
+
     /// Ends the update. Returns the values and entries that it displaced.
     pub(crate) fn finish(
         &mut self,

@@ -18,15 +18,17 @@
 
 use std::iter::Peekable;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use hashbrown::HashMap;
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::absence::Came;
 use crate::contents::Walk;
 use crate::entry::Entry;
 use crate::hashed::position_of;
 use crate::index::Index;
-use crate::keyspace::{Keyspace, visit_live};
+use crate::keyspace::{Keyspace, Shard, visit_live};
 use crate::locks::{Place, ShardLocks};
 use crate::reaper::Garbage;
 
@@ -352,7 +354,30 @@ fn same(left: Option<&Entry>, right: Option<&Entry>) -> bool {
 pub struct Watched {
     database: usize,
     key: Box<[u8]>,
-    entry: Option<Entry>,
+    found: Found,
+}
+
+/// What a client found that began to watch a key.
+#[derive(Debug)]
+enum Found {
+    Entry(Entry),
+    Nothing(Absence),
+}
+
+/// A watched key that does not exist.
+#[derive(Debug)]
+struct Absence {
+    shards: Arc<[Shard]>,
+    shard: usize,
+    position: u64,
+    came: Came,
+}
+
+impl Drop for Absence {
+    fn drop(&mut self) {
+        let mut state = self.shards[self.shard].state.lock();
+        state.absences.unwatch(self.position, &self.came);
+    }
 }
 
 impl Watched {
@@ -373,10 +398,32 @@ impl Keyspace {
     /// Remembers a key as it is now, for [`transact`](crate::Databases::transact).
     #[must_use]
     pub fn watch(&self, key: &[u8]) -> Watched {
+        let found = match self.lookup(key, false) {
+            Some(entry) => Found::Entry(entry),
+            None => Found::Nothing(self.watch_for(key)),
+        };
         Watched {
             database: self.number(),
             key: key.into(),
-            entry: self.lookup(key, false),
+            found,
+        }
+    }
+
+    /// Watches for a key that does not exist.
+    fn watch_for(&self, key: &[u8]) -> Absence {
+        let position = position_of(key);
+        let shard = self.shard_index(position);
+        let mut state = self.shards[shard].state.lock();
+        let came = match state.find(position, key) {
+            // It came right now.
+            Some(_) => Came::new(true.into()),
+            None => state.absences.watch(position),
+        };
+        Absence {
+            shards: Arc::clone(&self.shards),
+            shard,
+            position,
+            came,
         }
     }
 
@@ -390,6 +437,9 @@ impl Keyspace {
         let has_expired = now
             .as_ref()
             .is_some_and(|entry| entry.is_expired(crate::unix_time_ms));
-        !has_expired && same(now.as_ref(), watched.entry.as_ref())
+        match &watched.found {
+            Found::Entry(entry) => !has_expired && same(now.as_ref(), Some(entry)),
+            Found::Nothing(absence) => now.is_none() && !absence.came.load(Ordering::Relaxed),
+        }
     }
 }

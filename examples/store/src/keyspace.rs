@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
+use crate::absence::Absences;
 use crate::access::AccessMark;
 use crate::awaited::AwaitedKeys;
 use crate::clock::unix_time_ms;
@@ -86,6 +87,8 @@ pub(crate) struct State {
     /// Two colliding keys that expire in the same millisecond share one item. The second key is
     /// then removed when a request next touches it.
     due: Due,
+    /// They stay where they are when the shard gets other keys.
+    pub(crate) absences: Absences,
 }
 
 /// What a shard had before it was cleared, to be dropped.
@@ -263,7 +266,7 @@ impl Keyspace {
         let [was_present, is_present] = done.presence;
         state.len = state.len + usize::from(is_present) - usize::from(was_present);
         if let Some(entry) = done.homeless {
-            state.index.insert(position, entry);
+            state.insert(position, entry);
         } else if was_present && !is_present {
             state.index.remove_taken(position);
         }
@@ -328,14 +331,19 @@ impl Keyspace {
         let mut slots = [slot_of(0, first_key), slot_of(1, second_key)];
         let expired = slots.each_mut().map(expire_slot);
         let [first_slot, second_slot] = &mut slots;
+        let has_first = first_slot.value().is_some();
         let result = change(first_slot, second_slot);
         let mut garbage = SmallVec::<[Garbage; 4]>::new();
         let mut outcomes = [None; 2];
         for (index, mut slot) in slots.into_iter().enumerate() {
+            let (keyspace, key) = places[index];
             if !slot.is_changed() {
+                // Without the first key, the second one is not looked at.
+                if has_first {
+                    slot.touch(&keyspace.shared.clock);
+                }
                 continue;
             }
-            let (keyspace, key) = places[index];
             garbage.extend(slot.finish(&keyspace.shared.clock, &keyspace.shared.packing));
             let entry = slot.take_entry();
             let is_stored = entry.is_some();
@@ -863,6 +871,7 @@ impl Shard {
             index: Index::new(width),
             len: 0,
             due: Due::new(),
+            absences: Absences::default(),
         };
         Self {
             state: Mutex::new(state),
@@ -895,6 +904,12 @@ impl State {
         }
     }
 
+    /// Stores the entry of a key that has none.
+    fn insert(&mut self, position: u64, entry: Entry) {
+        self.index.insert(position, entry);
+        self.absences.end(position);
+    }
+
     /// Stores `entry` in place of the key's entry; `None` removes the key.
     pub(crate) fn replace(
         &mut self,
@@ -910,13 +925,20 @@ impl State {
         });
         self.len = self.len + usize::from(!is_removal) - usize::from(old.is_some());
         if let Some(entry) = homeless {
-            self.index.insert(position, entry);
+            self.insert(position, entry);
         } else if is_removal && old.is_some() {
             self.index.remove_taken(position);
         }
         let before = old.as_ref().and_then(Entry::expire_at_ms);
         self.reindex(position, before, after);
         old
+    }
+
+    /// The shard has other keys than before. Some that are watched may have come.
+    pub(crate) fn end_absences(&mut self) {
+        let index = &self.index;
+        self.absences
+            .end_those(|position| index.at(position).next().is_some());
     }
 
     /// Leaves the shard empty.

@@ -29,6 +29,7 @@
 //! snapshot, writers change everything in place. [`Keyspace`] is the entry point, [`Slot`] gives an
 //! update access to its key, and [`Value`] is the value of a key.
 
+mod absence;
 mod access;
 mod awaited;
 mod background;

@@ -168,7 +168,10 @@ impl Keyspace {
         let mut locks = KeyLocks::take(self, &keys);
         let is_taken = |placed: &Placed<'_>| {
             let present = locks.state(*placed).find(placed.position, placed.key);
-            present.is_some_and(|entry| !entry.is_expired(unix_time_ms))
+            let present = present.filter(|entry| !entry.is_expired(unix_time_ms));
+            present
+                .inspect(|entry| entry.access().touch(&self.shared.clock))
+                .is_some()
         };
         if if_absent && keys.iter().any(is_taken) {
             return false;

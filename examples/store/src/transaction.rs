@@ -237,6 +237,10 @@ mod tests {
             |store| store.update(b"a", |slot| slot.set_expire_at_ms(Some(u64::MAX - 1))),
             |store| store.insert(b"none", text("x")),
             |store| {
+                store.insert(b"none", text("x"));
+                store.remove(b"none");
+            },
+            |store| {
                 store.remove(b"a");
             },
             |store| store.clear(),
@@ -247,6 +251,25 @@ mod tests {
             set_number(&store, b"a", 1);
             store.remove(b"none");
         }
+    }
+
+    #[test]
+    fn who_no_longer_watches_a_key_that_does_not_exist_leaves_nothing_behind() {
+        let store = keyspace();
+        let is_clean = || {
+            let mut shards = store.shards.iter();
+            shards.all(|shard| shard.state.lock().absences.is_empty())
+        };
+        let [one, other] = [store.watch(b"none"), store.watch(b"none")];
+        drop(one);
+        assert!(!is_clean(), "the other still looks");
+        store.insert(b"none", text("x"));
+        store.remove(b"none");
+        let third = [store.watch(b"none")];
+        assert_eq!(store.transact(&[other], |_| unreachable!()), None::<()>);
+        assert_eq!(store.transact(&third, |_| ()), Some(()), "it came before");
+        drop(third);
+        assert!(is_clean());
     }
 
     #[test]

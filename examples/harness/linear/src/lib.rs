@@ -13,15 +13,19 @@
 //! ```
 //!
 //! A model is a type of operations, a state, and [`Operation::apply`]. There are two: [`keyspace`] has the commands of
-//! psp-redis, [`cache`] those of psp-memcached. A transaction is an operation that applies several, as a script would
-//! be. A pop that blocks is a pop: it happened when the list had an element, or when it gave up.
+//! psp-redis, [`cache`] those of psp-memcached. A transaction or a script is an operation that applies several. A pop that
+//! waits is a pop: it happened when the list had an element, or at some instant when it had none.
 
 mod checker;
+#[cfg(test)]
+mod faults;
 mod history;
 mod model;
 mod partition;
 mod recorder;
 mod run;
+#[cfg(test)]
+mod testing;
 mod violation;
 
 pub use checker::{Failure, check};

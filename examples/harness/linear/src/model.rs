@@ -21,8 +21,14 @@ pub trait Operation: Clone + Debug {
     /// Changes `state` and returns the reply. It depends on nothing else.
     fn apply(&self, state: &mut Self::State) -> Self::Reply;
 
-    /// The operation as it enters a history, with the reply that its client read. An operation that is only atomic
-    /// key by key enters as one operation for each key.
+    /// Whether an operation that is pending may never happen although later ones of its connection have. It then happened
+    /// in another way, which changes nothing.
+    fn may_be_passed_over(&self) -> bool {
+        false
+    }
+
+    /// The operation as it enters a history, with the reply that its client read. One that is only atomic key by key
+    /// enters as one operation for each key.
     fn parts(self, reply: Option<Self::Reply>) -> Vec<(Self, Option<Self::Reply>)> {
         vec![(self, reply)]
     }

@@ -249,7 +249,9 @@ const PARAMETERS: &[Parameter] = &[
         "maxmemory-samples",
         |server| server.evictions.samples().to_string(),
         |server, value| {
-            let samples = samples(&String::from_utf8_lossy(value))?;
+            number::<i64>(value)?;
+            let samples = samples(&String::from_utf8_lossy(value))
+                .map_err(|_range| "argument must be between 1 and 64 inclusive")?;
             server.evictions.set_samples(samples);
             Ok(())
         },

@@ -21,10 +21,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
 
 /// The payload has the format of Redis 7.0 in its plainest forms.
 fn dump(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let Some(value) = context
-        .store
-        .glance(args[1], |entry| entry.map(|entry| entry.value().clone()))
-    else {
+    let Some(value) = context.store.get(args[1]) else {
         out.null();
         return Ok(());
     };

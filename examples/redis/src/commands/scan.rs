@@ -17,7 +17,11 @@ pub(super) struct ScanOptions<'a> {
     pace: Pace,
 }
 
+/// No digits are a zero.
 fn parse_cursor(arg: &[u8]) -> Result<u64> {
+    if arg.is_empty() {
+        return Ok(0);
+    }
     let cursor = std::str::from_utf8(arg).ok();
     let cursor = cursor.and_then(|cursor| cursor.parse().ok());
     cursor.ok_or(CommandError::InvalidCursor)

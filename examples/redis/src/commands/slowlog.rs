@@ -45,11 +45,14 @@ fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<
 fn get(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let count = match args[2..] {
         [] => COUNT_DEFAULT,
-        [count] => match parse::integer(count)? {
-            -1 => usize::MAX,
-            count => usize::try_from(count).map_err(|_negative| {
-                CommandError::line("ERR count should be greater than or equal to -1")
-            })?,
+        [count] => match parse::integer(count) {
+            Ok(-1) => usize::MAX,
+            count => {
+                let count = count.ok().and_then(|count| usize::try_from(count).ok());
+                count.ok_or(CommandError::line(
+                    "ERR count should be greater than or equal to -1",
+                ))?
+            }
         },
         _ => return Err(CommandError::Arity("slowlog|get".into())),
     };
@@ -121,7 +124,7 @@ mod tests {
             ),
             (
                 "SLOWLOG GET x",
-                "-ERR value is not an integer or out of range",
+                "-ERR count should be greater than or equal to -1",
             ),
             ("SLOWLOG RESET", "+OK"),
             ("SLOWLOG GET -1", "*0"),

@@ -301,8 +301,10 @@ fn digest_of(number: f64) -> u64 {
     if number < 0.0 { !bits } else { bits | 1 << 63 }
 }
 
-/// The digest of a weight.
+/// The digest of a weight, which ends at a zero byte.
 fn number_digest(text: &[u8]) -> Result<u64> {
+    let end = memchr::memchr(0, text).unwrap_or(text.len());
+    let text = &text[..end];
     if text.is_empty() {
         return Ok(digest_of(0.0));
     }

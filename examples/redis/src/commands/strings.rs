@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use psp_protocols::resp::SHARED_LEN_MIN;
-use psp_store::{Element, Slot, Value};
+use psp_store::{Element, Slot, Value, unix_time_ms};
 
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
@@ -353,7 +353,10 @@ fn getex(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         let string = expect::<Element>(slot.value())?.cloned();
         if string.is_some() {
             let at_ms = deadline.map(|(form, time)| form.deadline_ms(time, "getex"));
-            slot.set_expire_at_ms(at_ms.transpose()?);
+            match at_ms.transpose()? {
+                Some(at_ms) if at_ms <= unix_time_ms() => drop(slot.remove()),
+                at_ms => slot.set_expire_at_ms(at_ms),
+            }
         }
         Ok(string)
     })?;
@@ -640,6 +643,9 @@ mod tests {
             ("GETEX a FOO", "-ERR syntax error"),
             ("GETDEL a", "$1 1"),
             ("GETDEL a", "$-1"),
+            ("SET a 2", "+OK"),
+            ("GETEX a PXAT 1", "$1 2"),
+            ("DBSIZE", ":0"),
         ]);
     }
 

@@ -265,6 +265,11 @@ mod tests {
         resp3.expect(&[("WATCH a", "+OK")]);
         other.expect(&[("DEL a", ":1")]);
         resp3.expect(&[("MULTI", "+OK"), ("EXEC", "_")]);
+        session.expect(&[("WATCH none", "+OK")]);
+        other.expect(&[("SET none 1", "+OK")]);
+        session.expect(&[("GET none", "$1 1")]);
+        other.expect(&[("DEL none", ":1")]);
+        session.expect(&[("MULTI", "+OK"), ("EXEC", "*-1")]);
         session.expect(&[
             ("SET mine 1", "+OK"),
             ("WATCH mine", "+OK"),

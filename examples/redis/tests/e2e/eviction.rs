@@ -142,7 +142,7 @@ fn without_keys_that_may_go_writes_get_errors() {
         ),
         (
             "CONFIG SET maxmemory-samples 0",
-            "maxmemory-samples must be between 1 and 64 inclusive",
+            "argument must be between 1 and 64 inclusive",
         ),
     ] {
         let reply = client.ask(line);

@@ -6,7 +6,7 @@
 use std::thread;
 use std::time::Duration;
 
-use psp_linear::keyspace::{Reply, Request};
+use psp_linear::keyspace::{Reply, Request, Script};
 use psp_linear::{Client, Draw, assert_linearizable};
 use psp_server::Policy;
 
@@ -33,11 +33,23 @@ impl Client<Request> for Connection {
     }
 
     fn receive(&mut self, request: &Request) -> Reply {
-        for _ in 1..request.commands().len() {
-            let before_exec = self.reply().to_string();
-            assert!(["+OK", "+QUEUED"].contains(&&*before_exec), "{before_exec}");
+        let commands = request.commands();
+        let (_, before) = commands.split_last().expect("a request has commands");
+        let mut read = Vec::new();
+        for words in before {
+            let reply = self.reply();
+            match reply.to_string().as_str() {
+                "+OK" | "+QUEUED" => {}
+                _ if words[0] == "GET" => read.push(spelled(reply)),
+                other => panic!("{words:?}: {other}"),
+            }
         }
-        spelled(self.reply())
+        let last = spelled(self.reply());
+        if read.is_empty() {
+            return last;
+        }
+        read.push(last);
+        Reply::List(read)
     }
 }
 
@@ -49,7 +61,11 @@ fn spelled(reply: common::Reply) -> Reply {
         common::Reply::Integer(value) => Reply::Number(value),
         common::Reply::Bulk(bytes) => Reply::Text(String::from_utf8(bytes).expect("digits").into()),
         common::Reply::Array(items) => Reply::List(items.into_iter().map(spelled).collect()),
-        common::Reply::Error(text) => Reply::Error(text.into()),
+        // Behind that, an error in a script names the script and the line.
+        common::Reply::Error(text) => Reply::Error(match text.split_once(" script: ") {
+            Some((error, _)) => error.into(),
+            None => text.into(),
+        }),
         other => panic!("no command here answers {other}"),
     }
 }
@@ -67,6 +83,9 @@ fn check(topology: &'static str, policies: &[&'static str]) {
     };
     let mut policies = policies.iter().filter(fits).cycle();
     let mut operator = server.connect();
+    for script in Script::ALL {
+        operator.request(&["SCRIPT", "LOAD", &script.body()]);
+    }
     let change_policy = || {
         if Server::is_psp_redis() {
             let policy = policies.next().expect("a policy");

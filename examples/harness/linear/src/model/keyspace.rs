@@ -1,15 +1,20 @@
 //! Strings, counters and lists with the commands of psp-redis, as docs/redis.md promises them: atomic on one key, and
-//! RENAME, COPY, LMOVE, MSETNX and transactions on all of theirs. MSET and MGET are atomic key by key. Commands that wait
-//! give up after some milliseconds.
+//! MSET, MGET, MSETNX, RENAME, COPY, LMOVE, transactions and scripts on all of theirs. Commands that wait look at one of
+//! their keys after the other, and give up after some milliseconds.
+//!
+//! A transaction that EXEC carries out reads its watched key at the same instant, as that has not changed since. One that
+//! EXEC does not carry out enters a history as three operations: the watch, the read, and an [`Request::Abort`], before
+//! which another client must have done something with the key.
+
+mod draw;
+mod script;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use rand::RngExt;
-use rand::rngs::StdRng;
-
 use super::{Key, Operation};
-use crate::recorder::Draw;
+
+pub use script::{Calling, Script};
 
 /// The text of a string or of an element.
 pub type Text = Arc<str>;
@@ -35,8 +40,20 @@ pub enum Value {
 /// How long commands wait, in seconds: so short that clients which wait for each other go on soon.
 const TIMEOUT: &str = "0.002";
 
-/// All keys that exist.
-pub type Keyspace = BTreeMap<Key, Value>;
+/// All keys that exist, and who watches one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Keyspace {
+    values: BTreeMap<Key, Value>,
+    /// By the numbers of watches. Those of transactions that EXEC carries out are not in here.
+    watches: BTreeMap<u64, WatchedKey>,
+}
+
+/// A watched key, and whether a command may have changed it since.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct WatchedKey {
+    key: Key,
+    may_have_changed: bool,
+}
 
 /// What psp-redis answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,8 +93,10 @@ pub enum Request {
     Push(Side, Key, Vec<Text>),
     /// LPOP or RPOP of one element.
     Pop(Side, Key),
-    /// BLPOP or BRPOP of one key.
-    PopWaiting(Side, Key),
+    /// BLPOP or BRPOP.
+    PopWaiting(Side, Vec<Key>),
+    /// BLMPOP of so many elements.
+    PopManyWaiting(Side, Vec<Key>, usize),
     /// LRANGE of the whole list.
     Range(Key),
     /// LMOVE from a side of a list to a side of a list; RPOPLPUSH where it means the same.
@@ -96,76 +115,42 @@ pub enum Request {
     Mget(Vec<Key>),
     /// MULTI, these commands, and EXEC.
     Transaction(Vec<Request>),
+    /// WATCH and GET of the key, and a transaction. The number is the watch's.
+    Watched(u64, Key, Vec<Request>),
+    /// A script with its keys.
+    Run(Script, Calling, [Key; 2]),
+    /// The WATCH of a transaction that EXEC does not carry out.
+    Watch(u64, Key),
+    /// The EXEC that does not carry it out.
+    Abort(u64, Key),
+    /// A pop that finds another type at one of its keys.
+    Mistyped(Vec<Key>),
 }
 
 use Request::{
-    Append, Copy, Del, Get, GetSet, IncrBy, Mget, Move, MoveWaiting, Mset, MsetNx, Pop, PopWaiting,
-    Push, Range, Rename, Set, SetNx, Transaction,
+    Abort, Append, Copy, Del, Get, GetSet, IncrBy, Mget, Mistyped, Move, MoveWaiting, Mset, MsetNx,
+    Pop, PopManyWaiting, PopWaiting, Push, Range, Rename, Run, Set, SetNx, Transaction, Watch,
+    Watched,
 };
 
 impl Request {
-    /// A request for keys of a round: mostly a command on strings for one of three keys, or a command on lists for one of
-    /// three others. Now and then the key is any of the six, or the request is a transaction of such commands.
-    pub fn draw(draw: Draw<'_>) -> Self {
-        let Draw {
-            random,
-            first_key,
-            number,
-        } = draw;
-        let keys = Keys { first_key };
-        match random.random_ratio(1, 25) {
-            true => {
-                let len = random.random_range(2..=3);
-                Transaction(
-                    (0..len)
-                        .map(|_| Self::command(random, &keys, number))
-                        .collect(),
-                )
-            }
-            false => Self::command(random, &keys, number),
-        }
-    }
-
-    fn command(random: &mut StdRng, keys: &Keys, number: u64) -> Self {
-        let text = || Text::from(number.to_string());
-        match random.random_range(0..100) {
-            0..14 => Get(keys.text(random)),
-            14..23 => Set(keys.text(random), text()),
-            23..27 => SetNx(keys.text(random), text()),
-            27..31 => GetSet(keys.text(random), text()),
-            31..36 => Append(keys.text(random), Text::from((1 + number % 9).to_string())),
-            36..44 => IncrBy(keys.text(random), random.random_range(-99..100)),
-            44..48 => Del(keys.any(random)),
-            48..60 => Push(side(random), keys.list(random), elements(random, number)),
-            60..67 => Pop(side(random), keys.list(random)),
-            67..72 => PopWaiting(side(random), keys.list(random)),
-            72..80 => Range(keys.list(random)),
-            80..83 => {
-                let [(from, from_side), (to, to_side)] = keys.ends(random);
-                Move(from, from_side, to, to_side)
-            }
-            83..85 => {
-                let [(from, from_side), (to, to_side)] = keys.ends(random);
-                MoveWaiting(from, from_side, to, to_side)
-            }
-            85..88 => Rename(keys.any(random), keys.any(random)),
-            88..92 => {
-                let [from, to] = keys.two(random);
-                Copy(from, to, random.random())
-            }
-            92..95 => MsetNx(keys.two(random).map(|key| (key, text())).into()),
-            95..97 => Mset(keys.two(random).map(|key| (key, text())).into()),
-            _ => Mget(keys.two(random).into()),
-        }
-    }
-
-    /// The commands of the request, each with its words. Key 7 is `k7`.
+    /// The commands of the request, each with its words. Key 7 is `k7`. What the client reads is the last reply; of a
+    /// transaction that watches a key it is the replies to GET and EXEC.
+    ///
+    /// # Panics
+    /// When the request is a part of another one.
     #[must_use]
     pub fn commands(&self) -> Vec<Vec<String>> {
+        let transaction = |requests: &[Self]| {
+            let [begin, end] = ["MULTI", "EXEC"].map(|word| vec![vec![word.to_owned()]]);
+            [begin, requests.iter().map(Self::words).collect(), end].concat()
+        };
         match self {
-            Transaction(requests) => {
-                let [begin, end] = ["MULTI", "EXEC"].map(|word| vec![vec![word.to_owned()]]);
-                [begin, requests.iter().map(Self::words).collect(), end].concat()
+            Transaction(requests) => transaction(requests),
+            Watched(_, key, requests) => {
+                let words = |command: &str| vec![command.to_owned(), name(*key)];
+                let before = ["WATCH", "GET"].map(words).to_vec();
+                [before, transaction(requests)].concat()
             }
             request => vec![request.words()],
         }
@@ -173,7 +158,7 @@ impl Request {
 
     /// The words of a request of one command.
     fn words(&self) -> Vec<String> {
-        let key = |key: &Key| format!("k{key}");
+        let key = |key: &Key| name(*key);
         let pairs = |pairs: &[(Key, Text)]| -> Vec<String> {
             let words = pairs
                 .iter()
@@ -194,9 +179,20 @@ impl Request {
                 (command, [key(name)].into_iter().chain(elements).collect())
             }
             Pop(side, name) => (side.choose("LPOP", "RPOP"), vec![key(name)]),
-            PopWaiting(side, name) => {
+            PopWaiting(side, names) => {
                 let command = side.choose("BLPOP", "BRPOP");
-                (command, vec![key(name), TIMEOUT.into()])
+                let timeout = [TIMEOUT.to_owned()];
+                (command, names.iter().map(key).chain(timeout).collect())
+            }
+            PopManyWaiting(side, names, count) => {
+                let before = [TIMEOUT.to_owned(), names.len().to_string()];
+                let side = side.choose("LEFT", "RIGHT").to_owned();
+                let after = [side, "COUNT".to_owned(), count.to_string()];
+                let names = names.iter().map(key);
+                (
+                    "BLMPOP",
+                    before.into_iter().chain(names).chain(after).collect(),
+                )
             }
             Range(name) => ("LRANGE", vec![key(name), "0".into(), "-1".into()]),
             Move(from, Side::Right, to, Side::Left) => ("RPOPLPUSH", vec![key(from), key(to)]),
@@ -220,66 +216,22 @@ impl Request {
             MsetNx(named) => ("MSETNX", pairs(named)),
             Mset(named) => ("MSET", pairs(named)),
             Mget(names) => ("MGET", names.iter().map(key).collect()),
-            Transaction(_) => unreachable!("transactions have several commands, and do not nest"),
+            Run(script, calling, names) => {
+                let (command, arguments) = script.words(*calling);
+                let names = names.iter().map(key);
+                (command, arguments.into_iter().chain(names).collect())
+            }
+            Transaction(_) | Watched(..) => {
+                unreachable!("transactions have several commands, and do not nest")
+            }
+            Watch(..) | Abort(..) | Mistyped(_) => unreachable!("parts of other requests"),
         };
         [command.to_owned()].into_iter().chain(arguments).collect()
     }
 }
 
-/// The keys of one round.
-struct Keys {
-    first_key: Key,
-}
-
-impl Keys {
-    fn text(&self, random: &mut StdRng) -> Key {
-        self.of(random, 0)
-    }
-
-    fn list(&self, random: &mut StdRng) -> Key {
-        self.of(random, 3)
-    }
-
-    /// One of three keys, or sometimes any.
-    fn of(&self, random: &mut StdRng, start: Key) -> Key {
-        match random.random_ratio(1, 20) {
-            true => self.any(random),
-            false => self.first_key + start + random.random_range(0..3),
-        }
-    }
-
-    /// Ends of two lists, which may be the same list.
-    fn ends(&self, random: &mut StdRng) -> [(Key, Side); 2] {
-        [(); 2].map(|()| (self.list(random), side(random)))
-    }
-
-    fn any(&self, random: &mut StdRng) -> Key {
-        self.first_key + random.random_range(0..6)
-    }
-
-    /// Two different keys.
-    fn two(&self, random: &mut StdRng) -> [Key; 2] {
-        let first = random.random_range(0..6);
-        let second = (first + random.random_range(1..6)) % 6;
-        [first, second].map(|key| self.first_key + key)
-    }
-}
-
-fn side(random: &mut StdRng) -> Side {
-    match random.random() {
-        true => Side::Left,
-        false => Side::Right,
-    }
-}
-
-/// Up to three elements, or sometimes so many that the command takes long.
-fn elements(random: &mut StdRng, number: u64) -> Vec<Text> {
-    let len = match random.random_ratio(1, 50) {
-        true => 200,
-        false => random.random_range(1..=3),
-    };
-    let name = |index: u32| Text::from(format!("{number}.{index}"));
-    (0..len).map(name).collect()
+fn name(key: Key) -> String {
+    format!("k{key}")
 }
 
 impl Side {
@@ -342,24 +294,110 @@ impl Operation for Request {
         match self {
             Get(key) | Set(key, _) | SetNx(key, _) | GetSet(key, _) | Append(key, _) => vec![*key],
             IncrBy(key, _) | Del(key) | Push(_, key, _) | Pop(_, key) => vec![*key],
-            PopWaiting(_, key) | Range(key) => vec![*key],
+            Range(key) | Watch(_, key) | Abort(_, key) => vec![*key],
+            PopWaiting(_, keys) | PopManyWaiting(_, keys, _) | Mistyped(keys) => keys.clone(),
+            Run(_, _, keys) => keys.to_vec(),
             Move(from, _, to, _) | MoveWaiting(from, _, to, _) => vec![*from, *to],
             Rename(from, to) | Copy(from, to, _) => vec![*from, *to],
             MsetNx(pairs) | Mset(pairs) => pairs.iter().map(|(key, _)| *key).collect(),
             Mget(keys) => keys.clone(),
             Transaction(requests) => requests.iter().flat_map(Self::keys).collect(),
+            Watched(_, key, requests) => {
+                let others = requests.iter().flat_map(Self::keys);
+                std::iter::once(*key).chain(others).collect()
+            }
         }
     }
 
     fn apply(&self, state: &mut Keyspace) -> Reply {
-        apply(self, state).unwrap_or_else(Reply::from)
+        let reply = apply(self, state).unwrap_or_else(Reply::from);
+        if !state.watches.is_empty() && self.may_change() {
+            let keys = self.keys();
+            for watch in state.watches.values_mut() {
+                watch.may_have_changed |= keys.contains(&watch.key);
+            }
+        }
+        reply
     }
+
+    fn parts(self, reply: Option<Reply>) -> Vec<(Self, Option<Reply>)> {
+        match self {
+            Watched(number, key, _) if reply.as_ref().is_some_and(Reply::is_aborted) => {
+                let Some(Reply::List(replies)) = reply else {
+                    unreachable!("the replies to GET and EXEC");
+                };
+                let read = replies.into_iter().next();
+                let [watch, abort] =
+                    [Watch(number, key), Abort(number, key)].map(|part| (part, Some(Reply::Nil)));
+                vec![watch, (Get(key), read), abort]
+            }
+            PopWaiting(side, keys) if keys.len() > 1 => {
+                parts_of_pop(keys, reply, |key| PopWaiting(side, vec![key]))
+            }
+            PopManyWaiting(side, keys, count) if keys.len() > 1 => {
+                parts_of_pop(keys, reply, |key| PopManyWaiting(side, vec![key], count))
+            }
+            request => vec![(request, reply)],
+        }
+    }
+
+    fn may_be_passed_over(&self) -> bool {
+        matches!(self, Watched(..) | PopWaiting(..) | PopManyWaiting(..))
+    }
+}
+
+impl Request {
+    /// Whether there are states that it changes.
+    fn may_change(&self) -> bool {
+        !matches!(
+            self,
+            Get(_)
+                | Range(_)
+                | Mget(_)
+                | Watch(..)
+                | Abort(..)
+                | Mistyped(_)
+                | Run(Script::Read, ..)
+        )
+    }
+}
+
+impl Reply {
+    /// Whether EXEC, the last of several commands, did nothing.
+    fn is_aborted(&self) -> bool {
+        matches!(self, Self::List(replies) if replies.last() == Some(&Self::Nil))
+    }
+}
+
+/// A pop that looks at one key after the other found nothing at those before the one that it popped from. Unanswered, it
+/// may have popped from any.
+fn parts_of_pop(
+    keys: Vec<Key>,
+    reply: Option<Reply>,
+    pop: impl Fn(Key) -> Request,
+) -> Vec<(Request, Option<Reply>)> {
+    let popped = match &reply {
+        Some(Reply::Error(_)) => return vec![(Mistyped(keys), reply)],
+        Some(Reply::List(items)) => items.first().cloned(),
+        _ => None,
+    };
+    let is_popped = |key: Key| popped == Some(Reply::Text(name(key).into()));
+    let mut parts = Vec::new();
+    for key in keys {
+        if is_popped(key) {
+            parts.push((pop(key), reply));
+            break;
+        }
+        parts.push((pop(key), reply.as_ref().map(|_| Reply::Nil)));
+    }
+    parts
 }
 
 fn apply(request: &Request, state: &mut Keyspace) -> Result<Reply, Refusal> {
     let number = |count: usize| Reply::Number(i64::try_from(count).expect("a small count"));
-    let store =
-        |state: &mut Keyspace, key: Key, text: &Text| state.insert(key, Value::Text(text.clone()));
+    let store = |state: &mut Keyspace, key: Key, text: &Text| {
+        state.values.insert(key, Value::Text(text.clone()))
+    };
     Ok(match request {
         Get(key) => text(state, *key)?.into(),
         Set(key, text) => {
@@ -367,7 +405,7 @@ fn apply(request: &Request, state: &mut Keyspace) -> Result<Reply, Refusal> {
             Reply::Ok
         }
         SetNx(key, text) => {
-            let is_new = !state.contains_key(key);
+            let is_new = !state.values.contains_key(key);
             if is_new {
                 store(state, *key, text);
             }
@@ -390,16 +428,26 @@ fn apply(request: &Request, state: &mut Keyspace) -> Result<Reply, Refusal> {
             store(state, *key, &new.to_string().into());
             Reply::Number(new)
         }
-        Del(key) => number(state.remove(key).is_some().into()),
+        Del(key) => number(state.values.remove(key).is_some().into()),
         Push(side, key, elements) => {
             list(state, *key)?;
             number(push(state, *side, *key, elements))
         }
         Pop(side, key) => pop(state, *side, *key)?.into(),
-        PopWaiting(side, key) => pop(state, *side, *key)?.map_or(Reply::Nil, |element| {
-            let name = Text::from(format!("k{key}"));
-            Reply::List([name, element].map(Reply::Text).into())
-        }),
+        PopWaiting(side, keys) => match pop_first(state, *side, keys, 1)? {
+            Some((key, elements)) => {
+                let words = [name(key).into()].into_iter().chain(elements);
+                Reply::List(words.map(Reply::Text).collect())
+            }
+            None => Reply::Nil,
+        },
+        PopManyWaiting(side, keys, count) => match pop_first(state, *side, keys, *count)? {
+            Some((key, elements)) => {
+                let elements = elements.into_iter().map(Reply::Text).collect();
+                Reply::List(vec![Reply::Text(name(key).into()), Reply::List(elements)])
+            }
+            None => Reply::Nil,
+        },
         Range(key) => {
             let elements = list(state, *key)?.into_iter().flatten();
             Reply::List(elements.cloned().map(Reply::Text).collect())
@@ -414,20 +462,20 @@ fn apply(request: &Request, state: &mut Keyspace) -> Result<Reply, Refusal> {
             Reply::Text(element)
         }
         Rename(from, to) => {
-            let value = state.remove(from).ok_or(Refusal::NoSuchKey)?;
-            state.insert(*to, value);
+            let value = state.values.remove(from).ok_or(Refusal::NoSuchKey)?;
+            state.values.insert(*to, value);
             Reply::Ok
         }
-        Copy(from, to, replace) => match state.get(from) {
-            Some(value) if *replace || !state.contains_key(to) => {
+        Copy(from, to, replace) => match state.values.get(from) {
+            Some(value) if *replace || !state.values.contains_key(to) => {
                 let value = value.clone();
-                state.insert(*to, value);
+                state.values.insert(*to, value);
                 Reply::Number(1)
             }
             _ => Reply::Number(0),
         },
         MsetNx(pairs) => {
-            let are_new = pairs.iter().all(|(key, _)| !state.contains_key(key));
+            let are_new = pairs.iter().all(|(key, _)| !state.values.contains_key(key));
             for (key, text) in pairs.iter().filter(|_| are_new) {
                 store(state, *key, text);
             }
@@ -447,11 +495,36 @@ fn apply(request: &Request, state: &mut Keyspace) -> Result<Reply, Refusal> {
             let replies = requests.iter().map(|request| request.apply(state));
             Reply::List(replies.collect())
         }
+        Watched(_, key, requests) => {
+            let read = Get(*key).apply(state);
+            let replies = requests.iter().map(|request| request.apply(state));
+            Reply::List(vec![read, Reply::List(replies.collect())])
+        }
+        Run(script, _, keys) => script.apply(*keys, state),
+        Watch(watch, key) => {
+            let (key, may_have_changed) = (*key, false);
+            let watched = WatchedKey {
+                key,
+                may_have_changed,
+            };
+            state.watches.insert(*watch, watched);
+            Reply::Nil
+        }
+        Abort(watch, _) => match state.watches.remove(watch) {
+            Some(watch) if watch.may_have_changed => Reply::Nil,
+            _ => Reply::List(Vec::new()),
+        },
+        Mistyped(keys) => {
+            for key in keys {
+                list(state, *key)?;
+            }
+            Reply::Nil
+        }
     })
 }
 
 fn text(state: &Keyspace, key: Key) -> Result<Option<Text>, Refusal> {
-    match state.get(&key) {
+    match state.values.get(&key) {
         Some(Value::Text(text)) => Ok(Some(text.clone())),
         Some(Value::List(_)) => Err(Refusal::WrongType),
         None => Ok(None),
@@ -459,7 +532,7 @@ fn text(state: &Keyspace, key: Key) -> Result<Option<Text>, Refusal> {
 }
 
 fn list(state: &Keyspace, key: Key) -> Result<Option<&VecDeque<Text>>, Refusal> {
-    match state.get(&key) {
+    match state.values.get(&key) {
         Some(Value::List(list)) => Ok(Some(list)),
         Some(Value::Text(_)) => Err(Refusal::WrongType),
         None => Ok(None),
@@ -469,6 +542,7 @@ fn list(state: &Keyspace, key: Key) -> Result<Option<&VecDeque<Text>>, Refusal> 
 /// Pushes elements one after the other. Returns the new length.
 fn push(state: &mut Keyspace, side: Side, key: Key, elements: &[Text]) -> usize {
     let value = state
+        .values
         .entry(key)
         .or_insert_with(|| Value::List(Arc::default()));
     let Value::List(list) = value else {
@@ -483,15 +557,36 @@ fn push(state: &mut Keyspace, side: Side, key: Key, elements: &[Text]) -> usize 
 
 fn pop(state: &mut Keyspace, side: Side, key: Key) -> Result<Option<Text>, Refusal> {
     list(state, key)?;
-    let Some(Value::List(list)) = state.get_mut(&key) else {
+    let Some(Value::List(list)) = state.values.get_mut(&key) else {
         return Ok(None);
     };
     let list = Arc::make_mut(list);
     let element = side.pop(list);
     if list.is_empty() {
-        state.remove(&key);
+        state.values.remove(&key);
     }
     Ok(element)
+}
+
+/// Pops up to `count` elements from the first of the keys that has any.
+fn pop_first(
+    state: &mut Keyspace,
+    side: Side,
+    keys: &[Key],
+    count: usize,
+) -> Result<Option<(Key, Vec<Text>)>, Refusal> {
+    for key in keys {
+        let mut popped = Vec::new();
+        while popped.len() < count
+            && let Some(element) = pop(state, side, *key)?
+        {
+            popped.push(element);
+        }
+        if !popped.is_empty() {
+            return Ok(Some((*key, popped)));
+        }
+    }
+    Ok(None)
 }
 
 /// The integer that a string spells, as Redis spells integers.
@@ -521,7 +616,7 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let items = |texts: &[&str]| Reply::List(texts.iter().map(|text| word(text)).collect());
-        let state = &mut Keyspace::new();
+        let state = &mut Keyspace::default();
         for (request, reply) in [
             (Get(0), Reply::Nil),
             (IncrBy(0, 41), Reply::Number(41)),
@@ -543,13 +638,13 @@ mod tests {
             (MoveWaiting(9, Side::Left, 0, Side::Left), Reply::Nil),
             (MoveWaiting(3, Side::Right, 3, Side::Left), word("a")),
             (MoveWaiting(3, Side::Left, 3, Side::Right), word("a")),
-            (PopWaiting(Side::Left, 9), Reply::Nil),
-            (PopWaiting(Side::Left, 0), wrong_type()),
+            (PopWaiting(Side::Left, vec![9]), Reply::Nil),
+            (PopWaiting(Side::Left, vec![0]), wrong_type()),
             (Copy(3, 4, false), Reply::Number(1)),
             (Copy(0, 4, false), Reply::Number(0)),
             (Copy(0, 4, true), Reply::Number(1)),
             (Pop(Side::Left, 3), word("c")),
-            (PopWaiting(Side::Left, 3), items(&["k3", "b"])),
+            (PopWaiting(Side::Left, vec![3]), items(&["k3", "b"])),
             (Pop(Side::Right, 3), word("a")),
             (Pop(Side::Right, 3), Reply::Nil),
             (Rename(3, 5), Refusal::NoSuchKey.into()),
@@ -570,6 +665,23 @@ mod tests {
                 Transaction(vec![Pop(Side::Left, 4), IncrBy(4, 2), Get(4)]),
                 Reply::List(vec![wrong_type(), Reply::Number(6), word("6")]),
             ),
+            (
+                Watched(1, 4, vec![Append(4, "0".into())]),
+                Reply::List(vec![word("6"), Reply::List(vec![Reply::Number(2)])]),
+            ),
+            (
+                Push(Side::Left, 3, elements(&["a", "b", "c"])),
+                Reply::Number(3),
+            ),
+            (
+                PopManyWaiting(Side::Right, vec![9, 3], 2),
+                Reply::List(vec![word("k3"), items(&["a", "b"])]),
+            ),
+            (PopWaiting(Side::Left, vec![9, 4, 3]), wrong_type()),
+            (PopWaiting(Side::Left, vec![9, 3, 4]), items(&["k3", "c"])),
+            (PopManyWaiting(Side::Left, vec![9, 3], 2), Reply::Nil),
+            (Mistyped(vec![9, 4]), wrong_type()),
+            (Mistyped(vec![9, 3]), Reply::Nil),
         ] {
             assert_eq!(request.apply(state), reply, "{request:?}");
         }
