@@ -151,6 +151,12 @@ impl Member {
             .collect()
     }
 
+    /// Whether nothing waits here, neither to begin nor to go on: another worker has what gave way here.
+    fn has_lost_all(&self) -> bool {
+        let waits = !self.line().waiting().is_empty() || !self.wait_queue.is_empty();
+        !waits && self.resumable() == 0
+    }
+
     /// How many requests are held.
     fn resumable(&self) -> usize {
         self.begun.len() - self.blocked - self.wait_queue.len()
@@ -605,6 +611,9 @@ impl Scheduler for Member {
                 ..
             } => {
                 let slot = self.crew.knowledge.slot(request_type);
+                if self.gave_way_ns.is_some() && self.has_lost_all() {
+                    self.gave_way_ns = None;
+                }
                 self.arrived.push_back(Waiting {
                     request,
                     request_type,
