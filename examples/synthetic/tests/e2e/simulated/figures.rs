@@ -122,8 +122,8 @@ fn panel(title: String, last_krps: f64, y: Axis, lines: usize, slo: bool) -> Pan
 fn conditions() -> String {
     format!(
         "{WORKERS} workers that sleep, of psp-synthetic with topology distributed; times dilated {FACTOR} times and shown \
-         undilated; {MEASURED_S} s of arrivals a point after a tenth of that; requests beside a stall of the machine are \
-         left out on both sides. Simulated: the same requests, preempted ones resume at home."
+         undilated; {MEASURED_S} s of arrivals a point after a tenth of that; requests beside a measured stall of the \
+         machine are left out on both sides. Simulated: the same requests, preempted ones resume at home."
     )
 }
 
