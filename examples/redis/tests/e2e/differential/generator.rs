@@ -23,8 +23,10 @@ const BLOCKING: &[&str] = &[
     "XREADGROUP",
 ];
 
-/// Commands that do something else without their last argument: something random, or what has no order.
-const OTHERWISE: &[&str] = &["CLIENT", "COMMAND", "SLOWLOG", "SPOP"];
+/// Commands that do something else with other arguments: something random, or what has no order.
+const OTHERWISE: &[&str] = &[
+    "CLIENT", "COMMAND", "HSCAN", "SCAN", "SLOWLOG", "SPOP", "SSCAN", "ZSCAN",
+];
 
 /// A source of commands.
 pub(super) struct Generator {
@@ -85,10 +87,10 @@ impl Generator {
 
     /// Puts an argument in the place of `{x}`.
     fn fill(&mut self, word: &str) -> String {
-        let kinds = word.match_indices('{').map(|(at, _)| at);
+        let mut kinds = word.match_indices('{').map(|(at, _)| at);
         let is_kind = |&at: &usize| word[at..].find('}') == Some(2);
         // Other braces are those of a script.
-        let Some(at) = kinds.filter(is_kind).next() else {
+        let Some(at) = kinds.find(is_kind) else {
             return word.to_owned();
         };
         let end = at + 2;
