@@ -146,9 +146,8 @@ fn random_commands_get_the_replies_of_redis_server() {
         }
         if ours != redis {
             let last = history[history.len().saturating_sub(HISTORY_SHOWN)..].join("\n");
-            differences.push(format!(
-                "{last}\n  ours: {ours:.300}\n redis: {redis:.300}\n"
-            ));
+            let [ours, redis] = where_they_differ([&ours, &redis]);
+            differences.push(format!("{last}\n  ours: {ours}\n redis: {redis}\n"));
             if differences.len() == DIFFERENCES_MAX {
                 break;
             }
