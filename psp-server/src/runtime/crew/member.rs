@@ -531,7 +531,8 @@ impl Member {
 
     /// A request gave way, and waits again.
     fn gave_way(&mut self, now_ns: u64, begun: Begun) {
-        self.gave_way_ns = Some(now_ns);
+        // What lies unread comes before a request that waits at the tail of its lane. Elsewhere it makes no difference.
+        self.gave_way_ns = (self.object.requeue() == Requeue::Tail).then_some(now_ns);
         let rank_ns = match self.object.requeue() {
             Requeue::Head => begun.waiting.arrived_ns,
             Requeue::Tail | Requeue::WaitQueue => now_ns,

@@ -279,9 +279,10 @@ mod tests {
         scene.seen.left_unread[1] = true;
         assert_eq!(scene.look(1_500), (vec![], Some(2_000)));
         assert_eq!(scene.look(2_000).0, [(FIRST, lent)], "and not {own}");
-        scene.crew.line(FIRST).end(2_100);
-        scene.begin(3_000, FIRST, 1_000, 0);
-        scene.begin(3_000, SECOND, 1_000, 0);
+        for worker in [FIRST, SECOND] {
+            scene.crew.line(worker).end(2_100);
+            scene.begin(3_000, worker, 1_000, 0);
+        }
         let (asked, _) = scene.look(4_000);
         assert_eq!(asked, [], "the second would give way by itself");
     }
