@@ -546,7 +546,8 @@ impl Member {
     /// A request that began waits where any worker finds it that may run it.
     fn leave_to_all(&mut self, now_ns: u64, begun: Begun, rank_ns: u64) {
         let waiting = Waiting {
-            rank_ns,
+            // Behind what was there already, unread.
+            rank_ns: rank_ns + u64::from(rank_ns == now_ns),
             ..begun.waiting
         };
         if self.object.requeue() == Requeue::WaitQueue {
