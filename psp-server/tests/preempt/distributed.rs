@@ -214,7 +214,8 @@ fn a_request_that_does_not_give_way_is_late_once() {
 fn a_server_that_stops_while_requests_are_suspended_answers_them() {
     for &preempt in MECHANISMS {
         let config = Config::default().workers(2).preempt(preempt);
-        let server = start(config, Policy::synergy());
+        // In turn, so that each begins: one that was preempted at once would wait for the end of another.
+        let server = start(config, Synergy::default().wait_queue(false));
         let mut longs: Vec<_> = (0..6)
             .map(|gate| server.begin(&format!("spin {gate}")))
             .collect();

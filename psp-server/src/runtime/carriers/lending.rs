@@ -85,7 +85,7 @@ impl<T> Carriers<T> {
         member.wake();
         if wanted {
             // This thread has the turn again, or the carrier has ended it.
-            post.active.preempt(turn);
+            post.active.take_away(turn);
         }
         let was_asked = self.wait_for_end(worker, number, own_turn, watch);
         let ended_ns = self.clock.now_ns();
@@ -108,8 +108,6 @@ impl<T> Carriers<T> {
             carrier.set_held(false);
         }
         post.active.take_over(FIRST);
-        // Two that take the turn away at once may forget that it was asked: one of them finds nobody to take it.
-        let was_asked = was_asked || matches!(report, Report::Yielded { .. });
         Lent {
             report,
             ended_ns,

@@ -9,7 +9,7 @@ use psp_policy::WorkerId;
 use super::carrier::{Seat, SeatWord};
 use super::post::CARRIER;
 use crate::runtime::team::FIRST;
-use crate::runtime::team::active_thread::{ActiveThread, Move, Phase};
+use crate::runtime::team::active_thread::{ActiveThread, Phase};
 
 /// Workers, and the seat of one carrier.
 struct Scene {
@@ -61,7 +61,7 @@ fn a_carrier_ends_its_request_in_the_turn_that_it_has() {
             move || scene.close()
         });
         let first = &scene.workers[0];
-        let moved = matches!(first.preempt(7), Move::Moved { .. });
+        let moved = first.take_away(7);
         if moved {
             first.take_over(FIRST);
             scene.lend(1, 3);
@@ -91,7 +91,7 @@ fn a_carrier_leaves_no_turn_of_another() {
             }
         });
         let worker = &scene.workers[0];
-        if matches!(worker.preempt(7), Move::Moved { .. }) {
+        if worker.take_away(7) {
             worker.take_over(FIRST);
             worker.rest(FIRST);
             worker.resume_as(CARRIER, 9, Phase::Preemptible);
@@ -112,14 +112,41 @@ fn a_turn_that_was_asked_before_it_was_lent_is_taken_once() {
         let scene = Scene::new();
         let timer = thread::spawn({
             let scene = scene.clone();
-            move || matches!(scene.workers[1].preempt(3), Move::Moved { .. })
+            move || scene.workers[1].take_away(3)
         });
         let active = &scene.workers[1];
         active.rest(FIRST);
         let wanted = active.resume_as(CARRIER, 3, Phase::Preemptible);
-        let by_worker = wanted && matches!(active.preempt(3), Move::Moved { .. });
+        let by_worker = wanted && active.take_away(3);
         let by_timer = timer.join().unwrap();
         assert!(by_worker != by_timer, "{by_worker} {by_timer}");
+        assert_eq!(active.state().thread, FIRST);
+    });
+}
+
+/// The request closes and opens again, as in `no_preempt`, while the timer core asks its turn: it is taken away by one of
+/// them in the end, however often each finds that the other has the worker's thread in hand.
+#[test]
+fn no_request_to_give_way_is_lost_while_a_request_closes_and_opens() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let scene = Scene::new();
+        scene.lend(0, 7);
+        let timer = thread::spawn({
+            let scene = scene.clone();
+            move || scene.workers[0].take_away(7)
+        });
+        let active = &scene.workers[0];
+        let mut by_carrier = false;
+        for _ in 0..2 {
+            if by_carrier || !active.leave_turn(CARRIER, 7) {
+                break;
+            }
+            by_carrier = active.enter(CARRIER) && active.take_away(7);
+        }
+        let by_timer = timer.join().unwrap();
+        assert!(by_carrier != by_timer, "{by_carrier} {by_timer}");
         assert_eq!(active.state().thread, FIRST);
     });
 }

@@ -149,9 +149,7 @@ impl<T> Carriers<T> {
         carrier.member.preemptible.store(true, Ordering::Relaxed);
         let seat = carrier.seat();
         let post = self.post(seat.worker);
-        if post.active.enter(CARRIER)
-            && matches!(post.active.preempt(seat.turn), Move::Moved { .. })
-        {
+        if post.active.enter(CARRIER) && post.active.take_away(seat.turn) {
             post.wake();
             // This thread keeps its own standing until the worker's thread has the core.
             yield_now();

@@ -7,7 +7,6 @@ use psp_policy::WorkerId;
 use super::carrier::Seat;
 use super::pool::Carriers;
 use crate::runtime::channel::preempter::Preempter;
-use crate::runtime::team::active_thread::Move;
 
 /// Asks the request that runs on a worker to give way.
 pub(crate) struct CarrierPreempter<T> {
@@ -24,17 +23,15 @@ impl<T> CarrierPreempter<T> {
 impl<T: Send> Preempter for CarrierPreempter<T> {
     fn preempt(&self, turn: u64) {
         let post = self.carriers.post(self.worker);
-        match post.active.preempt(turn) {
-            Move::Moved { .. } => {
-                let seat = Seat::new(self.worker, turn);
-                let carrier = self.carriers.carrier(post.carrier());
-                // Another carrier may have the next turn by now, or this one.
-                carrier.member.lower(|| carrier.seat() == seat);
-                post.wake();
-            }
+        if post.active.take_away(turn) {
+            let seat = Seat::new(self.worker, turn);
+            let carrier = self.carriers.carrier(post.carrier());
+            // Another carrier may have the next turn by now, or this one.
+            carrier.member.lower(|| carrier.seat() == seat);
+            post.wake();
+        } else if post.active.is_wanted() {
             // The worker's thread tells the request, which gives way at a checkpoint.
-            Move::Stays | Move::NobodyIdle if post.active.is_wanted() => post.wake(),
-            Move::Stays | Move::NobodyIdle => {}
+            post.wake();
         }
     }
 }

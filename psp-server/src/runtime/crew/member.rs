@@ -537,8 +537,9 @@ impl Member {
             }
             (_, Some(_)) => {
                 self.add_served(begun.waiting.served_ns);
+                // Behind what was there already, unread.
                 self.put_stolen(Waiting {
-                    rank_ns,
+                    rank_ns: rank_ns + u64::from(rank_ns == now_ns),
                     ..begun.waiting
                 });
             }

@@ -55,12 +55,6 @@ impl Waiting {
         let elsewhere_ns = self.served_ns.saturating_add(self.blocked_ns);
         now_ns.saturating_sub(self.arrived_ns.saturating_add(elsewhere_ns))
     }
-
-    /// Whether it comes behind `other` in a lane: one that gave way is behind those that it gave way to.
-    const fn is_behind(&self, other: &Self) -> bool {
-        self.rank_ns > other.rank_ns
-            || (self.rank_ns == other.rank_ns && self.has_begun && !other.has_begun)
-    }
 }
 
 /// What the worker holds beside its queue: requests that began here, and that it alone can resume.
@@ -138,7 +132,7 @@ impl Lanes {
             of_type.handed_over += usize::from(waiting.handed_over);
         }
         let queue = &mut self.lanes[lane];
-        let later = |other: &Waiting| other.is_behind(&waiting);
+        let later = |other: &Waiting| other.rank_ns > waiting.rank_ns;
         // Few are to come later, if any: those that were put in while this one was on its way.
         let before = queue.iter().rev().take_while(|other| later(other)).count();
         queue.insert(queue.len() - before, waiting);
@@ -328,11 +322,11 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_gave_way_is_behind_those_that_came_meanwhile_and_takes_no_place() {
+    fn a_request_that_gave_way_takes_no_place_of_its_type() {
         let (queue, line) = (OwnQueue::new(1, &[1]), Line::<Plain>::default());
         let preempted = Waiting {
             has_begun: true,
-            ..waiting(0, 0, 20, false)
+            ..waiting(0, 0, 21, false)
         };
         queue.put_stolen(&line, 0, preempted);
         assert!(queue.put(&line, 0, waiting(1, 0, 20, false)).is_ok());

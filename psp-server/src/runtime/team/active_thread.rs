@@ -18,8 +18,12 @@
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
+#[cfg(loom)]
+use loom::thread::yield_now;
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering, fence};
+#[cfg(not(loom))]
+use std::thread::yield_now;
 
 use crate::limits::TEAM_THREADS_MAX;
 
@@ -72,6 +76,16 @@ impl State {
             | (self.from as u64) << 8
             | (self.thread as u64) << 2
             | self.phase as u64
+    }
+
+    /// As `state`, when `to` has taken over.
+    const fn taken(state: Self, to: TeamThread) -> Self {
+        Self {
+            from: state.thread,
+            thread: to,
+            phase: Phase::Taken,
+            ..state
+        }
     }
 
     fn unpack(word: u64) -> Self {
@@ -240,6 +254,27 @@ impl ActiveThread {
         }
     }
 
+    /// As [`preempt`](Self::preempt) where one thread alone may take over, which is always there: if it is not idle, another
+    /// caller is about to make it active, or to let go of it. Returns whether this caller made it active.
+    pub(crate) fn take_away(&self, turn: u64) -> bool {
+        loop {
+            self.wanted.fetch_max(turn, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            let state = self.state();
+            if state.turn != turn & TURN_MASK || state.phase != Phase::Preemptible {
+                return false;
+            }
+            let Some(to) = self.claim_idle() else {
+                yield_now();
+                continue;
+            };
+            if self.exchange(state, State::taken(state, to)) {
+                return true;
+            }
+            self.rest(to);
+        }
+    }
+
     /// Makes an idle thread active, in whatever phase, if the caller is active and its turn is wanted.
     pub(crate) fn give_way(&self, thread: TeamThread) -> Move {
         let state = self.state();
@@ -263,13 +298,7 @@ impl ActiveThread {
             self.forget(state.turn);
             return Some(Move::NobodyIdle);
         };
-        let taken = State {
-            from: state.thread,
-            thread: to,
-            phase: Phase::Taken,
-            ..state
-        };
-        if self.exchange(state, taken) {
+        if self.exchange(state, State::taken(state, to)) {
             Some(Move::Moved {
                 from: state.thread,
                 to,
