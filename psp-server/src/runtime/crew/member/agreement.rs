@@ -371,7 +371,7 @@ fn compare(policy: &Policy, workers: usize, contexts: Contexts, seed: u64, steps
         ],
         busy: Vec::new(),
     };
-    let context = format!("{policy} with {workers}, {contexts:?}");
+    let context = format!("{policy:?} with {workers}, {contexts:?}");
     let (mut now_ns, mut next) = (0, 0);
     // Blocked requests with their workers.
     let mut blocked: Vec<(u32, u32)> = Vec::new();
