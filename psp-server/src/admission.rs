@@ -12,11 +12,14 @@
 //! The net thread cannot preempt a request that it runs itself as worker 0. Workers that receive for themselves have a timer
 //! core for that. Without a mechanism, and on systems other than Linux, `jsq` and `synergy` run requests to completion there,
 //! and `darc-distributed` lends nothing. By `kernel-thread` a preempted request there has a thread of its own, and goes on at
-//! any worker.
+//! any worker: with the feature `moving`. Without it, nothing is preempted there by `kernel-thread`.
 
 use psp_policy::{Contexts, Policy, PolicyError, PreemptPolicy, Preemption, SchedulerSetup};
 
 use crate::config::{Config, Topology};
+
+/// Whether requests can move from worker to worker with their threads.
+const CAN_MOVE: bool = cfg!(all(target_os = "linux", feature = "moving"));
 
 /// Cores up to which [`Topology::Auto`] is [`Topology::Inline`].
 const INLINE_CORES_MAX: usize = 4;
@@ -79,6 +82,7 @@ pub(crate) fn preemption(config: &Config, topology: Topology, polls: bool) -> Op
     let has_preemption = match topology {
         Topology::Dedicated => true,
         // The timer core is made of what Linux has.
+        Topology::Distributed if config.preempt == PreemptPolicy::KernelThread => CAN_MOVE,
         Topology::Distributed => cfg!(target_os = "linux"),
         _ => false,
     };
@@ -110,7 +114,7 @@ pub(crate) fn contexts(config: &Config, topology: Topology) -> Contexts {
 
 /// Whether preempted requests go on at any worker.
 pub(crate) fn moves(config: &Config, topology: Topology) -> bool {
-    topology == Topology::Distributed && config.preempt == PreemptPolicy::KernelThread
+    CAN_MOVE && topology == Topology::Distributed && config.preempt == PreemptPolicy::KernelThread
 }
 
 /// Time from the decision to the freed worker that policies assume. `docs/preemption.md` has the measurements.
@@ -190,7 +194,7 @@ mod tests {
             (PreemptPolicy::None, false),
             (PreemptPolicy::Cooperative, cfg!(target_os = "linux")),
             (PreemptPolicy::Signal, cfg!(target_os = "linux")),
-            (PreemptPolicy::KernelThread, cfg!(target_os = "linux")),
+            (PreemptPolicy::KernelThread, CAN_MOVE),
         ] {
             let preemption = told(preempt, Topology::Distributed);
             assert_eq!(preemption.is_some(), preempts, "{preempt}");
@@ -205,7 +209,7 @@ mod tests {
         assert_eq!(held(cooperative, Topology::Distributed), (false, 4095));
         let threads = PreemptPolicy::KernelThread;
         assert_eq!(held(threads, Topology::Dedicated), (false, 63));
-        assert_eq!(held(threads, Topology::Distributed), (true, 63));
+        assert_eq!(held(threads, Topology::Distributed), (CAN_MOVE, 63));
         let costs = [
             PreemptPolicy::Cooperative,
             PreemptPolicy::Signal,

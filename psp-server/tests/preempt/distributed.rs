@@ -39,9 +39,16 @@ fn policies() -> [Policy; 4] {
     ]
 }
 
+/// Those of workers that receive for themselves.
+fn mechanisms() -> impl Iterator<Item = PreemptPolicy> {
+    let moves = cfg!(feature = "moving");
+    let all = MECHANISMS.iter().copied();
+    all.filter(move |&preempt| moves || preempt != PreemptPolicy::KernelThread)
+}
+
 #[test]
 fn short_requests_pass_a_long_one_on_the_only_worker() {
-    for &preempt in MECHANISMS {
+    for preempt in mechanisms() {
         for policy in policies() {
             const SHORTS: u64 = 20;
             let server = start(Config::default().preempt(preempt), policy.clone());
@@ -98,7 +105,7 @@ fn without_a_mechanism_requests_run_to_their_ends() {
 /// The requests of a pipeline behind the long one, which the worker has read and not looked at.
 #[test]
 fn what_lies_in_a_buffer_passes_a_long_request_too() {
-    for &preempt in MECHANISMS {
+    for preempt in mechanisms() {
         let server = start(Config::default().preempt(preempt), Policy::synergy());
         let mut first = server.connect();
         let mut long = server.begin("spin 0");
@@ -114,7 +121,7 @@ fn what_lies_in_a_buffer_passes_a_long_request_too() {
 
 #[test]
 fn long_requests_take_turns_and_all_end() {
-    for &preempt in MECHANISMS {
+    for preempt in mechanisms() {
         // By default those that Synergy preempted wait until nothing else is to run.
         for policy in policies()
             .into_iter()
@@ -137,7 +144,7 @@ fn long_requests_take_turns_and_all_end() {
 /// came to the other worker, which does not give way and has left its port.
 #[test]
 fn darc_without_a_dispatcher_takes_back_what_it_lent() {
-    for &preempt in MECHANISMS {
+    for preempt in mechanisms() {
         let config = Config::default().workers(2).preempt(preempt);
         let server = start(config, Policy::darc_distributed());
         let mut shorts: Vec<Client> = (0..CLIENTS).map(|_| server.connect()).collect();
@@ -213,7 +220,7 @@ fn a_request_that_does_not_give_way_is_late_once() {
 
 #[test]
 fn a_server_that_stops_while_requests_are_suspended_answers_them() {
-    for &preempt in MECHANISMS {
+    for preempt in mechanisms() {
         let config = Config::default().workers(2).preempt(preempt);
         // In turn, so that each begins: one that was preempted at once would wait for the end of another.
         let server = start(config, Synergy::default().wait_queue(false));

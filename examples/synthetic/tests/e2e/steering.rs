@@ -99,7 +99,6 @@ fn short_requests_pass_a_long_one_that_spins_or_sleeps() {
         (Mode::Spin, dispatched(), PreemptPolicy::KernelThread),
         (Mode::Spin, of_worker(), PreemptPolicy::Cooperative),
         (Mode::Spin, of_worker(), PreemptPolicy::Signal),
-        (Mode::Spin, of_worker(), PreemptPolicy::KernelThread),
     ] {
         let server = Running::start(mode, (policy, topology), preempt);
         let order = order_of_replies(&server);
