@@ -11,6 +11,7 @@
 //! of the rings, so that no cache line moves between cores: in a server whose workers have threads of their own,
 //! `send`, `take` and `receive` cost more.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -93,7 +94,7 @@ pub fn measure_stages<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             let (mut link, port) = channel(doorbell.clone());
             link.attach(std::thread::current());
             let executor = Executor::new(
-                WorkerId(number),
+                Rc::new(Cell::new(WorkerId(number))),
                 handler.clone(),
                 framing.clone(),
                 shared.clone(),
