@@ -12,14 +12,11 @@
 //! The net thread cannot preempt a request that it runs itself as worker 0. Workers that receive for themselves have a timer
 //! core for that. Without a mechanism, and on systems other than Linux, `jsq` and `synergy` run requests to completion there,
 //! and `darc-distributed` lends nothing. By `kernel-thread` a preempted request there has a thread of its own, and goes on at
-//! any worker: with the feature `moving`. Without it, nothing is preempted there by `kernel-thread`.
+//! any worker.
 
 use psp_policy::{Contexts, Policy, PolicyError, PreemptPolicy, Preemption, SchedulerSetup};
 
 use crate::config::{Config, Topology};
-
-/// Whether requests can move from worker to worker with their threads.
-const CAN_MOVE: bool = cfg!(all(target_os = "linux", feature = "moving"));
 
 /// Cores up to which [`Topology::Auto`] is [`Topology::Inline`].
 const INLINE_CORES_MAX: usize = 4;
@@ -82,7 +79,6 @@ pub(crate) fn preemption(config: &Config, topology: Topology, polls: bool) -> Op
     let has_preemption = match topology {
         Topology::Dedicated => true,
         // The timer core is made of what Linux has.
-        Topology::Distributed if config.preempt == PreemptPolicy::KernelThread => CAN_MOVE,
         Topology::Distributed => cfg!(target_os = "linux"),
         _ => false,
     };
@@ -114,7 +110,9 @@ pub(crate) fn contexts(config: &Config, topology: Topology) -> Contexts {
 
 /// Whether preempted requests go on at any worker.
 pub(crate) fn moves(config: &Config, topology: Topology) -> bool {
-    CAN_MOVE && topology == Topology::Distributed && config.preempt == PreemptPolicy::KernelThread
+    cfg!(target_os = "linux")
+        && topology == Topology::Distributed
+        && config.preempt == PreemptPolicy::KernelThread
 }
 
 /// Time from the decision to the freed worker that policies assume. `docs/preemption.md` has the measurements.
@@ -194,7 +192,7 @@ mod tests {
             (PreemptPolicy::None, false),
             (PreemptPolicy::Cooperative, cfg!(target_os = "linux")),
             (PreemptPolicy::Signal, cfg!(target_os = "linux")),
-            (PreemptPolicy::KernelThread, CAN_MOVE),
+            (PreemptPolicy::KernelThread, true),
         ] {
             let preemption = told(preempt, Topology::Distributed);
             assert_eq!(preemption.is_some(), preempts, "{preempt}");
@@ -209,7 +207,10 @@ mod tests {
         assert_eq!(held(cooperative, Topology::Distributed), (false, 4095));
         let threads = PreemptPolicy::KernelThread;
         assert_eq!(held(threads, Topology::Dedicated), (false, 63));
-        assert_eq!(held(threads, Topology::Distributed), (CAN_MOVE, 63));
+        assert_eq!(
+            held(threads, Topology::Distributed),
+            (cfg!(target_os = "linux"), 63)
+        );
         let costs = [
             PreemptPolicy::Cooperative,
             PreemptPolicy::Signal,

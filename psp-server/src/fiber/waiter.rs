@@ -116,9 +116,15 @@ impl WakeList {
         self.ring();
     }
 
+    /// Whether a waiter is in the list.
+    #[inline]
+    pub(crate) fn has_any(&self) -> bool {
+        !self.last.load(Ordering::Relaxed).is_null()
+    }
+
     /// Takes all waiters, in the order in which they were woken, with the worker and the request of each.
     pub(crate) fn take(&self, mut each: impl FnMut(WorkerId, RequestId)) {
-        if self.last.load(Ordering::Relaxed).is_null() {
+        if !self.has_any() {
             return;
         }
         let mut taken = self.last.swap(ptr::null_mut(), Ordering::Acquire);

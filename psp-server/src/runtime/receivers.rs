@@ -28,7 +28,7 @@ use super::carriers::Carriers;
 use super::channel::doorbell::Doorbell;
 use super::channel::turn_start::TurnStart;
 use super::crew::{
-    Joined, Moving, Offers, Roster, Rules, Seat, Steward, Succession, Watched, events_of,
+    Joined, Moving, Offers, Roster, Rules, Seat, Steward, Succession, TurnBell, Watched, events_of,
 };
 use super::dispatch::dispatcher::Dispatcher;
 use super::dispatch::places::Places;
@@ -103,6 +103,7 @@ struct Place<T> {
     succession: Arc<Succession>,
     moving: Option<Arc<Moving>>,
     offers: Arc<Offers<T>>,
+    bell: Arc<TurnBell>,
 }
 
 /// A worker on its thread.
@@ -144,8 +145,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
             succession,
             moving,
             offers,
+            bell,
         } = place;
-        let (seat, joined) = Seat::new(setup.worker, roster, succession, moving, offers);
+        let (seat, joined) = Seat::new(setup.worker, roster, succession, moving, offers, bell);
         let Joined { policy, member, .. } = joined;
         let is_in_crew = member.is_some();
         let scheduler = Joined::scheduler(&receiver, &policy, member);
@@ -225,9 +227,12 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let rules = rules.map_err(RunError::Events)?;
     let preempt = rules.preempt();
     let starts: Vec<_> = (0..count).map(|_| Arc::new(TurnStart::new())).collect();
-    let wakes = doorbells.iter().map(|bell| WakeList::new(bell.clone()));
+    let turn_bells = (0..).map(WorkerId).zip(&doorbells);
+    let turn_bells = turn_bells.map(|(worker, bell)| TurnBell::new(worker, bell.clone()));
+    let turn_bells: Vec<_> = turn_bells.map(Arc::new).collect();
+    let wakes = turn_bells.iter().map(|bell| WakeList::new(bell.clone()));
     let wakes: Arc<[_]> = wakes.map(Arc::new).collect();
-    let timers = doorbells.iter().map(|bell| Timers::new(bell.clone()));
+    let timers = turn_bells.iter().map(|bell| Timers::new(bell.clone()));
     let timers: Box<[_]> = timers.map(Arc::new).collect();
     let carried = moving.clone().map(|moving| {
         let threads = count * (shared.config.contexts() - 1);
@@ -318,6 +323,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
                 succession: rules.succession.clone(),
                 moving: rules.moving.clone(),
                 offers: offers.clone(),
+                bell: turn_bells[index].clone(),
             },
             turns,
             preempter,

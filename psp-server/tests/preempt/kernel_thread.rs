@@ -118,7 +118,6 @@ fn without_privilege_requests_give_way_too() {
         "kernel_thread::a_handler_that_blocks_gives_way_too",
         "kernel_thread::a_lock_of_a_preempted_request_is_waited_for",
         "every_mechanism::preempted_requests_of_many_connections_all_go_on",
-        #[cfg(feature = "moving")]
         "moving::a_preempted_request_goes_on_at_another_worker_with_its_thread",
     ];
     let run = Command::new(std::env::current_exe().unwrap())

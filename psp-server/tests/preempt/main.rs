@@ -7,7 +7,6 @@ mod cooperative;
 mod distributed;
 mod every_mechanism;
 mod kernel_thread;
-#[cfg(feature = "moving")]
 mod moving;
 mod overflow;
 mod rig;

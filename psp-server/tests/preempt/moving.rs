@@ -195,7 +195,7 @@ fn a_preempted_request_goes_on_at_another_worker_with_its_thread() {
 #[test]
 fn requests_that_wait_and_are_preempted_keep_their_threads() {
     const LONGS: usize = 12;
-    let often = Synergy::default().adaptive_quantum(false).quantum_us(20.0);
+    let often = Synergy::default().adaptive_quantum(false).quantum_us(100.0);
     for policy in [
         often.clone(),
         often.clone().wait_queue(false).steal_threshold(0),

@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -13,13 +14,16 @@ use psp_server::protocols::Sink;
 use psp_server::{
     Config, DrainReport, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
     ServerHandle, Shutdown, SignalPreemptible, Topology, TypeSpec, WorkerId, checkpoint,
-    no_preempt,
+    no_preempt, sleep, wait,
 };
 
 use crate::common::{Client, Lines, until};
 
 /// Long requests by the digit at the end of their line.
 const GATES: usize = 10;
+
+/// How long a `nap` takes.
+const NAP: Duration = Duration::from_millis(20);
 
 /// All mechanisms of this platform.
 pub(crate) const MECHANISMS: &[PreemptPolicy] = &[
@@ -39,11 +43,15 @@ pub(crate) struct Gates {
     pub(crate) begun: AtomicUsize,
     /// Held by `keep` and `need`.
     kept: Mutex<()>,
+    /// Requests that wait for a gate, to be woken when any opens.
+    dozing: Mutex<Vec<Waker>>,
 }
 
 impl Gates {
     pub(crate) fn open(&self, gate: usize) {
         self.open.lock().unwrap()[gate] = true;
+        let dozing = std::mem::take(&mut *self.dozing.lock().unwrap());
+        dozing.into_iter().for_each(Waker::wake);
     }
 
     /// Closes a gate: long requests wait there from now on.
@@ -53,6 +61,18 @@ impl Gates {
 
     fn is_open(&self, gate: usize) -> bool {
         no_preempt(|| self.open.lock().unwrap()[gate])
+    }
+
+    async fn opened(&self, gate: usize) {
+        std::future::poll_fn(|context| {
+            // Before the look, so that the wake is not missed.
+            no_preempt(|| self.dozing.lock().unwrap().push(context.waker().clone()));
+            match self.is_open(gate) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        })
+        .await;
     }
 }
 
@@ -95,7 +115,7 @@ fn in_signal_handler() {
 /// | `keep` | spins with a lock held that `need ..` waits for |
 /// | `signalled` | spins in the handler of another signal, and then until the next gate is open |
 ///
-/// `borrow-briefly` and `try-lock` want the same, `work ..` takes a while, and all other requests answer at
+/// `doze` waits for its gate without the worker, and `nap` for [`NAP`]. `borrow-briefly` and `try-lock` want the same, `work ..` takes a while, and all other requests answer at
 /// once.
 pub(crate) struct Rig {
     gates: Arc<Gates>,
@@ -151,6 +171,8 @@ impl Handler for Rig {
             }
             "block" => self.block(gate),
             "borrow" => BORROWED.with_borrow_mut(|()| self.spin(gate)),
+            "doze" => wait(self.gates.opened(gate)),
+            "nap" => sleep(NAP),
             "borrow-briefly" => BORROWED.with_borrow_mut(|()| {}),
             "lock" => {
                 let _held = LOCKED.lock().unwrap();

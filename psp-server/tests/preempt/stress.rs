@@ -254,7 +254,6 @@ fn a_timer_core_that_sends_signals_changes_no_result() {
 }
 
 #[test]
-#[cfg(feature = "moving")]
 #[cfg_attr(not(target_os = "linux"), ignore)]
 fn moving_from_worker_to_worker_changes_no_result() {
     run_distributed(PreemptPolicy::KernelThread, FEW);

@@ -417,8 +417,6 @@ pub(crate) fn servers() -> Vec<(Policy, Config)> {
         let team = config(dedicated, PreemptPolicy::KernelThread);
         servers.push((quick.clone(), team.clone()));
         servers.push((Policy::c_fcfs(), team));
-    }
-    if cfg!(all(target_os = "linux", feature = "moving")) {
         // Each request has a quantum, and with it a thread.
         let moving = config(Topology::Distributed, PreemptPolicy::KernelThread);
         servers.push((Policy::jsq().quantum_us(200.0), moving));

@@ -191,10 +191,13 @@ impl<T> Carriers<T> {
         }
         let seat = carrier.seat();
         let post = self.post(seat.worker);
-        if matches!(post.active.give_way(CARRIER), Move::Moved { .. }) {
-            post.wake();
-            wait_for_seat(carrier, seat);
+        match post.active.give_way(CARRIER) {
+            Move::Moved { .. } => post.wake(),
+            // A late request to an earlier turn has claimed the worker's thread, and lets go of it again.
+            Move::NobodyIdle => hand_over(post),
+            Move::Stays => return,
         }
+        wait_for_seat(carrier, seat);
     }
 
     /// Runs `body` while the carrier has a turn that it cannot lose.

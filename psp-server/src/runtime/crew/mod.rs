@@ -31,6 +31,7 @@
 //! | `moving.rs` | requests that any worker may resume, and their threads |
 //! | `guard.rs` | whether requests that were preempted wait for too long |
 //! | `prompter.rs` | what workers tell the timer core |
+//! | `turn_bell.rs` | calls a worker out of its turn for a request of its own that was woken |
 //! | `timer/` | preempts long requests for those that wait |
 //! | `measured.rs`, `feedback.rs` | measurements in, knowledge out |
 //! | `offers.rs` | connections whose requests wait |
@@ -53,6 +54,7 @@ mod sleepers;
 mod steward;
 mod succession;
 mod timer;
+mod turn_bell;
 
 pub(crate) use moving::Moving;
 pub(crate) use offers::Offers;
@@ -61,3 +63,4 @@ pub(crate) use seat::Seat;
 pub(crate) use steward::{Rules, Steward};
 pub(crate) use succession::{Joined, Succession};
 pub(crate) use timer::{Watched, events_of};
+pub(crate) use turn_bell::TurnBell;

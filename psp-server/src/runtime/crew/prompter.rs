@@ -1,21 +1,45 @@
 //! What workers tell the timer core.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use psp_policy::WorkerId;
 
 use crate::runtime::host::shared_alarm::SharedAlarm;
 use crate::runtime::host::timer_fd::TimerFd;
 
+/// No timer is set.
+const NEVER: u64 = u64::MAX;
+
+/// What the timer core has to know of one worker's turn.
+#[derive(Debug)]
+struct Turn {
+    /// The worker has read something that it has not looked at.
+    unserved: AtomicBool,
+    /// A request of it was woken meanwhile.
+    is_called: AtomicBool,
+    /// When a timer of a request of it is due.
+    due_ns: AtomicU64,
+}
+
 /// The workers' way to the timer core.
 #[derive(Debug)]
 pub(crate) struct Prompter {
     pub(super) alarm: SharedAlarm<TimerFd>,
-    /// Per worker: it has read something that it has not looked at.
-    pub(super) unserved: Box<[AtomicBool]>,
+    /// Per worker.
+    turns: Box<[Turn]>,
     quantum_ns_min: u64,
     pub(super) is_over: AtomicBool,
+}
+
+impl Default for Turn {
+    fn default() -> Self {
+        Self {
+            unserved: AtomicBool::new(false),
+            is_called: AtomicBool::new(false),
+            due_ns: AtomicU64::new(NEVER),
+        }
+    }
 }
 
 impl Prompter {
@@ -26,7 +50,7 @@ impl Prompter {
     pub(crate) fn new(workers: usize, quantum_ns_min: u64) -> io::Result<Self> {
         Ok(Self {
             alarm: SharedAlarm::new(TimerFd::new()?),
-            unserved: (0..workers).map(|_| AtomicBool::default()).collect(),
+            turns: (0..workers).map(|_| Turn::default()).collect(),
             quantum_ns_min,
             is_over: AtomicBool::default(),
         })
@@ -41,11 +65,45 @@ impl Prompter {
         self.alarm.set(now_ns, now_ns);
     }
 
-    /// `worker` is about to run a request that may give way at `end_ns`. `unserved` says that it has read something that
-    /// it has not looked at.
-    pub(super) fn begins(&self, now_ns: u64, worker: WorkerId, end_ns: u64, unserved: bool) {
-        self.unserved[worker.index()].store(unserved, Ordering::Relaxed);
+    /// `worker` is about to run a request that may give way. `unserved` says that it has read something that it has not
+    /// looked at.
+    pub(super) fn begins(&self, worker: WorkerId, unserved: bool) {
+        let turn = &self.turns[worker.index()];
+        turn.unserved.store(unserved, Ordering::Relaxed);
+        turn.is_called.store(false, Ordering::Relaxed);
+        turn.due_ns.store(NEVER, Ordering::Relaxed);
+    }
+
+    /// The same turn may give way at `end_ns`. A timer of a request that waits for this worker is due at `due_ns`.
+    pub(super) fn ends(&self, now_ns: u64, worker: WorkerId, end_ns: u64, due_ns: Option<u64>) {
+        let turn = &self.turns[worker.index()];
+        turn.due_ns
+            .store(due_ns.unwrap_or(NEVER), Ordering::Relaxed);
         self.alarm.set(now_ns, end_ns);
+    }
+
+    /// A request that `worker` alone can resume was woken in a turn of another one.
+    pub(super) fn call(&self, worker: WorkerId) {
+        self.turns[worker.index()]
+            .is_called
+            .store(true, Ordering::Relaxed);
+        self.prompt(0);
+    }
+
+    /// Whether a request was woken since the turn of `worker` began.
+    pub(super) fn is_called(&self, worker: WorkerId) -> bool {
+        self.turns[worker.index()].is_called.load(Ordering::Relaxed)
+    }
+
+    /// Whether `worker` has read something that it has not looked at.
+    pub(super) fn is_unserved(&self, worker: WorkerId) -> bool {
+        self.turns[worker.index()].unserved.load(Ordering::Relaxed)
+    }
+
+    /// When a timer of a request is due that waits for `worker`.
+    pub(super) fn due_ns(&self, worker: WorkerId) -> Option<u64> {
+        let due_ns = self.turns[worker.index()].due_ns.load(Ordering::Relaxed);
+        (due_ns != NEVER).then_some(due_ns)
     }
 
     pub(super) fn end(&self) {

@@ -6,9 +6,11 @@ use psp_policy::{RequestId, WorkerId};
 
 use super::moving::Moving;
 use super::offers::Offers;
+use super::prompter::Prompter;
 use super::roster::Roster;
 use super::shared_state::Crew;
 use super::succession::{Joined, Succession};
+use super::turn_bell::TurnBell;
 use crate::runtime::carriers::CarrierNumber;
 use crate::runtime::dispatch::places::Places;
 
@@ -25,6 +27,8 @@ pub(crate) struct Seat<T> {
     moving: Option<Arc<Moving>>,
     /// Tasks that wait at any worker.
     offers: Arc<Offers<T>>,
+    /// Rings when a request of this worker goes on.
+    bell: Arc<TurnBell>,
     /// There may be tasks on offer that this worker runs.
     has_offers: bool,
     /// The worker has said that it has no connections left.
@@ -39,6 +43,7 @@ impl<T> Seat<T> {
         succession: Arc<Succession>,
         moving: Option<Arc<Moving>>,
         offers: Arc<Offers<T>>,
+        bell: Arc<TurnBell>,
     ) -> (Self, Joined) {
         let mut seat = Self {
             me,
@@ -48,6 +53,7 @@ impl<T> Seat<T> {
             crew: None,
             moving,
             offers,
+            bell,
             has_offers: false,
             has_left: false,
         };
@@ -67,6 +73,7 @@ impl<T> Seat<T> {
         let (epoch, joined) = self.succession.join(self.me);
         self.epoch = epoch;
         self.crew = joined.member.as_ref().map(|(crew, _)| crew.clone());
+        self.bell.join(self.crew.clone());
         self.has_offers = true;
         joined
     }
@@ -142,13 +149,35 @@ impl<T> Seat<T> {
         Some(line.since_ns().saturating_add(line.quantum()?.ns))
     }
 
-    /// The worker runs its turn now. `unserved` says that connections of it have something that it has not looked at.
-    pub(crate) fn runs(&self, now_ns: u64, unserved: bool) {
-        if let Some(end_ns) = self.quantum_end_ns()
-            && let Some(prompter) = self.crew.as_ref().and_then(|crew| crew.prompter())
-        {
-            prompter.begins(now_ns, self.me, end_ns, unserved);
+    fn prompter(&self) -> Option<&Prompter> {
+        self.crew.as_ref()?.prompter()
+    }
+
+    /// The worker is about to run a turn that may give way. `unserved` says that connections of it have something that it
+    /// has not looked at. The worker looks at its wakes and timers after this call.
+    pub(crate) fn begins(&self, unserved: bool) {
+        if let Some(prompter) = self.prompter() {
+            prompter.begins(self.me, unserved);
+            self.bell.listen();
         }
+    }
+
+    /// The worker runs that turn now. `is_called` says that a request of it was woken, and a timer of one is due at
+    /// `due_ns`.
+    pub(crate) fn runs(&self, now_ns: u64, is_called: bool, due_ns: Option<u64>) {
+        if let Some(end_ns) = self.quantum_end_ns()
+            && let Some(prompter) = self.prompter()
+        {
+            if is_called {
+                prompter.call(self.me);
+            }
+            prompter.ends(now_ns, self.me, end_ns, due_ns);
+        }
+    }
+
+    /// That turn is over.
+    pub(crate) fn ran(&self) {
+        self.bell.stop_listening();
     }
 
     /// The worker drains and has no connections left. Returns whether it may end: no worker has any, or none hands

@@ -768,7 +768,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             for port in self.ports.iter_mut() {
                 unserved |= port.requests.connections.send_ready(CONNECTIONS_PER_TURN);
             }
-            seat.runs(self.clock.now_ns(), unserved);
+            seat.begins(unserved);
+            let (due_ns, is_called) = (self.timer_ns(), self.wakes.has_any());
+            let now_ns = self.clock.now_ns();
+            self.seat
+                .as_ref()
+                .inspect(|seat| seat.runs(now_ns, is_called, due_ns));
         }
         let has_begun = task.is_none();
         let seat = self.seat.as_ref();
@@ -805,6 +810,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             ..
         } = ended;
         self.now_ns = ended_ns;
+        self.seat.as_ref().inspect(|seat| seat.ran());
         if was_asked {
             self.dispatcher.asked(worker);
         }

@@ -79,12 +79,18 @@ struct Workers<'a> {
 
 impl Turns for Workers<'_> {
     fn has_unread(&self, worker: WorkerId) -> bool {
-        let is_unserved = &self.prompter.unserved[worker.index()];
+        if self.prompter.is_called(worker) {
+            return true;
+        }
         let watched = &self.workers[worker.index()];
         if (watched.is_served_elsewhere)() {
             return false;
         }
-        is_unserved.load(Ordering::Relaxed) || watched.has_events()
+        self.prompter.is_unserved(worker) || watched.has_events()
+    }
+
+    fn due_ns(&self, worker: WorkerId) -> Option<u64> {
+        self.prompter.due_ns(worker)
     }
 
     fn has_left_unread(&self, worker: WorkerId) -> bool {

@@ -15,8 +15,10 @@ use crate::runtime::crew::shared_state::Crew;
 
 /// What is known of the turns of workers beside the board.
 pub(super) trait Turns {
-    /// Whether a worker has something to read.
+    /// Whether a worker has something to read, or a request that was woken.
     fn has_unread(&self, worker: WorkerId) -> bool;
+    /// When a timer of a request is due that waits for this worker.
+    fn due_ns(&self, worker: WorkerId) -> Option<u64>;
     /// Whether a worker has left its port, and there is something to read that nobody reads.
     fn has_left_unread(&self, worker: WorkerId) -> bool;
     /// When its turn began.
@@ -70,8 +72,14 @@ impl Stops {
         // Those who left it do not give way to it.
         let left_unread = crew.workers().any(|worker| has_quantum(&worker)) && { crew.workers() }
             .any(|worker| !has_quantum(&worker) && turns.has_left_unread(worker));
+        let mut due_ns: Option<u64> = None;
         for worker in crew.workers() {
-            let unread = has_quantum(&worker) && (left_unread || turns.has_unread(worker));
+            let own_ns = turns.due_ns(worker).filter(|_| has_quantum(&worker));
+            let (later_ns, is_due) = (own_ns.filter(|&own_ns| own_ns > now_ns), own_ns.is_some());
+            let is_due = is_due && later_ns.is_none();
+            due_ns = due_ns.into_iter().chain(later_ns).min();
+            let unread =
+                has_quantum(&worker) && (left_unread || is_due || turns.has_unread(worker));
             self.watch.set_unread(worker, unread);
         }
         while let Some(expired) = self.watch.expired(now_ns, &crew.board) {
@@ -94,7 +102,7 @@ impl Stops {
         let stops = self.workers.iter().flatten();
         let next_ns = stops.filter_map(|stop| self.next_of(stop)).min();
         let watch_ns = self.watch.next_ns(now_ns, &crew.board);
-        next_ns.into_iter().chain(watch_ns).min()
+        { next_ns.into_iter() }.chain(watch_ns).chain(due_ns).min()
     }
 
     /// Asks a turn when it is due, and notes when it is late.
@@ -158,6 +166,7 @@ mod tests {
     struct Seen {
         unread: [bool; WORKERS],
         left_unread: [bool; WORKERS],
+        due_ns: [Option<u64>; WORKERS],
         starts: Vec<TurnStart>,
         asked: RefCell<Vec<(WorkerId, u64)>>,
         /// Workers, and whether their turns had begun.
@@ -167,6 +176,10 @@ mod tests {
     impl Turns for Seen {
         fn has_unread(&self, worker: WorkerId) -> bool {
             self.unread[worker.index()]
+        }
+
+        fn due_ns(&self, worker: WorkerId) -> Option<u64> {
+            self.due_ns[worker.index()]
         }
 
         fn has_left_unread(&self, worker: WorkerId) -> bool {
@@ -268,6 +281,17 @@ mod tests {
         scene.seen.unread[0] = true;
         assert_eq!(scene.look(2_500), (vec![], Some(3_000)));
         assert_eq!(scene.look(3_000).0, [(FIRST, 1)]);
+    }
+
+    #[test]
+    fn a_request_whose_timer_is_due_waits_for_its_worker() {
+        let mut scene = Scene::new();
+        let turn = scene.begin(0, FIRST, 1_000, 0);
+        scene.begin(0, SECOND, 0, 0);
+        scene.seen.due_ns = [Some(1_700), Some(1_100)];
+        assert_eq!(scene.look(1_000), (vec![], Some(1_700)));
+        assert_eq!(scene.look(1_700), (vec![], Some(2_000)));
+        assert_eq!(scene.look(2_000).0, [(FIRST, turn)]);
     }
 
     #[test]

@@ -1,0 +1,72 @@
+//! Calls a worker for a request of its own that goes on: one that was woken, or whose timer was set.
+//!
+//! ```text
+//!   the worker   listens ── fence ── looks at wakes and timers ── begins a turn with a quantum
+//!   another      wakes a request of it ── fence ── rings: does it listen? ──► the timer core: it has to give way
+//! ```
+//!
+//! A worker that sleeps wakes by its doorbell. One that runs a request sees neither its doorbell nor its timers, and who
+//! drives its port meanwhile cannot resume its requests. So the bell tells the timer core.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use psp_policy::WorkerId;
+
+use super::shared_state::Crew;
+use crate::fiber::Bell;
+use crate::runtime::channel::doorbell::Doorbell;
+use crate::runtime::channel::sleep_flag::SleepFlag;
+
+/// See the [module](self).
+pub(crate) struct TurnBell {
+    worker: WorkerId,
+    doorbell: Arc<Doorbell>,
+    /// The worker runs a turn that may give way.
+    listens: SleepFlag,
+    /// Has the timer core of that turn.
+    crew: Mutex<Option<Arc<Crew>>>,
+}
+
+impl TurnBell {
+    /// The bell of a worker with this doorbell.
+    pub(crate) fn new(worker: WorkerId, doorbell: Arc<Doorbell>) -> Self {
+        Self {
+            worker,
+            doorbell,
+            listens: SleepFlag::default(),
+            crew: Mutex::default(),
+        }
+    }
+
+    fn crew(&self) -> MutexGuard<'_, Option<Arc<Crew>>> {
+        self.crew.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The worker is a member of this crew from now on.
+    pub(super) fn join(&self, crew: Option<Arc<Crew>>) {
+        *self.crew() = crew;
+    }
+
+    /// The worker is about to run a turn that may give way. It must look at its wakes and timers after this call.
+    pub(super) fn listen(&self) {
+        self.listens.announce();
+    }
+
+    /// The turn is over.
+    pub(super) fn stop_listening(&self) {
+        self.listens.clear();
+    }
+}
+
+impl Bell for TurnBell {
+    #[inline]
+    fn ring(&self) {
+        // Its fence counts for the flag, too.
+        self.doorbell.ring();
+        if self.listens.take_seen()
+            && let Some(prompter) = self.crew().as_ref().and_then(|crew| crew.prompter())
+        {
+            prompter.call(self.worker);
+        }
+    }
+}
