@@ -94,7 +94,7 @@ fn pipelines(criterion: &mut Criterion) {
     for (size, count) in [("100 000 keys", 100_000), ("a million keys", 1_000_000)] {
         for (value, text) in [("short", &b"value"[..]), ("64 bytes long", &[b'v'; 64])] {
             let store = Keyspace::new();
-            (0..count).for_each(|index| drop(store.insert(&key(index), Value::string(text))));
+            (0..count).for_each(|index| store.insert(&key(index), Value::string(text)));
             let mut state = 88_172_645_463_325_252_u64;
             let mut draw = || {
                 state ^= state << 13;
