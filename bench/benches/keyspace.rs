@@ -104,7 +104,9 @@ fn pipelines(criterion: &mut Criterion) {
             };
             let get = |key: &[u8; 16]| {
                 store.with(key, |value| match value {
-                    Some(Value::String(text)) => text.as_slice().iter().map(|&byte| u64::from(byte)).sum(),
+                    Some(Value::String(text)) => {
+                        text.as_slice().iter().map(|&byte| u64::from(byte)).sum()
+                    }
                     _ => 0_u64,
                 })
             };

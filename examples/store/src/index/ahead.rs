@@ -37,7 +37,11 @@ impl Index {
                 Node::Branch(branch) if level == step => {
                     let child = child_guess(len >> (level * STEP_BITS), width, position);
                     let at = item_address(branch, child);
-                    let lines = [node_address(branch), at, at.wrapping_add(size_of::<Node>() - 1)];
+                    let lines = [
+                        node_address(branch),
+                        at,
+                        at.wrapping_add(size_of::<Node>() - 1),
+                    ];
                     lines.into_iter().for_each(fetch);
                     return true;
                 }
@@ -133,7 +137,9 @@ mod tests {
     /// Whether the lines that were asked for have the byte at `address`.
     fn covers(asked: &[usize], address: *const u8) -> bool {
         let line = |address: usize| address / LINE_BYTES;
-        asked.iter().any(|&asked| line(asked) == line(address.addr()))
+        asked
+            .iter()
+            .any(|&asked| line(asked) == line(address.addr()))
     }
 
     #[test]
