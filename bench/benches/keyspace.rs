@@ -1,9 +1,9 @@
-//! Cost of single operations on a keyspace of 100 000 keys.
+//! Cost of single operations on a keyspace of 100 000 keys, and of pipelines of reads.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use parking_lot::Mutex;
 use psp_store::{Keyspace, Value};
 
@@ -78,5 +78,58 @@ fn single_operations(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, single_operations);
+/// `key:` and 12 digits, as in [`keys`].
+fn key(mut index: usize) -> [u8; 16] {
+    let mut key = *b"key:000000000000";
+    for digit in key[4..].iter_mut().rev() {
+        *digit += (index % 10) as u8;
+        index /= 10;
+    }
+    key
+}
+
+/// Random keys, as many as one pipeline has. Their bytes are in the caches, as those of requests are.
+fn pipelines(criterion: &mut Criterion) {
+    const PIPELINE: usize = 16;
+    for (size, count) in [("100 000 keys", 100_000), ("a million keys", 1_000_000)] {
+        for (value, text) in [("short", &b"value"[..]), ("64 bytes long", &[b'v'; 64])] {
+            let store = Keyspace::new();
+            (0..count).for_each(|index| store.insert(&key(index), Value::string(text)));
+            let mut state = 88_172_645_463_325_252_u64;
+            let mut draw = || {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                key(state as usize % count)
+            };
+            let get = |key: &[u8; 16]| {
+                store.with(key, |value| match value {
+                    Some(Value::String(text)) => {
+                        text.as_slice().iter().map(|&byte| u64::from(byte)).sum()
+                    }
+                    _ => 0_u64,
+                })
+            };
+            let name = format!("keyspace, 16 of {size}, values {value}");
+            let mut group = criterion.benchmark_group(name);
+            group.throughput(Throughput::Elements(PIPELINE as u64));
+            group.bench_function("get each", |bencher| {
+                bencher.iter(|| {
+                    let keys: [_; PIPELINE] = std::array::from_fn(|_| draw());
+                    keys.iter().map(get).sum::<u64>()
+                });
+            });
+            group.bench_function("prefetch all and get each", |bencher| {
+                bencher.iter(|| {
+                    let keys: [_; PIPELINE] = std::array::from_fn(|_| draw());
+                    store.prefetch(keys.iter().map(|key| &key[..]));
+                    keys.iter().map(get).sum::<u64>()
+                });
+            });
+            group.finish();
+        }
+    }
+}
+
+criterion_group!(benches, single_operations, pipelines);
 criterion_main!(benches);

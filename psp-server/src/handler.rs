@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use psp_policy::{RequestType, WorkerId};
 
+use crate::foreseen::Foreseen;
 use crate::peer::Peer;
 use crate::presence::PeerWatch;
 use crate::refusal::Refusal;
@@ -107,6 +108,19 @@ pub trait Handler<H = ()>: Send + Sync + 'static {
     fn is_authenticated(&self, connection: &Self::Connection) -> bool {
         let _ = connection;
         true
+    }
+
+    /// Looks at the next requests of a connection before the first of them runs, on the worker that runs them. Without an
+    /// implementation nothing happens.
+    ///
+    /// Called where a peer has pipelined: with two requests or more, in their order, and with
+    /// [`Foreseen::COUNT_MAX`] at most. Each request still comes to [`handle`](Self::handle),
+    /// unless its run ends before: then it is foreseen again, or never. What this method does must therefore change
+    /// nothing that a peer could notice. It is meant for asking the processor for memory that several requests need, so
+    /// that they wait for it together. Its time counts as the first request's, and the worker can neither be preempted nor
+    /// wait meanwhile.
+    fn foresee(&self, connection: &Self::Connection, requests: Foreseen<'_, H>) {
+        let _ = (connection, requests);
     }
 
     /// Runs one request and writes its reply. Writing nothing sends nothing. [`Reply::fail`] refuses the request

@@ -217,6 +217,7 @@ pub mod config;
 pub mod error;
 pub mod feedback;
 mod fiber;
+mod foreseen;
 pub mod handler;
 #[doc(hidden)]
 pub mod internal;
@@ -253,6 +254,7 @@ pub use builder::{HandlerPlace, Missing, MissingPreemptible, OneType, ServerBuil
 pub use classifier::Classifier;
 pub use config::{Config, Topology};
 pub use error::{BuildError, RunError, SettingsError, TypesError, WorkerFault};
+pub use foreseen::Foreseen;
 pub use handler::{Handler, Outcome, Request};
 pub use peer::{Credentials, Peer};
 pub use preempt::{PreemptPolicy, SignalPreemptible, checkpoint, is_abandoned, no_preempt};

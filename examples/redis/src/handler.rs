@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use psp_protocols::Sink;
 use psp_protocols::resp::{Args, CommandId, RespHead};
-use psp_server::{Handler, Peer, Refusal, Reply, Request, ServerHandle, WorkerId};
+use psp_server::{Foreseen, Handler, Peer, Refusal, Reply, Request, ServerHandle, WorkerId};
 
 use crate::acl::Access;
 use crate::admission;
 use crate::client::Client;
 use crate::dispatch::{Outcome, dispatch};
+use crate::foresight::Foresight;
 use crate::pause::Paused;
 use crate::pubsub::Outlet;
 use crate::replies::{Wanted, wanted_later};
@@ -49,6 +50,7 @@ static SUBSCRIBING: [Subscribing; CommandId::COUNT] = {
 pub struct RedisHandler {
     server: Arc<ServerState>,
     other_databases: OtherDatabases,
+    foresight: Foresight,
 }
 
 /// The state of one worker.
@@ -67,6 +69,7 @@ impl RedisHandler {
         Self {
             server,
             other_databases,
+            foresight: Foresight::new(),
         }
     }
 }
@@ -101,6 +104,10 @@ impl Handler<RespHead> for RedisHandler {
 
     fn is_authenticated(&self, client: &Client) -> bool {
         client.account.access() != Access::None
+    }
+
+    fn foresee(&self, client: &Client, commands: Foreseen<'_, RespHead>) {
+        self.foresight.fetch(&self.server, client, commands);
     }
 
     fn handle(

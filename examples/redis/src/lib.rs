@@ -24,6 +24,7 @@ pub mod dispatch;
 pub mod error;
 pub mod eviction;
 pub mod expire_time;
+mod foresight;
 pub mod geo;
 pub mod glob;
 pub mod handler;

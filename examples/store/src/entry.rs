@@ -115,6 +115,11 @@ impl Entry {
             .is_some_and(|expire_at_ms| expire_at_ms <= now_ms())
     }
 
+    /// Where the entry is in memory. Reads nothing of it.
+    pub(crate) fn address(&self) -> *const u8 {
+        self.0.as_ptr().cast()
+    }
+
     /// Whether both are the same entry, not only equal.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.0.as_ptr() == other.0.as_ptr()

@@ -14,6 +14,8 @@
 //! A look-up touches two cache lines of a branch and one or two of a leaf. A node is one allocation. Clones share nodes:
 //! a clone costs one reference count, and a writer copies the nodes on its path that a clone still holds.
 
+mod ahead;
+
 use std::{fmt, iter, mem, slice};
 
 use smallvec::SmallVec;

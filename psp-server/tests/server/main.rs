@@ -8,6 +8,7 @@ mod configuration;
 mod deadlines;
 #[cfg(target_os = "linux")]
 mod distributed;
+mod foreseen;
 #[cfg(target_os = "linux")]
 mod handing_over;
 mod hints;

@@ -1,7 +1,9 @@
 //! Messages that are pushed to connections.
 
+use std::io::Write;
 use std::net::TcpStream;
-use std::sync::{Arc, Mutex};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -124,7 +126,7 @@ fn messages_come_in_order_and_between_replies() {
             .collect();
         let mut stream = client.stream.try_clone().unwrap();
         let sending = thread::spawn(move || {
-            std::io::Write::write_all(&mut stream, requests.as_bytes()).unwrap();
+            stream.write_all(requests.as_bytes()).unwrap();
         });
         let (mut messages, mut replies) = (0, 0);
         while messages < MESSAGES || replies < REQUESTS {
@@ -278,5 +280,98 @@ fn a_server_that_stops_sends_what_was_pushed_before() {
             assert_eq!(client.rest().len(), long.len(), "{topology}");
         }
         assert!(pushes.iter().all(Push::is_gone));
+    }
+}
+
+/// What the handler of the next test knows.
+#[derive(Default)]
+struct Chain {
+    gate: Gate,
+    listeners: Mutex<Vec<Push>>,
+    /// The clients' ends of two connections.
+    ends: OnceLock<[UnixStream; 2]>,
+    /// How many listeners had their message when each request ran.
+    sent: Mutex<Vec<usize>>,
+}
+
+impl Chain {
+    /// `hop N` sends the next request on the other connection, so that it lies in its socket when this one is done.
+    fn handle(&self, request: &Request<'_, ()>) {
+        match request.payload.trim_ascii_end() {
+            b"listen" => self.listeners.lock().unwrap().extend(request.pusher()),
+            b"hold" => self.gate.wait(),
+            hop => {
+                let listeners = self.listeners.lock().unwrap();
+                let is_sent = |push: &&Push| push.queued_bytes() == 0;
+                let sent = listeners.iter().filter(is_sent).count();
+                self.sent.lock().unwrap().push(sent);
+                if sent < listeners.len() {
+                    let next = usize::from(hop == b"hop 0");
+                    let mut end = &self.ends.get().unwrap()[next];
+                    end.write_all(format!("hop {next}\n").as_bytes()).unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn requests_run_between_the_messages_to_many_connections() {
+    const LISTENERS: usize = 128;
+    const MESSAGES_BETWEEN_MAX: usize = 17;
+    for (topology, policy) in [
+        (Topology::Inline, Policy::c_fcfs()),
+        (Topology::Distributed, Policy::d_fcfs()),
+        (Topology::Distributed, Policy::stealing()),
+    ] {
+        let name = format!("{topology}, {policy}");
+        let chain = Arc::<Chain>::default();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("server.sock");
+        let handling = chain.clone();
+        let server = Server::builder()
+            .unix(&path)
+            .framing(Lines)
+            .types([TypeSpec::new("short").service_time(Duration::from_micros(1))])
+            .classifier(|_: &[u8]| RequestType::new(0))
+            .policy(policy)
+            .config(Config::default().topology(topology).workers(1))
+            .handler(move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+                handling.handle(&request);
+                reply.put(b"ok\n");
+            })
+            .build()
+            .unwrap()
+            .spawn()
+            .unwrap();
+        let mut listeners: Vec<_> = (0..LISTENERS).map(|_| Client::unix(&path)).collect();
+        for listener in &mut listeners {
+            assert_eq!(listener.ask("listen"), "ok", "{name}");
+        }
+        let ends = [(); 2].map(|()| UnixStream::connect(&path).unwrap());
+        chain.ends.set(ends).unwrap();
+        let mut held = Client::unix(&path);
+        held.send("hold\n");
+        let waiting = || chain.gate.waiting.load(std::sync::atomic::Ordering::SeqCst);
+        until("the net thread waits", || waiting() == 1);
+        let mut batch = PushBatch::default();
+        for push in &*chain.listeners.lock().unwrap() {
+            batch.send(push, message("news")).unwrap();
+        }
+        drop(batch);
+        let mut first = &chain.ends.get().unwrap()[0];
+        first.write_all(b"hop 0\n").unwrap();
+        chain.gate.open();
+        for listener in &mut listeners {
+            assert_eq!(listener.line(), "news", "{name}");
+        }
+        let is_over = || chain.sent.lock().unwrap().last() == Some(&LISTENERS);
+        until("the last request has run", is_over);
+        let sent = chain.sent.lock().unwrap().clone();
+        assert!(sent[0] <= 1, "{name}: {sent:?}");
+        let gaps = sent.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(gaps.max() <= Some(MESSAGES_BETWEEN_MAX), "{name}: {sent:?}");
+        server.handle().shut_down();
+        server.join().unwrap();
     }
 }

@@ -10,10 +10,10 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use psp_protocols::Sink;
 use psp_protocols::resp::Encoder;
 use psp_server::ServerHandle;
-use psp_store::{Databases, Entry, Keyspace, ReadyKey};
+use psp_store::{Databases, Keyspace, ReadyKey};
 
 use super::delivery::{Deliveries, Delivery};
-use super::{Blocking, LateReply, Line, Sharing, ValueType};
+use super::{Blocking, LateReply, Line, Sharing, held_at};
 use crate::client::ClientInfo;
 use crate::command::Context;
 use crate::state::ServerState;
@@ -218,6 +218,16 @@ impl BlockedClients {
         }
     }
 
+    /// Whether clients wait in this line at a key.
+    pub(super) fn has_line(&self, database: usize, key: &[u8], line: &Line) -> bool {
+        psp_server::no_preempt(|| {
+            let waiting = self.inner.waiting.lock();
+            let by_key = waiting.by_key.get(&database);
+            let queues = by_key.and_then(|by_key| by_key.get(key));
+            queues.is_some_and(|queues| queues.iter().any(|queue| queue.line == *line))
+        })
+    }
+
     /// `CLIENT UNBLOCK`: whether the client waited.
     pub fn unblock(&self, client: u64, end: Unblocked) -> bool {
         let blocked = self.remove(client);
@@ -335,12 +345,6 @@ fn serve(
             }
         }
     }
-}
-
-/// The type of what the key holds.
-fn held_at(store: &Keyspace, key: &[u8]) -> Option<ValueType> {
-    let value_type = |entry: &Entry| ValueType::of(entry.value());
-    store.peek(key, |entry| entry.map(value_type))
 }
 
 impl Waiting {

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use psp_protocols::Sink;
 use psp_server::DeferredReply;
-use psp_store::{Awaits, Value};
+use psp_store::{Awaits, Keyspace, Value};
 
 pub use clients::{BlockedClients, Unblocked};
 pub(crate) use timeout::{deadline, deadline_ms};
@@ -34,6 +34,8 @@ use crate::typed::Typed;
 
 /// Memory that one command may hold for the keys that it waits for, in bytes.
 const COMMAND_BYTES_MAX: usize = 1024 * 1024;
+/// How often a command has those served that wait before it for one of its keys. More elements come for them meanwhile.
+const SERVINGS_MAX: usize = 8;
 /// Memory of one key beside three copies of its name, about.
 const KEY_BYTES: usize = 384;
 
@@ -48,6 +50,11 @@ impl ValueType {
     fn of(value: &Value) -> Self {
         Self(discriminant(value))
     }
+}
+
+/// The type of what the key holds.
+fn held_at(store: &Keyspace, key: &[u8]) -> Option<ValueType> {
+    store.peek(key, |entry| entry.map(|entry| ValueType::of(entry.value())))
 }
 
 /// What the clients that wait for one key do to each other.
@@ -199,12 +206,30 @@ impl Blocking {
         Ok(is_served)
     }
 
-    /// Whether others came first, which are about to be served.
+    /// Whether others came first, who get the next element that the key has. If it has some already, they are served here:
+    /// what they leave is for this command, before what its other keys have.
     fn is_behind(&self, context: &Context<'_>, key: &[u8]) -> bool {
-        context.may_block
-            && self.line.sharing == Sharing::Taken
-            && context.store.is_awaited(key)
-            && self.fits(context, key)
+        if !context.may_block
+            || self.line.sharing != Sharing::Taken
+            || !context.store.is_awaited(key)
+        {
+            return false;
+        }
+        let blocked = &context.server.clients.blocked;
+        for _ in 0..SERVINGS_MAX {
+            let held = held_at(context.store, key);
+            if held.is_some_and(|held| held != self.line.awaited)
+                || !blocked.has_line(context.database, key, &self.line)
+            {
+                return false;
+            }
+            if held.is_none() {
+                return true;
+            }
+            context.store.make_ready(key);
+            blocked.serve(context.server, context.stats);
+        }
+        true
     }
 
     /// Memory that the keys and the arguments take while the client waits.
@@ -216,13 +241,6 @@ impl Blocking {
         let keys = self.keys.iter();
         let keys = keys.map(|key| 3 * key.len() + group_bytes + KEY_BYTES);
         keys.sum::<usize>() + self.sent.as_ref().map_or(0, Sent::held_bytes)
-    }
-
-    /// Whether the key holds nothing, or what the command waits for.
-    fn fits(&self, context: &Context<'_>, key: &[u8]) -> bool {
-        context.store.peek(key, |entry| {
-            entry.is_none_or(|entry| ValueType::of(entry.value()) == self.line.awaited)
-        })
     }
 }
 

@@ -228,6 +228,33 @@ mod tests {
     }
 
     #[test]
+    fn a_key_for_which_others_wait_in_vain_is_not_passed_over() {
+        let (mut session, _others) = waiting(["XREAD BLOCK 0 STREAMS k $", "BZPOPMIN k 0"]);
+        session.expect(&[
+            ("RPUSH k a", ":1"),
+            ("RPUSH j b", ":1"),
+            ("BLPOP k j 0", "*2 $1 k $1 a"),
+        ]);
+    }
+
+    #[test]
+    fn what_those_leave_who_came_first_is_popped_before_other_keys() {
+        let (mut session, clients) = waiting(["BLPOP k 0"]);
+        session.expect(&[("RPUSH j b", ":1"), ("RPUSH made 1 2", ":2")]);
+        let made = session.store().get(b"made").expect("a list");
+        // A command has stored the key, and has not looked yet for those who wait.
+        session.store().update(b"k", |slot| {
+            slot.insert(made);
+            slot.wake_nobody();
+        });
+        session.expect(&[
+            ("BLPOP k j 0", "*2 $1 k $1 2"),
+            ("BLPOP k j 0", "*2 $1 j $1 b"),
+        ]);
+        assert_eq!(clients[0].late().unwrap(), "*2 $1 k $1 1");
+    }
+
+    #[test]
     fn every_command_that_stores_a_list_or_a_sorted_set_serves_those_who_wait() {
         for (blocked, prepare, store) in [
             ("BLPOP k 0", "", "LPUSH k 1"),

@@ -113,7 +113,8 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
     pub(super) fn next_ready(&mut self) -> Option<&mut Port<F, H>> {
         let count = self.ports.len();
         let at = (self.next..self.next + count).map(|at| at % count);
-        let at = { at }.find(|&at| self.ports[at].has_ready())?;
+        let has_something = |port: &Port<F, H>| port.has_ready() || port.has_pushed();
+        let at = { at }.find(|&at| has_something(&self.ports[at]))?;
         self.next = at + 1;
         Some(&mut self.ports[at])
     }

@@ -35,8 +35,10 @@ use crate::transport::run::TurnedDown;
 
 const DATAGRAMS_PER_TURN: usize = 64;
 const CONNECTIONS_PER_TURN: usize = 512;
-/// Connections whose messages are sent before others have their turn. Each costs a system call.
-const PUSHED_PER_STEP: usize = 16;
+/// Connections whose messages are sent before the net worker looks at its sockets again. Each costs a system call.
+const PUSHED_PER_TURN: usize = 16;
+/// Time after which the messages to further connections have to wait for the next turn.
+const PUSHED_NS_MAX: u64 = 50_000;
 /// A net worker that polls a port sleeps, if it may, when nothing has come for this long.
 const IDLE_NS: u64 = 50_000;
 /// A net worker that has not asked the event queue for this long asks it before it sleeps.
@@ -582,7 +584,6 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             for port in self.ports.iter_mut() {
                 let connections = &mut port.requests.connections;
                 connections.advance_ready(CONNECTIONS_PER_TURN, &mut self.dispatcher, self.now_ns);
-                connections.send_pushed(PUSHED_PER_STEP, &mut self.dispatcher, self.now_ns);
             }
             self.carry_out(end_ns);
             if !self.ports.iter().any(Port::has_ready)
@@ -590,10 +591,31 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 || self.now_ns > end_ns
                 || self.ports.can_exchange()
             {
-                return;
+                break;
             }
             self.now_ns = self.clock.now_ns();
         }
+        if self.ports.iter().any(Port::has_pushed) {
+            self.send_pushed();
+        }
+    }
+
+    /// Sends messages, behind the requests that are at hand, and not for long: a message to thousands of connections
+    /// shall hold up no request that comes meanwhile.
+    #[cold]
+    fn send_pushed(&mut self) {
+        let end_ns = self.clock.now_ns() + PUSHED_NS_MAX;
+        for port in self.ports.iter_mut() {
+            let connections = &mut port.requests.connections;
+            for _ in 0..PUSHED_PER_TURN {
+                let has_sent = connections.send_pushed(&mut self.dispatcher, self.now_ns);
+                if !has_sent || self.clock.now_ns() > end_ns {
+                    break;
+                }
+            }
+        }
+        // Their connections may have had requests, too.
+        self.unfinished = true;
     }
 
     /// Whether ports move about and requests do not. What waits does so in its port then, and goes with it; the dispatcher
@@ -607,9 +629,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// other.
     fn serve_ports(&mut self) {
         let end_ns = self.now_ns + TURN_NS_MAX;
+        let mut pushed = 0;
         loop {
             self.carry_out(u64::MAX);
-            if self.now_ns > end_ns || self.ports.can_exchange() {
+            if self.now_ns > end_ns || pushed == PUSHED_PER_TURN || self.ports.can_exchange() {
                 return;
             }
             if self.dispatcher.any_waiting() {
@@ -619,7 +642,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             let Some(port) = self.ports.next_ready() else {
                 return;
             };
-            port.advance_one(&mut self.dispatcher, self.now_ns);
+            let has_sent = port.advance_one(&mut self.dispatcher, self.now_ns);
+            pushed += usize::from(has_sent);
             self.carry_out(u64::MAX);
             self.now_ns = self.clock.now_ns();
         }

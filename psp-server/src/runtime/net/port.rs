@@ -242,7 +242,13 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
 
     /// Whether the port has something to do without any further event.
     pub(super) fn is_ready(&self) -> bool {
-        self.has_more || self.acceptor.has_readable() || self.has_ready()
+        self.has_more || self.acceptor.has_readable() || self.has_ready() || self.has_pushed()
+    }
+
+    /// Whether messages wait to be sent.
+    #[inline]
+    pub(super) fn has_pushed(&self) -> bool {
+        self.requests.connections.has_pushed()
     }
 
     /// Whether requests may wait at connections, or as datagrams.
@@ -310,27 +316,30 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
             .receive(index, datagrams, &commons.sources, intake)
     }
 
-    /// Has a connection do what is next, or receives a datagram, in turn where both wait.
+    /// Has a connection do what is next, or receives a datagram, in turn where both wait. Returns whether it has sent
+    /// messages beside that.
     pub(super) fn advance_one<K: Classifier<F::Head>>(
         &mut self,
         dispatcher: &mut Dispatcher<K>,
         now_ns: u64,
-    ) {
+    ) -> bool {
         let receives = self.receives_datagrams();
         let connections = &mut self.requests.connections;
-        let is_their_turn = receives && !(self.received_last && connections.has_ready());
+        let others_wait = connections.has_ready() || connections.has_pushed();
+        let is_their_turn = receives && !(self.received_last && others_wait);
         self.received_last = is_their_turn;
         if is_their_turn {
             let has_read = self.read_frames(1, dispatcher, now_ns);
             if let Some(index) = self.sockets.next_readable().filter(|_| !has_read) {
                 self.receive_datagram(index, dispatcher, now_ns);
             }
-            return;
+            return false;
         }
-        connections.send_pushed(1, dispatcher, now_ns);
+        let has_sent = connections.send_pushed(dispatcher, now_ns);
         if !dispatcher.any_waiting() {
             connections.advance_ready(1, dispatcher, now_ns);
         }
+        has_sent
     }
 
     /// Takes a burst of frames, if frames come here. Returns whether there are any to read.

@@ -13,6 +13,7 @@ use psp_protocols::{Framing, Rejection};
 use super::notices::fault_of;
 use crate::error::WorkerFault;
 use crate::fiber::{for_peer, in_handler};
+use crate::foreseen::Foreseen;
 use crate::handler::{Handler, Request};
 use crate::peer::Peer;
 use crate::presence::PeerWatch;
@@ -26,7 +27,7 @@ use crate::transport::datagram::Datagram;
 use crate::transport::output::Flush;
 use crate::transport::owed::{Owed, owed_max};
 use crate::transport::request_key::RequestKey;
-use crate::transport::run::{Run, Stream};
+use crate::transport::run::{Frame, Run, Stream};
 
 /// A run that has taken this long gives the worker back; its rest is queued again.
 const RUN_NS_MAX: u64 = 1_000_000;
@@ -134,6 +135,9 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         }
         let mut now_ns = start_ns;
         while let Some(frame) = run.frames.get(run.done) {
+            if run.done.is_multiple_of(Foreseen::<F::Head>::COUNT_MAX) {
+                self.foresee(connection, run.unfinished());
+            }
             if connection.pushes.has_any() {
                 connection.take_pushed(usize::MAX);
             }
@@ -239,6 +243,19 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         }
         self.send(connection);
         now_ns
+    }
+
+    /// Shows the next requests of a connection to the handler.
+    #[inline]
+    fn foresee(&self, connection: &Connection<H::Connection>, frames: &[Frame<F::Head>]) {
+        if let Some(foreseen) = Foreseen::new(connection.input.data(), frames) {
+            let state = &connection.state;
+            let foresee = AssertUnwindSafe(|| self.handler.foresee(state, foreseen));
+            if catch_unwind(foresee).is_err() {
+                let counters = &self.shared.telemetry.workers[self.worker.get().index()];
+                counters.panics.add(1);
+            }
+        }
     }
 
     /// Takes a step of a TLS handshake. Begins at `start_ns` of the service clock, and returns its time at the end.

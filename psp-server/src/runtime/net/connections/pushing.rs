@@ -20,20 +20,18 @@ impl<F: Framing, C> Connections<F, C> {
         announcements.take(&mut self.pushed)
     }
 
-    /// Sends the messages to up to `count` of the connections that have new ones.
+    /// Sends the messages to one of the connections that have new ones. Returns whether there was one.
     #[inline]
     pub(in crate::runtime::net) fn send_pushed<K: Classifier<F::Head>>(
         &mut self,
-        count: usize,
         dispatcher: &mut Dispatcher<K>,
         now_ns: u64,
-    ) {
-        let count = self.pushed.len().min(count);
-        for _ in 0..count {
-            if let Some(index) = self.pushed.pop_front() {
-                self.send_pushed_to(index, dispatcher, now_ns);
-            }
-        }
+    ) -> bool {
+        let Some(index) = self.pushed.pop_front() else {
+            return false;
+        };
+        self.send_pushed_to(index, dispatcher, now_ns);
+        true
     }
 
     fn send_pushed_to<K: Classifier<F::Head>>(

@@ -72,8 +72,16 @@ impl<F: Framing, C> Connections<F, C> {
         self.open() - self.lingering
     }
 
+    /// Whether connections have something to do, beside messages.
+    #[inline]
     pub(in crate::runtime::net) fn has_ready(&self) -> bool {
-        !(self.ready.is_empty() && self.pushed.is_empty())
+        !self.ready.is_empty()
+    }
+
+    /// Whether messages wait to be sent.
+    #[inline]
+    pub(in crate::runtime::net) fn has_pushed(&self) -> bool {
+        !self.pushed.is_empty()
     }
 
     pub(in crate::runtime::net) fn has_lingering(&self) -> bool {
