@@ -1,4 +1,4 @@
-//! The event loop that drives the scheduler of a live server in virtual time.
+//! A simulated server: the scheduler of a live server in virtual time, and what it schedules.
 //!
 //! ```text
 //!   arrivals ─► dispatchers ─► Scheduler ◄── quanta, ticks
@@ -7,22 +7,18 @@
 //!                              workers ─► recorder
 //! ```
 //!
-//! At the same nanosecond workers come first, then requests that waited long enough, dispatchers, deadlines and
-//! arrivals. A request that ends together with its quantum is therefore not preempted.
+//! At the same nanosecond workers come first, then requests that waited long enough, then dispatchers. A request that
+//! ends together with its quantum is therefore not preempted.
 
 use psp_policy::elastic::ElasticScheduler;
 use psp_policy::{
     Action, Event, HandOff, Policy, RequestId, RequestType, Sample, Scheduler, TypeTable, WorkerId,
 };
-use rand::RngExt;
-use rand::rngs::Xoshiro256PlusPlus;
 
-use super::arrivals::{Arrivals, Stream};
 use super::dispatcher::Dispatchers;
-use super::outcome::Outcome;
-use super::plan::{ClassifierModel, PolicySwitch, SimError, SimPlan};
+use super::plan::SimPlan;
 use super::present::Present;
-use super::recorder::{Counts, Measured, Recorder};
+use super::recorder::{Measured, Recorder};
 use super::slab::Slab;
 use super::snapshot::Snapshot;
 use super::wakes::Wakes;
@@ -30,10 +26,6 @@ use super::workers::{Left, Workers};
 
 /// Time without an event after which the scheduler gets a tick, as from a live driver.
 const TICK_NS: u64 = 1_000_000;
-
-/// Ticks in a row, with nothing running and nothing to arrive, after which the waiting requests are
-/// stranded: windows of a minute have closed by then.
-const TICKS_STRANDED: u32 = 60_000;
 
 /// A request in the system.
 #[derive(Debug, Clone, Copy)]
@@ -60,12 +52,12 @@ impl Request {
     }
 }
 
-struct Engine<'a> {
+/// See the [module](self).
+pub(super) struct Server<'a> {
     plan: &'a SimPlan,
     types: &'a TypeTable,
     scheduler: ElasticScheduler,
     present: Present,
-    switch: Option<&'a PolicySwitch>,
     requests: Slab<Request>,
     workers: Workers,
     wakes: Wakes,
@@ -73,56 +65,38 @@ struct Engine<'a> {
     dispatchers: Option<Dispatchers>,
     /// Whether the policy has a dispatcher.
     dispatched: bool,
-    classifier: Option<Xoshiro256PlusPlus>,
-    recorder: Recorder,
-    counts: Counts,
+    in_system: u64,
+    preemptions: u64,
+    steals: u64,
     now_ns: u64,
+    ticked_ns: u64,
 }
 
-/// Simulates a policy of live servers.
-pub(super) fn simulate(
-    plan: &SimPlan,
-    policy: &Policy,
-    arrivals: &mut Arrivals<'_>,
-) -> Result<Outcome, SimError> {
-    let types = plan.type_table();
-    let scheduler = policy.scheduler(&plan.setup(&types));
-    let mut engine = Engine::new(plan, &types, scheduler, policy.has_dispatcher());
-    engine.run(arrivals)?;
-    engine.counts.interrupted = arrivals.interrupted();
-    let last = engine.snapshot();
-    let Engine {
-        recorder, counts, ..
-    } = engine;
-    Ok(recorder.into_outcome(plan, counts, &last))
-}
-
-impl<'a> Engine<'a> {
-    fn new(
+impl<'a> Server<'a> {
+    pub(super) fn new(
         plan: &'a SimPlan,
         types: &'a TypeTable,
         scheduler: Box<dyn Scheduler>,
         dispatched: bool,
     ) -> Self {
-        let random = plan.classifier == ClassifierModel::Random;
-        let mut engine = Self {
+        let mut server = Self {
             plan,
             types,
             scheduler: ElasticScheduler::new(scheduler, plan.elastic(types)),
             present: Present::new(plan),
-            switch: plan.switch.as_ref(),
             requests: Slab::default(),
             workers: Workers::new(plan.workers),
             wakes: Wakes::default(),
             dispatchers: None,
             dispatched,
-            classifier: random.then(|| Stream::Classifier.rng(plan.seed)),
-            recorder: Recorder::new(plan),
-            counts: Counts::default(),
+            in_system: 0,
+            preemptions: 0,
+            steals: 0,
             now_ns: 0,
+            ticked_ns: 0,
         };
-        engine.employ_dispatchers();
-        engine
+        server.employ_dispatchers();
+        server
     }
 
     /// Creates dispatchers if the policy has them and they take time. Arrivals that they hold stay
@@ -135,108 +109,100 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn run(&mut self, arrivals: &mut Arrivals<'_>) -> Result<(), SimError> {
-        let mut ticked_ns = 0;
-        let mut ticks_stranded = 0;
-        loop {
-            let worker_ns = self.workers.next_ns();
-            let dispatcher_ns = self
-                .dispatchers
-                .as_ref()
-                .map_or(u64::MAX, Dispatchers::next_ns);
-            // A deadline that does not move must not stop the clock.
-            let deadline_ns = self.scheduler.deadline_ns();
-            let deadline_ns = deadline_ns.map_or(u64::MAX, |ns| ns.max(ticked_ns + 1));
-            let tick_ns = deadline_ns.min(self.now_ns + TICK_NS);
-            let arrival_ns = arrivals.next_ns();
-            let wake_ns = self.wakes.next_ns();
-            let next_ns = worker_ns.min(wake_ns).min(dispatcher_ns).min(arrival_ns);
-            if next_ns == u64::MAX && self.recorder.in_system() == 0 {
-                return Ok(());
-            }
-            if next_ns <= tick_ns {
-                self.now_ns = next_ns;
-                ticks_stranded = 0;
-                if worker_ns == next_ns {
-                    self.worker_free();
-                } else if wake_ns == next_ns {
-                    self.wake();
-                } else if dispatcher_ns == next_ns {
-                    self.classified();
-                } else {
-                    self.arrive(arrivals);
-                }
-            } else {
-                self.now_ns = tick_ns.max(self.now_ns);
-                ticked_ns = self.now_ns;
-                ticks_stranded += 1;
-                if ticks_stranded > TICKS_STRANDED && next_ns == u64::MAX {
-                    return Err(SimError::Stranded {
-                        policy: Box::new(self.plan.policy.clone()),
-                        waiting: self.recorder.in_system(),
-                    });
-                }
-                self.scheduler.on_event(self.now_ns, Event::Tick);
-                if let Some(present) = self.scheduler.follow_load(self.now_ns) {
-                    self.present.change(self.now_ns, present);
-                }
-                self.poll();
-            }
+    /// Requests that have arrived and not left.
+    #[inline]
+    pub(super) const fn in_system(&self) -> u64 {
+        self.in_system
+    }
+
+    /// Preemptions so far.
+    pub(super) const fn preemptions(&self) -> u64 {
+        self.preemptions
+    }
+
+    /// Requests that a worker took from another worker's queue so far.
+    pub(super) const fn steals(&self) -> u64 {
+        self.steals
+    }
+
+    /// When its next own event is; the end of time if nothing runs, waits for its end or is classified.
+    #[inline]
+    pub(super) fn event_ns(&self) -> u64 {
+        let others_ns = self.wakes.next_ns().min(self.dispatchers_ns());
+        self.workers.next_ns().min(others_ns)
+    }
+
+    fn dispatchers_ns(&self) -> u64 {
+        let dispatchers = self.dispatchers.as_ref();
+        dispatchers.map_or(u64::MAX, Dispatchers::next_ns)
+    }
+
+    /// When the scheduler gets a tick if nothing happens before: at its deadline, or after a while.
+    #[inline]
+    pub(super) fn tick_ns(&self) -> u64 {
+        // A deadline that does not move must not stop the clock.
+        let deadline_ns = self.scheduler.deadline_ns();
+        let deadline_ns = deadline_ns.map_or(u64::MAX, |ns| ns.max(self.ticked_ns + 1));
+        deadline_ns.min(self.now_ns + TICK_NS)
+    }
+
+    /// The event that is due at `now_ns`, which is [`Server::event_ns`].
+    #[inline]
+    pub(super) fn proceed(&mut self, now_ns: u64, recorder: &mut Recorder) {
+        self.now_ns = now_ns;
+        if self.workers.next_ns() == now_ns {
+            self.worker_free(recorder);
+        } else if self.wakes.next_ns() == now_ns {
+            self.wake(recorder);
+        } else {
+            self.classified(recorder);
         }
     }
 
-    /// The next request arrives.
-    fn arrive(&mut self, arrivals: &mut Arrivals<'_>) {
-        let Some(arrival) = arrivals.take() else {
-            return;
-        };
-        let (scheduler, workers, present) = (&*self.scheduler, &self.workers, &self.present);
-        let (now_ns, types) = (self.now_ns, self.types.len());
-        let snapshot = || snapshot(now_ns, scheduler, workers, present, types);
-        let measured = self.recorder.arrived(now_ns, snapshot);
-        if arrivals.peek().is_none() {
-            self.recorder.end(now_ns, snapshot());
+    /// The tick that is due at `tick_ns`, which is [`Server::tick_ns`].
+    pub(super) fn tick(&mut self, tick_ns: u64, recorder: &mut Recorder) {
+        self.now_ns = tick_ns.max(self.now_ns);
+        self.ticked_ns = self.now_ns;
+        self.scheduler.on_event(self.now_ns, Event::Tick);
+        if let Some(present) = self.scheduler.follow_load(self.now_ns) {
+            self.present.change(self.now_ns, present);
         }
-        let type_index = match &mut self.classifier {
-            None => arrival.kind,
-            Some(rng) => rng.random_range(0..self.types.len() as u32),
-        };
+        self.poll(recorder);
+    }
+
+    /// A request arrives, which the server takes for one of `request_type`.
+    pub(super) fn arrive(
+        &mut self,
+        measured: Measured,
+        request_type: RequestType,
+        recorder: &mut Recorder,
+    ) {
+        self.now_ns = measured.arrived_ns;
+        self.in_system += 1;
         let request = self.requests.insert(Request {
-            measured: Measured {
-                arrived_ns: now_ns,
-                service_ns: arrival.service_ns,
-                wait_ns: arrival.wait_ns,
-                kind: arrival.kind,
-                measured,
-            },
-            remaining_ns: arrival.service_ns,
-            will_wait: arrival.wait_ns > 0,
-            request_type: RequestType::new(type_index),
+            measured,
+            remaining_ns: measured.service_ns,
+            will_wait: measured.wait_ns > 0,
+            request_type,
             ran_on: None,
         });
-        if let Some(switch) = self.switch
-            && self.recorder.measured() > switch.at_request
-        {
-            self.switch_to(&switch.policy);
-            self.switch = None;
-        }
         match &mut self.dispatchers {
             Some(dispatchers) if self.dispatched => {
-                if !dispatchers.arrived(now_ns, request, &self.plan.costs) {
-                    self.reject(request);
+                if !dispatchers.arrived(self.now_ns, request, &self.plan.costs) {
+                    self.reject(request, recorder);
                 }
             }
-            _ => self.enqueue(request),
+            _ => self.enqueue(request, recorder),
         }
     }
 
     /// A dispatcher has classified a request.
-    fn classified(&mut self) {
+    fn classified(&mut self, recorder: &mut Recorder) {
         let Some(dispatchers) = &mut self.dispatchers else {
             return;
         };
         if let Some(request) = dispatchers.classified() {
-            self.enqueue(request);
+            self.enqueue(request, recorder);
         }
         if let Some(dispatchers) = &mut self.dispatchers {
             dispatchers.take_up(self.now_ns, &self.plan.costs);
@@ -244,7 +210,7 @@ impl<'a> Engine<'a> {
     }
 
     /// The scheduler gets a request.
-    fn enqueue(&mut self, request: u32) {
+    fn enqueue(&mut self, request: u32, recorder: &mut Recorder) {
         let request_type = self.requests.get(request).request_type;
         let request = RequestId(request);
         let arrived = Event::Arrived {
@@ -253,21 +219,21 @@ impl<'a> Engine<'a> {
             deadline_ns: None,
         };
         self.scheduler.on_event(self.now_ns, arrived);
-        self.poll();
+        self.poll(recorder);
     }
 
     /// The next request has waited long enough without its worker.
-    fn wake(&mut self) {
+    fn wake(&mut self, recorder: &mut Recorder) {
         if let Some(request) = self.wakes.pop() {
             let request = RequestId(request);
             self.scheduler
                 .on_event(self.now_ns, Event::Unblocked { request });
-            self.poll();
+            self.poll(recorder);
         }
     }
 
     /// A worker completed its request, was preempted, or has a request that waits.
-    fn worker_free(&mut self) {
+    fn worker_free(&mut self, recorder: &mut Recorder) {
         let Some(left) = self.workers.free_next() else {
             return;
         };
@@ -291,7 +257,8 @@ impl<'a> Engine<'a> {
                 request_type,
                 ..
             } = self.requests.remove(request);
-            self.recorder.completed(self.now_ns, &measured);
+            self.in_system -= 1;
+            recorder.completed(self.now_ns, &measured);
             let samples = [Sample {
                 request_type,
                 count: 1,
@@ -304,16 +271,16 @@ impl<'a> Engine<'a> {
             };
             self.scheduler.on_event(self.now_ns, completed);
         } else {
-            self.counts.preemptions += 1;
+            self.preemptions += 1;
             slot.remaining_ns -= served_ns;
             let yielded = Event::Yielded { worker, served_ns };
             self.scheduler.on_event(self.now_ns, yielded);
         }
-        self.poll();
+        self.poll(recorder);
     }
 
     /// Carries out the scheduler's actions until there are none.
-    fn poll(&mut self) {
+    fn poll(&mut self, recorder: &mut Recorder) {
         while let Some(action) = self.scheduler.poll(self.now_ns) {
             match action {
                 Action::Run {
@@ -325,7 +292,7 @@ impl<'a> Engine<'a> {
                 Action::Preempt { worker, .. } => {
                     self.workers.preempt(self.now_ns, worker, &self.plan.costs);
                 }
-                Action::Reject { request, .. } => self.reject(request.0),
+                Action::Reject { request, .. } => self.reject(request.0, recorder),
             }
         }
     }
@@ -358,7 +325,7 @@ impl<'a> Engine<'a> {
         }
         match hand_off {
             HandOff::Stolen => {
-                self.counts.steals += 1;
+                self.steals += 1;
                 starts_ns += costs.steal_ns;
             }
             HandOff::HandedOver => starts_ns += costs.hand_over_ns,
@@ -370,155 +337,35 @@ impl<'a> Engine<'a> {
             .start(now_ns, worker, request, starts_ns, until_stop_ns);
     }
 
-    fn reject(&mut self, request: u32) {
+    fn reject(&mut self, request: u32, recorder: &mut Recorder) {
         let Request { measured, .. } = self.requests.remove(request);
-        self.recorder.rejected(self.now_ns, &measured);
+        self.in_system -= 1;
+        recorder.rejected(self.now_ns, &measured);
     }
 
     /// Another policy takes over all waiting and running requests.
-    fn switch_to(&mut self, policy: &Policy) {
+    pub(super) fn switch_to(&mut self, now_ns: u64, policy: &Policy, recorder: &mut Recorder) {
+        self.now_ns = now_ns;
         let next = policy.scheduler(&self.plan.setup(self.types));
         let switched = self.scheduler.switch_to(self.now_ns, next);
         assert!(switched, "plans switch between policies that can hand over");
         self.dispatched = policy.has_dispatcher();
         self.employ_dispatchers();
-        self.poll();
+        self.poll(recorder);
     }
 
-    fn snapshot(&self) -> Snapshot {
-        let types = self.types.len();
-        let (scheduler, workers, present) = (&*self.scheduler, &self.workers, &self.present);
-        snapshot(self.now_ns, scheduler, workers, present, types)
-    }
-}
-
-fn snapshot(
-    now_ns: u64,
-    scheduler: &dyn Scheduler,
-    workers: &Workers,
-    present: &Present,
-    types: usize,
-) -> Snapshot {
-    let (served_each_ns, occupied_ns) = workers.spent_ns(now_ns);
-    Snapshot {
-        served_ns: served_each_ns.iter().sum(),
-        served_each_ns,
-        occupied_ns,
-        present_ns: present.spent_ns(now_ns),
-        worker_changes: present.changes(),
-        reservation_updates: scheduler.reservation_updates(),
-        workers_reserved: (0..types)
-            .map(|slot| scheduler.type_status(slot).workers_reserved)
-            .collect(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::VecDeque;
-    use std::ops::ControlFlow;
-
-    use super::*;
-    use crate::workload::{ArrivalProcess, Workload};
-
-    const QUANTUM_NS: u64 = 300;
-
-    /// One worker in turns of a quantum.
-    #[derive(Default)]
-    struct Turns {
-        waiting: VecDeque<(RequestId, RequestType)>,
-        running: Option<(RequestId, RequestType)>,
-        ends_ns: Option<u64>,
-    }
-
-    impl Scheduler for Turns {
-        fn on_event(&mut self, _now_ns: u64, event: Event<'_>) {
-            match event {
-                Event::Arrived {
-                    request,
-                    request_type,
-                    ..
-                } => self.waiting.push_back((request, request_type)),
-                Event::Completed { .. } => self.running = None,
-                Event::Yielded { served_ns, .. } => {
-                    assert!((QUANTUM_NS - 2..1_000).contains(&served_ns), "{served_ns}");
-                    self.waiting.extend(self.running.take());
-                }
-                _ => {}
-            }
+    /// Adds its workers' time up to `now_ns` to that of other servers.
+    pub(super) fn add_to(&self, now_ns: u64, snapshot: &mut Snapshot) {
+        let (served_each_ns, occupied_ns) = self.workers.spent_ns(now_ns);
+        snapshot.served_ns += served_each_ns.iter().sum::<u64>();
+        snapshot.served_each_ns.extend(served_each_ns);
+        snapshot.occupied_ns += occupied_ns;
+        snapshot.present_ns += self.present.spent_ns(now_ns);
+        snapshot.worker_changes += self.present.changes();
+        snapshot.reservation_updates += self.scheduler.reservation_updates();
+        snapshot.workers_reserved.resize(self.types.len(), 0);
+        for (slot, reserved) in snapshot.workers_reserved.iter_mut().enumerate() {
+            *reserved += self.scheduler.type_status(slot).workers_reserved;
         }
-
-        fn poll(&mut self, now_ns: u64) -> Option<Action> {
-            let worker = WorkerId(0);
-            if self.running.is_some() {
-                self.ends_ns.take_if(|ends_ns| *ends_ns <= now_ns)?;
-                return Some(Action::Preempt {
-                    worker,
-                    quantum_ns: QUANTUM_NS,
-                });
-            }
-            self.running = self.waiting.pop_front();
-            let (request, request_type) = self.running?;
-            self.ends_ns = Some(now_ns + QUANTUM_NS);
-            Some(Action::Run {
-                worker,
-                request,
-                request_type,
-                hand_off: HandOff::Own,
-            })
-        }
-
-        fn deadline_ns(&self) -> Option<u64> {
-            self.ends_ns.filter(|_| self.running.is_some())
-        }
-    }
-
-    /// Requests of 1 us, so far apart that none meets another, in turns.
-    fn run(change: fn(&mut SimPlan)) -> Outcome {
-        let workload = Workload::named("fixed").unwrap();
-        let mut plan = SimPlan::new(workload, Policy::c_fcfs(), 1, 0.01).requests(100);
-        plan.workload.arrivals = ArrivalProcess::Uniform;
-        plan.warmup = 0;
-        change(&mut plan);
-        let types = plan.type_table();
-        let mut progress = |_| ControlFlow::Continue(());
-        let mut arrivals = Arrivals::new(&plan, &mut progress);
-        let mut engine = Engine::new(&plan, &types, Box::new(Turns::default()), false);
-        engine.run(&mut arrivals).unwrap();
-        let (
-            last,
-            Engine {
-                recorder, counts, ..
-            },
-        ) = (engine.snapshot(), engine);
-        recorder.into_outcome(&plan, counts, &last)
-    }
-
-    #[test]
-    fn quanta_are_kept_without_costs() {
-        let outcome = run(|_| {});
-        assert_eq!((outcome.completed, outcome.preemptions), (100, 300));
-        assert_eq!(outcome.types[0].latency_ns.max(), 1_000);
-    }
-
-    #[test]
-    fn preemption_costs_the_worker_and_not_the_service() {
-        let outcome = run(|plan| {
-            plan.costs.preempt_ns = 40;
-            plan.costs.switch_ns = 2;
-        });
-        // Switching is part of the quantum.
-        assert_eq!(outcome.preemptions, 300);
-        assert_eq!(outcome.types[0].latency_ns.max(), 1_000 + 3 * 42);
-    }
-
-    #[test]
-    fn a_victim_goes_on_while_the_decision_is_on_its_way() {
-        let outcome = run(|plan| plan.costs.propagation_ns = 150);
-        // Turns of 450 ns: stopped at 450 and 900, done before the third decision.
-        assert_eq!(outcome.preemptions, 200);
-        assert_eq!(outcome.types[0].latency_ns.max(), 1_000);
-        let outcome = run(|plan| plan.costs.propagation_ns = 700);
-        assert_eq!(outcome.preemptions, 0, "done before it hears of it");
     }
 }
