@@ -496,6 +496,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
             shutdown: Shutdown::new(),
             admin_addr: admin.as_ref().map(AdminListener::address),
             is_serving: AtomicBool::new(false),
+            is_leaving: AtomicBool::new(false),
             started: Instant::now(),
         });
         Ok(Server {

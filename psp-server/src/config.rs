@@ -153,6 +153,10 @@ pub struct Config {
     pub datagram_bytes_per_source_per_s: u64,
     /// A connection with more unsent output than this starts no further request, in bytes.
     pub output_high_water_bytes: usize,
+    /// How long a server that SIGTERM or SIGINT asks to stop goes on as before, without being
+    /// [ready](crate::ServerHandle::is_ready), before it drains: for load balancers that ask the admin port, and then
+    /// send their clients elsewhere. A second signal ends the process at once.
+    pub drain_delay_ms: u64,
     /// How long a stopping server waits for requests in flight.
     pub drain_timeout_ms: u64,
     /// How long an idle thread polls before it sleeps, if every thread has a core to itself and one core is left
@@ -241,6 +245,7 @@ impl Default for Config {
             datagram_bytes_max: 2048,
             datagram_bytes_per_source_per_s: 0,
             output_high_water_bytes: 256 * 1024,
+            drain_delay_ms: 0,
             drain_timeout_ms: 10_000,
             spin_us: 50,
             background_nice: 19,
@@ -318,6 +323,7 @@ impl Config {
         datagram_bytes_max: usize,
         datagram_bytes_per_source_per_s: u64,
         output_high_water_bytes: usize,
+        drain_delay_ms: u64,
         drain_timeout_ms: u64,
         spin_us: u64,
         background_nice: i32,

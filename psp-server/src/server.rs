@@ -71,7 +71,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
         ServerHandle::new(self.shared.clone())
     }
 
-    /// Serves until SIGTERM or SIGINT, then drains. The process ends a second after the drain timeout even if a
+    /// Serves until SIGTERM or SIGINT, and for [`drain_delay_ms`](crate::Config::drain_delay_ms) more, then drains. The
+    /// process ends a second after the drain timeout even if a
     /// request holds the net thread until then, as one may in the topology `Inline`; its exit status is then 1.
     ///
     /// # Errors
@@ -79,7 +80,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
     pub fn run(self) -> Result<DrainReport, RunError> {
         let drain_timeout = Duration::from_millis(self.shared.config.drain_timeout_ms);
         let (running, stopped) = channel::<Infallible>();
-        let shutdown = Shutdown::on_signals_then(move || {
+        let shared = self.shared.clone();
+        let leave = move || shared.leave();
+        let shutdown = Shutdown::on_signals_between(leave, move || {
             let deadline = drain_timeout.saturating_add(STUCK_AFTER);
             if stopped.recv_timeout(deadline) == Err(RecvTimeoutError::Timeout) {
                 tracing::error!("a request holds the net thread beyond the drain timeout");

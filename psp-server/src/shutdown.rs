@@ -34,11 +34,15 @@ impl Shutdown {
     /// # Errors
     /// When the signal handlers or the thread that waits for them cannot be installed.
     pub fn on_signals() -> Result<Self, RunError> {
-        Self::on_signals_then(|| ())
+        Self::on_signals_between(|| (), || ())
     }
 
-    /// [`on_signals`](Self::on_signals). The thread that waits for them calls `then` after the first signal.
-    pub(crate) fn on_signals_then(then: impl FnOnce() + Send + 'static) -> Result<Self, RunError> {
+    /// [`on_signals`](Self::on_signals). After the first signal the thread that waits for them calls `before`, triggers
+    /// the shutdown, and calls `then`.
+    pub(crate) fn on_signals_between(
+        before: impl FnOnce() + Send + 'static,
+        then: impl FnOnce() + Send + 'static,
+    ) -> Result<Self, RunError> {
         let shutdown = Self::new();
         let trigger = shutdown.clone();
         let install = || -> io::Result<()> {
@@ -52,6 +56,7 @@ impl Shutdown {
                 .name("psp-signals".into())
                 .spawn(move || {
                     if signals.forever().next().is_some() {
+                        before();
                         trigger.trigger();
                         then();
                     }

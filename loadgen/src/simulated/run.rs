@@ -43,6 +43,7 @@ impl SimRun {
         duration: Duration,
     ) -> Result<Self, SimError> {
         let mean_ns = workload.service_ns_mean();
+        let workers_of_all = (target.workers * target.settings.cluster.servers).max(1) as f64;
         let load = match offered {
             OfferedLoad::Rate(rate_rps) => {
                 // A phase keeps the rate, independent of its service times. The simulator keeps the
@@ -50,11 +51,9 @@ impl SimRun {
                 for phase in &mut workload.phases {
                     phase.load *= service_ns_mean(&phase.types) / mean_ns;
                 }
-                rate_rps * mean_ns / 1e9 / target.workers.max(1) as f64
+                rate_rps * mean_ns / 1e9 / workers_of_all
             }
-            OfferedLoad::Workers { load, workers } => {
-                load * workers as f64 / target.workers.max(1) as f64
-            }
+            OfferedLoad::Workers { load, workers } => load * workers as f64 / workers_of_all,
         };
         let mut plan = SimPlan::new(workload, target.policy.clone(), target.workers, load);
         target.settings.apply(&mut plan);
@@ -177,7 +176,7 @@ fn record(ended: &TypeOutcome) -> TypeRecord {
 
 /// Lengths and rates of the workload's phases; one open phase if the workload has none.
 fn rates(plan: &SimPlan) -> Vec<(PhaseLength, f64)> {
-    let per_second = plan.load * plan.workers as f64 * 1e9;
+    let per_second = plan.load * plan.workers_of_all() as f64 * 1e9;
     let workload = &plan.workload;
     if workload.phases.is_empty() {
         return vec![(PhaseLength::Open, per_second / workload.service_ns_mean())];

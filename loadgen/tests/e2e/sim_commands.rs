@@ -233,6 +233,34 @@ fn settings_change_what_they_name() {
 }
 
 #[test]
+fn servers_behind_a_load_balancer_share_the_load() {
+    let line =
+        format!("sim --workload high-bimodal --policy c-fcfs --workers 4 --load 0.7 {SHORT}");
+    let rack = format!("{line} --servers 4 --spread jsq --feedback-delay-us 2.5");
+    let (one, four) = (json(&line), json(&rack));
+    let settings = &four["settings"];
+    assert_eq!(
+        (
+            &settings["servers"],
+            &settings["spread"],
+            &settings["feedback-delay-ns"]
+        ),
+        (&4.into(), &"jsq".into(), &2_500.into())
+    );
+    let rate_rps = |report: &Value| report["points"][0]["offered_rps"].as_f64().unwrap();
+    assert!((rate_rps(&four) / rate_rps(&one) - 4.0).abs() < 1e-6);
+    assert_eq!(four["points"][0]["completed"], 20_000);
+    assert!(stdout(&rack).contains("4 servers by jsq, seen 2.5 us late"));
+    let set = format!("{line} --set servers=4 --set spread=jsq --set feedback-delay-ns=2500");
+    assert_eq!(json(&set), four);
+    let capacity = line
+        .replace("sim", "capacity")
+        .replace("--load 0.7", "--tolerance 0.1");
+    let found = json(&format!("{capacity} --servers 2"));
+    assert_eq!(found["settings"]["spread"], "two-choices");
+}
+
+#[test]
 fn what_is_misspelt_or_out_of_range_is_named_beside_what_is_allowed() {
     let line = "sim --workload tpcc --policy darc --workers 14 --load 0.5";
     for (line, reasons) in [
@@ -248,6 +276,12 @@ fn what_is_misspelt_or_out_of_range_is_named_beside_what_is_allowed() {
             line.replace("14", "100000000"),
             &["workers is 100000000", "from 1 to"],
         ),
+        (format!("{line} --servers 0"), &["'0'", "from 1"]),
+        (
+            format!("{line} --servers 5000"),
+            &["servers is 5000", "from 1 to"],
+        ),
+        (format!("{line} --spread best"), &["'best'", "two-choices"]),
         (format!("{line} --requests 0"), &["'0'", "1.."]),
         (
             format!("{line} --set preempt=700"),

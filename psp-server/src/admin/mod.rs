@@ -11,7 +11,7 @@
 //! | --- | --- |
 //! | `GET /` | a page that shows workers, queues and latencies as they change |
 //! | `GET /livez` | 200 as long as the process runs |
-//! | `GET /readyz` | 200 when all workers are ready, 503 before and while the server drains |
+//! | `GET /readyz` | 200 when all workers are ready, 503 before, and from the signal that stops the server on |
 //! | `GET /metrics` | the figures in Prometheus' text format |
 //! | `GET /status` | the [snapshot](crate::telemetry::Snapshot) and the policy as JSON |
 //! | `GET /policy` | the policy with its settings |

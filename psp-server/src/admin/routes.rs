@@ -123,7 +123,7 @@ impl Routes {
 
     fn readiness(&self) -> Answer {
         let unavailable = StatusCode::SERVICE_UNAVAILABLE;
-        if self.server.is_stopping() {
+        if self.server.is_leaving() {
             Answer::text(unavailable, "draining")
         } else if self.server.is_ready() {
             Answer::text(StatusCode::OK, "ready")

@@ -143,10 +143,17 @@ impl ServerHandle {
         self.shared.admin_addr
     }
 
-    /// Whether all workers are ready and the server takes requests: neither before it runs, nor while it drains.
+    /// Whether all workers are ready and the server takes requests: neither before it runs, nor from the signal that
+    /// stops it on, in the [delay](Config::drain_delay_ms) before it drains and while it drains.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.shared.is_serving.load(Ordering::Relaxed) && !self.is_stopping()
+        self.shared.is_serving.load(Ordering::Relaxed) && !self.is_leaving()
+    }
+
+    /// Whether clients should go elsewhere: the server drains, or will after its [delay](Config::drain_delay_ms).
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.shared.is_leaving.load(Ordering::Relaxed) || self.is_stopping()
     }
 
     /// Whether the server drains, or is about to: because of [`shut_down`](Self::shut_down), a signal, or the shutdown

@@ -4,7 +4,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use psp_policy::elastic::{Elastic, ElasticScheduler};
 use psp_policy::{
@@ -58,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) admin_addr: Option<SocketAddr>,
     /// All workers are ready, from then on.
     pub(crate) is_serving: AtomicBool,
+    /// A signal stops the server, at once or after the delay.
+    pub(crate) is_leaving: AtomicBool,
     pub(crate) started: Instant,
     /// Connections that may be open at once; may change while the server runs.
     pub(crate) connections_max: AtomicUsize,
@@ -76,6 +79,16 @@ impl fmt::Debug for PollWithin {
 }
 
 impl Shared {
+    /// A signal stops the server. It is not ready from now on, and goes on as before until this returns.
+    pub(crate) fn leave(&self) {
+        self.is_leaving.store(true, Ordering::Relaxed);
+        let delay_ms = self.config.drain_delay_ms;
+        if delay_ms > 0 {
+            tracing::info!(delay_ms, "not ready any more");
+            thread::sleep(Duration::from_millis(delay_ms));
+        }
+    }
+
     /// How many workers run the requests that one thread receives.
     pub(crate) fn workers_each(&self) -> usize {
         match self.topology {
@@ -205,6 +218,7 @@ impl Shared {
             shutdown: Shutdown::new(),
             admin_addr: None,
             is_serving: AtomicBool::new(false),
+            is_leaving: AtomicBool::new(false),
             started: Instant::now(),
         }
     }

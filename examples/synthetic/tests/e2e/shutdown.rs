@@ -1,4 +1,4 @@
-//! SIGTERM with suspended requests that take longer than the drain timeout.
+//! SIGTERM with suspended requests that take longer than the drain timeout, and during the delay before the drain.
 
 use std::fs;
 use std::io::{BufReader, Read, Write};
@@ -6,20 +6,22 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::Command;
 
 use psp_harness::{ServerProcess, Start, connect, free_port, read_to_close, wait_until};
-use psp_protocols::psp_header::{Header, Kind};
+use psp_protocols::psp_header::{HEADER_LEN, Header, Kind};
 
 /// Number of requests. Together they take longer than [`psp_harness::DEADLINE`], within which the server must exit.
 const REQUESTS: u32 = 16;
 const RUN_TIME_NS: u32 = u32::MAX;
 /// After this many turns, some requests have yielded and resumed.
 const TURNS: u64 = 3 * REQUESTS as u64;
+const DELAYED: &str =
+    "tcp = true\nlog_level = 'info'\n[server]\nworkers = 1\ndrain-delay-ms = 3600000\n";
 const CONFIG: &str = "tcp = true\nlog_level = 'info'\n[policy]\nname = 'sq'\nquantum-us = 1000\n\
     [server]\nworkers = 1\ntopology = 'dedicated'\ndrain_timeout_ms = 100\n";
 
-fn start(preempt: &str, admin: u16) -> ServerProcess {
-    ServerProcess::start(|directory| {
+fn start(config: &str, preempt: &str, admin: u16) -> ServerProcess {
+    let server = ServerProcess::start(|directory| {
         let file = directory.join("psp-synthetic.toml");
-        fs::write(&file, CONFIG).unwrap();
+        fs::write(&file, config).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_psp-synthetic"));
         command.arg("--config").arg(file);
         command.args(["--port", "0", "--preempt", preempt]);
@@ -28,40 +30,57 @@ fn start(preempt: &str, admin: u16) -> ServerProcess {
             command,
             port: None,
         }
-    })
+    });
+    wait_until("the admin port is open", || {
+        TcpStream::connect((Ipv4Addr::LOCALHOST, admin)).is_ok()
+    });
+    server
+}
+
+/// The head and the body of an answer of the admin port.
+fn ask(admin: u16, path: &str) -> (String, String) {
+    let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, admin)).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    client.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
 }
 
 /// Counters of the long requests.
 fn long_requests(admin: u16) -> serde_json::Value {
-    let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, admin)).unwrap();
-    let request = "GET /status HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-    client.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    client.read_to_string(&mut answer).unwrap();
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-    let report: serde_json::Value = serde_json::from_str(body).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&ask(admin, "/status").1).unwrap();
     report["types"][1].clone()
 }
 
-fn send_long_request(server: SocketAddr, id: u32) -> BufReader<TcpStream> {
-    let mut client = connect(server).unwrap();
+fn send(client: &mut BufReader<TcpStream>, id: u32, run_time_ns: u32) {
     let header = Header {
         kind: Kind::Request,
         request_type: 1,
         id,
-        run_time_ns: RUN_TIME_NS,
+        run_time_ns,
         payload_len: 0,
     };
     client.get_mut().write_all(&header.encode()).unwrap();
+}
+
+fn send_long_request(server: SocketAddr, id: u32) -> BufReader<TcpStream> {
+    let mut client = connect(server).unwrap();
+    send(&mut client, id, RUN_TIME_NS);
     client
+}
+
+/// Sends a short request and waits for its reply.
+fn is_served(client: &mut BufReader<TcpStream>, id: u32) {
+    send(client, id, 1_000);
+    let mut reply = [0; HEADER_LEN];
+    client.read_exact(&mut reply).unwrap();
 }
 
 fn exits_beside_suspended_requests(preempt: &str) {
     let admin = free_port();
-    let mut server = start(preempt, admin);
-    wait_until("the admin port is open", || {
-        TcpStream::connect((Ipv4Addr::LOCALHOST, admin)).is_ok()
-    });
+    let mut server = start(CONFIG, preempt, admin);
     let mut clients: Vec<_> = (0..REQUESTS)
         .map(|id| send_long_request(server.address(), id))
         .collect();
@@ -100,4 +119,23 @@ fn the_server_exits_with_requests_suspended_by_signals() {
 #[test]
 fn the_server_exits_with_requests_suspended_at_checkpoints() {
     exits_beside_suspended_requests("cooperative");
+}
+
+#[test]
+fn a_server_that_is_told_to_stop_serves_on_for_the_delay_but_is_not_ready() {
+    let admin = free_port();
+    let mut server = start(DELAYED, "none", admin);
+    wait_until("it is ready", || ask(admin, "/readyz").1 == "ready\n");
+    let mut old = connect(server.address()).unwrap();
+    is_served(&mut old, 1);
+    server.terminate();
+    wait_until("it is not", || {
+        let (head, body) = ask(admin, "/readyz");
+        head.starts_with("HTTP/1.1 503") && body == "draining\n"
+    });
+    is_served(&mut old, 2);
+    is_served(&mut connect(server.address()).unwrap(), 3);
+    // Whoever does not want to wait says so again.
+    server.terminate();
+    assert_eq!(server.wait_for_exit().code(), Some(1));
 }

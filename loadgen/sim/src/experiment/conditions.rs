@@ -42,6 +42,7 @@ impl Conditions {
             requests,
             warmup,
             seed,
+            settings,
             ..
         } = self;
         let ending = if self.interrupted {
@@ -49,6 +50,10 @@ impl Conditions {
         } else {
             ""
         };
-        format!("{requests} requests after {warmup} of warm-up, seed {seed}{ending}")
+        let cluster = match settings.cluster.servers {
+            1 => String::new(),
+            _ => format!(", {}", settings.cluster),
+        };
+        format!("{requests} requests after {warmup} of warm-up, seed {seed}{cluster}{ending}")
     }
 }

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::simulator::{ClassifierModel, Costs, SimPlan, SimPolicy};
+use crate::simulator::{ClassifierModel, Cluster, Costs, SimPlan, SimPolicy};
 
 /// All properties of the simulated server except those of its policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,6 +19,9 @@ pub struct SimSettings {
     /// The costs of scheduling.
     #[serde(flatten)]
     pub costs: Costs,
+    /// Servers, and the load balancer in front of them.
+    #[serde(flatten)]
+    pub cluster: Cluster,
     /// Whether running requests can be preempted.
     pub preemption: bool,
     /// Whether any worker may resume a preempted request.
@@ -48,6 +51,7 @@ impl Default for SimSettings {
     fn default() -> Self {
         Self {
             costs: Costs::default(),
+            cluster: Cluster::default(),
             preemption: true,
             migrates: true,
             contexts: None,
@@ -67,6 +71,7 @@ impl SimSettings {
     /// Copies the settings into a plan.
     pub fn apply(&self, plan: &mut SimPlan) {
         plan.costs = self.costs;
+        plan.cluster = self.cluster;
         plan.preemption = self.preemption;
         plan.migrates = self.migrates;
         plan.contexts = self.contexts;

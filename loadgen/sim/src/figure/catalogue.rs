@@ -1,7 +1,7 @@
 //! The table of all figures.
 
 use super::definition::Figure;
-use super::{arachne, distributed, lending, persephone, shinjuku, synergy};
+use super::{arachne, distributed, lending, persephone, rack, shinjuku, synergy};
 
 /// All figures: paper by paper, then psp's own.
 pub fn all() -> impl Iterator<Item = &'static Figure> {
@@ -12,6 +12,7 @@ pub fn all() -> impl Iterator<Item = &'static Figure> {
         arachne::FIGURES,
         lending::FIGURES,
         distributed::FIGURES,
+        rack::FIGURES,
     ]
     .into_iter()
     .flatten()

@@ -21,6 +21,7 @@ mod lending;
 mod persephone;
 mod phases;
 mod plot;
+mod rack;
 mod ramp;
 mod saturation;
 mod shinjuku;

@@ -17,6 +17,7 @@ pub(super) enum Stream {
     Types,
     ServiceTimes,
     Classifier,
+    Spread,
 }
 
 impl Stream {

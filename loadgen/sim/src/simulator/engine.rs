@@ -1,81 +1,40 @@
-//! The event loop that drives the scheduler of a live server in virtual time.
+//! The event loop that drives servers in virtual time: one, or several behind a load balancer.
 //!
 //! ```text
-//!   arrivals ─► dispatchers ─► Scheduler ◄── quanta, ticks
-//!                (if they        │   ▲   ◄── requests that waited without a worker (Unblocked)
-//!                 cost time)     ▼   │ Completed, Yielded, Blocked
-//!                              workers ─► recorder
+//!   arrivals ─► balancer ─► servers ─► recorder
+//!               (if there       │
+//!                are several)   └─► agenda: when each has its next event or tick
 //! ```
 //!
-//! At the same nanosecond workers come first, then requests that waited long enough, dispatchers, deadlines and
-//! arrivals. A request that ends together with its quantum is therefore not preempted.
+//! At the same nanosecond the servers' own events come first, then arrivals, then ticks.
 
-use psp_policy::elastic::ElasticScheduler;
-use psp_policy::{
-    Action, Event, HandOff, Policy, RequestId, RequestType, Sample, Scheduler, TypeTable, WorkerId,
-};
+use psp_policy::{Policy, RequestType, Scheduler, TypeTable};
 use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;
 
+use super::agenda::Agenda;
 use super::arrivals::{Arrivals, Stream};
-use super::dispatcher::Dispatchers;
+use super::balancer::Balancer;
 use super::outcome::Outcome;
 use super::plan::{ClassifierModel, PolicySwitch, SimError, SimPlan};
-use super::present::Present;
 use super::recorder::{Counts, Measured, Recorder};
-use super::slab::Slab;
+use super::server::Server;
 use super::snapshot::Snapshot;
-use super::wakes::Wakes;
-use super::workers::{Left, Workers};
 
-/// Time without an event after which the scheduler gets a tick, as from a live driver.
-const TICK_NS: u64 = 1_000_000;
-
-/// Ticks in a row, with nothing running and nothing to arrive, after which the waiting requests are
+/// Ticks of a server in a row, with nothing running and nothing to arrive, after which the waiting requests are
 /// stranded: windows of a minute have closed by then.
-const TICKS_STRANDED: u32 = 60_000;
-
-/// A request in the system.
-#[derive(Debug, Clone, Copy)]
-struct Request {
-    measured: Measured,
-    remaining_ns: u64,
-    /// Whether it has yet to wait without its worker.
-    will_wait: bool,
-    request_type: RequestType,
-    /// The worker that it ran on last.
-    ran_on: Option<WorkerId>,
-}
-
-impl Request {
-    /// Service until it completes, or until it waits: it does so when half of its service, rounded down, is
-    /// done.
-    const fn until_stop_ns(&self) -> u64 {
-        let second_half_ns = self.measured.service_ns.div_ceil(2);
-        if self.will_wait {
-            self.remaining_ns - second_half_ns
-        } else {
-            self.remaining_ns
-        }
-    }
-}
+const TICKS_STRANDED: u64 = 60_000;
 
 struct Engine<'a> {
     plan: &'a SimPlan,
     types: &'a TypeTable,
-    scheduler: ElasticScheduler,
-    present: Present,
+    servers: Vec<Server<'a>>,
+    agenda: Agenda,
+    /// `None` in front of a single server.
+    balancer: Option<Balancer>,
     switch: Option<&'a PolicySwitch>,
-    requests: Slab<Request>,
-    workers: Workers,
-    wakes: Wakes,
-    /// `None` if dispatchers take no time or the policy has none.
-    dispatchers: Option<Dispatchers>,
-    /// Whether the policy has a dispatcher.
-    dispatched: bool,
     classifier: Option<Xoshiro256PlusPlus>,
     recorder: Recorder,
-    counts: Counts,
     now_ns: u64,
 }
 
@@ -86,102 +45,81 @@ pub(super) fn simulate(
     arrivals: &mut Arrivals<'_>,
 ) -> Result<Outcome, SimError> {
     let types = plan.type_table();
-    let scheduler = policy.scheduler(&plan.setup(&types));
+    let scheduler = |server| policy.scheduler(&plan.setup(&types).seed(plan.seed_of(server)));
     let mut engine = Engine::new(plan, &types, scheduler, policy.has_dispatcher());
     engine.run(arrivals)?;
-    engine.counts.interrupted = arrivals.interrupted();
-    let last = engine.snapshot();
-    let Engine {
-        recorder, counts, ..
-    } = engine;
-    Ok(recorder.into_outcome(plan, counts, &last))
+    Ok(engine.into_outcome(arrivals.interrupted()))
 }
 
 impl<'a> Engine<'a> {
     fn new(
         plan: &'a SimPlan,
         types: &'a TypeTable,
-        scheduler: Box<dyn Scheduler>,
+        scheduler: impl Fn(usize) -> Box<dyn Scheduler>,
         dispatched: bool,
     ) -> Self {
+        let cluster = plan.cluster;
         let random = plan.classifier == ClassifierModel::Random;
-        let mut engine = Self {
+        let server = |server| Server::new(plan, types, scheduler(server), dispatched);
+        let servers: Vec<Server<'a>> = (0..cluster.servers).map(server).collect();
+        let mut agenda = Agenda::new(servers.len());
+        for (index, server) in servers.iter().enumerate() {
+            agenda.set(index, server.event_ns(), server.tick_ns());
+        }
+        Self {
             plan,
             types,
-            scheduler: ElasticScheduler::new(scheduler, plan.elastic(types)),
-            present: Present::new(plan),
+            servers,
+            agenda,
+            balancer: (cluster.servers > 1).then(|| Balancer::new(cluster, plan.seed)),
             switch: plan.switch.as_ref(),
-            requests: Slab::default(),
-            workers: Workers::new(plan.workers),
-            wakes: Wakes::default(),
-            dispatchers: None,
-            dispatched,
             classifier: random.then(|| Stream::Classifier.rng(plan.seed)),
             recorder: Recorder::new(plan),
-            counts: Counts::default(),
             now_ns: 0,
-        };
-        engine.employ_dispatchers();
-        engine
-    }
-
-    /// Creates dispatchers if the policy has them and they take time. Arrivals that they hold stay
-    /// with them when the policy changes.
-    fn employ_dispatchers(&mut self) {
-        let costs = &self.plan.costs;
-        if self.dispatched && !costs.dispatcher_is_free() && self.dispatchers.is_none() {
-            let waiting_max = self.plan.queue_capacity;
-            self.dispatchers = Some(Dispatchers::new(costs.dispatchers, waiting_max));
         }
     }
 
     fn run(&mut self, arrivals: &mut Arrivals<'_>) -> Result<(), SimError> {
-        let mut ticked_ns = 0;
+        let ticks_max = TICKS_STRANDED * self.servers.len() as u64;
         let mut ticks_stranded = 0;
         loop {
-            let worker_ns = self.workers.next_ns();
-            let dispatcher_ns = self
-                .dispatchers
-                .as_ref()
-                .map_or(u64::MAX, Dispatchers::next_ns);
-            // A deadline that does not move must not stop the clock.
-            let deadline_ns = self.scheduler.deadline_ns();
-            let deadline_ns = deadline_ns.map_or(u64::MAX, |ns| ns.max(ticked_ns + 1));
-            let tick_ns = deadline_ns.min(self.now_ns + TICK_NS);
-            let arrival_ns = arrivals.next_ns();
-            let wake_ns = self.wakes.next_ns();
-            let next_ns = worker_ns.min(wake_ns).min(dispatcher_ns).min(arrival_ns);
+            let (event_ns, server) = self.agenda.next_event();
+            let next_ns = event_ns.min(arrivals.next_ns());
             if next_ns == u64::MAX && self.recorder.in_system() == 0 {
                 return Ok(());
             }
+            let (tick_ns, ticking) = self.agenda.next_tick();
             if next_ns <= tick_ns {
                 self.now_ns = next_ns;
                 ticks_stranded = 0;
-                if worker_ns == next_ns {
-                    self.worker_free();
-                } else if wake_ns == next_ns {
-                    self.wake();
-                } else if dispatcher_ns == next_ns {
-                    self.classified();
+                if event_ns == next_ns {
+                    self.servers[server].proceed(next_ns, &mut self.recorder);
+                    self.note(server);
                 } else {
                     self.arrive(arrivals);
                 }
             } else {
                 self.now_ns = tick_ns.max(self.now_ns);
-                ticked_ns = self.now_ns;
                 ticks_stranded += 1;
-                if ticks_stranded > TICKS_STRANDED && next_ns == u64::MAX {
+                if ticks_stranded > ticks_max && next_ns == u64::MAX {
                     return Err(SimError::Stranded {
                         policy: Box::new(self.plan.policy.clone()),
                         waiting: self.recorder.in_system(),
                     });
                 }
-                self.scheduler.on_event(self.now_ns, Event::Tick);
-                if let Some(present) = self.scheduler.follow_load(self.now_ns) {
-                    self.present.change(self.now_ns, present);
-                }
-                self.poll();
+                self.servers[ticking].tick(tick_ns, &mut self.recorder);
+                self.note(ticking);
             }
+        }
+    }
+
+    /// Something happened at a server.
+    #[inline]
+    fn note(&mut self, index: usize) {
+        let server = &self.servers[index];
+        self.agenda.set(index, server.event_ns(), server.tick_ns());
+        if let Some(balancer) = &mut self.balancer {
+            balancer.report(self.now_ns, index, server.in_system());
         }
     }
 
@@ -190,233 +128,71 @@ impl<'a> Engine<'a> {
         let Some(arrival) = arrivals.take() else {
             return;
         };
-        let (scheduler, workers, present) = (&*self.scheduler, &self.workers, &self.present);
-        let (now_ns, types) = (self.now_ns, self.types.len());
-        let snapshot = || snapshot(now_ns, scheduler, workers, present, types);
-        let measured = self.recorder.arrived(now_ns, snapshot);
+        let (now_ns, servers) = (self.now_ns, &self.servers);
+        let measured = self.recorder.arrived(now_ns, || snapshot(now_ns, servers));
         if arrivals.peek().is_none() {
-            self.recorder.end(now_ns, snapshot());
+            self.recorder.end(now_ns, snapshot(now_ns, servers));
         }
         let type_index = match &mut self.classifier {
             None => arrival.kind,
             Some(rng) => rng.random_range(0..self.types.len() as u32),
         };
-        let request = self.requests.insert(Request {
-            measured: Measured {
-                arrived_ns: now_ns,
-                service_ns: arrival.service_ns,
-                wait_ns: arrival.wait_ns,
-                kind: arrival.kind,
-                measured,
-            },
-            remaining_ns: arrival.service_ns,
-            will_wait: arrival.wait_ns > 0,
-            request_type: RequestType::new(type_index),
-            ran_on: None,
-        });
         if let Some(switch) = self.switch
             && self.recorder.measured() > switch.at_request
         {
             self.switch_to(&switch.policy);
             self.switch = None;
         }
-        match &mut self.dispatchers {
-            Some(dispatchers) if self.dispatched => {
-                if !dispatchers.arrived(now_ns, request, &self.plan.costs) {
-                    self.reject(request);
-                }
-            }
-            _ => self.enqueue(request),
-        }
-    }
-
-    /// A dispatcher has classified a request.
-    fn classified(&mut self) {
-        let Some(dispatchers) = &mut self.dispatchers else {
-            return;
+        let server = match &mut self.balancer {
+            None => 0,
+            Some(balancer) => balancer.choose(now_ns),
         };
-        if let Some(request) = dispatchers.classified() {
-            self.enqueue(request);
-        }
-        if let Some(dispatchers) = &mut self.dispatchers {
-            dispatchers.take_up(self.now_ns, &self.plan.costs);
-        }
-    }
-
-    /// The scheduler gets a request.
-    fn enqueue(&mut self, request: u32) {
-        let request_type = self.requests.get(request).request_type;
-        let request = RequestId(request);
-        let arrived = Event::Arrived {
-            request,
-            request_type,
-            deadline_ns: None,
+        let request = Measured {
+            arrived_ns: now_ns,
+            service_ns: arrival.service_ns,
+            wait_ns: arrival.wait_ns,
+            kind: arrival.kind,
+            measured,
         };
-        self.scheduler.on_event(self.now_ns, arrived);
-        self.poll();
-    }
-
-    /// The next request has waited long enough without its worker.
-    fn wake(&mut self) {
-        if let Some(request) = self.wakes.pop() {
-            let request = RequestId(request);
-            self.scheduler
-                .on_event(self.now_ns, Event::Unblocked { request });
-            self.poll();
-        }
-    }
-
-    /// A worker completed its request, was preempted, or has a request that waits.
-    fn worker_free(&mut self) {
-        let Some(left) = self.workers.free_next() else {
-            return;
-        };
-        let Left {
-            worker,
-            request,
-            served_ns,
-            completed,
-        } = left;
-        let slot = self.requests.get_mut(request);
-        if completed && slot.will_wait {
-            slot.will_wait = false;
-            slot.remaining_ns -= served_ns;
-            let wakes_ns = self.now_ns.saturating_add(slot.measured.wait_ns);
-            self.wakes.push(wakes_ns, request);
-            let blocked = Event::Blocked { worker, served_ns };
-            self.scheduler.on_event(self.now_ns, blocked);
-        } else if completed {
-            let Request {
-                measured,
-                request_type,
-                ..
-            } = self.requests.remove(request);
-            self.recorder.completed(self.now_ns, &measured);
-            let samples = [Sample {
-                request_type,
-                count: 1,
-                service_ns: measured.service_ns,
-            }];
-            let completed = Event::Completed {
-                worker,
-                samples: &samples,
-                dropped: false,
-            };
-            self.scheduler.on_event(self.now_ns, completed);
-        } else {
-            self.counts.preemptions += 1;
-            slot.remaining_ns -= served_ns;
-            let yielded = Event::Yielded { worker, served_ns };
-            self.scheduler.on_event(self.now_ns, yielded);
-        }
-        self.poll();
-    }
-
-    /// Carries out the scheduler's actions until there are none.
-    fn poll(&mut self) {
-        while let Some(action) = self.scheduler.poll(self.now_ns) {
-            match action {
-                Action::Run {
-                    worker,
-                    request,
-                    hand_off,
-                    ..
-                } => self.start(worker, request.0, hand_off),
-                Action::Preempt { worker, .. } => {
-                    self.workers.preempt(self.now_ns, worker, &self.plan.costs);
-                }
-                Action::Reject { request, .. } => self.reject(request.0),
-            }
-        }
-    }
-
-    /// Sends a request to a worker.
-    fn start(&mut self, worker: WorkerId, request: u32, hand_off: HandOff) {
-        let costs = &self.plan.costs;
-        let now_ns = self.now_ns;
-        let mut starts_ns = now_ns;
-        if let Some(dispatchers) = &mut self.dispatchers
-            && self.dispatched
-        {
-            let handed_out_ns = dispatchers.hand_out(now_ns, costs);
-            if hand_off == HandOff::Dispatched {
-                let heard_ns = self.workers.freed_ns(worker) + costs.channel_ns;
-                starts_ns = handed_out_ns.max(heard_ns + costs.dispatch_ns) + costs.channel_ns;
-            }
-        }
-        let slot = self.requests.get_mut(request);
-        if let Some(home) = slot.ran_on {
-            assert!(
-                self.plan.migrates || home == worker,
-                "request {request} left worker {} for worker {}",
-                home.0,
-                worker.0
-            );
-            starts_ns += costs.switch_ns;
-        } else if !self.dispatched {
-            starts_ns += costs.classify_ns;
-        }
-        match hand_off {
-            HandOff::Stolen => {
-                self.counts.steals += 1;
-                starts_ns += costs.steal_ns;
-            }
-            HandOff::HandedOver => starts_ns += costs.hand_over_ns,
-            HandOff::Dispatched | HandOff::Own => {}
-        }
-        slot.ran_on = Some(worker);
-        let until_stop_ns = slot.until_stop_ns();
-        self.workers
-            .start(now_ns, worker, request, starts_ns, until_stop_ns);
-    }
-
-    fn reject(&mut self, request: u32) {
-        let Request { measured, .. } = self.requests.remove(request);
-        self.recorder.rejected(self.now_ns, &measured);
+        let request_type = RequestType::new(type_index);
+        self.servers[server].arrive(request, request_type, &mut self.recorder);
+        self.note(server);
     }
 
     /// Another policy takes over all waiting and running requests.
     fn switch_to(&mut self, policy: &Policy) {
-        let next = policy.scheduler(&self.plan.setup(self.types));
-        let switched = self.scheduler.switch_to(self.now_ns, next);
-        assert!(switched, "plans switch between policies that can hand over");
-        self.dispatched = policy.has_dispatcher();
-        self.employ_dispatchers();
-        self.poll();
+        for index in 0..self.servers.len() {
+            self.servers[index].switch_to(self.now_ns, policy, &mut self.recorder);
+            self.note(index);
+        }
     }
 
-    fn snapshot(&self) -> Snapshot {
-        let types = self.types.len();
-        let (scheduler, workers, present) = (&*self.scheduler, &self.workers, &self.present);
-        snapshot(self.now_ns, scheduler, workers, present, types)
+    fn into_outcome(self, interrupted: bool) -> Outcome {
+        let last = snapshot(self.now_ns, &self.servers);
+        let counts = Counts {
+            preemptions: self.servers.iter().map(Server::preemptions).sum(),
+            steals: self.servers.iter().map(Server::steals).sum(),
+            interrupted,
+        };
+        self.recorder.into_outcome(self.plan, counts, &last)
     }
 }
 
-fn snapshot(
-    now_ns: u64,
-    scheduler: &dyn Scheduler,
-    workers: &Workers,
-    present: &Present,
-    types: usize,
-) -> Snapshot {
-    let (served_each_ns, occupied_ns) = workers.spent_ns(now_ns);
-    Snapshot {
-        served_ns: served_each_ns.iter().sum(),
-        served_each_ns,
-        occupied_ns,
-        present_ns: present.spent_ns(now_ns),
-        worker_changes: present.changes(),
-        reservation_updates: scheduler.reservation_updates(),
-        workers_reserved: (0..types)
-            .map(|slot| scheduler.type_status(slot).workers_reserved)
-            .collect(),
+/// The time of all workers of all servers.
+fn snapshot(now_ns: u64, servers: &[Server<'_>]) -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    for server in servers {
+        server.add_to(now_ns, &mut snapshot);
     }
+    snapshot
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
     use std::ops::ControlFlow;
+
+    use psp_policy::{Action, Event, HandOff, RequestId, WorkerId};
 
     use super::*;
     use crate::workload::{ArrivalProcess, Workload};
@@ -483,15 +259,9 @@ mod tests {
         let types = plan.type_table();
         let mut progress = |_| ControlFlow::Continue(());
         let mut arrivals = Arrivals::new(&plan, &mut progress);
-        let mut engine = Engine::new(&plan, &types, Box::new(Turns::default()), false);
+        let mut engine = Engine::new(&plan, &types, |_| Box::new(Turns::default()), false);
         engine.run(&mut arrivals).unwrap();
-        let (
-            last,
-            Engine {
-                recorder, counts, ..
-            },
-        ) = (engine.snapshot(), engine);
-        recorder.into_outcome(&plan, counts, &last)
+        engine.into_outcome(false)
     }
 
     #[test]

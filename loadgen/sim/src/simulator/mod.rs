@@ -4,7 +4,7 @@
 //! same plan has the same outcome, to the bit.
 //!
 //! ```text
-//!   SimPlan ─► arrivals ─► engine ─► recorder ─► Outcome
+//!   SimPlan ─► arrivals ─► engine ─► servers ─► recorder ─► Outcome
 //!                          or ideal
 //! ```
 //!
@@ -22,7 +22,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod agenda;
 mod arrivals;
+mod balancer;
+mod cluster;
 mod costs;
 mod dispatcher;
 mod engine;
@@ -32,6 +35,7 @@ mod plan;
 mod policy;
 mod present;
 mod recorder;
+mod server;
 mod simulate;
 mod slab;
 mod snapshot;
@@ -39,6 +43,7 @@ mod timeline;
 mod wakes;
 mod workers;
 
+pub use cluster::{Cluster, Spread};
 pub use costs::Costs;
 pub use outcome::{Completion, Outcome, Slowdowns, TimelineBucket, TimelinePoint, TypeOutcome};
 pub use plan::{ClassifierModel, ElasticPlan, PolicySwitch, SimError, SimPlan};

@@ -20,7 +20,7 @@ pub struct Outcome {
     pub rejected: u64,
     /// Share of the workers' time that was service, from the first measured arrival to the last.
     pub utilization: f64,
-    /// The same of each worker by itself; empty for ideals.
+    /// The same of each worker by itself, server by server; empty for ideals.
     pub worker_utilization: Vec<f64>,
     /// Share of the workers' time that was overhead: waiting for dispatched requests, stealing,
     /// switching, being preempted.
@@ -67,7 +67,7 @@ pub struct TypeOutcome {
     pub completed: u64,
     /// Requests that were rejected.
     pub rejected: u64,
-    /// Workers reserved for the type at the end.
+    /// Workers reserved for the type at the end, of all servers.
     pub workers_reserved: usize,
     /// Time from arrival to completion, in nanoseconds.
     pub latency_ns: Histogram<u64>,

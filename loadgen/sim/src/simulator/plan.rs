@@ -6,12 +6,16 @@ use psp_policy::elastic::{Elastic, ElasticSettings, ElasticSettingsError};
 use psp_policy::{Contexts, Policy, PolicyError, Preemption, SchedulerSetup, TypeSpec, TypeTable};
 use serde::{Deserialize, Serialize};
 
+use super::cluster::Cluster;
 use super::costs::Costs;
 use super::policy::SimPolicy;
 use crate::workload::{Workload, WorkloadError, service_ns_mean};
 
 /// Workers that can be simulated at most.
 const WORKERS_MAX: usize = 4096;
+
+/// Servers that can be simulated at most.
+const SERVERS_MAX: usize = 256;
 
 /// Load that can be simulated at most. Everything above 1 is overload.
 const LOAD_MAX: f64 = 1000.0;
@@ -39,11 +43,13 @@ pub struct SimPlan {
     pub workload: Workload,
     /// The policy, or an ideal.
     pub policy: SimPolicy,
-    /// Number of workers; the most if they come and go.
+    /// Number of workers of a server; the most if they come and go.
     pub workers: usize,
+    /// Servers, and the load balancer in front of them. One server unless set.
+    pub cluster: Cluster,
     /// Whether workers come and go, and how.
     pub elastic: Option<ElasticPlan>,
-    /// Offered load: the share of the workers' capacity that the mean service time takes. A phase
+    /// Offered load: the share of the capacity of all servers' workers that the mean service time takes. A phase
     /// counts with its own mean service time and its own factor.
     pub load: f64,
     /// Arrivals that are measured.
@@ -140,6 +146,9 @@ pub enum SimError {
     /// A setting of the estimator is out of its range.
     #[error(transparent)]
     ElasticSettings(#[from] ElasticSettingsError),
+    /// An ideal policy is one server.
+    #[error("{0} is one server; several are simulated only with policies of live servers")]
+    Cluster(Box<SimPolicy>),
     /// An ideal policy knows no requests that wait without their worker.
     #[error("{0} knows no `wait_us`; only policies of live servers do")]
     Waits(Box<SimPolicy>),
@@ -166,6 +175,7 @@ impl SimPlan {
             workload,
             policy: policy.into(),
             workers,
+            cluster: Cluster::default(),
             elastic: None,
             load,
             requests: 0,
@@ -197,12 +207,18 @@ impl SimPlan {
     /// Requests per second that arrive outside the workload's phases.
     #[must_use]
     pub fn offered_rps(&self) -> f64 {
-        self.workload.rate_rps(self.load, self.workers)
+        self.workload.rate_rps(self.load, self.workers_of_all())
+    }
+
+    /// Workers of all servers together.
+    #[must_use]
+    pub const fn workers_of_all(&self) -> usize {
+        self.workers * self.cluster.servers
     }
 
     /// Mean gap between arrivals of these types at that load, in nanoseconds.
     pub(super) fn gap_mean_ns(&self, types: &[crate::workload::WorkloadType], factor: f64) -> f64 {
-        service_ns_mean(types) / (self.load * factor * self.workers as f64)
+        service_ns_mean(types) / (self.load * factor * self.workers_of_all() as f64)
     }
 
     /// Checks all ranges.
@@ -218,6 +234,9 @@ impl SimPlan {
             }
             SimPolicy::Ps | SimPolicy::Srpt if self.elastic.is_some() => {
                 return Err(SimError::Elastic(Box::new(self.policy.clone())));
+            }
+            SimPolicy::Ps | SimPolicy::Srpt if self.cluster.servers > 1 => {
+                return Err(SimError::Cluster(Box::new(self.policy.clone())));
             }
             SimPolicy::Ps | SimPolicy::Srpt if self.workload.waits() => {
                 return Err(SimError::Waits(Box::new(self.policy.clone())));
@@ -247,6 +266,18 @@ impl SimPlan {
                 self.workers.to_string(),
                 (1..=WORKERS_MAX).contains(&self.workers),
                 format!("from 1 to {WORKERS_MAX}"),
+            ),
+            (
+                "servers",
+                self.cluster.servers.to_string(),
+                (1..=SERVERS_MAX).contains(&self.cluster.servers),
+                format!("from 1 to {SERVERS_MAX}"),
+            ),
+            (
+                "the delay of feedback",
+                format!("{} ns", self.cluster.feedback_delay_ns),
+                self.cluster.feedback_delay_ns <= COST_NS_MAX,
+                "at most a second".to_owned(),
             ),
             (
                 "the fewest workers",
@@ -359,6 +390,11 @@ impl SimPlan {
             settings,
         } = self.elastic?;
         Some(Elastic::new(&self.setup(types), workers_min, settings))
+    }
+
+    /// The seed of a server's scheduler. The first has the plan's own.
+    pub(super) const fn seed_of(&self, server: usize) -> u64 {
+        self.seed.wrapping_add(server as u64)
     }
 
     /// The setup of schedulers.

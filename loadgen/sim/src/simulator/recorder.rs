@@ -53,7 +53,7 @@ impl Recorder {
                 .collect(),
             timeline: plan
                 .timeline_ns
-                .map(|width_ns| Timeline::new(width_ns, types, plan.workers)),
+                .map(|width_ns| Timeline::new(width_ns, types, plan.workers_of_all())),
             each: plan.each.then(Vec::new),
             window: None,
             arrivals: 0,
@@ -186,7 +186,7 @@ impl Recorder {
             let window = self.window.as_ref().filter(|_| duration_ns > 0);
             window.map_or(0.0, |window| {
                 let spent_ns = of(&window.at_end) - of(&window.at_start);
-                spent_ns as f64 / (duration_ns as f64 * plan.workers as f64)
+                spent_ns as f64 / (duration_ns as f64 * plan.workers_of_all() as f64)
             })
         };
         let window = self.window.as_ref().filter(|_| duration_ns > 0);

@@ -23,7 +23,7 @@ pub struct SimRequest {
     pub service_ns: u64,
     /// For how long it waits without its worker, in nanoseconds.
     pub wait_ns: u64,
-    /// The worker that receives it, if the plan has flows and its policy no dispatcher.
+    /// The worker that receives it, if the plan has flows and one server, and its policy no dispatcher.
     pub receiver: Option<WorkerId>,
 }
 
@@ -54,7 +54,10 @@ fn receivers(plan: &SimPlan) -> Option<Receivers> {
     let SimPolicy::Live(policy) = &plan.policy else {
         return None;
     };
-    let flows = plan.flows.filter(|_| !policy.has_dispatcher())?;
+    let flows = plan.flows?;
+    if policy.has_dispatcher() || plan.cluster.servers > 1 {
+        return None;
+    }
     Some(Receivers::new(plan.workers, flows, plan.seed))
 }
 

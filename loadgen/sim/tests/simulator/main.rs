@@ -1,6 +1,7 @@
 //! The simulator against queueing theory, the papers, and itself.
 
 mod analytic;
+mod cluster;
 mod custom;
 mod figures;
 mod finishing;

@@ -321,7 +321,7 @@ fn the_caller_can_end_it_and_gets_what_is_done() {
 #[test]
 fn plans_that_make_no_sense_are_refused() {
     type Change = fn(&mut SimPlan);
-    let changes: [(&str, Change); 10] = [
+    let changes: [(&str, Change); 13] = [
         ("at least one worker", |plan| plan.workers = 0),
         ("workers is 5000", |plan| plan.workers = 5_000),
         ("load is 0", |plan| plan.load = 0.0),
@@ -330,6 +330,11 @@ fn plans_that_make_no_sense_are_refused() {
         ("warm-up is", |plan| plan.warmup = u64::MAX),
         ("the simulated time", |plan| plan.load = 1e-9),
         ("dispatchers is 0", |plan| plan.costs.dispatchers = 0),
+        ("servers is 0", |plan| plan.cluster.servers = 0),
+        ("servers is 1000", |plan| plan.cluster.servers = 1_000),
+        ("the delay of feedback", |plan| {
+            plan.cluster.feedback_delay_ns = u64::MAX;
+        }),
         ("the longest cost", |plan| plan.costs.steal_ns = u64::MAX),
         ("number of buckets", |plan| plan.timeline_ns = Some(1)),
     ];

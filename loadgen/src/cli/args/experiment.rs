@@ -10,6 +10,7 @@ use psp_sim::parallel;
 use psp_sim::simulator::{ElasticPlan, SimPlan, SimPolicy};
 use psp_sim::workload::Workload;
 
+use crate::cli::args::cluster::ClusterArgs;
 use crate::cli::args::values::{self, at_least_one};
 use crate::cli::failure::Failure;
 use crate::cli::output::{json, print};
@@ -35,11 +36,13 @@ pub(crate) struct ExperimentArgs {
         long_help = policy_help(), help_heading = "Simulation"
     )]
     policy: Vec<String>,
-    /// Workers of the server, or a range such as 2..8 within which they come and go with the load
+    /// Workers of a server, or a range such as 2..8 within which they come and go with the load
     #[arg(
         long, value_name = "N|MIN..MAX", value_parser = values::workers, help_heading = "Simulation"
     )]
     workers: Workers,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     /// Set a cost or another property of the server, or a setting of a policy; may be repeated.
     /// --help lists them
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Simulation")]
@@ -162,6 +165,7 @@ impl ExperimentArgs {
             })
             .collect::<Result<Vec<_>, _>>()?;
         let mut settings = SimSettings::default();
+        self.cluster.apply(&mut settings.cluster);
         settings.assign(&mut policies, &self.set).context("--set")?;
         let warmup = self.warmup.unwrap_or(self.requests / REQUESTS_PER_WARMUP);
         let mut plans = Vec::new();

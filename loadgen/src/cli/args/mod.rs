@@ -1,5 +1,6 @@
 //! Options that several subcommands take.
 
+pub(super) mod cluster;
 pub(super) mod contestants;
 pub(super) mod experiment;
 pub(super) mod keyspace;

@@ -16,6 +16,8 @@ const EXAMPLES: &str = "Examples:
     psp-loadgen sim --workload high-bimodal --policy darc --workers 14 --load 0.5,0.7,0.9 --output csv
   With DARC's grouping changed and a dispatcher that takes 100 ns for each request:
     psp-loadgen sim --workload rocksdb --policy darc --workers 14 --load 0.8 --set darc.delta=3 --set dispatch-ns=100
+  Eight servers behind a load balancer that sees their queues 10 us late:
+    psp-loadgen sim --workload tpcc --policy c-fcfs,darc --workers 8 --load 0.8 --servers 8 --spread jsq --feedback-delay-us 10
   A workload from a file, and the 99.9th percentile of each type:
     psp-loadgen sim --workload mine.toml --policy darc --workers 4 --load 0.7 --output json | jq '.points[].types[] | {name, p999: .slowdown.p999}'
 

@@ -1,0 +1,72 @@
+//! Scheduling between servers beside scheduling within them (`docs/scale.md`), as in Zhu et al., "RackSched: A
+//! Microsecond-Scale Scheduler for Rack-Scale Computers", OSDI '20.
+
+use super::definition::{Body, Figure};
+use super::sweep::{Across, LOADS, PanelOf, Sweep, System, Unit};
+
+const PANELS: &[PanelOf] = &[
+    PanelOf::worst_type("High Bimodal", "high-bimodal"),
+    PanelOf::worst_type("TPC-C", "tpcc"),
+];
+
+pub(super) const FIGURES: &[Figure] = &[
+    Figure {
+        name: "rack",
+        title: "Between servers and within them: slowdown of the worst type, 8 servers of 8 workers",
+        notes: &["The load balancer sees at once how many requests each server has."],
+        claims: &[],
+        body: Body::Sweep(Sweep {
+            workers: 8,
+            effort: 1,
+            across: Across::Load(Unit::Percent, LOADS),
+            panels: PANELS,
+            systems: &[
+                behind("c-FCFS, random", "c-fcfs", RANDOM),
+                behind("c-FCFS, two choices", "c-fcfs", TWO_CHOICES),
+                behind("c-FCFS, JSQ", "c-fcfs", JSQ),
+                behind("DARC, random", "darc", RANDOM),
+                behind("DARC, two choices", "darc", TWO_CHOICES),
+                behind("DARC, JSQ", "darc", JSQ),
+            ],
+        }),
+    },
+    Figure {
+        name: "rack-delay",
+        title: "Late feedback: slowdown of the worst type, 8 servers of 8 workers under DARC",
+        notes: &[],
+        claims: &[],
+        body: Body::Sweep(Sweep {
+            workers: 8,
+            effort: 1,
+            across: Across::Load(Unit::Percent, LOADS),
+            panels: PANELS,
+            systems: &[
+                behind("random", "darc", RANDOM),
+                behind("two choices, 10 us", "darc", TWO_CHOICES_10),
+                behind("two choices, 100 us", "darc", TWO_CHOICES_100),
+                behind("JSQ, 1 us", "darc", JSQ_1),
+                behind("JSQ, 10 us", "darc", JSQ_10),
+                behind("JSQ, 100 us", "darc", JSQ_100),
+            ],
+        }),
+    },
+];
+
+type Settings = &'static [&'static str];
+
+const RANDOM: Settings = &["servers=8", "spread=random"];
+const TWO_CHOICES: Settings = &["servers=8", "spread=two-choices"];
+const TWO_CHOICES_10: Settings = &["servers=8", "spread=two-choices", "feedback-delay-ns=10000"];
+const TWO_CHOICES_100: Settings = &[
+    "servers=8",
+    "spread=two-choices",
+    "feedback-delay-ns=100000",
+];
+const JSQ: Settings = &["servers=8", "spread=jsq"];
+const JSQ_1: Settings = &["servers=8", "spread=jsq", "feedback-delay-ns=1000"];
+const JSQ_10: Settings = &["servers=8", "spread=jsq", "feedback-delay-ns=10000"];
+const JSQ_100: Settings = &["servers=8", "spread=jsq", "feedback-delay-ns=100000"];
+
+const fn behind(name: &'static str, policy: &'static str, set: Settings) -> System {
+    System { name, policy, set }
+}

@@ -1,0 +1,371 @@
+//! A simulated server: the scheduler of a live server in virtual time, and what it schedules.
+//!
+//! ```text
+//!   arrivals ─► dispatchers ─► Scheduler ◄── quanta, ticks
+//!                (if they        │   ▲   ◄── requests that waited without a worker (Unblocked)
+//!                 cost time)     ▼   │ Completed, Yielded, Blocked
+//!                              workers ─► recorder
+//! ```
+//!
+//! At the same nanosecond workers come first, then requests that waited long enough, then dispatchers. A request that
+//! ends together with its quantum is therefore not preempted.
+
+use psp_policy::elastic::ElasticScheduler;
+use psp_policy::{
+    Action, Event, HandOff, Policy, RequestId, RequestType, Sample, Scheduler, TypeTable, WorkerId,
+};
+
+use super::dispatcher::Dispatchers;
+use super::plan::SimPlan;
+use super::present::Present;
+use super::recorder::{Measured, Recorder};
+use super::slab::Slab;
+use super::snapshot::Snapshot;
+use super::wakes::Wakes;
+use super::workers::{Left, Workers};
+
+/// Time without an event after which the scheduler gets a tick, as from a live driver.
+const TICK_NS: u64 = 1_000_000;
+
+/// A request in the system.
+#[derive(Debug, Clone, Copy)]
+struct Request {
+    measured: Measured,
+    remaining_ns: u64,
+    /// Whether it has yet to wait without its worker.
+    will_wait: bool,
+    request_type: RequestType,
+    /// The worker that it ran on last.
+    ran_on: Option<WorkerId>,
+}
+
+impl Request {
+    /// Service until it completes, or until it waits: it does so when half of its service, rounded down, is
+    /// done.
+    const fn until_stop_ns(&self) -> u64 {
+        let second_half_ns = self.measured.service_ns.div_ceil(2);
+        if self.will_wait {
+            self.remaining_ns - second_half_ns
+        } else {
+            self.remaining_ns
+        }
+    }
+}
+
+/// See the [module](self).
+pub(super) struct Server<'a> {
+    plan: &'a SimPlan,
+    types: &'a TypeTable,
+    scheduler: ElasticScheduler,
+    present: Present,
+    requests: Slab<Request>,
+    workers: Workers,
+    wakes: Wakes,
+    /// `None` if dispatchers take no time or the policy has none.
+    dispatchers: Option<Dispatchers>,
+    /// Whether the policy has a dispatcher.
+    dispatched: bool,
+    in_system: u64,
+    preemptions: u64,
+    steals: u64,
+    now_ns: u64,
+    ticked_ns: u64,
+}
+
+impl<'a> Server<'a> {
+    pub(super) fn new(
+        plan: &'a SimPlan,
+        types: &'a TypeTable,
+        scheduler: Box<dyn Scheduler>,
+        dispatched: bool,
+    ) -> Self {
+        let mut server = Self {
+            plan,
+            types,
+            scheduler: ElasticScheduler::new(scheduler, plan.elastic(types)),
+            present: Present::new(plan),
+            requests: Slab::default(),
+            workers: Workers::new(plan.workers),
+            wakes: Wakes::default(),
+            dispatchers: None,
+            dispatched,
+            in_system: 0,
+            preemptions: 0,
+            steals: 0,
+            now_ns: 0,
+            ticked_ns: 0,
+        };
+        server.employ_dispatchers();
+        server
+    }
+
+    /// Creates dispatchers if the policy has them and they take time. Arrivals that they hold stay
+    /// with them when the policy changes.
+    fn employ_dispatchers(&mut self) {
+        let costs = &self.plan.costs;
+        if self.dispatched && !costs.dispatcher_is_free() && self.dispatchers.is_none() {
+            let waiting_max = self.plan.queue_capacity;
+            self.dispatchers = Some(Dispatchers::new(costs.dispatchers, waiting_max));
+        }
+    }
+
+    /// Requests that have arrived and not left.
+    #[inline]
+    pub(super) const fn in_system(&self) -> u64 {
+        self.in_system
+    }
+
+    /// Preemptions so far.
+    pub(super) const fn preemptions(&self) -> u64 {
+        self.preemptions
+    }
+
+    /// Requests that a worker took from another worker's queue so far.
+    pub(super) const fn steals(&self) -> u64 {
+        self.steals
+    }
+
+    /// When its next own event is; the end of time if nothing runs, waits for its end or is classified.
+    #[inline]
+    pub(super) fn event_ns(&self) -> u64 {
+        let others_ns = self.wakes.next_ns().min(self.dispatchers_ns());
+        self.workers.next_ns().min(others_ns)
+    }
+
+    fn dispatchers_ns(&self) -> u64 {
+        let dispatchers = self.dispatchers.as_ref();
+        dispatchers.map_or(u64::MAX, Dispatchers::next_ns)
+    }
+
+    /// When the scheduler gets a tick if nothing happens before: at its deadline, or after a while.
+    #[inline]
+    pub(super) fn tick_ns(&self) -> u64 {
+        // A deadline that does not move must not stop the clock.
+        let deadline_ns = self.scheduler.deadline_ns();
+        let deadline_ns = deadline_ns.map_or(u64::MAX, |ns| ns.max(self.ticked_ns + 1));
+        deadline_ns.min(self.now_ns + TICK_NS)
+    }
+
+    /// The event that is due at `now_ns`, which is [`Server::event_ns`].
+    #[inline]
+    pub(super) fn proceed(&mut self, now_ns: u64, recorder: &mut Recorder) {
+        self.now_ns = now_ns;
+        if self.workers.next_ns() == now_ns {
+            self.worker_free(recorder);
+        } else if self.wakes.next_ns() == now_ns {
+            self.wake(recorder);
+        } else {
+            self.classified(recorder);
+        }
+    }
+
+    /// The tick that is due at `tick_ns`, which is [`Server::tick_ns`].
+    pub(super) fn tick(&mut self, tick_ns: u64, recorder: &mut Recorder) {
+        self.now_ns = tick_ns.max(self.now_ns);
+        self.ticked_ns = self.now_ns;
+        self.scheduler.on_event(self.now_ns, Event::Tick);
+        if let Some(present) = self.scheduler.follow_load(self.now_ns) {
+            self.present.change(self.now_ns, present);
+        }
+        self.poll(recorder);
+    }
+
+    /// A request arrives, which the server takes for one of `request_type`.
+    pub(super) fn arrive(
+        &mut self,
+        measured: Measured,
+        request_type: RequestType,
+        recorder: &mut Recorder,
+    ) {
+        self.now_ns = measured.arrived_ns;
+        self.in_system += 1;
+        let request = self.requests.insert(Request {
+            measured,
+            remaining_ns: measured.service_ns,
+            will_wait: measured.wait_ns > 0,
+            request_type,
+            ran_on: None,
+        });
+        match &mut self.dispatchers {
+            Some(dispatchers) if self.dispatched => {
+                if !dispatchers.arrived(self.now_ns, request, &self.plan.costs) {
+                    self.reject(request, recorder);
+                }
+            }
+            _ => self.enqueue(request, recorder),
+        }
+    }
+
+    /// A dispatcher has classified a request.
+    fn classified(&mut self, recorder: &mut Recorder) {
+        let Some(dispatchers) = &mut self.dispatchers else {
+            return;
+        };
+        if let Some(request) = dispatchers.classified() {
+            self.enqueue(request, recorder);
+        }
+        if let Some(dispatchers) = &mut self.dispatchers {
+            dispatchers.take_up(self.now_ns, &self.plan.costs);
+        }
+    }
+
+    /// The scheduler gets a request.
+    fn enqueue(&mut self, request: u32, recorder: &mut Recorder) {
+        let request_type = self.requests.get(request).request_type;
+        let request = RequestId(request);
+        let arrived = Event::Arrived {
+            request,
+            request_type,
+            deadline_ns: None,
+        };
+        self.scheduler.on_event(self.now_ns, arrived);
+        self.poll(recorder);
+    }
+
+    /// The next request has waited long enough without its worker.
+    fn wake(&mut self, recorder: &mut Recorder) {
+        if let Some(request) = self.wakes.pop() {
+            let request = RequestId(request);
+            self.scheduler
+                .on_event(self.now_ns, Event::Unblocked { request });
+            self.poll(recorder);
+        }
+    }
+
+    /// A worker completed its request, was preempted, or has a request that waits.
+    fn worker_free(&mut self, recorder: &mut Recorder) {
+        let Some(left) = self.workers.free_next() else {
+            return;
+        };
+        let Left {
+            worker,
+            request,
+            served_ns,
+            completed,
+        } = left;
+        let slot = self.requests.get_mut(request);
+        if completed && slot.will_wait {
+            slot.will_wait = false;
+            slot.remaining_ns -= served_ns;
+            let wakes_ns = self.now_ns.saturating_add(slot.measured.wait_ns);
+            self.wakes.push(wakes_ns, request);
+            let blocked = Event::Blocked { worker, served_ns };
+            self.scheduler.on_event(self.now_ns, blocked);
+        } else if completed {
+            let Request {
+                measured,
+                request_type,
+                ..
+            } = self.requests.remove(request);
+            self.in_system -= 1;
+            recorder.completed(self.now_ns, &measured);
+            let samples = [Sample {
+                request_type,
+                count: 1,
+                service_ns: measured.service_ns,
+            }];
+            let completed = Event::Completed {
+                worker,
+                samples: &samples,
+                dropped: false,
+            };
+            self.scheduler.on_event(self.now_ns, completed);
+        } else {
+            self.preemptions += 1;
+            slot.remaining_ns -= served_ns;
+            let yielded = Event::Yielded { worker, served_ns };
+            self.scheduler.on_event(self.now_ns, yielded);
+        }
+        self.poll(recorder);
+    }
+
+    /// Carries out the scheduler's actions until there are none.
+    fn poll(&mut self, recorder: &mut Recorder) {
+        while let Some(action) = self.scheduler.poll(self.now_ns) {
+            match action {
+                Action::Run {
+                    worker,
+                    request,
+                    hand_off,
+                    ..
+                } => self.start(worker, request.0, hand_off),
+                Action::Preempt { worker, .. } => {
+                    self.workers.preempt(self.now_ns, worker, &self.plan.costs);
+                }
+                Action::Reject { request, .. } => self.reject(request.0, recorder),
+            }
+        }
+    }
+
+    /// Sends a request to a worker.
+    fn start(&mut self, worker: WorkerId, request: u32, hand_off: HandOff) {
+        let costs = &self.plan.costs;
+        let now_ns = self.now_ns;
+        let mut starts_ns = now_ns;
+        if let Some(dispatchers) = &mut self.dispatchers
+            && self.dispatched
+        {
+            let handed_out_ns = dispatchers.hand_out(now_ns, costs);
+            if hand_off == HandOff::Dispatched {
+                let heard_ns = self.workers.freed_ns(worker) + costs.channel_ns;
+                starts_ns = handed_out_ns.max(heard_ns + costs.dispatch_ns) + costs.channel_ns;
+            }
+        }
+        let slot = self.requests.get_mut(request);
+        if let Some(home) = slot.ran_on {
+            assert!(
+                self.plan.migrates || home == worker,
+                "request {request} left worker {} for worker {}",
+                home.0,
+                worker.0
+            );
+            starts_ns += costs.switch_ns;
+        } else if !self.dispatched {
+            starts_ns += costs.classify_ns;
+        }
+        match hand_off {
+            HandOff::Stolen => {
+                self.steals += 1;
+                starts_ns += costs.steal_ns;
+            }
+            HandOff::HandedOver => starts_ns += costs.hand_over_ns,
+            HandOff::Dispatched | HandOff::Own => {}
+        }
+        slot.ran_on = Some(worker);
+        let until_stop_ns = slot.until_stop_ns();
+        self.workers
+            .start(now_ns, worker, request, starts_ns, until_stop_ns);
+    }
+
+    fn reject(&mut self, request: u32, recorder: &mut Recorder) {
+        let Request { measured, .. } = self.requests.remove(request);
+        self.in_system -= 1;
+        recorder.rejected(self.now_ns, &measured);
+    }
+
+    /// Another policy takes over all waiting and running requests.
+    pub(super) fn switch_to(&mut self, now_ns: u64, policy: &Policy, recorder: &mut Recorder) {
+        self.now_ns = now_ns;
+        let next = policy.scheduler(&self.plan.setup(self.types));
+        let switched = self.scheduler.switch_to(self.now_ns, next);
+        assert!(switched, "plans switch between policies that can hand over");
+        self.dispatched = policy.has_dispatcher();
+        self.employ_dispatchers();
+        self.poll(recorder);
+    }
+
+    /// Adds its workers' time up to `now_ns` to that of other servers.
+    pub(super) fn add_to(&self, now_ns: u64, snapshot: &mut Snapshot) {
+        let (served_each_ns, occupied_ns) = self.workers.spent_ns(now_ns);
+        snapshot.served_ns += served_each_ns.iter().sum::<u64>();
+        snapshot.served_each_ns.extend(served_each_ns);
+        snapshot.occupied_ns += occupied_ns;
+        snapshot.present_ns += self.present.spent_ns(now_ns);
+        snapshot.worker_changes += self.present.changes();
+        snapshot.reservation_updates += self.scheduler.reservation_updates();
+        snapshot.workers_reserved.resize(self.types.len(), 0);
+        for (slot, reserved) in snapshot.workers_reserved.iter_mut().enumerate() {
+            *reserved += self.scheduler.type_status(slot).workers_reserved;
+        }
+    }
+}
