@@ -91,7 +91,7 @@ fn child_guess(len: usize, width: u32, position: u64) -> usize {
     let slot = (position >> (width - step)) as usize & ((1 << step) - 1);
     let leaves = (len + len / 8) / LEAF_ITEMS_MAX + 1;
     let children = leaves.next_power_of_two().min(1 << step);
-    slot * children >> step
+    (slot * children) >> step
 }
 
 /// Where a node is in memory.
