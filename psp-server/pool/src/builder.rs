@@ -1,0 +1,117 @@
+//! What a pool is made of.
+
+use std::num::NonZero;
+use std::sync::Arc;
+
+use psp_policy::{Policy, TypeSpec, TypeTable};
+
+use crate::error::BuildError;
+use crate::pool::Pool;
+use crate::shared::Surroundings;
+
+/// What a pool is made of. By default it has a worker for each state, `c-fcfs`, and queues of 1024 tasks for each type.
+#[must_use]
+pub struct Builder {
+    types: TypeTable,
+    policy: Policy,
+    workers: usize,
+    queue_capacity: usize,
+    name: String,
+    surroundings: Option<Surroundings>,
+}
+
+impl Pool {
+    /// A pool with defaults, to change.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            types: TypeTable::new(),
+            policy: Policy::c_fcfs(),
+            workers: std::thread::available_parallelism().map_or(1, NonZero::get),
+            queue_capacity: 1024,
+            name: "psp-pool".to_owned(),
+            surroundings: None,
+        }
+    }
+}
+
+impl Builder {
+    /// The types of tasks. The first is `RequestType::new(0)`. Tasks of other types are `UNKNOWN`.
+    pub fn types(mut self, types: impl IntoIterator<Item = TypeSpec>) -> Self {
+        self.types = types.into_iter().collect();
+        self
+    }
+
+    /// The policy at the start.
+    pub fn policy(mut self, policy: impl Into<Policy>) -> Self {
+        self.policy = policy.into();
+        self
+    }
+
+    /// The number of threads.
+    pub const fn workers(mut self, workers: usize) -> Self {
+        self.workers = workers;
+        self
+    }
+
+    /// Tasks that may wait for each type that does not say otherwise.
+    pub const fn queue_capacity(mut self, tasks: usize) -> Self {
+        self.queue_capacity = tasks;
+        self
+    }
+
+    /// Threads are named `NAME-0`, `NAME-1` and so on. `psp-pool` by default.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Polls tasks within this runtime, so that they may use its timers and sockets.
+    #[cfg(feature = "tokio")]
+    pub fn tokio(mut self, runtime: tokio::runtime::Handle) -> Self {
+        self.surroundings = Some(Box::new(move |poll| {
+            let _within = runtime.enter();
+            poll();
+        }));
+        self
+    }
+
+    /// Starts the pool.
+    ///
+    /// # Errors
+    /// When there is no worker, the policy does not fit, or the system has no thread.
+    pub fn build(self) -> Result<Pool, BuildError> {
+        if self.workers == 0 {
+            return Err(BuildError::NoWorkers);
+        }
+        let types = Arc::new(self.types);
+        let state = crate::state::State::new(
+            types.clone(),
+            &self.policy,
+            self.workers,
+            self.queue_capacity,
+        )?;
+        Ok(Pool::start(
+            state,
+            types,
+            self.workers,
+            &self.name,
+            self.surroundings,
+        )?)
+    }
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder")
+            .field("types", &self.types)
+            .field("policy", &self.policy)
+            .field("workers", &self.workers)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,48 @@
+//! What can go wrong.
+
+use psp_policy::PolicyError;
+
+/// Why a task has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// The queue of its type was full.
+    #[error("the queue of `{type_name}` is full")]
+    Busy {
+        /// The name of the type.
+        type_name: String,
+    },
+    /// Its turn came too late.
+    #[error("the deadline has passed before the task could begin")]
+    Expired,
+    /// The pool has ended.
+    #[error("the pool is closed")]
+    Closed,
+}
+
+/// Why a pool cannot be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// There has to be a worker.
+    #[error("a pool needs a worker")]
+    NoWorkers,
+    /// The policy does not fit.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The system has no thread.
+    #[error("cannot start a worker")]
+    Thread(#[from] std::io::Error),
+}
+
+/// Why a policy does not come into force.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PolicyRefused {
+    /// It does not fit the pool.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// It cannot take over what waits, or that before cannot hand it over.
+    #[error("the policies cannot hand waiting tasks over to each other")]
+    NoHandover,
+}

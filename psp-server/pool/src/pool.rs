@@ -1,0 +1,147 @@
+//! Takes tasks, changes the policy, ends.
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use async_task::Runnable;
+use psp_policy::{Policy, RequestType, TypeTable, WorkerId};
+
+use crate::error::PolicyRefused;
+use crate::job::{Job, Within};
+use crate::running::Running;
+use crate::shared::{Shared, Surroundings};
+use crate::snapshot::Snapshot;
+use crate::state::State;
+use crate::worker;
+
+/// Ends the pool when nobody can submit tasks any more.
+struct Owner(Arc<Shared>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.change(|state, _| state.close());
+    }
+}
+
+/// A pool of threads that runs tasks by their types. Cheap to clone. When the last clone is dropped the pool ends its
+/// tasks, and then its threads; [`close`](Self::close) waits for that.
+#[derive(Clone)]
+pub struct Pool {
+    owner: Arc<Owner>,
+}
+
+/// How a pool has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DrainReport {
+    /// Tasks that had not ended by then. Those that a worker was polling go on until they wait or return.
+    pub abandoned: usize,
+}
+
+impl Pool {
+    pub(crate) fn start(
+        state: State,
+        types: Arc<TypeTable>,
+        workers: usize,
+        name: &str,
+        surroundings: Option<Surroundings>,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Shared::new(state, types, workers, surroundings));
+        // Dropped early, it ends the workers that there are.
+        let owner = Arc::new(Owner(shared.clone()));
+        for index in 0..workers {
+            let worker = WorkerId(u32::try_from(index).expect("threads are counted in u32"));
+            let shared = shared.clone();
+            let thread = std::thread::Builder::new().name(format!("{name}-{index}"));
+            let _: JoinHandle<()> = thread.spawn(move || worker::serve(&shared, worker))?;
+        }
+        Ok(Self { owner })
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.owner.0
+    }
+
+    /// Has a worker call `work`, which does not wait for other tasks.
+    pub fn run<T: Send + 'static>(
+        &self,
+        request_type: RequestType,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Running<T> {
+        self.spawn(request_type, async move { work() })
+    }
+
+    /// Has workers poll `future` until it is ready. It has no worker while it is pending.
+    pub fn spawn<F>(&self, request_type: RequestType, future: F) -> Running<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let job = Arc::new(Job::new(request_type));
+        let within = Within(job.clone());
+        let future = async move {
+            let _within = within;
+            future.await
+        };
+        let shared = self.shared().clone();
+        let schedule = move |task: Runnable<Arc<Job>>| {
+            let now_ns = shared.now_ns();
+            shared.change(|state, left| state.ready(now_ns, task, left));
+        };
+        let task = async_task::Builder::new().propagate_panic(true);
+        let (task, output) = task.metadata(job.clone()).spawn(|_| future, schedule);
+        let running = Running::new(output.fallible(), job, self.shared().clone());
+        task.schedule();
+        running
+    }
+
+    /// What the pool has done until now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let (shared, state) = (self.shared(), self.shared().lock());
+        let types = state
+            .counted()
+            .enumerate()
+            .map(|(slot, (counters, queued))| {
+                counters.of_type(shared.types.name_of_slot(slot), queued)
+            });
+        Snapshot {
+            types: types.collect(),
+            unfinished: state.unfinished(),
+        }
+    }
+
+    /// Puts another policy in force, which takes over what waits and runs.
+    ///
+    /// # Errors
+    /// When the policy does not fit, or one of the two does not [hand over](psp_policy::Scheduler::handover).
+    pub fn set_policy(&self, policy: &Policy) -> Result<(), PolicyRefused> {
+        let shared = self.shared();
+        let now_ns = shared.now_ns();
+        match shared.change(|state, left| state.set_policy(now_ns, policy, left))? {
+            true => Ok(()),
+            false => Err(PolicyRefused::NoHandover),
+        }
+    }
+
+    /// Takes no tasks from now on, and waits until all have ended, for `timeout` at most. Then those that are left are
+    /// given up: who awaits them gets [`PoolError::Closed`](crate::PoolError::Closed).
+    pub fn close(&self, timeout: Duration) -> DrainReport {
+        let shared = self.shared();
+        shared.change(|state, _| state.close());
+        let have_ended = shared.wait_for_workers(timeout);
+        let abandoned = match have_ended {
+            true => 0,
+            false => shared.change(State::give_up),
+        };
+        DrainReport { abandoned }
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool").finish_non_exhaustive()
+    }
+}

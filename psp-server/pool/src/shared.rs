@@ -1,0 +1,128 @@
+//! What the pool, its workers and its tasks share.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use psp_policy::{RequestType, TypeTable, WorkerId};
+
+use crate::state::{Left, State};
+
+/// Calls its argument, once, within something that the task needs.
+pub(crate) type Surroundings = Box<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
+
+/// See the [module](self).
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// Per worker: rung when it has something to do.
+    bells: Box<[Condvar]>,
+    pub(crate) types: Arc<TypeTable>,
+    surroundings: Option<Surroundings>,
+    origin: Instant,
+    /// Workers that have not ended.
+    serving: Mutex<usize>,
+    has_ended: Condvar,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        state: State,
+        types: Arc<TypeTable>,
+        workers: usize,
+        surroundings: Option<Surroundings>,
+    ) -> Self {
+        Self {
+            state: Mutex::new(state),
+            bells: (0..workers).map(|_| Condvar::new()).collect(),
+            types,
+            surroundings,
+            origin: Instant::now(),
+            serving: Mutex::new(workers),
+            has_ended: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nanoseconds since the start of the pool.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.ns_at(Instant::now())
+    }
+
+    pub(crate) fn ns_at(&self, at: Instant) -> u64 {
+        let since = at.saturating_duration_since(self.origin);
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn type_name(&self, request_type: RequestType) -> &str {
+        self.types.name_of_slot(self.types.slot(request_type))
+    }
+
+    /// Changes what is behind the lock, and does without it what follows.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State, &mut Left) -> T) -> T {
+        let mut left = Left::default();
+        let (changed, is_drained) = {
+            let mut state = self.lock();
+            let changed = change(&mut state, &mut left);
+            (changed, state.is_drained())
+        };
+        match is_drained {
+            true => self.bells.iter().for_each(Condvar::notify_one),
+            false => {
+                let woken = left.woken.iter();
+                woken.for_each(|worker| self.bells[worker.index()].notify_one());
+            }
+        }
+        // Their destructors may wake, or submit, other tasks.
+        drop(left.dropped);
+        changed
+    }
+
+    /// Waits until `worker` has something to do, for so long at most.
+    pub(crate) fn wait<'a>(
+        &self,
+        worker: WorkerId,
+        state: MutexGuard<'a, State>,
+        at_most: Duration,
+    ) -> MutexGuard<'a, State> {
+        let bell = &self.bells[worker.index()];
+        if at_most == Duration::MAX {
+            return bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let waited = bell.wait_timeout(state, at_most);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Polls a task within what the pool was told.
+    pub(crate) fn within(&self, poll: impl FnOnce()) {
+        match &self.surroundings {
+            None => poll(),
+            Some(surroundings) => {
+                let mut poll = Some(poll);
+                surroundings(&mut || {
+                    if let Some(poll) = poll.take() {
+                        poll();
+                    }
+                });
+            }
+        }
+    }
+
+    fn serving(&self) -> MutexGuard<'_, usize> {
+        self.serving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn worker_has_ended(&self) {
+        *self.serving() -= 1;
+        self.has_ended.notify_all();
+    }
+
+    /// Waits until all workers have ended, for so long at most. Returns whether they have.
+    pub(crate) fn wait_for_workers(&self, timeout: Duration) -> bool {
+        let waited =
+            { &self.has_ended }.wait_timeout_while(self.serving(), timeout, |left| *left > 0);
+        let (serving, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        *serving == 0
+    }
+}

@@ -1,0 +1,352 @@
+//! A pool from outside: what comes back, in which order, and what is left.
+
+use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use futures_lite::future::{block_on, yield_now};
+use psp_pool::policy::Policy;
+use psp_pool::{Pool, PoolError, RequestType, Running, TypeSpec};
+
+const SHORT: RequestType = RequestType::new(0);
+const LONG: RequestType = RequestType::new(1);
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn types() -> [TypeSpec; 2] {
+    let spec = |name, micros| TypeSpec::new(name).service_time(Duration::from_micros(micros));
+    [spec("short", 1), spec("long", 1_000)]
+}
+
+fn pool(workers: usize, policy: impl Into<Policy>) -> Pool {
+    let pool = Pool::builder().types(types()).workers(workers);
+    pool.policy(policy).build().unwrap()
+}
+
+/// A task that holds a worker until its gate is dropped, and has one when this returns.
+fn hold(pool: &Pool, request_type: RequestType) -> (Sender<()>, Running<()>) {
+    let (gate, opened): (Sender<()>, Receiver<()>) = channel();
+    let (begins, begun) = channel();
+    let running = pool.run(request_type, move || {
+        begins.send(()).unwrap();
+        let _ = opened.recv();
+    });
+    begun.recv_timeout(PATIENCE).unwrap();
+    (gate, running)
+}
+
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited in vain for: {what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn results_come_back_under_every_policy() {
+    for name in Policy::help().map(|(name, _)| name) {
+        let policy: Policy = name.parse().unwrap();
+        if policy.needs_preemption() {
+            continue;
+        }
+        let pool = pool(2, policy);
+        let running: Vec<_> = (0..200_usize)
+            .map(|task| match task % 3 {
+                0 => pool.run(SHORT, move || task),
+                1 => pool.spawn(LONG, async move {
+                    yield_now().await;
+                    task
+                }),
+                _ => pool.run(RequestType::UNKNOWN, move || task),
+            })
+            .collect();
+        for (task, running) in running.into_iter().enumerate() {
+            assert_eq!(block_on(running), Ok(task), "{name}");
+        }
+        // A result may be there before its worker has told the pool.
+        until("all are counted", || pool.snapshot().unfinished == 0);
+        let snapshot = pool.snapshot();
+        let completed: Vec<u64> = snapshot.types.iter().map(|it| it.completed).collect();
+        assert_eq!(
+            (completed, snapshot.unfinished),
+            (vec![67, 67, 66], 0),
+            "{name}"
+        );
+        assert_eq!(pool.close(PATIENCE).abandoned, 0);
+    }
+}
+
+#[test]
+fn short_tasks_overtake_long_ones_by_the_policy() {
+    let pool = pool(1, Policy::fixed_priority());
+    let (gate, held) = hold(&pool, LONG);
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let running: Vec<_> = [LONG, SHORT, LONG, SHORT]
+        .into_iter()
+        .map(|request_type| {
+            let order = order.clone();
+            pool.run(request_type, move || {
+                order.lock().unwrap().push(request_type);
+            })
+        })
+        .collect();
+    drop(gate);
+    running.into_iter().for_each(|it| block_on(it).unwrap());
+    block_on(held).unwrap();
+    assert_eq!(*order.lock().unwrap(), [SHORT, SHORT, LONG, LONG]);
+}
+
+/// Wakes whoever waits for it, once it is open.
+#[derive(Default)]
+struct Gate {
+    is_open: AtomicBool,
+    wakers: Mutex<Vec<Waker>>,
+}
+
+impl Gate {
+    fn open(&self) {
+        self.is_open.store(true, Ordering::SeqCst);
+        let wakers = std::mem::take(&mut *self.wakers.lock().unwrap());
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn passed(self: Arc<Self>) -> impl Future<Output = ()> + Send {
+        poll_fn(move |context: &mut Context<'_>| {
+            self.wakers.lock().unwrap().push(context.waker().clone());
+            match self.is_open.load(Ordering::SeqCst) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        })
+    }
+}
+
+#[test]
+fn a_future_that_is_pending_has_no_worker() {
+    let pool = pool(1, Policy::c_fcfs());
+    let gate = Arc::new(Gate::default());
+    let waiting: Vec<_> = (0..50)
+        .map(|_| pool.spawn(LONG, gate.clone().passed()))
+        .collect();
+    until("all have begun", || pool.snapshot().types[1].begun == 50);
+    assert_eq!(block_on(pool.run(SHORT, || 5)), Ok(5));
+    gate.open();
+    waiting.into_iter().for_each(|it| block_on(it).unwrap());
+    until("all are counted", || {
+        pool.snapshot().types[1].completed == 50
+    });
+}
+
+#[test]
+fn a_full_queue_refuses_its_type_only() {
+    let types = types().map(|spec| spec.queue_capacity(3));
+    let pool = Pool::builder().types(types).workers(1).build().unwrap();
+    let (gate, held) = hold(&pool, LONG);
+    let long: Vec<_> = (0..5).map(|_| pool.run(LONG, || ())).collect();
+    let short = pool.run(SHORT, || ());
+    drop(gate);
+    block_on(held).unwrap();
+    let busy = Err(PoolError::Busy {
+        type_name: "long".to_owned(),
+    });
+    let results: Vec<_> = long.into_iter().map(block_on).collect();
+    assert_eq!(results, [Ok(()), Ok(()), Ok(()), busy.clone(), busy]);
+    assert_eq!(block_on(short), Ok(()));
+    let snapshot = pool.snapshot();
+    assert_eq!((snapshot.types[1].busy, snapshot.types[0].busy), (2, 0));
+}
+
+#[test]
+fn a_task_whose_result_is_dropped_does_not_begin() {
+    let pool = pool(1, Policy::c_fcfs());
+    let (gate, held) = hold(&pool, LONG);
+    let has_run = Arc::new(AtomicBool::new(false));
+    let runs = has_run.clone();
+    drop(pool.run(SHORT, move || runs.store(true, Ordering::SeqCst)));
+    let detached = has_run.clone();
+    let after = pool.run(SHORT, move || detached.load(Ordering::SeqCst));
+    drop(gate);
+    block_on(held).unwrap();
+    assert_eq!(block_on(after), Ok(false));
+    assert_eq!(pool.snapshot().types[0].cancelled, 1);
+    // One that is pending goes, too, and one that is detached does not.
+    drop(pool.spawn(SHORT, pending::<()>()));
+    let runs = has_run.clone();
+    pool.run(SHORT, move || runs.store(true, Ordering::SeqCst))
+        .detach();
+    until("the detached one runs", || has_run.load(Ordering::SeqCst));
+    until("all are gone", || pool.snapshot().unfinished == 0);
+    assert_eq!(pool.close(PATIENCE).abandoned, 0);
+}
+
+#[test]
+fn a_turn_behind_the_deadline_is_none() {
+    let pool = pool(1, Policy::edf());
+    let (gate, held) = hold(&pool, LONG);
+    let late = pool.run(SHORT, || ()).deadline(Instant::now());
+    let in_time = pool.run(SHORT, || ()).deadline(Instant::now() + PATIENCE);
+    std::thread::sleep(Duration::from_millis(1));
+    drop(gate);
+    block_on(held).unwrap();
+    assert_eq!(block_on(late), Err(PoolError::Expired));
+    assert_eq!(block_on(in_time), Ok(()));
+    assert_eq!(pool.snapshot().types[0].expired, 1);
+}
+
+#[test]
+fn a_type_may_say_how_long_its_tasks_wait() {
+    let [short, long] = types();
+    let types = [short.max_wait(Duration::from_nanos(1)), long];
+    let pool = Pool::builder().types(types).workers(1).build().unwrap();
+    let (gate, held) = hold(&pool, LONG);
+    let late = pool.run(SHORT, || ());
+    std::thread::sleep(Duration::from_millis(1));
+    drop(gate);
+    block_on(held).unwrap();
+    assert_eq!(block_on(late), Err(PoolError::Expired));
+}
+
+#[test]
+fn a_panic_goes_on_where_the_result_is_awaited_and_costs_no_worker() {
+    let pool = pool(1, Policy::c_fcfs());
+    let failing = pool.run(SHORT, || -> u32 { panic!("the test asked for it") });
+    let awaited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| block_on(failing)));
+    let message = *awaited.unwrap_err().downcast::<&str>().unwrap();
+    assert_eq!(message, "the test asked for it");
+    assert_eq!(block_on(pool.run(SHORT, || 3)), Ok(3));
+    let snapshot = pool.snapshot();
+    assert_eq!(
+        (snapshot.types[0].panicked, snapshot.types[0].completed),
+        (1, 1)
+    );
+}
+
+#[test]
+fn a_closed_pool_ends_its_tasks_and_takes_no_more() {
+    let pool = pool(2, Policy::c_fcfs());
+    let done = Arc::new(AtomicUsize::new(0));
+    for _ in 0..100 {
+        let done = done.clone();
+        let task = async move {
+            yield_now().await;
+            done.fetch_add(1, Ordering::SeqCst);
+        };
+        pool.spawn(LONG, task).detach();
+    }
+    assert_eq!(pool.close(PATIENCE).abandoned, 0);
+    assert_eq!(done.load(Ordering::SeqCst), 100);
+    assert_eq!(block_on(pool.run(SHORT, || ())), Err(PoolError::Closed));
+}
+
+#[test]
+fn a_pool_that_must_end_gives_up_what_is_left() {
+    let pool = pool(1, Policy::c_fcfs());
+    let forever = pool.spawn(SHORT, pending::<()>());
+    let (gate, held) = hold(&pool, LONG);
+    let waits = pool.run(SHORT, || ());
+    assert_eq!(pool.close(Duration::from_millis(5)).abandoned, 3);
+    assert_eq!(block_on(waits), Err(PoolError::Closed));
+    drop(gate);
+    assert_eq!(block_on(held), Ok(()), "its worker ends what it polls");
+    // Its waker was dropped with nobody to wake it.
+    let mut forever = pin!(forever);
+    let polled = forever
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()));
+    assert_eq!(polled, Poll::Pending);
+}
+
+#[test]
+fn policies_change_under_load_and_nothing_is_lost() {
+    const TASKS: usize = 20_000;
+    let pool = pool(2, Policy::c_fcfs());
+    let done = Arc::new(AtomicUsize::new(0));
+    let policies = [
+        Policy::darc(),
+        Policy::sjf(),
+        Policy::fixed_priority(),
+        Policy::c_fcfs(),
+    ];
+    let mut changes = 0;
+    let running: Vec<_> = (0..TASKS)
+        .map(|task| {
+            if task % 500 == 0 {
+                let changed = pool.set_policy(&policies[changes % policies.len()]);
+                changed.unwrap();
+                changes += 1;
+            }
+            while pool.snapshot().unfinished > 900 {
+                std::thread::yield_now();
+            }
+            let done = done.clone();
+            pool.spawn(RequestType::new((task % 2) as u32), async move {
+                yield_now().await;
+                done.fetch_add(1, Ordering::Relaxed);
+            })
+        })
+        .collect();
+    running.into_iter().for_each(|it| block_on(it).unwrap());
+    assert_eq!(done.load(Ordering::Relaxed), TASKS);
+    until("all are counted", || pool.snapshot().unfinished == 0);
+    let snapshot = pool.snapshot();
+    let completed: u64 = snapshot.types.iter().map(|it| it.completed).sum();
+    assert_eq!(completed, TASKS as u64);
+}
+
+/// Submits from eight threads, each task with a wake from another thread of its kind.
+fn submit_from_many(tasks: usize) {
+    const THREADS: usize = 8;
+    let pool = pool(2, Policy::darc());
+    let runs: Arc<Vec<AtomicUsize>> = Arc::new((0..tasks).map(|_| AtomicUsize::new(0)).collect());
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (pool, runs) = (pool.clone(), runs.clone());
+            scope.spawn(move || {
+                let mine = (thread..tasks).step_by(THREADS).collect::<Vec<_>>();
+                for chunk in mine.chunks(100) {
+                    let running = chunk.iter().map(|&task| {
+                        let runs = runs.clone();
+                        pool.spawn(RequestType::new((task % 2) as u32), async move {
+                            if task % 3 == 0 {
+                                yield_now().await;
+                            }
+                            runs[task].fetch_add(1, Ordering::Relaxed);
+                        })
+                    });
+                    let running: Vec<_> = running.collect();
+                    running.into_iter().for_each(|it| block_on(it).unwrap());
+                }
+            });
+        }
+    });
+    assert!(runs.iter().all(|runs| runs.load(Ordering::Relaxed) == 1));
+    assert_eq!(pool.close(PATIENCE).abandoned, 0);
+}
+
+#[test]
+fn tasks_of_eight_threads_run_once_each() {
+    submit_from_many(40_000);
+}
+
+#[test]
+#[ignore = "takes some seconds in a release build"]
+fn a_million_tasks_of_eight_threads_run_once_each() {
+    submit_from_many(1_000_000);
+}
+
+#[test]
+fn a_future_may_use_the_timers_of_a_runtime() {
+    let runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = { runtime }.worker_threads(1).enable_time().build().unwrap();
+    let pool = Pool::builder().types(types()).workers(1);
+    let pool = pool.tokio(runtime.handle().clone()).build().unwrap();
+    let sleeping = pool.spawn(LONG, async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    });
+    assert_eq!(block_on(pool.run(SHORT, || 1)), Ok(1));
+    assert_eq!(runtime.block_on(sleeping), Ok(()));
+}
