@@ -87,18 +87,24 @@ fn pipelined_requests_are_foreseen_before_they_run() {
         for request in &requests {
             assert_eq!(client.line(), *request, "{topology}");
         }
-        let (mut foreseen, mut handled) = (Vec::new(), Vec::new());
+        let (mut foreseen, mut handled) = (0, Vec::new());
         for call in recording.take() {
             match call {
+                // A run that has taken its time ends early, and its rest is foreseen again.
                 Call::Foresee(texts) => {
                     assert!((2..=Foreseen::<()>::COUNT_MAX).contains(&texts.len()));
-                    assert_eq!(foreseen.len(), handled.len(), "{topology}: those are done");
-                    foreseen.extend(texts);
+                    let next = &requests[handled.len()..];
+                    assert!(next.starts_with(&texts), "{topology}: {texts:?}");
+                    foreseen = handled.len() + texts.len();
                 }
-                Call::Handle(text) => handled.push(text),
+                Call::Handle(text) => {
+                    handled.push(text);
+                    let is_last_alone = foreseen + 1 == REQUESTS;
+                    assert!(handled.len() <= foreseen || is_last_alone, "{topology}");
+                }
             }
         }
-        assert_eq!((&foreseen, &handled), (&requests, &requests), "{topology}");
+        assert_eq!(handled, requests, "{topology}");
         server.handle().shut_down();
         server.join().unwrap();
     }
@@ -125,10 +131,18 @@ fn a_panic_at_foreseeing_costs_no_request() {
         client.send("one\npanic\ntwo\n");
         let replies = [client.line(), client.line(), client.line()];
         assert_eq!(replies, ["one", "panic", "two"], "{topology}");
-        assert_eq!(recording.take().len(), 4, "{topology}");
+        // The rest of a run that has taken its time is foreseen again.
+        let is_panic =
+            |call: &Call| matches!(call, Call::Foresee(texts) if texts.contains(&"panic".into()));
+        let expected = recording
+            .take()
+            .iter()
+            .filter(|call| is_panic(call))
+            .count();
         let workers = server.handle().snapshot().workers;
         let panics: u64 = workers.iter().map(|worker| worker.panics).sum();
-        assert_eq!(panics, 1, "{topology}");
+        assert!(panics > 0, "{topology}");
+        assert_eq!(panics, expected as u64, "{topology}");
         server.handle().shut_down();
         server.join().unwrap();
     }
