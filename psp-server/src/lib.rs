@@ -245,6 +245,11 @@ pub mod telemetry;
 pub mod tls;
 #[cfg(feature = "tower")]
 pub mod tower;
+#[cfg(feature = "admin")]
+mod trace;
+#[cfg(not(feature = "admin"))]
+#[path = "no_trace.rs"]
+mod trace;
 mod transport;
 mod wait;
 mod watch;

@@ -68,6 +68,8 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     on_ready: impl FnOnce(),
 ) -> Result<usize, RunError> {
     let clock = Clock::new();
+    let traced_by = clock.clone();
+    launch.shared.trace.run_by(move || traced_by.now_ns());
     let Port {
         poll,
         waker,
@@ -131,7 +133,7 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             PreemptPolicy::KernelThread => {
                 let contexts = setup.shared.config.contexts();
                 let team = Team::new(contexts, lowers, setup.clock.clone(), start);
-                let team = Arc::new(team);
+                let team = Arc::new(team.traced(shared.clone(), worker));
                 link.attach_team(team.clone());
                 TeamSetup::new(setup, team.clone(), port).start_thread()?;
                 threads.teams.push(team);

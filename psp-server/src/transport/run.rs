@@ -101,6 +101,14 @@ impl<D> Run<D> {
         self.turned_down = None;
     }
 
+    /// Type of the first request. `UNKNOWN` if there is none.
+    #[inline]
+    pub(crate) fn request_type(&self) -> RequestType {
+        self.frames
+            .first()
+            .map_or(RequestType::UNKNOWN, |frame| frame.request_type)
+    }
+
     /// The requests that are not done.
     pub(crate) fn unfinished(&self) -> &[Frame<D>] {
         &self.frames[self.done..]

@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, park};
 use std::time::Duration;
 
-use psp_policy::RequestId;
+use psp_policy::{RequestId, WorkerId};
 
 use self::active_thread::{ActiveThread, Move, Phase};
 use self::member::Member;
@@ -42,6 +42,8 @@ use super::channel::turn_start::TurnStart;
 use super::host::clock::Clock;
 use crate::fiber::PreemptFlag;
 use crate::limits::TEAM_THREADS_MAX;
+use crate::shared::Shared;
+use crate::trace::{Trace, Turn};
 
 pub(crate) use self::active_thread::{FIRST, TeamThread};
 
@@ -61,6 +63,8 @@ pub(crate) struct Team {
     start: Arc<TurnStart>,
     /// Asks requests that give way at checkpoints only.
     flag: PreemptFlag,
+    /// Where turns are recorded, and as whose.
+    trace: Option<(Arc<Shared>, WorkerId)>,
 }
 
 /// Why a thread that waits for work goes on.
@@ -87,7 +91,40 @@ impl Team {
             clock,
             start,
             flag: PreemptFlag::new(),
+            trace: None,
         }
+    }
+
+    /// As this, a worker of a server that may record its turns.
+    pub(crate) fn traced(self, shared: Arc<Shared>, worker: WorkerId) -> Self {
+        let trace = Some((shared, worker));
+        Self { trace, ..self }
+    }
+
+    /// Records something of the turn of a thread. Only the active thread may call this.
+    #[inline]
+    fn record(&self, thread: TeamThread, record: impl FnOnce(&Trace, Turn)) {
+        let Some((shared, worker)) = &self.trace else {
+            return;
+        };
+        let turn = Turn {
+            worker: *worker,
+            request: self.request(thread),
+            slot: self.members[thread].slot.load(Ordering::Relaxed),
+        };
+        record(&shared.trace, turn);
+    }
+
+    /// The first turn of a request begins on the active thread: one of the type at `slot`, in a run of so many.
+    pub(crate) fn begun(&self, thread: TeamThread, slot: usize, requests: usize) {
+        self.members[thread].slot.store(slot, Ordering::Relaxed);
+        let began_ns = self.start.began_ns();
+        self.record(thread, |trace, turn| trace.begun(began_ns, turn, requests));
+    }
+
+    /// The request of the active thread is complete, with so many replies.
+    pub(crate) fn completed(&self, thread: TeamThread, ended_ns: u64, replies: usize) {
+        self.record(thread, |trace, turn| trace.completed(ended_ns, turn, replies));
     }
 
     /// How many threads wait for work. Without one a request cannot be preempted.
@@ -318,6 +355,7 @@ impl Team {
         let turn = self.turn() + 1;
         // Announced while this thread is still active: afterwards a later turn may begin at any time.
         self.start.announce_on(turn, now_ns, member.clock());
+        self.record(to, |trace, turn| trace.begun(now_ns, turn, 0));
         // Idle before the other thread is active: a request to give way that comes at once finds a thread. Nothing
         // claims this one before, for it cannot be preempted here.
         self.active.rest(thread);
@@ -365,6 +403,10 @@ impl Team {
                     before.lower(|| true);
                 }
                 let is_blocked = before.is_blocked.swap(false, Ordering::Relaxed);
+                self.record(state.from, |trace, turn| match is_blocked {
+                    true => trace.blocked(now_ns, turn),
+                    false => trace.yielded(now_ns, turn),
+                });
                 self.active.take_over(thread);
                 return Call::Serve {
                     served_ns: now_ns.saturating_sub(began_ns),

@@ -196,7 +196,10 @@ impl<F: Framing, H: Handler<F::Head>> TeamSetup<F, H> {
                     self.start_spare();
                 }
                 member.has_turn();
-                executor.run(task, setup.clock.now_ns());
+                let slot = setup.shared.types.slot(task.request_type());
+                team.begun(thread, slot, task.requests());
+                let ended_ns = executor.run(task, setup.clock.now_ns());
+                team.completed(thread, ended_ns, task.replies());
                 count_missed(team, counters);
             });
         };
