@@ -109,7 +109,7 @@
 //!
 //! | feature | what it adds |
 //! | --- | --- |
-//! | `admin` | health, figures and a live page over HTTP: the module `admin` |
+//! | `admin` | health, figures, traces and a live page over HTTP: the module `admin` |
 //! | `tls` | TLS on connections, by rustls: the module `tls` |
 //! | `tower` | a service of tower as a handler: the module `tower` |
 //! | `tokio` | futures of tokio in handlers: [`ServerBuilder`]'s method `tokio` |
