@@ -450,9 +450,16 @@ fn a_trace_of_one_simulation_is_a_file_in_order() {
     stdout(&format!("{one} {trace} --trace-ms 2 --trace-from-ms 5"));
     let text = fs::read_to_string(&path).unwrap();
     let checked = psp_trace::check(&text).unwrap();
-    assert!(checked.workers == 4 && checked.replied > 10 && checked.gave_way > 0, "{checked}");
-    assert!(text.contains("\"length_us\":2000.000") && text.contains("\"policy\":\"mq"), "{text}");
-    let several = format!("sim --workload high-bimodal --policy mq,darc --workers 4 --load 0.8 {SHORT}");
+    assert!(
+        checked.workers == 4 && checked.replied > 10 && checked.gave_way > 0,
+        "{checked}"
+    );
+    assert!(
+        text.contains("\"length_us\":2000.000") && text.contains("\"policy\":\"mq"),
+        "{text}"
+    );
+    let several =
+        format!("sim --workload high-bimodal --policy mq,darc --workers 4 --load 0.8 {SHORT}");
     assert!(refusal(&format!("{several} {trace}")).contains("one policy"));
     assert!(refusal(&format!("{one} --trace-ms 2")).contains("--trace"));
     assert!(refusal(&format!("{one} {trace} --trace-ms 0")).contains("from 0.001"));

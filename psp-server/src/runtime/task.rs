@@ -32,12 +32,12 @@ impl<C, D> Task<C, D> {
         }
     }
 
-    /// Type of the request that is next, or was the last.
+    /// Type of its first request; `None` if it has none.
     #[inline]
-    pub(crate) fn request_type(&self) -> RequestType {
+    pub(crate) fn request_type(&self) -> Option<RequestType> {
         match self {
             Self::Stream(stream) => stream.run.request_type(),
-            Self::Datagram(datagram) => datagram.request_type,
+            Self::Datagram(datagram) => Some(datagram.request_type),
         }
     }
 

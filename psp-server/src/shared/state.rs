@@ -109,6 +109,12 @@ impl Shared {
         self.poll_within.as_ref().map(|within| &*within.0)
     }
 
+    /// Slot of a type in arrays and traces; `usize::MAX` if there is none.
+    #[inline]
+    pub(crate) fn slot_of(&self, request_type: Option<RequestType>) -> usize {
+        request_type.map_or(usize::MAX, |request_type| self.types.slot(request_type))
+    }
+
     /// A scheduler for a policy that is about to be in force. Tasks that are sent to workers from now on may be
     /// preempted if the policy can do that.
     pub(crate) fn scheduler(&self, policy: &Policy) -> Box<dyn Scheduler> {

@@ -217,9 +217,15 @@ mod tests {
         let last = log.last();
         assert_eq!((log.count(), last.len()), (200, KEPT));
         let first = &last[0];
-        assert_eq!((first.number, first.wait_us, first.service_us), (199, 199, 2));
+        assert_eq!(
+            (first.number, first.wait_us, first.service_us),
+            (199, 199, 2)
+        );
         assert_eq!((first.type_name.as_str(), first.worker), ("any", 3));
         assert_eq!(first.peer, "127.0.0.1:1");
-        assert!(last.windows(2).all(|pair| pair[0].number == pair[1].number + 1));
+        assert!(
+            last.windows(2)
+                .all(|pair| pair[0].number == pair[1].number + 1)
+        );
     }
 }

@@ -150,7 +150,10 @@ mod tests {
             (Kind::Asked, 0, 1, 2),
         ];
         assert_eq!(kinds, expected);
-        assert_eq!((recorded.from_ns, recorded.until_ns, recorded.dropped), (0, 3, 0));
+        assert_eq!(
+            (recorded.from_ns, recorded.until_ns, recorded.dropped),
+            (0, 3, 0)
+        );
         trace.arrived(0, RequestId(7), 1);
         let recorded = Recording::begin(&trace).unwrap().end();
         assert_eq!(recorded.events, []);

@@ -89,7 +89,11 @@ impl Ring {
             let len = usize::try_from(len).unwrap_or(usize::MAX);
             words.iter().take(len).map(read).collect()
         });
-        let dropped = if has_any { self.dropped.load(Ordering::Relaxed) } else { 0 };
+        let dropped = if has_any {
+            self.dropped.load(Ordering::Relaxed)
+        } else {
+            0
+        };
         Recorded { events, dropped }
     }
 }

@@ -101,12 +101,10 @@ impl<D> Run<D> {
         self.turned_down = None;
     }
 
-    /// Type of the first request. `UNKNOWN` if there is none.
+    /// Type of the first request, if there is one.
     #[inline]
-    pub(crate) fn request_type(&self) -> RequestType {
-        self.frames
-            .first()
-            .map_or(RequestType::UNKNOWN, |frame| frame.request_type)
+    pub(crate) fn request_type(&self) -> Option<RequestType> {
+        self.frames.first().map(|frame| frame.request_type)
     }
 
     /// The requests that are not done.

@@ -109,8 +109,16 @@ fn every_topology_tells_of_its_requests() {
 fn requests_that_give_way_have_several_turns() {
     let by = |preempt| config().preempt(preempt);
     for (topology, policy, config) in [
-        (Topology::Dedicated, Policy::mq().quantum_us(50), by(PreemptPolicy::Cooperative)),
-        (Topology::Dedicated, Policy::mq().quantum_us(50), by(PreemptPolicy::KernelThread)),
+        (
+            Topology::Dedicated,
+            Policy::mq().quantum_us(50),
+            by(PreemptPolicy::Cooperative),
+        ),
+        (
+            Topology::Dedicated,
+            Policy::mq().quantum_us(50),
+            by(PreemptPolicy::KernelThread),
+        ),
     ] {
         let server = start_tcp(policy.into(), topology, config);
         traced(&server, "spin 20000", |checked| {
@@ -119,7 +127,11 @@ fn requests_that_give_way_have_several_turns() {
     }
     // The timer core asks there.
     let policy = Policy::synergy();
-    let server = start_tcp(policy.into(), Topology::Distributed, by(PreemptPolicy::Cooperative));
+    let server = start_tcp(
+        policy.into(),
+        Topology::Distributed,
+        by(PreemptPolicy::Cooperative),
+    );
     traced(&server, "spin 50000", |checked| {
         checked.gave_way > 0 && checked.preemptions > 0
     });

@@ -212,10 +212,7 @@ fn tracks(entries: &[Entry], checked: &mut Checked) -> Result<HashMap<u32, Strin
 }
 
 /// All requests, by their numbers: each begin has its end, and waits lie within.
-fn requests(
-    entries: &[Entry],
-    checked: &mut Checked,
-) -> Result<HashMap<u64, Span>, Disorder> {
+fn requests(entries: &[Entry], checked: &mut Checked) -> Result<HashMap<u64, Span>, Disorder> {
     let mut begun: HashMap<u64, Vec<(&str, i64, Option<u64>)>> = HashMap::new();
     let mut requests = HashMap::new();
     for entry in entries {
@@ -292,10 +289,7 @@ fn requests(
 }
 
 /// The turns of each worker, in order of time.
-fn turns(
-    entries: &[Entry],
-    checked: &mut Checked,
-) -> Result<HashMap<u32, Vec<Span>>, Disorder> {
+fn turns(entries: &[Entry], checked: &mut Checked) -> Result<HashMap<u32, Vec<Span>>, Disorder> {
     let mut turns: HashMap<u32, Vec<Span>> = HashMap::new();
     for entry in entries.iter().filter(|entry| entry.ph == Phase::Complete) {
         let from_ns = entry.at_ns()?;
@@ -330,7 +324,9 @@ fn follow_each_other(spans: &[Span], whose: impl Fn() -> String) -> Result<(), D
 /// The turns of a request lie within it, follow each other, and only the last one replies.
 fn within(request: &Span, mut turns: Vec<Span>) -> Result<(), Disorder> {
     turns.sort_by_key(|turn| turn.number);
-    follow_each_other(&turns, || format!("the turns of request {}", request.request))?;
+    follow_each_other(&turns, || {
+        format!("the turns of request {}", request.request)
+    })?;
     for (index, turn) in turns.iter().enumerate() {
         let is_within = request.from_ns <= turn.from_ns && turn.until_ns <= request.until_ns;
         ensure(is_within, || {

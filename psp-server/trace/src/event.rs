@@ -51,7 +51,7 @@ pub struct Event {
     pub kind: Kind,
     /// The scheduler's name for the request. No two requests have the same one at a time.
     pub request: u32,
-    /// Slot of the request's type.
+    /// Slot of the request's type; [`Event::NO_SLOT`] if the request alone is known.
     pub slot: u16,
     /// The worker.
     pub worker: u16,
@@ -60,6 +60,9 @@ pub struct Event {
 }
 
 impl Event {
+    /// The type is that of the request's other events.
+    pub const NO_SLOT: u16 = u16::MAX;
+
     /// Words of an event.
     pub const WORDS: usize = 3;
 

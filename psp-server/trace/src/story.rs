@@ -29,7 +29,9 @@ pub struct Trace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// In a queue. It is counted there if its arrival or its last turn is in the trace.
-    Waits { is_counted: bool },
+    Waits {
+        is_counted: bool,
+    },
     Runs,
     Blocked,
 }
@@ -43,6 +45,16 @@ struct Open {
     state: State,
     /// It was woken before its turn was over.
     is_woken: bool,
+}
+
+impl Open {
+    /// The type of a turn of the request: those of a run may differ.
+    const fn slot_of(&self, event: &Event) -> u16 {
+        match event.slot {
+            Event::NO_SLOT => self.slot,
+            slot => slot,
+        }
+    }
 }
 
 /// A turn that runs.
@@ -153,9 +165,20 @@ impl<W: Write> Story<'_, W> {
             is_woken: false,
         };
         self.requests += 1;
-        let at_ns = if is_cut { self.trace.from_ns } else { event.at_ns };
+        let at_ns = if is_cut {
+            self.trace.from_ns
+        } else {
+            event.at_ns
+        };
         let (ts, name, number) = (self.since(at_ns), self.trace.name(event.slot), open.number);
-        let (key, cut) = (event.request, if is_cut { ",\"arrived\":\"before\"" } else { "" });
+        let (key, cut) = (
+            event.request,
+            if is_cut {
+                ",\"arrived\":\"before\""
+            } else {
+                ""
+            },
+        );
         self.out.event(
             'b',
             REQUESTS,
@@ -263,11 +286,12 @@ impl<W: Write> Story<'_, W> {
         open.state = State::Runs;
         open.turns += 1;
         self.open.insert(event.request, open);
+        let slot = open.slot_of(event);
         if let Some(place) = self.workers.get_mut(worker) {
             *place = Some(Running {
                 began_ns: event.at_ns,
                 number: open.number,
-                slot: event.slot,
+                slot,
                 turn: open.turns,
                 count: event.count,
                 is_cut: false,
@@ -283,7 +307,7 @@ impl<W: Write> Story<'_, W> {
         let running = running.unwrap_or(Running {
             began_ns: self.trace.from_ns,
             number: open.number,
-            slot: event.slot,
+            slot: open.slot_of(event),
             turn: open.turns + 1,
             count: 0,
             is_cut: true,

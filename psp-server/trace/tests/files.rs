@@ -164,14 +164,38 @@ fn a_file_that_is_not_in_order_is_refused() {
     let text = written(&trace(0, 10), events);
     assert!(check(&text).is_ok());
     for (from, to, expected) in [
-        ("\"ts\":0.002,\"dur\":0.001", "\"ts\":0.002,\"dur\":0.004", "overlap"),
-        ("\"ts\":0.002,\"dur\":0.001", "\"ts\":0.000,\"dur\":0.001", "not within"),
+        (
+            "\"ts\":0.002,\"dur\":0.001",
+            "\"ts\":0.002,\"dur\":0.004",
+            "overlap",
+        ),
+        (
+            "\"ts\":0.002,\"dur\":0.001",
+            "\"ts\":0.000,\"dur\":0.001",
+            "not within",
+        ),
         ("\"dur\":0.001", "\"dur\":-1", "no length"),
-        ("\"ph\":\"e\",\"pid\":1,\"tid\":0,\"ts\":0.003", "\"ph\":\"e\",\"pid\":1,\"tid\":0,\"ts\":0.000", "ends as"),
+        (
+            "\"ph\":\"e\",\"pid\":1,\"tid\":0,\"ts\":0.003",
+            "\"ph\":\"e\",\"pid\":1,\"tid\":0,\"ts\":0.000",
+            "ends as",
+        ),
         ("\"id\":\"0x1\"", "\"id\":\"0x0\"", "begins again"),
-        ("\"args\":{\"request\":1", "\"args\":{\"request\":7", "no turn"),
-        ("\"thread_name\",\"args\":{\"name\":\"worker 0\"}", "\"name\",\"args\":{}", "has no name"),
-        ("\"displayTimeUnit\":\"ns\"", "\"displayTimeUnit\":\"ms\"", "unit"),
+        (
+            "\"args\":{\"request\":1",
+            "\"args\":{\"request\":7",
+            "no turn",
+        ),
+        (
+            "\"thread_name\",\"args\":{\"name\":\"worker 0\"}",
+            "\"name\",\"args\":{}",
+            "has no name",
+        ),
+        (
+            "\"displayTimeUnit\":\"ns\"",
+            "\"displayTimeUnit\":\"ms\"",
+            "unit",
+        ),
         ("\"dropped\":0", "\"lost\":0", "lost"),
         ("\"cat\":\"request\"", "\"cat\":\"other\"", "of no request"),
         ("\"ph\":\"X\"", "\"ph\":\"Q\"", "no trace"),

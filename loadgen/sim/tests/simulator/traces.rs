@@ -25,7 +25,12 @@ fn plan(policy: &str, trace: TraceWindow) -> SimPlan {
 fn run(plan: &SimPlan) -> (Outcome, Checked) {
     let outcome = simulate(plan, &mut |_| ControlFlow::Continue(())).unwrap();
     let mut text = Vec::new();
-    outcome.trace.as_ref().unwrap().write(plan, &mut text).unwrap();
+    outcome
+        .trace
+        .as_ref()
+        .unwrap()
+        .write(plan, &mut text)
+        .unwrap();
     let checked = check(&String::from_utf8(text).unwrap());
     (outcome, checked.unwrap_or_else(|error| panic!("{error}")))
 }
@@ -77,7 +82,10 @@ fn a_window_cuts_what_is_around_it() {
     let (_, checked) = run(&plan);
     let per_ms = plan.offered_rps() / 1e3;
     let requests = checked.requests as f64;
-    assert!(requests > per_ms * 0.5 && requests < per_ms * 2.0, "{checked}");
+    assert!(
+        requests > per_ms * 0.5 && requests < per_ms * 2.0,
+        "{checked}"
+    );
     assert!(checked.unfinished > 0, "the load is high: some are cut");
 }
 

@@ -313,7 +313,9 @@ impl<K> Dispatcher<K> {
         deadline_ns: Option<u64>,
     ) {
         let slot = self.slot(request_type);
-        self.shared.trace.arrived(self.shared.index(), request, slot);
+        self.shared
+            .trace
+            .arrived(self.shared.index(), request, slot);
         self.places.take(slot);
         if let Some(offered) = &mut self.offered {
             offered.push(Arrived { request, slot });
@@ -344,7 +346,9 @@ impl<K> Dispatcher<K> {
     pub(crate) fn dropped(&mut self, now_ns: u64, worker: WorkerId) {
         if let Some(request) = self.turns.request_on(worker) {
             let slot = self.slot(self.turns.type_on(worker));
-            self.shared.trace.dropped(self.shared.index(), request, slot);
+            self.shared
+                .trace
+                .dropped(self.shared.index(), request, slot);
         }
         self.turns.dropped(worker);
         let dropped = Event::Completed {

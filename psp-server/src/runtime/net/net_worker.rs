@@ -699,7 +699,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// Refuses a request that found no room.
     fn reject(&mut self, request: RequestId, request_type: RequestType) {
         let slot = self.dispatcher.slot(request_type);
-        self.shared.trace.rejected(self.shared.index(), request, slot);
+        self.shared
+            .trace
+            .rejected(self.shared.index(), request, slot);
         if let Some(task) = self.take_offered(request) {
             self.turn_down(task, TurnedDown::Rejected);
         } else if let Some(port) = self.ports.port_of(request) {

@@ -26,12 +26,13 @@
 pub(crate) mod active_thread;
 pub(crate) mod member;
 
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, park};
 use std::time::Duration;
 
-use psp_policy::{RequestId, WorkerId};
+use psp_policy::RequestId;
 
 use self::active_thread::{ActiveThread, Move, Phase};
 use self::member::Member;
@@ -42,8 +43,6 @@ use super::channel::turn_start::TurnStart;
 use super::host::clock::Clock;
 use crate::fiber::PreemptFlag;
 use crate::limits::TEAM_THREADS_MAX;
-use crate::shared::Shared;
-use crate::trace::{Trace, Turn};
 
 pub(crate) use self::active_thread::{FIRST, TeamThread};
 
@@ -63,8 +62,17 @@ pub(crate) struct Team {
     start: Arc<TurnStart>,
     /// Asks requests that give way at checkpoints only.
     flag: PreemptFlag,
-    /// Where turns are recorded, and as whose.
-    trace: Option<(Arc<Shared>, WorkerId)>,
+    /// Who hears of turns that the kernel ends, if anybody does.
+    listener: Option<Box<dyn TurnListener>>,
+}
+
+/// Hears of the turns of requests that have more than one.
+pub(crate) trait TurnListener: fmt::Debug + Send + Sync {
+    /// A turn ended, and the request did not.
+    fn ended(&self, now_ns: u64, request: RequestId, slot: usize, is_blocked: bool);
+
+    /// Its next turn begins.
+    fn resumed(&self, now_ns: u64, request: RequestId, slot: usize);
 }
 
 /// Why a thread that waits for work goes on.
@@ -91,40 +99,28 @@ impl Team {
             clock,
             start,
             flag: PreemptFlag::new(),
-            trace: None,
+            listener: None,
         }
     }
 
-    /// As this, a worker of a server that may record its turns.
-    pub(crate) fn traced(self, shared: Arc<Shared>, worker: WorkerId) -> Self {
-        let trace = Some((shared, worker));
-        Self { trace, ..self }
+    /// As this, with somebody who hears of turns.
+    pub(crate) fn heard_by(self, listener: Box<dyn TurnListener>) -> Self {
+        let listener = Some(listener);
+        Self { listener, ..self }
     }
 
-    /// Records something of the turn of a thread. Only the active thread may call this.
-    #[inline]
-    fn record(&self, thread: TeamThread, record: impl FnOnce(&Trace, Turn)) {
-        let Some((shared, worker)) = &self.trace else {
-            return;
-        };
-        let turn = Turn {
-            worker: *worker,
-            request: self.request(thread),
-            slot: self.members[thread].slot.load(Ordering::Relaxed),
-        };
-        record(&shared.trace, turn);
+    /// Tells the listener about the request of a thread. Only the active thread may call this.
+    fn tell(&self, thread: TeamThread, tell: impl FnOnce(&dyn TurnListener, RequestId, usize)) {
+        if let Some(listener) = &self.listener {
+            let slot = self.members[thread].slot.load(Ordering::Relaxed);
+            tell(&**listener, self.request(thread), slot);
+        }
     }
 
-    /// The first turn of a request begins on the active thread: one of the type at `slot`, in a run of so many.
-    pub(crate) fn begun(&self, thread: TeamThread, slot: usize, requests: usize) {
+    /// The request that begins on the active thread is of the type at `slot`. Returns when its turn began.
+    pub(crate) fn set_slot(&self, thread: TeamThread, slot: usize) -> u64 {
         self.members[thread].slot.store(slot, Ordering::Relaxed);
-        let began_ns = self.start.began_ns();
-        self.record(thread, |trace, turn| trace.begun(began_ns, turn, requests));
-    }
-
-    /// The request of the active thread is complete, with so many replies.
-    pub(crate) fn completed(&self, thread: TeamThread, ended_ns: u64, replies: usize) {
-        self.record(thread, |trace, turn| trace.completed(ended_ns, turn, replies));
+        self.start.began_ns()
     }
 
     /// How many threads wait for work. Without one a request cannot be preempted.
@@ -355,7 +351,9 @@ impl Team {
         let turn = self.turn() + 1;
         // Announced while this thread is still active: afterwards a later turn may begin at any time.
         self.start.announce_on(turn, now_ns, member.clock());
-        self.record(to, |trace, turn| trace.begun(now_ns, turn, 0));
+        self.tell(to, |listener, request, slot| {
+            listener.resumed(now_ns, request, slot)
+        });
         // Idle before the other thread is active: a request to give way that comes at once finds a thread. Nothing
         // claims this one before, for it cannot be preempted here.
         self.active.rest(thread);
@@ -403,9 +401,8 @@ impl Team {
                     before.lower(|| true);
                 }
                 let is_blocked = before.is_blocked.swap(false, Ordering::Relaxed);
-                self.record(state.from, |trace, turn| match is_blocked {
-                    true => trace.blocked(now_ns, turn),
-                    false => trace.yielded(now_ns, turn),
+                self.tell(state.from, |listener, request, slot| {
+                    listener.ended(now_ns, request, slot, is_blocked);
                 });
                 self.active.take_over(thread);
                 return Call::Serve {

@@ -75,8 +75,8 @@ pub(super) struct ContextLoop<F: Framing, H: Handler<F::Head>, P> {
     waiters: Waiters,
     /// The request of this turn.
     request: Cell<RequestId>,
-    /// Its type.
-    request_type: Cell<RequestType>,
+    /// Its type, if it is known.
+    request_type: Cell<Option<RequestType>>,
     /// When this turn began.
     start: Arc<TurnStart>,
     /// Time that the request of this turn spent between turns, in nanoseconds. Its executor takes it off.
@@ -98,7 +98,7 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> ContextLoop<F,
             port,
             sending,
             request: Cell::new(RequestId(0)),
-            request_type: Cell::new(RequestType::UNKNOWN),
+            request_type: Cell::default(),
             start,
             away_ns: Rc::default(),
             ended_ns: Cell::new(0),
@@ -119,7 +119,7 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> ContextLoop<F,
         Turn {
             worker: self.setup.worker,
             request: self.request.get(),
-            slot: self.setup.shared.types.slot(self.request_type.get()),
+            slot: self.setup.shared.slot_of(self.request_type.get()),
         }
     }
 

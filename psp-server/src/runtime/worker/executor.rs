@@ -385,7 +385,8 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         };
         end_span(span, times);
         let worker = self.worker.get();
-        self.shared.measure(worker, request_type, Peer::Ip(peer), times);
+        self.shared
+            .measure(worker, request_type, Peer::Ip(peer), times);
         *sample = Some(Sample {
             request_type,
             count: 1,
