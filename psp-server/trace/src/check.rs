@@ -122,6 +122,14 @@ impl Entry {
     }
 }
 
+/// A request, or a wait within it, that has not ended yet.
+struct Begun<'a> {
+    name: &'a str,
+    from_ns: i64,
+    /// The scheduler's name for the request; `None` for a wait.
+    key: Option<u64>,
+}
+
 fn nanos(micros: f64) -> i64 {
     (micros * 1000.0).round() as i64
 }
@@ -213,7 +221,7 @@ fn tracks(entries: &[Entry], checked: &mut Checked) -> Result<HashMap<u32, Strin
 
 /// All requests, by their numbers: each begin has its end, and waits lie within.
 fn requests(entries: &[Entry], checked: &mut Checked) -> Result<HashMap<u64, Span>, Disorder> {
-    let mut begun: HashMap<u64, Vec<(&str, i64, Option<u64>)>> = HashMap::new();
+    let mut begun: HashMap<u64, Vec<Begun<'_>>> = HashMap::new();
     let mut requests = HashMap::new();
     for entry in entries {
         let at_ns = match entry.ph {
@@ -251,10 +259,14 @@ fn requests(entries: &[Entry], checked: &mut Checked) -> Result<HashMap<u64, Spa
             ensure(!requests.contains_key(&id), || {
                 format!("request {id} begins again")
             })?;
-            open.push((&entry.name, at_ns, key));
+            open.push(Begun {
+                name: &entry.name,
+                from_ns: at_ns,
+                key,
+            });
             continue;
         }
-        let Some((name, from_ns, key)) = open.pop() else {
+        let Some(Begun { name, from_ns, key }) = open.pop() else {
             return Err(order(format!("request {id} ends and has not begun")));
         };
         ensure(name == entry.name && from_ns <= at_ns, || {

@@ -198,11 +198,9 @@ impl<W: Write> Story<'_, W> {
     }
 
     /// Ends a request.
-    fn close(&mut self, at_ns: u64, open: Open, end: &str, replies: u16) -> io::Result<()> {
+    fn close(&mut self, at_ns: u64, mut open: Open, end: &str, replies: u16) -> io::Result<()> {
+        self.leave(at_ns, &mut open)?;
         let (ts, name, number) = (self.since(at_ns), self.trace.name(open.slot), open.number);
-        if open.state == State::Blocked {
-            self.end_wait(at_ns, number)?;
-        }
         self.out.event(
             'e',
             REQUESTS,
@@ -213,14 +211,7 @@ impl<W: Write> Story<'_, W> {
         )
     }
 
-    fn begin_wait(&mut self, at_ns: u64, number: u64) -> io::Result<()> {
-        self.wait('b', at_ns, number)
-    }
-
-    fn end_wait(&mut self, at_ns: u64, number: u64) -> io::Result<()> {
-        self.wait('e', at_ns, number)
-    }
-
+    /// A wait without a worker begins or ends.
     fn wait(&mut self, phase: char, at_ns: u64, number: u64) -> io::Result<()> {
         let ts = self.since(at_ns);
         self.out.event(
@@ -255,16 +246,17 @@ impl<W: Write> Story<'_, W> {
         self.count(at_ns, open.slot, true)
     }
 
-    fn leaves_queue(&mut self, at_ns: u64, open: &Open) -> io::Result<()> {
-        match open.state {
+    /// The request waits no longer, for a worker or for something else.
+    fn leave(&mut self, at_ns: u64, open: &mut Open) -> io::Result<()> {
+        match std::mem::replace(&mut open.state, State::Runs) {
             State::Waits { is_counted: true } => self.count(at_ns, open.slot, false),
-            _ => Ok(()),
+            State::Blocked => self.wait('e', at_ns, open.number),
+            State::Waits { is_counted: false } | State::Runs => Ok(()),
         }
     }
 
     fn arrived(&mut self, event: &Event) -> io::Result<()> {
         if let Some(before) = self.open.remove(&event.request) {
-            self.leaves_queue(event.at_ns, &before)?;
             self.close(event.at_ns, before, "unknown", 0)?;
         }
         let mut open = self.open(event, State::Runs, false)?;
@@ -279,11 +271,7 @@ impl<W: Write> Story<'_, W> {
             self.turn(worker, before, event.at_ns, "unknown", 0)?;
         }
         let mut open = self.known(event, State::Waits { is_counted: false })?;
-        self.leaves_queue(event.at_ns, &open)?;
-        if open.state == State::Blocked {
-            self.end_wait(event.at_ns, open.number)?;
-        }
-        open.state = State::Runs;
+        self.leave(event.at_ns, &mut open)?;
         open.turns += 1;
         self.open.insert(event.request, open);
         let slot = open.slot_of(event);
@@ -303,6 +291,7 @@ impl<W: Write> Story<'_, W> {
     fn ended(&mut self, event: &Event) -> io::Result<()> {
         let worker = usize::from(event.worker);
         let mut open = self.known(event, State::Runs)?;
+        self.leave(event.at_ns, &mut open)?;
         let running = self.workers.get_mut(worker).and_then(Option::take);
         let running = running.unwrap_or(Running {
             began_ns: self.trace.from_ns,
@@ -322,10 +311,10 @@ impl<W: Write> Story<'_, W> {
         match event.kind {
             Kind::Yielded => self.waits_again(event.at_ns, &mut open)?,
             Kind::Blocked => {
-                self.begin_wait(event.at_ns, open.number)?;
+                self.wait('b', event.at_ns, open.number)?;
                 open.state = State::Blocked;
                 if std::mem::take(&mut open.is_woken) {
-                    self.end_wait(event.at_ns, open.number)?;
+                    self.wait('e', event.at_ns, open.number)?;
                     self.waits_again(event.at_ns, &mut open)?;
                 }
             }
@@ -371,13 +360,13 @@ impl<W: Write> Story<'_, W> {
             Some(&open) => open,
             None => {
                 let open = self.open(event, State::Blocked, true)?;
-                self.begin_wait(self.trace.from_ns, open.number)?;
+                self.wait('b', self.trace.from_ns, open.number)?;
                 open
             }
         };
         match open.state {
             State::Blocked => {
-                self.end_wait(event.at_ns, open.number)?;
+                self.wait('e', event.at_ns, open.number)?;
                 self.waits_again(event.at_ns, &mut open)?;
             }
             State::Runs => open.is_woken = true,
@@ -390,7 +379,6 @@ impl<W: Write> Story<'_, W> {
     fn refused(&mut self, event: &Event) -> io::Result<()> {
         let open = self.known(event, State::Waits { is_counted: false })?;
         self.open.remove(&event.request);
-        self.leaves_queue(event.at_ns, &open)?;
         let end = match event.kind {
             Kind::Rejected => "rejected",
             _ => "dropped",
@@ -421,7 +409,11 @@ impl<W: Write> Story<'_, W> {
         }
         let mut left: Vec<Open> = self.open.drain().map(|(_, open)| open).collect();
         left.sort_unstable_by_key(|open| open.number);
-        for open in left {
+        for mut open in left {
+            if let State::Waits { is_counted } = &mut open.state {
+                // It waits on.
+                *is_counted = false;
+            }
             self.close(trace.until_ns, open, "unfinished", 0)?;
         }
         let length = Micros(trace.until_ns.saturating_sub(trace.from_ns));
