@@ -66,9 +66,5 @@ impl Trace {
 
 #[inline]
 fn ignore(turn: Turn) {
-    let Turn {
-        worker: _,
-        request: _,
-        slot: _,
-    } = turn;
+    let _ = (turn.worker, turn.request, turn.slot);
 }
