@@ -15,7 +15,7 @@ use super::ring::Ring;
 /// Events of all rings together.
 const EVENTS_MAX: usize = 1 << 20;
 /// Events of one ring.
-const RING_MIN: usize = if cfg!(loom) { 2 } else { 1 << 12 };
+const RING_MIN: usize = if cfg!(loom) { 2 } else { 1 << 9 };
 pub(super) const RING_MAX: usize = if cfg!(loom) { 2 } else { 1 << 17 };
 
 /// No trace is made.
