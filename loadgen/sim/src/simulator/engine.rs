@@ -20,6 +20,7 @@ use super::plan::{ClassifierModel, PolicySwitch, SimError, SimPlan};
 use super::recorder::{Counts, Measured, Recorder};
 use super::server::Server;
 use super::snapshot::Snapshot;
+use super::tape::Tape;
 
 /// Ticks of a server in a row, with nothing running and nothing to arrive, after which the waiting requests are
 /// stranded: windows of a minute have closed by then.
@@ -60,7 +61,10 @@ impl<'a> Engine<'a> {
     ) -> Self {
         let cluster = plan.cluster;
         let random = plan.classifier == ClassifierModel::Random;
-        let server = |server| Server::new(plan, types, scheduler(server), dispatched);
+        let server = |index| {
+            let tape = plan.trace.filter(|_| index == 0).map(Tape::new);
+            Server::new(plan, types, scheduler(index), dispatched).on_tape(tape)
+        };
         let servers: Vec<Server<'a>> = (0..cluster.servers).map(server).collect();
         let mut agenda = Agenda::new(servers.len());
         for (index, server) in servers.iter().enumerate() {
@@ -174,7 +178,11 @@ impl<'a> Engine<'a> {
             steals: self.servers.iter().map(Server::steals).sum(),
             interrupted,
         };
-        self.recorder.into_outcome(self.plan, counts, &last)
+        let mut outcome = self.recorder.into_outcome(self.plan, counts, &last);
+        // That of the first server.
+        let traces = self.servers.into_iter();
+        outcome.trace = { traces }.find_map(|server| server.into_trace(self.now_ns));
+        outcome
     }
 }
 

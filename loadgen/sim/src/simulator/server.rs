@@ -14,6 +14,7 @@ use psp_policy::elastic::ElasticScheduler;
 use psp_policy::{
     Action, Event, HandOff, Policy, RequestId, RequestType, Sample, Scheduler, TypeTable, WorkerId,
 };
+use psp_trace::Kind;
 
 use super::dispatcher::Dispatchers;
 use super::plan::SimPlan;
@@ -21,6 +22,7 @@ use super::present::Present;
 use super::recorder::{Measured, Recorder};
 use super::slab::Slab;
 use super::snapshot::Snapshot;
+use super::tape::{About, SimTrace, Tape};
 use super::wakes::Wakes;
 use super::workers::{Left, Workers};
 
@@ -68,6 +70,8 @@ pub(super) struct Server<'a> {
     in_system: u64,
     preemptions: u64,
     steals: u64,
+    /// Where somebody wants to know what happens to each request.
+    tape: Option<Tape>,
     now_ns: u64,
     ticked_ns: u64,
 }
@@ -92,11 +96,37 @@ impl<'a> Server<'a> {
             in_system: 0,
             preemptions: 0,
             steals: 0,
+            tape: None,
             now_ns: 0,
             ticked_ns: 0,
         };
         server.employ_dispatchers();
         server
+    }
+
+    /// As this, on a tape.
+    pub(super) fn on_tape(self, tape: Option<Tape>) -> Self {
+        Self { tape, ..self }
+    }
+
+    /// What was recorded until the end of the simulation.
+    pub(super) fn into_trace(self, now_ns: u64) -> Option<SimTrace> {
+        self.tape.and_then(|tape| tape.into_trace(now_ns))
+    }
+
+    /// Records something that happens to a request now, if that is asked for.
+    #[inline]
+    fn record(&mut self, kind: Kind, request: u32, worker: WorkerId) {
+        if let Some(tape) = &mut self.tape {
+            let request_type = self.requests.get(request).request_type;
+            let slot = self.types.slot(request_type);
+            let about = About {
+                request,
+                slot,
+                worker,
+            };
+            tape.record(self.now_ns, kind, about);
+        }
     }
 
     /// Creates dispatchers if the policy has them and they take time. Arrivals that they hold stay
@@ -179,6 +209,9 @@ impl<'a> Server<'a> {
     ) {
         self.now_ns = measured.arrived_ns;
         self.in_system += 1;
+        if let Some(tape) = self.tape.as_mut().filter(|_| measured.measured) {
+            tape.begin(self.now_ns);
+        }
         let request = self.requests.insert(Request {
             measured,
             remaining_ns: measured.service_ns,
@@ -186,6 +219,7 @@ impl<'a> Server<'a> {
             request_type,
             ran_on: None,
         });
+        self.record(Kind::Arrived, request, WorkerId(0));
         match &mut self.dispatchers {
             Some(dispatchers) if self.dispatched => {
                 if !dispatchers.arrived(self.now_ns, request, &self.plan.costs) {
@@ -225,6 +259,7 @@ impl<'a> Server<'a> {
     /// The next request has waited long enough without its worker.
     fn wake(&mut self, recorder: &mut Recorder) {
         if let Some(request) = self.wakes.pop() {
+            self.record(Kind::Woken, request, WorkerId(0));
             let request = RequestId(request);
             self.scheduler
                 .on_event(self.now_ns, Event::Unblocked { request });
@@ -243,6 +278,12 @@ impl<'a> Server<'a> {
             served_ns,
             completed,
         } = left;
+        let kind = match completed {
+            true if self.requests.get(request).will_wait => Kind::Blocked,
+            true => Kind::Completed,
+            false => Kind::Yielded,
+        };
+        self.record(kind, request, worker);
         let slot = self.requests.get_mut(request);
         if completed && slot.will_wait {
             slot.will_wait = false;
@@ -290,6 +331,14 @@ impl<'a> Server<'a> {
                     ..
                 } => self.start(worker, request.0, hand_off),
                 Action::Preempt { worker, .. } => {
+                    if let Some(tape) = &mut self.tape {
+                        let about = About {
+                            request: 0,
+                            slot: 0,
+                            worker,
+                        };
+                        tape.record(self.now_ns, Kind::Asked, about);
+                    }
                     self.workers.preempt(self.now_ns, worker, &self.plan.costs);
                 }
                 Action::Reject { request, .. } => self.reject(request.0, recorder),
@@ -333,11 +382,21 @@ impl<'a> Server<'a> {
         }
         slot.ran_on = Some(worker);
         let until_stop_ns = slot.until_stop_ns();
+        if let Some(tape) = &mut self.tape {
+            let slot = self.types.slot(slot.request_type);
+            let about = About {
+                request,
+                slot,
+                worker,
+            };
+            tape.begun(now_ns, starts_ns, about, hand_off);
+        }
         self.workers
             .start(now_ns, worker, request, starts_ns, until_stop_ns);
     }
 
     fn reject(&mut self, request: u32, recorder: &mut Recorder) {
+        self.record(Kind::Rejected, request, WorkerId(0));
         let Request { measured, .. } = self.requests.remove(request);
         self.in_system -= 1;
         recorder.rejected(self.now_ns, &measured);

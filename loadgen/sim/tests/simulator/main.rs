@@ -7,4 +7,5 @@ mod figures;
 mod finishing;
 mod lending;
 mod sim;
+mod traces;
 mod waiting;
