@@ -178,7 +178,8 @@ class Soak:
         deadline = time.monotonic() + QUIET_S
         while True:
             try:
-                complaints = verdict.left(self.before[server.name], self.look(server))
+                complaints = verdict.left(
+                    self.before[server.name], self.look(server), server.spec.threads_left_max)
             except OSError as error:
                 complaints = [f"no sample: {error}"]
             if not complaints or time.monotonic() > deadline:

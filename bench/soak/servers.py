@@ -61,6 +61,8 @@ class Spec:
     loads: list
     preload: list = field(default_factory=list)
     udp: bool = False
+    # Threads that a server may start when it first needs them, and keep.
+    threads_left_max: int = 24
 
 
 SPECS = [
@@ -80,7 +82,9 @@ SPECS = [
          ["--keys", "5000", "--value-bytes", "10-4000"], udp=True),
     Spec("rpc", "rpc", "psp-rpc", ["--topology", "dedicated", "--workers", "2", "--preempt", "kernel-thread"],
          DISPATCHED + PREEMPTIVE,
-         [Load("rpc", "protobuf://127.0.0.1:{tcp}", ["--value-bytes", "10-20000"], {"Echo": 150})]),
+         [Load("rpc", "protobuf://127.0.0.1:{tcp}", ["--value-bytes", "10-20000"], {"Echo": 150})],
+         # The contexts of a worker are threads.
+         threads_left_max=128),
     Spec("http", "http", "psp-http", ["--workers", "2", "--topology", "inline"], DISPATCHED,
          [Load("http", "http://127.0.0.1:{tcp}", [], {"fast=GET /fast": 150, "slow=GET /slow?ms=5": 4})]),
     Spec("synthetic", "psp", "psp-synthetic",

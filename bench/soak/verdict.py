@@ -13,9 +13,9 @@ WARMUP_S_MAX = 600
 RSS_GROWTH_MAX = 0.05
 RSS_GROWTH_KIB_MAX = 8 * 1024
 DESCRIPTORS_GROWTH_MAX = 16
-# After the clients are gone. Helpers and descriptors that a server makes once, when it first needs them.
+THREADS_GROWTH_MAX = 8
+# After the clients are gone: descriptors that a server makes once, when it first needs them.
 DESCRIPTORS_LEFT_MAX = 8
-THREADS_LEFT_MAX = 24
 SAMPLES_MIN = 8
 
 
@@ -39,14 +39,15 @@ def grown(rows, seconds):
         before, after = found
         if after - before > max(RSS_GROWTH_KIB_MAX, RSS_GROWTH_MAX * before):
             complaints.append(f"memory grew from {before / 1024:.1f} to {after / 1024:.1f} MiB")
-    if found := growth(rows, "descriptors", seconds):
-        before, after = found
-        if after - before > DESCRIPTORS_GROWTH_MAX:
-            complaints.append(f"descriptors grew from {before:g} to {after:g}")
+    for what, most in (("descriptors", DESCRIPTORS_GROWTH_MAX), ("threads", THREADS_GROWTH_MAX)):
+        if found := growth(rows, what, seconds):
+            before, after = found
+            if after - before > most:
+                complaints.append(f"{what} grew from {before:g} to {after:g}")
     return complaints
 
 
-def left(before, after):
+def left(before, after, threads_left_max):
     """Complaints about what is left of clients that are gone: two samples of one server without clients."""
     complaints = []
     if after["connections"] > before["connections"]:
@@ -55,7 +56,7 @@ def left(before, after):
         complaints.append(f"{after['buffered_bytes']} bytes are held for nobody")
     if after["queued"] > 0:
         complaints.append(f"{after['queued']} requests are queued, and no client waits")
-    for what, most in (("descriptors", DESCRIPTORS_LEFT_MAX), ("threads", THREADS_LEFT_MAX)):
+    for what, most in (("descriptors", DESCRIPTORS_LEFT_MAX), ("threads", threads_left_max)):
         if after[what] - before[what] > most:
             complaints.append(f"{before[what]} {what} after the start, and {after[what]} in the end")
     return complaints

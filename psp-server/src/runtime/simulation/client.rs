@@ -451,14 +451,16 @@ impl Client {
         common: &Common<'_>,
     ) -> Result<(), &'static str> {
         let plan = common.plan;
-        if self.was_told {
+        if self.was_told && plan.in_order {
             return Err("a reply behind the connection's last one");
         }
         if head.number == NO_NUMBER {
             self.was_told = true;
             return match head.status {
                 Status::Malformed if !self.has_sent_malformed => Err("a request was well formed"),
-                Status::Malformed if !self.sent.is_empty() => Err("earlier requests have no reply"),
+                Status::Malformed if plan.in_order && !self.sent.is_empty() => {
+                    Err("earlier requests have no reply")
+                }
                 Status::Malformed => Ok(()),
                 Status::TooManyConnections if plan.may_refuse() => Ok(()),
                 Status::OutOfBuffers if plan.has_little_memory() => Ok(()),
@@ -476,6 +478,10 @@ impl Client {
             return Err("the reply is not to the next request, or to one that was answered");
         };
         let (waited_ns, kind) = (now_ns.saturating_sub(sent.at_ns), sent.head.kind);
+        if kind == Kind::Close && head.status != Status::Ok {
+            // Its handler did not close the connection.
+            self.closing = None;
+        }
         let ran = self.take_ran(head.number, plan.in_order);
         match head.status {
             Status::Ok if matches!(kind, Kind::Panic | Kind::Fail | Kind::DropDeferred) => {
