@@ -108,6 +108,8 @@ pub(super) struct Client {
     closing: Option<u32>,
     /// The server said why it closes the connection.
     was_told: bool,
+    /// A reply has come.
+    was_served: bool,
     written_ns: u64,
     /// It is known when it sends, or reads, next.
     pub(super) sends_later: bool,
@@ -150,6 +152,7 @@ impl Client {
             has_sent_malformed: false,
             closing: None,
             was_told: false,
+            was_served: false,
             written_ns: now_ns,
             sends_later: false,
             reads_later: false,
@@ -477,6 +480,7 @@ impl Client {
         let Some(sent) = at.and_then(|at| self.sent.remove(at)) else {
             return Err("the reply is not to the next request, or to one that was answered");
         };
+        self.was_served = true;
         let (waited_ns, kind) = (now_ns.saturating_sub(sent.at_ns), sent.head.kind);
         if kind == Kind::Close && head.status != Status::Ok {
             // Its handler did not close the connection.
@@ -543,6 +547,10 @@ impl Client {
         let unused_ns = now_ns.saturating_sub(self.end.used_ns());
         let is_over = |timeout_s: u64| timeout_s > 0 && unused_ns >= timeout_s * S;
         if self.was_told || common.is_lost || plan.has_little_memory() {
+            return Ok(());
+        }
+        // A reset may overtake the reason.
+        if plan.may_refuse() && !self.was_served {
             return Ok(());
         }
         if is_over(plan.config.idle_timeout_s)

@@ -1,6 +1,6 @@
 //! Faults that no server may have, for tests of the checks.
 
-use psp_policy::{Action, Event, Scheduler, TypeStatus, WorkerId};
+use psp_policy::{Action, Event, Scheduler, TypeStatus};
 
 /// A component that does not do what it should. Once in a few hundred times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

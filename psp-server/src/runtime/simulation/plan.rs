@@ -120,7 +120,7 @@ impl Plan {
         };
         let preempts = topology == Topology::Dedicated && random.once_in(2);
         let names: &[&str] = if preempts { &PREEMPTIVE } else { &TO_COMPLETION };
-        let policies = (0..4).map(|_| policy(random.pick(names))).collect();
+        let policies = (0..4).map(|_| policy(random.pick::<&str>(names))).collect();
         let mut maybe = |times: u64, low: u64, high: u64, otherwise: u64| match random.once_in(times) {
             true => random.from_to(low, high),
             false => otherwise,

@@ -488,7 +488,7 @@ impl World {
             sum(|kind| kind.abandoned),
         ];
         let has_fault = self.plan.fault != Fault::None;
-        (arrivals != ends.iter().sum() && !has_fault).then(|| {
+        (arrivals != ends.iter().sum::<u64>() && !has_fault).then(|| {
             format!("{arrivals} requests arrived, and completed, rejected, expired and abandoned are {ends:?}")
         })
     }
@@ -514,6 +514,10 @@ impl World {
     /// Lets clients see that the server is gone.
     fn outlive_server(&mut self) {
         self.is_gone = true;
+        self.phase = Phase::Drain;
+        if with_ledger(|ledger| ledger.failure.is_some()) {
+            return;
+        }
         simulated::with_network(simulated::Network::forget_backlog);
         let mut now_ns = simulated::now_ns();
         while let Some(entry) = self.heap.peek() {
