@@ -182,7 +182,10 @@ impl Network {
             SocketId(self.pairs.len() as u32 - 1)
         });
         let pair = &mut self.pairs[id.index()];
-        let (mut input, mut output) = (std::mem::take(&mut pair.input), std::mem::take(&mut pair.output));
+        let (mut input, mut output) = (
+            std::mem::take(&mut pair.input),
+            std::mem::take(&mut pair.output),
+        );
         input.clear();
         output.clear();
         *pair = Pair {
@@ -262,7 +265,8 @@ impl Network {
 
     fn note(&mut self, id: SocketId) {
         let pair = &mut self.pairs[id.index()];
-        if pair.token.is_some() && !pair.server_gone && !std::mem::replace(&mut pair.is_noted, true) {
+        if pair.token.is_some() && !pair.server_gone && !std::mem::replace(&mut pair.is_noted, true)
+        {
             self.noted.push(id);
         }
     }
@@ -478,12 +482,20 @@ impl Read for ServerEnd {
             let pair = &mut network.pairs[index];
             if pair.is_reset {
                 let told = std::mem::replace(&mut pair.reset_told, true);
-                return if told { Ok(0) } else { Err(io::ErrorKind::ConnectionReset.into()) };
+                return if told {
+                    Ok(0)
+                } else {
+                    Err(io::ErrorKind::ConnectionReset.into())
+                };
             }
             let mut count = pair.input.take(into);
             if count == 0 {
                 let ended = pair.client_ended;
-                return if ended { Ok(0) } else { Err(io::ErrorKind::WouldBlock.into()) };
+                return if ended {
+                    Ok(0)
+                } else {
+                    Err(io::ErrorKind::WouldBlock.into())
+                };
             }
             if pair.is_full {
                 pair.is_full = false;

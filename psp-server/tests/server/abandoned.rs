@@ -156,7 +156,10 @@ fn a_long_reply_is_sent_to_its_end_to_a_peer_that_is_taken_for_gone() {
     let mut client = within_a_long_reply(&server);
     client.stream.shutdown(Half::Write).unwrap();
     let reply = client.rest();
-    assert_eq!(reply.len(), LONG_REPLY + format!("ok big {LONG_REPLY}\n").len());
+    assert_eq!(
+        reply.len(),
+        LONG_REPLY + format!("ok big {LONG_REPLY}\n").len()
+    );
     until("the connection is closed", || {
         server.handle.snapshot().net.connections_open == 0
     });

@@ -6,11 +6,12 @@
 //!   Else, and before the replies that are due, the end is a failure.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use super::ledger::{slot_of, with_ledger};
 use super::plan::{Clients, Plan};
 use super::protocol::{
-    HEADER_LEN, Head, Kind, NO_NUMBER, REPLY_HEADER_LEN, ReplyHead, Status, is_payload,
+    HEADER_LEN, Head, Kind, NO_NUMBER, REPLY_HEADER_LEN, ReplyHead, STATUSES, Status, is_payload,
 };
 use crate::simulated::random::{Random, mix};
 use crate::simulated::{ClientEnd, Found};
@@ -111,10 +112,50 @@ pub(super) struct Client {
     /// A reply has come.
     was_served: bool,
     written_ns: u64,
+    /// When it wrote something before that.
+    written_before_ns: u64,
     /// It is known when it sends, or reads, next.
     pub(super) sends_later: bool,
     pub(super) reads_later: bool,
     pub(super) progress_ns: u64,
+}
+
+impl Counts {
+    /// Adds what the clients of another simulation have seen.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.sent += other.sent;
+        for (sum, count) in self.replies.iter_mut().zip(other.replies) {
+            *sum += count;
+        }
+        self.connections += other.connections;
+        self.left += other.left;
+        self.half_closed += other.half_closed;
+        self.ended_by_server += other.ended_by_server;
+    }
+
+    /// Replies with this status.
+    pub(super) fn of(&self, status: Status) -> u64 {
+        self.replies[status as usize]
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            sent,
+            connections,
+            left,
+            half_closed,
+            ..
+        } = self;
+        write!(
+            f,
+            "{sent} requests on {connections} connections, of which {left} were left and {half_closed} half closed;"
+        )?;
+        let seen = { STATUSES.into_iter() }.filter(|&status| self.of(status) > 0);
+        seen.map(|status| (status, self.of(status)))
+            .try_for_each(|(status, count)| write!(f, " {status:?} {count}"))
+    }
 }
 
 impl Client {
@@ -154,6 +195,7 @@ impl Client {
             was_told: false,
             was_served: false,
             written_ns: now_ns,
+            written_before_ns: now_ns,
             sends_later: false,
             reads_later: false,
             progress_ns: now_ns,
@@ -194,7 +236,10 @@ impl Client {
     }
 
     fn is_done(&self, common: &Common<'_>) -> bool {
-        self.next >= self.limit || common.is_over || self.closing.is_some() || self.has_sent_malformed
+        self.next >= self.limit
+            || common.is_over
+            || self.closing.is_some()
+            || self.has_sent_malformed
     }
 
     /// Sends what is next, or ends its side.
@@ -220,7 +265,7 @@ impl Client {
             let sent = self.end.send(bytes);
             self.out_at += sent;
             self.written += sent as u64;
-            self.written_ns = now_ns;
+            self.written_before_ns = std::mem::replace(&mut self.written_ns, now_ns);
             if sent < count {
                 // The socket tells when there is room.
                 return Next::Nothing;
@@ -229,7 +274,9 @@ impl Client {
                 return Next::Send(now_ns + 1 + common.random.below(plan.latency_ns_max));
             }
         }
-        let is_soon = now_ns - self.written_ns < common.plan.config.half_close_grace_ms * MS / 2;
+        // A server that has not read yet what came long before cannot know that something came with the end.
+        let since_ns = self.written_ns.min(self.written_before_ns);
+        let is_soon = now_ns - since_ns < common.plan.config.half_close_grace_ms * MS / 2;
         if self.is_done(common) && self.half_closes && is_soon {
             // Behind its last bytes.
             self.end_side(common);
@@ -280,7 +327,10 @@ impl Client {
 
     /// Writes some requests.
     fn compose(&mut self, now_ns: u64, common: &mut Common<'_>) {
-        let room = self.depth.saturating_sub(self.sent.len()).min((self.limit - self.next) as usize);
+        let room = self
+            .depth
+            .saturating_sub(self.sent.len())
+            .min((self.limit - self.next) as usize);
         let count = common.random.from_to(1, common.plan.clients.burst_max) as usize;
         for _ in 0..count.min(room) {
             if self.malformed_at == Some(self.next) {
@@ -420,15 +470,23 @@ impl Client {
                 }
             }
         }
-        let may_send = !self.has_ended && self.out_at == self.out.len() && self.sent.len() < self.depth;
+        let may_send =
+            !self.has_ended && self.out_at == self.out.len() && self.sent.len() < self.depth;
         Ok(match may_send {
-            true => Next::Send(now_ns + 1 + common.random.below(common.plan.clients.think_ns_max + 1)),
+            true => {
+                Next::Send(now_ns + 1 + common.random.below(common.plan.clients.think_ns_max + 1))
+            }
             false => Next::Nothing,
         })
     }
 
     /// Checks the replies at the start of `bytes`. Returns how many bytes these are.
-    fn accept(&mut self, bytes: &[u8], now_ns: u64, common: &mut Common<'_>) -> Result<usize, String> {
+    fn accept(
+        &mut self,
+        bytes: &[u8],
+        now_ns: u64,
+        common: &mut Common<'_>,
+    ) -> Result<usize, String> {
         let mut at = 0;
         while let Some(head) = ReplyHead::decode(&bytes[at..]) {
             let head = head?;
@@ -441,7 +499,8 @@ impl Client {
             at += head.len;
             let seen = u64::from(head.number) << 32 | u64::from(head.client);
             common.counts.replies[head.status as usize] += 1;
-            common.counts.digest = mix(common.counts.digest ^ seen ^ mix(now_ns ^ head.status as u64));
+            common.counts.digest =
+                mix(common.counts.digest ^ seen ^ mix(now_ns ^ head.status as u64));
         }
         Ok(at)
     }
@@ -474,7 +533,11 @@ impl Client {
             return Err("the reply to another client's request");
         }
         let at = match plan.in_order {
-            true => self.sent.front().filter(|sent| sent.head.number == head.number).map(|_| 0),
+            true => self
+                .sent
+                .front()
+                .filter(|sent| sent.head.number == head.number)
+                .map(|_| 0),
             false => { self.sent.iter() }.position(|sent| sent.head.number == head.number),
         };
         let Some(sent) = at.and_then(|at| self.sent.remove(at)) else {
@@ -491,8 +554,12 @@ impl Client {
             Status::Ok if matches!(kind, Kind::Panic | Kind::Fail | Kind::DropDeferred) => {
                 Err("the request was to fail")
             }
-            Status::Ok if payload.len() != sent.head.payload_len() => Err("a reply of another length"),
-            Status::Ok if !is_payload(self.id, head.number, payload) => Err("a reply of other bytes"),
+            Status::Ok if payload.len() != sent.head.payload_len() => {
+                Err("a reply of another length")
+            }
+            Status::Ok if !is_payload(self.id, head.number, payload) => {
+                Err("a reply of other bytes")
+            }
             Status::Ok if !ran => Err("a reply to a request that did not run"),
             Status::Ok => Ok(()),
             _ if !payload.is_empty() => Err("a refusal with a payload"),
@@ -505,7 +572,9 @@ impl Client {
             Status::OutOfBuffers if plan.has_little_memory() => Ok(()),
             Status::Busy | Status::Expired if ran => Err("a request ran that was refused"),
             Status::Busy if !plan.queues_may_be_full() => Err("no queue can be full"),
-            Status::Busy if waited_ns < plan.config.backpressure_ms * MS => {
+            Status::Busy
+                if waited_ns < plan.config.backpressure_ms * MS && !plan.has_little_memory() =>
+            {
                 Err("it was refused before its time")
             }
             Status::Busy => Ok(()),
@@ -516,7 +585,9 @@ impl Client {
 
     fn check_expired(&self, head: &Head, waited_ns: u64, plan: &Plan) -> Result<(), &'static str> {
         let specs = plan.types.specs().iter();
-        let of_types = specs.filter_map(|spec| spec.max_wait).map(|wait| wait.as_nanos() as u64);
+        let of_types = specs
+            .filter_map(|spec| spec.max_wait)
+            .map(|wait| wait.as_nanos() as u64);
         let own = (head.deadline_us > 0).then(|| u64::from(head.deadline_us) * 1_000);
         match of_types.chain(own).min() {
             None => Err("it has no deadline"),
@@ -544,8 +615,13 @@ impl Client {
     /// Whether the connection may end now.
     fn check_end(&self, now_ns: u64, common: &Common<'_>) -> Result<(), String> {
         let plan = common.plan;
-        let unused_ns = now_ns.saturating_sub(self.end.used_ns());
-        let is_over = |timeout_s: u64| timeout_s > 0 && unused_ns >= timeout_s * S;
+        /// By how much the server's clock may be ahead when it decides.
+        const AHEAD_NS: u64 = 100 * MS;
+        let is_over = |since_ns: u64, timeout_s: u64| {
+            timeout_s > 0 && now_ns + AHEAD_NS >= since_ns + timeout_s * S
+        };
+        let active_ns = self.progress_ns.max(self.written_ns.min(self.asked_ns()));
+        let jumps = plan.jumps > 0;
         if self.was_told || common.is_lost || plan.has_little_memory() {
             return Ok(());
         }
@@ -553,8 +629,10 @@ impl Client {
         if plan.may_refuse() && !self.was_served {
             return Ok(());
         }
-        if is_over(plan.config.idle_timeout_s)
-            || (self.is_slow && is_over(plan.config.output_timeout_s))
+        if is_over(active_ns, plan.config.idle_timeout_s)
+            || ((self.is_slow || jumps) && is_over(self.end.used_ns(), plan.config.output_timeout_s))
+            // The end seems late to a server that stood still.
+            || (self.has_ended && jumps)
         {
             return Ok(());
         }
@@ -577,9 +655,20 @@ impl Client {
         let was_asked = self.has_ended || self.closing.is_some();
         match (is_answered, was_asked) {
             (true, true) => Ok(()),
-            (true, false) => Err(format!("the server ended a connection for no reason; {}", self.describe())),
-            (false, _) => Err(format!("a connection ended before its replies; {}", self.describe())),
+            (true, false) => Err(format!(
+                "the server ended a connection for no reason; {}",
+                self.describe()
+            )),
+            (false, _) => Err(format!(
+                "a connection ended before its replies; {}",
+                self.describe()
+            )),
         }
+    }
+
+    /// When it wrote the last request that the server may have.
+    fn asked_ns(&self) -> u64 {
+        self.sent.back().map_or(0, |sent| sent.at_ns)
     }
 
     /// The server begins to drain: what it has has to be answered.
@@ -588,8 +677,11 @@ impl Client {
         const DRAIN_BYTES: u64 = 256 * 1024;
         let first = self.sent.front().map_or(0, |sent| sent.end);
         for sent in &mut self.sent {
-            sent.must_be_answered =
-                is_accepted && sent.end <= self.written && sent.end - first < DRAIN_BYTES;
+            // One that reads slowly may be cut off while it does.
+            sent.must_be_answered = is_accepted
+                && !self.is_slow
+                && sent.end <= self.written
+                && sent.end - first < DRAIN_BYTES;
         }
     }
 }

@@ -65,7 +65,12 @@ impl Handler<Head> for SimHandler {
         simulated::spend(head.service_ns.into());
         let fails = with_ledger(|ledger| {
             ledger.note(&head);
-            ledger.fault != Fault::None && ledger.ran % ONCE_IN == 0
+            match ledger.fault {
+                Fault::None => false,
+                // The requests that it could forget are few.
+                Fault::Forgets => ledger.ran > ONCE_IN,
+                _ => ledger.ran % ONCE_IN == 0,
+            }
         });
         let fault = with_ledger(|ledger| if fails { ledger.fault } else { Fault::None });
         match (fault, head.kind) {
@@ -81,7 +86,9 @@ impl Handler<Head> for SimHandler {
             (Fault::WrongByte, _) => {
                 head.reply_header(reply);
                 let len = head.payload_len();
-                for_pieces(head.client, head.number.wrapping_add(1), len, |piece| reply.put(piece));
+                for_pieces(head.client, head.number.wrapping_add(1), len, |piece| {
+                    reply.put(piece)
+                });
             }
             (_, Kind::Panic) => resume_unwind(Box::new("as the request asks")),
             (_, Kind::Fail) => reply.fail("as the request asks"),

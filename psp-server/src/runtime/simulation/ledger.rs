@@ -73,7 +73,9 @@ impl Ledger {
             return false;
         }
         if !head.is_whole(request) {
-            self.fail(format!("a request with other bytes than were sent: {head:?}"));
+            self.fail(format!(
+                "a request with other bytes than were sent: {head:?}"
+            ));
             return true;
         }
         let is_next = executed.last.is_none_or(|last| last < head.number);

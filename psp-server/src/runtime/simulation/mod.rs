@@ -37,8 +37,10 @@ mod world;
 
 use std::time::Instant;
 
+use self::client::Counts;
 use self::faults::Fault;
 use self::plan::Plan;
+use self::protocol::{STATUSES, Status};
 use self::server::{Outcome, simulate};
 
 /// Requests of one seed in the short form, and in the long one.
@@ -71,9 +73,15 @@ fn nothing_is_lost_or_duplicated_or_reordered() {
         println!("{:#?}", check(seed, requests));
         return;
     }
+    let mut all = Counts::default();
     for seed in 0..SEEDS_SHORT {
-        check(seed, requests);
+        all.add(&check(seed, requests).counts);
     }
+    println!("{SEEDS_SHORT} seeds: {all}");
+    for status in STATUSES.into_iter().filter(|&status| status != Status::Other) {
+        assert!(all.of(status) > 0, "no reply says {status:?}");
+    }
+    assert!(all.left > 0 && all.half_closed > 0 && all.ended_by_server > 0);
 }
 
 /// The long form: `PSP_SIM_REQUESTS` requests from the seed `PSP_SIM_FROM` on.
@@ -83,20 +91,18 @@ fn long() {
     let wanted = number_of("PSP_SIM_REQUESTS").unwrap_or(10_000_000);
     let each = number_of("PSP_SIM_REQUESTS_PER_SEED").unwrap_or(REQUESTS_LONG);
     let first = number_of("PSP_SIM_FROM").unwrap_or(1_000_000);
-    let (began, mut done, mut replies, mut virtual_ns, mut told) = (Instant::now(), 0, 0, 0_u64, 0);
+    let (began, mut all, mut virtual_ns, mut told) = (Instant::now(), Counts::default(), 0_u64, 0);
     for seed in first.. {
         let outcome = check(seed, each);
-        done += outcome.counts.sent;
-        replies += outcome.counts.replies.iter().sum::<u64>();
+        all.add(&outcome.counts);
         virtual_ns += outcome.passed_ns;
-        let is_done = done >= wanted;
+        let is_done = all.sent >= wanted;
         if is_done || began.elapsed().as_secs() >= told {
             told = began.elapsed().as_secs() + 10;
-            let rate = done as f64 / began.elapsed().as_secs_f64();
+            let rate = all.sent as f64 / began.elapsed().as_secs_f64();
             let (seeds, virtual_s) = (seed - first + 1, virtual_ns / 1_000_000_000);
             println!(
-                "{done} requests, {replies} replies, {seeds} seeds from {first} on, {virtual_s} s of virtual time: \
-                 {rate:.0} requests/s"
+                "{seeds} seeds from {first} on, {virtual_s} s of virtual time, {rate:.0} requests/s: {all}"
             );
         }
         if is_done {

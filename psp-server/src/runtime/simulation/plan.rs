@@ -119,12 +119,17 @@ impl Plan {
             false => workers,
         };
         let preempts = topology == Topology::Dedicated && random.once_in(2);
-        let names: &[&str] = if preempts { &PREEMPTIVE } else { &TO_COMPLETION };
-        let policies = (0..4).map(|_| policy(random.pick::<&str>(names))).collect();
-        let mut maybe = |times: u64, low: u64, high: u64, otherwise: u64| match random.once_in(times) {
-            true => random.from_to(low, high),
-            false => otherwise,
+        let names: &[&str] = if preempts {
+            &PREEMPTIVE
+        } else {
+            &TO_COMPLETION
         };
+        let policies = (0..4).map(|_| policy(random.pick::<&str>(names))).collect();
+        let mut maybe =
+            |times: u64, low: u64, high: u64, otherwise: u64| match random.once_in(times) {
+                true => random.from_to(low, high),
+                false => otherwise,
+            };
         let config = Config::default()
             .topology(topology)
             .preempt(PreemptPolicy::Cooperative)
@@ -182,12 +187,19 @@ impl Plan {
         };
         let drain_at = maybe(4, 1, requests, 0);
         let dies_at = maybe(30, requests / 4, requests, 0);
-        let (policy_every_ns, later_ns_max) = (maybe(2, 100 * US, 20 * MS, 0), maybe(2, 0, 20 * MS, 30 * US));
+        let (policy_every_ns, later_ns_max) = (
+            maybe(2, 100 * US, 20 * MS, 0),
+            maybe(2, 0, 20 * MS, 30 * US),
+        );
         let (jumps, jump_ns_max) = (maybe(4, 2, 200, 0), maybe(2, 4 * S, 10 * S, 300 * MS));
         let (in_order, types) = (maybe(3, 0, 0, 1) == 1, maybe(1, 1, 4, 1));
-        let max_wait = (0..types).map(|_| maybe(8, 20, 5_000, 0)).collect::<Vec<_>>();
+        let max_wait = (0..types)
+            .map(|_| maybe(8, 20, 5_000, 0))
+            .collect::<Vec<_>>();
         let capacity = (0..types).map(|_| maybe(8, 1, 4, 0)).collect::<Vec<_>>();
-        let hints = (0..types).map(|number| maybe(2, 1, 20 * (number + 1), 0)).collect::<Vec<_>>();
+        let hints = (0..types)
+            .map(|number| maybe(2, 1, 20 * (number + 1), 0))
+            .collect::<Vec<_>>();
         let mut table = TypeTable::new();
         for number in 0..types as usize {
             let mut spec = TypeSpec::new(format!("type{number}"));
@@ -249,7 +261,11 @@ impl Plan {
 
     /// Whether some typed queue may be full.
     pub(super) fn queues_may_be_full(&self) -> bool {
-        let own = self.types.specs().iter().filter_map(|spec| spec.queue_capacity);
+        let own = self
+            .types
+            .specs()
+            .iter()
+            .filter_map(|spec| spec.queue_capacity);
         let smallest = own.chain([self.config.queue_capacity]).min();
         smallest.is_some_and(|smallest| smallest <= self.clients.count)
     }

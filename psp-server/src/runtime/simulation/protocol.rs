@@ -79,7 +79,7 @@ pub(super) enum Status {
     Other,
 }
 
-const STATUSES: [Status; 9] = [
+pub(super) const STATUSES: [Status; 9] = [
     Status::Ok,
     Status::Busy,
     Status::Expired,
@@ -248,7 +248,9 @@ pub(super) fn for_pieces(client: u32, number: u32, len: usize, mut put: impl FnM
 
 pub(super) fn is_payload(client: u32, number: u32, payload: &[u8]) -> bool {
     let ramp = ramp_of(client, number);
-    payload.chunks(PIECE).all(|piece| *piece == ramp[..piece.len()])
+    payload
+        .chunks(PIECE)
+        .all(|piece| *piece == ramp[..piece.len()])
 }
 
 /// See the [module](self).
@@ -264,7 +266,9 @@ impl Framing for SimFraming {
 
     fn next_frame(&self, _cursor: &mut (), input: &[u8]) -> Result<Step<Head>, FrameError> {
         let Some(header) = input.first_chunk::<HEADER_LEN>() else {
-            return Ok(Step::NeedMore { len_min: HEADER_LEN });
+            return Ok(Step::NeedMore {
+                len_min: HEADER_LEN,
+            });
         };
         let head = Head::decode(header).ok_or(FrameError::new("no request"))?;
         let len = head.len as usize;

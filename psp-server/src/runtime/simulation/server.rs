@@ -11,6 +11,7 @@ use std::time::Duration;
 use mio::{Poll, Waker};
 use psp_policy::{Scheduler, WorkerId};
 
+use super::client::Counts;
 use super::faults::{Fault, Losing};
 use super::handler::SimHandler;
 use super::ledger::{Ledger, with_ledger};
@@ -18,7 +19,6 @@ use super::plan::Plan;
 use super::protocol::{SimClassifier, SimFraming};
 use super::worker::{SimTask, Worker};
 use super::world::{self, Outside};
-use super::client::Counts;
 use crate::config::Topology;
 use crate::error::{RunError, WorkerFault};
 use crate::fiber::{Timers, WakeList};

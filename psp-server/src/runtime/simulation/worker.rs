@@ -158,7 +158,12 @@ impl Worker {
     }
 
     /// Looks at what it was sent, and whether it was asked to give way.
-    pub(super) fn look(&mut self, now_ns: u64, random: &mut Random, follows: &mut dyn FnMut(Follows)) {
+    pub(super) fn look(
+        &mut self,
+        now_ns: u64,
+        random: &mut Random,
+        follows: &mut dyn FnMut(Follows),
+    ) {
         match &mut self.running {
             None if !self.is_dead => {
                 let Some(message) = self.port.receive() else {
@@ -220,7 +225,12 @@ impl Worker {
     }
 
     /// What was to happen at `now_ns` happens, unless it was put off or came before.
-    pub(super) fn step(&mut self, now_ns: u64, random: &mut Random, follows: &mut dyn FnMut(Follows)) {
+    pub(super) fn step(
+        &mut self,
+        now_ns: u64,
+        random: &mut Random,
+        follows: &mut dyn FnMut(Follows),
+    ) {
         let Some(turn) = &mut self.running else {
             return;
         };
@@ -243,7 +253,9 @@ impl Worker {
                 turn.ends = Ends::Blocked;
                 turn.next_ns = now_ns + random.below(turn.held.left_ns);
             }
-            follows(Follows::Step { at_ns: turn.next_ns });
+            follows(Follows::Step {
+                at_ns: turn.next_ns,
+            });
             return;
         }
         let Some(mut turn) = self.running.take() else {

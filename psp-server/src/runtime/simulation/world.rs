@@ -243,7 +243,9 @@ impl World {
         for follows in all.into_iter().flatten() {
             match follows {
                 Follows::Step { at_ns } => self.plan_for(at_ns, Happens::Worker(index)),
-                Follows::Wake { at_ns, request } => self.plan_for(at_ns, Happens::Wake(index, request)),
+                Follows::Wake { at_ns, request } => {
+                    self.plan_for(at_ns, Happens::Wake(index, request))
+                }
                 Follows::Death => {
                     self.has_died = true;
                     self.start_drain(simulated::now_ns());
@@ -265,7 +267,9 @@ impl World {
                     client.reads_later = false;
                     client.read(at_ns, common)
                 });
-                self.with_client(at_ns, client, |client, common| Ok(client.send_rest(at_ns, common)));
+                self.with_client(at_ns, client, |client, common| {
+                    Ok(client.send_rest(at_ns, common))
+                });
             }
             Happens::Leave(client) => self.leave(at_ns, client),
             Happens::Worker(index) => self.with_worker(index, |worker, random, follows| {
@@ -278,7 +282,10 @@ impl World {
             Happens::Later(index) => {
                 let later = self.later[index].take();
                 self.free_later.push(index);
-                if let Some(Later { mut reply, head, .. }) = later {
+                if let Some(Later {
+                    mut reply, head, ..
+                }) = later
+                {
                     head.reply(&mut reply);
                     reply.finish();
                 }
@@ -365,7 +372,8 @@ impl World {
             Ok(Next::Gone) => self.forget(at_ns, slot),
             Err(failure) => self.fail(failure),
         }
-        if self.plan.drain_at.is_some_and(|at| self.counts.sent >= at) && self.phase == Phase::Load {
+        if self.plan.drain_at.is_some_and(|at| self.counts.sent >= at) && self.phase == Phase::Load
+        {
             self.start_drain(at_ns);
         }
         if self.plan.dies_at.is_some_and(|at| self.counts.sent >= at) {
@@ -418,7 +426,13 @@ impl World {
             simulated::jump(self.random.below(self.plan.jump_ns_max));
             self.jumped_ns = simulated::now_ns();
         }
-        let patience_ns = |client: &Client| if client.is_slow() { 20 * PATIENCE_NS } else { PATIENCE_NS };
+        let patience_ns = |client: &Client| {
+            if client.is_slow() {
+                20 * PATIENCE_NS
+            } else {
+                PATIENCE_NS
+            }
+        };
         let in_vain = self.clients.iter().flatten().find(|client| {
             let since_ns = client.progress_ns.max(self.jumped_ns);
             client.waits() && at_ns.saturating_sub(since_ns) > patience_ns(client)
@@ -462,20 +476,32 @@ impl World {
         let shared = &self.outside.shared;
         let snapshot = ServerHandle::new(shared.clone()).snapshot();
         let later = self.later.iter().flatten().count();
-        let busy = { self.outside.workers.iter() }.filter(|worker| !worker.is_empty()).count();
+        let busy = { self.outside.workers.iter() }
+            .filter(|worker| !worker.is_empty())
+            .count();
         let left = [
             ("connections", snapshot.net.connections_open),
             ("bytes", shared.buffers.held_bytes() as u64),
             ("deferred replies", snapshot.net.replies_deferred),
             ("queued requests", self.outside.places.waiting() as u64),
-            ("connections in the backlog", simulated::with_network(|network| network.backlog()) as u64),
+            (
+                "connections in the backlog",
+                simulated::with_network(|network| network.backlog()) as u64,
+            ),
             ("replies to come", later as u64),
             ("busy workers", busy as u64),
-            ("blocked requests", snapshot.types.iter().map(|kind| kind.waits.blocked).sum()),
+            (
+                "blocked requests",
+                snapshot.types.iter().map(|kind| kind.waits.blocked).sum(),
+            ),
         ];
-        let left: Vec<_> = { left.into_iter() }.filter(|&(_, count)| count > 0).collect();
+        let left: Vec<_> = { left.into_iter() }
+            .filter(|&(_, count)| count > 0)
+            .collect();
         if !left.is_empty() {
-            return Some(format!("nobody is there any more, and the server still has {left:?}"));
+            return Some(format!(
+                "nobody is there any more, and the server still has {left:?}"
+            ));
         }
         let sum = |figure: fn(&crate::telemetry::TypeSnapshot) -> u64| -> u64 {
             snapshot.types.iter().map(figure).sum()
@@ -533,7 +559,10 @@ impl World {
         self.counts.digest = mix(self.counts.digest ^ now_ns);
         let left = self.clients.iter().flatten().find(|client| client.waits());
         if let Some(client) = left.filter(|_| !self.has_died) {
-            let text = format!("the server is gone, and a client was not told: {}", client.describe());
+            let text = format!(
+                "the server is gone, and a client was not told: {}",
+                client.describe()
+            );
             self.fail(text);
         }
     }
