@@ -238,6 +238,8 @@ pub mod settings;
 mod shared;
 pub mod shutdown;
 mod signal_preemptible;
+#[cfg(all(test, not(loom)))]
+mod simulated;
 mod spawned_server;
 pub mod sync;
 pub mod task;

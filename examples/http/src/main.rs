@@ -40,6 +40,9 @@ struct Flags {
     workers: Option<Workers>,
     #[command(flatten)]
     arbiter: ArbiterFlags,
+    /// Serves health, figures and a live page over HTTP; a port alone is one of the loopback interface.
+    #[arg(long, value_name = "[HOST:]PORT")]
+    admin: Option<String>,
     /// Threads: auto, inline or dedicated.
     #[arg(long, value_name = "NAME", default_value = "auto")]
     topology: Topology,
@@ -96,6 +99,7 @@ fn serve() -> anyhow::Result<()> {
     let slow = TypeSpec::new("slow").service_time(Duration::from_millis(20));
     let mut config = Config::default().topology(flags.topology);
     config.workers = flags.workers;
+    config.admin = flags.admin;
     flags.arbiter.apply_to(&mut config);
     let mut sockets = SocketConfig::default();
     flags.sockets.apply_to(&mut sockets);

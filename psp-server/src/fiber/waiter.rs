@@ -122,6 +122,14 @@ impl WakeList {
         !self.last.load(Ordering::Relaxed).is_null()
     }
 
+    /// As if a request that gave `worker` away were woken.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn put_woken(self: &Arc<Self>, worker: WorkerId, request: RequestId) {
+        let waiter = Waiter::new(WakeLists::One(self.clone()));
+        waiter.set_request(request, worker);
+        self.push(Arc::new(waiter));
+    }
+
     /// Takes all waiters, in the order in which they were woken, with the worker and the request of each.
     pub(crate) fn take(&self, mut each: impl FnMut(WorkerId, RequestId)) {
         if !self.has_any() {

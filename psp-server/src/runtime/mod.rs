@@ -37,6 +37,8 @@ pub(crate) mod host;
 mod launch;
 pub(crate) mod net;
 mod receivers;
+#[cfg(all(test, not(loom)))]
+mod simulation;
 mod start;
 pub(crate) mod task;
 mod team;

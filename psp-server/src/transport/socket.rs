@@ -12,12 +12,16 @@ use nix::sys::socket::sockopt::PeerCredentials;
 
 use super::socket_file::SocketFile;
 use crate::peer::{Credentials, Peer};
+#[cfg(all(test, not(loom)))]
+use crate::simulated::{ListenerEnd, ServerEnd};
 
 /// The socket of a connection.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+    #[cfg(all(test, not(loom)))]
+    Simulated(ServerEnd),
 }
 
 /// A socket that accepts connections.
@@ -29,6 +33,8 @@ pub(crate) enum ListenerSocket {
         _file: Option<SocketFile>,
         listener: UnixListener,
     },
+    #[cfg(all(test, not(loom)))]
+    Simulated(ListenerEnd),
 }
 
 /// Evaluates the expression with the socket, whatever kind it is of.
@@ -37,6 +43,8 @@ macro_rules! delegate {
         match $socket {
             Self::Tcp($inner) => $call,
             Self::Unix($inner) => $call,
+            #[cfg(all(test, not(loom)))]
+            Self::Simulated($inner) => $call,
         }
     };
 }
@@ -47,6 +55,8 @@ impl Socket {
         match self {
             Self::Tcp(socket) => socket.set_nodelay(true),
             Self::Unix(_) => Ok(()),
+            #[cfg(all(test, not(loom)))]
+            Self::Simulated(_) => Ok(()),
         }
     }
 
@@ -105,6 +115,11 @@ impl ListenerSocket {
                 let credentials = credentials(&socket);
                 Ok((Socket::Unix(socket), Peer::Unix(credentials)))
             }
+            #[cfg(all(test, not(loom)))]
+            Self::Simulated(listener) => {
+                let (socket, peer) = listener.accept()?;
+                Ok((Socket::Simulated(socket), peer))
+            }
         }
     }
 }
@@ -114,6 +129,8 @@ impl AsFd for ListenerSocket {
         match self {
             Self::Tcp(listener) => listener.as_fd(),
             Self::Unix { listener, .. } => listener.as_fd(),
+            #[cfg(all(test, not(loom)))]
+            Self::Simulated(listener) => listener.as_fd(),
         }
     }
 }

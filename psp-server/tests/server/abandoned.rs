@@ -17,6 +17,9 @@ use psp_server::{
 /// A grace that no client of these tests exceeds.
 const LONG_GRACE_MS: u64 = 600_000;
 
+/// Bytes of a reply that no socket takes at once.
+const LONG_REPLY: usize = 20_000_000;
+
 /// Servers that run one long request at a time.
 fn one_at_a_time() -> [(Policy, Topology, usize); 4] {
     [
@@ -119,6 +122,47 @@ fn half_closed_peers_are_answered() {
         }
         assert_eq!((left(&server), long(&server).abandoned), (0, 0));
     }
+}
+
+/// A client whose long reply waits in the server, since it reads nothing. A worker would send the rest.
+fn within_a_long_reply(server: &TestServer) -> Client {
+    let mut client = server.connect();
+    client.send(&format!("big {LONG_REPLY}\n"));
+    until("the reply is written", || long(server).completions == 1);
+    until("it waits", || {
+        server.handle.snapshot().net.buffered_bytes > 0
+    });
+    client
+}
+
+#[test]
+fn a_connection_that_is_reset_within_a_long_reply_is_closed() {
+    for topology in [Topology::Dedicated, Topology::Inline] {
+        let server = start_with((Policy::c_fcfs(), topology, 2), LONG_GRACE_MS);
+        // To close with a reply unread resets the connection.
+        drop(within_a_long_reply(&server));
+        until("the connection is closed", || {
+            server.handle.snapshot().net.connections_open == 0
+        });
+        let net = server.handle.snapshot().net;
+        assert_eq!((net.buffered_bytes, long(&server).abandoned), (0, 0));
+        assert_eq!(server.stop().abandoned, 0);
+    }
+}
+
+#[test]
+fn a_long_reply_is_sent_to_its_end_to_a_peer_that_is_taken_for_gone() {
+    let server = start_with((Policy::c_fcfs(), Topology::Dedicated, 2), 0);
+    let mut client = within_a_long_reply(&server);
+    client.stream.shutdown(Half::Write).unwrap();
+    let reply = client.rest();
+    assert_eq!(
+        reply.len(),
+        LONG_REPLY + format!("ok big {LONG_REPLY}\n").len()
+    );
+    until("the connection is closed", || {
+        server.handle.snapshot().net.connections_open == 0
+    });
 }
 
 #[test]

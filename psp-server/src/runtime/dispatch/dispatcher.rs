@@ -280,6 +280,12 @@ impl<K> Dispatcher<K> {
             .name_of_slot(self.shared.types.slot(request_type))
     }
 
+    /// The places in the typed queues.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn places(&self) -> &Arc<Places> {
+        &self.places
+    }
+
     /// How many requests wait, in all queues.
     #[cfg(test)]
     fn waiting(&self) -> usize {

@@ -17,6 +17,10 @@ impl Clock {
 
     #[inline]
     pub(crate) fn now_ns(&self) -> u64 {
+        #[cfg(all(test, not(loom)))]
+        if let Some(now_ns) = crate::simulated::clock() {
+            return now_ns;
+        }
         self.inner.delta_as_nanos(self.origin, self.inner.raw())
     }
 }

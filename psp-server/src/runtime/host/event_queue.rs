@@ -1,10 +1,91 @@
-//! Sockets on which several threads receive, each with an event queue of its own.
+//! Event queues, and sockets on which several threads receive, each with an event queue of its own.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
 use mio::unix::SourceFd;
-use mio::{Registry, Token};
+use mio::{Events, Poll, Registry, Token};
+
+/// An event queue, and the events that it had last.
+pub(crate) struct EventQueue {
+    poll: Poll,
+    events: Events,
+    /// Those of a simulated system.
+    #[cfg(all(test, not(loom)))]
+    simulated: Vec<Event>,
+}
+
+/// What an event queue tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) token: Token,
+    pub(crate) about: SocketEvent,
+}
+
+/// What an event says about a connection's socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct SocketEvent {
+    /// There may be input.
+    pub(crate) readable: bool,
+    /// There may be room for output.
+    pub(crate) writable: bool,
+    /// The peer has ended its side.
+    pub(crate) ended: bool,
+    /// Neither side can send any more.
+    pub(crate) hung_up: bool,
+    /// The connection was reset.
+    pub(crate) failed: bool,
+}
+
+impl EventQueue {
+    /// Takes up to `events_max` events at once.
+    pub(crate) fn new(poll: Poll, events_max: usize) -> Self {
+        Self {
+            poll,
+            events: Events::with_capacity(events_max),
+            #[cfg(all(test, not(loom)))]
+            simulated: Vec::new(),
+        }
+    }
+
+    /// What sockets are registered with, and other event queues.
+    pub(crate) fn poll(&self) -> &Poll {
+        &self.poll
+    }
+
+    /// Waits for events. Returns whether the wait was not interrupted.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn wait(&mut self, timeout: Duration) -> io::Result<bool> {
+        #[cfg(all(test, not(loom)))]
+        if let Some(waited) = crate::simulated::wait(timeout, &mut self.simulated) {
+            return waited.map(|()| true);
+        }
+        match self.poll.poll(&mut self.events, Some(timeout)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            polled => polled.map(|()| true),
+        }
+    }
+
+    /// The events of the last wait.
+    pub(crate) fn events(&self) -> impl Iterator<Item = Event> {
+        let events = self.events.iter().map(|event| Event {
+            token: event.token(),
+            about: SocketEvent {
+                readable: event.is_readable(),
+                writable: event.is_writable(),
+                ended: event.is_read_closed(),
+                hung_up: event.is_write_closed(),
+                failed: event.is_error(),
+            },
+        });
+        #[cfg(all(test, not(loom)))]
+        let events = events.chain(self.simulated.iter().copied());
+        events
+    }
+}
 
 /// Has an event queue say when something has come to `socket`. Where several event queues do, the kernel wakes one of the
 /// threads that sleep in them, rather than all.

@@ -54,3 +54,5 @@ pub(crate) mod workers;
 pub(crate) use driven::PortLeases;
 pub(crate) use polled_port::Polled;
 pub(crate) use tokens::WAKER;
+#[cfg(all(test, not(loom)))]
+pub(crate) use tokens::{ALARM, Tokens};

@@ -13,14 +13,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mio::{Events, Poll};
+use mio::Poll;
 use psp_policy::RequestId;
 use psp_protocols::Framing;
 
 use super::accepting::Acceptor;
 use super::commons::Commons;
 use super::connections::Connections;
-use super::connections::peer_end::{EventTime, SocketEvent};
+use super::connections::peer_end::EventTime;
 use super::datagram_sockets::DatagramSockets;
 use super::intake::Intake;
 use super::polled_port::{Polled, PolledPort};
@@ -31,6 +31,7 @@ use crate::handler::Handler;
 use crate::runtime::channel::doorbell::Doorbell;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::runtime::host::alarm::Alarm;
+use crate::runtime::host::event_queue::{Event, EventQueue};
 use crate::shared::Receiver;
 use crate::telemetry::NetCounters;
 use crate::transport::datagram::DatagramPool;
@@ -63,8 +64,7 @@ pub(crate) struct PortParts<F: Framing, H: Handler<F::Head>> {
 
 /// See the [module](self).
 pub(crate) struct Port<F: Framing, H: Handler<F::Head>> {
-    poll: Poll,
-    events: Events,
+    queue: EventQueue,
     tokens: Tokens,
     pub(super) alarm: Alarm,
     doorbell: Arc<Doorbell>,
@@ -128,7 +128,6 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
             returned: Vec::new(),
         };
         Ok(Self {
-            events: Events::with_capacity(EVENTS_PER_TURN),
             alarm: Alarm::new(registry, ALARM)?,
             acceptor: Acceptor::new(
                 listeners,
@@ -148,7 +147,7 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
             has_more: false,
             received_last: false,
             draining_until_ns: None,
-            poll,
+            queue: EventQueue::new(poll, EVENTS_PER_TURN),
             tokens,
             doorbell,
             framing,
@@ -170,7 +169,7 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
 
     /// The event queue.
     pub(super) fn poll(&self) -> &Poll {
-        &self.poll
+        self.queue.poll()
     }
 
     /// Wakes whoever drives the port.
@@ -197,10 +196,7 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
 
     /// Waits for events. Returns whether the wait was not interrupted.
     pub(super) fn wait(&mut self, timeout: Duration) -> io::Result<bool> {
-        match self.poll.poll(&mut self.events, Some(timeout)) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-            polled => polled.map(|()| true),
-        }
+        self.queue.wait(timeout)
     }
 
     /// Passes the events on to their sources. It is `latest_ns`. `slept` says that the net worker waited for the first
@@ -214,19 +210,12 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
         let receives = self.draining_until_ns.is_none();
         let mut noted = Noted::default();
         let mut count = 0;
-        for event in &self.events {
+        for Event { token, about } in self.queue.events() {
             count += 1;
-            match self.tokens.source(event.token()) {
+            match self.tokens.source(token) {
                 Some(Source::Connection(index)) => {
-                    let socket_event = SocketEvent {
-                        readable: event.is_readable(),
-                        writable: event.is_writable(),
-                        ended: event.is_read_closed(),
-                        hung_up: event.is_write_closed(),
-                        failed: event.is_error(),
-                    };
                     let connections = &mut self.requests.connections;
-                    connections.on_event(index, socket_event, at);
+                    connections.on_event(index, about, at);
                 }
                 Some(Source::Listener(index)) if receives => self.acceptor.on_event(index),
                 Some(Source::DatagramSocket(index)) if receives => self.sockets.on_event(index),
@@ -286,7 +275,7 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
     /// Accepts connections.
     pub(super) fn accept(&mut self, now_ns: u64) {
         let connections = &mut self.requests.connections;
-        let registry = self.poll.registry();
+        let registry = self.queue.poll().registry();
         self.acceptor
             .accept(connections, registry, self.tokens, now_ns);
     }
@@ -427,7 +416,7 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
         let drain_ns = drain_ms.saturating_mul(1_000_000);
         self.draining_until_ns = Some(now_ns.saturating_add(drain_ns));
         self.sweep_at_ns = now_ns;
-        self.acceptor.close(self.poll.registry());
+        self.acceptor.close(self.queue.poll().registry());
         self.sockets.close();
         self.requests.connections.drain();
     }

@@ -11,7 +11,7 @@ use crate::transport::request_key::ConnectionIndex;
 /// Wakes the net worker.
 pub(crate) const WAKER: Token = Token(0);
 /// The scheduler's deadline has come.
-pub(super) const ALARM: Token = Token(1);
+pub(crate) const ALARM: Token = Token(1);
 /// The arbiter has told something.
 pub(super) const ARBITER: Token = Token(2);
 const LISTENER_FIRST: usize = 3;
@@ -29,13 +29,13 @@ pub(super) enum Source {
 
 /// The tokens of a net worker.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tokens {
+pub(crate) struct Tokens {
     datagram_socket_first: usize,
     connection_first: usize,
 }
 
 impl Tokens {
-    pub(super) fn new(listeners: usize, datagram_sockets: usize) -> Self {
+    pub(crate) fn new(listeners: usize, datagram_sockets: usize) -> Self {
         let datagram_socket_first = LISTENER_FIRST + listeners;
         Self {
             datagram_socket_first,
@@ -43,7 +43,7 @@ impl Tokens {
         }
     }
 
-    pub(super) fn listener(self, index: usize) -> Token {
+    pub(crate) fn listener(self, index: usize) -> Token {
         Token(LISTENER_FIRST + index)
     }
 

@@ -80,9 +80,11 @@ impl<F: Framing, C> Connections<F, C> {
                 if slot.readiness.has(Condition::Blocked) {
                     return self.wait_for_peer(index, now_ns);
                 }
+                // A run of a peer that has gone is dropped, and its output would come here again.
                 let background = slot.last_run.ran_on == RanOn::Worker
                     && !slot.readiness.has(Condition::FlushRefused)
-                    && connection.output.len() >= BACKGROUND_FLUSH_BYTES_MIN;
+                    && connection.output.len() >= BACKGROUND_FLUSH_BYTES_MIN
+                    && !connection.is_abandoned();
                 if background {
                     // Sending a long reply takes as long as making it: the same workers do it.
                     run.clear();

@@ -20,21 +20,7 @@ use psp_protocols::Framing;
 use super::readiness::Condition;
 use super::slot::{Phase, Slot};
 use crate::presence::State;
-
-/// What an event of the event queue says about a connection's socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::runtime::net) struct SocketEvent {
-    /// There may be input.
-    pub(in crate::runtime::net) readable: bool,
-    /// There may be room for output.
-    pub(in crate::runtime::net) writable: bool,
-    /// The peer has ended its side.
-    pub(in crate::runtime::net) ended: bool,
-    /// Neither side can send any more.
-    pub(in crate::runtime::net) hung_up: bool,
-    /// The connection was reset.
-    pub(in crate::runtime::net) failed: bool,
-}
+use crate::runtime::host::event_queue::SocketEvent;
 
 /// When an event came: after one time and up to the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,128 @@
+//! The handler of the simulated server: does what each request asks for, and tells the ledger.
+
+use std::error::Error;
+use std::panic::resume_unwind;
+
+use psp_policy::{RequestType, WorkerId};
+use psp_protocols::Sink;
+
+use super::faults::{Fault, ONCE_IN};
+use super::ledger::{Later, with_ledger};
+use super::protocol::{Head, Kind, for_pieces};
+use crate::handler::{Handler, Request};
+use crate::peer::Peer;
+use crate::reply::Reply;
+use crate::simulated;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct SimHandler {
+    /// Registered types.
+    pub(super) types: u32,
+}
+
+impl SimHandler {
+    /// Whether the request is put back, since it is of another type.
+    fn is_put_back(&self, request: &Request<'_, (), Head>, reply: &mut Reply<'_>) -> bool {
+        let head = request.head;
+        if head.kind != Kind::Reclassify {
+            return false;
+        }
+        let was_put_back = with_ledger(|ledger| {
+            let executed = &mut ledger.slots[super::ledger::slot_of(head.client)];
+            executed.reclassified.replace(head.number) == Some(head.number)
+        });
+        let next = (u32::from(head.request_type) + 1) % self.types;
+        !was_put_back && reply.reclassify(RequestType::new(next))
+    }
+}
+
+impl Handler<Head> for SimHandler {
+    type Worker = ();
+    type Connection = ();
+
+    fn init_worker(&self, _worker: WorkerId) {}
+
+    fn try_init_worker(&self, worker: WorkerId) -> Result<(), Box<dyn Error + Send + Sync>> {
+        match with_ledger(|ledger| std::mem::take(&mut ledger.is_deadly)) {
+            true => Err(format!("{worker:?} is to die").into()),
+            false => Ok(()),
+        }
+    }
+
+    fn connect(&self, _peer: Peer) {}
+
+    fn handle(&self, _worker: &mut (), request: Request<'_, (), Head>, reply: &mut Reply<'_>) {
+        let _undisturbed = simulated::undisturbed();
+        let head = *request.head;
+        if !with_ledger(|ledger| ledger.begin(&head, request.payload)) {
+            // Of a client that is gone.
+            return head.reply(reply);
+        }
+        if self.is_put_back(&request, reply) {
+            return;
+        }
+        simulated::spend(head.service_ns.into());
+        let fails = with_ledger(|ledger| {
+            ledger.note(&head);
+            match ledger.fault {
+                Fault::None => false,
+                // The requests that it could forget are few.
+                Fault::Forgets => ledger.ran > ONCE_IN,
+                _ => ledger.ran % ONCE_IN == 0,
+            }
+        });
+        let fault = with_ledger(|ledger| if fails { ledger.fault } else { Fault::None });
+        match (fault, head.kind) {
+            (Fault::AnswersTwice, _) => {
+                head.reply(reply);
+                head.reply(reply);
+            }
+            (Fault::AnswersNot, _) => {}
+            (Fault::RunsTwice, _) => {
+                with_ledger(|ledger| ledger.begin(&head, request.payload));
+                head.reply(reply);
+            }
+            (Fault::WrongByte, _) => {
+                head.reply_header(reply);
+                let len = head.payload_len();
+                for_pieces(head.client, head.number.wrapping_add(1), len, |piece| {
+                    reply.put(piece)
+                });
+            }
+            (_, Kind::Panic) => resume_unwind(Box::new("as the request asks")),
+            (_, Kind::Fail) => reply.fail("as the request asks"),
+            (fault, Kind::Defer) => {
+                let later = reply.defer();
+                with_ledger(|ledger| {
+                    let at_ns = simulated::now_ns() + 1 + ledger.below(ledger.later_ns_max);
+                    if fault == Fault::Forgets {
+                        std::mem::forget(later);
+                        return;
+                    }
+                    let reply = later;
+                    ledger.later.push(Later { at_ns, reply, head });
+                    simulated::due(0);
+                });
+            }
+            (_, Kind::DropDeferred) => drop(reply.defer()),
+            (_, Kind::Close) => {
+                head.reply(reply);
+                reply.close();
+            }
+            (_, Kind::Pieces) => {
+                head.reply_header(reply);
+                reply.flush();
+                let mut pieces = 0_u32;
+                for_pieces(head.client, head.number, head.payload_len(), |piece| {
+                    reply.put(piece);
+                    pieces += 1;
+                    if pieces % 8 == 0 {
+                        reply.flush();
+                    }
+                });
+            }
+            (_, Kind::Plain | Kind::Last | Kind::Reclassify | Kind::Discard) => head.reply(reply),
+        }
+    }
+}
