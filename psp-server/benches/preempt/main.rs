@@ -19,6 +19,12 @@ mod limits;
 mod presence;
 #[allow(dead_code, unreachable_pub, unused_imports, unsafe_code)]
 mod runtime;
+#[cfg(test)]
+#[allow(dead_code, unreachable_pub, unused_imports)]
+#[path = "../../src/simulated/mod.rs"]
+mod simulated;
+#[cfg(test)]
+use psp_server::peer;
 use psp_server::{policy, preempt};
 
 use std::alloc::{GlobalAlloc, Layout, System};

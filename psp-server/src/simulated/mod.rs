@@ -32,7 +32,9 @@ use std::time::Duration;
 
 use mio::Token;
 
-pub(crate) use self::network::{ClientEnd, Found, Limits, ListenerEnd, Network, ServerEnd, SocketId};
+pub(crate) use self::network::{
+    ClientEnd, Found, Limits, ListenerEnd, Network, ServerEnd, SocketId,
+};
 use crate::runtime::host::event_queue::{Event, SocketEvent};
 
 /// What a reading of the clock takes.

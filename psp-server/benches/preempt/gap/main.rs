@@ -39,6 +39,12 @@ mod presence;
 #[allow(dead_code, unreachable_pub, unused_imports, unsafe_code)]
 #[path = "../runtime.rs"]
 mod runtime;
+#[cfg(test)]
+#[allow(dead_code, unreachable_pub, unused_imports)]
+#[path = "../../../src/simulated/mod.rs"]
+mod simulated;
+#[cfg(test)]
+use psp_server::peer;
 use psp_server::{policy, preempt};
 
 mod bout;

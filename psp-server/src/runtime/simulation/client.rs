@@ -171,13 +171,13 @@ impl Client {
         } = common.plan.clients;
         let grace = common.plan.config.half_close_grace_ms > 0;
         let random = &mut *common.random;
-        let limit = random.from_to(1, requests_max) as u32;
+        let limit = random.between(1, requests_max) as u32;
         common.counts.connections += 1;
         Self {
             id,
             end,
             limit,
-            depth: random.from_to(1, depth_max) as usize,
+            depth: random.between(1, depth_max) as usize,
             is_slow: random.once_in(slow),
             half_closes: grace && random.once_in(half_closing),
             is_silent: random.once_in(idle),
@@ -259,7 +259,7 @@ impl Client {
         if left > 0 {
             let mut count = left;
             if common.random.once_in(plan.partial) {
-                count = common.random.from_to(1, left as u64) as usize;
+                count = common.random.between(1, left as u64) as usize;
             }
             let bytes = &self.out[self.out_at..self.out_at + count];
             let sent = self.end.send(bytes);
@@ -331,7 +331,7 @@ impl Client {
             .depth
             .saturating_sub(self.sent.len())
             .min((self.limit - self.next) as usize);
-        let count = common.random.from_to(1, common.plan.clients.burst_max) as usize;
+        let count = common.random.between(1, common.plan.clients.burst_max) as usize;
         for _ in 0..count.min(room) {
             if self.malformed_at == Some(self.next) {
                 let head = Head {
@@ -374,12 +374,12 @@ impl Client {
             kind: Kind::Plain,
             client: self.id,
             number: self.next,
-            service_ns: random.from_to(100, 3_000) as u32,
+            service_ns: random.between(100, 3_000) as u32,
             reply_len: random.below(48) as u32,
             deadline_us: 0,
         };
         if is_long {
-            head.service_ns = random.from_to(3_000, plan.long_ns_max) as u32;
+            head.service_ns = random.between(3_000, plan.long_ns_max) as u32;
             // The last type has most of the long ones.
             head.request_type = (common.plan.types.len() - 1) as u8;
         } else if random.once_in(64) {
@@ -393,7 +393,7 @@ impl Client {
             head.reply_len = random.below(plan.large_max) as u32;
         }
         if random.once_in(plan.deadlines) {
-            head.deadline_us = random.from_to(1, 2_000) as u32;
+            head.deadline_us = random.between(1, 2_000) as u32;
         }
         if random.once_in(plan.odd) {
             head.kind = *random.pick(&[
@@ -432,7 +432,7 @@ impl Client {
         common: &mut Common<'_>,
     ) -> Result<Next, String> {
         let most = match self.is_slow {
-            true => common.random.from_to(1, SLOW_READ_BYTES) as usize,
+            true => common.random.between(1, SLOW_READ_BYTES) as usize,
             false => READ_BYTES,
         };
         loop {

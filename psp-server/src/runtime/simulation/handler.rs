@@ -87,7 +87,7 @@ impl Handler<Head> for SimHandler {
                 head.reply_header(reply);
                 let len = head.payload_len();
                 for_pieces(head.client, head.number.wrapping_add(1), len, |piece| {
-                    reply.put(piece)
+                    reply.put(piece);
                 });
             }
             (_, Kind::Panic) => resume_unwind(Box::new("as the request asks")),
@@ -117,7 +117,7 @@ impl Handler<Head> for SimHandler {
                 for_pieces(head.client, head.number, head.payload_len(), |piece| {
                     reply.put(piece);
                     pieces += 1;
-                    if pieces % 8 == 0 {
+                    if pieces.is_multiple_of(8) {
                         reply.flush();
                     }
                 });

@@ -78,7 +78,10 @@ fn nothing_is_lost_or_duplicated_or_reordered() {
         all.add(&check(seed, requests).counts);
     }
     println!("{SEEDS_SHORT} seeds: {all}");
-    for status in STATUSES.into_iter().filter(|&status| status != Status::Other) {
+    for status in STATUSES
+        .into_iter()
+        .filter(|&status| status != Status::Other)
+    {
         assert!(all.of(status) > 0, "no reply says {status:?}");
     }
     assert!(all.left > 0 && all.half_closed > 0 && all.ended_by_server > 0);
@@ -137,6 +140,10 @@ fn faults_are_found() {
         let failures: Vec<_> = (0..20)
             .filter_map(|seed| simulate(Plan::of(seed, REQUESTS_SHORT).with(fault)).failure)
             .collect();
-        assert!(failures.len() >= 5, "{fault:?} was found {} times in 20", failures.len());
+        assert!(
+            failures.len() >= 5,
+            "{fault:?} was found {} times in 20",
+            failures.len()
+        );
     }
 }

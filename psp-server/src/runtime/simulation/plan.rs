@@ -113,9 +113,9 @@ impl Plan {
         let mut random = Random::new(seed);
         let random = &mut random;
         let topology = *random.pick(&[Topology::Inline, Topology::Dedicated, Topology::Dedicated]);
-        let workers = random.from_to(1, if topology == Topology::Inline { 4 } else { 6 }) as usize;
+        let workers = random.between(1, if topology == Topology::Inline { 4 } else { 6 }) as usize;
         let workers_min = match random.once_in(4) {
-            true => random.from_to(1, workers as u64) as usize,
+            true => random.between(1, workers as u64) as usize,
             false => workers,
         };
         let preempts = topology == Topology::Dedicated && random.once_in(2);
@@ -127,7 +127,7 @@ impl Plan {
         let policies = (0..4).map(|_| policy(random.pick::<&str>(names))).collect();
         let mut maybe =
             |times: u64, low: u64, high: u64, otherwise: u64| match random.once_in(times) {
-                true => random.from_to(low, high),
+                true => random.between(low, high),
                 false => otherwise,
             };
         let config = Config::default()

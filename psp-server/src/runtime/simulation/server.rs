@@ -243,19 +243,15 @@ struct Maker<'a> {
     notices: Notices,
 }
 
+/// The worker that the net thread is, and the part of its thread.
+type InlineParts = (
+    InlineWorker<SimFraming, SimHandler>,
+    InlineThread<SimFraming, SimHandler>,
+);
+
 impl Maker<'_> {
     /// The worker that the net thread is: the real one.
-    fn inline(
-        &self,
-        worker: WorkerId,
-        start: Arc<TurnStart>,
-    ) -> Result<
-        (
-            InlineWorker<SimFraming, SimHandler>,
-            InlineThread<SimFraming, SimHandler>,
-        ),
-        RunError,
-    > {
+    fn inline(&self, worker: WorkerId, start: Arc<TurnStart>) -> Result<InlineParts, RunError> {
         let setup = WorkerSetup {
             worker,
             notifier: self.notices.notifier(worker),

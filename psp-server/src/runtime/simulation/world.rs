@@ -244,7 +244,7 @@ impl World {
             match follows {
                 Follows::Step { at_ns } => self.plan_for(at_ns, Happens::Worker(index)),
                 Follows::Wake { at_ns, request } => {
-                    self.plan_for(at_ns, Happens::Wake(index, request))
+                    self.plan_for(at_ns, Happens::Wake(index, request));
                 }
                 Follows::Death => {
                     self.has_died = true;
