@@ -352,7 +352,7 @@ impl Team {
         // Announced while this thread is still active: afterwards a later turn may begin at any time.
         self.start.announce_on(turn, now_ns, member.clock());
         self.tell(to, |listener, request, slot| {
-            listener.resumed(now_ns, request, slot)
+            listener.resumed(now_ns, request, slot);
         });
         // Idle before the other thread is active: a request to give way that comes at once finds a thread. Nothing
         // claims this one before, for it cannot be preempted here.
