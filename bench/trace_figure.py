@@ -144,7 +144,7 @@ def main():
         out.append(f'<rect x="{legend}" y="36" width="12" height="12" fill="{colour}"/>')
         out.append(text(legend + 18, 46, f"{name} requests"))
         legend += 130
-    note = "Boxes are turns; a gap between two of one colour is a preemption. Below: requests that wait for a worker."
+    note = "Boxes are turns; a white line ends one that gave way. Below: requests that wait for a worker."
     out.append(text(WIDTH - RIGHT, 46, note, "end", 11, FAINT))
     head = text(LEFT, 22, "One burst under two policies, 4 workers", size=16, weight="bold")
     height = bottom + 34
