@@ -1,5 +1,6 @@
 //! Models of traces: what a thread records goes into the trace that it saw, whole, in order, and into no other.
 
+use loom::model::Builder;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
@@ -9,10 +10,16 @@ use super::recorder::Trace;
 use super::recording::Recording;
 use super::ring::Ring;
 
+fn model() -> Builder {
+    let mut model = Builder::new();
+    model.preemption_bound = Some(3);
+    model
+}
+
 /// A writer that adds events to the trace that it sees, while a reader makes two traces and reads each when it is over.
 #[test]
 fn a_ring_has_whole_events_of_one_trace() {
-    loom::model(|| {
+    model().check(|| {
         let ring = Arc::new(Ring::new(2));
         ring.make();
         let session = Arc::new(AtomicU64::new(1));
@@ -45,7 +52,7 @@ fn a_ring_has_whole_events_of_one_trace() {
 /// Two readers want a trace at once, while a thread records: each has its own events, or is refused.
 #[test]
 fn two_traces_never_share_the_rings() {
-    loom::model(|| {
+    model().check(|| {
         let trace = Arc::new(Trace::new(1, 1));
         trace.run_by(|| 0);
         let other = {

@@ -81,16 +81,19 @@ impl Trace {
     /// Records an event in a ring of the calling thread, if a trace is made.
     #[inline]
     fn record(&self, ring: impl FnOnce(&Self) -> usize, event: impl FnOnce(u64) -> Event) {
-        let session = self.session.load(Ordering::Relaxed);
-        if session != OFF {
-            self.record_in(session, ring(self), event);
+        if self.session.load(Ordering::Relaxed) != OFF {
+            self.record_in(ring(self), event);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn record_in(&self, session: u64, ring: usize, event: impl FnOnce(u64) -> Event) {
-        if let Some((ring, now)) = self.rings.get(ring).zip(self.clock.get()) {
+    fn record_in(&self, ring: usize, event: impl FnOnce(u64) -> Event) {
+        // With the room that was made before.
+        let session = self.session.load(Ordering::Acquire);
+        if let Some((ring, now)) = self.rings.get(ring).zip(self.clock.get())
+            && session != OFF
+        {
             ring.push(session, event(now()).to_words());
         }
     }
