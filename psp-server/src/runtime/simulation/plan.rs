@@ -251,6 +251,8 @@ impl Plan {
         self.fault = fault;
         self.policy_every_ns = 0;
         (self.drain_at, self.dies_at) = (None, None);
+        // A request that was lost is waited for as long.
+        self.config.drain_timeout_ms = 200;
         match fault {
             Fault::LosesBytes => self.network.lossy = ONCE_IN,
             Fault::Forgets => self.clients.odd = 5,
