@@ -15,6 +15,9 @@
 #[allow(dead_code, unreachable_pub, unused_imports, unsafe_code)]
 #[path = "../src/fiber/mod.rs"]
 mod fiber;
+#[allow(dead_code, unused_imports)]
+#[path = "../src/presence.rs"]
+mod presence;
 use psp_server::{policy, preempt};
 
 // So are the counters of requests, and what records traces.
@@ -30,7 +33,7 @@ mod histogram;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../src/trace/recorder.rs"]
 mod recorder;
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code, unreachable_pub, unused_imports)]
 #[path = "../src/trace/ring.rs"]
 mod ring;
 

@@ -80,7 +80,7 @@ impl Trace {
 
     /// Records an event in a ring of the calling thread, if a trace is made.
     #[inline]
-    fn record(&self, ring: impl FnOnce(&Self) -> usize, event: impl FnOnce(u64) -> Event) {
+    fn record(&self, ring: impl FnOnce(&Self) -> usize, event: impl FnOnce(&Now) -> Event) {
         if self.session.load(Ordering::Relaxed) != OFF {
             self.record_in(ring(self), event);
         }
@@ -88,13 +88,13 @@ impl Trace {
 
     #[cold]
     #[inline(never)]
-    fn record_in(&self, ring: usize, event: impl FnOnce(u64) -> Event) {
+    fn record_in(&self, ring: usize, event: impl FnOnce(&Now) -> Event) {
         // With the room that was made before.
         let session = self.session.load(Ordering::Acquire);
         if let Some((ring, now)) = self.rings.get(ring).zip(self.clock.get())
             && session != OFF
         {
-            ring.push(session, event(now()).to_words());
+            ring.push(session, event(now).to_words());
         }
     }
 
@@ -102,7 +102,7 @@ impl Trace {
     fn record_of_receiver(&self, kind: Kind, receiver: usize, request: RequestId, slot: usize) {
         self.record(
             |_| receiver,
-            |now_ns| event(now_ns, kind, request, slot, WorkerId(0), 0),
+            |now| event(now(), kind, request, slot, WorkerId(0), 0),
         );
     }
 
@@ -145,7 +145,7 @@ impl Trace {
         } = turn;
         self.record(
             |_| receiver,
-            |now_ns| event(now_ns, kind, request, slot, worker, 0),
+            |now| event(now(), kind, request, slot, worker, 0),
         );
     }
 
@@ -154,7 +154,7 @@ impl Trace {
     pub(crate) fn asked(&self, receiver: usize, worker: WorkerId) {
         self.record(
             |_| receiver,
-            |now_ns| event(now_ns, Kind::Asked, RequestId(0), 0, worker, 0),
+            |now| event(now(), Kind::Asked, RequestId(0), 0, worker, 0),
         );
     }
 
@@ -163,7 +163,7 @@ impl Trace {
     pub(crate) fn asked_by_timer(&self, worker: WorkerId) {
         self.record(
             |trace| trace.rings.len() - 1,
-            |now_ns| event(now_ns, Kind::Asked, RequestId(0), 0, worker, 0),
+            |now| event(now(), Kind::Asked, RequestId(0), 0, worker, 0),
         );
     }
 

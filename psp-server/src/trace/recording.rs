@@ -147,12 +147,12 @@ mod tests {
         let expected = [
             (Kind::Arrived, 8, 0, 1),
             (Kind::Begun, 7, 1, 5),
-            (Kind::Asked, 0, 1, 3),
+            (Kind::Asked, 0, 1, 2),
         ];
         assert_eq!(kinds, expected);
         assert_eq!(
             (recorded.from_ns, recorded.until_ns, recorded.dropped),
-            (0, 4, 0)
+            (0, 3, 0)
         );
         trace.arrived(0, RequestId(7), 1);
         let recorded = Recording::begin(&trace).unwrap().end();

@@ -135,7 +135,8 @@ fn the_table_of_types_has_every_hint() {
         .max_wait(Duration::from_micros(1))
         .share(0.5)
         .queue_capacity(1)
-        .preempt(PreemptPolicy::None);
+        .preempt(PreemptPolicy::None)
+        .slow(Duration::from_micros(1));
     let known = Table::try_from(spec).unwrap();
     let rows = rows("[[types]]");
     let keys: BTreeSet<&str> = rows.iter().map(|row| key(row)).collect();
