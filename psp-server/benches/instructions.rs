@@ -1,4 +1,4 @@
-//! Instructions of the parts of a preemption and of a policy's decision, counted by Valgrind: the same figures
+//! Instructions of the parts of a preemption, of a policy's decision and of what is counted of a request, by Valgrind: the same figures
 //! on any machine, busy or idle. They do not include the kernel and the caches.
 //!
 //! ```sh
@@ -15,15 +15,37 @@
 #[allow(dead_code, unreachable_pub, unused_imports, unsafe_code)]
 #[path = "../src/fiber/mod.rs"]
 mod fiber;
+#[allow(dead_code, unused_imports)]
+#[path = "../src/presence.rs"]
+mod presence;
 use psp_server::{policy, preempt};
+
+// So are the counters of requests, and what records traces.
+#[allow(dead_code, unreachable_pub)]
+#[path = "../src/telemetry/counter.rs"]
+mod counter;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../src/telemetry/counters.rs"]
+mod counters;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../src/telemetry/histogram.rs"]
+mod histogram;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../src/trace/recorder.rs"]
+mod recorder;
+#[allow(dead_code, unreachable_pub, unused_imports)]
+#[path = "../src/trace/ring.rs"]
+mod ring;
 
 use std::hint::black_box;
 
+use counters::{Telemetry, Times};
 use fiber::{ContextPool, GiveWay, Pause, PreemptFlag, Wake};
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use policy::{Contexts, Event, Preemption, RequestId, Sample, Scheduler, SchedulerSetup};
 use preempt::PreemptPolicy;
-use psp_server::{Policy, RequestType, TypeSpec, TypeTable};
+use psp_server::{Policy, RequestType, TypeSpec, TypeTable, WorkerId};
+use recorder::{Trace, Turn};
 
 const STACK_BYTES: usize = 256 * 1024;
 const ONE: RequestId = RequestId(1);
@@ -185,6 +207,56 @@ fn preempt_one(mut scheduler: Box<dyn Scheduler>) -> Box<dyn Scheduler> {
     scheduler
 }
 
+/// The counters of a server with two types and a worker.
+fn counters() -> Telemetry {
+    Telemetry::new(3, 1, 1)
+}
+
+// What is counted of a request: its arrival and its turn by the dispatcher, its times by the worker.
+#[library_benchmark]
+#[bench::once(counters(), 1)]
+#[bench::and_100_times(counters(), 101)]
+fn count(telemetry: Telemetry, times: u64) -> Telemetry {
+    for number in 0..times {
+        let number = black_box(number);
+        let dispatch = &telemetry.receivers[0].types[0].0;
+        dispatch.arrivals.add(1);
+        dispatch.turns.turns.add(1);
+        telemetry.turns[0].0.turns.add(1);
+        telemetry.workers[0].types[0].0.completed(Times {
+            waited_ns: 1_000 + number,
+            served_ns: 2_000 + number,
+            sojourn_ns: 3_000 + number,
+        });
+    }
+    telemetry
+}
+
+/// A trace that nobody makes.
+fn no_trace() -> Trace {
+    Trace::new(1, 1)
+}
+
+// What a request costs while no trace is made: an arrival, and a turn that begins and ends.
+#[library_benchmark]
+#[bench::once(no_trace(), 1)]
+#[bench::and_100_times(no_trace(), 101)]
+fn untraced(trace: Trace, times: u64) -> Trace {
+    for number in 0..times {
+        let number = black_box(number);
+        let turn = Turn {
+            worker: WorkerId(0),
+            request: ONE,
+            slot: 0,
+        };
+        trace.arrived(0, ONE, 0);
+        trace.begun(number, turn, 1);
+        trace.completed(number, turn, 1);
+    }
+    trace
+}
+
 library_benchmark_group!(name = contexts, benchmarks = [switch, create, checkpoint]);
 library_benchmark_group!(name = decisions, benchmarks = [dispatch, preempt_one]);
-main!(library_benchmark_groups = [contexts, decisions]);
+library_benchmark_group!(name = counting, benchmarks = [count, untraced]);
+main!(library_benchmark_groups = [contexts, decisions, counting]);

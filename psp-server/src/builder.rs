@@ -30,7 +30,8 @@ use crate::settings;
 use crate::shared::{PolicyMailbox, PollWithin, Shared};
 use crate::shutdown::Shutdown;
 use crate::signal_preemptible::SignalPreemptible;
-use crate::telemetry::{Parts, Telemetry};
+use crate::telemetry::{Parts, SlowLog, Telemetry};
+use crate::trace::Trace;
 use crate::transport::PacketPort;
 #[cfg(feature = "dpdk")]
 use crate::transport::PolledBy;
@@ -475,6 +476,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         let shared = Arc::new(Shared {
             parts,
             telemetry: Telemetry::new(types.len() + 1, receivers, workers),
+            trace: Trace::new(receivers, workers),
+            slow: SlowLog::new(&types, self.settings.config.slow_us),
             deferrals: (0..receivers)
                 .map(|_| Arc::new(Deferrals::new(buffers.clone(), owed_max)))
                 .collect(),

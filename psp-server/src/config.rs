@@ -198,6 +198,14 @@ pub struct Config {
     /// See [`stuck_after_ms`](field@Self::stuck_after_ms). A run of pipelined requests, of which there are up to 64, is
     /// one request here.
     pub stuck_after_means: u64,
+    /// A request that takes this long or longer from its arrival to the end of its handler is logged, and is among the
+    /// [slow requests](crate::ServerHandle::slow_requests); 0 for never. [Types](psp_policy::TypeSpec::slow) may say
+    /// something else.
+    pub slow_us: u64,
+    /// One request in so many has a span of the crate `tracing` (target `psp::request`, level INFO) with its type, its
+    /// worker, and its times `wait_us` and `service_us`; 0 for none. The span lasts as long as the handler, which is not
+    /// within it.
+    pub span_every: u64,
     /// Seed of the policies that choose at random.
     pub seed: u64,
 }
@@ -253,6 +261,8 @@ impl Default for Config {
             preempt_warn_ms: 100,
             stuck_after_ms: 10_000,
             stuck_after_means: 100,
+            slow_us: 0,
+            span_every: 0,
             seed: 1,
         }
     }
@@ -329,6 +339,8 @@ impl Config {
         preempt_warn_ms: u64,
         stuck_after_ms: u64,
         stuck_after_means: u64,
+        slow_us: u64,
+        span_every: u64,
         seed: u64,
     }
 

@@ -109,7 +109,7 @@
 //!
 //! | feature | what it adds |
 //! | --- | --- |
-//! | `admin` | health, figures and a live page over HTTP: the module `admin` |
+//! | `admin` | health, figures, traces and a live page over HTTP: the module `admin` |
 //! | `tls` | TLS on connections, by rustls: the module `tls` |
 //! | `tower` | a service of tower as a handler: the module `tower` |
 //! | `tokio` | futures of tokio in handlers: [`ServerBuilder`]'s method `tokio` |
@@ -245,6 +245,11 @@ pub mod telemetry;
 pub mod tls;
 #[cfg(feature = "tower")]
 pub mod tower;
+#[cfg(feature = "admin")]
+mod trace;
+#[cfg(not(feature = "admin"))]
+#[path = "no_trace.rs"]
+mod trace;
 mod transport;
 mod wait;
 mod watch;

@@ -36,8 +36,8 @@ impl RequestType {
 
 /// A request type as a user registers it: a name, and what is known beforehand.
 ///
-/// In a configuration file the times are in microseconds, `service-time-us`, `slo-us` and `max-wait-us`, and the
-/// other names have dashes.
+/// In a configuration file the times are in microseconds, `service-time-us`, `slo-us`, `max-wait-us` and `slow-us`, and
+/// the other names have dashes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -57,6 +57,11 @@ pub struct TypeSpec {
     #[serde(rename = "max-wait-us", with = "micros", default)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_wait: Option<Duration>,
+    /// Live servers log requests of the type that take this long or longer from arrival to completion; zero is never, and
+    /// absent as the server says.
+    #[serde(rename = "slow-us", with = "micros", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slow: Option<Duration>,
     /// Expected share of all requests, 0 to 1. Types without it share what is left equally.
     pub share: Option<f64>,
     /// Requests that may wait in the typed queue; the server's default when absent.
@@ -73,6 +78,7 @@ impl TypeSpec {
             service_time: None,
             slo: None,
             max_wait: None,
+            slow: None,
             share: None,
             queue_capacity: None,
             preempt: None,
@@ -98,6 +104,14 @@ impl TypeSpec {
     #[must_use]
     pub fn max_wait(mut self, max_wait: Duration) -> Self {
         self.max_wait = Some(max_wait);
+        self
+    }
+
+    /// Sets from when on a request is slow, from its arrival to its completion: live servers log such requests. Zero is
+    /// never.
+    #[must_use]
+    pub fn slow(mut self, slow: Duration) -> Self {
+        self.slow = Some(slow);
         self
     }
 
@@ -166,6 +180,7 @@ impl TypeTable {
         own.service_time = spec.service_time.or(own.service_time);
         own.slo = spec.slo.or(own.slo);
         own.max_wait = spec.max_wait.or(own.max_wait);
+        own.slow = spec.slow.or(own.slow);
         own.share = spec.share.or(own.share);
         own.queue_capacity = spec.queue_capacity.or(own.queue_capacity);
         own.preempt = spec.preempt.or(own.preempt);

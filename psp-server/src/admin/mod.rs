@@ -15,6 +15,8 @@
 //! | `GET /metrics` | the figures in Prometheus' text format |
 //! | `GET /status` | the [snapshot](crate::telemetry::Snapshot) and the policy as JSON |
 //! | `GET /policy` | the policy with its settings |
+//! | `GET /trace?ms=200` | what happens to requests in that time, as a [file](psp_trace) for Perfetto |
+//! | `GET /slow` | the last [slow requests](crate::ServerHandle::slow_requests) as JSON |
 //! | `PUT /policy` | changes the policy to the body, such as `darc` or `mq quantum-us=100` |
 //!
 //! Whoever reaches the port may change the policy. A port without a host is one of the loopback interface. There, a
@@ -24,6 +26,7 @@
 mod listener;
 mod routes;
 mod service;
+mod trace;
 
 pub(crate) use listener::AdminListener;
 pub(crate) use service::Admin;

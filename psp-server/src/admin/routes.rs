@@ -5,33 +5,54 @@ use std::str::FromStr;
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use psp_policy::Policy;
 use serde::Serialize;
 
 use crate::shared::ServerHandle;
-use crate::telemetry::{METRICS_CONTENT_TYPE, Snapshot, exposition};
+use crate::telemetry::{METRICS_CONTENT_TYPE, SlowRequest, Snapshot, exposition};
 
 const PAGE: &str = include_str!("page.html");
-const PATHS: &str = "/ /livez /readyz /metrics /status /policy";
+const PATHS: &str = "/ /livez /readyz /metrics /status /policy /trace /slow";
+const JSON: &str = "application/json";
 
 /// An answer before it is one of HTTP.
 #[derive(Debug)]
 pub(super) struct Answer {
     status: StatusCode,
     content_type: &'static str,
+    /// The name under which a browser keeps it, if it is a file.
+    file_name: Option<String>,
     body: Bytes,
 }
 
 impl Answer {
-    fn text(status: StatusCode, text: impl Into<String>) -> Self {
+    fn ok(content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        Self {
+            status: StatusCode::OK,
+            content_type,
+            file_name: None,
+            body: body.into(),
+        }
+    }
+
+    /// A file of JSON.
+    pub(super) fn file(file_name: String, body: Vec<u8>) -> Self {
+        Self {
+            file_name: Some(file_name),
+            ..Self::ok(JSON, body)
+        }
+    }
+
+    pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Self {
         let mut body = text.into();
         body.push('\n');
         Self {
             status,
             content_type: "text/plain; charset=utf-8",
+            file_name: None,
             body: body.into(),
         }
     }
@@ -50,6 +71,11 @@ impl Answer {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        let named = { self.file_name }.map(|name| format!("attachment; filename=\"{name}\""));
+        // A name that is no header is no name.
+        if let Some(Ok(named)) = named.map(HeaderValue::try_from) {
+            headers.insert(CONTENT_DISPOSITION, named);
+        }
         response
     }
 }
@@ -69,11 +95,19 @@ struct Report<'a> {
     snapshot: Snapshot,
 }
 
+/// What `/slow` tells.
+#[derive(Serialize)]
+struct Slow<'a> {
+    server: &'a str,
+    total: u64,
+    requests: Vec<SlowRequest>,
+}
+
 /// All that the port knows.
 #[derive(Debug)]
 pub(super) struct Routes {
-    server: ServerHandle,
-    name: String,
+    pub(super) server: ServerHandle,
+    pub(super) name: String,
     /// The port is one of the loopback interface.
     is_local: bool,
 }
@@ -89,11 +123,8 @@ impl Routes {
 
     /// Answers a request of this head and body.
     pub(super) fn answer(&self, head: &Parts, body: &[u8]) -> Answer {
-        if self.is_local && !names_address(head) {
-            return Answer::text(
-                StatusCode::MISDIRECTED_REQUEST,
-                "this port is known by its address and as localhost alone",
-            );
+        if let Err(misdirected) = self.admit(head) {
+            return misdirected;
         }
         let is_put = head.method == Method::PUT;
         if is_put && head.uri.path() == "/policy" {
@@ -102,23 +133,39 @@ impl Routes {
         if head.method != Method::GET {
             return Answer::text(StatusCode::METHOD_NOT_ALLOWED, "use GET, or PUT /policy");
         }
-        let with = |content_type, body: String| Answer {
-            status: StatusCode::OK,
-            content_type,
-            body: body.into(),
-        };
         match head.uri.path() {
-            "/" => with("text/html; charset=utf-8", PAGE.to_owned()),
+            "/" => Answer::ok("text/html; charset=utf-8", PAGE),
             "/livez" => Answer::text(StatusCode::OK, "alive"),
             "/readyz" => self.readiness(),
-            "/metrics" => with(
+            "/metrics" => Answer::ok(
                 METRICS_CONTENT_TYPE,
                 exposition(&self.server.snapshot(), &self.name),
             ),
-            "/status" => with("application/json", self.status()),
+            "/status" => Answer::ok(JSON, self.status()),
+            "/slow" => Answer::ok(JSON, self.slow()),
             "/policy" => Answer::text(StatusCode::OK, self.server.policy().spelled()),
             _ => Answer::text(StatusCode::NOT_FOUND, format!("there are {PATHS}")),
         }
+    }
+
+    /// Refuses requests that name the port in another way than they may.
+    pub(super) fn admit(&self, head: &Parts) -> Result<(), Answer> {
+        if self.is_local && !names_address(head) {
+            return Err(Answer::text(
+                StatusCode::MISDIRECTED_REQUEST,
+                "this port is known by its address and as localhost alone",
+            ));
+        }
+        Ok(())
+    }
+
+    fn slow(&self) -> String {
+        let slow = Slow {
+            server: &self.name,
+            total: self.server.slow_requests_total(),
+            requests: self.server.slow_requests(),
+        };
+        serde_json::to_string(&slow).expect("all keys are strings")
     }
 
     fn readiness(&self) -> Answer {

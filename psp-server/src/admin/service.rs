@@ -18,6 +18,7 @@ use tokio::time::{sleep, timeout};
 
 use super::listener::AdminListener;
 use super::routes::{Answer, Routes};
+use super::trace;
 use crate::error::RunError;
 use crate::shared::ServerHandle;
 
@@ -125,6 +126,7 @@ async fn respond(routes: &Routes, request: Request<Incoming>) -> Response<Full<B
     let (head, body) = request.into_parts();
     let body = Limited::new(body, BODY_BYTES_MAX).collect();
     let answer = match timeout(REQUEST_TIMEOUT, body).await {
+        Ok(Ok(_)) if trace::is_asked(&head) => trace::answer(routes, &head).await,
         Ok(Ok(body)) => routes.answer(&head, &body.to_bytes()),
         Ok(Err(_)) => Answer::too_large(),
         Err(_) => Answer::too_slow(),

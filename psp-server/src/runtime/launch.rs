@@ -26,7 +26,7 @@ use super::worker::contexts::{ContextPreempter, serve_on_contexts};
 use super::worker::inline::InlineWorker;
 use super::worker::notices::{Notices, death_error, start_error};
 use super::worker::setup::WorkerSetup;
-use super::worker::threads::TeamSetup;
+use super::worker::threads::{TeamSetup, TracedTurns};
 use super::worker_link::channel;
 use crate::classifier::Classifier;
 use crate::config::Topology;
@@ -68,6 +68,8 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     on_ready: impl FnOnce(),
 ) -> Result<usize, RunError> {
     let clock = Clock::new();
+    let traced_by = clock.clone();
+    launch.shared.trace.run_by(move || traced_by.now_ns());
     let Port {
         poll,
         waker,
@@ -131,7 +133,11 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             PreemptPolicy::KernelThread => {
                 let contexts = setup.shared.config.contexts();
                 let team = Team::new(contexts, lowers, setup.clock.clone(), start);
-                let team = Arc::new(team);
+                let listener = TracedTurns {
+                    shared: shared.clone(),
+                    worker,
+                };
+                let team = Arc::new(team.heard_by(Box::new(listener)));
                 link.attach_team(team.clone());
                 TeamSetup::new(setup, team.clone(), port).start_thread()?;
                 threads.teams.push(team);

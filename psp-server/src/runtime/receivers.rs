@@ -210,6 +210,8 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let spin_longest = Duration::from_micros(shared.config.spin_us);
     let spin = Spin::new(&cores, count, false, spin_longest);
     let (clock, classifier) = (Clock::new(), Arc::new(classifier));
+    let traced_by = clock.clone();
+    shared.trace.run_by(move || traced_by.now_ns());
     // Without a core to spare, other programs want those of the workers.
     let background = !cores.spare_for(count);
     let doorbell = |port: &Port| Arc::new(Doorbell::new(port.waker.clone()));

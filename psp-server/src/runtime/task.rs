@@ -1,6 +1,6 @@
 //! What the net worker lends to a worker.
 
-use psp_policy::Sample;
+use psp_policy::{RequestType, Sample};
 
 use super::channel::message::Report;
 use crate::transport::datagram::Datagram;
@@ -29,6 +29,33 @@ impl<C, D> Task<C, D> {
         match self {
             Self::Stream(stream) => stream.is_unwanted(now_ns),
             Self::Datagram(datagram) => datagram.is_late(now_ns),
+        }
+    }
+
+    /// Type of its first request; `None` if it has none.
+    #[inline]
+    pub(crate) fn request_type(&self) -> Option<RequestType> {
+        match self {
+            Self::Stream(stream) => stream.run.request_type(),
+            Self::Datagram(datagram) => Some(datagram.request_type),
+        }
+    }
+
+    /// How many requests it has, done or not.
+    #[inline]
+    pub(crate) fn requests(&self) -> usize {
+        match self {
+            Self::Stream(stream) => stream.run.frames.len(),
+            Self::Datagram(_) => 1,
+        }
+    }
+
+    /// How many of them are done.
+    #[inline]
+    pub(crate) fn replies(&self) -> usize {
+        match self {
+            Self::Stream(stream) => stream.run.done,
+            Self::Datagram(_) => 1,
         }
     }
 

@@ -11,7 +11,9 @@ use psp_policy::{Policy, PolicyError};
 use super::state::Shared;
 use crate::admission;
 use crate::config::{Config, Topology};
-use crate::telemetry::Snapshot;
+use crate::telemetry::{SlowRequest, Snapshot};
+#[cfg(feature = "admin")]
+use crate::trace::Trace;
 
 /// A handle to a running server, for handlers and operators. Cheap to clone.
 #[derive(Clone)]
@@ -132,6 +134,24 @@ impl ServerHandle {
             .store(idle_timeout_s, Ordering::Relaxed);
     }
 
+    /// Changes from when on requests are [slow](Config::slow_us), in microseconds; 0 for never. Types that say something
+    /// else keep that.
+    pub fn set_slow_us(&self, slow_us: u64) {
+        self.shared.slow.set_slow_us(slow_us);
+    }
+
+    /// The last 128 requests that were [slow](Config::slow_us), the last one first.
+    #[must_use]
+    pub fn slow_requests(&self) -> Vec<SlowRequest> {
+        self.shared.slow.last()
+    }
+
+    /// How many requests were slow. Of those that ended at the same instant as another one, some are only counted.
+    #[must_use]
+    pub fn slow_requests_total(&self) -> u64 {
+        self.shared.slow.count()
+    }
+
     /// Stops the server as its [`Shutdown`](crate::Shutdown) would.
     pub fn shut_down(&self) {
         self.shared.shutdown.trigger();
@@ -141,6 +161,14 @@ impl ServerHandle {
     #[must_use]
     pub fn admin_addr(&self) -> Option<SocketAddr> {
         self.shared.admin_addr
+    }
+
+    /// Names of the types by their slots; `UNKNOWN` comes last.
+    #[cfg(feature = "admin")]
+    pub(crate) fn type_names(&self) -> Vec<String> {
+        let types = &self.shared.types;
+        let names = (0..=types.len()).map(|slot| types.name_of_slot(slot).to_owned());
+        names.collect()
     }
 
     /// Whether all workers are ready and the server takes requests: neither before it runs, nor while it drains.
@@ -154,5 +182,13 @@ impl ServerHandle {
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.shared.shutdown.is_triggered()
+    }
+}
+
+/// So that a trace can be made of the server.
+#[cfg(feature = "admin")]
+impl AsRef<Trace> for ServerHandle {
+    fn as_ref(&self) -> &Trace {
+        &self.shared.trace
     }
 }

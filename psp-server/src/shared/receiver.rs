@@ -28,6 +28,12 @@ impl Receiver {
         Self { shared, index }
     }
 
+    /// Its number among all that receive.
+    #[inline]
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
     /// The number of its port.
     #[inline]
     pub(crate) fn port(&self) -> PortNumber {

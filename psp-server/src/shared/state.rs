@@ -17,7 +17,8 @@ use crate::fiber::{Helpers, Surroundings};
 use crate::reply::Deferrals;
 use crate::shared::PolicyMailbox;
 use crate::shutdown::Shutdown;
-use crate::telemetry::{Parts, Telemetry};
+use crate::telemetry::{Parts, SlowLog, Telemetry};
+use crate::trace::Trace;
 use crate::transport::budget::Budget;
 use crate::transport::request_key::PortNumber;
 
@@ -43,6 +44,10 @@ pub(crate) struct Shared {
     /// How requests of each type give way, by the type's slot; `UNKNOWN` comes last.
     pub(crate) preempt: Vec<PreemptPolicy>,
     pub(crate) telemetry: Telemetry,
+    /// What threads record while a trace is made.
+    pub(crate) trace: Trace,
+    /// Requests that took long.
+    pub(crate) slow: SlowLog,
     /// Which figures the server has.
     pub(crate) parts: Parts,
     /// The memory that is held for all peers.
@@ -102,6 +107,12 @@ impl Shared {
     #[inline]
     pub(crate) fn surroundings(&self) -> Option<&Surroundings> {
         self.poll_within.as_ref().map(|within| &*within.0)
+    }
+
+    /// Slot of a type in arrays and traces; `usize::MAX` if there is none.
+    #[inline]
+    pub(crate) fn slot_of(&self, request_type: Option<RequestType>) -> usize {
+        request_type.map_or(usize::MAX, |request_type| self.types.slot(request_type))
     }
 
     /// A scheduler for a policy that is about to be in force. Tasks that are sent to workers from now on may be
@@ -185,6 +196,8 @@ impl Shared {
         let buffers = Arc::new(Budget::new(config.buffered_bytes_max));
         Self {
             telemetry: Telemetry::new(types.len() + 1, 1, workers),
+            trace: Trace::new(1, workers),
+            slow: SlowLog::new(&types, config.slow_us),
             parts: Parts::default(),
             deferrals: vec![Arc::new(Deferrals::new(buffers.clone(), 1))],
             buffers,

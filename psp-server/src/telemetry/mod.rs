@@ -16,6 +16,7 @@ mod exposition;
 mod histogram;
 mod publish;
 mod rows;
+mod slow;
 mod snapshot;
 
 pub(crate) use counters::{
@@ -26,6 +27,8 @@ pub(crate) use counters::{
 pub(crate) use exposition::{CONTENT_TYPE as METRICS_CONTENT_TYPE, exposition};
 pub use histogram::HistogramSnapshot;
 pub use publish::Publisher;
+pub(crate) use slow::SlowLog;
+pub use slow::SlowRequest;
 pub use snapshot::{
     ArbiterSnapshot, DropSnapshot, ElasticSnapshot, NetSnapshot, PacketSnapshot, Parts, Snapshot,
     TurnSnapshot, TypeSnapshot, WaitSnapshot, WorkerSnapshot,

@@ -101,6 +101,12 @@ impl<D> Run<D> {
         self.turned_down = None;
     }
 
+    /// Type of the first request, if there is one.
+    #[inline]
+    pub(crate) fn request_type(&self) -> Option<RequestType> {
+        self.frames.first().map(|frame| frame.request_type)
+    }
+
     /// The requests that are not done.
     pub(crate) fn unfinished(&self) -> &[Frame<D>] {
         &self.frames[self.done..]

@@ -19,6 +19,7 @@ mod refused;
 mod replies;
 mod serving;
 mod sockets;
+mod spans;
 mod starting;
 mod stuck;
 mod switching;

@@ -313,6 +313,9 @@ impl<K> Dispatcher<K> {
         deadline_ns: Option<u64>,
     ) {
         let slot = self.slot(request_type);
+        self.shared
+            .trace
+            .arrived(self.shared.index(), request, slot);
         self.places.take(slot);
         if let Some(offered) = &mut self.offered {
             offered.push(Arrived { request, slot });
@@ -341,6 +344,12 @@ impl<K> Dispatcher<K> {
 
     /// The request that was to begin on `worker` is not run.
     pub(crate) fn dropped(&mut self, now_ns: u64, worker: WorkerId) {
+        if let Some(request) = self.turns.request_on(worker) {
+            let slot = self.slot(self.turns.type_on(worker));
+            self.shared
+                .trace
+                .dropped(self.shared.index(), request, slot);
+        }
         self.turns.dropped(worker);
         let dropped = Event::Completed {
             worker,
@@ -387,8 +396,10 @@ impl<K> Dispatcher<K> {
 
     fn unblocked(&mut self, now_ns: u64, request: RequestId) {
         let request_type = self.blocked.end(now_ns, request);
+        let slot = self.slot(request_type);
+        self.shared.trace.woken(self.shared.index(), request, slot);
         if self.counts_all() {
-            self.places.take(self.slot(request_type));
+            self.places.take(slot);
         }
         self.scheduler
             .on_event(now_ns, Event::Unblocked { request });

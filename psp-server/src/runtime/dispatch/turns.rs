@@ -183,6 +183,8 @@ impl Turns {
         stop.look_ns = (left_ns > 0).then(|| now_ns.saturating_add(left_ns));
         if left_ns == 0 {
             self.count(worker, |counters| counters.preemptions_asked.add(1));
+            let of_server = self.shared.global(worker);
+            self.shared.trace.asked(self.shared.index(), of_server);
         }
         left_ns == 0
     }

@@ -31,6 +31,7 @@ use crate::runtime::worker::contexts::ContextTask;
 use crate::runtime::worker::inline::EndedTurn;
 use crate::shared::Receiver;
 use crate::shutdown::Shutdown;
+use crate::trace::Turn;
 use crate::transport::run::TurnedDown;
 
 const DATAGRAMS_PER_TURN: usize = 64;
@@ -689,7 +690,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 request_type,
                 hand_off,
             } => {
-                self.count_hand_off(worker, hand_off);
+                self.note_hand_off(worker, request, request_type, hand_off);
                 self.run(worker, request, request_type);
             }
         }
@@ -697,6 +698,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
 
     /// Refuses a request that found no room.
     fn reject(&mut self, request: RequestId, request_type: RequestType) {
+        let slot = self.dispatcher.slot(request_type);
+        self.shared
+            .trace
+            .rejected(self.shared.index(), request, slot);
         if let Some(task) = self.take_offered(request) {
             self.turn_down(task, TurnedDown::Rejected);
         } else if let Some(port) = self.ports.port_of(request) {
@@ -724,13 +729,26 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
     }
 
-    /// Counts requests that workers take from each other, or hand over.
+    /// Counts and records requests that workers take from each other, or hand over.
     #[inline]
-    fn count_hand_off(&self, worker: WorkerId, hand_off: HandOff) {
+    fn note_hand_off(
+        &self,
+        worker: WorkerId,
+        request: RequestId,
+        request_type: RequestType,
+        hand_off: HandOff,
+    ) {
         if !self.is_in_crew() {
             return;
         }
         let worker = self.shared.global(worker);
+        let slot = self.dispatcher.slot(request_type);
+        let turn = Turn {
+            worker,
+            request,
+            slot,
+        };
+        self.shared.trace.taken(self.shared.index(), turn, hand_off);
         let counters = &self.shared.telemetry.workers[worker.index()];
         match hand_off {
             HandOff::Stolen => counters.stolen.add(1),
@@ -798,6 +816,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         } else {
             workers.run_inline(worker, request, task)
         };
+        self.record_carried(worker, request, request_type, &ended);
         let EndedTurn {
             report,
             ended_ns,
@@ -829,6 +848,32 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         // Behind the way home, on which other requests may have run.
         self.gave_way |= has_yielded;
         self.busy_at_ns = self.now_ns;
+    }
+
+    /// Records a turn on a thread that carries its request. Others record theirs as they begin and end.
+    #[inline]
+    fn record_carried(
+        &self,
+        worker: WorkerId,
+        request: RequestId,
+        request_type: RequestType,
+        ended: &EndedTurn<ContextTask<F, H>>,
+    ) {
+        let Some(began_ns) = ended.carried_from_ns else {
+            return;
+        };
+        let turn = Turn {
+            worker: self.shared.global(worker),
+            request,
+            slot: self.dispatcher.slot(request_type),
+        };
+        let trace = &self.shared.trace;
+        trace.begun(began_ns, turn, 0);
+        match &ended.report {
+            Report::Completed(task) => trace.completed(ended.ended_ns, turn, task.replies()),
+            Report::Yielded { .. } => trace.yielded(ended.ended_ns, turn),
+            Report::Blocked { .. } => trace.blocked(ended.ended_ns, turn),
+        }
     }
 
     /// The worker had stepped back for a turn, and others had its core for so long. What was not within the service time

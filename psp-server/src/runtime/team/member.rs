@@ -1,6 +1,6 @@
 //! One thread of a team: how to wake it, its standing on its core, and the request that it runs.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 
@@ -15,6 +15,8 @@ pub(crate) struct Member {
     clock: OnceLock<Option<ThreadClock>>,
     /// The request that the thread began last.
     pub(crate) request: AtomicU32,
+    /// Slot of its type.
+    pub(crate) slot: AtomicUsize,
     /// The thread runs code that may be preempted anywhere.
     pub(crate) preemptible: AtomicBool,
     /// The request gives its worker away because it waits for a wake.

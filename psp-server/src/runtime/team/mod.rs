@@ -26,6 +26,7 @@
 pub(crate) mod active_thread;
 pub(crate) mod member;
 
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, park};
@@ -61,6 +62,17 @@ pub(crate) struct Team {
     start: Arc<TurnStart>,
     /// Asks requests that give way at checkpoints only.
     flag: PreemptFlag,
+    /// Who hears of turns that the kernel ends, if anybody does.
+    listener: Option<Box<dyn TurnListener>>,
+}
+
+/// Hears of the turns of requests that have more than one.
+pub(crate) trait TurnListener: fmt::Debug + Send + Sync {
+    /// A turn ended, and the request did not.
+    fn ended(&self, now_ns: u64, request: RequestId, slot: usize, is_blocked: bool);
+
+    /// Its next turn begins.
+    fn resumed(&self, now_ns: u64, request: RequestId, slot: usize);
 }
 
 /// Why a thread that waits for work goes on.
@@ -87,7 +99,28 @@ impl Team {
             clock,
             start,
             flag: PreemptFlag::new(),
+            listener: None,
         }
+    }
+
+    /// As this, with somebody who hears of turns.
+    pub(crate) fn heard_by(self, listener: Box<dyn TurnListener>) -> Self {
+        let listener = Some(listener);
+        Self { listener, ..self }
+    }
+
+    /// Tells the listener about the request of a thread. Only the active thread may call this.
+    fn tell(&self, thread: TeamThread, tell: impl FnOnce(&dyn TurnListener, RequestId, usize)) {
+        if let Some(listener) = &self.listener {
+            let slot = self.members[thread].slot.load(Ordering::Relaxed);
+            tell(&**listener, self.request(thread), slot);
+        }
+    }
+
+    /// The request that begins on the active thread is of the type at `slot`. Returns when its turn began.
+    pub(crate) fn set_slot(&self, thread: TeamThread, slot: usize) -> u64 {
+        self.members[thread].slot.store(slot, Ordering::Relaxed);
+        self.start.began_ns()
     }
 
     /// How many threads wait for work. Without one a request cannot be preempted.
@@ -318,6 +351,9 @@ impl Team {
         let turn = self.turn() + 1;
         // Announced while this thread is still active: afterwards a later turn may begin at any time.
         self.start.announce_on(turn, now_ns, member.clock());
+        self.tell(to, |listener, request, slot| {
+            listener.resumed(now_ns, request, slot);
+        });
         // Idle before the other thread is active: a request to give way that comes at once finds a thread. Nothing
         // claims this one before, for it cannot be preempted here.
         self.active.rest(thread);
@@ -365,6 +401,9 @@ impl Team {
                     before.lower(|| true);
                 }
                 let is_blocked = before.is_blocked.swap(false, Ordering::Relaxed);
+                self.tell(state.from, |listener, request, slot| {
+                    listener.ended(now_ns, request, slot, is_blocked);
+                });
                 self.active.take_over(thread);
                 return Call::Serve {
                     served_ns: now_ns.saturating_sub(began_ns),

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-use psp_policy::{PreemptPolicy, RequestId, WorkerId};
+use psp_policy::{PreemptPolicy, RequestId, RequestType, WorkerId};
 use psp_protocols::Framing;
 
 use super::executor::{Executor, Sending};
@@ -36,6 +36,7 @@ use crate::runtime::channel::preempter::Preempter;
 use crate::runtime::channel::task_port::TaskPort;
 use crate::runtime::channel::turn_start::TurnStart;
 use crate::runtime::task::Task;
+use crate::trace::{Trace, Turn};
 
 /// A task of a server with this framing and handler.
 pub(in crate::runtime) type ContextTask<F, H> =
@@ -74,6 +75,8 @@ pub(super) struct ContextLoop<F: Framing, H: Handler<F::Head>, P> {
     waiters: Waiters,
     /// The request of this turn.
     request: Cell<RequestId>,
+    /// Its type, if it is known.
+    request_type: Cell<Option<RequestType>>,
     /// When this turn began.
     start: Arc<TurnStart>,
     /// Time that the request of this turn spent between turns, in nanoseconds. Its executor takes it off.
@@ -95,6 +98,7 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> ContextLoop<F,
             port,
             sending,
             request: Cell::new(RequestId(0)),
+            request_type: Cell::default(),
             start,
             away_ns: Rc::default(),
             ended_ns: Cell::new(0),
@@ -103,6 +107,20 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> ContextLoop<F,
 
     pub(super) const fn setup(&self) -> &WorkerSetup<F, H> {
         &self.setup
+    }
+
+    pub(super) const fn start(&self) -> &Arc<TurnStart> {
+        &self.start
+    }
+
+    /// The turn that runs, for the trace.
+    #[inline]
+    fn turn(&self) -> Turn {
+        Turn {
+            worker: self.setup.worker,
+            request: self.request.get(),
+            slot: self.setup.shared.slot_of(self.request_type.get()),
+        }
     }
 
     /// Runs `body`, in which the calling thread serves tasks.
@@ -117,11 +135,15 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> ContextLoop<F,
     fn run(&self, executor: &mut Executor<F, H>, request: RequestId, mut task: ContextTask<F, H>) {
         fiber::begin_turn();
         self.request.set(request);
+        self.request_type.set(task.request_type());
         self.away_ns.set(0);
         let now_ns = self.setup.clock.now_ns();
         self.start.announce(fiber::turn(), now_ns);
+        let trace = &self.setup.shared.trace;
+        trace.begun(now_ns, self.turn(), task.requests());
         let ended_ns = executor.run(&mut task, now_ns);
         self.ended_ns.set(ended_ns);
+        trace.completed(ended_ns, self.turn(), task.replies());
         if fiber::is_asked() {
             let telemetry = &self.setup.shared.telemetry;
             let counters = &telemetry.workers[self.setup.worker.index()];
@@ -158,14 +180,19 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> ContextLoop<F,
     }
 
     /// Ends the turn of the request that runs here, and returns when its next one has begun.
-    fn suspend(&self, report: impl FnOnce(u64) -> Report<ContextTask<F, H>>) {
-        let clock = &self.setup.clock;
-        let request = self.request.get();
+    fn suspend(
+        &self,
+        record: impl FnOnce(&Trace, u64, Turn),
+        report: impl FnOnce(u64) -> Report<ContextTask<F, H>>,
+    ) {
+        let (clock, trace) = (&self.setup.clock, &self.setup.shared.trace);
+        let (request, request_type) = (self.request.get(), self.request_type.get());
         let away_ns = self.away_ns.get();
         let left_ns = clock.now_ns();
         // The thread may have moved between two cores whose clocks differ.
         let served_ns = left_ns.saturating_sub(self.start.began_ns());
         self.ended_ns.set(left_ns);
+        record(trace, left_ns, self.turn());
         self.port.report(report(served_ns));
         let wake = fiber::pause(Pause::Suspended(request));
         debug_assert_eq!(
@@ -175,14 +202,16 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> ContextLoop<F,
         );
         let now_ns = clock.now_ns();
         self.request.set(request);
+        self.request_type.set(request_type);
         self.away_ns.set(away_ns + now_ns.saturating_sub(left_ns));
         self.start.announce(fiber::turn(), now_ns);
+        trace.begun(now_ns, self.turn(), 0);
     }
 }
 
 impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> GiveWay for ContextLoop<F, H, P> {
     fn give_way(&self) {
-        self.suspend(|served_ns| Report::Yielded { served_ns });
+        self.suspend(Trace::yielded, |served_ns| Report::Yielded { served_ns });
     }
 
     fn describe(&self, slot: usize, out: &mut dyn fmt::Write) -> fmt::Result {
@@ -209,7 +238,7 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> Waiting for Co
 
     fn block(&self, block: &dyn Fn(RequestId, WorkerId) -> bool, _meanwhile: &mut dyn FnMut()) {
         if block(self.request.get(), self.setup.worker) {
-            self.suspend(|served_ns| Report::Blocked { served_ns });
+            self.suspend(Trace::blocked, |served_ns| Report::Blocked { served_ns });
         }
     }
 

@@ -11,6 +11,7 @@ use psp_policy::{RequestType, Sample, WorkerId};
 use psp_protocols::{Framing, Rejection};
 
 use super::notices::fault_of;
+use super::spans::{Spans, end_span, request_span};
 use crate::error::WorkerFault;
 use crate::fiber::{for_peer, in_handler};
 use crate::handler::{Handler, Request};
@@ -57,6 +58,7 @@ pub(crate) struct Executor<F: Framing, H: Handler<F::Head>> {
     owed_max: usize,
     /// Time that the present run spent between turns, in nanoseconds.
     away_ns: Rc<Cell<u64>>,
+    spans: Spans,
 }
 
 impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
@@ -81,6 +83,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             owed_max: owed_max(framing.replies_in_order()),
             framing,
             server: ServerHandle::new(shared.clone()),
+            spans: Spans::new(shared.config.span_every),
             shared,
             clock,
             state,
@@ -151,6 +154,10 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 pushes: Some(&connection.pushes),
             };
             let waited_ns = self.since_arrival_ns(run.arrived_ns, now_ns);
+            let span = self.spans.next(|| {
+                let name = self.shared.name_of(frame.request_type);
+                request_span(name, self.worker.get(), waited_ns)
+            });
             let Connection { output, socket, .. } = connection;
             let mut reply = Reply::to_stream(output, socket, limit_bytes, budget, origin);
             let request = Request {
@@ -215,8 +222,9 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 served_ns: service_ns,
                 sojourn_ns: self.since_arrival_ns(run.arrived_ns, end_ns),
             };
-            self.shared
-                .measure(self.worker.get(), frame.request_type, times);
+            end_span(span, times);
+            let (worker, peer) = (self.worker.get(), connection.peer);
+            self.shared.measure(worker, frame.request_type, peer, times);
             record(&mut run.samples, frame.request_type, service_ns);
             now_ns = end_ns;
             if connection.output.len() > self.shared.config.output_high_water_bytes {
@@ -260,7 +268,8 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             served_ns: service_ns,
             sojourn_ns: self.since_arrival_ns(run.arrived_ns, end_ns),
         };
-        self.shared.measure(self.worker.get(), request_type, times);
+        let (worker, peer) = (self.worker.get(), connection.peer);
+        self.shared.measure(worker, request_type, peer, times);
         record(&mut run.samples, request_type, service_ns);
         self.send(connection);
         end_ns
@@ -319,6 +328,10 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             pushes: None,
         };
         let waited_ns = self.since_arrival_ns(arrived_ns, start_ns);
+        let span = self.spans.next(|| {
+            let name = self.shared.name_of(request_type);
+            request_span(name, self.worker.get(), waited_ns)
+        });
         let mut reply = Reply::to_datagram(room, Some(origin));
         let request = Request {
             payload,
@@ -370,7 +383,10 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             served_ns: service_ns,
             sojourn_ns: self.since_arrival_ns(arrived_ns, end_ns),
         };
-        self.shared.measure(self.worker.get(), request_type, times);
+        end_span(span, times);
+        let worker = self.worker.get();
+        self.shared
+            .measure(worker, request_type, Peer::Ip(peer), times);
         *sample = Some(Sample {
             request_type,
             count: 1,
@@ -478,9 +494,17 @@ impl Shared {
     }
 
     #[inline]
-    fn measure(&self, worker: WorkerId, request_type: RequestType, times: Times) {
+    fn measure(&self, worker: WorkerId, request_type: RequestType, peer: Peer, times: Times) {
         let slot = self.types.slot(request_type);
         let work = &self.telemetry.workers[worker.index()].types[slot].0;
         work.completed(times);
+        if self.slow.is_slow(slot, times.sojourn_ns) {
+            let name = self.types.name_of_slot(slot);
+            self.slow.note(name, worker, peer, times);
+        }
+    }
+
+    fn name_of(&self, request_type: RequestType) -> &str {
+        self.types.name_of_slot(self.types.slot(request_type))
     }
 }

@@ -56,6 +56,8 @@ pub(crate) struct EndedTurn<T> {
     pub(crate) was_asked: bool,
     /// The worker did not hold the request before.
     pub(crate) is_new_here: bool,
+    /// When the turn began on the thread that carries the request, if it was there.
+    pub(crate) carried_from_ns: Option<u64>,
 }
 
 /// See the [module](self).
@@ -152,6 +154,7 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
                     ended_ns: lent.ended_ns,
                     was_asked: lent.was_asked,
                     is_new_here: lent.is_new_here,
+                    carried_from_ns: Some(self.context_loop.start().began_ns()),
                 }
             }
             Err(CarriedTurn {
@@ -175,6 +178,7 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
             ended_ns: self.context_loop.ended_ns.get(),
             was_asked: fiber::is_asked(),
             is_new_here,
+            carried_from_ns: None,
         }
     }
 }

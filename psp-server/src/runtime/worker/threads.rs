@@ -27,9 +27,10 @@ use crate::fiber::{self, GiveWay, Helpers, Surroundings, Timers, Waiters, Waitin
 use crate::handler::Handler;
 use crate::runtime::channel::task_port::TaskPort;
 use crate::runtime::task::Task;
-use crate::runtime::team::{FIRST, Team, TeamThread};
+use crate::runtime::team::{FIRST, Team, TeamThread, TurnListener};
 use crate::shared::Shared;
 use crate::telemetry::WorkerCounters;
+use crate::trace::Turn;
 
 /// Threads that a worker keeps idle: one to take over, and one more, because a thread that lost its turn at the
 /// instant at which it gave way may hold one back for a moment.
@@ -119,6 +120,36 @@ impl Waiting for TeamWorker<'_> {
     }
 }
 
+/// Records the turns of a team's requests after the first.
+#[derive(Debug)]
+pub(crate) struct TracedTurns {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) worker: WorkerId,
+}
+
+impl TurnListener for TracedTurns {
+    fn ended(&self, now_ns: u64, request: RequestId, slot: usize, is_blocked: bool) {
+        let turn = Turn {
+            worker: self.worker,
+            request,
+            slot,
+        };
+        match is_blocked {
+            true => self.shared.trace.blocked(now_ns, turn),
+            false => self.shared.trace.yielded(now_ns, turn),
+        }
+    }
+
+    fn resumed(&self, now_ns: u64, request: RequestId, slot: usize) {
+        let turn = Turn {
+            worker: self.worker,
+            request,
+            slot,
+        };
+        self.shared.trace.begun(now_ns, turn, 0);
+    }
+}
+
 /// What the threads of a team start with.
 pub(crate) struct TeamSetup<F: Framing, H: Handler<F::Head>> {
     setup: WorkerSetup<F, H>,
@@ -196,7 +227,15 @@ impl<F: Framing, H: Handler<F::Head>> TeamSetup<F, H> {
                     self.start_spare();
                 }
                 member.has_turn();
-                executor.run(task, setup.clock.now_ns());
+                let turn = Turn {
+                    worker: setup.worker,
+                    request: team.request(thread),
+                    slot: setup.shared.slot_of(task.request_type()),
+                };
+                let began_ns = team.set_slot(thread, turn.slot);
+                setup.shared.trace.begun(began_ns, turn, task.requests());
+                let ended_ns = executor.run(task, setup.clock.now_ns());
+                setup.shared.trace.completed(ended_ns, turn, task.replies());
                 count_missed(team, counters);
             });
         };

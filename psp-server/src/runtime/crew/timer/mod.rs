@@ -101,6 +101,7 @@ impl Turns for Workers<'_> {
     fn ask(&self, worker: WorkerId, turn: u64) {
         let watched = &self.workers[worker.index()];
         watched.preempter.preempt(turn);
+        watched.receiver.trace.asked_by_timer(worker);
         if let Some(Err(error)) = watched.given_up.as_ref().map(GivenUp::give_back) {
             tracing::debug!(%error, "a worker that is to give way cannot be raised");
         }

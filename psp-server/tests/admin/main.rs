@@ -1,6 +1,9 @@
 //! The admin port, end to end over TCP.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod slow;
+mod traces;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
