@@ -441,6 +441,34 @@ fn an_interrupted_command_prints_the_points_that_are_done() {
     assert!(message.contains(&expected), "{message}");
 }
 
+#[test]
+fn a_trace_of_one_simulation_is_a_file_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    let trace = format!("--trace {}", path.display());
+    let one = format!("sim --workload high-bimodal --policy mq --workers 4 --load 0.8 {SHORT}");
+    stdout(&format!("{one} {trace} --trace-ms 2 --trace-from-ms 5"));
+    let text = fs::read_to_string(&path).unwrap();
+    let checked = psp_trace::check(&text).unwrap();
+    assert!(
+        checked.workers == 4 && checked.replied > 10 && checked.gave_way > 0,
+        "{checked}"
+    );
+    assert!(
+        text.contains("\"length_us\":2000.000") && text.contains("\"policy\":\"mq"),
+        "{text}"
+    );
+    let several =
+        format!("sim --workload high-bimodal --policy mq,darc --workers 4 --load 0.8 {SHORT}");
+    assert!(refusal(&format!("{several} {trace}")).contains("one policy"));
+    assert!(refusal(&format!("{one} --trace-ms 2")).contains("--trace"));
+    assert!(refusal(&format!("{one} {trace} --trace-ms 0")).contains("from 0.001"));
+    let late = run(&format!("{one} {trace} --trace-from-ms 1000000"));
+    assert_eq!(late.status.code(), Some(0), "it is empty");
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(psp_trace::check(&text).unwrap().requests, 0);
+}
+
 fn wait_until(condition: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !condition() {

@@ -14,6 +14,7 @@ use psp_policy::elastic::ElasticScheduler;
 use psp_policy::{
     Action, Event, HandOff, Policy, RequestId, RequestType, Sample, Scheduler, TypeTable, WorkerId,
 };
+use psp_trace::Kind;
 use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;
 
@@ -25,6 +26,7 @@ use super::present::Present;
 use super::recorder::{Counts, Measured, Recorder};
 use super::slab::Slab;
 use super::snapshot::Snapshot;
+use super::tape::{About, Tape};
 use super::wakes::Wakes;
 use super::workers::{Left, Workers};
 
@@ -75,6 +77,7 @@ struct Engine<'a> {
     dispatched: bool,
     classifier: Option<Xoshiro256PlusPlus>,
     recorder: Recorder,
+    tape: Option<Tape>,
     counts: Counts,
     now_ns: u64,
 }
@@ -92,9 +95,15 @@ pub(super) fn simulate(
     engine.counts.interrupted = arrivals.interrupted();
     let last = engine.snapshot();
     let Engine {
-        recorder, counts, ..
+        recorder,
+        tape,
+        counts,
+        now_ns,
+        ..
     } = engine;
-    Ok(recorder.into_outcome(plan, counts, &last))
+    let mut outcome = recorder.into_outcome(plan, counts, &last);
+    outcome.trace = tape.and_then(|tape| tape.into_trace(now_ns));
+    Ok(outcome)
 }
 
 impl<'a> Engine<'a> {
@@ -118,6 +127,7 @@ impl<'a> Engine<'a> {
             dispatched,
             classifier: random.then(|| Stream::Classifier.rng(plan.seed)),
             recorder: Recorder::new(plan),
+            tape: plan.trace.map(Tape::new),
             counts: Counts::default(),
             now_ns: 0,
         };
@@ -197,6 +207,9 @@ impl<'a> Engine<'a> {
         if arrivals.peek().is_none() {
             self.recorder.end(now_ns, snapshot());
         }
+        if let Some(tape) = self.tape.as_mut().filter(|_| measured) {
+            tape.begin(now_ns);
+        }
         let type_index = match &mut self.classifier {
             None => arrival.kind,
             Some(rng) => rng.random_range(0..self.types.len() as u32),
@@ -214,6 +227,7 @@ impl<'a> Engine<'a> {
             request_type: RequestType::new(type_index),
             ran_on: None,
         });
+        self.record(Kind::Arrived, request, WorkerId(0));
         if let Some(switch) = self.switch
             && self.recorder.measured() > switch.at_request
         {
@@ -227,6 +241,21 @@ impl<'a> Engine<'a> {
                 }
             }
             _ => self.enqueue(request),
+        }
+    }
+
+    /// Records something that happens to a request now, if that is asked for.
+    #[inline]
+    fn record(&mut self, kind: Kind, request: u32, worker: WorkerId) {
+        if let Some(tape) = &mut self.tape {
+            let request_type = self.requests.get(request).request_type;
+            let slot = self.types.slot(request_type);
+            let about = About {
+                request,
+                slot,
+                worker,
+            };
+            tape.record(self.now_ns, kind, about);
         }
     }
 
@@ -259,6 +288,7 @@ impl<'a> Engine<'a> {
     /// The next request has waited long enough without its worker.
     fn wake(&mut self) {
         if let Some(request) = self.wakes.pop() {
+            self.record(Kind::Woken, request, WorkerId(0));
             let request = RequestId(request);
             self.scheduler
                 .on_event(self.now_ns, Event::Unblocked { request });
@@ -277,6 +307,12 @@ impl<'a> Engine<'a> {
             served_ns,
             completed,
         } = left;
+        let kind = match completed {
+            true if self.requests.get(request).will_wait => Kind::Blocked,
+            true => Kind::Completed,
+            false => Kind::Yielded,
+        };
+        self.record(kind, request, worker);
         let slot = self.requests.get_mut(request);
         if completed && slot.will_wait {
             slot.will_wait = false;
@@ -323,6 +359,14 @@ impl<'a> Engine<'a> {
                     ..
                 } => self.start(worker, request.0, hand_off),
                 Action::Preempt { worker, .. } => {
+                    if let Some(tape) = &mut self.tape {
+                        let about = About {
+                            request: 0,
+                            slot: 0,
+                            worker,
+                        };
+                        tape.record(self.now_ns, Kind::Asked, about);
+                    }
                     self.workers.preempt(self.now_ns, worker, &self.plan.costs);
                 }
                 Action::Reject { request, .. } => self.reject(request.0),
@@ -366,11 +410,21 @@ impl<'a> Engine<'a> {
         }
         slot.ran_on = Some(worker);
         let until_stop_ns = slot.until_stop_ns();
+        if let Some(tape) = &mut self.tape {
+            let slot = self.types.slot(slot.request_type);
+            let about = About {
+                request,
+                slot,
+                worker,
+            };
+            tape.begun(now_ns, starts_ns, about, hand_off);
+        }
         self.workers
             .start(now_ns, worker, request, starts_ns, until_stop_ns);
     }
 
     fn reject(&mut self, request: u32) {
+        self.record(Kind::Rejected, request, WorkerId(0));
         let Request { measured, .. } = self.requests.remove(request);
         self.recorder.rejected(self.now_ns, &measured);
     }

@@ -35,12 +35,14 @@ mod recorder;
 mod simulate;
 mod slab;
 mod snapshot;
+mod tape;
 mod timeline;
 mod wakes;
 mod workers;
 
 pub use costs::Costs;
 pub use outcome::{Completion, Outcome, Slowdowns, TimelineBucket, TimelinePoint, TypeOutcome};
-pub use plan::{ClassifierModel, ElasticPlan, PolicySwitch, SimError, SimPlan};
+pub use plan::{ClassifierModel, ElasticPlan, PolicySwitch, SimError, SimPlan, TraceWindow};
 pub use policy::{SimPolicy, UnknownPolicy};
 pub use simulate::{SimRequest, requests, simulate};
+pub use tape::SimTrace;

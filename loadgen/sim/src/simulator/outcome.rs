@@ -2,6 +2,7 @@
 
 use hdrhistogram::Histogram;
 
+use super::tape::SimTrace;
 use crate::measure::{Percentiles, SLOWDOWN_STEPS};
 
 /// The results of a simulation. Only requests that arrived after the warm-up count.
@@ -45,6 +46,8 @@ pub struct Outcome {
     pub timeline: Vec<TimelineBucket>,
     /// Each completed request in the order of completion, if the plan asks for them.
     pub each: Vec<Completion>,
+    /// What happened to each request in a window, if the plan asks for it.
+    pub trace: Option<SimTrace>,
     /// Whether the caller stopped the simulation before all requests had arrived.
     pub interrupted: bool,
 }

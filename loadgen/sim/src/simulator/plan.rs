@@ -79,6 +79,8 @@ pub struct SimPlan {
     pub each: bool,
     /// A change of policy during the simulation.
     pub switch: Option<PolicySwitch>,
+    /// The time in which the outcome has what happens to each request. Ideals have no turns to tell of.
+    pub trace: Option<TraceWindow>,
 }
 
 /// How workers come and go with the load.
@@ -110,6 +112,15 @@ pub struct PolicySwitch {
     pub policy: Policy,
 }
 
+/// The time of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceWindow {
+    /// When it begins, in nanoseconds after the first measured arrival.
+    pub from_ns: u64,
+    /// How long it is, in nanoseconds.
+    pub length_ns: u64,
+}
+
 /// Why a plan cannot be simulated.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SimError {
@@ -137,6 +148,9 @@ pub enum SimError {
         "{0} has a fixed number of workers; they come and go only under policies of live servers"
     )]
     Elastic(Box<SimPolicy>),
+    /// An ideal policy has no turns.
+    #[error("{0} has no turns to trace; only policies of live servers do")]
+    Trace(Box<SimPolicy>),
     /// A setting of the estimator is out of its range.
     #[error(transparent)]
     ElasticSettings(#[from] ElasticSettingsError),
@@ -182,6 +196,7 @@ impl SimPlan {
             timeline_ns: None,
             each: false,
             switch: None,
+            trace: None,
         };
         plan.requests(1_000_000)
     }
@@ -221,6 +236,9 @@ impl SimPlan {
             }
             SimPolicy::Ps | SimPolicy::Srpt if self.workload.waits() => {
                 return Err(SimError::Waits(Box::new(self.policy.clone())));
+            }
+            SimPolicy::Ps | SimPolicy::Srpt if self.trace.is_some() => {
+                return Err(SimError::Trace(Box::new(self.policy.clone())));
             }
             SimPolicy::Ps | SimPolicy::Srpt => None,
         };

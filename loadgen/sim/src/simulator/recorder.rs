@@ -239,6 +239,7 @@ impl Recorder {
                 .collect(),
             timeline: self.timeline.map_or_else(Vec::new, Timeline::into_buckets),
             each: self.each.unwrap_or_default(),
+            trace: None,
             interrupted: counts.interrupted,
         }
     }

@@ -6,4 +6,5 @@ mod figures;
 mod finishing;
 mod lending;
 mod sim;
+mod traces;
 mod waiting;

@@ -1,12 +1,16 @@
 //! `psp-loadgen sim`.
 
-use anyhow::Context;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
 use clap::Args;
 use psp_sim::experiment::{Point, SIM_SCHEMA, SimReport};
-use psp_sim::simulator::{SimPlan, simulate};
+use psp_sim::simulator::{SimPlan, SimTrace, TraceWindow, simulate};
 
 use crate::cli::args::experiment::{ExperimentArgs, after_long_help, name};
-use crate::cli::args::values::positive;
+use crate::cli::args::values::{in_range, positive};
 use crate::cli::failure::Failure;
 
 const EXAMPLES: &str = "Examples:
@@ -16,6 +20,8 @@ const EXAMPLES: &str = "Examples:
     psp-loadgen sim --workload high-bimodal --policy darc --workers 14 --load 0.5,0.7,0.9 --output csv
   With DARC's grouping changed and a dispatcher that takes 100 ns for each request:
     psp-loadgen sim --workload rocksdb --policy darc --workers 14 --load 0.8 --set darc.delta=3 --set dispatch-ns=100
+  What happens to each request in 2 ms, for ui.perfetto.dev:
+    psp-loadgen sim --workload rocksdb --policy mq --workers 4 --load 0.8 --trace mq.json --trace-ms 2
   A workload from a file, and the 99.9th percentile of each type:
     psp-loadgen sim --workload mine.toml --policy darc --workers 4 --load 0.7 --output json | jq '.points[].types[] | {name, p999: .slowdown.p999}'
 
@@ -34,12 +40,51 @@ pub(crate) struct SimArgs {
         help_heading = "Simulation"
     )]
     load: Vec<f64>,
+    /// Write what happens to each request in a while to FILE, which ui.perfetto.dev opens. For one workload, policy and
+    /// load
+    #[arg(long, value_name = "FILE", help_heading = "Trace")]
+    trace: Option<PathBuf>,
+    /// Simulated milliseconds of that [default: 10]
+    #[arg(
+        long, value_name = "MS", requires = "trace", value_parser = in_range(0.001, MS_MAX), help_heading = "Trace"
+    )]
+    trace_ms: Option<f64>,
+    /// When it begins, in simulated milliseconds after the warm-up [default: 0]
+    #[arg(
+        long, value_name = "MS", requires = "trace", value_parser = in_range(0.0, MS_MAX), help_heading = "Trace"
+    )]
+    trace_from_ms: Option<f64>,
+}
+
+/// Length of a trace where none is given.
+const TRACE_MS: f64 = 10.0;
+
+impl SimArgs {
+    /// The time to trace, if there is one.
+    fn window(&self) -> Option<TraceWindow> {
+        let ns = |ms: f64| (ms * 1e6) as u64;
+        self.trace.as_ref().map(|_| TraceWindow {
+            from_ns: ns(self.trace_from_ms.unwrap_or(0.0)),
+            length_ns: ns(self.trace_ms.unwrap_or(TRACE_MS)),
+        })
+    }
+}
+
+/// More simulated milliseconds than a trace begins after, or has.
+const MS_MAX: f64 = 1e9;
+
+/// Writes the trace of a simulation.
+fn write_trace(path: &Path, plan: &SimPlan, trace: Option<&SimTrace>) -> anyhow::Result<()> {
+    let trace = trace.context("the simulation ended before the trace began")?;
+    let written = File::create(path).and_then(|file| trace.write(plan, BufWriter::new(file)));
+    written.with_context(|| format!("cannot write {}", path.display()))
 }
 
 pub(crate) fn sim(args: &SimArgs) -> Result<(), Failure> {
     let mut experiment = args.experiment.experiment().map_err(Failure::usage)?;
     let at = |plan: &SimPlan, load| SimPlan {
         load,
+        trace: args.window(),
         ..plan.clone()
     };
     let plans: Vec<SimPlan> = experiment
@@ -50,9 +95,17 @@ pub(crate) fn sim(args: &SimArgs) -> Result<(), Failure> {
     for plan in &plans {
         plan.validate().map_err(Failure::usage)?;
     }
+    if args.trace.is_some() && plans.len() > 1 {
+        return Err(Failure::usage(anyhow!(
+            "--trace goes with one workload, one policy and one load"
+        )));
+    }
     let arrivals = experiment.arrivals();
     let points = experiment.run("sim", &plans, arrivals, |plan, progress| {
         let outcome = simulate(plan, progress).with_context(|| name(plan))?;
+        if let Some(path) = &args.trace {
+            write_trace(path, plan, outcome.trace.as_ref())?;
+        }
         Ok(Point::new(plan, &outcome))
     })?;
     let report = SimReport {
