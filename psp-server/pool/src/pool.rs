@@ -100,17 +100,7 @@ impl Pool {
     /// What the pool has done until now.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let (shared, state) = (self.shared(), self.shared().lock());
-        let types = state
-            .counted()
-            .enumerate()
-            .map(|(slot, (counters, queued))| {
-                counters.of_type(shared.types.name_of_slot(slot), queued)
-            });
-        Snapshot {
-            types: types.collect(),
-            unfinished: state.unfinished(),
-        }
+        self.shared().lock().snapshot()
     }
 
     /// Puts another policy in force, which takes over what waits and runs.

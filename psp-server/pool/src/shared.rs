@@ -15,7 +15,7 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// Per worker: rung when it has something to do.
     bells: Box<[Condvar]>,
-    pub(crate) types: Arc<TypeTable>,
+    types: Arc<TypeTable>,
     surroundings: Option<Surroundings>,
     origin: Instant,
     /// Workers that have not ended.

@@ -2,69 +2,6 @@
 
 use crate::job::{Fate, Job};
 
-/// Counts of one type.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Counters {
-    pub(crate) submitted: u64,
-    completed: u64,
-    panicked: u64,
-    busy: u64,
-    expired: u64,
-    cancelled: u64,
-    begun: u64,
-    wait_ns: u64,
-    wait_ns_max: u64,
-    service_ns: u64,
-    service_ns_max: u64,
-}
-
-impl Counters {
-    /// A task begins that has waited for so long.
-    pub(crate) fn began(&mut self, waited_ns: u64) {
-        self.begun += 1;
-        self.wait_ns += waited_ns;
-        self.wait_ns_max = self.wait_ns_max.max(waited_ns);
-    }
-
-    /// A task has ended that ran for so long.
-    pub(crate) fn ended(&mut self, job: &Job, service_ns: u64) {
-        match job.fate() {
-            Fate::Cancelled => self.cancelled += 1,
-            _ if job.has_panicked() => self.panicked += 1,
-            _ => self.completed += 1,
-        }
-        self.service_ns += service_ns;
-        self.service_ns_max = self.service_ns_max.max(service_ns);
-    }
-
-    /// A task will not run.
-    pub(crate) fn dropped(&mut self, fate: Fate) {
-        match fate {
-            Fate::Busy => self.busy += 1,
-            Fate::Expired => self.expired += 1,
-            Fate::Open | Fate::Closed | Fate::Cancelled => self.cancelled += 1,
-        }
-    }
-
-    pub(crate) fn of_type(&self, name: &str, queued: usize) -> TypeSnapshot {
-        TypeSnapshot {
-            name: name.to_owned(),
-            submitted: self.submitted,
-            begun: self.begun,
-            completed: self.completed,
-            panicked: self.panicked,
-            busy: self.busy,
-            expired: self.expired,
-            cancelled: self.cancelled,
-            queued,
-            wait_ns: self.wait_ns,
-            wait_ns_max: self.wait_ns_max,
-            service_ns: self.service_ns,
-            service_ns_max: self.service_ns_max,
-        }
-    }
-}
-
 /// What a pool has done until now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -76,7 +13,7 @@ pub struct Snapshot {
 }
 
 /// What a pool has done with tasks of one type. Times are in nanoseconds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TypeSnapshot {
     /// The name of the type.
@@ -105,4 +42,42 @@ pub struct TypeSnapshot {
     pub service_ns: u64,
     /// The longest.
     pub service_ns_max: u64,
+}
+
+impl TypeSnapshot {
+    /// Nothing has happened yet.
+    pub(crate) fn new(name: &str) -> Self {
+        let name = name.to_owned();
+        Self {
+            name,
+            ..Self::default()
+        }
+    }
+
+    /// A task begins that has waited for so long.
+    pub(crate) fn began(&mut self, waited_ns: u64) {
+        self.begun += 1;
+        self.wait_ns += waited_ns;
+        self.wait_ns_max = self.wait_ns_max.max(waited_ns);
+    }
+
+    /// A task has ended that ran for so long.
+    pub(crate) fn ended(&mut self, job: &Job, service_ns: u64) {
+        match job.fate() {
+            Fate::Cancelled => self.cancelled += 1,
+            _ if job.has_panicked() => self.panicked += 1,
+            _ => self.completed += 1,
+        }
+        self.service_ns += service_ns;
+        self.service_ns_max = self.service_ns_max.max(service_ns);
+    }
+
+    /// A task will not run.
+    pub(crate) fn dropped(&mut self, fate: Fate) {
+        match fate {
+            Fate::Busy => self.busy += 1,
+            Fate::Expired => self.expired += 1,
+            Fate::Open | Fate::Closed | Fate::Cancelled => self.cancelled += 1,
+        }
+    }
 }

@@ -16,18 +16,19 @@ use psp_policy::{
     Action, Contexts, Event, Policy, PolicyError, RequestId, RequestType, Sample, Scheduler,
     SchedulerSetup, TypeTable, WorkerId, switch,
 };
+use smallvec::SmallVec;
 
 use crate::job::{Fate, Job};
-use crate::snapshot::Counters;
+use crate::snapshot::{Snapshot, TypeSnapshot};
 use crate::table::{Place, Table, Task};
 
 /// What has to be done without the lock.
 #[derive(Debug, Default)]
 pub(crate) struct Left {
     /// Tasks that will not run.
-    pub(crate) dropped: Vec<Task>,
+    pub(crate) dropped: SmallVec<[Task; 1]>,
     /// Workers that have something to run, or to end for.
-    pub(crate) woken: Vec<WorkerId>,
+    pub(crate) woken: SmallVec<[WorkerId; 4]>,
 }
 
 /// A task for a worker.
@@ -44,8 +45,8 @@ pub(crate) struct State {
     table: Table,
     /// Per worker: the task that it shall run.
     next: Box<[Option<Turn>]>,
-    /// Per type slot.
-    counters: Box<[Counters]>,
+    /// Per type slot: what was counted. How many wait is the scheduler's to know.
+    counted: Box<[TypeSnapshot]>,
     queue_capacity: usize,
     /// Takes no new tasks.
     is_closed: bool,
@@ -70,7 +71,9 @@ impl State {
             scheduler,
             table: Table::default(),
             next: (0..workers).map(|_| None).collect(),
-            counters: vec![Counters::default(); types.len() + 1].into(),
+            counted: (0..=types.len())
+                .map(|slot| TypeSnapshot::new(types.name_of_slot(slot)))
+                .collect(),
             types,
             queue_capacity,
             is_closed: false,
@@ -85,8 +88,8 @@ impl State {
         self.scheduler.on_event(self.seen_ns, event);
     }
 
-    fn counters(&mut self, request_type: RequestType) -> &mut Counters {
-        &mut self.counters[self.types.slot(request_type)]
+    fn counted(&mut self, request_type: RequestType) -> &mut TypeSnapshot {
+        &mut self.counted[self.types.slot(request_type)]
     }
 
     /// A task was submitted, or woken.
@@ -115,7 +118,7 @@ impl State {
         let deadline_ns = Some(job.deadline_ns()).filter(|&at_ns| at_ns != u64::MAX);
         let request = self.table.insert(task, now_ns);
         job.set_name(request);
-        self.counters(request_type).submitted += 1;
+        self.counted(request_type).submitted += 1;
         let arrived = Event::Arrived {
             request,
             request_type,
@@ -142,19 +145,18 @@ impl State {
         self.next[worker.index()].take()
     }
 
-    /// A worker has polled a task, which took so long.
+    /// A worker has polled a task, for so long.
     pub(crate) fn polled(
         &mut self,
         now_ns: u64,
         worker: WorkerId,
         name: RequestId,
         job: &Job,
-        took_ns: u64,
+        served_ns: u64,
         left: &mut Left,
     ) {
         let entry = self.table.at(name);
-        entry.served_ns += took_ns;
-        let served_ns = took_ns;
+        entry.served_ns += served_ns;
         if job.is_over() {
             let entry = self.table.remove(name);
             let (service_ns, request_type) = (entry.served_ns, job.request_type);
@@ -163,7 +165,7 @@ impl State {
                 count: 1,
                 service_ns,
             };
-            self.counters(request_type).ended(job, service_ns);
+            self.counted(request_type).ended(job, service_ns);
             let completed = Event::Completed {
                 worker,
                 samples: &[sample],
@@ -229,7 +231,7 @@ impl State {
                 self.event(now_ns, dropped);
                 return;
             }
-            self.counters(job.request_type).began(waited_ns);
+            self.counted(job.request_type).began(waited_ns);
         }
         self.next[worker.index()] = Some(Turn { name, task });
         left.woken.push(worker);
@@ -240,7 +242,7 @@ impl State {
         if let Place::Waits(task) = self.table.remove(name).place {
             let job = task.metadata();
             job.decide(fate);
-            self.counters(job.request_type).dropped(job.fate());
+            self.counted(job.request_type).dropped(job.fate());
             left.dropped.push(task);
         }
     }
@@ -304,15 +306,17 @@ impl State {
         self.is_closed && self.table.len() == 0
     }
 
-    /// Tasks that have not ended.
-    pub(crate) fn unfinished(&self) -> usize {
-        self.table.len()
-    }
-
-    /// Per type slot: what was counted, and how many wait.
-    pub(crate) fn counted(&self) -> impl Iterator<Item = (&Counters, usize)> {
-        let counted = self.counters.iter().enumerate();
-        counted.map(|(slot, counters)| (counters, self.scheduler.type_status(slot).queued))
+    /// What was done until now.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let counted = self.counted.iter().enumerate();
+        let types = counted.map(|(slot, counted)| TypeSnapshot {
+            queued: self.scheduler.type_status(slot).queued,
+            ..counted.clone()
+        });
+        Snapshot {
+            types: types.collect(),
+            unfinished: self.table.len(),
+        }
     }
 }
 

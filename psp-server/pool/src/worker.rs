@@ -6,7 +6,10 @@ use std::time::Duration;
 use psp_policy::WorkerId;
 
 use crate::shared::Shared;
-use crate::state::{Left, State, Turn};
+use crate::state::Turn;
+
+/// Time to the next tick if one has moved nothing.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Serves as `worker` until the pool ends.
 pub(crate) fn serve(shared: &Arc<Shared>, worker: WorkerId) {
@@ -18,8 +21,8 @@ pub(crate) fn serve(shared: &Arc<Shared>, worker: WorkerId) {
             task.run();
         });
         let ended_ns = shared.now_ns();
-        let took_ns = ended_ns.saturating_sub(began_ns);
-        shared.change(|state, left| state.polled(ended_ns, worker, name, &job, took_ns, left));
+        let served_ns = ended_ns.saturating_sub(began_ns);
+        shared.change(|state, left| state.polled(ended_ns, worker, name, &job, served_ns, left));
     }
     shared.worker_has_ended();
 }
@@ -27,6 +30,7 @@ pub(crate) fn serve(shared: &Arc<Shared>, worker: WorkerId) {
 /// Waits for the worker's next task. `None` if the pool ends.
 fn next_turn(shared: &Shared, worker: WorkerId) -> Option<Turn> {
     let mut state = shared.lock();
+    let mut has_ticked = false;
     loop {
         if let Some(turn) = state.take(worker) {
             return Some(turn);
@@ -35,24 +39,21 @@ fn next_turn(shared: &Shared, worker: WorkerId) -> Option<Turn> {
             return None;
         }
         let now_ns = shared.now_ns();
-        state = match state.deadline_ns() {
-            Some(deadline_ns) if deadline_ns <= now_ns => {
-                drop(state);
-                shared.change(|state: &mut State, left: &mut Left| state.tick(now_ns, left));
-                let state = shared.lock();
+        let left_ns = { state.deadline_ns() }.map(|at_ns| at_ns.saturating_sub(now_ns));
+        let is_due = left_ns == Some(0);
+        state = if is_due && !has_ticked {
+            drop(state);
+            shared.change(|state, left| state.tick(now_ns, left));
+            shared.lock()
+        } else {
+            let at_most = match left_ns {
+                None => Duration::MAX,
                 // A tick that moved nothing shall not keep the thread awake.
-                match state.deadline_ns() {
-                    Some(next_ns) if next_ns <= now_ns => shared.wait(worker, state, PAUSE),
-                    _ => state,
-                }
-            }
-            Some(deadline_ns) => {
-                shared.wait(worker, state, Duration::from_nanos(deadline_ns - now_ns))
-            }
-            None => shared.wait(worker, state, Duration::MAX),
+                Some(0) => PAUSE,
+                Some(left_ns) => Duration::from_nanos(left_ns),
+            };
+            shared.wait(worker, state, at_most)
         };
+        has_ticked = is_due && !has_ticked;
     }
 }
-
-/// Time to the next tick if one has moved nothing.
-const PAUSE: Duration = Duration::from_millis(1);
