@@ -192,7 +192,7 @@ mod tests {
             (PreemptPolicy::None, false),
             (PreemptPolicy::Cooperative, cfg!(target_os = "linux")),
             (PreemptPolicy::Signal, cfg!(target_os = "linux")),
-            (PreemptPolicy::KernelThread, true),
+            (PreemptPolicy::KernelThread, cfg!(target_os = "linux")),
         ] {
             let preemption = told(preempt, Topology::Distributed);
             assert_eq!(preemption.is_some(), preempts, "{preempt}");

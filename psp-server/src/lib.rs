@@ -114,7 +114,6 @@
 //! | `tower` | a service of tower as a handler: the module `tower` |
 //! | `tokio` | futures of tokio in handlers: [`ServerBuilder`]'s method `tokio` |
 //! | `dpdk` | UDP through a port that the net thread polls, or each worker: the module `dpdk`; needs libdpdk 22.11 |
-//! | `moving` | preemption by kernel threads in the topology `distributed`; not finished |
 //!
 //! `benches`, `instructions` and `loom` are for the benchmarks and tests of this crate.
 //!

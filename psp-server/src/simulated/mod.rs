@@ -35,7 +35,7 @@ use mio::Token;
 pub(crate) use self::network::{
     ClientEnd, Found, Limits, ListenerEnd, Network, ServerEnd, SocketId,
 };
-use crate::runtime::host::event_queue::{Event, SocketEvent};
+use crate::runtime::host::event::{Event, SocketEvent};
 
 /// What a reading of the clock takes.
 const READING_NS: u64 = 25;

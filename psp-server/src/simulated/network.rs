@@ -22,7 +22,7 @@ use mio::{Interest, Registry, Token};
 use super::random::Random;
 use super::{call, with_network};
 use crate::peer::Peer;
-use crate::runtime::host::event_queue::{Event, SocketEvent};
+use crate::runtime::host::event::{Event, SocketEvent};
 
 /// Names of sockets as descriptors: below those of the system, and below -1.
 const DESCRIPTOR_FIRST: RawFd = -2;

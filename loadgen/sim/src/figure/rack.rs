@@ -10,46 +10,36 @@ const PANELS: &[PanelOf] = &[
 ];
 
 pub(super) const FIGURES: &[Figure] = &[
-    Figure {
-        name: "rack",
-        title: "Between servers and within them: slowdown of the worst type, 8 servers of 8 workers",
-        notes: &["The load balancer sees at once how many requests each server has."],
-        claims: &[],
-        body: Body::Sweep(Sweep {
-            workers: 8,
-            effort: 1,
-            across: Across::Load(Unit::Percent, LOADS),
-            panels: PANELS,
-            systems: &[
-                behind("c-FCFS, random", "c-fcfs", RANDOM),
-                behind("c-FCFS, two choices", "c-fcfs", TWO_CHOICES),
-                behind("c-FCFS, JSQ", "c-fcfs", JSQ),
-                behind("DARC, random", "darc", RANDOM),
-                behind("DARC, two choices", "darc", TWO_CHOICES),
-                behind("DARC, JSQ", "darc", JSQ),
-            ],
-        }),
-    },
-    Figure {
-        name: "rack-delay",
-        title: "Late feedback: slowdown of the worst type, 8 servers of 8 workers under DARC",
-        notes: &[],
-        claims: &[],
-        body: Body::Sweep(Sweep {
-            workers: 8,
-            effort: 1,
-            across: Across::Load(Unit::Percent, LOADS),
-            panels: PANELS,
-            systems: &[
-                behind("random", "darc", RANDOM),
-                behind("two choices, 10 us", "darc", TWO_CHOICES_10),
-                behind("two choices, 100 us", "darc", TWO_CHOICES_100),
-                behind("JSQ, 1 us", "darc", JSQ_1),
-                behind("JSQ, 10 us", "darc", JSQ_10),
-                behind("JSQ, 100 us", "darc", JSQ_100),
-            ],
-        }),
-    },
+    by_load(
+        "rack",
+        "Between servers and within them: slowdown of the worst type, 8 servers of 8 workers",
+        &["The load balancer sees at once how many requests each server has."],
+        BETWEEN_AND_WITHIN,
+    ),
+    by_load(
+        "rack-delay",
+        "Late feedback: slowdown of the worst type, 8 servers of 8 workers under DARC",
+        &[],
+        LATE,
+    ),
+];
+
+const BETWEEN_AND_WITHIN: &[System] = &[
+    behind("c-FCFS, random", "c-fcfs", RANDOM),
+    behind("c-FCFS, two choices", "c-fcfs", TWO_CHOICES),
+    behind("c-FCFS, JSQ", "c-fcfs", JSQ),
+    behind("DARC, random", "darc", RANDOM),
+    behind("DARC, two choices", "darc", TWO_CHOICES),
+    behind("DARC, JSQ", "darc", JSQ),
+];
+
+const LATE: &[System] = &[
+    behind("random", "darc", RANDOM),
+    behind("two choices, 10 us", "darc", TWO_CHOICES_10),
+    behind("two choices, 100 us", "darc", TWO_CHOICES_100),
+    behind("JSQ, 1 us", "darc", JSQ_1),
+    behind("JSQ, 10 us", "darc", JSQ_10),
+    behind("JSQ, 100 us", "darc", JSQ_100),
 ];
 
 type Settings = &'static [&'static str];
@@ -69,4 +59,26 @@ const JSQ_100: Settings = &["servers=8", "spread=jsq", "feedback-delay-ns=100000
 
 const fn behind(name: &'static str, policy: &'static str, set: Settings) -> System {
     System { name, policy, set }
+}
+
+/// These systems at all loads.
+const fn by_load(
+    name: &'static str,
+    title: &'static str,
+    notes: &'static [&'static str],
+    systems: &'static [System],
+) -> Figure {
+    Figure {
+        name,
+        title,
+        notes,
+        claims: &[],
+        body: Body::Sweep(Sweep {
+            workers: 8,
+            effort: 1,
+            across: Across::Load(Unit::Percent, LOADS),
+            panels: PANELS,
+            systems,
+        }),
+    }
 }

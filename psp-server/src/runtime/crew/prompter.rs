@@ -74,19 +74,26 @@ impl Prompter {
         turn.due_ns.store(NEVER, Ordering::Relaxed);
     }
 
-    /// The same turn may give way at `end_ns`. A timer of a request that waits for this worker is due at `due_ns`.
-    pub(super) fn ends(&self, now_ns: u64, worker: WorkerId, end_ns: u64, due_ns: Option<u64>) {
+    /// A timer of a request that waits for `worker` is due at `due_ns`, in the same turn.
+    pub(super) fn expect(&self, worker: WorkerId, due_ns: u64) {
         let turn = &self.turns[worker.index()];
-        turn.due_ns
-            .store(due_ns.unwrap_or(NEVER), Ordering::Relaxed);
+        turn.due_ns.store(due_ns, Ordering::Relaxed);
+    }
+
+    /// A request that `worker` alone can resume was woken, in a turn of another one or before.
+    pub(super) fn note_call(&self, worker: WorkerId) {
+        let turn = &self.turns[worker.index()];
+        turn.is_called.store(true, Ordering::Relaxed);
+    }
+
+    /// The turn may give way at `end_ns`.
+    pub(super) fn set_end(&self, now_ns: u64, end_ns: u64) {
         self.alarm.set(now_ns, end_ns);
     }
 
-    /// A request that `worker` alone can resume was woken in a turn of another one.
+    /// As [`note_call`](Self::note_call), while the turn runs.
     pub(super) fn call(&self, worker: WorkerId) {
-        self.turns[worker.index()]
-            .is_called
-            .store(true, Ordering::Relaxed);
+        self.note_call(worker);
         self.prompt(0);
     }
 

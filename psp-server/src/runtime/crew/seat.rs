@@ -169,9 +169,12 @@ impl<T> Seat<T> {
             && let Some(prompter) = self.prompter()
         {
             if is_called {
-                prompter.call(self.me);
+                prompter.note_call(self.me);
             }
-            prompter.ends(now_ns, self.me, end_ns, due_ns);
+            if let Some(due_ns) = due_ns {
+                prompter.expect(self.me, due_ns);
+            }
+            prompter.set_end(now_ns, end_ns);
         }
     }
 

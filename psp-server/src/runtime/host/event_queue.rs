@@ -7,6 +7,8 @@ use std::time::Duration;
 use mio::unix::SourceFd;
 use mio::{Events, Poll, Registry, Token};
 
+use super::event::{Event, SocketEvent};
+
 /// An event queue, and the events that it had last.
 pub(crate) struct EventQueue {
     poll: Poll,
@@ -14,28 +16,6 @@ pub(crate) struct EventQueue {
     /// Those of a simulated system.
     #[cfg(all(test, not(loom)))]
     simulated: Vec<Event>,
-}
-
-/// What an event queue tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Event {
-    pub(crate) token: Token,
-    pub(crate) about: SocketEvent,
-}
-
-/// What an event says about a connection's socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct SocketEvent {
-    /// There may be input.
-    pub(crate) readable: bool,
-    /// There may be room for output.
-    pub(crate) writable: bool,
-    /// The peer has ended its side.
-    pub(crate) ended: bool,
-    /// Neither side can send any more.
-    pub(crate) hung_up: bool,
-    /// The connection was reset.
-    pub(crate) failed: bool,
 }
 
 impl EventQueue {

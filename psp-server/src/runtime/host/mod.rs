@@ -3,6 +3,7 @@
 pub(crate) mod alarm;
 pub(crate) mod clock;
 pub(crate) mod cores;
+pub(crate) mod event;
 pub(crate) mod event_queue;
 pub(crate) mod scheduling;
 pub(crate) mod shared_alarm;

@@ -74,13 +74,16 @@ impl Stops {
             .any(|worker| !has_quantum(&worker) && turns.has_left_unread(worker));
         let mut due_ns: Option<u64> = None;
         for worker in crew.workers() {
-            let own_ns = turns.due_ns(worker).filter(|_| has_quantum(&worker));
-            let (later_ns, is_due) = (own_ns.filter(|&own_ns| own_ns > now_ns), own_ns.is_some());
-            let is_due = is_due && later_ns.is_none();
-            due_ns = due_ns.into_iter().chain(later_ns).min();
-            let unread =
-                has_quantum(&worker) && (left_unread || is_due || turns.has_unread(worker));
+            if !has_quantum(&worker) {
+                self.watch.set_unread(worker, false);
+                continue;
+            }
+            let own_ns = turns.due_ns(worker);
+            let is_due = own_ns.is_some_and(|own_ns| own_ns <= now_ns);
+            let unread = left_unread || is_due || turns.has_unread(worker);
             self.watch.set_unread(worker, unread);
+            let later_ns = own_ns.filter(|_| !is_due);
+            due_ns = due_ns.into_iter().chain(later_ns).min();
         }
         while let Some(expired) = self.watch.expired(now_ns, &crew.board) {
             let Expired {

@@ -20,7 +20,7 @@ use psp_protocols::Framing;
 use super::readiness::Condition;
 use super::slot::{Phase, Slot};
 use crate::presence::State;
-use crate::runtime::host::event_queue::SocketEvent;
+use crate::runtime::host::event::SocketEvent;
 
 /// When an event came: after one time and up to the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

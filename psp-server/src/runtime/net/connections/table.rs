@@ -17,7 +17,7 @@ use super::slot::{Phase, RanOn, Slot};
 use crate::peer::Peer;
 use crate::presence::State;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
-use crate::runtime::host::event_queue::SocketEvent;
+use crate::runtime::host::event::SocketEvent;
 use crate::shared::Receiver;
 use crate::telemetry::NetCounters;
 use crate::transport::connection::{Accepted, Connection};
