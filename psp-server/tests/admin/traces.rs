@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, Policy, PreemptPolicy, Reply, Request, RequestType, Server, SpawnedServer, Topology,
-    TypeSpec,
+    Config, Policy, PreemptPolicy, RequestType, Server, SpawnedServer, Topology, TypeSpec,
 };
 use psp_trace::{Checked, check};
 use serde_json::Value;
 
-use super::common::{Client, Lines, PATIENCE, TestServer, start_tcp};
+use super::common::{Client, Lines, PATIENCE, TestServer, classifier, handler, start_tcp};
 use super::{admin, get};
 
 /// The trace of so many milliseconds, which is in order.
@@ -148,16 +147,18 @@ fn sleeping() -> SpawnedServer {
         .tcp("127.0.0.1:0")
         .framing(Lines)
         .types([TypeSpec::new("short"), TypeSpec::new("long")])
-        .classifier(|line: &[u8]| RequestType::new(line.starts_with(b"sleep").into()))
+        .classifier(classifier(|line| {
+            RequestType::new(line.starts_with(b"sleep").into())
+        }))
         .policy(Policy::c_fcfs())
         .config(config().topology(Topology::Dedicated))
-        .handler(|request: Request<'_, ()>, reply: &mut Reply<'_>| {
+        .handler(handler(|request, reply| {
             if request.request_type == RequestType::new(1) {
                 psp_server::sleep(Duration::from_millis(1));
             }
             reply.put(b"ok ");
             reply.put(request.payload);
-        })
+        }))
         .build()
         .unwrap()
         .spawn()

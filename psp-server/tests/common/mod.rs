@@ -66,6 +66,26 @@ impl Framing for Lines {
     }
 }
 
+/// A handler whose type does not tell which one it is.
+pub(crate) type AnyHandler = Box<dyn Fn(Request<'_, ()>, &mut Reply<'_>) + Send + Sync>;
+
+/// A classifier whose type does not tell which one it is.
+pub(crate) type AnyClassifier = Box<dyn Fn(&[u8]) -> RequestType + Send + Sync>;
+
+/// A handler of one type: the compiler makes the runtime for each type of handlers anew, and needs seconds for it.
+pub(crate) fn handler(
+    serve: impl Fn(Request<'_, ()>, &mut Reply<'_>) + Send + Sync + 'static,
+) -> AnyHandler {
+    Box::new(serve)
+}
+
+/// A classifier of one type, for the same reason.
+pub(crate) fn classifier(
+    classify: impl Fn(&[u8]) -> RequestType + Send + Sync + 'static,
+) -> AnyClassifier {
+    Box::new(classify)
+}
+
 /// A gate at which `wait` requests wait until the test opens it.
 #[derive(Default)]
 pub(crate) struct Gate {
@@ -193,14 +213,14 @@ fn start_on(
         .tcp("127.0.0.1:0")
         .framing(Lines)
         .types(types)
-        .classifier(|line: &[u8]| match line {
+        .classifier(classifier(|line| match line {
             line if LONG.iter().any(|word| line.starts_with(word)) => RequestType::new(1),
             line if line.starts_with(b"?") => RequestType::UNKNOWN,
             _ => RequestType::new(0),
-        })
+        }))
         .policy(policy)
         .config(config)
-        .handler(move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+        .handler(handler(move |request, reply| {
             let line = std::str::from_utf8(request.payload)
                 .unwrap_or("binary")
                 .trim_end();
@@ -230,7 +250,7 @@ fn start_on(
             reply.put(b"ok ");
             reply.put(line.as_bytes());
             reply.put(b"\n");
-        })
+        }))
         .build()
         .unwrap()
         .spawn()

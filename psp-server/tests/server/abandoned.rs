@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use crate::common::{Client, Lines, PATIENCE, TestServer, start, until};
+use crate::common::{Client, Lines, PATIENCE, TestServer, handler, start, until};
 use psp_server::telemetry::TypeSnapshot;
 use psp_server::{
-    Config, Policy, PreemptPolicy, Reply, Request, Server, ServerHandle, Topology, checkpoint,
-    is_abandoned,
+    Config, Policy, PreemptPolicy, Server, ServerHandle, Topology, checkpoint, is_abandoned,
 };
 
 /// A grace that no client of these tests exceeds.
@@ -213,7 +212,7 @@ impl Watching {
                     .half_close_grace_ms(0)
                     .preempt(preempt),
             )
-            .handler(move |request: Request<'_, ()>, _: &mut Reply<'_>| {
+            .handler(handler(move |request, _| {
                 begins.fetch_add(1, Ordering::SeqCst);
                 let name = String::from_utf8_lossy(request.payload)
                     .trim_end()
@@ -226,7 +225,7 @@ impl Watching {
                 if request.is_abandoned() {
                     ends.lock().unwrap().insert(name);
                 }
-            })
+            }))
             .build()
             .unwrap();
         let (address, handle) = (server.local_addrs()[0], server.handle());

@@ -15,8 +15,8 @@ use psp_server::{
 };
 
 use crate::common::{
-    Client, Gate, Lines, TestServer, UdpClient, policies_of_workers, start as start_with_udp,
-    start_tcp, start_unix, until, workers_of_long_requests,
+    Client, Gate, Lines, TestServer, UdpClient, classifier, handler, policies_of_workers,
+    start as start_with_udp, start_tcp, start_unix, until, workers_of_long_requests,
 };
 
 /// Enough connections for every worker to have some: one of three has none once in 10^10 times.
@@ -200,15 +200,17 @@ fn a_request_that_waits_elsewhere_than_its_port_is_finds_it() {
             .tcp("127.0.0.1:0")
             .framing(Lines)
             .types(["short", "long"].map(TypeSpec::new))
-            .classifier(|line: &[u8]| RequestType::new(u32::from(line == b"long\n")))
-            .handler(move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+            .classifier(classifier(|line| {
+                RequestType::new(u32::from(line == b"long\n"))
+            }))
+            .handler(handler(move |request, reply| {
                 match request.payload {
                     b"long\n" => at.0.wait(),
                     b"hold\n" => wait(at.1.acquire()).forget(),
                     _ => {}
                 }
                 reply.put(request.payload);
-            })
+            }))
             .policy(policy)
             .config(two_workers().contexts_per_worker(CLIENTS + 1))
             .topology(Topology::Distributed)
@@ -314,7 +316,7 @@ fn a_second_server_does_not_share_the_port_of_a_first() {
     let second = Server::builder()
         .tcp(server.address)
         .framing(Lines)
-        .handler(|_: Request<'_, ()>, _: &mut Reply<'_>| {})
+        .handler(handler(|_, _| {}))
         .policy(Policy::d_fcfs())
         .workers(2)
         .topology(Topology::Distributed)
@@ -368,7 +370,7 @@ fn a_deferred_reply_finds_its_connection_whoever_writes_it() {
     let server = Server::builder()
         .tcp("127.0.0.1:0")
         .framing(Lines)
-        .handler(move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+        .handler(handler(move |request, reply| {
             if request.payload == b"finish all\n" {
                 finish_all(&at);
                 return reply.put(b"finished\n");
@@ -380,7 +382,7 @@ fn a_deferred_reply_finds_its_connection_whoever_writes_it() {
             let mut later = reply.defer();
             later.put(request.payload);
             no_preempt(|| at.lock().unwrap().push((request.worker, later)));
-        })
+        }))
         .policy(Policy::d_fcfs())
         .config(two_workers())
         .topology(Topology::Distributed)
@@ -447,9 +449,9 @@ fn connections_of_a_shared_socket_are_spread_evenly() {
     let server = Server::builder()
         .unix(&path)
         .framing(Lines)
-        .handler(|request: Request<'_, ()>, reply: &mut Reply<'_>| {
+        .handler(handler(|request, reply| {
             reply.put(format!("{}\n", request.worker.0).as_bytes());
-        })
+        }))
         .policy(Policy::d_fcfs())
         .workers(2)
         .topology(Topology::Distributed)

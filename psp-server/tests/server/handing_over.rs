@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 use psp_server::policy::PolicyError;
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, Policy, PreemptPolicy, Reply, Request, RequestType, Server, SpawnedServer, Topology,
-    TypeSpec, checkpoint,
+    Config, Policy, PreemptPolicy, RequestType, Server, SpawnedServer, Topology, TypeSpec,
+    checkpoint,
 };
 
-use crate::common::{Client, Lines, PATIENCE, TestServer, policies_of_workers, start_tcp, until};
+use crate::common::{
+    Client, Lines, PATIENCE, TestServer, classifier, handler, policies_of_workers, start_tcp, until,
+};
 
 /// Enough connections for every worker to have some.
 const CLIENTS: usize = 64;
@@ -170,12 +172,12 @@ fn holding(policy: Policy, workers: usize, config: Config) -> Holding {
         .tcp("127.0.0.1:0")
         .framing(Lines)
         .types([TypeSpec::new("any")])
-        .classifier(|_: &[u8]| RequestType::new(0))
-        .handler(move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+        .classifier(classifier(|_| RequestType::new(0)))
+        .handler(handler(move |request, reply| {
             at.run(request.payload);
             reply.put(b"ok ");
             reply.put(request.payload);
-        })
+        }))
         .policy(policy)
         .config(config.workers(workers))
         .topology(Topology::Distributed)

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use psp_server::protocols::Sink;
-use psp_server::{Config, Policy, Reply, Request, RequestType, Server, Topology, TypeSpec};
+use psp_server::{Config, Policy, RequestType, Server, Topology, TypeSpec};
 
-use crate::common::{Client, Lines};
+use crate::common::{Client, Lines, classifier, handler};
 
 /// Slow requests that clients keep in flight.
 const IN_FLIGHT: usize = 4;
@@ -46,15 +46,17 @@ fn fast_requests_stop_waiting_for_slow_ones() {
         .tcp("127.0.0.1:0")
         .framing(Lines)
         .types([TypeSpec::new("fast"), TypeSpec::new("slow")])
-        .classifier(|line: &[u8]| RequestType::new(u32::from(line.starts_with(b"slow"))))
+        .classifier(classifier(|line| {
+            RequestType::new(u32::from(line.starts_with(b"slow")))
+        }))
         .policy(Policy::darc())
         .config(Config::default().workers(2).topology(Topology::Inline))
-        .handler(move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+        .handler(handler(move |request, reply| {
             if request.payload.starts_with(b"slow") {
                 at.handle();
             }
             reply.put(request.payload);
-        })
+        }))
         .build()
         .unwrap()
         .spawn()

@@ -17,7 +17,7 @@ use psp_server::{
     WorkerId, checkpoint, feedback, no_preempt, wait,
 };
 
-use crate::common::{Client, Lines, PATIENCE, policies_of_workers, until};
+use crate::common::{AnyHandler, Client, Lines, PATIENCE, classifier, policies_of_workers, until};
 
 /// Enough connections for every worker to have some.
 const CLIENTS: usize = 64;
@@ -27,16 +27,16 @@ const MEASURED: Duration = Duration::from_millis(30);
 /// A request is long whose thread blocks for this time.
 const LONG: Duration = Duration::from_millis(1);
 
-type Handle = Box<dyn Fn(Request<'_, ()>, &mut Reply<'_>) + Send + Sync>;
-
 /// A server with the types `short` and `long`, the lines that begin so.
-fn start(policy: Policy, config: Config, handle: Handle) -> SpawnedServer {
+fn start(policy: Policy, config: Config, handle: AnyHandler) -> SpawnedServer {
     Server::builder()
         .tcp("127.0.0.1:0")
         .framing(Lines)
         .types(["short", "long"].map(TypeSpec::new))
-        .classifier(|line: &[u8]| RequestType::new(u32::from(line.starts_with(b"long"))))
-        .handler(move |request: Request<'_, ()>, reply: &mut Reply<'_>| handle(request, reply))
+        .classifier(classifier(|line| {
+            RequestType::new(u32::from(line.starts_with(b"long")))
+        }))
+        .handler(handle)
         .policy(policy)
         .config(config)
         .build()

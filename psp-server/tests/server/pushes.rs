@@ -10,11 +10,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, Policy, Push, PushBatch, PushError, Reply, Request, RequestType, Server, ServerHandle,
+    Config, Policy, Push, PushBatch, PushError, Request, RequestType, Server, ServerHandle,
     SpawnedServer, Topology, TypeSpec,
 };
 
-use crate::common::{Client, Gate, Lines, until};
+use crate::common::{Client, Gate, Lines, classifier, handler, until};
 
 /// Requests: `listen` leaves a handle with the test, `wait ..` waits at the gate, `first ..` puts what was pushed in
 /// front of its reply when the gate is open; every line is echoed with `ok`.
@@ -39,14 +39,14 @@ fn start(topology: Topology, config: Config) -> Pushing {
             TypeSpec::new("short").service_time(Duration::from_micros(1)),
             TypeSpec::new("long").service_time(Duration::from_millis(10)),
         ])
-        .classifier(|line: &[u8]| {
+        .classifier(classifier(|line| {
             RequestType::new(u32::from(
                 line.starts_with(b"wait") || line.starts_with(b"first"),
             ))
-        })
+        }))
         .policy(policy)
         .config(config.topology(topology).workers(2))
-        .handler(move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+        .handler(handler(move |request, reply| {
             match request.payload.trim_ascii_end() {
                 b"listen" => listeners.lock().unwrap().extend(request.pusher()),
                 line if line.starts_with(b"wait") => at.wait(),
@@ -58,7 +58,7 @@ fn start(topology: Topology, config: Config) -> Pushing {
             }
             reply.put(b"ok ");
             reply.put(request.payload);
-        })
+        }))
         .build()
         .unwrap()
         .spawn()
@@ -333,13 +333,13 @@ fn requests_run_between_the_messages_to_many_connections() {
             .unix(&path)
             .framing(Lines)
             .types([TypeSpec::new("short").service_time(Duration::from_micros(1))])
-            .classifier(|_: &[u8]| RequestType::new(0))
+            .classifier(classifier(|_| RequestType::new(0)))
             .policy(policy)
             .config(Config::default().topology(topology).workers(1))
-            .handler(move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+            .handler(handler(move |request, reply| {
                 handling.handle(&request);
                 reply.put(b"ok\n");
-            })
+            }))
             .build()
             .unwrap()
             .spawn()

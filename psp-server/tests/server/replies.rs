@@ -11,7 +11,7 @@ use psp_server::{
     Config, Handler, Reply, Request, RequestType, Server, SpawnedServer, Topology, TypeSpec,
 };
 
-use crate::common::{Client, Lines, PATIENCE, until};
+use crate::common::{Client, Lines, PATIENCE, classifier, handler, until};
 
 const CHUNK: [u8; 10_000] = [b'x'; 10_000];
 const LIMIT_BYTES: usize = 100_000;
@@ -70,11 +70,11 @@ fn an_error_discards_the_reply_and_has_its_text_sent() {
 fn a_request_has_its_server() {
     let server = start(
         Topology::Dedicated,
-        |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+        handler(|request, reply| {
             let server = request.server();
             let (policy, workers) = (server.policy(), server.workers());
             reply.put(format!("{policy} {workers}\n").as_bytes());
-        },
+        }),
     );
     assert_eq!(connect(&server).ask("?"), "c-fcfs 2");
 }
@@ -129,11 +129,11 @@ fn pieces_leave_before_the_handler_ends() {
 fn datagrams_are_sent_whole() {
     let server = start(
         Topology::Dedicated,
-        |_: Request<'_, ()>, reply: &mut Reply<'_>| {
+        handler(|_, reply| {
             reply.put(b"one ");
             assert!(reply.flush());
             reply.put(b"two");
-        },
+        }),
     );
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -152,15 +152,18 @@ const STREAM_BYTES: usize = 64 << 20;
 fn a_stream_may_be_longer_than_the_limit_of_what_waits() {
     const PIECES: usize = 100;
     for topology in TOPOLOGIES {
-        let server = start(topology, |_: Request<'_, ()>, reply: &mut Reply<'_>| {
-            for _ in 0..PIECES {
-                reply.put(&CHUNK);
-                while reply.flush() && reply.queued_bytes() > LIMIT_BYTES / 2 {
-                    psp_server::sleep(std::time::Duration::from_micros(100));
+        let server = start(
+            topology,
+            handler(|_, reply| {
+                for _ in 0..PIECES {
+                    reply.put(&CHUNK);
+                    while reply.flush() && reply.queued_bytes() > LIMIT_BYTES / 2 {
+                        psp_server::sleep(std::time::Duration::from_micros(100));
+                    }
                 }
-            }
-            reply.close();
-        });
+                reply.close();
+            }),
+        );
         let mut client = connect(&server);
         client.send("all\n");
         let mut bytes = Vec::new();
@@ -176,13 +179,13 @@ fn a_peer_that_takes_nothing_ends_the_reply_at_the_limit() {
         let count = written.clone();
         let server = start(
             topology,
-            move |_: Request<'_, ()>, reply: &mut Reply<'_>| {
+            handler(move |_, reply| {
                 while !reply.is_too_large() && reply.len() < STREAM_BYTES {
                     reply.put(&CHUNK);
                     assert!(reply.flush(), "the peer is there");
                 }
                 count.store(reply.len(), Ordering::SeqCst);
-            },
+            }),
         );
         let mut client = connect(&server);
         client.send("all\n");
@@ -207,7 +210,7 @@ fn flush_says_that_the_peer_has_gone() {
         let noticed = gone.clone();
         let server = start(
             topology,
-            move |_: Request<'_, ()>, reply: &mut Reply<'_>| {
+            handler(move |_, reply| {
                 let begun = Instant::now();
                 while begun.elapsed() < PATIENCE {
                     reply.put(b"still here?\n");
@@ -217,7 +220,7 @@ fn flush_says_that_the_peer_has_gone() {
                     }
                     psp_server::sleep(std::time::Duration::from_micros(100));
                 }
-            },
+            }),
         );
         let mut client = connect(&server);
         client.send("all\n");
@@ -235,7 +238,7 @@ fn a_handler_puts_a_request_back_under_another_type() {
     let types = ["short", "long"].map(TypeSpec::new);
     let [short, long] = [0, 1].map(RequestType::new);
     for topology in TOPOLOGIES {
-        let handler = move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+        let serve = move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
             reply.put(if request.request_type == long {
                 b"long\n"
             } else {
@@ -248,7 +251,9 @@ fn a_handler_puts_a_request_back_under_another_type() {
         };
         let builder = Server::builder().tcp("127.0.0.1:0").udp("127.0.0.1:0");
         let builder = builder.framing(Lines).types(types.clone());
-        let builder = builder.classifier(move |_: &[u8]| short).handler(handler);
+        let builder = builder
+            .classifier(classifier(move |_| short))
+            .handler(handler(serve));
         let server = builder.topology(topology).workers(2).build().unwrap();
         let server = server.spawn().unwrap();
         let mut client = connect(&server);

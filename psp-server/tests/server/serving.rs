@@ -4,9 +4,11 @@ use std::io::{Read, Write};
 use std::net::{Shutdown as Half, UdpSocket};
 use std::sync::atomic::Ordering;
 
-use crate::common::{Client, Lines, PATIENCE, TestServer, policies_of_workers, start, until};
+use crate::common::{
+    Client, Lines, PATIENCE, TestServer, handler, policies_of_workers, start, until,
+};
 use psp_server::telemetry::WorkerSnapshot;
-use psp_server::{Config, Policy, PreemptPolicy, Reply, Request, Server, Topology};
+use psp_server::{Config, Policy, PreemptPolicy, Server, Topology};
 
 fn shapes() -> Vec<(Topology, Config)> {
     let mut shapes = Vec::new();
@@ -474,7 +476,7 @@ fn policies_that_preempt_are_refused_by_name_if_nothing_can_be_preempted() {
         let server = Server::builder()
             .tcp("127.0.0.1:0")
             .framing(Lines)
-            .handler(|_: Request<'_, ()>, _: &mut Reply<'_>| {})
+            .handler(handler(|_, _| {}))
             .policy(policy.clone())
             .config(two_workers().preempt(preempt).topology(topology))
             .build();

@@ -12,7 +12,7 @@ use psp_server::{
     Shutdown, Topology, WorkerId,
 };
 
-use crate::common::{Client, Lines, PATIENCE, until};
+use crate::common::{Client, Lines, PATIENCE, handler, until};
 
 /// How a worker fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,10 +177,10 @@ fn a_spawned_server_serves_at_once_and_ends_with_its_owner() {
         let server = Server::builder()
             .tcp("127.0.0.1:0")
             .framing(Lines)
-            .handler(move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+            .handler(handler(move |request, reply| {
                 let _held = &held;
                 reply.put(request.payload);
-            })
+            }))
             .policy(policy)
             .config(
                 Config::default()

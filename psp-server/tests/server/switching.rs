@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::{Client, Lines, TestServer, policies_of_workers, start, until};
+use crate::common::{Client, Lines, TestServer, handler, policies_of_workers, start, until};
 use psp_server::policy::{Action, Event, PolicyError, Scheduler, TypedQueues};
 use psp_server::telemetry::{TurnSnapshot, WorkerSnapshot};
-use psp_server::{Config, Policy, PreemptPolicy, Reply, Request, Server, Topology};
+use psp_server::{Config, Policy, PreemptPolicy, Server, Topology};
 
 const CLIENTS: usize = 6;
-const SWITCHES: usize = 200;
+const SWITCHES: usize = 68;
 
 fn config() -> Config {
     Config::default().workers(3)
@@ -235,7 +235,7 @@ fn a_policy_set_before_the_start_is_in_force_from_the_start() {
     let server = Server::builder()
         .tcp("127.0.0.1:0")
         .framing(Lines)
-        .handler(|_: Request<'_, ()>, _: &mut Reply<'_>| {})
+        .handler(handler(|_, _| {}))
         .build()
         .unwrap();
     let handle = server.handle();

@@ -15,11 +15,10 @@ use psp_server::tls::rustls::pki_types::{CertificateDer, ServerName};
 use psp_server::tls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use psp_server::tls::{ClientCertificates, HANDSHAKE, TlsConfig};
 use psp_server::{
-    Config, DrainReport, Policy, Reply, Request, RequestType, Server, ServerHandle, Shutdown,
-    Topology, TypeSpec,
+    Config, DrainReport, Policy, RequestType, Server, ServerHandle, Shutdown, Topology, TypeSpec,
 };
 
-use crate::common::{Lines, PATIENCE};
+use crate::common::{Lines, PATIENCE, classifier, handler};
 
 /// A running server with a TLS address and a plain one.
 pub(crate) struct TlsServer {
@@ -44,10 +43,12 @@ pub(crate) fn start_with(
         .tcp("127.0.0.1:0")
         .framing(Lines)
         .types([TypeSpec::new("short").service_time(Duration::from_micros(1))])
-        .classifier(|line: &[u8]| RequestType::new(u32::from(line.starts_with(b"2"))))
+        .classifier(classifier(|line| {
+            RequestType::new(u32::from(line.starts_with(b"2")))
+        }))
         .policy(policy)
         .config(config.topology(topology).workers(2))
-        .handler(|request: Request<'_, ()>, reply: &mut Reply<'_>| {
+        .handler(handler(|request, reply| {
             let line = std::str::from_utf8(request.payload).unwrap().trim_end();
             if let Some(len) = line.strip_prefix("big ") {
                 (0..len.parse().unwrap()).for_each(|_: usize| reply.put(b"x"));
@@ -69,7 +70,7 @@ pub(crate) fn start_with(
                 reply.close();
             }
             reply.put(format!("ok {line}\n").as_bytes());
-        })
+        }))
         .build()
         .unwrap();
     let [address, plain] = server.local_addrs() else {

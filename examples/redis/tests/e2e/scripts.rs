@@ -74,20 +74,23 @@ fn gets_and_short_scripts_go_on_beside_a_long_one() {
         let server = start(topology);
         let mut witness = server.connect();
         witness.ask("SET k v");
-        for _ in 0..MEASURED {
+        let lock_and_unlock = |witness: &mut Connection| {
             witness.request(&["SET", "lock", "me"]);
-            assert_eq!(eval(&mut witness, &[UNLOCK, "1", "lock", "me"]), "1");
-        }
+            assert_eq!(eval(witness, &[UNLOCK, "1", "lock", "me"]), "1");
+        };
         let mut long = server.connect();
         let mut most = 0;
         for attempt in 0..ATTEMPTS {
+            // Where other programs held up the script, it counts as long until it has run more often.
+            for _ in 0..MEASURED * (attempt + 1) {
+                lock_and_unlock(&mut witness);
+            }
             let count = (5_000_000 * (attempt + 1)).to_string();
             long.send(&encode(&["EVAL", LONG, "0", &count]));
             let mut answered = 0;
             while answered < GETS_MIN && !long.has_received() {
                 assert_eq!(witness.ask("GET k"), "\"v\"");
-                witness.request(&["SET", "lock", "me"]);
-                assert_eq!(eval(&mut witness, &[UNLOCK, "1", "lock", "me"]), "1");
+                lock_and_unlock(&mut witness);
                 answered += 1;
             }
             assert_eq!(long.reply().to_string(), (attempt + 1).to_string());

@@ -23,3 +23,11 @@ pub(crate) struct SocketEvent {
     /// The connection was reset.
     pub(crate) failed: bool,
 }
+
+impl SocketEvent {
+    /// Whether it says more than that there may be room for output.
+    #[inline]
+    pub(crate) fn is_about_input(&self) -> bool {
+        self.readable || self.ended || self.hung_up || self.failed
+    }
+}

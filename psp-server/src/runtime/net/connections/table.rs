@@ -164,6 +164,10 @@ impl<F: Framing, C> Connections<F, C> {
             self.shared.net().connections_abandoned.add(1);
         }
         let SocketEvent { writable, .. } = event;
+        // A Unix socket says that it is writable whenever its peer has read.
+        let is_news = event.is_about_input()
+            || slot.readiness.has(Condition::Blocked)
+            || slot.readiness.has(Condition::FlushRefused);
         if event.readable || event.ended || event.failed {
             slot.readiness.set(Condition::Readable, true);
         }
@@ -175,6 +179,7 @@ impl<F: Framing, C> Connections<F, C> {
             slot.readiness.set(Condition::FlushRefused, false);
         }
         match &mut slot.phase {
+            Phase::Home(_) if !is_news => {}
             Phase::Home(_) | Phase::Lingering { .. } => self.ready.push(index),
             Phase::Lent { became_writable } => *became_writable |= writable || event.failed,
             Phase::Free | Phase::Held(_) | Phase::Queued(_) => {}
