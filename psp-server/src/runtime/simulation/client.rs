@@ -59,7 +59,7 @@ pub(super) struct Common<'a> {
 pub(crate) struct Counts {
     pub(crate) sent: u64,
     /// By status.
-    pub(crate) replies: [u64; 9],
+    pub(crate) replies: [u64; 10],
     pub(crate) connections: u64,
     pub(crate) left: u64,
     pub(crate) half_closed: u64,
@@ -570,6 +570,12 @@ impl Client {
             Status::HandlerFailed | Status::Failed if !ran => Err("it failed and did not run"),
             Status::HandlerFailed | Status::Failed => Ok(()),
             Status::OutOfBuffers if plan.has_little_memory() => Ok(()),
+            Status::TooLarge
+                if REPLY_HEADER_LEN + sent.head.payload_len() > plan.reply_bytes_max() =>
+            {
+                Ok(())
+            }
+            Status::TooLarge => Err("the reply has room"),
             Status::Busy | Status::Expired if ran => Err("a request ran that was refused"),
             Status::Busy if !plan.queues_may_be_full() => Err("no queue can be full"),
             Status::Busy

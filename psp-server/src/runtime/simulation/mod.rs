@@ -82,7 +82,7 @@ fn nothing_is_lost_or_duplicated_or_reordered() {
     println!("{SEEDS_SHORT} seeds: {all}");
     for status in STATUSES
         .into_iter()
-        .filter(|&status| status != Status::Other)
+        .filter(|status| !matches!(status, Status::TooLarge | Status::Other))
     {
         assert!(all.of(status) > 0, "no reply says {status:?}");
     }

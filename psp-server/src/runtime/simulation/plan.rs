@@ -277,6 +277,12 @@ impl Plan {
         self.config.connections_max < 10_000 || self.config.connections_per_address_max > 0
     }
 
+    /// The longest reply that there may be: it has three quarters of the budget.
+    pub(super) fn reply_bytes_max(&self) -> usize {
+        let budget = self.config.buffered_bytes_max;
+        self.config.reply_bytes_max.min(budget - budget / 4)
+    }
+
     /// Whether the budget for buffered bytes may be exhausted.
     pub(super) fn has_little_memory(&self) -> bool {
         self.config.buffered_bytes_max < 1 << 30

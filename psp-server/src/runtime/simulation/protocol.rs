@@ -76,10 +76,11 @@ pub(super) enum Status {
     Malformed,
     TooManyConnections,
     OutOfBuffers,
+    TooLarge,
     Other,
 }
 
-pub(super) const STATUSES: [Status; 9] = [
+pub(super) const STATUSES: [Status; 10] = [
     Status::Ok,
     Status::Busy,
     Status::Expired,
@@ -88,6 +89,7 @@ pub(super) const STATUSES: [Status; 9] = [
     Status::Malformed,
     Status::TooManyConnections,
     Status::OutOfBuffers,
+    Status::TooLarge,
     Status::Other,
 ];
 
@@ -311,6 +313,7 @@ impl Framing for SimFraming {
             Rejection::Malformed(_) => Status::Malformed,
             Rejection::TooManyConnections => Status::TooManyConnections,
             Rejection::OutOfBuffers => Status::OutOfBuffers,
+            Rejection::ReplyTooLarge { .. } => Status::TooLarge,
             _ => Status::Other,
         };
         out.put(&reply_header(REPLY_HEADER_LEN, status, client, number));
