@@ -39,6 +39,13 @@ struct Sent {
     must_be_answered: bool,
 }
 
+/// The latest jump of the clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Jump {
+    pub(super) to_ns: u64,
+    pub(super) by_ns: u64,
+}
+
 /// What all clients know.
 pub(super) struct Common<'a> {
     pub(super) plan: &'a Plan,
@@ -50,6 +57,7 @@ pub(super) struct Common<'a> {
     pub(super) draining_ns: Option<u64>,
     /// A worker has died, or the server is gone: replies may be lost.
     pub(super) is_lost: bool,
+    pub(super) jumped: Jump,
     /// Where clients read to.
     pub(super) room: &'a mut Vec<u8>,
 }
@@ -623,10 +631,18 @@ impl Client {
         let plan = common.plan;
         /// By how much the server's clock may be ahead when it decides.
         const AHEAD_NS: u64 = 100 * MS;
-        let is_over = |since_ns: u64, timeout_s: u64| {
-            timeout_s > 0 && now_ns + AHEAD_NS >= since_ns + timeout_s * S
-        };
+        /// For how long a turn of the server that began before a jump of the clock may go on.
+        const TURN_NS: u64 = S;
         let active_ns = self.progress_ns.max(self.written_ns.min(self.asked_ns()));
+        let Jump { to_ns, by_ns } = common.jumped;
+        let jumped_ns = if active_ns < to_ns + TURN_NS {
+            by_ns
+        } else {
+            0
+        };
+        let is_over = |since_ns: u64, timeout_s: u64| {
+            timeout_s > 0 && now_ns + AHEAD_NS + jumped_ns >= since_ns + timeout_s * S
+        };
         let jumps = plan.jumps > 0;
         if self.was_told || common.is_lost || plan.has_little_memory() {
             return Ok(());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use psp_policy::RequestId;
 
-use super::client::{Client, Common, Counts, Next};
+use super::client::{Client, Common, Counts, Jump, Next};
 use super::faults::Fault;
 use super::ledger::{Executed, Later, SLOT_BITS, with_ledger};
 use super::plan::Plan;
@@ -109,7 +109,7 @@ pub(super) struct World {
     room: Vec<u8>,
     phase: Phase,
     draining_ns: Option<u64>,
-    jumped_ns: u64,
+    jumped: Jump,
     has_died: bool,
     /// The net worker has returned.
     is_gone: bool,
@@ -132,7 +132,7 @@ pub(super) fn install(plan: Plan, outside: Outside) {
         room: Vec::new(),
         phase: Phase::Load,
         draining_ns: None,
-        jumped_ns: 0,
+        jumped: Jump::default(),
         has_died: false,
         is_gone: false,
         outside,
@@ -325,6 +325,7 @@ impl World {
             is_over: false,
             draining_ns: self.draining_ns,
             is_lost: false,
+            jumped: self.jumped,
             room: &mut self.room,
         };
         self.clients[slot] = Some(Client::new(id, end, at_ns, &mut common));
@@ -354,6 +355,7 @@ impl World {
             is_over,
             draining_ns: self.draining_ns,
             is_lost: self.has_died,
+            jumped: self.jumped,
             room: &mut self.room,
         };
         match body(client, &mut common) {
@@ -423,8 +425,10 @@ impl World {
             return;
         }
         if self.phase == Phase::Load && self.random.once_in(self.plan.jumps) {
-            simulated::jump(self.random.below(self.plan.jump_ns_max));
-            self.jumped_ns = simulated::now_ns();
+            let by_ns = self.random.below(self.plan.jump_ns_max);
+            simulated::jump(by_ns);
+            let to_ns = simulated::now_ns();
+            self.jumped = Jump { to_ns, by_ns };
         }
         let patience_ns = |client: &Client| {
             if client.is_slow() {
@@ -434,7 +438,7 @@ impl World {
             }
         };
         let in_vain = self.clients.iter().flatten().find(|client| {
-            let since_ns = client.progress_ns.max(self.jumped_ns);
+            let since_ns = client.progress_ns.max(self.jumped.to_ns);
             client.waits() && at_ns.saturating_sub(since_ns) > patience_ns(client)
         });
         let is_stuck = in_vain.is_some() && self.draining_ns.is_none();
