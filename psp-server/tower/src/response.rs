@@ -90,7 +90,7 @@ where
             }
             Projected::Refused { refusal } => Poll::Ready(Err(*refusal)),
         };
-        let is_late = || {
+        let mut is_late = || {
             let Some(deadline) = this.terms.deadline else {
                 return false;
             };
