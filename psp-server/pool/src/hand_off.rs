@@ -208,7 +208,11 @@ mod tests {
         let first = Watch::first(WORKERS[0]);
         hand_offs.begins(WORKERS[0], TYPE, 0);
         assert_eq!(hand_offs.overdue(5000, true), Overdue::Now(first));
-        assert_eq!(hand_offs.overdue(5000, true), Overdue::Never, "one at a time");
+        assert_eq!(
+            hand_offs.overdue(5000, true),
+            Overdue::Never,
+            "one at a time"
+        );
         let taken = hand_offs.take(5001, first, true).unwrap();
         assert_eq!((taken.request_type, taken.served_ns), (TYPE, 5001));
         hand_offs.begins(WORKERS[0], TYPE, 6000);

@@ -235,12 +235,7 @@ impl State {
 
     /// The calling thread becomes the worker in place of one that runs a task for too long, and that has the rest of the
     /// task. `None` if there is no need any more.
-    pub(crate) fn hand_off(
-        &mut self,
-        now_ns: u64,
-        watch: Watch,
-        left: &mut Left,
-    ) -> Option<Watch> {
+    pub(crate) fn hand_off(&mut self, now_ns: u64, watch: Watch, left: &mut Left) -> Option<Watch> {
         let taken = self.hand_offs.take(now_ns, watch, self.waiting > 0)?;
         self.counted(taken.request_type).handed_off += 1;
         let (worker, served_ns) = (watch.worker, taken.served_ns);

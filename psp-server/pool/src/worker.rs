@@ -68,9 +68,8 @@ fn serve(shared: &Shared, watch: Watch) {
         });
         let ended_ns = shared.now_ns();
         let served_ns = ended_ns.saturating_sub(began_ns);
-        let serves = shared.change(|state, left| {
-            state.polled(ended_ns, watch, name, &job, served_ns, left)
-        });
+        let serves =
+            shared.change(|state, left| state.polled(ended_ns, watch, name, &job, served_ns, left));
         if !serves {
             return;
         }

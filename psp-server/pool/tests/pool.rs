@@ -255,7 +255,9 @@ fn another_policy_takes_over_where_tasks_were_cancelled() {
     let types = types().map(|spec| spec.queue_capacity(4));
     let pool = Pool::builder().types(types).workers(1).build().unwrap();
     let (gate, held) = hold(&pool, LONG);
-    let mut running: Vec<_> = (0..4_u32).map(|task| pool.run(LONG, move || task)).collect();
+    let mut running: Vec<_> = (0..4_u32)
+        .map(|task| pool.run(LONG, move || task))
+        .collect();
     drop(running.drain(..3));
     pool.set_policy(&Policy::darc()).unwrap();
     running.extend((4..7).map(|task| pool.run(LONG, move || task)));
@@ -263,7 +265,10 @@ fn another_policy_takes_over_where_tasks_were_cancelled() {
     pool.set_policy(&Policy::sjf()).unwrap();
     drop(gate);
     block_on(held).unwrap();
-    let results: Vec<_> = running.into_iter().map(|it| block_on(it).unwrap()).collect();
+    let results: Vec<_> = running
+        .into_iter()
+        .map(|it| block_on(it).unwrap())
+        .collect();
     assert_eq!(results, [3, 5, 6]);
     assert_eq!(pool.close(PATIENCE).abandoned, 0);
 }

@@ -57,10 +57,11 @@ impl<C> PspLayer<C> {
     /// Forgets what is known of the types.
     #[must_use]
     pub fn inline_below(self, mean: Duration) -> Self {
-        self.with_thresholds(Thresholds {
+        let thresholds = Thresholds {
             inline_below_ns: nanos(mean),
             ..self.settings.thresholds
-        })
+        };
+        self.with_thresholds(thresholds)
     }
 
     /// One poll that takes longer moves its type to the pool; 1 ms by default.
@@ -68,10 +69,11 @@ impl<C> PspLayer<C> {
     /// Forgets what is known of the types.
     #[must_use]
     pub fn long_poll(self, time: Duration) -> Self {
-        self.with_thresholds(Thresholds {
+        let thresholds = Thresholds {
             long_poll_ns: nanos(time),
             ..self.settings.thresholds
-        })
+        };
+        self.with_thresholds(thresholds)
     }
 
     fn with_thresholds(mut self, thresholds: Thresholds) -> Self {

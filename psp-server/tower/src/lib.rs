@@ -73,9 +73,9 @@
 //! | `by_route.rs`, `by_grpc_method.rs`, `table.rs` | classifiers |
 //! | `deadline.rs`, `refusal.rs` | what clients are told |
 
+mod by_grpc_method;
 #[cfg(feature = "axum")]
 mod by_route;
-mod by_grpc_method;
 mod classify;
 mod deadline;
 mod layer;

@@ -94,7 +94,9 @@ where
             let Some(deadline) = this.terms.deadline else {
                 return false;
             };
-            let sleep = this.sleep.get_or_insert_with(|| Box::pin(sleep_until(deadline.into())));
+            let sleep = this
+                .sleep
+                .get_or_insert_with(|| Box::pin(sleep_until(deadline.into())));
             sleep.as_mut().poll(context).is_ready()
         };
         let ended = match polled {
@@ -115,7 +117,11 @@ where
                 of_type.refused(refusal);
                 // What is still to be polled ends here.
                 this.state.set(State::Refused { refusal });
-                let Terms { dialect, retry_after, .. } = *this.terms;
+                let Terms {
+                    dialect,
+                    retry_after,
+                    ..
+                } = *this.terms;
                 Ok(refusal.response(dialect, retry_after))
             }
         })

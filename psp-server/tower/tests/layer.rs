@@ -49,9 +49,8 @@ fn layer(pool: Pool) -> PspLayer<Classifier> {
 
 /// In this layer the service that answers with what it was sent.
 fn echo(layer: &PspLayer<Classifier>) -> Layered {
-    let answer = async |request: Request<String>| -> Answer {
-        Ok(Response::new(request.into_body()))
-    };
+    let answer =
+        async |request: Request<String>| -> Answer { Ok(Response::new(request.into_body())) };
     BoxCloneService::new(layer.layer(service_fn(answer)))
 }
 
@@ -275,7 +274,10 @@ async fn a_pool_that_has_ended_answers_so() {
 async fn errors_of_the_service_are_its_own() {
     let layer = layer(pool(64));
     let fails = service_fn(async |_: Request<String>| Err::<Response<String>, _>("no"));
-    assert_eq!(layer.layer(fails).oneshot(get("/page")).await.unwrap_err(), "no");
+    assert_eq!(
+        layer.layer(fails).oneshot(get("/page")).await.unwrap_err(),
+        "no"
+    );
     assert_eq!(of_type(&layer, 0).completed, 1);
 }
 
@@ -316,7 +318,9 @@ async fn the_span_and_the_subscriber_of_the_call_go_along() {
         service.oneshot(get("/page"))
     };
     // The future of `oneshot` calls the service when it is polled.
-    tracing::Instrument::instrument(answered, span).await.unwrap();
+    tracing::Instrument::instrument(answered, span)
+        .await
+        .unwrap();
     let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
     assert!(text.contains("request{number=17}: layer: within"), "{text}");
     assert_ne!(*threads.lock().unwrap(), [std::thread::current().id()]);
@@ -332,12 +336,19 @@ async fn a_type_of_unlike_requests_is_reported() {
         Ok(Response::default())
     }));
     for request in 0..512 {
-        let page = if request % 4 == 0 { "/page?long" } else { "/page" };
+        let page = if request % 4 == 0 {
+            "/page?long"
+        } else {
+            "/page"
+        };
         service.clone().oneshot(get(page)).await.unwrap();
         service.clone().oneshot(get("/report?long")).await.unwrap();
     }
     let advice = of_type(&layer, 0).advice.unwrap();
-    assert!(advice.starts_with("requests of `page` take from "), "{advice}");
+    assert!(
+        advice.starts_with("requests of `page` take from "),
+        "{advice}"
+    );
     assert!(of_type(&layer, 0).spread.unwrap().is_wide());
     assert_eq!(of_type(&layer, 1).advice, None);
 }
@@ -356,7 +367,12 @@ async fn policies_change_under_load_and_every_request_is_answered_once() {
             Answer::Ok(Response::new(request.into_body()))
         }
     }));
-    let policies = [Policy::darc(), Policy::sjf(), Policy::edf(), Policy::c_fcfs()];
+    let policies = [
+        Policy::darc(),
+        Policy::sjf(),
+        Policy::edf(),
+        Policy::c_fcfs(),
+    ];
     let mut answers = Vec::new();
     for request in 0..REQUESTS {
         if request % 100 == 0 {
