@@ -7,8 +7,9 @@
 //! `/fast` answers at once, `/slow?us=5000` computes for so long, and `/rows?n=500000` for 10 ns a row.
 //! `bench/tokio_services.sh` compares the ways, which [`Way`] lists.
 
-use std::convert::Infallible;
-use std::time::Duration;
+use std::hint::black_box;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use axum::Router;
@@ -16,7 +17,6 @@ use axum::extract::Query;
 use axum::routing::get;
 use psp_pool::policy::Policy;
 use psp_pool::{Pool, RequestType, TypeSpec};
-use psp_program::spin;
 use psp_tower::{ByRoute, PspLayer, decade};
 use serde::Deserialize;
 use tokio::net::TcpListener;
@@ -24,6 +24,24 @@ use tokio::runtime::Handle;
 
 /// The longest computation.
 const COMPUTE_MAX: Duration = Duration::from_secs(1);
+
+/// How far a core of this machine counts in a second.
+static STEPS_PER_SECOND: LazyLock<f64> = LazyLock::new(|| {
+    const STEPS: f64 = 1e8;
+    let fastest = (0..5).map(|_| {
+        let began = Instant::now();
+        count(STEPS / 5.0);
+        began.elapsed()
+    });
+    STEPS / 5.0 / fastest.min().unwrap_or_default().as_secs_f64()
+});
+
+/// Takes as much of a core however often that is taken away meanwhile.
+fn count(steps: f64) {
+    (0..steps as u64).for_each(|step| {
+        black_box(step);
+    });
+}
 
 /// What is done about long handlers.
 #[derive(Debug, Clone)]
@@ -58,7 +76,7 @@ impl Way {
     /// Computes for a time on behalf of a handler.
     async fn compute(&self, time: Duration, is_known_as_slow: bool) -> String {
         let work = move || {
-            let Ok(()) = spin(time.min(COMPUTE_MAX), || Ok::<_, Infallible>(()));
+            count(time.min(COMPUTE_MAX).as_secs_f64() * *STEPS_PER_SECOND);
             "done\n".to_owned()
         };
         match self {
@@ -103,8 +121,11 @@ fn pages(way: &Way) -> Router {
         slow.compute(Duration::from_micros(us), true).await
     };
     let rows = async move |Query(Rows { n }): Query<Rows>| {
-        rows.compute(Duration::from_nanos(10).saturating_mul(n.try_into().unwrap_or(u32::MAX)), true)
-            .await
+        rows.compute(
+            Duration::from_nanos(10).saturating_mul(n.try_into().unwrap_or(u32::MAX)),
+            true,
+        )
+        .await
     };
     Router::new()
         .route("/fast", get(fast))
@@ -132,6 +153,7 @@ async fn main() -> anyhow::Result<()> {
     let port: u16 = arguments.next().context("which port?")?.parse()?;
     let name = arguments.next().context("which way?")?;
     let way = Way::named(&name)?;
+    LazyLock::force(&STEPS_PER_SECOND);
     let mut pages = pages(&way);
     if matches!(way, Way::Layer) {
         pages = pages.layer(layer(&name)?);

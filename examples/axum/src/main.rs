@@ -27,9 +27,10 @@ async fn main() -> anyhow::Result<()> {
     let layer = PspLayer::new(pool.clone(), routes);
     let seen = layer.clone();
 
-    let service = service::service()
-        .layer(layer)
-        .route("/psp", get(async move || format!("{:#?}\n", seen.snapshot())));
+    let service = service::service().layer(layer).route(
+        "/psp",
+        get(async move || format!("{:#?}\n", seen.snapshot())),
+    );
     axum::serve(listener, service)
         .with_graceful_shutdown(async { drop(tokio::signal::ctrl_c().await) })
         .await?;

@@ -266,6 +266,10 @@ impl State {
     }
 
     fn run_what_can(&mut self, left: &mut Left) {
+        if self.is_over {
+            // What the scheduler has is given up.
+            return;
+        }
         while let Some(action) = self.scheduler.poll(self.seen_ns) {
             match action {
                 Action::Run {
@@ -333,8 +337,8 @@ impl State {
         };
         let job = task.metadata().clone();
         let slot = self.types.slot(job.request_type);
-        self.waiting -= 1;
         let Some(vacant) = self.vacant.take(slot) else {
+            self.waiting -= 1;
             return self.forget(name, task, Fate::Busy, left);
         };
         let arrived_ns = self.table.remove(name).arrived_ns;

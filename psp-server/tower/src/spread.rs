@@ -55,7 +55,7 @@ impl ServiceTimes {
     pub(crate) fn add(&self, service_ns: u64) -> Option<Spread> {
         self.buckets[bucket(service_ns)].fetch_add(1, Ordering::Relaxed);
         let requests = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
-        (requests % LOOK_EVERY == 0).then(|| self.spread())?
+        requests.is_multiple_of(LOOK_EVERY).then(|| self.spread())?
     }
 
     /// `None` until there are enough requests.
@@ -120,7 +120,9 @@ mod tests {
 
     fn spread_of(times: impl Iterator<Item = u64>) -> Option<Spread> {
         let service_times = ServiceTimes::new();
-        times.for_each(|ns| drop(service_times.add(ns)));
+        for ns in times {
+            service_times.add(ns);
+        }
         service_times.spread()
     }
 

@@ -37,7 +37,7 @@ async fn both_versions_of_http_get_every_page() {
         let wrong = client.get(fixture.url("/rows?n=x")).send().await.unwrap();
         assert_eq!(wrong.status(), 400);
     }
-    let completed = |name| fixture.of_type(name).completed;
+    let completed = |name: &str| fixture.of_type(name).completed;
     // `n=x` counts as 0.
     let rows = [0, 1, 2].map(|class| completed(&format!("/rows class {class}")));
     assert_eq!(rows, [4, 0, 2]);
@@ -57,7 +57,10 @@ async fn a_short_page_moves_out_of_the_pool() {
         assert_eq!(page.text().await.unwrap(), "fast\n");
     }
     let fast = fixture.of_type("/fast");
-    assert_eq!((fast.place, fast.pooled, fast.inline), (Place::Inline, 16, 4));
+    assert_eq!(
+        (fast.place, fast.pooled, fast.inline),
+        (Place::Inline, 16, 4)
+    );
     assert!(fast.service_ns_mean < Duration::from_secs(1).as_nanos() as u64);
     fixture.end().await;
 }

@@ -135,14 +135,18 @@ async fn a_full_queue_is_an_exhausted_resource_and_a_late_call_exceeds_its_deadl
     assert_eq!(refused.code(), Code::ResourceExhausted);
     assert_eq!(refused.message(), "the queue is full");
     let mut late = Request::new(Number { value: 5 });
-    late.metadata_mut().insert("grpc-timeout", "20m".parse().unwrap());
+    late.metadata_mut()
+        .insert("grpc-timeout", "20m".parse().unwrap());
     let late = fixture.client.clone().sum_below(late).await.unwrap_err();
     assert_eq!(late.code(), Code::DeadlineExceeded);
     until("the late one has gone", || queued(SUM_BELOW) == 0).await;
     drop(gate);
     held.await.unwrap();
     for (number, waiting) in (1..).zip(waiting) {
-        assert_eq!(waiting.await.unwrap().unwrap().into_inner().value, 2 * number);
+        assert_eq!(
+            waiting.await.unwrap().unwrap().into_inner().value,
+            2 * number
+        );
     }
     let (double, sum_below) = (fixture.of_type(DOUBLE), fixture.of_type(SUM_BELOW));
     assert_eq!((double.shed, double.completed), (1, 2));
@@ -158,9 +162,15 @@ async fn a_call_that_is_given_up_leaves_the_queue() {
     for _ in 0..5 {
         let mut client = fixture.client.clone();
         let call = tokio::spawn(async move { client.sum_below(Number { value: 5 }).await });
-        until("it waits", || fixture.pool.snapshot().types[SUM_BELOW].queued == 1).await;
+        until("it waits", || {
+            fixture.pool.snapshot().types[SUM_BELOW].queued == 1
+        })
+        .await;
         call.abort();
-        until("it has gone", || fixture.pool.snapshot().types[SUM_BELOW].queued == 0).await;
+        until("it has gone", || {
+            fixture.pool.snapshot().types[SUM_BELOW].queued == 0
+        })
+        .await;
     }
     let sum_below = fixture.of_type(SUM_BELOW);
     assert_eq!((sum_below.cancelled, sum_below.shed), (5, 0));
