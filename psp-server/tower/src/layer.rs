@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use http::HeaderName;
 use psp_pool::Pool;
-use tower_layer::Layer;
 
 use crate::placement::{Thresholds, nanos};
-use crate::service::PspService;
 use crate::snapshot::Snapshot;
 use crate::types::Types;
 
@@ -119,14 +117,6 @@ impl<C> Clone for PspLayer<C> {
             types: self.types.clone(),
             settings: self.settings.clone(),
         }
-    }
-}
-
-impl<S, C> Layer<S> for PspLayer<C> {
-    type Service = PspService<S, C>;
-
-    fn layer(&self, inner: S) -> PspService<S, C> {
-        PspService::new(inner, self.clone())
     }
 }
 

@@ -4,6 +4,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use http::{Request, Response};
+use tower_layer::Layer;
 use tower_service::Service;
 use tracing::instrument::{Instrument, WithSubscriber};
 
@@ -23,9 +24,12 @@ pub struct PspService<S, C> {
     layer: PspLayer<C>,
 }
 
-impl<S, C> PspService<S, C> {
-    pub(crate) const fn new(inner: S, layer: PspLayer<C>) -> Self {
-        Self { inner, layer }
+impl<S, C> Layer<S> for PspLayer<C> {
+    type Service = PspService<S, C>;
+
+    fn layer(&self, inner: S) -> PspService<S, C> {
+        let layer = self.clone();
+        PspService { inner, layer }
     }
 }
 
