@@ -2,12 +2,14 @@
 
 use std::num::NonZero;
 use std::sync::Arc;
+use std::time::Duration;
 
 use psp_policy::{Policy, TypeSpec, TypeTable};
 
 use crate::error::BuildError;
+use crate::hand_off::HandOffs;
 use crate::pool::Pool;
-use crate::shared::Surroundings;
+use crate::shared::{Surroundings, Threads};
 
 /// What a pool is made of. By default it has a worker for each state, `c-fcfs`, and queues of 1024 tasks for each type.
 #[must_use]
@@ -16,7 +18,9 @@ pub struct Builder {
     policy: Policy,
     workers: usize,
     queue_capacity: usize,
-    name: String,
+    threads: Threads,
+    hand_off_after: Option<Duration>,
+    spare_threads: Option<usize>,
     surroundings: Option<Surroundings>,
 }
 
@@ -34,7 +38,12 @@ impl Default for Builder {
             policy: Policy::c_fcfs(),
             workers: std::thread::available_parallelism().map_or(1, NonZero::get),
             queue_capacity: 1024,
-            name: "psp-pool".to_owned(),
+            threads: Threads {
+                name: "psp-pool".to_owned(),
+                nice: None,
+            },
+            hand_off_after: None,
+            spare_threads: None,
             surroundings: None,
         }
     }
@@ -67,7 +76,31 @@ impl Builder {
 
     /// Threads are named `NAME-0`, `NAME-1` and so on. `psp-pool` by default.
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
+        self.threads.name = name.into();
+        self
+    }
+
+    /// The nice value of the threads, on Linux: with 19 they get what other threads leave. By default it is that of the
+    /// thread which builds the pool.
+    pub const fn nice(mut self, nice: i32) -> Self {
+        self.threads.nice = Some(nice);
+        self
+    }
+
+    /// A task that has run for so long while others wait is handed off: another thread takes the worker's place, and the
+    /// task ends on its own, which has nice value 19 from then on (on Linux). So one task does not keep others waiting for
+    /// much longer than this, at the cost of a thread that is started, and of one more thread that wants a processor. By
+    /// default tasks keep their workers.
+    ///
+    /// A pool that hands off tasks has one more thread, which sleeps while nothing waits.
+    pub const fn hand_off_after(mut self, time: Duration) -> Self {
+        self.hand_off_after = Some(time);
+        self
+    }
+
+    /// Most tasks that are handed off at a time: as many as there are workers by default.
+    pub const fn spare_threads(mut self, threads: usize) -> Self {
+        self.spare_threads = Some(threads);
         self
     }
 
@@ -90,17 +123,22 @@ impl Builder {
             return Err(BuildError::NoWorkers);
         }
         let types = Arc::new(self.types);
+        let after = self.hand_off_after;
+        let after_ns = after.map(|it| u64::try_from(it.as_nanos()).unwrap_or(u64::MAX));
+        let spares = self.spare_threads.unwrap_or(self.workers);
+        let hand_offs = HandOffs::new(self.workers, after_ns, spares);
         let state = crate::state::State::new(
             types.clone(),
             &self.policy,
             self.workers,
             self.queue_capacity,
+            hand_offs,
         )?;
         Ok(Pool::start(
             state,
             types,
             self.workers,
-            &self.name,
+            self.threads,
             self.surroundings,
         )?)
     }

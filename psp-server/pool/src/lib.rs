@@ -36,12 +36,13 @@
 //! # }
 //! ```
 //!
-//! - **Dropping** a [`Running`] cancels its task. One that has not begun will not run, but has its place in the queue until
-//!   its turn comes.
+//! - **Dropping** a [`Running`] cancels its task. One that has not begun is dropped at once, and leaves its place in the
+//!   queue to others.
 //! - **A full queue** refuses a task with [`PoolError::Busy`]. Each type has a queue of
 //!   [its own capacity](TypeSpec::queue_capacity).
 //! - **A panic** of a task goes on where its [`Running`] is awaited. The worker stays.
-//! - **Preemption** there is none: a task has its worker until it ends, or its future is pending.
+//! - **Preemption** there is none: a task has its worker until it ends, or its future is pending. A pool may
+//!   [hand off](Builder::hand_off_after) tasks that run for too long.
 //!
 //! | file | job |
 //! | --- | --- |
@@ -51,19 +52,26 @@
 //! | `shared.rs` | the lock, and how workers sleep beside it |
 //! | `job.rs` | what a task and its result share |
 //! | `table.rs` | the tasks of a pool, by the scheduler's names for them |
+//! | `vacant.rs` | names of tasks that were withdrawn while they waited |
+//! | `hand_off.rs`, `timer.rs` | tasks that run for too long, and who takes their workers' places |
 //! | `state.rs` | the scheduler, its tasks and workers: everything behind the lock |
 //! | `worker.rs` | the life of a worker's thread |
+//! | `system.rs` | how much of the processor threads get |
 //! | `snapshot.rs` | counters |
 
 mod builder;
 mod error;
+mod hand_off;
 mod job;
 mod pool;
 mod running;
 mod shared;
 mod snapshot;
 mod state;
+mod system;
 mod table;
+mod timer;
+mod vacant;
 mod worker;
 
 /// Policies and their settings.

@@ -3,8 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_task::Runnable;
 use psp_policy::{Policy, RequestType, TypeTable, WorkerId};
@@ -12,10 +11,10 @@ use psp_policy::{Policy, RequestType, TypeTable, WorkerId};
 use crate::error::PolicyRefused;
 use crate::job::{Job, Within};
 use crate::running::Running;
-use crate::shared::{Shared, Surroundings};
+use crate::shared::{Shared, Surroundings, Threads};
 use crate::snapshot::Snapshot;
 use crate::state::State;
-use crate::worker;
+use crate::{timer, worker};
 
 /// Ends the pool when nobody can submit tasks any more.
 struct Owner(Arc<Shared>);
@@ -46,17 +45,19 @@ impl Pool {
         state: State,
         types: Arc<TypeTable>,
         workers: usize,
-        name: &str,
+        threads: Threads,
         surroundings: Option<Surroundings>,
     ) -> io::Result<Self> {
-        let shared = Arc::new(Shared::new(state, types, workers, surroundings));
+        let hands_off = state.hands_off();
+        let shared = Arc::new(Shared::new(state, types, workers, threads, surroundings));
         // Dropped early, it ends the workers that there are.
         let owner = Arc::new(Owner(shared.clone()));
         for index in 0..workers {
             let worker = WorkerId(u32::try_from(index).expect("threads are counted in u32"));
-            let shared = shared.clone();
-            let thread = std::thread::Builder::new().name(format!("{name}-{index}"));
-            let _: JoinHandle<()> = thread.spawn(move || worker::serve(&shared, worker))?;
+            worker::start(&shared, worker)?;
+        }
+        if hands_off {
+            timer::start(&shared)?;
         }
         Ok(Self { owner })
     }
@@ -79,7 +80,30 @@ impl Pool {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        let job = Arc::new(Job::new(request_type));
+        self.submit(Job::new(request_type), future)
+    }
+
+    /// As [`spawn`](Self::spawn), of a task that has to begin by `at`. Unlike [`Running::deadline`] this is known to the
+    /// policy.
+    pub fn spawn_by<F>(
+        &self,
+        request_type: RequestType,
+        at: Instant,
+        future: F,
+    ) -> Running<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let job = Job::new(request_type);
+        job.begin_by(self.shared().ns_at(at));
+        self.submit(job, future)
+    }
+
+    fn submit<F>(&self, job: Job, future: F) -> Running<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let job = Arc::new(job);
         let within = Within(job.clone());
         let future = async move {
             let _within = within;
@@ -95,6 +119,12 @@ impl Pool {
         let running = Running::new(output.fallible(), job, self.shared().clone());
         task.schedule();
         running
+    }
+
+    /// The types of tasks.
+    #[must_use]
+    pub fn types(&self) -> &TypeTable {
+        self.shared().types()
     }
 
     /// What the pool has done until now.

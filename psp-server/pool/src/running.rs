@@ -13,7 +13,7 @@ use crate::job::{Fate, Job};
 use crate::shared::Shared;
 
 /// A task that was submitted: a future of its result. Dropped, it cancels the task. A task that runs goes on to its next
-/// point of waiting; one that has not begun never begins.
+/// point of waiting; one that has not begun never begins, and is dropped at once.
 ///
 /// Awaiting it panics if the task has panicked.
 #[must_use = "a task is cancelled when this is dropped; see `Running::detach`"]
@@ -75,7 +75,8 @@ impl<T> Future for Running<T> {
 impl<T> Drop for Running<T> {
     fn drop(&mut self) {
         if self.task.is_some() && !self.job.is_over() {
-            self.job.decide(Fate::Cancelled);
+            self.shared
+                .change(|state, left| state.withdraw(&self.job, left));
         }
     }
 }

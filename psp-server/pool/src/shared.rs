@@ -10,15 +10,27 @@ use crate::state::{Left, State};
 /// Calls its argument, once, within something that the task needs.
 pub(crate) type Surroundings = Box<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
 
+/// What threads are like.
+#[derive(Debug, Clone)]
+pub(crate) struct Threads {
+    /// What their names begin with.
+    pub(crate) name: String,
+    /// The nice value of workers; `None` for that of who starts them.
+    pub(crate) nice: Option<i32>,
+}
+
 /// See the [module](self).
 pub(crate) struct Shared {
     state: Mutex<State>,
     /// Per worker: rung when it has something to do.
     bells: Box<[Condvar]>,
+    /// Rung when the timer has something to do.
+    timer: Condvar,
+    pub(crate) threads: Threads,
     types: Arc<TypeTable>,
     surroundings: Option<Surroundings>,
     origin: Instant,
-    /// Workers that have not ended.
+    /// Threads that serve as workers, or did, and have not ended.
     serving: Mutex<usize>,
     has_ended: Condvar,
 }
@@ -28,15 +40,18 @@ impl Shared {
         state: State,
         types: Arc<TypeTable>,
         workers: usize,
+        threads: Threads,
         surroundings: Option<Surroundings>,
     ) -> Self {
         Self {
             state: Mutex::new(state),
             bells: (0..workers).map(|_| Condvar::new()).collect(),
+            timer: Condvar::new(),
+            threads,
             types,
             surroundings,
             origin: Instant::now(),
-            serving: Mutex::new(workers),
+            serving: Mutex::new(0),
             has_ended: Condvar::new(),
         }
     }
@@ -55,6 +70,10 @@ impl Shared {
         u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
     }
 
+    pub(crate) fn types(&self) -> &TypeTable {
+        &self.types
+    }
+
     pub(crate) fn type_name(&self, request_type: RequestType) -> &str {
         self.types.name_of_slot(self.types.slot(request_type))
     }
@@ -62,17 +81,20 @@ impl Shared {
     /// Changes what is behind the lock, and does without it what follows.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State, &mut Left) -> T) -> T {
         let mut left = Left::default();
-        let (changed, is_drained) = {
+        let (changed, is_over, wakes_timer) = {
             let mut state = self.lock();
             let changed = change(&mut state, &mut left);
-            (changed, state.is_drained())
+            (changed, state.is_over(), state.wakes_timer())
         };
-        match is_drained {
+        match is_over {
             true => self.bells.iter().for_each(Condvar::notify_one),
             false => {
                 let woken = left.woken.iter();
                 woken.for_each(|worker| self.bells[worker.index()].notify_one());
             }
+        }
+        if wakes_timer {
+            self.timer.notify_one();
         }
         // Their destructors may wake, or submit, other tasks.
         drop(left.dropped);
@@ -86,12 +108,16 @@ impl Shared {
         state: MutexGuard<'a, State>,
         at_most: Duration,
     ) -> MutexGuard<'a, State> {
-        let bell = &self.bells[worker.index()];
-        if at_most == Duration::MAX {
-            return bell.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        let waited = bell.wait_timeout(state, at_most);
-        waited.unwrap_or_else(PoisonError::into_inner).0
+        wait(&self.bells[worker.index()], state, at_most)
+    }
+
+    /// The same for the timer.
+    pub(crate) fn timer_waits<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        at_most: Duration,
+    ) -> MutexGuard<'a, State> {
+        wait(&self.timer, state, at_most)
     }
 
     /// Polls a task within what the pool was told.
@@ -113,7 +139,11 @@ impl Shared {
         self.serving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn worker_has_ended(&self) {
+    pub(crate) fn thread_begins(&self) {
+        *self.serving() += 1;
+    }
+
+    pub(crate) fn thread_has_ended(&self) {
         *self.serving() -= 1;
         self.has_ended.notify_all();
     }
@@ -125,4 +155,16 @@ impl Shared {
         let (serving, _) = waited.unwrap_or_else(PoisonError::into_inner);
         *serving == 0
     }
+}
+
+fn wait<'a>(
+    bell: &Condvar,
+    state: MutexGuard<'a, State>,
+    at_most: Duration,
+) -> MutexGuard<'a, State> {
+    if at_most == Duration::MAX {
+        return bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+    let waited = bell.wait_timeout(state, at_most);
+    waited.unwrap_or_else(PoisonError::into_inner).0
 }

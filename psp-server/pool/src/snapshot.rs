@@ -32,6 +32,8 @@ pub struct TypeSnapshot {
     pub expired: u64,
     /// Tasks whose [`Running`](crate::Running) was dropped before they returned.
     pub cancelled: u64,
+    /// Tasks that ran for so long that [another thread](crate::Builder::hand_off_after) took their worker's place.
+    pub handed_off: u64,
     /// Tasks that wait for a worker.
     pub queued: usize,
     /// From the submission of tasks to their beginning, added up.

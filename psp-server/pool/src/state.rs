@@ -7,6 +7,9 @@
 //!   time passes  ──► Tick ───────────────┘
 //! ```
 //!
+//! A task that is [handed off](State::hand_off) is `Blocked` to the scheduler while it goes on. When it has ended it is
+//! `Unblocked`, and its next turn is over as it begins.
+//!
 //! What is refused or dropped leaves through [`Left`]: futures are dropped without the lock, as their destructors are the
 //! user's.
 
@@ -18,9 +21,12 @@ use psp_policy::{
 };
 use smallvec::SmallVec;
 
+use crate::hand_off::{HandOffs, Overdue, Watch};
 use crate::job::{Fate, Job};
 use crate::snapshot::{Snapshot, TypeSnapshot};
-use crate::table::{Place, Table, Task};
+use crate::system::Thread;
+use crate::table::{Entry, Place, Table, Task};
+use crate::vacant::Vacant;
 
 /// What has to be done without the lock.
 #[derive(Debug, Default)]
@@ -43,6 +49,10 @@ pub(crate) struct State {
     scheduler: Box<dyn Scheduler>,
     types: Arc<TypeTable>,
     table: Table,
+    vacant: Vacant,
+    /// Tasks that wait for a worker.
+    waiting: usize,
+    hand_offs: HandOffs,
     /// Per worker: the task that it shall run.
     next: Box<[Option<Turn>]>,
     /// Per type slot: what was counted. How many wait is the scheduler's to know.
@@ -63,6 +73,7 @@ impl State {
         policy: &Policy,
         workers: usize,
         queue_capacity: usize,
+        hand_offs: HandOffs,
     ) -> Result<Self, PolicyError> {
         policy.validate(workers)?;
         let setup = setup(&types, workers, queue_capacity);
@@ -70,6 +81,9 @@ impl State {
         Ok(Self {
             scheduler,
             table: Table::default(),
+            vacant: Vacant::new(types.len() + 1),
+            waiting: 0,
+            hand_offs,
             next: (0..workers).map(|_| None).collect(),
             counted: (0..=types.len())
                 .map(|slot| TypeSnapshot::new(types.name_of_slot(slot)))
@@ -117,6 +131,7 @@ impl State {
         }
         let deadline_ns = Some(job.deadline_ns()).filter(|&at_ns| at_ns != u64::MAX);
         let request = self.table.insert(task, now_ns);
+        self.waiting += 1;
         job.set_name(request);
         self.counted(request_type).submitted += 1;
         let arrived = Event::Arrived {
@@ -131,57 +146,112 @@ impl State {
         let place = &mut self.table.at(name).place;
         match place {
             Place::Runs => *place = Place::Woken(task),
-            Place::Pending => {
-                *place = Place::Waits(task);
-                self.event(now_ns, Event::Unblocked { request: name });
-            }
+            Place::Pending => self.unblocked(now_ns, name, Place::Waits(task)),
             // A task has one such handle at a time.
-            Place::Waits(_) | Place::Woken(_) => left.dropped.push(task),
+            _ => left.dropped.push(task),
         }
+    }
+
+    /// A task that has no worker waits for one.
+    fn unblocked(&mut self, now_ns: u64, name: RequestId, place: Place) {
+        self.waiting += usize::from(matches!(place, Place::Waits(_)));
+        self.table.at(name).place = place;
+        self.event(now_ns, Event::Unblocked { request: name });
     }
 
     /// The task that a worker runs next, if there is one.
     pub(crate) fn take(&mut self, worker: WorkerId) -> Option<Turn> {
-        self.next[worker.index()].take()
+        let turn = self.next[worker.index()].take()?;
+        let request_type = turn.task.metadata().request_type;
+        self.hand_offs.begins(worker, request_type, self.seen_ns);
+        Some(turn)
     }
 
-    /// A worker has polled a task, for so long.
+    /// A thread has polled a task, for so long. Returns whether it is a worker yet.
     pub(crate) fn polled(
         &mut self,
         now_ns: u64,
-        worker: WorkerId,
+        watch: Watch,
         name: RequestId,
-        job: &Job,
+        job: &Arc<Job>,
         served_ns: u64,
         left: &mut Left,
-    ) {
+    ) -> bool {
+        let worker = watch.worker;
+        let serves = self.hand_offs.ends(watch);
         let entry = self.table.at(name);
         entry.served_ns += served_ns;
-        if job.is_over() {
-            let entry = self.table.remove(name);
-            let (service_ns, request_type) = (entry.served_ns, job.request_type);
-            let sample = Sample {
-                request_type,
-                count: 1,
-                service_ns,
-            };
-            self.counted(request_type).ended(job, service_ns);
-            let completed = Event::Completed {
-                worker,
-                samples: &[sample],
-                dropped: false,
-            };
-            self.event(now_ns, completed);
-        } else {
-            match std::mem::replace(&mut entry.place, Place::Pending) {
-                Place::Woken(task) => {
+        match (job.is_over(), serves) {
+            (true, true) => self.ended(now_ns, worker, name, job),
+            (true, false) => self.unblocked(now_ns, name, Place::Ended(job.clone())),
+            (false, _) => match (std::mem::replace(&mut entry.place, Place::Pending), serves) {
+                (Place::Woken(task), true) => {
                     entry.place = Place::Waits(task);
+                    self.waiting += 1;
                     self.event(now_ns, Event::Yielded { worker, served_ns });
                 }
-                _ => self.event(now_ns, Event::Blocked { worker, served_ns }),
-            }
+                (Place::Woken(task), false) => self.unblocked(now_ns, name, Place::Waits(task)),
+                (_, true) => self.event(now_ns, Event::Blocked { worker, served_ns }),
+                // To the scheduler it is blocked already.
+                (_, false) => {}
+            },
         }
         self.run_what_can(left);
+        serves
+    }
+
+    /// A task has ended, and leaves its worker.
+    fn ended(&mut self, now_ns: u64, worker: WorkerId, name: RequestId, job: &Job) {
+        let service_ns = self.table.remove(name).served_ns;
+        let request_type = job.request_type;
+        let sample = Sample {
+            request_type,
+            count: 1,
+            service_ns,
+        };
+        self.counted(request_type).ended(job, service_ns);
+        let completed = Event::Completed {
+            worker,
+            samples: &[sample],
+            dropped: false,
+        };
+        self.event(now_ns, completed);
+    }
+
+    /// Whether tasks are ever handed off.
+    pub(crate) const fn hands_off(&self) -> bool {
+        self.hand_offs.are_wanted()
+    }
+
+    /// What the timer has to see to.
+    pub(crate) fn overdue(&mut self, now_ns: u64) -> Overdue {
+        self.hand_offs.overdue(now_ns, self.waiting > 0)
+    }
+
+    /// Whether the timer has to look again.
+    pub(crate) fn wakes_timer(&mut self) -> bool {
+        self.hand_offs.wakes_timer(self.waiting > 0) || (self.hands_off() && self.is_over())
+    }
+
+    /// The calling thread becomes the worker in place of one that runs a task for too long, and that has the rest of the
+    /// task. `None` if there is no need any more.
+    pub(crate) fn hand_off(&mut self, now_ns: u64, watch: Watch, left: &mut Left) -> Option<Watch> {
+        let taken = self.hand_offs.take(now_ns, watch, self.waiting > 0)?;
+        self.counted(taken.request_type).handed_off += 1;
+        let (worker, served_ns) = (watch.worker, taken.served_ns);
+        self.event(now_ns, Event::Blocked { worker, served_ns });
+        self.run_what_can(left);
+        Some(taken.watch)
+    }
+
+    /// There was no thread to hand a task off to.
+    pub(crate) const fn no_thread(&mut self) {
+        self.hand_offs.no_thread();
+    }
+
+    /// `worker` is the calling thread from now on.
+    pub(crate) fn serves(&mut self, worker: WorkerId, thread: Thread) {
+        self.hand_offs.serves(worker, thread);
     }
 
     /// When something has to be done though nothing happens.
@@ -196,6 +266,10 @@ impl State {
     }
 
     fn run_what_can(&mut self, left: &mut Left) {
+        if self.is_over {
+            // What the scheduler has is given up.
+            return;
+        }
         while let Some(action) = self.scheduler.poll(self.seen_ns) {
             match action {
                 Action::Run {
@@ -203,7 +277,7 @@ impl State {
                 } => self.run(worker, request, left),
                 // It is not among what the scheduler was built for.
                 Action::Preempt { .. } => {}
-                Action::Reject { request, .. } => self.drop_waiting(request, Fate::Busy, left),
+                Action::Reject { request, .. } => self.refused(request, left),
             }
         }
     }
@@ -211,25 +285,24 @@ impl State {
     fn run(&mut self, worker: WorkerId, name: RequestId, left: &mut Left) {
         let now_ns = self.seen_ns;
         let entry = self.table.at(name);
-        let Place::Waits(task) = std::mem::replace(&mut entry.place, Place::Runs) else {
-            unreachable!("a task is in one place at a time");
+        let task = match std::mem::replace(&mut entry.place, Place::Runs) {
+            Place::Waits(task) => task,
+            Place::Ended(job) => return self.ended(now_ns, worker, name, &job),
+            Place::Vacant(vacancy) => {
+                self.table.remove(name);
+                self.vacant.remove(&mut self.table, vacancy);
+                return self.dropped(worker);
+            }
+            _ => unreachable!("a task is in one place at a time"),
         };
+        self.waiting -= 1;
         let job = task.metadata().clone();
+        let entry = self.table.at(name);
         if !std::mem::replace(&mut entry.has_begun, true) {
             let waited_ns = now_ns.saturating_sub(entry.arrived_ns);
             if job.deadline_ns() < now_ns {
-                job.decide(Fate::Expired);
-            }
-            if job.fate() != Fate::Open {
-                entry.place = Place::Waits(task);
-                self.drop_waiting(name, job.fate(), left);
-                let dropped = Event::Completed {
-                    worker,
-                    samples: &[],
-                    dropped: true,
-                };
-                self.event(now_ns, dropped);
-                return;
+                self.forget(name, task, Fate::Expired, left);
+                return self.dropped(worker);
             }
             self.counted(job.request_type).began(waited_ns);
         }
@@ -237,14 +310,59 @@ impl State {
         left.woken.push(worker);
     }
 
-    /// Forgets a task that waits, for this reason.
-    fn drop_waiting(&mut self, name: RequestId, fate: Fate, left: &mut Left) {
-        if let Place::Waits(task) = self.table.remove(name).place {
-            let job = task.metadata();
-            job.decide(fate);
-            self.counted(job.request_type).dropped(job.fate());
+    /// What was to run on `worker` does not.
+    fn dropped(&mut self, worker: WorkerId) {
+        let dropped = Event::Completed {
+            worker,
+            samples: &[],
+            dropped: true,
+        };
+        self.event(self.seen_ns, dropped);
+    }
+
+    /// Forgets a task that will not run, for this reason.
+    fn forget(&mut self, name: RequestId, task: Task, fate: Fate, left: &mut Left) {
+        self.table.remove(name);
+        let job = task.metadata();
+        job.decide(fate);
+        self.counted(job.request_type).dropped(job.fate());
+        left.dropped.push(task);
+    }
+
+    /// The queue of a task's type is full.
+    fn refused(&mut self, name: RequestId, left: &mut Left) {
+        let place = std::mem::replace(&mut self.table.at(name).place, Place::Pending);
+        let Place::Waits(task) = place else {
+            unreachable!("a task that is refused has not run");
+        };
+        let job = task.metadata().clone();
+        let slot = self.types.slot(job.request_type);
+        let Some(vacant) = self.vacant.take(slot) else {
+            self.waiting -= 1;
+            return self.forget(name, task, Fate::Busy, left);
+        };
+        let arrived_ns = self.table.remove(name).arrived_ns;
+        *self.table.at(vacant) = Entry::new(task, arrived_ns);
+        job.set_name(vacant);
+    }
+
+    /// Nobody waits for the result of a task any more. If it has not begun it goes at once.
+    pub(crate) fn withdraw(&mut self, job: &Arc<Job>, left: &mut Left) {
+        if job.fate() != Fate::Open || job.is_over() {
+            return;
+        }
+        job.decide(Fate::Cancelled);
+        let Some(name) = job.name() else { return };
+        let entry = self.table.at(name);
+        if entry.has_begun || !matches!(entry.place, Place::Waits(_)) {
+            return;
+        }
+        let slot = self.types.slot(job.request_type);
+        if let Place::Waits(task) = self.vacant.add(&mut self.table, slot, name) {
             left.dropped.push(task);
         }
+        self.waiting -= 1;
+        self.counted[slot].dropped(Fate::Cancelled);
     }
 
     /// Puts another policy in force. Returns whether it has taken over.
@@ -279,21 +397,22 @@ impl State {
         self.is_closed = true;
         self.is_over = true;
         let names: Vec<RequestId> = self.table.names().collect();
+        let vacant = self.vacant.total();
         for &name in &names {
             let place = &mut self.table.at(name).place;
-            if let Place::Waits(task) | Place::Woken(task) =
-                std::mem::replace(place, Place::Pending)
-            {
-                task.metadata().decide(Fate::Closed);
-                left.dropped.push(task);
+            match std::mem::replace(place, Place::Pending) {
+                Place::Waits(task) | Place::Woken(task) => {
+                    task.metadata().decide(Fate::Closed);
+                    left.dropped.push(task);
+                }
+                other => *place = other,
             }
         }
         for turn in self.next.iter_mut().filter_map(Option::take) {
             turn.task.metadata().decide(Fate::Closed);
             left.dropped.push(turn.task);
         }
-        left.woken.extend((0..self.next.len() as u32).map(WorkerId));
-        names.len()
+        names.len() - vacant
     }
 
     /// Whether workers shall end.
@@ -310,12 +429,13 @@ impl State {
     pub(crate) fn snapshot(&self) -> Snapshot {
         let counted = self.counted.iter().enumerate();
         let types = counted.map(|(slot, counted)| TypeSnapshot {
-            queued: self.scheduler.type_status(slot).queued,
+            queued: { self.scheduler.type_status(slot).queued }
+                .saturating_sub(self.vacant.len(slot)),
             ..counted.clone()
         });
         Snapshot {
             types: types.collect(),
-            unfinished: self.table.len(),
+            unfinished: self.table.len() - self.vacant.total(),
         }
     }
 }

@@ -21,6 +21,18 @@ pub(crate) enum Place {
     Woken(Task),
     /// Nowhere: its waker has it.
     Pending,
+    /// It has ended on a thread that is no worker any more. The scheduler does not know yet.
+    Ended(Arc<Job>),
+    /// It was withdrawn, and the scheduler does not know.
+    Vacant(Vacancy),
+}
+
+/// Where the name of a task that was withdrawn is noted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Vacancy {
+    pub(crate) slot: usize,
+    /// Among those of its type.
+    pub(crate) at: usize,
 }
 
 /// What the pool knows of a task.
@@ -33,6 +45,18 @@ pub(crate) struct Entry {
     pub(crate) has_begun: bool,
 }
 
+impl Entry {
+    /// A task that waits since `now_ns`.
+    pub(crate) const fn new(task: Task, now_ns: u64) -> Self {
+        Self {
+            place: Place::Waits(task),
+            arrived_ns: now_ns,
+            served_ns: 0,
+            has_begun: false,
+        }
+    }
+}
+
 /// See the [module](self). Names are used again.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
@@ -43,12 +67,7 @@ pub(crate) struct Table {
 impl Table {
     /// A task that has arrived.
     pub(crate) fn insert(&mut self, task: Task, now_ns: u64) -> RequestId {
-        let entry = Some(Entry {
-            place: Place::Waits(task),
-            arrived_ns: now_ns,
-            served_ns: 0,
-            has_begun: false,
-        });
+        let entry = Some(Entry::new(task, now_ns));
         if let Some(name) = self.free.pop() {
             self.entries[name.0 as usize] = entry;
             return name;

@@ -1,18 +1,64 @@
 //! The life of a worker's thread.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use psp_policy::WorkerId;
 
+use crate::hand_off::Watch;
 use crate::shared::Shared;
 use crate::state::Turn;
+use crate::system;
 
 /// Time to the next tick if one has moved nothing.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Serves as `worker` until the pool ends.
-pub(crate) fn serve(shared: &Arc<Shared>, worker: WorkerId) {
+/// Starts the first thread of a worker.
+pub(crate) fn start(shared: &Arc<Shared>, worker: WorkerId) -> io::Result<()> {
+    start_thread(shared, worker, move |shared| {
+        serve(shared, Watch::first(worker));
+    })
+}
+
+/// Starts a thread that takes the place of one which runs a task for too long.
+pub(crate) fn start_in_place_of(shared: &Arc<Shared>, watch: Watch) -> io::Result<()> {
+    start_thread(shared, watch.worker, move |shared| {
+        let now_ns = shared.now_ns();
+        let watch = shared.change(|state, left| state.hand_off(now_ns, watch, left));
+        if let Some(watch) = watch {
+            serve(shared, watch);
+        }
+    })
+}
+
+fn start_thread(
+    shared: &Arc<Shared>,
+    worker: WorkerId,
+    life: impl FnOnce(&Shared) + Send + 'static,
+) -> io::Result<()> {
+    let name = format!("{}-{}", shared.threads.name, worker.0);
+    let thread = std::thread::Builder::new().name(name);
+    let shared_there = shared.clone();
+    shared.thread_begins();
+    let started = thread.spawn(move || {
+        let shared = shared_there;
+        if let Some(nice) = shared.threads.nice {
+            system::set_nice(nice);
+        }
+        life(&shared);
+        shared.thread_has_ended();
+    });
+    if started.is_err() {
+        shared.thread_has_ended();
+    }
+    started.map(drop)
+}
+
+/// Serves as a worker until the pool ends, or another thread has its place.
+fn serve(shared: &Shared, watch: Watch) {
+    let worker = watch.worker;
+    shared.lock().serves(worker, system::this_thread());
     while let Some(turn) = next_turn(shared, worker) {
         let Turn { name, task } = turn;
         let job = task.metadata().clone();
@@ -22,9 +68,12 @@ pub(crate) fn serve(shared: &Arc<Shared>, worker: WorkerId) {
         });
         let ended_ns = shared.now_ns();
         let served_ns = ended_ns.saturating_sub(began_ns);
-        shared.change(|state, left| state.polled(ended_ns, worker, name, &job, served_ns, left));
+        let serves =
+            shared.change(|state, left| state.polled(ended_ns, watch, name, &job, served_ns, left));
+        if !serves {
+            return;
+        }
     }
-    shared.worker_has_ended();
 }
 
 /// Waits for the worker's next task. `None` if the pool ends.

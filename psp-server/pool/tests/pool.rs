@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_lite::future::{block_on, yield_now};
 use psp_pool::policy::Policy;
-use psp_pool::{Pool, PoolError, RequestType, Running, TypeSpec};
+use psp_pool::{Pool, PoolError, RequestType, Running, TypeSnapshot, TypeSpec};
 
 const SHORT: RequestType = RequestType::new(0);
 const LONG: RequestType = RequestType::new(1);
@@ -184,6 +184,220 @@ fn a_task_whose_result_is_dropped_does_not_begin() {
 }
 
 #[test]
+fn a_cancelled_task_goes_at_once_and_leaves_its_place_to_others() {
+    let types = types().map(|spec| spec.queue_capacity(3));
+    let pool = Pool::builder().types(types).workers(1).build().unwrap();
+    let (gate, held) = hold(&pool, LONG);
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let run = |task: u32| {
+        let order = order.clone();
+        pool.run(LONG, move || order.lock().unwrap().push(task))
+    };
+    let mut running: Vec<_> = (0..3).map(run).collect();
+    let _other = pool.run(SHORT, || ());
+    drop(running.drain(1..));
+    assert_eq!(Arc::strong_count(&order), 2, "what they held is gone");
+    let queued = || pool.snapshot().types[1].queued;
+    assert_eq!(queued(), 1);
+    running.extend([3, 4].map(run));
+    assert_eq!(queued(), 3);
+    let busy = block_on(run(5));
+    assert!(matches!(busy, Err(PoolError::Busy { .. })), "{busy:?}");
+    drop(gate);
+    block_on(held).unwrap();
+    running.into_iter().for_each(|it| block_on(it).unwrap());
+    let mut ran = order.lock().unwrap().clone();
+    assert_eq!(ran[0], 0);
+    ran.sort_unstable();
+    assert_eq!(ran, [0, 3, 4]);
+    until("all are counted", || pool.snapshot().unfinished == 0);
+    let long = &pool.snapshot().types[1];
+    assert_eq!((long.cancelled, long.busy, long.completed), (2, 1, 4));
+}
+
+#[test]
+fn cancelled_tasks_fill_no_queue_under_any_policy() {
+    let mut policies = 0;
+    for name in Policy::help().map(|(name, _)| name) {
+        let policy: Policy = name.parse().unwrap();
+        if policy.needs_preemption() || policy.validate(1).is_err() {
+            continue;
+        }
+        policies += 1;
+        let types = types().map(|spec| spec.queue_capacity(4));
+        let pool = Pool::builder().types(types).workers(1);
+        let pool = pool.policy(policy).build().unwrap();
+        let (gate, held) = hold(&pool, SHORT);
+        for task in 0..200 {
+            let request_type = RequestType::new(task % 2);
+            drop(pool.run(request_type, || panic!("it was cancelled")));
+        }
+        let last = [SHORT, LONG].map(|it| (0..4).map(|task| pool.run(it, move || task)).collect());
+        drop(gate);
+        block_on(held).unwrap();
+        for running in last {
+            let running: Vec<Running<usize>> = running;
+            for (task, running) in running.into_iter().enumerate() {
+                assert_eq!(block_on(running), Ok(task), "{name}");
+            }
+        }
+        until("all are counted", || pool.snapshot().unfinished == 0);
+        let types = pool.snapshot().types;
+        let counted = |slot: usize| {
+            let TypeSnapshot {
+                cancelled,
+                busy,
+                completed,
+                ..
+            } = types[slot];
+            (cancelled, busy, completed)
+        };
+        assert_eq!([0, 1].map(counted), [(100, 0, 5), (100, 0, 4)], "{name}");
+        assert_eq!(pool.close(PATIENCE).abandoned, 0);
+    }
+    assert!(policies > 5, "{policies}");
+}
+
+#[test]
+fn another_policy_takes_over_where_tasks_were_cancelled() {
+    let types = types().map(|spec| spec.queue_capacity(4));
+    let pool = Pool::builder().types(types).workers(1).build().unwrap();
+    let (gate, held) = hold(&pool, LONG);
+    let mut running: Vec<_> = (0..4_u32)
+        .map(|task| pool.run(LONG, move || task))
+        .collect();
+    drop(running.drain(..3));
+    pool.set_policy(&Policy::darc()).unwrap();
+    running.extend((4..7).map(|task| pool.run(LONG, move || task)));
+    drop(running.remove(1));
+    pool.set_policy(&Policy::sjf()).unwrap();
+    drop(gate);
+    block_on(held).unwrap();
+    let results: Vec<_> = running
+        .into_iter()
+        .map(|it| block_on(it).unwrap())
+        .collect();
+    assert_eq!(results, [3, 5, 6]);
+    assert_eq!(pool.close(PATIENCE).abandoned, 0);
+}
+
+/// A pool of one worker that hands off tasks after a millisecond.
+fn handing_off(spare_threads: usize) -> Pool {
+    let pool = Pool::builder().types(types()).workers(1);
+    let after = Duration::from_millis(1);
+    let pool = pool.hand_off_after(after).spare_threads(spare_threads);
+    pool.build().unwrap()
+}
+
+/// The nice value of the calling thread.
+#[cfg(target_os = "linux")]
+fn nice() -> i32 {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+    let (_, behind_the_name) = stat.rsplit_once(')').unwrap();
+    let field = behind_the_name.split_whitespace().nth(16).unwrap();
+    field.parse().unwrap()
+}
+
+#[test]
+fn a_task_that_runs_for_too_long_gives_its_worker_to_those_that_wait() {
+    let pool = handing_off(1);
+    let (gate, opened): (Sender<()>, Receiver<()>) = channel();
+    // It ends when the next task has run, for which there is no other worker.
+    let long = pool.run(LONG, move || {
+        assert!(opened.recv().is_err());
+        #[cfg(target_os = "linux")]
+        assert_eq!(nice(), 19);
+        7
+    });
+    let short = pool.run(SHORT, move || drop(gate));
+    block_on(short).unwrap();
+    assert_eq!(block_on(long), Ok(7));
+    until("all are counted", || pool.snapshot().unfinished == 0);
+    let [short, long] = [0, 1].map(|it| pool.snapshot().types[it].clone());
+    assert_eq!((long.handed_off, long.completed, long.begun), (1, 1, 1));
+    assert!(long.service_ns > 0);
+    assert_eq!((short.handed_off, short.completed), (0, 1));
+    assert_eq!(block_on(pool.run(SHORT, || 3)), Ok(3));
+    assert_eq!(pool.close(PATIENCE).abandoned, 0);
+}
+
+#[test]
+fn only_so_many_tasks_are_handed_off_at_a_time() {
+    let pool = handing_off(1);
+    let (first_gate, first) = hold(&pool, LONG);
+    // The first one is handed off for this one to begin.
+    let (second_gate, second) = hold(&pool, LONG);
+    assert_eq!(pool.snapshot().types[1].handed_off, 1);
+    let short = pool.run(SHORT, || ());
+    drop(first_gate);
+    block_on(first).unwrap();
+    // And this one now, as there is a place.
+    block_on(short).unwrap();
+    assert_eq!(pool.snapshot().types[1].handed_off, 2);
+    drop(second_gate);
+    block_on(second).unwrap();
+    assert_eq!(pool.close(PATIENCE).abandoned, 0);
+}
+
+#[test]
+fn a_future_that_was_handed_off_goes_on_as_others_do() {
+    let pool = handing_off(2);
+    let gate = Arc::new(Gate::default());
+    for wakes_early in [true, false] {
+        let (opens, opened): (Sender<()>, Receiver<()>) = channel();
+        let passed = gate.clone().passed();
+        let long = pool.spawn(LONG, async move {
+            if wakes_early {
+                // It is woken while a thread that is no worker polls it.
+                poll_fn(|context: &mut Context<'_>| {
+                    context.waker().wake_by_ref();
+                    Poll::Ready(())
+                })
+                .await;
+            }
+            let _ = opened.recv();
+            yield_now().await;
+            passed.await;
+            8
+        });
+        let short = pool.run(SHORT, move || drop(opens));
+        block_on(short).unwrap();
+        gate.open();
+        assert_eq!(block_on(long), Ok(8));
+    }
+    until("all are counted", || pool.snapshot().unfinished == 0);
+    let long = &pool.snapshot().types[1];
+    assert_eq!((long.completed, long.begun), (2, 2));
+    assert!(long.handed_off >= 2);
+    assert_eq!(pool.close(PATIENCE).abandoned, 0);
+}
+
+#[test]
+fn the_policy_knows_the_deadlines_of_tasks() {
+    let pool = pool(1, Policy::edf());
+    let (gate, held) = hold(&pool, LONG);
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let running: Vec<_> = [3, 1, 2]
+        .map(|number| {
+            let order = order.clone();
+            let at = Instant::now() + PATIENCE * number;
+            pool.spawn_by(LONG, at, async move { order.lock().unwrap().push(number) })
+        })
+        .into();
+    drop(gate);
+    block_on(held).unwrap();
+    running.into_iter().for_each(|it| block_on(it).unwrap());
+    assert_eq!(*order.lock().unwrap(), [1, 2, 3]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn threads_have_the_nice_value_that_was_asked_for() {
+    let pool = Pool::builder().types(types()).workers(1).nice(7);
+    assert_eq!(block_on(pool.build().unwrap().run(SHORT, nice)), Ok(7));
+}
+
+#[test]
 fn a_turn_behind_the_deadline_is_none() {
     let pool = pool(1, Policy::edf());
     let (gate, held) = hold(&pool, LONG);
@@ -218,6 +432,7 @@ fn a_panic_goes_on_where_the_result_is_awaited_and_costs_no_worker() {
     let message = *awaited.unwrap_err().downcast::<&str>().unwrap();
     assert_eq!(message, "the test asked for it");
     assert_eq!(block_on(pool.run(SHORT, || 3)), Ok(3));
+    until("all are counted", || pool.snapshot().unfinished == 0);
     let snapshot = pool.snapshot();
     assert_eq!(
         (snapshot.types[0].panicked, snapshot.types[0].completed),

@@ -1,0 +1,108 @@
+//! A request's future, whose polls are timed.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use pin_project_lite::pin_project;
+
+use crate::placement::{Thresholds, nanos};
+use crate::types::{Type, Types};
+
+/// Whose time it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Account {
+    pub(crate) types: Arc<Types>,
+    pub(crate) slot: usize,
+    pub(crate) thresholds: Thresholds,
+}
+
+impl Account {
+    pub(crate) fn of_type(&self) -> &Type {
+        self.types.at(self.slot)
+    }
+
+    /// Times one step of a request, and adds it to `served_ns`.
+    pub(crate) fn time<T>(&self, served_ns: &mut u64, step: impl FnOnce() -> T) -> T {
+        let panics = Panics(self.of_type());
+        let began = Instant::now();
+        let stepped = step();
+        let step_ns = nanos(began.elapsed());
+        std::mem::forget(panics);
+        *served_ns = served_ns.saturating_add(step_ns);
+        self.of_type().placement.polled(step_ns, self.thresholds);
+        stepped
+    }
+
+    /// A request has ended after so much time.
+    fn served(&self, served_ns: u64) {
+        let spread = self.of_type().served(served_ns, self.thresholds);
+        if let Some(spread) = spread {
+            self.types.warn(self.slot, spread);
+        }
+    }
+}
+
+/// Counts a panic.
+struct Panics<'a>(&'a Type);
+
+impl Drop for Panics<'_> {
+    fn drop(&mut self) {
+        self.0.panicked.add(1);
+    }
+}
+
+pin_project! {
+    /// See the [module](self).
+    #[derive(Debug)]
+    pub(crate) struct Timed<F> {
+        #[pin]
+        future: F,
+        account: Account,
+        served_ns: u64,
+        // When a pooled request arrived, until it begins.
+        arrived: Option<Instant>,
+    }
+}
+
+impl<F> Timed<F> {
+    /// A request that is polled where it arrived. Some of its time has passed already.
+    pub(crate) const fn inline(future: F, account: Account, served_ns: u64) -> Self {
+        Self {
+            future,
+            account,
+            served_ns,
+            arrived: None,
+        }
+    }
+
+    /// A request that arrives now, and waits for a worker.
+    pub(crate) fn pooled(future: F, account: Account) -> Self {
+        Self {
+            future,
+            account,
+            served_ns: 0,
+            arrived: Some(Instant::now()),
+        }
+    }
+}
+
+impl<F: Future> Future for Timed<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        if let Some(arrived) = this.arrived.take() {
+            this.account.of_type().waited(nanos(arrived.elapsed()));
+        }
+        let polled = this
+            .account
+            .time(this.served_ns, || this.future.poll(context));
+        if polled.is_ready() {
+            this.account.served(*this.served_ns);
+        }
+        polled
+    }
+}
