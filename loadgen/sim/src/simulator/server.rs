@@ -82,6 +82,7 @@ impl<'a> Server<'a> {
         types: &'a TypeTable,
         scheduler: Box<dyn Scheduler>,
         dispatched: bool,
+        seed: u64,
     ) -> Self {
         let mut server = Self {
             plan,
@@ -89,7 +90,7 @@ impl<'a> Server<'a> {
             scheduler: ElasticScheduler::new(scheduler, plan.elastic(types)),
             present: Present::new(plan),
             requests: Slab::default(),
-            workers: Workers::new(plan.workers),
+            workers: Workers::new(plan.workers, seed),
             wakes: Wakes::default(),
             dispatchers: None,
             dispatched,
