@@ -340,11 +340,21 @@ impl<'a> Server<'a> {
                         };
                         tape.record(self.now_ns, Kind::Asked, about);
                     }
-                    self.workers.preempt(self.now_ns, worker, &self.plan.costs);
+                    self.preempt(worker);
                 }
                 Action::Reject { request, .. } => self.reject(request.0, recorder),
             }
         }
+    }
+
+    /// Asks a worker to stop its request.
+    fn preempt(&mut self, worker: WorkerId) {
+        let costs = &self.plan.costs;
+        let asked_ns = match &mut self.dispatchers {
+            Some(dispatchers) if self.dispatched => dispatchers.send(self.now_ns, costs),
+            _ => self.now_ns,
+        };
+        self.workers.preempt(asked_ns, worker, costs);
     }
 
     /// Sends a request to a worker.

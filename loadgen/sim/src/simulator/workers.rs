@@ -179,6 +179,7 @@ mod tests {
         classify_ns: 0,
         dispatch_ns: 0,
         channel_ns: 0,
+        send_ns: 0,
         switch_ns: 0,
         steal_ns: 0,
         hand_over_ns: 0,

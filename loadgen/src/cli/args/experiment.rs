@@ -1,11 +1,12 @@
 //! The options that `sim` and `capacity` share: servers and workloads to simulate.
 
 use anyhow::Context;
+use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use psp_server::policy::elastic::{ElasticSettings, Workers};
 use psp_sim::experiment::{Assignment, Conditions, Found, SimSettings};
 use psp_sim::parallel;
-use psp_sim::simulator::{ElasticPlan, SimPlan, SimPolicy};
+use psp_sim::simulator::{Costs, ElasticPlan, SimPlan, SimPolicy};
 use psp_sim::workload::Workload;
 
 use crate::cli::args::cluster::ClusterArgs;
@@ -41,6 +42,13 @@ pub(crate) struct ExperimentArgs {
     workers: Workers,
     #[command(flatten)]
     cluster: ClusterArgs,
+    /// What a preemption takes: as measured for a mechanism of live servers (docs/preemption.md).
+    /// --set may change it
+    #[arg(
+        long, value_name = "MECHANISM", value_parser = PossibleValuesParser::new(Costs::mechanisms()),
+        help_heading = "Simulation"
+    )]
+    costs: Option<String>,
     /// Set a cost or another property of the server, or a setting of a policy; may be repeated.
     /// --help lists them
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Simulation")]
@@ -165,6 +173,9 @@ impl ExperimentArgs {
             .collect::<Result<Vec<_>, _>>()?;
         let mut settings = SimSettings::default();
         self.cluster.apply(&mut settings.cluster);
+        if let Some(measured) = self.costs.as_deref().map(|name| settings.costs.measured(name)) {
+            settings.costs = measured.context("--costs")?;
+        }
         settings.assign(&mut policies, &self.set).context("--set")?;
         let warmup = self.warmup.unwrap_or(self.requests / REQUESTS_PER_WARMUP);
         let mut plans = Vec::new();
