@@ -126,7 +126,8 @@ impl Grid {
                 }
             }
         }
-        cells.shuffle(&mut stream_rng(ORDER_SEED, cells.len() as u64));
+        let mut rng = stream_rng(ORDER_SEED, cells.len() as u64);
+        cells.shuffle(&mut rng);
         cells.truncate(self.cells.unwrap_or(usize::MAX));
         cells
     }
