@@ -34,6 +34,13 @@ pub struct DarcLending {
     /// times the cost of a preemption: it may then be preempted for others of its group. At
     /// least 1; 20 unless set.
     pub aged_after_costs: f64,
+    /// x
+    pub aged_costs_min: f64,
+    /// x
+    pub aged_work: f64,
+    /// x
+    pub spread_min: f64,
+    /// x
     /// As in [`Sq::spare_finishing`](crate::Sq::spare_finishing).
     pub spare_finishing: Option<bool>,
     /// DARC's own settings.
@@ -50,6 +57,9 @@ impl Default for DarcLending {
             borrow_after: 0.05,
             cost_max: 0.65,
             aged_after_costs: 20.0,
+            aged_costs_min: 3.0,
+            aged_work: 0.25,
+            spread_min: 0.7,
             spare_finishing: None,
             darc: Darc::default(),
         }
@@ -66,6 +76,9 @@ impl DarcLending {
         borrow_after: f64,
         cost_max: f64,
         aged_after_costs: f64,
+        aged_costs_min: f64,
+        aged_work: f64,
+        spread_min: f64,
         darc: Darc,
     }
 
