@@ -530,7 +530,10 @@ fn a_tournament_goes_on_where_it_was_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("tournament.jsonl");
     let run = |options: &str| {
-        let output = run(&format!("{TOURNAMENT} {options} --journal {}", journal.display()));
+        let output = run(&format!(
+            "{TOURNAMENT} {options} --journal {}",
+            journal.display()
+        ));
         let errors = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "{errors}");
         (String::from_utf8(output.stdout).unwrap(), errors)
@@ -556,7 +559,10 @@ fn a_tournament_goes_on_where_it_was_stopped() {
 fn a_tournament_draws_its_ratios_and_tells_each_policy() {
     let folder = tempfile::tempdir().unwrap();
     let svg = folder.path().join("ratios.svg");
-    let report = json(&format!("{TOURNAMENT} --cells 3 --set patience=0.5 --svg {}", svg.display()));
+    let report = json(&format!(
+        "{TOURNAMENT} --cells 3 --set patience=0.5 --svg {}",
+        svg.display()
+    ));
     assert_eq!(report["schema"], "psp-tournament/1");
     assert_eq!(report["champion"], "darc-lending patience=0.5");
     let scores = report["scores"].as_array().unwrap();

@@ -137,10 +137,7 @@ impl Costs {
 
     /// Whether dispatchers take no time.
     pub(super) const fn dispatcher_is_free(&self) -> bool {
-        self.classify_ns == 0
-            && self.dispatch_ns == 0
-            && self.channel_ns == 0
-            && self.send_ns == 0
+        self.classify_ns == 0 && self.dispatch_ns == 0 && self.channel_ns == 0 && self.send_ns == 0
     }
 
     /// Time from the decision to preempt to the freed worker.

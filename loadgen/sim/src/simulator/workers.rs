@@ -242,7 +242,15 @@ mod tests {
             })
             .collect();
         takes_ns.sort_unstable();
-        assert!((930..1_070).contains(&takes_ns[1_000]), "{}", takes_ns[1_000]);
-        assert!((2_700..3_800).contains(&takes_ns[1_980]), "{}", takes_ns[1_980]);
+        assert!(
+            (930..1_070).contains(&takes_ns[1_000]),
+            "{}",
+            takes_ns[1_000]
+        );
+        assert!(
+            (2_700..3_800).contains(&takes_ns[1_980]),
+            "{}",
+            takes_ns[1_980]
+        );
     }
 }

@@ -209,7 +209,12 @@ impl Search {
     /// What tells it from other searches of the same extent.
     #[must_use]
     pub fn key(&self) -> String {
-        format!("{}, seed {}: {}", self.cell, self.seed, self.policy.spelled())
+        format!(
+            "{}, seed {}: {}",
+            self.cell,
+            self.seed,
+            self.policy.spelled()
+        )
     }
 
     /// The simulation. Its load is for the search to choose.
@@ -278,7 +283,9 @@ mod tests {
         };
         let searches = grid().searches(&contest);
         let of = |name: &str| {
-            let of = searches.iter().filter(|search| search.policy.name() == name);
+            let of = searches
+                .iter()
+                .filter(|search| search.policy.name() == name);
             of.count()
         };
         assert_eq!(of("darc-lending"), 16 * 2);
@@ -289,7 +296,10 @@ mod tests {
     fn every_search_can_be_simulated() {
         let contest = Contest {
             champion: Policy::darc_lending(),
-            rivals: Policy::NAMES.iter().map(|name| name.parse().unwrap()).collect(),
+            rivals: Policy::NAMES
+                .iter()
+                .map(|name| name.parse().unwrap())
+                .collect(),
         };
         let extent = Extent {
             requests: 100,
@@ -301,7 +311,8 @@ mod tests {
         };
         for search in grid.searches(&contest) {
             let plan = search.plan(extent);
-            plan.validate().unwrap_or_else(|error| panic!("{}: {error}", search.key()));
+            plan.validate()
+                .unwrap_or_else(|error| panic!("{}: {error}", search.key()));
         }
     }
 }

@@ -97,8 +97,8 @@ impl Journal {
                 break;
             }
             whole_bytes += bytes as u64;
-            let entry: Entry = serde_json::from_str(&text)
-                .map_err(|error| JournalError::Line { line, error })?;
+            let entry: Entry =
+                serde_json::from_str(&text).map_err(|error| JournalError::Line { line, error })?;
             if entry.extent == extent && kept(&entry) {
                 journal.note(&entry);
             }

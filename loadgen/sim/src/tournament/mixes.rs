@@ -152,8 +152,7 @@ mod tests {
             let types = || of_half.iter().flat_map(|mix| &mix.types);
             let fixed = types().filter(|ty| ty.distribution == Distribution::Fixed);
             let exponential = types().filter(|ty| ty.distribution == Distribution::Exponential);
-            let (fixed, exponential, all) =
-                (fixed.count(), exponential.count(), types().count());
+            let (fixed, exponential, all) = (fixed.count(), exponential.count(), types().count());
             assert!(fixed.min(exponential).min(all - fixed - exponential) > all / 6);
         }
     }

@@ -98,8 +98,19 @@ impl TournamentReport {
     /// Groups of cells by one property each.
     fn groups(&self) -> Table {
         let heads = [
-            "cells of", "", "cells", "wins", "ties", "losses", "mean", "95 % of it", "worst",
-            ">= 0.97", "no loss", ">= 1.1", "undecided",
+            "cells of",
+            "",
+            "cells",
+            "wins",
+            "ties",
+            "losses",
+            "mean",
+            "95 % of it",
+            "worst",
+            ">= 0.97",
+            "no loss",
+            ">= 1.1",
+            "undecided",
         ];
         let mut table = Table::new(2, heads);
         let mut push = |of: &str, which: &str, among: &dyn Fn(&Cell) -> bool| {
@@ -111,10 +122,14 @@ impl TournamentReport {
         push("all", "", &|_| true);
         let grid = &self.grid;
         for &workers in &grid.workers {
-            push("workers", &workers.to_string(), &|cell| cell.workers == workers);
+            push("workers", &workers.to_string(), &|cell| {
+                cell.workers == workers
+            });
         }
         for &slowdown in &grid.slowdowns {
-            push("SLO", &slowdown.to_string(), &|cell| cell.slowdown == slowdown);
+            push("SLO", &slowdown.to_string(), &|cell| {
+                cell.slowdown == slowdown
+            });
         }
         for &us in &grid.preempt_us {
             let ns = us * 1e3;
@@ -136,12 +151,24 @@ impl TournamentReport {
     /// The decided cells with the lowest ratios.
     fn worst(&self) -> Table {
         let heads = [
-            "mix", "requests", "best other", "workers", "SLO", "preemption, us", "its", "best", "ratio",
+            "mix",
+            "requests",
+            "best other",
+            "workers",
+            "SLO",
+            "preemption, us",
+            "its",
+            "best",
+            "ratio",
         ];
         let mut table = Table::new(3, heads);
         for (ratio, score) in self.by_ratio().into_iter().take(WORST) {
             let cell = &score.cell;
-            let home = if cell.migrates { "migrating" } else { "at home" };
+            let home = if cell.migrates {
+                "migrating"
+            } else {
+                "at home"
+            };
             table.push(vec![
                 format!("mix-{}", cell.mix),
                 home.to_owned(),
@@ -159,7 +186,11 @@ impl TournamentReport {
 
     /// The decided cells, the lowest ratio first.
     fn by_ratio(&self) -> Vec<(f64, &Score)> {
-        let decided = self.standings.scores.iter().filter(|score| score.is_decided());
+        let decided = self
+            .standings
+            .scores
+            .iter()
+            .filter(|score| score.is_decided());
         let mut scores: Vec<(f64, &Score)> = decided
             .map(|score| (score.ratio(self.extent.tolerance), score))
             .collect();
@@ -246,7 +277,10 @@ fn is_bursty(cell: &Cell) -> bool {
 /// Whether more than half of the requests are of types whose own service times vary.
 fn varies(cell: &Cell) -> bool {
     let mix = mix(cell.mix);
-    let varied = mix.types.iter().filter(|ty| ty.distribution != Distribution::Fixed);
+    let varied = mix
+        .types
+        .iter()
+        .filter(|ty| ty.distribution != Distribution::Fixed);
     varied.map(|ty| ty.share).sum::<f64>() > 0.5
 }
 
@@ -284,7 +318,13 @@ impl Found for TournamentReport {
     /// One line for each cell and policy.
     fn csv(&self) -> String {
         let heads = [
-            "mix", "workers", "slowdown", "preempt_ns", "migrates", "policy", "capacity_load",
+            "mix",
+            "workers",
+            "slowdown",
+            "preempt_ns",
+            "migrates",
+            "policy",
+            "capacity_load",
         ];
         let mut csv = Csv::new(heads);
         for score in &self.standings.scores {
@@ -306,7 +346,9 @@ impl Found for TournamentReport {
 
     fn markdown(&self) -> String {
         let tables = self.tables();
-        let tables = tables.iter().map(|(title, table)| format!("\n{title}\n\n{}", table.markdown()));
+        let tables = tables
+            .iter()
+            .map(|(title, table)| format!("\n{title}\n\n{}", table.markdown()));
         std::iter::once(self.title() + "\n").chain(tables).collect()
     }
 }

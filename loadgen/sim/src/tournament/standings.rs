@@ -233,7 +233,10 @@ mod tests {
         assert_eq!((tally.cells, tally.undecided), (3, 1));
         assert_eq!((tally.wins, tally.losses), (1, 1));
         assert_eq!(tally.worst, 0.5);
-        assert_eq!(tally.at_least.map(|part| (part * 3.0).round()), [2.0, 2.0, 1.0]);
+        assert_eq!(
+            tally.at_least.map(|part| (part * 3.0).round()),
+            [2.0, 2.0, 1.0]
+        );
         assert_eq!(standings.scores[2].rival().policy, "mq");
         let none = standings.tally(|cell| cell.mix == 5);
         assert_eq!((none.cells, none.within), (0, None));

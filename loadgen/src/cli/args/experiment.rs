@@ -173,7 +173,11 @@ impl ExperimentArgs {
             .collect::<Result<Vec<_>, _>>()?;
         let mut settings = SimSettings::default();
         self.cluster.apply(&mut settings.cluster);
-        if let Some(measured) = self.costs.as_deref().map(|name| settings.costs.measured(name)) {
+        if let Some(measured) = self
+            .costs
+            .as_deref()
+            .map(|name| settings.costs.measured(name))
+        {
             settings.costs = measured.context("--costs")?;
         }
         settings.assign(&mut policies, &self.set).context("--set")?;

@@ -39,10 +39,21 @@ interrupted: the finished cells are printed. A second Ctrl-C ends the program at
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\nSearched settings of rivals: {SEARCHED}."))]
 pub(crate) struct TournamentArgs {
     /// The policy that is compared with all others
-    #[arg(long, value_name = "NAME", default_value = "darc-lending", help_heading = "Policies")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "darc-lending",
+        help_heading = "Policies"
+    )]
     champion: String,
     /// The others, separated by commas; `all` is every policy but the champion and the ideals
-    #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "all", help_heading = "Policies")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        default_value = "all",
+        help_heading = "Policies"
+    )]
     rivals: Vec<String>,
     /// Set a setting of the champion; may be repeated
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Policies")]
@@ -72,7 +83,13 @@ pub(crate) struct TournamentArgs {
     cells: Option<usize>,
 
     /// Seeds of arrivals and service times. A policy's capacity is the mean over them
-    #[arg(long, value_name = "SEED", value_delimiter = ',', default_value = "1,2,3", help_heading = "Extent and output")]
+    #[arg(
+        long,
+        value_name = "SEED",
+        value_delimiter = ',',
+        default_value = "1,2,3",
+        help_heading = "Extent and output"
+    )]
     seeds: Vec<u64>,
     /// Arrivals that are measured in each simulation, after a tenth of them as warm-up
     #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(10..=1_000_000_000), help_heading = "Extent and output")]
@@ -204,27 +221,32 @@ pub(crate) fn tournament(args: &TournamentArgs) -> Result<(), Failure> {
     if args.dry_run {
         return Ok(());
     }
-    let jobs = run_jobs("tournament", &searches, threads, arrivals, |search, progress| {
-        let plan = search.plan(extent);
-        let slo = search.cell.slo();
-        let capacity = psp_sim::experiment::capacity(&plan, &slo, extent.tolerance, progress);
-        let capacity = capacity.with_context(|| search.key())?;
-        let entry = Entry::new(search, extent, capacity.load);
-        journal.write(&entry).context("--journal")?;
-        Ok(entry)
-    })?;
-    let done = format!("{} of {} searches are done", jobs.done.len(), searches.len());
+    let jobs = run_jobs(
+        "tournament",
+        &searches,
+        threads,
+        arrivals,
+        |search, progress| {
+            let plan = search.plan(extent);
+            let slo = search.cell.slo();
+            let capacity = psp_sim::experiment::capacity(&plan, &slo, extent.tolerance, progress);
+            let capacity = capacity.with_context(|| search.key())?;
+            let entry = Entry::new(search, extent, capacity.load);
+            journal.write(&entry).context("--journal")?;
+            Ok(entry)
+        },
+    )?;
+    let done = format!(
+        "{} of {} searches are done",
+        jobs.done.len(),
+        searches.len()
+    );
     for entry in &jobs.done {
         journal.note(entry);
     }
     let standings = Standings::new(&grid, &contest, &journal, extent.tolerance);
-    let report = TournamentReport::new(
-        &contest.champion,
-        grid,
-        extent,
-        standings,
-        jobs.interrupted,
-    );
+    let report =
+        TournamentReport::new(&contest.champion, grid, extent, standings, jobs.interrupted);
     print(&args.output.render(&report).map_err(Failure::work)?).map_err(Failure::work)?;
     if let Some(path) = &args.svg {
         write_file(path, &svg(&report.drawing()))?;

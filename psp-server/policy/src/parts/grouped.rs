@@ -227,7 +227,8 @@ impl Grouped {
         match self.aged_first.zip(level) {
             Some((slots, level)) => {
                 self.aged += 1;
-                self.queues.put_back_last((1 + level) * slots + slot, waiting);
+                self.queues
+                    .put_back_last((1 + level) * slots + slot, waiting);
             }
             None => self.queues.put_back_first(slot, waiting),
         }

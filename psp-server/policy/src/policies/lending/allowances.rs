@@ -15,6 +15,13 @@ const SCV_VARIES: f64 = 0.05;
 const PATIENT_COSTS: f64 = 2.0;
 /// Samples after which the spread is looked at first, and again at twice as many, and so on, until a window closes.
 const LOOK_SAMPLES: u64 = 512;
+/// From this squared coefficient of variation on, a request that ran for long is expected to run
+/// on for about as long as a new one, or longer. An exponential distribution has 1.
+const SCV_MIN: f64 = 0.7;
+/// This part of a group's work is of requests that are aged, if preemptions are cheap enough.
+const AGED_WORK: f64 = 0.25;
+/// Requests are aged after so many costs of a preemption at least.
+const AGED_COSTS_MIN: f64 = 3.0;
 /// Aging pays only if at least this part of the requests reach the age.
 const AGED_SHARE_MIN: f64 = 0.0005;
 /// Shortest age, for preemptions that cost next to nothing.
@@ -231,8 +238,11 @@ impl Allowances {
             share += share_here;
             let slo_ns = self.slos.of_mean(slot, mean_ns);
             waits_ns = waits_ns.min(slo_ns - mean_ns);
-            let quick_ns = self.quick_ns(slot).unwrap_or(mean_ns).min(mean_ns);
-            quick_waits_ns = quick_waits_ns.min((slo_ns / mean_ns - 1.0) * quick_ns);
+            let quick_ns = self.quick_ns(slot).filter(|&quick_ns| quick_ns < mean_ns);
+            quick_waits_ns = quick_waits_ns.min(match quick_ns {
+                Some(quick_ns) => (slo_ns / mean_ns - 1.0) * quick_ns,
+                None => slo_ns - mean_ns,
+            });
         }
         let allowance_ns = (waits_ns - self.cost_ns).max(1.0);
         let quick_ns = (quick_waits_ns - self.cost_ns).max(0.0);
@@ -247,9 +257,7 @@ impl Allowances {
         GroupAllowance {
             mean_ns: work / share,
             allowance_ns,
-            patient_ns: quick_ns
-                .max(self.cost_ns * PATIENT_COSTS)
-                .min(allowance_ns),
+            patient_ns: quick_ns.max(self.cost_ns * PATIENT_COSTS).min(allowance_ns),
             borrow_ns: quick_ns.min(allowance_ns),
             recall,
             gives_way: self.give_way(members),
@@ -259,7 +267,7 @@ impl Allowances {
     /// The shortest service times of the type at `slot`, if they are far from its mean.
     fn quick_ns(&self, slot: usize) -> Option<f64> {
         let times = std::iter::once(&self.service_times[slot]);
-        let spread = ServiceTimes::spread(times, self.settings.aged_work, AGED_SHARE_MIN)?;
+        let spread = ServiceTimes::spread(times, AGED_WORK, AGED_SHARE_MIN)?;
         (spread.scv >= SCV_VARIES).then_some(spread.shortest_ns)
     }
 
@@ -271,11 +279,11 @@ impl Allowances {
             late_ns,
             rare_ns,
             ..
-        } = ServiceTimes::spread(times, self.settings.aged_work, AGED_SHARE_MIN)?;
-        let least_ns = self.cost_ns * self.settings.aged_costs_min;
+        } = ServiceTimes::spread(times, AGED_WORK, AGED_SHARE_MIN)?;
+        let least_ns = self.cost_ns * AGED_COSTS_MIN;
         let most_ns = self.cost_ns * self.settings.aged_after_costs;
         let after_ns = late_ns.max(least_ns).min(most_ns).max(AGED_NS_MIN);
-        (scv >= self.settings.spread_min && after_ns < rare_ns).then_some(after_ns as u64)
+        (scv >= SCV_MIN && after_ns < rare_ns).then_some(after_ns as u64)
     }
 
     fn give_way(&self, members: &[usize]) -> bool {

@@ -183,9 +183,7 @@ impl Recaller {
                     continue;
                 };
                 let GroupAllowance {
-                    recall,
-                    patient_ns,
-                    ..
+                    recall, patient_ns, ..
                 } = *self.allowances.of(number);
                 let waits_ns = (patience * patient_ns) as u64;
                 let left_ns = lender.left_ns(first.waited_ns(now_ns)).unwrap_or(0);

@@ -154,7 +154,10 @@ mod tests {
         let spread = spread(&times);
         assert!((spread.scv - 1.0).abs() < 0.1, "{spread:?}");
         let quarter_ns = -0.25_f64.ln() * 1e5;
-        assert!((spread.late_ns / quarter_ns - 1.0).abs() < 0.2, "{spread:?}");
+        assert!(
+            (spread.late_ns / quarter_ns - 1.0).abs() < 0.2,
+            "{spread:?}"
+        );
         let rare_ns = -0.001_f64.ln() * 1e5;
         assert!((spread.rare_ns / rare_ns - 1.0).abs() < 0.2, "{spread:?}");
         assert!((50.0..200.0).contains(&spread.shortest_ns), "{spread:?}");
