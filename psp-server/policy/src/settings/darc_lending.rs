@@ -32,7 +32,7 @@ pub struct DarcLending {
     pub cost_max: f64,
     /// In a group with widely spread service times, a request is aged when it has run for long: it may then be preempted
     /// for others of its group. A quarter of the group's work is beyond that age, but it is at most this many times the
-    /// cost of a preemption, and at least three times. At least 3; 20 unless set.
+    /// cost of a preemption. At least 3, which is also the least age that pays; 20 unless set.
     pub aged_after_costs: f64,
     /// As in [`Sq::spare_finishing`](crate::Sq::spare_finishing).
     pub spare_finishing: Option<bool>,

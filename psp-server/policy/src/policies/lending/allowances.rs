@@ -20,7 +20,7 @@ const LOOK_SAMPLES: u64 = 512;
 const SCV_MIN: f64 = 0.7;
 /// This part of a group's work is of requests that are aged, if preemptions are cheap enough.
 const AGED_WORK: f64 = 0.25;
-/// Requests are aged after so many costs of a preemption at least.
+/// Aging pays only if a request is aged after so many costs of a preemption or more.
 const AGED_COSTS_MIN: f64 = 3.0;
 /// Aging pays only if at least this part of the requests reach the age.
 const AGED_SHARE_MIN: f64 = 0.0005;
@@ -280,10 +280,10 @@ impl Allowances {
             rare_ns,
             ..
         } = ServiceTimes::spread(times, AGED_WORK, AGED_SHARE_MIN)?;
-        let least_ns = self.cost_ns * AGED_COSTS_MIN;
         let most_ns = self.cost_ns * self.settings.aged_after_costs;
-        let after_ns = late_ns.max(least_ns).min(most_ns).max(AGED_NS_MIN);
-        (scv >= SCV_MIN && after_ns < rare_ns).then_some(after_ns as u64)
+        let after_ns = late_ns.min(most_ns).max(AGED_NS_MIN);
+        let ages = scv >= SCV_MIN && late_ns >= self.cost_ns * AGED_COSTS_MIN && after_ns < rare_ns;
+        ages.then_some(after_ns as u64)
     }
 
     fn give_way(&self, members: &[usize]) -> bool {
