@@ -14,7 +14,7 @@ use crate::event::{Action, Event, HandOff, WorkerId};
 use crate::parts::eligible;
 use crate::parts::handover::backlog;
 use crate::parts::own_thread::OwnThread;
-use crate::parts::plan::{AGED_LEVELS, Group, Plan};
+use crate::parts::plan::{AGED_LEVELS, Aging, Group, Plan};
 use crate::parts::profile::{Learned, Profile};
 use crate::parts::queues::Queues;
 use crate::parts::running::{Running, Turn};
@@ -661,20 +661,24 @@ impl Grouped {
         self.aged > 0
     }
 
-    /// The first aged request of the types `members` that could run on `worker` if that were idle, and its level. Those
-    /// that any worker may run count only if there are more of them than workers that come.
+    /// The first aged request of a group's types `members` that could run on `worker` if that were idle, and its level.
+    /// Those that any worker may run count only if there are more of them than workers that come, beside those that stay
+    /// idle. `None` while too few are idle for any aged request to resume.
     pub(crate) fn first_aged(
         &self,
+        aging: Aging,
         members: &[usize],
         worker: WorkerId,
     ) -> Option<(usize, &Waiting)> {
         let slots = self.aged_first?;
+        let coming = self.running.stopping() + self.workers.idle();
+        let for_aged = coming.checked_sub(aging.spare)?;
         let lanes = |level: usize| members.iter().map(move |slot| (1 + level) * slots + slot);
         let unbound: usize = (0..AGED_LEVELS)
             .flat_map(lanes)
             .map(|lane| self.queues.lane_len(lane))
             .sum();
-        let is_wanted = unbound > self.running.stopping() + self.workers.idle();
+        let is_wanted = unbound > for_aged;
         (0..AGED_LEVELS).find_map(|level| {
             let at = self.queues.first_at(lanes(level), worker);
             let at = at.map(|(_, waiting)| waiting);

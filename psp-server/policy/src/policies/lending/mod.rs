@@ -14,7 +14,8 @@
 //!
 //! In a group with widely spread service times ([`service_times`]) nothing tells short requests from
 //! long ones before they run. A request of such a group that has run for long is *aged*: it may be
-//! preempted for any other request of its group, and resumes when no other needs the worker.
+//! preempted for any other request of its group that is not, or that ran for much less, and resumes when none of these
+//! needs the worker.
 
 mod allowances;
 mod service_times;
@@ -222,7 +223,7 @@ impl Recaller {
                 let Some(aging) = plan.aging else {
                     continue;
                 };
-                let Some((level, first)) = grouped.first_aged(members, worker) else {
+                let Some((level, first)) = grouped.first_aged(aging, members, worker) else {
                     continue;
                 };
                 let at_ns = if number == group {
