@@ -599,7 +599,13 @@ fn costs_of_a_mechanism_are_settings() {
 
 #[test]
 fn tables_of_small_simulations() {
-    insta::assert_snapshot!("tournament", stdout(TOURNAMENT));
+    insta::assert_snapshot!(
+        "tournament",
+        stdout(
+            "tournament --champion darc --rivals c-fcfs,edf,sq --mixes 6 --workers 2,4 --slo-slowdown 10,50 \
+             --preempt-us 2 --home at-home --seeds 1 --requests 2000 --tolerance 0.1"
+        )
+    );
     insta::assert_snapshot!(
         "sim",
         stdout(
