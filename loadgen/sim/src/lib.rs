@@ -3,9 +3,9 @@
 //! The simulator drives the same policies as a live server. `psp-loadgen` sends the same workloads to live servers.
 //!
 //! ```text
-//!   workload ─► simulator ─► experiment ─► figure
-//!   types,      SimPlan,     settings,     figures of
-//!   arrivals    Outcome      capacity      the papers
+//!   workload ─► simulator ─► experiment ─► figure,        tournament
+//!   types,      SimPlan,     settings,     figures of     one policy beside
+//!   arrivals    Outcome      capacity      the papers     all others
 //! ```
 
 pub mod chart;
@@ -17,4 +17,5 @@ pub mod parallel;
 pub mod random;
 pub mod simulator;
 pub mod text;
+pub mod tournament;
 pub mod workload;

@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod failure;
 mod interrupt;
+mod jobs;
 mod live;
 mod measurement;
 mod observer;
@@ -13,7 +14,7 @@ mod progress;
 
 use clap::{Parser, Subcommand};
 
-use commands::{capacity, compare, figure, preload, report, run, sim, sweep};
+use commands::{capacity, compare, figure, preload, report, run, sim, sweep, tournament};
 use failure::Failure;
 
 /// Open-loop load generator that reports the tail latency of each request type.
@@ -40,6 +41,8 @@ enum Command {
     Sim(Box<sim::SimArgs>),
     /// Find the highest load at which a policy keeps a slowdown, by simulation
     Capacity(Box<capacity::CapacityArgs>),
+    /// Compare a policy with all others on many random workloads, by simulation
+    Tournament(Box<tournament::TournamentArgs>),
     /// Draw the figures of the papers from simulations of these policies
     Figure(figure::FigureArgs),
 }
@@ -54,6 +57,7 @@ pub(crate) fn main() -> Result<(), Failure> {
         Command::Preload(args) => preload::preload(&args),
         Command::Sim(args) => sim::sim(&args),
         Command::Capacity(args) => capacity::capacity(&args),
+        Command::Tournament(args) => tournament::tournament(&args),
         Command::Figure(args) => figure::figure(&args),
     }
 }

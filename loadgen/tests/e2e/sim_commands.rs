@@ -521,8 +521,91 @@ fn cpu_ticks(child: &Child) -> u64 {
     user.parse().unwrap()
 }
 
+/// A tournament of few and short searches.
+const TOURNAMENT: &str = "tournament --mixes 6 --workers 2,4 --slo-slowdown 10 --preempt-us 2 --home at-home \
+    --seeds 1 --rivals c-fcfs,sq,darc --requests 2000 --tolerance 0.1";
+
+#[test]
+fn a_tournament_goes_on_where_it_was_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("tournament.jsonl");
+    let run = |options: &str| {
+        let output = run(&format!(
+            "{TOURNAMENT} {options} --journal {}",
+            journal.display()
+        ));
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{errors}");
+        (String::from_utf8(output.stdout).unwrap(), errors)
+    };
+    let (_, first) = run("--cells 2");
+    assert!(first.starts_with("2 cells, "), "{first}");
+    let lines = || fs::read_to_string(&journal).unwrap().lines().count();
+    let after_two = lines();
+    let (whole, _) = run("");
+    // The champion, c-FCFS, three quanta of SQ and two groupings of DARC, in six cells.
+    assert_eq!((after_two, lines()), (2 * 7, 6 * 7));
+    let (again, errors) = run("--threads 1");
+    assert_eq!(again, whole);
+    assert!(errors.contains("0 of 42 searches to do"), "{errors}");
+    let (renewed, errors) = run("--renew");
+    assert_eq!(renewed, whole);
+    assert!(errors.contains("6 of 42 searches to do"), "{errors}");
+    let (dry, _) = run("--dry-run --seeds 1,2");
+    assert_eq!(dry, "");
+}
+
+#[test]
+fn a_tournament_draws_its_ratios_and_tells_each_policy() {
+    let folder = tempfile::tempdir().unwrap();
+    let svg = folder.path().join("ratios.svg");
+    let report = json(&format!(
+        "{TOURNAMENT} --cells 3 --set patience=0.5 --svg {}",
+        svg.display()
+    ));
+    assert_eq!(report["schema"], "psp-tournament/1");
+    assert_eq!(report["champion"], "darc-lending patience=0.5");
+    let scores = report["scores"].as_array().unwrap();
+    assert_eq!((scores.len(), &report["missing"]), (3, &Value::from(0)));
+    for score in scores {
+        let loads = score["loads"].as_array().unwrap();
+        let names = loads.iter().map(|load| load["policy"].as_str().unwrap());
+        let names: Vec<_> = names.map(|name| name.split(' ').next().unwrap()).collect();
+        assert_eq!(names, ["darc-lending", "c-fcfs", "sq", "darc"]);
+        assert_eq!(score["mix"].as_u64().unwrap() % 2, 1, "they are held out");
+    }
+    assert!(fs::read_to_string(&svg).unwrap().contains("</svg>"));
+}
+
+#[test]
+fn a_tournament_refuses_what_it_cannot_do() {
+    assert!(refusal("tournament --champion ps").contains("ps"));
+    assert!(refusal("tournament --set nonsense=1").contains("nonsense"));
+    assert!(refusal("tournament --renew").contains("--journal"));
+}
+
+#[test]
+fn costs_of_a_mechanism_are_settings() {
+    let report = json(&format!(
+        "sim --workload high-bimodal --policy mq --workers 4 --load 0.3 --costs signal \
+         --set switch-ns=5 {SHORT}"
+    ));
+    let settings = &report["settings"];
+    assert_eq!(settings["send-ns"], 11_300);
+    assert_eq!(settings["switch-ns"], 5);
+    let refused = refusal("capacity --workload fixed --policy sq --workers 1 --costs magic");
+    assert!(refused.contains("kernel-thread"), "{refused}");
+}
+
 #[test]
 fn tables_of_small_simulations() {
+    insta::assert_snapshot!(
+        "tournament",
+        stdout(
+            "tournament --champion darc --rivals c-fcfs,edf,sq --mixes 6 --workers 2,4 --slo-slowdown 10,50 \
+             --preempt-us 2 --home at-home --seeds 1 --requests 2000 --tolerance 0.1"
+        )
+    );
     insta::assert_snapshot!(
         "sim",
         stdout(

@@ -18,6 +18,7 @@ pub(super) enum Stream {
     ServiceTimes,
     Classifier,
     Spread,
+    Preemptions,
 }
 
 impl Stream {

@@ -76,10 +76,21 @@ impl Dispatchers {
 
     /// Dispatches a request. Returns when that is done.
     pub(super) fn hand_out(&mut self, now_ns: u64, costs: &Costs) -> u64 {
+        self.occupy(now_ns, costs.dispatch_ns) + costs.dispatch_ns
+    }
+
+    /// Asks a worker to stop. Returns when a dispatcher begins to.
+    pub(super) fn send(&mut self, now_ns: u64, costs: &Costs) -> u64 {
+        self.occupy(now_ns, costs.send_ns)
+    }
+
+    /// The dispatcher that is free first is busy for so long. Returns when it begins.
+    fn occupy(&mut self, now_ns: u64, takes_ns: u64) -> u64 {
         let earliest = self.occupied_until_ns.iter_mut().min_by_key(|ns| **ns);
         earliest.map_or(now_ns, |occupied_until_ns| {
-            *occupied_until_ns = (*occupied_until_ns).max(now_ns) + costs.dispatch_ns;
-            *occupied_until_ns
+            let begins_ns = (*occupied_until_ns).max(now_ns);
+            *occupied_until_ns = begins_ns + takes_ns;
+            begins_ns
         })
     }
 }
@@ -110,6 +121,18 @@ mod tests {
         assert_eq!(dispatchers.classified(), Some(1));
         dispatchers.take_up(23, &costs());
         assert_eq!(dispatchers.next_ns(), 33);
+    }
+
+    #[test]
+    fn whoever_is_asked_to_stop_occupies_the_dispatcher_meanwhile() {
+        let costs = Costs {
+            send_ns: 20,
+            ..costs()
+        };
+        let mut dispatchers = Dispatchers::new(1, 8);
+        assert_eq!(dispatchers.send(5, &costs), 5);
+        assert_eq!(dispatchers.send(6, &costs), 25);
+        assert_eq!(dispatchers.hand_out(6, &costs), 48);
     }
 
     #[test]

@@ -63,7 +63,8 @@ impl<'a> Engine<'a> {
         let random = plan.classifier == ClassifierModel::Random;
         let server = |index| {
             let tape = plan.trace.filter(|_| index == 0).map(Tape::new);
-            Server::new(plan, types, scheduler(index), dispatched).on_tape(tape)
+            let seed = plan.seed_of(index);
+            Server::new(plan, types, scheduler(index), dispatched, seed).on_tape(tape)
         };
         let servers: Vec<Server<'a>> = (0..cluster.servers).map(server).collect();
         let mut agenda = Agenda::new(servers.len());

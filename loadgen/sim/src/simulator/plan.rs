@@ -23,6 +23,9 @@ const LOAD_MAX: f64 = 1000.0;
 /// Longest cost, in nanoseconds: a second.
 const COST_NS_MAX: u64 = 1_000_000_000;
 
+/// Widest spread of what preemptions take.
+const PREEMPT_SIGMA_MAX: f64 = 3.0;
+
 /// Requests that can be simulated at most.
 const REQUESTS_MAX: u64 = 1_000_000_000_000;
 
@@ -353,6 +356,12 @@ impl SimPlan {
                 format!("{} ns", self.costs.longest_ns()),
                 self.costs.longest_ns() <= COST_NS_MAX,
                 "at most a second".to_owned(),
+            ),
+            (
+                "preempt-sigma",
+                self.costs.preempt_sigma.to_string(),
+                (0.0..=PREEMPT_SIGMA_MAX).contains(&self.costs.preempt_sigma),
+                format!("from 0 to {PREEMPT_SIGMA_MAX}"),
             ),
             (
                 "dispatchers",

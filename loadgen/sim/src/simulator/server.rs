@@ -82,6 +82,7 @@ impl<'a> Server<'a> {
         types: &'a TypeTable,
         scheduler: Box<dyn Scheduler>,
         dispatched: bool,
+        seed: u64,
     ) -> Self {
         let mut server = Self {
             plan,
@@ -89,7 +90,7 @@ impl<'a> Server<'a> {
             scheduler: ElasticScheduler::new(scheduler, plan.elastic(types)),
             present: Present::new(plan),
             requests: Slab::default(),
-            workers: Workers::new(plan.workers),
+            workers: Workers::new(plan.workers, seed),
             wakes: Wakes::default(),
             dispatchers: None,
             dispatched,
@@ -339,11 +340,21 @@ impl<'a> Server<'a> {
                         };
                         tape.record(self.now_ns, Kind::Asked, about);
                     }
-                    self.workers.preempt(self.now_ns, worker, &self.plan.costs);
+                    self.preempt(worker);
                 }
                 Action::Reject { request, .. } => self.reject(request.0, recorder),
             }
         }
+    }
+
+    /// Asks a worker to stop its request.
+    fn preempt(&mut self, worker: WorkerId) {
+        let costs = &self.plan.costs;
+        let asked_ns = match &mut self.dispatchers {
+            Some(dispatchers) if self.dispatched => dispatchers.send(self.now_ns, costs),
+            _ => self.now_ns,
+        };
+        self.workers.preempt(asked_ns, worker, costs);
     }
 
     /// Sends a request to a worker.

@@ -2,7 +2,10 @@
 
 use psp_policy::WorkerId;
 use psp_policy::internal::WorkerTimes;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand_distr::{Distribution as _, StandardNormal};
 
+use super::arrivals::Stream;
 use super::costs::Costs;
 
 /// The current request of a worker.
@@ -49,11 +52,15 @@ pub(super) struct Workers {
     /// Totals over all turns that have ended: of each worker, and of all.
     served_ns: Vec<u64>,
     occupied_ns: u64,
+    /// How much longer than the median each preemption takes.
+    preemptions: Xoshiro256PlusPlus,
 }
 
 impl Workers {
-    pub(super) fn new(workers: usize) -> Self {
+    /// Idle workers. The seed is that of the times that preemptions take, if these differ.
+    pub(super) fn new(workers: usize, seed: u64) -> Self {
         Self {
+            preemptions: Stream::Preemptions.rng(seed),
             stays: vec![Stay::default(); workers],
             free_at: WorkerTimes::new(workers),
             served_ns: vec![0; workers],
@@ -109,11 +116,23 @@ impl Workers {
     pub(super) fn preempt(&mut self, now_ns: u64, worker: WorkerId, costs: &Costs) {
         let stay = &mut self.stays[worker.index()];
         assert!(stay.busy, "worker {} has nothing to preempt", worker.0);
-        let heard_ns = (now_ns + costs.propagation_ns).max(stay.starts_ns);
+        let Costs {
+            mut propagation_ns,
+            mut preempt_ns,
+            preempt_sigma,
+            ..
+        } = *costs;
+        if preempt_sigma > 0.0 {
+            let deviation: f64 = StandardNormal.sample(&mut self.preemptions);
+            let factor = (preempt_sigma * deviation).exp();
+            propagation_ns = (propagation_ns as f64 * factor) as u64;
+            preempt_ns = (preempt_ns as f64 * factor) as u64;
+        }
+        let heard_ns = (now_ns + propagation_ns).max(stay.starts_ns);
         if heard_ns < stay.stops_ns {
             stay.stops_ns = heard_ns;
             stay.completes = false;
-            self.free_at.set(worker, heard_ns + costs.preempt_ns);
+            self.free_at.set(worker, heard_ns + preempt_ns);
         }
     }
 
@@ -156,9 +175,11 @@ mod tests {
     const COSTS: Costs = Costs {
         propagation_ns: 20,
         preempt_ns: 5,
+        preempt_sigma: 0.0,
         classify_ns: 0,
         dispatch_ns: 0,
         channel_ns: 0,
+        send_ns: 0,
         switch_ns: 0,
         steal_ns: 0,
         hand_over_ns: 0,
@@ -167,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_victim_goes_on_until_it_hears_of_it() {
-        let mut workers = Workers::new(2);
+        let mut workers = Workers::new(2, 1);
         let worker = WorkerId(1);
         workers.start(0, worker, 7, 10, 100);
         workers.preempt(30, worker, &COSTS);
@@ -185,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_victim_that_is_done_first_completes() {
-        let mut workers = Workers::new(1);
+        let mut workers = Workers::new(1, 1);
         workers.start(0, WorkerId(0), 7, 0, 50);
         workers.preempt(30, WorkerId(0), &COSTS);
         let left = workers.free_next().unwrap();
@@ -194,11 +215,42 @@ mod tests {
 
     #[test]
     fn one_that_is_still_on_its_way_has_got_nothing() {
-        let mut workers = Workers::new(1);
+        let mut workers = Workers::new(1, 1);
         workers.start(0, WorkerId(0), 7, 100, 50);
         workers.preempt(10, WorkerId(0), &COSTS);
         assert_eq!(workers.next_ns(), 105);
         let left = workers.free_next().unwrap();
         assert_eq!((left.served_ns, left.completed), (0, false));
+    }
+
+    #[test]
+    fn preemptions_that_differ_have_the_costs_as_their_median() {
+        let costs = Costs {
+            propagation_ns: 0,
+            preempt_ns: 1_000,
+            preempt_sigma: 0.5,
+            ..COSTS
+        };
+        let mut workers = Workers::new(1, 1);
+        let mut takes_ns: Vec<u64> = (0..2_001)
+            .map(|_| {
+                workers.start(0, WorkerId(0), 7, 0, 50);
+                workers.preempt(10, WorkerId(0), &costs);
+                let free_ns = workers.next_ns();
+                workers.free_next();
+                free_ns - 10
+            })
+            .collect();
+        takes_ns.sort_unstable();
+        assert!(
+            (930..1_070).contains(&takes_ns[1_000]),
+            "{}",
+            takes_ns[1_000]
+        );
+        assert!(
+            (2_700..3_800).contains(&takes_ns[1_980]),
+            "{}",
+            takes_ns[1_980]
+        );
     }
 }

@@ -1,20 +1,19 @@
 //! The options that `sim` and `capacity` share: servers and workloads to simulate.
 
-use std::ops::ControlFlow;
-
 use anyhow::Context;
+use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use psp_server::policy::elastic::{ElasticSettings, Workers};
 use psp_sim::experiment::{Assignment, Conditions, Found, SimSettings};
 use psp_sim::parallel;
-use psp_sim::simulator::{ElasticPlan, SimPlan, SimPolicy};
+use psp_sim::simulator::{Costs, ElasticPlan, SimPlan, SimPolicy};
 use psp_sim::workload::Workload;
 
 use crate::cli::args::cluster::ClusterArgs;
 use crate::cli::args::values::{self, at_least_one};
 use crate::cli::failure::Failure;
+use crate::cli::jobs::{Jobs, Observer, run_jobs};
 use crate::cli::output::{json, print};
-use crate::cli::progress::Progress;
 
 /// Stands for all names.
 const ALL: &str = "all";
@@ -43,6 +42,13 @@ pub(crate) struct ExperimentArgs {
     workers: Workers,
     #[command(flatten)]
     cluster: ClusterArgs,
+    /// What a preemption takes: as measured for a mechanism of live servers (docs/preemption.md).
+    /// --set may change it
+    #[arg(
+        long, value_name = "MECHANISM", value_parser = PossibleValuesParser::new(Costs::mechanisms()),
+        help_heading = "Simulation"
+    )]
+    costs: Option<String>,
     /// Set a cost or another property of the server, or a setting of a policy; may be repeated.
     /// --help lists them
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Simulation")]
@@ -75,8 +81,9 @@ pub(crate) struct ExperimentArgs {
     output: Format,
 }
 
+/// The output formats of a report that is a flat table.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
+pub(crate) enum Format {
     /// Tables for a terminal
     Text,
     /// One object
@@ -88,7 +95,7 @@ enum Format {
 }
 
 impl Format {
-    fn render(self, found: &impl Found) -> anyhow::Result<String> {
+    pub(crate) fn render(self, found: &impl Found) -> anyhow::Result<String> {
         match self {
             Self::Text => Ok(found.to_string()),
             Self::Json => json(found),
@@ -166,6 +173,13 @@ impl ExperimentArgs {
             .collect::<Result<Vec<_>, _>>()?;
         let mut settings = SimSettings::default();
         self.cluster.apply(&mut settings.cluster);
+        if let Some(measured) = self
+            .costs
+            .as_deref()
+            .map(|name| settings.costs.measured(name))
+        {
+            settings.costs = measured.context("--costs")?;
+        }
         settings.assign(&mut policies, &self.set).context("--set")?;
         let warmup = self.warmup.unwrap_or(self.requests / REQUESTS_PER_WARMUP);
         let mut plans = Vec::new();
@@ -203,7 +217,7 @@ impl ExperimentArgs {
 }
 
 /// The given names, each once. `all` expands to all names.
-fn expand(given: &[String], names: impl Iterator<Item = &'static str>) -> Vec<&str> {
+pub(crate) fn expand(given: &[String], names: impl Iterator<Item = &'static str>) -> Vec<&str> {
     let names: Vec<&str> = names.collect();
     let mut expanded = Vec::new();
     for name in given {
@@ -235,29 +249,13 @@ impl Experiment {
         arrivals_per_job: u64,
         work: impl Fn(&Job, Observer<'_>) -> anyhow::Result<Done> + Sync,
     ) -> Result<Vec<Done>, Failure> {
-        let arrivals = arrivals_per_job.saturating_mul(jobs.len() as u64);
-        let progress = Progress::start(what, arrivals)?;
-        let results = parallel::map(jobs, self.threads, |job| {
-            if progress.is_interrupted() {
-                return None;
-            }
-            let mut observer = progress.observer();
-            let mut flow = ControlFlow::Continue(());
-            let result = work(job, &mut |arrivals| {
-                flow = observer(arrivals);
-                flow
-            });
-            flow.is_continue().then_some(result)
-        });
-        progress.finish();
-        let mut done = Vec::new();
-        for result in results {
-            match result {
-                Some(Ok(one)) => done.push(one),
-                Some(Err(error)) => self.failure = self.failure.take().or(Some(error)),
-                None => self.conditions.interrupted = true,
-            }
-        }
+        let Jobs {
+            done,
+            failure,
+            interrupted,
+        } = run_jobs(what, jobs, self.threads, arrivals_per_job, work)?;
+        self.failure = self.failure.take().or(failure);
+        self.conditions.interrupted |= interrupted;
         Ok(done)
     }
 
@@ -278,6 +276,3 @@ impl Experiment {
 pub(crate) fn name(plan: &SimPlan) -> String {
     format!("{} under {}", plan.workload.name, plan.policy)
 }
-
-/// Observes the progress of a simulation and may stop it.
-pub(crate) type Observer<'a> = &'a mut dyn FnMut(u64) -> ControlFlow<()>;

@@ -8,3 +8,4 @@ pub(super) mod report;
 pub(super) mod run;
 pub(super) mod sim;
 pub(super) mod sweep;
+pub(super) mod tournament;
