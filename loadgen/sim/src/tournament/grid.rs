@@ -196,6 +196,11 @@ impl fmt::Display for Cell {
     }
 }
 
+/// The name of a search for the capacity of `policy`, with all its settings.
+pub(super) fn key(cell: &Cell, seed: u64, policy: &str) -> String {
+    format!("{cell}, seed {seed}: {policy}")
+}
+
 impl Search {
     /// The search for a policy's capacity in `cell`.
     #[must_use]
@@ -209,12 +214,7 @@ impl Search {
     /// What tells it from other searches of the same extent.
     #[must_use]
     pub fn key(&self) -> String {
-        format!(
-            "{}, seed {}: {}",
-            self.cell,
-            self.seed,
-            self.policy.spelled()
-        )
+        key(&self.cell, self.seed, &self.policy.spelled())
     }
 
     /// The simulation. Its load is for the search to choose.

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::grid::{Cell, Extent, Search};
+use super::grid::{Cell, Extent, Search, key};
 
 /// A line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ impl Entry {
     }
 
     fn key(&self) -> String {
-        format!("{}, seed {}: {}", self.cell, self.seed, self.policy)
+        key(&self.cell, self.seed, &self.policy)
     }
 }
 
