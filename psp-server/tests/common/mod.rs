@@ -66,20 +66,20 @@ impl Framing for Lines {
     }
 }
 
-/// A handler whose type does not tell which one it is.
+/// Any handler without state, as one type.
 pub(crate) type AnyHandler = Box<dyn Fn(Request<'_, ()>, &mut Reply<'_>) + Send + Sync>;
 
-/// A classifier whose type does not tell which one it is.
+/// Any classifier, as one type.
 pub(crate) type AnyClassifier = Box<dyn Fn(&[u8]) -> RequestType + Send + Sync>;
 
-/// A handler of one type: the compiler makes the runtime for each type of handlers anew, and needs seconds for it.
+/// Makes a handler of that type. The compiler makes the runtime anew for each type of handler, and needs seconds for it.
 pub(crate) fn handler(
     serve: impl Fn(Request<'_, ()>, &mut Reply<'_>) + Send + Sync + 'static,
 ) -> AnyHandler {
     Box::new(serve)
 }
 
-/// A classifier of one type, for the same reason.
+/// Makes a classifier of that type, for the same reason.
 pub(crate) fn classifier(
     classify: impl Fn(&[u8]) -> RequestType + Send + Sync + 'static,
 ) -> AnyClassifier {
