@@ -16,7 +16,7 @@ import clients
 import page
 import sampling
 import verdict
-from servers import SPECS, SYNTHETIC, Server
+from servers import RPC, SPECS, SYNTHETIC, Server
 
 SAMPLE_S = 5
 SLICE_S = 10
@@ -224,6 +224,7 @@ def main():
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "synthetic.toml").write_text(SYNTHETIC)
+    (options.output / "rpc.toml").write_text(RPC)
 
     soak = Soak(options)
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -15,6 +15,12 @@ DISPATCHED = ["darc", "c-fcfs", "fixed-priority", "sjf", "edf", "drr", "stealing
 PREEMPTIVE = ["mq quantum-us=200", "sq quantum-us=200", "jbsq", "synergy", "darc-lending", "darc-distributed"]
 DISTRIBUTED = ["d-fcfs", "stealing", "jsq", "synergy", "darc-distributed"]
 
+# A worker starts a thread whenever more of its requests are under way than ever before. With a low bound the number of
+# threads is steady after the warm-up, and what grows then is a leak.
+RPC = """\
+[server]
+contexts-per-worker = 16
+"""
 SYNTHETIC = """\
 [[type]]
 name = "short"
@@ -80,7 +86,8 @@ SPECS = [
                {"GET": 120, "SET": 20, "MGET 100": 5}),
           Load("memcached-udp", "memcached+udp://127.0.0.1:{udp}", ["--keys", "5000"], {"GET": 40, "SET": 4}, 1e-3)],
          ["--keys", "5000", "--value-bytes", "10-4000"], udp=True),
-    Spec("rpc", "rpc", "psp-rpc", ["--topology", "dedicated", "--workers", "2", "--preempt", "kernel-thread"],
+    Spec("rpc", "rpc", "psp-rpc",
+         ["--topology", "dedicated", "--workers", "2", "--preempt", "kernel-thread", "--config", "{output}/rpc.toml"],
          DISPATCHED + PREEMPTIVE,
          [Load("rpc", "protobuf://127.0.0.1:{tcp}", ["--value-bytes", "10-20000"], {"Echo": 150})],
          # The contexts of a worker are threads.

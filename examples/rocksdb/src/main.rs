@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use mimalloc::MiMalloc;
 use psp_rocksdb::closing::close;
 use psp_rocksdb::config::Flags;
 use psp_rocksdb::startup::{self, KeyValueServer};
+use tikv_jemallocator::Jemalloc;
 
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 /// How long a stopped server waits for an unfinished request.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);

@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use mimalloc::MiMalloc;
 use psp_rpc::config::Flags;
 use psp_rpc::startup;
+use tikv_jemallocator::Jemalloc;
 
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
     psp_program::main::<Flags>(|program| {

@@ -86,7 +86,7 @@ struct Pair {
     /// It is in the list of sockets whose clients have something to do.
     is_stirred: bool,
     stirred_ns: u64,
-    /// When the server last read, wrote or accepted it.
+    /// When the server last accepted it, or read or wrote bytes.
     used_ns: u64,
 }
 
@@ -382,7 +382,7 @@ impl ClientEnd {
         with_network(|network| network.pairs[self.id.index()].input.len())
     }
 
-    /// When the server last used the connection.
+    /// When the server last accepted the connection, or read or wrote bytes.
     pub(crate) fn used_ns(self) -> u64 {
         with_network(|network| network.pairs[self.id.index()].used_ns)
     }
@@ -437,13 +437,10 @@ impl ServerEnd {
         })
     }
 
-    fn with<T>(&self, body: impl FnOnce(&mut Network, usize) -> T) -> T {
+    fn with<T>(&self, body: impl FnOnce(&mut Network, usize, u64) -> T) -> T {
         call();
         let now_ns = super::now_ns();
-        with_network(|network| {
-            network.pairs[self.id.index()].used_ns = now_ns;
-            body(network, self.id.index())
-        })
+        with_network(|network| body(network, self.id.index(), now_ns))
     }
 }
 
@@ -474,7 +471,7 @@ impl Source for ServerEnd {
 impl Read for ServerEnd {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let id = self.id;
-        self.with(|network, index| {
+        self.with(|network, index, now_ns| {
             let limits = network.limits();
             if network.once_in(limits.interrupted) {
                 return Err(io::ErrorKind::Interrupted.into());
@@ -497,6 +494,7 @@ impl Read for ServerEnd {
                     Err(io::ErrorKind::WouldBlock.into())
                 };
             }
+            pair.used_ns = now_ns;
             if pair.is_full {
                 pair.is_full = false;
                 network.stir(id);
@@ -513,7 +511,7 @@ impl Read for ServerEnd {
 impl Write for ServerEnd {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let id = self.id;
-        self.with(|network, index| {
+        self.with(|network, index, now_ns| {
             let limits = network.limits();
             if network.once_in(limits.interrupted) {
                 return Err(io::ErrorKind::Interrupted.into());
@@ -533,6 +531,7 @@ impl Write for ServerEnd {
                 count = 1 + count / 3;
             }
             pair.output.put(&bytes[..count]);
+            pair.used_ns = now_ns;
             network.stir(id);
             Ok(count)
         })

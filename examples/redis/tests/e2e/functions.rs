@@ -84,12 +84,13 @@ fn gets_and_short_functions_go_on_beside_a_long_one() {
         let short = |witness: &mut Connection| {
             assert!(witness.ask("FCALL add 1 k 1").parse::<u64>().is_ok());
         };
-        for _ in 0..MEASURED {
-            short(&mut witness);
-        }
         let mut long = server.connect();
         let mut most = 0;
         for attempt in 1..=ATTEMPTS {
+            // Where other programs held up the function, it counts as long until it has run more often.
+            for _ in 0..MEASURED * attempt {
+                short(&mut witness);
+            }
             let count = (5_000_000 * attempt).to_string();
             long.send(&encode(&["FCALL", "count", "0", &count]));
             let mut answered = 0;
