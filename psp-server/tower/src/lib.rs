@@ -11,7 +11,7 @@
 //!
 //! A request whose handler computes for milliseconds keeps a thread of tokio, and all others of that thread wait. The
 //! layer measures what the polls of requests take, by type. Types that are short on average stay where they are, at the
-//! cost of four looks at a clock. All others, and those of which nothing is known yet, are polled by the workers of a
+//! cost of four looks at a clock and one at the thread's processor time. All others, and those of which nothing is known yet, are polled by the workers of a
 //! [`Pool`](psp_pool::Pool), in the order of a policy of psp.
 //!
 //! ```
@@ -65,10 +65,13 @@
 //! | `service.rs` | a service in a layer |
 //! | `response.rs` | the future of a response |
 //! | `timed.rs` | a request's future, whose polls are timed |
+//! | `usage.rs` | how much of a poll's time its thread had a core |
 //! | `types.rs` | what a layer knows and counts of each type |
 //! | `placement.rs` | where the requests of a type are polled |
 //! | `spread.rs` | how far the service times of a type are apart |
+//! | `times.rs` | histograms |
 //! | `snapshot.rs` | counters |
+//! | `publish.rs` | their way to Prometheus and others, with the feature `metrics` |
 //! | `classify.rs`, `parts.rs` | the user's half |
 //! | `by_route.rs`, `by_grpc_method.rs`, `table.rs` | classifiers |
 //! | `deadline.rs`, `refusal.rs` | what clients are told |
@@ -81,6 +84,8 @@ mod deadline;
 mod layer;
 mod parts;
 mod placement;
+#[cfg(feature = "metrics")]
+mod publish;
 mod refusal;
 mod response;
 mod service;
@@ -88,7 +93,9 @@ mod snapshot;
 mod spread;
 mod table;
 mod timed;
+mod times;
 mod types;
+mod usage;
 
 pub use by_grpc_method::ByGrpcMethod;
 #[cfg(feature = "axum")]
@@ -97,6 +104,8 @@ pub use classify::Classify;
 pub use layer::PspLayer;
 pub use parts::{Parts, decade};
 pub use placement::Place;
+#[cfg(feature = "metrics")]
+pub use publish::Publisher;
 pub use response::ResponseFuture;
 pub use service::PspService;
 pub use snapshot::{Snapshot, TypeSnapshot};

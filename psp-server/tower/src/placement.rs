@@ -9,8 +9,7 @@
 //! ```
 //!
 //! A type that was moved to the pool has to show twice as many good requests as before until it leaves that again, up to a
-//! bound. So a type whose requests are seldom long is mostly in the pool, and a thread that the system kept from running
-//! for a while, which looks like a long poll, costs its type little.
+//! bound. So a type whose requests are seldom long is mostly in the pool.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -45,6 +44,11 @@ impl Thresholds {
         inline_below_ns: 100_000,
         long_poll_ns: 1_000_000,
     };
+
+    /// Whether it matters how long a poll was that took so long on the clock.
+    pub(crate) const fn may_be_long(self, poll_ns: u64) -> bool {
+        poll_ns > self.long_poll_ns || poll_ns >= self.inline_below_ns
+    }
 }
 
 /// As schedulers count time.

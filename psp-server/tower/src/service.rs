@@ -15,6 +15,7 @@ use crate::placement::Place;
 use crate::refusal::{Dialect, Refusal};
 use crate::response::{ResponseFuture, State, Terms};
 use crate::timed::{Account, Timed};
+use crate::usage::Usage;
 
 /// A service whose requests are polled where they arrive or by a pool. Made by [`PspLayer`].
 ///
@@ -81,9 +82,9 @@ where
         }
         let state = match place {
             Place::Inline => {
-                let mut served_ns = 0;
-                let future = account.time(&mut served_ns, || self.inner.call(request));
-                let future = Timed::inline(future, account.clone(), served_ns);
+                let (mut served_ns, usage) = (0, Usage::now());
+                let future = account.time(usage, &mut served_ns, || self.inner.call(request));
+                let future = Timed::inline(future, account.clone(), served_ns, usage);
                 State::Inline { future }
             }
             Place::Pool => {

@@ -1,10 +1,9 @@
 //! How far the service times of a type are apart.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Buckets of one doubling of time.
-const PER_OCTAVE_BITS: u32 = 2;
-const BUCKETS: usize = (64 << PER_OCTAVE_BITS) as usize;
+use crate::times::Times;
+
 /// The type is looked at after so many requests, and so many more.
 const LOOK_EVERY: u64 = 512;
 /// Of all requests, that many are below the spread, and that many above.
@@ -36,45 +35,36 @@ impl Spread {
     }
 }
 
-/// A histogram of the service times of a type.
+/// The service times of a type.
 #[derive(Debug)]
 pub(crate) struct ServiceTimes {
-    buckets: Box<[AtomicU32]>,
+    pub(crate) times: Times,
     requests: AtomicU64,
 }
 
 impl ServiceTimes {
     pub(crate) fn new() -> Self {
         Self {
-            buckets: (0..BUCKETS).map(|_| AtomicU32::new(0)).collect(),
+            times: Times::new(),
             requests: AtomicU64::new(0),
         }
     }
 
     /// Counts a request. Returns the spread when it is time to look at it.
     pub(crate) fn add(&self, service_ns: u64) -> Option<Spread> {
-        self.buckets[bucket(service_ns)].fetch_add(1, Ordering::Relaxed);
+        self.times.add(service_ns);
         let requests = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         requests.is_multiple_of(LOOK_EVERY).then(|| self.spread())?
     }
 
     /// `None` until there are enough requests.
     pub(crate) fn spread(&self) -> Option<Spread> {
-        let counts = self.buckets.iter();
-        let counts: Vec<u32> = counts.map(|it| it.load(Ordering::Relaxed)).collect();
-        let total: u64 = counts.iter().map(|&count| u64::from(count)).sum();
+        let counts = self.times.counts();
+        let total = counts.total();
         if total < LOOK_EVERY {
             return None;
         }
-        let at = |share: f64| {
-            let rank = (total as f64 * share) as u64;
-            let mut before = 0;
-            let holds_rank = |&count: &u32| {
-                before += u64::from(count);
-                before > rank
-            };
-            floor_ns(counts.iter().position(holds_rank).unwrap_or(0))
-        };
+        let at = |share: f64| counts.of_rank((total as f64 * share) as u64);
         Some(Spread {
             low_ns: at(LEFT_OUT),
             high_ns: at(1.0 - LEFT_OUT),
@@ -82,41 +72,9 @@ impl ServiceTimes {
     }
 }
 
-/// The bucket of a time: its power of two, and the next two bits.
-const fn bucket(ns: u64) -> usize {
-    if ns < 1 << PER_OCTAVE_BITS {
-        return ns as usize;
-    }
-    let octave = ns.ilog2() - PER_OCTAVE_BITS;
-    let within = (ns >> octave) as usize;
-    ((octave as usize) << PER_OCTAVE_BITS) + within
-}
-
-/// The shortest time of a bucket.
-const fn floor_ns(bucket: usize) -> u64 {
-    let per_octave = 1 << PER_OCTAVE_BITS;
-    if bucket < per_octave {
-        return bucket as u64;
-    }
-    let octave = bucket / per_octave - 1;
-    ((bucket - octave * per_octave) as u64) << octave
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_time_is_in_the_bucket_whose_floor_is_just_below() {
-        let mut ns = 0_u64;
-        while ns < 1 << 62 {
-            let floor = floor_ns(bucket(ns));
-            assert!(floor <= ns && ns - floor <= ns / 4, "{ns} {floor}");
-            assert!(floor_ns(bucket(ns) + 1) > ns, "{ns}");
-            ns += 1 + ns / 7;
-        }
-        assert!(bucket(u64::MAX) < BUCKETS);
-    }
 
     fn spread_of(times: impl Iterator<Item = u64>) -> Option<Spread> {
         let service_times = ServiceTimes::new();

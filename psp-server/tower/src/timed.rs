@@ -10,6 +10,7 @@ use pin_project_lite::pin_project;
 
 use crate::placement::{Thresholds, nanos};
 use crate::types::{Type, Types};
+use crate::usage::Usage;
 
 /// Whose time it is.
 #[derive(Debug, Clone)]
@@ -24,13 +25,16 @@ impl Account {
         self.types.at(self.slot)
     }
 
-    /// Times one step of a request, and adds it to `served_ns`.
-    pub(crate) fn time<T>(&self, served_ns: &mut u64, step: impl FnOnce() -> T) -> T {
+    /// Times one step of a request that begins with `usage`, and adds it to `served_ns`.
+    pub(crate) fn time<T>(&self, usage: Usage, served_ns: &mut u64, step: impl FnOnce() -> T) -> T {
         let panics = Panics(self.of_type());
         let began = Instant::now();
         let stepped = step();
-        let step_ns = nanos(began.elapsed());
+        let mut step_ns = nanos(began.elapsed());
         std::mem::forget(panics);
+        if self.thresholds.may_be_long(step_ns) {
+            step_ns = usage.without_others(step_ns);
+        }
         *served_ns = served_ns.saturating_add(step_ns);
         self.of_type().placement.polled(step_ns, self.thresholds);
         stepped
@@ -62,18 +66,21 @@ pin_project! {
         future: F,
         account: Account,
         served_ns: u64,
+        // As the request's call began: the first poll follows, as a rule, and need not ask again.
+        usage: Option<Usage>,
         // When a pooled request arrived, until it begins.
         arrived: Option<Instant>,
     }
 }
 
 impl<F> Timed<F> {
-    /// A request that is polled where it arrived. Some of its time has passed already.
-    pub(crate) const fn inline(future: F, account: Account, served_ns: u64) -> Self {
+    /// A request that is polled where it arrived. Some of its time has passed already, since there was `usage`.
+    pub(crate) const fn inline(future: F, account: Account, served_ns: u64, usage: Usage) -> Self {
         Self {
             future,
             account,
             served_ns,
+            usage: Some(usage),
             arrived: None,
         }
     }
@@ -84,6 +91,7 @@ impl<F> Timed<F> {
             future,
             account,
             served_ns: 0,
+            usage: None,
             arrived: Some(Instant::now()),
         }
     }
@@ -97,9 +105,10 @@ impl<F: Future> Future for Timed<F> {
         if let Some(arrived) = this.arrived.take() {
             this.account.of_type().waited(nanos(arrived.elapsed()));
         }
+        let usage = this.usage.take().unwrap_or_else(Usage::now);
         let polled = this
             .account
-            .time(this.served_ns, || this.future.poll(context));
+            .time(usage, this.served_ns, || this.future.poll(context));
         if polled.is_ready() {
             this.account.served(*this.served_ns);
         }

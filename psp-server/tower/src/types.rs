@@ -9,6 +9,7 @@ use crate::placement::{Place, Placement, Thresholds, nanos};
 use crate::refusal::Refusal;
 use crate::snapshot::{Snapshot, TypeSnapshot, advice};
 use crate::spread::{ServiceTimes, Spread};
+use crate::times::Times;
 
 /// A number that many threads add to.
 #[derive(Debug, Default)]
@@ -37,7 +38,9 @@ pub(crate) struct Type {
     /// As the classifier calls it, once it was asked.
     name: OnceLock<Option<String>>,
     pub(crate) placement: Placement,
-    times: ServiceTimes,
+    pub(crate) service_times: ServiceTimes,
+    /// From the arrival of pooled requests to their first poll.
+    pub(crate) waits: Times,
     has_warned: AtomicBool,
     inline: Count,
     pooled: Count,
@@ -58,7 +61,8 @@ impl Type {
         Self {
             name: OnceLock::new(),
             placement: Placement::new(expected_ns, thresholds),
-            times: ServiceTimes::new(),
+            service_times: ServiceTimes::new(),
+            waits: Times::new(),
             has_warned: AtomicBool::new(false),
             inline: Count::default(),
             pooled: Count::default(),
@@ -90,6 +94,7 @@ impl Type {
 
     /// A worker begins a request that has waited for so long.
     pub(crate) fn waited(&self, ns: u64) {
+        self.waits.add(ns);
         self.wait_ns.add(ns);
         self.wait_ns_max.raise_to(ns);
     }
@@ -108,7 +113,8 @@ impl Type {
         self.service_ns.add(service_ns);
         self.service_ns_max.raise_to(service_ns);
         self.placement.served(service_ns, thresholds);
-        let spread = { self.times.add(service_ns) }.filter(|it| matters(*it, thresholds))?;
+        let spread =
+            { self.service_times.add(service_ns) }.filter(|it| matters(*it, thresholds))?;
         let is_first = !self.has_warned.swap(true, Ordering::Relaxed);
         is_first.then_some(spread)
     }
@@ -120,7 +126,7 @@ impl Type {
 
     fn snapshot(&self, pools: &str, thresholds: Thresholds) -> TypeSnapshot {
         let name = self.name(pools);
-        let spread = self.times.spread();
+        let spread = self.service_times.spread();
         let wide = spread.filter(|it| matters(*it, thresholds));
         TypeSnapshot {
             name: name.to_owned(),
@@ -171,6 +177,11 @@ impl Types {
                 .map(|slot| table.name_of_slot(slot).to_owned())
                 .collect(),
         }
+    }
+
+    #[cfg(feature = "metrics")]
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Type> {
+        self.all.iter()
     }
 
     pub(crate) fn at(&self, slot: usize) -> &Type {

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, Request, Response, StatusCode};
+use metrics_exporter_prometheus::PrometheusBuilder;
 use psp_pool::policy::Policy;
 use psp_pool::{Pool, RequestType, Running, TypeSpec};
-use psp_tower::{Place, PspLayer, TypeSnapshot};
+use psp_tower::{Place, PspLayer, Publisher, TypeSnapshot};
 use tokio::runtime::Handle;
 use tower::util::BoxCloneService;
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -351,6 +352,36 @@ async fn a_type_of_unlike_requests_is_reported() {
     );
     assert!(of_type(&layer, 0).spread.unwrap().is_wide());
     assert_eq!(of_type(&layer, 1).advice, None);
+}
+
+#[tokio::test]
+async fn figures_are_published_once_by_the_names_of_the_servers() {
+    const REQUESTS: u64 = 40;
+    let layer = layer(pool(8));
+    let mut publisher = Publisher::new(&layer).name("pages");
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let page = recorder.handle();
+    for _ in 0..REQUESTS {
+        echo(&layer).oneshot(get("/page")).await.unwrap();
+    }
+    for _ in 0..2 {
+        metrics::with_local_recorder(&recorder, || publisher.publish());
+        let TypeSnapshot { inline, pooled, .. } = of_type(&layer, 0);
+        let page = page.render();
+        for (name, count) in [
+            ("psp_arrivals_total", REQUESTS),
+            ("psp_inline_total", inline),
+            ("psp_pooled_total", pooled),
+            ("psp_completions_total", REQUESTS),
+            ("psp_rejections_total", 0),
+            ("psp_wait_seconds_count", pooled),
+            ("psp_service_seconds_count", REQUESTS),
+            ("psp_queue_length", 0),
+        ] {
+            let line = format!("{name}{{server=\"pages\",type=\"page\"}} {count}");
+            assert!(page.lines().any(|it| it == line), "no {line} in\n{page}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
