@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown as Half, UdpSocket};
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use crate::common::{
     Client, Lines, PATIENCE, TestServer, handler, policies_of_workers, start, until,
@@ -226,37 +227,49 @@ fn peers_over_the_buffer_budget_are_closed_and_others_served() {
 
 #[test]
 fn replies_over_the_buffer_budget_become_errors_while_they_grow() {
+    const ATTEMPTS: usize = 20;
     for topology in [Topology::Inline, Topology::Dedicated] {
-        let config = two_workers().buffered_bytes_max(30_000_000);
-        let server = start(Policy::darc(), topology, config);
-        let mut patient = server.connect();
-        assert_eq!(
-            patient.ask("big 22600000"),
-            "!larger than 22500000 big 22600000"
-        );
-        let mut greedy: Vec<_> = (0..12).map(|_| server.connect()).collect();
-        for client in &mut greedy {
-            client.send("big 20000000\n");
-        }
-        until("all are answered", || {
-            server.handle.snapshot().types[1].completions == 13
-        });
-        let snapshot = server.handle.snapshot();
-        let refused = |worker: &WorkerSnapshot| worker.replies_over_budget;
-        let refused: u64 = snapshot.workers.iter().map(refused).sum();
-        assert!((1..12).contains(&refused), "{refused}");
-        assert_eq!(snapshot.net.connections_over_budget, 0);
-        assert_eq!(server.connect().ask("short"), "ok short");
-        let replies = greedy.iter_mut().map(Client::line);
-        let told = replies.filter(|reply| reply == "!out of buffers big 20000000");
-        assert_eq!(told.count() as u64, refused);
-        until("nothing is held", || {
-            patient.ask("short") == "ok short"
-                && server.handle.snapshot().net.buffered_bytes < 1 << 20
-        });
-        let len = patient.ask("big 20000000").len();
-        assert_eq!(len, 20_000_000 + "ok big 20000000".len());
+        assert!((0..ATTEMPTS).any(|_| replies_over_the_budget(topology)));
     }
+}
+
+/// Returns `false` where the machine was so busy that clients lost their connections: those that read nothing for a second
+/// do, if others need their room.
+fn replies_over_the_budget(topology: Topology) -> bool {
+    const STALE: Duration = Duration::from_secs(1);
+    let config = two_workers().buffered_bytes_max(30_000_000);
+    let server = start(Policy::darc(), topology, config);
+    let mut patient = server.connect();
+    assert_eq!(
+        patient.ask("big 22600000"),
+        "!larger than 22500000 big 22600000"
+    );
+    let mut greedy: Vec<_> = (0..12).map(|_| server.connect()).collect();
+    let began = Instant::now();
+    for client in &mut greedy {
+        client.send("big 20000000\n");
+    }
+    until("all are answered", || {
+        server.handle.snapshot().types[1].completions == 13
+    });
+    let snapshot = server.handle.snapshot();
+    if snapshot.net.connections_over_budget > 0 && began.elapsed() >= STALE {
+        return false;
+    }
+    let refused = |worker: &WorkerSnapshot| worker.replies_over_budget;
+    let refused: u64 = snapshot.workers.iter().map(refused).sum();
+    assert!((1..12).contains(&refused), "{refused}");
+    assert_eq!(server.connect().ask("short"), "ok short");
+    let replies = greedy.iter_mut().map(Client::line);
+    let told = replies.filter(|reply| reply == "!out of buffers big 20000000");
+    assert_eq!(told.count() as u64, refused);
+    assert_eq!(snapshot.net.connections_over_budget, 0);
+    until("nothing is held", || {
+        patient.ask("short") == "ok short" && server.handle.snapshot().net.buffered_bytes < 1 << 20
+    });
+    let len = patient.ask("big 20000000").len();
+    assert_eq!(len, 20_000_000 + "ok big 20000000".len());
+    true
 }
 
 #[test]
