@@ -76,21 +76,29 @@ impl Databases {
         if locks.as_ref().is_some_and(|locks| !locks.hold(&places)) {
             return Err(Conflict { places });
         }
+        let steps: Vec<_> = commits.iter().map(Commit::steps).collect();
+        let is_large = places.len() >= MANY_SHARDS;
+        if is_large && locks.is_none() {
+            let commits = commits.iter().zip(&steps);
+            commits.for_each(|(commit, steps)| commit.look_at(steps));
+        }
+        let releases = commits.len() == 1 && moves.is_empty();
         let store = || {
             let mut locks = locks.unwrap_or_else(|| self.lock(&places));
-            if !commits.iter().all(|commit| commit.is_valid(&locks)) {
+            if !steps.iter().all(|steps| Commit::is_valid(steps, &locks)) {
                 return None;
             }
-            let changes = commits.iter().map(|commit| commit.store(&mut locks));
+            let stored = commits.iter().zip(steps);
+            let changes = stored.map(|(commit, steps)| commit.store(steps, &mut locks, releases));
             let changes: Vec<_> = changes.collect();
             for [one, other] in Forks::swaps_for(&moves) {
                 self.get(one).swap_locked(self.get(other), &mut locks);
             }
             Some(changes)
         };
-        let stored = match places.len() < MANY_SHARDS {
-            true => store(),
-            false => self.shared().hold(store),
+        let stored = match is_large {
+            true => self.shared().hold(store),
+            false => store(),
         };
         let Some(changes) = stored else {
             return Err(Conflict { places });
