@@ -92,6 +92,7 @@ impl ServerState {
             notifier.expired(database, key);
             tracking.invalidate(None, &[key]);
         });
+        databases.hold_locks_by(|section| psp_server::critical(section));
         let state = Self {
             databases,
             acl: Acl::new(&settings.config),

@@ -279,7 +279,7 @@ impl TransactionState {
         databases.transact(watched, |fork| {
             if fork.is_locked() {
                 // Another request of this worker could need the locks.
-                psp_server::no_preempt(|| run(fork))
+                psp_server::critical(|| run(fork))
             } else {
                 run(fork)
             }

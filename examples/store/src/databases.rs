@@ -150,6 +150,12 @@ impl Databases {
         let _ = self.shared.on_expired.set(ExpiredHook(Box::new(tell)));
     }
 
+    /// Has `section` run what holds the locks of many shards, such as the commit of a long transaction: other requests wait
+    /// for that, wherever they run. Only the first call has an effect.
+    pub fn hold_locks_by(&self, section: fn(&mut dyn FnMut())) {
+        let _ = self.shared.holding.set(section);
+    }
+
     /// Whether keys that have expired stay for now. Nobody finds them, and who changes one of them removes it.
     pub fn keep_expired(&self, keeps: bool) {
         self.shared.keeps_expired.store(keeps, Ordering::Relaxed);

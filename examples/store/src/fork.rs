@@ -16,6 +16,7 @@
 //! A fork made under locks knows the locked shards by snapshots and takes no lock of its origin. It sees nothing in
 //! other shards, and if it looked there, the commit fails.
 
+use std::hint::black_box;
 use std::iter::Peekable;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -235,6 +236,14 @@ pub(crate) struct Changes<'f> {
     garbage: Vec<Garbage>,
 }
 
+/// What a commit does with one key.
+pub(crate) struct Step<'f> {
+    place: Place,
+    key: &'f [u8],
+    before: &'f Before,
+    after: Option<Entry>,
+}
+
 /// What a fork has touched, while its commit looks at it.
 pub(crate) struct Commit<'f> {
     fork: &'f Keyspace,
@@ -265,19 +274,48 @@ impl<'f> Commit<'f> {
             .map(move |index| (number, index))
     }
 
+    /// What there is to do for each key, in the order of shards: all that can be found out without locks.
+    pub(crate) fn steps<'s>(&'s self) -> Vec<Step<'s>> {
+        let own = self.fork.shards[0].state.lock();
+        let steps = self.touched.keys.iter().map(|(key, before)| Step {
+            place: self.place(before.position),
+            key,
+            before,
+            after: own.find(before.position, key).cloned(),
+        });
+        let mut steps: Vec<_> = steps.collect();
+        steps.sort_unstable_by_key(|step| (step.place, step.before.position));
+        steps
+    }
+
+    /// Looks at each key, under the lock of its shard alone: what the commit needs is in the processor's caches then, and
+    /// it holds its locks for less time.
+    pub(crate) fn look_at(&self, steps: &[Step<'_>]) {
+        for step in steps {
+            let state = self.origin.shards[step.place.1].state.lock();
+            black_box(state.find(step.before.position, step.key).map(Entry::key));
+        }
+    }
+
     /// Whether everything that the fork touched is as it was. All these shards are locked.
-    pub(crate) fn is_valid(&self, locks: &ShardLocks<'_>) -> bool {
-        self.touched.keys.iter().all(|(key, before)| {
-            let Some(entry) = &before.entry else {
+    pub(crate) fn is_valid(steps: &[Step<'_>], locks: &ShardLocks<'_>) -> bool {
+        steps.iter().all(|step| {
+            let Some(entry) = &step.before.entry else {
                 return true;
             };
-            let state = locks.state(self.place(before.position));
-            same(state.find(before.position, key), entry.as_ref())
+            let state = locks.state(step.place);
+            same(state.find(step.before.position, step.key), entry.as_ref())
         })
     }
 
-    /// Stores what the fork changed. All shards that it touched are locked.
-    pub(crate) fn store(&self, locks: &mut ShardLocks<'_>) -> Changes<'_> {
+    /// Stores what the fork changed. All shards that it touched are locked. With `releases` each lock ends as soon as its
+    /// shard is whole: who takes it then finds other shards locked until these are whole, too.
+    pub(crate) fn store<'s>(
+        &self,
+        steps: Vec<Step<'s>>,
+        locks: &mut ShardLocks<'_>,
+        releases: bool,
+    ) -> Changes<'s> {
         let mut changes = Changes {
             cleared: self.touched.cleared,
             ..Changes::default()
@@ -291,33 +329,40 @@ impl<'f> Commit<'f> {
                 self.origin.shards[index].publish(state);
             }
         }
-        let own = self.fork.shards[0].state.lock();
-        for (key, before) in &self.touched.keys {
-            let after = own.find(before.position, key);
+        // From the last shard on, since the last lock is the first to end.
+        for step in steps.into_iter().rev() {
+            let Step {
+                place,
+                key,
+                before,
+                after,
+            } = step;
+            if releases {
+                locks.release_behind(place);
+            }
             let was = before.entry.as_ref().and_then(Option::as_ref);
-            if !changes.cleared && same(after, was) {
+            if !changes.cleared && same(after.as_ref(), was) {
                 continue;
             }
             let has_expired = was.is_some_and(|entry| entry.is_expired(crate::unix_time_ms));
-            changes.expired.extend(has_expired.then_some(&**key));
+            changes.expired.extend(has_expired.then_some(key));
             match after {
                 Some(_) => changes.stored.push((before.order, key)),
                 None => changes.removed.push(key),
             }
-            let place = self.place(before.position);
             let state = locks.state_mut(place);
-            let old = state.replace(before.position, key, after.cloned());
+            let old = state.replace(before.position, key, after);
             self.origin.shards[place.1].publish(state);
             changes.garbage.extend(old.map(Garbage::Entry));
         }
-        // Those who wait are served in the order in which the fork stored the keys.
-        changes.stored.sort_unstable();
         changes
     }
 
     /// Tells those who wait for the keys. No lock of a shard is held.
-    pub(crate) fn settle(&self, changes: Changes<'_>) {
+    pub(crate) fn settle(&self, mut changes: Changes<'_>) {
         let origin = self.origin;
+        // Those who wait are served in the order in which the fork stored the keys.
+        changes.stored.sort_unstable();
         changes
             .stored
             .iter()

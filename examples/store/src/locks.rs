@@ -62,6 +62,11 @@ impl<'k> ShardLocks<'k> {
         pair.map(|(_, state)| &mut **state)
     }
 
+    /// Ends the locks of all shards behind this one.
+    pub(crate) fn release_behind(&mut self, place: Place) {
+        while self.0.pop_if(|(last, _)| *last > place).is_some() {}
+    }
+
     fn find(&self, place: Place) -> Result<usize, usize> {
         self.0.binary_search_by_key(&place, |(place, _)| *place)
     }

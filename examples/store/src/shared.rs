@@ -12,6 +12,9 @@ use crate::form::PackingLimits;
 use crate::keyspace::Shard;
 use crate::reaper::Reaper;
 
+/// Calls its argument, once.
+pub(crate) type Section = fn(&mut dyn FnMut());
+
 /// What the databases of one server share. Forks share it with their origins.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -20,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) reaper: Reaper,
     pub(crate) ready: Arc<ReadyKeys>,
     pub(crate) on_expired: OnceLock<ExpiredHook>,
+    /// How sections run that hold many locks.
+    pub(crate) holding: OnceLock<Section>,
     /// Keys that have expired stay for now. Nobody finds them.
     pub(crate) keeps_expired: AtomicBool,
     /// All databases that have been used, in the order of their first use.
@@ -35,9 +40,20 @@ impl Shared {
             reaper: Reaper::start(),
             ready: Arc::default(),
             on_expired: OnceLock::new(),
+            holding: OnceLock::new(),
             keeps_expired: AtomicBool::new(false),
             roots: RwLock::default(),
         })
+    }
+
+    /// Runs `body`, which holds many locks.
+    pub(crate) fn hold<T>(&self, body: impl FnOnce() -> T) -> T {
+        let Some(holding) = self.holding.get() else {
+            return body();
+        };
+        let (mut body, mut result) = (Some(body), None);
+        holding(&mut || result = body.take().map(|body| body()));
+        result.expect("a section is run")
     }
 }
 

@@ -12,6 +12,9 @@ use crate::fork::{Commit, Watched};
 use crate::keyspace::{OPTIMISTIC_ATTEMPTS, SHARDS};
 use crate::locks::{Place, ShardLocks};
 
+/// A commit to so many shards holds their locks for long enough to [say so](Databases::hold_locks_by).
+const MANY_SHARDS: usize = 32;
+
 /// The databases have changed, or need to be locked. These shards were needed.
 struct Conflict {
     places: BTreeSet<Place>,
@@ -73,18 +76,33 @@ impl Databases {
         if locks.as_ref().is_some_and(|locks| !locks.hold(&places)) {
             return Err(Conflict { places });
         }
-        let mut locks = locks.unwrap_or_else(|| self.lock(&places));
-        if !commits.iter().all(|commit| commit.is_valid(&locks)) {
+        let steps: Vec<_> = commits.iter().map(Commit::steps).collect();
+        let is_large = places.len() >= MANY_SHARDS;
+        if is_large && locks.is_none() {
+            let commits = commits.iter().zip(&steps);
+            commits.for_each(|(commit, steps)| commit.look_at(steps));
+        }
+        let releases = commits.len() == 1 && moves.is_empty();
+        let store = || {
+            let mut locks = locks.unwrap_or_else(|| self.lock(&places));
+            if !steps.iter().all(|steps| Commit::is_valid(steps, &locks)) {
+                return None;
+            }
+            let stored = commits.iter().zip(steps);
+            let changes = stored.map(|(commit, steps)| commit.store(steps, &mut locks, releases));
+            let changes: Vec<_> = changes.collect();
+            for [one, other] in Forks::swaps_for(&moves) {
+                self.get(one).swap_locked(self.get(other), &mut locks);
+            }
+            Some(changes)
+        };
+        let stored = match is_large {
+            true => self.shared().hold(store),
+            false => store(),
+        };
+        let Some(changes) = stored else {
             return Err(Conflict { places });
-        }
-        let changes: Vec<_> = commits
-            .iter()
-            .map(|commit| commit.store(&mut locks))
-            .collect();
-        for [one, other] in Forks::swaps_for(&moves) {
-            self.get(one).swap_locked(self.get(other), &mut locks);
-        }
-        drop(locks);
+        };
         for (commit, changes) in commits.iter().zip(changes) {
             commit.settle(changes);
         }

@@ -8,15 +8,31 @@
 //! ```
 //!
 //! None of these needs a privilege. Only leaving SCHED_IDLE does, and taking a lower nice value back
-//! ([`can_be_raised`]). The kernel also tells how long a thread has run ([`ThreadClock`]). `unsafe` is for
+//! ([`can_be_raised`], [`at_own_priority`]). The kernel also tells how long a thread has run ([`ThreadClock`]). `unsafe` is for
 //! `sched_setattr`, `sched_getattr` and the clocks of other threads, which no safe library offers.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::fiber;
+
+thread_local! {
+    static LOWERED: RefCell<Lowered> = const { RefCell::new(Lowered::Not) };
+}
+
+/// The priority that the calling thread has given up.
+#[derive(Debug)]
+enum Lowered {
+    Not,
+    /// For good.
+    From(Standing),
+    /// For the time of a long request.
+    Meanwhile(GivenUp),
+}
 
 /// Tells the kernel that the calling thread runs for at most about `slice_us` at a time, from 100 to 100 000. A
 /// thread with a shorter slice than the running thread's may preempt that on waking (Linux 6.12 and later;
@@ -44,8 +60,57 @@ pub(crate) fn sharpen_timers() {
 /// have its core.
 pub(crate) fn lower_priority(nice: i32) {
     fiber::set_background(nice > 0);
+    if let Ok(own) = Standing::of_this_thread() {
+        LOWERED.set(Lowered::From(own));
+    }
     if let Err(error) = system::set_batch(nice) {
         tracing::warn!(nice, %error, "cannot lower the thread's priority");
+    }
+}
+
+/// Runs `body`, which must not give way, with the priority that the calling thread has given up, if it may take that back.
+/// A thread that has given it up for a long request keeps it afterwards.
+pub(crate) fn at_own_priority<T>(body: impl FnOnce() -> T) -> T {
+    /// Takes a thread back to where it was.
+    struct Raised(Option<Standing>);
+
+    impl Drop for Raised {
+        fn drop(&mut self) {
+            // Lowering needs no privilege.
+            let _ = self.0.map_or(Ok(()), |lowered| lowered.restore());
+        }
+    }
+
+    let _raised = Raised(LOWERED.with_borrow(Lowered::raise));
+    body()
+}
+
+impl Lowered {
+    /// Raises the thread. Returns what it has to go back to.
+    fn raise(&self) -> Option<Standing> {
+        /// The process may not.
+        static IS_REFUSED: AtomicBool = AtomicBool::new(false);
+
+        if IS_REFUSED.load(Ordering::Relaxed) {
+            return None;
+        }
+        let (raised, back) = match self {
+            Self::Not => return None,
+            Self::From(own) => {
+                let lowered = Standing::of_this_thread().ok()?;
+                if !lowered.attributes.is_batch() {
+                    // It is suspended.
+                    return None;
+                }
+                (own.restore(), Some(lowered))
+            }
+            Self::Meanwhile(given_up) => (given_up.give_back(), None),
+        };
+        if raised.is_err() {
+            IS_REFUSED.store(true, Ordering::Relaxed);
+            return None;
+        }
+        back
     }
 }
 
@@ -148,6 +213,9 @@ impl Demotion {
         *given_up = Standing::of_this_thread().ok().filter(lower);
         self.has_begun = given_up.is_some();
         drop(given_up);
+        if self.has_begun {
+            LOWERED.set(Lowered::Meanwhile(self.given_up()));
+        }
         fiber::set_background(self.has_begun);
         // Behind the call, which lets others have the core at once.
         self.delayed_ns = self.delays_ns();
@@ -161,6 +229,7 @@ impl Demotion {
             return 0;
         }
         fiber::set_background(false);
+        LOWERED.set(Lowered::Not);
         let delayed_ns = self.delays_ns();
         if let Err(error) = self.given_up.give_back() {
             self.is_refused = true;
@@ -259,6 +328,11 @@ mod system {
                 priority: 0,
                 ..self
             }
+        }
+
+        /// Whether they are those of background work.
+        pub(super) fn is_batch(self) -> bool {
+            self.policy == libc::SCHED_BATCH
         }
 
         /// The attributes of background work, with this nice value if it is a higher one, and with the system's
@@ -390,7 +464,7 @@ mod system {
 
     #[cfg(test)]
     mod tests {
-        use super::super::{Demotion, Standing, can_be_raised};
+        use super::super::{Demotion, Standing, at_own_priority, can_be_raised, lower_priority};
         use super::*;
 
         fn on_a_thread<T: Send + 'static>(body: fn() -> io::Result<T>) -> T {
@@ -459,6 +533,32 @@ mod system {
             assert_eq!((back, after), (own, own));
         }
 
+        #[test]
+        fn a_thread_of_low_priority_has_its_own_for_a_while() {
+            if !can_be_raised() {
+                return psp_skip::skip("no right to raise a priority again (CAP_SYS_NICE)");
+            }
+            let [own, during, after] = on_a_thread(|| {
+                let own = attributes()?;
+                lower_priority(19);
+                let during = at_own_priority(attributes)?;
+                Ok([own, during, attributes()?])
+            });
+            assert_eq!(during, own);
+            assert_eq!((after.policy, after.nice), (libc::SCHED_BATCH, 19));
+
+            let [own, during, after] = on_a_thread(|| {
+                let own = attributes()?;
+                let mut demotion = Demotion::new(Some(19));
+                demotion.begin();
+                let during = at_own_priority(attributes)?;
+                demotion.end();
+                let after = at_own_priority(attributes)?;
+                Ok([own, during, after])
+            });
+            assert_eq!([during, after], [own; 2]);
+        }
+
         /// Its own standing, and those during a long request and after it.
         fn demoted(nice: Option<i32>) -> [Attributes; 3] {
             let attributes = || attributes().unwrap();
@@ -501,6 +601,10 @@ mod system {
     impl Attributes {
         pub(super) fn idle(self) -> Self {
             self
+        }
+
+        pub(super) fn is_batch(self) -> bool {
+            false
         }
 
         pub(super) fn background(self, _nice: Option<i32>) -> Option<Self> {
