@@ -12,15 +12,27 @@ use common::{Client, Lines, PATIENCE};
 use psp_server::protocols::Sink;
 use psp_server::tower::{Failure, TowerHandler};
 use psp_server::{
-    Config, Handler, Policy, PreemptPolicy, Reply, Request, Server, SpawnedServer, Topology,
-    checkpoint,
+    Config, Policy, PreemptPolicy, Reply, Request, Server, SpawnedServer, Topology, checkpoint,
 };
+use tower::util::BoxCloneService;
 use tower::{Service, ServiceBuilder, service_fn};
+
+/// Any service, as one type: the compiler makes the runtime anew for each type of handler, and needs seconds for it.
+type AnyService = BoxCloneService<String, String, io::Error>;
+
+/// Longer than the futures of these tests take.
+const PENDING_MAX: Duration = Duration::from_secs(1);
 
 struct Running(SpawnedServer);
 
 impl Running {
-    fn start(handler: impl Handler, policy: impl Into<Policy>, config: Config) -> Self {
+    fn start(
+        service: AnyService,
+        pending_max: Duration,
+        policy: impl Into<Policy>,
+        config: Config,
+    ) -> Self {
+        let handler = TowerHandler::new(service, decode, encode).pending_max(pending_max);
         let server = Server::builder()
             .tcp("127.0.0.1:0")
             .framing(Lines)
@@ -77,9 +89,9 @@ fn middleware_and_service_answer_in_order() {
         .concurrency_limit(8)
         .service(shout);
     for topology in [Topology::Inline, Topology::Dedicated] {
-        let handler = TowerHandler::new(service.clone(), decode, encode);
         let config = workers(2).topology(topology);
-        let server = Running::start(handler, Policy::c_fcfs(), config);
+        let service = AnyService::new(service.clone());
+        let server = Running::start(service, PENDING_MAX, Policy::c_fcfs(), config);
         let mut client = server.connect();
         client.send("shout a\nfail\npanic\nb\n");
         let replies = [(); 4].map(|()| client.line());
@@ -111,8 +123,8 @@ fn workers_wait_for_the_permits_of_a_concurrency_limit() {
         }
     });
     let service = ServiceBuilder::new().concurrency_limit(1).service(count);
-    let handler = TowerHandler::new(service, decode, encode).pending_max(PATIENCE);
-    let server = Running::start(handler, Policy::c_fcfs(), workers(3));
+    let service = AnyService::new(service);
+    let server = Running::start(service, PATIENCE, Policy::c_fcfs(), workers(3));
     std::thread::scope(|scope| {
         for client in 0..CLIENTS {
             let mut connection = server.connect();
@@ -136,8 +148,8 @@ fn a_future_that_is_pending_for_too_long_is_an_error_of_its_request() {
         }
         Ok::<_, io::Error>(line)
     });
-    let handler = TowerHandler::new(service, decode, encode).pending_max(Duration::from_millis(5));
-    let server = Running::start(handler, Policy::c_fcfs(), workers(1));
+    let (service, pending_max) = (AnyService::new(service), Duration::from_millis(5));
+    let server = Running::start(service, pending_max, Policy::c_fcfs(), workers(1));
     let mut client = server.connect();
     assert_eq!(
         client.ask("wait"),
@@ -187,9 +199,9 @@ impl Service<String> for Fragile {
 fn a_service_that_is_broken_is_replaced() {
     let service = Fragile::default();
     let clones = Arc::clone(&service.clones);
-    let handler = TowerHandler::new(service, decode, encode);
     let config = workers(1).preempt(PreemptPolicy::None);
-    let server = Running::start(handler, Policy::c_fcfs(), config);
+    let service = AnyService::new(service);
+    let server = Running::start(service, PENDING_MAX, Policy::c_fcfs(), config);
     let mut client = server.connect();
     for round in 0..3 {
         assert_eq!(client.ask("a"), "a");
@@ -217,9 +229,8 @@ fn a_request_that_waits_gives_way_to_the_one_that_it_waits_for() {
         Ok::<_, io::Error>(line)
     });
     let service = ServiceBuilder::new().concurrency_limit(1).service(spin);
-    let handler = TowerHandler::new(service, decode, encode).pending_max(PATIENCE);
     let policy = Policy::sq().quantum_us(1000);
-    let server = Running::start(handler, policy, workers(1));
+    let server = Running::start(AnyService::new(service), PATIENCE, policy, workers(1));
     let mut clients: Vec<Client> = (0..3).map(|_| server.connect()).collect();
     for client in &mut clients {
         client.send("200000\n");
