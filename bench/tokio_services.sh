@@ -5,7 +5,7 @@
 #
 #   bench/tokio_services.sh [OUTPUT_DIR]
 #
-# endpoint: /fast at 2000 a second beside a /slow that takes 5 ms, at 60 % of two cores.
+# endpoint: /fast at 2000 a second beside a /slow that takes 5 ms: some 60 % of two cores, with the clients.
 # argument: /rows?n= at the same rates, whose cost is 10 us or 5 ms, by its argument.
 #
 # Takes about 10 minutes besides the build. Needs jq, and a machine with nothing else to do. Settings come from the
@@ -18,7 +18,7 @@ ROUNDS=${ROUNDS:-5}
 DURATION_S=${DURATION_S:-6}
 WARMUP_S=${WARMUP_S:-2}
 FAST_RATE=${FAST_RATE:-2000}
-SLOW_RATE=${SLOW_RATE:-240}
+SLOW_RATE=${SLOW_RATE:-140}
 WAYS=${WAYS:-plain blocking-slow blocking-all nice-pool-slow nice-pool-all psp psp-hand-off psp-by-argument}
 # 1 shows latencies of calm requests only: no core of the machine stood still during them (docs/loadgen.md).
 # Needs root. 0 shows latencies of all requests.

@@ -1,5 +1,5 @@
-//! Instructions of the parts of a preemption, of a policy's decision and of what is counted of a request, by Valgrind: the same figures
-//! on any machine, busy or idle. They do not include the kernel and the caches.
+//! Instructions of the parts of a preemption, of a policy's decision and of what is counted of a request, by Valgrind: the
+//! same figures on any machine, busy or idle. They do not include the kernel and the caches.
 //!
 //! ```sh
 //! cargo bench -p psp-server --features instructions --bench instructions
@@ -18,6 +18,12 @@ mod fiber;
 #[allow(dead_code, unused_imports)]
 #[path = "../src/presence.rs"]
 mod presence;
+/// Nothing is simulated here.
+mod simulated {
+    pub(crate) const fn has_unread(_socket: std::os::fd::RawFd) -> Option<bool> {
+        None
+    }
+}
 use psp_server::{policy, preempt};
 
 // So are the counters of requests, and what records traces.
