@@ -60,8 +60,12 @@
 //! | `snapshot.rs` | counters |
 
 mod builder;
+mod carrier;
+mod checkpoint;
+mod crew;
 mod error;
 mod hand_off;
+mod here;
 mod job;
 mod pool;
 mod running;
@@ -70,6 +74,7 @@ mod snapshot;
 mod state;
 mod system;
 mod table;
+mod tick;
 mod timer;
 mod vacant;
 mod worker;
@@ -79,6 +84,7 @@ pub use psp_policy as policy;
 pub use psp_policy::{RequestType, TypeSpec};
 
 pub use builder::Builder;
+pub use checkpoint::checkpoint;
 pub use error::{BuildError, PolicyRefused, PoolError};
 pub use pool::{DrainReport, Pool};
 pub use running::Running;
