@@ -20,7 +20,7 @@ use crate::worker;
 /// ```
 /// # use psp_pool::{Pool, RequestType};
 /// # use psp_pool::policy::Policy;
-/// let pool = Pool::builder().policy(Policy::mq(200.0)).build()?;
+/// let pool = Pool::builder().policy(Policy::mq().quantum_us(200)).build()?;
 /// let numbers: Vec<u64> = (0..100_000).collect();
 /// let sum = pool.run(RequestType::UNKNOWN, move || {
 ///     let mut sum = 0;

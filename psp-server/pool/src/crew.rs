@@ -277,3 +277,96 @@ impl Crew {
         self.spares.drain(..)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TYPE: RequestType = RequestType::new(3);
+    const WORKERS: [WorkerId; 2] = [WorkerId(0), WorkerId(1)];
+
+    fn crew(suspended_max: usize) -> (Crew, [Arc<Carrier>; 2]) {
+        let crew = Crew::new(2, suspended_max);
+        let carriers: Vec<_> = crew.carriers().cloned().collect();
+        (crew, carriers.try_into().unwrap())
+    }
+
+    fn spare(crew: &mut Crew) -> Arc<Carrier> {
+        let spare = Arc::new(Carrier::new());
+        crew.add_spare(spare.clone());
+        spare
+    }
+
+    #[test]
+    fn a_turn_is_asked_when_it_has_had_its_quantum_and_not_before_it_begins() {
+        let (mut crew, [first, _]) = crew(1);
+        crew.stop(1_000, WORKERS[0], 100_000);
+        assert_eq!(crew.due_ns(), Some(101_000));
+        crew.ask_due(101_000);
+        assert!(!first.is_asked(), "it has not begun");
+        assert_eq!(crew.due_ns(), Some(201_000));
+        crew.begins(WORKERS[0], TYPE, 150_000);
+        assert_eq!(crew.due_ns(), Some(250_000));
+        crew.ask_due(249_999);
+        assert!(!first.is_asked());
+        crew.ask_due(250_000);
+        assert!(first.is_asked());
+        assert_eq!(crew.due_ns(), None);
+        assert!(crew.ends(WORKERS[0], &first));
+        assert!(!first.is_asked());
+        assert_eq!(crew.answer(WORKERS[0], &first), Answer::RunsOn);
+    }
+
+    #[test]
+    fn a_worker_goes_from_thread_to_thread_and_back() {
+        let (mut crew, [first, second]) = crew(1);
+        for worker in WORKERS {
+            crew.begins(worker, TYPE, 0);
+            crew.stop(10, worker, 10);
+        }
+        assert_eq!(crew.answer(WORKERS[0], &first), Answer::WantsSpare);
+        let spare = spare(&mut crew);
+        assert_eq!(crew.answer(WORKERS[0], &first), Answer::GivesWay);
+        crew.suspends(WORKERS[0]);
+        assert!(Arc::ptr_eq(&crew.fill(WORKERS[0]).unwrap(), &spare));
+        assert_eq!(spare.take_order(), Some(WORKERS[0]));
+        assert_eq!(spare.take_order(), None);
+        assert_eq!(crew.answer(WORKERS[1], &second), Answer::Misses);
+        assert!(!second.is_asked());
+        // What the first one does from now on is not the worker's.
+        assert_eq!(crew.answer(WORKERS[0], &first), Answer::RunsOn);
+        first.take_order();
+        crew.resumes(WORKERS[0], &first);
+        assert_eq!(first.take_order(), Some(WORKERS[0]));
+        assert!(second.is_asked(), "there is room");
+        assert!(!first.is_asked());
+        assert!(crew.keeps(&spare));
+        assert_eq!(crew.answer(WORKERS[1], &second), Answer::GivesWay);
+    }
+
+    #[test]
+    fn no_more_threads_are_kept_than_there_are_workers() {
+        let (mut crew, [first, second]) = crew(4);
+        spare(&mut crew);
+        assert!(crew.keeps(&first));
+        assert!(!crew.keeps(&second));
+        assert_eq!(crew.take_spares().count(), 2);
+        assert!(!crew.has_spare());
+    }
+
+    #[test]
+    fn who_was_relieved_serves_no_worker() {
+        let (mut crew, [first, _]) = crew(1);
+        assert_eq!(crew.relieves(WORKERS[0]), None, "it runs nothing");
+        crew.begins(WORKERS[0], TYPE, 5);
+        crew.stop(20, WORKERS[0], 10);
+        assert!(first.is_asked());
+        spare(&mut crew);
+        assert_eq!(crew.relieves(WORKERS[0]), Some((TYPE, 5)));
+        assert!(!first.is_asked(), "it need not give way any more");
+        crew.fill(WORKERS[0]).unwrap();
+        assert_eq!(crew.relieved(), 1);
+        assert!(!crew.ends(WORKERS[0], &first));
+        assert_eq!(crew.relieved(), 0);
+    }
+}

@@ -293,6 +293,11 @@ impl State {
         polled: Polled,
         left: &mut Left,
     ) -> Way {
+        if self.is_over {
+            // What is left goes on to its end.
+            carrier.set_asked(false);
+            return Way::Kept;
+        }
         match self.crew.answer(worker, carrier) {
             Answer::GivesWay => {}
             Answer::WantsSpare => return Way::NeedsSpare,
@@ -408,13 +413,13 @@ impl State {
             return Due::In(Duration::MAX);
         };
         timer.looks_ns = 0;
-        let until_tick = timer.ticker.wait(now_ns, deadline_ns);
         let until_hand_off = match overdue {
             Overdue::Now(_) if self.crew.has_spare() => return Due::HandOff,
             Overdue::Now(_) => return Due::Thread,
             Overdue::At(at_ns) => Duration::from_nanos(at_ns.saturating_sub(now_ns)),
             Overdue::Never => Duration::MAX,
         };
+        let until_tick = timer.ticker.wait(now_ns, deadline_ns);
         if until_tick.is_zero() {
             return Due::Tick;
         }

@@ -367,6 +367,28 @@ fn a_pool_that_must_end_lets_suspended_tasks_go_on_alone() {
 }
 
 #[test]
+fn a_task_of_a_pool_that_was_given_up_gives_way_no_more() {
+    let pool = sharing();
+    let (closes, closed) = channel::<()>();
+    let (begins, begun) = channel();
+    let long = pool.run(LONG, move || {
+        begins.send(()).unwrap();
+        // Asked to give way meanwhile.
+        assert!(closed.recv().is_err());
+        (0..100).for_each(|_| checkpoint());
+        2
+    });
+    begun.recv_timeout(PATIENCE).unwrap();
+    let short = pool.run(SHORT, || ());
+    assert_eq!(pool.close(Duration::from_millis(5)).abandoned, 2);
+    drop(closes);
+    assert_eq!(block_on(long), Ok(2));
+    assert_eq!(block_on(short), Err(PoolError::Closed));
+    assert_eq!(pool.close(PATIENCE).abandoned, 0);
+    assert_eq!(of(&pool, LONG).yielded, 0);
+}
+
+#[test]
 fn tasks_run_once_each_under_policies_that_preempt_and_change() {
     const TASKS: usize = 3_000;
     let policies = [
