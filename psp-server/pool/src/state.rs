@@ -74,6 +74,13 @@ pub(crate) struct Polled {
     pub(crate) since_ns: u64,
 }
 
+impl Polled {
+    /// For how long it has had its worker this time.
+    const fn served_ns(self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.since_ns)
+    }
+}
+
 /// What a thread that serves a worker does next.
 #[derive(Debug)]
 pub(crate) enum Next {
@@ -307,7 +314,7 @@ impl State {
                 return Way::Kept;
             }
         }
-        let served_ns = now_ns.saturating_sub(polled.since_ns);
+        let served_ns = polled.served_ns(now_ns);
         let entry = self.table.at(polled.name);
         entry.served_ns += served_ns;
         entry.place = Place::Suspended(carrier.clone());
@@ -338,17 +345,18 @@ impl State {
         }
     }
 
-    /// A thread has polled a task, for so long. Returns whether it serves a worker yet.
+    /// A thread has polled a task. Returns whether it serves a worker yet.
     pub(crate) fn polled(
         &mut self,
         now_ns: u64,
         worker: WorkerId,
         carrier: &Arc<Carrier>,
-        name: RequestId,
+        polled: Polled,
         job: &Arc<Job>,
-        served_ns: u64,
         left: &mut Left,
     ) -> bool {
+        let Polled { name, .. } = polled;
+        let served_ns = polled.served_ns(now_ns);
         let serves = self.crew.ends(worker, carrier);
         let entry = self.table.at(name);
         entry.served_ns += served_ns;

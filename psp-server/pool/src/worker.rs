@@ -72,22 +72,19 @@ fn serve(shared: &Shared, here: &Here) -> bool {
 fn poll(shared: &Shared, here: &Here, turn: Turn<Task>, now_ns: u64) -> bool {
     let Turn { name, what: task } = turn;
     let job = task.metadata().clone();
-    here.polled.set(Some(Polled {
+    let begun = Polled {
         name,
         request_type: job.request_type,
         since_ns: now_ns,
-    }));
+    };
+    here.polled.set(Some(begun));
     shared.within(|| {
         task.run();
     });
     let ended_ns = shared.now_ns();
     // Both may be others behind a checkpoint.
-    let worker = here.worker.get();
-    let since_ns = here.polled.take().map_or(ended_ns, |it| it.since_ns);
-    let served_ns = ended_ns.saturating_sub(since_ns);
-    let carrier = &here.carrier;
-    shared
-        .change(|state, left| state.polled(ended_ns, worker, carrier, name, &job, served_ns, left))
+    let (worker, polled) = (here.worker.get(), here.polled.take().unwrap_or(begun));
+    shared.change(|state, left| state.polled(ended_ns, worker, &here.carrier, polled, &job, left))
 }
 
 /// Waits for what the thread does next.
