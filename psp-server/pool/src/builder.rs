@@ -10,6 +10,7 @@ use crate::error::BuildError;
 use crate::hand_off::HandOffs;
 use crate::pool::Pool;
 use crate::shared::{Surroundings, Threads};
+use crate::state::{Limits, State};
 
 /// What a pool is made of. By default it has a worker for each state, `c-fcfs`, and queues of 1024 tasks for each type.
 #[must_use]
@@ -21,6 +22,7 @@ pub struct Builder {
     threads: Threads,
     hand_off_after: Option<Duration>,
     spare_threads: Option<usize>,
+    contexts_per_worker: usize,
     surroundings: Option<Surroundings>,
 }
 
@@ -44,6 +46,7 @@ impl Default for Builder {
             },
             hand_off_after: None,
             spare_threads: None,
+            contexts_per_worker: 8,
             surroundings: None,
         }
     }
@@ -92,7 +95,8 @@ impl Builder {
     /// much longer than this, at the cost of a thread that is started, and of one more thread that wants a processor. By
     /// default tasks keep their workers.
     ///
-    /// A pool that hands off tasks has one more thread, which sleeps while nothing waits.
+    /// A pool that hands off tasks has one more thread, which sleeps while nothing waits. A task that was handed off gives
+    /// way at no [`checkpoint`](crate::checkpoint()) any more.
     pub const fn hand_off_after(mut self, time: Duration) -> Self {
         self.hand_off_after = Some(time);
         self
@@ -101,6 +105,15 @@ impl Builder {
     /// Most tasks that are handed off at a time: as many as there are workers by default.
     pub const fn spare_threads(mut self, threads: usize) -> Self {
         self.spare_threads = Some(threads);
+        self
+    }
+
+    /// Most tasks for each worker that have given way at a [`checkpoint`](crate::checkpoint()) and wait for their turns: 8 by
+    /// default. Each of them keeps a thread. With 0 no task gives way, and all policies run tasks to completion.
+    ///
+    /// While policies may preempt tasks, the pool has one more thread, which sleeps while no quantum ends.
+    pub const fn contexts_per_worker(mut self, tasks: usize) -> Self {
+        self.contexts_per_worker = tasks;
         self
     }
 
@@ -126,18 +139,22 @@ impl Builder {
         let after = self.hand_off_after;
         let after_ns = after.map(|it| u64::try_from(it.as_nanos()).unwrap_or(u64::MAX));
         let spares = self.spare_threads.unwrap_or(self.workers);
-        let hand_offs = HandOffs::new(self.workers, after_ns, spares);
-        let state = crate::state::State::new(
+        let hand_offs = HandOffs::new(after_ns, spares);
+        let contexts = self.contexts_per_worker.saturating_mul(self.workers);
+        let state = State::new(
             types.clone(),
             &self.policy,
-            self.workers,
-            self.queue_capacity,
+            Limits {
+                workers: self.workers,
+                queue_capacity: self.queue_capacity,
+                contexts,
+            },
             hand_offs,
         )?;
         Ok(Pool::start(
             state,
+            &self.policy,
             types,
-            self.workers,
             self.threads,
             self.surroundings,
         )?)

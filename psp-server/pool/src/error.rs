@@ -45,4 +45,7 @@ pub enum PolicyRefused {
     /// It cannot take over what waits, or that before cannot hand it over.
     #[error("the policies cannot hand waiting tasks over to each other")]
     NoHandover,
+    /// It preempts tasks, and the system has no thread to see to that.
+    #[error("cannot start the thread that a policy with preemption needs")]
+    Thread(#[from] std::io::Error),
 }

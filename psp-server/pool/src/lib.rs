@@ -41,7 +41,8 @@
 //! - **A full queue** refuses a task with [`PoolError::Busy`]. Each type has a queue of
 //!   [its own capacity](TypeSpec::queue_capacity).
 //! - **A panic** of a task goes on where its [`Running`] is awaited. The worker stays.
-//! - **Preemption** there is none: a task has its worker until it ends, or its future is pending. A pool may
+//! - **Preemption** is at [checkpoints](checkpoint()): a task that calls them gives way where the policy asks for that, and
+//!   goes on later. Any other has its worker until it ends, or its future is pending. A pool may
 //!   [hand off](Builder::hand_off_after) tasks that run for too long.
 //!
 //! | file | job |
@@ -49,19 +50,26 @@
 //! | `builder.rs` | what a pool is made of |
 //! | `pool.rs` | takes tasks, changes the policy, ends |
 //! | `running.rs` | the result of a task |
+//! | `checkpoint.rs`, `here.rs` | where tasks give way, and what the calling thread does for a pool |
 //! | `shared.rs` | the lock, and how workers sleep beside it |
 //! | `job.rs` | what a task and its result share |
 //! | `table.rs` | the tasks of a pool, by the scheduler's names for them |
 //! | `vacant.rs` | names of tasks that were withdrawn while they waited |
-//! | `hand_off.rs`, `timer.rs` | tasks that run for too long, and who takes their workers' places |
+//! | `carrier.rs`, `crew.rs` | threads, and which of them serves which worker |
+//! | `hand_off.rs` | tasks that run for too long |
+//! | `timer.rs`, `tick.rs` | who sees to what happens by time alone, and when |
 //! | `state.rs` | the scheduler, its tasks and workers: everything behind the lock |
-//! | `worker.rs` | the life of a worker's thread |
+//! | `worker.rs` | the life of a thread that serves workers |
 //! | `system.rs` | how much of the processor threads get |
 //! | `snapshot.rs` | counters |
 
 mod builder;
+mod carrier;
+mod checkpoint;
+mod crew;
 mod error;
 mod hand_off;
+mod here;
 mod job;
 mod pool;
 mod running;
@@ -70,6 +78,7 @@ mod snapshot;
 mod state;
 mod system;
 mod table;
+mod tick;
 mod timer;
 mod vacant;
 mod worker;
@@ -79,6 +88,7 @@ pub use psp_policy as policy;
 pub use psp_policy::{RequestType, TypeSpec};
 
 pub use builder::Builder;
+pub use checkpoint::checkpoint;
 pub use error::{BuildError, PolicyRefused, PoolError};
 pub use pool::{DrainReport, Pool};
 pub use running::Running;

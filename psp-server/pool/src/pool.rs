@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_task::Runnable;
-use psp_policy::{Policy, RequestType, TypeTable, WorkerId};
+use psp_policy::{Policy, RequestType, TypeTable};
 
 use crate::error::PolicyRefused;
 use crate::job::{Job, Within};
@@ -36,29 +36,28 @@ pub struct Pool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DrainReport {
-    /// Tasks that had not ended by then. Those that a worker was polling go on until they wait or return.
+    /// Tasks that had not ended by then. Those that a worker was polling, or that had given way at a checkpoint, go on until
+    /// they wait or return.
     pub abandoned: usize,
 }
 
 impl Pool {
     pub(crate) fn start(
         state: State,
+        policy: &Policy,
         types: Arc<TypeTable>,
-        workers: usize,
         threads: Threads,
         surroundings: Option<Surroundings>,
     ) -> io::Result<Self> {
-        let hands_off = state.hands_off();
+        let carriers: Vec<_> = state.carriers().cloned().collect();
+        let workers = carriers.len();
         let shared = Arc::new(Shared::new(state, types, workers, threads, surroundings));
         // Dropped early, it ends the workers that there are.
         let owner = Arc::new(Owner(shared.clone()));
-        for index in 0..workers {
-            let worker = WorkerId(u32::try_from(index).expect("threads are counted in u32"));
-            worker::start(&shared, worker)?;
+        for carrier in carriers {
+            worker::start(&shared, carrier)?;
         }
-        if hands_off {
-            timer::start(&shared)?;
-        }
+        timer::start_for(&shared, policy)?;
         Ok(Self { owner })
     }
 
@@ -136,9 +135,11 @@ impl Pool {
     /// Puts another policy in force, which takes over what waits and runs.
     ///
     /// # Errors
-    /// When the policy does not fit, or one of the two does not [hand over](psp_policy::Scheduler::handover).
+    /// When the policy does not fit, or one of the two does not [hand over](psp_policy::Scheduler::handover); when it
+    /// preempts tasks, and the system has no thread for that.
     pub fn set_policy(&self, policy: &Policy) -> Result<(), PolicyRefused> {
         let shared = self.shared();
+        timer::start_for(shared, policy)?;
         let now_ns = shared.now_ns();
         match shared.change(|state, left| state.set_policy(now_ns, policy, left))? {
             true => Ok(()),
@@ -151,7 +152,7 @@ impl Pool {
     pub fn close(&self, timeout: Duration) -> DrainReport {
         let shared = self.shared();
         shared.change(|state, _| state.close());
-        let have_ended = shared.wait_for_workers(timeout);
+        let have_ended = shared.wait_for_threads(timeout);
         let abandoned = match have_ended {
             true => 0,
             false => shared.change(State::give_up),

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use psp_policy::{RequestType, TypeTable, WorkerId};
 
+use crate::carrier::Carrier;
 use crate::state::{Left, State};
 
 /// Calls its argument, once, within something that the task needs.
@@ -19,6 +20,15 @@ pub(crate) struct Threads {
     pub(crate) nice: Option<i32>,
 }
 
+/// Threads that serve workers, or did, or will.
+#[derive(Debug, Default)]
+struct ThreadsThere {
+    /// Those that have not ended.
+    now: usize,
+    /// All that were started.
+    ever: usize,
+}
+
 /// See the [module](self).
 pub(crate) struct Shared {
     state: Mutex<State>,
@@ -30,8 +40,7 @@ pub(crate) struct Shared {
     types: Arc<TypeTable>,
     surroundings: Option<Surroundings>,
     origin: Instant,
-    /// Threads that serve as workers, or did, and have not ended.
-    serving: Mutex<usize>,
+    threads_there: Mutex<ThreadsThere>,
     has_ended: Condvar,
 }
 
@@ -51,7 +60,7 @@ impl Shared {
             types,
             surroundings,
             origin: Instant::now(),
-            serving: Mutex::new(0),
+            threads_there: Mutex::default(),
             has_ended: Condvar::new(),
         }
     }
@@ -84,7 +93,11 @@ impl Shared {
         let (changed, is_over, wakes_timer) = {
             let mut state = self.lock();
             let changed = change(&mut state, &mut left);
-            (changed, state.is_over(), state.wakes_timer())
+            let is_over = state.is_over();
+            if is_over {
+                state.ends_spares(&mut left);
+            }
+            (changed, is_over, state.wakes_timer())
         };
         match is_over {
             true => self.bells.iter().for_each(Condvar::notify_one),
@@ -96,6 +109,7 @@ impl Shared {
         if wakes_timer {
             self.timer.notify_one();
         }
+        left.rung.iter().for_each(|carrier| carrier.ring());
         // Their destructors may wake, or submit, other tasks.
         drop(left.dropped);
         changed
@@ -120,6 +134,18 @@ impl Shared {
         wait(&self.timer, state, at_most)
     }
 
+    /// Waits until a thread has a worker to serve. `None` if the pool has ended.
+    pub(crate) fn wait_for_order(&self, carrier: &Carrier) -> Option<WorkerId> {
+        let mut state = self.lock();
+        loop {
+            let order = carrier.take_order();
+            if order.is_some() || state.is_over() {
+                return order;
+            }
+            state = carrier.wait(state);
+        }
+    }
+
     /// Polls a task within what the pool was told.
     pub(crate) fn within(&self, poll: impl FnOnce()) {
         match &self.surroundings {
@@ -135,25 +161,30 @@ impl Shared {
         }
     }
 
-    fn serving(&self) -> MutexGuard<'_, usize> {
-        self.serving.lock().unwrap_or_else(PoisonError::into_inner)
+    fn threads_there(&self) -> MutexGuard<'_, ThreadsThere> {
+        let there = self.threads_there.lock();
+        there.unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn thread_begins(&self) {
-        *self.serving() += 1;
+    /// Returns the thread's number.
+    pub(crate) fn thread_begins(&self) -> usize {
+        let mut there = self.threads_there();
+        let number = there.ever;
+        there.ever += 1;
+        there.now += 1;
+        number
     }
 
     pub(crate) fn thread_has_ended(&self) {
-        *self.serving() -= 1;
+        self.threads_there().now -= 1;
         self.has_ended.notify_all();
     }
 
-    /// Waits until all workers have ended, for so long at most. Returns whether they have.
-    pub(crate) fn wait_for_workers(&self, timeout: Duration) -> bool {
-        let waited =
-            { &self.has_ended }.wait_timeout_while(self.serving(), timeout, |left| *left > 0);
-        let (serving, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        *serving == 0
+    /// Waits until all threads but the timer have ended, for so long at most. Returns whether they have.
+    pub(crate) fn wait_for_threads(&self, timeout: Duration) -> bool {
+        let there = self.threads_there();
+        let waited = { &self.has_ended }.wait_timeout_while(there, timeout, |it| it.now > 0);
+        waited.unwrap_or_else(PoisonError::into_inner).0.now == 0
     }
 }
 

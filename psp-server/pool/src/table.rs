@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_task::Runnable;
 use psp_policy::RequestId;
 
+use crate::carrier::Carrier;
 use crate::job::Job;
 
 /// A task that is to be polled.
@@ -19,6 +20,8 @@ pub(crate) enum Place {
     Runs,
     /// The same, and it was woken meanwhile.
     Woken(Task),
+    /// On a thread that waits, as the task gave way at a checkpoint.
+    Suspended(Arc<Carrier>),
     /// Nowhere: its waker has it.
     Pending,
     /// It has ended on a thread that is no worker any more. The scheduler does not know yet.

@@ -1,45 +1,60 @@
-//! The thread that sees to tasks which run for too long. A pool that hands off no tasks has none.
+//! The thread that sees to what happens by time alone: ends of quanta, and tasks that run for too long. A pool that hands
+//! off no tasks, and never had a policy that preempts them, has none.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::hand_off::Overdue;
+use psp_policy::Policy;
+
 use crate::shared::Shared;
+use crate::state::Due;
 use crate::worker;
 
 /// Time to the next attempt if the system has no thread.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Starts the thread, which ends with the pool.
-pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
+/// Starts the thread if the pool needs it under this policy and has none. It ends with the pool.
+pub(crate) fn start_for(shared: &Arc<Shared>, policy: &Policy) -> io::Result<()> {
+    if !shared.lock().claims_timer(policy) {
+        return Ok(());
+    }
     let name = format!("{}-timer", shared.threads.name);
-    let shared = shared.clone();
+    let shared_there = shared.clone();
     let thread = std::thread::Builder::new().name(name);
-    thread.spawn(move || watch(&shared))?;
-    Ok(())
+    let started = thread.spawn(move || watch(&shared_there));
+    if started.is_err() {
+        shared.lock().has_no_timer();
+    }
+    started.map(drop)
 }
 
 fn watch(shared: &Arc<Shared>) {
     let mut state = shared.lock();
     while !state.is_over() {
         let now_ns = shared.now_ns();
-        state = match state.overdue(now_ns) {
-            Overdue::Now(watch) => {
+        let due = state.due(now_ns);
+        state = match due {
+            Due::In(left) => shared.timer_waits(state, left),
+            Due::Tick => {
                 drop(state);
-                let is_started = worker::start_in_place_of(shared, watch).is_ok();
-                let mut state = shared.lock();
-                if !is_started {
-                    state.no_thread();
-                    state = shared.timer_waits(state, PAUSE);
+                shared.change(|state, left| state.tick(now_ns, left));
+                shared.lock()
+            }
+            Due::HandOff => {
+                drop(state);
+                shared.change(|state, left| state.hand_off(now_ns, left));
+                shared.lock()
+            }
+            Due::Thread => {
+                drop(state);
+                let is_started = worker::start_spare(shared).is_ok();
+                let state = shared.lock();
+                match is_started {
+                    true => state,
+                    false => shared.timer_waits(state, PAUSE),
                 }
-                state
             }
-            Overdue::At(at_ns) => {
-                let left = Duration::from_nanos(at_ns.saturating_sub(now_ns));
-                shared.timer_waits(state, left)
-            }
-            Overdue::Never => shared.timer_waits(state, Duration::MAX),
         };
     }
 }

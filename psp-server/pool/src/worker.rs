@@ -1,52 +1,28 @@
-//! The life of a worker's thread.
+//! The life of a thread that serves workers.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use psp_policy::WorkerId;
-
-use crate::hand_off::Watch;
+use crate::carrier::Carrier;
+use crate::here::Here;
 use crate::shared::Shared;
-use crate::state::Turn;
+use crate::state::{Next, Polled, Turn};
 use crate::system;
+use crate::table::Task;
+use crate::tick::Ticker;
 
-/// Time to the next tick if one has moved nothing.
-const PAUSE: Duration = Duration::from_millis(1);
-
-/// Starts the first thread of a worker.
-pub(crate) fn start(shared: &Arc<Shared>, worker: WorkerId) -> io::Result<()> {
-    start_thread(shared, worker, move |shared| {
-        serve(shared, Watch::first(worker));
-    })
-}
-
-/// Starts a thread that takes the place of one which runs a task for too long.
-pub(crate) fn start_in_place_of(shared: &Arc<Shared>, watch: Watch) -> io::Result<()> {
-    start_thread(shared, watch.worker, move |shared| {
-        let now_ns = shared.now_ns();
-        let watch = shared.change(|state, left| state.hand_off(now_ns, watch, left));
-        if let Some(watch) = watch {
-            serve(shared, watch);
-        }
-    })
-}
-
-fn start_thread(
-    shared: &Arc<Shared>,
-    worker: WorkerId,
-    life: impl FnOnce(&Shared) + Send + 'static,
-) -> io::Result<()> {
-    let name = format!("{}-{}", shared.threads.name, worker.0);
+/// Starts a thread, which serves a worker once it has an order to.
+pub(crate) fn start(shared: &Arc<Shared>, carrier: Arc<Carrier>) -> io::Result<()> {
+    let name = format!("{}-{}", shared.threads.name, shared.thread_begins());
     let thread = std::thread::Builder::new().name(name);
     let shared_there = shared.clone();
-    shared.thread_begins();
     let started = thread.spawn(move || {
         let shared = shared_there;
         if let Some(nice) = shared.threads.nice {
             system::set_nice(nice);
         }
-        life(&shared);
+        Here::live(&shared, carrier, |here| live(&shared, here));
         shared.thread_has_ended();
     });
     if started.is_err() {
@@ -55,54 +31,80 @@ fn start_thread(
     started.map(drop)
 }
 
-/// Serves as a worker until the pool ends, or another thread has its place.
-fn serve(shared: &Shared, watch: Watch) {
-    let worker = watch.worker;
-    shared.lock().serves(worker, system::this_thread());
-    while let Some(turn) = next_turn(shared, worker) {
-        let Turn { name, task } = turn;
-        let job = task.metadata().clone();
-        let began_ns = shared.now_ns();
-        shared.within(|| {
-            task.run();
-        });
-        let ended_ns = shared.now_ns();
-        let served_ns = ended_ns.saturating_sub(began_ns);
-        let serves =
-            shared.change(|state, left| state.polled(ended_ns, watch, name, &job, served_ns, left));
-        if !serves {
+/// Starts a thread that takes the place of one which gives its worker away.
+pub(crate) fn start_spare(shared: &Arc<Shared>) -> io::Result<()> {
+    let carrier = Arc::new(Carrier::new());
+    start(shared, carrier.clone())?;
+    shared.change(|state, _| state.add_spare(carrier));
+    Ok(())
+}
+
+/// Serves workers until the pool ends, or has no use for the thread any more.
+fn live(shared: &Shared, here: &Here) {
+    while let Some(worker) = shared.wait_for_order(&here.carrier) {
+        here.worker.set(worker);
+        if !serve(shared, here) {
             return;
         }
     }
 }
 
-/// Waits for the worker's next task. `None` if the pool ends.
-fn next_turn(shared: &Shared, worker: WorkerId) -> Option<Turn> {
-    let mut state = shared.lock();
-    let mut has_ticked = false;
+/// Serves a worker until the pool ends, or another thread has its place. Returns whether the thread is spare then.
+fn serve(shared: &Shared, here: &Here) -> bool {
     loop {
-        if let Some(turn) = state.take(worker) {
-            return Some(turn);
+        match next(shared, here) {
+            Next::Over => return false,
+            Next::HandedOver { to, is_kept } => {
+                to.ring();
+                return is_kept;
+            }
+            Next::Begins { turn, now_ns } => {
+                let serves = poll(shared, here, turn, now_ns);
+                if !serves {
+                    return false;
+                }
+            }
         }
-        if state.is_over() {
-            return None;
-        }
+    }
+}
+
+/// Polls a task. Returns whether the thread serves a worker afterwards.
+fn poll(shared: &Shared, here: &Here, turn: Turn<Task>, now_ns: u64) -> bool {
+    let Turn { name, what: task } = turn;
+    let job = task.metadata().clone();
+    let begun = Polled {
+        name,
+        request_type: job.request_type,
+        since_ns: now_ns,
+    };
+    here.polled.set(Some(begun));
+    shared.within(|| {
+        task.run();
+    });
+    let ended_ns = shared.now_ns();
+    // Both may be others behind a checkpoint.
+    let (worker, polled) = (here.worker.get(), here.polled.take().unwrap_or(begun));
+    shared.change(|state, left| state.polled(ended_ns, worker, &here.carrier, polled, &job, left))
+}
+
+/// Waits for what the thread does next.
+fn next(shared: &Shared, here: &Here) -> Next {
+    let worker = here.worker.get();
+    let mut state = shared.lock();
+    let mut ticker = Ticker::default();
+    loop {
         let now_ns = shared.now_ns();
-        let left_ns = { state.deadline_ns() }.map(|at_ns| at_ns.saturating_sub(now_ns));
-        let is_due = left_ns == Some(0);
-        state = if is_due && !has_ticked {
-            drop(state);
-            shared.change(|state, left| state.tick(now_ns, left));
-            shared.lock()
-        } else {
-            let at_most = match left_ns {
-                None => Duration::MAX,
-                // A tick that moved nothing shall not keep the thread awake.
-                Some(0) => PAUSE,
-                Some(left_ns) => Duration::from_nanos(left_ns),
-            };
-            shared.wait(worker, state, at_most)
+        if let Some(next) = state.next(now_ns, worker, &here.carrier) {
+            return next;
+        }
+        let at_most = ticker.wait(now_ns, state.deadline_without_timer_ns());
+        state = match at_most {
+            Duration::ZERO => {
+                drop(state);
+                shared.change(|state, left| state.tick(now_ns, left));
+                shared.lock()
+            }
+            at_most => shared.wait(worker, state, at_most),
         };
-        has_ticked = is_due && !has_ticked;
     }
 }

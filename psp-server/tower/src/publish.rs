@@ -26,6 +26,7 @@ use crate::types::{Type, Types};
 /// | `psp_abandoned_total` | requests whose response nobody awaited any more |
 /// | `psp_panics_total` | requests that panicked |
 /// | `psp_handed_off_total` | requests that [ran for too long](psp_pool::Builder::hand_off_after) in their worker |
+/// | `psp_preemptions_honoured_total` | times that requests gave way at [checkpoints](psp_pool::checkpoint()) |
 /// | `psp_queue_length` | requests that wait for a worker, now |
 /// | `psp_inline` | 1 while requests of the type are polled where they arrive |
 /// | `psp_wait_seconds` | a histogram: from the arrival of pooled requests to their first poll |
@@ -60,6 +61,7 @@ const FIGURES: &[(&str, Figure, &str)] = &[
     ("psp_abandoned_total", Counter(|it, _| it.cancelled), "Requests whose response nobody awaited any more."),
     ("psp_panics_total", Counter(|it, _| it.panicked), "Requests that panicked."),
     ("psp_handed_off_total", Counter(|_, pool| pool.handed_off), "Requests that ran for too long in their worker."),
+    ("psp_preemptions_honoured_total", Counter(|_, pool| pool.yielded), "Times that requests gave way at checkpoints."),
     ("psp_queue_length", Gauge(|_, pool| pool.queued as u64), "Requests that wait for a worker."),
     ("psp_inline", Gauge(|it, _| (it.place == Place::Inline).into()), "1 while requests of the type are polled where they arrive."),
 ];

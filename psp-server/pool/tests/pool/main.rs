@@ -1,5 +1,7 @@
 //! A pool from outside: what comes back, in which order, and what is left.
 
+mod checkpoints;
+
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -50,9 +52,6 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
 fn results_come_back_under_every_policy() {
     for name in Policy::help().map(|(name, _)| name) {
         let policy: Policy = name.parse().unwrap();
-        if policy.needs_preemption() {
-            continue;
-        }
         let pool = pool(2, policy);
         let running: Vec<_> = (0..200_usize)
             .map(|task| match task % 3 {
@@ -220,7 +219,7 @@ fn cancelled_tasks_fill_no_queue_under_any_policy() {
     let mut policies = 0;
     for name in Policy::help().map(|(name, _)| name) {
         let policy: Policy = name.parse().unwrap();
-        if policy.needs_preemption() || policy.validate(1).is_err() {
+        if policy.validate(1).is_err() {
             continue;
         }
         policies += 1;

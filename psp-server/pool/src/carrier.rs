@@ -1,0 +1,78 @@
+//! A thread of the pool, as others see it. It carries each task that it polls to the end of that poll.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Condvar, MutexGuard, OnceLock, PoisonError};
+
+use psp_policy::WorkerId;
+
+use crate::system::{self, Thread};
+
+/// It has no order.
+const NONE: u32 = u32::MAX;
+
+/// See the [module](self). Written under the pool's lock.
+#[derive(Debug)]
+pub(crate) struct Carrier {
+    /// Its task shall give way.
+    is_asked: AtomicBool,
+    /// The worker that it shall serve.
+    order: AtomicU32,
+    /// Rung when it has an order, or the pool ends.
+    bell: Condvar,
+    thread: OnceLock<Thread>,
+}
+
+impl Carrier {
+    pub(crate) const fn new() -> Self {
+        Self {
+            is_asked: AtomicBool::new(false),
+            order: AtomicU32::new(NONE),
+            bell: Condvar::new(),
+            thread: OnceLock::new(),
+        }
+    }
+
+    /// It is the calling thread.
+    pub(crate) fn lives_here(&self) {
+        self.thread.get_or_init(system::this_thread);
+    }
+
+    /// Gets what others leave of the processor from now on. Its thread has begun, and has not ended.
+    pub(crate) fn lower_priority(&self) {
+        if let Some(&thread) = self.thread.get() {
+            system::lower_priority(thread);
+        }
+    }
+
+    /// Whether its task shall give way. Read without the lock, so that it may be true no longer.
+    #[inline]
+    pub(crate) fn is_asked(&self) -> bool {
+        self.is_asked.load(Ordering::Relaxed)
+    }
+
+    /// Its task shall give way, or need not any more.
+    pub(crate) fn set_asked(&self, is_asked: bool) {
+        self.is_asked.store(is_asked, Ordering::Relaxed);
+    }
+
+    /// It shall serve a worker. Who says so [rings](Self::ring) without the lock.
+    pub(crate) fn give_order(&self, worker: WorkerId) {
+        self.order.store(worker.0, Ordering::Relaxed);
+    }
+
+    /// The worker that it shall serve, once.
+    pub(crate) fn take_order(&self) -> Option<WorkerId> {
+        let worker = self.order.swap(NONE, Ordering::Relaxed);
+        (worker != NONE).then_some(WorkerId(worker))
+    }
+
+    pub(crate) fn ring(&self) {
+        self.bell.notify_one();
+    }
+
+    /// Waits until it is rung.
+    pub(crate) fn wait<'a, T>(&self, state: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        let waited = self.bell.wait(state);
+        waited.unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,78 @@
+//! Where tasks give way to others.
+
+use crate::here::Here;
+use crate::state::{Polled, Way};
+use crate::worker;
+
+/// Lets another task have the worker, if the pool's policy asked for that. A task that runs for long calls this every
+/// microsecond or so, in a closure of [`Pool::run`](crate::Pool::run) or in a poll of [`Pool::spawn`](crate::Pool::spawn).
+///
+/// The task waits here, on its own thread and with its own thread-local variables, while another thread serves the worker.
+/// When its turn has come again, at any worker, this returns. Code that is no task of a pool may call it: it does nothing on
+/// other threads, while the thread panics, in a task that was [handed off](crate::Builder::hand_off_after), and while as
+/// many tasks are suspended as [there may be](crate::Builder::contexts_per_worker).
+///
+/// A task holds no lock here that another task might want: that would keep a worker waiting, and perhaps all of them.
+///
+/// If the policy has not asked, a call costs a look at a thread-local variable and a load. Still, a call per element keeps
+/// the compiler from vectorising a loop, so call it once for some 64 elements.
+///
+/// ```
+/// # use psp_pool::{Pool, RequestType};
+/// # use psp_pool::policy::Policy;
+/// let pool = Pool::builder().policy(Policy::mq().quantum_us(200)).build()?;
+/// let numbers: Vec<u64> = (0..100_000).collect();
+/// let sum = pool.run(RequestType::UNKNOWN, move || {
+///     let mut sum = 0;
+///     for chunk in numbers.chunks(64) {
+///         sum += chunk.iter().sum::<u64>();
+///         psp_pool::checkpoint();
+///     }
+///     sum
+/// });
+/// # assert_eq!(futures_lite::future::block_on(sum)?, 4_999_950_000);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[inline]
+pub fn checkpoint() {
+    if Here::is_asked() {
+        Here::with(give_way);
+    }
+}
+
+#[cold]
+fn give_way(here: &Here) {
+    let (Some(shared), Some(polled)) = (here.shared.upgrade(), here.polled.get()) else {
+        return;
+    };
+    if std::thread::panicking() {
+        return;
+    }
+    let Here {
+        carrier, worker, ..
+    } = here;
+    loop {
+        let now_ns = shared.now_ns();
+        let way = shared
+            .change(|state, left| state.give_way(now_ns, worker.get(), carrier, polled, left));
+        match way {
+            Way::Given => break,
+            Way::Kept => return,
+            Way::NeedsSpare => {
+                if worker::start_spare(&shared).is_err() {
+                    carrier.set_asked(false);
+                    shared.lock().misses(polled.request_type);
+                    return;
+                }
+            }
+        }
+    }
+    // Without an order the pool was given up, and the task goes on alone.
+    let order = shared.wait_for_order(carrier);
+    let since_ns = shared.now_ns();
+    here.polled.set(Some(Polled { since_ns, ..polled }));
+    if let Some(order) = order {
+        worker.set(order);
+        { shared.lock() }.begins(order, polled.request_type, since_ns);
+    }
+}

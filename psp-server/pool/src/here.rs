@@ -1,0 +1,56 @@
+//! What the calling thread does for a pool.
+
+use std::cell::{Cell, OnceCell};
+use std::sync::{Arc, Weak};
+
+use psp_policy::WorkerId;
+
+use crate::carrier::Carrier;
+use crate::shared::Shared;
+use crate::state::Polled;
+
+thread_local! {
+    static HERE: OnceCell<Here> = const { OnceCell::new() };
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Here {
+    pub(crate) shared: Weak<Shared>,
+    pub(crate) carrier: Arc<Carrier>,
+    /// The worker that the thread serves, or served last.
+    pub(crate) worker: Cell<WorkerId>,
+    pub(crate) polled: Cell<Option<Polled>>,
+}
+
+impl Here {
+    /// The calling thread is `carrier`. Lives its life, which serves `worker` at first.
+    pub(crate) fn live<T>(
+        shared: &Arc<Shared>,
+        carrier: Arc<Carrier>,
+        life: impl FnOnce(&Self) -> T,
+    ) -> T {
+        carrier.lives_here();
+        let shared = Arc::downgrade(shared);
+        HERE.with(|here| {
+            life(here.get_or_init(|| Self {
+                shared,
+                carrier,
+                worker: Cell::new(WorkerId(0)),
+                polled: Cell::new(None),
+            }))
+        })
+    }
+
+    /// Whether a task on the calling thread shall give way.
+    #[inline]
+    pub(crate) fn is_asked() -> bool {
+        let is_asked = |here: &OnceCell<Self>| here.get().is_some_and(|it| it.carrier.is_asked());
+        HERE.try_with(is_asked).unwrap_or(false)
+    }
+
+    /// Does something with what the calling thread does, if that is for a pool.
+    pub(crate) fn with(act: impl FnOnce(&Self)) {
+        let _ = HERE.try_with(|here| here.get().map(act));
+    }
+}
