@@ -11,9 +11,9 @@ use crate::cli::failure::Failure;
 
 const EXAMPLES: &str = "Examples:
   SLOs for mq as in Shinjuku: the p99 of each type alone, at its rate in the mix, under the single queue:
-    psp-loadgen calibrate --workload tpcc --workers 14 --load 0.8
+    psp-loadgen calibrate --workload high-bimodal --workers 14 --load 0.8
   What they change:
-    psp-loadgen sim --workload tpcc --policy mq --workers 14 --load 0.8 --slo-us Payment=7.3,StockLevel=122
+    psp-loadgen sim --workload high-bimodal --policy mq --workers 14 --load 0.8 --slo-us short=1,long=390
 
 Exit codes: 0 the simulations were made, 1 a simulation failed, 2 the command line is wrong, 130
 interrupted: the finished results are printed. A second Ctrl-C ends the program at once.";

@@ -22,7 +22,7 @@ const EXAMPLES: &str = "Examples:
   With DARC's grouping changed and a dispatcher that takes 100 ns for each request:
     psp-loadgen sim --workload rocksdb --policy darc --workers 14 --load 0.8 --set darc.delta=3 --set dispatch-ns=100
   With SLOs that `psp-loadgen calibrate` found:
-    psp-loadgen sim --workload high-bimodal --policy mq --workers 14 --load 0.8 --slo-us short=1,long=112
+    psp-loadgen sim --workload high-bimodal --policy mq --workers 14 --load 0.8 --slo-us short=1,long=390
   Eight servers behind a load balancer that sees their queues 10 us late:
     psp-loadgen sim --workload tpcc --policy c-fcfs,darc --workers 8 --load 0.8 --servers 8 --spread jsq --feedback-delay-us 10
   What happens to each request in 2 ms, for ui.perfetto.dev:
