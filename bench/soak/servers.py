@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 PATIENCE_S = 60
 
-DISPATCHED = ["darc", "c-fcfs", "fixed-priority", "sjf", "edf", "drr", "stealing", "cscq", "static-partition"]
+DISPATCHED = ["darc", "c-fcfs", "fixed-priority", "sjf", "edf", "drr", "wrr", "stealing", "cscq", "static-partition"]
 PREEMPTIVE = ["mq quantum-us=200", "sq quantum-us=200", "jbsq", "synergy", "darc-lending", "darc-distributed"]
 DISTRIBUTED = ["d-fcfs", "stealing", "jsq", "synergy", "darc-distributed"]
 

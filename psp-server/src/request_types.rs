@@ -92,6 +92,9 @@ fn validate_spec(spec: &TypeSpec) -> Result<(), TypesError> {
     {
         return refuse("share", &share, "between 0 and 1");
     }
+    if spec.weight == Some(0) {
+        return refuse("weight", &0, "at least 1");
+    }
     if let Some(capacity) = spec.queue_capacity
         && !(1..=QUEUE_CAPACITY_MAX).contains(&capacity)
     {

@@ -192,11 +192,12 @@ mod tests {
     fn a_text_sets_what_it_names() {
         let text = "[policy]\nname = 'darc'\ndelta = 3.0\n[server]\nworkers = 4\nconnections_max = 7\n\
                     topology = 'dedicated'\n[[types]]\nname = 'short'\nservice-time-us = 1.5\nslo_us = 20\n\
-                    share = 0.9\nqueue-capacity = 8\npreempt = 'none'\n[[types]]\nname = 'long'";
+                    share = 0.9\nweight = 3\nqueue-capacity = 8\npreempt = 'none'\n[[types]]\nname = 'long'";
         let short = TypeSpec::new("short")
             .service_time(Duration::from_nanos(1500))
             .slo(Duration::from_micros(20))
             .share(0.9)
+            .weight(3)
             .queue_capacity(8)
             .preempt(PreemptPolicy::None);
         let server = Config::default()

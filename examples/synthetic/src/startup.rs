@@ -51,6 +51,7 @@ fn type_table(config: &Config) -> anyhow::Result<TypeTable> {
         spec.slo = ty
             .slo_ns
             .map(|ns| Duration::from_nanos(ns) * config.stretch);
+        spec.weight = ty.weight;
         if config.hints {
             spec.service_time(Duration::from_nanos(ty.service_ns) * config.stretch)
                 .share(ty.share)

@@ -14,7 +14,9 @@ mod progress;
 
 use clap::{Parser, Subcommand};
 
-use commands::{capacity, compare, figure, preload, report, run, sim, sweep, tournament};
+use commands::{
+    calibrate, capacity, compare, figure, preload, report, run, sim, sweep, tournament,
+};
 use failure::Failure;
 
 /// Open-loop load generator that reports the tail latency of each request type.
@@ -41,6 +43,8 @@ enum Command {
     Sim(Box<sim::SimArgs>),
     /// Find the highest load at which a policy keeps a slowdown, by simulation
     Capacity(Box<capacity::CapacityArgs>),
+    /// Find SLOs for types, by simulation of each type alone
+    Calibrate(Box<calibrate::CalibrateArgs>),
     /// Compare a policy with all others on many random workloads, by simulation
     Tournament(Box<tournament::TournamentArgs>),
     /// Draw the figures of the papers from simulations of these policies
@@ -57,6 +61,7 @@ pub(crate) fn main() -> Result<(), Failure> {
         Command::Preload(args) => preload::preload(&args),
         Command::Sim(args) => sim::sim(&args),
         Command::Capacity(args) => capacity::capacity(&args),
+        Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Tournament(args) => tournament::tournament(&args),
         Command::Figure(args) => figure::figure(&args),
     }

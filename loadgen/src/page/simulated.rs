@@ -120,6 +120,7 @@ pub(super) mod tests {
                 seed: 1,
                 settings: SimSettings::default(),
                 policies: policies.into(),
+                types: Vec::new(),
                 interrupted: false,
             },
             points,

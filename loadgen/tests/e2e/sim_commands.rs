@@ -585,6 +585,70 @@ fn a_tournament_refuses_what_it_cannot_do() {
 }
 
 #[test]
+fn a_calibration_prints_settings_that_simulations_take() {
+    let line = format!("calibrate --workload high-bimodal --workers 4 --load 0.8 {SHORT}");
+    let report = json(&line);
+    assert_eq!(report["schema"], "psp-calibration/1");
+    assert_eq!(report["policies"][0]["name"], "sq");
+    let [calibration] = &report["results"].as_array().unwrap()[..] else {
+        panic!("one result: {report}");
+    };
+    let types = calibration["types"].as_array().unwrap();
+    assert_eq!(types[1]["name"], "long");
+    let slo_us = [0, 1].map(|index| types[index]["slo_us"].as_f64().unwrap());
+    assert!(slo_us[0] >= 0.999 && slo_us[0] < 2.0, "{slo_us:?}");
+    assert!(slo_us[1] > 100.0, "alone, long requests wait: {slo_us:?}");
+
+    let text = stdout(&line);
+    let option = text.lines().find(|line| line.starts_with("--slo-us "));
+    let option = option.unwrap();
+    let table = format!("[[types]]\nname = \"long\"\nslo-us = {:?}\n", slo_us[1]);
+    assert!(text.contains(&table), "{text}");
+    let simulated = json(&format!(
+        "sim --workload high-bimodal --policy mq --workers 4 --load 0.8 {option} {SHORT}"
+    ));
+    assert_eq!(simulated["types"][0]["name"], "short");
+    assert_eq!(simulated["types"][0]["slo_us"].as_f64(), Some(slo_us[0]));
+    let rows = stdout(&format!("{line} --output csv"));
+    assert_eq!(rows.lines().count(), 3);
+}
+
+#[test]
+fn hints_of_types_reach_the_policies() {
+    let p999_us = |policy: &str, hints: &str| {
+        let line = format!(
+            "sim --workload high-bimodal --policy {policy} --workers 4 --load 0.8 {hints} {SHORT}"
+        );
+        let report = json(&line);
+        [0, 1].map(|index| {
+            let latency = &report["points"][0]["types"][index]["latency_us"]["p999"];
+            latency.as_f64().unwrap()
+        })
+    };
+    let plain = p999_us("wrr", "");
+    assert_eq!(plain, p999_us("wrr", "--weight short=1"));
+    let heavy = p999_us("wrr", "--weight short=50,long=1");
+    assert!(heavy[0] < plain[0], "{heavy:?} {plain:?}");
+    let strict = p999_us("mq", "--slo-us short=0.1,long=100000");
+    let loose = p999_us("mq", "--slo-us short=100000 --slo-us long=0.1");
+    assert!(
+        strict[0] < loose[0] && strict[1] > loose[1],
+        "{strict:?} {loose:?}"
+    );
+
+    let line = "sim --workload high-bimodal --policy wrr --workers 4 --load 0.8";
+    for (option, reason) in [
+        ("--weight medium=3", "no workload has a type `medium`"),
+        ("--weight short=0", "a whole number from 1"),
+        ("--weight short", "a type and a number"),
+        ("--slo-us short=0", "from 0.001 to a day"),
+    ] {
+        let refused = refusal(&format!("{line} {option}"));
+        assert!(refused.contains(reason), "{option}: {refused}");
+    }
+}
+
+#[test]
 fn costs_of_a_mechanism_are_settings() {
     let report = json(&format!(
         "sim --workload high-bimodal --policy mq --workers 4 --load 0.3 --costs signal \

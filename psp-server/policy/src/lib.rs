@@ -88,7 +88,7 @@ pub use request_type::{RequestType, TypeSpec, TypeTable};
 pub use scheduler::{Relief, Scheduler, TypeStatus, switch};
 pub use settings::{
     CFcfs, Cscq, DFcfs, Darc, DarcDistributed, DarcLending, DarcStatic, Drr, Edf, FixedPriority,
-    Jbsq, Jsq, JsqTies, Mq, Quantum, Requeue, Sjf, Sq, StaticPartition, Stealing, Synergy,
+    Jbsq, Jsq, JsqTies, Mq, Quantum, Requeue, Sjf, Sq, StaticPartition, Stealing, Synergy, Wrr,
 };
 pub use setup::{Contexts, Preemption, SchedulerSetup, StuckAfter};
 pub use traits::PreemptionUse;

@@ -25,6 +25,7 @@ use crate::policies::sq::Sq;
 use crate::policies::static_partition::StaticPartition;
 use crate::policies::stealing;
 use crate::policies::synergy;
+use crate::policies::wrr::Wrr;
 use crate::scheduler::Scheduler;
 use crate::settings;
 use crate::setup::SchedulerSetup;
@@ -63,6 +64,8 @@ policies! {
     "edf": Edf, edf(), Dispatcher, Length, Never, Edf::new;
     /// Types take turns, each for as much service time as the others; any idle worker.
     "drr": Drr, drr(quantum_us), Dispatcher, Length, Never, Drr::new;
+    /// Types take turns, each for as many requests as its weight; any idle worker.
+    "wrr": Wrr, wrr(), Dispatcher, Type, Never, |setup, _| Wrr::new(setup);
     /// One queue for short and one for long types, with a limit on the workers that run long ones.
     "cscq": Cscq, cscq(), Dispatcher, Length, Never, Cscq::new;
     /// Shinjuku: one queue, and quanta while others wait.

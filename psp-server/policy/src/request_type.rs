@@ -64,6 +64,8 @@ pub struct TypeSpec {
     pub slow: Option<Duration>,
     /// Expected share of all requests, 0 to 1. Types without it share what is left equally.
     pub share: Option<f64>,
+    /// Requests that it may start in its turn under [`Policy::wrr`](crate::Policy::wrr), at least 1; 1 when absent.
+    pub weight: Option<u32>,
     /// Requests that may wait in the typed queue; the server's default when absent.
     pub queue_capacity: Option<usize>,
     /// How its requests give way; as the server says if absent.
@@ -80,6 +82,7 @@ impl TypeSpec {
             max_wait: None,
             slow: None,
             share: None,
+            weight: None,
             queue_capacity: None,
             preempt: None,
         }
@@ -119,6 +122,13 @@ impl TypeSpec {
     #[must_use]
     pub fn share(mut self, share: f64) -> Self {
         self.share = Some(share);
+        self
+    }
+
+    /// Sets how many requests it may start in its turn under [`Policy::wrr`](crate::Policy::wrr).
+    #[must_use]
+    pub fn weight(mut self, weight: u32) -> Self {
+        self.weight = Some(weight);
         self
     }
 
@@ -182,6 +192,7 @@ impl TypeTable {
         own.max_wait = spec.max_wait.or(own.max_wait);
         own.slow = spec.slow.or(own.slow);
         own.share = spec.share.or(own.share);
+        own.weight = spec.weight.or(own.weight);
         own.queue_capacity = spec.queue_capacity.or(own.queue_capacity);
         own.preempt = spec.preempt.or(own.preempt);
         true

@@ -14,6 +14,8 @@ pub(crate) enum Assigns {
 pub(crate) enum GoesBy {
     /// When and where they arrived, whatever their types.
     Arrival,
+    /// Their types, whatever the lengths of these.
+    Type,
     /// The lengths of their types, hinted or measured, or what follows from them: groups, SLOs, charges.
     Length,
 }

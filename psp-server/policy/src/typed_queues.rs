@@ -137,6 +137,12 @@ impl TypedQueues {
         turns.map(|(worker, turn)| (worker, turn.waiting.request_type, turn.started_ns))
     }
 
+    /// The slot of the type that runs on `worker`.
+    pub(crate) fn slot_on(&self, worker: WorkerId) -> Option<usize> {
+        let turn = self.running.on(worker)?;
+        Some(self.queues.slot(turn.waiting.request_type))
+    }
+
     /// Asks the request on `worker` to stop, no earlier than `quantum_ns` after it began this turn.
     /// `None` if nothing runs there, it was asked before, or its type never gives way.
     ///

@@ -134,6 +134,7 @@ fn the_table_of_types_has_every_hint() {
         .slo(Duration::from_micros(1))
         .max_wait(Duration::from_micros(1))
         .share(0.5)
+        .weight(1)
         .queue_capacity(1)
         .preempt(PreemptPolicy::None)
         .slow(Duration::from_micros(1));

@@ -156,6 +156,10 @@ fn types_that_no_server_can_have_are_named() {
             "share of type short is 7, it must be between 0 and 1",
         ),
         (
+            types([short().weight(0)]),
+            "weight of type short is 0, it must be at least 1",
+        ),
+        (
             share(-1.0),
             "share of type short is -1, it must be between 0 and 1",
         ),

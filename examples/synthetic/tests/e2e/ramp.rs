@@ -54,6 +54,7 @@ fn plan(workers_min: usize) -> SimPlan {
         distribution: Distribution::Exponential,
         wait_ns: 0,
         slo_ns: None,
+        weight: None,
     };
     let types = vec![
         ty("SHORT", 1.0 - LONG_SHARE, SERVICE[0]),

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::settings::SimSettings;
+use super::type_hint::TypeHint;
 use crate::simulator::SimPolicy;
 
 /// The conditions that all simulations of a report share.
@@ -20,6 +21,9 @@ pub struct Conditions {
     pub settings: SimSettings,
     /// The policies with their settings.
     pub policies: Vec<SimPolicy>,
+    /// What the command says about types, in place of what their workloads say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<TypeHint>,
     /// Whether the command was interrupted. Unfinished simulations are left out.
     pub interrupted: bool,
 }
@@ -43,6 +47,7 @@ impl Conditions {
             warmup,
             seed,
             settings,
+            types,
             ..
         } = self;
         let ending = if self.interrupted {
@@ -54,6 +59,9 @@ impl Conditions {
             1 => String::new(),
             _ => format!(", {}", settings.cluster),
         };
-        format!("{requests} requests after {warmup} of warm-up, seed {seed}{cluster}{ending}")
+        let hints: String = types.iter().map(|hint| format!(", {hint}")).collect();
+        format!(
+            "{requests} requests after {warmup} of warm-up, seed {seed}{cluster}{hints}{ending}"
+        )
     }
 }

@@ -1,5 +1,7 @@
-//! Experiments on the simulator: settings by name, capacity search, and reports of results.
+//! Experiments on the simulator: settings by name, capacity search, calibration, and reports of results.
 
+mod calibration;
+mod calibration_report;
 mod capacity;
 mod capacity_report;
 mod conditions;
@@ -7,7 +9,10 @@ mod quantiles;
 mod settings;
 mod sim_report;
 mod staffing;
+mod type_hint;
 
+pub use calibration::{Isolated, isolated, isolated_plan};
+pub use calibration_report::{CALIBRATION_SCHEMA, Calibration, CalibrationReport, TypeCalibration};
 pub use capacity::{Capacity, CapacityError, Miss, Scope, Slo, capacity, probes};
 pub use capacity_report::{CAPACITY_SCHEMA, CapacityReport, CapacityResult};
 pub use conditions::{Conditions, Found};
@@ -15,3 +20,4 @@ pub use quantiles::Quantiles;
 pub use settings::{Assignment, SettingError, SimSettings};
 pub use sim_report::{ElasticPoint, Overall, Point, SIM_SCHEMA, SimReport, TypePoint};
 pub use staffing::{TailGoal, workers_needed};
+pub use type_hint::TypeHint;

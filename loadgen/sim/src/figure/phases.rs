@@ -119,6 +119,7 @@ impl Phases {
                 distribution: Distribution::Fixed,
                 wait_ns: 0,
                 slo_ns: None,
+                weight: None,
             };
             self.types.iter().zip(&phase.types).map(of).collect()
         };

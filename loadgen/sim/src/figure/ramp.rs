@@ -143,6 +143,7 @@ impl Ramp {
             distribution: Distribution::Exponential,
             wait_ns: 0,
             slo_ns: None,
+            weight: None,
         });
         let loads = self.loads_up().chain(self.loads_up().rev());
         let phases = loads.map(|load| Phase {

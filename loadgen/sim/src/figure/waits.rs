@@ -105,6 +105,7 @@ impl Waits {
             distribution: Distribution::Fixed,
             wait_ns: if waiter.keeps { 0 } else { wait_ns },
             slo_ns: None,
+            weight: None,
         };
         let types = vec![
             ty("READ", 1.0 - writes, 0),

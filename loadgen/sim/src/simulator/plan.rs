@@ -77,7 +77,7 @@ pub struct SimPlan {
     /// How the server classifies requests.
     pub classifier: ClassifierModel,
     /// Whether the policy knows the types' service times and shares from the start. It always knows
-    /// their SLOs.
+    /// their SLOs and weights.
     pub hints: bool,
     /// Flows to which the requests belong. Under a policy without a dispatcher one worker receives all requests of a
     /// flow. Unless set, a worker at random receives each request.
@@ -395,6 +395,7 @@ impl SimPlan {
             .map(|ty| {
                 let mut spec = TypeSpec::new(&ty.name);
                 spec.slo = ty.slo_ns.map(Duration::from_nanos);
+                spec.weight = ty.weight;
                 if self.hints {
                     spec.service_time = Some(Duration::from_nanos(ty.service_ns));
                     spec.share = Some(ty.share);

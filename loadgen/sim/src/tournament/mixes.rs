@@ -89,6 +89,7 @@ pub fn mix(number: u32) -> Workload {
         distribution: distribution(&mut rng),
         wait_ns: 0,
         slo_ns: None,
+        weight: None,
     });
     let mut workload = Workload::of_types(format!("mix-{number}"), types.collect());
     if rng.random::<f64>() < BURSTY {

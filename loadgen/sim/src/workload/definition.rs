@@ -43,6 +43,8 @@ pub struct WorkloadType {
     /// Target for the time from arrival to completion in nanoseconds. Some policies weigh types by
     /// it.
     pub slo_ns: Option<u64>,
+    /// Requests that the type may start in its turn under weighted round robin; 1 if absent.
+    pub weight: Option<u32>,
 }
 
 /// A part of a workload that changes over time.
@@ -214,6 +216,8 @@ fn fault_of_types(types: &[WorkloadType]) -> Option<String> {
             Some(format!("share is {}, it must be from 0 to 1", ty.share))
         } else if ty.service_ns == 0 {
             Some("the service time is 0".to_owned())
+        } else if ty.weight == Some(0) {
+            Some("the weight is 0, it must be at least 1".to_owned())
         } else {
             ty.distribution.fault()
         };

@@ -188,6 +188,7 @@ mod tests {
         distribution = 'lognormal'
         sigma = 0.5
         slo_us = 15
+        weight = 4
         [[type]]
         name = 'SCAN'
         share = 0.1
@@ -205,6 +206,7 @@ mod tests {
         assert_eq!(workload.arrivals, ArrivalProcess::Poisson);
         let get = &workload.types[0];
         assert_eq!((get.service_ns, get.slo_ns), (1_500, Some(15_000)));
+        assert_eq!((get.weight, workload.types[1].weight), (Some(4), None));
         assert_eq!(get.distribution, Distribution::Lognormal { sigma: 0.5 });
         assert_eq!(workload.types[1].distribution, Distribution::Fixed);
         let mean_ns = workload.service_ns_mean();
@@ -273,6 +275,8 @@ mod tests {
             (ty("distribution = 'lognormal'\nsigma = 0"), "above 0"),
             (ty("sigma = 1"), "has no `sigma`"),
             (ty("slo_us = 0"), "slo_us is 0"),
+            (ty("weight = 0"), "the weight is 0"),
+            (ty("weight = 0.5"), "expected u32"),
             (ty(&ty("")), "two types are called `A`"),
             (ty("[[phase]]\n[[phase]]"), "phase 1 has no length"),
             (

@@ -114,6 +114,7 @@ impl Workload {
                 distribution,
                 wait_ns: 0,
                 slo_ns: None,
+                weight: None,
             });
             Self::of_types(row.name, types.collect())
         })

@@ -44,6 +44,7 @@ pub(super) struct TypeTable {
     shape: Option<f64>,
     wait_us: Option<f64>,
     slo_us: Option<f64>,
+    weight: Option<u32>,
 }
 
 #[derive(Deserialize, Clone, Copy)]
@@ -131,6 +132,7 @@ impl TypeTable {
             distribution: self.distribution()?.unwrap_or_default(),
             wait_ns: self.wait_ns()?.unwrap_or(0),
             slo_ns: self.slo_ns()?,
+            weight: self.weight,
         })
     }
 
@@ -143,6 +145,7 @@ impl TypeTable {
             distribution: self.distribution()?.unwrap_or(base.distribution),
             wait_ns: self.wait_ns()?.unwrap_or(base.wait_ns),
             slo_ns: self.slo_ns()?.or(base.slo_ns),
+            weight: self.weight.or(base.weight),
         })
     }
 

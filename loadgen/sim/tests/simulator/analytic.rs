@@ -19,6 +19,7 @@ fn type_of(name: &str, share: f64, service_ns: u64, distribution: Distribution) 
         distribution,
         wait_ns: 0,
         slo_ns: None,
+        weight: None,
     }
 }
 

@@ -18,6 +18,7 @@ fn waiting(wait_ns: u64) -> Workload {
         distribution: Distribution::Exponential,
         wait_ns,
         slo_ns: None,
+        weight: None,
     };
     Workload::of_types("waiting", vec![ty])
 }

@@ -1,4 +1,4 @@
-//! The options that `sim` and `capacity` share: servers and workloads to simulate.
+//! The options that `sim`, `capacity` and `calibrate` share: servers and workloads to simulate.
 
 use anyhow::Context;
 use clap::builder::PossibleValuesParser;
@@ -207,6 +207,7 @@ impl ExperimentArgs {
                 seed: self.seed,
                 settings,
                 policies,
+                types: Vec::new(),
                 interrupted: false,
             },
             threads: self.threads.unwrap_or_else(parallel::cores),

@@ -10,4 +10,5 @@ mod planning;
 #[cfg(feature = "dpdk")]
 mod port;
 pub(super) mod target;
+pub(super) mod types;
 pub(super) mod values;

@@ -5,6 +5,7 @@ use clap::Args;
 use psp_sim::experiment::{CapacityReport, CapacityResult, Scope, Slo, probes};
 
 use crate::cli::args::experiment::{ExperimentArgs, after_long_help, name};
+use crate::cli::args::types::TypeArgs;
 use crate::cli::args::values::in_range;
 use crate::cli::failure::Failure;
 
@@ -24,6 +25,8 @@ interrupted: the finished results are printed. A second Ctrl-C ends the program 
 pub(crate) struct CapacityArgs {
     #[command(flatten)]
     experiment: ExperimentArgs,
+    #[command(flatten)]
+    types: TypeArgs,
     /// Limit of the slowdown: time from arrival to completion as a multiple of the request's own
     /// service time. A load at which a request is rejected misses it
     #[arg(
@@ -68,6 +71,7 @@ impl CapacityArgs {
 
 pub(crate) fn capacity(args: &CapacityArgs) -> Result<(), Failure> {
     let mut experiment = args.experiment.experiment().map_err(Failure::usage)?;
+    args.types.apply(&mut experiment).map_err(Failure::usage)?;
     let (slo, tolerance) = (args.slo(), args.tolerance);
     let plans = std::mem::take(&mut experiment.plans);
     let arrivals = experiment.arrivals() * u64::from(probes(tolerance));

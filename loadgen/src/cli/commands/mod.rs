@@ -1,5 +1,6 @@
 //! One file for each subcommand.
 
+pub(super) mod calibrate;
 pub(super) mod capacity;
 pub(super) mod compare;
 pub(super) mod figure;

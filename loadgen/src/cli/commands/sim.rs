@@ -10,6 +10,7 @@ use psp_sim::experiment::{Point, SIM_SCHEMA, SimReport};
 use psp_sim::simulator::{SimPlan, SimTrace, TraceWindow, simulate};
 
 use crate::cli::args::experiment::{ExperimentArgs, after_long_help, name};
+use crate::cli::args::types::TypeArgs;
 use crate::cli::args::values::{in_range, positive};
 use crate::cli::failure::Failure;
 
@@ -20,6 +21,8 @@ const EXAMPLES: &str = "Examples:
     psp-loadgen sim --workload high-bimodal --policy darc --workers 14 --load 0.5,0.7,0.9 --output csv
   With DARC's grouping changed and a dispatcher that takes 100 ns for each request:
     psp-loadgen sim --workload rocksdb --policy darc --workers 14 --load 0.8 --set darc.delta=3 --set dispatch-ns=100
+  With SLOs that `psp-loadgen calibrate` found:
+    psp-loadgen sim --workload high-bimodal --policy mq --workers 14 --load 0.8 --slo-us short=1,long=390
   Eight servers behind a load balancer that sees their queues 10 us late:
     psp-loadgen sim --workload tpcc --policy c-fcfs,darc --workers 8 --load 0.8 --servers 8 --spread jsq --feedback-delay-us 10
   What happens to each request in 2 ms, for ui.perfetto.dev:
@@ -35,6 +38,8 @@ interrupted: the finished points are printed. A second Ctrl-C ends the program a
 pub(crate) struct SimArgs {
     #[command(flatten)]
     experiment: ExperimentArgs,
+    #[command(flatten)]
+    types: TypeArgs,
     /// Offered loads, separated by commas: the fraction of the workers' time that service takes.
     /// Above 1 is overload
     #[arg(
@@ -84,6 +89,7 @@ fn write_trace(path: &Path, plan: &SimPlan, trace: Option<&SimTrace>) -> anyhow:
 
 pub(crate) fn sim(args: &SimArgs) -> Result<(), Failure> {
     let mut experiment = args.experiment.experiment().map_err(Failure::usage)?;
+    args.types.apply(&mut experiment).map_err(Failure::usage)?;
     let at = |plan: &SimPlan, load| SimPlan {
         load,
         trace: args.window(),

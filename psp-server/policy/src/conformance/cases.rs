@@ -227,6 +227,9 @@ pub fn workers() -> impl Strategy<Value = usize> {
 /// One number more than types are ever registered.
 const TYPES_MAX: u32 = 6;
 
+/// The weights of types, in the order of their numbers, round and round.
+const WEIGHTS: [Option<u32>; 5] = [Some(3), None, Some(u32::MAX), Some(0), Some(2)];
+
 fn types() -> impl Strategy<Value = TypeTable> {
     let hint_ns = prop_oneof![Just(0_u64), 1..5_000_u64, Just(1_000_000_u64)];
     let hint = prop::option::weighted(0.8, hint_ns.prop_map(Duration::from_nanos));
@@ -249,7 +252,12 @@ fn types() -> impl Strategy<Value = TypeTable> {
             ..TypeSpec::new("T")
         },
     );
-    prop::collection::vec(spec, 0..TYPES_MAX as usize).prop_map(|specs| specs.into_iter().collect())
+    prop::collection::vec(spec, 0..TYPES_MAX as usize).prop_map(|specs| {
+        let weighted = specs.into_iter().zip(WEIGHTS.into_iter().cycle());
+        weighted
+            .map(|(spec, weight)| TypeSpec { weight, ..spec })
+            .collect()
+    })
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {

@@ -17,3 +17,4 @@ pub(crate) mod sq;
 pub(crate) mod static_partition;
 pub(crate) mod stealing;
 pub(crate) mod synergy;
+pub(crate) mod wrr;

@@ -32,7 +32,7 @@ pub use edf::Edf;
 pub use jbsq::Jbsq;
 pub use jsq::{Jsq, JsqTies};
 pub use mq::Mq;
-pub use none::{CFcfs, DFcfs, FixedPriority, Sjf, Stealing};
+pub use none::{CFcfs, DFcfs, FixedPriority, Sjf, Stealing, Wrr};
 pub use quantum::Quantum;
 pub use requeue::Requeue;
 pub use sq::Sq;

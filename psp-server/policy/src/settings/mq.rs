@@ -18,7 +18,7 @@ pub struct Mq {
     /// automatic unless set.
     pub requeue: Requeue,
     /// SLO of a type that was registered without one, in mean service times. Above 0; 10 unless
-    /// set.
+    /// set. The paper has SLOs from runs of each type alone, which `psp-loadgen calibrate` simulates.
     pub slo_factor: f64,
     /// Whether a request that would be chosen again at once keeps its worker for another quantum.
     /// In the paper it is preempted and resumed. Off unless set.

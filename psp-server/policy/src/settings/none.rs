@@ -35,4 +35,6 @@ no_settings!(
     Sjf,
     /// Decentralised first come, first served, with work stealing.
     Stealing,
+    /// Weighted round robin; the weights are those of [types](crate::TypeSpec::weight).
+    Wrr,
 );

@@ -11,3 +11,4 @@ mod properties;
 mod settings;
 mod simulation;
 mod switching;
+mod weighted;

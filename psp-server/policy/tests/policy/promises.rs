@@ -48,6 +48,10 @@ pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promis
             ..own_queues()
         },
         Policy::CFcfs(_) | Policy::Custom(_) => central(),
+        Policy::Wrr(_) => Promises {
+            order: Order::ArrivalInType,
+            ..central()
+        },
         Policy::Stealing(_) => Promises {
             order: Order::ArrivalAtWorker,
             own_thread_first: false,

@@ -53,6 +53,7 @@ keeps_its_promises! {
     sjf: "sjf",
     edf: "edf",
     drr: "drr",
+    wrr: "wrr",
     cscq: "cscq",
     sq: "sq",
     mq: "mq",

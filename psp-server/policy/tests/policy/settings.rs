@@ -23,7 +23,8 @@ pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrat
         | Policy::CFcfs(_)
         | Policy::Stealing(_)
         | Policy::FixedPriority(_)
-        | Policy::Sjf(_) => Just(by_default).boxed(),
+        | Policy::Sjf(_)
+        | Policy::Wrr(_) => Just(by_default).boxed(),
         Policy::StaticPartition(_) => delta()
             .prop_map(|delta| StaticPartition::default().delta(delta).into())
             .boxed(),

@@ -20,7 +20,7 @@ const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 
 /// Policies that run requests to completion.
-const TO_COMPLETION: [&str; 13] = [
+const TO_COMPLETION: [&str; 14] = [
     "darc",
     "c-fcfs",
     "d-fcfs",
@@ -31,6 +31,7 @@ const TO_COMPLETION: [&str; 13] = [
     "sjf",
     "edf",
     "drr",
+    "wrr",
     "cscq",
     "darc-lending",
     "darc-distributed",
