@@ -273,7 +273,9 @@ impl Client {
             let sent = self.end.send(bytes);
             self.out_at += sent;
             self.written += sent as u64;
-            self.written_before_ns = std::mem::replace(&mut self.written_ns, now_ns);
+            if sent > 0 {
+                self.written_before_ns = std::mem::replace(&mut self.written_ns, now_ns);
+            }
             if sent < count {
                 // The socket tells when there is room.
                 return Next::Nothing;
