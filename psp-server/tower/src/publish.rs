@@ -41,6 +41,7 @@ pub struct Publisher {
     labels: Vec<Label>,
     /// What was published of each type's histograms.
     published: Vec<[Counts; HISTOGRAMS.len()]>,
+    is_described: bool,
 }
 
 enum Figure {
@@ -86,6 +87,7 @@ impl Publisher {
             types,
             thresholds: layer.settings.thresholds,
             labels: Vec::new(),
+            is_described: false,
         }
     }
 
@@ -96,10 +98,12 @@ impl Publisher {
         self
     }
 
-    /// Hands the figures to the recorder that is installed. Times that were measured since the last call become samples
+    /// Hands the figures to the recorder that is installed. The first call describes them, too. Times that were measured since the last call become samples
     /// of histograms, each up to an eighth off.
     pub fn publish(&mut self) {
-        describe();
+        if !std::mem::replace(&mut self.is_described, true) {
+            describe();
+        }
         let of_layer = self.types.snapshot(self.thresholds).types;
         let of_pool = self.pool.snapshot().types;
         let types = self.types.all().zip(&mut self.published);

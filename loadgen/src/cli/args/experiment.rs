@@ -241,6 +241,19 @@ impl Experiment {
         self.conditions.requests + self.conditions.warmup
     }
 
+    /// Each plan at each of these loads, in this order.
+    pub(crate) fn at_loads(&self, loads: &[f64]) -> Result<Vec<SimPlan>, Failure> {
+        let at = |plan: &SimPlan, load| SimPlan {
+            load,
+            ..plan.clone()
+        };
+        let plans = self.plans.iter();
+        let plans = plans.flat_map(|plan| loads.iter().map(move |&load| at(plan, load)));
+        plans
+            .map(|plan| plan.validate().map(|()| plan).map_err(Failure::usage))
+            .collect()
+    }
+
     /// Runs `work` for each of `jobs` behind a progress bar, several at a time. Returns the results
     /// in the order of the jobs. Jobs that failed or were interrupted are left out.
     pub(crate) fn run<Job: Sync, Done: Send + Sync>(

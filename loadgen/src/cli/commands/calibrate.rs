@@ -3,7 +3,6 @@
 use anyhow::Context;
 use clap::Args;
 use psp_sim::experiment::{CALIBRATION_SCHEMA, Calibration, CalibrationReport, isolated};
-use psp_sim::simulator::SimPlan;
 
 use crate::cli::args::experiment::{ExperimentArgs, after_long_help, name};
 use crate::cli::args::values::{in_range, positive};
@@ -40,18 +39,7 @@ pub(crate) struct CalibrateArgs {
 
 pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
     let mut experiment = args.experiment.experiment().map_err(Failure::usage)?;
-    let plans = std::mem::take(&mut experiment.plans);
-    let at = |plan: &SimPlan, load| SimPlan {
-        load,
-        ..plan.clone()
-    };
-    let plans: Vec<SimPlan> = plans
-        .iter()
-        .flat_map(|plan| args.load.iter().map(move |&load| at(plan, load)))
-        .collect();
-    for plan in &plans {
-        plan.validate().map_err(Failure::usage)?;
-    }
+    let plans = experiment.at_loads(&args.load)?;
     let types = plans.iter().map(|plan| plan.workload.types.len());
     let arrivals = experiment.arrivals() * types.max().unwrap_or(1) as u64;
     let results = experiment.run("calibrate", &plans, arrivals, |plan, progress| {

@@ -90,19 +90,10 @@ fn write_trace(path: &Path, plan: &SimPlan, trace: Option<&SimTrace>) -> anyhow:
 pub(crate) fn sim(args: &SimArgs) -> Result<(), Failure> {
     let mut experiment = args.experiment.experiment().map_err(Failure::usage)?;
     args.types.apply(&mut experiment).map_err(Failure::usage)?;
-    let at = |plan: &SimPlan, load| SimPlan {
-        load,
-        trace: args.window(),
-        ..plan.clone()
-    };
-    let plans: Vec<SimPlan> = experiment
-        .plans
-        .iter()
-        .flat_map(|plan| args.load.iter().map(move |&load| at(plan, load)))
-        .collect();
-    for plan in &plans {
-        plan.validate().map_err(Failure::usage)?;
+    for plan in &mut experiment.plans {
+        plan.trace = args.window();
     }
+    let plans = experiment.at_loads(&args.load)?;
     if args.trace.is_some() && plans.len() > 1 {
         return Err(Failure::usage(anyhow!(
             "--trace goes with one workload, one policy and one load"
