@@ -25,7 +25,8 @@ fn trace(port: SocketAddr, ms: u64) -> (Checked, String) {
     }
 }
 
-/// Calls `body` while clients send requests one after the other: short ones in pipelines, and long ones.
+/// Calls `body` while clients send requests one after the other: two of them short ones in pipelines, and two long
+/// ones. So long requests hold both workers, whichever has which connection, and short ones wait.
 fn under_load<T>(connect: impl Fn() -> Client + Sync, long: &str, body: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -34,7 +35,7 @@ fn under_load<T>(connect: impl Fn() -> Client + Sync, long: &str, body: impl FnO
             scope.spawn(move || {
                 let mut client = connect();
                 while !is_over.load(Ordering::Relaxed) {
-                    if number == 0 {
+                    if number % 2 == 0 {
                         client.ask(long);
                         continue;
                     }
