@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::hint::black_box;
 use std::time::Duration;
 
-use criterion::{Bencher, Criterion, criterion_group, criterion_main};
+use criterion::{Bencher, Criterion, Throughput, criterion_group, criterion_main};
 use http::{Request, Response};
 use psp_pool::policy::Policy;
 use psp_pool::{Pool, RequestType, TypeSpec};
@@ -13,6 +13,8 @@ use psp_tower::PspLayer;
 use tokio::runtime::Runtime;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
+/// Requests that are sent together.
+const TOGETHER: usize = 16;
 /// What the policy expects of requests. Shorter than what the layer polls where it arrives.
 const EXPECTED: Duration = Duration::from_micros(1);
 
@@ -20,10 +22,12 @@ async fn answer(request: Request<u64>) -> Result<Response<u64>, Infallible> {
     Ok(Response::new(black_box(request.into_body())))
 }
 
-async fn answer_elsewhere(request: Request<u64>) -> Result<Response<u64>, Infallible> {
+fn answer_elsewhere(
+    request: Request<u64>,
+) -> impl Future<Output = Result<Response<u64>, Infallible>> {
     let answered =
         tokio::task::spawn_blocking(move || Response::new(black_box(request.into_body())));
-    Ok(answered.await.expect("the closure returns"))
+    async { Ok(answered.await.expect("the closure returns")) }
 }
 
 fn layer(
@@ -62,6 +66,26 @@ where
     });
 }
 
+/// Several requests at a time: the next ones are sent when all are answered.
+fn ask_together<S>(b: &mut Bencher<'_>, runtime: &Runtime, mut service: S)
+where
+    S: Service<Request<u64>, Response = Response<u64>, Error = Infallible>,
+{
+    let mut asked = Vec::with_capacity(TOGETHER);
+    b.iter(|| {
+        runtime.block_on(async {
+            for _ in 0..TOGETHER {
+                let request = Request::get("/").body(1).expect("a request");
+                asked.push(service.ready().await?.call(request));
+            }
+            for answer in asked.drain(..) {
+                black_box(answer.await?);
+            }
+            Ok::<_, Infallible>(())
+        })
+    });
+}
+
 fn requests(c: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -75,14 +99,19 @@ fn requests(c: &mut Criterion) {
         ask(b, &runtime, layer(&runtime, None).layer(service_fn(answer)));
     });
     group.finish();
+    let pooling = || layer(&runtime, Some(Duration::ZERO)).layer(service_fn(answer));
     let mut group = c.benchmark_group("pooled");
     group.bench_function("spawn_blocking", |b| {
         ask(b, &runtime, service_fn(answer_elsewhere));
     });
-    group.bench_function("layer", |b| {
-        let layer = layer(&runtime, Some(Duration::ZERO));
-        ask(b, &runtime, layer.layer(service_fn(answer)));
+    group.bench_function("layer", |b| ask(b, &runtime, pooling()));
+    group.finish();
+    let mut group = c.benchmark_group("pooled_together");
+    group.throughput(Throughput::Elements(TOGETHER as u64));
+    group.bench_function("spawn_blocking", |b| {
+        ask_together(b, &runtime, service_fn(answer_elsewhere));
     });
+    group.bench_function("layer", |b| ask_together(b, &runtime, pooling()));
     group.finish();
 }
 

@@ -12,6 +12,10 @@ use crate::pool::Pool;
 use crate::shared::{Surroundings, Threads};
 use crate::state::{Limits, State};
 
+/// For how long workers look for more before they sleep, where there is a core to spare. Waking a thread on a core that
+/// sleeps takes some ten microseconds.
+const SPIN: Duration = Duration::from_micros(20);
+
 /// What a pool is made of. By default it has a worker for each state, `c-fcfs`, and queues of 1024 tasks for each type.
 #[must_use]
 pub struct Builder {
@@ -20,6 +24,7 @@ pub struct Builder {
     workers: usize,
     queue_capacity: usize,
     threads: Threads,
+    spin: Option<Duration>,
     hand_off_after: Option<Duration>,
     spare_threads: Option<usize>,
     contexts_per_worker: usize,
@@ -38,12 +43,14 @@ impl Default for Builder {
         Self {
             types: TypeTable::new(),
             policy: Policy::c_fcfs(),
-            workers: std::thread::available_parallelism().map_or(1, NonZero::get),
+            workers: cores(),
             queue_capacity: 1024,
             threads: Threads {
                 name: "psp-pool".to_owned(),
                 nice: None,
+                spin: Duration::ZERO,
             },
+            spin: None,
             hand_off_after: None,
             spare_threads: None,
             contexts_per_worker: 8,
@@ -87,6 +94,13 @@ impl Builder {
     /// thread which builds the pool.
     pub const fn nice(mut self, nice: i32) -> Self {
         self.threads.nice = Some(nice);
+        self
+    }
+
+    /// A worker that has nothing to do looks for more for so long before it sleeps: 20 us by default if the machine has more
+    /// cores than the pool has workers, and not at all otherwise. A task that comes meanwhile wakes no thread.
+    pub const fn spin(mut self, time: Duration) -> Self {
+        self.spin = Some(time);
         self
     }
 
@@ -141,6 +155,12 @@ impl Builder {
         let spares = self.spare_threads.unwrap_or(self.workers);
         let hand_offs = HandOffs::new(after_ns, spares);
         let contexts = self.contexts_per_worker.saturating_mul(self.workers);
+        let has_spare_core = cores() > self.workers;
+        let by_default = if has_spare_core { SPIN } else { Duration::ZERO };
+        let threads = Threads {
+            spin: self.spin.unwrap_or(by_default),
+            ..self.threads
+        };
         let state = State::new(
             types.clone(),
             &self.policy,
@@ -155,10 +175,15 @@ impl Builder {
             state,
             &self.policy,
             types,
-            self.threads,
+            threads,
             self.surroundings,
         )?)
     }
+}
+
+/// The cores that the process may use.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 impl std::fmt::Debug for Builder {

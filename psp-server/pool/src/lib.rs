@@ -51,7 +51,8 @@
 //! | `pool.rs` | takes tasks, changes the policy, ends |
 //! | `running.rs` | the result of a task |
 //! | `checkpoint.rs`, `here.rs` | where tasks give way, and what the calling thread does for a pool |
-//! | `shared.rs` | the lock, and how workers sleep beside it |
+//! | `shared.rs` | the lock, and what is beside it |
+//! | `bell.rs` | how workers wait for tasks |
 //! | `job.rs` | what a task and its result share |
 //! | `table.rs` | the tasks of a pool, by the scheduler's names for them |
 //! | `vacant.rs` | names of tasks that were withdrawn while they waited |
@@ -63,6 +64,7 @@
 //! | `system.rs` | how much of the processor threads get |
 //! | `snapshot.rs` | counters |
 
+mod bell;
 mod builder;
 mod carrier;
 mod checkpoint;

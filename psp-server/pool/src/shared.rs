@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use psp_policy::{RequestType, TypeTable, WorkerId};
 
+use crate::bell::{self, Bell};
 use crate::carrier::Carrier;
 use crate::state::{Left, State};
 
@@ -18,6 +19,8 @@ pub(crate) struct Threads {
     pub(crate) name: String,
     /// The nice value of workers; `None` for that of who starts them.
     pub(crate) nice: Option<i32>,
+    /// For how long a worker that has nothing to do looks for more before it sleeps.
+    pub(crate) spin: Duration,
 }
 
 /// Threads that serve workers, or did, or will.
@@ -33,7 +36,7 @@ struct ThreadsThere {
 pub(crate) struct Shared {
     state: Mutex<State>,
     /// Per worker: rung when it has something to do.
-    bells: Box<[Condvar]>,
+    bells: Box<[Bell]>,
     /// Rung when the timer has something to do.
     timer: Condvar,
     pub(crate) threads: Threads,
@@ -54,7 +57,7 @@ impl Shared {
     ) -> Self {
         Self {
             state: Mutex::new(state),
-            bells: (0..workers).map(|_| Condvar::new()).collect(),
+            bells: (0..workers).map(|_| Bell::default()).collect(),
             timer: Condvar::new(),
             threads,
             types,
@@ -100,10 +103,10 @@ impl Shared {
             (changed, is_over, state.wakes_timer())
         };
         match is_over {
-            true => self.bells.iter().for_each(Condvar::notify_one),
+            true => self.bells.iter().for_each(Bell::ring),
             false => {
                 let woken = left.woken.iter();
-                woken.for_each(|worker| self.bells[worker.index()].notify_one());
+                woken.for_each(|worker| self.bell(*worker).ring());
             }
         }
         if wakes_timer {
@@ -115,23 +118,17 @@ impl Shared {
         changed
     }
 
-    /// Waits until `worker` has something to do, for so long at most.
-    pub(crate) fn wait<'a>(
-        &self,
-        worker: WorkerId,
-        state: MutexGuard<'a, State>,
-        at_most: Duration,
-    ) -> MutexGuard<'a, State> {
-        wait(&self.bells[worker.index()], state, at_most)
+    pub(crate) fn bell(&self, worker: WorkerId) -> &Bell {
+        &self.bells[worker.index()]
     }
 
-    /// The same for the timer.
+    /// Waits until the timer has something to do, for so long at most.
     pub(crate) fn timer_waits<'a>(
         &self,
         state: MutexGuard<'a, State>,
         at_most: Duration,
     ) -> MutexGuard<'a, State> {
-        wait(&self.timer, state, at_most)
+        bell::wait(&self.timer, state, at_most)
     }
 
     /// Waits until a thread has a worker to serve. `None` if the pool has ended.
@@ -186,16 +183,4 @@ impl Shared {
         let waited = { &self.has_ended }.wait_timeout_while(there, timeout, |it| it.now > 0);
         waited.unwrap_or_else(PoisonError::into_inner).0.now == 0
     }
-}
-
-fn wait<'a>(
-    bell: &Condvar,
-    state: MutexGuard<'a, State>,
-    at_most: Duration,
-) -> MutexGuard<'a, State> {
-    if at_most == Duration::MAX {
-        return bell.wait(state).unwrap_or_else(PoisonError::into_inner);
-    }
-    let waited = bell.wait_timeout(state, at_most);
-    waited.unwrap_or_else(PoisonError::into_inner).0
 }

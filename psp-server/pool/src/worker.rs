@@ -90,6 +90,8 @@ fn poll(shared: &Shared, here: &Here, turn: Turn<Task>, now_ns: u64) -> bool {
 /// Waits for what the thread does next.
 fn next(shared: &Shared, here: &Here) -> Next {
     let worker = here.worker.get();
+    let bell = shared.bell(worker);
+    let mut spins = !shared.threads.spin.is_zero();
     let mut state = shared.lock();
     let mut ticker = Ticker::default();
     loop {
@@ -104,7 +106,12 @@ fn next(shared: &Shared, here: &Here) -> Next {
                 shared.change(|state, left| state.tick(now_ns, left));
                 shared.lock()
             }
-            at_most => shared.wait(worker, state, at_most),
+            at_most if std::mem::take(&mut spins) => {
+                drop(state);
+                bell.spin(shared.threads.spin.min(at_most));
+                shared.lock()
+            }
+            at_most => bell.sleep(state, at_most),
         };
     }
 }
