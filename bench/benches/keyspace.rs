@@ -1,11 +1,13 @@
-//! Cost of single operations on a keyspace of 100 000 keys, and of pipelines of reads.
+//! Cost of single operations on a keyspace of 100 000 keys, of pipelines of reads, and of transactions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use parking_lot::Mutex;
-use psp_store::{Keyspace, Value};
+use psp_store::{Databases, Keyspace, Value};
 
 const KEYS: usize = 100_000;
 
@@ -131,5 +133,46 @@ fn pipelines(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, single_operations, pipelines);
+/// For how long commits have held the locks of many shards.
+static HELD_NS: AtomicU64 = AtomicU64::new(0);
+
+/// A transaction of 10 000 writes: all of it, and how long it keeps others from their keys.
+fn transactions(criterion: &mut Criterion) {
+    const WRITES: usize = 10_000;
+    let keys = keys();
+    let databases = Arc::new(Databases::new(1));
+    databases.hold_locks_by(|section| {
+        let began = Instant::now();
+        section();
+        let held_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        HELD_NS.fetch_add(held_ns, Ordering::Relaxed);
+    });
+    let store = databases.get(0);
+    for key in &keys {
+        store.insert(key, Value::string(b"value"));
+    }
+    let mut start = 0;
+    let mut write = || {
+        start = (start + WRITES) % KEYS;
+        let done = databases.transact(&[], |fork| {
+            for key in &keys[start..start + WRITES] {
+                fork.get(0).insert(key, Value::string(b"value"));
+            }
+        });
+        assert_eq!(done, Some(()));
+    };
+    let mut group = criterion.benchmark_group("transaction of 10 000 writes");
+    group.sample_size(20);
+    group.bench_function("all", |bencher| bencher.iter(&mut write));
+    group.bench_function("its locks", |bencher| {
+        bencher.iter_custom(|times| {
+            let before_ns = HELD_NS.load(Ordering::Relaxed);
+            (0..times).for_each(|_| write());
+            Duration::from_nanos(HELD_NS.load(Ordering::Relaxed) - before_ns)
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, single_operations, pipelines, transactions);
 criterion_main!(benches);

@@ -1,13 +1,17 @@
-//! What a task costs in psp-pool: a closure that returns at once, beside `tokio::task::spawn_blocking`.
+//! What a task costs in psp-pool: a closure that returns at once, beside `tokio::task::spawn_blocking`; and a task that
+//! gives way.
 
 use std::hint::black_box;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use psp_pool::policy::Policy;
-use psp_pool::{Pool, RequestType, TypeSpec};
+use psp_pool::{Pool, RequestType, TypeSpec, checkpoint, suspended};
 use tokio::runtime::Runtime;
 
 const SHORT: RequestType = RequestType::new(0);
+const LONG: RequestType = RequestType::new(1);
 /// Closures that are submitted together.
 const BATCH: usize = 64;
 
@@ -45,5 +49,47 @@ fn tasks(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, tasks);
+/// A checkpoint of a task that need not give way, and a task that gives way to another and goes on.
+fn checkpoints(c: &mut Criterion) {
+    let mut group = c.benchmark_group("checkpoint");
+    let pool = pool(Policy::mq().quantum_us(200));
+    group.bench_function("of_no_pool", |b| b.iter(checkpoint));
+    group.bench_function("not_asked", |b| {
+        b.iter_custom(|calls| {
+            let task = pool.run(LONG, move || {
+                let began = Instant::now();
+                (0..calls).for_each(|_| checkpoint());
+                began.elapsed()
+            });
+            futures_lite::future::block_on(task).expect("the pool is open")
+        });
+    });
+    // From the end of the short task, whose worker the long one gets back. Most of a round is not measured.
+    group.sample_size(20);
+    group.measurement_time(Duration::from_millis(300));
+    group.bench_function("goes_on", |b| {
+        b.iter_custom(|times| (0..times).map(|_| goes_on(&pool)).sum());
+    });
+    group.finish();
+}
+
+/// How long it takes from the end of a task until another, which gave way to it, goes on.
+fn goes_on(pool: &Pool) -> Duration {
+    let (begins, begun) = channel();
+    let long = pool.run(LONG, move || {
+        let _ = begins.send(());
+        let before = suspended();
+        while suspended() == before {
+            checkpoint();
+        }
+        Instant::now()
+    });
+    let _ = begun.recv();
+    let short = pool.run(SHORT, Instant::now);
+    let (ended, went_on) = futures_lite::future::block_on(futures_lite::future::zip(short, long));
+    let (ended, went_on) = (ended.expect("it ran"), went_on.expect("it ran"));
+    went_on.saturating_duration_since(ended)
+}
+
+criterion_group!(benches, tasks, checkpoints);
 criterion_main!(benches);

@@ -16,7 +16,6 @@
 //! A fork made under locks knows the locked shards by snapshots and takes no lock of its origin. It sees nothing in
 //! other shards, and if it looked there, the commit fails.
 
-use std::hint::black_box;
 use std::iter::Peekable;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,6 +30,7 @@ use crate::hashed::position_of;
 use crate::index::Index;
 use crate::keyspace::{Keyspace, Shard, visit_live};
 use crate::locks::{Place, ShardLocks};
+use crate::prepared::Prepared;
 use crate::reaper::Garbage;
 
 /// What a fork knows of its origin.
@@ -225,7 +225,7 @@ where
     }
 }
 
-/// What the commit of a fork has changed, to be told when no lock is held.
+/// What the commit of a fork changes, to be told when no lock is held.
 #[derive(Debug, Default)]
 pub(crate) struct Changes<'f> {
     /// With the order in which the fork first touched them.
@@ -233,7 +233,6 @@ pub(crate) struct Changes<'f> {
     removed: Vec<&'f [u8]>,
     expired: Vec<&'f [u8]>,
     cleared: bool,
-    garbage: Vec<Garbage>,
 }
 
 /// What a commit does with one key.
@@ -242,6 +241,24 @@ pub(crate) struct Step<'f> {
     key: &'f [u8],
     before: &'f Before,
     after: Option<Entry>,
+}
+
+impl Step<'_> {
+    /// The entry that the fork took over from its origin.
+    fn was(&self) -> Option<&Entry> {
+        self.before.entry.as_ref().and_then(Option::as_ref)
+    }
+
+    /// Whether the key has this entry, or did not matter.
+    fn is_valid(&self, now: Option<&Entry>) -> bool {
+        let before = self.before.entry.as_ref();
+        before.is_none_or(|before| same(now, before.as_ref()))
+    }
+}
+
+/// The steps of each shard. They are in the order of shards.
+fn shards_of<'s, 'f>(steps: &'s [Step<'f>]) -> impl DoubleEndedIterator<Item = &'s [Step<'f>]> {
+    steps.chunk_by(|one, other| one.place == other.place)
 }
 
 /// What a fork has touched, while its commit looks at it.
@@ -288,78 +305,109 @@ impl<'f> Commit<'f> {
         steps
     }
 
-    /// Looks at each key, under the lock of its shard alone: what the commit needs is in the processor's caches then, and
-    /// it holds its locks for less time.
-    pub(crate) fn look_at(&self, steps: &[Step<'_>]) {
-        for step in steps {
-            let state = self.origin.shards[step.place.1].state.lock();
-            black_box(state.find(step.before.position, step.key).map(Entry::key));
-        }
+    /// Whether the fork was cleared, and takes all that its origin has.
+    pub(crate) fn clears(&self) -> bool {
+        self.touched.cleared
     }
 
-    /// Whether everything that the fork touched is as it was. All these shards are locked.
-    pub(crate) fn is_valid(steps: &[Step<'_>], locks: &ShardLocks<'_>) -> bool {
-        steps.iter().all(|step| {
-            let Some(entry) = &step.before.entry else {
-                return true;
-            };
-            let state = locks.state(step.place);
-            same(state.find(step.before.position, step.key), entry.as_ref())
-        })
+    fn changes_key(&self, step: &Step<'_>) -> bool {
+        self.touched.cleared || !same(step.after.as_ref(), step.was())
     }
 
-    /// Stores what the fork changed. All shards that it touched are locked. With `releases` each lock ends as soon as its
-    /// shard is whole: who takes it then finds other shards locked until these are whole, too.
-    pub(crate) fn store<'s>(
-        &self,
-        steps: Vec<Step<'s>>,
-        locks: &mut ShardLocks<'_>,
-        releases: bool,
-    ) -> Changes<'s> {
+    /// What will have changed.
+    pub(crate) fn changes<'s>(&self, steps: &[Step<'s>]) -> Changes<'s> {
         let mut changes = Changes {
             cleared: self.touched.cleared,
             ..Changes::default()
         };
-        if changes.cleared {
-            for index in 0..self.origin.shards.len() {
-                let state = locks.state_mut((self.origin.number(), index));
-                changes
-                    .garbage
-                    .push(Garbage::Shards(vec![state.take_all()]));
-                self.origin.shards[index].publish(state);
+        for step in steps.iter().filter(|step| self.changes_key(step)) {
+            let has_expired = |entry: &Entry| entry.is_expired(crate::unix_time_ms);
+            if step.was().is_some_and(has_expired) {
+                changes.expired.push(step.key);
             }
-        }
-        // From the last shard on, since the last lock is the first to end.
-        for step in steps.into_iter().rev() {
-            let Step {
-                place,
-                key,
-                before,
-                after,
-            } = step;
-            if releases {
-                locks.release_behind(place);
+            match step.after {
+                Some(_) => changes.stored.push((step.before.order, step.key)),
+                None => changes.removed.push(step.key),
             }
-            let was = before.entry.as_ref().and_then(Option::as_ref);
-            if !changes.cleared && same(after.as_ref(), was) {
-                continue;
-            }
-            let has_expired = was.is_some_and(|entry| entry.is_expired(crate::unix_time_ms));
-            changes.expired.extend(has_expired.then_some(key));
-            match after {
-                Some(_) => changes.stored.push((before.order, key)),
-                None => changes.removed.push(key),
-            }
-            let state = locks.state_mut(place);
-            let old = state.replace(before.position, key, after);
-            self.origin.shards[place.1].publish(state);
-            changes.garbage.extend(old.map(Garbage::Entry));
         }
         changes
     }
 
+    /// The shards as the steps leave them, in their order; each is locked for a moment. `None` if something that the fork
+    /// touched is not as it was.
+    pub(crate) fn prepare(&self, steps: &[Step<'_>]) -> Option<Vec<Prepared>> {
+        let prepare = |steps: &[Step<'_>]| {
+            let mut prepared = Prepared::of(&self.origin.shards[steps[0].place.1]);
+            let finds = |step: &Step<'_>| prepared.find(step.before.position, step.key);
+            if !steps.iter().all(|step| step.is_valid(finds(step))) {
+                return None;
+            }
+            for step in steps.iter().filter(|step| self.changes_key(step)) {
+                prepared.replace(step.before.position, step.key, step.after.clone());
+            }
+            Some(prepared)
+        };
+        shards_of(steps).map(prepare).collect()
+    }
+
+    /// Whether everything that the fork touched is as it was. All these shards are locked. `prepared` are the same shards, or
+    /// none.
+    pub(crate) fn is_valid(
+        steps: &[Step<'_>],
+        prepared: &[Prepared],
+        locks: &ShardLocks<'_>,
+    ) -> bool {
+        shards_of(steps).enumerate().all(|(index, steps)| {
+            let state = locks.state(steps[0].place);
+            let finds = |step: &Step<'_>| state.find(step.before.position, step.key);
+            prepared.get(index).is_some_and(|it| it.fits(state))
+                || steps.iter().all(|step| step.is_valid(finds(step)))
+        })
+    }
+
+    /// Stores what the fork changed. All shards that it touched are locked; `prepared` are the same shards, or none. With
+    /// `releases` each lock ends as soon as its shard is whole: who takes it then finds other shards locked until these are
+    /// whole, too.
+    pub(crate) fn store(
+        &self,
+        steps: &[Step<'_>],
+        prepared: &mut [Prepared],
+        locks: &mut ShardLocks<'_>,
+        releases: bool,
+    ) -> Vec<Garbage> {
+        let mut garbage = Vec::new();
+        if self.touched.cleared {
+            for index in 0..self.origin.shards.len() {
+                let state = locks.state_mut((self.origin.number(), index));
+                garbage.push(Garbage::Shards(vec![state.take_all()]));
+                self.origin.shards[index].publish(state);
+            }
+        }
+        // From the last shard on, since the last lock is the first to end.
+        let mut prepared = prepared.iter_mut().rev();
+        for steps in shards_of(steps).rev() {
+            let place = steps[0].place;
+            if releases {
+                locks.release_behind(place);
+            }
+            let state = locks.state_mut(place);
+            match prepared.next().filter(|it| it.fits(state)) {
+                Some(prepared) => prepared.put(state),
+                None => {
+                    for step in steps.iter().filter(|step| self.changes_key(step)) {
+                        let after = step.after.clone();
+                        let old = state.replace(step.before.position, step.key, after);
+                        garbage.extend(old.map(Garbage::Entry));
+                    }
+                }
+            }
+            self.origin.shards[place.1].publish(state);
+        }
+        garbage
+    }
+
     /// Tells those who wait for the keys. No lock of a shard is held.
-    pub(crate) fn settle(&self, mut changes: Changes<'_>) {
+    pub(crate) fn settle(&self, mut changes: Changes<'_>, garbage: Vec<Garbage>) {
         let origin = self.origin;
         // Those who wait are served in the order in which the fork stored the keys.
         changes.stored.sort_unstable();
@@ -377,7 +425,7 @@ impl<'f> Commit<'f> {
             origin.awaited.note_all_removed();
         }
         origin.add_stats(self.fork.stats());
-        origin.discard_all(changes.garbage);
+        origin.discard_all(garbage);
     }
 
     fn place(&self, position: u64) -> Place {

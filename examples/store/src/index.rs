@@ -22,6 +22,7 @@ use smallvec::SmallVec;
 use triomphe::{Arc, ThinArc};
 
 use crate::entry::Entry;
+use crate::keyspace::Felt;
 
 /// Bits of a position that one branch looks at.
 const STEP_BITS: u32 = 6;
@@ -135,6 +136,47 @@ impl Index {
         edit: impl FnOnce(Option<&mut Option<Entry>>) -> R,
     ) -> R {
         self.root.edit(self.width, position, key, edit)
+    }
+
+    /// Stores `entry` in place of the key's entry; `None` removes the key. Returns the entry that the key had, and what
+    /// the change means to the rest of the shard, if anything.
+    pub(crate) fn replace(
+        &mut self,
+        position: u64,
+        key: &[u8],
+        entry: Option<Entry>,
+    ) -> (Option<Entry>, Option<Felt>) {
+        let after = entry.as_ref().and_then(Entry::expire_at_ms);
+        let is_present = entry.is_some();
+        let (old, homeless) = self.edit(position, key, |place| match place {
+            Some(place) => (mem::replace(place, entry), None),
+            None => (None, entry),
+        });
+        let was_present = old.is_some();
+        if let Some(entry) = homeless {
+            self.insert(position, entry);
+        } else if was_present && !is_present {
+            self.remove_taken(position);
+        }
+        let before = old.as_ref().and_then(Entry::expire_at_ms);
+        let felt = Felt {
+            position,
+            presence: [was_present, is_present],
+            expiry: [before, after],
+        };
+        (old, Some(felt).filter(|felt| !felt.is_nothing()))
+    }
+
+    /// Whether nothing has changed since one was cloned from the other.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (&self.root, &other.root) {
+            (Node::Empty, Node::Empty) => true,
+            (Node::Leaf(_, one), Node::Leaf(_, other)) => {
+                one.slice.as_ptr() == other.slice.as_ptr()
+            }
+            (Node::Branch(one), Node::Branch(other)) => one.slice.as_ptr() == other.slice.as_ptr(),
+            _ => false,
+        }
     }
 
     /// Adds an entry whose key has none.

@@ -91,6 +91,23 @@ pub(crate) struct State {
     pub(crate) absences: Absences,
 }
 
+/// What the change of one key means to its shard, besides the index.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Felt {
+    pub(crate) position: u64,
+    /// Whether the key had an entry, and has one.
+    pub(crate) presence: [bool; 2],
+    /// When the entries expire.
+    pub(crate) expiry: [Option<u64>; 2],
+}
+
+impl Felt {
+    /// The key exists as before.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.presence[0] == self.presence[1] && self.expiry[0] == self.expiry[1]
+    }
+}
+
 /// What a shard had before it was cleared, to be dropped.
 #[derive(Debug)]
 pub(crate) struct ShardContents {
@@ -917,21 +934,23 @@ impl State {
         key: &[u8],
         entry: Option<Entry>,
     ) -> Option<Entry> {
-        let after = entry.as_ref().and_then(Entry::expire_at_ms);
-        let is_removal = entry.is_none();
-        let (old, homeless) = self.index.edit(position, key, |place| match place {
-            Some(place) => (std::mem::replace(place, entry), None),
-            None => (None, entry),
-        });
-        self.len = self.len + usize::from(!is_removal) - usize::from(old.is_some());
-        if let Some(entry) = homeless {
-            self.insert(position, entry);
-        } else if is_removal && old.is_some() {
-            self.index.remove_taken(position);
-        }
-        let before = old.as_ref().and_then(Entry::expire_at_ms);
-        self.reindex(position, before, after);
+        let (old, felt) = self.index.replace(position, key, entry);
+        felt.into_iter().for_each(|felt| self.feel(felt));
         old
+    }
+
+    /// The index has changed so.
+    pub(crate) fn feel(&mut self, felt: Felt) {
+        let Felt {
+            position,
+            presence: [was_present, is_present],
+            expiry: [before, after],
+        } = felt;
+        self.len = self.len + usize::from(is_present) - usize::from(was_present);
+        if is_present && !was_present {
+            self.absences.end(position);
+        }
+        self.reindex(position, before, after);
     }
 
     /// The shard has other keys than before. Some that are watched may have come.

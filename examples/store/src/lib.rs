@@ -56,6 +56,7 @@ mod narrow;
 mod numbers;
 mod packed;
 mod prefetch;
+mod prepared;
 mod reaper;
 mod repr;
 mod set;

@@ -1,7 +1,7 @@
 //! Transactions: work on several keys that takes effect at one instant, or not at all.
 //!
 //! A transaction runs on [forks](crate::fork) without any lock, however long it takes, and locks its keys for the
-//! commit alone. If another request changed one of them meanwhile, it runs again. After some conflicts it holds the
+//! commit alone; a large one [prepares](crate::prepared) its shards before. If another request changed one of them meanwhile, it runs again. After some conflicts it holds the
 //! locks of the shards that it needed before, so it ends.
 
 use std::collections::BTreeSet;
@@ -11,6 +11,8 @@ use crate::databases::{Databases, Forks};
 use crate::fork::{Commit, Watched};
 use crate::keyspace::{OPTIMISTIC_ATTEMPTS, SHARDS};
 use crate::locks::{Place, ShardLocks};
+use crate::prepared::Prepared;
+use crate::reaper::Garbage;
 
 /// A commit to so many shards holds their locks for long enough to [say so](Databases::hold_locks_by).
 const MANY_SHARDS: usize = 32;
@@ -78,33 +80,52 @@ impl Databases {
         }
         let steps: Vec<_> = commits.iter().map(Commit::steps).collect();
         let is_large = places.len() >= MANY_SHARDS;
-        if is_large && locks.is_none() {
-            let commits = commits.iter().zip(&steps);
-            commits.for_each(|(commit, steps)| commit.look_at(steps));
-        }
+        let prepares =
+            is_large && locks.is_none() && moves.is_empty() && !commits.iter().any(Commit::clears);
+        let prepare = |(commit, steps): (&Commit<'_>, &Vec<_>)| match prepares {
+            true => commit.prepare(steps),
+            false => Some(Vec::new()),
+        };
+        let with_steps = commits.iter().zip(&steps);
+        let prepared: Option<Vec<_>> = with_steps.clone().map(prepare).collect();
+        let Some(mut prepared) = prepared else {
+            return Err(Conflict { places });
+        };
+        let changes: Vec<_> = { with_steps.clone() }
+            .map(|(commit, steps)| commit.changes(steps))
+            .collect();
         let releases = commits.len() == 1 && moves.is_empty();
         let store = || {
             let mut locks = locks.unwrap_or_else(|| self.lock(&places));
-            if !steps.iter().all(|steps| Commit::is_valid(steps, &locks)) {
+            let mut all = steps.iter().zip(&prepared);
+            if !all.all(|(steps, prepared)| Commit::is_valid(steps, prepared, &locks)) {
                 return None;
             }
-            let stored = commits.iter().zip(steps);
-            let changes = stored.map(|(commit, steps)| commit.store(steps, &mut locks, releases));
-            let changes: Vec<_> = changes.collect();
+            let all = with_steps.zip(&mut prepared);
+            let garbage = all.map(|((commit, steps), prepared)| {
+                commit.store(steps, prepared, &mut locks, releases)
+            });
+            let garbage: Vec<_> = garbage.collect();
             for [one, other] in Forks::swaps_for(&moves) {
                 self.get(one).swap_locked(self.get(other), &mut locks);
             }
-            Some(changes)
+            Some(garbage)
         };
         let stored = match is_large {
             true => self.shared().hold(store),
             false => store(),
         };
-        let Some(changes) = stored else {
+        let Some(garbage) = stored else {
             return Err(Conflict { places });
         };
-        for (commit, changes) in commits.iter().zip(changes) {
-            commit.settle(changes);
+        let replaced = prepared
+            .into_iter()
+            .flatten()
+            .flat_map(Prepared::into_replaced);
+        let mut replaced: Vec<_> = replaced.map(Garbage::Entry).collect();
+        for ((commit, changes), mut garbage) in commits.iter().zip(changes).zip(garbage) {
+            garbage.append(&mut replaced);
+            commit.settle(changes, garbage);
         }
         for (database, _) in moves {
             self.get(database).awaited.note_all();
@@ -115,11 +136,13 @@ impl Databases {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     use std::thread;
 
     use super::*;
     use crate::databases::testing::Store;
+    use crate::hashed::position_of;
     use crate::value::Value;
     use crate::{Element, Keyspace};
 
@@ -211,7 +234,12 @@ mod tests {
     #[test]
     fn the_last_attempts_hold_locks_and_extend_them() {
         let store = keyspace();
-        set_number(&store, b"other", 7);
+        let shard_of = |key: &[u8]| store.shard_index(position_of(key));
+        let others = (0..).map(|n| format!("other{n}").into_bytes());
+        let other = { others }
+            .find(|key| shard_of(key) != shard_of(b"a"))
+            .unwrap();
+        set_number(&store, &other, 7);
         let mut runs = 0;
         let result = store.transact(&[], |fork| {
             runs += 1;
@@ -221,7 +249,7 @@ mod tests {
                 return 0;
             }
             // This key is new to it.
-            number(fork, b"other")
+            number(fork, &other)
         });
         assert_eq!(result, Some(7));
         assert_eq!(runs, OPTIMISTIC_ATTEMPTS + 2, "one more for the new key");
@@ -236,7 +264,10 @@ mod tests {
             set_number(fork, b"new", 1);
             before
         });
-        assert_eq!(cleared, Some(["a", "other"].map(String::from).to_vec()));
+        assert_eq!(
+            cleared,
+            Some(vec!["a".to_owned(), String::from_utf8(other).unwrap()])
+        );
         assert_eq!(keys(&store), ["new"]);
     }
 
@@ -324,6 +355,94 @@ mod tests {
             (keys(&store), number(&store, b"b")),
             (vec!["b".to_owned()], 2)
         );
+    }
+
+    thread_local! {
+        /// What happens right before a large commit takes its locks.
+        static MEANWHILE: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
+    }
+
+    /// Many keys, of which some expire, and a transaction that adds 1 to each but removes some and makes others.
+    fn large() -> (Arc<Store>, Vec<Vec<u8>>) {
+        let store = Arc::new(keyspace());
+        store.all.hold_locks_by(|section| {
+            MEANWHILE.take().into_iter().for_each(|happens| happens());
+            section();
+        });
+        let keys: Vec<_> = (0..400).map(|n| format!("key{n}").into_bytes()).collect();
+        for (n, key) in (0..300).zip(&keys) {
+            set_number(&store, key, n);
+            let expiry = (n % 3 == 0).then_some(u64::MAX - n);
+            store.update(key, |slot| slot.set_expire_at_ms(expiry));
+        }
+        (store, keys)
+    }
+
+    /// Runs it. Returns how often it ran.
+    fn add_to_all(store: &Store, keys: &[Vec<u8>]) -> u32 {
+        let mut runs = 0;
+        let done = store.transact(&[], |fork| {
+            runs += 1;
+            for (n, key) in keys.iter().enumerate() {
+                match n % 5 {
+                    0 => drop(fork.remove(key)),
+                    _ => set_number(fork, key, number(fork, key) + 1),
+                }
+            }
+        });
+        assert_eq!(done, Some(()));
+        runs
+    }
+
+    fn assert_added(store: &Store, keys: &[Vec<u8>]) {
+        for (n, key) in keys.iter().enumerate() {
+            let before = if n < 300 { n as u64 } else { 0 };
+            let after = if n % 5 == 0 { 0 } else { before + 1 };
+            assert_eq!(number(store, key), after, "key {n}");
+        }
+        assert_eq!(store.volatile_len(), 0, "to store a value ends its expiry");
+    }
+
+    #[test]
+    fn a_large_transaction_exchanges_whole_shards() {
+        let (store, keys) = large();
+        let absent = [store.watch(&keys[301]), store.watch(&keys[399])];
+        let snapshot: Vec<_> = keys.iter().map(|key| store.get(key)).collect();
+        assert_eq!(add_to_all(&store, &keys), 1);
+        assert_added(&store, &keys);
+        assert_eq!(store.len(), 320);
+        assert_eq!(store.transact(&absent, |_| ()), None, "both have come");
+        assert!(snapshot[1].is_some(), "nobody changes what others hold");
+    }
+
+    #[test]
+    fn shards_that_changed_before_the_locks_keep_what_is_new() {
+        let (store, keys) = large();
+        let (inside, others) = (store.clone(), 2000);
+        MEANWHILE.set(Some(Box::new(move || {
+            (0..others).for_each(|n| set_number(&inside, format!("other{n}").as_bytes(), n));
+        })));
+        assert_eq!(
+            add_to_all(&store, &keys),
+            1,
+            "its own keys are as they were"
+        );
+        assert_added(&store, &keys);
+        for n in 0..others {
+            assert_eq!(number(&store, format!("other{n}").as_bytes()), n);
+        }
+        assert_eq!(store.len(), 320 + others as usize);
+    }
+
+    #[test]
+    fn a_large_transaction_whose_key_changed_before_the_locks_runs_again() {
+        let (store, keys) = large();
+        let (inside, key) = (store.clone(), keys[7].clone());
+        MEANWHILE.set(Some(Box::new(move || set_number(&inside, &key, 700))));
+        assert_eq!(add_to_all(&store, &keys), 2);
+        assert_eq!(number(&store, &keys[7]), 701);
+        set_number(&store, &keys[7], 8);
+        assert_added(&store, &keys);
     }
 
     #[test]

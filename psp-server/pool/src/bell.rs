@@ -6,9 +6,11 @@
 //! ```
 
 use std::hint::spin_loop;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+
+use crate::sync::{AtomicBool, Condvar, MutexGuard};
 
 /// How often a thread that spins looks at its bell for each look at the clock.
 const LOOKS: usize = 32;
@@ -70,4 +72,56 @@ pub(crate) fn wait<'a, T>(
     }
     let waited = condvar.wait_timeout(guard, at_most);
     waited.unwrap_or_else(PoisonError::into_inner).0
+}
+
+/// Models of the bell: who was told to do something does it, whenever it was about to sleep.
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+    use crate::sync::Mutex;
+
+    /// What a worker has to do, and how it hears of it.
+    #[derive(Default)]
+    struct Told {
+        tasks: Mutex<u32>,
+        bell: Bell,
+    }
+
+    impl Told {
+        fn tell(&self) {
+            *self.tasks.lock().unwrap() += 1;
+            self.bell.ring();
+        }
+
+        fn do_all(&self, count: u32) {
+            let mut done = 0;
+            let mut tasks = self.tasks.lock().unwrap();
+            while done < count {
+                tasks = match std::mem::take(&mut *tasks) {
+                    0 => self.bell.sleep(tasks, Duration::MAX),
+                    some => {
+                        done += some;
+                        tasks
+                    }
+                };
+            }
+            assert_eq!(done, count);
+        }
+    }
+
+    #[test]
+    fn who_sleeps_is_woken() {
+        loom::model(|| {
+            let told = Arc::new(Told::default());
+            let tellers = [(); 2].map(|()| {
+                let told = told.clone();
+                thread::spawn(move || told.tell())
+            });
+            told.do_all(2);
+            tellers.into_iter().for_each(|it| it.join().unwrap());
+        });
+    }
 }

@@ -1,10 +1,11 @@
 //! A thread of the pool, as others see it. It carries each task that it polls to the end of that poll.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Condvar, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{OnceLock, PoisonError};
 
 use psp_policy::WorkerId;
 
+use crate::sync::{AtomicBool, Condvar, MutexGuard};
 use crate::system::{self, Thread};
 
 /// It has no order.
@@ -22,8 +23,9 @@ pub(crate) struct Carrier {
     thread: OnceLock<Thread>,
 }
 
-impl Carrier {
-    pub(crate) const fn new() -> Self {
+impl Default for Carrier {
+    /// It has no order.
+    fn default() -> Self {
         Self {
             is_asked: AtomicBool::new(false),
             order: AtomicU32::new(NONE),
@@ -31,7 +33,9 @@ impl Carrier {
             thread: OnceLock::new(),
         }
     }
+}
 
+impl Carrier {
     /// It is the calling thread.
     pub(crate) fn lives_here(&self) {
         self.thread.get_or_init(system::this_thread);

@@ -1,5 +1,7 @@
 //! Where tasks give way to others.
 
+use std::time::Duration;
+
 use crate::here::Here;
 use crate::state::{Polled, Way};
 use crate::worker;
@@ -36,8 +38,16 @@ use crate::worker;
 #[inline]
 pub fn checkpoint() {
     if Here::is_asked() {
-        Here::with(give_way);
+        let _ = Here::with(give_way);
     }
+}
+
+/// For how long tasks of the calling thread have been suspended at checkpoints, in sum; 0 on a thread of no pool. Code that
+/// times a task by the clock asks before and after, and subtracts the difference.
+#[must_use]
+pub fn suspended() -> Duration {
+    let suspended_ns = Here::with(|here| here.suspended_ns.get());
+    Duration::from_nanos(suspended_ns.unwrap_or(0))
 }
 
 #[cold]
@@ -51,12 +61,12 @@ fn give_way(here: &Here) {
     let Here {
         carrier, worker, ..
     } = here;
-    loop {
+    let gave_ns = loop {
         let now_ns = shared.now_ns();
         let way = shared
             .change(|state, left| state.give_way(now_ns, worker.get(), carrier, polled, left));
         match way {
-            Way::Given => break,
+            Way::Given => break now_ns,
             Way::Kept => return,
             Way::NeedsSpare => {
                 if worker::start_spare(&shared).is_err() {
@@ -66,10 +76,12 @@ fn give_way(here: &Here) {
                 }
             }
         }
-    }
+    };
     // Without an order the pool was given up, and the task goes on alone.
     let order = shared.wait_for_order(carrier);
     let since_ns = shared.now_ns();
+    let suspended_ns = here.suspended_ns.get() + since_ns.saturating_sub(gave_ns);
+    here.suspended_ns.set(suspended_ns);
     here.polled.set(Some(Polled { since_ns, ..polled }));
     if let Some(order) = order {
         worker.set(order);

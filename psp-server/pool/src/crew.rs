@@ -86,7 +86,7 @@ impl Crew {
     /// So many workers, each with a thread that is to be started.
     pub(crate) fn new(workers: usize, suspended_max: usize) -> Self {
         let post = |worker| {
-            let carrier = Arc::new(Carrier::new());
+            let carrier = Arc::new(Carrier::default());
             carrier.give_order(WorkerId(worker));
             let (runs, stop) = (None, None);
             Post {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     fn spare(crew: &mut Crew) -> Arc<Carrier> {
-        let spare = Arc::new(Carrier::new());
+        let spare = Arc::new(Carrier::default());
         crew.add_spare(spare.clone());
         spare
     }

@@ -114,7 +114,7 @@ mod tests {
         crew.begins(WORKERS[1], TYPE, 6000);
         assert_eq!(hand_offs.overdue(9000, &crew, true), Overdue::Never);
         assert!(!hand_offs.wakes_timer(&crew, true));
-        crew.add_spare(std::sync::Arc::new(crate::carrier::Carrier::new()));
+        crew.add_spare(std::sync::Arc::new(crate::carrier::Carrier::default()));
         crew.fill(WORKERS[0]).unwrap();
         assert!(!crew.ends(WORKERS[0], &first), "it serves no worker");
         assert!(hand_offs.wakes_timer(&crew, true));

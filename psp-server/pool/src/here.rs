@@ -21,6 +21,8 @@ pub(crate) struct Here {
     /// The worker that the thread serves, or served last.
     pub(crate) worker: Cell<WorkerId>,
     pub(crate) polled: Cell<Option<Polled>>,
+    /// For how long its tasks have been suspended, in sum.
+    pub(crate) suspended_ns: Cell<u64>,
 }
 
 impl Here {
@@ -38,6 +40,7 @@ impl Here {
                 carrier,
                 worker: Cell::new(WorkerId(0)),
                 polled: Cell::new(None),
+                suspended_ns: Cell::new(0),
             }))
         })
     }
@@ -50,7 +53,7 @@ impl Here {
     }
 
     /// Does something with what the calling thread does, if that is for a pool.
-    pub(crate) fn with(act: impl FnOnce(&Self)) {
-        let _ = HERE.try_with(|here| here.get().map(act));
+    pub(crate) fn with<T>(act: impl FnOnce(&Self) -> T) -> Option<T> {
+        HERE.try_with(|here| here.get().map(act)).ok().flatten()
     }
 }

@@ -53,6 +53,7 @@
 //! | `checkpoint.rs`, `here.rs` | where tasks give way, and what the calling thread does for a pool |
 //! | `shared.rs` | the lock, and what is beside it |
 //! | `bell.rs` | how workers wait for tasks |
+//! | `sync.rs` | locks, for programs and for models |
 //! | `job.rs` | what a task and its result share |
 //! | `table.rs` | the tasks of a pool, by the scheduler's names for them |
 //! | `vacant.rs` | names of tasks that were withdrawn while they waited |
@@ -78,6 +79,7 @@ mod running;
 mod shared;
 mod snapshot;
 mod state;
+mod sync;
 mod system;
 mod table;
 mod tick;
@@ -90,7 +92,7 @@ pub use psp_policy as policy;
 pub use psp_policy::{RequestType, TypeSpec};
 
 pub use builder::Builder;
-pub use checkpoint::checkpoint;
+pub use checkpoint::{checkpoint, suspended};
 pub use error::{BuildError, PolicyRefused, PoolError};
 pub use pool::{DrainReport, Pool};
 pub use running::Running;

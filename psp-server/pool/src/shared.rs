@@ -1,6 +1,6 @@
 //! What the pool, its workers and its tasks share.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use psp_policy::{RequestType, TypeTable, WorkerId};
@@ -8,6 +8,7 @@ use psp_policy::{RequestType, TypeTable, WorkerId};
 use crate::bell::{self, Bell};
 use crate::carrier::Carrier;
 use crate::state::{Left, State};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// Calls its argument, once, within something that the task needs.
 pub(crate) type Surroundings = Box<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
@@ -43,8 +44,8 @@ pub(crate) struct Shared {
     types: Arc<TypeTable>,
     surroundings: Option<Surroundings>,
     origin: Instant,
-    threads_there: Mutex<ThreadsThere>,
-    has_ended: Condvar,
+    threads_there: std::sync::Mutex<ThreadsThere>,
+    has_ended: std::sync::Condvar,
 }
 
 impl Shared {
@@ -63,8 +64,8 @@ impl Shared {
             types,
             surroundings,
             origin: Instant::now(),
-            threads_there: Mutex::default(),
-            has_ended: Condvar::new(),
+            threads_there: std::sync::Mutex::default(),
+            has_ended: std::sync::Condvar::new(),
         }
     }
 
@@ -158,7 +159,7 @@ impl Shared {
         }
     }
 
-    fn threads_there(&self) -> MutexGuard<'_, ThreadsThere> {
+    fn threads_there(&self) -> std::sync::MutexGuard<'_, ThreadsThere> {
         let there = self.threads_there.lock();
         there.unwrap_or_else(PoisonError::into_inner)
     }

@@ -33,7 +33,7 @@ pub(crate) fn start(shared: &Arc<Shared>, carrier: Arc<Carrier>) -> io::Result<(
 
 /// Starts a thread that takes the place of one which gives its worker away.
 pub(crate) fn start_spare(shared: &Arc<Shared>) -> io::Result<()> {
-    let carrier = Arc::new(Carrier::new());
+    let carrier = Arc::new(Carrier::default());
     start(shared, carrier.clone())?;
     shared.change(|state, _| state.add_spare(carrier));
     Ok(())

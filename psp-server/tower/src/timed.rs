@@ -28,9 +28,10 @@ impl Account {
     /// Times one step of a request that begins with `usage`, and adds it to `served_ns`.
     pub(crate) fn time<T>(&self, usage: Usage, served_ns: &mut u64, step: impl FnOnce() -> T) -> T {
         let panics = Panics(self.of_type());
-        let began = Instant::now();
+        let (began, suspended) = (Instant::now(), psp_pool::suspended());
         let stepped = step();
-        let mut step_ns = nanos(began.elapsed());
+        let suspended = psp_pool::suspended() - suspended;
+        let mut step_ns = nanos(began.elapsed().saturating_sub(suspended));
         std::mem::forget(panics);
         if self.thresholds.may_be_long(step_ns) {
             step_ns = usage.without_others(step_ns);

@@ -120,6 +120,46 @@ async fn one_long_poll_moves_a_type_to_the_pool() {
 }
 
 #[tokio::test]
+async fn the_time_for_which_a_request_is_suspended_is_no_service_time() {
+    let pause = Duration::from_millis(50);
+    let policy = Policy::mq().quantum_us(200);
+    let pool = { Pool::builder().workers(1).policy(policy) }
+        .types([TypeSpec::new("page"), TypeSpec::new("report")])
+        .tokio(Handle::current());
+    let pool = pool.build().unwrap();
+    let layer = layer(pool.clone());
+    let (begins, begun) = channel();
+    let gives_way = service_fn(move |_: Request<String>| {
+        let begins = begins.clone();
+        async move {
+            begins.send(()).unwrap();
+            let began = Instant::now();
+            while psp_pool::suspended() < pause {
+                assert!(began.elapsed() < PATIENCE, "nobody had it give way");
+                psp_pool::checkpoint();
+            }
+            Answer::Ok(Response::new(began.elapsed().as_nanos().to_string()))
+        }
+    });
+    let report = tokio::spawn(layer.layer(gives_way).oneshot(get("/report")));
+    let suspended = tokio::task::spawn_blocking(move || {
+        begun.recv_timeout(PATIENCE).unwrap();
+        // It has the worker once the report has given way.
+        let (gate, short) = hold(&pool);
+        std::thread::sleep(pause);
+        drop(gate);
+        short.detach();
+    });
+    suspended.await.unwrap();
+    let took_ns: u64 = report.await.unwrap().unwrap().into_body().parse().unwrap();
+    let served_ns = of_type(&layer, 1).service_ns;
+    assert!(
+        served_ns + pause.as_nanos() as u64 / 2 <= took_ns,
+        "{served_ns} of {took_ns} ns"
+    );
+}
+
+#[tokio::test]
 async fn a_type_that_is_known_to_be_short_is_inline_from_the_start() {
     let short = TypeSpec::new("page").service_time(Duration::from_micros(5));
     let pool = Pool::builder().types([short]).workers(1).build().unwrap();

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use futures_lite::future::{block_on, yield_now};
 use psp_pool::policy::{Policy, PreemptPolicy};
-use psp_pool::{Builder, Pool, PoolError, RequestType, Running, TypeSnapshot, checkpoint};
+use psp_pool::{
+    Builder, Pool, PoolError, RequestType, Running, TypeSnapshot, checkpoint, suspended,
+};
 
 use super::{LONG, PATIENCE, SHORT, hold, types, until};
 
@@ -113,6 +115,16 @@ fn a_long_task_gives_way_to_a_short_one_and_goes_on() {
     assert_eq!((short.yielded, short.begun, short.completed), (0, 1, 1));
     assert_eq!(long.yields_missed + short.yields_missed, 0);
     assert_eq!(pool.close(PATIENCE).abandoned, 0);
+}
+
+#[test]
+fn a_task_is_told_for_how_long_it_was_suspended() {
+    let pool = sharing();
+    let long = Suspended::new(&pool, suspended);
+    let pause = Duration::from_millis(20);
+    std::thread::sleep(pause);
+    assert!(long.release().unwrap() >= pause);
+    assert_eq!(suspended(), Duration::ZERO, "this thread is no pool's");
 }
 
 #[test]

@@ -1,0 +1,154 @@
+//! What the threads do that serve workers: begin tasks, have them give way, end them.
+
+use std::sync::Arc;
+
+use psp_policy::{Event, RequestId, RequestType, Sample, WorkerId};
+
+use super::{Left, Next, Polled, State, Turn, Way, What};
+use crate::carrier::Carrier;
+use crate::crew::Answer;
+use crate::job::Job;
+use crate::table::Place;
+
+impl State {
+    /// The threads that serve workers.
+    pub(crate) fn carriers(&self) -> impl Iterator<Item = &Arc<Carrier>> {
+        self.crew.carriers()
+    }
+
+    /// What a thread that serves a worker does next. `None` if it waits.
+    pub(crate) fn next(
+        &mut self,
+        now_ns: u64,
+        worker: WorkerId,
+        carrier: &Arc<Carrier>,
+    ) -> Option<Next> {
+        let Some(Turn { name, what }) = self.next[worker.index()].take() else {
+            return self.is_over().then_some(Next::Over);
+        };
+        match what {
+            What::Begins(task) => {
+                self.begins(worker, task.metadata().request_type, now_ns);
+                let turn = Turn { name, what: task };
+                Some(Next::Begins { turn, now_ns })
+            }
+            What::GoesOn(to) => {
+                self.crew.resumes(worker, &to);
+                let is_kept = self.crew.keeps(carrier);
+                Some(Next::HandedOver { to, is_kept })
+            }
+        }
+    }
+
+    /// A worker begins a task of this type, or goes on with one.
+    pub(crate) fn begins(&mut self, worker: WorkerId, request_type: RequestType, now_ns: u64) {
+        self.crew.begins(worker, request_type, now_ns);
+    }
+
+    /// The task on a thread was asked to give way, and is at a checkpoint.
+    pub(crate) fn give_way(
+        &mut self,
+        now_ns: u64,
+        worker: WorkerId,
+        carrier: &Arc<Carrier>,
+        polled: Polled,
+        left: &mut Left,
+    ) -> Way {
+        if self.is_over {
+            // What is left goes on to its end.
+            carrier.set_asked(false);
+            return Way::Kept;
+        }
+        match self.crew.answer(worker, carrier) {
+            Answer::GivesWay => {}
+            Answer::WantsSpare => return Way::NeedsSpare,
+            Answer::RunsOn => return Way::Kept,
+            Answer::Misses => {
+                self.misses(polled.request_type);
+                return Way::Kept;
+            }
+        }
+        let served_ns = polled.served_ns(now_ns);
+        let entry = self.table.at(polled.name);
+        entry.served_ns += served_ns;
+        entry.place = Place::Suspended(carrier.clone());
+        self.waiting += 1;
+        self.crew.suspends(worker);
+        self.counted(polled.request_type).yielded += 1;
+        self.event(now_ns, Event::Yielded { worker, served_ns });
+        self.run_what_can(left);
+        self.fill(worker, left);
+        Way::Given
+    }
+
+    /// A task that was asked to give way runs on.
+    pub(crate) fn misses(&mut self, request_type: RequestType) {
+        self.counted(request_type).yields_missed += 1;
+    }
+
+    /// Another thread serves a worker: that of the task which goes on there, or a spare one.
+    pub(super) fn fill(&mut self, worker: WorkerId, left: &mut Left) {
+        let next = &mut self.next[worker.index()];
+        let goes_on = next.take_if(|turn| matches!(turn.what, What::GoesOn(_)));
+        match goes_on.map(|turn| turn.what) {
+            Some(What::GoesOn(to)) => {
+                self.crew.resumes(worker, &to);
+                left.rung.push(to);
+            }
+            _ => left.rung.extend(self.crew.fill(worker)),
+        }
+    }
+
+    /// A thread has polled a task. Returns whether it serves a worker yet.
+    pub(crate) fn polled(
+        &mut self,
+        now_ns: u64,
+        worker: WorkerId,
+        carrier: &Arc<Carrier>,
+        polled: Polled,
+        job: &Arc<Job>,
+        left: &mut Left,
+    ) -> bool {
+        let Polled { name, .. } = polled;
+        let served_ns = polled.served_ns(now_ns);
+        let serves = self.crew.ends(worker, carrier);
+        let entry = self.table.at(name);
+        entry.served_ns += served_ns;
+        match (job.is_over(), serves) {
+            // A pool that is given up needs no turn to say so.
+            (true, _) if serves || self.is_over => self.ended(now_ns, worker, name, job),
+            (true, _) => self.unblocked(now_ns, name, Place::Ended(job.clone())),
+            (false, _) => match (std::mem::replace(&mut entry.place, Place::Pending), serves) {
+                (Place::Woken(task), true) => {
+                    entry.place = Place::Waits(task);
+                    self.waiting += 1;
+                    self.event(now_ns, Event::Yielded { worker, served_ns });
+                }
+                (Place::Woken(task), false) => self.unblocked(now_ns, name, Place::Waits(task)),
+                (_, true) => self.event(now_ns, Event::Blocked { worker, served_ns }),
+                // To the scheduler it is blocked already.
+                (_, false) => {}
+            },
+        }
+        self.run_what_can(left);
+        serves
+    }
+
+    /// A task has ended, and leaves its worker.
+    pub(super) fn ended(&mut self, now_ns: u64, worker: WorkerId, name: RequestId, job: &Job) {
+        let service_ns = self.table.remove(name).served_ns;
+        let request_type = job.request_type;
+        let sample = Sample {
+            request_type,
+            count: 1,
+            service_ns,
+        };
+        self.counted(request_type).ended(job, service_ns);
+        let completed = Event::Completed {
+            worker,
+            samples: &[sample],
+            dropped: false,
+        };
+        self.event(now_ns, completed);
+    }
+}
