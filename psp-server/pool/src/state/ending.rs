@@ -2,7 +2,8 @@
 
 use psp_policy::RequestId;
 
-use super::{Left, State, What};
+use super::parts::{Left, What};
+use super::scheduling::State;
 use crate::job::Fate;
 use crate::table::Place;
 

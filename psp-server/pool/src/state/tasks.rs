@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use psp_policy::{Event, RequestId, WorkerId};
 
-use super::{Left, State};
+use super::parts::Left;
+use super::scheduling::State;
 use crate::job::{Fate, Job};
 use crate::table::{Entry, Place, Task};
 

@@ -5,31 +5,10 @@ use std::time::Duration;
 
 use psp_policy::{Event, Policy};
 
-use super::{Left, State};
+use super::parts::{Due, Left, Timer};
+use super::scheduling::State;
 use crate::carrier::Carrier;
 use crate::hand_off::Overdue;
-use crate::tick::Ticker;
-
-/// What the timer does next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Due {
-    /// It hands a task off.
-    HandOff,
-    /// It starts a spare thread for that.
-    Thread,
-    /// It reports that time has passed.
-    Tick,
-    /// It waits.
-    In(Duration),
-}
-
-/// The thread that sees to what happens by time alone.
-#[derive(Debug, Default)]
-pub(super) struct Timer {
-    ticker: Ticker,
-    /// When it looks again; 0 while it does not wait.
-    looks_ns: u64,
-}
 
 impl State {
     /// Whether a timer has to be started for this policy. There is one then.

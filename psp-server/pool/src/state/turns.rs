@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use psp_policy::{Event, RequestId, RequestType, Sample, WorkerId};
 
-use super::{Left, Next, Polled, State, Turn, Way, What};
+use super::parts::{Left, Next, Polled, Turn, Way, What};
+use super::scheduling::State;
 use crate::carrier::Carrier;
 use crate::crew::Answer;
 use crate::job::Job;
