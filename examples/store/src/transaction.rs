@@ -118,13 +118,10 @@ impl Databases {
         let Some(garbage) = stored else {
             return Err(Conflict { places });
         };
-        let replaced = prepared
-            .into_iter()
-            .flatten()
-            .flat_map(Prepared::into_replaced);
-        let mut replaced: Vec<_> = replaced.map(Garbage::Entry).collect();
-        for ((commit, changes), mut garbage) in commits.iter().zip(changes).zip(garbage) {
-            garbage.append(&mut replaced);
+        let settled = commits.iter().zip(changes).zip(prepared).zip(garbage);
+        for (((commit, changes), prepared), mut garbage) in settled {
+            let replaced = prepared.into_iter().flat_map(Prepared::into_replaced);
+            garbage.extend(replaced.map(Garbage::Entry));
             commit.settle(changes, garbage);
         }
         for (database, _) in moves {

@@ -34,9 +34,11 @@ impl Bell {
         }
     }
 
-    /// Waits without sleeping until it is rung, for so long at most.
-    pub(crate) fn spin(&self, at_most: Duration) {
+    /// Ends the lock, and waits without sleeping until it is rung, for so long at most.
+    pub(crate) fn spin<T>(&self, state: MutexGuard<'_, T>, at_most: Duration) {
+        // Who notes something from here on rings later.
         self.is_rung.store(false, Ordering::Relaxed);
+        drop(state);
         let began = Instant::now();
         while began.elapsed() < at_most {
             for _ in 0..LOOKS {

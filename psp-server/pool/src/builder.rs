@@ -16,7 +16,7 @@ use crate::state::{Limits, State};
 /// sleeps takes some ten microseconds.
 const SPIN: Duration = Duration::from_micros(20);
 
-/// What a pool is made of. By default it has a worker for each state, `c-fcfs`, and queues of 1024 tasks for each type.
+/// What a pool is made of. By default it has a worker for each core, `c-fcfs`, and queues of 1024 tasks for each type.
 #[must_use]
 pub struct Builder {
     types: TypeTable,

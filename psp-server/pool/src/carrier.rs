@@ -1,10 +1,12 @@
 //! A thread of the pool, as others see it. It carries each task that it polls to the end of that poll.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{OnceLock, PoisonError};
+use std::time::Duration;
 
 use psp_policy::WorkerId;
 
+use crate::bell;
 use crate::sync::{AtomicBool, Condvar, MutexGuard};
 use crate::system::{self, Thread};
 
@@ -76,7 +78,6 @@ impl Carrier {
 
     /// Waits until it is rung.
     pub(crate) fn wait<'a, T>(&self, state: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        let waited = self.bell.wait(state);
-        waited.unwrap_or_else(PoisonError::into_inner)
+        bell::wait(&self.bell, state, Duration::MAX)
     }
 }

@@ -44,6 +44,7 @@ pub(crate) struct Shared {
     types: Arc<TypeTable>,
     surroundings: Option<Surroundings>,
     origin: Instant,
+    /// The standard library's: loom's condition variables wait for no time, and no model has threads to count.
     threads_there: std::sync::Mutex<ThreadsThere>,
     has_ended: std::sync::Condvar,
 }

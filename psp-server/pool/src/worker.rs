@@ -107,8 +107,7 @@ fn next(shared: &Shared, here: &Here) -> Next {
                 shared.lock()
             }
             at_most if std::mem::take(&mut spins) => {
-                drop(state);
-                bell.spin(shared.threads.spin.min(at_most));
+                bell.spin(state, shared.threads.spin.min(at_most));
                 shared.lock()
             }
             at_most => bell.sleep(state, at_most),
