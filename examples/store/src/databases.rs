@@ -368,8 +368,8 @@ pub(crate) mod testing {
     use std::sync::Arc;
 
     use super::Databases;
-    use crate::fork::Watched;
     use crate::keyspace::Keyspace;
+    use crate::watched::Watched;
 
     /// The first of four databases.
     pub(crate) struct Store {

@@ -18,20 +18,14 @@
 
 use std::iter::Peekable;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use hashbrown::HashMap;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
-use crate::absence::Came;
 use crate::contents::Walk;
 use crate::entry::Entry;
-use crate::hashed::position_of;
 use crate::index::Index;
-use crate::keyspace::{Keyspace, Shard, visit_live};
-use crate::locks::{Place, ShardLocks};
-use crate::prepared::Prepared;
-use crate::reaper::Garbage;
+use crate::keyspace::{Keyspace, visit_live};
 
 /// What a fork knows of its origin.
 #[derive(Debug)]
@@ -39,26 +33,27 @@ pub(crate) struct Origin {
     pub(crate) keyspace: Arc<Keyspace>,
     /// The entries of the locked shards; `None` if no lock is held.
     locked: Option<HashMap<usize, Index>>,
-    touched: Mutex<Touched>,
+    pub(crate) touched: Mutex<Touched>,
 }
 
+/// What a fork has taken over.
 #[derive(Debug, Default)]
-struct Touched {
-    keys: HashMap<Box<[u8]>, Before>,
+pub(crate) struct Touched {
+    pub(crate) keys: HashMap<Box<[u8]>, Before>,
     /// The fork was cleared: nothing of the origin is left in it.
-    cleared: bool,
+    pub(crate) cleared: bool,
     /// Needed something of all shards.
-    all_shards: bool,
+    pub(crate) all_shards: bool,
 }
 
 /// A key of the origin when the fork first touched it.
 #[derive(Debug)]
-struct Before {
-    position: u64,
+pub(crate) struct Before {
+    pub(crate) position: u64,
     /// How many keys the fork had touched before.
-    order: usize,
+    pub(crate) order: usize,
     /// `None` if the fork had been cleared before, so that the key did not matter.
-    entry: Option<Option<Entry>>,
+    pub(crate) entry: Option<Option<Entry>>,
 }
 
 impl Origin {
@@ -225,314 +220,11 @@ where
     }
 }
 
-/// What the commit of a fork changes, to be told when no lock is held.
-#[derive(Debug, Default)]
-pub(crate) struct Changes<'f> {
-    /// With the order in which the fork first touched them.
-    stored: Vec<(usize, &'f [u8])>,
-    removed: Vec<&'f [u8]>,
-    expired: Vec<&'f [u8]>,
-    cleared: bool,
-}
-
-/// What a commit does with one key.
-pub(crate) struct Step<'f> {
-    place: Place,
-    key: &'f [u8],
-    before: &'f Before,
-    after: Option<Entry>,
-}
-
-impl Step<'_> {
-    /// The entry that the fork took over from its origin.
-    fn was(&self) -> Option<&Entry> {
-        self.before.entry.as_ref().and_then(Option::as_ref)
-    }
-
-    /// Whether the key has this entry, or did not matter.
-    fn is_valid(&self, now: Option<&Entry>) -> bool {
-        let before = self.before.entry.as_ref();
-        before.is_none_or(|before| same(now, before.as_ref()))
-    }
-}
-
-/// The steps of each shard. They are in the order of shards.
-fn shards_of<'s, 'f>(steps: &'s [Step<'f>]) -> impl DoubleEndedIterator<Item = &'s [Step<'f>]> {
-    steps.chunk_by(|one, other| one.place == other.place)
-}
-
-/// What a fork has touched, while its commit looks at it.
-pub(crate) struct Commit<'f> {
-    fork: &'f Keyspace,
-    origin: &'f Keyspace,
-    touched: MutexGuard<'f, Touched>,
-}
-
-impl<'f> Commit<'f> {
-    /// `None` for a keyspace that is no fork.
-    pub(crate) fn of(fork: &'f Keyspace) -> Option<Self> {
-        let origin = fork.origin.as_ref()?;
-        Some(Self {
-            fork,
-            origin: &origin.keyspace,
-            touched: origin.touched.lock(),
-        })
-    }
-
-    /// The shards of the origin that the fork has touched.
-    pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
-        let number = self.origin.number();
-        let all = self.touched.all_shards.then(|| 0..self.origin.shards.len());
-        let keys = self.touched.keys.values();
-        let shards = keys.map(|before| self.origin.shard_index(before.position));
-        all.into_iter()
-            .flatten()
-            .chain(shards)
-            .map(move |index| (number, index))
-    }
-
-    /// What there is to do for each key, in the order of shards: all that can be found out without locks.
-    pub(crate) fn steps<'s>(&'s self) -> Vec<Step<'s>> {
-        let own = self.fork.shards[0].state.lock();
-        let steps = self.touched.keys.iter().map(|(key, before)| Step {
-            place: self.place(before.position),
-            key,
-            before,
-            after: own.find(before.position, key).cloned(),
-        });
-        let mut steps: Vec<_> = steps.collect();
-        steps.sort_unstable_by_key(|step| (step.place, step.before.position));
-        steps
-    }
-
-    /// Whether the fork was cleared, and takes all that its origin has.
-    pub(crate) fn clears(&self) -> bool {
-        self.touched.cleared
-    }
-
-    fn changes_key(&self, step: &Step<'_>) -> bool {
-        self.touched.cleared || !same(step.after.as_ref(), step.was())
-    }
-
-    /// What will have changed.
-    pub(crate) fn changes<'s>(&self, steps: &[Step<'s>]) -> Changes<'s> {
-        let mut changes = Changes {
-            cleared: self.touched.cleared,
-            ..Changes::default()
-        };
-        for step in steps.iter().filter(|step| self.changes_key(step)) {
-            let has_expired = |entry: &Entry| entry.is_expired(crate::unix_time_ms);
-            if step.was().is_some_and(has_expired) {
-                changes.expired.push(step.key);
-            }
-            match step.after {
-                Some(_) => changes.stored.push((step.before.order, step.key)),
-                None => changes.removed.push(step.key),
-            }
-        }
-        changes
-    }
-
-    /// The shards as the steps leave them, in their order; each is locked for a moment. `None` if something that the fork
-    /// touched is not as it was.
-    pub(crate) fn prepare(&self, steps: &[Step<'_>]) -> Option<Vec<Prepared>> {
-        let prepare = |steps: &[Step<'_>]| {
-            let mut prepared = Prepared::of(&self.origin.shards[steps[0].place.1]);
-            let finds = |step: &Step<'_>| prepared.find(step.before.position, step.key);
-            if !steps.iter().all(|step| step.is_valid(finds(step))) {
-                return None;
-            }
-            for step in steps.iter().filter(|step| self.changes_key(step)) {
-                prepared.replace(step.before.position, step.key, step.after.clone());
-            }
-            Some(prepared)
-        };
-        shards_of(steps).map(prepare).collect()
-    }
-
-    /// Whether everything that the fork touched is as it was. All these shards are locked. `prepared` are the same shards, or
-    /// none.
-    pub(crate) fn is_valid(
-        steps: &[Step<'_>],
-        prepared: &[Prepared],
-        locks: &ShardLocks<'_>,
-    ) -> bool {
-        shards_of(steps).enumerate().all(|(index, steps)| {
-            let state = locks.state(steps[0].place);
-            let finds = |step: &Step<'_>| state.find(step.before.position, step.key);
-            prepared.get(index).is_some_and(|it| it.fits(state))
-                || steps.iter().all(|step| step.is_valid(finds(step)))
-        })
-    }
-
-    /// Stores what the fork changed. All shards that it touched are locked; `prepared` are the same shards, or none. With
-    /// `releases` each lock ends as soon as its shard is whole: who takes it then finds other shards locked until these are
-    /// whole, too.
-    pub(crate) fn store(
-        &self,
-        steps: &[Step<'_>],
-        prepared: &mut [Prepared],
-        locks: &mut ShardLocks<'_>,
-        releases: bool,
-    ) -> Vec<Garbage> {
-        let mut garbage = Vec::new();
-        if self.touched.cleared {
-            for index in 0..self.origin.shards.len() {
-                let state = locks.state_mut((self.origin.number(), index));
-                garbage.push(Garbage::Shards(vec![state.take_all()]));
-                self.origin.shards[index].publish(state);
-            }
-        }
-        // From the last shard on, since the last lock is the first to end.
-        let mut prepared = prepared.iter_mut().rev();
-        for steps in shards_of(steps).rev() {
-            let place = steps[0].place;
-            if releases {
-                locks.release_behind(place);
-            }
-            let state = locks.state_mut(place);
-            match prepared.next().filter(|it| it.fits(state)) {
-                Some(prepared) => prepared.put(state),
-                None => {
-                    for step in steps.iter().filter(|step| self.changes_key(step)) {
-                        let after = step.after.clone();
-                        let old = state.replace(step.before.position, step.key, after);
-                        garbage.extend(old.map(Garbage::Entry));
-                    }
-                }
-            }
-            self.origin.shards[place.1].publish(state);
-        }
-        garbage
-    }
-
-    /// Tells those who wait for the keys. No lock of a shard is held.
-    pub(crate) fn settle(&self, mut changes: Changes<'_>, garbage: Vec<Garbage>) {
-        let origin = self.origin;
-        // Those who wait are served in the order in which the fork stored the keys.
-        changes.stored.sort_unstable();
-        changes
-            .stored
-            .iter()
-            .for_each(|(_, key)| origin.note_key(key));
-        changes
-            .expired
-            .iter()
-            .for_each(|key| origin.tell_expired(key));
-        let removed = changes.removed.iter();
-        removed.for_each(|key| origin.awaited.note_removed(key));
-        if changes.cleared {
-            origin.awaited.note_all_removed();
-        }
-        origin.add_stats(self.fork.stats());
-        origin.discard_all(garbage);
-    }
-
-    fn place(&self, position: u64) -> Place {
-        (self.origin.number(), self.origin.shard_index(position))
-    }
-}
-
 /// Whether both are the same entry.
-fn same(left: Option<&Entry>, right: Option<&Entry>) -> bool {
+pub(crate) fn same(left: Option<&Entry>, right: Option<&Entry>) -> bool {
     match (left, right) {
         (None, None) => true,
         (Some(left), Some(right)) => left.is(right),
         _ => false,
-    }
-}
-
-/// A key whose changes a client waits for.
-#[derive(Debug)]
-pub struct Watched {
-    database: usize,
-    key: Box<[u8]>,
-    found: Found,
-}
-
-/// What a client found that began to watch a key.
-#[derive(Debug)]
-enum Found {
-    Entry(Entry),
-    Nothing(Absence),
-}
-
-/// A watched key that does not exist.
-#[derive(Debug)]
-struct Absence {
-    shards: Arc<[Shard]>,
-    shard: usize,
-    position: u64,
-    came: Came,
-}
-
-impl Drop for Absence {
-    fn drop(&mut self) {
-        let mut state = self.shards[self.shard].state.lock();
-        state.absences.unwatch(self.position, &self.came);
-    }
-}
-
-impl Watched {
-    /// The number of the key's database.
-    #[must_use]
-    pub const fn database(&self) -> usize {
-        self.database
-    }
-
-    /// The key.
-    #[must_use]
-    pub fn key(&self) -> &[u8] {
-        &self.key
-    }
-}
-
-impl Keyspace {
-    /// Remembers a key as it is now, for [`transact`](crate::Databases::transact).
-    #[must_use]
-    pub fn watch(&self, key: &[u8]) -> Watched {
-        let found = match self.lookup(key, false) {
-            Some(entry) => Found::Entry(entry),
-            None => Found::Nothing(self.watch_for(key)),
-        };
-        Watched {
-            database: self.number(),
-            key: key.into(),
-            found,
-        }
-    }
-
-    /// Watches for a key that does not exist.
-    fn watch_for(&self, key: &[u8]) -> Absence {
-        let position = position_of(key);
-        let shard = self.shard_index(position);
-        let mut state = self.shards[shard].state.lock();
-        let came = match state.find(position, key) {
-            // It came right now.
-            Some(_) => Came::new(true.into()),
-            None => state.absences.watch(position),
-        };
-        Absence {
-            shards: Arc::clone(&self.shards),
-            shard,
-            position,
-            came,
-        }
-    }
-
-    /// Whether the fork found a watched key of this database as it was.
-    pub(crate) fn found_unchanged(&self, watched: &Watched) -> bool {
-        let Some(origin) = &self.origin else {
-            return true;
-        };
-        origin.fetch(self, position_of(&watched.key), &watched.key);
-        let now = origin.entry_before(&watched.key);
-        let has_expired = now
-            .as_ref()
-            .is_some_and(|entry| entry.is_expired(crate::unix_time_ms));
-        match &watched.found {
-            Found::Entry(entry) => !has_expired && same(now.as_ref(), Some(entry)),
-            Found::Nothing(absence) => now.is_none() && !absence.came.load(Ordering::Relaxed),
-        }
     }
 }

@@ -35,6 +35,7 @@ mod awaited;
 mod background;
 mod cache_line;
 mod clock;
+mod commit;
 mod contents;
 mod databases;
 mod element;
@@ -67,6 +68,7 @@ mod together;
 mod transaction;
 mod tree;
 mod value;
+mod watched;
 
 pub use access::{AccessMark, LfuRates};
 pub use awaited::{Awaits, ReadyKey};
@@ -78,7 +80,6 @@ pub use element_ref::{Digits, ElementRef};
 pub use entry::{Entry, Slot};
 pub use eviction::{Eviction, EvictionPolicy, Evictor, UnknownEvictionPolicy};
 pub use expiry::ExpiryCycle;
-pub use fork::Watched;
 pub use form::PackingLimit;
 #[cfg(feature = "jemalloc")]
 pub use freed_pages::FreedPages;
@@ -96,3 +97,4 @@ pub use stream::{
     StreamEntry, StreamId, Text, Trim,
 };
 pub use value::Value;
+pub use watched::Watched;

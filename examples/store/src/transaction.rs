@@ -7,12 +7,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::commit::Commit;
 use crate::databases::{Databases, Forks};
-use crate::fork::{Commit, Watched};
 use crate::keyspace::{OPTIMISTIC_ATTEMPTS, SHARDS};
 use crate::locks::{Place, ShardLocks};
 use crate::prepared::Prepared;
 use crate::reaper::Garbage;
+use crate::watched::Watched;
 
 /// A commit to so many shards holds their locks for long enough to [say so](Databases::hold_locks_by).
 const MANY_SHARDS: usize = 32;

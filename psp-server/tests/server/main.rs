@@ -14,6 +14,7 @@ mod handing_over;
 mod hints;
 #[cfg(target_os = "linux")]
 mod long_turns;
+mod pipelines;
 mod pushes;
 mod readme;
 mod refused;

@@ -48,6 +48,9 @@ const LOOK_AGE_NS_MAX: u64 = 1_000_000;
 const ACTIONS_PER_TURN: usize = 256;
 /// Time after which a turn of the loop starts no more actions.
 const TURN_NS_MAX: u64 = 200_000;
+/// Time for requests that the last turn left, before the net worker reads further ones. Else the shorter requests of one
+/// pipeline, of which each turn reads more, would hold up all longer requests for as long as it is.
+const LEFT_NS_MAX: u64 = TURN_NS_MAX / 2;
 /// For how long a worker waits for its port before it looks for something else to do.
 const HOME_PATIENCE: Duration = Duration::from_millis(1);
 /// A request is not run, because nobody waits for it.
@@ -581,6 +584,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             return self.serve_ports();
         }
         let end_ns = self.now_ns + TURN_NS_MAX;
+        // Workers of a crew find what was left, and a request that gave way did so to what lies in the sockets.
+        if self.unfinished && !self.gave_way && !self.is_in_crew() {
+            self.carry_out(self.now_ns + LEFT_NS_MAX);
+        }
         loop {
             for port in self.ports.iter_mut() {
                 let connections = &mut port.requests.connections;

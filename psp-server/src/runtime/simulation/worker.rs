@@ -26,15 +26,13 @@ use crate::runtime::channel::preempter::Preempter;
 use crate::runtime::channel::task_port::TaskPort;
 use crate::runtime::channel::turn_start::TurnStart;
 use crate::runtime::task::Task;
-use crate::runtime::worker::executor::Executor;
+use crate::runtime::worker::executor::{Executor, RUN_NS_MAX};
 use crate::runtime::worker::notices::fault_of;
 use crate::simulated;
 use crate::simulated::random::Random;
 
 pub(super) type SimTask = Task<(), Head>;
 
-/// A run gives its worker back after so long, as the executor has it.
-const RUN_NS_MAX: u64 = 1_000_000;
 /// What sending the rest of a long reply takes.
 const SENDING_NS: u64 = 1_000;
 

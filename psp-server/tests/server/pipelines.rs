@@ -1,0 +1,65 @@
+//! A pipeline of short requests beside a longer request on another connection.
+
+use std::io::Write;
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use psp_server::protocols::Sink;
+use psp_server::{Config, Policy, RequestType, Server, Topology, TypeSpec};
+
+use crate::common::{Client, Lines, classifier, handler, until};
+
+/// Requests of the pipeline: enough for some seconds.
+const PIPELINED: usize = 5_000;
+/// A short request takes so long that it ends a turn of the net thread.
+const SHORT: Duration = Duration::from_micros(300);
+
+/// Each turn reads the next short requests of the pipeline, and the policy has them go first. The long request has its
+/// turn nevertheless, long before the pipeline ends.
+#[test]
+fn a_pipeline_of_shorter_requests_does_not_hold_up_a_longer_one() {
+    let shorts = Arc::new(AtomicUsize::new(0));
+    let counted = shorts.clone();
+    let server = Server::builder()
+        .tcp("127.0.0.1:0")
+        .framing(Lines)
+        .types([
+            TypeSpec::new("short").service_time(SHORT),
+            TypeSpec::new("long").service_time(10 * SHORT),
+        ])
+        .classifier(classifier(|line| {
+            RequestType::new(u32::from(line.starts_with(b"long")))
+        }))
+        .policy(Policy::fixed_priority())
+        .config(Config::default().workers(1).topology(Topology::Inline))
+        .handler(handler(move |request, reply| {
+            if request.payload.starts_with(b"long") {
+                reply.put(format!("{}\n", counted.load(Ordering::SeqCst)).as_bytes());
+                return;
+            }
+            let start = Instant::now();
+            while start.elapsed() < SHORT {}
+            counted.fetch_add(1, Ordering::SeqCst);
+            reply.put(b"ok\n");
+        }))
+        .build()
+        .unwrap()
+        .spawn()
+        .unwrap();
+    let connect = || TcpStream::connect(server.local_addrs()[0]).unwrap();
+    let mut pipeline = connect();
+    pipeline.write_all(&b"short\n".repeat(PIPELINED)).unwrap();
+    until("the pipeline is under way", || {
+        shorts.load(Ordering::SeqCst) > 0
+    });
+    let before: usize = Client::new(connect()).ask("long").parse().unwrap();
+    assert!(
+        before < PIPELINED / 2,
+        "{before} of {PIPELINED} short requests went first"
+    );
+    pipeline.shutdown(Shutdown::Both).unwrap();
+    server.handle().shut_down();
+    server.join().unwrap();
+}
