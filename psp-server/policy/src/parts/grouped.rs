@@ -273,6 +273,9 @@ impl Grouped {
             return None;
         }
         let (rest, members) = self.plan.rest();
+        if !self.any_waits(members) {
+            return None;
+        }
         let untried = members.iter().copied().filter(|&slot| {
             self.waits(slot)
                 && self.profile.is_untried(slot)
@@ -477,6 +480,9 @@ impl Grouped {
         }
         // A loop and no `find_map`, through which candidates would be copied.
         for (group, members) in groups(&self.plan) {
+            if !self.any_waits(members) {
+                continue;
+            }
             let fits = |worker, waited_ns| group.may_use(worker, waited_ns);
             let lanes = members.iter().copied();
             let candidate = self.candidate(now_ns, group, lanes, fits);
@@ -648,6 +654,13 @@ impl Grouped {
     /// Whether any request of the type at `slot` waits.
     pub(crate) fn waits(&self, slot: usize) -> bool {
         self.queues.queued(slot) > 0
+    }
+
+    /// Whether any request of the types `members` waits. A server has many types and few of them wait at a time, so this is
+    /// asked before their queues are looked through.
+    #[inline]
+    fn any_waits(&self, members: &[usize]) -> bool {
+        members.iter().any(|&slot| self.waits(slot))
     }
 
     /// The next request of the type at `slot`, on an idle worker; the worker, too.
