@@ -3,8 +3,10 @@
 //! ```text
 //!   sends what is complete ──► leaves its ports to others ──► steps back on its core
 //!           ... the request runs ...
-//!   has its standing again ──► sends the reply ──► takes its port back
+//!   sends the reply ──► has its standing again ──► takes its port back
 //! ```
+//!
+//! Sending a long reply takes as long as making it, so that happens at low priority, too.
 //!
 //! The type says whether a request is long. One of a short type may turn out to be, at a checkpoint or because its
 //! handler says so: then the worker does the same in the middle of the turn. For a request of a type of unknown length
@@ -110,6 +112,12 @@ impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
         if let (_, Some(demotion)) = &mut *self.worker.borrow_mut() {
             demotion.begin();
         }
+    }
+
+    /// Whether the worker has stepped back on its core.
+    #[inline]
+    pub(super) fn has_stepped_back(&self) -> bool {
+        self.is_long.get()
     }
 
     /// The turn is over. Returns for how long others had the core, in nanoseconds, because the worker had stepped back.

@@ -31,6 +31,7 @@ use crate::runtime::worker::contexts::ContextTask;
 use crate::runtime::worker::inline::EndedTurn;
 use crate::shared::Receiver;
 use crate::shutdown::Shutdown;
+use crate::telemetry::WorkerCounters;
 use crate::trace::Turn;
 use crate::transport::run::TurnedDown;
 
@@ -100,6 +101,14 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
     gave_way: bool,
     now_ns: u64,
     busy_at_ns: u64,
+}
+
+/// Sends the replies of a request that is complete, as much as its socket takes.
+fn send_reply<C, D>(report: &mut Report<Task<C, D>>, counters: &WorkerCounters) {
+    if let Report::Completed(Task::Stream(stream)) = report {
+        let sent = stream.connection.send(usize::MAX);
+        counters.bytes_sent.add(sent as u64);
+    }
 }
 
 impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H> {
@@ -843,7 +852,11 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         } else if moves_about {
             let length = self.dispatcher.length(request_type);
             let turn = LongTurn::new(&mut self.ports, demotion, &self.clock, self.now_ns, long_us);
-            let ended = turn.run(length, || workers.run_inline(worker, request, task));
+            let mut ended = turn.run(length, || workers.run_inline(worker, request, task));
+            if turn.has_stepped_back() {
+                let counters = &self.shared.telemetry.workers[self.shared.global(worker).index()];
+                send_reply(&mut ended.report, counters);
+            }
             let starved_ns = turn.end();
             if starved_ns > 0 {
                 self.count_starved(worker, request_type, &ended.report, starved_ns);
