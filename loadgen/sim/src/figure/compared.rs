@@ -85,7 +85,6 @@ pub(super) const FIGURES: &[Figure] = &[
         notes: &[SERVERS],
         claims: &[
             lower("4.6", 0, PERSEPHONE, SHENANGO.name, 85.0),
-            lower("3.1", 0, PERSEPHONE, SHINJUKU, 85.0),
             lower("9.2", 1, PERSEPHONE, SHENANGO.name, 85.0),
             lower("7", 2, PERSEPHONE, SHENANGO.name, 85.0),
             lower("3.6", 3, PERSEPHONE, SHENANGO.name, 85.0),
