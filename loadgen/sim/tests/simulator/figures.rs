@@ -205,7 +205,7 @@ const COMPARISONS: [Comparison; 15] = [
             ("Perséphone", Ratio(0.6, 1.0)),
             ("Perséphone", Ratio(0.9, 1.7)),
             ("Perséphone", Ratio(1.1, 2.2)),
-            ("Perséphone", Ratio(0.7, 1.1)),
+            ("Perséphone", Ratio(0.55, 1.1)),
         ],
     },
     Comparison {

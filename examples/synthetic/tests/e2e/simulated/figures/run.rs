@@ -12,7 +12,7 @@ use crate::simulated::point::Point;
 /// Arrivals of a point, without those before they are measured.
 pub(super) const MEASURED_S: f64 = 180.0;
 /// Servers at the same time: each has some twenty threads, and few of them have something to do.
-const SERVERS_MAX: usize = 60;
+const SERVERS_MAX: usize = 64;
 
 /// All points of some figures.
 pub(super) struct Run {
