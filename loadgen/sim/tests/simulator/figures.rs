@@ -434,7 +434,11 @@ fn systems_compare_as_their_papers_measure() {
 fn cheaper_interrupts_bear_more_load() {
     let drawing = compare("synergy-6");
     let reach = reaches(&drawing, 0, 50.0);
-    assert!(["Shinjuku-CI", "Concord", "Synergy"].map(&reach).is_sorted());
+    assert!(
+        ["Shinjuku-CI", "Concord", "Synergy"]
+            .map(&reach)
+            .is_sorted()
+    );
     let drawing = draw(&[figure::named("synergy-9").unwrap()], 100_000, 1).remove(0);
     let reach = reaches(&drawing, 0, 50.0);
     let methods = ["S-Signal", "S-IPI", "S-UINTR", "S-CI"].map(&reach);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::case::Case;
 use super::figure::Figure;
 use super::side::{Found, Side};
+use crate::simulated::compared::Compared;
 use crate::simulated::measure::measure;
 use crate::simulated::point::Point;
 
@@ -103,7 +104,7 @@ impl Run {
         let mut found = Vec::new();
         for (index, group) in self.groups.iter().enumerate() {
             let (compared, lag_ns) = measure(group.iter().map(|it| &it.point));
-            let left = compared.iter().flat_map(|it| it.left());
+            let left = compared.iter().flat_map(Compared::left);
             let least = left.fold(1.0, f64::min) * 100.0;
             println!(
                 "group {}: threads woke up {:.2} ms late in the mean; at least {least:.0} % of a type's requests had no stall",
