@@ -3,7 +3,7 @@
 use psp_sim::chart::Drawing;
 
 use super::figure::Figure;
-use super::side::{Found, SIDES, found_at};
+use super::side::{Found, found_at};
 
 /// A number of a paper.
 #[derive(Debug)]
@@ -72,6 +72,18 @@ impl Number {
         }
     }
 
+    /// Whether the series that reaches further keeps the objective up to its last point.
+    fn is_least(&self, figure: &Figure, drawing: &Drawing, side: usize) -> bool {
+        let (Reach(name) | Further(name, _)) = self.reading else {
+            return false;
+        };
+        let drawn = &drawing.panels[side * figure.panels.len() + self.panel];
+        let line = drawing.series_index(name).map(|index| &drawn.lines[index]);
+        let last = line.and_then(|line| line.last());
+        last.zip(figure.panels[self.panel].slo)
+            .is_some_and(|((_, y), slo)| *y <= slo)
+    }
+
     /// A row of a table in Markdown.
     pub(super) fn row(&self, figure: &Figure, drawing: &Drawing, found: &[Found]) -> String {
         let panel = &figure.panels[self.panel];
@@ -81,11 +93,17 @@ impl Number {
             Lower(one, other, load) => format!("{other} / {one} at {:.0} % load", load * 100.0),
         };
         let values = self.values(figure, drawing, found);
-        let cells = SIDES.iter().zip(values).map(|(_, value)| {
-            value.map_or_else(
-                || "none".to_owned(),
-                |value| format!("{value:.*}", if value < 10.0 { 2 } else { 0 }),
-            )
+        let cells = values.into_iter().enumerate().map(|(side, value)| {
+            let Some(value) = value else {
+                return "none".to_owned();
+            };
+            let digits = if value < 10.0 { 2 } else { 0 };
+            let bound = if self.is_least(figure, drawing, side) {
+                "≥ "
+            } else {
+                ""
+            };
+            format!("{bound}{value:.digits$}")
         });
         let cells: Vec<String> = cells.collect();
         let title = panel.title;
