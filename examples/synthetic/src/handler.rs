@@ -16,7 +16,7 @@ use psp_server::{
 use rustix::thread::{Timespec, nanosleep};
 use serde::{Deserialize, Serialize};
 
-/// Longest sleep between two checkpoints.
+/// Longest sleep between two checkpoints, before run times are stretched.
 const NAP: Duration = Duration::from_micros(200);
 /// The same where a signal ends it. One that comes right before the sleep does not.
 const NAP_WITH_SIGNALS: Duration = Duration::from_millis(100);
@@ -68,7 +68,7 @@ impl Synthetic {
         let nap = match self.preempt {
             PreemptPolicy::None => run_time,
             PreemptPolicy::Signal => NAP_WITH_SIGNALS,
-            _ => NAP,
+            _ => NAP * self.stretch,
         };
         let mut left = run_time;
         while !left.is_zero() {

@@ -1,13 +1,14 @@
 //! The table of all figures.
 
 use super::definition::Figure;
-use super::{arachne, distributed, lending, persephone, rack, shinjuku, synergy};
+use super::{arachne, compared, distributed, lending, persephone, rack, shinjuku, synergy};
 
 /// All figures: paper by paper, then psp's own.
 pub fn all() -> impl Iterator<Item = &'static Figure> {
     [
         persephone::FIGURES,
         shinjuku::FIGURES,
+        compared::FIGURES,
         synergy::FIGURES,
         arachne::FIGURES,
         lending::FIGURES,

@@ -12,6 +12,7 @@
 mod arachne;
 mod catalogue;
 mod claim;
+mod compared;
 mod connections;
 mod definition;
 mod distributed;

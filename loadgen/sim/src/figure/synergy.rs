@@ -80,6 +80,26 @@ pub(super) const FIGURES: &[Figure] = &[
         }),
     },
     Figure {
+        name: "synergy-6",
+        title: "Synergy figure 6: service times of LevelDB, 14 workers",
+        notes: &[SHAPE, "No request takes a lock."],
+        claims: &[
+            reach("209", SHINJUKU_CI.name),
+            reach("224", CONCORD.name),
+            reach("284", SYNERGY.name),
+        ],
+        body: Body::Sweep(Sweep {
+            workers: WORKERS,
+            effort: 1,
+            across: Across::Load(Unit::Krps, LOADS),
+            panels: &[
+                slowdown("leveldb", (1.0, 1e3)),
+                latency("leveldb", (1e2, 1e4)),
+            ],
+            systems: &[SHINJUKU_CI, CONCORD, SYNERGY],
+        }),
+    },
+    Figure {
         name: "synergy-7",
         title: "Synergy figure 7: its components, ZippyDB, 14 workers",
         notes: &[SHAPE],
@@ -160,6 +180,40 @@ pub(super) const FIGURES: &[Figure] = &[
                     "d10-f10",
                     &knobs("congestion-threshold-us=10", "congested-quantum-factor=10"),
                 ),
+                PERSEPHONE,
+            ],
+        }),
+    },
+    Figure {
+        name: "synergy-9",
+        title: "Synergy figure 9: methods of interruption, High, 14 workers",
+        notes: &[
+            SHAPE,
+            "Medians of the paper's table I: propagation, then receiving and returning. S-CI as in figure 3.",
+        ],
+        claims: &[],
+        body: Body::Sweep(Sweep {
+            workers: WORKERS,
+            effort: 1,
+            across: Across::Load(Unit::Krps, LOADS),
+            panels: &[
+                slowdown("high-bimodal", (1.0, 1e3)),
+                latency("high-bimodal", (1e2, 1e4)),
+            ],
+            systems: &[
+                part(
+                    "S-Signal",
+                    &interrupted("propagation-ns=2216", "preempt-ns=2075"),
+                ),
+                part(
+                    "S-IPI",
+                    &interrupted("propagation-ns=1225", "preempt-ns=828"),
+                ),
+                part(
+                    "S-UINTR",
+                    &interrupted("propagation-ns=671", "preempt-ns=509"),
+                ),
+                part("S-CI", SYNERGY.set),
                 PERSEPHONE,
             ],
         }),
@@ -263,6 +317,11 @@ const fn fixed(parts: [&'static str; 3]) -> [&'static str; 10] {
         preempt,
         switch,
     ]
+}
+
+const fn interrupted(propagation: &'static str, preempt: &'static str) -> [&'static str; 5] {
+    let [classify, steal, _, _, switch] = COSTS_OF_SYNERGY;
+    [classify, steal, propagation, preempt, switch]
 }
 
 const fn knobs(threshold: &'static str, factor: &'static str) -> [&'static str; 7] {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use psp_server::telemetry::Snapshot;
 use psp_sim::simulator::Outcome;
 
-use super::point::Point;
+use super::point::{Latencies, Point};
 use crate::lag::LAGS;
 
 /// Largest difference between live and simulated figures, as a fraction of the simulated figure.
@@ -32,6 +32,8 @@ pub(super) struct Compared<'p> {
     /// Requests without a long stall.
     pub(super) live: Vec<Vec<f64>>,
     pub(super) simulated: Vec<Vec<f64>>,
+    /// Times of the requests without a long stall, live and simulated.
+    pub(super) latencies: [Latencies; 2],
     /// The live server's counters when the last request had been sent.
     pub(super) counters: Snapshot,
     /// Time from its first request until then.
@@ -62,6 +64,11 @@ impl Compared<'_> {
                 for (mine, others) in mine.iter_mut().zip(others) {
                     mine.extend(others);
                     mine.sort_unstable_by(f64::total_cmp);
+                }
+            }
+            for (mine, others) in self.latencies.iter_mut().zip(other.latencies) {
+                for (mine, others) in mine.iter_mut().zip(others) {
+                    mine.extend(others);
                 }
             }
         }

@@ -50,16 +50,16 @@ pub(super) fn point(
     }
 }
 
-/// Synergy, whose first quantum of 5 us is dilated.
-pub(super) fn synergy(factor: u32) -> Synergy {
-    Synergy::default().quantum_us(5.0 * f64::from(factor))
+/// Synergy, whose first quantum of 5 us is dilated: a microsecond lasts for `us`.
+pub(super) fn synergy(us: f64) -> Synergy {
+    Synergy::default().quantum_us(5.0 * us)
 }
 
 fn policies(factor: u32) -> [Policy; 4] {
     [
         Policy::d_fcfs(),
         Policy::stealing(),
-        synergy(factor).into(),
+        synergy(factor.into()).into(),
         Policy::darc_distributed(),
     ]
 }

@@ -49,6 +49,22 @@ pub(super) struct Point {
     pub(super) seed: u64,
 }
 
+/// The time of one request, before dilation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Latency {
+    pub(super) service_us: f64,
+    pub(super) latency_us: f64,
+}
+
+/// Of the requests of each type.
+pub(super) type Latencies = Vec<Vec<Latency>>;
+
+impl Latency {
+    pub(super) fn slowdown(self) -> f64 {
+        self.latency_us / self.service_us
+    }
+}
+
 /// What a live server did.
 pub(super) struct Live {
     pub(super) exchange: Exchange,
@@ -152,6 +168,34 @@ impl Point {
         outcome
     }
 
+    /// The simulation, and the latencies of all requests after the warm-up.
+    pub(super) fn simulated(&self) -> (Outcome, Latencies) {
+        let plan = self.plan();
+        let outcome = self.simulate();
+        let simulated_ns = by_arrival(&outcome);
+        let mut latencies = vec![Vec::new(); plan.workload.types.len()];
+        for request in self.requests().iter().skip(plan.warmup as usize) {
+            let latency_ns = simulated_ns[&request.at_ns];
+            latencies[request.kind as usize].push(self.undilated(request, latency_ns as f64));
+        }
+        (outcome, latencies)
+    }
+
+    /// Time from the first arrival to the last completion in the simulation.
+    pub(super) fn simulated_end(&self) -> Duration {
+        let each = self.simulate().each;
+        let ends = each.iter().map(|it| it.arrived_ns + it.latency_ns);
+        Duration::from_nanos(ends.max().unwrap_or(0))
+    }
+
+    fn undilated(&self, request: &SimRequest, latency_ns: f64) -> Latency {
+        let ns_of_us = f64::from(self.factor()) * 1e3;
+        Latency {
+            service_us: request.service_ns as f64 / ns_of_us,
+            latency_us: latency_ns / ns_of_us,
+        }
+    }
+
     /// Compared of the requests without a long stall, on the live server and in the simulation.
     pub(super) fn compare(&self, live: Live, stalls: &Stalls) -> Compared<'_> {
         let Live {
@@ -161,17 +205,12 @@ impl Point {
         } = live;
         let plan = self.plan();
         let outcome = self.simulate();
-        let each = outcome.each.iter();
-        let simulated_ns: HashMap<_, _> = each.map(|it| (it.arrived_ns, it.latency_ns)).collect();
-        assert_eq!(
-            simulated_ns.len(),
-            outcome.each.len(),
-            "two requests arrive at the same time"
-        );
+        let simulated_ns = by_arrival(&outcome);
 
         let kinds = plan.workload.types.len();
         let (mut of_live, mut of_simulated) = (vec![Vec::new(); kinds], vec![Vec::new(); kinds]);
         let mut of_all = vec![Vec::new(); kinds];
+        let mut latencies = [vec![Vec::new(); kinds], vec![Vec::new(); kinds]];
         let requests = self.requests();
         for (index, request) in requests.iter().enumerate().skip(plan.warmup as usize) {
             let kind = request.kind as usize;
@@ -184,6 +223,12 @@ impl Point {
             if stalled_s <= simulated_s * STALLED_MAX {
                 of_live[kind].push(slowdown);
                 of_simulated[kind].push(simulated_s / service_s);
+                for (of_side, latency_s) in latencies
+                    .iter_mut()
+                    .zip([latency.as_secs_f64(), simulated_s])
+                {
+                    of_side[kind].push(self.undilated(request, latency_s * 1e9));
+                }
             }
         }
         for of_types in [&mut of_live, &mut of_simulated, &mut of_all] {
@@ -196,9 +241,22 @@ impl Point {
             all: of_all,
             live: of_live,
             simulated: of_simulated,
+            latencies,
             counters,
             lasted,
             outcome,
         }
     }
+}
+
+/// The latencies of a simulation, by the times of arrival.
+fn by_arrival(outcome: &Outcome) -> HashMap<u64, u64> {
+    let each = outcome.each.iter();
+    let latency_ns: HashMap<_, _> = each.map(|it| (it.arrived_ns, it.latency_ns)).collect();
+    assert_eq!(
+        latency_ns.len(),
+        outcome.each.len(),
+        "two requests arrive at the same time"
+    );
+    latency_ns
 }

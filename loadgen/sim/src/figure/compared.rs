@@ -1,0 +1,292 @@
+//! The figures in which Perséphone's and Shinjuku's papers compare their systems with others, by service times alone.
+//!
+//! Each system is the policy that it implements, with the costs that its paper names.
+
+use super::claim::{Claim, Reading};
+use super::definition::{Body, Figure};
+use super::sweep::{Across, LOADS, Of, PanelOf, Quantity, Sweep, System, TAIL, Unit};
+
+/// Workers of the papers' experiments.
+const WORKERS: usize = 14;
+
+const SERVERS: &str =
+    "The paper measures on servers, at clients whose network takes 10 us; only the shape compares.";
+const SAME_WORKERS: &str = "IX and ZygOS have 16 hyperthreads in the paper and Shinjuku 14 of them, since two receive \
+                            and dispatch. Here all have 14.";
+
+pub(super) const FIGURES: &[Figure] = &[
+    Figure {
+        name: "persephone-3",
+        title: "Perséphone figure 3: DARC, c-FCFS and d-FCFS, High Bimodal, 14 workers",
+        notes: &[SERVERS],
+        claims: &[lower("15.7", 0, "DARC", "c-FCFS", 92.5)],
+        body: Body::Sweep(Sweep {
+            workers: WORKERS,
+            effort: 1,
+            across: Across::Load(Unit::Percent, LOADS),
+            panels: &[
+                slowdown("All requests", "high-bimodal", None),
+                latency("Short requests (1 us)", "high-bimodal", 0),
+                latency("Long requests (100 us)", "high-bimodal", 1),
+            ],
+            systems: &[
+                System::plain("d-FCFS", "d-fcfs"),
+                System {
+                    name: "c-FCFS",
+                    policy: "c-fcfs",
+                    set: DISPATCHED,
+                },
+                System {
+                    name: "DARC",
+                    policy: "darc",
+                    set: DISPATCHED,
+                },
+            ],
+        }),
+    },
+    Figure {
+        name: "persephone-5a",
+        title: "Perséphone figure 5a: three systems, High Bimodal, 14 workers",
+        notes: &[SERVERS],
+        claims: &[
+            lower("10.2", 0, PERSEPHONE, SHENANGO.name, 75.0),
+            lower("1.75", 0, PERSEPHONE, SHINJUKU, 75.0),
+        ],
+        body: Body::Sweep(Sweep {
+            workers: WORKERS,
+            effort: 1,
+            across: Across::Load(Unit::Percent, LOADS),
+            panels: &[
+                slowdown("All requests", "high-bimodal", Some(20.0)),
+                latency("Long requests (100 us)", "high-bimodal", 1),
+            ],
+            systems: &of_persephone("mq", &["quantum-us=5", "requeue=head", INTERRUPT]),
+        }),
+    },
+    Figure {
+        name: "persephone-5b",
+        title: "Perséphone figure 5b: three systems, Extreme Bimodal, 14 workers",
+        notes: &[SERVERS],
+        claims: &[],
+        body: Body::Sweep(Sweep {
+            workers: WORKERS,
+            effort: 1,
+            across: Across::Load(Unit::Percent, LOADS),
+            panels: &[
+                slowdown("All requests", "extreme-bimodal", Some(50.0)),
+                latency("Long requests (500 us)", "extreme-bimodal", 1),
+            ],
+            systems: &of_persephone("sq", &["quantum-us=5", "requeue=tail", INTERRUPT]),
+        }),
+    },
+    Figure {
+        name: "persephone-6",
+        title: "Perséphone figure 6: three systems, TPC-C, 14 workers",
+        notes: &[SERVERS],
+        claims: &[
+            lower("4.6", 0, PERSEPHONE, SHENANGO.name, 85.0),
+            lower("9.2", 1, PERSEPHONE, SHENANGO.name, 85.0),
+            lower("7", 2, PERSEPHONE, SHENANGO.name, 85.0),
+            lower("3.6", 3, PERSEPHONE, SHENANGO.name, 85.0),
+        ],
+        body: Body::Sweep(Sweep {
+            workers: WORKERS,
+            effort: 1,
+            across: Across::Load(Unit::Percent, LOADS),
+            panels: &[
+                slowdown("All requests", "tpcc", Some(10.0)),
+                latency("Payment (5.7 us)", "tpcc", 0),
+                latency("OrderStatus (6 us)", "tpcc", 1),
+                latency("NewOrder (20 us)", "tpcc", 2),
+                latency("Delivery (88 us)", "tpcc", 3),
+                latency("StockLevel (100 us)", "tpcc", 4),
+            ],
+            systems: &of_persephone("mq", &["quantum-us=10", "requeue=head", INTERRUPT]),
+        }),
+    },
+    Figure {
+        name: "persephone-8",
+        title: "Perséphone figure 8: three systems, service times of RocksDB, 14 workers",
+        notes: &[SERVERS],
+        claims: &[],
+        body: Body::Sweep(Sweep {
+            workers: WORKERS,
+            effort: 1,
+            across: Across::Load(Unit::Percent, LOADS),
+            panels: &[
+                slowdown("All requests", "rocksdb", Some(20.0)),
+                latency("SCAN (635 us)", "rocksdb", 1),
+            ],
+            systems: &of_persephone("mq", &["quantum-us=15", "requeue=head", INTERRUPT]),
+        }),
+    },
+    Figure {
+        name: "shinjuku-5",
+        title: "Shinjuku figure 5a and b: light tails, 14 workers",
+        notes: &[SAME_WORKERS],
+        claims: &[],
+        body: Body::Sweep(Sweep {
+            workers: WORKERS,
+            effort: 1,
+            across: Across::Load(Unit::Mrps, LOADS),
+            panels: &[
+                p99(Quantity::Latency(Of::All), "(a) Fixed, 1 us", "fixed", None),
+                p99(
+                    Quantity::Latency(Of::All),
+                    "(b) Exponential, mean 1 us",
+                    "exponential",
+                    None,
+                ),
+            ],
+            systems: &of_shinjuku("sq", &interrupted("requeue=head")),
+        }),
+    },
+    Figure {
+        name: "shinjuku-5c",
+        title: "Shinjuku figure 5c: Bimodal(99.5-0.5, 0.5-500), 14 workers",
+        notes: &[SAME_WORKERS],
+        claims: &[],
+        body: Body::Sweep(Sweep {
+            workers: WORKERS,
+            effort: 1,
+            across: Across::Load(Unit::Mrps, LOADS),
+            panels: &[p99(
+                Quantity::Latency(Of::All),
+                "(c) 0.5 us, 0.5 % of 500 us",
+                "bimodal-995-500",
+                Some(300.0),
+            )],
+            systems: &of_shinjuku("sq", &interrupted("requeue=tail")),
+        }),
+    },
+    Figure {
+        name: "shinjuku-6",
+        title: "Shinjuku figure 6: two and three types, 14 workers",
+        notes: &[SAME_WORKERS],
+        claims: &[],
+        body: Body::Sweep(Sweep {
+            workers: WORKERS,
+            effort: 1,
+            across: Across::Load(Unit::Krps, LOADS),
+            panels: &[
+                p99(
+                    Quantity::Slowdown(Of::All),
+                    "(a) Bimodal(50-1, 50-100)",
+                    "high-bimodal",
+                    Some(20.0),
+                ),
+                p99(
+                    Quantity::Slowdown(Of::All),
+                    "(b) Trimodal(33-1, 33-10, 33-100)",
+                    "trimodal",
+                    Some(20.0),
+                ),
+            ],
+            systems: &of_shinjuku("mq", &interrupted("requeue=head")),
+        }),
+    },
+];
+
+const SHINJUKU: &str = "Shinjuku";
+const PERSEPHONE: &str = "Perséphone";
+
+/// What a dispatcher takes, with the classifier of Perséphone (5.1).
+const DISPATCHED: &[&str] = &["classify-ns=100", "dispatch-ns=100", "channel-ns=50"];
+/// Perséphone's 5.4.1: preemption every 5 us costs "at least 20 %".
+const INTERRUPT: &str = "preempt-ns=1000";
+/// What a worker takes that steals.
+const STEALING: &[&str] = &["steal-ns=100"];
+
+const SHENANGO: System = System {
+    name: "Shenango, c-FCFS",
+    policy: "stealing",
+    set: STEALING,
+};
+
+const fn of_persephone(shinjuku: &'static str, with: &'static [&'static str]) -> [System; 4] {
+    [
+        System::plain("Shenango, d-FCFS", "d-fcfs"),
+        SHENANGO,
+        System {
+            name: SHINJUKU,
+            policy: shinjuku,
+            set: with,
+        },
+        System {
+            name: PERSEPHONE,
+            policy: "darc",
+            set: DISPATCHED,
+        },
+    ]
+}
+
+const fn of_shinjuku(shinjuku: &'static str, with: &'static [&'static str]) -> [System; 3] {
+    [
+        System::plain("IX", "d-fcfs"),
+        System {
+            name: "ZygOS",
+            policy: "stealing",
+            set: STEALING,
+        },
+        System {
+            name: SHINJUKU,
+            policy: shinjuku,
+            set: with,
+        },
+    ]
+}
+
+/// Interrupts as in Shinjuku's table 1.
+const fn interrupted(requeue: &'static str) -> [&'static str; 5] {
+    [
+        "quantum-us=5",
+        requeue,
+        "propagation-ns=130",
+        "preempt-ns=527",
+        "switch-ns=48",
+    ]
+}
+
+/// How many times lower one system is than another at a load in percent.
+const fn lower(
+    paper: &'static str,
+    panel: usize,
+    series: &'static str,
+    than: &'static str,
+    load: f64,
+) -> Claim {
+    Claim::new(paper, panel, series, Reading::Lower(load, (than, load)))
+}
+
+const fn slowdown(title: &'static str, workload: &'static str, slo: Option<f64>) -> PanelOf {
+    PanelOf {
+        title,
+        workload,
+        load: None,
+        quantity: Quantity::Slowdown(Of::All),
+        percentile: TAIL,
+        range: (1.0, 1e3),
+        slo,
+    }
+}
+
+const fn latency(title: &'static str, workload: &'static str, of_type: usize) -> PanelOf {
+    PanelOf {
+        quantity: Quantity::Latency(Of::Type(of_type)),
+        range: (1.0, 1e4),
+        ..slowdown(title, workload, None)
+    }
+}
+
+const fn p99(
+    quantity: Quantity,
+    title: &'static str,
+    workload: &'static str,
+    slo: Option<f64>,
+) -> PanelOf {
+    PanelOf {
+        quantity,
+        percentile: 99.0,
+        ..slowdown(title, workload, slo)
+    }
+}
