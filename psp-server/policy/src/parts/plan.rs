@@ -43,14 +43,34 @@ pub(crate) struct Group {
     pub(crate) aging: Option<Aging>,
 }
 
+/// Levels of aged requests.
+pub(crate) const AGED_LEVELS: usize = 4;
+/// How many times longer a request has run at each level than at the one before.
+const LEVEL_FACTOR: u64 = 4;
+
 /// How requests of a group age: a request that ran for long and was preempted resumes when the
-/// others need no worker.
+/// others need no worker, and those that ran for much longer need none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Aging {
     /// Service time from which a request is aged.
     pub(crate) after_ns: u64,
     /// Workers that stay idle when an aged request goes on.
     pub(crate) spare: usize,
+}
+
+impl Aging {
+    /// The level of a request that ran for so long; `None` if it is not aged.
+    pub(crate) fn level(&self, served_ns: u64) -> Option<usize> {
+        let ratio = served_ns / self.after_ns.max(1);
+        let level = ratio.checked_ilog(LEVEL_FACTOR)? as usize;
+        Some(level.min(AGED_LEVELS - 1))
+    }
+
+    /// For how long a request runs before it is beyond `level`; `None` if that is the last.
+    pub(crate) fn ends_ns(&self, level: usize) -> Option<u64> {
+        let factor = LEVEL_FACTOR.saturating_pow(level as u32 + 1);
+        (level + 1 < AGED_LEVELS).then(|| self.after_ns.saturating_mul(factor))
+    }
 }
 
 /// How a group takes part in lending.
