@@ -662,8 +662,8 @@ impl Grouped {
     }
 
     /// The first aged request of a group's types `members` that could run on `worker` if that were idle, and its level.
-    /// Those that any worker may run count only if there are more of them than workers that come, beside those that stay
-    /// idle. `None` while too few are idle for any aged request to resume.
+    /// Those that any worker may run count only if the worker has a context for another request, and if there are more of
+    /// them than workers that come, beside those that stay idle. `None` while too few are idle for any aged request to resume.
     pub(crate) fn first_aged(
         &self,
         aging: Aging,
@@ -678,12 +678,12 @@ impl Grouped {
             .flat_map(lanes)
             .map(|lane| self.queues.lane_len(lane))
             .sum();
-        let is_wanted = unbound > for_aged;
+        let can_begin = unbound > for_aged && self.queues.has_another_context(worker);
         (0..AGED_LEVELS).find_map(|level| {
             let at = self.queues.first_at(lanes(level), worker);
             let at = at.map(|(_, waiting)| waiting);
             let anywhere = || {
-                let lane = self.queues.oldest(lanes(level)).filter(|_| is_wanted)?;
+                let lane = self.queues.oldest(lanes(level)).filter(|_| can_begin)?;
                 self.queues.front(lane)
             };
             Some((level, at.or_else(anywhere)?))
