@@ -520,16 +520,39 @@ impl Grouped {
         if first.is_some() || (new.is_some() && !self.queues.any_suspended()) {
             return first;
         }
+        self.aged_candidate(now_ns, group, lanes, fits)
+    }
+
+    /// The aged request of a group's types that may resume on an idle worker: one of the lowest level. While no more
+    /// workers are idle than should be, only one that is late.
+    fn aged_candidate(
+        &self,
+        now_ns: u64,
+        group: &Group,
+        lanes: impl Iterator<Item = usize> + Clone,
+        fits: impl Fn(WorkerId, u64) -> bool,
+    ) -> Option<Candidate> {
         let slots = self.aged_first.filter(|_| self.aged > 0)?;
-        let spare = group.aging.map_or(0, |aging| aging.spare);
-        if self.workers.idle() + self.running.stopping() <= spare {
-            return None;
-        }
+        let held_back = group.aging.filter(|&aging| self.holds_back(aging));
+        let may_resume = |first: Option<&Waiting>| {
+            held_back.is_none_or(|aging| first.is_some_and(|first| aging.is_late(now_ns, first)))
+        };
         (1..=AGED_LEVELS).find_map(|level| {
             let lanes = lanes.clone().map(|slot| level * slots + slot);
             let first = self.new_candidate(now_ns, group, lanes.clone());
-            earlier(first, self.suspended_candidate(now_ns, group, lanes, &fits))
+            let first = first.filter(|first| may_resume(self.queues.front(first.lane)));
+            let fits_at = |worker, waited_ns| {
+                let at = self.queues.first_at(lanes.clone(), worker);
+                fits(worker, waited_ns) && may_resume(at.map(|(_, first)| first))
+            };
+            let suspended = self.suspended_candidate(now_ns, group, lanes.clone(), fits_at);
+            earlier(first, suspended)
         })
+    }
+
+    /// Whether too few workers are idle, or will be, for an aged request to resume before it is late.
+    fn holds_back(&self, aging: Aging) -> bool {
+        self.workers.idle() + self.running.stopping() <= aging.spare
     }
 
     /// The request that arrived first, of those in `lanes` that never ran and find an idle worker.
@@ -661,18 +684,19 @@ impl Grouped {
         self.aged > 0
     }
 
-    /// The first aged request of a group's types `members` that could run on `worker` if that were idle, and its level.
+    /// The first aged request of a group's types `members` that could run on `worker` if that were idle, its level, and
+    /// from when it may resume: now, unless too few workers are idle.
     /// Those that any worker may run count only if the worker has a context for another request, and if there are more of
-    /// them than workers that come, beside those that stay idle. `None` while too few are idle for any aged request to resume.
+    /// them than workers that come, beside those that stay idle.
     pub(crate) fn first_aged(
         &self,
         aging: Aging,
         members: &[usize],
         worker: WorkerId,
-    ) -> Option<(usize, &Waiting)> {
+    ) -> Option<(usize, &Waiting, u64)> {
         let slots = self.aged_first?;
         let coming = self.running.stopping() + self.workers.idle();
-        let for_aged = coming.checked_sub(aging.spare)?;
+        let for_aged = coming.saturating_sub(aging.spare);
         let lanes = |level: usize| members.iter().map(move |slot| (1 + level) * slots + slot);
         let unbound: usize = (0..AGED_LEVELS)
             .flat_map(lanes)
@@ -686,7 +710,14 @@ impl Grouped {
                 let lane = self.queues.oldest(lanes(level)).filter(|_| can_begin)?;
                 self.queues.front(lane)
             };
-            Some((level, at.or_else(anywhere)?))
+            let first = at.or_else(anywhere)?;
+            let late_ns = || {
+                first
+                    .since_ns()
+                    .saturating_add(aging.waits_ns(first.served_ns))
+            };
+            let from_ns = if self.holds_back(aging) { late_ns() } else { 0 };
+            Some((level, first, from_ns))
         })
     }
 

@@ -26,6 +26,8 @@ const AGED_COSTS_MIN: f64 = 3.0;
 const AGED_SHARE_MIN: f64 = 0.0005;
 /// Shortest age, for preemptions that cost next to nothing.
 const AGED_NS_MIN: f64 = 1000.0;
+/// An aged request is late after this part of the allowance of one that is as long as it ran.
+const LATE_AFTER: f64 = 0.2;
 /// At most this part of the workers is kept idle for a group.
 const KEEP_SHARE_MAX: f64 = 0.45;
 /// Weight of a new window in the rates of arrival.
@@ -192,6 +194,7 @@ impl Allowances {
                 Recall::Ahead { keep, after_ns } => Some(Aging {
                     after_ns,
                     spare: keep + keep / 2,
+                    late_after: allowance.allowance_ns / allowance.mean_ns * LATE_AFTER,
                 }),
                 Recall::Never | Recall::Patiently => None,
             },

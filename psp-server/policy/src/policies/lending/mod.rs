@@ -212,6 +212,7 @@ impl Recaller {
         if !grouped.any_aged() {
             return None;
         }
+        self.await_resuming(now_ns, grouped);
         let mut longest: Option<(usize, u64, WorkerId)> = None;
         for (worker, turn) in grouped.running.turns() {
             if !self.can_stop(worker, turn) {
@@ -223,7 +224,8 @@ impl Recaller {
                 let Some(aging) = plan.aging else {
                     continue;
                 };
-                let Some((level, first)) = grouped.first_aged(aging, members, worker) else {
+                let Some((level, first, from_ns)) = grouped.first_aged(aging, members, worker)
+                else {
                     continue;
                 };
                 let at_ns = if number == group {
@@ -241,7 +243,9 @@ impl Recaller {
                 } else {
                     continue;
                 };
-                if self.due(now_ns, at_ns) && !self.is_finishing(now_ns, worker, grouped) {
+                if self.due(now_ns, at_ns.max(from_ns))
+                    && !self.is_finishing(now_ns, worker, grouped)
+                {
                     longest = longest.max(Some((group, attained_ns, worker)));
                 }
             }
@@ -284,6 +288,20 @@ impl Recaller {
                 && grouped.workers.any_idle(group.borrowed)
             {
                 self.due(now_ns, since_ns.saturating_add(group.borrow_after_ns));
+            }
+        }
+    }
+
+    /// Sets the deadline for aged requests that resume on workers which stay idle until they are late.
+    fn await_resuming(&mut self, now_ns: u64, grouped: &Grouped) {
+        for (plan, members) in grouped.plan.groups() {
+            let Some(aging) = plan.aging else {
+                continue;
+            };
+            for worker in grouped.workers.workers() {
+                if let Some((_, _, from_ns)) = grouped.first_aged(aging, members, worker) {
+                    self.due(now_ns, from_ns);
+                }
             }
         }
     }
@@ -356,7 +374,10 @@ impl Recaller {
                 let Recall::Ahead { after_ns, .. } = self.allowances.of(number).recall else {
                     continue;
                 };
-                let aged_ns = now_ns.saturating_add(after_ns.saturating_sub(attained_ns));
+                let waited_ns = turn.waiting.waited_ns(turn.started_ns);
+                let in_time_ns = plan.aging.map_or(0, |aging| aging.in_time_ns(waited_ns));
+                let left_ns = after_ns.max(in_time_ns).saturating_sub(attained_ns);
+                let aged_ns = now_ns.saturating_add(left_ns);
                 if !self.due(now_ns, aged_ns) {
                     continue;
                 }
