@@ -32,7 +32,7 @@ pub struct DarcLending {
     pub cost_max: f64,
     /// In a group with widely spread service times, a request is aged when it has run for long: it may then be preempted
     /// for others of its group. A quarter of the group's work is beyond that age, but it is at most this many times the
-    /// cost of a preemption. At least 3, which is also the least age that pays; 20 unless set.
+    /// cost of a preemption. At least 3, which is also the least age that pays; 50 unless set.
     pub aged_after_costs: f64,
     /// As in [`Sq::spare_finishing`](crate::Sq::spare_finishing).
     pub spare_finishing: Option<bool>,
@@ -49,7 +49,7 @@ impl Default for DarcLending {
             patience_per_pressure: 2.0,
             borrow_after: 0.05,
             cost_max: 0.65,
-            aged_after_costs: 20.0,
+            aged_after_costs: 50.0,
             spare_finishing: None,
             darc: Darc::default(),
         }

@@ -194,10 +194,22 @@ impl Allowances {
                 Recall::Ahead { keep, after_ns } => Some(Aging {
                     after_ns,
                     spare: keep + keep / 2,
-                    late_after: allowance.allowance_ns / allowance.mean_ns * LATE_AFTER,
+                    late_after: self.late_after(number),
                 }),
                 Recall::Never | Recall::Patiently => None,
             },
+        }
+    }
+
+    /// For how many times as long as it ran an aged request of a group waits until it is late. No request of the longest
+    /// group is: what it waits for are shorter ones.
+    fn late_after(&self, number: usize) -> f64 {
+        let is_longest = number + 2 >= self.groups.len();
+        let allowance = &self.groups[number];
+        if is_longest {
+            f64::INFINITY
+        } else {
+            allowance.allowance_ns / allowance.mean_ns * LATE_AFTER
         }
     }
 

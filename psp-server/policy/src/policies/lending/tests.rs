@@ -151,7 +151,8 @@ fn the_shorter_of_two_longer_groups_is_spared() {
 /// Rules for a single type that a window of 100 samples shows to be widely spread: half 1 us, half
 /// 100 us. They age after 20 us.
 fn spread(workers: usize) -> Rehearsal {
-    let settings = DarcLending::default().darc(Darc::default().samples_min(100));
+    let settings = DarcLending::default().aged_after_costs(20.0);
+    let settings = settings.darc(Darc::default().samples_min(100));
     let mut rehearsal = Rehearsal::with_one_type(settings, workers);
     for id in 0..100 {
         rehearsal.arrives(u64::from(id), id, ONE);
@@ -201,7 +202,8 @@ fn an_aged_request_makes_way_for_one_that_ran_for_much_less() {
 
 #[test]
 fn requests_of_a_varied_type_wait_as_the_shortest_of_them_can() {
-    let settings = DarcLending::default().darc(Darc::default().samples_min(100));
+    let settings = DarcLending::default().aged_after_costs(20.0);
+    let settings = settings.darc(Darc::default().samples_min(100));
     let mut rehearsal = all_lent(settings);
     for id in 0..50 {
         let shorts = [500, 1_500].map(|ns| sample(SHORT, ns));
