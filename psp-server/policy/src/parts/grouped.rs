@@ -697,6 +697,7 @@ impl Grouped {
         let slots = self.aged_first?;
         let coming = self.running.stopping() + self.workers.idle();
         let for_aged = coming.saturating_sub(aging.spare);
+        let held_back = coming + usize::from(self.running.is_busy(worker)) <= aging.spare;
         let lanes = |level: usize| members.iter().map(move |slot| (1 + level) * slots + slot);
         let unbound: usize = (0..AGED_LEVELS)
             .flat_map(lanes)
@@ -716,7 +717,7 @@ impl Grouped {
                     .since_ns()
                     .saturating_add(aging.waits_ns(first.served_ns))
             };
-            let from_ns = if self.holds_back(aging) { late_ns() } else { 0 };
+            let from_ns = if held_back { late_ns() } else { 0 };
             Some((level, first, from_ns))
         })
     }
