@@ -14,7 +14,7 @@ use crate::event::{Action, Event, HandOff, WorkerId};
 use crate::parts::eligible;
 use crate::parts::handover::backlog;
 use crate::parts::own_thread::OwnThread;
-use crate::parts::plan::{Group, Plan};
+use crate::parts::plan::{AGED_LEVELS, Aging, Group, Plan};
 use crate::parts::profile::{Learned, Profile};
 use crate::parts::queues::Queues;
 use crate::parts::running::{Running, Turn};
@@ -39,8 +39,11 @@ pub(crate) struct Grouped {
     stuck: StuckRule,
     /// Per type slot.
     steals: Vec<u64>,
-    /// First of the lanes of aged requests, one per type slot, where there are any.
+    /// First of the lanes of aged requests, where there are any: one per type slot of the first level, then those of
+    /// the next.
     aged_first: Option<usize>,
+    /// How many aged requests wait.
+    aged: usize,
 }
 
 /// A request on its way to a worker.
@@ -124,15 +127,16 @@ impl Grouped {
             stuck: StuckRule::new(setup),
             steals: vec![0; slots],
             aged_first: None,
+            aged: 0,
         }
     }
 
-    /// As [`Grouped::new`], with a lane more for each type, where requests wait that ran for long
+    /// As [`Grouped::new`], with more lanes for each type, where requests wait that ran for long
     /// and were preempted; see [`Aging`](super::plan::Aging).
     pub(crate) fn with_aging(setup: &SchedulerSetup<'_>, settings: &Darc) -> Self {
         let slots = setup.types.len() + 1;
         Self {
-            queues: Queues::new(setup, Lanes::shared(2 * slots)),
+            queues: Queues::new(setup, Lanes::shared((1 + AGED_LEVELS) * slots)),
             aged_first: Some(slots),
             ..Self::new(setup, settings)
         }
@@ -219,9 +223,13 @@ impl Grouped {
     fn put_back(&mut self, waiting: Waiting) {
         let slot = self.queues.slot(waiting.request_type);
         let aging = self.plan.aging_of(slot);
-        let aged = aging.is_some_and(|aging| waiting.served_ns >= aging.after_ns);
-        match self.aged_first.filter(|_| aged) {
-            Some(first) => self.queues.put_back_last(first + slot, waiting),
+        let level = aging.and_then(|aging| aging.level(waiting.served_ns));
+        match self.aged_first.zip(level) {
+            Some((slots, level)) => {
+                self.aged += 1;
+                self.queues
+                    .put_back_last((1 + level) * slots + slot, waiting);
+            }
             None => self.queues.put_back_first(slot, waiting),
         }
     }
@@ -518,14 +526,39 @@ impl Grouped {
         if first.is_some() || (new.is_some() && !self.queues.any_suspended()) {
             return first;
         }
-        let aged_first = self.aged_first?;
-        let spare = group.aging.map_or(0, |aging| aging.spare);
-        if self.workers.idle() + self.running.stopping() <= spare {
-            return None;
-        }
-        let lanes = lanes.map(|slot| aged_first + slot);
-        let first = self.new_candidate(now_ns, group, lanes.clone());
-        earlier(first, self.suspended_candidate(now_ns, group, lanes, &fits))
+        self.aged_candidate(now_ns, group, lanes, fits)
+    }
+
+    /// The aged request of a group's types that may resume on an idle worker: one of the lowest level. While no more
+    /// workers are idle than should be, only one that is late.
+    fn aged_candidate(
+        &self,
+        now_ns: u64,
+        group: &Group,
+        lanes: impl Iterator<Item = usize> + Clone,
+        fits: impl Fn(WorkerId, u64) -> bool,
+    ) -> Option<Candidate> {
+        let slots = self.aged_first.filter(|_| self.aged > 0)?;
+        let held_back = group.aging.filter(|&aging| self.holds_back(aging));
+        let may_resume = |first: Option<&Waiting>| {
+            held_back.is_none_or(|aging| first.is_some_and(|first| aging.is_late(now_ns, first)))
+        };
+        (1..=AGED_LEVELS).find_map(|level| {
+            let lanes = lanes.clone().map(|slot| level * slots + slot);
+            let first = self.new_candidate(now_ns, group, lanes.clone());
+            let first = first.filter(|first| may_resume(self.queues.front(first.lane)));
+            let fits_at = |worker, waited_ns| {
+                let at = self.queues.first_at(lanes.clone(), worker);
+                fits(worker, waited_ns) && may_resume(at.map(|(_, first)| first))
+            };
+            let suspended = self.suspended_candidate(now_ns, group, lanes.clone(), fits_at);
+            earlier(first, suspended)
+        })
+    }
+
+    /// Whether too few workers are idle, or will be, for an aged request to resume before it is late.
+    fn holds_back(&self, aging: Aging) -> bool {
+        self.workers.idle() + self.running.stopping() <= aging.spare
     }
 
     /// The request that arrived first, of those in `lanes` that never ran and find an idle worker.
@@ -578,8 +611,8 @@ impl Grouped {
     /// Whether the length of the type is known whose requests wait in `lane`.
     fn knows_length(&self, lane: usize) -> bool {
         let slot = match self.aged_first {
-            Some(first) if lane >= first => lane - first,
-            _ => lane,
+            Some(slots) => lane % slots,
+            None => lane,
         };
         self.profile.knows_length(slot)
     }
@@ -623,6 +656,7 @@ impl Grouped {
             sequence: _,
         } = candidate;
         self.workers.remove(worker);
+        self.aged -= usize::from(self.aged_first.is_some_and(|slots| lane >= slots));
         let waiting = if suspended {
             self.queues.pop_at(lane, worker)
         } else {
@@ -649,6 +683,49 @@ impl Grouped {
     pub(crate) fn oldest_of(&self, slots: &[usize]) -> Option<usize> {
         let next = |&slot: &usize| Some((self.next_of(slot)?.sequence, slot));
         slots.iter().filter_map(next).min().map(|(_, slot)| slot)
+    }
+
+    /// Whether any aged request waits.
+    pub(crate) const fn any_aged(&self) -> bool {
+        self.aged > 0
+    }
+
+    /// The first aged request of a group's types `members` that could run on `worker` if that were idle, its level, and
+    /// from when it may resume: now, unless too few workers are idle.
+    /// Those that any worker may run count only if the worker has a context for another request, and if there are more of
+    /// them than workers that come, beside those that stay idle.
+    pub(crate) fn first_aged(
+        &self,
+        aging: Aging,
+        members: &[usize],
+        worker: WorkerId,
+    ) -> Option<(usize, &Waiting, u64)> {
+        let slots = self.aged_first?;
+        let coming = self.running.stopping() + self.workers.idle();
+        let for_aged = coming.saturating_sub(aging.spare);
+        let held_back = coming + usize::from(self.running.is_busy(worker)) <= aging.spare;
+        let lanes = |level: usize| members.iter().map(move |slot| (1 + level) * slots + slot);
+        let unbound: usize = (0..AGED_LEVELS)
+            .flat_map(lanes)
+            .map(|lane| self.queues.lane_len(lane))
+            .sum();
+        let can_begin = unbound > for_aged && self.queues.has_another_context(worker);
+        (0..AGED_LEVELS).find_map(|level| {
+            let at = self.queues.first_at(lanes(level), worker);
+            let at = at.map(|(_, waiting)| waiting);
+            let anywhere = || {
+                let lane = self.queues.oldest(lanes(level)).filter(|_| can_begin)?;
+                self.queues.front(lane)
+            };
+            let first = at.or_else(anywhere)?;
+            let late_ns = || {
+                first
+                    .since_ns()
+                    .saturating_add(aging.waits_ns(first.served_ns))
+            };
+            let from_ns = if held_back { late_ns() } else { 0 };
+            Some((level, first, from_ns))
+        })
     }
 
     /// Whether any request of the type at `slot` waits.

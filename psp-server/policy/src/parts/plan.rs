@@ -14,6 +14,7 @@
 use std::ops::Range;
 
 use crate::event::WorkerId;
+use crate::parts::waiting::Waiting;
 use crate::parts::workers::WorkerRange;
 
 /// Types that are served in order of arrival, and where they run.
@@ -43,14 +44,52 @@ pub(crate) struct Group {
     pub(crate) aging: Option<Aging>,
 }
 
+/// Levels of aged requests.
+pub(crate) const AGED_LEVELS: usize = 8;
+/// How many times longer a request has run at each level than at the one before.
+const LEVEL_FACTOR: u64 = 4;
+
 /// How requests of a group age: a request that ran for long and was preempted resumes when the
-/// others need no worker.
+/// others need no worker, and those that ran for much longer need none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Aging {
     /// Service time from which a request is aged.
     pub(crate) after_ns: u64,
     /// Workers that stay idle when an aged request goes on.
     pub(crate) spare: usize,
+    /// An aged request that has waited for so many times as long as it ran is late: it goes on whatever stays idle, and is
+    /// not preempted for others of its group.
+    pub(crate) late_after: f64,
+}
+
+impl Aging {
+    /// For how long a request may wait until it is late, if it ran for so long.
+    pub(crate) fn waits_ns(&self, served_ns: u64) -> u64 {
+        (served_ns as f64 * self.late_after) as u64
+    }
+
+    /// For how long a request must have run not to be late, if it has waited for so long.
+    pub(crate) fn in_time_ns(&self, waited_ns: u64) -> u64 {
+        (waited_ns as f64 / self.late_after) as u64
+    }
+
+    /// Whether a request waits that is late.
+    pub(crate) fn is_late(&self, now_ns: u64, waiting: &Waiting) -> bool {
+        waiting.waited_ns(now_ns) >= self.waits_ns(waiting.served_ns)
+    }
+
+    /// The level of a request that ran for so long; `None` if it is not aged.
+    pub(crate) fn level(&self, served_ns: u64) -> Option<usize> {
+        let ratio = served_ns / self.after_ns.max(1);
+        let level = ratio.checked_ilog(LEVEL_FACTOR)? as usize;
+        Some(level.min(AGED_LEVELS - 1))
+    }
+
+    /// For how long a request runs before it is beyond `level`; `None` if that is the last.
+    pub(crate) fn ends_ns(&self, level: usize) -> Option<u64> {
+        let factor = LEVEL_FACTOR.saturating_pow(level as u32 + 1);
+        (level + 1 < AGED_LEVELS).then(|| self.after_ns.saturating_mul(factor))
+    }
 }
 
 /// How a group takes part in lending.

@@ -30,9 +30,9 @@ pub struct DarcLending {
     /// A group lends, and takes back, when a preemption costs no more than this part of the time
     /// that its requests may wait. At least 0; 0.65 unless set.
     pub cost_max: f64,
-    /// In a group with widely spread service times, a request is aged when it has run for this many
-    /// times the cost of a preemption: it may then be preempted for others of its group. At
-    /// least 1; 20 unless set.
+    /// In a group with widely spread service times, a request is aged when it has run for long: it may then be preempted
+    /// for others of its group. A quarter of the group's work is beyond that age, but it is at most this many times the
+    /// cost of a preemption. At least 3, which is also the least age that pays; 50 unless set.
     pub aged_after_costs: f64,
     /// As in [`Sq::spare_finishing`](crate::Sq::spare_finishing).
     pub spare_finishing: Option<bool>,
@@ -49,7 +49,7 @@ impl Default for DarcLending {
             patience_per_pressure: 2.0,
             borrow_after: 0.05,
             cost_max: 0.65,
-            aged_after_costs: 20.0,
+            aged_after_costs: 50.0,
             spare_finishing: None,
             darc: Darc::default(),
         }
@@ -89,7 +89,7 @@ impl DarcLending {
                 at_least("patience-per-pressure", self.patience_per_pressure, 0.0),
                 part("borrow-after", self.borrow_after),
                 at_least("cost-max", self.cost_max, 0.0),
-                at_least("aged-after-costs", self.aged_after_costs, 1.0),
+                at_least("aged-after-costs", self.aged_after_costs, 3.0),
             ],
         )
     }

@@ -1,9 +1,7 @@
 //! What each policy of this crate promises beyond what all policies do, as a table.
 
 use psp_policy::conformance::{AllowedWorkers, Idling, Order, Preempts, Promises, Quantum};
-use psp_policy::{
-    DarcLending, HandOff, Jbsq, Jsq, Mq, Policy, Preemption, Requeue, SchedulerSetup, Sq,
-};
+use psp_policy::{HandOff, Jbsq, Jsq, Mq, Policy, Preemption, Requeue, SchedulerSetup, Sq};
 
 /// Policies that run every request to its end, on a worker that a dispatcher chooses from all.
 fn central() -> Promises {
@@ -180,7 +178,7 @@ pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promis
             own_thread_first: false,
             order: Order::ArrivalInType,
             preempts: Preempts::ForShorterOrAged {
-                aged_ns: aged_ns(settings, preemption),
+                aged_ns: aged_ns(preemption),
             },
             ..by_length()
         },
@@ -194,8 +192,8 @@ pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promis
     }
 }
 
-/// The service time from which `darc-lending` may preempt a request for others of its group.
-fn aged_ns(settings: &DarcLending, preemption: Option<Preemption>) -> u64 {
+/// The least service time from which `darc-lending` may preempt a request for others of its group.
+fn aged_ns(preemption: Option<Preemption>) -> u64 {
     let cost_ns = preemption.map_or(0, |preemption| preemption.cost_ns);
-    (cost_ns as f64 * settings.aged_after_costs).max(1_000.0) as u64
+    (cost_ns * 3).max(1_000)
 }

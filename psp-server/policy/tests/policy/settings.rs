@@ -111,7 +111,7 @@ fn darc_lending(workers: usize) -> impl Strategy<Value = DarcLending> {
     (
         (darc(workers), 1.1..20.0_f64, 0.0..2.0_f64),
         (part(), part(), 0.0..5.0_f64),
-        (part(), 1.0..50.0_f64, any::<Option<bool>>()),
+        (part(), 3.0..50.0_f64, any::<Option<bool>>()),
     )
         .prop_map(
             |(

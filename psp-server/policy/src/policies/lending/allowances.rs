@@ -9,13 +9,25 @@ use crate::policies::lending::service_times::{ServiceTimes, Spread};
 use crate::settings;
 use crate::setup::{Preemption, SchedulerSetup};
 
+/// From this squared coefficient of variation on, the shortest requests of a type say how long its requests may wait.
+const SCV_VARIES: f64 = 0.05;
+/// Least patience is a part of so many costs of a preemption.
+const PATIENT_COSTS: f64 = 2.0;
+/// Samples after which the spread is looked at first, and again at twice as many, and so on, until a window closes.
+const LOOK_SAMPLES: u64 = 512;
 /// From this squared coefficient of variation on, a request that ran for long is expected to run
 /// on for about as long as a new one, or longer. An exponential distribution has 1.
 const SCV_MIN: f64 = 0.7;
+/// This part of a group's work is of requests that are aged, if preemptions are cheap enough.
+const AGED_WORK: f64 = 0.25;
+/// Aging pays only if a request is aged after so many costs of a preemption or more.
+const AGED_COSTS_MIN: f64 = 3.0;
 /// Aging pays only if at least this part of the requests reach the age.
 const AGED_SHARE_MIN: f64 = 0.0005;
 /// Shortest age, for preemptions that cost next to nothing.
 const AGED_NS_MIN: f64 = 1000.0;
+/// An aged request is late after this part of the allowance of one that is as long as it ran.
+const LATE_AFTER: f64 = 0.2;
 /// At most this part of the workers is kept idle for a group.
 const KEEP_SHARE_MAX: f64 = 0.45;
 /// Weight of a new window in the rates of arrival.
@@ -44,6 +56,10 @@ pub(crate) struct GroupAllowance {
     /// For how long its requests may wait: their SLO without the mean service time and the cost
     /// of a preemption.
     pub(crate) allowance_ns: f64,
+    /// Patience is a part of this: the allowance of the shortest requests, if service times vary.
+    pub(crate) patient_ns: f64,
+    /// The same for borrowing.
+    pub(crate) borrow_ns: f64,
     pub(crate) recall: Recall,
     /// Whether all its types give way. A group that does not borrows no worker.
     pub(crate) gives_way: bool,
@@ -70,6 +86,9 @@ pub(crate) struct Allowances {
     rates: Vec<Option<f64>>,
     groups: Vec<GroupAllowance>,
     any_ahead: bool,
+    samples: u64,
+    /// The next look is at so many samples.
+    look_at: u64,
 }
 
 impl Allowances {
@@ -93,6 +112,8 @@ impl Allowances {
             rates: vec![None; slots],
             groups: Vec::with_capacity(slots + 1),
             any_ahead: false,
+            samples: 0,
+            look_at: LOOK_SAMPLES,
         }
     }
 
@@ -109,6 +130,7 @@ impl Allowances {
     /// Counts what a worker measured.
     pub(crate) fn measured(&mut self, slot: usize, count: u32, service_ns: u64) {
         self.service_times[slot].record(count, service_ns);
+        self.samples += u64::from(count);
     }
 
     /// The allowance of the group with that number.
@@ -124,6 +146,11 @@ impl Allowances {
     /// Follows what DARC has learned.
     pub(crate) fn keep_up(&mut self, now_ns: u64, learned: Option<Learned>, darc: &mut Darc) {
         match learned {
+            None if self.samples >= self.look_at => {
+                self.look_at = self.samples.saturating_mul(2);
+                self.update_rates(now_ns);
+                self.follow(darc);
+            }
             None => {}
             Some(Learned::Provisional) => self.follow(darc),
             Some(Learned::Window { .. }) => self.renew(now_ns, darc),
@@ -140,13 +167,12 @@ impl Allowances {
     /// Takes the means of `darc`, and tells its plan which groups lend.
     pub(crate) fn follow(&mut self, darc: &mut Darc) {
         self.groups.clear();
-        let after_ns = (self.cost_ns * self.settings.aged_after_costs).max(AGED_NS_MIN) as u64;
         let rest = darc.grouped.plan.len() - 1;
         for (number, (_, members)) in darc.grouped.plan.groups().enumerate() {
             let allowance = if number == rest {
                 self.of_rest(members)
             } else {
-                self.of_members(members, after_ns, darc)
+                self.of_members(members, darc)
             };
             self.groups.push(allowance);
         }
@@ -162,15 +188,28 @@ impl Allowances {
         Loan {
             lends: allowance.recall != Recall::Never,
             borrows: allowance.gives_way,
-            borrow_after_ns: (allowance.allowance_ns * self.settings.borrow_after) as u64,
+            borrow_after_ns: (allowance.borrow_ns * self.settings.borrow_after) as u64,
             allowance_ns: allowance.allowance_ns as u64,
             aging: match allowance.recall {
                 Recall::Ahead { keep, after_ns } => Some(Aging {
                     after_ns,
                     spare: keep + keep / 2,
+                    late_after: self.late_after(number),
                 }),
                 Recall::Never | Recall::Patiently => None,
             },
+        }
+    }
+
+    /// For how many times as long as it ran an aged request of a group waits until it is late. No request of the longest
+    /// group is: what it waits for are shorter ones.
+    fn late_after(&self, number: usize) -> f64 {
+        let is_longest = number + 2 >= self.groups.len();
+        let allowance = &self.groups[number];
+        if is_longest {
+            f64::INFINITY
+        } else {
+            allowance.allowance_ns / allowance.mean_ns * LATE_AFTER
         }
     }
 
@@ -193,13 +232,16 @@ impl Allowances {
         GroupAllowance {
             mean_ns: longest.map_or(MEAN_NS_UNKNOWN, |longest| longest.mean_ns),
             allowance_ns: longest.map_or(0.0, |longest| longest.allowance_ns),
+            patient_ns: longest.map_or(0.0, |longest| longest.patient_ns),
+            borrow_ns: longest.map_or(0.0, |longest| longest.borrow_ns),
             recall: Recall::Never,
             gives_way: self.give_way(members),
         }
     }
 
-    fn of_members(&self, members: &[usize], after_ns: u64, darc: &Darc) -> GroupAllowance {
-        let (mut work, mut share, mut waits_ns) = (0.0, 0.0, f64::INFINITY);
+    fn of_members(&self, members: &[usize], darc: &Darc) -> GroupAllowance {
+        let (mut work, mut share) = (0.0, 0.0);
+        let (mut waits_ns, mut quick_waits_ns) = (f64::INFINITY, f64::INFINITY);
         for &slot in members {
             let mean_ns = darc
                 .grouped
@@ -211,14 +253,16 @@ impl Allowances {
             share += share_here;
             let slo_ns = self.slos.of_mean(slot, mean_ns);
             waits_ns = waits_ns.min(slo_ns - mean_ns);
+            let quick_ns = self.quick_ns(slot).filter(|&quick_ns| quick_ns < mean_ns);
+            quick_waits_ns = quick_waits_ns.min(match quick_ns {
+                Some(quick_ns) => (slo_ns / mean_ns - 1.0) * quick_ns,
+                None => slo_ns - mean_ns,
+            });
         }
-        let times = members.iter().map(|&slot| &self.service_times[slot]);
-        let spread = ServiceTimes::spread(times, after_ns);
-        let ages = |spread: &Spread| spread.scv >= SCV_MIN && spread.beyond >= AGED_SHARE_MIN;
-        let keep = spread
-            .filter(ages)
-            .map(|spread| self.idle_to_keep(members, &spread));
-        let recall = if let Some(keep) = keep.filter(|&keep| keep <= self.keep_max) {
+        let allowance_ns = (waits_ns - self.cost_ns).max(1.0);
+        let quick_ns = (quick_waits_ns - self.cost_ns).max(0.0);
+        let recall = if let Some(after_ns) = self.aged_ns(members) {
+            let keep = self.idle_to_keep(members, quick_waits_ns);
             Recall::Ahead { keep, after_ns }
         } else if self.cost_ns <= waits_ns * self.settings.cost_max {
             Recall::Patiently
@@ -227,10 +271,34 @@ impl Allowances {
         };
         GroupAllowance {
             mean_ns: work / share,
-            allowance_ns: (waits_ns - self.cost_ns).max(1.0),
+            allowance_ns,
+            patient_ns: quick_ns.max(self.cost_ns * PATIENT_COSTS).min(allowance_ns),
+            borrow_ns: quick_ns.min(allowance_ns),
             recall,
             gives_way: self.give_way(members),
         }
+    }
+
+    /// The shortest service times of the type at `slot`, if they are far from its mean.
+    fn quick_ns(&self, slot: usize) -> Option<f64> {
+        let times = std::iter::once(&self.service_times[slot]);
+        let spread = ServiceTimes::spread(times, AGED_WORK, AGED_SHARE_MIN)?;
+        (spread.scv >= SCV_VARIES).then_some(spread.shortest_ns)
+    }
+
+    /// From when requests of a group are aged, if they age.
+    fn aged_ns(&self, members: &[usize]) -> Option<u64> {
+        let times = members.iter().map(|&slot| &self.service_times[slot]);
+        let Spread {
+            scv,
+            late_ns,
+            rare_ns,
+            ..
+        } = ServiceTimes::spread(times, AGED_WORK, AGED_SHARE_MIN)?;
+        let most_ns = self.cost_ns * self.settings.aged_after_costs;
+        let after_ns = late_ns.min(most_ns).max(AGED_NS_MIN);
+        let ages = scv >= SCV_MIN && late_ns >= self.cost_ns * AGED_COSTS_MIN && after_ns < rare_ns;
+        ages.then_some(after_ns as u64)
     }
 
     fn give_way(&self, members: &[usize]) -> bool {
@@ -239,14 +307,13 @@ impl Allowances {
 
     /// Workers to keep idle, if the shortest requests cannot wait for a preemption: as many as
     /// requests arrive during one, and at least one.
-    fn idle_to_keep(&self, members: &[usize], spread: &Spread) -> usize {
-        let shortest_waits_ns = spread.shortest_ns * (self.settings.slo_slowdown - 1.0);
-        if shortest_waits_ns >= self.cost_ns {
+    fn idle_to_keep(&self, members: &[usize], quick_waits_ns: f64) -> usize {
+        if quick_waits_ns >= self.cost_ns {
             return 0;
         }
         let rates = members.iter().filter_map(|&slot| self.rates[slot]);
         let arrivals = rates.sum::<f64>() * self.cost_ns;
-        (arrivals.round() as usize).max(1)
+        (arrivals.round() as usize).max(1).min(self.keep_max)
     }
 }
 

@@ -14,7 +14,8 @@
 //!
 //! In a group with widely spread service times ([`service_times`]) nothing tells short requests from
 //! long ones before they run. A request of such a group that has run for long is *aged*: it may be
-//! preempted for any other request of its group, and resumes when no other needs the worker.
+//! preempted for any other request of its group that is not, or that ran for much less, and resumes when none of these
+//! needs the worker.
 
 mod allowances;
 mod service_times;
@@ -131,7 +132,7 @@ impl Recaller {
                 Recall::Ahead { keep, .. } => coming < waiting + keep,
                 Recall::Patiently if waiting_here == 0 || waiting <= stopping => false,
                 Recall::Patiently => {
-                    let patience_ns = patience * allowance.allowance_ns;
+                    let patience_ns = patience * allowance.patient_ns;
                     if serving > 0 {
                         let behind = (waiting - stopping) as f64 / waiting as f64;
                         work_ns * behind / serving as f64 >= patience_ns
@@ -154,7 +155,9 @@ impl Recaller {
                 break;
             }
         }
-        let victim = victim.or_else(|| self.victim_at_home(now_ns, patience, grouped));
+        let victim = victim
+            .or_else(|| self.victim_at_home(now_ns, patience, grouped))
+            .or_else(|| self.victim_for_aged(now_ns, patience, grouped));
         grouped.running.preempt(victim?, 0)
     }
 
@@ -181,11 +184,9 @@ impl Recaller {
                     continue;
                 };
                 let GroupAllowance {
-                    recall,
-                    allowance_ns,
-                    ..
+                    recall, patient_ns, ..
                 } = *self.allowances.of(number);
-                let waits_ns = (patience * allowance_ns) as u64;
+                let waits_ns = (patience * patient_ns) as u64;
                 let left_ns = lender.left_ns(first.waited_ns(now_ns)).unwrap_or(0);
                 if recall != Recall::Never
                     && number >= urgent
@@ -198,6 +199,58 @@ impl Recaller {
             }
         }
         None
+    }
+
+    /// A worker that an aged request waits for, and that runs a request of its group which ran for much longer, or one of a
+    /// longer group.
+    fn victim_for_aged(
+        &mut self,
+        now_ns: u64,
+        patience: f64,
+        grouped: &Grouped,
+    ) -> Option<WorkerId> {
+        if !grouped.any_aged() {
+            return None;
+        }
+        self.await_resuming(now_ns, grouped);
+        let mut longest: Option<(usize, u64, WorkerId)> = None;
+        for (worker, turn) in grouped.running.turns() {
+            if !self.can_stop(worker, turn) {
+                continue;
+            }
+            let group = group_of(grouped, turn.waiting.request_type);
+            let attained_ns = turn.attained_ns(now_ns);
+            for (number, (plan, members)) in grouped.plan.groups().enumerate().take(group + 1) {
+                let Some(aging) = plan.aging else {
+                    continue;
+                };
+                let Some((level, first, from_ns)) = grouped.first_aged(aging, members, worker)
+                else {
+                    continue;
+                };
+                let at_ns = if number == group {
+                    // It may run until it is of a higher level.
+                    let Some(ends_ns) = aging.ends_ns(level) else {
+                        continue;
+                    };
+                    now_ns.saturating_add(ends_ns.saturating_sub(attained_ns))
+                } else if plan.may_use(worker, u64::MAX) {
+                    let of_own = self.allowances.of(number);
+                    let waits_ns = first.served_ns as f64 * of_own.allowance_ns / of_own.mean_ns;
+                    first
+                        .since_ns()
+                        .saturating_add((patience * waits_ns) as u64)
+                } else {
+                    continue;
+                };
+                if self.due(now_ns, at_ns.max(from_ns))
+                    && !self.is_finishing(now_ns, worker, grouped)
+                {
+                    longest = longest.max(Some((group, attained_ns, worker)));
+                }
+            }
+        }
+        longest.map(|(_, _, worker)| worker)
     }
 
     /// Whether a turn can be asked to stop.
@@ -235,6 +288,20 @@ impl Recaller {
                 && grouped.workers.any_idle(group.borrowed)
             {
                 self.due(now_ns, since_ns.saturating_add(group.borrow_after_ns));
+            }
+        }
+    }
+
+    /// Sets the deadline for aged requests that resume on workers which stay idle until they are late.
+    fn await_resuming(&mut self, now_ns: u64, grouped: &Grouped) {
+        for (plan, members) in grouped.plan.groups() {
+            let Some(aging) = plan.aging else {
+                continue;
+            };
+            for worker in grouped.workers.workers() {
+                if let Some((_, _, from_ns)) = grouped.first_aged(aging, members, worker) {
+                    self.due(now_ns, from_ns);
+                }
             }
         }
     }
@@ -307,7 +374,10 @@ impl Recaller {
                 let Recall::Ahead { after_ns, .. } = self.allowances.of(number).recall else {
                     continue;
                 };
-                let aged_ns = now_ns.saturating_add(after_ns.saturating_sub(attained_ns));
+                let waited_ns = turn.waiting.waited_ns(turn.started_ns);
+                let in_time_ns = plan.aging.map_or(0, |aging| aging.in_time_ns(waited_ns));
+                let left_ns = after_ns.max(in_time_ns).saturating_sub(attained_ns);
+                let aged_ns = now_ns.saturating_add(left_ns);
                 if !self.due(now_ns, aged_ns) {
                     continue;
                 }

@@ -19,8 +19,10 @@ pub(crate) struct Spread {
     pub(crate) scv: f64,
     /// One in a thousand is at most about as short as this.
     pub(crate) shortest_ns: f64,
-    /// Part of the requests that take longer than the time asked for.
-    pub(crate) beyond: f64,
+    /// The service time beyond which the part of all work lies that was asked for.
+    pub(crate) late_ns: f64,
+    /// The least of all service times that a part of the requests exceeds which was asked for.
+    pub(crate) rare_ns: f64,
 }
 
 impl ServiceTimes {
@@ -43,34 +45,47 @@ impl ServiceTimes {
         self.counts.iter_mut().for_each(|count| *count /= 2);
     }
 
-    /// What is known of all requests in `parts` together; `beyond` is that of `limit_ns`. `None`
-    /// when nothing was counted.
+    /// What is known of all requests in `parts` together. The part `late` of all work lies beyond `late_ns`, and the part
+    /// `rare` of all requests beyond `rare_ns`. `None` when nothing was counted.
     pub(crate) fn spread<'a>(
         parts: impl Iterator<Item = &'a Self> + Clone,
-        limit_ns: u64,
+        late: f64,
+        rare: f64,
     ) -> Option<Spread> {
         let count = |bucket: usize| -> f64 {
             let counts = parts.clone().map(|part| part.counts[bucket]);
             counts.sum::<u64>() as f64
         };
-        let (mut total, mut sum, mut sum_squared, mut beyond) = (0.0, 0.0, 0.0, 0.0);
-        let limit = bucket(limit_ns);
+        let (mut total, mut sum, mut sum_squared) = (0.0, 0.0, 0.0);
         for index in 0..BUCKETS {
             let (count, ns) = (count(index), middle_ns(index));
             total += count;
             sum += count * ns;
             sum_squared += count * ns * ns;
-            beyond += if index > limit { count } else { 0.0 };
         }
         let mut below = 0.0;
         let shortest = (0..BUCKETS).find(|&index| {
             below += count(index);
             below > 0.0 && below >= total / 1000.0
         })?;
+        let (mut late_ns, mut rare_ns) = (None, None);
+        let (mut beyond, mut work_ns) = (0.0, 0.0);
+        for index in (0..BUCKETS).rev() {
+            let (count, ns) = (count(index), middle_ns(index));
+            beyond += count;
+            work_ns += count * ns;
+            if rare_ns.is_none() && beyond >= rare * total {
+                rare_ns = Some(ns);
+            }
+            if late_ns.is_none() && work_ns - beyond * ns >= late * sum {
+                late_ns = Some(ns);
+            }
+        }
         Some(Spread {
             scv: (sum_squared * total / (sum * sum) - 1.0).max(0.0),
             shortest_ns: middle_ns(shortest),
-            beyond: beyond / total,
+            late_ns: late_ns.unwrap_or(0.0),
+            rare_ns: rare_ns.unwrap_or(0.0),
         })
     }
 }
@@ -106,7 +121,7 @@ mod tests {
     }
 
     fn spread(times: &ServiceTimes) -> Spread {
-        ServiceTimes::spread(std::iter::once(times), 14_000).unwrap()
+        ServiceTimes::spread(std::iter::once(times), 0.25, 0.001).unwrap()
     }
 
     #[test]
@@ -127,7 +142,8 @@ mod tests {
     fn equal_times_have_no_spread() {
         let spread = spread(&of([100_000; 50]));
         assert!(spread.scv < 1e-9);
-        assert!(spread.beyond > 0.999);
+        assert!((spread.rare_ns / 100_000.0 - 1.0).abs() < 0.2);
+        assert!(spread.late_ns / spread.rare_ns < 0.8, "{spread:?}");
         assert!((spread.shortest_ns / 100_000.0 - 1.0).abs() < 0.2);
     }
 
@@ -137,17 +153,24 @@ mod tests {
         let times = of((0..10_000).map(|n| (quantile(n) * 1e5) as u64));
         let spread = spread(&times);
         assert!((spread.scv - 1.0).abs() < 0.1, "{spread:?}");
-        assert!((spread.beyond - (-0.14_f64).exp()).abs() < 0.05);
+        let quarter_ns = -0.25_f64.ln() * 1e5;
+        assert!(
+            (spread.late_ns / quarter_ns - 1.0).abs() < 0.2,
+            "{spread:?}"
+        );
+        let rare_ns = -0.001_f64.ln() * 1e5;
+        assert!((spread.rare_ns / rare_ns - 1.0).abs() < 0.2, "{spread:?}");
         assert!((50.0..200.0).contains(&spread.shortest_ns), "{spread:?}");
     }
 
     #[test]
     fn parts_are_taken_together() {
         let (short, long) = (of([1_000; 50]), of([100_000; 50]));
-        let both = ServiceTimes::spread([&short, &long].into_iter(), 14_000).unwrap();
+        let both = ServiceTimes::spread([&short, &long].into_iter(), 0.25, 0.001).unwrap();
         assert!((both.scv - 0.96).abs() < 0.1, "{both:?}");
-        assert_eq!(both.beyond, 0.5);
-        assert_eq!(ServiceTimes::spread(std::iter::empty(), 1), None);
+        assert!((50_000.0..80_000.0).contains(&both.late_ns), "{both:?}");
+        let none = ServiceTimes::spread(std::iter::empty(), 0.25, 0.001);
+        assert_eq!(none, None);
     }
 
     #[test]

@@ -151,7 +151,8 @@ fn the_shorter_of_two_longer_groups_is_spared() {
 /// Rules for a single type that a window of 100 samples shows to be widely spread: half 1 us, half
 /// 100 us. They age after 20 us.
 fn spread(workers: usize) -> Rehearsal {
-    let settings = DarcLending::default().darc(Darc::default().samples_min(100));
+    let settings = DarcLending::default().aged_after_costs(20.0);
+    let settings = settings.darc(Darc::default().samples_min(100));
     let mut rehearsal = Rehearsal::with_one_type(settings, workers);
     for id in 0..100 {
         rehearsal.arrives(u64::from(id), id, ONE);
@@ -181,6 +182,42 @@ fn a_request_of_a_spread_type_makes_way_when_it_is_aged() {
         "stop 0",
         "it is aged still"
     );
+}
+
+#[test]
+fn an_aged_request_makes_way_for_one_that_ran_for_much_less() {
+    let mut rehearsal = spread(1);
+    assert_eq!(rehearsal.arrives(1_000, 0, ONE), "0@0");
+    assert_eq!(rehearsal.arrives(2_000, 1, ONE), "");
+    assert_eq!(rehearsal.ticks(21_000), "stop 0");
+    assert_eq!(rehearsal.yields_after(22_000, 0, 20_000), "1@0");
+    // Both are aged after 20 us; a level ends at four times that.
+    assert_eq!(rehearsal.deadline_ns(), Some(102_000));
+    assert_eq!(rehearsal.ticks(101_999), "");
+    assert_eq!(rehearsal.ticks(102_000), "stop 0");
+    assert_eq!(rehearsal.yields_after(103_000, 0, 80_000), "0@0");
+    assert_eq!(rehearsal.ticks(200_000), "", "the other ran for longer");
+    assert_eq!(rehearsal.completes(210_000, 0), "1@0");
+}
+
+#[test]
+fn requests_of_a_varied_type_wait_as_the_shortest_of_them_can() {
+    let settings = DarcLending::default().aged_after_costs(20.0);
+    let settings = settings.darc(Darc::default().samples_min(100));
+    let mut rehearsal = all_lent(settings);
+    for id in 0..50 {
+        let shorts = [500, 1_500].map(|ns| sample(SHORT, ns));
+        let at_ns = 80 * MICRO + id;
+        assert_eq!(rehearsal.measures(at_ns, 1, &shorts), "");
+        assert_eq!(
+            rehearsal.arrives(at_ns, 100 + id as u32, LONG),
+            format!("{}@1", 100 + id)
+        );
+    }
+    assert_eq!(rehearsal.arrives(90 * MICRO, 3, SHORT), "");
+    // A tenth of the 3.5 us that nine times half a microsecond leave beside the preemption.
+    let waits_ns = rehearsal.deadline_ns().unwrap() - 90 * MICRO;
+    assert!((300..400).contains(&waits_ns), "{waits_ns}");
 }
 
 #[test]
