@@ -11,7 +11,7 @@ use psp_server::{Config, Policy, RequestType, Server, Topology, TypeSpec};
 
 use crate::common::{Client, Lines, classifier, handler, until};
 
-/// Requests of the pipeline: enough for some seconds.
+/// Requests of the pipeline: enough for more than a second.
 const PIPELINED: usize = 5_000;
 /// A short request takes so long that it ends a turn of the net thread.
 const SHORT: Duration = Duration::from_micros(300);

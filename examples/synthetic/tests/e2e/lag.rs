@@ -27,11 +27,22 @@ pub(crate) fn with_lag_ns<T>(work: impl FnOnce() -> T) -> (T, f64) {
             })
         };
         let watches: Vec<_> = cores.iter().map(watch).collect();
-        let done = work();
-        stop.store(true, Ordering::Relaxed);
+        let done = {
+            let _stop = StopOnDrop(&stop);
+            work()
+        };
         let lags = watches.into_iter().map(|watch| watch.join().unwrap());
         (done, lags.sum::<f64>() / cores.len() as f64)
     })
+}
+
+/// Ends the watches, also when the work panics.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 fn lag_ns(core: usize, stop: &AtomicBool) -> f64 {

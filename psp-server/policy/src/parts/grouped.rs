@@ -541,7 +541,8 @@ impl Grouped {
         let slots = self.aged_first.filter(|_| self.aged > 0)?;
         let held_back = group.aging.filter(|&aging| self.holds_back(aging));
         let may_resume = |first: Option<&Waiting>| {
-            held_back.is_none_or(|aging| first.is_some_and(|first| aging.is_late(now_ns, first)))
+            held_back
+                .is_none_or(|aging| first.is_some_and(|first| aging.late_at_ns(first) <= now_ns))
         };
         (1..=AGED_LEVELS).find_map(|level| {
             let lanes = lanes.clone().map(|slot| level * slots + slot);
@@ -718,12 +719,11 @@ impl Grouped {
                 self.queues.front(lane)
             };
             let first = at.or_else(anywhere)?;
-            let late_ns = || {
-                first
-                    .since_ns()
-                    .saturating_add(aging.waits_ns(first.served_ns))
+            let from_ns = if held_back {
+                aging.late_at_ns(first)
+            } else {
+                0
             };
-            let from_ns = if held_back { late_ns() } else { 0 };
             Some((level, first, from_ns))
         })
     }

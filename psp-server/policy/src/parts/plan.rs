@@ -64,7 +64,7 @@ pub(crate) struct Aging {
 
 impl Aging {
     /// For how long a request may wait until it is late, if it ran for so long.
-    pub(crate) fn waits_ns(&self, served_ns: u64) -> u64 {
+    fn waits_ns(&self, served_ns: u64) -> u64 {
         (served_ns as f64 * self.late_after) as u64
     }
 
@@ -73,9 +73,11 @@ impl Aging {
         (waited_ns as f64 / self.late_after) as u64
     }
 
-    /// Whether a request waits that is late.
-    pub(crate) fn is_late(&self, now_ns: u64, waiting: &Waiting) -> bool {
-        waiting.waited_ns(now_ns) >= self.waits_ns(waiting.served_ns)
+    /// When a request that waits is late.
+    pub(crate) fn late_at_ns(&self, waiting: &Waiting) -> u64 {
+        waiting
+            .since_ns()
+            .saturating_add(self.waits_ns(waiting.served_ns))
     }
 
     /// The level of a request that ran for so long; `None` if it is not aged.
@@ -459,6 +461,35 @@ mod tests {
         plan.regroup(2.0, |slot| Some(mix.get(slot)?.0));
         plan.reserve_by_demand(|slot| demand(mix, slot), spillway, stealing);
         plan
+    }
+
+    const AGING: Aging = Aging {
+        after_ns: 1_000,
+        spare: 1,
+        late_after: 2.0,
+    };
+
+    #[test]
+    fn a_level_of_aged_requests_ends_where_the_next_begins() {
+        for level in 0..AGED_LEVELS - 1 {
+            let ends_ns = AGING.ends_ns(level).unwrap();
+            let around = [ends_ns - 1, ends_ns].map(|ns| AGING.level(ns));
+            assert_eq!(around, [Some(level), Some(level + 1)]);
+        }
+        assert_eq!(AGING.level(999), None);
+        assert_eq!(AGING.level(u64::MAX), Some(AGED_LEVELS - 1));
+        assert_eq!(AGING.ends_ns(AGED_LEVELS - 1), None);
+    }
+
+    #[test]
+    fn an_aged_request_is_late_once_it_has_waited_for_as_long_as_it_may() {
+        let times_of = |aging: Aging| (aging.waits_ns(3_000), aging.in_time_ns(6_000));
+        assert_eq!(times_of(AGING), (6_000, 3_000));
+        let never = Aging {
+            late_after: f64::INFINITY,
+            ..AGING
+        };
+        assert_eq!(times_of(never), (u64::MAX, 0));
     }
 
     type Row<'a> = (&'a [usize], (u32, u32), (u32, u32));

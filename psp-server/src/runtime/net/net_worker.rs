@@ -33,7 +33,7 @@ use crate::shared::Receiver;
 use crate::shutdown::Shutdown;
 use crate::telemetry::WorkerCounters;
 use crate::trace::Turn;
-use crate::transport::run::TurnedDown;
+use crate::transport::run::{Stream, TurnedDown};
 
 const DATAGRAMS_PER_TURN: usize = 64;
 const CONNECTIONS_PER_TURN: usize = 512;
@@ -49,8 +49,8 @@ const LOOK_AGE_NS_MAX: u64 = 1_000_000;
 const ACTIONS_PER_TURN: usize = 256;
 /// Time after which a turn of the loop starts no more actions.
 const TURN_NS_MAX: u64 = 200_000;
-/// Time for requests that the last turn left, before the net worker reads further ones. Else the shorter requests of one
-/// pipeline, of which each turn reads more, would hold up all longer requests for as long as it is.
+/// Time for requests that the last turn left, before the net worker reads further ones. Without it, a pipeline of shorter
+/// requests, of which each turn reads more, would hold up longer requests until it ends.
 const LEFT_NS_MAX: u64 = TURN_NS_MAX / 2;
 /// For how long a worker waits for its port before it looks for something else to do.
 const HOME_PATIENCE: Duration = Duration::from_millis(1);
@@ -103,12 +103,10 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
     busy_at_ns: u64,
 }
 
-/// Sends the replies of a request that is complete, as much as its socket takes.
-fn send_reply<C, D>(report: &mut Report<Task<C, D>>, counters: &WorkerCounters) {
-    if let Report::Completed(Task::Stream(stream)) = report {
-        let sent = stream.connection.send(usize::MAX);
-        counters.bytes_sent.add(sent as u64);
-    }
+/// Sends the replies of a run that is complete, as much as its socket takes.
+fn send_replies<C, D>(stream: &mut Stream<C, D>, counters: &WorkerCounters) {
+    let sent = stream.connection.send(usize::MAX);
+    counters.bytes_sent.add(sent as u64);
 }
 
 impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H> {
@@ -573,10 +571,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         let worker = self.shared.global(worker);
         let counters = &self.shared.telemetry.workers[worker.index()];
         match &mut task {
-            Task::Stream(stream) => {
-                let sent = stream.connection.send(usize::MAX);
-                counters.bytes_sent.add(sent as u64);
-            }
+            Task::Stream(stream) => send_replies(stream, counters),
             Task::Datagram(datagram) if !self.ports.is_home() => {
                 let unsent = datagram.flush(worker);
                 counters.replies_unsent.add(unsent as u64);
@@ -853,9 +848,11 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             let length = self.dispatcher.length(request_type);
             let turn = LongTurn::new(&mut self.ports, demotion, &self.clock, self.now_ns, long_us);
             let mut ended = turn.run(length, || workers.run_inline(worker, request, task));
-            if turn.has_stepped_back() {
+            if turn.has_stepped_back()
+                && let Report::Completed(Task::Stream(stream)) = &mut ended.report
+            {
                 let counters = &self.shared.telemetry.workers[self.shared.global(worker).index()];
-                send_reply(&mut ended.report, counters);
+                send_replies(stream, counters);
             }
             let starved_ns = turn.end();
             if starved_ns > 0 {
