@@ -39,10 +39,16 @@ impl<T> Mailbox<T> {
         Ok(())
     }
 
+    /// Whether the list may have something.
+    #[inline]
+    pub(crate) fn has_some(&self) -> bool {
+        self.has_some.load(Ordering::Relaxed)
+    }
+
     /// Moves all into `into`, in their order. Costs a load if there is none.
     #[inline]
     pub(crate) fn take(&self, into: &mut Vec<T>) {
-        if self.has_some.load(Ordering::Relaxed) {
+        if self.has_some() {
             self.has_some.store(false, Ordering::Relaxed);
             into.append(&mut self.list.lock().unwrap_or_else(PoisonError::into_inner));
         }

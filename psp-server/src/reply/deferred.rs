@@ -362,6 +362,12 @@ impl Deferrals {
         &self.announcements
     }
 
+    /// Whether the net thread has something to send: completed replies, or messages.
+    #[inline]
+    pub(crate) fn has_some(&self) -> bool {
+        self.completed.has_some() || self.announcements.has_some()
+    }
+
     /// Moves the completed replies into `into`, in the order of their completion. Costs a load if there is none.
     #[inline]
     pub(crate) fn take(&self, into: &mut Vec<Completed>) {

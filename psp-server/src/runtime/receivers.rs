@@ -218,7 +218,6 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let background = !cores.spare_for(count);
     let doorbell = |port: &Port| Arc::new(Doorbell::new(port.waker.clone()));
     let doorbells: Vec<_> = ports.iter().map(doorbell).collect();
-    let commons = Arc::new(Commons::new(&doorbells, datagram_addrs, &shared.config));
     let bells = doorbells.iter().map(|bell| bell.clone() as Arc<dyn Bell>);
     let moves = admission::moves(&shared.config, shared.topology);
     let moving = moves.then(|| {
@@ -232,6 +231,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let turn_bells = (0..).map(WorkerId).zip(&doorbells);
     let turn_bells = turn_bells.map(|(worker, bell)| TurnBell::new(worker, bell.clone()));
     let turn_bells: Vec<_> = turn_bells.map(Arc::new).collect();
+    let commons = Arc::new(Commons::new(&turn_bells, datagram_addrs, &shared.config));
     let wakes = turn_bells.iter().map(|bell| WakeList::new(bell.clone()));
     let wakes: Arc<[_]> = wakes.map(Arc::new).collect();
     let timers = turn_bells.iter().map(|bell| Timers::new(bell.clone()));
@@ -269,7 +269,9 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
         let doorbell = doorbells[index].clone();
         let receiver = Receiver::new(shared.clone(), index);
-        receiver.deferrals().run(doorbell.clone(), datagrams);
+        receiver
+            .deferrals()
+            .run(turn_bells[index].clone(), datagrams);
         let polled = polled.next();
         let setup = WorkerSetup {
             worker,

@@ -371,7 +371,7 @@ pub(crate) struct Announcements {
     budget: Arc<Budget>,
     /// Calls that thread, once the server runs.
     bell: OnceLock<Arc<dyn Bell>>,
-    has_any: AtomicBool,
+    has_some: AtomicBool,
     connections: Mutex<Vec<ConnectionIndex>>,
 }
 
@@ -381,7 +381,7 @@ impl Announcements {
         Self {
             budget,
             bell: OnceLock::new(),
-            has_any: AtomicBool::new(false),
+            has_some: AtomicBool::new(false),
             connections: Mutex::default(),
         }
     }
@@ -397,7 +397,7 @@ impl Announcements {
             let lock = self.connections.lock();
             let mut list = lock.unwrap_or_else(PoisonError::into_inner);
             list.append(connections);
-            self.has_any.store(true, Ordering::Release);
+            self.has_some.store(true, Ordering::Release);
             drop(list);
             if let Some(bell) = self.bell.get() {
                 bell.ring();
@@ -405,13 +405,19 @@ impl Announcements {
         });
     }
 
+    /// Whether there may be some.
+    #[inline]
+    pub(crate) fn has_some(&self) -> bool {
+        self.has_some.load(Ordering::Relaxed)
+    }
+
     /// Adds the connections to `into`. Returns how many there are. Costs a load if there are none.
     #[inline]
     pub(crate) fn take(&self, into: &mut VecDeque<ConnectionIndex>) -> usize {
-        if !self.has_any.load(Ordering::Relaxed) {
+        if !self.has_some() {
             return 0;
         }
-        self.has_any.store(false, Ordering::Relaxed);
+        self.has_some.store(false, Ordering::Relaxed);
         let lock = self.connections.lock();
         let mut list = lock.unwrap_or_else(PoisonError::into_inner);
         let count = list.len();

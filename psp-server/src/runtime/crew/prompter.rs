@@ -16,7 +16,7 @@ const NEVER: u64 = u64::MAX;
 struct Turn {
     /// The worker has read something that it has not looked at.
     unserved: AtomicBool,
-    /// A request of it was woken meanwhile.
+    /// A request of it was woken meanwhile, or something came to its port.
     is_called: AtomicBool,
     /// When a timer of a request of it is due.
     due_ns: AtomicU64,
@@ -80,7 +80,8 @@ impl Prompter {
         turn.due_ns.store(due_ns, Ordering::Relaxed);
     }
 
-    /// A request that `worker` alone can resume was woken, in a turn of another one or before.
+    /// A request that `worker` alone can resume was woken, or another thread left something for its port, in a turn of
+    /// another request or before.
     pub(super) fn note_call(&self, worker: WorkerId) {
         let turn = &self.turns[worker.index()];
         turn.is_called.store(true, Ordering::Relaxed);

@@ -154,7 +154,7 @@ impl<T> Seat<T> {
     }
 
     /// The worker is about to run a turn that may give way. `unserved` says that connections of it have something that it
-    /// has not looked at. The worker looks at its wakes and timers after this call.
+    /// has not looked at. The worker looks for what other threads did after this call.
     pub(crate) fn begins(&self, unserved: bool) {
         if let Some(prompter) = self.prompter() {
             prompter.begins(self.me, unserved);
@@ -162,8 +162,8 @@ impl<T> Seat<T> {
         }
     }
 
-    /// The worker runs that turn now. `is_called` says that a request of it was woken, and a timer of one is due at
-    /// `due_ns`.
+    /// The worker runs that turn now. `is_called` says that a request of it was woken or its port has mail, and a timer of
+    /// one is due at `due_ns`.
     pub(crate) fn runs(&self, now_ns: u64, is_called: bool, due_ns: Option<u64>) {
         if let Some(end_ns) = self.quantum_end_ns()
             && let Some(prompter) = self.prompter()

@@ -1,8 +1,9 @@
-//! Calls a worker for a request of its own that goes on: one that was woken, or whose timer was set.
+//! Calls a worker for what other threads do: they wake a request of its own, set its timer, or leave something for its port.
 //!
 //! ```text
-//!   the worker   listens ── fence ── looks at wakes and timers ── begins a turn with a quantum
-//!   another      wakes a request of it ── fence ── rings: does it listen? ──► the timer core: it has to give way
+//!   the worker   listens ── fence ── looks at wakes, timers and mail ── begins a turn with a quantum
+//!   another      wakes a request of it, or brings a connection back ── fence ── rings: does it listen?
+//!                                                                        └─► the timer core: it has to give way
 //! ```
 //!
 //! A worker that sleeps wakes by its doorbell. One that runs a request sees neither its doorbell nor its timers, and who
@@ -47,7 +48,7 @@ impl TurnBell {
         *self.crew() = crew;
     }
 
-    /// The worker is about to run a turn that may give way. It must look at its wakes and timers after this call.
+    /// The worker is about to run a turn that may give way. It must look for all of that after this call.
     pub(super) fn listen(&self) {
         self.listens.announce();
     }

@@ -508,11 +508,16 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// replies, and what was pushed. Returns the number of all.
     fn receive_reports(&mut self) -> usize {
         self.timers.wake_due();
-        let mut received = self.receive_reports_of_workers();
-        for port in self.ports.iter_mut() {
-            received += port.receive_replies(&self.dispatcher, self.now_ns);
-        }
-        received
+        self.receive_reports_of_workers() + self.receive_mail()
+    }
+
+    /// Receives what other threads left for the ports that are here. Returns the number of all.
+    fn receive_mail(&mut self) -> usize {
+        let (dispatcher, now_ns) = (&self.dispatcher, self.now_ns);
+        let ports = self.ports.iter_mut();
+        ports
+            .map(|port| port.receive_replies(dispatcher, now_ns))
+            .sum()
     }
 
     fn receive_reports_of_workers(&mut self) -> usize {
@@ -822,7 +827,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 unserved |= port.requests.connections.send_ready(CONNECTIONS_PER_TURN);
             }
             seat.begins(unserved);
-            let (due_ns, is_called) = (self.timer_ns(), self.wakes.has_any());
+            let has_mail = self.ports.iter().any(Port::has_mail);
+            let (due_ns, is_called) = (self.timer_ns(), has_mail || self.wakes.has_any());
             let now_ns = self.clock.now_ns();
             self.seat
                 .as_ref()
@@ -958,6 +964,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             self.carry_out(self.now_ns + TURN_NS_MAX);
         }
         self.now_ns = self.clock.now_ns();
+        // What this worker brought back while its port was elsewhere has a next request, maybe.
+        self.receive_mail();
     }
 
     /// The task of a request that all workers find, if it has not begun.

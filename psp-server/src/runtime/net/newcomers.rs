@@ -66,6 +66,12 @@ impl Newcomers {
         Ok(())
     }
 
+    /// Whether there are connections for `port`.
+    #[inline]
+    pub(super) fn has_some(&self, port: PortNumber) -> bool {
+        self.ports[port.index()].mailbox.has_some()
+    }
+
     /// Moves the connections for `port` into `into`. Costs a load if there is none.
     #[inline]
     pub(super) fn take(&self, port: PortNumber, into: &mut Vec<Newcomer>) {

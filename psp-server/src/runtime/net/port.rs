@@ -369,6 +369,14 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
         }
     }
 
+    /// Whether [`receive_replies`](Self::receive_replies) would find something.
+    pub(super) fn has_mail(&self) -> bool {
+        let (number, commons) = (self.number(), &self.requests.commons);
+        self.shared.deferrals().has_some()
+            || commons.returns.has_some(number)
+            || (!self.is_draining() && commons.newcomers.has_some(number))
+    }
+
     /// Takes back connections and datagrams that other workers had, and connections that other ports accepted for this
     /// one, sends deferred replies, and learns what was pushed. Returns the number of all.
     pub(super) fn receive_replies<K>(&mut self, dispatcher: &Dispatcher<K>, now_ns: u64) -> usize {

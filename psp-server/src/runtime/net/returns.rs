@@ -44,6 +44,12 @@ impl<C, D> Returns<C, D> {
         way.bell.ring();
     }
 
+    /// Whether something came back to `port`.
+    #[inline]
+    pub(super) fn has_some(&self, port: PortNumber) -> bool {
+        self.ports[port.index()].mailbox.has_some()
+    }
+
     /// Moves what came back to `port` into `into`. Costs a load if there is nothing.
     #[inline]
     pub(super) fn take(&self, port: PortNumber, into: &mut Vec<Task<C, D>>) {
