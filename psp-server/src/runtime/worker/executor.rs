@@ -30,8 +30,9 @@ use crate::transport::owed::{Owed, owed_max};
 use crate::transport::request_key::RequestKey;
 use crate::transport::run::{Frame, Run, Stream};
 
-/// A run that has taken this long gives the worker back; its rest is queued again.
-pub(crate) const RUN_NS_MAX: u64 = 1_000_000;
+/// A run that has taken this long gives the worker back; its rest is queued again. Requests of other connections wait
+/// meanwhile, so this is a quarter of a net worker's turn.
+pub(crate) const RUN_NS_MAX: u64 = 50_000;
 
 /// Which thread sends the replies of a run, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
