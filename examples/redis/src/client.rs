@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use bytes::Bytes;
 use imbl::OrdMap;
 use parking_lot::Mutex;
 use psp_protocols::resp::Version;
 use psp_server::{Closer, Peer, PushBatch};
+use quanta::Instant;
 
 use crate::acl::Account;
 use crate::blocking::BlockedClients;
@@ -50,7 +50,7 @@ pub struct ClientInfo {
     /// CLIENT TRACKING.
     pub tracking: TrackingState,
     last_command: AtomicUsize,
-    active_ms: AtomicU64,
+    active_s: AtomicU64,
     labels: Mutex<Labels>,
 }
 
@@ -239,10 +239,9 @@ impl ClientInfo {
 
     /// Records that the client runs the entry with this index in the [`CommandTable`], at `now`.
     pub fn note_command(&self, index: usize, now: Instant) {
-        let age = now.saturating_duration_since(self.connected_at).as_millis();
+        let age = now.saturating_duration_since(self.connected_at);
         self.last_command.store(index, Ordering::Relaxed);
-        self.active_ms
-            .store(u64::try_from(age).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.active_s.store(age.as_secs(), Ordering::Relaxed);
     }
 
     /// What closes the connection; its first request sets it. Returns whether the connection was killed before.
@@ -382,8 +381,8 @@ impl ClientInfo {
     #[must_use]
     pub fn line(&self, local: &LocalAddresses, request: RequestBytes) -> String {
         let age = self.connected_at.elapsed();
-        let active_ms = u128::from(self.active_ms.load(Ordering::Relaxed));
-        let idle_s = age.as_millis().saturating_sub(active_ms) / 1000;
+        let active_s = self.active_s.load(Ordering::Relaxed);
+        let idle_s = age.as_secs().saturating_sub(active_s);
         let command = CommandTable::get().entry(self.last_command.load(Ordering::Relaxed));
         let labels = self.labels();
         let transaction = &self.transaction;
@@ -523,7 +522,7 @@ impl Registry {
             subscriber: Subscriber::default(),
             tracking: TrackingState::default(),
             last_command: AtomicUsize::new(usize::MAX),
-            active_ms: AtomicU64::new(0),
+            active_s: AtomicU64::new(0),
             labels: Mutex::default(),
         });
         self.clients.lock().insert(id, Arc::clone(&info));

@@ -1,10 +1,9 @@
 //! Dispatch: from the arguments of a command to its reply.
 
-use std::time::Instant;
-
 use psp_protocols::Sink;
 use psp_protocols::resp::{CommandId, Encoder};
 use psp_server::RequestType;
+use quanta::Instant;
 
 use crate::acl;
 use crate::admission::{self, Verdict};

@@ -11,10 +11,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::RwLock;
 use psp_store::{Eviction, EvictionPolicy, Evictor, LfuRates, Periodic};
+use quanta::Instant;
 
 use crate::config::Config;
 use crate::state::ServerState;

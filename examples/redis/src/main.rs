@@ -1,14 +1,12 @@
 //! The server program.
 
+mod allocator;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use psp_redis::config::Flags;
 use psp_redis::startup;
-use tikv_jemallocator::Jemalloc;
-
-#[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
     psp_program::main::<Flags>(|program| {

@@ -7,9 +7,10 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use psp_store::FreedPages;
+use quanta::Instant;
 use tikv_jemalloc_ctl::{epoch, epoch_mib, stats};
 
 /// Age of the figure that writes are compared with.

@@ -5,9 +5,8 @@
 //!   FCALL ─► Functions ─► an interpreter, which runs the text if it has not yet ─► Call
 //! ```
 
-use std::time::Instant;
-
 use hashbrown::HashSet;
+use quanta::Instant;
 
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;

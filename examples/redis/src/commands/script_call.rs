@@ -5,10 +5,10 @@
 
 use std::cell::Cell;
 use std::fmt::Display;
-use std::time::Instant;
 
 use mlua::Function;
 use psp_store::Databases;
+use quanta::Instant;
 
 use crate::command::{Context, ReplyEncoder};
 use crate::error::CommandError;

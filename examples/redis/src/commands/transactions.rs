@@ -4,10 +4,9 @@
 //! all of it or nothing. No lock is held while the commands run, so a transaction of thousands of commands delays no
 //! other request; if another client changed one of its keys meanwhile, all commands run again.
 
-use std::time::Instant;
-
 use psp_protocols::Sink;
 use psp_protocols::resp::Encoder;
+use quanta::Instant;
 
 use super::pace::Pace;
 use crate::acl;
