@@ -102,7 +102,7 @@ fn what_lies_in_a_buffer_passes_a_long_request_too() {
         let server = start(Config::default().preempt(preempt), Policy::synergy());
         let mut first = server.connect();
         let mut long = server.begin("spin 0");
-        // All are read at once. One of each run is of another type than the next.
+        // All are read at once. Behind each `work` the worker gives their connection back, and could go on with the long one.
         first.send("work 1\nwhat\nwork 2\nwhat\nwork 3\n");
         for line in ["work 1", "what", "work 2", "what", "work 3"] {
             assert_eq!(first.line(), format!("ok {line}"), "{preempt}");

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use psp_server::protocols::Sink;
 use psp_server::{
@@ -24,6 +24,9 @@ const GATES: usize = 10;
 
 /// How long a `nap` takes.
 const NAP: Duration = Duration::from_millis(20);
+
+/// How long a `work` takes. A run of pipelined requests has less, so that what is behind a `work` is queued again.
+const WORK: Duration = Duration::from_micros(100);
 
 /// All mechanisms of this platform.
 pub(crate) const MECHANISMS: &[PreemptPolicy] = &[
@@ -115,7 +118,7 @@ fn in_signal_handler() {
 /// | `keep` | spins with a lock held that `need ..` waits for |
 /// | `signalled` | spins in the handler of another signal, and then until the next gate is open |
 ///
-/// `doze` waits for its gate without the worker, and `nap` for [`NAP`]. `borrow-briefly` and `try-lock` want the same, `work ..` takes a while, and all other requests answer at
+/// `doze` waits for its gate without the worker, and `nap` for [`NAP`]. `borrow-briefly` and `try-lock` want the same, `work ..` takes [`WORK`], and all other requests answer at
 /// once.
 pub(crate) struct Rig {
     gates: Arc<Gates>,
@@ -190,7 +193,8 @@ impl Handler for Rig {
             }
             "try-lock" => taken = LOCKED.try_lock().is_err(),
             "work" => {
-                for _ in 0..2_000 {
+                let begun = Instant::now();
+                while begun.elapsed() < WORK {
                     std::hint::spin_loop();
                 }
             }
