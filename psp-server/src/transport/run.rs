@@ -44,6 +44,9 @@ pub(crate) struct Run<D> {
     pub(crate) deadline_ns: Option<u64>,
     /// How many requests are done.
     pub(crate) done: usize,
+    /// How many the last run had done when it was cut off; twice as many after each one since that was not. 0: as many as
+    /// there may be.
+    cut_off_at: usize,
     /// The type that the handler gave the request which is next. It waits in that type's queue.
     pub(crate) reclassified: Option<RequestType>,
     /// Bytes after the run that belong to its last request and are dropped unseen.
@@ -81,6 +84,7 @@ impl<D> Default for Run<D> {
             arrived_ns: 0,
             deadline_ns: None,
             done: 0,
+            cut_off_at: 0,
             reclassified: None,
             discard_after: 0,
             closes: false,
@@ -101,6 +105,24 @@ impl<D> Run<D> {
         self.turned_down = None;
     }
 
+    /// How many requests the run may have. After a run that was cut off these are twice as many as it had done: the rest of a
+    /// run is framed again.
+    pub(crate) fn len_max(&self) -> usize {
+        match self.cut_off_at {
+            0 => RUN_LEN_MAX,
+            done => (2 * done).min(RUN_LEN_MAX),
+        }
+    }
+
+    /// The run has ended. The next one may have as many requests as this one shows.
+    pub(crate) fn learn_len(&mut self) {
+        self.cut_off_at = match self.unfinished() {
+            [] if self.len_max() == RUN_LEN_MAX => 0,
+            [] => self.len_max(),
+            _ => self.done.max(1),
+        };
+    }
+
     /// Type of the first request, if there is one.
     #[inline]
     pub(crate) fn request_type(&self) -> Option<RequestType> {
@@ -110,5 +132,32 @@ impl<D> Run<D> {
     /// The requests that are not done.
     pub(crate) fn unfinished(&self) -> &[Frame<D>] {
         &self.frames[self.done..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_short_behind_one_that_was_cut_off_and_grow_again() {
+        let mut run = Run::<()>::default();
+        let mut len_max_after = |len, done| {
+            run.clear();
+            run.frames.extend((0..len).map(|_| Frame {
+                len: 1,
+                request_type: RequestType::new(0),
+                head: (),
+            }));
+            run.done = done;
+            run.learn_len();
+            run.len_max()
+        };
+        assert_eq!(len_max_after(RUN_LEN_MAX, RUN_LEN_MAX), RUN_LEN_MAX);
+        assert_eq!(len_max_after(RUN_LEN_MAX, 5), 10);
+        let grown = [(); 4].map(|()| len_max_after(1, 1));
+        assert_eq!(grown, [20, 40, RUN_LEN_MAX, RUN_LEN_MAX]);
+        assert_eq!(len_max_after(RUN_LEN_MAX, 0), 2, "none was done");
+        assert_eq!(len_max_after(2, 2), 4);
     }
 }

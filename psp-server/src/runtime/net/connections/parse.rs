@@ -5,7 +5,7 @@ use psp_protocols::{FrameError, Framing, Step};
 
 use crate::classifier::Classifier;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
-use crate::transport::run::{Frame, RUN_LEN_MAX, Run};
+use crate::transport::run::{Frame, Run};
 
 /// What the input of a connection holds.
 pub(super) enum Parsed {
@@ -27,9 +27,10 @@ pub(super) fn parse<F: Framing, K: Classifier<F::Head>>(
 ) -> Result<Parsed, FrameError> {
     run.clear();
     run.arrived_ns = now_ns;
+    let len_max = run.len_max();
     let mut offset = 0;
     let mut len_min = 1;
-    while offset < input.len() && run.frames.len() < RUN_LEN_MAX {
+    while offset < input.len() && run.frames.len() < len_max {
         let rest = &input[offset..];
         let step = match is_authenticated {
             true => framing.next_frame(cursor, rest),

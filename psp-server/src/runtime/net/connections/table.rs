@@ -228,6 +228,7 @@ impl<F: Framing, C> Connections<F, C> {
             true => None,
             false => slot.stranger_since_ns.or(Some(now_ns)),
         };
+        run.learn_len();
         if run.unfinished().is_empty() {
             stream.end_run();
         } else {
