@@ -28,6 +28,13 @@ impl<T> Mailbox<T> {
         self.has_some.store(true, Ordering::Release);
     }
 
+    /// Adds all of `items` to the end.
+    pub(crate) fn append(&self, items: &mut Vec<T>) {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        list.append(items);
+        self.has_some.store(true, Ordering::Release);
+    }
+
     /// Adds one to the end, unless `len_max` are there already. Gives it back then.
     pub(crate) fn put_within(&self, len_max: usize, item: T) -> Result<(), T> {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,13 +52,17 @@ impl<T> Mailbox<T> {
         self.has_some.load(Ordering::Relaxed)
     }
 
-    /// Moves all into `into`, in their order. Costs a load if there is none.
+    /// Moves all into `into`, in their order. Returns how many there are. Costs a load if there is none.
     #[inline]
-    pub(crate) fn take(&self, into: &mut Vec<T>) {
-        if self.has_some() {
-            self.has_some.store(false, Ordering::Relaxed);
-            into.append(&mut self.list.lock().unwrap_or_else(PoisonError::into_inner));
+    pub(crate) fn take(&self, into: &mut impl Extend<T>) -> usize {
+        if !self.has_some() {
+            return 0;
         }
+        self.has_some.store(false, Ordering::Relaxed);
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = list.len();
+        into.extend(list.drain(..));
+        count
     }
 }
 
@@ -67,11 +78,11 @@ mod tests {
         assert!(taken.is_empty());
         mailbox.put(1);
         mailbox.put(2);
-        mailbox.take(&mut taken);
+        assert_eq!(mailbox.take(&mut taken), 2);
         mailbox.put(3);
-        mailbox.take(&mut taken);
-        mailbox.take(&mut taken);
-        assert_eq!(taken, [1, 2, 3]);
+        mailbox.append(&mut vec![4, 5]);
+        assert_eq!([(); 2].map(|()| mailbox.take(&mut taken)), [3, 0]);
+        assert_eq!(taken, [1, 2, 3, 4, 5]);
     }
 
     #[test]

@@ -22,6 +22,7 @@ use super::budget::{Budget, EXEMPT_BYTES};
 use super::output::OutputQueue;
 use super::request_key::ConnectionIndex;
 use crate::fiber::{Bell, no_preempt};
+use crate::mailbox::Mailbox;
 use crate::presence::{Presence, State};
 
 /// What a message costs beside its bytes.
@@ -371,8 +372,7 @@ pub(crate) struct Announcements {
     budget: Arc<Budget>,
     /// Calls that thread, once the server runs.
     bell: OnceLock<Arc<dyn Bell>>,
-    has_some: AtomicBool,
-    connections: Mutex<Vec<ConnectionIndex>>,
+    connections: Mailbox<ConnectionIndex>,
 }
 
 impl Announcements {
@@ -381,8 +381,7 @@ impl Announcements {
         Self {
             budget,
             bell: OnceLock::new(),
-            has_some: AtomicBool::new(false),
-            connections: Mutex::default(),
+            connections: Mailbox::default(),
         }
     }
 
@@ -394,11 +393,7 @@ impl Announcements {
     /// Says that messages wait for `connections`, or that these are to be closed.
     fn add(&self, connections: &mut Vec<ConnectionIndex>) {
         no_preempt(|| {
-            let lock = self.connections.lock();
-            let mut list = lock.unwrap_or_else(PoisonError::into_inner);
-            list.append(connections);
-            self.has_some.store(true, Ordering::Release);
-            drop(list);
+            self.connections.append(connections);
             if let Some(bell) = self.bell.get() {
                 bell.ring();
             }
@@ -408,21 +403,13 @@ impl Announcements {
     /// Whether there may be some.
     #[inline]
     pub(crate) fn has_some(&self) -> bool {
-        self.has_some.load(Ordering::Relaxed)
+        self.connections.has_some()
     }
 
     /// Adds the connections to `into`. Returns how many there are. Costs a load if there are none.
     #[inline]
     pub(crate) fn take(&self, into: &mut VecDeque<ConnectionIndex>) -> usize {
-        if !self.has_some() {
-            return 0;
-        }
-        self.has_some.store(false, Ordering::Relaxed);
-        let lock = self.connections.lock();
-        let mut list = lock.unwrap_or_else(PoisonError::into_inner);
-        let count = list.len();
-        into.extend(list.drain(..));
-        count
+        self.connections.take(into)
     }
 }
 

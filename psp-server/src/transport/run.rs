@@ -44,9 +44,8 @@ pub(crate) struct Run<D> {
     pub(crate) deadline_ns: Option<u64>,
     /// How many requests are done.
     pub(crate) done: usize,
-    /// How many the last run had done when it was cut off; twice as many after each one since that was not. 0: as many as
-    /// there may be.
-    cut_off_at: usize,
+    /// How many requests the run may have.
+    pub(crate) len_max: usize,
     /// The type that the handler gave the request which is next. It waits in that type's queue.
     pub(crate) reclassified: Option<RequestType>,
     /// Bytes after the run that belong to its last request and are dropped unseen.
@@ -84,7 +83,7 @@ impl<D> Default for Run<D> {
             arrived_ns: 0,
             deadline_ns: None,
             done: 0,
-            cut_off_at: 0,
+            len_max: RUN_LEN_MAX,
             reclassified: None,
             discard_after: 0,
             closes: false,
@@ -105,22 +104,14 @@ impl<D> Run<D> {
         self.turned_down = None;
     }
 
-    /// How many requests the run may have. After a run that was cut off these are twice as many as it had done: the rest of a
-    /// run is framed again.
-    pub(crate) fn len_max(&self) -> usize {
-        match self.cut_off_at {
-            0 => RUN_LEN_MAX,
-            done => (2 * done).min(RUN_LEN_MAX),
-        }
-    }
-
-    /// The run has ended. The next one may have as many requests as this one shows.
+    /// The run has ended. The next one may have twice as many requests as this one had done, if it was cut off: what it left is
+    /// framed again. Otherwise it may have twice as many as this one might.
     pub(crate) fn learn_len(&mut self) {
-        self.cut_off_at = match self.unfinished() {
-            [] if self.len_max() == RUN_LEN_MAX => 0,
-            [] => self.len_max(),
+        let fits = match self.unfinished() {
+            [] => self.len_max,
             _ => self.done.max(1),
         };
+        self.len_max = (2 * fits).min(RUN_LEN_MAX);
     }
 
     /// Type of the first request, if there is one.
@@ -151,7 +142,7 @@ mod tests {
             }));
             run.done = done;
             run.learn_len();
-            run.len_max()
+            run.len_max
         };
         assert_eq!(len_max_after(RUN_LEN_MAX, RUN_LEN_MAX), RUN_LEN_MAX);
         assert_eq!(len_max_after(RUN_LEN_MAX, 5), 10);

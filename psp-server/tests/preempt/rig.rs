@@ -118,8 +118,8 @@ fn in_signal_handler() {
 /// | `keep` | spins with a lock held that `need ..` waits for |
 /// | `signalled` | spins in the handler of another signal, and then until the next gate is open |
 ///
-/// `doze` waits for its gate without the worker, and `nap` for [`NAP`]. `borrow-briefly` and `try-lock` want the same, `work ..` takes [`WORK`], and all other requests answer at
-/// once.
+/// `doze` waits for its gate without the worker, and `nap` for [`NAP`]. `borrow-briefly` and `try-lock` want the same,
+/// `work ..` takes [`WORK`], and all other requests answer at once.
 pub(crate) struct Rig {
     gates: Arc<Gates>,
     pause: fn(),

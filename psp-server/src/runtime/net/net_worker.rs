@@ -516,7 +516,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         let (dispatcher, now_ns) = (&self.dispatcher, self.now_ns);
         let ports = self.ports.iter_mut();
         ports
-            .map(|port| port.receive_replies(dispatcher, now_ns))
+            .map(|port| port.receive_mail(dispatcher, now_ns))
             .sum()
     }
 

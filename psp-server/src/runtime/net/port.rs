@@ -369,7 +369,7 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
         }
     }
 
-    /// Whether [`receive_replies`](Self::receive_replies) would find something.
+    /// Whether [`receive_mail`](Self::receive_mail) would find something.
     pub(super) fn has_mail(&self) -> bool {
         let (number, commons) = (self.number(), &self.requests.commons);
         self.shared.deferrals().has_some()
@@ -379,7 +379,7 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
 
     /// Takes back connections and datagrams that other workers had, and connections that other ports accepted for this
     /// one, sends deferred replies, and learns what was pushed. Returns the number of all.
-    pub(super) fn receive_replies<K>(&mut self, dispatcher: &Dispatcher<K>, now_ns: u64) -> usize {
+    pub(super) fn receive_mail<K>(&mut self, dispatcher: &Dispatcher<K>, now_ns: u64) -> usize {
         let returned = self.requests.receive_returned(dispatcher, now_ns);
         // Behind the reports: their connections are here.
         let (framing, shared) = (&*self.framing, &self.shared);

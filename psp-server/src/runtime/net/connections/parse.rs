@@ -27,10 +27,9 @@ pub(super) fn parse<F: Framing, K: Classifier<F::Head>>(
 ) -> Result<Parsed, FrameError> {
     run.clear();
     run.arrived_ns = now_ns;
-    let len_max = run.len_max();
     let mut offset = 0;
     let mut len_min = 1;
-    while offset < input.len() && run.frames.len() < len_max {
+    while offset < input.len() && run.frames.len() < run.len_max {
         let rest = &input[offset..];
         let step = match is_authenticated {
             true => framing.next_frame(cursor, rest),
