@@ -75,6 +75,7 @@ mod scheduler;
 mod settings;
 mod setup;
 mod spelling;
+mod study;
 mod traits;
 mod typed_queues;
 
@@ -88,8 +89,10 @@ pub use request_type::{RequestType, TypeSpec, TypeTable};
 pub use scheduler::{Relief, Scheduler, TypeStatus, switch};
 pub use settings::{
     CFcfs, Cscq, DFcfs, Darc, DarcDistributed, DarcLending, DarcStatic, Drr, Edf, FixedPriority,
-    Jbsq, Jsq, JsqTies, Mq, Quantum, Requeue, Sjf, Sq, StaticPartition, Stealing, Synergy, Wrr,
+    Jbsq, Jsq, JsqTies, Mq, Portfolio, Quantum, Requeue, Sjf, Sq, StaticPartition, Stealing,
+    Synergy, Wrr,
 };
 pub use setup::{Contexts, Preemption, SchedulerSetup, StuckAfter};
+pub use study::{Findings, Study};
 pub use traits::PreemptionUse;
 pub use typed_queues::TypedQueues;

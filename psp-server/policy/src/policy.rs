@@ -20,6 +20,7 @@ use crate::policies::jbsq::Jbsq;
 use crate::policies::jsq;
 use crate::policies::lending::Lending;
 use crate::policies::mq::Mq;
+use crate::policies::portfolio::Portfolio;
 use crate::policies::sjf;
 use crate::policies::sq::Sq;
 use crate::policies::static_partition::StaticPartition;
@@ -58,6 +59,8 @@ policies! {
     "darc-static": DarcStatic, _, Dispatcher, Length, Never, FixedPriority::with_reserved;
     /// DARC that lends idle reserved workers and takes them back by preemption; without it, DARC.
     "darc-lending": DarcLending, darc_lending(), Dispatcher, Length, WherePossible, Lending::new;
+    /// Whichever of a portfolio of policies does best on what arrived lately, by trials in virtual time.
+    "portfolio": Portfolio, portfolio(), Dispatcher, Length, WherePossible, Portfolio::new;
     /// The type with the shortest measured service time first, any idle worker.
     "sjf": Sjf, sjf(), Dispatcher, Length, Never, |setup, _| sjf::scheduler(setup);
     /// The earliest deadline first, any idle worker.

@@ -3,6 +3,7 @@
 use crate::backlog::{Backlog, Handover};
 use crate::event::{Action, Event, WorkerId};
 use crate::request_type::RequestType;
+use crate::study::{Findings, Study};
 
 /// What a scheduler says about one type; see [`Scheduler::type_status`].
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -101,6 +102,18 @@ pub trait Scheduler: Send {
     /// How often reservations were computed.
     fn reservation_updates(&self) -> u64 {
         0
+    }
+
+    /// Work that the scheduler wants done aside, if any. The driver asks now and then, after events. It asks for no other
+    /// before it has reported the findings with [`conclude`](Self::conclude). A driver that never asks has a
+    /// scheduler that knows less.
+    fn study(&mut self) -> Option<Study> {
+        None
+    }
+
+    /// What came of the study. The driver polls afterwards.
+    fn conclude(&mut self, now_ns: u64, findings: &Findings) {
+        let _ = (now_ns, findings);
     }
 }
 

@@ -171,6 +171,7 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         framing,
         shared,
         datagrams,
+        cores,
         ..
     } = launch;
     let workers = shared.workers;
@@ -180,7 +181,8 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         &shared.config,
     );
     let shared = Receiver::new(shared, 0);
-    let dispatcher = Dispatcher::new(classifier, scheduler, shared.clone(), starts);
+    let dispatcher =
+        Dispatcher::new(classifier, scheduler, shared.clone(), starts).with_studies(cores);
     let port = PortParts {
         poll,
         doorbell,

@@ -254,6 +254,9 @@ impl<'a> Server<'a> {
             deadline_ns: None,
         };
         self.scheduler.on_event(self.now_ns, arrived);
+        if let Some(study) = self.scheduler.study() {
+            self.scheduler.conclude(self.now_ns, &study.run());
+        }
         self.poll(recorder);
     }
 

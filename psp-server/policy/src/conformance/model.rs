@@ -334,6 +334,9 @@ impl<'a> Model<'a> {
 
     fn tell(&mut self, event: Event<'_>) {
         self.scheduler.on_event(self.now_ns, event);
+        if let Some(study) = self.scheduler.study() {
+            self.scheduler.conclude(self.now_ns, &study.run());
+        }
         self.told_ns = self.now_ns;
     }
 
@@ -654,6 +657,7 @@ impl<'a> Model<'a> {
                 || (self.promises.stays && waiting.ran_on == Some(worker));
             let is_owned = match &self.promises.idling {
                 Idling::UnlessLent(owed) => owed.allow(&seen, waiting.slot, worker.index()),
+                Idling::Freely => false,
                 Idling::Never | Idling::BesideQueues { .. } => true,
             };
             let by_arrival = *order != Order::Deadline
@@ -735,6 +739,7 @@ impl<'a> Model<'a> {
         let suspended = self.suspended(worker) > 0;
         let holds = match self.promises.preempts {
             Preempts::Never => false,
+            Preempts::Freely => true,
             Preempts::OneForEachWaiting => {
                 // Suspended requests can use no other worker, whichever stop.
                 usable && (suspended || self.stopping_for_all() < self.unbound())
@@ -937,6 +942,7 @@ impl<'a> Model<'a> {
         let owed = match &self.promises.idling {
             Idling::Never => &self.promises.workers,
             Idling::UnlessLent(owed) => owed,
+            Idling::Freely => return Ok(()),
             Idling::BesideQueues { queued_max } => {
                 let begin = idle.iter().filter(|&&worker| self.begins(worker, 0));
                 let begin = begin.count();

@@ -107,6 +107,8 @@ pub enum Idling {
     /// When no request waits that never ran and may use the worker by these rules. Whether other
     /// requests borrow it is open.
     UnlessLent(AllowedWorkers),
+    /// Whenever it likes, as long as something runs.
+    Freely,
     /// When the requests wait in the queues of busy workers.
     BesideQueues {
         /// Most requests in the queue of one worker.
@@ -119,6 +121,8 @@ pub enum Idling {
 pub enum Preempts {
     /// Never: requests run to their end.
     Never,
+    /// Whenever it likes.
+    Freely,
     /// No more workers are stopping at a time than requests wait.
     OneForEachWaiting,
     /// Some request waits that can use the worker.

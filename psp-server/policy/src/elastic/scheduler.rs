@@ -12,6 +12,7 @@ use super::Elastic;
 use crate::backlog::Backlog;
 use crate::event::{Action, Event};
 use crate::scheduler::{Scheduler, switch_seeing};
+use crate::study::{Findings, Study};
 
 /// A scheduler whose driver need not know whether workers come and go. See [`elastic`](crate::elastic).
 pub struct ElasticScheduler {
@@ -109,6 +110,16 @@ impl ElasticScheduler {
             elastic.correct_to(self.present);
         }
         elastic.estimate(now_ns, &*self.scheduler)
+    }
+
+    /// As [`Scheduler::study`].
+    pub fn study(&mut self) -> Option<Study> {
+        self.scheduler.study()
+    }
+
+    /// As [`Scheduler::conclude`].
+    pub fn conclude(&mut self, now_ns: u64, findings: &Findings) {
+        self.scheduler.conclude(now_ns, findings);
     }
 
     /// So many workers are present from now on. The driver polls.

@@ -12,6 +12,7 @@ pub(crate) mod jbsq;
 pub(crate) mod jsq;
 pub(crate) mod lending;
 pub(crate) mod mq;
+pub(crate) mod portfolio;
 pub(crate) mod sjf;
 pub(crate) mod sq;
 pub(crate) mod static_partition;

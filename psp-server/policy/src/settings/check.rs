@@ -54,6 +54,17 @@ pub(super) fn quantum(quantum: Quantum) -> Setting {
     quantum_us(quantum.us().unwrap_or(f64::MAX))
 }
 
+/// A slowdown that types without an SLO shall not exceed.
+pub(super) fn slo_slowdown(slo_slowdown: f64) -> Setting {
+    let valid = slo_slowdown.is_finite() && slo_slowdown > 1.0;
+    Setting::new(
+        "slo-slowdown",
+        slo_slowdown,
+        valid,
+        "a finite number above 1",
+    )
+}
+
 /// A setting that is a finite number above 0.
 pub(super) fn above_0(name: &'static str, value: f64) -> Setting {
     let valid = value.is_finite() && value > 0.0;

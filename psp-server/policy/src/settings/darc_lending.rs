@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::PolicyError;
-use crate::settings::check::{Setting, at_least, check};
+use crate::settings::check::{Setting, at_least, check, slo_slowdown};
 use crate::settings::darc::Darc;
 
 /// Settings of DARC with lending: when it lends workers, when it takes them back, and DARC's own. `docs/lending.md` has the measurements behind the defaults.
@@ -78,12 +78,7 @@ impl DarcLending {
         check(
             "darc-lending",
             [
-                Setting::new(
-                    "slo-slowdown",
-                    self.slo_slowdown,
-                    self.slo_slowdown.is_finite() && self.slo_slowdown > 1.0,
-                    "a finite number above 1",
-                ),
+                slo_slowdown(self.slo_slowdown),
                 part("patience", self.patience),
                 part("patience-min", self.patience_min),
                 at_least("patience-per-pressure", self.patience_per_pressure, 0.0),

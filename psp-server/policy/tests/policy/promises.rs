@@ -188,6 +188,13 @@ pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promis
             workers: AllowedWorkers::Reservation(settings.clone()),
             ..by_length()
         },
+        Policy::Portfolio(_) => Promises {
+            order: Order::None,
+            idling: Idling::Freely,
+            own_thread_first: false,
+            preempts: Preempts::Freely,
+            ..central()
+        },
         other => unreachable!("{other:?} promises nothing"),
     }
 }

@@ -50,6 +50,7 @@ keeps_its_promises! {
     darc: "darc",
     darc_static: "darc-static",
     darc_lending: "darc-lending",
+    portfolio: "portfolio",
     sjf: "sjf",
     edf: "edf",
     drr: "drr",

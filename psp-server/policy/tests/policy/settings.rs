@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use psp_policy::Policy;
 use psp_policy::{
     Cscq, Darc, DarcDistributed, DarcLending, DarcStatic, Drr, Edf, Jbsq, Jsq, JsqTies, Mq,
-    Requeue, Sq, StaticPartition, Synergy,
+    Portfolio, Requeue, Sq, StaticPartition, Synergy,
 };
 
 /// Any policy with any settings that are valid for so many workers.
@@ -91,6 +91,16 @@ pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrat
         Policy::DarcDistributed(_) => darc_distributed(workers).prop_map(Policy::from).boxed(),
         Policy::DarcLending(_) => darc_lending(workers).prop_map(Policy::from).boxed(),
         Policy::Darc(_) => darc(workers).prop_map(Policy::from).boxed(),
+        // Many studies, each of few requests.
+        Policy::Portfolio(_) => (1..12_u64, 64..128_usize, 1.1..20.0_f64)
+            .prop_map(|(first_study, trial_requests, slo_slowdown)| {
+                Portfolio::default()
+                    .first_study(first_study)
+                    .trial_requests(trial_requests)
+                    .slo_slowdown(slo_slowdown)
+                    .into()
+            })
+            .boxed(),
         other => unreachable!("{other:?} has no settings here"),
     }
 }

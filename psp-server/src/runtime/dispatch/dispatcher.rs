@@ -12,10 +12,12 @@ use psp_policy::{
 use super::blocked::Blocked;
 use super::lengths::{Length, Lengths};
 use super::places::Places;
+use super::studies::Studies;
 use super::turns::{StuckTurn, Turns};
 use crate::classifier::Classifier;
 use crate::config::Topology;
 use crate::runtime::channel::turn_start::TurnStart;
+use crate::runtime::host::cores::Cores;
 use crate::shared::Receiver;
 use crate::telemetry::DispatchCounters;
 
@@ -46,6 +48,8 @@ pub(crate) struct Dispatcher<K> {
     offered: Option<Vec<Arrived>>,
     /// Where ports move between threads.
     lengths: Option<Lengths>,
+    /// Where the scheduler may have work done aside.
+    studies: Option<Studies>,
     /// The counts of the schedulers that were in force before.
     before: Counted,
     publish_at_ns: u64,
@@ -91,6 +95,7 @@ impl<K> Dispatcher<K> {
             offered: None,
             lengths: (shared.topology == Topology::Distributed)
                 .then(|| Lengths::new(shared.types.len() + 1)),
+            studies: None,
             before: Counted {
                 steals: vec![0; shared.types.len() + 1],
                 relieved: vec![0; shared.types.len() + 1],
@@ -101,6 +106,12 @@ impl<K> Dispatcher<K> {
             tick_at_ns: 0,
             ticked_ns: 0,
         }
+    }
+
+    /// As this, where the scheduler has studies done on these cores.
+    pub(crate) fn with_studies(mut self, cores: Cores) -> Self {
+        self.studies = Some(Studies::new(cores));
+        self
     }
 
     /// As this, with a scheduler whose requests other workers may run. They give back the `places` of these.
@@ -471,12 +482,29 @@ impl<K> Dispatcher<K> {
         {
             self.shared.telemetry.elastic.changed_to(present);
         }
+        self.study(now_ns);
         if now_ns >= self.publish_at_ns {
             self.publish_at_ns = now_ns + PUBLISH_INTERVAL_NS;
             self.publish();
             if let Some(lengths) = &mut self.lengths {
                 lengths.measure(&self.shared);
             }
+        }
+    }
+
+    /// Tells the scheduler what came of a study, and begins the next.
+    #[inline]
+    fn study(&mut self, now_ns: u64) {
+        let Some(studies) = &mut self.studies else {
+            return;
+        };
+        if let Some(findings) = studies.ended(now_ns) {
+            self.scheduler.conclude(now_ns, &findings);
+        }
+        if studies.may_begin(now_ns)
+            && let Some(study) = self.scheduler.study()
+        {
+            studies.begin(now_ns, study);
         }
     }
 

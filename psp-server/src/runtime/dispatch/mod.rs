@@ -5,4 +5,5 @@ pub(crate) mod dispatcher;
 pub(crate) mod late_turns;
 pub(crate) mod lengths;
 pub(crate) mod places;
+mod studies;
 pub(crate) mod turns;

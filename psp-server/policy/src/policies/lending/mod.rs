@@ -43,6 +43,9 @@ pub(crate) struct Lending {
     recaller: Option<Recaller>,
 }
 
+/// Costs of a preemption for which a late request runs at least: it is late again soon after.
+const LATE_TURN_COSTS: u64 = 5;
+
 /// Decides which worker to take back, and when.
 #[derive(Debug)]
 struct Recaller {
@@ -54,6 +57,8 @@ struct Recaller {
     serving: Vec<usize>,
     /// Worker 0 cannot be preempted; it is the driver's own thread.
     inline: bool,
+    /// For how long a late request runs at least.
+    late_turn_ns: u64,
     deadline_ns: Option<u64>,
 }
 
@@ -76,6 +81,7 @@ impl Lending {
             finishing: Finishing::new(setup, settings.spare_finishing),
             serving: vec![0; setup.types.len() + 1],
             inline: setup.inline,
+            late_turn_ns: preemption.cost_ns.saturating_mul(LATE_TURN_COSTS),
             deadline_ns: None,
         };
         Self {
@@ -376,9 +382,17 @@ impl Recaller {
                 };
                 let waited_ns = turn.waiting.waited_ns(turn.started_ns);
                 let in_time_ns = plan.aging.map_or(0, |aging| aging.in_time_ns(waited_ns));
-                let left_ns = after_ns.max(in_time_ns).saturating_sub(attained_ns);
+                let before_ns = turn.waiting.served_ns;
+                let late_until_ns = if in_time_ns > before_ns {
+                    in_time_ns.max(before_ns.saturating_add(self.late_turn_ns))
+                } else {
+                    0
+                };
+                let left_ns = after_ns.max(late_until_ns).saturating_sub(attained_ns);
                 let aged_ns = now_ns.saturating_add(left_ns);
-                if !self.due(now_ns, aged_ns) {
+                if !self.due(now_ns, aged_ns)
+                    || !anyone_waits && would_take(now_ns, number, worker, grouped)
+                {
                     continue;
                 }
             }
@@ -421,6 +435,17 @@ fn is_before(grouped: &Grouped, number: usize, turn: &Turn, left_ns: u64) -> boo
     group
         .and_then(|(group, _)| group.left_ns(waited_ns))
         .is_some_and(|own_ns| own_ns < left_ns)
+}
+
+/// Whether a request of a group longer than `number` takes `worker` at once if it is idle.
+fn would_take(now_ns: u64, number: usize, worker: WorkerId, grouped: &Grouped) -> bool {
+    let mut longer = grouped.plan.groups().skip(number + 1);
+    longer.any(|(group, members)| {
+        let anywhere = grouped.queues.first_of(members);
+        let here = grouped.queues.first_at(members.iter().copied(), worker);
+        let first = anywhere.into_iter().chain(here.map(|(_, waiting)| waiting));
+        { first }.any(|waiting| group.may_use(worker, waiting.waited_ns(now_ns)))
+    })
 }
 
 /// The group that gets the next worker that is taken back; see [`Grouped::urgent`].

@@ -1,0 +1,131 @@
+//! The policies of the portfolio, each with the settings that suit a workload.
+
+use std::sync::Arc;
+
+use crate::event::Event;
+use crate::policies::c_fcfs::CFcfs;
+use crate::policies::darc::Darc;
+use crate::policies::drr::Drr;
+use crate::policies::edf::Edf;
+use crate::policies::fixed_priority::FixedPriority;
+use crate::policies::lending::Lending;
+use crate::policies::mq::Mq;
+use crate::policies::sq::Sq;
+use crate::scheduler::Scheduler;
+use crate::settings;
+use crate::setup::SchedulerSetup;
+
+type Make = dyn Fn(&SchedulerSetup<'_>) -> Box<dyn Scheduler> + Send + Sync;
+
+/// A policy with its settings.
+#[derive(Clone)]
+pub(super) struct Candidate {
+    /// As [`Policy`](crate::Policy) spells it, without the settings that are the default ones.
+    pub(super) name: String,
+    make: Arc<Make>,
+}
+
+/// Shortest quantum, in microseconds: the papers' shortest.
+const QUANTUM_US_MIN: f64 = 2.0;
+/// Shortest quantum, in costs of a preemption.
+const QUANTUM_COSTS_MIN: f64 = 2.0;
+/// Most quanta of a mean request. Shorter quanta do nothing but preempt.
+const QUANTA_PER_MEAN: f64 = 100.0;
+/// Quanta, in shortest ones.
+const QUANTA: [f64; 3] = [1.0, 4.0, 16.0];
+/// Groupings of DARC: its own, and a wider one.
+const DELTAS: [f64; 2] = [2.0, 4.0];
+
+impl Candidate {
+    fn new<S: Scheduler + 'static>(
+        name: impl Into<String>,
+        make: impl Fn(&SchedulerSetup<'_>) -> S + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            make: Arc::new(move |setup| Box::new(make(setup))),
+        }
+    }
+
+    /// DARC with lending, which begins.
+    pub(super) fn first(slo_slowdown: f64) -> Self {
+        lending(slo_slowdown, DELTAS[0])
+    }
+
+    pub(super) fn scheduler(&self, setup: &SchedulerSetup<'_>) -> Box<dyn Scheduler> {
+        let mut scheduler = (self.make)(setup);
+        if setup.present < setup.workers {
+            let present = setup.present;
+            scheduler.on_event(0, Event::Workers { present });
+        }
+        scheduler
+    }
+}
+
+/// All candidates for a workload with this mean service time.
+pub(super) fn candidates(
+    setup: &SchedulerSetup<'_>,
+    mean_ns: f64,
+    slo_slowdown: f64,
+) -> Vec<Candidate> {
+    let mut all = vec![
+        Candidate::first(slo_slowdown),
+        Candidate::new("c-fcfs", CFcfs::new),
+        Candidate::new("edf", |setup| Edf::new(setup, &settings::Edf::default())),
+        Candidate::new("drr", |setup| Drr::new(setup, &settings::Drr::default())),
+    ];
+    for delta in DELTAS {
+        let settings = settings::Darc::default().delta(delta);
+        all.push(Candidate::new(
+            format!("darc delta={delta}"),
+            move |setup| Darc::new(setup, &settings),
+        ));
+    }
+    let mut reserved = vec![1, setup.present / 4, setup.present / 2];
+    reserved.retain(|&reserved| reserved > 0 && reserved < setup.present);
+    reserved.dedup();
+    for reserved in reserved {
+        let settings = settings::DarcStatic::default().reserved(reserved);
+        let name = format!("darc-static reserved={reserved}");
+        all.push(Candidate::new(name, move |setup| {
+            FixedPriority::with_reserved(setup, &settings)
+        }));
+    }
+    if let Some(preemption) = setup.useful_preemption() {
+        all.push(lending(slo_slowdown, DELTAS[1]));
+        let cost_us = preemption.cost_ns as f64 / 1e3;
+        let least_us = QUANTUM_US_MIN
+            .max(cost_us * QUANTUM_COSTS_MIN)
+            .max(preemption.quantum_ns_min as f64 / 1e3)
+            .max(mean_ns / 1e3 / QUANTA_PER_MEAN);
+        // Powers of two, so that a mean that moves a little has the same candidates.
+        let least_us = least_us.log2().round().exp2();
+        for quantum_us in QUANTA.map(|factor| least_us * factor) {
+            let sq = settings::Sq::default().quantum_us(quantum_us);
+            let mq = settings::Mq::default().quantum_us(quantum_us);
+            all.push(Candidate::new(
+                format!("sq quantum-us={quantum_us}"),
+                move |setup| Sq::new(setup, &sq),
+            ));
+            all.push(Candidate::new(
+                format!("mq quantum-us={quantum_us}"),
+                move |setup| Mq::new(setup, &mq),
+            ));
+        }
+    }
+    all
+}
+
+fn lending(slo_slowdown: f64, delta: f64) -> Candidate {
+    let settings = settings::DarcLending {
+        slo_slowdown,
+        darc: settings::Darc::default().delta(delta),
+        ..settings::DarcLending::default()
+    };
+    let name = if delta == DELTAS[0] {
+        "darc-lending".to_owned()
+    } else {
+        format!("darc-lending darc.delta={delta}")
+    };
+    Candidate::new(name, move |setup| Lending::new(setup, &settings))
+}

@@ -1,0 +1,92 @@
+//! Whether a workload has moved since it was studied: its rate of arrivals, or the types' shares of the demand.
+
+use super::record::Record;
+use crate::request_type::TypeTable;
+
+/// Arrivals after which it is looked at again.
+const WINDOW: u32 = 8_192;
+/// The rate has moved if it is so many times what it was, or the reverse.
+const RATE: f64 = 1.25;
+/// A share of the demand has moved by more than this: as DARC's `demand-deviation`.
+const SHARE: f64 = 0.1;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Drift {
+    /// Per type slot: arrivals of the window.
+    counts: Vec<u32>,
+    arrivals: u32,
+    began_ns: u64,
+    /// Of the last window.
+    latest: Option<Shape>,
+    /// Of the last window before the last study.
+    studied: Option<Shape>,
+}
+
+/// What a window looked like.
+#[derive(Debug, Clone, PartialEq)]
+struct Shape {
+    /// Arrivals per nanosecond.
+    rate: f64,
+    /// Per type slot: its part of the demand.
+    shares: Vec<f64>,
+}
+
+impl Drift {
+    pub(super) fn new(types: &TypeTable) -> Self {
+        Self {
+            counts: vec![0; types.len() + 1],
+            arrivals: 0,
+            began_ns: 0,
+            latest: None,
+            studied: None,
+        }
+    }
+
+    /// Counts an arrival. Returns whether the workload has moved.
+    #[inline]
+    pub(super) fn arrived(&mut self, now_ns: u64, slot: usize, record: &Record) -> bool {
+        self.counts[slot] += 1;
+        self.arrivals += 1;
+        self.arrivals == WINDOW && self.look(now_ns, record)
+    }
+
+    /// What was learned so far is studied.
+    pub(super) fn studied(&mut self) {
+        self.studied.clone_from(&self.latest);
+    }
+
+    #[cold]
+    fn look(&mut self, now_ns: u64, record: &Record) -> bool {
+        let demands = self.counts.iter().enumerate();
+        let demand = |(slot, count): (usize, &u32)| {
+            f64::from(*count) * record.mean_ns(slot).unwrap_or_default()
+        };
+        let demands: Vec<f64> = demands.map(demand).collect();
+        let total = demands.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        let shape = Shape {
+            rate: f64::from(WINDOW) / (now_ns - self.began_ns).max(1) as f64,
+            shares: demands.iter().map(|demand| demand / total).collect(),
+        };
+        self.counts.fill(0);
+        self.arrivals = 0;
+        self.began_ns = now_ns;
+        let moved = self
+            .studied
+            .as_ref()
+            .is_some_and(|before| shape.differs(before));
+        if self.studied.is_none() {
+            self.studied = Some(shape.clone());
+        }
+        self.latest = Some(shape);
+        moved
+    }
+}
+
+impl Shape {
+    fn differs(&self, before: &Self) -> bool {
+        let factor = self.rate / before.rate;
+        let mut shares = self.shares.iter().zip(&before.shares);
+        factor.max(1.0 / factor) > RATE || shares.any(|(one, other)| (one - other).abs() > SHARE)
+    }
+}

@@ -1,0 +1,288 @@
+//! A portfolio of policies: the one in force is the one that does best on what arrived lately, by trials in virtual time.
+//!
+//! ```text
+//!   driver ── events ──► the policy in force ── actions ──► driver
+//!               │               ▲
+//!               ▼               │ switch, as when a server changes its policy
+//!            record ── study ── trials of all candidates ── findings
+//!                     (aside, on another thread)
+//! ```
+//!
+//! Portfolio scheduling is known from clusters and clouds (Deng et al., *Exploring portfolio scheduling for long-term
+//! execution of scientific workloads in IaaS clouds*, SC 2013). Here the candidates are schedulers, and the trial of a
+//! candidate is the scheduler itself over the recorded arrivals, with service times drawn from those measured.
+//!
+//! A study is due after 1024 arrivals, after twice as many each time, and when the rate of arrivals or the types' shares
+//! of the demand have moved. A driver that runs no studies has the first candidate, DARC with lending.
+
+mod candidates;
+mod contest;
+mod drift;
+mod record;
+mod tape;
+#[cfg(test)]
+mod tests;
+mod trial;
+
+use std::time::Duration;
+
+use crate::backlog::Handover;
+use crate::event::{Action, Event};
+use crate::request_type::{RequestType, TypeTable};
+use crate::scheduler::{Relief, Scheduler, TypeStatus, switch};
+use crate::settings;
+use crate::setup::{Contexts, Preemption, SchedulerSetup, StuckAfter};
+use crate::study::{Findings, Study};
+use candidates::{Candidate, candidates};
+use contest::{Contest, Limits, any_ample};
+use drift::Drift;
+use record::Record;
+use tape::tape;
+
+/// See the [module](self).
+pub(crate) struct Portfolio {
+    settings: settings::Portfolio,
+    setup: Owned,
+    in_force: Candidate,
+    scheduler: Box<dyn Scheduler>,
+    record: Record,
+    drift: Drift,
+    /// Slot of what each worker runs.
+    running: Vec<Option<usize>>,
+    arrivals: u64,
+    next_study: u64,
+    /// The candidates of the study that runs.
+    studied: Option<Vec<Candidate>>,
+    /// Counts of the schedulers that were in force before.
+    before: Vec<TypeStatus>,
+    updates_before: u64,
+}
+
+/// A [`SchedulerSetup`] of one's own.
+#[derive(Debug, Clone)]
+struct Owned {
+    workers: usize,
+    present: usize,
+    types: TypeTable,
+    queue_capacity: usize,
+    inline: bool,
+    preemption: Option<Preemption>,
+    contexts: Contexts,
+    stuck: Option<StuckAfter>,
+    seed: u64,
+}
+
+impl Owned {
+    fn new(setup: &SchedulerSetup<'_>) -> Self {
+        Self {
+            workers: setup.workers,
+            present: setup.present,
+            types: setup.types.clone(),
+            queue_capacity: setup.queue_capacity,
+            inline: setup.inline,
+            preemption: setup.preemption,
+            contexts: setup.contexts,
+            stuck: setup.stuck,
+            seed: setup.seed,
+        }
+    }
+
+    fn setup(&self) -> SchedulerSetup<'_> {
+        SchedulerSetup {
+            workers: self.workers,
+            present: self.present,
+            types: &self.types,
+            queue_capacity: self.queue_capacity,
+            inline: self.inline,
+            preemption: self.preemption,
+            contexts: self.contexts,
+            stuck: self.stuck,
+            flows: None,
+            seed: self.seed,
+        }
+    }
+
+    /// With hints as measured.
+    fn hinted(mut self, record: &Record) -> Self {
+        let specs = self.types.specs().iter().cloned().enumerate();
+        let specs = specs.map(|(slot, mut spec)| {
+            if let Some(mean_ns) = record.mean_ns(slot) {
+                spec.service_time = Some(Duration::from_nanos(mean_ns.round() as u64));
+            }
+            spec.share = Some(record.share(slot));
+            spec
+        });
+        self.types = specs.collect();
+        self
+    }
+}
+
+impl Portfolio {
+    pub(crate) fn new(setup: &SchedulerSetup<'_>, settings: &settings::Portfolio) -> Self {
+        let in_force = Candidate::first(settings.slo_slowdown);
+        // The caller tells it how many workers are present.
+        let all = setup.clone().present(setup.workers);
+        Self {
+            settings: settings.clone(),
+            setup: Owned::new(&all),
+            scheduler: in_force.scheduler(&all),
+            in_force,
+            record: Record::new(setup.types),
+            drift: Drift::new(setup.types),
+            running: vec![None; setup.workers],
+            arrivals: 0,
+            next_study: settings.first_study,
+            studied: None,
+            before: vec![TypeStatus::default(); setup.types.len() + 1],
+            updates_before: 0,
+        }
+    }
+
+    fn record(&mut self, now_ns: u64, event: &Event<'_>) {
+        match event {
+            Event::Arrived { request_type, .. } => {
+                let slot = self.setup.types.slot(*request_type);
+                self.record.arrived(now_ns, slot);
+                self.arrivals += 1;
+                if self.drift.arrived(now_ns, slot, &self.record) {
+                    self.next_study = self.next_study.min(self.arrivals);
+                }
+            }
+            Event::Completed {
+                worker, samples, ..
+            } if !samples.is_empty() => {
+                let service_ns = samples.iter().map(|sample| sample.service_ns).sum();
+                let first = || self.setup.types.slot(samples[0].request_type);
+                let slot = self.running[worker.index()].take().unwrap_or_else(first);
+                self.record.took(slot, service_ns);
+            }
+            Event::Workers { present } if self.setup.present != *present => {
+                self.setup.present = *present;
+                let soon = self.arrivals.max(self.settings.first_study);
+                self.next_study = self.next_study.min(soon);
+            }
+            _ => {}
+        }
+    }
+
+    /// Slowdowns that types may have. The longest mean makes those of requests without a type.
+    fn limits(&self, setup: &Owned) -> Limits {
+        let factor = self.settings.slo_slowdown;
+        let mean_ns = |slot| self.record.mean_ns(slot);
+        let specs = setup.types.specs().iter().enumerate();
+        let slowdowns = specs.map(|(slot, spec)| match (spec.slo, mean_ns(slot)) {
+            (Some(slo), Some(mean_ns)) => (slo.as_nanos() as f64 / mean_ns).max(1.0),
+            _ => factor,
+        });
+        let slowdowns = slowdowns.chain([f64::INFINITY]).collect();
+        let known = (0..setup.types.len()).filter_map(|slot| Some((mean_ns(slot)?, slot)));
+        let shortest = known.min_by(|(one, _), (other, _)| one.total_cmp(other));
+        Limits {
+            slowdowns,
+            shortest: shortest.map_or(0, |(_, slot)| slot),
+            any_ample: any_ample(self.arrivals),
+        }
+    }
+
+    /// Goes on under another candidate.
+    fn switch_to(&mut self, now_ns: u64, next: Candidate) {
+        let hinted = self.setup.clone().hinted(&self.record);
+        let mut scheduler = next.scheduler(&hinted.setup());
+        for (slot, before) in self.before.iter_mut().enumerate() {
+            let status = self.scheduler.type_status(slot);
+            before.steals += status.steals;
+            before.relieved += status.relieved;
+        }
+        self.updates_before += self.scheduler.reservation_updates();
+        if switch(&mut *self.scheduler, &mut *scheduler, now_ns) {
+            self.scheduler = scheduler;
+            self.in_force = next;
+        }
+    }
+}
+
+impl Scheduler for Portfolio {
+    fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
+        self.record(now_ns, &event);
+        self.scheduler.on_event(now_ns, event);
+    }
+
+    fn poll(&mut self, now_ns: u64) -> Option<Action> {
+        let action = self.scheduler.poll(now_ns)?;
+        if let Action::Run {
+            worker,
+            request_type,
+            ..
+        } = action
+        {
+            self.running[worker.index()] = Some(self.setup.types.slot(request_type));
+        }
+        Some(action)
+    }
+
+    fn deadline_ns(&self) -> Option<u64> {
+        self.scheduler.deadline_ns()
+    }
+
+    fn handover(&mut self) -> Option<&mut dyn Handover> {
+        self.scheduler.handover()
+    }
+
+    fn same_run(&self, first: RequestType, next: RequestType) -> bool {
+        self.scheduler.same_run(first, next)
+    }
+
+    fn type_status(&self, slot: usize) -> TypeStatus {
+        let mut status = self.scheduler.type_status(slot);
+        status.steals += self.before[slot].steals;
+        status.relieved += self.before[slot].relieved;
+        status
+    }
+
+    fn relief(&self, now_ns: u64, slot: usize) -> Relief {
+        self.scheduler.relief(now_ns, slot)
+    }
+
+    fn reservation_updates(&self) -> u64 {
+        self.updates_before + self.scheduler.reservation_updates()
+    }
+
+    fn study(&mut self) -> Option<Study> {
+        if self.arrivals < self.next_study || self.studied.is_some() {
+            return None;
+        }
+        self.next_study = 2 * self.arrivals;
+        self.drift.studied();
+        let hinted = self.setup.clone().hinted(&self.record);
+        let limits = self.limits(&hinted);
+        let candidates = candidates(
+            &hinted.setup(),
+            self.record.mean_of_all_ns(),
+            self.settings.slo_slowdown,
+        );
+        self.studied = Some(candidates.clone());
+        let in_force = self.in_force.name.clone();
+        let (record, requests) = (self.record.clone(), self.settings.trial_requests);
+        Some(Study::new(move || {
+            let tape = tape(&record, requests, hinted.seed);
+            let contest = Contest {
+                setup: &hinted.setup(),
+                candidates: &candidates,
+                in_force: &in_force,
+                tape: &tape,
+                limits: &limits,
+            };
+            contest.run()
+        }))
+    }
+
+    fn conclude(&mut self, now_ns: u64, findings: &Findings) {
+        let studied = self.studied.take();
+        let chosen = studied.and_then(|mut studied| {
+            (findings.choice < studied.len()).then(|| studied.swap_remove(findings.choice))
+        });
+        if let Some(chosen) = chosen.filter(|chosen| chosen.name != self.in_force.name) {
+            self.switch_to(now_ns, chosen);
+        }
+    }
+}

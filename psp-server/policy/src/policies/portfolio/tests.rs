@@ -1,0 +1,166 @@
+//! What a portfolio chooses, over tapes that are drawn at random, and that nothing is lost meanwhile.
+
+use std::time::Duration;
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+
+use super::Portfolio;
+use super::tape::Request;
+use super::trial::Trial;
+use crate::event::{Action, Event};
+use crate::request_type::{TypeSpec, TypeTable};
+use crate::scheduler::Scheduler;
+use crate::settings;
+use crate::setup::{Preemption, SchedulerSetup};
+use crate::study::Study;
+
+const WORKERS: usize = 4;
+
+/// A portfolio whose studies are done at once, and who was in force, in order.
+struct AtOnce {
+    portfolio: Portfolio,
+    in_force: std::sync::mpsc::Sender<String>,
+}
+
+impl AtOnce {
+    fn study(&mut self, now_ns: u64) {
+        if let Some(findings) = self.portfolio.study().map(Study::run) {
+            self.portfolio.conclude(now_ns, &findings);
+            let name = self.portfolio.in_force.name.clone();
+            self.in_force.send(name).expect("the test receives it");
+        }
+    }
+}
+
+impl Scheduler for AtOnce {
+    fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
+        self.portfolio.on_event(now_ns, event);
+        self.study(now_ns);
+    }
+
+    fn poll(&mut self, now_ns: u64) -> Option<Action> {
+        self.portfolio.poll(now_ns)
+    }
+
+    fn deadline_ns(&self) -> Option<u64> {
+        self.portfolio.deadline_ns()
+    }
+}
+
+/// Types with their means in nanoseconds, their shares, and whether their service times are exponential.
+fn drawn(types: &[(f64, f64, bool)], load: f64, requests: usize) -> Vec<Request> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
+    let mean_ns: f64 = types
+        .iter()
+        .map(|(mean_ns, share, _)| mean_ns * share)
+        .sum();
+    let gap_ns = mean_ns / load / WORKERS as f64;
+    let mut arrived_ns = 0.0;
+    let exponential = |rng: &mut Xoshiro256PlusPlus| -(1.0 - rng.random::<f64>()).ln();
+    let mut request = |_| {
+        arrived_ns += gap_ns * exponential(&mut rng);
+        let mut left: f64 = rng.random();
+        let slot = types.iter().position(|(_, share, _)| {
+            left -= share;
+            left <= 0.0
+        });
+        let slot = slot.unwrap_or(types.len() - 1);
+        let (mean_ns, _, is_exponential) = types[slot];
+        let service_ns = match is_exponential {
+            true => mean_ns * exponential(&mut rng),
+            false => mean_ns,
+        };
+        Request {
+            arrived_ns: arrived_ns as u64,
+            service_ns: (service_ns as u64).max(1),
+            slot,
+        }
+    };
+    (0..requests).map(&mut request).collect()
+}
+
+/// Runs a portfolio over a tape. Returns who was in force after each study, and all slowdowns.
+fn run(tape: &[Request], types: usize, preemption: Option<Preemption>) -> (Vec<String>, Vec<f32>) {
+    let named = (0..types).map(|number| TypeSpec::new(format!("TYPE-{number}")));
+    let types: TypeTable = named.collect();
+    let setup = SchedulerSetup::new(WORKERS, &types)
+        .queue_capacity(1 << 16)
+        .preemption(preemption);
+    let (sender, in_force) = std::sync::mpsc::channel();
+    let settings = settings::Portfolio::default().trial_requests(8_192);
+    let scheduler = AtOnce {
+        portfolio: Portfolio::new(&setup, &settings),
+        in_force: sender,
+    };
+    let limits = vec![f64::INFINITY; types.len() + 1];
+    let slowdowns = Trial::new(&setup, Box::new(scheduler), tape, &limits).run();
+    (in_force.iter().collect(), slowdowns)
+}
+
+fn assert_all_ended(slowdowns: &[f32]) {
+    let lost = slowdowns.iter().filter(|slowdown| !slowdown.is_finite());
+    assert_eq!(lost.count(), 0);
+}
+
+/// With workers of their own, types of similar length wait for each other's.
+#[test]
+fn types_of_similar_length_share_all_workers_where_the_load_is_high() {
+    for (load, last) in [(0.3, "darc-lending"), (0.8, "edf")] {
+        let types = [(10_000.0, 0.5, false), (25_000.0, 0.5, false)];
+        let tape = drawn(&types, load, 12_000);
+        let (in_force, slowdowns) = run(&tape, 2, None);
+        assert_all_ended(&slowdowns);
+        // After 1024 arrivals, 2048, and so on.
+        assert_eq!(in_force.len(), 4);
+        assert_eq!(in_force.last().unwrap(), last, "{in_force:?}");
+    }
+}
+
+#[test]
+fn without_preemption_no_candidate_preempts() {
+    let types = [(1_000.0, 0.5, false), (100_000.0, 0.5, false)];
+    let tape = drawn(&types, 0.6, 6_000);
+    let (in_force, slowdowns) = run(&tape, 2, None);
+    assert_all_ended(&slowdowns);
+    let preempts = |name: &&String| name.starts_with("sq") || name.starts_with("mq");
+    assert_eq!(in_force.iter().find(preempts), None);
+}
+
+#[test]
+fn a_change_of_the_load_calls_for_a_study() {
+    let types = [(1_000.0, 1.0, false)];
+    let mut tape = drawn(&types, 0.2, 40_000);
+    let begins_ns = tape.last().map_or(0, |request| request.arrived_ns);
+    let faster = drawn(&types, 0.6, 20_000)
+        .into_iter()
+        .map(|request| Request {
+            arrived_ns: begins_ns + request.arrived_ns,
+            ..request
+        });
+    tape.extend(faster);
+    let (studies, slowdowns) = run(&tape, 1, None);
+    assert_all_ended(&slowdowns);
+    // At 1024, 2048, 4096, 8192, 16 384 and 32 768 arrivals, and once the load has moved.
+    assert_eq!(studies.len(), 7, "{studies:?}");
+}
+
+#[test]
+fn measured_means_become_hints() {
+    let types = [(1_000.0, 0.75, false), (50_000.0, 0.25, false)];
+    let named =
+        ["SHORT", "LONG"].map(|name| TypeSpec::new(name).service_time(Duration::from_secs(1)));
+    let table: TypeTable = named.into_iter().collect();
+    let setup = SchedulerSetup::new(WORKERS, &table);
+    let mut portfolio = Portfolio::new(&setup, &settings::Portfolio::default());
+    for request in drawn(&types, 0.5, 2_000) {
+        portfolio.record.arrived(request.arrived_ns, request.slot);
+        portfolio.record.took(request.slot, request.service_ns);
+    }
+    let hinted = portfolio.setup.clone().hinted(&portfolio.record);
+    let means = hinted.types.specs().iter().map(|spec| spec.service_time);
+    let micros = [1, 50].map(|us| Some(Duration::from_micros(us)));
+    assert_eq!(means.collect::<Vec<_>>(), micros);
+    let share = hinted.types.specs()[0].share.unwrap();
+    assert!((0.7..0.8).contains(&share), "{share}");
+}
