@@ -152,6 +152,7 @@
 //! | `psp_packets_unsent_total` |  | polled port | Frames that it could not send. |
 //! | `psp_frames_dropped_total` | `reason` | polled port | Frames that the polled port dropped, by reason. |
 //! | `psp_reservation_updates_total` |  |  | Changes of the workers reserved. |
+//! | `psp_studies_total` |  |  | Studies of the workload, by which the portfolio chooses a policy. |
 //! | `psp_workers_present` |  |  | Workers that are present. |
 //! | `psp_workers_came_total` |  | range of workers | Workers that came. |
 //! | `psp_workers_went_total` |  | range of workers | Workers that went. |

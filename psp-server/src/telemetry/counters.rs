@@ -15,6 +15,8 @@ pub(crate) struct Telemetry {
     /// One entry for each worker.
     pub(crate) turns: Vec<Padded<TurnCounters>>,
     pub(crate) reservation_updates: Counter,
+    /// Studies that ended.
+    pub(crate) studies: Counter,
     pub(crate) elastic: ElasticCounters,
     pub(crate) arbiter: ArbiterCounters,
 }
@@ -254,6 +256,7 @@ impl Telemetry {
             workers: (0..workers).map(|_| worker()).collect(),
             turns: (0..workers).map(|_| Padded::default()).collect(),
             reservation_updates: Counter::default(),
+            studies: Counter::default(),
             elastic: ElasticCounters::default(),
             arbiter: ArbiterCounters::default(),
         }

@@ -102,6 +102,7 @@ pub(super) const DROPS: &[Row<DropSnapshot>] = &[
 #[rustfmt::skip]
 pub(super) const SERVER: &[Row<Snapshot>] = &[
     row("psp_reservation_updates_total", Part::All, Counter(|server| server.reservation_updates), "Changes of the workers reserved."),
+    row("psp_studies_total", Part::All, Counter(|server| server.studies), "Studies of the workload, by which the portfolio chooses a policy."),
     row("psp_workers_present", Part::All, Gauge(|server| server.elastic.present), "Workers that are present."),
     row("psp_workers_came_total", Part::Elastic, Counter(|server| server.elastic.came), "Workers that came."),
     row("psp_workers_went_total", Part::Elastic, Counter(|server| server.elastic.went), "Workers that went."),

@@ -22,6 +22,8 @@ pub struct Snapshot {
     pub workers: Vec<WorkerSnapshot>,
     /// How often reservations were computed.
     pub reservation_updates: u64,
+    /// Studies of what arrived that have ended; only [`Portfolio`](psp_policy::Portfolio) asks for any.
+    pub studies: u64,
     /// Workers that come and go.
     pub elastic: ElasticSnapshot,
     /// Cores that an arbiter grants. Without an arbiter all figures are 0.
@@ -446,6 +448,7 @@ impl Snapshot {
             types: types.collect(),
             workers: workers.collect(),
             reservation_updates: telemetry.reservation_updates.get(),
+            studies: telemetry.studies.get(),
             elastic: ElasticSnapshot {
                 present: telemetry.elastic.present.get(),
                 came: telemetry.elastic.came.get(),

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::{Client, Lines, TestServer, handler, policies_of_workers, start, until};
-use psp_server::policy::{Action, Event, PolicyError, Scheduler, TypedQueues};
+use psp_server::policy::{Action, Event, PolicyError, Portfolio, Scheduler, TypedQueues};
 use psp_server::telemetry::{TurnSnapshot, WorkerSnapshot};
 use psp_server::{Config, Policy, PreemptPolicy, Server, Topology};
 
@@ -67,6 +67,35 @@ fn switch_under_load(server: TestServer, policies: &[Policy]) {
     let completed: u64 = snapshot.types.iter().map(|ty| ty.completions).sum();
     assert_eq!((arrived, completed), (answered as u64, answered as u64));
     assert_eq!(server.stop().abandoned, 0);
+}
+
+/// A portfolio studies what arrived, and goes on under what it chose.
+#[test]
+fn no_request_is_lost_while_a_portfolio_chooses() {
+    let few: Policy = Portfolio::default()
+        .first_study(50)
+        .trial_requests(256)
+        .into();
+    for topology in [Topology::Inline, Topology::Dedicated] {
+        let server = start(few.clone(), topology, config());
+        server.gate.open();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let clients = (0..CLIENTS).map(|name| {
+                let client = server.connect();
+                let stop = &stop;
+                scope.spawn(move || talk(client, name, stop))
+            });
+            let clients: Vec<_> = clients.collect();
+            until("studies end", || server.handle.snapshot().studies >= 3);
+            stop.store(true, Ordering::Relaxed);
+            let answered: usize = { clients.into_iter() }.map(|it| it.join().unwrap()).sum();
+            let types = server.handle.snapshot().types;
+            let completed: u64 = types.iter().map(|ty| ty.completions).sum();
+            assert_eq!(completed, answered as u64);
+        });
+        assert_eq!(server.stop().abandoned, 0);
+    }
 }
 
 fn policies(names: &[&str]) -> Vec<Policy> {

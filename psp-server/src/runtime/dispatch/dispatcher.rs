@@ -500,6 +500,7 @@ impl<K> Dispatcher<K> {
         };
         if let Some(findings) = studies.ended(now_ns) {
             self.scheduler.conclude(now_ns, &findings);
+            self.shared.telemetry.studies.add(1);
         }
         if studies.may_begin(now_ns)
             && let Some(study) = self.scheduler.study()

@@ -59,7 +59,7 @@ impl Studies {
         {
             Ok(thread) => self.running = Some(thread),
             Err(error) => {
-                tracing::warn!(%error, "no thread for a study: the policy stays as it is")
+                tracing::warn!(%error, "no thread for a study: the policy stays as it is");
             }
         }
     }
