@@ -42,8 +42,18 @@ pub(crate) struct Tried {
     pub(crate) worst: f64,
     /// That of the shortest type.
     pub(crate) shortest: f64,
-    /// Whether all types are well within their limits, and within them at a higher load.
-    pub(crate) ample: bool,
+    pub(crate) standing: Standing,
+}
+
+/// How sure it is that a candidate keeps what slowdowns types may have. The best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Standing {
+    /// With room to spare, and at a higher load.
+    Ample,
+    /// At a higher load.
+    Holds,
+    /// Not at a higher load, or it is not known.
+    Open,
 }
 
 impl fmt::Display for Findings {

@@ -42,7 +42,7 @@ pub(crate) struct TournamentArgs {
     #[arg(
         long,
         value_name = "NAME",
-        default_value = "darc-lending",
+        default_value = "portfolio",
         help_heading = "Policies"
     )]
     champion: String,

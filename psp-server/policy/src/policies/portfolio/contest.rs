@@ -3,15 +3,16 @@
 //! All candidates are tried over a short tape, the better half of them over one twice as long, and so on (successive
 //! halving). All of a round have the same requests. Those of the last round are tried at a higher load, too.
 //!
-//! What is *ample* keeps all types well within their limits, and within them at the higher load. Among ample candidates the
-//! shortest type decides, elsewhere the type that is furthest from its limit. Small differences are chance, so the first
-//! candidate and the one in force have a bonus.
+//! What *holds* keeps the limits of all types at the higher load, and no type waits longer and longer there. It comes before
+//! what does not. What is *ample* keeps them with room to spare, too, and comes first. Among ample candidates the shortest
+//! type decides, elsewhere the type that is furthest from its limit. Small differences are chance, so the first candidate
+//! and the one in force have a bonus.
 
 use super::candidates::Candidate;
 use super::tape::{Request, at_load};
 use super::trial::Trial;
 use crate::setup::SchedulerSetup;
-use crate::study::{Findings, Tried};
+use crate::study::{Findings, Standing, Tried};
 
 /// Requests of the first round.
 const FIRST: usize = 4_096;
@@ -28,15 +29,29 @@ const TAIL: f64 = 0.9;
 /// Ample is at most this part of each limit.
 const AMPLE: f64 = 0.6;
 /// The higher load, by the load that arrived.
-const HIGHER: f64 = 1.1;
+const HIGHER: f64 = 1.05;
+/// The mean slowdown of the later half of a type's requests may be so many times that of the earlier half.
+const GROWTH: f64 = 1.3;
 /// Recorded arrivals from which on a candidate can be ample: the tail of a short record says too little.
 const AMPLE_ARRIVALS: u64 = 8_192;
 /// Parts of a limit below this one count as this one.
 const LEAST: f64 = 0.5;
-/// What the figure of the first candidate is multiplied by. A lower figure is better.
-const FIRST_BONUS: f64 = 0.9;
-/// That of the candidate in force.
-const IN_FORCE_BONUS: f64 = 0.95;
+/// What the figures of the first candidate and of the one in force are multiplied by, a lower figure being better.
+const BONUS: Bonus = Bonus {
+    first: 0.9,
+    in_force: 0.95,
+};
+/// The same among ample candidates, where no type needs another.
+const AMPLE_BONUS: Bonus = Bonus {
+    first: 0.7,
+    in_force: 0.85,
+};
+
+/// How much better another candidate has to be.
+struct Bonus {
+    first: f64,
+    in_force: f64,
+}
 
 /// What slowdowns count, and by what.
 #[derive(Debug, Clone)]
@@ -99,34 +114,61 @@ impl Contest<'_> {
         }
     }
 
-    /// What candidates are ranked by, the least first. Ample ones come before all others.
-    fn merit(&self, (index, tried): &(usize, Tried)) -> (bool, f64) {
-        let bonus = match *index {
-            0 => FIRST_BONUS,
-            _ if tried.name == self.in_force => IN_FORCE_BONUS,
+    /// What candidates are ranked by, the least first.
+    fn merit(&self, (index, tried): &(usize, Tried)) -> (Standing, f64) {
+        let (figure, bonus) = match tried.standing {
+            Standing::Ample => (tried.shortest, AMPLE_BONUS),
+            Standing::Holds | Standing::Open => (tried.worst.max(LEAST), BONUS),
+        };
+        let factor = match *index {
+            0 => bonus.first,
+            _ if tried.name == self.in_force => bonus.in_force,
             _ => 1.0,
         };
-        if tried.ample {
-            (false, tried.shortest * bonus)
-        } else {
-            (true, tried.worst.max(LEAST) * bonus)
-        }
+        (tried.standing, figure * factor)
     }
 
     fn tried(&self, index: usize, tape: &[Request], is_last: bool) -> Tried {
         let parts = self.parts(index, tape);
         let furthest = worst(&parts);
-        let within = furthest <= AMPLE && self.limits.any_ample;
+        // A short tape tells only who is worth a longer one.
+        let holds = furthest <= 1.0 && (!is_last || self.holds(index, &at_load(tape, HIGHER)));
+        let standing = match holds {
+            true if furthest <= AMPLE && self.limits.any_ample => Standing::Ample,
+            true => Standing::Holds,
+            false => Standing::Open,
+        };
         Tried {
             name: self.candidates[index].name.clone(),
             worst: furthest,
             shortest: parts[self.limits.shortest],
-            ample: within && (!is_last || worst(&self.parts(index, &at_load(tape, HIGHER))) <= 1.0),
+            standing,
         }
+    }
+
+    /// Whether all types keep their limits, and none waits longer and longer.
+    fn holds(&self, index: usize, tape: &[Request]) -> bool {
+        let mut of_types = self.slowdowns(index, tape);
+        let grows = of_types.iter().any(|slowdowns| {
+            let (early, late) = slowdowns.split_at(slowdowns.len() / 2);
+            mean(late) > mean(early) * GROWTH
+        });
+        !grows && worst(&self.by_limit(&mut of_types)) <= 1.0
     }
 
     /// Per type: its slowdown at the percentile that counts, by its limit.
     fn parts(&self, index: usize, tape: &[Request]) -> Vec<f64> {
+        self.by_limit(&mut self.slowdowns(index, tape))
+    }
+
+    fn by_limit(&self, of_types: &mut [Vec<f32>]) -> Vec<f64> {
+        let of_types = of_types.iter_mut().zip(&self.limits.slowdowns);
+        let parts = of_types.map(|(slowdowns, limit)| high(slowdowns) / limit);
+        parts.collect()
+    }
+
+    /// Per type: the slowdowns of its requests after the warm-up, in order of arrival.
+    fn slowdowns(&self, index: usize, tape: &[Request]) -> Vec<Vec<f32>> {
         let Self { setup, limits, .. } = *self;
         let scheduler = self.candidates[index].scheduler(setup);
         let slowdowns = Trial::new(setup, scheduler, tape, &limits.slowdowns).run();
@@ -135,10 +177,17 @@ impl Contest<'_> {
         for (request, &slowdown) in tape.iter().zip(&slowdowns).skip(from) {
             of_types[request.slot].push(slowdown);
         }
-        let of_types = of_types.iter_mut().zip(&limits.slowdowns);
         of_types
-            .map(|(slowdowns, limit)| high(slowdowns) / limit)
-            .collect()
+    }
+}
+
+/// 1 of none.
+fn mean(slowdowns: &[f32]) -> f64 {
+    let total: f64 = slowdowns.iter().map(|&slowdown| f64::from(slowdown)).sum();
+    if slowdowns.is_empty() {
+        1.0
+    } else {
+        total / slowdowns.len() as f64
     }
 }
 

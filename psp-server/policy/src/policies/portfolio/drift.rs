@@ -6,7 +6,7 @@ use crate::request_type::TypeTable;
 /// Arrivals after which it is looked at again.
 const WINDOW: u32 = 8_192;
 /// The rate has moved if it is so many times what it was, or the reverse.
-const RATE: f64 = 1.25;
+const RATE: f64 = 1.1;
 /// A share of the demand has moved by more than this: as DARC's `demand-deviation`.
 const SHARE: f64 = 0.1;
 
