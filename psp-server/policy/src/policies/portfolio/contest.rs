@@ -214,3 +214,38 @@ fn high(slowdowns: &mut [f32]) -> f64 {
     let fitted = from + mean * ((1.0 - TAIL) / (1.0 - PERCENTILE)).ln();
     measured.max(fitted)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Quantiles of an exponential distribution with a mean of 1.
+    fn exponential(count: usize) -> Vec<f32> {
+        let part = |index: usize| (index as f64 + 0.5) / count as f64;
+        (0..count)
+            .map(|index| -(1.0 - part(index)).ln() as f32)
+            .collect()
+    }
+
+    #[test]
+    fn of_few_slowdowns_the_tail_is_fitted() {
+        let expected = 1000_f64.ln();
+        for count in [100, 1_000, 10_000] {
+            let high = high(&mut exponential(count));
+            assert!((high - expected).abs() < 0.5, "{high} of {count}");
+        }
+        assert_eq!(high(&mut []), 0.0);
+        assert_eq!(high(&mut [3.0]), 3.0);
+        assert_eq!(high(&mut [1.0; 200]), 1.0);
+    }
+
+    #[test]
+    fn one_that_never_ended_is_beyond_every_limit() {
+        let mut slowdowns = exponential(500);
+        slowdowns[7] = f32::INFINITY;
+        assert_eq!(high(&mut slowdowns), f64::INFINITY);
+        let mut slowdowns = exponential(10_000);
+        slowdowns[..20].fill(f32::INFINITY);
+        assert_eq!(high(&mut slowdowns), f64::INFINITY);
+    }
+}

@@ -18,24 +18,24 @@
 mod candidates;
 mod contest;
 mod drift;
+mod owned;
 mod record;
 mod tape;
 #[cfg(test)]
 mod tests;
 mod trial;
 
-use std::time::Duration;
-
 use crate::backlog::Handover;
 use crate::event::{Action, Event};
-use crate::request_type::{RequestType, TypeTable};
+use crate::request_type::RequestType;
 use crate::scheduler::{Relief, Scheduler, TypeStatus, switch};
 use crate::settings;
-use crate::setup::{Contexts, Preemption, SchedulerSetup, StuckAfter};
+use crate::setup::SchedulerSetup;
 use crate::study::{Findings, Study};
 use candidates::{Candidate, candidates};
 use contest::{Contest, Limits, any_ample};
 use drift::Drift;
+use owned::Owned;
 use record::Record;
 use tape::tape;
 
@@ -56,65 +56,6 @@ pub(crate) struct Portfolio {
     /// Counts of the schedulers that were in force before.
     before: Vec<TypeStatus>,
     updates_before: u64,
-}
-
-/// A [`SchedulerSetup`] of one's own.
-#[derive(Debug, Clone)]
-struct Owned {
-    workers: usize,
-    present: usize,
-    types: TypeTable,
-    queue_capacity: usize,
-    inline: bool,
-    preemption: Option<Preemption>,
-    contexts: Contexts,
-    stuck: Option<StuckAfter>,
-    seed: u64,
-}
-
-impl Owned {
-    fn new(setup: &SchedulerSetup<'_>) -> Self {
-        Self {
-            workers: setup.workers,
-            present: setup.present,
-            types: setup.types.clone(),
-            queue_capacity: setup.queue_capacity,
-            inline: setup.inline,
-            preemption: setup.preemption,
-            contexts: setup.contexts,
-            stuck: setup.stuck,
-            seed: setup.seed,
-        }
-    }
-
-    fn setup(&self) -> SchedulerSetup<'_> {
-        SchedulerSetup {
-            workers: self.workers,
-            present: self.present,
-            types: &self.types,
-            queue_capacity: self.queue_capacity,
-            inline: self.inline,
-            preemption: self.preemption,
-            contexts: self.contexts,
-            stuck: self.stuck,
-            flows: None,
-            seed: self.seed,
-        }
-    }
-
-    /// With hints as measured.
-    fn hinted(mut self, record: &Record) -> Self {
-        let specs = self.types.specs().iter().cloned().enumerate();
-        let specs = specs.map(|(slot, mut spec)| {
-            if let Some(mean_ns) = record.mean_ns(slot) {
-                spec.service_time = Some(Duration::from_nanos(mean_ns.round() as u64));
-            }
-            spec.share = Some(record.share(slot));
-            spec
-        });
-        self.types = specs.collect();
-        self
-    }
 }
 
 impl Portfolio {
