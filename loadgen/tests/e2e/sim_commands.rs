@@ -560,7 +560,7 @@ fn a_tournament_draws_its_ratios_and_tells_each_policy() {
     let folder = tempfile::tempdir().unwrap();
     let svg = folder.path().join("ratios.svg");
     let report = json(&format!(
-        "{TOURNAMENT} --cells 3 --set patience=0.5 --svg {}",
+        "{TOURNAMENT} --champion darc-lending --cells 3 --set patience=0.5 --svg {}",
         svg.display()
     ));
     assert_eq!(report["schema"], "psp-tournament/1");

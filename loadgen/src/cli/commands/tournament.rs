@@ -30,7 +30,7 @@ const EXAMPLES: &str = "Examples:
   After a change of the champion, with the rivals' results of before:
     psp-loadgen tournament --cells 60 --seeds 1 --requests 50000 --journal tournament.jsonl --renew
   What a setting is worth on the half of the mixes that rules are chosen on:
-    psp-loadgen tournament --half tune --cells 60 --rivals darc-lending --set patience=0
+    psp-loadgen tournament --half tune --cells 60 --champion darc-lending --set patience=0
 
 Exit codes: 0 the tournament is over, 1 a simulation failed, 2 the command line is wrong, 130
 interrupted: the finished cells are printed. A second Ctrl-C ends the program at once.";
@@ -260,25 +260,26 @@ pub(crate) fn tournament(args: &TournamentArgs) -> Result<(), Failure> {
 
 /// Searches that are tried for an estimate.
 const TRIED: usize = 24;
-/// Requests of each.
-const TRIED_REQUESTS: u64 = 2_000;
+/// Requests of each, at most. The studies of the portfolio become rarer with time, so short simulations tell too little.
+const TRIED_REQUESTS: u64 = 20_000;
 /// Their load.
 const TRIED_LOAD: f64 = 0.6;
 
 /// How long all searches will take on one thread, by a short simulation of some of them.
 fn time_of(searches: &[Search], extent: Extent, arrivals_per_search: u64) -> Duration {
     let step = searches.len().div_ceil(TRIED).max(1);
+    let requests = extent.requests.min(TRIED_REQUESTS);
     let tried: Vec<&Search> = searches.iter().step_by(step).collect();
     let began = Instant::now();
     for search in &tried {
         let plan = SimPlan {
             load: TRIED_LOAD,
-            ..search.plan(extent).requests(TRIED_REQUESTS)
+            ..search.plan(extent).requests(requests)
         };
         // What fails here fails again in the tournament, and is reported there.
         let _ = simulate(&plan, &mut |_| ControlFlow::Continue(()));
     }
-    let arrivals = tried.len().max(1) as f64 * TRIED_REQUESTS as f64;
+    let arrivals = tried.len().max(1) as f64 * requests as f64;
     let each = began.elapsed().as_secs_f64() / arrivals;
     Duration::from_secs_f64(each * arrivals_per_search as f64 * searches.len() as f64)
 }
