@@ -160,6 +160,14 @@ fn overload_is_rejected_and_counted() {
     }
 }
 
+/// The policy of that name. The studies of the portfolio are short.
+fn with_short_studies(name: &str) -> Policy {
+    match name.parse().unwrap() {
+        Policy::Portfolio(settings) => settings.trial_requests(256).into(),
+        policy => policy,
+    }
+}
+
 #[test]
 fn a_change_of_policy_loses_nothing() {
     let names: Vec<&str> = SimPolicy::names()
@@ -167,13 +175,13 @@ fn a_change_of_policy_loses_nothing() {
         .collect();
     for first in &names {
         for next in &names {
-            let policy: Policy = first.parse().unwrap();
+            let policy = with_short_studies(first);
             let mut plan = plan("high-bimodal", policy, 4, 0.9).requests(4_000);
             plan.preemption = true;
             plan.costs.channel_ns = 50;
             plan.switch = Some(PolicySwitch {
                 at_request: 2_000,
-                policy: next.parse().unwrap(),
+                policy: with_short_studies(next),
             });
             for (migrates, contexts) in [(true, None), (false, None), (false, Some(3))] {
                 plan.migrates = migrates;
