@@ -200,8 +200,8 @@ impl TypeTable {
 
     /// An empty table: every request is `UNKNOWN`.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub const fn new() -> Self {
+        Self { specs: Vec::new() }
     }
 
     /// Registers one more type and returns its number.

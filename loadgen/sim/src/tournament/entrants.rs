@@ -4,17 +4,9 @@
 //! in a cell counts, though nobody could know in advance which it is.
 
 use psp_policy::Policy;
+use psp_policy::internal::{QUANTA, least_quantum_us};
 
 use crate::workload::Workload;
-
-/// Quanta of the range, each so many times the one before.
-const QUANTA: [f64; 3] = [1.0, 4.0, 16.0];
-/// Shortest quantum, in microseconds: the papers' shortest.
-const QUANTUM_US_MIN: f64 = 2.0;
-/// Shortest quantum, in costs of a preemption.
-const COSTS_MIN: f64 = 2.0;
-/// Most quanta of a mean request. Shorter quanta do nothing but preempt.
-const QUANTA_PER_MEAN: f64 = 100.0;
 
 /// What is searched, in words.
 pub const SEARCHED: &str = "quantum-us of sq, mq, jbsq and jsq: q, 4 q and 16 q, where q is the largest of 2 us, 2 \
@@ -75,11 +67,7 @@ pub fn label(policy: &Policy) -> String {
 
 /// Quanta in microseconds, to two digits.
 fn quanta(mix: &Workload, cost_ns: u64) -> impl Iterator<Item = f64> {
-    let cost_us = cost_ns as f64 / 1e3;
-    let mean_us = mix.service_ns_mean() / 1e3;
-    let least = QUANTUM_US_MIN
-        .max(cost_us * COSTS_MIN)
-        .max(mean_us / QUANTA_PER_MEAN);
+    let least = least_quantum_us(mix.service_ns_mean(), cost_ns);
     let digits = |us: f64| {
         let unit = 10_f64.powf(us.log10().floor() - 1.0);
         // Quanta are from 2 us on: their second digit is at least a tenth.

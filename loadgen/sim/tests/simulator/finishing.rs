@@ -7,7 +7,7 @@ use psp_policy::{DarcLending, Mq, Policy, Sq};
 use psp_sim::simulator::{Costs, Outcome, SimPlan, simulate};
 use psp_sim::workload::Workload;
 
-const P999: f64 = 0.999;
+use crate::worst::worst_of;
 
 fn run(workload: &str, policy: Policy, load: f64) -> Outcome {
     let workload = Workload::named(workload).unwrap();
@@ -23,12 +23,6 @@ fn run(workload: &str, policy: Policy, load: f64) -> Outcome {
     let outcome = simulate(&plan, &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(outcome.rejected, 0);
     outcome
-}
-
-/// The largest slowdown that a type has at p99.9.
-fn worst(outcome: &Outcome) -> f64 {
-    let types = outcome.types.iter();
-    types.map(|ty| ty.slowdown.at(P999)).fold(0.0, f64::max)
 }
 
 /// Each policy without sparing, and with the sparing of live servers.
@@ -53,7 +47,7 @@ fn it_pays_where_quanta_end_shortly_before_requests_do() {
         let [without, with] = pair.map(|policy| run("tpcc", policy, 0.5));
         let [often, seldom] = [&without, &with].map(|outcome| outcome.preemptions);
         assert!(2 * seldom < often, "{name}: {seldom} of {often}");
-        let [without, with] = [&without, &with].map(worst);
+        let [without, with] = [&without, &with].map(worst_of);
         assert!(2.0 * with < without, "{name}: {with} of {without}");
     }
 }
@@ -70,7 +64,7 @@ fn it_does_no_harm_where_requests_have_many_quanta() {
         .chain([(lending, 0.85)])
     {
         let name = pair[0].name().to_owned();
-        let [without, with] = pair.map(|policy| worst(&run("high-bimodal", policy, load)));
+        let [without, with] = pair.map(|policy| worst_of(&run("high-bimodal", policy, load)));
         assert!(with < 1.1 * without, "{name}: {with} of {without}");
     }
 }

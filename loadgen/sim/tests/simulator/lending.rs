@@ -8,6 +8,8 @@ use psp_policy::Policy;
 use psp_sim::simulator::{ClassifierModel, Costs, Outcome, SimPlan, simulate};
 use psp_sim::workload::Workload;
 
+use crate::worst::worst_of;
+
 const WORKERS: usize = 14;
 const PREEMPT_NS: u64 = 700;
 const P999: f64 = 0.999;
@@ -32,12 +34,6 @@ fn run(plan: &SimPlan) -> Outcome {
 /// The largest slowdown that a type has at p99.9.
 fn worst(workload: &str, policy: Policy, load: f64, requests: u64) -> f64 {
     worst_of(&run(&plan(workload, policy, load, requests)))
-}
-
-fn worst_of(outcome: &Outcome) -> f64 {
-    assert_eq!(outcome.rejected, 0);
-    let types = outcome.types.iter();
-    types.map(|ty| ty.slowdown.at(P999)).fold(0.0, f64::max)
 }
 
 #[test]

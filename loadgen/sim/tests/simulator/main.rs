@@ -10,3 +10,4 @@ mod portfolio;
 mod sim;
 mod traces;
 mod waiting;
+mod worst;

@@ -6,6 +6,8 @@ use psp_policy::Policy;
 use psp_sim::simulator::{Outcome, simulate};
 use psp_sim::tournament::{Cell, Extent, Search};
 
+use crate::worst::worst_of;
+
 const SLOWDOWN: f64 = 10.0;
 
 /// Mix 14 of the tournament on 6 workers, where types of up to 20 us are beside one of 6 ms.
@@ -31,8 +33,7 @@ fn run(policy: &str, load: f64) -> Outcome {
 fn worst(policy: &str, load: f64) -> f64 {
     let outcome = run(policy, load);
     assert_eq!(outcome.completed, outcome.arrived, "{policy}");
-    let types = outcome.types.iter();
-    types.map(|ty| ty.slowdown.at(0.999)).fold(0.0, f64::max)
+    worst_of(&outcome)
 }
 
 #[test]

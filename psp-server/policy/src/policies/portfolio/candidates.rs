@@ -31,8 +31,8 @@ const QUANTUM_US_MIN: f64 = 2.0;
 const QUANTUM_COSTS_MIN: f64 = 2.0;
 /// Most quanta of a mean request. Shorter quanta do nothing but preempt.
 const QUANTA_PER_MEAN: f64 = 100.0;
-/// Quanta, in shortest ones.
-const QUANTA: [f64; 3] = [1.0, 4.0, 16.0];
+/// Quanta that are tried, in shortest ones.
+pub const QUANTA: [f64; 3] = [1.0, 4.0, 16.0];
 /// Groupings of DARC: its own, and a wider one.
 const DELTAS: [f64; 2] = [2.0, 4.0];
 
@@ -60,6 +60,14 @@ impl Candidate {
         }
         scheduler
     }
+}
+
+/// The shortest quantum worth trying for this mean service time and cost of a preemption, in microseconds.
+#[must_use]
+pub fn least_quantum_us(mean_ns: f64, cost_ns: u64) -> f64 {
+    QUANTUM_US_MIN
+        .max(cost_ns as f64 / 1e3 * QUANTUM_COSTS_MIN)
+        .max(mean_ns / 1e3 / QUANTA_PER_MEAN)
 }
 
 /// All candidates for a workload with this mean service time.
@@ -93,11 +101,8 @@ pub(super) fn candidates(
     }
     if let Some(preemption) = setup.useful_preemption() {
         all.push(lending(slo_slowdown, DELTAS[1]));
-        let cost_us = preemption.cost_ns as f64 / 1e3;
-        let least_us = QUANTUM_US_MIN
-            .max(cost_us * QUANTUM_COSTS_MIN)
-            .max(preemption.quantum_ns_min as f64 / 1e3)
-            .max(mean_ns / 1e3 / QUANTA_PER_MEAN);
+        let least_us = least_quantum_us(mean_ns, preemption.cost_ns)
+            .max(preemption.quantum_ns_min as f64 / 1e3);
         // Powers of two, so that a mean that moves a little has the same candidates.
         let least_us = least_us.log2().round().exp2();
         for quantum_us in QUANTA.map(|factor| least_us * factor) {

@@ -15,7 +15,7 @@
 //! A study is due after 1024 arrivals, after twice as many each time, and when the rate of arrivals or the types' shares
 //! of the demand have moved. A driver that runs no studies has the first candidate, DARC with lending.
 
-mod candidates;
+pub(crate) mod candidates;
 mod contest;
 mod drift;
 mod owned;
@@ -65,8 +65,8 @@ impl Portfolio {
         let all = setup.clone().present(setup.workers);
         Self {
             settings: settings.clone(),
-            setup: Owned::new(&all),
             scheduler: in_force.scheduler(&all),
+            setup: Owned::new(all),
             in_force,
             record: Record::new(setup.types),
             drift: Drift::new(setup.types),
@@ -97,8 +97,8 @@ impl Portfolio {
                 let slot = self.running[worker.index()].take().unwrap_or_else(first);
                 self.record.took(slot, service_ns);
             }
-            Event::Workers { present } if self.setup.present != *present => {
-                self.setup.present = *present;
+            Event::Workers { present } if self.setup.rest.present != *present => {
+                self.setup.rest.present = *present;
                 let soon = self.arrivals.max(self.settings.first_study);
                 self.next_study = self.next_study.min(soon);
             }
@@ -205,7 +205,7 @@ impl Scheduler for Portfolio {
         let in_force = self.in_force.name.clone();
         let (record, requests) = (self.record.clone(), self.settings.trial_requests);
         Some(Study::new(move || {
-            let tape = tape(&record, requests, hinted.seed);
+            let tape = tape(&record, requests, hinted.rest.seed);
             let contest = Contest {
                 setup: &hinted.setup(),
                 candidates: &candidates,

@@ -4,49 +4,33 @@ use std::time::Duration;
 
 use super::record::Record;
 use crate::request_type::TypeTable;
-use crate::setup::{Contexts, Preemption, SchedulerSetup, StuckAfter};
+use crate::setup::SchedulerSetup;
+
+static NO_TYPES: TypeTable = TypeTable::new();
 
 /// See the [module](self).
 #[derive(Debug, Clone)]
 pub(super) struct Owned {
-    workers: usize,
-    pub(super) present: usize,
     pub(super) types: TypeTable,
-    queue_capacity: usize,
-    inline: bool,
-    preemption: Option<Preemption>,
-    contexts: Contexts,
-    stuck: Option<StuckAfter>,
-    pub(super) seed: u64,
+    /// Everything but the types.
+    pub(super) rest: SchedulerSetup<'static>,
 }
 
 impl Owned {
-    pub(super) fn new(setup: &SchedulerSetup<'_>) -> Self {
+    pub(super) fn new(setup: SchedulerSetup<'_>) -> Self {
         Self {
-            workers: setup.workers,
-            present: setup.present,
             types: setup.types.clone(),
-            queue_capacity: setup.queue_capacity,
-            inline: setup.inline,
-            preemption: setup.preemption,
-            contexts: setup.contexts,
-            stuck: setup.stuck,
-            seed: setup.seed,
+            rest: SchedulerSetup {
+                types: &NO_TYPES,
+                ..setup
+            },
         }
     }
 
     pub(super) fn setup(&self) -> SchedulerSetup<'_> {
         SchedulerSetup {
-            workers: self.workers,
-            present: self.present,
             types: &self.types,
-            queue_capacity: self.queue_capacity,
-            inline: self.inline,
-            preemption: self.preemption,
-            contexts: self.contexts,
-            stuck: self.stuck,
-            flows: None,
-            seed: self.seed,
+            ..self.rest.clone()
         }
     }
 
