@@ -3,9 +3,12 @@
 //! ```text
 //!   net thread   short slice: on waking it runs before the running thread, even a spinning client
 //!   workers      SCHED_BATCH, nice 19: they run when no other thread wants the core, and yield it at checkpoints
-//!   net workers  the net thread's slice; those of a worker as long as they run a long request
+//!   net workers  the net thread's slice; SCHED_IDLE as long as they run a long request (topology `distributed`)
 //!   preempted    SCHED_IDLE: they lose their core at once to any other thread that wakes there
 //! ```
+//!
+//! A core with nothing but threads of SCHED_IDLE is an idle one to the kernel when it places a thread that wakes. So it
+//! does not put one that runs short requests on the core of a busy client. With nice 19 it did (docs/policies.md).
 //!
 //! None of these needs a privilege. Only leaving SCHED_IDLE does, and taking a lower nice value back
 //! ([`can_be_raised`], [`at_own_priority`]). The kernel also tells how long a thread has run ([`ThreadClock`]). `unsafe` is for
@@ -205,20 +208,34 @@ impl Demotion {
         if self.delays.is_none() {
             self.delays = File::open("/proc/thread-self/schedstat").ok();
         }
-        let lower = |own: &Standing| {
-            let lower = own.attributes.background(self.nice);
-            lower.is_some_and(|lower| system::set_attributes(own.thread, lower).is_ok())
-        };
-        let mut given_up = self.given_up.lock();
-        *given_up = Standing::of_this_thread().ok().filter(lower);
-        self.has_begun = given_up.is_some();
-        drop(given_up);
+        self.has_begun = self.step_back();
         if self.has_begun {
             LOWERED.set(Lowered::Meanwhile(self.given_up()));
         }
         fiber::set_background(self.has_begun);
         // Behind the call, which lets others have the core at once.
         self.delayed_ns = self.delays_ns();
+    }
+
+    /// Whether the thread has taken the lower standing. It holds no lock then: a thread that gives it its own back must not
+    /// wait for one that no core runs.
+    fn step_back(&self) -> bool {
+        let Ok(own) = Standing::of_this_thread() else {
+            return false;
+        };
+        let Some(lower) = own.attributes.background(self.nice) else {
+            return false;
+        };
+        *self.given_up.lock() = Some(own);
+        if system::set_attributes(own.thread, lower).is_err() {
+            *self.given_up.lock() = None;
+            return false;
+        }
+        if self.given_up.lock().is_none() {
+            // It was given back before it was gone.
+            let _ = own.restore();
+        }
+        true
     }
 
     /// The request is over. Returns for how long the thread could have run meanwhile and had no processor, because
@@ -335,15 +352,20 @@ mod system {
             self.policy == libc::SCHED_BATCH
         }
 
-        /// The attributes of background work, with this nice value if it is a higher one, and with the system's
-        /// slice. `None` for a thread of another class than the usual one.
+        /// The attributes of background work of this nice value: with the highest one, those of an [idle](Self::idle)
+        /// thread. Without one, those that a thread may leave again; `None` if that is a real-time thread.
         pub(super) fn background(self, nice: Option<i32>) -> Option<Self> {
-            (self.policy == libc::SCHED_OTHER).then(|| Self {
+            let batch = |nice| Self {
                 policy: libc::SCHED_BATCH,
-                nice: nice.map_or(self.nice, |nice| nice.max(self.nice)),
+                nice,
+                priority: 0,
                 slice_ns: 0,
-                ..self
-            })
+            };
+            match nice {
+                Some(NICE_MAX) => Some(self.idle()),
+                Some(nice) => Some(batch(nice.max(self.nice))),
+                None => (self.policy == libc::SCHED_OTHER).then(|| batch(self.nice)),
+            }
         }
     }
 
@@ -451,6 +473,8 @@ mod system {
 
     const THIS_THREAD: i32 = 0;
 
+    const NICE_MAX: i32 = 19;
+
     const ZEROED: libc::sched_attr = libc::sched_attr {
         size: size_of::<libc::sched_attr>() as u32,
         sched_policy: 0,
@@ -467,7 +491,9 @@ mod system {
         use super::super::{Demotion, Standing, at_own_priority, can_be_raised, lower_priority};
         use super::*;
 
-        fn on_a_thread<T: Send + 'static>(body: fn() -> io::Result<T>) -> T {
+        fn on_a_thread<T: Send + 'static>(
+            body: impl FnOnce() -> io::Result<T> + Send + 'static,
+        ) -> T {
             std::thread::spawn(body).join().unwrap().unwrap()
         }
 
@@ -584,9 +610,41 @@ mod system {
             if !can_be_raised() {
                 return psp_skip::skip("no right to raise a priority again (CAP_SYS_NICE)");
             }
-            let [own, during, after] = demoted(Some(19));
-            assert_eq!((during.policy, during.nice), (libc::SCHED_BATCH, 19));
+            let [own, during, after] = demoted(Some(10));
+            assert_eq!((during.policy, during.nice), (libc::SCHED_BATCH, 10));
             assert_eq!(after, own);
+            let [own, during, after] = demoted(Some(19));
+            assert_eq!((during.policy, during.nice), (libc::SCHED_IDLE, own.nice));
+            assert_eq!(after, own);
+        }
+
+        #[test]
+        fn a_real_time_thread_steps_back_where_it_may_return() {
+            let demoted = |nice: Option<i32>| {
+                on_a_thread(move || {
+                    let attributes_of = |policy, priority| Attributes {
+                        policy,
+                        priority,
+                        nice: 0,
+                        slice_ns: 0,
+                    };
+                    if set_attributes(THIS_THREAD, attributes_of(libc::SCHED_RR, 1)).is_err() {
+                        return Ok(None);
+                    }
+                    let mut demotion = Demotion::new(nice);
+                    demotion.begin();
+                    let during = attributes()?;
+                    demotion.end();
+                    Ok(Some([during, attributes()?]))
+                })
+            };
+            let Some([during, after]) = demoted(Some(19)) else {
+                return psp_skip::skip("no right to real-time priority (CAP_SYS_NICE)");
+            };
+            assert_eq!(during.policy, libc::SCHED_IDLE);
+            assert_eq!((after.policy, after.priority), (libc::SCHED_RR, 1));
+            let [during, after] = demoted(None).expect("it had the right before");
+            assert_eq!([during.policy, after.policy], [libc::SCHED_RR; 2]);
         }
     }
 }
