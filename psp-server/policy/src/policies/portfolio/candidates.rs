@@ -22,6 +22,8 @@ type Make = dyn Fn(&SchedulerSetup<'_>) -> Box<dyn Scheduler> + Send + Sync;
 pub(super) struct Candidate {
     /// As [`Policy`](crate::Policy) spells it, without the settings that are the default ones.
     pub(super) name: String,
+    /// It is here for latencies: where no candidate is sure to keep the limits, it is the last choice.
+    pub(super) bears_less: bool,
     make: Arc<Make>,
 }
 
@@ -35,6 +37,8 @@ const QUANTA_PER_MEAN: f64 = 100.0;
 pub const QUANTA: [f64; 3] = [1.0, 4.0, 16.0];
 /// Groupings of DARC: its own, and a wider one.
 const DELTAS: [f64; 2] = [2.0, 4.0];
+/// Patience of lending for latencies: short requests take a worker back soon, or at once.
+const EAGER: [f64; 2] = [0.1, 0.0];
 
 impl Candidate {
     fn new<S: Scheduler + 'static>(
@@ -43,13 +47,14 @@ impl Candidate {
     ) -> Self {
         Self {
             name: name.into(),
+            bears_less: false,
             make: Arc::new(move |setup| Box::new(make(setup))),
         }
     }
 
     /// DARC with lending, which begins.
     pub(super) fn first(slo_slowdown: f64) -> Self {
-        lending(slo_slowdown, DELTAS[0])
+        lending("darc-lending", lending_settings(slo_slowdown))
     }
 
     pub(super) fn scheduler(&self, setup: &SchedulerSetup<'_>) -> Box<dyn Scheduler> {
@@ -100,7 +105,19 @@ pub(super) fn candidates(
         }));
     }
     if let Some(preemption) = setup.useful_preemption() {
-        all.push(lending(slo_slowdown, DELTAS[1]));
+        let settings = || lending_settings(slo_slowdown);
+        let [_, wide] = DELTAS;
+        all.push(lending(
+            format!("darc-lending darc.delta={wide}"),
+            settings().darc(settings::Darc::default().delta(wide)),
+        ));
+        all.extend(EAGER.map(|patience| Candidate {
+            bears_less: true,
+            ..lending(
+                format!("darc-lending patience={patience} patience-min=0"),
+                settings().patience(patience).patience_min(0.0),
+            )
+        }));
         let least_us = least_quantum_us(mean_ns, preemption.cost_ns)
             .max(preemption.quantum_ns_min as f64 / 1e3);
         // Powers of two, so that a mean that moves a little has the same candidates.
@@ -121,16 +138,10 @@ pub(super) fn candidates(
     all
 }
 
-fn lending(slo_slowdown: f64, delta: f64) -> Candidate {
-    let settings = settings::DarcLending {
-        slo_slowdown,
-        darc: settings::Darc::default().delta(delta),
-        ..settings::DarcLending::default()
-    };
-    let name = if delta == DELTAS[0] {
-        "darc-lending".to_owned()
-    } else {
-        format!("darc-lending darc.delta={delta}")
-    };
+fn lending_settings(slo_slowdown: f64) -> settings::DarcLending {
+    settings::DarcLending::default().slo_slowdown(slo_slowdown)
+}
+
+fn lending(name: impl Into<String>, settings: settings::DarcLending) -> Candidate {
     Candidate::new(name, move |setup| Lending::new(setup, &settings))
 }

@@ -9,7 +9,8 @@
 //! and the one in force have a bonus.
 
 use super::candidates::Candidate;
-use super::tape::{Request, at_load};
+use super::figures::Figures;
+use super::tape::{Request, at_load, demand};
 use super::trial::Trial;
 use crate::setup::SchedulerSetup;
 use crate::study::{Findings, Standing, Tried};
@@ -20,18 +21,14 @@ const FIRST: usize = 4_096;
 const WARM_UP: f64 = 0.25;
 /// Candidates of the last round.
 const LAST: usize = 3;
-/// Percentile that counts.
-const PERCENTILE: f64 = 0.999;
-/// Slowdowns of which the percentile is simply taken.
-const ENOUGH: usize = 4_000;
-/// Of fewer, a tail is fitted to those above this percentile.
-const TAIL: f64 = 0.9;
 /// Ample is at most this part of each limit.
 const AMPLE: f64 = 0.6;
 /// The higher load, by the load that arrived.
 const HIGHER: f64 = 1.05;
-/// The mean slowdown of the later half of a type's requests may be so many times that of the earlier half.
-const GROWTH: f64 = 1.3;
+/// The most [growth](Figures::growth) of a candidate that holds.
+const GROWTH: f64 = 1.6;
+/// The most by the least growth of any candidate: with all of them waits grow where the tape has more load at its end.
+const GROWTH_BEYOND: f64 = 1.2;
 /// Recorded arrivals from which on a candidate can be ample: the tail of a short record says too little.
 const AMPLE_ARRIVALS: u64 = 8_192;
 /// Parts of a limit below this one count as this one.
@@ -43,8 +40,8 @@ const BONUS: Bonus = Bonus {
 };
 /// The same among ample candidates, where no type needs another.
 const AMPLE_BONUS: Bonus = Bonus {
-    first: 0.7,
-    in_force: 0.85,
+    first: 0.8,
+    in_force: 0.9,
 };
 
 /// How much better another candidate has to be.
@@ -73,6 +70,8 @@ pub(super) struct Contest<'a> {
     /// Name of the candidate in force.
     pub(super) in_force: &'a str,
     pub(super) tape: &'a [Request],
+    /// Arrivals that the tape repeats.
+    pub(super) recorded: usize,
     pub(super) limits: &'a Limits,
 }
 
@@ -89,14 +88,12 @@ impl Contest<'_> {
         loop {
             let is_last = length == self.tape.len() || left.len() <= LAST + 1;
             let tape = &self.tape[..if is_last { self.tape.len() } else { length }];
-            let mut tried: Vec<(usize, Tried)> = left
-                .iter()
-                .map(|&index| (index, self.tried(index, tape, is_last)))
-                .collect();
+            let mut tried = self.round(&left, tape, is_last);
             tried.sort_by(|one, other| {
                 let (one, other) = (self.merit(one), self.merit(other));
                 one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
             });
+            drop_equals(&mut tried);
             if is_last {
                 return Findings {
                     choice: tried.first().map_or(0, |(index, _)| *index),
@@ -122,49 +119,54 @@ impl Contest<'_> {
         };
         let factor = match *index {
             0 => bonus.first,
+            index if self.candidates[index].bears_less && tried.standing == Standing::Open => {
+                f64::INFINITY
+            }
             _ if tried.name == self.in_force => bonus.in_force,
             _ => 1.0,
         };
         (tried.standing, figure * factor)
     }
 
-    fn tried(&self, index: usize, tape: &[Request], is_last: bool) -> Tried {
-        let parts = self.parts(index, tape);
-        let furthest = worst(&parts);
-        // A short tape tells only who is worth a longer one.
-        let holds = furthest <= 1.0 && (!is_last || self.holds(index, &at_load(tape, HIGHER)));
-        let standing = match holds {
-            true if furthest <= AMPLE && self.limits.any_ample => Standing::Ample,
-            true => Standing::Holds,
-            false => Standing::Open,
+    /// How these candidates do on a tape, the last one or a shorter one.
+    fn round(&self, candidates: &[usize], tape: &[Request], is_last: bool) -> Vec<(usize, Tried)> {
+        let figures_on = |tape: &[Request]| -> Vec<Figures> {
+            let figures = candidates.iter().map(|&index| self.figures(index, tape));
+            figures.collect()
         };
-        Tried {
-            name: self.candidates[index].name.clone(),
-            worst: furthest,
-            shortest: parts[self.limits.shortest],
-            standing,
-        }
-    }
-
-    /// Whether all types keep their limits, and none waits longer and longer.
-    fn holds(&self, index: usize, tape: &[Request]) -> bool {
-        let mut of_types = self.slowdowns(index, tape);
-        let grows = of_types.iter().any(|slowdowns| {
-            let (early, late) = slowdowns.split_at(slowdowns.len() / 2);
-            mean(late) > mean(early) * GROWTH
+        let figures = figures_on(tape);
+        // Beyond that every queue grows, even if the tape ends before it shows.
+        let fits = demand(tape, self.recorded) * HIGHER <= self.setup.present as f64;
+        // A short tape tells only who is worth a longer one.
+        let higher = is_last.then(|| figures_on(&at_load(tape, HIGHER)));
+        let growths = higher.iter().flatten().map(|higher| higher.growth);
+        let growth_max = GROWTH.min(growths.fold(f64::INFINITY, f64::min) * GROWTH_BEYOND);
+        let of_candidates = candidates.iter().zip(figures).enumerate();
+        let tried = of_candidates.map(|(number, (&index, figures))| {
+            let higher = higher.as_ref().map(|higher| higher[number]);
+            let stays =
+                |higher: Figures| fits && higher.worst <= 1.0 && higher.growth <= growth_max;
+            let holds = figures.worst <= 1.0 && higher.is_none_or(stays);
+            let standing = match holds {
+                true if figures.worst <= AMPLE && self.limits.any_ample => Standing::Ample,
+                true => Standing::Holds,
+                false => Standing::Open,
+            };
+            let tried = Tried {
+                name: self.candidates[index].name.clone(),
+                worst: figures.worst,
+                shortest: figures.shortest,
+                standing,
+            };
+            (index, tried)
         });
-        !grows && worst(&self.by_limit(&mut of_types)) <= 1.0
+        tried.collect()
     }
 
-    /// Per type: its slowdown at the percentile that counts, by its limit.
-    fn parts(&self, index: usize, tape: &[Request]) -> Vec<f64> {
-        self.by_limit(&mut self.slowdowns(index, tape))
-    }
-
-    fn by_limit(&self, of_types: &mut [Vec<f32>]) -> Vec<f64> {
-        let of_types = of_types.iter_mut().zip(&self.limits.slowdowns);
-        let parts = of_types.map(|(slowdowns, limit)| high(slowdowns) / limit);
-        parts.collect()
+    fn figures(&self, index: usize, tape: &[Request]) -> Figures {
+        let limits = self.limits;
+        let mut slowdowns = self.slowdowns(index, tape);
+        Figures::new(&mut slowdowns, &limits.slowdowns, limits.shortest)
     }
 
     /// Per type: the slowdowns of its requests after the warm-up, in order of arrival.
@@ -181,71 +183,41 @@ impl Contest<'_> {
     }
 }
 
-/// 1 of none.
-fn mean(slowdowns: &[f32]) -> f64 {
-    let total: f64 = slowdowns.iter().map(|&slowdown| f64::from(slowdown)).sum();
-    if slowdowns.is_empty() {
-        1.0
-    } else {
-        total / slowdowns.len() as f64
-    }
-}
-
-fn worst(parts: &[f64]) -> f64 {
-    parts.iter().copied().fold(0.0, f64::max)
-}
-
-/// The percentile that counts; 0 of none. Of few slowdowns it is at least what an exponential tail with the mean of their
-/// largest tenth has: the largest of a hundred says nothing of one in a thousand.
-fn high(slowdowns: &mut [f32]) -> f64 {
-    let index = |part: f64| (slowdowns.len() as f64 * part).ceil() as usize;
-    let (tail, rank) = (index(TAIL), index(PERCENTILE));
-    if rank == 0 {
-        return 0.0;
-    }
-    let measured = f64::from(*slowdowns.select_nth_unstable_by(rank - 1, f32::total_cmp).1);
-    if slowdowns.len() >= ENOUGH || tail == slowdowns.len() {
-        return measured;
-    }
-    let (_, from, above) = slowdowns.select_nth_unstable_by(tail, f32::total_cmp);
-    let from = f64::from(*from);
-    let excess = above.iter().map(|&slowdown| f64::from(slowdown) - from);
-    let mean = excess.sum::<f64>() / above.len().max(1) as f64;
-    let fitted = from + mean * ((1.0 - TAIL) / (1.0 - PERCENTILE)).ln();
-    measured.max(fitted)
+/// Of candidates with the same figures, which decide alike on this tape, leaves the best one.
+fn drop_equals(tried: &mut Vec<(usize, Tried)>) {
+    let mut seen: Vec<[f64; 2]> = Vec::with_capacity(tried.len());
+    tried.retain(|(_, tried)| {
+        let figures = [tried.worst, tried.shortest];
+        let is_known = tried.worst.is_finite() && seen.contains(&figures);
+        seen.push(figures);
+        !is_known
+    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Quantiles of an exponential distribution with a mean of 1.
-    fn exponential(count: usize) -> Vec<f32> {
-        let part = |index: usize| (index as f64 + 0.5) / count as f64;
-        (0..count)
-            .map(|index| -(1.0 - part(index)).ln() as f32)
-            .collect()
-    }
-
     #[test]
-    fn of_few_slowdowns_the_tail_is_fitted() {
-        let expected = 1000_f64.ln();
-        for count in [100, 1_000, 10_000] {
-            let high = high(&mut exponential(count));
-            assert!((high - expected).abs() < 0.5, "{high} of {count}");
-        }
-        assert_eq!(high(&mut []), 0.0);
-        assert_eq!(high(&mut [3.0]), 3.0);
-        assert_eq!(high(&mut [1.0; 200]), 1.0);
-    }
-
-    #[test]
-    fn one_that_never_ended_is_beyond_every_limit() {
-        let mut slowdowns = exponential(500);
-        slowdowns[7] = f32::INFINITY;
-        assert_eq!(high(&mut slowdowns), f64::INFINITY);
-        let mut slowdowns = exponential(10_000);
-        slowdowns[..20].fill(f32::INFINITY);
-        assert_eq!(high(&mut slowdowns), f64::INFINITY);
+    fn of_candidates_that_decide_alike_the_best_is_left() {
+        let tried = |worst, shortest| Tried {
+            name: String::new(),
+            worst,
+            shortest,
+            standing: Standing::Open,
+        };
+        let figures = [
+            (0.4, 0.2),
+            (0.4, 0.3),
+            (0.4, 0.2),
+            (f64::INFINITY, 0.2),
+            (f64::INFINITY, 0.2),
+        ];
+        let all = figures.map(|(worst, shortest)| tried(worst, shortest));
+        let mut all: Vec<_> = all.into_iter().enumerate().collect();
+        drop_equals(&mut all);
+        let left: Vec<usize> = all.into_iter().map(|(index, _)| index).collect();
+        // Of hopeless ones nothing is known.
+        assert_eq!(left, [0, 1, 3, 4]);
     }
 }

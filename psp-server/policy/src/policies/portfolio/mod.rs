@@ -18,6 +18,7 @@
 pub(crate) mod candidates;
 mod contest;
 mod drift;
+mod figures;
 mod owned;
 mod record;
 mod tape;
@@ -211,6 +212,7 @@ impl Scheduler for Portfolio {
                 candidates: &candidates,
                 in_force: &in_force,
                 tape: &tape,
+                recorded: record.arrivals().count(),
                 limits: &limits,
             };
             contest.run()

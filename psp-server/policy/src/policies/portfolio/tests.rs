@@ -118,6 +118,19 @@ fn types_of_similar_length_share_all_workers_where_the_load_is_high() {
 }
 
 #[test]
+fn short_requests_take_workers_back_at_once_where_there_is_room_for_it() {
+    let types = [(1_000.0, 0.5, false), (100_000.0, 0.5, false)];
+    let preemption = Some(Preemption::new(1_000));
+    let eager = "darc-lending patience=0 patience-min=0";
+    for (load, last) in [(0.7, eager), (0.97, "darc-lending")] {
+        let tape = drawn(&types, load, 20_000);
+        let (in_force, slowdowns) = run(&tape, 2, preemption);
+        assert_all_ended(&slowdowns);
+        assert_eq!(in_force.last().unwrap(), last, "{load}: {in_force:?}");
+    }
+}
+
+#[test]
 fn without_preemption_no_candidate_preempts() {
     let types = [(1_000.0, 0.5, false), (100_000.0, 0.5, false)];
     let tape = drawn(&types, 0.6, 6_000);

@@ -1,0 +1,127 @@
+//! What the slowdowns of a trial come to: a high percentile, and whether they grow.
+
+/// Percentile that counts.
+const PERCENTILE: f64 = 0.999;
+/// Slowdowns of which the percentile is simply taken.
+const ENOUGH: usize = 4_000;
+/// Of fewer, a tail is fitted to those above this percentile.
+const TAIL: f64 = 0.9;
+
+/// How a candidate did.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Figures {
+    /// The percentile that counts of the type that is furthest from its limit, by the limit.
+    pub(super) worst: f64,
+    /// That of the shortest type.
+    pub(super) shortest: f64,
+    /// The mean slowdown of the later half of a type's requests by that of the earlier half, of the type that has the most:
+    /// 1 in a steady state.
+    pub(super) growth: f64,
+}
+
+impl Figures {
+    /// From slowdowns and limits per type.
+    pub(super) fn new(of_types: &mut [Vec<f32>], limits: &[f64], shortest: usize) -> Self {
+        // The percentile takes them out of order.
+        let growth = of_types.iter().map(|slowdowns| growth(slowdowns));
+        let growth = largest(growth);
+        let of_types = of_types.iter_mut().zip(limits);
+        let parts: Vec<f64> = of_types
+            .map(|(slowdowns, limit)| high(slowdowns) / limit)
+            .collect();
+        Self {
+            worst: largest(parts.iter().copied()),
+            shortest: parts[shortest],
+            growth,
+        }
+    }
+}
+
+fn largest(parts: impl Iterator<Item = f64>) -> f64 {
+    parts.fold(0.0, f64::max)
+}
+
+/// Infinite for a trial without an end.
+fn growth(slowdowns: &[f32]) -> f64 {
+    let (early, late) = slowdowns.split_at(slowdowns.len() / 2);
+    let growth = mean(late) / mean(early);
+    if growth.is_nan() {
+        f64::INFINITY
+    } else {
+        growth
+    }
+}
+
+/// 1 of none.
+fn mean(slowdowns: &[f32]) -> f64 {
+    let total: f64 = slowdowns.iter().map(|&slowdown| f64::from(slowdown)).sum();
+    if slowdowns.is_empty() {
+        1.0
+    } else {
+        total / slowdowns.len() as f64
+    }
+}
+
+/// The percentile that counts; 0 of none. Of few slowdowns it is at least what an exponential tail with the mean of their
+/// largest tenth has: the largest of a hundred says nothing of one in a thousand.
+fn high(slowdowns: &mut [f32]) -> f64 {
+    let index = |part: f64| (slowdowns.len() as f64 * part).ceil() as usize;
+    let (tail, rank) = (index(TAIL), index(PERCENTILE));
+    if rank == 0 {
+        return 0.0;
+    }
+    let measured = f64::from(*slowdowns.select_nth_unstable_by(rank - 1, f32::total_cmp).1);
+    if slowdowns.len() >= ENOUGH || tail == slowdowns.len() {
+        return measured;
+    }
+    let (_, from, above) = slowdowns.select_nth_unstable_by(tail, f32::total_cmp);
+    let from = f64::from(*from);
+    let excess = above.iter().map(|&slowdown| f64::from(slowdown) - from);
+    let mean = excess.sum::<f64>() / above.len().max(1) as f64;
+    let fitted = from + mean * ((1.0 - TAIL) / (1.0 - PERCENTILE)).ln();
+    measured.max(fitted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Quantiles of an exponential distribution with a mean of 1.
+    fn exponential(count: usize) -> Vec<f32> {
+        let part = |index: usize| (index as f64 + 0.5) / count as f64;
+        (0..count)
+            .map(|index| -(1.0 - part(index)).ln() as f32)
+            .collect()
+    }
+
+    #[test]
+    fn of_few_slowdowns_the_tail_is_fitted() {
+        let expected = 1000_f64.ln();
+        for count in [100, 1_000, 10_000] {
+            let high = high(&mut exponential(count));
+            assert!((high - expected).abs() < 0.5, "{high} of {count}");
+        }
+        assert_eq!(high(&mut []), 0.0);
+        assert_eq!(high(&mut [3.0]), 3.0);
+        assert_eq!(high(&mut [1.0; 200]), 1.0);
+    }
+
+    #[test]
+    fn slowdowns_grow_where_a_queue_does() {
+        assert!((growth(&[2.0; 100]) - 1.0).abs() < 1e-9);
+        let queue: Vec<f32> = (0..1_000).map(|index| index as f32).collect();
+        assert!((growth(&queue) - 3.0).abs() < 0.01);
+        assert_eq!(growth(&[f32::INFINITY; 10]), f64::INFINITY);
+        assert_eq!(growth(&[]), 1.0);
+    }
+
+    #[test]
+    fn one_that_never_ended_is_beyond_every_limit() {
+        let mut slowdowns = exponential(500);
+        slowdowns[7] = f32::INFINITY;
+        assert_eq!(high(&mut slowdowns), f64::INFINITY);
+        let mut slowdowns = exponential(10_000);
+        slowdowns[..20].fill(f32::INFINITY);
+        assert_eq!(high(&mut slowdowns), f64::INFINITY);
+    }
+}
