@@ -93,7 +93,7 @@ impl Contest<'_> {
                 let (one, other) = (self.merit(one), self.merit(other));
                 one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
             });
-            drop_equals(&mut tried);
+            let tried = equals_last(tried);
             if is_last {
                 return Findings {
                     choice: tried.first().map_or(0, |(index, _)| *index),
@@ -183,15 +183,18 @@ impl Contest<'_> {
     }
 }
 
-/// Of candidates with the same figures, which decide alike on this tape, leaves the best one.
-fn drop_equals(tried: &mut Vec<(usize, Tried)>) {
+/// Puts candidates with the figures of a better one behind all others: they decide alike on this tape, though they may not on
+/// a longer one.
+fn equals_last(tried: Vec<(usize, Tried)>) -> Vec<(usize, Tried)> {
     let mut seen: Vec<[f64; 2]> = Vec::with_capacity(tried.len());
-    tried.retain(|(_, tried)| {
+    let (mut ordered, equal): (Vec<_>, Vec<_>) = tried.into_iter().partition(|(_, tried)| {
         let figures = [tried.worst, tried.shortest];
         let is_known = tried.worst.is_finite() && seen.contains(&figures);
         seen.push(figures);
         !is_known
     });
+    ordered.extend(equal);
+    ordered
 }
 
 #[cfg(test)]
@@ -199,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_candidates_that_decide_alike_the_best_is_left() {
+    fn of_candidates_that_decide_alike_the_best_comes_before_all_others() {
         let tried = |worst, shortest| Tried {
             name: String::new(),
             worst,
@@ -214,10 +217,9 @@ mod tests {
             (f64::INFINITY, 0.2),
         ];
         let all = figures.map(|(worst, shortest)| tried(worst, shortest));
-        let mut all: Vec<_> = all.into_iter().enumerate().collect();
-        drop_equals(&mut all);
-        let left: Vec<usize> = all.into_iter().map(|(index, _)| index).collect();
+        let all = equals_last(all.into_iter().enumerate().collect());
+        let order: Vec<usize> = all.into_iter().map(|(index, _)| index).collect();
         // Of hopeless ones nothing is known.
-        assert_eq!(left, [0, 1, 3, 4]);
+        assert_eq!(order, [0, 1, 3, 4, 2]);
     }
 }
