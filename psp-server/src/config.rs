@@ -164,8 +164,8 @@ pub struct Config {
     /// most: workers for their next request, and the net thread for a worker while requests wait.
     pub spin_us: u64,
     /// Nice value of workers that share cores with the net thread (0 to 19). In the topology `distributed`, a worker
-    /// without a core to spare has it while it runs a long request, and in place of 19 the class SCHED_IDLE, if it may
-    /// take its own back: that needs CAP_SYS_NICE, or an RLIMIT_NICE for its own nice value.
+    /// without a core to spare has it while it runs a long request, if it may take its own back: that needs
+    /// CAP_SYS_NICE, or an RLIMIT_NICE for its own nice value.
     pub background_nice: i32,
     /// Slice of a net thread that shares its core. With a short slice the kernel lets the net thread run as soon
     /// as it wakes, whatever thread has the core. 0 leaves the system's default. In the topology `distributed` all

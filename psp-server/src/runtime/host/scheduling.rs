@@ -3,12 +3,9 @@
 //! ```text
 //!   net thread   short slice: on waking it runs before the running thread, even a spinning client
 //!   workers      SCHED_BATCH, nice 19: they run when no other thread wants the core, and yield it at checkpoints
-//!   net workers  the net thread's slice; SCHED_IDLE as long as they run a long request (topology `distributed`)
+//!   net workers  the net thread's slice; those of a worker as long as they run a long request
 //!   preempted    SCHED_IDLE: they lose their core at once to any other thread that wakes there
 //! ```
-//!
-//! A core with nothing but threads of SCHED_IDLE is an idle one to the kernel when it places a thread that wakes. So it
-//! does not put one that runs short requests on the core of a busy client. With nice 19 it did (docs/policies.md).
 //!
 //! None of these needs a privilege. Only leaving SCHED_IDLE does, and taking a lower nice value back
 //! ([`can_be_raised`], [`at_own_priority`]). The kernel also tells how long a thread has run ([`ThreadClock`]). `unsafe` is for
@@ -352,20 +349,15 @@ mod system {
             self.policy == libc::SCHED_BATCH
         }
 
-        /// The attributes of background work of this nice value: with the highest one, those of an [idle](Self::idle)
-        /// thread. Without one, those that a thread may leave again; `None` if that is a real-time thread.
+        /// The attributes of background work, with this nice value if it is a higher one, and with the system's
+        /// slice. Without one, those that a thread may leave again; `None` if that is a real-time thread.
         pub(super) fn background(self, nice: Option<i32>) -> Option<Self> {
-            let batch = |nice| Self {
+            (nice.is_some() || self.policy == libc::SCHED_OTHER).then(|| Self {
                 policy: libc::SCHED_BATCH,
-                nice,
+                nice: nice.map_or(self.nice, |nice| nice.max(self.nice)),
                 priority: 0,
                 slice_ns: 0,
-            };
-            match nice {
-                Some(NICE_MAX) => Some(self.idle()),
-                Some(nice) => Some(batch(nice.max(self.nice))),
-                None => (self.policy == libc::SCHED_OTHER).then(|| batch(self.nice)),
-            }
+            })
         }
     }
 
@@ -472,8 +464,6 @@ mod system {
     }
 
     const THIS_THREAD: i32 = 0;
-
-    const NICE_MAX: i32 = 19;
 
     const ZEROED: libc::sched_attr = libc::sched_attr {
         size: size_of::<libc::sched_attr>() as u32,
@@ -610,11 +600,8 @@ mod system {
             if !can_be_raised() {
                 return psp_skip::skip("no right to raise a priority again (CAP_SYS_NICE)");
             }
-            let [own, during, after] = demoted(Some(10));
-            assert_eq!((during.policy, during.nice), (libc::SCHED_BATCH, 10));
-            assert_eq!(after, own);
             let [own, during, after] = demoted(Some(19));
-            assert_eq!((during.policy, during.nice), (libc::SCHED_IDLE, own.nice));
+            assert_eq!((during.policy, during.nice), (libc::SCHED_BATCH, 19));
             assert_eq!(after, own);
         }
 
@@ -641,7 +628,7 @@ mod system {
             let Some([during, after]) = demoted(Some(19)) else {
                 return psp_skip::skip("no right to real-time priority (CAP_SYS_NICE)");
             };
-            assert_eq!(during.policy, libc::SCHED_IDLE);
+            assert_eq!((during.policy, during.nice), (libc::SCHED_BATCH, 19));
             assert_eq!((after.policy, after.priority), (libc::SCHED_RR, 1));
             let [during, after] = demoted(None).expect("it had the right before");
             assert_eq!([during.policy, after.policy], [libc::SCHED_RR; 2]);
