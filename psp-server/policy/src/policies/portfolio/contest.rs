@@ -4,7 +4,7 @@
 //! halving). All of a round have the same requests. Those of the last round are tried at a higher load, too.
 //!
 //! What *holds* keeps the limits of all types at the higher load, and no type waits longer and longer there. It comes before
-//! what does not. What is *ample* keeps them with room to spare, too, and comes first. Among ample candidates the shortest
+//! what does not, where the last candidates are those that are here for latencies. What is *ample* keeps them with room to spare, too, and comes first. Among ample candidates the shortest
 //! type decides, elsewhere the type that is furthest from its limit. Small differences are chance, so the first candidate
 //! and the one in force have a bonus.
 
