@@ -214,8 +214,8 @@ impl Demotion {
         self.delayed_ns = self.delays_ns();
     }
 
-    /// Whether the thread has taken the lower standing. It holds no lock then: a thread that gives it its own back must not
-    /// wait for one that no core runs.
+    /// Takes the lower standing. Returns whether the thread could. It holds no lock meanwhile: who gives its own standing
+    /// back must not wait for a thread that no core runs.
     fn step_back(&self) -> bool {
         let Ok(own) = Standing::of_this_thread() else {
             return false;
@@ -229,7 +229,7 @@ impl Demotion {
             return false;
         }
         if self.given_up.lock().is_none() {
-            // It was given back before it was gone.
+            // Another thread gave it back before it was taken away.
             let _ = own.restore();
         }
         true

@@ -136,7 +136,7 @@ impl Contest<'_> {
         };
         let figures = figures_on(tape);
         // Beyond that every queue grows, even if the tape ends before it shows.
-        let fits = demand(tape, self.recorded) * HIGHER <= self.setup.present as f64;
+        let fits = !is_last || demand(tape, self.recorded) * HIGHER <= self.setup.present as f64;
         // A short tape tells only who is worth a longer one.
         let higher = is_last.then(|| figures_on(&at_load(tape, HIGHER)));
         let growths = higher.iter().flatten().map(|higher| higher.growth);
