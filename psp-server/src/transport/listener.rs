@@ -49,28 +49,28 @@ pub(crate) fn bind_udp(
 
 /// So many sockets that are bound to `address`. Of several the kernel gives a connection, or the datagrams of a peer, to
 /// one.
+///
+/// The first one shares its port only once it has it. Another server that shares its port as well would get some of the
+/// requests, and of UDP ports the system chooses such a port, too.
 fn bound(
     address: SocketAddr,
     kind: Type,
     protocol: Protocol,
     sockets: usize,
 ) -> io::Result<Bound<Vec<Socket>>> {
-    let bind = |address: SocketAddr, shares: bool| {
-        let socket = unbound(address, kind, protocol)?;
-        if shares {
-            socket.set_reuse_port(true)?;
-        }
-        socket.bind(&address.into())?;
-        Ok::<_, io::Error>(socket)
-    };
-    let shares = sockets > 1;
-    if shares {
-        // Another server that shares its port as well would get some of the requests.
-        drop(bind(address, false)?);
-    }
-    let first = bind(address, shares)?;
+    let first = unbound(address, kind, protocol)?;
+    first.bind(&address.into())?;
     let address = first.local_addr()?.as_socket().unwrap_or(address);
-    let others = (1..sockets).map(|_| bind(address, shares));
+    if sockets > 1 {
+        first.set_reuse_port(true)?;
+    }
+    let another = |_| {
+        let socket = unbound(address, kind, protocol)?;
+        socket.set_reuse_port(true)?;
+        socket.bind(&address.into())?;
+        Ok(socket)
+    };
+    let others = (1..sockets).map(another);
     let sockets: io::Result<_> = std::iter::once(Ok(first)).chain(others).collect();
     Ok((sockets?, address))
 }
@@ -144,6 +144,7 @@ fn is_absent(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::collections::HashSet;
 
     use super::*;
 
@@ -177,6 +178,22 @@ mod tests {
     }
 
     const LOCALHOST: [&str; 2] = ["[::1]:0", "127.0.0.1:0"];
+
+    #[test]
+    fn no_two_servers_share_a_port_that_the_system_chose() {
+        const SERVERS: usize = 300;
+        let any = addresses(&["127.0.0.1:0"]);
+        let servers: Vec<_> = (0..SERVERS)
+            .map(|_| bind_udp(&any, 2).unwrap().swap_remove(0))
+            .collect();
+        let ports: HashSet<u16> = servers.iter().map(|(_, at)| at.port()).collect();
+        // Of the usual 28 232 ports, some two of them would have the same one four times out of five.
+        assert_eq!(ports.len(), SERVERS);
+        let (sockets, taken) = &servers[0];
+        assert_eq!(sockets.len(), 2);
+        let refused = bind_udp(&[*taken], 2).unwrap_err();
+        assert!(refused.to_string().contains("in use"), "{refused}");
+    }
 
     #[test]
     fn all_addresses_of_a_name_have_one_port() {
