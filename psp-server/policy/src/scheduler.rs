@@ -111,8 +111,9 @@ pub trait Scheduler: Send {
         None
     }
 
-    /// What came of the study. The driver polls afterwards.
-    fn conclude(&mut self, now_ns: u64, findings: &Findings) {
+    /// What came of the study; `None` if nothing did, because there was no thread for it or it panicked. The driver polls
+    /// afterwards.
+    fn conclude(&mut self, now_ns: u64, findings: Option<&Findings>) {
         let _ = (now_ns, findings);
     }
 }

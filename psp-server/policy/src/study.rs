@@ -7,7 +7,9 @@ use std::fmt;
 pub struct Study(Box<dyn FnOnce() -> Findings + Send>);
 
 impl Study {
-    pub(crate) fn new(work: impl FnOnce() -> Findings + Send + 'static) -> Self {
+    /// Work that ends in findings. It shares nothing with the scheduler, which goes on meanwhile.
+    #[must_use]
+    pub fn new(work: impl FnOnce() -> Findings + Send + 'static) -> Self {
         Self(Box::new(work))
     }
 
@@ -25,44 +27,30 @@ impl fmt::Debug for Study {
 }
 
 /// What comes of a [`Study`].
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Findings {
-    /// Index of what was chosen.
-    pub(crate) choice: usize,
-    /// What was tried, and how each did, the best first.
-    pub(crate) tried: Vec<Tried>,
+    choice: usize,
+    report: String,
 }
 
-/// What a study tried.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Tried {
-    /// The policy and its settings.
-    pub(crate) name: String,
-    /// The largest slowdown at p99.9 of any type, by the slowdown that it may have.
-    pub(crate) worst: f64,
-    /// That of the shortest type.
-    pub(crate) shortest: f64,
-    pub(crate) standing: Standing,
-}
+impl Findings {
+    /// The scheduler that asked knows what `choice` means, such as the index of one of the policies that it had tried.
+    /// `report` is a line for the log.
+    #[must_use]
+    pub fn new(choice: usize, report: impl Into<String>) -> Self {
+        let report = report.into();
+        Self { choice, report }
+    }
 
-/// How sure it is that a candidate keeps what slowdowns types may have. The best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Standing {
-    /// With room to spare, and at a higher load.
-    Ample,
-    /// At a higher load.
-    Holds,
-    /// Not at a higher load, or it is not known.
-    Open,
+    /// What was chosen.
+    #[must_use]
+    pub const fn choice(&self) -> usize {
+        self.choice
+    }
 }
 
 impl fmt::Display for Findings {
-    /// The three best, with their worst slowdown in parts of what it may be.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, tried) in self.tried.iter().take(3).enumerate() {
-            let comma = if number > 0 { ", " } else { "" };
-            write!(formatter, "{comma}{} {:.2}", tried.name, tried.worst)?;
-        }
-        Ok(())
+        formatter.write_str(&self.report)
     }
 }

@@ -24,5 +24,6 @@ mod sockets;
 mod spans;
 mod starting;
 mod stuck;
+mod studies;
 mod switching;
 mod tutorial;

@@ -255,7 +255,7 @@ impl<'a> Server<'a> {
         };
         self.scheduler.on_event(self.now_ns, arrived);
         if let Some(study) = self.scheduler.study() {
-            self.scheduler.conclude(self.now_ns, &study.run());
+            self.scheduler.conclude(self.now_ns, Some(&study.run()));
         }
         self.poll(recorder);
     }

@@ -335,7 +335,7 @@ impl<'a> Model<'a> {
     fn tell(&mut self, event: Event<'_>) {
         self.scheduler.on_event(self.now_ns, event);
         if let Some(study) = self.scheduler.study() {
-            self.scheduler.conclude(self.now_ns, &study.run());
+            self.scheduler.conclude(self.now_ns, Some(&study.run()));
         }
         self.told_ns = self.now_ns;
     }

@@ -118,7 +118,7 @@ impl ElasticScheduler {
     }
 
     /// As [`Scheduler::conclude`].
-    pub fn conclude(&mut self, now_ns: u64, findings: &Findings) {
+    pub fn conclude(&mut self, now_ns: u64, findings: Option<&Findings>) {
         self.scheduler.conclude(now_ns, findings);
     }
 

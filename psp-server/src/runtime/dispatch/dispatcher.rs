@@ -498,14 +498,15 @@ impl<K> Dispatcher<K> {
         let Some(studies) = &mut self.studies else {
             return;
         };
-        if let Some(findings) = studies.ended(now_ns) {
-            self.scheduler.conclude(now_ns, &findings);
-            self.shared.telemetry.studies.add(1);
+        if let Some(ended) = studies.ended(now_ns) {
+            self.shared.telemetry.studies.add(u64::from(ended.is_ok()));
+            self.scheduler.conclude(now_ns, ended.as_ref().ok());
         }
         if studies.may_begin(now_ns)
             && let Some(study) = self.scheduler.study()
+            && studies.begin(now_ns, study).is_err()
         {
-            studies.begin(now_ns, study);
+            self.scheduler.conclude(now_ns, None);
         }
     }
 

@@ -4,6 +4,8 @@
 //!   net thread:  Scheduler::study ──► psp-study: SCHED_IDLE, any core
 //!                Scheduler::conclude ◄── findings ──┘
 //! ```
+//!
+//! Nobody waits for a study. One that still runs when the server ends goes on until it is done, or the process ends.
 
 use std::thread::JoinHandle;
 
@@ -16,6 +18,8 @@ use crate::runtime::host::scheduling::Standing;
 const NAME: &str = "psp-study";
 /// For so many times as long as a study took, there is no other.
 const REST: u64 = 9;
+/// For how long there is none where the system has no thread.
+const REFUSED_REST_NS: u64 = 10_000_000_000;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -25,6 +29,10 @@ pub(crate) struct Studies {
     began_ns: u64,
     next_ns: u64,
 }
+
+/// Nothing came of a study. The log says why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Failed;
 
 impl Studies {
     /// Studies that may run on all `cores`.
@@ -42,8 +50,11 @@ impl Studies {
         self.running.is_none() && now_ns >= self.next_ns
     }
 
-    /// Begins a study. Without a thread there is none, and never another.
-    pub(crate) fn begin(&mut self, now_ns: u64, study: Study) {
+    /// Begins a study.
+    ///
+    /// # Errors
+    /// When the system has no thread.
+    pub(crate) fn begin(&mut self, now_ns: u64, study: Study) -> Result<(), Failed> {
         let cores = self.cores.clone();
         let body = move || {
             cores.unpin();
@@ -53,31 +64,34 @@ impl Studies {
             study.run()
         };
         self.began_ns = now_ns;
-        match std::thread::Builder::new()
-            .name(NAME.to_owned())
-            .spawn(body)
-        {
-            Ok(thread) => self.running = Some(thread),
+        let thread = std::thread::Builder::new().name(NAME.to_owned());
+        match thread.spawn(body) {
+            Ok(thread) => {
+                self.running = Some(thread);
+                Ok(())
+            }
             Err(error) => {
+                self.next_ns = now_ns.saturating_add(REFUSED_REST_NS);
                 tracing::warn!(%error, "no thread for a study: the policy stays as it is");
+                Err(Failed)
             }
         }
     }
 
     /// What came of the study that ran, if it has ended since the last call.
-    pub(crate) fn ended(&mut self, now_ns: u64) -> Option<Findings> {
+    pub(crate) fn ended(&mut self, now_ns: u64) -> Option<Result<Findings, Failed>> {
         let thread = self.running.take_if(|thread| thread.is_finished())?;
         let took_ns = now_ns - self.began_ns;
         self.next_ns = now_ns.saturating_add(took_ns.saturating_mul(REST));
-        match thread.join() {
+        Some(match thread.join() {
             Ok(findings) => {
                 tracing::info!(%findings, took_ms = took_ns / 1_000_000, "studied the workload");
-                Some(findings)
+                Ok(findings)
             }
             Err(_) => {
                 tracing::error!("a study panicked: the policy stays as it is");
-                None
+                Err(Failed)
             }
-        }
+        })
     }
 }

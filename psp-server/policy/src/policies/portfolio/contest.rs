@@ -4,16 +4,16 @@
 //! halving). All of a round have the same requests. Those of the last round are tried at a higher load, too.
 //!
 //! What *holds* keeps the limits of all types at the higher load, and no type waits longer and longer there. It comes before
-//! what does not, where the last candidates are those that are here for latencies. What is *ample* keeps them with room to spare, too, and comes first. Among ample candidates the shortest
-//! type decides, elsewhere the type that is furthest from its limit. Small differences are chance, so the first candidate
-//! and the one in force have a bonus.
+//! what does not, where the last candidates are those that are here for latencies. What is *ample* keeps them with room to
+//! spare, too, and comes first. Among ample candidates the shortest type decides, elsewhere the type that is furthest from
+//! its limit. Small differences are chance, so the first candidate and the one in force have a bonus.
 
 use super::candidates::Candidate;
 use super::figures::Figures;
 use super::tape::{Request, at_load, demand};
 use super::trial::Trial;
 use crate::setup::SchedulerSetup;
-use crate::study::{Findings, Standing, Tried};
+use crate::study::Findings;
 
 /// Requests of the first round.
 const FIRST: usize = 4_096;
@@ -21,6 +21,8 @@ const FIRST: usize = 4_096;
 const WARM_UP: f64 = 0.25;
 /// Candidates of the last round.
 const LAST: usize = 3;
+/// Candidates in the log.
+const REPORTED: usize = 3;
 /// Ample is at most this part of each limit.
 const AMPLE: f64 = 0.6;
 /// The higher load, by the load that arrived.
@@ -43,6 +45,29 @@ const AMPLE_BONUS: Bonus = Bonus {
     first: 0.8,
     in_force: 0.9,
 };
+
+/// How a candidate did.
+#[derive(Debug, Clone, PartialEq)]
+struct Tried {
+    /// The policy and its settings.
+    name: String,
+    /// The largest slowdown at p99.9 of any type, by the slowdown that it may have.
+    worst: f64,
+    /// That of the shortest type.
+    shortest: f64,
+    standing: Standing,
+}
+
+/// How sure it is that a candidate keeps what slowdowns types may have. The best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    /// With room to spare, and at a higher load.
+    Ample,
+    /// At a higher load.
+    Holds,
+    /// Not at a higher load, or it is not known.
+    Open,
+}
 
 /// How much better another candidate has to be.
 struct Bonus {
@@ -95,10 +120,7 @@ impl Contest<'_> {
             });
             let tried = equals_last(tried);
             if is_last {
-                return Findings {
-                    choice: tried.first().map_or(0, |(index, _)| *index),
-                    tried: tried.into_iter().map(|(_, tried)| tried).collect(),
-                };
+                return findings(&tried);
             }
             let keep = tried.len().div_ceil(2).max(LAST);
             left = tried
@@ -181,6 +203,16 @@ impl Contest<'_> {
         }
         of_types
     }
+}
+
+/// The best of the candidates, which are in order. The log has three, with their worst slowdown in parts of what it may be.
+fn findings(tried: &[(usize, Tried)]) -> Findings {
+    let choice = tried.first().map_or(0, |(index, _)| *index);
+    let best = tried.iter().take(REPORTED);
+    let best: Vec<String> = best
+        .map(|(_, tried)| format!("{} {:.2}", tried.name, tried.worst))
+        .collect();
+    Findings::new(choice, best.join(", "))
 }
 
 /// Puts candidates with the figures of a better one behind all others: they decide alike on this tape, though they may not on

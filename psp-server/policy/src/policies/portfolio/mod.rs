@@ -219,10 +219,11 @@ impl Scheduler for Portfolio {
         }))
     }
 
-    fn conclude(&mut self, now_ns: u64, findings: &Findings) {
+    fn conclude(&mut self, now_ns: u64, findings: Option<&Findings>) {
         let studied = self.studied.take();
-        let chosen = studied.and_then(|mut studied| {
-            (findings.choice < studied.len()).then(|| studied.swap_remove(findings.choice))
+        let chosen = studied.zip(findings).and_then(|(mut studied, findings)| {
+            let choice = findings.choice();
+            (choice < studied.len()).then(|| studied.swap_remove(choice))
         });
         if let Some(chosen) = chosen.filter(|chosen| chosen.name != self.in_force.name) {
             self.switch_to(now_ns, chosen);

@@ -26,7 +26,7 @@ struct AtOnce {
 impl AtOnce {
     fn study(&mut self, now_ns: u64) {
         if let Some(findings) = self.portfolio.study().map(Study::run) {
-            self.portfolio.conclude(now_ns, &findings);
+            self.portfolio.conclude(now_ns, Some(&findings));
             let name = self.portfolio.in_force.name.clone();
             self.in_force.send(name).expect("the test receives it");
         }
