@@ -222,7 +222,8 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
 
     fn place_from(&mut self, receiver: WorkerId, slot: usize) -> (WorkerId, HandOff) {
         let congested = self.congestion.is_congested();
-        let worker = self.decide(receiver, congested, |object, look| object.place(look, slot));
+        let placed = self.decide(receiver, congested, |object, look| object.place(look, slot));
+        let worker = placed.unwrap_or(receiver);
         let hand_off = match (self.ways.at_random, worker == receiver) {
             (false, _) => HandOff::Dispatched,
             (true, true) => HandOff::Own,
@@ -801,7 +802,8 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Handover for Distributed<W, F> 
                     knowledge,
                     random,
                 };
-                objects[receiver as usize].place(&mut look, slot)
+                let placed = objects[receiver as usize].place(&mut look, slot);
+                placed.unwrap_or(WorkerId(receiver))
             });
             let line = board.line(worker);
             line.set_served(line.served_ns().saturating_add(waiting.served_ns));

@@ -98,10 +98,11 @@ pub enum Requeue {
 ///   a request has ended       measured
 /// ```
 pub trait WorkerPolicy<C: Word>: Send {
-    /// The worker whose queue a request of the type at `slot` joins which this worker received.
-    fn place(&mut self, look: &mut Look<'_, C>, slot: usize) -> WorkerId {
-        let _ = slot;
-        look.me
+    /// The worker whose queue a request of the type at `slot` joins which this worker received. `None` is the worker to
+    /// which it came: this one, or another one for which this one has read it.
+    fn place(&mut self, look: &mut Look<'_, C>, slot: usize) -> Option<WorkerId> {
+        let _ = (look, slot);
+        None
     }
 
     /// What this worker does next, which is idle.

@@ -29,9 +29,9 @@ pub(crate) struct Jsq {
 }
 
 impl<C: Word> WorkerPolicy<C> for Jsq {
-    fn place(&mut self, look: &mut Look<'_, C>, _slot: usize) -> WorkerId {
+    fn place(&mut self, look: &mut Look<'_, C>, _slot: usize) -> Option<WorkerId> {
         let workers = (0..look.board.present()).map(WorkerId);
-        let shortest = workers.min_by_key(|&worker| {
+        workers.min_by_key(|&worker| {
             let line = look.board.line(worker);
             let served_ns = match self.ties {
                 JsqTies::LowestNumber => 0,
@@ -43,8 +43,7 @@ impl<C: Word> WorkerPolicy<C> for Jsq {
                 Reverse(served_ns),
                 worker,
             )
-        });
-        shortest.unwrap_or(look.me)
+        })
     }
 
     fn next(&mut self, look: &mut Look<'_, C>) -> Next {

@@ -161,7 +161,8 @@ impl Threads {
     }
 
     fn place(&mut self, receiver: WorkerId, slot: usize) -> (WorkerId, HandOff) {
-        let worker = self.decide(receiver, |object, look| object.place(look, slot));
+        let placed = self.decide(receiver, |object, look| object.place(look, slot));
+        let worker = placed.unwrap_or(receiver);
         let hand_off = match (self.local.ways.at_random, worker == receiver) {
             (false, _) => HandOff::Dispatched,
             (true, true) => HandOff::Own,

@@ -218,12 +218,13 @@ impl Member {
     /// already, it stays here. Gives it back if here are too many, too.
     fn place(&mut self, now_ns: u64, waiting: Waiting) -> Result<(), Waiting> {
         let slot = waiting.slot;
-        let worker = self.decide(|object, look| object.place(look, slot));
+        let placed = self.decide(|object, look| object.place(look, slot));
+        let worker = placed.unwrap_or_else(|| self.receiver(&waiting));
         let crew = &*self.crew;
         let lane = crew.lane(slot);
         if worker != self.me {
             let moved = Waiting {
-                handed_over: true,
+                handed_over: placed.is_some(),
                 ..waiting
             };
             let put = crew.queues[worker.index()].put(crew.line(worker), lane, moved);
@@ -710,3 +711,4 @@ impl Scheduler for Member {
 #[cfg(all(test, not(loom)))]
 mod agreement;
 mod handover;
+mod receiving;

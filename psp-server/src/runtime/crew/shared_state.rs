@@ -7,7 +7,7 @@ use psp_policy::distributed::{
     AnyLocal, Board, Feedback, Knowledge, LANES_MAX, LaneSet, Line, Live, Runs, Ways, WorkerPolicy,
     lane_of,
 };
-use psp_policy::{Policy, RequestType, SchedulerSetup, WorkerId};
+use psp_policy::{Policy, RequestId, RequestType, SchedulerSetup, WorkerId};
 
 use super::guard::Guard;
 use super::measured::Measured;
@@ -15,6 +15,7 @@ use super::moving::{Moving, WaitQueue};
 use super::own_queue::OwnQueue;
 use super::prompter::Prompter;
 use super::roster::Roster;
+use crate::transport::request_key::Names;
 
 /// See the [module](self).
 pub(crate) struct Crew {
@@ -37,6 +38,8 @@ pub(crate) struct Crew {
     prompter: Option<Prompter>,
     /// The threads of requests, where preempted ones move.
     moving: Option<Arc<Moving>>,
+    /// Tell by a request to which worker it came, where ports move.
+    names: Option<Names>,
     /// How often requests had to be placed again.
     pub(super) placings: AtomicU64,
     /// How often workers were reserved.
@@ -92,6 +95,7 @@ impl Crew {
             suspended: WaitQueue::new(),
             prompter: None,
             moving: None,
+            names: None,
             feedback: Mutex::new(feedback),
             placings: AtomicU64::new(0),
             reservation_updates: AtomicU64::new(0),
@@ -118,6 +122,19 @@ impl Crew {
     /// As this, where preempted requests move from worker to worker.
     pub(crate) fn with_moving(self, moving: Option<Arc<Moving>>) -> Self {
         Self { moving, ..self }
+    }
+
+    /// As this, where workers read for each other. Requests have these names.
+    pub(crate) fn with_names(self, names: Names) -> Self {
+        let names = Some(names);
+        Self { names, ..self }
+    }
+
+    /// The worker to which a request came, if workers read for each other.
+    #[inline]
+    pub(super) fn owner_of(&self, request: RequestId) -> Option<WorkerId> {
+        let port = self.names?.port_of(request);
+        u32::try_from(port.index()).ok().map(WorkerId)
     }
 
     /// The threads of requests, where preempted ones move.

@@ -28,6 +28,7 @@ use crate::error::RunError;
 use crate::runtime::dispatch::turns::quantum_ns_min;
 use crate::runtime::host::clock::Clock;
 use crate::shared::Shared;
+use crate::transport::request_key::{Names, PortNumber};
 
 /// How workers schedule themselves, before they have threads.
 pub(crate) struct Rules {
@@ -104,7 +105,8 @@ impl Rules {
         let Some((crew, objects)) = crew else {
             return Ok(Regime::new(policy, None, Vec::new()));
         };
-        let mut crew = crew.with_moving(moving);
+        let names = Names::new(PortNumber::default(), shared.workers);
+        let mut crew = crew.with_moving(moving).with_names(names);
         if can_preempt(&policy, &setup) {
             let ns_min = quantum_ns_min(shared.config.preempt);
             crew = crew.with_timer(Prompter::new(shared.workers, ns_min)?);

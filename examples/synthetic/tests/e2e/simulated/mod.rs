@@ -67,7 +67,7 @@ fn points(
             topology: Topology::Dedicated,
             queue_capacity: 8192,
             flows: None,
-            long_us: 0,
+            sockets_move: false,
             preempt: PreemptPolicy::Cooperative,
             seed: 11,
         })

@@ -42,8 +42,8 @@ pub(super) struct Point {
     pub(super) queue_capacity: usize,
     /// Flows of the requests, if workers receive for themselves.
     pub(super) flows: Option<usize>,
-    /// From which service time a worker leaves its socket to others, in that case; 0 for never.
-    pub(super) long_us: u64,
+    /// Whether others drive the socket of a worker that runs a request, in that case.
+    pub(super) sockets_move: bool,
     pub(super) preempt: PreemptPolicy,
     /// Of requests and receivers.
     pub(super) seed: u64,
@@ -102,6 +102,8 @@ impl Point {
     }
 
     fn config(&self) -> Config {
+        let server = psp_server::Config::default();
+        let long_us = if self.sockets_move { server.long_us } else { 0 };
         Config {
             port: 0,
             mode: Mode::Sleep,
@@ -110,13 +112,13 @@ impl Point {
             dilate: self.dilation,
             stretch: self.stretch,
             policy: self.policy.clone(),
-            server: psp_server::Config::default()
+            server: server
                 .workers(WORKERS)
                 .topology(self.topology)
                 .queue_capacity(self.queue_capacity)
                 // Each worker has a buffer for each place in its queues.
                 .datagram_bytes_max(64)
-                .long_us(self.long_us)
+                .long_us(long_us)
                 .preempt(self.preempt)
                 .background_nice(0),
             ..Config::default()

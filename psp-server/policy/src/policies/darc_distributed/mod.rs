@@ -158,18 +158,18 @@ impl DarcWorker {
 }
 
 impl<C: Word> WorkerPolicy<C> for DarcWorker {
-    fn place(&mut self, look: &mut Look<'_, C>, slot: usize) -> WorkerId {
+    fn place(&mut self, look: &mut Look<'_, C>, slot: usize) -> Option<WorkerId> {
         let Reservation { own, further, .. } = look.knowledge.reservation(slot);
         let line = look.line();
         let mine = own.contains(look.me.0) || further.contains(look.me.0);
         if mine && !line.is_busy() && !line.is_blocked_up() && line.queued() == 0 {
-            return look.me;
+            return Some(look.me);
         }
-        Self::idle(look, own)
+        let placed = Self::idle(look, own)
             .or_else(|| Self::idle(look, further))
             .or_else(|| Self::shorter(look, own))
-            .or_else(|| Self::shorter(look, further))
-            .unwrap_or(look.me)
+            .or_else(|| Self::shorter(look, further));
+        Some(placed.unwrap_or(look.me))
     }
 
     fn next(&mut self, look: &mut Look<'_, C>) -> Next {

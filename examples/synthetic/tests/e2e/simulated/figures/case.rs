@@ -11,8 +11,6 @@ pub(super) struct Case {
     pub(super) workload: &'static str,
     /// Factors of client and server.
     pub(super) dilation: (u32, u32),
-    /// From which mean service time a worker leaves its socket to others, in microseconds before dilation.
-    pub(super) long_us: f64,
     pub(super) systems: &'static [System],
 }
 
@@ -37,7 +35,7 @@ pub(super) enum Served {
     ByWorkers {
         /// Flows of the requests.
         flows: usize,
-        /// Whether others drive the socket of a worker that runs a long request.
+        /// Whether others drive the socket of a worker that runs a request.
         moves: bool,
         /// The mechanism of the timer core.
         preempt: PreemptPolicy,
@@ -61,7 +59,7 @@ impl Case {
                     topology: Topology::Dedicated,
                     queue_capacity: 8192,
                     flows: None,
-                    long_us: 0,
+                    sockets_move: false,
                     preempt,
                     ..point
                 },
@@ -71,7 +69,7 @@ impl Case {
                     preempt,
                 } => Point {
                     flows: Some(flows),
-                    long_us: if moves { (self.long_us * us) as u64 } else { 0 },
+                    sockets_move: moves,
                     preempt,
                     ..point
                 },

@@ -90,7 +90,6 @@ fn single_queue(us: f64, requeue: Requeue) -> Policy {
 pub(super) static HIGH: Case = Case {
     workload: "high-bimodal",
     dilation: (1000, 20),
-    long_us: 10.0,
     systems: &[
         d_fcfs(&[0.3, 0.6, 0.75]),
         c_fcfs(&[0.3, 0.45, 0.6, 0.75, 0.92]),
@@ -120,7 +119,6 @@ const OF_MECHANISMS: &[f64] = &[0.3, 0.6, 0.75, 0.86, 0.92];
 pub(super) static EXTREME: Case = Case {
     workload: "extreme-bimodal",
     dilation: (4000, 8),
-    long_us: 10.0,
     systems: &[
         // Beyond, what waits behind a few long requests is more than a socket holds.
         d_fcfs(&[0.1, 0.2, 0.3]),
@@ -136,7 +134,6 @@ pub(super) static EXTREME: Case = Case {
 pub(super) static TPCC: Case = Case {
     workload: "tpcc",
     dilation: (3500, 3),
-    long_us: 10.0,
     systems: &[
         d_fcfs(&[0.3, 0.6]),
         stealing(&[0.3, 0.6, 0.75, 0.85]),
@@ -151,7 +148,6 @@ pub(super) static TPCC: Case = Case {
 pub(super) static ROCKSDB: Case = Case {
     workload: "rocksdb",
     dilation: (3250, 2),
-    long_us: 10.0,
     systems: &[
         stealing(&[0.3, 0.45, 0.6, 0.75]),
         shinjuku(&[0.3, 0.6, 0.75, 0.9], |us| {
@@ -161,7 +157,7 @@ pub(super) static ROCKSDB: Case = Case {
     ],
 };
 
-/// Shinjuku's figure 5a. All requests count as long, so that others take what waits behind any of them.
+/// Shinjuku's figure 5a.
 pub(super) static FIXED: Case = light_tailed("fixed");
 
 /// Shinjuku's figure 5b.
@@ -171,7 +167,6 @@ const fn light_tailed(workload: &'static str) -> Case {
     Case {
         workload,
         dilation: (4000, 50),
-        long_us: 0.5,
         systems: LIGHT_TAILED,
     }
 }
@@ -186,7 +181,6 @@ const LIGHT_TAILED: &[System] = &[
 pub(super) static TRIMODAL: Case = Case {
     workload: "trimodal",
     dilation: (4000, 5),
-    long_us: 10.0,
     systems: &[
         d_fcfs(&[0.3, 0.6, 0.75]),
         stealing(&[0.3, 0.6, 0.7, 0.8]),
@@ -200,7 +194,6 @@ pub(super) static TRIMODAL: Case = Case {
 pub(super) static LEVELDB: Case = Case {
     workload: "leveldb",
     dilation: (4000, 5),
-    long_us: 10.0,
     systems: &[
         shinjuku(OF_LEVELDB, |us| Policy::mq().quantum_us(5.0 * us)),
         System {
@@ -224,7 +217,6 @@ const OF_LEVELDB: &[f64] = &[0.3, 0.6, 0.76, 0.9, 0.96];
 pub(super) static PARTS: Case = Case {
     workload: "zippydb",
     dilation: (4000, 10),
-    long_us: 10.0,
     systems: &[
         // A worker takes nothing from another's socket, either.
         of_synergy(
@@ -271,7 +263,6 @@ fn cp(us: f64) -> Synergy {
 pub(super) static OF_FLOWS: Case = Case {
     workload: "high-bimodal",
     dilation: (4000, 10),
-    long_us: 10.0,
     systems: &[of_so_many("8 flows", 8), of_so_many("512 flows", FLOWS)],
 };
 
