@@ -101,7 +101,7 @@ fn pooled<'p>(points: &[&'p Vec<Point>]) -> Vec<Compared<'p>> {
 
 /// Points that differ are measured again.
 #[test]
-#[ignore = "takes five to ten minutes"]
+#[ignore = "takes six to twelve minutes"]
 fn workers_that_receive_for_themselves_do_what_the_simulator_says() {
     const QUANTILE: f64 = 0.999;
     const DILATION: (u32, u32) = (4000, 5);
