@@ -12,17 +12,13 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1};
 
 /// Service time in nanoseconds and share of each type.
-const TYPES: [(u64, f64); 4] = [
-    (1_000, 0.7),
-    (5_000, 0.2),
-    (50_000, 0.09),
-    (500_000, 0.01),
-];
+const TYPES: [(u64, f64); 4] = [(1_000, 0.7), (5_000, 0.2), (50_000, 0.09), (500_000, 0.01)];
 const REQUESTS: usize = 70_000;
 const PREEMPTION_NS: u64 = 2_000;
 /// Workers and their load.
 const CASES: [(usize, f64); 3] = [(2, 0.6), (14, 0.8), (32, 0.8)];
-const HEADER: &str = "workers  to ask, us  the study, s  to conclude, us  requests without studies, ns each";
+const HEADER: &str =
+    "workers  to ask, us  the study, s  to conclude, us  requests without studies, ns each";
 
 /// Workers that serve requests under the portfolio, in virtual time.
 struct Served {

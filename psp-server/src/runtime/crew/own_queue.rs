@@ -145,6 +145,11 @@ impl Lanes {
         self.lanes[lane].len()
     }
 
+    /// The requests of `lane`, the next one first.
+    pub(crate) fn iter(&self, lane: usize) -> impl Iterator<Item = &Waiting> {
+        self.lanes[lane].iter()
+    }
+
     /// How many wait of the type at `slot` that have not begun.
     pub(crate) fn waiting(&self, slot: usize) -> usize {
         self.types[slot].waiting
