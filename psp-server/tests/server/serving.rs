@@ -221,7 +221,10 @@ fn peers_over_the_buffer_budget_are_closed_and_others_served() {
             server.handle.snapshot().net.connections_over_budget > 0
         });
         assert_eq!(server.connect().ask("short"), "ok short");
-        assert!(server.handle.snapshot().net.buffered_bytes <= 3_000_000);
+        // What others send meanwhile may be over it until the server looks.
+        until("the budget is kept", || {
+            server.handle.snapshot().net.buffered_bytes <= 3_000_000
+        });
     }
 }
 
