@@ -47,10 +47,8 @@ const AMPLE_BONUS: Bonus = Bonus {
 };
 
 /// How a candidate did.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 struct Tried {
-    /// The policy and its settings.
-    name: String,
     /// The largest slowdown at p99.9 of any type, by the slowdown that it may have.
     worst: f64,
     /// That of the shortest type.
@@ -120,7 +118,7 @@ impl Contest<'_> {
             });
             let tried = equals_last(tried);
             if is_last {
-                return findings(&tried);
+                return self.findings(&tried);
             }
             let keep = tried.len().div_ceil(2).max(LAST);
             left = tried
@@ -131,6 +129,16 @@ impl Contest<'_> {
                 .collect();
             length = (2 * length).min(self.tape.len());
         }
+    }
+
+    /// The best of the candidates, which are in order. The log has three, with their worst slowdown in parts of what it may be.
+    fn findings(&self, tried: &[(usize, Tried)]) -> Findings {
+        let choice = tried.first().map_or(0, |(index, _)| *index);
+        let best = tried.iter().take(REPORTED);
+        let best: Vec<String> = best
+            .map(|(index, tried)| format!("{} {:.2}", self.candidates[*index].name, tried.worst))
+            .collect();
+        Findings::new(choice, best.join(", "))
     }
 
     /// What candidates are ranked by, the least first.
@@ -144,7 +152,7 @@ impl Contest<'_> {
             index if self.candidates[index].bears_less && tried.standing == Standing::Open => {
                 f64::INFINITY
             }
-            _ if tried.name == self.in_force => bonus.in_force,
+            index if self.candidates[index].name == self.in_force => bonus.in_force,
             _ => 1.0,
         };
         (tried.standing, figure * factor)
@@ -175,7 +183,6 @@ impl Contest<'_> {
                 false => Standing::Open,
             };
             let tried = Tried {
-                name: self.candidates[index].name.clone(),
                 worst: figures.worst,
                 shortest: figures.shortest,
                 standing,
@@ -205,16 +212,6 @@ impl Contest<'_> {
     }
 }
 
-/// The best of the candidates, which are in order. The log has three, with their worst slowdown in parts of what it may be.
-fn findings(tried: &[(usize, Tried)]) -> Findings {
-    let choice = tried.first().map_or(0, |(index, _)| *index);
-    let best = tried.iter().take(REPORTED);
-    let best: Vec<String> = best
-        .map(|(_, tried)| format!("{} {:.2}", tried.name, tried.worst))
-        .collect();
-    Findings::new(choice, best.join(", "))
-}
-
 /// Puts candidates with the figures of a better one behind all others: they decide alike on this tape, though they may not on
 /// a longer one.
 fn equals_last(tried: Vec<(usize, Tried)>) -> Vec<(usize, Tried)> {
@@ -236,7 +233,6 @@ mod tests {
     #[test]
     fn of_candidates_that_decide_alike_the_best_comes_before_all_others() {
         let tried = |worst, shortest| Tried {
-            name: String::new(),
             worst,
             shortest,
             standing: Standing::Open,
