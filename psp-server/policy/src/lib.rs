@@ -76,6 +76,7 @@ mod settings;
 mod setup;
 mod spelling;
 mod study;
+mod study_pace;
 mod traits;
 mod typed_queues;
 

@@ -60,7 +60,8 @@
 //! | `carrier.rs`, `crew.rs` | threads, and which of them serves which worker |
 //! | `hand_off.rs` | tasks that run for too long |
 //! | `timer.rs`, `tick.rs` | who sees to what happens by time alone, and when |
-//! | `state.rs` | the scheduler, its tasks and workers: everything behind the lock |
+//! | `state` | the scheduler, its tasks and workers: everything behind the lock |
+//! | `study.rs` | computations that a policy asks for |
 //! | `worker.rs` | the life of a thread that serves workers |
 //! | `system.rs` | how much of the processor threads get |
 //! | `snapshot.rs` | counters |
@@ -79,6 +80,7 @@ mod running;
 mod shared;
 mod snapshot;
 mod state;
+mod study;
 mod sync;
 mod system;
 mod table;

@@ -8,6 +8,10 @@ use crate::job::{Fate, Job};
 pub struct Snapshot {
     /// By the types as they were registered, and `UNKNOWN` last.
     pub types: Vec<TypeSnapshot>,
+    /// Studies of the workload that have ended, by which a policy such as `portfolio` chooses what it does.
+    pub studies: u64,
+    /// What the latest of them found, in a line.
+    pub findings: Option<String>,
     /// Tasks that have not ended: they wait, run or are pending.
     pub unfinished: usize,
 }

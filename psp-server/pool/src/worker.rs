@@ -8,6 +8,7 @@ use crate::carrier::Carrier;
 use crate::here::Here;
 use crate::shared::Shared;
 use crate::state::{Next, Polled, Turn};
+use crate::study;
 use crate::system;
 use crate::table::Task;
 use crate::tick::Ticker;
@@ -40,7 +41,7 @@ pub(crate) fn start_spare(shared: &Arc<Shared>) -> io::Result<()> {
 }
 
 /// Serves workers until the pool ends, or has no use for the thread any more.
-fn live(shared: &Shared, here: &Here) {
+fn live(shared: &Arc<Shared>, here: &Here) {
     while let Some(worker) = shared.wait_for_order(&here.carrier) {
         here.worker.set(worker);
         if !serve(shared, here) {
@@ -50,7 +51,7 @@ fn live(shared: &Shared, here: &Here) {
 }
 
 /// Serves a worker until the pool ends, or another thread has its place. Returns whether the thread is spare then.
-fn serve(shared: &Shared, here: &Here) -> bool {
+fn serve(shared: &Arc<Shared>, here: &Here) -> bool {
     loop {
         match next(shared, here) {
             Next::Over => return false,
@@ -88,11 +89,16 @@ fn poll(shared: &Shared, here: &Here, turn: Turn<Task>, now_ns: u64) -> bool {
 }
 
 /// Waits for what the thread does next.
-fn next(shared: &Shared, here: &Here) -> Next {
+fn next(shared: &Arc<Shared>, here: &Here) -> Next {
     let worker = here.worker.get();
     let bell = shared.bell(worker);
     let mut spins = !shared.threads.spin.is_zero();
     let mut state = shared.lock();
+    if let Some(study) = state.study() {
+        drop(state);
+        study::begin(shared, study);
+        state = shared.lock();
+    }
     let mut ticker = Ticker::default();
     loop {
         let now_ns = shared.now_ns();

@@ -4,11 +4,19 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use crate::common::{Client, PATIENCE, TestServer, start, until};
-use psp_server::policy::{Action, Event, Findings, Scheduler, Study, TypedQueues};
+use psp_server::policy::{Action, Event, Findings, Handover, Scheduler, Study, TypedQueues};
 use psp_server::{Config, Policy, Topology};
 
 /// What the next study does.
 type Work = fn(&Mutex<Receiver<()>>) -> Findings;
+
+/// What a scheduler has done.
+#[derive(Debug, PartialEq, Eq)]
+enum Did {
+    Asked,
+    /// It was told what was chosen.
+    Heard(Option<usize>),
+}
 
 /// Any type first. After each arrival it has a study done, one at a time, until there is no more work.
 struct Studious {
@@ -17,8 +25,14 @@ struct Studious {
     has_arrived: bool,
     /// Lets a study go on that waits.
     gate: Arc<Mutex<Receiver<()>>>,
-    /// What came of each.
-    concluded: Sender<Option<usize>>,
+    did: Sender<Did>,
+}
+
+impl Studious {
+    fn notes(&self, did: Did) {
+        // The test may be over.
+        let _ = self.did.send(did);
+    }
 }
 
 impl Scheduler for Studious {
@@ -33,28 +47,28 @@ impl Scheduler for Studious {
         refused.or_else(|| self.queues.run(now_ns, slot?))
     }
 
+    fn handover(&mut self) -> Option<&mut dyn Handover> {
+        Some(&mut self.queues)
+    }
+
     fn study(&mut self) -> Option<Study> {
         if !std::mem::take(&mut self.has_arrived) {
             return None;
         }
         let (work, gate) = (self.work.next()?, self.gate.clone());
+        self.notes(Did::Asked);
         Some(Study::new(move || work(&gate)))
     }
 
     fn conclude(&mut self, _: u64, findings: Option<&Findings>) {
-        let choice = findings.map(Findings::choice);
-        // The test may be over.
-        let _ = self.concluded.send(choice);
+        self.notes(Did::Heard(findings.map(Findings::choice)));
     }
 }
 
 /// A server whose policy has this work done, with the ends of its channels.
-fn studious(
-    topology: Topology,
-    work: &'static [Work],
-) -> (TestServer, Sender<()>, Receiver<Option<usize>>) {
+fn studious(topology: Topology, work: &'static [Work]) -> (TestServer, Sender<()>, Receiver<Did>) {
     let (open, gate) = channel();
-    let (concluded, conclusions) = channel();
+    let (did, deeds) = channel();
     let gate = Arc::new(Mutex::new(gate));
     let policy = Policy::custom("studious", move |setup| {
         Box::new(Studious {
@@ -62,11 +76,11 @@ fn studious(
             work: work.iter(),
             has_arrived: false,
             gate: gate.clone(),
-            concluded: concluded.clone(),
+            did: did.clone(),
         })
     });
     let server = start(policy, topology, Config::default().workers(2));
-    (server, open, conclusions)
+    (server, open, deeds)
 }
 
 fn waits(gate: &Mutex<Receiver<()>>) -> Findings {
@@ -89,34 +103,35 @@ fn answers(client: &mut Client) {
 #[test]
 fn requests_are_served_while_a_study_runs_and_its_findings_come_back() {
     for topology in TOPOLOGIES {
-        let (server, open, conclusions) = studious(topology, &[waits]);
+        let (server, open, deeds) = studious(topology, &[waits]);
         let mut client = server.connect();
         for _ in 0..100 {
             answers(&mut client);
         }
-        assert!(conclusions.try_recv().is_err(), "it waits for the test");
+        assert_eq!(deeds.recv_timeout(PATIENCE), Ok(Did::Asked));
+        assert!(deeds.try_recv().is_err(), "it waits for the test");
         open.send(()).unwrap();
         until("the study ends", || {
             answers(&mut client);
             server.handle.snapshot().studies == 1
         });
-        assert_eq!(conclusions.try_recv(), Ok(Some(7)));
+        assert_eq!(deeds.recv_timeout(PATIENCE), Ok(Did::Heard(Some(7))));
     }
 }
 
 #[test]
 fn a_study_that_panics_comes_to_nothing_and_the_next_one_runs() {
     for topology in TOPOLOGIES {
-        let (server, open, conclusions) = studious(topology, &[panics, waits]);
+        let (server, open, deeds) = studious(topology, &[panics, waits]);
         open.send(()).unwrap();
         let mut client = server.connect();
-        let mut concluded = Vec::new();
+        let mut heard = Vec::new();
         until("both studies end", || {
             answers(&mut client);
-            concluded.extend(conclusions.try_iter());
-            concluded.len() == 2
+            heard.extend(deeds.try_iter().filter(|did| *did != Did::Asked));
+            heard.len() == 2
         });
-        assert_eq!(concluded, [None, Some(7)]);
+        assert_eq!(heard, [Did::Heard(None), Did::Heard(Some(7))]);
         until("one is counted", || server.handle.snapshot().studies == 1);
     }
 }
@@ -124,10 +139,31 @@ fn a_study_that_panics_comes_to_nothing_and_the_next_one_runs() {
 #[test]
 fn a_server_does_not_wait_for_a_study_when_it_ends() {
     for topology in TOPOLOGIES {
-        let (server, open, conclusions) = studious(topology, &[waits]);
+        let (server, open, deeds) = studious(topology, &[waits]);
         answers(&mut server.connect());
+        assert_eq!(deeds.recv_timeout(PATIENCE), Ok(Did::Asked));
         assert_eq!(server.stop().abandoned, 0);
-        assert!(conclusions.try_recv().is_err(), "it still waits");
+        assert!(deeds.try_recv().is_err(), "it still waits");
         drop(open);
+    }
+}
+
+#[test]
+fn the_next_policy_is_not_told_what_another_wanted_to_know() {
+    for topology in TOPOLOGIES {
+        let (server, open, deeds) = studious(topology, &[waits]);
+        let mut client = server.connect();
+        answers(&mut client);
+        assert_eq!(deeds.recv_timeout(PATIENCE), Ok(Did::Asked));
+        server.handle.set_policy(Policy::c_fcfs()).unwrap();
+        for _ in 0..100 {
+            answers(&mut client);
+        }
+        open.send(()).unwrap();
+        until("the study ends", || {
+            answers(&mut client);
+            server.handle.snapshot().studies == 1
+        });
+        assert!(deeds.try_recv().is_err());
     }
 }

@@ -22,12 +22,14 @@
 //! | `tasks.rs` | how tasks come, and how those go that will not run |
 //! | `turns.rs` | what the threads do that serve workers |
 //! | `time.rs` | what happens by time alone |
+//! | `studying.rs` | studies that the scheduler asks for |
 //! | `ending.rs` | the end of a pool |
 //! | `parts.rs` | what the state is made of, and what it tells those who ask |
 
 mod ending;
 mod parts;
 mod scheduling;
+mod studying;
 mod tasks;
 mod time;
 mod turns;

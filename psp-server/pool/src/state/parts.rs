@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use psp_policy::internal::StudyPace;
 use psp_policy::{RequestId, RequestType, WorkerId};
 use smallvec::SmallVec;
 
@@ -102,4 +103,14 @@ pub(super) struct Timer {
     pub(super) ticker: Ticker,
     /// When it looks again; 0 while it does not wait.
     pub(super) looks_ns: u64,
+}
+
+/// When studies begin, and what came of those that have ended.
+#[derive(Debug, Default)]
+pub(super) struct Studies {
+    pub(super) pace: StudyPace,
+    /// Those that came to something.
+    pub(super) ended: u64,
+    /// What the latest of them found.
+    pub(super) findings: Option<String>,
 }

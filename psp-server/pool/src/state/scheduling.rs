@@ -7,7 +7,7 @@ use psp_policy::{
     SchedulerSetup, TypeTable, WorkerId, switch,
 };
 
-use super::parts::{Left, Limits, Timer, Turn, What};
+use super::parts::{Left, Limits, Studies, Timer, Turn, What};
 use crate::crew::Crew;
 use crate::hand_off::HandOffs;
 use crate::job::Fate;
@@ -37,6 +37,7 @@ pub(crate) struct State {
     pub(super) next: Box<[Option<Turn<What>>]>,
     /// Per type slot: what was counted. How many wait is the scheduler's to know.
     pub(super) counted: Box<[TypeSnapshot]>,
+    pub(super) studies: Studies,
     pub(super) limits: Limits,
     /// Takes no new tasks.
     pub(super) is_closed: bool,
@@ -71,6 +72,7 @@ impl State {
                 .map(|slot| TypeSnapshot::new(types.name_of_slot(slot)))
                 .collect(),
             types,
+            studies: Studies::default(),
             limits,
             is_closed: false,
             is_over: false,
@@ -165,6 +167,7 @@ impl State {
         let switched = switch(&mut *self.scheduler, &mut *next, self.seen_ns);
         if switched {
             self.scheduler = next;
+            self.studies.pace.is_replaced();
             self.run_what_can(left);
         }
         Ok(switched)
@@ -180,6 +183,8 @@ impl State {
         });
         Snapshot {
             types: types.collect(),
+            studies: self.studies.ended,
+            findings: self.studies.findings.clone(),
             unfinished: self.table.len() - self.vacant.total(),
         }
     }

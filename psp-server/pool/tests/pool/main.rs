@@ -1,6 +1,7 @@
 //! A pool from outside: what comes back, in which order, and what is left.
 
 mod checkpoints;
+mod studies;
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;

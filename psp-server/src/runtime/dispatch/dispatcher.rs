@@ -136,7 +136,9 @@ impl<K> Dispatcher<K> {
     pub(crate) fn switch_to(&mut self, now_ns: u64, policy: &Policy) {
         self.keep_counts();
         let next = self.shared.scheduler(policy);
-        let _ = self.scheduler.switch_to(now_ns, next);
+        if self.scheduler.switch_to(now_ns, next) {
+            self.is_switched();
+        }
         self.publish_at_ns = now_ns;
     }
 
@@ -151,10 +153,13 @@ impl<K> Dispatcher<K> {
         self.keep_counts();
         let was_offering = self.offered.is_some();
         let mut waiting: Vec<BacklogRequest> = Vec::new();
-        let _ = self.scheduler.switch_seeing(now_ns, next, |backlog| {
+        let is_switched = self.scheduler.switch_seeing(now_ns, next, |backlog| {
             let requests = backlog.requests.iter();
             waiting.extend(requests.filter(|request| request.waits()));
         });
+        if is_switched {
+            self.is_switched();
+        }
         match offers {
             Some(places) if !was_offering => self.offer_on(places),
             None if was_offering => {
@@ -498,15 +503,28 @@ impl<K> Dispatcher<K> {
         let Some(studies) = &mut self.studies else {
             return;
         };
-        if let Some(ended) = studies.ended(now_ns) {
-            self.shared.telemetry.studies.add(u64::from(ended.is_ok()));
-            self.scheduler.conclude(now_ns, ended.as_ref().ok());
+        if let Some(outcome) = studies.ended(now_ns) {
+            let findings = outcome.findings.as_ref();
+            self.shared
+                .telemetry
+                .studies
+                .add(u64::from(findings.is_some()));
+            if outcome.is_wanted {
+                self.scheduler.conclude(now_ns, findings);
+            }
         }
         if studies.may_begin(now_ns)
             && let Some(study) = self.scheduler.study()
             && studies.begin(now_ns, study).is_err()
         {
             self.scheduler.conclude(now_ns, None);
+        }
+    }
+
+    /// Another scheduler is in force.
+    fn is_switched(&mut self) {
+        if let Some(studies) = &mut self.studies {
+            studies.scheduler_is_replaced();
         }
     }
 

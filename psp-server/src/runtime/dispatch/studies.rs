@@ -9,6 +9,7 @@
 
 use std::thread::JoinHandle;
 
+use psp_policy::internal::StudyPace;
 use psp_policy::{Findings, Study};
 
 use crate::runtime::host::cores::Cores;
@@ -16,45 +17,53 @@ use crate::runtime::host::scheduling::Standing;
 
 /// Name of the thread.
 const NAME: &str = "psp-study";
-/// For so many times as long as a study took, there is no other.
-const REST: u64 = 9;
-/// For how long there is none where the system has no thread.
-const REFUSED_REST_NS: u64 = 10_000_000_000;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Studies {
     cores: Cores,
     running: Option<JoinHandle<Findings>>,
-    began_ns: u64,
-    next_ns: u64,
+    pace: StudyPace,
 }
 
-/// Nothing came of a study. The log says why.
+/// There was no thread for a study. The log says why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Failed;
+pub(crate) struct Refused;
+
+/// What came of a study.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// `None` if it panicked.
+    pub(crate) findings: Option<Findings>,
+    /// Whether the scheduler in force asked for it.
+    pub(crate) is_wanted: bool,
+}
 
 impl Studies {
     /// Studies that may run on all `cores`.
-    pub(crate) const fn new(cores: Cores) -> Self {
+    pub(crate) fn new(cores: Cores) -> Self {
         Self {
             cores,
             running: None,
-            began_ns: 0,
-            next_ns: 0,
+            pace: StudyPace::default(),
         }
     }
 
     /// Whether another study may begin.
     pub(crate) const fn may_begin(&self, now_ns: u64) -> bool {
-        self.running.is_none() && now_ns >= self.next_ns
+        self.pace.may_begin(now_ns)
+    }
+
+    /// The scheduler that may have asked for a study is replaced.
+    pub(crate) const fn scheduler_is_replaced(&mut self) {
+        self.pace.is_replaced();
     }
 
     /// Begins a study.
     ///
     /// # Errors
     /// When the system has no thread.
-    pub(crate) fn begin(&mut self, now_ns: u64, study: Study) -> Result<(), Failed> {
+    pub(crate) fn begin(&mut self, now_ns: u64, study: Study) -> Result<(), Refused> {
         let cores = self.cores.clone();
         let body = move || {
             cores.unpin();
@@ -63,7 +72,7 @@ impl Studies {
             }
             study.run()
         };
-        self.began_ns = now_ns;
+        self.pace.begins(now_ns);
         let thread = std::thread::Builder::new().name(NAME.to_owned());
         match thread.spawn(body) {
             Ok(thread) => {
@@ -71,27 +80,28 @@ impl Studies {
                 Ok(())
             }
             Err(error) => {
-                self.next_ns = now_ns.saturating_add(REFUSED_REST_NS);
+                self.pace.refused(now_ns);
                 tracing::warn!(%error, "no thread for a study: the policy stays as it is");
-                Err(Failed)
+                Err(Refused)
             }
         }
     }
 
     /// What came of the study that ran, if it has ended since the last call.
-    pub(crate) fn ended(&mut self, now_ns: u64) -> Option<Result<Findings, Failed>> {
+    pub(crate) fn ended(&mut self, now_ns: u64) -> Option<Outcome> {
         let thread = self.running.take_if(|thread| thread.is_finished())?;
-        let took_ns = now_ns - self.began_ns;
-        self.next_ns = now_ns.saturating_add(took_ns.saturating_mul(REST));
-        Some(match thread.join() {
-            Ok(findings) => {
-                tracing::info!(%findings, took_ms = took_ns / 1_000_000, "studied the workload");
-                Ok(findings)
+        let ended = self.pace.ends(now_ns);
+        let findings = thread.join().ok();
+        match &findings {
+            Some(findings) => {
+                let took_ms = ended.took_ns / 1_000_000;
+                tracing::info!(%findings, took_ms, "studied the workload");
             }
-            Err(_) => {
-                tracing::error!("a study panicked: the policy stays as it is");
-                Err(Failed)
-            }
+            None => tracing::error!("a study panicked: the policy stays as it is"),
+        }
+        Some(Outcome {
+            findings,
+            is_wanted: ended.is_wanted,
         })
     }
 }
