@@ -75,38 +75,17 @@ pub fn least_quantum_us(mean_ns: f64, cost_ns: u64) -> f64 {
         .max(mean_ns / 1e3 / QUANTA_PER_MEAN)
 }
 
-/// All candidates for a workload with this mean service time.
+/// All candidates for a workload with this mean service time. Of two that decide alike the one comes first that can do more:
+/// lending before all others, and what preempts before what does not.
 pub(super) fn candidates(
     setup: &SchedulerSetup<'_>,
     mean_ns: f64,
     slo_slowdown: f64,
 ) -> Vec<Candidate> {
-    let mut all = vec![
-        Candidate::first(slo_slowdown),
-        Candidate::new("c-fcfs", CFcfs::new),
-        Candidate::new("edf", |setup| Edf::new(setup, &settings::Edf::default())),
-        Candidate::new("drr", |setup| Drr::new(setup, &settings::Drr::default())),
-    ];
-    for delta in DELTAS {
-        let settings = settings::Darc::default().delta(delta);
-        all.push(Candidate::new(
-            format!("darc delta={delta}"),
-            move |setup| Darc::new(setup, &settings),
-        ));
-    }
-    let mut reserved = vec![1, setup.present / 4, setup.present / 2];
-    reserved.retain(|&reserved| reserved > 0 && reserved < setup.present);
-    reserved.dedup();
-    for reserved in reserved {
-        let settings = settings::DarcStatic::default().reserved(reserved);
-        let name = format!("darc-static reserved={reserved}");
-        all.push(Candidate::new(name, move |setup| {
-            FixedPriority::with_reserved(setup, &settings)
-        }));
-    }
+    let mut all = vec![Candidate::first(slo_slowdown)];
     if let Some(preemption) = setup.useful_preemption() {
-        let settings = || lending_settings(slo_slowdown);
         let [_, wide] = DELTAS;
+        let settings = || lending_settings(slo_slowdown);
         all.push(lending(
             format!("darc-lending darc.delta={wide}"),
             settings().darc(settings::Darc::default().delta(wide)),
@@ -120,22 +99,49 @@ pub(super) fn candidates(
         }));
         let least_us = least_quantum_us(mean_ns, preemption.cost_ns)
             .max(preemption.quantum_ns_min as f64 / 1e3);
-        // Powers of two, so that a mean that moves a little has the same candidates.
-        let least_us = least_us.log2().round().exp2();
-        for quantum_us in QUANTA.map(|factor| least_us * factor) {
-            let sq = settings::Sq::default().quantum_us(quantum_us);
-            let mq = settings::Mq::default().quantum_us(quantum_us);
-            all.push(Candidate::new(
-                format!("sq quantum-us={quantum_us}"),
-                move |setup| Sq::new(setup, &sq),
-            ));
-            all.push(Candidate::new(
-                format!("mq quantum-us={quantum_us}"),
-                move |setup| Mq::new(setup, &mq),
-            ));
-        }
+        all.extend(time_sharing(least_us));
     }
+    all.extend([
+        Candidate::new("c-fcfs", CFcfs::new),
+        Candidate::new("edf", |setup| Edf::new(setup, &settings::Edf::default())),
+        Candidate::new("drr", |setup| Drr::new(setup, &settings::Drr::default())),
+    ]);
+    all.extend(DELTAS.map(|delta| {
+        let settings = settings::Darc::default().delta(delta);
+        Candidate::new(format!("darc delta={delta}"), move |setup| {
+            Darc::new(setup, &settings)
+        })
+    }));
+    let mut reserved = vec![1, setup.present / 4, setup.present / 2];
+    reserved.retain(|&reserved| reserved > 0 && reserved < setup.present);
+    reserved.dedup();
+    all.extend(reserved.into_iter().map(|reserved| {
+        let settings = settings::DarcStatic::default().reserved(reserved);
+        let name = format!("darc-static reserved={reserved}");
+        Candidate::new(name, move |setup| {
+            FixedPriority::with_reserved(setup, &settings)
+        })
+    }));
     all
+}
+
+/// `sq` and `mq` with quanta from the shortest one on.
+fn time_sharing(least_us: f64) -> impl Iterator<Item = Candidate> {
+    // Powers of two, so that a mean that moves a little has the same candidates.
+    let least_us = least_us.log2().round().exp2();
+    QUANTA.into_iter().flat_map(move |factor| {
+        let quantum_us = least_us * factor;
+        let sq = settings::Sq::default().quantum_us(quantum_us);
+        let mq = settings::Mq::default().quantum_us(quantum_us);
+        [
+            Candidate::new(format!("sq quantum-us={quantum_us}"), move |setup| {
+                Sq::new(setup, &sq)
+            }),
+            Candidate::new(format!("mq quantum-us={quantum_us}"), move |setup| {
+                Mq::new(setup, &mq)
+            }),
+        ]
+    })
 }
 
 fn lending_settings(slo_slowdown: f64) -> settings::DarcLending {

@@ -1,5 +1,7 @@
 //! What the slowdowns of a trial come to: a high percentile, and whether they grow.
 
+use super::ranking::Parts;
+
 /// Percentile that counts.
 const PERCENTILE: f64 = 0.999;
 /// Slowdowns of which the percentile is simply taken.
@@ -10,10 +12,8 @@ const TAIL: f64 = 0.9;
 /// How a candidate did.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Figures {
-    /// The percentile that counts of the type that is furthest from its limit, by the limit.
-    pub(super) worst: f64,
-    /// That of the shortest type.
-    pub(super) shortest: f64,
+    /// The percentiles that count, by their limits.
+    pub(super) parts: Parts,
     /// The mean slowdown of the later half of a type's requests by that of the earlier half, of the type that has the most:
     /// 1 in a steady state.
     pub(super) growth: f64,
@@ -30,8 +30,10 @@ impl Figures {
             .map(|(slowdowns, limit)| high(slowdowns) / limit)
             .collect();
         Self {
-            worst: largest(parts.iter().copied()),
-            shortest: parts[shortest],
+            parts: Parts {
+                worst: largest(parts.iter().copied()),
+                shortest: parts[shortest],
+            },
             growth,
         }
     }

@@ -20,6 +20,7 @@ mod contest;
 mod drift;
 mod figures;
 mod owned;
+mod ranking;
 mod record;
 mod tape;
 #[cfg(test)]
@@ -37,6 +38,7 @@ use candidates::{Candidate, candidates};
 use contest::{Contest, Limits, any_ample};
 use drift::Drift;
 use owned::Owned;
+use ranking::Ranking;
 use record::Record;
 use tape::tape;
 
@@ -209,8 +211,10 @@ impl Scheduler for Portfolio {
             let tape = tape(&record, requests, hinted.rest.seed);
             let contest = Contest {
                 setup: &hinted.setup(),
-                candidates: &candidates,
-                in_force: &in_force,
+                ranking: Ranking {
+                    candidates: &candidates,
+                    in_force: &in_force,
+                },
                 tape: &tape,
                 recorded: record.arrivals().count(),
                 limits: &limits,

@@ -158,6 +158,16 @@ fn a_change_of_the_load_calls_for_a_study() {
     assert_eq!(studies.len(), 8, "{studies:?}");
 }
 
+/// All candidates are level, at loads a million times as high, too.
+#[test]
+fn a_study_of_an_idle_server_ends_and_changes_nothing() {
+    let types = [(1_000.0, 0.5, false), (2_000.0, 0.5, false)];
+    let tape = drawn(&types, 1e-8, 3_000);
+    let (in_force, slowdowns) = run(&tape, 2, Some(Preemption::new(1_000)));
+    assert_all_ended(&slowdowns);
+    assert_eq!(in_force, ["darc-lending"; 2]);
+}
+
 #[test]
 fn measured_means_become_hints() {
     let types = [(1_000.0, 0.75, false), (50_000.0, 0.25, false)];

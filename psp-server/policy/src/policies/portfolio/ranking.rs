@@ -1,0 +1,281 @@
+//! Which of the candidates that were tried is the best.
+//!
+//! What *holds* keeps the limits of all types at a higher load, and no type waits longer and longer there. It comes before
+//! what does not, where the last candidates are those that are here for latencies, but for the one in force. What is *ample* keeps them with room to
+//! spare, too, and comes first. Among ample candidates the shortest type decides, elsewhere the type that is furthest from
+//! its limit. Small differences are chance, so the first candidate and the one in force have a bonus.
+//!
+//! *Level* candidates are as good as the best one. Of these, the one comes first that bears the highest load.
+
+use std::cmp::Reverse;
+
+use super::candidates::Candidate;
+
+/// Ample is at most this part of each limit.
+const AMPLE: f64 = 0.6;
+/// Parts of a limit below this one count as this one.
+const LEAST: f64 = 0.5;
+/// An ample candidate is level with the best one if the shortest type has at most so many times its figure.
+const LEVEL: f64 = 1.1;
+/// What the figure of the first candidate is multiplied by, a lower figure being better.
+const FIRST_BONUS: f64 = 0.9;
+/// The same of the one in force.
+const IN_FORCE_BONUS: f64 = 0.95;
+
+/// How a candidate did.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Tried {
+    /// Index of the candidate.
+    pub(super) index: usize,
+    pub(super) figures: Parts,
+    pub(super) standing: Standing,
+    pub(super) climbed: Climbed,
+}
+
+/// Slowdowns at p99.9, by what they may be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Parts {
+    /// The largest of any type.
+    pub(super) worst: f64,
+    /// That of the shortest type.
+    pub(super) shortest: f64,
+}
+
+/// How sure it is that a candidate keeps what slowdowns types may have. The best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Standing {
+    /// With room to spare, and at a higher load.
+    Ample,
+    /// At a higher load.
+    Holds,
+    /// Not at a higher load, or it is not known.
+    Open,
+}
+
+/// How a level candidate did at higher and higher loads.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Climbed {
+    /// Loads at which it kept all limits.
+    pub(super) rungs: u32,
+    /// As [`Parts::worst`], at the highest load that it was tried at.
+    pub(super) worst: f64,
+}
+
+/// See the [module](self).
+#[derive(Clone, Copy)]
+pub(super) struct Ranking<'a> {
+    /// The first is preferred.
+    pub(super) candidates: &'a [Candidate],
+    /// Name of the candidate in force.
+    pub(super) in_force: &'a str,
+}
+
+impl Parts {
+    /// All types are far from their limits.
+    pub(super) fn have_room(&self) -> bool {
+        self.worst <= AMPLE
+    }
+}
+
+impl Tried {
+    /// What it is compared by.
+    fn figure(&self) -> f64 {
+        match self.standing {
+            Standing::Ample => self.figures.shortest,
+            Standing::Holds | Standing::Open => self.figures.worst.max(LEAST),
+        }
+    }
+}
+
+impl Ranking<'_> {
+    /// Puts the best first. Returns how many are level with the best.
+    pub(super) fn sort(&self, tried: &mut [Tried]) -> usize {
+        let best = tried.iter().map(|tried| tried.standing).min();
+        let figure_max = match best {
+            Some(Standing::Ample) => {
+                let ample = tried
+                    .iter()
+                    .filter(|tried| tried.standing == Standing::Ample);
+                ample.map(Tried::figure).fold(f64::INFINITY, f64::min) * LEVEL
+            }
+            Some(Standing::Holds) => LEAST,
+            // None has anything to spare.
+            Some(Standing::Open) | None => f64::NEG_INFINITY,
+        };
+        let is_level = |tried: &Tried| Some(tried.standing) == best && tried.figure() <= figure_max;
+        sort_by(tried, |tried| {
+            let is_last = tried.standing == Standing::Open && self.is_risky(tried);
+            let figure = tried.figure() * self.bonus(tried);
+            ((!is_level(tried), tried.standing, is_last), figure)
+        });
+        tried.iter().filter(|tried| is_level(tried)).count()
+    }
+
+    /// The same with level candidates, once they have climbed.
+    pub(super) fn sort_level(&self, tried: &mut [Tried]) {
+        sort_by(tried, |tried| {
+            let Climbed { rungs, worst } = tried.climbed;
+            let figure = worst.max(LEAST) * self.bonus(tried);
+            ((Reverse(rungs), self.bears_less(tried)), figure)
+        });
+    }
+
+    /// It bears less than others, and nothing says that it bears this.
+    fn is_risky(&self, tried: &Tried) -> bool {
+        let does_well = self.is_in_force(tried) && tried.figures.have_room();
+        self.bears_less(tried) && !does_well
+    }
+
+    fn bears_less(&self, tried: &Tried) -> bool {
+        self.candidates[tried.index].bears_less
+    }
+
+    fn is_in_force(&self, tried: &Tried) -> bool {
+        self.candidates[tried.index].name == self.in_force
+    }
+
+    fn bonus(&self, tried: &Tried) -> f64 {
+        if tried.index == 0 {
+            FIRST_BONUS
+        } else if self.is_in_force(tried) {
+            IN_FORCE_BONUS
+        } else {
+            1.0
+        }
+    }
+}
+
+/// The least first.
+fn sort_by<K: Ord>(tried: &mut [Tried], rank: impl Fn(&Tried) -> (K, f64)) {
+    tried.sort_by(|one, other| {
+        let (one, other) = (rank(one), rank(other));
+        one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
+    });
+}
+
+/// Puts candidates with the figures of a better one behind all others: they decide alike on this tape, though they may not on
+/// a longer one.
+pub(super) fn equals_last(tried: Vec<Tried>) -> Vec<Tried> {
+    let mut seen: Vec<(Parts, Climbed)> = Vec::with_capacity(tried.len());
+    let (mut ordered, equal): (Vec<_>, Vec<_>) = tried.into_iter().partition(|tried| {
+        let figures = (tried.figures, tried.climbed);
+        let is_known = tried.figures.worst.is_finite() && seen.contains(&figures);
+        seen.push(figures);
+        !is_known
+    });
+    ordered.extend(equal);
+    ordered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request_type::TypeTable;
+    use crate::setup::{Preemption, SchedulerSetup};
+
+    fn tried(index: usize, standing: Standing, worst: f64, shortest: f64) -> Tried {
+        Tried {
+            index,
+            figures: Parts { worst, shortest },
+            standing,
+            climbed: Climbed::default(),
+        }
+    }
+
+    fn indexes(tried: &[Tried]) -> Vec<usize> {
+        tried.iter().map(|tried| tried.index).collect()
+    }
+
+    #[test]
+    fn of_candidates_that_decide_alike_the_best_comes_before_all_others() {
+        let figures = [
+            (0.4, 0.2),
+            (0.4, 0.3),
+            (0.4, 0.2),
+            (f64::INFINITY, 0.2),
+            (f64::INFINITY, 0.2),
+        ];
+        let all = figures.into_iter().enumerate();
+        let all =
+            all.map(|(index, (worst, shortest))| tried(index, Standing::Open, worst, shortest));
+        // Of hopeless ones nothing is known.
+        assert_eq!(indexes(&equals_last(all.collect())), [0, 1, 3, 4, 2]);
+    }
+
+    /// Ranks with the real candidates, of which the third and fourth are eager.
+    fn with_ranking(rank: impl FnOnce(Ranking<'_>)) {
+        let types = TypeTable::new();
+        let setup = SchedulerSetup::new(4, &types).preemption(Some(Preemption::new(1_000)));
+        let candidates = super::super::candidates::candidates(&setup, 10_000.0, 10.0);
+        assert!(candidates[2].bears_less && candidates[3].bears_less && !candidates[4].bears_less);
+        rank(Ranking {
+            candidates: &candidates,
+            in_force: &candidates[5].name,
+        });
+    }
+
+    #[test]
+    fn level_are_ample_ones_that_are_as_fast_and_else_all_that_are_far_from_their_limits() {
+        use Standing::{Ample, Holds, Open};
+        with_ranking(|ranking| {
+            let mut all = [
+                tried(0, Open, 0.3, 0.2),
+                tried(1, Ample, 0.5, 0.3),
+                tried(4, Ample, 0.5, 0.21),
+                tried(5, Ample, 0.5, 0.2),
+                tried(6, Holds, 0.5, 0.1),
+            ];
+            assert_eq!(ranking.sort(&mut all), 2);
+            assert_eq!(indexes(&all), [5, 4, 1, 6, 0]);
+            let mut all = [
+                tried(0, Holds, 0.7, 0.2),
+                tried(1, Holds, 0.2, 0.1),
+                tried(4, Holds, 0.5, 0.3),
+                tried(5, Holds, 0.51, 0.2),
+            ];
+            assert_eq!(ranking.sort(&mut all), 2);
+            assert_eq!(indexes(&all), [1, 4, 5, 0]);
+        });
+    }
+
+    #[test]
+    fn none_is_level_where_none_holds_and_eager_ones_come_last() {
+        let open = |index, worst| tried(index, Standing::Open, worst, 0.1);
+        with_ranking(|ranking| {
+            let mut all = [open(2, 0.6), open(4, 3.0), open(0, 3.2), open(5, 9.0)];
+            assert_eq!(ranking.sort(&mut all), 0);
+            assert_eq!(indexes(&all), [0, 4, 5, 2]);
+            // The one in force stays while it does well.
+            let in_force = &ranking.candidates[2].name;
+            let ranking = Ranking {
+                in_force,
+                ..ranking
+            };
+            ranking.sort(&mut all);
+            assert_eq!(indexes(&all), [2, 0, 4, 5]);
+            let mut all = [open(2, 0.61), open(0, 3.2)];
+            ranking.sort(&mut all);
+            assert_eq!(indexes(&all), [0, 2]);
+        });
+    }
+
+    #[test]
+    fn of_level_ones_the_one_comes_first_that_bears_the_most() {
+        with_ranking(|ranking| {
+            let climbed = |index, rungs, worst| Tried {
+                climbed: Climbed { rungs, worst },
+                ..tried(index, Standing::Ample, 0.2, 0.1)
+            };
+            let mut all = [
+                climbed(0, 1, 1.2),
+                climbed(2, 3, 0.6),
+                climbed(4, 3, 0.9),
+                climbed(5, 3, 0.92),
+                climbed(6, 2, 7.0),
+            ];
+            ranking.sort_level(&mut all);
+            // The one in force has a bonus, and eager ones come last.
+            assert_eq!(indexes(&all), [5, 4, 2, 6, 0]);
+        });
+    }
+}
