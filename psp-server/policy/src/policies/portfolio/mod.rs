@@ -229,7 +229,8 @@ impl Scheduler for Portfolio {
             let choice = findings.choice();
             (choice < studied.len()).then(|| studied.swap_remove(choice))
         });
-        if let Some(chosen) = chosen.filter(|chosen| chosen.name != self.in_force.name) {
+        // If it is in force, too: the one that was tried knows what was measured since that one was made.
+        if let Some(chosen) = chosen {
             self.switch_to(now_ns, chosen);
         }
     }

@@ -13,7 +13,7 @@ use crate::request_type::{TypeSpec, TypeTable};
 use crate::scheduler::Scheduler;
 use crate::settings;
 use crate::setup::{Preemption, SchedulerSetup};
-use crate::study::Study;
+use crate::study::{Findings, Study};
 
 const WORKERS: usize = 4;
 
@@ -186,4 +186,14 @@ fn measured_means_become_hints() {
     assert_eq!(means.collect::<Vec<_>>(), micros);
     let share = hinted.types.specs()[0].share.unwrap();
     assert!((0.7..0.8).contains(&share), "{share}");
+
+    // The one in force has them after a study, though none is better.
+    let profiled =
+        |portfolio: &Portfolio| [0, 1].map(|slot| portfolio.type_status(slot).service_ns_mean);
+    assert_eq!(profiled(&portfolio), [1e9; 2]);
+    portfolio.arrivals = 2_000;
+    assert!(portfolio.study().is_some());
+    portfolio.conclude(0, Some(&Findings::new(0, "")));
+    assert_eq!(portfolio.in_force.name, "darc-lending");
+    assert_eq!(profiled(&portfolio), [1e3, 5e4]);
 }
