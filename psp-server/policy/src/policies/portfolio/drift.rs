@@ -58,15 +58,9 @@ impl Drift {
 
     #[cold]
     fn look(&mut self, now_ns: u64, record: &Record) -> bool {
-        let demands = self.counts.iter().enumerate();
-        let demand = |(slot, count): (usize, &u32)| {
-            f64::from(*count) * record.mean_ns(slot).unwrap_or_default()
-        };
-        let demands: Vec<f64> = demands.map(demand).collect();
-        let total = demands.iter().sum::<f64>().max(f64::MIN_POSITIVE);
         let shape = Shape {
             rate: f64::from(WINDOW) / (now_ns - self.began_ns).max(1) as f64,
-            shares: demands.iter().map(|demand| demand / total).collect(),
+            shares: record.demand_shares(&self.counts),
         };
         self.counts.fill(0);
         self.arrivals = 0;
@@ -86,7 +80,12 @@ impl Drift {
 impl Shape {
     fn differs(&self, before: &Self) -> bool {
         let factor = self.rate / before.rate;
-        let mut shares = self.shares.iter().zip(&before.shares);
-        factor.max(1.0 / factor) > RATE || shares.any(|(one, other)| (one - other).abs() > SHARE)
+        factor.max(1.0 / factor) > RATE || shares_differ(&self.shares, &before.shares)
     }
+}
+
+/// Whether a type's share of the demand is another.
+pub(super) fn shares_differ(shares: &[f64], before: &[f64]) -> bool {
+    let mut shares = shares.iter().zip(before);
+    shares.any(|(one, other)| (one - other).abs() > SHARE)
 }

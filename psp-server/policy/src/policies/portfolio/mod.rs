@@ -36,7 +36,7 @@ use crate::setup::SchedulerSetup;
 use crate::study::{Findings, Study};
 use candidates::{Candidate, candidates};
 use contest::{Contest, Limits, any_ample};
-use drift::Drift;
+use drift::{Drift, shares_differ};
 use owned::Owned;
 use ranking::Ranking;
 use record::Record;
@@ -47,6 +47,8 @@ pub(crate) struct Portfolio {
     settings: settings::Portfolio,
     setup: Owned,
     in_force: Candidate,
+    /// Per type slot: its part of the demand when that one was made. `None` before the first study.
+    made_for: Option<Vec<f64>>,
     scheduler: Box<dyn Scheduler>,
     record: Record,
     drift: Drift,
@@ -71,6 +73,7 @@ impl Portfolio {
             scheduler: in_force.scheduler(&all),
             setup: Owned::new(all),
             in_force,
+            made_for: None,
             record: Record::new(setup.types),
             drift: Drift::new(setup.types),
             running: vec![None; setup.workers],
@@ -128,7 +131,17 @@ impl Portfolio {
         }
     }
 
-    /// Goes on under another candidate.
+    fn demand_shares(&self) -> Vec<f64> {
+        self.record.demand_shares(self.record.counts())
+    }
+
+    /// Whether what is in force was made for other shares of the demand.
+    fn has_old_hints(&self) -> bool {
+        let made_for = self.made_for.as_ref();
+        made_for.is_none_or(|shares| shares_differ(&self.demand_shares(), shares))
+    }
+
+    /// Goes on under a candidate with what was measured for hints.
     fn switch_to(&mut self, now_ns: u64, next: Candidate) {
         let hinted = self.setup.clone().hinted(&self.record);
         let mut scheduler = next.scheduler(&hinted.setup());
@@ -141,6 +154,7 @@ impl Portfolio {
         if switch(&mut *self.scheduler, &mut *scheduler, now_ns) {
             self.scheduler = scheduler;
             self.in_force = next;
+            self.made_for = Some(self.demand_shares());
         }
     }
 }
@@ -229,8 +243,9 @@ impl Scheduler for Portfolio {
             let choice = findings.choice();
             (choice < studied.len()).then(|| studied.swap_remove(choice))
         });
-        // If it is in force, too: the one that was tried knows what was measured since that one was made.
-        if let Some(chosen) = chosen {
+        // What is in force has learned more than the one that was tried, but may have begun with other requests in view.
+        let is_other = |chosen: &Candidate| chosen.name != self.in_force.name;
+        if let Some(chosen) = chosen.filter(|chosen| is_other(chosen) || self.has_old_hints()) {
             self.switch_to(now_ns, chosen);
         }
     }

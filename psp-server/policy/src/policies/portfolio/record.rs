@@ -102,6 +102,21 @@ impl Record {
         f64::from(self.counts[slot]) / self.arrivals.len().max(1) as f64
     }
 
+    /// How many of the arrivals each type slot has.
+    pub(super) fn counts(&self) -> &[u32] {
+        &self.counts
+    }
+
+    /// Per type slot: its part of the demand, of so many requests of each.
+    pub(super) fn demand_shares(&self, counts: &[u32]) -> Vec<f64> {
+        let demand = |(slot, count): (usize, &u32)| {
+            f64::from(*count) * self.mean_ns(slot).unwrap_or_default()
+        };
+        let demands: Vec<f64> = counts.iter().enumerate().map(demand).collect();
+        let total = demands.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        demands.iter().map(|demand| demand / total).collect()
+    }
+
     /// The mean service time of all arrivals of which it is known.
     pub(super) fn mean_of_all_ns(&self) -> f64 {
         let known = (0..self.counts.len()).filter_map(|slot| {

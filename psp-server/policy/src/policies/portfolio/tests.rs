@@ -187,7 +187,7 @@ fn measured_means_become_hints() {
     let share = hinted.types.specs()[0].share.unwrap();
     assert!((0.7..0.8).contains(&share), "{share}");
 
-    // The one in force has them after a study, though none is better.
+    // The one in force has them after a study, though none is better, until the demand has moved.
     let profiled =
         |portfolio: &Portfolio| [0, 1].map(|slot| portfolio.type_status(slot).service_ns_mean);
     assert_eq!(profiled(&portfolio), [1e9; 2]);
@@ -196,4 +196,9 @@ fn measured_means_become_hints() {
     portfolio.conclude(0, Some(&Findings::new(0, "")));
     assert_eq!(portfolio.in_force.name, "darc-lending");
     assert_eq!(profiled(&portfolio), [1e3, 5e4]);
+    assert!(!portfolio.has_old_hints());
+    for _ in 0..4_096 {
+        portfolio.record.took(1, 10_000);
+    }
+    assert!(portfolio.has_old_hints());
 }
