@@ -3,4 +3,4 @@
 pub use crate::keys::EitherCase;
 pub use crate::parts::worker_times::WorkerTimes;
 pub use crate::policies::portfolio::candidates::{QUANTA, least_quantum_us};
-pub use crate::study_pace::{Ended as StudyEnded, StudyPace};
+pub use crate::study_pace::{StudyEnded, StudyPace};

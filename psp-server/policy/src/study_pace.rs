@@ -21,7 +21,7 @@ struct Running {
 
 /// A study that is no longer running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended {
+pub struct StudyEnded {
     /// In nanoseconds.
     pub took_ns: u64,
     /// Whether the scheduler that asked for it is in force yet. No other is told of it.
@@ -52,12 +52,12 @@ impl StudyPace {
     }
 
     /// The study has ended, or panicked.
-    pub fn ends(&mut self, now_ns: u64) -> Ended {
+    pub fn ends(&mut self, now_ns: u64) -> StudyEnded {
         let running = self.running.take();
         let began_ns = running.as_ref().map_or(now_ns, |running| running.began_ns);
         let took_ns = now_ns.saturating_sub(began_ns);
         self.next_ns = now_ns.saturating_add(took_ns.saturating_mul(REST));
-        Ended {
+        StudyEnded {
             took_ns,
             is_wanted: running.is_some_and(|running| !running.is_stale),
         }
