@@ -407,7 +407,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
         self.running.set_present(present);
         self.idle.set_present(self.present);
         self.board.set_present(present);
-        self.feedback.set_present(self.present, &self.knowledge);
+        let has_other_rights = self.feedback.set_present(self.present, &self.knowledge);
         for worker in (0..self.workers).map(WorkerId) {
             self.show_queue(worker);
         }
@@ -422,9 +422,11 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
         }
         self.place_again(now_ns);
         self.keep_ready();
-        for worker in (before.min(self.present)..before.max(self.present)).map(WorkerId) {
-            if self.timer.is_armed(worker) {
-                self.arm_again(now_ns, worker);
+        let moved = before.min(self.present)..before.max(self.present);
+        for worker in 0..self.workers {
+            let has_moved = moved.contains(&worker) && self.timer.is_armed(WorkerId(worker));
+            if has_other_rights || has_moved {
+                self.arm_again(now_ns, WorkerId(worker));
             }
         }
     }

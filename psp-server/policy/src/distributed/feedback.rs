@@ -50,9 +50,11 @@ pub trait Feedback<C: Word>: Send {
         Relief::NotNeeded
     }
 
-    /// Workers `0..present` are present from now on. Publishes what changed.
-    fn set_present(&mut self, present: u32, knowledge: &Knowledge<C>) {
+    /// Workers `0..present` are present from now on. Publishes what changed, and returns whether a worker may have
+    /// other rights than before to what it runs.
+    fn set_present(&mut self, present: u32, knowledge: &Knowledge<C>) -> bool {
         let _ = (present, knowledge);
+        false
     }
 
     /// What is known of the type at `slot`; nothing of queues.

@@ -253,12 +253,13 @@ impl<C: Word> Feedback<C> for Reserving {
         })
     }
 
-    fn set_present(&mut self, present: u32, knowledge: &Knowledge<C>) {
+    fn set_present(&mut self, present: u32, knowledge: &Knowledge<C>) -> bool {
         self.own_thread.set_workers(present);
         self.plan.set_workers(present);
         self.reservations
             .workers_changed(&mut self.plan, &self.profile);
         self.publish(knowledge);
+        true
     }
 
     fn type_status(&self, slot: usize) -> TypeStatus {

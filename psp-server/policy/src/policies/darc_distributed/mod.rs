@@ -309,6 +309,17 @@ mod tests {
     }
 
     #[test]
+    fn what_runs_on_a_lent_worker_keeps_it_if_that_becomes_its_own() {
+        let mut darc = rehearsal(2, Some(Preemption::new(700)));
+        assert_eq!(darc.arrives(0, 0, LONG), "0@1");
+        assert_eq!(darc.arrives(10, 1, LONG), "1@0", "lent");
+        assert_eq!(darc.has_workers(1), "", "worker 0 is everyone's");
+        assert_eq!(darc.arrives(100, 2, SHORT), "");
+        assert_eq!(darc.deadline_ns(), None);
+        assert_eq!(darc.completes(100_000, 0), "2@0");
+    }
+
+    #[test]
     fn without_lending_the_workers_of_short_requests_idle() {
         let policy = settings::DarcDistributed::default().lends(false);
         let preemption = Some(Preemption::new(700));
