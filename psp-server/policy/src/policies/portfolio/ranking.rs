@@ -1,9 +1,10 @@
 //! Which of the candidates that were tried is the best.
 //!
-//! What *holds* keeps the limits of all types at a higher load, and no type waits longer and longer there. It comes before
-//! what does not, where the last candidates are those that are here for latencies, but for the one in force. What is *ample* keeps them with room to
-//! spare, too, and comes first. Among ample candidates the shortest type decides, elsewhere the type that is furthest from
-//! its limit. Small differences are chance, so the first candidate and the one in force have a bonus.
+//! A candidate that *holds* keeps the limits of all types at a higher load, and no type waits longer and longer there. It
+//! comes before those that do not. Of these, the candidates that are here for latencies come last, but for one that is in
+//! force and does well. An *ample* candidate keeps the limits with room to spare, too, and comes first. Among ample candidates
+//! the shortest type decides, elsewhere the type that is furthest from its limit. Small differences are chance, so the first
+//! candidate and the one in force have a bonus.
 //!
 //! *Level* candidates are as good as the best one. Of these, the one comes first that bears the highest load.
 
