@@ -25,6 +25,8 @@ const ORDER_SEED: u64 = 1;
 /// What a tournament is made of. Every combination is a cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Grid {
+    /// Number of the first mix.
+    pub first_mix: u32,
     /// Mixes, of which `half` takes part.
     pub mixes: u32,
     /// Which of them take part.
@@ -92,6 +94,7 @@ impl Default for Grid {
     /// The whole tournament.
     fn default() -> Self {
         Self {
+            first_mix: 0,
             mixes: super::mixes::MIXES,
             half: Half::default(),
             workers: vec![2, 4, 8, 16, 32],
@@ -109,7 +112,8 @@ impl Grid {
     #[must_use]
     pub fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
-        for mix in (0..self.mixes).filter(|&mix| self.half.has(mix)) {
+        let mixes = self.first_mix..self.first_mix + self.mixes;
+        for mix in mixes.filter(|&mix| self.half.has(mix)) {
             for &workers in &self.workers {
                 for &slowdown in &self.slowdowns {
                     for &preempt_us in &self.preempt_us {
@@ -270,6 +274,8 @@ mod tests {
         assert!(cells.iter().all(|cell| cell.mix % 2 == 1));
         grid.cells = Some(3);
         assert_eq!(grid.cells(), cells[..3]);
+        grid.first_mix = 4;
+        assert!(grid.cells().iter().all(|cell| [5, 7].contains(&cell.mix)));
         grid.half = Half::All;
         grid.cells = None;
         assert_eq!(grid.cells().len(), 2 * cells.len());

@@ -75,11 +75,12 @@ impl TournamentReport {
             missing => format!("; {missing} cells are not done"),
         };
         format!(
-            "{}: {} cells of {} of {}, {requests} requests after {} of warm-up, to within {tolerance}, seeds {}{missing}",
+            "{}: {} cells of {} of mix-{} to mix-{}, {requests} requests after {} of warm-up, to within {tolerance}, seeds {}{missing}",
             self.champion,
             self.standings.scores.len(),
             self.grid.half,
-            self.grid.mixes,
+            self.grid.first_mix,
+            self.grid.first_mix + self.grid.mixes - 1,
             requests / 10,
             seeds.join(", "),
         )

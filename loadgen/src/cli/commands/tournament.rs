@@ -62,6 +62,9 @@ pub(crate) struct TournamentArgs {
     /// Mixes: types and service times drawn at random
     #[arg(long, value_name = "N", default_value_t = MIXES, value_parser = clap::value_parser!(u32).range(2..=10_000), help_heading = "Cells")]
     mixes: u32,
+    /// Number of the first mix: other mixes than those that rules were chosen or reported on before
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000), help_heading = "Cells")]
+    first_mix: u32,
     /// Which of the mixes: rules are chosen on one half and reported on the other
     #[arg(long, value_enum, default_value_t = HalfArg::HeldOut, help_heading = "Cells")]
     half: HalfArg,
@@ -141,6 +144,7 @@ enum HomeArg {
 impl TournamentArgs {
     fn grid(&self) -> Grid {
         Grid {
+            first_mix: self.first_mix,
             mixes: self.mixes,
             half: match self.half {
                 HalfArg::Tune => Half::Tune,
@@ -208,7 +212,7 @@ pub(crate) fn tournament(args: &TournamentArgs) -> Result<(), Failure> {
     let arrivals = extent.requests + extent.requests / 10;
     let arrivals = arrivals * u64::from(probes(extent.tolerance));
     if args.dry_run || args.journal.is_some() {
-        let takes = time_of(&searches, extent, arrivals) / threads as u32;
+        let takes = time_of(&searches, &contest.champion, extent, arrivals) / threads as u32;
         eprintln!(
             "{} cells, {} of {all} searches to do, {} simulations of {} requests: about {} on {threads} threads",
             grid.cells().len(),
@@ -258,30 +262,62 @@ pub(crate) fn tournament(args: &TournamentArgs) -> Result<(), Failure> {
     }
 }
 
-/// Searches that are tried for an estimate.
-const TRIED: usize = 24;
-/// Requests of each, at most. The studies of the portfolio become rarer with time, so short simulations tell too little.
-const TRIED_REQUESTS: u64 = 20_000;
+/// For so long searches are tried for an estimate, and a little longer.
+const TRIED_TIME: Duration = Duration::from_secs(4);
 /// Their load.
 const TRIED_LOAD: f64 = 0.6;
 
-/// How long all searches will take on one thread, by a short simulation of some of them.
-fn time_of(searches: &[Search], extent: Extent, arrivals_per_search: u64) -> Duration {
-    let step = searches.len().div_ceil(TRIED).max(1);
-    let requests = extent.requests.min(TRIED_REQUESTS);
-    let tried: Vec<&Search> = searches.iter().step_by(step).collect();
+/// How long all searches will take on one thread, by a simulation of some of them. The champion's studies can take a hundred
+/// times as long as a rival's simulation, so that the two kinds are tried in turn, and reckoned apart.
+fn time_of(
+    searches: &[Search],
+    champion: &Policy,
+    extent: Extent,
+    arrivals_per_search: u64,
+) -> Duration {
+    let (own, rivals): (Vec<&Search>, Vec<&Search>) = searches
+        .iter()
+        .partition(|search| search.policy == *champion);
     let began = Instant::now();
-    for search in &tried {
-        let plan = SimPlan {
-            load: TRIED_LOAD,
-            ..search.plan(extent).requests(requests)
-        };
-        // What fails here fails again in the tournament, and is reported there.
-        let _ = simulate(&plan, &mut |_| ControlFlow::Continue(()));
+    let mut kinds = [own, rivals].map(|searches| (searches, Duration::ZERO, 0));
+    for number in 0.. {
+        let mut any_left = false;
+        for (searches, took, tried) in &mut kinds {
+            let Some(search) = spread(searches, number) else {
+                continue;
+            };
+            if number > 0 && began.elapsed() >= TRIED_TIME {
+                continue;
+            }
+            any_left = true;
+            let plan = SimPlan {
+                load: TRIED_LOAD,
+                ..search.plan(extent)
+            };
+            let tries = Instant::now();
+            // What fails here fails again in the tournament, and is reported there.
+            let _ = simulate(&plan, &mut |_| ControlFlow::Continue(()));
+            *took += tries.elapsed();
+            *tried += 1;
+        }
+        if !any_left {
+            break;
+        }
     }
-    let arrivals = tried.len().max(1) as f64 * requests as f64;
-    let each = began.elapsed().as_secs_f64() / arrivals;
-    Duration::from_secs_f64(each * arrivals_per_search as f64 * searches.len() as f64)
+    let simulation = (extent.requests + extent.requests / 10).max(1);
+    let per_search = arrivals_per_search as f64 / simulation as f64;
+    let times = kinds.iter().map(|(searches, took, tried)| {
+        took.as_secs_f64() / f64::from((*tried).max(1)) * per_search * searches.len() as f64
+    });
+    Duration::from_secs_f64(times.sum())
+}
+
+/// One of them after the other, far from those before; `None` after all.
+fn spread<'a>(searches: &[&'a Search], number: usize) -> Option<&'a Search> {
+    // A prime, so that every index comes once.
+    const STEP: usize = 7_919;
+    let is_left = number < searches.len();
+    is_left.then(|| searches[number * STEP % searches.len()])
 }
 
 fn in_words(time: Duration) -> String {
