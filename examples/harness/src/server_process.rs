@@ -185,6 +185,29 @@ impl ServerProcess {
         self.memory("VmHWM:")
     }
 
+    /// The address space of the process in bytes.
+    ///
+    /// # Panics
+    /// When the process has ended.
+    #[must_use]
+    pub fn address_space_bytes(&self) -> u64 {
+        self.memory("VmSize:")
+    }
+
+    /// The names of its threads.
+    ///
+    /// # Panics
+    /// When the process has ended.
+    #[must_use]
+    pub fn thread_names(&self) -> Vec<String> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id()));
+        let threads = tasks.expect("the server runs").flatten();
+        // A thread may end meanwhile.
+        let names =
+            threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
+        names.map(|name| name.trim_end().to_owned()).collect()
+    }
+
     fn memory(&self, name: &str) -> u64 {
         let path = format!("/proc/{}/status", self.process.id());
         let status = fs::read_to_string(path).expect("the server runs");

@@ -11,4 +11,5 @@ mod shutdown;
 mod simulated;
 mod starting;
 mod steering;
+mod studies;
 mod waiting;
