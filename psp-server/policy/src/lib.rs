@@ -93,7 +93,7 @@ pub use settings::{
     Jbsq, Jsq, JsqTies, Mq, Portfolio, Quantum, Requeue, Sjf, Sq, StaticPartition, Stealing,
     Synergy, Wrr,
 };
-pub use setup::{Contexts, Preemption, SchedulerSetup, StuckAfter};
+pub use setup::{Contexts, History, Preemption, SchedulerSetup, StuckAfter};
 pub use study::{Findings, Study};
 pub use traits::PreemptionUse;
 pub use typed_queues::TypedQueues;

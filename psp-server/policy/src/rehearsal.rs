@@ -4,7 +4,7 @@ use crate::event::{Action, Event, HandOff, RequestId, Sample, WorkerId};
 use crate::policy::Policy;
 use crate::request_type::{RequestType, TypeSpec, TypeTable};
 use crate::scheduler::{Relief, Scheduler, TypeStatus, switch};
-use crate::setup::{Contexts, Preemption, SchedulerSetup, StuckAfter};
+use crate::setup::{Contexts, History, Preemption, SchedulerSetup, StuckAfter};
 
 /// The type of [`Rehearsal::with_one_type`].
 pub(crate) const ONE: RequestType = RequestType::new(0);
@@ -88,6 +88,23 @@ impl Rehearsal {
         let setup = SchedulerSetup {
             preemption,
             seed,
+            ..setup(workers, &types)
+        };
+        Self::of(policy, &setup)
+    }
+
+    /// With preemption, and with samples from before of requests that arrived within `span_ns`.
+    pub(crate) fn with_history(
+        policy: impl Into<Policy>,
+        workers: usize,
+        types: impl IntoIterator<Item = TypeSpec>,
+        samples: &[Sample],
+        span_ns: u64,
+    ) -> Self {
+        let types: TypeTable = types.into_iter().collect();
+        let setup = SchedulerSetup {
+            preemption: Some(Preemption::new(1000)),
+            history: History::new(samples, span_ns),
             ..setup(workers, &types)
         };
         Self::of(policy, &setup)
@@ -335,6 +352,7 @@ pub(crate) const fn setup(workers: usize, types: &TypeTable) -> SchedulerSetup<'
         contexts: Contexts::migrating(),
         stuck: None,
         flows: None,
+        history: History::new(&[], 0),
         seed: 0,
     }
 }

@@ -1,5 +1,6 @@
 //! What a scheduler is built for.
 
+use crate::event::Sample;
 use crate::request_type::TypeTable;
 
 /// What a scheduler is built for.
@@ -30,8 +31,29 @@ pub struct SchedulerSetup<'a> {
     /// have one [receiver](crate::distributed::Receivers). `None` where each request is a flow of its own. Only
     /// simulations need it: live requests have their receivers.
     pub flows: Option<usize>,
+    /// What is known of the requests before the first one arrives: a scheduler that is made while a server runs need
+    /// not begin without it. Empty where nothing is.
+    pub history: History<'a>,
     /// Seed of the policies that choose at random.
     pub seed: u64,
+}
+
+/// Requests that a scheduler did not see, and how long each took.
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct History<'a> {
+    /// Of each request, in order of arrival.
+    pub samples: &'a [Sample],
+    /// From the first arrival to the last, in nanoseconds.
+    pub span_ns: u64,
+}
+
+impl<'a> History<'a> {
+    /// Requests that arrived within so many nanoseconds, in order of arrival.
+    #[must_use]
+    pub const fn new(samples: &'a [Sample], span_ns: u64) -> Self {
+        Self { samples, span_ns }
+    }
 }
 
 impl<'a> SchedulerSetup<'a> {
@@ -50,6 +72,10 @@ impl<'a> SchedulerSetup<'a> {
             contexts: Contexts::at_home(usize::MAX),
             stuck: None,
             flows: None,
+            history: History {
+                samples: &[],
+                span_ns: 0,
+            },
             seed: 1,
         }
     }
@@ -68,6 +94,7 @@ impl<'a> SchedulerSetup<'a> {
         contexts: Contexts,
         stuck: Option<StuckAfter>,
         flows: Option<usize>,
+        history: History<'a>,
         seed: u64,
     }
 }

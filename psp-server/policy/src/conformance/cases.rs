@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::policy::Policy;
 use crate::preempt::PreemptPolicy;
 use crate::request_type::{TypeSpec, TypeTable};
-use crate::setup::{Contexts, Preemption, SchedulerSetup, StuckAfter};
+use crate::setup::{Contexts, History, Preemption, SchedulerSetup, StuckAfter};
 
 /// One thing that happens. `nth` counts round and round the workers, or policies, that there are.
 #[derive(Debug, Clone)]
@@ -176,6 +176,7 @@ impl Case {
             contexts: self.contexts,
             stuck: self.stuck,
             flows: None,
+            history: History::default(),
             seed: self.seed,
         }
     }

@@ -135,12 +135,16 @@ pub(crate) struct Dispersion {
 }
 
 impl Dispersion {
-    /// Nothing is known of the types of `setup`.
+    /// Of the types of `setup` its history is known.
     pub(crate) fn new(setup: &SchedulerSetup<'_>) -> Self {
-        Self {
+        let mut dispersion = Self {
             types: vec![Distribution::default(); setup.types.len() + 1],
             overall: Distribution::default(),
+        };
+        for sample in setup.history.samples {
+            dispersion.record(setup.types.slot(sample.request_type), sample);
         }
+        dispersion
     }
 
     /// Adds a worker's measurement of the type at `slot`.

@@ -379,7 +379,7 @@ pub(crate) fn blend(before: f64, now: f64, weight: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::request_type::{RequestType, TypeSpec, TypeTable};
-    use crate::setup::Contexts;
+    use crate::setup::{Contexts, History};
 
     fn profile_of(specs: Vec<TypeSpec>, settings: &Darc) -> Profile {
         let types: TypeTable = specs.into_iter().collect();
@@ -393,6 +393,7 @@ mod tests {
             contexts: Contexts::migrating(),
             stuck: None,
             flows: None,
+            history: History::default(),
             seed: 0,
         };
         Profile::new(&setup, settings)

@@ -252,7 +252,7 @@ mod tests {
     use crate::preempt::PreemptPolicy;
     use crate::rehearsal::setup;
     use crate::request_type::{RequestType, TypeSpec, TypeTable};
-    use crate::setup::{Contexts, Preemption};
+    use crate::setup::{Contexts, History, Preemption};
 
     const QUANTUM_NS: u64 = 10;
 
@@ -267,6 +267,7 @@ mod tests {
             contexts: Contexts::migrating(),
             stuck: None,
             flows: None,
+            history: History::default(),
             seed: 0,
         };
         Quanta::new(&setup, QUANTUM_NS)

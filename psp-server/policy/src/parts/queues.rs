@@ -629,7 +629,7 @@ mod tests {
     use super::*;
     use crate::backlog::BacklogRequest;
     use crate::request_type::{TypeSpec, TypeTable};
-    use crate::setup::Contexts;
+    use crate::setup::{Contexts, History};
 
     const SHORT: RequestType = RequestType::new(0);
     const LONG: RequestType = RequestType::new(1);
@@ -651,6 +651,7 @@ mod tests {
             contexts: Contexts::migrating(),
             stuck: None,
             flows: None,
+            history: History::default(),
             seed: 0,
         };
         Queues::new(&setup, Lanes::shared(lanes))
@@ -862,6 +863,7 @@ mod tests {
                 contexts: Contexts::migrating(),
                 stuck: None,
                 flows: None,
+                history: History::default(),
                 seed: 0,
             };
             let mut queues = Queues::new(&setup, Lanes::shared(LANES));

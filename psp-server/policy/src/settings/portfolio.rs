@@ -15,7 +15,8 @@ pub struct Portfolio {
     pub slo_slowdown: f64,
     /// Arrivals before the first study. At least 1; 1024 unless set.
     pub first_study: u64,
-    /// Requests in the longest trial of a candidate. From 64 to 4 194 304; 65 536 unless set.
+    /// Requests in the longest trial of a candidate. From 64 to 4 194 304; 131 072 unless set, which is twice
+    /// what is recorded.
     pub trial_requests: usize,
 }
 
@@ -24,7 +25,7 @@ impl Default for Portfolio {
         Self {
             slo_slowdown: DarcLending::default().slo_slowdown,
             first_study: 1_024,
-            trial_requests: 65_536,
+            trial_requests: 131_072,
         }
     }
 }

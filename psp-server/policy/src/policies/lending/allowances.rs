@@ -7,7 +7,7 @@ use crate::parts::slos::Slos;
 use crate::policies::darc::Darc;
 use crate::policies::lending::service_times::{ServiceTimes, Spread};
 use crate::settings;
-use crate::setup::{Preemption, SchedulerSetup};
+use crate::setup::{History, Preemption, SchedulerSetup};
 
 /// From this squared coefficient of variation on, the shortest requests of a type say how long its requests may wait.
 const SCV_VARIES: f64 = 0.05;
@@ -81,7 +81,7 @@ pub(crate) struct Allowances {
     service_times: Vec<ServiceTimes>,
     /// Per type slot: arrivals since `counted_ns`.
     arrivals: Vec<u64>,
-    counted_ns: u64,
+    counted_ns: Option<u64>,
     /// Per type slot, per nanosecond.
     rates: Vec<Option<f64>>,
     groups: Vec<GroupAllowance>,
@@ -92,14 +92,14 @@ pub(crate) struct Allowances {
 }
 
 impl Allowances {
-    /// Nothing is known yet: call [`Allowances::renew`] next.
+    /// Call [`Allowances::follow`] next.
     pub(crate) fn new(
         setup: &SchedulerSetup<'_>,
         settings: &settings::DarcLending,
         preemption: Preemption,
     ) -> Self {
         let slots = setup.types.len() + 1;
-        Self {
+        let mut allowances = Self {
             settings: settings.clone(),
             cost_ns: preemption.cost_ns as f64,
             keep_max: keep_max(setup.workers),
@@ -108,12 +108,27 @@ impl Allowances {
             gives_way: (0..slots).map(|slot| setup.types.gives_way(slot)).collect(),
             service_times: vec![ServiceTimes::new(); slots],
             arrivals: vec![0; slots],
-            counted_ns: 0,
+            counted_ns: None,
             rates: vec![None; slots],
             groups: Vec::with_capacity(slots + 1),
             any_ahead: false,
             samples: 0,
             look_at: LOOK_SAMPLES,
+        };
+        allowances.remember(setup);
+        allowances
+    }
+
+    /// Begins with the history of `setup`.
+    fn remember(&mut self, setup: &SchedulerSetup<'_>) {
+        let History { samples, span_ns } = setup.history;
+        for sample in samples {
+            let slot = setup.types.slot(sample.request_type);
+            self.service_times[slot].record(sample.count, sample.service_ns);
+            self.arrivals[slot] += u64::from(sample.count);
+        }
+        if span_ns > 0 {
+            self.take_rates(span_ns);
         }
     }
 
@@ -123,7 +138,8 @@ impl Allowances {
     }
 
     /// Counts an arrival of the type at `slot`.
-    pub(crate) fn arrived(&mut self, slot: usize) {
+    pub(crate) fn arrived(&mut self, now_ns: u64, slot: usize) {
+        self.counted_ns.get_or_insert(now_ns);
         self.arrivals[slot] += 1;
     }
 
@@ -214,11 +230,15 @@ impl Allowances {
     }
 
     fn update_rates(&mut self, now_ns: u64) {
-        let passed_ns = now_ns.saturating_sub(self.counted_ns);
-        if passed_ns == 0 {
-            return;
+        let passed_ns = now_ns.saturating_sub(self.counted_ns.unwrap_or(now_ns));
+        if passed_ns > 0 {
+            self.counted_ns = Some(now_ns);
+            self.take_rates(passed_ns);
         }
-        self.counted_ns = now_ns;
+    }
+
+    /// Takes the arrivals as those of so many nanoseconds.
+    fn take_rates(&mut self, passed_ns: u64) {
         for (rate, arrivals) in self.rates.iter_mut().zip(&mut self.arrivals) {
             let latest = std::mem::take(arrivals) as f64 / passed_ns as f64;
             let before = rate.unwrap_or(latest);

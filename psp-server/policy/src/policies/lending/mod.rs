@@ -73,7 +73,7 @@ impl Lending {
         let grouped = Grouped::with_aging(setup, &settings.darc);
         let mut darc = Darc::over(setup, &settings.darc, grouped);
         let mut allowances = Allowances::new(setup, settings, preemption);
-        allowances.renew(0, &mut darc);
+        allowances.follow(&mut darc);
         let recaller = Recaller {
             settings: settings.clone(),
             allowances,
@@ -92,10 +92,11 @@ impl Lending {
 }
 
 impl Recaller {
-    fn record(&mut self, event: &Event<'_>, grouped: &Grouped) {
+    fn record(&mut self, now_ns: u64, event: &Event<'_>, grouped: &Grouped) {
         match event {
             Event::Arrived { request_type, .. } => {
-                self.allowances.arrived(grouped.queues.slot(*request_type));
+                let slot = grouped.queues.slot(*request_type);
+                self.allowances.arrived(now_ns, slot);
             }
             Event::Completed { samples, .. } => {
                 for sample in *samples {
@@ -477,7 +478,7 @@ fn oldest_since_ns(grouped: &Grouped, members: &[usize]) -> Option<u64> {
 impl Scheduler for Lending {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         if let Some(recaller) = &mut self.recaller {
-            recaller.record(&event, &self.darc.grouped);
+            recaller.record(now_ns, &event, &self.darc.grouped);
         }
         let learned = self.darc.observe(now_ns, event);
         if let Some(recaller) = &mut self.recaller {

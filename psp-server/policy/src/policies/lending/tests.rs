@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use crate::event::Sample;
 use crate::policy::Policy;
 use crate::rehearsal::{ONE, Rehearsal, sample};
 use crate::request_type::{RequestType, TypeSpec};
@@ -182,6 +183,41 @@ fn a_request_of_a_spread_type_makes_way_when_it_is_aged() {
         "stop 0",
         "it is aged still"
     );
+}
+
+#[test]
+fn a_spread_that_is_known_from_before_counts_from_the_first_request_on() {
+    let settings = DarcLending::default().aged_after_costs(20.0);
+    let types = || [TypeSpec::new("ONE").service_time(Duration::from_micros(50))];
+    let samples: Vec<Sample> = (0..100)
+        .map(|number| sample(ONE, [MICRO, 100 * MICRO][number % 2]))
+        .collect();
+    for (samples, stops) in [(&samples[..], "stop 0"), (&[], "")] {
+        let mut rehearsal =
+            Rehearsal::with_history(settings.clone(), 1, types(), samples, 100 * 50 * MICRO);
+        assert_eq!(rehearsal.arrives(1_000, 0, ONE), "0@0");
+        assert_eq!(rehearsal.arrives(2_000, 1, ONE), "");
+        assert_eq!(rehearsal.ticks(21_000), stops);
+    }
+}
+
+/// Its shortest requests cannot wait for a preemption.
+#[test]
+fn as_many_workers_are_kept_idle_as_requests_arrived_during_a_preemption_before() {
+    let settings = DarcLending::default().aged_after_costs(20.0);
+    let types = || [TypeSpec::new("ONE").service_time(Duration::from_micros(50))];
+    let samples: Vec<Sample> = (0..100)
+        .map(|number| sample(ONE, [MICRO / 20, 100 * MICRO][number % 2]))
+        .collect();
+    for (every_ns, stops) in [(10_000, 0), (500, 1), (250, 3)] {
+        let mut rehearsal =
+            Rehearsal::with_history(settings.clone(), 10, types(), &samples, 100 * every_ns);
+        for id in 0..9 {
+            assert_eq!(rehearsal.arrives(1_000, id, ONE), format!("{id}@{id}"));
+        }
+        let stopped = rehearsal.ticks(21_000).matches("stop").count();
+        assert_eq!(stopped, stops, "one every {every_ns} ns");
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@
 //! A study is due after 1024 arrivals, after twice as many each time, and when the rate of arrivals or the types' shares
 //! of the demand have moved. A driver that runs no studies has the first candidate, DARC with lending.
 
+mod assignment;
 pub(crate) mod candidates;
 mod contest;
 mod drift;
@@ -34,13 +35,12 @@ use crate::scheduler::{Relief, Scheduler, TypeStatus, switch};
 use crate::settings;
 use crate::setup::SchedulerSetup;
 use crate::study::{Findings, Study};
+use assignment::{Assigned, Assignment, Next};
 use candidates::{Candidate, candidates};
-use contest::{Contest, Limits, any_ample};
+use contest::{Limits, any_ample};
 use drift::{Drift, shares_differ};
 use owned::Owned;
-use ranking::Ranking;
 use record::Record;
-use tape::tape;
 
 /// See the [module](self).
 pub(crate) struct Portfolio {
@@ -56,8 +56,8 @@ pub(crate) struct Portfolio {
     running: Vec<Option<usize>>,
     arrivals: u64,
     next_study: u64,
-    /// The candidates of the study that runs.
-    studied: Option<Vec<Candidate>>,
+    /// The study that runs.
+    studied: Option<Assigned>,
     /// Counts of the schedulers that were in force before.
     before: Vec<TypeStatus>,
     updates_before: u64,
@@ -141,20 +141,18 @@ impl Portfolio {
         made_for.is_none_or(|shares| shares_differ(&self.demand_shares(), shares))
     }
 
-    /// Goes on under a candidate with what was measured for hints.
-    fn switch_to(&mut self, now_ns: u64, next: Candidate) {
-        let hinted = self.setup.clone().hinted(&self.record);
-        let mut scheduler = next.scheduler(&hinted.setup());
+    /// Goes on under a candidate.
+    fn switch_to(&mut self, now_ns: u64, mut next: Next) {
         for (slot, before) in self.before.iter_mut().enumerate() {
             let status = self.scheduler.type_status(slot);
             before.steals += status.steals;
             before.relieved += status.relieved;
         }
         self.updates_before += self.scheduler.reservation_updates();
-        if switch(&mut *self.scheduler, &mut *scheduler, now_ns) {
-            self.scheduler = scheduler;
-            self.in_force = next;
-            self.made_for = Some(self.demand_shares());
+        if switch(&mut *self.scheduler, &mut *next.scheduler, now_ns) {
+            self.scheduler = next.scheduler;
+            self.in_force = next.candidate;
+            self.made_for = Some(next.demand_shares);
         }
     }
 }
@@ -211,42 +209,29 @@ impl Scheduler for Portfolio {
         }
         self.next_study = 2 * self.arrivals;
         self.drift.studied();
-        let hinted = self.setup.clone().hinted(&self.record);
-        let limits = self.limits(&hinted);
-        let candidates = candidates(
-            &hinted.setup(),
-            self.record.mean_of_all_ns(),
-            self.settings.slo_slowdown,
-        );
-        self.studied = Some(candidates.clone());
-        let in_force = self.in_force.name.clone();
-        let (record, requests) = (self.record.clone(), self.settings.trial_requests);
-        Some(Study::new(move || {
-            let tape = tape(&record, requests, hinted.rest.seed);
-            let contest = Contest {
-                setup: &hinted.setup(),
-                ranking: Ranking {
-                    candidates: &candidates,
-                    in_force: &in_force,
-                },
-                tape: &tape,
-                recorded: record.arrivals().count(),
-                limits: &limits,
-            };
-            contest.run()
-        }))
+        let setup = self.setup.clone().hinted(&self.record);
+        let mean_ns = self.record.mean_of_all_ns();
+        let assignment = Assignment {
+            candidates: candidates(&setup.setup(), mean_ns, self.settings.slo_slowdown),
+            in_force: self.in_force.name.clone(),
+            begins_anew: self.has_old_hints(),
+            record: self.record.clone(),
+            requests: self.settings.trial_requests,
+            limits: self.limits(&setup),
+            setup,
+        };
+        let (assigned, work) = assignment.begin(self.demand_shares());
+        self.studied = Some(assigned);
+        Some(Study::new(work))
     }
 
     fn conclude(&mut self, now_ns: u64, findings: Option<&Findings>) {
-        let studied = self.studied.take();
-        let chosen = studied.zip(findings).and_then(|(mut studied, findings)| {
-            let choice = findings.choice();
-            (choice < studied.len()).then(|| studied.swap_remove(choice))
-        });
-        // What is in force has learned more than the one that was tried, but may have begun with other requests in view.
-        let is_other = |chosen: &Candidate| chosen.name != self.in_force.name;
-        if let Some(chosen) = chosen.filter(|chosen| is_other(chosen) || self.has_old_hints()) {
-            self.switch_to(now_ns, chosen);
+        let Some((assigned, findings)) = self.studied.take().zip(findings) else {
+            return;
+        };
+        let present = self.setup.rest.present;
+        if let Some(next) = assigned.next(now_ns, present, findings) {
+            self.switch_to(now_ns, next);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::record::Record;
 use crate::request_type::TypeTable;
-use crate::setup::SchedulerSetup;
+use crate::setup::{History, SchedulerSetup};
 
 static NO_TYPES: TypeTable = TypeTable::new();
 
@@ -22,6 +22,7 @@ impl Owned {
             types: setup.types.clone(),
             rest: SchedulerSetup {
                 types: &NO_TYPES,
+                history: History::default(),
                 ..setup
             },
         }

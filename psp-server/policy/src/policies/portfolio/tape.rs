@@ -3,7 +3,8 @@
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-use super::record::{Arrival, Record};
+use super::record::Record;
+use crate::request_type::RequestType;
 
 /// A request of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +12,17 @@ pub(super) struct Request {
     pub(super) arrived_ns: u64,
     pub(super) service_ns: u64,
     pub(super) slot: usize,
+}
+
+impl Request {
+    /// Its type, of so many.
+    pub(super) fn request_type(&self, types: usize) -> RequestType {
+        if self.slot < types {
+            RequestType::new(self.slot as u32)
+        } else {
+            RequestType::UNKNOWN
+        }
+    }
 }
 
 /// The same requests closer together, at `factor` times the load.
@@ -38,22 +50,31 @@ pub(super) fn demand(tape: &[Request], recorded: usize) -> f64 {
     (work_ns + error_ns) / span_ns.max(1) as f64
 }
 
-/// `requests` requests: the arrivals of the record over and over, each time with other service times. Types of which
-/// no service time is known are left out.
+/// At most `requests` requests: the arrivals of the record over and over, each time with other service times. Types of which
+/// no service time is known are left out. Both halves of the tape have the same arrivals, if two rounds of the record fit.
 pub(super) fn tape(record: &Record, requests: usize, seed: u64) -> Vec<Request> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut now_ns = 0_u64;
-    let mut tape = Vec::with_capacity(requests);
-    let known = |arrival: &Arrival| !record.services_ns(usize::from(arrival.slot)).is_empty();
-    if !record.arrivals().any(|arrival| known(&arrival)) {
-        return tape;
+    let is_known = |slot: usize| !record.services_ns(slot).is_empty();
+    let counts = record.counts().iter().enumerate();
+    let counts = counts.filter(|(slot, _)| is_known(*slot));
+    let round: usize = counts.map(|(_, &count)| count as usize).sum();
+    if round == 0 {
+        return Vec::new();
     }
+    let rounds = requests / round / 2 * 2;
+    let requests = if rounds == 0 {
+        requests
+    } else {
+        rounds * round
+    };
+    let mut tape = Vec::with_capacity(requests);
     for arrival in record.arrivals().cycle() {
         now_ns += u64::from(arrival.gap_ns);
-        if !known(&arrival) {
+        let slot = usize::from(arrival.slot);
+        if !is_known(slot) {
             continue;
         }
-        let slot = usize::from(arrival.slot);
         let services_ns = record.services_ns(slot);
         tape.push(Request {
             arrived_ns: now_ns,
@@ -70,6 +91,7 @@ pub(super) fn tape(record: &Record, requests: usize, seed: u64) -> Vec<Request> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request_type::{TypeSpec, TypeTable};
 
     #[test]
     fn demand_is_work_by_time_and_what_is_not_known_of_it() {
@@ -85,5 +107,32 @@ mod tests {
         // The tape repeats 25 of them.
         assert_eq!(demand(&tape, 25), 3.0);
         assert_eq!(demand(&[], 0), 0.0);
+    }
+
+    #[test]
+    fn both_halves_have_the_same_arrivals_and_other_service_times() {
+        let named = ["ONE", "OTHER", "UNSEEN"].map(TypeSpec::new);
+        let mut record = Record::new(&named.into_iter().collect());
+        for number in 0..100 {
+            record.arrived(number * number, (number % 3) as usize);
+            record.took((number % 2) as usize, number + 1);
+        }
+        // 34 and 33 of the arrivals are of types with service times. Five times as many would fit.
+        let tape = tape(&record, 5 * 67 + 1, 1);
+        assert_eq!(tape.len(), 4 * 67);
+        let (early, late) = tape.split_at(2 * 67);
+        let slots = |half: &[Request]| half.iter().map(|request| request.slot).collect::<Vec<_>>();
+        let gaps = |half: &[Request]| {
+            let pairs = half.windows(2);
+            let gap_ns = |pair: &[Request]| pair[1].arrived_ns - pair[0].arrived_ns;
+            pairs.map(gap_ns).collect::<Vec<_>>()
+        };
+        assert_eq!(slots(early), slots(late));
+        assert_eq!(gaps(early), gaps(late));
+        let times = |half: &[Request]| half.iter().map(|request| request.service_ns).sum::<u64>();
+        assert_ne!(times(early), times(late));
+        // Of a tape that is shorter than the record nothing is left out.
+        assert_eq!(super::tape(&record, 50, 1).len(), 50);
+        assert_eq!(super::tape(&Record::new(&TypeTable::new()), 50, 1), []);
     }
 }

@@ -8,12 +8,12 @@ use rand::{RngExt, SeedableRng};
 use super::Portfolio;
 use super::tape::Request;
 use super::trial::Trial;
-use crate::event::{Action, Event};
-use crate::request_type::{TypeSpec, TypeTable};
+use crate::event::{Action, Event, HandOff, RequestId, WorkerId};
+use crate::request_type::{RequestType, TypeSpec, TypeTable};
 use crate::scheduler::Scheduler;
 use crate::settings;
 use crate::setup::{Preemption, SchedulerSetup};
-use crate::study::{Findings, Study};
+use crate::study::Study;
 
 const WORKERS: usize = 4;
 
@@ -168,6 +168,17 @@ fn a_study_of_an_idle_server_ends_and_changes_nothing() {
     assert_eq!(in_force, ["darc-lending"; 2]);
 }
 
+/// A portfolio of these types that has 2000 arrivals on record.
+fn recorded(setup: &SchedulerSetup<'_>, types: &[(f64, f64, bool)]) -> Portfolio {
+    let mut portfolio = Portfolio::new(setup, &settings::Portfolio::default());
+    for request in drawn(types, 0.5, 2_000) {
+        portfolio.record.arrived(request.arrived_ns, request.slot);
+        portfolio.record.took(request.slot, request.service_ns);
+    }
+    portfolio.arrivals = 2_000;
+    portfolio
+}
+
 #[test]
 fn measured_means_become_hints() {
     let types = [(1_000.0, 0.75, false), (50_000.0, 0.25, false)];
@@ -175,11 +186,7 @@ fn measured_means_become_hints() {
         ["SHORT", "LONG"].map(|name| TypeSpec::new(name).service_time(Duration::from_secs(1)));
     let table: TypeTable = named.into_iter().collect();
     let setup = SchedulerSetup::new(WORKERS, &table);
-    let mut portfolio = Portfolio::new(&setup, &settings::Portfolio::default());
-    for request in drawn(&types, 0.5, 2_000) {
-        portfolio.record.arrived(request.arrived_ns, request.slot);
-        portfolio.record.took(request.slot, request.service_ns);
-    }
+    let mut portfolio = recorded(&setup, &types);
     let hinted = portfolio.setup.clone().hinted(&portfolio.record);
     let means = hinted.types.specs().iter().map(|spec| spec.service_time);
     let micros = [1, 50].map(|us| Some(Duration::from_micros(us)));
@@ -191,9 +198,8 @@ fn measured_means_become_hints() {
     let profiled =
         |portfolio: &Portfolio| [0, 1].map(|slot| portfolio.type_status(slot).service_ns_mean);
     assert_eq!(profiled(&portfolio), [1e9; 2]);
-    portfolio.arrivals = 2_000;
-    assert!(portfolio.study().is_some());
-    portfolio.conclude(0, Some(&Findings::new(0, "")));
+    let findings = portfolio.study().unwrap().run();
+    portfolio.conclude(0, Some(&findings));
     assert_eq!(portfolio.in_force.name, "darc-lending");
     assert_eq!(profiled(&portfolio), [1e3, 5e4]);
     assert!(!portfolio.has_old_hints());
@@ -201,4 +207,72 @@ fn measured_means_become_hints() {
         portfolio.record.took(1, 10_000);
     }
     assert!(portfolio.has_old_hints());
+}
+
+#[test]
+fn workers_that_leave_during_a_study_are_gone_from_what_comes_of_it() {
+    let types: TypeTable = [TypeSpec::new("ONE")].into_iter().collect();
+    let setup = SchedulerSetup::new(WORKERS, &types);
+    let mut portfolio = recorded(&setup, &[(1_000.0, 1.0, false)]);
+    let study = portfolio.study().unwrap();
+    let now_ns = 1 << 40;
+    portfolio.on_event(now_ns, Event::Workers { present: 2 });
+    portfolio.conclude(now_ns, Some(&study.run()));
+    assert!(portfolio.made_for.is_some(), "it is another one");
+    for number in 0..WORKERS as u32 {
+        let arrived = Event::Arrived {
+            request: RequestId(number),
+            request_type: RequestType::new(0),
+            deadline_ns: None,
+        };
+        portfolio.on_event(now_ns, arrived);
+    }
+    let actions = std::iter::from_fn(|| portfolio.poll(now_ns));
+    assert_eq!(actions.count(), 2);
+}
+
+/// Preempts the only request as soon as it runs.
+#[derive(Default)]
+struct Restless {
+    waits: Option<RequestId>,
+    runs: bool,
+    stops: bool,
+}
+
+impl Scheduler for Restless {
+    fn on_event(&mut self, _: u64, event: Event<'_>) {
+        match event {
+            Event::Arrived { request, .. } => self.waits = Some(request),
+            Event::Yielded { .. } => (self.runs, self.stops) = (false, false),
+            _ => {}
+        }
+    }
+
+    fn poll(&mut self, _: u64) -> Option<Action> {
+        let worker = WorkerId(0);
+        if !std::mem::replace(&mut self.runs, true) {
+            let request = self.waits?;
+            return Some(Action::Run {
+                worker,
+                request,
+                request_type: RequestType::new(0),
+                hand_off: HandOff::Dispatched,
+            });
+        }
+        let stops = std::mem::replace(&mut self.stops, true);
+        (!stops).then_some(Action::Preempt {
+            worker,
+            quantum_ns: 0,
+        })
+    }
+}
+
+#[test]
+fn a_trial_under_a_scheduler_that_does_nothing_but_preempt_ends() {
+    let types: TypeTable = [TypeSpec::new("ONE")].into_iter().collect();
+    let setup = SchedulerSetup::new(1, &types).preemption(Some(Preemption::new(1_000)));
+    let tape = drawn(&[(1_000.0, 1.0, false)], 0.5, 1);
+    let limits = [f64::INFINITY; 2];
+    let slowdowns = Trial::new(&setup, Box::new(Restless::default()), &tape, &limits).run();
+    assert_eq!(slowdowns, [f32::INFINITY]);
 }

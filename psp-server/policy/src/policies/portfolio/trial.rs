@@ -29,6 +29,10 @@ const FAR: f64 = 4.0;
 /// A trial ends once this part of its requests is far too late, waits or is refused: what comes after is in vain.
 const HOPELESS: f64 = 0.05;
 
+/// A trial ends after so many turns for each of its requests, too: with service times of seconds and turns of microseconds it
+/// would take minutes.
+const TURNS_MAX: u64 = 1_000;
+
 /// Standard deviation of the logarithm of the time that a preemption takes: that of signals.
 const PREEMPT_SIGMA: f64 = 0.5;
 
@@ -59,6 +63,8 @@ pub(super) struct Trial<'a> {
     /// Per request; infinite for those that did not end.
     slowdowns: Vec<f32>,
     arrived: usize,
+    /// How often a request went to a worker.
+    turns_begun: u64,
     /// Requests that are far too late or were refused.
     lost: usize,
     ended: usize,
@@ -85,6 +91,7 @@ impl<'a> Trial<'a> {
             remaining_ns: tape.iter().map(|request| request.service_ns).collect(),
             slowdowns: vec![f32::INFINITY; tape.len()],
             arrived: 0,
+            turns_begun: 0,
             lost: 0,
             ended: 0,
             now_ns: 0,
@@ -92,10 +99,11 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// The slowdown of each request, in order of arrival. All are infinite after a hopeless trial.
+    /// The slowdown of each request, in order of arrival. All are infinite after a hopeless or an endless trial.
     pub(super) fn run(mut self) -> Vec<f32> {
         let mut ticks = 0;
         let lost_max = (self.tape.len() as f64 * HOPELESS) as usize;
+        let turns_max = self.tape.len() as u64 * TURNS_MAX;
         loop {
             let arrival = self.tape.get(self.arrived);
             let arrival_ns = arrival.map_or(u64::MAX, |request| request.arrived_ns);
@@ -107,7 +115,8 @@ impl<'a> Trial<'a> {
             if next_ns == u64::MAX || ticks == TICKS_MAX {
                 return self.slowdowns;
             }
-            if self.lost + (self.arrived - self.ended) > lost_max + self.turns.len() {
+            let late = self.lost + (self.arrived - self.ended);
+            if late > lost_max + self.turns.len() || self.turns_begun > turns_max {
                 self.slowdowns.fill(f32::INFINITY);
                 return self.slowdowns;
             }
@@ -130,12 +139,7 @@ impl<'a> Trial<'a> {
     }
 
     fn request_type(&self, request: usize) -> RequestType {
-        let slot = self.tape[request].slot;
-        if slot < self.types {
-            RequestType::new(slot as u32)
-        } else {
-            RequestType::UNKNOWN
-        }
+        self.tape[request].request_type(self.types)
     }
 
     fn arrive(&mut self) {
@@ -193,6 +197,7 @@ impl<'a> Trial<'a> {
                 Action::Run {
                     worker, request, ..
                 } => {
+                    self.turns_begun += 1;
                     self.turns[worker.index()] = Some(Turn {
                         request: request.0,
                         started_ns: self.now_ns,
