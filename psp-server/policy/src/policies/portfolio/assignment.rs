@@ -103,7 +103,7 @@ impl Assignment {
 
 impl Assigned {
     /// What to go on under, where so many workers are present; `None` if all stays as it is.
-    pub(super) fn next(mut self, now_ns: u64, present: usize, findings: &Findings) -> Option<Next> {
+    pub(super) fn next(self, now_ns: u64, present: usize, findings: &Findings) -> Option<Next> {
         let mut scheduler = self.scheduler.try_recv().ok()?;
         let candidate = self.candidates.into_iter().nth(findings.choice())?;
         if present != self.present {
