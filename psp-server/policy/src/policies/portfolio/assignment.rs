@@ -36,6 +36,8 @@ pub(super) struct Assignment {
     /// Requests of the longest trial.
     pub(super) requests: usize,
     pub(super) limits: Limits,
+    /// A scheduler that is in force no longer, to be dropped.
+    pub(super) replaced: Option<Box<dyn Scheduler>>,
 }
 
 /// What the portfolio keeps of an assignment.
@@ -71,10 +73,11 @@ impl Assignment {
         (assigned, move || self.run(&sender))
     }
 
-    fn run(&self, next: &Sender<Box<dyn Scheduler>>) -> Findings {
+    fn run(mut self, next: &Sender<Box<dyn Scheduler>>) -> Findings {
+        self.replaced = None;
         let Self {
             setup, candidates, ..
-        } = self;
+        } = &self;
         let tape = tape(&self.record, self.requests, setup.rest.seed);
         let known = &tape[..tape.len().min(HISTORY_MAX)];
         let samples = samples(known, setup.types.len());

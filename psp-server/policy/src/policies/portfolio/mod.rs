@@ -28,6 +28,8 @@ mod tape;
 mod tests;
 mod trial;
 
+use std::mem;
+
 use crate::backlog::Handover;
 use crate::event::{Action, Event};
 use crate::request_type::RequestType;
@@ -58,6 +60,8 @@ pub(crate) struct Portfolio {
     next_study: u64,
     /// The study that runs.
     studied: Option<Assigned>,
+    /// The scheduler that was in force before. The next study drops it: to free its memory can take a millisecond.
+    replaced: Option<Box<dyn Scheduler>>,
     /// Counts of the schedulers that were in force before.
     before: Vec<TypeStatus>,
     updates_before: u64,
@@ -80,6 +84,7 @@ impl Portfolio {
             arrivals: 0,
             next_study: settings.first_study,
             studied: None,
+            replaced: None,
             before: vec![TypeStatus::default(); setup.types.len() + 1],
             updates_before: 0,
         }
@@ -150,7 +155,7 @@ impl Portfolio {
         }
         self.updates_before += self.scheduler.reservation_updates();
         if switch(&mut *self.scheduler, &mut *next.scheduler, now_ns) {
-            self.scheduler = next.scheduler;
+            self.replaced = Some(mem::replace(&mut self.scheduler, next.scheduler));
             self.in_force = next.candidate;
             self.made_for = Some(next.demand_shares);
         }
@@ -219,6 +224,7 @@ impl Scheduler for Portfolio {
             requests: self.settings.trial_requests,
             limits: self.limits(&setup),
             setup,
+            replaced: self.replaced.take(),
         };
         let (assigned, work) = assignment.begin(self.demand_shares());
         self.studied = Some(assigned);
