@@ -200,12 +200,15 @@ impl ServerProcess {
     /// When the process has ended.
     #[must_use]
     pub fn thread_names(&self) -> Vec<String> {
+        let names = self.of_threads("comm");
+        names.map(|name| name.trim_end().to_owned()).collect()
+    }
+
+    /// The texts of this file of each thread. A thread may end meanwhile.
+    fn of_threads(&self, file: &str) -> impl Iterator<Item = String> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id()));
         let threads = tasks.expect("the server runs").flatten();
-        // A thread may end meanwhile.
-        let names =
-            threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
-        names.map(|name| name.trim_end().to_owned()).collect()
+        threads.filter_map(move |thread| fs::read_to_string(thread.path().join(file)).ok())
     }
 
     fn memory(&self, name: &str) -> u64 {
@@ -226,13 +229,9 @@ impl ServerProcess {
     /// When the process has ended.
     #[must_use]
     pub fn processor_time(&self) -> Duration {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id()));
-        let threads = tasks.expect("the server runs").flatten();
-        let used_ns = threads.filter_map(|thread| {
-            // A thread may end meanwhile.
-            let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-            text.split_whitespace().next()?.parse::<u64>().ok()
-        });
+        let statistics = self.of_threads("schedstat");
+        let used_ns =
+            statistics.filter_map(|text| text.split_whitespace().next()?.parse::<u64>().ok());
         Duration::from_nanos(used_ns.sum())
     }
 

@@ -72,10 +72,7 @@ impl<'a> SchedulerSetup<'a> {
             contexts: Contexts::at_home(usize::MAX),
             stuck: None,
             flows: None,
-            history: History {
-                samples: &[],
-                span_ns: 0,
-            },
+            history: History::new(&[], 0),
             seed: 1,
         }
     }

@@ -62,7 +62,7 @@ fn ask_until_logged(server: &ServerProcess, client: &mut BufReader<TcpStream>, w
     });
 }
 
-/// Limits the address space of a server to so many bytes.
+/// Limits the address space of a server to so many bytes, or not at all.
 fn limit_address_space(server: &ServerProcess, current: Option<u64>) {
     let limit = Rlimit {
         current,

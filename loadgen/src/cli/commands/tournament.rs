@@ -212,7 +212,7 @@ pub(crate) fn tournament(args: &TournamentArgs) -> Result<(), Failure> {
     let arrivals = extent.requests + extent.requests / 10;
     let arrivals = arrivals * u64::from(probes(extent.tolerance));
     if args.dry_run || args.journal.is_some() {
-        let takes = time_of(&searches, &contest.champion, extent, arrivals) / threads as u32;
+        let takes = time_of(&searches, &contest.champion, extent) / threads as u32;
         eprintln!(
             "{} cells, {} of {all} searches to do, {} simulations of {} requests: about {} on {threads} threads",
             grid.cells().len(),
@@ -263,61 +263,36 @@ pub(crate) fn tournament(args: &TournamentArgs) -> Result<(), Failure> {
 }
 
 /// For so long searches are tried for an estimate, and a little longer.
-const TRIED_TIME: Duration = Duration::from_secs(4);
+const TRIED_TIME: Duration = Duration::from_secs(2);
 /// Their load.
 const TRIED_LOAD: f64 = 0.6;
 
-/// How long all searches will take on one thread, by a simulation of some of them. The champion's studies can take a hundred
-/// times as long as a rival's simulation, so that the two kinds are tried in turn, and reckoned apart.
-fn time_of(
-    searches: &[Search],
-    champion: &Policy,
-    extent: Extent,
-    arrivals_per_search: u64,
-) -> Duration {
+/// How long all searches will take on one thread. Studies can make the champion's a hundred times as long as a rival's, so
+/// that both kinds are tried.
+fn time_of(searches: &[Search], champion: &Policy, extent: Extent) -> Duration {
     let (own, rivals): (Vec<&Search>, Vec<&Search>) = searches
         .iter()
         .partition(|search| search.policy == *champion);
-    let began = Instant::now();
-    let mut kinds = [own, rivals].map(|searches| (searches, Duration::ZERO, 0));
-    for number in 0.. {
-        let mut any_left = false;
-        for (searches, took, tried) in &mut kinds {
-            let Some(search) = spread(searches, number) else {
-                continue;
-            };
-            if number > 0 && began.elapsed() >= TRIED_TIME {
-                continue;
-            }
-            any_left = true;
-            let plan = SimPlan {
-                load: TRIED_LOAD,
-                ..search.plan(extent)
-            };
-            let tries = Instant::now();
-            // What fails here fails again in the tournament, and is reported there.
-            let _ = simulate(&plan, &mut |_| ControlFlow::Continue(()));
-            *took += tries.elapsed();
-            *tried += 1;
-        }
-        if !any_left {
-            break;
-        }
-    }
-    let simulation = (extent.requests + extent.requests / 10).max(1);
-    let per_search = arrivals_per_search as f64 / simulation as f64;
-    let times = kinds.iter().map(|(searches, took, tried)| {
-        took.as_secs_f64() / f64::from((*tried).max(1)) * per_search * searches.len() as f64
-    });
-    Duration::from_secs_f64(times.sum())
+    time_of_kind(&own, extent) + time_of_kind(&rivals, extent)
 }
 
-/// One of them after the other, far from those before; `None` after all.
-fn spread<'a>(searches: &[&'a Search], number: usize) -> Option<&'a Search> {
-    // A prime, so that every index comes once.
+/// The same of searches that take about as long as each other, by one simulation of each of some.
+fn time_of_kind(searches: &[&Search], extent: Extent) -> Duration {
+    // Beyond every small number of searches, so that those tried are far apart.
     const STEP: usize = 7_919;
-    let is_left = number < searches.len();
-    is_left.then(|| searches[number * STEP % searches.len()])
+    let began = Instant::now();
+    let mut tried = 0;
+    while tried < searches.len() && (tried == 0 || began.elapsed() < TRIED_TIME) {
+        let plan = SimPlan {
+            load: TRIED_LOAD,
+            ..searches[tried * STEP % searches.len()].plan(extent)
+        };
+        // What fails here fails again in the tournament, and is reported there.
+        let _ = simulate(&plan, &mut |_| ControlFlow::Continue(()));
+        tried += 1;
+    }
+    let simulations = searches.len() as f64 * f64::from(probes(extent.tolerance));
+    began.elapsed().mul_f64(simulations / tried.max(1) as f64)
 }
 
 fn in_words(time: Duration) -> String {
