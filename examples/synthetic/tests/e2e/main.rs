@@ -4,6 +4,7 @@ mod arbiter;
 mod elastic;
 mod lag;
 mod policies;
+mod program;
 mod queueing;
 mod ramp;
 mod service_manager;

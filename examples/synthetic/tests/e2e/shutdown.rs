@@ -1,12 +1,11 @@
 //! SIGTERM with suspended requests that take longer than the drain timeout, and during the delay before the drain.
 
-use std::fs;
 use std::io::{BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::process::Command;
 
-use psp_harness::{ServerProcess, Start, connect, free_port, read_to_close, wait_until};
-use psp_protocols::psp_header::{HEADER_LEN, Header, Kind};
+use psp_harness::{ServerProcess, connect, free_port, read_to_close, wait_until};
+
+use crate::program;
 
 /// Number of requests. Together they take longer than [`psp_harness::DEADLINE`], within which the server must exit.
 const REQUESTS: u32 = 16;
@@ -19,18 +18,8 @@ const CONFIG: &str = "tcp = true\nlog_level = 'info'\n[policy]\nname = 'sq'\nqua
     [server]\nworkers = 1\ntopology = 'dedicated'\ndrain_timeout_ms = 100\n";
 
 fn start(config: &str, preempt: &str, admin: u16) -> ServerProcess {
-    let server = ServerProcess::start(|directory| {
-        let file = directory.join("psp-synthetic.toml");
-        fs::write(&file, config).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_psp-synthetic"));
-        command.arg("--config").arg(file);
-        command.args(["--port", "0", "--preempt", preempt]);
-        command.args(["--admin", &format!("127.0.0.1:{admin}")]);
-        Start {
-            command,
-            port: None,
-        }
-    });
+    let address = format!("127.0.0.1:{admin}");
+    let server = program::start(config, &["--preempt", preempt, "--admin", &address]);
     wait_until("the admin port is open", || {
         TcpStream::connect((Ipv4Addr::LOCALHOST, admin)).is_ok()
     });
@@ -54,28 +43,16 @@ fn long_requests(admin: u16) -> serde_json::Value {
     report["types"][1].clone()
 }
 
-fn send(client: &mut BufReader<TcpStream>, id: u32, run_time_ns: u32) {
-    let header = Header {
-        kind: Kind::Request,
-        request_type: 1,
-        id,
-        run_time_ns,
-        payload_len: 0,
-    };
-    client.get_mut().write_all(&header.encode()).unwrap();
-}
-
 fn send_long_request(server: SocketAddr, id: u32) -> BufReader<TcpStream> {
     let mut client = connect(server).unwrap();
-    send(&mut client, id, RUN_TIME_NS);
+    program::send(&mut client, 1, id, RUN_TIME_NS);
     client
 }
 
 /// Sends a short request and waits for its reply.
 fn is_served(client: &mut BufReader<TcpStream>, id: u32) {
-    send(client, id, 1_000);
-    let mut reply = [0; HEADER_LEN];
-    client.read_exact(&mut reply).unwrap();
+    program::send(client, 1, id, 1_000);
+    assert_eq!(program::receive(client), id);
 }
 
 fn exits_beside_suspended_requests(preempt: &str) {

@@ -1,13 +1,12 @@
 //! Studies of the portfolio on a live server: where the system has no thread for one, and when the server ends meanwhile.
 
-use std::fs;
-use std::io::{BufReader, Read, Write};
+use std::io::BufReader;
 use std::net::TcpStream;
-use std::process::Command;
 
-use psp_harness::{ServerProcess, Start, connect, wait_until};
-use psp_protocols::psp_header::{HEADER_LEN, Header, Kind};
+use psp_harness::{ServerProcess, connect, wait_until};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+use crate::program;
 
 /// Requests after which the first study is due.
 const FIRST_STUDY: u32 = 64;
@@ -21,29 +20,12 @@ fn start(trial_requests: u32) -> ServerProcess {
         "tcp = true\nlog_level = 'info'\n[policy]\nname = 'portfolio'\nfirst-study = {FIRST_STUDY}\n\
          trial-requests = {trial_requests}\n[server]\nworkers = 2\ntopology = 'dedicated'\n"
     );
-    ServerProcess::start(|directory| {
-        let file = directory.join("psp-synthetic.toml");
-        fs::write(&file, &config).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_psp-synthetic"));
-        command.arg("--config").arg(file).args(["--port", "0"]);
-        Start {
-            command,
-            port: None,
-        }
-    })
+    program::start(&config, &[])
 }
 
 fn ask(client: &mut BufReader<TcpStream>, id: u32) {
-    let header = Header {
-        kind: Kind::Request,
-        request_type: (id % 2) as u16,
-        id,
-        run_time_ns: 1_000,
-        payload_len: 0,
-    };
-    client.get_mut().write_all(&header.encode()).unwrap();
-    let mut reply = [0; HEADER_LEN];
-    client.read_exact(&mut reply).unwrap();
+    program::send(client, (id % 2) as u16, id, 1_000);
+    assert_eq!(program::receive(client), id);
 }
 
 fn logged(server: &ServerProcess, words: &str) -> bool {
