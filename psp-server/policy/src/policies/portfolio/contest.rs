@@ -1,7 +1,8 @@
 //! Which candidate does best on what arrived lately.
 //!
 //! All candidates are tried over a short tape, the better half of them over one twice as long, and so on (successive
-//! halving). All of a round have the same requests. Those of the last round are tried at a higher load, too.
+//! halving). The first candidate and the one in force stay to the last. All of a round have the same requests. Those of the
+//! last round are tried at a higher load, too.
 //!
 //! Where the load is low, most candidates are level with the best. They climb then: they are tried at higher and higher loads,
 //! so that the load may rise, or a burst may come, before the next study.
@@ -17,8 +18,10 @@ use crate::study::Findings;
 const FIRST: usize = 4_096;
 /// Part of a trial that does not count: it begins without a queue.
 const WARM_UP: f64 = 0.25;
-/// Candidates of the last round.
+/// Candidates of the last round, beside those that [stay](Ranking::stays).
 const LAST: usize = 3;
+/// The most that stay.
+const STAYING: usize = 2;
 /// Candidates in the log.
 const REPORTED: usize = 3;
 /// The higher load, by the load that arrived.
@@ -47,6 +50,13 @@ pub(super) struct Limits {
     pub(super) any_ample: bool,
 }
 
+/// What a contest comes to.
+pub(super) struct Outcome {
+    pub(super) findings: Findings,
+    /// Names of the candidates that were [open](Standing::Open) when they were tried last.
+    pub(super) open: Vec<String>,
+}
+
 /// A contest over a tape.
 #[derive(Clone, Copy)]
 pub(super) struct Contest<'a> {
@@ -56,6 +66,8 @@ pub(super) struct Contest<'a> {
     /// Arrivals that the tape repeats.
     pub(super) recorded: usize,
     pub(super) limits: &'a Limits,
+    /// [`Outcome::open`] of the contest before: these are not ample, whatever room they have now.
+    pub(super) open_before: &'a [String],
 }
 
 /// Whether a candidate can be ample after so many recorded arrivals.
@@ -65,23 +77,33 @@ pub(super) const fn any_ample(arrivals: u64) -> bool {
 
 impl Contest<'_> {
     /// Finds the best of the candidates.
-    pub(super) fn run(&self) -> Findings {
-        let mut left: Vec<usize> = (0..self.ranking.candidates.len()).collect();
+    pub(super) fn run(&self) -> Outcome {
+        let candidates = self.ranking.candidates;
+        let mut standings = vec![Standing::Open; candidates.len()];
+        let mut left: Vec<usize> = (0..candidates.len()).collect();
         let mut length = FIRST.min(self.tape.len());
         loop {
-            let is_last = length == self.tape.len() || left.len() <= LAST + 1;
+            let is_last = length == self.tape.len() || left.len() <= LAST + STAYING;
             let tape = &self.tape[..if is_last { self.tape.len() } else { length }];
             let mut tried = self.round(&left, tape, is_last);
+            for tried in &tried {
+                standings[tried.index] = tried.standing;
+            }
             let level = self.ranking.sort(&mut tried);
             self.climb(&mut tried[..level], tape);
             self.ranking.sort_level(&mut tried[..level]);
             let tried = equals_last(tried);
             if is_last {
-                return self.findings(&tried);
+                let open = candidates.iter().zip(&standings);
+                let open = open.filter(|(_, standing)| **standing == Standing::Open);
+                return Outcome {
+                    findings: self.findings(&tried),
+                    open: open.map(|(candidate, _)| candidate.name.clone()).collect(),
+                };
             }
             let keep = tried.len().div_ceil(2).max(LAST);
             let kept = tried.iter().enumerate();
-            let kept = kept.filter(|(rank, tried)| *rank < keep || tried.index == 0);
+            let kept = kept.filter(|(rank, tried)| *rank < keep || self.ranking.stays(tried));
             left = kept.map(|(_, tried)| tried.index).collect();
             length = (2 * length).min(self.tape.len());
         }
@@ -108,7 +130,7 @@ impl Contest<'_> {
         };
         let figures = figures_on(tape);
         // Beyond that every queue grows, even if the tape ends before it shows.
-        let fits = !is_last || demand(tape, self.recorded) * HIGHER <= self.setup.present as f64;
+        let fits = demand(self.tape, self.recorded) * HIGHER <= self.setup.present as f64;
         // A short tape tells only who is worth a longer one.
         let higher = is_last.then(|| figures_on(&at_load(tape, HIGHER)));
         let growths = higher.iter().flatten().map(|higher| higher.growth);
@@ -116,11 +138,10 @@ impl Contest<'_> {
         let of_candidates = candidates.iter().zip(figures).enumerate();
         let tried = of_candidates.map(|(number, (&index, figures))| {
             let higher = higher.as_ref().map(|higher| higher[number]);
-            let stays =
-                |higher: Figures| fits && higher.parts.worst <= 1.0 && higher.growth <= growth_max;
-            let holds = figures.parts.worst <= 1.0 && higher.is_none_or(stays);
+            let stays = |higher: Figures| higher.parts.worst <= 1.0 && higher.growth <= growth_max;
+            let holds = fits && figures.parts.worst <= 1.0 && higher.is_none_or(stays);
             let standing = match holds {
-                true if figures.parts.have_room() && self.limits.any_ample => Standing::Ample,
+                true if figures.parts.have_room() && self.can_be_ample(index) => Standing::Ample,
                 true => Standing::Holds,
                 false => Standing::Open,
             };
@@ -132,6 +153,14 @@ impl Contest<'_> {
             }
         });
         tried.collect()
+    }
+
+    fn can_be_ample(&self, index: usize) -> bool {
+        let was_open = || {
+            self.open_before
+                .contains(&self.ranking.candidates[index].name)
+        };
+        self.limits.any_ample && !was_open()
     }
 
     /// Tries level candidates at higher and higher loads, until one of them is left, none keeps the limits, or the load is
