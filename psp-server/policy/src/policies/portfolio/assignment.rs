@@ -10,7 +10,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::candidates::Candidate;
-use super::contest::{Contest, Limits, Outcome};
+use super::contest::{Contest, Limits};
 use super::owned::Owned;
 use super::ranking::Ranking;
 use super::record::Record;
@@ -36,8 +36,6 @@ pub(super) struct Assignment {
     /// Requests of the longest trial.
     pub(super) requests: usize,
     pub(super) limits: Limits,
-    /// As in [`Conclusion`], of the study before.
-    pub(super) open_before: Vec<String>,
     /// A scheduler that is in force no longer, to be dropped.
     pub(super) replaced: Option<Box<dyn Scheduler>>,
 }
@@ -48,22 +46,7 @@ pub(super) struct Assigned {
     /// Workers that were present.
     present: usize,
     demand_shares: Vec<f64>,
-    made: Receiver<Made>,
-}
-
-/// What the study's thread hands over beside its findings.
-struct Made {
-    open: Vec<String>,
-    /// None if what is in force stays.
-    scheduler: Option<Box<dyn Scheduler>>,
-}
-
-/// What a study means for the portfolio.
-pub(super) struct Conclusion {
-    /// Names of the candidates that are not sure to keep the limits.
-    pub(super) open: Vec<String>,
-    /// `None` if what is in force stays.
-    pub(super) next: Option<Next>,
+    scheduler: Receiver<Box<dyn Scheduler>>,
 }
 
 /// What to go on under.
@@ -80,17 +63,17 @@ impl Assignment {
         self,
         demand_shares: Vec<f64>,
     ) -> (Assigned, impl FnOnce() -> Findings + Send) {
-        let (sender, made) = channel();
+        let (sender, scheduler) = channel();
         let assigned = Assigned {
             candidates: self.candidates.clone(),
             present: self.setup.rest.present,
             demand_shares,
-            made,
+            scheduler,
         };
         (assigned, move || self.run(&sender))
     }
 
-    fn run(mut self, made: &Sender<Made>) -> Findings {
+    fn run(mut self, next: &Sender<Box<dyn Scheduler>>) -> Findings {
         self.replaced = None;
         let Self {
             setup, candidates, ..
@@ -109,39 +92,22 @@ impl Assignment {
             tape: &tape,
             recorded: self.record.arrivals().count(),
             limits: &self.limits,
-            open_before: &self.open_before,
         };
-        let Outcome { findings, open } = contest.run();
+        let findings = contest.run();
         let best = &candidates[findings.choice()];
         // What is in force has learned more than the one that was tried.
-        let is_other = self.begins_anew || best.name != self.in_force;
-        let scheduler = is_other.then(|| best.scheduler(&setup));
-        // A portfolio that is gone wants nothing.
-        let _ = made.send(Made { open, scheduler });
+        if self.begins_anew || best.name != self.in_force {
+            // A portfolio that is gone wants none.
+            let _ = next.send(best.scheduler(&setup));
+        }
         findings
     }
 }
 
 impl Assigned {
-    /// What the findings mean where so many workers are present; `None` if the thread ended before it had any.
-    pub(super) fn conclude(
-        self,
-        now_ns: u64,
-        present: usize,
-        findings: &Findings,
-    ) -> Option<Conclusion> {
-        let Made { open, scheduler } = self.made.try_recv().ok()?;
-        let next = scheduler.and_then(|scheduler| self.next(now_ns, present, findings, scheduler));
-        Some(Conclusion { open, next })
-    }
-
-    fn next(
-        self,
-        now_ns: u64,
-        present: usize,
-        findings: &Findings,
-        mut scheduler: Box<dyn Scheduler>,
-    ) -> Option<Next> {
+    /// What to go on under, where so many workers are present; `None` if all stays as it is.
+    pub(super) fn next(self, now_ns: u64, present: usize, findings: &Findings) -> Option<Next> {
+        let mut scheduler = self.scheduler.try_recv().ok()?;
         let candidate = self.candidates.into_iter().nth(findings.choice())?;
         if present != self.present {
             scheduler.on_event(now_ns, Event::Workers { present });

@@ -1,8 +1,8 @@
 //! Which candidate does best on what arrived lately.
 //!
 //! All candidates are tried over a short tape, the better half of them over one twice as long, and so on (successive
-//! halving). The first candidate and the one in force stay to the last. All of a round have the same requests. Those of the
-//! last round are tried at a higher load, too.
+//! halving). All of a round have the same requests. Those of the last round are tried at a higher load, too, and those that have
+//! room to spare at a much higher one.
 //!
 //! Where the load is low, most candidates are level with the best. They climb then: they are tried at higher and higher loads,
 //! so that the load may rise, or a burst may come, before the next study.
@@ -18,10 +18,8 @@ use crate::study::Findings;
 const FIRST: usize = 4_096;
 /// Part of a trial that does not count: it begins without a queue.
 const WARM_UP: f64 = 0.25;
-/// Candidates of the last round, beside those that [stay](Ranking::stays).
+/// Candidates of the last round.
 const LAST: usize = 3;
-/// The most that stay.
-const STAYING: usize = 2;
 /// Candidates in the log.
 const REPORTED: usize = 3;
 /// The higher load, by the load that arrived.
@@ -32,7 +30,8 @@ const GROWTH: f64 = 1.6;
 const GROWTH_BEYOND: f64 = 1.2;
 /// Recorded arrivals from which on a candidate can be ample: the tail of a short record says too little.
 const AMPLE_ARRIVALS: u64 = 8_192;
-/// Level candidates are tried at so many times the load that arrived, at so many times that, and so on.
+/// An ample candidate keeps the limits at so many times the load that arrived. Level candidates are tried at so many times
+/// the load, at so many times that, and so on.
 const RUNG: f64 = 1.25;
 /// The highest of these loads, in parts of what the workers can do.
 const RUNG_LOAD_MAX: f64 = 0.95;
@@ -50,13 +49,6 @@ pub(super) struct Limits {
     pub(super) any_ample: bool,
 }
 
-/// What a contest comes to.
-pub(super) struct Outcome {
-    pub(super) findings: Findings,
-    /// Names of the candidates that were [open](Standing::Open) when they were tried last.
-    pub(super) open: Vec<String>,
-}
-
 /// A contest over a tape.
 #[derive(Clone, Copy)]
 pub(super) struct Contest<'a> {
@@ -66,8 +58,6 @@ pub(super) struct Contest<'a> {
     /// Arrivals that the tape repeats.
     pub(super) recorded: usize,
     pub(super) limits: &'a Limits,
-    /// [`Outcome::open`] of the contest before: these are not ample, whatever room they have now.
-    pub(super) open_before: &'a [String],
 }
 
 /// Whether a candidate can be ample after so many recorded arrivals.
@@ -77,33 +67,23 @@ pub(super) const fn any_ample(arrivals: u64) -> bool {
 
 impl Contest<'_> {
     /// Finds the best of the candidates.
-    pub(super) fn run(&self) -> Outcome {
-        let candidates = self.ranking.candidates;
-        let mut standings = vec![Standing::Open; candidates.len()];
-        let mut left: Vec<usize> = (0..candidates.len()).collect();
+    pub(super) fn run(&self) -> Findings {
+        let mut left: Vec<usize> = (0..self.ranking.candidates.len()).collect();
         let mut length = FIRST.min(self.tape.len());
         loop {
-            let is_last = length == self.tape.len() || left.len() <= LAST + STAYING;
+            let is_last = length == self.tape.len() || left.len() <= LAST + 1;
             let tape = &self.tape[..if is_last { self.tape.len() } else { length }];
             let mut tried = self.round(&left, tape, is_last);
-            for tried in &tried {
-                standings[tried.index] = tried.standing;
-            }
             let level = self.ranking.sort(&mut tried);
             self.climb(&mut tried[..level], tape);
             self.ranking.sort_level(&mut tried[..level]);
             let tried = equals_last(tried);
             if is_last {
-                let open = candidates.iter().zip(&standings);
-                let open = open.filter(|(_, standing)| **standing == Standing::Open);
-                return Outcome {
-                    findings: self.findings(&tried),
-                    open: open.map(|(candidate, _)| candidate.name.clone()).collect(),
-                };
+                return self.findings(&tried);
             }
             let keep = tried.len().div_ceil(2).max(LAST);
             let kept = tried.iter().enumerate();
-            let kept = kept.filter(|(rank, tried)| *rank < keep || self.ranking.stays(tried));
+            let kept = kept.filter(|(rank, tried)| *rank < keep || tried.index == 0);
             left = kept.map(|(_, tried)| tried.index).collect();
             length = (2 * length).min(self.tape.len());
         }
@@ -130,18 +110,25 @@ impl Contest<'_> {
         };
         let figures = figures_on(tape);
         // Beyond that every queue grows, even if the tape ends before it shows.
-        let fits = demand(self.tape, self.recorded) * HIGHER <= self.setup.present as f64;
+        let fits = !is_last || demand(tape, self.recorded) * HIGHER <= self.setup.present as f64;
         // A short tape tells only who is worth a longer one.
         let higher = is_last.then(|| figures_on(&at_load(tape, HIGHER)));
+        let much_higher = is_last.then(|| at_load(tape, RUNG.min(self.load_max(tape))));
         let growths = higher.iter().flatten().map(|higher| higher.growth);
         let growth_max = GROWTH.min(growths.fold(f64::INFINITY, f64::min) * GROWTH_BEYOND);
         let of_candidates = candidates.iter().zip(figures).enumerate();
         let tried = of_candidates.map(|(number, (&index, figures))| {
             let higher = higher.as_ref().map(|higher| higher[number]);
-            let stays = |higher: Figures| higher.parts.worst <= 1.0 && higher.growth <= growth_max;
-            let holds = fits && figures.parts.worst <= 1.0 && higher.is_none_or(stays);
+            let stays =
+                |higher: Figures| fits && higher.parts.worst <= 1.0 && higher.growth <= growth_max;
+            let holds = figures.parts.worst <= 1.0 && higher.is_none_or(stays);
+            let keeps_limits = |tape| self.figures(index, tape).parts.worst <= 1.0;
+            let has_room = || {
+                let is_far = self.limits.any_ample && figures.parts.have_room();
+                is_far && much_higher.as_deref().is_none_or(keeps_limits)
+            };
             let standing = match holds {
-                true if figures.parts.have_room() && self.can_be_ample(index) => Standing::Ample,
+                true if has_room() => Standing::Ample,
                 true => Standing::Holds,
                 false => Standing::Open,
             };
@@ -155,18 +142,10 @@ impl Contest<'_> {
         tried.collect()
     }
 
-    fn can_be_ample(&self, index: usize) -> bool {
-        let was_open = || {
-            self.open_before
-                .contains(&self.ranking.candidates[index].name)
-        };
-        self.limits.any_ample && !was_open()
-    }
-
     /// Tries level candidates at higher and higher loads, until one of them is left, none keeps the limits, or the load is
     /// all that the workers can do.
     fn climb(&self, level: &mut [Tried], tape: &[Request]) {
-        let most = RUNG_LOAD_MAX * self.setup.present as f64 / demand(tape, tape.len());
+        let most = self.load_max(tape);
         let mut left: Vec<&mut Tried> = level.iter_mut().collect();
         let mut load = RUNG.max(most / RUNG.powi(RUNGS_MAX - 1));
         for _ in 0..RUNGS_MAX {
@@ -183,6 +162,11 @@ impl Contest<'_> {
             });
             load *= RUNG;
         }
+    }
+
+    /// The highest load that candidates are tried at, by that of the tape.
+    fn load_max(&self, tape: &[Request]) -> f64 {
+        RUNG_LOAD_MAX * self.setup.present as f64 / demand(tape, tape.len())
     }
 
     fn figures(&self, index: usize, tape: &[Request]) -> Figures {

@@ -37,7 +37,7 @@ use crate::scheduler::{Relief, Scheduler, TypeStatus, switch};
 use crate::settings;
 use crate::setup::SchedulerSetup;
 use crate::study::{Findings, Study};
-use assignment::{Assigned, Assignment, Conclusion, Next};
+use assignment::{Assigned, Assignment, Next};
 use candidates::{Candidate, candidates};
 use contest::{Limits, any_ample};
 use drift::{Drift, shares_differ};
@@ -60,8 +60,6 @@ pub(crate) struct Portfolio {
     next_study: u64,
     /// The study that runs.
     studied: Option<Assigned>,
-    /// As in [`Conclusion`], of the latest study.
-    open: Vec<String>,
     /// The scheduler that was in force before. The next study drops it: to free its memory can take a millisecond.
     replaced: Option<Box<dyn Scheduler>>,
     /// Counts of the schedulers that were in force before.
@@ -86,7 +84,6 @@ impl Portfolio {
             arrivals: 0,
             next_study: settings.first_study,
             studied: None,
-            open: Vec::new(),
             replaced: None,
             before: vec![TypeStatus::default(); setup.types.len() + 1],
             updates_before: 0,
@@ -226,7 +223,6 @@ impl Scheduler for Portfolio {
             record: self.record.clone(),
             requests: self.settings.trial_requests,
             limits: self.limits(&setup),
-            open_before: self.open.clone(),
             setup,
             replaced: self.replaced.take(),
         };
@@ -240,11 +236,7 @@ impl Scheduler for Portfolio {
             return;
         };
         let present = self.setup.rest.present;
-        let Some(Conclusion { open, next }) = assigned.conclude(now_ns, present, findings) else {
-            return;
-        };
-        self.open = open;
-        if let Some(next) = next {
+        if let Some(next) = assigned.next(now_ns, present, findings) {
             self.switch_to(now_ns, next);
         }
     }

@@ -2,9 +2,9 @@
 //!
 //! A candidate that *holds* keeps the limits of all types at a higher load, and no type waits longer and longer there. It
 //! comes before those that do not. Of these, the candidates that are here for latencies come last, but for one that is in
-//! force and does well. An *ample* candidate keeps the limits with room to spare, too, and comes first. Among ample candidates
-//! the shortest type decides, until it is fast enough. Elsewhere the type decides that is furthest from its limit. Small
-//! differences are chance, so the first candidate and the one in force have a bonus.
+//! force and does well. An *ample* candidate keeps the limits with room to spare, and at a much higher load, and comes first.
+//! Among ample candidates the shortest type decides, elsewhere the type that is furthest from its limit. Small differences
+//! are chance, so the first candidate and the one in force have a bonus.
 //!
 //! *Level* candidates are as good as the best one. Of these, the one comes first that bears the highest load.
 
@@ -16,8 +16,6 @@ use super::candidates::Candidate;
 const AMPLE: f64 = 0.6;
 /// Parts of a limit below this one count as this one.
 const LEAST: f64 = 0.5;
-/// The shortest type is fast enough at this part of its limit: less counts as this part.
-const FAST: f64 = 0.1;
 /// An ample candidate is level with the best one if the shortest type has at most so many times its figure.
 const LEVEL: f64 = 1.1;
 /// What the figure of the first candidate is multiplied by, a lower figure being better.
@@ -47,7 +45,7 @@ pub(super) struct Parts {
 /// How sure it is that a candidate keeps what slowdowns types may have. The best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Standing {
-    /// With room to spare, and at a higher load.
+    /// With room to spare, and at a much higher load.
     Ample,
     /// At a higher load.
     Holds,
@@ -84,7 +82,7 @@ impl Tried {
     /// What it is compared by.
     fn figure(&self) -> f64 {
         match self.standing {
-            Standing::Ample => self.figures.shortest.max(FAST),
+            Standing::Ample => self.figures.shortest,
             Standing::Holds | Standing::Open => self.figures.worst.max(LEAST),
         }
     }
@@ -121,11 +119,6 @@ impl Ranking<'_> {
             let figure = worst.max(LEAST) * self.bonus(tried);
             ((Reverse(rungs), self.bears_less(tried)), figure)
         });
-    }
-
-    /// Whether it is tried to the last, whatever a short tape says.
-    pub(super) fn stays(&self, tried: &Tried) -> bool {
-        tried.index == 0 || self.is_in_force(tried)
     }
 
     /// It bears less than others, and nothing says that it bears this.
@@ -235,9 +228,6 @@ mod tests {
             ];
             assert_eq!(ranking.sort(&mut all), 2);
             assert_eq!(indexes(&all), [5, 4, 1, 6, 0]);
-            // A tenth of what it may be is fast enough.
-            let mut all = [tried(4, Ample, 0.6, 0.01), tried(5, Ample, 0.2, 0.1)];
-            assert_eq!(ranking.sort(&mut all), 2);
             let mut all = [
                 tried(0, Holds, 0.7, 0.2),
                 tried(1, Holds, 0.2, 0.1),

@@ -122,7 +122,8 @@ fn short_requests_take_workers_back_at_once_where_there_is_room_for_it() {
     let types = [(1_000.0, 0.5, false), (100_000.0, 0.5, false)];
     let preemption = Some(Preemption::new(1_000));
     let eager = "darc-lending patience=0 patience-min=0";
-    for (load, last) in [(0.7, eager), (0.97, "darc-lending")] {
+    // At 0.6 they would be as fast under DARC, which does not bear much more.
+    for (load, last) in [(0.6, eager), (0.7, eager), (0.97, "darc-lending")] {
         let tape = drawn(&types, load, 20_000);
         let (in_force, slowdowns) = run(&tape, 2, preemption);
         assert_all_ended(&slowdowns);
@@ -168,14 +169,14 @@ fn a_study_of_an_idle_server_ends_and_changes_nothing() {
     assert_eq!(in_force, ["darc-lending"; 2]);
 }
 
-/// A portfolio of these types that has so many arrivals on record.
-fn recorded(setup: &SchedulerSetup<'_>, types: &[(f64, f64, bool)], arrivals: usize) -> Portfolio {
+/// A portfolio of these types that has 2000 arrivals on record.
+fn recorded(setup: &SchedulerSetup<'_>, types: &[(f64, f64, bool)]) -> Portfolio {
     let mut portfolio = Portfolio::new(setup, &settings::Portfolio::default());
-    for request in drawn(types, 0.5, arrivals) {
+    for request in drawn(types, 0.5, 2_000) {
         portfolio.record.arrived(request.arrived_ns, request.slot);
         portfolio.record.took(request.slot, request.service_ns);
     }
-    portfolio.arrivals = arrivals as u64;
+    portfolio.arrivals = 2_000;
     portfolio
 }
 
@@ -186,7 +187,7 @@ fn measured_means_become_hints() {
         ["SHORT", "LONG"].map(|name| TypeSpec::new(name).service_time(Duration::from_secs(1)));
     let table: TypeTable = named.into_iter().collect();
     let setup = SchedulerSetup::new(WORKERS, &table);
-    let mut portfolio = recorded(&setup, &types, 2_000);
+    let mut portfolio = recorded(&setup, &types);
     let hinted = portfolio.setup.clone().hinted(&portfolio.record);
     let means = hinted.types.specs().iter().map(|spec| spec.service_time);
     let micros = [1, 50].map(|us| Some(Duration::from_micros(us)));
@@ -213,7 +214,7 @@ fn measured_means_become_hints() {
 fn workers_that_leave_during_a_study_are_gone_from_what_comes_of_it() {
     let types: TypeTable = [TypeSpec::new("ONE")].into_iter().collect();
     let setup = SchedulerSetup::new(WORKERS, &types);
-    let mut portfolio = recorded(&setup, &[(1_000.0, 1.0, false)], 2_000);
+    let mut portfolio = recorded(&setup, &[(1_000.0, 1.0, false)]);
     let study = portfolio.study().unwrap();
     let now_ns = 1 << 40;
     portfolio.on_event(now_ns, Event::Workers { present: 2 });
@@ -229,29 +230,6 @@ fn workers_that_leave_during_a_study_are_gone_from_what_comes_of_it() {
     }
     let actions = std::iter::from_fn(|| portfolio.poll(now_ns));
     assert_eq!(actions.count(), 2);
-}
-
-#[test]
-fn a_candidate_that_was_open_in_the_study_before_is_not_ample() {
-    let types: TypeTable = ["SHORT", "LONG"].map(TypeSpec::new).into_iter().collect();
-    let setup = SchedulerSetup::new(WORKERS, &types).preemption(Some(Preemption::new(1_000)));
-    let mut portfolio = recorded(
-        &setup,
-        &[(1_000.0, 0.5, false), (100_000.0, 0.5, false)],
-        10_000,
-    );
-    let mut study = |open: &[String]| {
-        portfolio.open = open.to_vec();
-        portfolio.next_study = 0;
-        let findings = portfolio.study().unwrap().run();
-        portfolio.conclude(0, Some(&findings));
-        (portfolio.in_force.name.clone(), portfolio.open.clone())
-    };
-    let (ample, open) = study(&[]);
-    assert!(!open.is_empty() && !open.contains(&ample), "{open:?}");
-    let (other, open) = study(std::slice::from_ref(&ample));
-    assert_ne!(other, ample);
-    assert!(!open.contains(&ample), "{open:?}");
 }
 
 /// Preempts the only request as soon as it runs.
