@@ -120,9 +120,9 @@ impl Contest<'_> {
         let tried = of_candidates.map(|(number, (&index, figures))| {
             let higher = higher.as_ref().map(|higher| higher[number]);
             let stays =
-                |higher: Figures| fits && higher.parts.worst <= 1.0 && higher.growth <= growth_max;
-            let holds = figures.parts.worst <= 1.0 && higher.is_none_or(stays);
-            let keeps_limits = |tape| self.figures(index, tape).parts.worst <= 1.0;
+                |higher: Figures| fits && higher.parts.keep_limits() && higher.growth <= growth_max;
+            let holds = figures.parts.keep_limits() && higher.is_none_or(stays);
+            let keeps_limits = |tape| self.figures(index, tape).parts.keep_limits();
             let has_room = || {
                 let is_far = self.limits.any_ample && figures.parts.have_room();
                 is_far && much_higher.as_deref().is_none_or(keeps_limits)
@@ -154,10 +154,12 @@ impl Contest<'_> {
             }
             let tape = at_load(tape, load);
             left.retain_mut(|tried| {
-                let worst = self.figures(tried.index, &tape).parts.worst;
-                let keeps = worst <= 1.0;
-                let rungs = tried.climbed.rungs + u32::from(keeps);
-                tried.climbed = Climbed { rungs, worst };
+                let parts = self.figures(tried.index, &tape).parts;
+                let keeps = parts.keep_limits();
+                tried.climbed = Climbed {
+                    rungs: tried.climbed.rungs + u32::from(keeps),
+                    worst: parts.worst,
+                };
                 keeps
             });
             load *= RUNG;

@@ -72,6 +72,11 @@ pub(super) struct Ranking<'a> {
 }
 
 impl Parts {
+    /// No type is beyond its limit.
+    pub(super) fn keep_limits(&self) -> bool {
+        self.worst <= 1.0
+    }
+
     /// All types are far from their limits.
     pub(super) fn have_room(&self) -> bool {
         self.worst <= AMPLE
