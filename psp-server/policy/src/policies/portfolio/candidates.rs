@@ -31,7 +31,7 @@ pub(super) struct Candidate {
 const QUANTUM_US_MIN: f64 = 2.0;
 /// Shortest quantum, in costs of a preemption.
 const QUANTUM_COSTS_MIN: f64 = 2.0;
-/// Most quanta of a mean request. Shorter quanta do nothing but preempt.
+/// Quanta of a mean request, at most twice as many. Shorter quanta do nothing but preempt.
 const QUANTA_PER_MEAN: f64 = 100.0;
 /// Quanta that are tried, in shortest ones.
 pub const QUANTA: [f64; 3] = [1.0, 4.0, 16.0];
@@ -70,9 +70,11 @@ impl Candidate {
 /// The shortest quantum worth trying for this mean service time and cost of a preemption, in microseconds.
 #[must_use]
 pub fn least_quantum_us(mean_ns: f64, cost_ns: u64) -> f64 {
+    // A power of two, so that a mean that moves a little has the same quanta.
+    let of_mean_us = (mean_ns / 1e3 / QUANTA_PER_MEAN).log2().floor().exp2();
     QUANTUM_US_MIN
         .max(cost_ns as f64 / 1e3 * QUANTUM_COSTS_MIN)
-        .max(mean_ns / 1e3 / QUANTA_PER_MEAN)
+        .max(of_mean_us)
 }
 
 /// All candidates for a workload with this mean service time. Of two that decide alike the one comes first that can do more:
@@ -127,8 +129,6 @@ pub(super) fn candidates(
 
 /// `sq` and `mq` with quanta from the shortest one on.
 fn time_sharing(least_us: f64) -> impl Iterator<Item = Candidate> {
-    // Powers of two, so that a mean that moves a little has the same candidates.
-    let least_us = least_us.log2().round().exp2();
     QUANTA.into_iter().flat_map(move |factor| {
         let quantum_us = least_us * factor;
         let sq = settings::Sq::default().quantum_us(quantum_us);

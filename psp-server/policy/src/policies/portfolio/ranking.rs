@@ -12,10 +12,8 @@ use std::cmp::Reverse;
 
 use super::candidates::Candidate;
 
-/// Ample is at most this part of each limit.
-const AMPLE: f64 = 0.6;
-/// Parts of a limit below this one count as this one.
-const LEAST: f64 = 0.5;
+/// At most this part of each limit leaves room to spare. Smaller ones count as this one, but for the shortest type.
+const ROOM: f64 = 0.6;
 /// An ample candidate is level with the best one if the shortest type has at most so many times its figure.
 const LEVEL: f64 = 1.1;
 /// What the figure of the first candidate is multiplied by, a lower figure being better.
@@ -79,7 +77,7 @@ impl Parts {
 
     /// All types are far from their limits.
     pub(super) fn have_room(&self) -> bool {
-        self.worst <= AMPLE
+        self.worst <= ROOM
     }
 }
 
@@ -88,7 +86,7 @@ impl Tried {
     fn figure(&self) -> f64 {
         match self.standing {
             Standing::Ample => self.figures.shortest,
-            Standing::Holds | Standing::Open => self.figures.worst.max(LEAST),
+            Standing::Holds | Standing::Open => self.figures.worst.max(ROOM),
         }
     }
 }
@@ -104,7 +102,7 @@ impl Ranking<'_> {
                     .filter(|tried| tried.standing == Standing::Ample);
                 ample.map(Tried::figure).fold(f64::INFINITY, f64::min) * LEVEL
             }
-            Some(Standing::Holds) => LEAST,
+            Some(Standing::Holds) => ROOM,
             // None has anything to spare.
             Some(Standing::Open) | None => f64::NEG_INFINITY,
         };
@@ -121,7 +119,7 @@ impl Ranking<'_> {
     pub(super) fn sort_level(&self, tried: &mut [Tried]) {
         sort_by(tried, |tried| {
             let Climbed { rungs, worst } = tried.climbed;
-            let figure = worst.max(LEAST) * self.bonus(tried);
+            let figure = worst.max(ROOM) * self.bonus(tried);
             ((Reverse(rungs), self.bears_less(tried)), figure)
         });
     }
@@ -236,8 +234,8 @@ mod tests {
             let mut all = [
                 tried(0, Holds, 0.7, 0.2),
                 tried(1, Holds, 0.2, 0.1),
-                tried(4, Holds, 0.5, 0.3),
-                tried(5, Holds, 0.51, 0.2),
+                tried(4, Holds, 0.6, 0.3),
+                tried(5, Holds, 0.61, 0.2),
             ];
             assert_eq!(ranking.sort(&mut all), 2);
             assert_eq!(indexes(&all), [1, 4, 5, 0]);
