@@ -8,7 +8,7 @@
 //! so that the load may rise, or a burst may come, before the next study.
 
 use super::figures::Figures;
-use super::ranking::{Climbed, Ranking, Standing, Tried, equals_last};
+use super::ranking::{Climbed, Ranking, Standing, Tried, equals_later};
 use super::tape::{Request, at_load, demand};
 use super::trial::Trial;
 use crate::setup::SchedulerSetup;
@@ -77,7 +77,7 @@ impl Contest<'_> {
             let level = self.ranking.sort(&mut tried);
             self.climb(&mut tried[..level], tape);
             self.ranking.sort_level(&mut tried[..level]);
-            let tried = equals_last(tried);
+            let tried = equals_later(tried);
             if is_last {
                 return self.findings(&tried);
             }

@@ -14,6 +14,8 @@ use super::candidates::Candidate;
 
 /// At most this part of each limit leaves room to spare. Smaller ones count as this one, but for the shortest type.
 const ROOM: f64 = 0.6;
+/// Of two candidates that decide alike, the second is no better than one that is so many times as bad.
+const NEAR: f64 = 4.0;
 /// An ample candidate is level with the best one if the shortest type has at most so many times its figure.
 const LEVEL: f64 = 1.1;
 /// What the figure of the first candidate is multiplied by, a lower figure being better.
@@ -157,17 +159,24 @@ fn sort_by<K: Ord>(tried: &mut [Tried], rank: impl Fn(&Tried) -> (K, f64)) {
     });
 }
 
-/// Puts candidates with the figures of a better one behind all others: they decide alike on this tape, though they may not on
-/// a longer one.
-pub(super) fn equals_last(tried: Vec<Tried>) -> Vec<Tried> {
+/// Puts candidates with the figures of a better one behind those that are at most [`NEAR`] times as bad: they decide alike on
+/// this tape, though they may not on a longer one.
+pub(super) fn equals_later(tried: Vec<Tried>) -> Vec<Tried> {
     let mut seen: Vec<(Parts, Climbed)> = Vec::with_capacity(tried.len());
-    let (mut ordered, equal): (Vec<_>, Vec<_>) = tried.into_iter().partition(|tried| {
+    let (equal, mut ordered): (Vec<_>, Vec<_>) = tried.into_iter().partition(|tried| {
         let figures = (tried.figures, tried.climbed);
         let is_known = tried.figures.worst.is_finite() && seen.contains(&figures);
         seen.push(figures);
-        !is_known
+        is_known
     });
-    ordered.extend(equal);
+    for tried in equal {
+        let near = tried.figures.worst.max(ROOM) * NEAR;
+        let is_better = |other: &Tried| other.figures == tried.figures;
+        let better = ordered.iter().position(is_better).unwrap_or(0);
+        let is_worse = |other: &Tried| other.figures.worst > near;
+        let worse = ordered[better..].iter().position(is_worse);
+        ordered.insert(worse.map_or(ordered.len(), |after| better + after), tried);
+    }
     ordered
 }
 
@@ -191,19 +200,29 @@ mod tests {
     }
 
     #[test]
-    fn of_candidates_that_decide_alike_the_best_comes_before_all_others() {
-        let figures = [
-            (0.4, 0.2),
-            (0.4, 0.3),
-            (0.4, 0.2),
-            (f64::INFINITY, 0.2),
-            (f64::INFINITY, 0.2),
-        ];
-        let all = figures.into_iter().enumerate();
-        let all =
-            all.map(|(index, (worst, shortest))| tried(index, Standing::Open, worst, shortest));
+    fn of_candidates_that_decide_alike_the_best_comes_before_all_that_are_near() {
+        let order = |figures: &[(f64, f64)]| {
+            let all = figures.iter().enumerate();
+            let all = all
+                .map(|(index, &(worst, shortest))| tried(index, Standing::Open, worst, shortest));
+            indexes(&equals_later(all.collect()))
+        };
+        let hopeless = (f64::INFINITY, 0.2);
         // Of hopeless ones nothing is known.
-        assert_eq!(indexes(&equals_last(all.collect())), [0, 1, 3, 4, 2]);
+        let figures = [(0.4, 0.2), (0.4, 0.3), (0.4, 0.2), hopeless, hopeless];
+        assert_eq!(order(&figures), [0, 1, 2, 3, 4]);
+        // The third decides as the second does, and may do better than the last two on a longer tape.
+        let figures = [
+            (0.7, 0.1),
+            (9.0, 0.1),
+            (9.0, 0.1),
+            (36.0, 0.1),
+            (36.1, 0.1),
+            hopeless,
+        ];
+        assert_eq!(order(&figures), [0, 1, 3, 2, 4, 5]);
+        let figures = [(3.0, 0.1), (3.0, 0.1), (3.0, 0.1), (12.1, 0.1)];
+        assert_eq!(order(&figures), [0, 1, 2, 3]);
     }
 
     /// Ranks with the real candidates, of which the third and fourth are eager.
