@@ -44,6 +44,8 @@ pub(crate) struct Grouped {
     aged_first: Option<usize>,
     /// How many aged requests wait.
     aged: usize,
+    /// How many wait in each of their lanes.
+    aged_in: Vec<usize>,
 }
 
 /// A request on its way to a worker.
@@ -128,6 +130,7 @@ impl Grouped {
             steals: vec![0; slots],
             aged_first: None,
             aged: 0,
+            aged_in: Vec::new(),
         }
     }
 
@@ -138,6 +141,7 @@ impl Grouped {
         Self {
             queues: Queues::new(setup, Lanes::shared((1 + AGED_LEVELS) * slots)),
             aged_first: Some(slots),
+            aged_in: vec![0; AGED_LEVELS * slots],
             ..Self::new(setup, settings)
         }
     }
@@ -227,6 +231,7 @@ impl Grouped {
         match self.aged_first.zip(level) {
             Some((slots, level)) => {
                 self.aged += 1;
+                self.aged_in[level * slots + slot] += 1;
                 self.queues
                     .put_back_last((1 + level) * slots + slot, waiting);
             }
@@ -546,6 +551,9 @@ impl Grouped {
         };
         (1..=AGED_LEVELS).find_map(|level| {
             let lanes = lanes.clone().map(|slot| level * slots + slot);
+            if !self.any_aged_in(lanes.clone()) {
+                return None;
+            }
             let first = self.new_candidate(now_ns, group, lanes.clone());
             let first = first.filter(|first| may_resume(self.queues.front(first.lane)));
             let fits_at = |worker, waited_ns| {
@@ -657,7 +665,10 @@ impl Grouped {
             sequence: _,
         } = candidate;
         self.workers.remove(worker);
-        self.aged -= usize::from(self.aged_first.is_some_and(|slots| lane >= slots));
+        if let Some(aged_lane) = self.aged_first.and_then(|slots| lane.checked_sub(slots)) {
+            self.aged -= 1;
+            self.aged_in[aged_lane] -= 1;
+        }
         let waiting = if suspended {
             self.queues.pop_at(lane, worker)
         } else {
@@ -691,6 +702,13 @@ impl Grouped {
         self.aged > 0
     }
 
+    /// Whether any waits in these lanes of aged requests. Most are empty, so this is asked before they are looked through.
+    #[inline]
+    fn any_aged_in(&self, mut lanes: impl Iterator<Item = usize>) -> bool {
+        let first = self.aged_first.unwrap_or(0);
+        lanes.any(|lane| self.aged_in[lane - first] > 0)
+    }
+
     /// The first aged request of a group's types `members` that could run on `worker` if that were idle, its level, and
     /// from when it may resume: now, unless too few workers are idle.
     /// Those that any worker may run count only if the worker has a context for another request, and if there are more of
@@ -702,16 +720,15 @@ impl Grouped {
         worker: WorkerId,
     ) -> Option<(usize, &Waiting, u64)> {
         let slots = self.aged_first?;
+        let lanes = |level: usize| members.iter().map(move |slot| (1 + level) * slots + slot);
+        let mut levels = (0..AGED_LEVELS).filter(|&level| self.any_aged_in(lanes(level)));
         let coming = self.running.stopping() + self.workers.idle();
         let for_aged = coming.saturating_sub(aging.spare);
         let held_back = coming + usize::from(self.running.is_busy(worker)) <= aging.spare;
-        let lanes = |level: usize| members.iter().map(move |slot| (1 + level) * slots + slot);
-        let unbound: usize = (0..AGED_LEVELS)
-            .flat_map(lanes)
-            .map(|lane| self.queues.lane_len(lane))
-            .sum();
+        let unbound = levels.clone().flat_map(lanes);
+        let unbound: usize = unbound.map(|lane| self.queues.lane_len(lane)).sum();
         let can_begin = unbound > for_aged && self.queues.has_another_context(worker);
-        (0..AGED_LEVELS).find_map(|level| {
+        levels.find_map(|level| {
             let at = self.queues.first_at(lanes(level), worker);
             let at = at.map(|(_, waiting)| waiting);
             let anywhere = || {

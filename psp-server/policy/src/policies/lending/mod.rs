@@ -231,6 +231,9 @@ impl Recaller {
                 let Some(aging) = plan.aging else {
                     continue;
                 };
+                if number != group && !plan.may_use(worker, u64::MAX) {
+                    continue;
+                }
                 let Some((level, first, from_ns)) = grouped.first_aged(aging, members, worker)
                 else {
                     continue;
@@ -241,14 +244,12 @@ impl Recaller {
                         continue;
                     };
                     now_ns.saturating_add(ends_ns.saturating_sub(attained_ns))
-                } else if plan.may_use(worker, u64::MAX) {
+                } else {
                     let of_own = self.allowances.of(number);
                     let waits_ns = first.served_ns as f64 * of_own.allowance_ns / of_own.mean_ns;
                     first
                         .since_ns()
                         .saturating_add((patience * waits_ns) as u64)
-                } else {
-                    continue;
                 };
                 if self.due(now_ns, at_ns.max(from_ns))
                     && !self.is_finishing(now_ns, worker, grouped)
