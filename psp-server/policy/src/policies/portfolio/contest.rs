@@ -8,9 +8,9 @@
 //! so that the load may rise, or a burst may come, before the next study.
 
 use super::figures::Figures;
-use super::ranking::{Climbed, Ranking, Standing, Tried, equals_later};
+use super::ranking::{Climbed, Parts, Ranking, Standing, Tried, equals_later};
 use super::tape::{Request, at_load, demand};
-use super::trial::Trial;
+use super::trial::{Outcome, Trial};
 use crate::setup::SchedulerSetup;
 use crate::study::Findings;
 
@@ -73,7 +73,11 @@ impl Contest<'_> {
         loop {
             let is_last = length == self.tape.len() || left.len() <= LAST + 1;
             let tape = &self.tape[..if is_last { self.tape.len() } else { length }];
-            let mut tried = self.round(&left, tape, is_last);
+            let mut tried = if is_last {
+                self.last_round(&left)
+            } else {
+                self.round(&left, tape)
+            };
             let level = self.ranking.sort(&mut tried);
             self.climb(&mut tried[..level], tape);
             self.ranking.sort_level(&mut tried[..level]);
@@ -102,44 +106,75 @@ impl Contest<'_> {
         Findings::new(choice, best.join(", "))
     }
 
-    /// How these candidates do on a tape, the last one or a shorter one.
-    fn round(&self, candidates: &[usize], tape: &[Request], is_last: bool) -> Vec<Tried> {
-        let figures_on = |tape: &[Request]| -> Vec<Figures> {
-            let figures = candidates.iter().map(|&index| self.figures(index, tape));
-            figures.collect()
-        };
-        let figures = figures_on(tape);
-        // Beyond that every queue grows, even if the tape ends before it shows.
-        let fits = !is_last || demand(tape, self.recorded) * HIGHER <= self.setup.present as f64;
-        // A short tape tells only who is worth a longer one.
-        let higher = is_last.then(|| figures_on(&at_load(tape, HIGHER)));
-        let much_higher = is_last.then(|| at_load(tape, RUNG.min(self.load_max(tape))));
-        let growths = higher.iter().flatten().map(|higher| higher.growth);
-        let growth_max = GROWTH.min(growths.fold(f64::INFINITY, f64::min) * GROWTH_BEYOND);
-        let of_candidates = candidates.iter().zip(figures).enumerate();
-        let tried = of_candidates.map(|(number, (&index, figures))| {
-            let higher = higher.as_ref().map(|higher| higher[number]);
-            let stays =
-                |higher: Figures| fits && higher.parts.keep_limits() && higher.growth <= growth_max;
-            let holds = figures.parts.keep_limits() && higher.is_none_or(stays);
-            let keeps_limits = |tape| self.figures(index, tape).parts.keep_limits();
-            let has_room = || {
-                let is_far = self.limits.any_ample && figures.parts.have_room();
-                is_far && much_higher.as_deref().is_none_or(keeps_limits)
-            };
-            let standing = match holds {
-                true if has_room() => Standing::Ample,
+    /// How these candidates do on a short tape, which tells only who is worth a longer one.
+    fn round(&self, candidates: &[usize], tape: &[Request]) -> Vec<Tried> {
+        let tried = candidates.iter().map(|&index| {
+            let parts = self.figures(index, tape).parts;
+            let is_ample = self.limits.any_ample && parts.have_room();
+            let standing = match parts.keep_limits() {
+                true if is_ample => Standing::Ample,
                 true => Standing::Holds,
                 false => Standing::Open,
             };
+            Tried::new(index, parts, standing)
+        });
+        tried.collect()
+    }
+
+    /// How these candidates do on the whole tape, and at higher loads.
+    fn last_round(&self, candidates: &[usize]) -> Vec<Tried> {
+        let Self { tape, limits, .. } = *self;
+        // Beyond that every queue grows, even if the tape ends before it shows.
+        let fits = demand(tape, self.recorded) * HIGHER <= self.setup.present as f64;
+        let may_hold = |figures: &Figures| fits && figures.parts.keep_limits();
+        let higher = at_load(tape, HIGHER);
+        let much_higher = at_load(tape, RUNG.min(self.load_max(tape)));
+        let finalists = self.finalists(candidates);
+        let finalists = finalists.into_iter().map(|(index, figures)| {
+            let higher = may_hold(&figures).then(|| self.figures(index, &higher));
+            (index, figures.parts, higher)
+        });
+        let finalists: Vec<(usize, Parts, Option<Figures>)> = finalists.collect();
+        let growths = finalists.iter().filter_map(|(.., higher)| *higher);
+        let growths = growths.map(|higher| higher.growth);
+        let growth_max = GROWTH.min(growths.fold(f64::INFINITY, f64::min) * GROWTH_BEYOND);
+        let stays = |higher: Figures| higher.parts.keep_limits() && higher.growth <= growth_max;
+        let tried = finalists.into_iter().map(|(index, parts, higher)| {
+            if !higher.is_some_and(stays) {
+                return Tried::new(index, parts, Standing::Open);
+            }
+            let is_far = limits.any_ample && parts.have_room();
+            let much_higher = is_far.then(|| self.figures(index, &much_higher).parts);
+            let is_ample = much_higher.as_ref().is_some_and(Parts::keep_limits);
+            let standing = if is_ample {
+                Standing::Ample
+            } else {
+                Standing::Holds
+            };
             Tried {
-                index,
-                figures: figures.parts,
-                standing,
-                climbed: Climbed::default(),
+                much_higher,
+                ..Tried::new(index, parts, standing)
             }
         });
         tried.collect()
+    }
+
+    /// The candidates of the last round, and how they do on the whole tape. Of those that decide alike on it the one is
+    /// there that is preferred.
+    fn finalists(&self, candidates: &[usize]) -> Vec<(usize, Figures)> {
+        let mut finalists: Vec<(usize, Figures)> = Vec::with_capacity(candidates.len());
+        let mut is_beaten = false;
+        for &index in candidates {
+            let figures = self.figures_unless(is_beaten, index, self.tape);
+            // One that bears less may come last though it keeps the limits.
+            is_beaten |= figures.parts.keep_limits() && !self.ranking.bears_less(index);
+            let alike = |(_, other): &&mut (usize, Figures)| figures.are_of_the_same_turns(other);
+            match finalists.iter_mut().find(alike) {
+                Some((first, _)) => *first = self.ranking.preferred(*first, index),
+                None => finalists.push((index, figures)),
+            }
+        }
+        finalists
     }
 
     /// Tries level candidates at higher and higher loads, until one of them is left, none keeps the limits, or the load is
@@ -154,7 +189,8 @@ impl Contest<'_> {
             }
             let tape = at_load(tape, load);
             left.retain_mut(|tried| {
-                let parts = self.figures(tried.index, &tape).parts;
+                let known = tried.much_higher.filter(|_| load == RUNG);
+                let parts = known.unwrap_or_else(|| self.figures(tried.index, &tape).parts);
                 let keeps = parts.keep_limits();
                 tried.climbed = Climbed {
                     rungs: tried.climbed.rungs + u32::from(keeps),
@@ -172,21 +208,30 @@ impl Contest<'_> {
     }
 
     fn figures(&self, index: usize, tape: &[Request]) -> Figures {
-        let limits = self.limits;
-        let mut slowdowns = self.slowdowns(index, tape);
-        Figures::new(&mut slowdowns, &limits.slowdowns, limits.shortest)
+        self.figures_unless(false, index, tape)
     }
 
-    /// Per type: the slowdowns of its requests after the warm-up, in order of arrival.
-    fn slowdowns(&self, index: usize, tape: &[Request]) -> Vec<Vec<f32>> {
+    /// How a candidate does. That of one that `is_beaten` by another is infinite, if it would be far beyond the limits.
+    fn figures_unless(&self, is_beaten: bool, index: usize, tape: &[Request]) -> Figures {
         let Self { setup, limits, .. } = *self;
         let scheduler = self.ranking.candidates[index].scheduler(setup);
-        let slowdowns = Trial::new(setup, scheduler, tape, &limits.slowdowns).run();
         let from = (tape.len() as f64 * WARM_UP) as usize;
+        let mut trial = Trial::new(setup, scheduler, tape, &limits.slowdowns);
+        if is_beaten {
+            trial = trial.until_far(from);
+        }
+        let Outcome { slowdowns, turns } = trial.run();
+        // Per type: those after the warm-up, in order of arrival.
         let mut of_types: Vec<Vec<f32>> = vec![Vec::new(); limits.slowdowns.len()];
         for (request, &slowdown) in tape.iter().zip(&slowdowns).skip(from) {
             of_types[request.slot].push(slowdown);
         }
-        of_types
+        let preemptions = turns.saturating_sub(tape.len() as u64);
+        Figures::new(
+            &mut of_types,
+            &limits.slowdowns,
+            limits.shortest,
+            preemptions,
+        )
     }
 }

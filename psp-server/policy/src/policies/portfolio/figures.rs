@@ -3,14 +3,14 @@
 use super::ranking::Parts;
 
 /// Percentile that counts.
-const PERCENTILE: f64 = 0.999;
+pub(super) const PERCENTILE: f64 = 0.999;
 /// Slowdowns of which the percentile is simply taken.
 const ENOUGH: usize = 4_000;
 /// Of fewer, a tail is fitted to those above this percentile.
 const TAIL: f64 = 0.9;
 
 /// How a candidate did.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Figures {
     /// The percentiles that count, by their limits.
     pub(super) parts: Parts,
@@ -18,11 +18,18 @@ pub(super) struct Figures {
     /// 1 in a steady state. After a warm-up of a quarter these are the second and the last quarter of the tape, which have
     /// the same arrivals.
     pub(super) growth: f64,
+    /// How often it preempted.
+    preemptions: u64,
 }
 
 impl Figures {
     /// From slowdowns and limits per type.
-    pub(super) fn new(of_types: &mut [Vec<f32>], limits: &[f64], shortest: usize) -> Self {
+    pub(super) fn new(
+        of_types: &mut [Vec<f32>],
+        limits: &[f64],
+        shortest: usize,
+        preemptions: u64,
+    ) -> Self {
         // The percentile takes them out of order.
         let growth = of_types.iter().map(|slowdowns| growth(slowdowns));
         let growth = largest(growth);
@@ -36,7 +43,14 @@ impl Figures {
                 shortest: parts[shortest],
             },
             growth,
+            preemptions,
         }
+    }
+
+    /// Whether two candidates have these from the same decisions, among them some to preempt. Where none preempts, many
+    /// decide alike that would not at a higher load.
+    pub(super) fn are_of_the_same_turns(&self, other: &Self) -> bool {
+        self == other && self.preemptions > 0
     }
 }
 
@@ -108,6 +122,14 @@ mod tests {
         assert_eq!(high(&mut []), 0.0);
         assert_eq!(high(&mut [3.0]), 3.0);
         assert_eq!(high(&mut [1.0; 200]), 1.0);
+    }
+
+    #[test]
+    fn figures_without_preemptions_tell_nothing_of_decisions() {
+        let figures = |preemptions| Figures::new(&mut [vec![1.0; 9]], &[10.0], 0, preemptions);
+        assert!(figures(3).are_of_the_same_turns(&figures(3)));
+        assert!(!figures(3).are_of_the_same_turns(&figures(4)));
+        assert!(!figures(0).are_of_the_same_turns(&figures(0)));
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub(super) struct Tried {
     /// Index of the candidate.
     pub(super) index: usize,
     pub(super) figures: Parts,
+    /// The same at a much higher load, if it was tried there.
+    pub(super) much_higher: Option<Parts>,
     pub(super) standing: Standing,
     pub(super) climbed: Climbed,
 }
@@ -84,6 +86,17 @@ impl Parts {
 }
 
 impl Tried {
+    /// Before it climbs, if it does.
+    pub(super) fn new(index: usize, figures: Parts, standing: Standing) -> Self {
+        Self {
+            index,
+            figures,
+            much_higher: None,
+            standing,
+            climbed: Climbed::default(),
+        }
+    }
+
     /// What it is compared by.
     fn figure(&self) -> f64 {
         match self.standing {
@@ -111,7 +124,7 @@ impl Ranking<'_> {
         let is_level = |tried: &Tried| Some(tried.standing) == best && tried.figure() <= figure_max;
         sort_by(tried, |tried| {
             let is_last = tried.standing == Standing::Open && self.is_risky(tried);
-            let figure = tried.figure() * self.bonus(tried);
+            let figure = tried.figure() * self.bonus(tried.index);
             ((!is_level(tried), tried.standing, is_last), figure)
         });
         tried.iter().filter(|tried| is_level(tried)).count()
@@ -121,29 +134,36 @@ impl Ranking<'_> {
     pub(super) fn sort_level(&self, tried: &mut [Tried]) {
         sort_by(tried, |tried| {
             let Climbed { rungs, worst } = tried.climbed;
-            let figure = worst.max(ROOM) * self.bonus(tried);
-            ((Reverse(rungs), self.bears_less(tried)), figure)
+            let figure = worst.max(ROOM) * self.bonus(tried.index);
+            ((Reverse(rungs), self.bears_less(tried.index)), figure)
         });
     }
 
     /// It bears less than others, and nothing says that it bears this.
     fn is_risky(&self, tried: &Tried) -> bool {
-        let does_well = self.is_in_force(tried) && tried.figures.have_room();
-        self.bears_less(tried) && !does_well
+        let does_well = self.is_in_force(tried.index) && tried.figures.have_room();
+        self.bears_less(tried.index) && !does_well
     }
 
-    fn bears_less(&self, tried: &Tried) -> bool {
-        self.candidates[tried.index].bears_less
+    pub(super) fn bears_less(&self, index: usize) -> bool {
+        self.candidates[index].bears_less
     }
 
-    fn is_in_force(&self, tried: &Tried) -> bool {
-        self.candidates[tried.index].name == self.in_force
+    fn is_in_force(&self, index: usize) -> bool {
+        self.candidates[index].name == self.in_force
     }
 
-    fn bonus(&self, tried: &Tried) -> f64 {
-        if tried.index == 0 {
+    /// Which of two candidates that decide alike.
+    pub(super) fn preferred(&self, one: usize, other: usize) -> usize {
+        let rank = |index| (self.bears_less(index), self.bonus(index));
+        if rank(other) < rank(one) { other } else { one }
+    }
+
+    /// What the figure of a candidate is multiplied by.
+    fn bonus(&self, index: usize) -> f64 {
+        if index == 0 {
             FIRST_BONUS
-        } else if self.is_in_force(tried) {
+        } else if self.is_in_force(index) {
             IN_FORCE_BONUS
         } else {
             1.0
@@ -187,12 +207,7 @@ mod tests {
     use crate::setup::{Preemption, SchedulerSetup};
 
     fn tried(index: usize, standing: Standing, worst: f64, shortest: f64) -> Tried {
-        Tried {
-            index,
-            figures: Parts { worst, shortest },
-            standing,
-            climbed: Climbed::default(),
-        }
+        Tried::new(index, Parts { worst, shortest }, standing)
     }
 
     fn indexes(tried: &[Tried]) -> Vec<usize> {
@@ -279,6 +294,15 @@ mod tests {
             let mut all = [open(2, 0.61), open(0, 3.2)];
             ranking.sort(&mut all);
             assert_eq!(indexes(&all), [0, 2]);
+        });
+    }
+
+    #[test]
+    fn of_candidates_that_decide_alike_an_eager_one_is_the_last_choice() {
+        with_ranking(|ranking| {
+            let preferred = [(1, 0), (4, 5), (5, 0), (2, 4), (4, 3), (4, 6)];
+            let preferred = preferred.map(|(one, other)| ranking.preferred(one, other));
+            assert_eq!(preferred, [0, 5, 0, 4, 4, 4]);
         });
     }
 

@@ -6,9 +6,11 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
 use super::Portfolio;
+use super::figures::Figures;
 use super::tape::Request;
 use super::trial::Trial;
 use crate::event::{Action, Event, HandOff, RequestId, WorkerId};
+use crate::policies::c_fcfs::CFcfs;
 use crate::request_type::{RequestType, TypeSpec, TypeTable};
 use crate::scheduler::Scheduler;
 use crate::settings;
@@ -94,7 +96,9 @@ fn run(tape: &[Request], types: usize, preemption: Option<Preemption>) -> (Vec<S
         in_force: sender,
     };
     let limits = vec![f64::INFINITY; types.len() + 1];
-    let slowdowns = Trial::new(&setup, Box::new(scheduler), tape, &limits).run();
+    let slowdowns = Trial::new(&setup, Box::new(scheduler), tape, &limits)
+        .run()
+        .slowdowns;
     (in_force.iter().collect(), slowdowns)
 }
 
@@ -275,6 +279,37 @@ fn a_trial_under_a_scheduler_that_does_nothing_but_preempt_ends() {
     let setup = SchedulerSetup::new(1, &types).preemption(Some(Preemption::new(1_000)));
     let tape = drawn(&[(1_000.0, 1.0, false)], 0.5, 1);
     let limits = [f64::INFINITY; 2];
-    let slowdowns = Trial::new(&setup, Box::new(Restless::default()), &tape, &limits).run();
+    let slowdowns = Trial::new(&setup, Box::new(Restless::default()), &tape, &limits)
+        .run()
+        .slowdowns;
     assert_eq!(slowdowns, [f32::INFINITY]);
+}
+
+#[test]
+fn a_trial_ends_early_only_where_a_type_is_far_beyond_its_limit() {
+    let types: TypeTable = ["SHORT", "LONG"].map(TypeSpec::new).into_iter().collect();
+    let setup = SchedulerSetup::new(WORKERS, &types).queue_capacity(1 << 16);
+    let limits = [10.0, 10.0, f64::INFINITY];
+    let (mut whole, mut early) = (0, 0);
+    for percent in (20..=80).step_by(4) {
+        let mix = [(1_000.0, 0.997, false), (300_000.0, 0.003, true)];
+        let tape = drawn(&mix, f64::from(percent) / 100.0, 20_000);
+        let counts_from = tape.len() / 4;
+        let trial = || Trial::new(&setup, Box::new(CFcfs::new(&setup)), &tape, &limits);
+        let expected = trial().run().slowdowns;
+        let slowdowns = trial().until_far(counts_from).run().slowdowns;
+        if slowdowns == expected {
+            whole += 1;
+            continue;
+        }
+        assert!(slowdowns.iter().all(|&slowdown| slowdown == f32::INFINITY));
+        let mut of_types = vec![Vec::new(); limits.len()];
+        for (request, slowdown) in tape.iter().zip(expected).skip(counts_from) {
+            of_types[request.slot].push(slowdown);
+        }
+        let worst = Figures::new(&mut of_types, &limits, 0, 0).parts.worst;
+        assert!(worst > 4.0 && worst.is_finite(), "{worst} at {percent}");
+        early += 1;
+    }
+    assert!(whole > 0 && early > 0, "{whole} and {early}");
 }

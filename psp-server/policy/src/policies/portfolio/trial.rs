@@ -14,6 +14,7 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand_distr::{Distribution, LogNormal};
 
+use super::figures::PERCENTILE;
 use super::tape::Request;
 use crate::event::{Action, Event, RequestId, Sample, WorkerId};
 use crate::parts::worker_times::WorkerTimes;
@@ -67,9 +68,24 @@ pub(super) struct Trial<'a> {
     turns_begun: u64,
     /// Requests that are far too late or were refused.
     lost: usize,
+    /// Those of them that count.
+    lost_that_count: usize,
+    /// The trial ends once it has more of these.
+    lost_that_count_max: usize,
+    /// The first request that counts.
+    counts_from: usize,
     ended: usize,
     now_ns: u64,
     ticked_ns: u64,
+}
+
+/// What came of a trial.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// Of each request, in order of arrival; infinite for those that did not end.
+    pub(super) slowdowns: Vec<f32>,
+    /// How often a request went to a worker.
+    pub(super) turns: u64,
 }
 
 impl<'a> Trial<'a> {
@@ -93,14 +109,29 @@ impl<'a> Trial<'a> {
             arrived: 0,
             turns_begun: 0,
             lost: 0,
+            lost_that_count: 0,
+            lost_that_count_max: usize::MAX,
+            counts_from: 0,
             ended: 0,
             now_ns: 0,
             ticked_ns: 0,
         }
     }
 
-    /// The slowdown of each request, in order of arrival. All are infinite after a hopeless or an endless trial.
-    pub(super) fn run(mut self) -> Vec<f32> {
+    /// Ends the trial as soon as the percentile that counts is far beyond the limit of some type, of the requests from this
+    /// one on.
+    pub(super) fn until_far(self, counts_from: usize) -> Self {
+        // Of one type there are more than that part, then.
+        let max = (self.tape.len() - counts_from) as f64 * (1.0 - PERCENTILE);
+        Self {
+            lost_that_count_max: max as usize,
+            counts_from,
+            ..self
+        }
+    }
+
+    /// What comes of it. All slowdowns are infinite after a hopeless or an endless trial, and after one that ended early.
+    pub(super) fn run(mut self) -> Outcome {
         let mut ticks = 0;
         let lost_max = (self.tape.len() as f64 * HOPELESS) as usize;
         let turns_max = self.tape.len() as u64 * TURNS_MAX;
@@ -113,12 +144,13 @@ impl<'a> Trial<'a> {
             let tick_ns = deadline_ns.map_or(u64::MAX, |ns| ns.max(self.ticked_ns + 1));
             let next_ns = arrival_ns.min(free_ns).min(tick_ns);
             if next_ns == u64::MAX || ticks == TICKS_MAX {
-                return self.slowdowns;
+                return self.outcome();
             }
             let late = self.lost + (self.arrived - self.ended);
-            if late > lost_max + self.turns.len() || self.turns_begun > turns_max {
+            let is_far = self.lost_that_count > self.lost_that_count_max;
+            if late > lost_max + self.turns.len() || self.turns_begun > turns_max || is_far {
                 self.slowdowns.fill(f32::INFINITY);
-                return self.slowdowns;
+                return self.outcome();
             }
             self.now_ns = next_ns.max(self.now_ns);
             ticks = if free_ns.min(arrival_ns) <= next_ns {
@@ -135,6 +167,13 @@ impl<'a> Trial<'a> {
                 self.scheduler.on_event(self.now_ns, Event::Tick);
             }
             self.poll();
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        Outcome {
+            slowdowns: self.slowdowns,
+            turns: self.turns_begun,
         }
     }
 
@@ -176,7 +215,7 @@ impl<'a> Trial<'a> {
         self.slowdowns[index] = slowdown as f32;
         self.ended += 1;
         if slowdown > self.limits[slot] * FAR {
-            self.lost += 1;
+            self.lose(index);
         }
         let samples = [Sample {
             request_type: self.request_type(index),
@@ -208,12 +247,17 @@ impl<'a> Trial<'a> {
                 }
                 Action::Preempt { worker, .. } => self.preempt(worker),
                 // Its slowdown stays infinite.
-                Action::Reject { .. } => {
+                Action::Reject { request, .. } => {
                     self.ended += 1;
-                    self.lost += 1;
+                    self.lose(request.0 as usize);
                 }
             }
         }
+    }
+
+    fn lose(&mut self, request: usize) {
+        self.lost += 1;
+        self.lost_that_count += usize::from(request >= self.counts_from);
     }
 
     fn preempt(&mut self, worker: WorkerId) {
