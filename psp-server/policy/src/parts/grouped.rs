@@ -11,10 +11,11 @@
 
 use crate::backlog::{Backlog, Handover};
 use crate::event::{Action, Event, HandOff, WorkerId};
+use crate::parts::aged::{AgedLanes, AgedOf};
 use crate::parts::eligible;
 use crate::parts::handover::backlog;
 use crate::parts::own_thread::OwnThread;
-use crate::parts::plan::{AGED_LEVELS, Aging, Group, Plan};
+use crate::parts::plan::{Aging, Group, Plan};
 use crate::parts::profile::{Learned, Profile};
 use crate::parts::queues::Queues;
 use crate::parts::running::{Running, Turn};
@@ -39,13 +40,8 @@ pub(crate) struct Grouped {
     stuck: StuckRule,
     /// Per type slot.
     steals: Vec<u64>,
-    /// First of the lanes of aged requests, where there are any: one per type slot of the first level, then those of
-    /// the next.
-    aged_first: Option<usize>,
-    /// How many aged requests wait.
-    aged: usize,
-    /// How many wait in each of their lanes.
-    aged_in: Vec<usize>,
+    /// Where requests wait that ran for long and were preempted, if these wait apart.
+    aged: Option<AgedLanes>,
 }
 
 /// A request on its way to a worker.
@@ -128,9 +124,7 @@ impl Grouped {
             own_thread: OwnThread::new(setup),
             stuck: StuckRule::new(setup),
             steals: vec![0; slots],
-            aged_first: None,
-            aged: 0,
-            aged_in: Vec::new(),
+            aged: None,
         }
     }
 
@@ -139,9 +133,8 @@ impl Grouped {
     pub(crate) fn with_aging(setup: &SchedulerSetup<'_>, settings: &Darc) -> Self {
         let slots = setup.types.len() + 1;
         Self {
-            queues: Queues::new(setup, Lanes::shared((1 + AGED_LEVELS) * slots)),
-            aged_first: Some(slots),
-            aged_in: vec![0; AGED_LEVELS * slots],
+            queues: Queues::new(setup, Lanes::shared(AgedLanes::lanes(slots))),
+            aged: Some(AgedLanes::new(slots)),
             ..Self::new(setup, settings)
         }
     }
@@ -228,13 +221,8 @@ impl Grouped {
         let slot = self.queues.slot(waiting.request_type);
         let aging = self.plan.aging_of(slot);
         let level = aging.and_then(|aging| aging.level(waiting.served_ns));
-        match self.aged_first.zip(level) {
-            Some((slots, level)) => {
-                self.aged += 1;
-                self.aged_in[level * slots + slot] += 1;
-                self.queues
-                    .put_back_last((1 + level) * slots + slot, waiting);
-            }
+        match self.aged.as_mut().zip(level) {
+            Some((aged, level)) => self.queues.put_back_last(aged.put(level, slot), waiting),
             None => self.queues.put_back_first(slot, waiting),
         }
     }
@@ -521,7 +509,7 @@ impl Grouped {
         lanes: impl Iterator<Item = usize> + Clone,
         fits: impl Fn(WorkerId, u64) -> bool,
     ) -> Option<Candidate> {
-        if self.aged_first.is_none() && !self.queues.any_suspended() {
+        if !self.any_aged() && !self.queues.any_suspended() {
             return self.new_candidate(now_ns, group, lanes);
         }
         let new = self.queues.oldest(lanes.clone());
@@ -543,17 +531,15 @@ impl Grouped {
         lanes: impl Iterator<Item = usize> + Clone,
         fits: impl Fn(WorkerId, u64) -> bool,
     ) -> Option<Candidate> {
-        let slots = self.aged_first.filter(|_| self.aged > 0)?;
+        let aged = self.aged.as_ref()?;
         let held_back = group.aging.filter(|&aging| self.holds_back(aging));
         let may_resume = |first: Option<&Waiting>| {
             held_back
                 .is_none_or(|aging| first.is_some_and(|first| aging.late_at_ns(first) <= now_ns))
         };
-        (1..=AGED_LEVELS).find_map(|level| {
-            let lanes = lanes.clone().map(|slot| level * slots + slot);
-            if !self.any_aged_in(lanes.clone()) {
-                return None;
-            }
+        let mut levels = aged.levels(lanes.clone());
+        levels.find_map(|level| {
+            let lanes = lanes.clone().map(|slot| aged.lane(level, slot));
             let first = self.new_candidate(now_ns, group, lanes.clone());
             let first = first.filter(|first| may_resume(self.queues.front(first.lane)));
             let fits_at = |worker, waited_ns| {
@@ -619,11 +605,8 @@ impl Grouped {
 
     /// Whether the length of the type is known whose requests wait in `lane`.
     fn knows_length(&self, lane: usize) -> bool {
-        let slot = match self.aged_first {
-            Some(slots) => lane % slots,
-            None => lane,
-        };
-        self.profile.knows_length(slot)
+        let slot = self.aged.as_ref().map(|aged| aged.slot(lane));
+        self.profile.knows_length(slot.unwrap_or(lane))
     }
 
     /// The workers on which requests of the type at `slot` may begin, whatever the plan.
@@ -665,9 +648,8 @@ impl Grouped {
             sequence: _,
         } = candidate;
         self.workers.remove(worker);
-        if let Some(aged_lane) = self.aged_first.and_then(|slots| lane.checked_sub(slots)) {
-            self.aged -= 1;
-            self.aged_in[aged_lane] -= 1;
+        if let Some(aged) = &mut self.aged {
+            aged.take(lane);
         }
         let waiting = if suspended {
             self.queues.pop_at(lane, worker)
@@ -698,51 +680,68 @@ impl Grouped {
     }
 
     /// Whether any aged request waits.
-    pub(crate) const fn any_aged(&self) -> bool {
-        self.aged > 0
-    }
-
-    /// Whether any waits in these lanes of aged requests. Most are empty, so this is asked before they are looked through.
     #[inline]
-    fn any_aged_in(&self, mut lanes: impl Iterator<Item = usize>) -> bool {
-        let first = self.aged_first.unwrap_or(0);
-        lanes.any(|lane| self.aged_in[lane - first] > 0)
+    pub(crate) fn any_aged(&self) -> bool {
+        self.aged.as_ref().is_some_and(AgedLanes::any)
     }
 
-    /// The first aged request of a group's types `members` that could run on `worker` if that were idle, its level, and
-    /// from when it may resume: now, unless too few workers are idle.
-    /// Those that any worker may run count only if the worker has a context for another request, and if there are more of
-    /// them than workers that come, beside those that stay idle.
-    pub(crate) fn first_aged(
-        &self,
-        aging: Aging,
-        members: &[usize],
-        worker: WorkerId,
-    ) -> Option<(usize, &Waiting, u64)> {
-        let slots = self.aged_first?;
-        let lanes = |level: usize| members.iter().map(move |slot| (1 + level) * slots + slot);
-        let mut levels = (0..AGED_LEVELS).filter(|&level| self.any_aged_in(lanes(level)));
+    /// The aged requests of a group's types `members`, if any waits. To be asked once for all workers.
+    pub(crate) fn aged_of<'a>(&'a self, aging: Aging, members: &'a [usize]) -> Option<AgedOf<'a>> {
+        let lanes = self.aged.as_ref()?;
+        let levels = lanes.levels(members.iter().copied());
+        if levels.is_empty() {
+            return None;
+        }
         let coming = self.running.stopping() + self.workers.idle();
-        let for_aged = coming.saturating_sub(aging.spare);
-        let held_back = coming + usize::from(self.running.is_busy(worker)) <= aging.spare;
-        let unbound = levels.clone().flat_map(lanes);
+        let lanes_of = |level| members.iter().map(move |&slot| lanes.lane(level, slot));
+        let unbound = levels.flat_map(lanes_of);
         let unbound: usize = unbound.map(|lane| self.queues.lane_len(lane)).sum();
-        let can_begin = unbound > for_aged && self.queues.has_another_context(worker);
-        levels.find_map(|level| {
-            let at = self.queues.first_at(lanes(level), worker);
-            let at = at.map(|(_, waiting)| waiting);
-            let anywhere = || {
-                let lane = self.queues.oldest(lanes(level)).filter(|_| can_begin)?;
-                self.queues.front(lane)
-            };
-            let first = at.or_else(anywhere)?;
-            let from_ns = if held_back {
-                aging.late_at_ns(first)
-            } else {
-                0
-            };
-            Some((level, first, from_ns))
+        let any_left = unbound > coming.saturating_sub(aging.spare);
+        let first_of = |level| {
+            let lane = self.queues.oldest(lanes_of(level))?;
+            Some((level, self.queues.front(lane)?))
+        };
+        let anywhere = any_left.then(|| { levels }.find_map(first_of));
+        Some(AgedOf {
+            aging,
+            members,
+            levels,
+            coming,
+            anywhere: anywhere.flatten(),
         })
+    }
+
+    /// The first request of these that could run on `worker` if that were idle, its level, and from when it may resume:
+    /// now, unless too few workers are idle. One that any worker may run counts only if the worker has a context for another
+    /// request.
+    pub(crate) fn first_aged<'a>(
+        &'a self,
+        aged: &AgedOf<'a>,
+        worker: WorkerId,
+    ) -> Option<(usize, &'a Waiting, u64)> {
+        let lanes = self.aged.as_ref()?;
+        let anywhere = aged
+            .anywhere
+            .filter(|_| self.queues.has_another_context(worker));
+        let before = anywhere.map_or(usize::MAX, |(level, _)| level);
+        let first_at = |level| {
+            let lanes = aged.members.iter().map(|&slot| lanes.lane(level, slot));
+            let (_, waiting) = self.queues.first_at(lanes, worker)?;
+            Some((level, waiting))
+        };
+        let at = (self.queues.suspended(worker) > 0).then(|| {
+            aged.levels
+                .take_while(|&level| level <= before)
+                .find_map(first_at)
+        });
+        let (level, first) = at.flatten().or(anywhere)?;
+        let comes = aged.coming + usize::from(self.running.is_busy(worker));
+        let from_ns = if comes <= aged.aging.spare {
+            aged.aging.late_at_ns(first)
+        } else {
+            0
+        };
+        Some((level, first, from_ns))
     }
 
     /// Whether any request of the type at `slot` waits.

@@ -1,5 +1,6 @@
 //! What policies share.
 
+pub(crate) mod aged;
 pub(crate) mod blocked;
 pub(crate) mod by_deadline;
 pub(crate) mod dispersion;

@@ -22,6 +22,8 @@ mod service_times;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Ordering;
+
 use crate::backlog::Handover;
 use crate::event::{Action, Event, WorkerId};
 use crate::parts::dispersion::Dispersion;
@@ -221,26 +223,28 @@ impl Recaller {
         }
         self.await_resuming(now_ns, grouped);
         let mut longest: Option<(usize, u64, WorkerId)> = None;
-        for (worker, turn) in grouped.running.turns() {
-            if !self.can_stop(worker, turn) {
+        for (number, (plan, members)) in grouped.plan.groups().enumerate() {
+            let aged = plan.aging.and_then(|aging| grouped.aged_of(aging, members));
+            let Some(aged) = aged else {
                 continue;
-            }
-            let group = group_of(grouped, turn.waiting.request_type);
-            let attained_ns = turn.attained_ns(now_ns);
-            for (number, (plan, members)) in grouped.plan.groups().enumerate().take(group + 1) {
-                let Some(aging) = plan.aging else {
-                    continue;
+            };
+            for (worker, turn) in grouped.running.turns() {
+                let group = group_of(grouped, turn.waiting.request_type);
+                let may_come = match group.cmp(&number) {
+                    Ordering::Less => false,
+                    Ordering::Equal => true,
+                    Ordering::Greater => plan.may_use(worker, u64::MAX),
                 };
-                if number != group && !plan.may_use(worker, u64::MAX) {
+                if !may_come || !self.can_stop(worker, turn) {
                     continue;
                 }
-                let Some((level, first, from_ns)) = grouped.first_aged(aging, members, worker)
-                else {
+                let Some((level, first, from_ns)) = grouped.first_aged(&aged, worker) else {
                     continue;
                 };
+                let attained_ns = turn.attained_ns(now_ns);
                 let at_ns = if number == group {
                     // It may run until it is of a higher level.
-                    let Some(ends_ns) = aging.ends_ns(level) else {
+                    let Some(ends_ns) = aged.aging.ends_ns(level) else {
                         continue;
                     };
                     now_ns.saturating_add(ends_ns.saturating_sub(attained_ns))
@@ -303,11 +307,12 @@ impl Recaller {
     /// Sets the deadline for aged requests that resume on workers which stay idle until they are late.
     fn await_resuming(&mut self, now_ns: u64, grouped: &Grouped) {
         for (plan, members) in grouped.plan.groups() {
-            let Some(aging) = plan.aging else {
+            let aged = plan.aging.and_then(|aging| grouped.aged_of(aging, members));
+            let Some(aged) = aged else {
                 continue;
             };
             for worker in grouped.workers.workers() {
-                if let Some((_, _, from_ns)) = grouped.first_aged(aging, members, worker) {
+                if let Some((_, _, from_ns)) = grouped.first_aged(&aged, worker) {
                     self.due(now_ns, from_ns);
                 }
             }
