@@ -26,7 +26,7 @@ const REPORTED: usize = 3;
 const HIGHER: f64 = 1.05;
 /// The most [growth](Figures::growth) of a candidate that holds.
 const GROWTH: f64 = 1.6;
-/// The most by the least growth of any candidate: with all of them waits grow where the load is high.
+/// The most by the least growth of any candidate within the limits: with all of them waits grow where the load is high.
 const GROWTH_BEYOND: f64 = 1.2;
 /// Recorded arrivals from which on a candidate can be ample: the tail of a short record says too little.
 const AMPLE_ARRIVALS: u64 = 8_192;
