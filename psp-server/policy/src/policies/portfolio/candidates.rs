@@ -57,11 +57,6 @@ impl Candidate {
         lending("darc-lending", lending_settings(slo_slowdown))
     }
 
-    /// Its policy's name.
-    pub(super) fn policy(&self) -> &str {
-        self.name.split(' ').next().unwrap_or_default()
-    }
-
     pub(super) fn scheduler(&self, setup: &SchedulerSetup<'_>) -> Box<dyn Scheduler> {
         let mut scheduler = (self.make)(setup);
         if setup.present < setup.workers {

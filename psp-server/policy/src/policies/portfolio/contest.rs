@@ -8,7 +8,7 @@
 //! so that the load may rise, or a burst may come, before the next study.
 
 use super::figures::Figures;
-use super::ranking::{Climbed, Parts, Ranking, Standing, Tried};
+use super::ranking::{Climbed, Parts, Ranking, Standing, Tried, equals_later};
 use super::tape::{Request, at_load, demand};
 use super::trial::{Outcome, Trial};
 use crate::setup::SchedulerSetup;
@@ -81,7 +81,7 @@ impl Contest<'_> {
             let level = self.ranking.sort(&mut tried);
             self.climb(&mut tried[..level], tape);
             self.ranking.sort_level(&mut tried[..level]);
-            let tried = self.ranking.equals_later(tried);
+            let tried = equals_later(tried);
             if is_last {
                 return self.findings(&tried);
             }

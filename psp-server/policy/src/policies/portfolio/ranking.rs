@@ -14,7 +14,7 @@ use super::candidates::Candidate;
 
 /// At most this part of each limit leaves room to spare. Smaller ones count as this one, but for the shortest type.
 const ROOM: f64 = 0.6;
-/// Of two candidates of a policy that decide alike, the second is no better than one that is so many times as bad.
+/// Of two candidates that decide alike, the second is no better than one that is so many times as bad.
 const NEAR: f64 = 4.0;
 /// An ample candidate is level with the best one if the shortest type has at most so many times its figure.
 const LEVEL: f64 = 1.1;
@@ -139,28 +139,6 @@ impl Ranking<'_> {
         });
     }
 
-    /// Puts candidates with the figures of a better one of their policy behind those that are at most [`NEAR`] times as bad:
-    /// they decide alike on this tape, though they may not on a longer one.
-    pub(super) fn equals_later(&self, tried: Vec<Tried>) -> Vec<Tried> {
-        let mut seen: Vec<(&str, Parts, Climbed)> = Vec::with_capacity(tried.len());
-        let (equal, mut ordered): (Vec<_>, Vec<_>) = tried.into_iter().partition(|tried| {
-            let policy = self.candidates[tried.index].policy();
-            let figures = (policy, tried.figures, tried.climbed);
-            let is_known = tried.figures.worst.is_finite() && seen.contains(&figures);
-            seen.push(figures);
-            is_known
-        });
-        for tried in equal {
-            let near = tried.figures.worst.max(ROOM) * NEAR;
-            let is_better = |other: &Tried| other.figures == tried.figures;
-            let better = ordered.iter().position(is_better).unwrap_or(0);
-            let is_worse = |other: &Tried| other.figures.worst > near;
-            let worse = ordered[better..].iter().position(is_worse);
-            ordered.insert(worse.map_or(ordered.len(), |after| better + after), tried);
-        }
-        ordered
-    }
-
     /// It bears less than others, and nothing says that it bears this.
     fn is_risky(&self, tried: &Tried) -> bool {
         let does_well = self.is_in_force(tried.index) && tried.figures.have_room();
@@ -201,6 +179,27 @@ fn sort_by<K: Ord>(tried: &mut [Tried], rank: impl Fn(&Tried) -> (K, f64)) {
     });
 }
 
+/// Puts candidates with the figures of a better one behind those that are at most [`NEAR`] times as bad: they decide alike on
+/// this tape, though they may not on a longer one.
+pub(super) fn equals_later(tried: Vec<Tried>) -> Vec<Tried> {
+    let mut seen: Vec<(Parts, Climbed)> = Vec::with_capacity(tried.len());
+    let (equal, mut ordered): (Vec<_>, Vec<_>) = tried.into_iter().partition(|tried| {
+        let figures = (tried.figures, tried.climbed);
+        let is_known = tried.figures.worst.is_finite() && seen.contains(&figures);
+        seen.push(figures);
+        is_known
+    });
+    for tried in equal {
+        let near = tried.figures.worst.max(ROOM) * NEAR;
+        let is_better = |other: &Tried| other.figures == tried.figures;
+        let better = ordered.iter().position(is_better).unwrap_or(0);
+        let is_worse = |other: &Tried| other.figures.worst > near;
+        let worse = ordered[better..].iter().position(is_worse);
+        ordered.insert(worse.map_or(ordered.len(), |after| better + after), tried);
+    }
+    ordered
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,6 +214,32 @@ mod tests {
         tried.iter().map(|tried| tried.index).collect()
     }
 
+    #[test]
+    fn of_candidates_that_decide_alike_the_best_comes_before_all_that_are_near() {
+        let order = |figures: &[(f64, f64)]| {
+            let all = figures.iter().enumerate();
+            let all = all
+                .map(|(index, &(worst, shortest))| tried(index, Standing::Open, worst, shortest));
+            indexes(&equals_later(all.collect()))
+        };
+        let hopeless = (f64::INFINITY, 0.2);
+        // Of hopeless ones nothing is known.
+        let figures = [(0.4, 0.2), (0.4, 0.3), (0.4, 0.2), hopeless, hopeless];
+        assert_eq!(order(&figures), [0, 1, 2, 3, 4]);
+        // The third decides as the second does, and may do better than the last two on a longer tape.
+        let figures = [
+            (0.7, 0.1),
+            (9.0, 0.1),
+            (9.0, 0.1),
+            (36.0, 0.1),
+            (36.1, 0.1),
+            hopeless,
+        ];
+        assert_eq!(order(&figures), [0, 1, 3, 2, 4, 5]);
+        let figures = [(3.0, 0.1), (3.0, 0.1), (3.0, 0.1), (12.1, 0.1)];
+        assert_eq!(order(&figures), [0, 1, 2, 3]);
+    }
+
     /// Ranks with the real candidates, of which the third and fourth are eager.
     fn with_ranking(rank: impl FnOnce(Ranking<'_>)) {
         let types = TypeTable::new();
@@ -225,37 +250,6 @@ mod tests {
             candidates: &candidates,
             in_force: &candidates[5].name,
         });
-    }
-
-    #[test]
-    fn of_a_policys_candidates_that_decide_alike_the_best_comes_before_all_that_are_near() {
-        let order = |figures: &[(usize, f64)]| {
-            let all = figures.iter();
-            let all = all.map(|&(index, worst)| tried(index, Standing::Open, worst, 0.1));
-            let mut order = Vec::new();
-            with_ranking(|ranking| order = indexes(&ranking.equals_later(all.collect())));
-            order
-        };
-        // Four of `darc-lending` come first, then `sq` and `mq` in turn.
-        let hopeless = f64::INFINITY;
-        // Of hopeless ones nothing is known.
-        let figures = [(0, 0.4), (4, 0.5), (1, 0.4), (5, hopeless), (7, hopeless)];
-        assert_eq!(order(&figures), [0, 4, 1, 5, 7]);
-        // The third decides as the second does, and may do better than the last two on a longer tape.
-        let figures = [
-            (4, 0.7),
-            (0, 9.0),
-            (1, 9.0),
-            (5, 36.0),
-            (6, 36.1),
-            (7, hopeless),
-        ];
-        assert_eq!(order(&figures), [4, 0, 5, 1, 6, 7]);
-        // That of another policy stays.
-        let figures = [(0, 3.0), (4, 3.0), (1, 3.0), (6, 3.0), (5, 12.1)];
-        assert_eq!(order(&figures), [0, 4, 1, 6, 5]);
-        let figures = [(0, 3.0), (1, 3.0), (4, 3.0), (5, 4.0)];
-        assert_eq!(order(&figures), [0, 4, 5, 1]);
     }
 
     #[test]
