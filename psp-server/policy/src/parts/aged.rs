@@ -16,7 +16,7 @@ pub(crate) struct AgedLanes {
     levels: Vec<Levels>,
 }
 
-/// Some of the levels of aged requests, the lowest first.
+/// Some of the levels of aged requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Levels(u32);
 
@@ -100,16 +100,11 @@ impl Levels {
     pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
     }
-}
 
-impl Iterator for Levels {
-    type Item = usize;
-
+    /// The lowest first.
     #[inline]
-    fn next(&mut self) -> Option<usize> {
-        let level = self.0.trailing_zeros() as usize;
-        self.0 &= self.0.checked_sub(1)?;
-        Some(level)
+    pub(crate) fn iter(self) -> impl Iterator<Item = usize> {
+        (0..AGED_LEVELS).filter(move |level| self.0 & (1 << level) != 0)
     }
 }
 
@@ -122,7 +117,7 @@ mod tests {
         let mut aged = AgedLanes::new(3);
         let levels = |aged: &AgedLanes, slots: &[usize]| {
             let levels = aged.levels(slots.iter().copied());
-            levels.collect::<Vec<_>>()
+            levels.iter().collect::<Vec<_>>()
         };
         let all = [(2, 0), (AGED_LEVELS - 1, 2), (0, 0), (2, 0), (2, 1)];
         let lanes = all.map(|(level, slot)| aged.put(level, slot));

@@ -537,8 +537,8 @@ impl Grouped {
             held_back
                 .is_none_or(|aging| first.is_some_and(|first| aging.late_at_ns(first) <= now_ns))
         };
-        let mut levels = aged.levels(lanes.clone());
-        levels.find_map(|level| {
+        let levels = aged.levels(lanes.clone());
+        levels.iter().find_map(|level| {
             let lanes = lanes.clone().map(|slot| aged.lane(level, slot));
             let first = self.new_candidate(now_ns, group, lanes.clone());
             let first = first.filter(|first| may_resume(self.queues.front(first.lane)));
@@ -551,9 +551,15 @@ impl Grouped {
         })
     }
 
+    /// Workers that are idle or asked to stop.
+    #[inline]
+    pub(crate) fn coming(&self) -> usize {
+        self.workers.idle() + self.running.stopping()
+    }
+
     /// Whether too few workers are idle, or will be, for an aged request to resume before it is late.
     fn holds_back(&self, aging: Aging) -> bool {
-        self.workers.idle() + self.running.stopping() <= aging.spare
+        self.coming() <= aging.spare
     }
 
     /// The request that arrived first, of those in `lanes` that never ran and find an idle worker.
@@ -692,16 +698,16 @@ impl Grouped {
         if levels.is_empty() {
             return None;
         }
-        let coming = self.running.stopping() + self.workers.idle();
+        let coming = self.coming();
         let lanes_of = |level| members.iter().map(move |&slot| lanes.lane(level, slot));
-        let unbound = levels.flat_map(lanes_of);
+        let unbound = levels.iter().flat_map(lanes_of);
         let unbound: usize = unbound.map(|lane| self.queues.lane_len(lane)).sum();
         let any_left = unbound > coming.saturating_sub(aging.spare);
         let first_of = |level| {
             let lane = self.queues.oldest(lanes_of(level))?;
             Some((level, self.queues.front(lane)?))
         };
-        let anywhere = any_left.then(|| { levels }.find_map(first_of));
+        let anywhere = any_left.then(|| levels.iter().find_map(first_of));
         Some(AgedOf {
             aging,
             members,
@@ -730,7 +736,8 @@ impl Grouped {
             Some((level, waiting))
         };
         let at = (self.queues.suspended(worker) > 0).then(|| {
-            aged.levels
+            let levels = aged.levels.iter();
+            levels
                 .take_while(|&level| level <= before)
                 .find_map(first_at)
         });

@@ -125,7 +125,7 @@ impl Recaller {
         self.count_serving(grouped);
         let patience = self.patience(now_ns, grouped);
         let stopping = grouped.running.stopping();
-        let coming = grouped.workers.idle() + stopping;
+        let coming = grouped.coming();
         let (mut serving, mut waiting, mut work_ns) = (stopping, 0, 0.0);
         let mut victim = None;
         let rest = grouped.plan.len() - 1;
