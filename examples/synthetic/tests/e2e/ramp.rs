@@ -20,7 +20,7 @@ use psp_sim::simulator::{self, ElasticPlan, Outcome, SimPlan};
 use psp_sim::workload::{Distribution, Phase, PhaseLength, Workload, WorkloadType};
 
 use crate::elastic::{INTERVAL_MS, WORKERS_MAX, present, with_config};
-use crate::simulated::client::{Exchange, connected, exchange};
+use crate::simulated::client::{Exchange, SOCKET_HOLDS, connected, exchange};
 
 /// Load in each step of the ramp, as a share of the time of the most workers.
 const LOADS: [f64; 7] = [0.05, 0.1, 0.4, 0.9, 0.4, 0.1, 0.05];
@@ -30,8 +30,6 @@ const STEP: Duration = Duration::from_secs(3);
 /// Mean service time of both types, and the share of the second.
 const SERVICE: [Duration; 2] = [Duration::from_millis(8), Duration::from_millis(80)];
 const LONG_SHARE: f64 = 0.1;
-/// Most requests without a reply.
-const WINDOW: usize = 250;
 /// The tails that a number of workers must keep to be enough.
 const GOAL: TailGoal = TailGoal {
     quantile: 0.99,
@@ -126,7 +124,7 @@ impl Ramp {
         with_config(config, Policy::c_fcfs(), |address, handle| {
             let requests = simulator::requests(&plan(workers.min)).unwrap();
             let (exchange, seen) = with_presence(handle, || {
-                exchange(&[connected(address)], &requests, 1, WINDOW, || {})
+                exchange(&[connected(address)], &requests, 1, SOCKET_HOLDS, || {})
             });
             let latency_s = |index: usize| {
                 let latency = exchange.latency[index].expect("every request has a reply");

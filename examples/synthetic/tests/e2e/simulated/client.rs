@@ -23,6 +23,9 @@ const START_DELAY: Duration = Duration::from_millis(50);
 /// Longest time without a reply before the rest counts as lost. It is longer than any request waits and runs.
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// Requests that a socket surely holds. Where no more are without a reply, none is lost while the server stalls.
+pub(crate) const SOCKET_HOLDS: usize = 250;
+
 /// Late requests that are sent at once. Behind a stall of the machine many are late, and a socket does not hold them all.
 const BURST_MAX: usize = 64;
 /// Time for the server to read a burst.
@@ -49,8 +52,7 @@ fn way(request: &SimRequest) -> usize {
 }
 
 /// Sends `requests` through `sockets`, by their receivers, to a server that multiplies run times by `stretch`. No more
-/// than `window` are without a reply at a time; further ones are late. A socket holds 250 or more, so that none is lost
-/// where the server stalls. Calls `sent` when the last request is on its way.
+/// than `window` are without a reply at a time; further ones are late. Calls `sent` when the last request is on its way.
 pub(crate) fn exchange(
     sockets: &[UdpSocket],
     requests: &[SimRequest],

@@ -15,7 +15,7 @@ use psp_synthetic::config::Config;
 use psp_synthetic::handler::Mode;
 use psp_synthetic::startup;
 
-use super::client::{Exchange, connected, exchange};
+use super::client::{Exchange, SOCKET_HOLDS, connected, exchange};
 use super::compared::Compared;
 use super::sockets;
 
@@ -150,7 +150,8 @@ impl Point {
         let started = Instant::now();
         let mut at_end = None;
         let sent = || at_end = Some((handle.snapshot(), started.elapsed()));
-        let exchange = exchange(&sockets, &requests, self.stretch, usize::MAX, sent);
+        let window = self.present_max().max(SOCKET_HOLDS);
+        let exchange = exchange(&sockets, &requests, self.stretch, window, sent);
         let (counters, lasted) = at_end.unwrap();
         stopper.trigger();
         serving.join().unwrap();
@@ -188,6 +189,21 @@ impl Point {
         let each = self.simulate().each;
         let ends = each.iter().map(|it| it.arrived_ns + it.latency_ns);
         Duration::from_nanos(ends.max().unwrap_or(0))
+    }
+
+    /// Most requests that are present at a time in the simulation.
+    fn present_max(&self) -> usize {
+        let each = self.simulate().each;
+        let mut changes: Vec<_> = each
+            .iter()
+            .flat_map(|it| [(it.arrived_ns, 1), (it.arrived_ns + it.latency_ns, -1)])
+            .collect();
+        changes.sort_unstable();
+        let present = changes.into_iter().scan(0_usize, |present, (_, change)| {
+            *present = present.checked_add_signed(change)?;
+            Some(*present)
+        });
+        present.max().unwrap_or(0)
     }
 
     fn undilated(&self, request: &SimRequest, latency_ns: f64) -> Latency {
