@@ -8,7 +8,7 @@
 //! so that the load may rise, or a burst may come, before the next study.
 
 use super::figures::Figures;
-use super::ranking::{Climbed, Parts, Ranking, Standing, Tried, equals_later};
+use super::ranking::{Climbed, Parts, Ranking, Standing, Tried, equals_later, survivors};
 use super::tape::{Request, at_load, demand};
 use super::trial::{Outcome, Trial};
 use crate::setup::SchedulerSetup;
@@ -69,9 +69,10 @@ impl Contest<'_> {
     /// Finds the best of the candidates.
     pub(super) fn run(&self) -> Findings {
         let mut left: Vec<usize> = (0..self.ranking.candidates.len()).collect();
+        let mut keep = left.len();
         let mut length = FIRST.min(self.tape.len());
         loop {
-            let is_last = length == self.tape.len() || left.len() <= LAST + 1;
+            let is_last = length == self.tape.len() || keep <= LAST + 1;
             let tape = &self.tape[..if is_last { self.tape.len() } else { length }];
             let mut tried = if is_last {
                 self.last_round(&left)
@@ -85,10 +86,9 @@ impl Contest<'_> {
             if is_last {
                 return self.findings(&tried);
             }
-            let keep = tried.len().div_ceil(2).max(LAST);
-            let kept = tried.iter().enumerate();
-            let kept = kept.filter(|(rank, tried)| *rank < keep || tried.index == 0);
-            left = kept.map(|(_, tried)| tried.index).collect();
+            keep = keep.div_ceil(2).max(LAST);
+            // A longer tape tells apart what decided alike. The last round is for few.
+            left = survivors(&tried, keep, keep > LAST + 1);
             length = (2 * length).min(self.tape.len());
         }
     }

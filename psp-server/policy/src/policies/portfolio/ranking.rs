@@ -97,6 +97,12 @@ impl Tried {
         }
     }
 
+    /// Both seem to have decided alike. Of hopeless ones that is not known.
+    pub(super) fn decides_as(&self, other: &Self) -> bool {
+        let figures = |tried: &Self| (tried.figures, tried.climbed);
+        self.figures.worst.is_finite() && figures(self) == figures(other)
+    }
+
     /// What it is compared by.
     fn figure(&self) -> f64 {
         match self.standing {
@@ -182,22 +188,35 @@ fn sort_by<K: Ord>(tried: &mut [Tried], rank: impl Fn(&Tried) -> (K, f64)) {
 /// Puts candidates with the figures of a better one behind those that are at most [`NEAR`] times as bad: they decide alike on
 /// this tape, though they may not on a longer one.
 pub(super) fn equals_later(tried: Vec<Tried>) -> Vec<Tried> {
-    let mut seen: Vec<(Parts, Climbed)> = Vec::with_capacity(tried.len());
+    let mut seen: Vec<Tried> = Vec::with_capacity(tried.len());
     let (equal, mut ordered): (Vec<_>, Vec<_>) = tried.into_iter().partition(|tried| {
-        let figures = (tried.figures, tried.climbed);
-        let is_known = tried.figures.worst.is_finite() && seen.contains(&figures);
-        seen.push(figures);
+        let is_known = seen.iter().any(|other| tried.decides_as(other));
+        seen.push(*tried);
         is_known
     });
     for tried in equal {
         let near = tried.figures.worst.max(ROOM) * NEAR;
-        let is_better = |other: &Tried| other.figures == tried.figures;
+        let is_better = |other: &Tried| tried.decides_as(other);
         let better = ordered.iter().position(is_better).unwrap_or(0);
         let is_worse = |other: &Tried| other.figures.worst > near;
         let worse = ordered[better..].iter().position(is_worse);
         ordered.insert(worse.map_or(ordered.len(), |after| better + after), tried);
     }
     ordered
+}
+
+/// Those that are tried again: the first `keep` and the first candidate of all; `with_equals`, those too that decide as one of
+/// the first `keep` does, whom a longer tape may tell apart.
+pub(super) fn survivors(tried: &[Tried], keep: usize, with_equals: bool) -> Vec<usize> {
+    let (first, others) = tried.split_at(keep.min(tried.len()));
+    let is_equal = |tried: &Tried| first.iter().any(|other| tried.decides_as(other));
+    let stays = |tried: &&Tried| tried.index == 0 || with_equals && is_equal(tried);
+    let others = others.iter().filter(stays);
+    first
+        .iter()
+        .chain(others)
+        .map(|tried| tried.index)
+        .collect()
 }
 
 #[cfg(test)]
@@ -238,6 +257,24 @@ mod tests {
         assert_eq!(order(&figures), [0, 1, 3, 2, 4, 5]);
         let figures = [(3.0, 0.1), (3.0, 0.1), (3.0, 0.1), (12.1, 0.1)];
         assert_eq!(order(&figures), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn those_that_decide_as_one_of_the_best_stay_until_the_last_round() {
+        let open = |index, worst| tried(index, Standing::Open, worst, 0.1);
+        let hopeless = f64::INFINITY;
+        let all = [open(1, 0.7), open(4, 2.0), open(5, 0.7), open(3, 2.1)];
+        assert_eq!(survivors(&all, 2, true), [1, 4, 5]);
+        assert_eq!(survivors(&all, 2, false), [1, 4]);
+        // The first of all candidates stays; of hopeless ones nothing is known.
+        let all = [
+            open(2, 0.7),
+            open(1, hopeless),
+            open(6, hopeless),
+            open(0, 9.0),
+        ];
+        assert_eq!(survivors(&all, 2, true), [2, 1, 0]);
+        assert_eq!(survivors(&all, 9, false), [2, 1, 6, 0]);
     }
 
     /// Ranks with the real candidates, of which the third and fourth are eager.
