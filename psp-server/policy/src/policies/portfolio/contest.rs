@@ -7,9 +7,11 @@
 //! Where the load is low, most candidates are level with the best. They climb then: they are tried at higher and higher loads,
 //! so that the load may rise, or a burst may come, before the next study.
 
+use std::borrow::Cow;
+
 use super::figures::Figures;
 use super::ranking::{Climbed, Parts, Ranking, Standing, Tried, equals_later, survivors};
-use super::tape::{Request, at_load, demand};
+use super::tape::{Request, at_load, demand, later_halves};
 use super::trial::{Outcome, Trial};
 use crate::setup::SchedulerSetup;
 use crate::study::Findings;
@@ -20,6 +22,10 @@ const FIRST: usize = 4_096;
 const WARM_UP: f64 = 0.25;
 /// Candidates of the last round.
 const LAST: usize = 3;
+/// The tape of the last round is shorter where its candidates would take more turns, all together,
+const LAST_TURNS_MAX: f64 = 4e6;
+/// but no shorter than this.
+const LAST_LENGTH_MIN: usize = 32_768;
 /// Candidates in the log.
 const REPORTED: usize = 3;
 /// The higher load, by the load that arrived.
@@ -71,16 +77,19 @@ impl Contest<'_> {
         let mut left: Vec<usize> = (0..self.ranking.candidates.len()).collect();
         let mut keep = left.len();
         let mut length = FIRST.min(self.tape.len());
+        let mut turns = 0.0;
         loop {
             let is_last = length == self.tape.len() || keep <= LAST + 1;
-            let tape = &self.tape[..if is_last { self.tape.len() } else { length }];
-            let mut tried = if is_last {
-                self.last_round(&left)
-            } else {
-                self.round(&left, tape)
+            let tape = match is_last {
+                true => self.last_tape(turns),
+                false => Cow::Borrowed(&self.tape[..length]),
+            };
+            let mut tried = match is_last {
+                true => self.last_round(&left, &tape),
+                false => self.round(&left, &tape),
             };
             let level = self.ranking.sort(&mut tried);
-            self.climb(&mut tried[..level], tape);
+            self.climb(&mut tried[..level], &tape);
             self.ranking.sort_level(&mut tried[..level]);
             let tried = equals_later(tried);
             if is_last {
@@ -88,7 +97,10 @@ impl Contest<'_> {
             }
             keep = keep.div_ceil(2).max(LAST);
             // A longer tape tells apart what decided alike. The last round is for few.
-            left = survivors(&tried, keep, keep > LAST + 1);
+            let kept = survivors(&tried, keep, keep > LAST + 1);
+            let preemptions: u64 = kept.iter().map(|tried| tried.preemptions).sum();
+            turns = kept.len() as f64 + preemptions as f64 / length as f64;
+            left = kept.iter().map(|tried| tried.index).collect();
             length = (2 * length).min(self.tape.len());
         }
     }
@@ -109,27 +121,42 @@ impl Contest<'_> {
     /// How these candidates do on a short tape, which tells only who is worth a longer one.
     fn round(&self, candidates: &[usize], tape: &[Request]) -> Vec<Tried> {
         let tried = candidates.iter().map(|&index| {
-            let parts = self.figures(index, tape).parts;
+            let Figures {
+                parts, preemptions, ..
+            } = self.figures(index, tape);
             let is_ample = self.limits.any_ample && parts.have_room();
             let standing = match parts.keep_limits() {
                 true if is_ample => Standing::Ample,
                 true => Standing::Holds,
                 false => Standing::Open,
             };
-            Tried::new(index, parts, standing)
+            Tried {
+                preemptions,
+                ..Tried::new(index, parts, standing)
+            }
         });
         tried.collect()
     }
 
-    /// How these candidates do on the whole tape, and at higher loads.
-    fn last_round(&self, candidates: &[usize]) -> Vec<Tried> {
-        let Self { tape, limits, .. } = *self;
+    /// The tape of the last round, whose candidates took so many turns for each request of the round before, all together.
+    /// Where that is a lot, it is shorter.
+    fn last_tape(&self, turns: f64) -> Cow<'_, [Request]> {
+        let mut tape = Cow::Borrowed(self.tape);
+        while tape.len() >= 2 * LAST_LENGTH_MIN && tape.len() as f64 * turns > LAST_TURNS_MAX {
+            tape = later_halves(&tape).into();
+        }
+        tape
+    }
+
+    /// How these candidates do on this tape, and at higher loads.
+    fn last_round(&self, candidates: &[usize], tape: &[Request]) -> Vec<Tried> {
+        let limits = self.limits;
         // Beyond that every queue grows, even if the tape ends before it shows.
-        let fits = demand(tape, self.recorded) * HIGHER <= self.setup.present as f64;
+        let fits = demand(self.tape, self.recorded) * HIGHER <= self.setup.present as f64;
         let may_hold = |figures: &Figures| fits && figures.parts.keep_limits();
         let higher = at_load(tape, HIGHER);
         let much_higher = at_load(tape, RUNG.min(self.load_max(tape)));
-        let finalists = self.finalists(candidates);
+        let finalists = self.finalists(candidates, tape);
         let finalists = finalists.into_iter().map(|(index, figures)| {
             let higher = may_hold(&figures).then(|| self.figures(index, &higher));
             (index, figures.parts, higher)
@@ -159,13 +186,13 @@ impl Contest<'_> {
         tried.collect()
     }
 
-    /// The candidates of the last round, and how they do on the whole tape. Of those that decide alike on it the one is
-    /// there that is preferred.
-    fn finalists(&self, candidates: &[usize]) -> Vec<(usize, Figures)> {
+    /// The candidates of the last round, and how they do on its tape. Of those that decide alike on it the one is there that
+    /// is preferred.
+    fn finalists(&self, candidates: &[usize], tape: &[Request]) -> Vec<(usize, Figures)> {
         let mut finalists: Vec<(usize, Figures)> = Vec::with_capacity(candidates.len());
         let mut is_beaten = false;
         for &index in candidates {
-            let figures = self.figures_unless(is_beaten, index, self.tape);
+            let figures = self.figures_unless(is_beaten, index, tape);
             // One that bears less may come last though it keeps the limits.
             is_beaten |= figures.parts.keep_limits() && !self.ranking.bears_less(index);
             let alike = |(_, other): &&mut (usize, Figures)| figures.are_of_the_same_turns(other);

@@ -19,7 +19,7 @@ pub(super) struct Figures {
     /// the same arrivals.
     pub(super) growth: f64,
     /// How often it preempted.
-    preemptions: u64,
+    pub(super) preemptions: u64,
 }
 
 impl Figures {

@@ -33,6 +33,8 @@ pub(super) struct Tried {
     pub(super) much_higher: Option<Parts>,
     pub(super) standing: Standing,
     pub(super) climbed: Climbed,
+    /// How often it preempted, before it climbed.
+    pub(super) preemptions: u64,
 }
 
 /// Slowdowns at p99.9, by what they may be.
@@ -94,6 +96,7 @@ impl Tried {
             much_higher: None,
             standing,
             climbed: Climbed::default(),
+            preemptions: 0,
         }
     }
 
@@ -207,16 +210,12 @@ pub(super) fn equals_later(tried: Vec<Tried>) -> Vec<Tried> {
 
 /// Those that are tried again: the first `keep` and the first candidate of all; `with_equals`, those too that decide as one of
 /// the first `keep` does, whom a longer tape may tell apart.
-pub(super) fn survivors(tried: &[Tried], keep: usize, with_equals: bool) -> Vec<usize> {
+pub(super) fn survivors(tried: &[Tried], keep: usize, with_equals: bool) -> Vec<Tried> {
     let (first, others) = tried.split_at(keep.min(tried.len()));
     let is_equal = |tried: &Tried| first.iter().any(|other| tried.decides_as(other));
     let stays = |tried: &&Tried| tried.index == 0 || with_equals && is_equal(tried);
     let others = others.iter().filter(stays);
-    first
-        .iter()
-        .chain(others)
-        .map(|tried| tried.index)
-        .collect()
+    first.iter().chain(others).copied().collect()
 }
 
 #[cfg(test)]
@@ -264,8 +263,8 @@ mod tests {
         let open = |index, worst| tried(index, Standing::Open, worst, 0.1);
         let hopeless = f64::INFINITY;
         let all = [open(1, 0.7), open(4, 2.0), open(5, 0.7), open(3, 2.1)];
-        assert_eq!(survivors(&all, 2, true), [1, 4, 5]);
-        assert_eq!(survivors(&all, 2, false), [1, 4]);
+        assert_eq!(indexes(&survivors(&all, 2, true)), [1, 4, 5]);
+        assert_eq!(indexes(&survivors(&all, 2, false)), [1, 4]);
         // The first of all candidates stays; of hopeless ones nothing is known.
         let all = [
             open(2, 0.7),
@@ -273,8 +272,8 @@ mod tests {
             open(6, hopeless),
             open(0, 9.0),
         ];
-        assert_eq!(survivors(&all, 2, true), [2, 1, 0]);
-        assert_eq!(survivors(&all, 9, false), [2, 1, 6, 0]);
+        assert_eq!(indexes(&survivors(&all, 2, true)), [2, 1, 0]);
+        assert_eq!(indexes(&survivors(&all, 9, false)), [2, 1, 6, 0]);
     }
 
     /// Ranks with the real candidates, of which the third and fourth are eager.

@@ -34,6 +34,26 @@ pub(super) fn at_load(tape: &[Request], factor: f64) -> Vec<Request> {
     tape.iter().map(closer).collect()
 }
 
+/// The later half of each half of a tape, so that both halves have the same arrivals again.
+pub(super) fn later_halves(tape: &[Request]) -> Vec<Request> {
+    let (early, late) = tape.split_at(tape.len() / 2);
+    let mut now_ns = 0;
+    let mut shorter = Vec::with_capacity(tape.len().div_ceil(2));
+    for half in [early, late] {
+        let (before, later) = half.split_at(half.len() / 2);
+        let mut last_ns = before.last().map_or(0, |request| request.arrived_ns);
+        for request in later {
+            now_ns += request.arrived_ns - last_ns;
+            last_ns = request.arrived_ns;
+            shorter.push(Request {
+                arrived_ns: now_ns,
+                ..*request
+            });
+        }
+    }
+    shorter
+}
+
 /// How many workers the requests keep busy on average, if it is one standard error more than on the tape. `recorded`
 /// arrivals are behind it: a long request in a thousand says little of how many will come.
 pub(super) fn demand(tape: &[Request], recorded: usize) -> f64 {
@@ -131,6 +151,13 @@ mod tests {
         assert_eq!(gaps(early), gaps(late));
         let times = |half: &[Request]| half.iter().map(|request| request.service_ns).sum::<u64>();
         assert_ne!(times(early), times(late));
+        // As have those of a shorter one.
+        let shorter = later_halves(&tape);
+        let (early, late) = shorter.split_at(67);
+        assert_eq!((slots(early), gaps(early)), (slots(late), gaps(late)));
+        let services = |tape: &[Request]| tape.iter().map(|it| it.service_ns).collect::<Vec<_>>();
+        let later = [&tape[67..2 * 67], &tape[3 * 67..]].concat();
+        assert_eq!(services(&shorter), services(&later));
         // Of a tape that is shorter than the record nothing is left out.
         assert_eq!(super::tape(&record, 50, 1).len(), 50);
         assert_eq!(super::tape(&Record::new(&TypeTable::new()), 50, 1), []);
