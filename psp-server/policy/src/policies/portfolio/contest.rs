@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 use super::figures::Figures;
 use super::ranking::{Climbed, Parts, Ranking, Standing, Tried, equals_later, survivors};
-use super::tape::{Request, at_load, demand, later_halves};
+use super::tape::{Request, at_load, bounded, demand};
 use super::trial::{Outcome, Trial};
 use crate::setup::SchedulerSetup;
 use crate::study::Findings;
@@ -22,10 +22,6 @@ const FIRST: usize = 4_096;
 const WARM_UP: f64 = 0.25;
 /// Candidates of the last round.
 const LAST: usize = 3;
-/// The tape of the last round is shorter where its candidates would take more turns, all together,
-const LAST_TURNS_MAX: f64 = 4e6;
-/// but no shorter than this.
-const LAST_LENGTH_MIN: usize = 32_768;
 /// Candidates in the log.
 const REPORTED: usize = 3;
 /// The higher load, by the load that arrived.
@@ -77,11 +73,12 @@ impl Contest<'_> {
         let mut left: Vec<usize> = (0..self.ranking.candidates.len()).collect();
         let mut keep = left.len();
         let mut length = FIRST.min(self.tape.len());
+        // Of all that are left, for each request.
         let mut turns = 0.0;
         loop {
             let is_last = length == self.tape.len() || keep <= LAST + 1;
             let tape = match is_last {
-                true => self.last_tape(turns),
+                true => bounded(self.tape, turns),
                 false => Cow::Borrowed(&self.tape[..length]),
             };
             let mut tried = match is_last {
@@ -136,16 +133,6 @@ impl Contest<'_> {
             }
         });
         tried.collect()
-    }
-
-    /// The tape of the last round, whose candidates took so many turns for each request of the round before, all together.
-    /// Where that is a lot, it is shorter.
-    fn last_tape(&self, turns: f64) -> Cow<'_, [Request]> {
-        let mut tape = Cow::Borrowed(self.tape);
-        while tape.len() >= 2 * LAST_LENGTH_MIN && tape.len() as f64 * turns > LAST_TURNS_MAX {
-            tape = later_halves(&tape).into();
-        }
-        tape
     }
 
     /// How these candidates do on this tape, and at higher loads.

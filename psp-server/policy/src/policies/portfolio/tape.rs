@@ -1,10 +1,17 @@
 //! The requests of a trial: what arrived lately, again, with service times drawn from those measured.
 
+use std::borrow::Cow;
+
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
 use super::record::Record;
 use crate::request_type::RequestType;
+
+/// The most turns of all candidates on a [bounded](bounded()) tape,
+const BOUNDED_TURNS_MAX: f64 = 4e6;
+/// which is no shorter than this for them.
+const BOUNDED_LENGTH_MIN: usize = 32_768;
 
 /// A request of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +41,17 @@ pub(super) fn at_load(tape: &[Request], factor: f64) -> Vec<Request> {
     tape.iter().map(closer).collect()
 }
 
+/// A tape of which each request takes so many turns. One with more than [`BOUNDED_TURNS_MAX`] is cut to half, and half again.
+pub(super) fn bounded(tape: &[Request], turns: f64) -> Cow<'_, [Request]> {
+    let mut tape = Cow::Borrowed(tape);
+    while tape.len() >= 2 * BOUNDED_LENGTH_MIN && tape.len() as f64 * turns > BOUNDED_TURNS_MAX {
+        tape = later_halves(&tape).into();
+    }
+    tape
+}
+
 /// The later half of each half of a tape, so that both halves have the same arrivals again.
-pub(super) fn later_halves(tape: &[Request]) -> Vec<Request> {
+fn later_halves(tape: &[Request]) -> Vec<Request> {
     let (early, late) = tape.split_at(tape.len() / 2);
     let mut now_ns = 0;
     let mut shorter = Vec::with_capacity(tape.len().div_ceil(2));
@@ -127,6 +143,19 @@ mod tests {
         // The tape repeats 25 of them.
         assert_eq!(demand(&tape, 25), 3.0);
         assert_eq!(demand(&[], 0), 0.0);
+    }
+
+    #[test]
+    fn a_tape_of_many_turns_is_cut_but_not_to_less_than_percentiles_need() {
+        let request = |number: usize| Request {
+            arrived_ns: number as u64,
+            service_ns: 1,
+            slot: 0,
+        };
+        let tape: Vec<Request> = (0..131_072).map(request).collect();
+        let lengths = [30.5, 31.0, 61.0, 62.0, 1e9].map(|turns| bounded(&tape, turns).len());
+        assert_eq!(lengths, [131_072, 65_536, 65_536, 32_768, 32_768]);
+        assert_eq!(bounded(&tape[..65_535], 1e9).len(), 65_535);
     }
 
     #[test]
