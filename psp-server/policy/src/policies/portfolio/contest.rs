@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 
 use super::figures::Figures;
-use super::ranking::{Climbed, Parts, Ranking, Standing, Tried, equals_later, survivors};
+use super::ranking::{Climbed, Parts, Ranking, Standing, Tried, equals_later};
 use super::tape::{Request, at_load, bounded, demand};
 use super::trial::{Outcome, Trial};
 use crate::setup::SchedulerSetup;
@@ -94,7 +94,7 @@ impl Contest<'_> {
             }
             keep = keep.div_ceil(2).max(LAST);
             // A longer tape tells apart what decided alike. The last round is for few.
-            let kept = survivors(&tried, keep, keep > LAST + 1);
+            let kept = self.ranking.survivors(&tried, keep, keep > LAST + 1);
             let preemptions: u64 = kept.iter().map(|tried| tried.preemptions).sum();
             turns = kept.len() as f64 + preemptions as f64 / length as f64;
             left = kept.iter().map(|tried| tried.index).collect();

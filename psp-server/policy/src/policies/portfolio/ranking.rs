@@ -148,6 +148,18 @@ impl Ranking<'_> {
         });
     }
 
+    /// Those that are tried again: the first `keep`, the first candidate of all and the one in force, which did well on longer
+    /// tapes; `with_equals`, those too that decide as one of the first `keep` does, whom a longer tape may tell apart.
+    pub(super) fn survivors(&self, tried: &[Tried], keep: usize, with_equals: bool) -> Vec<Tried> {
+        let (first, others) = tried.split_at(keep.min(tried.len()));
+        let is_equal = |tried: &Tried| first.iter().any(|other| tried.decides_as(other));
+        let stays = |tried: &&Tried| {
+            tried.index == 0 || self.is_in_force(tried.index) || with_equals && is_equal(tried)
+        };
+        let others = others.iter().filter(stays);
+        first.iter().chain(others).copied().collect()
+    }
+
     /// It bears less than others, and nothing says that it bears this.
     fn is_risky(&self, tried: &Tried) -> bool {
         let does_well = self.is_in_force(tried.index) && tried.figures.have_room();
@@ -208,16 +220,6 @@ pub(super) fn equals_later(tried: Vec<Tried>) -> Vec<Tried> {
     ordered
 }
 
-/// Those that are tried again: the first `keep` and the first candidate of all; `with_equals`, those too that decide as one of
-/// the first `keep` does, whom a longer tape may tell apart.
-pub(super) fn survivors(tried: &[Tried], keep: usize, with_equals: bool) -> Vec<Tried> {
-    let (first, others) = tried.split_at(keep.min(tried.len()));
-    let is_equal = |tried: &Tried| first.iter().any(|other| tried.decides_as(other));
-    let stays = |tried: &&Tried| tried.index == 0 || with_equals && is_equal(tried);
-    let others = others.iter().filter(stays);
-    first.iter().chain(others).copied().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,24 +260,6 @@ mod tests {
         assert_eq!(order(&figures), [0, 1, 2, 3]);
     }
 
-    #[test]
-    fn those_that_decide_as_one_of_the_best_stay_until_the_last_round() {
-        let open = |index, worst| tried(index, Standing::Open, worst, 0.1);
-        let hopeless = f64::INFINITY;
-        let all = [open(1, 0.7), open(4, 2.0), open(5, 0.7), open(3, 2.1)];
-        assert_eq!(indexes(&survivors(&all, 2, true)), [1, 4, 5]);
-        assert_eq!(indexes(&survivors(&all, 2, false)), [1, 4]);
-        // The first of all candidates stays; of hopeless ones nothing is known.
-        let all = [
-            open(2, 0.7),
-            open(1, hopeless),
-            open(6, hopeless),
-            open(0, 9.0),
-        ];
-        assert_eq!(indexes(&survivors(&all, 2, true)), [2, 1, 0]);
-        assert_eq!(indexes(&survivors(&all, 9, false)), [2, 1, 6, 0]);
-    }
-
     /// Ranks with the real candidates, of which the third and fourth are eager.
     fn with_ranking(rank: impl FnOnce(Ranking<'_>)) {
         let types = TypeTable::new();
@@ -285,6 +269,30 @@ mod tests {
         rank(Ranking {
             candidates: &candidates,
             in_force: &candidates[5].name,
+        });
+    }
+
+    #[test]
+    fn those_that_decide_as_one_of_the_best_stay_until_the_last_round() {
+        let open = |index, worst| tried(index, Standing::Open, worst, 0.1);
+        let hopeless = f64::INFINITY;
+        with_ranking(|ranking| {
+            let survivors = |tried: &[Tried], keep, with_equals| {
+                indexes(&ranking.survivors(tried, keep, with_equals))
+            };
+            let all = [open(1, 0.7), open(4, 2.0), open(6, 0.7), open(3, 2.1)];
+            assert_eq!(survivors(&all, 2, true), [1, 4, 6]);
+            assert_eq!(survivors(&all, 2, false), [1, 4]);
+            // The first of all candidates stays, as the one in force does; of hopeless ones nothing is known.
+            let all = [
+                open(2, 0.7),
+                open(1, hopeless),
+                open(6, hopeless),
+                open(5, hopeless),
+                open(0, 9.0),
+            ];
+            assert_eq!(survivors(&all, 2, true), [2, 1, 5, 0]);
+            assert_eq!(survivors(&all, 9, false), [2, 1, 6, 5, 0]);
         });
     }
 
