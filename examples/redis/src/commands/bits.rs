@@ -119,20 +119,18 @@ fn bitcount(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_
         out.integer(0);
         return Ok(());
     };
-    let (start, end, unit) = match args[2..] {
-        [] => (0, -1, Unit::BYTE),
-        [start, end] => (parse::integer(start)?, parse::integer(end)?, Unit::BYTE),
-        [start, end, unit] => (
-            parse::integer(start)?,
-            parse::integer(end)?,
-            Unit::parse(unit)?,
-        ),
+    let (start, end) = match args[2..] {
+        [] => (0, -1),
+        [start, end] | [start, end, _] => (parse::integer(start)?, parse::integer(end)?),
         _ => return Err(CommandError::Syntax),
     };
-    let is_reversed = start < 0 && end < 0 && start > end;
-    let range = unit
-        .range(start, end, string.len())
-        .filter(|_| !is_reversed);
+    // As in Redis 7.0, a range that ends before it starts needs no valid unit.
+    if start < 0 && end < 0 && start > end {
+        out.integer(0);
+        return Ok(());
+    }
+    let unit = args.get(4).map_or(Ok(Unit::BYTE), |unit| Unit::parse(unit))?;
+    let range = unit.range(start, end, string.len());
     out.integer(range.map_or(0, |range| count(&string, range)) as i64);
     Ok(())
 }
