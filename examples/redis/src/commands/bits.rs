@@ -129,7 +129,9 @@ fn bitcount(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_
         out.integer(0);
         return Ok(());
     }
-    let unit = args.get(4).map_or(Ok(Unit::BYTE), |unit| Unit::parse(unit))?;
+    let unit = args
+        .get(4)
+        .map_or(Ok(Unit::BYTE), |unit| Unit::parse(unit))?;
     let range = unit.range(start, end, string.len());
     out.integer(range.map_or(0, |range| count(&string, range)) as i64);
     Ok(())
