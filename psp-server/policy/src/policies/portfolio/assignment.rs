@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Portfolio ── Assignment ──► study's thread ── findings ──► Portfolio
-//!       └── Assigned ◄──────────────── Outcome ──────────────────┘
+//!       └── Assigned ◄───────────── the scheduler ───────────────┘
 //! ```
 //!
 //! The scheduler is made on the study's thread, which has the time to tell it all that is known of the workload.
@@ -11,7 +11,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::candidates::Candidate;
 use super::contest::{Contest, Limits};
-use super::memory::Memory;
 use super::owned::Owned;
 use super::ranking::Ranking;
 use super::record::Record;
@@ -31,7 +30,6 @@ pub(super) struct Assignment {
     pub(super) candidates: Vec<Candidate>,
     /// Name of the candidate in force.
     pub(super) in_force: String,
-    pub(super) memory: Memory,
     /// Whether what is in force was made for other requests: it begins anew, then, if it is the best.
     pub(super) begins_anew: bool,
     pub(super) record: Record,
@@ -48,14 +46,7 @@ pub(super) struct Assigned {
     /// Workers that were present.
     present: usize,
     demand_shares: Vec<f64>,
-    outcome: Receiver<Outcome>,
-}
-
-/// What the study's thread made.
-struct Outcome {
-    /// To go on under; `None` if what is in force stays.
-    scheduler: Option<Box<dyn Scheduler>>,
-    memory: Memory,
+    scheduler: Receiver<Box<dyn Scheduler>>,
 }
 
 /// What to go on under.
@@ -72,17 +63,17 @@ impl Assignment {
         self,
         demand_shares: Vec<f64>,
     ) -> (Assigned, impl FnOnce() -> Findings + Send) {
-        let (sender, outcome) = channel();
+        let (sender, scheduler) = channel();
         let assigned = Assigned {
             candidates: self.candidates.clone(),
             present: self.setup.rest.present,
             demand_shares,
-            outcome,
+            scheduler,
         };
         (assigned, move || self.run(&sender))
     }
 
-    fn run(mut self, outcome: &Sender<Outcome>) -> Findings {
+    fn run(mut self, next: &Sender<Box<dyn Scheduler>>) -> Findings {
         self.replaced = None;
         let Self {
             setup, candidates, ..
@@ -97,36 +88,26 @@ impl Assignment {
             ranking: Ranking {
                 candidates,
                 in_force: &self.in_force,
-                memory: &self.memory,
             },
             tape: &tape,
             recorded: self.record.arrivals().count(),
             limits: &self.limits,
         };
-        let (findings, memory) = contest.run();
+        let findings = contest.run();
         let best = &candidates[findings.choice()];
         // What is in force has learned more than the one that was tried.
-        let is_next = self.begins_anew || best.name != self.in_force;
-        let scheduler = is_next.then(|| best.scheduler(&setup));
-        // A portfolio that is gone wants none.
-        let _ = outcome.send(Outcome { scheduler, memory });
+        if self.begins_anew || best.name != self.in_force {
+            // A portfolio that is gone wants none.
+            let _ = next.send(best.scheduler(&setup));
+        }
         findings
     }
 }
 
 impl Assigned {
-    /// What to go on under, where so many workers are present; `None` if all stays as it is. Puts what the next study is told
-    /// into `memory`.
-    pub(super) fn next(
-        self,
-        now_ns: u64,
-        present: usize,
-        findings: &Findings,
-        memory: &mut Memory,
-    ) -> Option<Next> {
-        let outcome = self.outcome.try_recv().ok()?;
-        *memory = outcome.memory;
-        let mut scheduler = outcome.scheduler?;
+    /// What to go on under, where so many workers are present; `None` if all stays as it is.
+    pub(super) fn next(self, now_ns: u64, present: usize, findings: &Findings) -> Option<Next> {
+        let mut scheduler = self.scheduler.try_recv().ok()?;
         let candidate = self.candidates.into_iter().nth(findings.choice())?;
         if present != self.present {
             scheduler.on_event(now_ns, Event::Workers { present });

@@ -20,7 +20,6 @@ pub(crate) mod candidates;
 mod contest;
 mod drift;
 mod figures;
-mod memory;
 mod owned;
 mod ranking;
 mod record;
@@ -42,7 +41,6 @@ use assignment::{Assigned, Assignment, Next};
 use candidates::{Candidate, candidates};
 use contest::{Limits, any_ample};
 use drift::{Drift, shares_differ};
-use memory::Memory;
 use owned::Owned;
 use record::Record;
 
@@ -67,8 +65,6 @@ pub(crate) struct Portfolio {
     /// Counts of the schedulers that were in force before.
     before: Vec<TypeStatus>,
     updates_before: u64,
-    /// What the studies before said of this workload.
-    memory: Memory,
 }
 
 impl Portfolio {
@@ -91,7 +87,6 @@ impl Portfolio {
             replaced: None,
             before: vec![TypeStatus::default(); setup.types.len() + 1],
             updates_before: 0,
-            memory: Memory::default(),
         }
     }
 
@@ -102,7 +97,6 @@ impl Portfolio {
                 self.record.arrived(now_ns, slot);
                 self.arrivals += 1;
                 if self.drift.arrived(now_ns, slot, &self.record) {
-                    self.memory.forget();
                     self.next_study = self.next_study.min(self.arrivals);
                 }
             }
@@ -116,7 +110,6 @@ impl Portfolio {
             }
             Event::Workers { present } if self.setup.rest.present != *present => {
                 self.setup.rest.present = *present;
-                self.memory.forget();
                 let soon = self.arrivals.max(self.settings.first_study);
                 self.next_study = self.next_study.min(soon);
             }
@@ -226,7 +219,6 @@ impl Scheduler for Portfolio {
         let assignment = Assignment {
             candidates: candidates(&setup.setup(), mean_ns, self.settings.slo_slowdown),
             in_force: self.in_force.name.clone(),
-            memory: mem::take(&mut self.memory),
             begins_anew: self.has_old_hints(),
             record: self.record.clone(),
             requests: self.settings.trial_requests,
@@ -244,7 +236,7 @@ impl Scheduler for Portfolio {
             return;
         };
         let present = self.setup.rest.present;
-        if let Some(next) = assigned.next(now_ns, present, findings, &mut self.memory) {
+        if let Some(next) = assigned.next(now_ns, present, findings) {
             self.switch_to(now_ns, next);
         }
     }
