@@ -25,8 +25,9 @@ use generator::Generator;
 
 use crate::common::{Connection, Options, Reply, Server};
 
-/// Commands without `PSP_DIFFERENTIAL_COMMANDS`, and their seed.
+/// Commands without `PSP_DIFFERENTIAL_COMMANDS`.
 const COMMANDS: usize = 20_000;
+/// Their seed.
 const SEED: u64 = 1;
 /// Commands on one state. Then both servers forget all keys.
 const COMMANDS_PER_STATE: usize = 500;

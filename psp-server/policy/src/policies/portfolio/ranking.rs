@@ -20,8 +20,8 @@ const NEAR: f64 = 4.0;
 const LEVEL: f64 = 1.1;
 /// What the figure of the first candidate is multiplied by, a lower figure being better.
 const FIRST_BONUS: f64 = 0.9;
-/// The same of the one in force, also if that is the first. It is the better one of the two by a twentieth: what earlier studies
-/// chose stays where this one sees little to choose.
+/// The same of the one in force, also if that is the first: what an earlier study chose stays where this one sees little to
+/// choose.
 const IN_FORCE_BONUS: f64 = 0.95 * FIRST_BONUS;
 
 /// How a candidate did.
