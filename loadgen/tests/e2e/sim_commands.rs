@@ -563,7 +563,7 @@ fn a_tournament_draws_its_ratios_and_tells_each_policy() {
         "{TOURNAMENT} --champion darc-lending --cells 3 --set patience=0.5 --svg {}",
         svg.display()
     ));
-    assert_eq!(report["schema"], "psp-tournament/1");
+    assert_eq!(report["schema"], "psp-tournament/2");
     assert_eq!(report["champion"], "darc-lending patience=0.5");
     let scores = report["scores"].as_array().unwrap();
     assert_eq!((scores.len(), &report["missing"]), (3, &Value::from(0)));

@@ -41,6 +41,46 @@ impl fmt::Display for Scope {
     }
 }
 
+/// Below this a relative tolerance asks for no capacity: such a search finds that there is none.
+pub const CAPACITY_MIN: f64 = 1.0 / 32.0;
+
+/// How exact a search is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Tolerance {
+    /// To within this load.
+    Absolute(f64),
+    /// To within this part of the capacity, if that is at least [`CAPACITY_MIN`].
+    Relative(f64),
+}
+
+impl Tolerance {
+    /// Whether it is enough to know that the capacity is between `low` and `high`.
+    fn is_met(self, low: f64, high: f64) -> bool {
+        match self {
+            Self::Absolute(load) => high - low <= load,
+            Self::Relative(part) => high <= CAPACITY_MIN || high - low <= part * low,
+        }
+    }
+
+    /// Number of loads that a search tries at most.
+    #[must_use]
+    pub fn probes_max(self) -> u32 {
+        self.probes(CAPACITY_MIN)
+    }
+
+    /// About as many loads are tried in search of this `capacity`, which is at least [`CAPACITY_MIN`].
+    #[must_use]
+    pub fn probes(self, capacity: f64) -> u32 {
+        let step_max = match self {
+            Self::Absolute(load) => load,
+            Self::Relative(part) => part * capacity,
+        };
+        (0..)
+            .find(|steps| 0.5_f64.powi(*steps) <= step_max)
+            .map_or(0, i32::cast_unsigned)
+    }
+}
+
 /// How a load misses the objective.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Miss {
@@ -101,8 +141,7 @@ impl Slo {
 /// Simulates `plan` at loads chosen by a bisection with this `tolerance`. The plan's own load does
 /// not matter. Every load is simulated with the same seed.
 ///
-/// `progress` gets the number of arrivals simulated so far in all of the [`probes`] runs. It may
-/// stop the search.
+/// `progress` gets the number of arrivals simulated so far, at all loads. It may stop the search.
 ///
 /// # Errors
 ///
@@ -110,7 +149,7 @@ impl Slo {
 pub fn capacity(
     plan: &SimPlan,
     slo: &Slo,
-    tolerance: f64,
+    tolerance: Tolerance,
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Capacity, CapacityError> {
     let mut before = 0;
@@ -136,14 +175,6 @@ pub fn capacity(
     })
 }
 
-/// Number of loads that a bisection with this `tolerance` tries.
-#[must_use]
-pub fn probes(tolerance: f64) -> u32 {
-    (0..)
-        .find(|steps| 0.5_f64.powi(*steps) <= tolerance)
-        .map_or(0, i32::cast_unsigned)
-}
-
 /// Where a bisection ended.
 #[derive(Debug, Clone, PartialEq)]
 struct Bracket<Kept, Missed> {
@@ -158,12 +189,12 @@ struct Bracket<Kept, Missed> {
 /// Looks for the load between 0 and 1 where `probe` turns from kept (`Ok`) to missed (`Err`), to
 /// within `tolerance`. If the probe turns several times, the search finds one of the turns.
 fn bisect<Kept, Missed, E>(
-    tolerance: f64,
+    tolerance: Tolerance,
     mut probe: impl FnMut(f64) -> Result<Result<Kept, Missed>, E>,
 ) -> Result<Bracket<Kept, Missed>, E> {
     let (mut low, mut high) = (0.0, 1.0);
     let (mut kept, mut missed) = (None, None);
-    for _ in 0..probes(tolerance) {
+    while !tolerance.is_met(low, high) {
         let load = f64::midpoint(low, high);
         match probe(load)? {
             Ok(found) => (low, kept) = (load, Some(found)),
@@ -183,6 +214,8 @@ mod tests {
     use crate::workload::Workload;
     use psp_policy::Policy;
     use std::convert::Infallible;
+
+    const TENTH: Tolerance = Tolerance::Absolute(0.1);
 
     fn plan() -> SimPlan {
         let workload = Workload::named("high-bimodal").unwrap();
@@ -234,19 +267,19 @@ mod tests {
     fn progress_counts_the_arrivals_of_all_probes_and_can_end_the_search() {
         let (plan, slo) = (plan(), slo(10.0, 99.9, Scope::PerType));
         let mut counts = Vec::new();
-        let found = capacity(&plan, &slo, 0.1, &mut |arrivals| {
+        let found = capacity(&plan, &slo, TENTH, &mut |arrivals| {
             counts.push(arrivals);
             ControlFlow::Continue(())
         });
-        let total = (plan.requests + plan.warmup) * u64::from(probes(0.1));
+        let total = (plan.requests + plan.warmup) * u64::from(TENTH.probes_max());
         assert!(found.unwrap().load > 0.0);
         assert!(counts.is_sorted() && counts.last().is_some_and(|last| *last <= total));
-        let broken = capacity(&plan, &slo, 0.1, &mut |_| ControlFlow::Break(()));
+        let broken = capacity(&plan, &slo, TENTH, &mut |_| ControlFlow::Break(()));
         assert!(matches!(broken, Err(CapacityError::Interrupted)));
     }
 
     /// A system that keeps its objective up to `limit`.
-    fn search(limit: f64, tolerance: f64) -> (Bracket<f64, f64>, Vec<f64>) {
+    fn search(limit: f64, tolerance: Tolerance) -> (Bracket<f64, f64>, Vec<f64>) {
         let mut loads = Vec::new();
         let bracket = bisect(tolerance, |load| {
             loads.push(load);
@@ -258,10 +291,11 @@ mod tests {
     #[test]
     fn the_turning_point_is_found_to_the_tolerance() {
         for limit in [0.01, 0.3, 0.5, 0.777, 0.98] {
-            for tolerance in [0.1, 0.005, 1e-6] {
+            for load in [0.1, 0.005, 1e-6] {
+                let tolerance = Tolerance::Absolute(load);
                 let (bracket, loads) = search(limit, tolerance);
-                assert!(bracket.load <= limit && limit - bracket.load <= tolerance);
-                assert_eq!(loads.len(), probes(tolerance) as usize);
+                assert!(bracket.load <= limit && limit - bracket.load <= load);
+                assert_eq!(loads.len(), tolerance.probes_max() as usize);
                 let kept = loads.iter().copied().filter(|load| *load <= limit);
                 assert_eq!(bracket.kept, kept.reduce(f64::max));
                 let missed = loads.iter().copied().filter(|load| *load > limit);
@@ -271,11 +305,27 @@ mod tests {
     }
 
     #[test]
+    fn a_small_capacity_is_found_as_exactly_as_a_large_one() {
+        for part in [0.1, 0.02, 0.001] {
+            let tolerance = Tolerance::Relative(part);
+            for limit in [CAPACITY_MIN, 0.05, 0.3, 0.777, 0.98] {
+                let (bracket, loads) = search(limit, tolerance);
+                assert!(bracket.load <= limit && limit - bracket.load <= part * limit);
+                let tried = loads.len() as u32;
+                assert!(tried.abs_diff(tolerance.probes(limit)) <= 1);
+                assert!(tried <= tolerance.probes_max());
+            }
+            let (none, loads) = search(CAPACITY_MIN * 0.99, tolerance);
+            assert_eq!((none.load, loads.len()), (0.0, 5));
+        }
+    }
+
+    #[test]
     fn loads_that_are_all_kept_or_all_missed_have_one_side() {
-        let (all, _) = search(1.0, 0.005);
+        let (all, _) = search(1.0, Tolerance::Absolute(0.005));
         assert_eq!((all.missed, all.kept), (None, Some(all.load)));
         assert!(all.load >= 0.995);
-        let (none, loads) = search(0.0, 0.005);
+        let (none, loads) = search(0.0, Tolerance::Absolute(0.005));
         assert_eq!((none.load, none.kept), (0.0, None));
         assert_eq!(none.missed, loads.last().copied());
     }
@@ -283,14 +333,18 @@ mod tests {
     #[test]
     fn halving_ends_at_the_tolerance() {
         for (tolerance, expected) in [(1.0, 0), (0.5, 1), (0.3, 2), (0.005, 8), (0.001, 10)] {
-            assert_eq!(probes(tolerance), expected, "{tolerance}");
+            assert_eq!(
+                Tolerance::Absolute(tolerance).probes_max(),
+                expected,
+                "{tolerance}"
+            );
         }
     }
 
     #[test]
     fn an_error_ends_the_search() {
         let mut probed = 0;
-        let result: Result<Bracket<(), ()>, &str> = bisect(0.005, |_| {
+        let result: Result<Bracket<(), ()>, &str> = bisect(Tolerance::Absolute(0.005), |_| {
             probed += 1;
             if probed == 3 {
                 Err("broken")

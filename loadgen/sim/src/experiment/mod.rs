@@ -13,7 +13,7 @@ mod type_hint;
 
 pub use calibration::{Isolated, isolated, isolated_plan};
 pub use calibration_report::{CALIBRATION_SCHEMA, Calibration, CalibrationReport, TypeCalibration};
-pub use capacity::{Capacity, CapacityError, Miss, Scope, Slo, capacity, probes};
+pub use capacity::{CAPACITY_MIN, Capacity, CapacityError, Miss, Scope, Slo, Tolerance, capacity};
 pub use capacity_report::{CAPACITY_SCHEMA, CapacityReport, CapacityResult};
 pub use conditions::{Conditions, Found};
 pub use quantiles::Quantiles;

@@ -66,8 +66,9 @@ pub struct Cell {
 pub struct Extent {
     /// Measured arrivals of each simulation.
     pub requests: u64,
-    /// Tolerance of the search for the capacity.
-    pub tolerance: f64,
+    /// Tolerance of the search, as a part of the capacity. Journals from before have one of the load; they do not count.
+    #[serde(default)]
+    pub relative_tolerance: f64,
 }
 
 /// One search for the capacity of one policy.
@@ -309,7 +310,7 @@ mod tests {
         };
         let extent = Extent {
             requests: 100,
-            tolerance: 0.1,
+            relative_tolerance: 0.1,
         };
         let grid = Grid {
             mixes: 2,

@@ -144,7 +144,7 @@ mod tests {
 
     const EXTENT: Extent = Extent {
         requests: 10,
-        tolerance: 0.1,
+        relative_tolerance: 0.1,
     };
 
     /// A file of this process's own, which is removed at the end.
@@ -201,6 +201,17 @@ mod tests {
         let journal = scratch.open().unwrap();
         let known = [1, 2, 3].map(|seed| journal.load(&search(seed)));
         assert_eq!(known, [Some(0.75), Some(0.25), None], "the last counts");
+    }
+
+    #[test]
+    fn a_capacity_to_within_a_tolerance_of_the_load_does_not_count() {
+        let scratch = Scratch::new("absolute");
+        let line = serde_json::to_string(&entry(1, 0.5)).unwrap();
+        let before = line.replace("relative_tolerance", "tolerance");
+        fs::write(&scratch.0, format!("{before}\n{line}\n")).unwrap();
+        assert_eq!(scratch.open().unwrap().load(&search(1)), Some(0.5));
+        fs::write(&scratch.0, format!("{before}\n")).unwrap();
+        assert_eq!(scratch.open().unwrap().load(&search(1)), None);
     }
 
     #[test]

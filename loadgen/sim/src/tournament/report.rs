@@ -10,12 +10,12 @@ use super::grid::{Cell, Extent, Grid};
 use super::mixes::mix;
 use super::standings::{Score, Standings, Tally};
 use crate::chart::{Axis, Drawing, Panel};
-use crate::experiment::Found;
+use crate::experiment::{CAPACITY_MIN, Found};
 use crate::text::{Csv, Table, distinct};
 use crate::workload::{ArrivalProcess, Distribution};
 
 /// Name and version of [`TournamentReport`]'s JSON.
-const SCHEMA: &str = "psp-tournament/1";
+const SCHEMA: &str = "psp-tournament/2";
 /// Cells in the table of those in which the champion is furthest behind.
 const WORST: usize = 15;
 /// Ratios that the drawing shows.
@@ -67,7 +67,7 @@ impl TournamentReport {
     pub fn title(&self) -> String {
         let Extent {
             requests,
-            tolerance,
+            relative_tolerance,
         } = self.extent;
         let seeds: Vec<String> = self.grid.seeds.iter().map(u64::to_string).collect();
         let missing = match self.standings.missing {
@@ -75,13 +75,14 @@ impl TournamentReport {
             missing => format!("; {missing} cells are not done"),
         };
         format!(
-            "{}: {} cells of {} of mix-{} to mix-{}, {requests} requests after {} of warm-up, to within {tolerance}, seeds {}{missing}",
+            "{}: {} cells of {} of mix-{} to mix-{}, {requests} requests after {} of warm-up, to within {} %, seeds {}{missing}",
             self.champion,
             self.standings.scores.len(),
             self.grid.half,
             self.grid.first_mix,
             self.grid.first_mix + self.grid.mixes - 1,
             requests / 10,
+            relative_tolerance * 100.0,
             seeds.join(", "),
         )
     }
@@ -192,9 +193,7 @@ impl TournamentReport {
             .scores
             .iter()
             .filter(|score| score.is_decided());
-        let mut scores: Vec<(f64, &Score)> = decided
-            .map(|score| (score.ratio(self.extent.tolerance), score))
-            .collect();
+        let mut scores: Vec<(f64, &Score)> = decided.map(|score| (score.ratio(), score)).collect();
         scores.sort_by(|one, other| one.0.total_cmp(&other.0));
         scores
     }
@@ -211,14 +210,14 @@ impl TournamentReport {
         let Some(first) = decided.first() else {
             return table;
         };
-        let tolerance = self.extent.tolerance;
         for (index, load) in first.loads.iter().enumerate() {
             let name = load.policy.split(' ').next().unwrap_or_default();
             let parts: Vec<f64> = decided
                 .iter()
-                .map(|score| score.loads[index].load.max(tolerance / 2.0) / score.best())
+                .map(|score| score.loads[index].load.max(CAPACITY_MIN) / score.best())
                 .collect();
-            let is_best = |score: &&&Score| score.loads[index].load >= score.best() - tolerance;
+            let least = 1.0 - self.extent.relative_tolerance;
+            let is_best = |score: &&&Score| score.loads[index].load >= score.best() * least;
             let logs: f64 = parts.iter().map(|part| part.ln()).sum();
             table.push(vec![
                 name.to_owned(),

@@ -6,9 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::entrants::label;
 use super::grid::{Cell, Contest, Grid, Search};
 use super::journal::Journal;
+use crate::experiment::CAPACITY_MIN;
 
-/// A cell is undecided if no policy bears this load: the search's steps are too coarse for a ratio.
-const LOAD_MIN: f64 = 0.1;
 /// Quantile of the normal distribution for an interval of 95 %.
 const NORMAL_95: f64 = 1.96;
 
@@ -55,14 +54,18 @@ impl Score {
     /// Whether any policy bears enough load for a ratio.
     #[must_use]
     pub fn is_decided(&self) -> bool {
-        self.best() >= LOAD_MIN
+        self.best() >= CAPACITY_MIN
     }
 
-    /// The champion's capacity by that of the best other policy. None counts as less than half a step of the search.
+    /// The champion's capacity by that of the best other policy. None counts as [`CAPACITY_MIN`].
     #[must_use]
-    pub fn ratio(&self, tolerance: f64) -> f64 {
-        let least = tolerance / 2.0;
-        self.champion().max(least) / self.rival().load.max(least)
+    pub fn ratio(&self) -> f64 {
+        self.champion().max(CAPACITY_MIN) / self.rival().load.max(CAPACITY_MIN)
+    }
+
+    /// How far the champion is ahead, as a part of the best capacity; below zero if it is behind.
+    fn ahead(&self) -> f64 {
+        (self.champion() - self.rival().load) / self.best()
     }
 }
 
@@ -73,8 +76,8 @@ pub struct Standings {
     pub missing: usize,
     /// The others.
     pub scores: Vec<Score>,
-    /// Tolerance of the search. Capacities that differ by no more are a tie.
-    pub tolerance: f64,
+    /// Tolerance of the search, as a part of the capacity. Capacities that differ by no more are a tie.
+    pub relative_tolerance: f64,
 }
 
 /// A group of cells in figures. Undecided cells count nowhere else.
@@ -101,7 +104,7 @@ pub struct Tally {
 impl Standings {
     /// What `journal` knows of the cells of `grid`.
     #[must_use]
-    pub fn new(grid: &Grid, contest: &Contest, journal: &Journal, tolerance: f64) -> Self {
+    pub fn new(grid: &Grid, contest: &Contest, journal: &Journal, relative_tolerance: f64) -> Self {
         let cells = grid.cells();
         let score = |&cell: &Cell| {
             let load = |policy| best_load(cell, policy, &grid.seeds, journal);
@@ -115,7 +118,7 @@ impl Standings {
         Self {
             missing: cells.len() - scores.len(),
             scores,
-            tolerance,
+            relative_tolerance,
         }
     }
 
@@ -125,20 +128,16 @@ impl Standings {
         let among = self.scores.iter().filter(|score| among(&score.cell));
         let (decided, undecided): (Vec<&Score>, Vec<&Score>) =
             among.partition(|score| score.is_decided());
-        let ratios: Vec<f64> = decided
-            .iter()
-            .map(|score| score.ratio(self.tolerance))
-            .collect();
-        let ahead = |score: &Score| score.champion() - score.rival().load;
+        let ratios: Vec<f64> = decided.iter().map(|score| score.ratio()).collect();
         let count = |is: &dyn Fn(&Score) -> bool| decided.iter().filter(|score| is(score)).count();
         let part = |count: usize| count as f64 / decided.len().max(1) as f64;
         let at_least = |least: f64| part(ratios.iter().filter(|&&ratio| ratio >= least).count());
-        let losses = count(&|score| ahead(score) < -self.tolerance);
-        let (mean, within) = self.mean_over_mixes(&decided);
+        let losses = count(&|score| score.ahead() < -self.relative_tolerance);
+        let (mean, within) = mean_over_mixes(&decided);
         Tally {
             cells: decided.len(),
             undecided: undecided.len(),
-            wins: count(&|score| ahead(score) > self.tolerance),
+            wins: count(&|score| score.ahead() > self.relative_tolerance),
             losses,
             mean,
             within,
@@ -146,25 +145,25 @@ impl Standings {
             at_least: [at_least(0.97), part(decided.len() - losses), at_least(1.1)],
         }
     }
+}
 
-    /// Geometric mean, and the factor of its interval. Cells of one mix are much alike, so mixes are the sample.
-    fn mean_over_mixes(&self, decided: &[&Score]) -> (f64, Option<f64>) {
-        let mut mixes: Vec<u32> = decided.iter().map(|score| score.cell.mix).collect();
-        mixes.sort_unstable();
-        mixes.dedup();
-        let of_mix = |mix: &u32| {
-            let cells = decided.iter().filter(|score| score.cell.mix == *mix);
-            average(cells.map(|score| score.ratio(self.tolerance).ln()))
-        };
-        let logs: Vec<f64> = mixes.iter().map(of_mix).collect();
-        let mean = average(logs.iter().copied());
-        let within = (logs.len() > 1).then(|| {
-            let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
-            let count = logs.len() as f64;
-            (NORMAL_95 * (squares / (count - 1.0) / count).sqrt()).exp()
-        });
-        (mean.exp(), within)
-    }
+/// Geometric mean, and the factor of its interval. Cells of one mix are much alike, so mixes are the sample.
+fn mean_over_mixes(decided: &[&Score]) -> (f64, Option<f64>) {
+    let mut mixes: Vec<u32> = decided.iter().map(|score| score.cell.mix).collect();
+    mixes.sort_unstable();
+    mixes.dedup();
+    let of_mix = |mix: &u32| {
+        let cells = decided.iter().filter(|score| score.cell.mix == *mix);
+        average(cells.map(|score| score.ratio().ln()))
+    };
+    let logs: Vec<f64> = mixes.iter().map(of_mix).collect();
+    let mean = average(logs.iter().copied());
+    let within = (logs.len() > 1).then(|| {
+        let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
+        let count = logs.len() as f64;
+        (NORMAL_95 * (squares / (count - 1.0) / count).sqrt()).exp()
+    });
+    (mean.exp(), within)
 }
 
 /// The mean; not a number without values.
@@ -217,7 +216,7 @@ mod tests {
         Standings {
             missing: 0,
             scores,
-            tolerance: 0.01,
+            relative_tolerance: 0.02,
         }
     }
 
@@ -227,7 +226,7 @@ mod tests {
             score(1, 0.8, [0.4, 0.2]),
             score(1, 0.5, [0.505, 0.1]),
             score(3, 0.2, [0.1, 0.4]),
-            score(3, 0.05, [0.0, 0.09]),
+            score(3, 0.02, [0.0, 0.03]),
         ]);
         let tally = standings.tally(|_| true);
         assert_eq!((tally.cells, tally.undecided), (3, 1));
@@ -258,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_load_of_nothing_has_a_ratio() {
-        assert_eq!(score(1, 0.0, [0.5, 0.2]).ratio(0.01), 0.01);
-        assert_eq!(score(1, 0.5, [0.0, 0.0]).ratio(0.01), 100.0);
+        assert_eq!(score(1, 0.0, [0.5, 0.2]).ratio(), 1.0 / 16.0);
+        assert_eq!(score(1, 0.5, [0.0, 0.0]).ratio(), 16.0);
     }
 }

@@ -7,7 +7,7 @@ use psp_policy::{
     Action, Custom, Event, HandOff, Policy, RequestId, RequestType, Scheduler, SchedulerSetup,
     WorkerId,
 };
-use psp_sim::experiment::{Scope, Slo, capacity};
+use psp_sim::experiment::{Scope, Slo, Tolerance, capacity};
 use psp_sim::simulator::{Costs, Outcome, SimPlan, simulate};
 use psp_sim::workload::Workload;
 
@@ -84,7 +84,7 @@ fn a_custom_policy_has_a_capacity() {
     };
     let found = |policy| {
         let mut progress = |_| ControlFlow::Continue(());
-        capacity(&plan(policy), &slo, 0.1, &mut progress).unwrap()
+        capacity(&plan(policy), &slo, Tolerance::Absolute(0.1), &mut progress).unwrap()
     };
     let custom = found(Policy::custom("fifo", Fifo::scheduler));
     assert_eq!(custom, found(Policy::c_fcfs()));

@@ -29,7 +29,7 @@ fn run(cell: Cell, policy: &str, load: f64, requests: u64) -> Outcome {
     let policy: Policy = policy.parse().unwrap();
     let extent = Extent {
         requests,
-        tolerance: 0.01,
+        relative_tolerance: 0.01,
     };
     let mut plan = Search::new(cell, 1, policy).plan(extent);
     plan.load = load;

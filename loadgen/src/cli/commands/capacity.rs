@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use clap::Args;
-use psp_sim::experiment::{CapacityReport, CapacityResult, Scope, Slo, probes};
+use psp_sim::experiment::{CapacityReport, CapacityResult, Scope, Slo, Tolerance};
 
 use crate::cli::args::experiment::{ExperimentArgs, after_long_help, name};
 use crate::cli::args::types::TypeArgs;
@@ -72,14 +72,14 @@ impl CapacityArgs {
 pub(crate) fn capacity(args: &CapacityArgs) -> Result<(), Failure> {
     let mut experiment = args.experiment.experiment().map_err(Failure::usage)?;
     args.types.apply(&mut experiment).map_err(Failure::usage)?;
-    let (slo, tolerance) = (args.slo(), args.tolerance);
+    let (slo, tolerance) = (args.slo(), Tolerance::Absolute(args.tolerance));
     let plans = std::mem::take(&mut experiment.plans);
-    let arrivals = experiment.arrivals() * u64::from(probes(tolerance));
+    let arrivals = experiment.arrivals() * u64::from(tolerance.probes_max());
     let results = experiment.run("capacity", &plans, arrivals, |plan, progress| {
         let capacity = psp_sim::experiment::capacity(plan, &slo, tolerance, progress);
         let capacity = capacity.with_context(|| name(plan))?;
         Ok(CapacityResult::new(plan, capacity))
     })?;
-    let report = CapacityReport::new(experiment.conditions.clone(), slo, tolerance, results);
+    let report = CapacityReport::new(experiment.conditions.clone(), slo, args.tolerance, results);
     experiment.end(&report, report.results.len(), plans.len())
 }

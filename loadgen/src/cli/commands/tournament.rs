@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use psp_server::policy::Policy;
 use psp_sim::chart::svg;
-use psp_sim::experiment::{Assignment, SimSettings, probes};
+use psp_sim::experiment::{Assignment, SimSettings, Tolerance};
 use psp_sim::parallel;
 use psp_sim::simulator::{SimPlan, SimPolicy, simulate};
 use psp_sim::tournament::{
@@ -97,8 +97,8 @@ pub(crate) struct TournamentArgs {
     /// Arrivals that are measured in each simulation, after a tenth of them as warm-up
     #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(10..=1_000_000_000), help_heading = "Extent and output")]
     requests: u64,
-    /// Tolerance of the searches for the capacity
-    #[arg(long, value_name = "LOAD", value_parser = in_range(1e-6, 0.5), default_value = "0.008", help_heading = "Extent and output")]
+    /// Tolerance of the searches, as a part of the capacity
+    #[arg(long, value_name = "PART", value_parser = in_range(1e-6, 0.5), default_value = "0.01", help_heading = "Extent and output")]
     tolerance: f64,
     /// Simulations that run at the same time [default: one for each core]
     #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = "Extent and output")]
@@ -167,7 +167,7 @@ impl TournamentArgs {
     const fn extent(&self) -> Extent {
         Extent {
             requests: self.requests,
-            tolerance: self.tolerance,
+            relative_tolerance: self.tolerance,
         }
     }
 
@@ -210,14 +210,14 @@ pub(crate) fn tournament(args: &TournamentArgs) -> Result<(), Failure> {
     searches.retain(|search| journal.load(search).is_none());
     let threads = args.threads.unwrap_or_else(parallel::cores);
     let arrivals = extent.requests + extent.requests / 10;
-    let arrivals = arrivals * u64::from(probes(extent.tolerance));
+    let arrivals = arrivals * u64::from(tolerance(extent).probes_max());
     if args.dry_run || args.journal.is_some() {
         let takes = time_of(&searches, &contest.champion, extent) / threads as u32;
         eprintln!(
             "{} cells, {} of {all} searches to do, {} simulations of {} requests: about {} on {threads} threads",
             grid.cells().len(),
             searches.len(),
-            searches.len() * probes(extent.tolerance) as usize,
+            searches.len() * probes(extent) as usize,
             extent.requests,
             in_words(takes),
         );
@@ -233,8 +233,10 @@ pub(crate) fn tournament(args: &TournamentArgs) -> Result<(), Failure> {
         |search, progress| {
             let plan = search.plan(extent);
             let slo = search.cell.slo();
-            let capacity = psp_sim::experiment::capacity(&plan, &slo, extent.tolerance, progress);
+            let capacity = psp_sim::experiment::capacity(&plan, &slo, tolerance(extent), progress);
             let capacity = capacity.with_context(|| search.key())?;
+            // Where it took fewer simulations than it may.
+            let _ = progress(arrivals);
             let entry = Entry::new(search, extent, capacity.load);
             journal.write(&entry).context("--journal")?;
             Ok(entry)
@@ -248,7 +250,7 @@ pub(crate) fn tournament(args: &TournamentArgs) -> Result<(), Failure> {
     for entry in &jobs.done {
         journal.note(entry);
     }
-    let standings = Standings::new(&grid, &contest, &journal, extent.tolerance);
+    let standings = Standings::new(&grid, &contest, &journal, extent.relative_tolerance);
     let report =
         TournamentReport::new(&contest.champion, grid, extent, standings, jobs.interrupted);
     print(&args.output.render(&report).map_err(Failure::work)?).map_err(Failure::work)?;
@@ -266,6 +268,15 @@ pub(crate) fn tournament(args: &TournamentArgs) -> Result<(), Failure> {
 const TRIED_TIME: Duration = Duration::from_secs(2);
 /// Their load.
 const TRIED_LOAD: f64 = 0.6;
+
+const fn tolerance(extent: Extent) -> Tolerance {
+    Tolerance::Relative(extent.relative_tolerance)
+}
+
+/// A search has about as many simulations.
+fn probes(extent: Extent) -> u32 {
+    tolerance(extent).probes(TRIED_LOAD)
+}
 
 /// How long all searches will take on one thread. Studies can make the champion's a hundred times as long as a rival's, so
 /// that both kinds are tried.
@@ -291,7 +302,7 @@ fn time_of_kind(searches: &[&Search], extent: Extent) -> Duration {
         let _ = simulate(&plan, &mut |_| ControlFlow::Continue(()));
         tried += 1;
     }
-    let simulations = searches.len() as f64 * f64::from(probes(extent.tolerance));
+    let simulations = searches.len() as f64 * f64::from(probes(extent));
     began.elapsed().mul_f64(simulations / tried.max(1) as f64)
 }
 
