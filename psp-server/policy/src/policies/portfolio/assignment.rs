@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Portfolio ── Assignment ──► study's thread ── findings ──► Portfolio
-//!       └── Assigned ◄───────────── the scheduler ───────────────┘
+//!       └── Assigned ◄──────────── scheduler, memory ────────────┘
 //! ```
 //!
 //! The scheduler is made on the study's thread, which has the time to tell it all that is known of the workload.
@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::candidates::Candidate;
 use super::contest::{Contest, Limits};
+use super::memory::Memory;
 use super::owned::Owned;
 use super::ranking::Ranking;
 use super::record::Record;
@@ -30,6 +31,7 @@ pub(super) struct Assignment {
     pub(super) candidates: Vec<Candidate>,
     /// Name of the candidate in force.
     pub(super) in_force: String,
+    pub(super) memory: Memory,
     /// Whether what is in force was made for other requests: it begins anew, then, if it is the best.
     pub(super) begins_anew: bool,
     pub(super) record: Record,
@@ -46,7 +48,14 @@ pub(super) struct Assigned {
     /// Workers that were present.
     present: usize,
     demand_shares: Vec<f64>,
-    scheduler: Receiver<Box<dyn Scheduler>>,
+    made: Receiver<Made>,
+}
+
+/// What the study's thread made.
+struct Made {
+    /// To go on under; `None` if what is in force stays.
+    scheduler: Option<Box<dyn Scheduler>>,
+    memory: Memory,
 }
 
 /// What to go on under.
@@ -63,17 +72,17 @@ impl Assignment {
         self,
         demand_shares: Vec<f64>,
     ) -> (Assigned, impl FnOnce() -> Findings + Send) {
-        let (sender, scheduler) = channel();
+        let (sender, made) = channel();
         let assigned = Assigned {
             candidates: self.candidates.clone(),
             present: self.setup.rest.present,
             demand_shares,
-            scheduler,
+            made,
         };
         (assigned, move || self.run(&sender))
     }
 
-    fn run(mut self, next: &Sender<Box<dyn Scheduler>>) -> Findings {
+    fn run(mut self, made: &Sender<Made>) -> Findings {
         self.replaced = None;
         let Self {
             setup, candidates, ..
@@ -88,26 +97,36 @@ impl Assignment {
             ranking: Ranking {
                 candidates,
                 in_force: &self.in_force,
+                memory: &self.memory,
             },
             tape: &tape,
             recorded: self.record.arrivals().count(),
             limits: &self.limits,
         };
-        let findings = contest.run();
+        let (findings, memory) = contest.run();
         let best = &candidates[findings.choice()];
         // What is in force has learned more than the one that was tried.
-        if self.begins_anew || best.name != self.in_force {
-            // A portfolio that is gone wants none.
-            let _ = next.send(best.scheduler(&setup));
-        }
+        let is_next = self.begins_anew || best.name != self.in_force;
+        let scheduler = is_next.then(|| best.scheduler(&setup));
+        // A portfolio that is gone wants none.
+        let _ = made.send(Made { scheduler, memory });
         findings
     }
 }
 
 impl Assigned {
-    /// What to go on under, where so many workers are present; `None` if all stays as it is.
-    pub(super) fn next(self, now_ns: u64, present: usize, findings: &Findings) -> Option<Next> {
-        let mut scheduler = self.scheduler.try_recv().ok()?;
+    /// What to go on under, where so many workers are present; `None` if all stays as it is. Puts what the next study is told
+    /// into `memory`.
+    pub(super) fn next(
+        self,
+        now_ns: u64,
+        present: usize,
+        findings: &Findings,
+        memory: &mut Memory,
+    ) -> Option<Next> {
+        let made = self.made.try_recv().ok()?;
+        *memory = made.memory;
+        let mut scheduler = made.scheduler?;
         let candidate = self.candidates.into_iter().nth(findings.choice())?;
         if present != self.present {
             scheduler.on_event(now_ns, Event::Workers { present });

@@ -10,6 +10,7 @@
 use std::borrow::Cow;
 
 use super::figures::Figures;
+use super::memory::Memory;
 use super::ranking::{Climbed, Parts, Ranking, Standing, Tried, equals_later};
 use super::tape::{Request, at_load, bounded, demand};
 use super::trial::{Outcome, Trial};
@@ -68,8 +69,8 @@ pub(super) const fn any_ample(arrivals: u64) -> bool {
 }
 
 impl Contest<'_> {
-    /// Finds the best of the candidates.
-    pub(super) fn run(&self) -> Findings {
+    /// Finds the best of the candidates. The next study is told what is returned beside it.
+    pub(super) fn run(&self) -> (Findings, Memory) {
         let mut left: Vec<usize> = (0..self.ranking.candidates.len()).collect();
         let mut keep = left.len();
         let mut length = FIRST.min(self.tape.len());
@@ -90,7 +91,7 @@ impl Contest<'_> {
             self.ranking.sort_level(&mut tried[..level]);
             let tried = equals_later(tried);
             if is_last {
-                return self.findings(&tried);
+                return (self.findings(&tried), self.memory(&tried));
             }
             keep = keep.div_ceil(2).max(LAST);
             // A longer tape tells apart what decided alike. The last round is for few.
@@ -113,6 +114,11 @@ impl Contest<'_> {
             })
             .collect();
         Findings::new(choice, best.join(", "))
+    }
+
+    fn memory(&self, tried: &[Tried]) -> Memory {
+        let name = |tried: &Tried| self.ranking.candidates[tried.index].name.clone();
+        Memory::new(tried.iter().map(|tried| (name(tried), tried.for_memory())))
     }
 
     /// How these candidates do on a short tape, which tells only who is worth a longer one.
@@ -154,8 +160,12 @@ impl Contest<'_> {
         let growth_max = GROWTH.min(growths.fold(f64::INFINITY, f64::min) * GROWTH_BEYOND);
         let stays = |higher: Figures| higher.parts.keep_limits() && higher.growth <= growth_max;
         let tried = finalists.into_iter().map(|(index, parts, higher)| {
+            let earlier = self.ranking.earlier(index);
             if !higher.is_some_and(stays) {
-                return Tried::new(index, parts, Standing::Open);
+                return Tried {
+                    earlier,
+                    ..Tried::new(index, parts, Standing::Open)
+                };
             }
             let is_far = limits.any_ample && parts.have_room();
             let much_higher = is_far.then(|| self.figures(index, &much_higher).parts);
@@ -167,6 +177,7 @@ impl Contest<'_> {
             };
             Tried {
                 much_higher,
+                earlier,
                 ..Tried::new(index, parts, standing)
             }
         });

@@ -20,6 +20,7 @@ pub(crate) mod candidates;
 mod contest;
 mod drift;
 mod figures;
+mod memory;
 mod owned;
 mod ranking;
 mod record;
@@ -41,6 +42,7 @@ use assignment::{Assigned, Assignment, Next};
 use candidates::{Candidate, candidates};
 use contest::{Limits, any_ample};
 use drift::{Drift, shares_differ};
+use memory::Memory;
 use owned::Owned;
 use record::Record;
 
@@ -65,6 +67,10 @@ pub(crate) struct Portfolio {
     /// Counts of the schedulers that were in force before.
     before: Vec<TypeStatus>,
     updates_before: u64,
+    /// What the studies before said of this workload.
+    memory: Memory,
+    /// How many requests had arrived at the latest study.
+    studied_at: u64,
 }
 
 impl Portfolio {
@@ -87,6 +93,8 @@ impl Portfolio {
             replaced: None,
             before: vec![TypeStatus::default(); setup.types.len() + 1],
             updates_before: 0,
+            memory: Memory::default(),
+            studied_at: 0,
         }
     }
 
@@ -97,6 +105,7 @@ impl Portfolio {
                 self.record.arrived(now_ns, slot);
                 self.arrivals += 1;
                 if self.drift.arrived(now_ns, slot, &self.record) {
+                    self.memory.forget();
                     self.next_study = self.next_study.min(self.arrivals);
                 }
             }
@@ -110,6 +119,7 @@ impl Portfolio {
             }
             Event::Workers { present } if self.setup.rest.present != *present => {
                 self.setup.rest.present = *present;
+                self.memory.forget();
                 let soon = self.arrivals.max(self.settings.first_study);
                 self.next_study = self.next_study.min(soon);
             }
@@ -213,12 +223,14 @@ impl Scheduler for Portfolio {
             return None;
         }
         self.next_study = 2 * self.arrivals;
+        let since = self.arrivals - mem::replace(&mut self.studied_at, self.arrivals);
         self.drift.studied();
         let setup = self.setup.clone().hinted(&self.record);
         let mean_ns = self.record.mean_of_all_ns();
         let assignment = Assignment {
             candidates: candidates(&setup.setup(), mean_ns, self.settings.slo_slowdown),
             in_force: self.in_force.name.clone(),
+            memory: mem::take(&mut self.memory).of_others(since, self.record.arrivals().count()),
             begins_anew: self.has_old_hints(),
             record: self.record.clone(),
             requests: self.settings.trial_requests,
@@ -236,7 +248,7 @@ impl Scheduler for Portfolio {
             return;
         };
         let present = self.setup.rest.present;
-        if let Some(next) = assigned.next(now_ns, present, findings) {
+        if let Some(next) = assigned.next(now_ns, present, findings, &mut self.memory) {
             self.switch_to(now_ns, next);
         }
     }

@@ -4,13 +4,15 @@
 //! comes before those that do not. Of these, the candidates that are here for latencies come last, but for one that is in
 //! force and does well. An *ample* candidate keeps the limits with room to spare, and at a much higher load, and comes first.
 //! Among ample candidates the shortest type decides, elsewhere the type that is furthest from its limit. Small differences
-//! are chance, so the one in force has a bonus, and the first candidate a smaller one.
+//! are chance, so the one in force has a bonus, and the first candidate a smaller one. For the same reason the worst type's figure
+//! is taken together with that of earlier studies.
 //!
 //! *Level* candidates are as good as the best one. Of these, the one comes first that bears the highest load.
 
 use std::cmp::Reverse;
 
 use super::candidates::Candidate;
+use super::memory::{Memory, together};
 
 /// At most this part of each limit leaves room to spare. Smaller ones count as this one, but for the shortest type.
 const ROOM: f64 = 0.6;
@@ -34,6 +36,8 @@ pub(super) struct Tried {
     pub(super) much_higher: Option<Parts>,
     pub(super) standing: Standing,
     pub(super) climbed: Climbed,
+    /// The worst type's figure in earlier studies, as far as it is known. Only the last round asks for it.
+    pub(super) earlier: Option<f64>,
     /// How often it preempted, before it climbed.
     pub(super) preemptions: u64,
 }
@@ -74,6 +78,7 @@ pub(super) struct Ranking<'a> {
     pub(super) candidates: &'a [Candidate],
     /// Name of the candidate in force.
     pub(super) in_force: &'a str,
+    pub(super) memory: &'a Memory,
 }
 
 impl Parts {
@@ -97,6 +102,7 @@ impl Tried {
             much_higher: None,
             standing,
             climbed: Climbed::default(),
+            earlier: None,
             preemptions: 0,
         }
     }
@@ -107,12 +113,25 @@ impl Tried {
         self.figures.worst.is_finite() && figures(self) == figures(other)
     }
 
-    /// What it is compared by.
+    /// What it is compared by in this study.
     fn figure(&self) -> f64 {
         match self.standing {
             Standing::Ample => self.figures.shortest,
             Standing::Holds | Standing::Open => self.figures.worst.max(ROOM),
         }
+    }
+
+    /// What it is compared by: earlier studies count, too, unless the shortest type decides.
+    fn figure_with_earlier(&self) -> f64 {
+        match self.standing {
+            Standing::Ample => self.figure(),
+            Standing::Holds | Standing::Open => self.for_memory(),
+        }
+    }
+
+    /// What the next study is told.
+    pub(super) fn for_memory(&self) -> f64 {
+        together(self.figures.worst.max(ROOM), self.earlier)
     }
 }
 
@@ -134,7 +153,7 @@ impl Ranking<'_> {
         let is_level = |tried: &Tried| Some(tried.standing) == best && tried.figure() <= figure_max;
         sort_by(tried, |tried| {
             let is_last = tried.standing == Standing::Open && self.is_risky(tried);
-            let figure = tried.figure() * self.bonus(tried.index);
+            let figure = tried.figure_with_earlier() * self.bonus(tried.index);
             ((!is_level(tried), tried.standing, is_last), figure)
         });
         tried.iter().filter(|tried| is_level(tried)).count()
@@ -159,6 +178,14 @@ impl Ranking<'_> {
         };
         let others = others.iter().filter(stays);
         first.iter().chain(others).copied().collect()
+    }
+
+    /// What earlier studies said of a candidate. One that the latest of them did not try to the end was no better there than the
+    /// one in force, and counts as it does.
+    pub(super) fn earlier(&self, index: usize) -> Option<f64> {
+        let name = &self.candidates[index].name;
+        let of_one_in_force = || self.memory.figure(self.in_force);
+        self.memory.figure(name).or_else(of_one_in_force)
     }
 
     /// It bears less than others, and nothing says that it bears this.
@@ -271,6 +298,7 @@ mod tests {
         rank(Ranking {
             candidates: &candidates,
             in_force: &candidates[5].name,
+            memory: &Memory::default(),
         });
     }
 
@@ -366,6 +394,33 @@ mod tests {
             assert_eq!(best(5, [(4, 1.0), (0, 1.12)]), 4);
             assert_eq!(best(0, [(4, 1.0), (0, 1.16)]), 0);
             assert_eq!(best(0, [(4, 1.0), (0, 1.18)]), 4);
+        });
+    }
+
+    #[test]
+    fn earlier_studies_count_but_not_for_ample_candidates() {
+        with_ranking(|ranking| {
+            let memory = [(4, 2.0), (5, 0.7)];
+            let memory =
+                memory.map(|(index, figure)| (ranking.candidates[index].name.clone(), figure));
+            let ranking = Ranking {
+                memory: &Memory::new(memory.into_iter()),
+                ..ranking
+            };
+            // That of the one in force stands for those that are not known.
+            let earlier = [4, 5, 6].map(|index| ranking.earlier(index));
+            assert_eq!(earlier, [Some(2.0), Some(0.7), Some(0.7)]);
+            let order = |standing, figures: [(usize, f64); 3]| {
+                let mut all = figures.map(|(index, figure)| Tried {
+                    earlier: ranking.earlier(index),
+                    ..tried(index, standing, figure, figure)
+                });
+                ranking.sort(&mut all);
+                indexes(&all)
+            };
+            let figures = [(4, 1.0), (6, 1.8), (5, 2.0)];
+            assert_eq!(order(Standing::Open, figures), [5, 6, 4]);
+            assert_eq!(order(Standing::Ample, figures), [4, 5, 6]);
         });
     }
 
