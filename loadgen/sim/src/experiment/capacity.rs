@@ -41,7 +41,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Below this a relative tolerance asks for no capacity: such a search finds that there is none.
+/// The least capacity that a search with a relative tolerance finds. A smaller one is found to be 0.
 pub const CAPACITY_MIN: f64 = 1.0 / 32.0;
 
 /// How exact a search is.

@@ -235,7 +235,7 @@ pub(crate) fn tournament(args: &TournamentArgs) -> Result<(), Failure> {
             let slo = search.cell.slo();
             let capacity = psp_sim::experiment::capacity(&plan, &slo, tolerance(extent), progress);
             let capacity = capacity.with_context(|| search.key())?;
-            // Where it took fewer simulations than it may.
+            // Most searches take fewer simulations than the progress bar reckons with.
             let _ = progress(arrivals);
             let entry = Entry::new(search, extent, capacity.load);
             journal.write(&entry).context("--journal")?;
@@ -273,7 +273,7 @@ const fn tolerance(extent: Extent) -> Tolerance {
     Tolerance::Relative(extent.relative_tolerance)
 }
 
-/// A search has about as many simulations.
+/// About how many simulations a search has.
 fn probes(extent: Extent) -> u32 {
     tolerance(extent).probes(TRIED_LOAD)
 }
