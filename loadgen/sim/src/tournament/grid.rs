@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::entrants::settings_of;
 use super::mixes::{Half, mix};
-use crate::experiment::{Scope, Slo};
+use crate::experiment::{Scope, Slo, Tolerance};
 use crate::random::stream_rng;
 use crate::simulator::{Costs, SimPlan};
 
@@ -70,6 +70,14 @@ pub struct Extent {
     /// which no search has, so they do not count.
     #[serde(default)]
     pub relative_tolerance: f64,
+}
+
+impl Extent {
+    /// How exact a search is.
+    #[must_use]
+    pub const fn tolerance(self) -> Tolerance {
+        Tolerance::Relative(self.relative_tolerance)
+    }
 }
 
 /// One search for the capacity of one policy.

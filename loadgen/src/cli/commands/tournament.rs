@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use psp_server::policy::Policy;
 use psp_sim::chart::svg;
-use psp_sim::experiment::{Assignment, SimSettings, Tolerance};
+use psp_sim::experiment::{Assignment, SimSettings};
 use psp_sim::parallel;
 use psp_sim::simulator::{SimPlan, SimPolicy, simulate};
 use psp_sim::tournament::{
@@ -210,7 +210,7 @@ pub(crate) fn tournament(args: &TournamentArgs) -> Result<(), Failure> {
     searches.retain(|search| journal.load(search).is_none());
     let threads = args.threads.unwrap_or_else(parallel::cores);
     let arrivals = extent.requests + extent.requests / 10;
-    let arrivals = arrivals * u64::from(tolerance(extent).probes_max());
+    let arrivals = arrivals * u64::from(extent.tolerance().probes_max());
     if args.dry_run || args.journal.is_some() {
         let takes = time_of(&searches, &contest.champion, extent) / threads as u32;
         eprintln!(
@@ -233,7 +233,7 @@ pub(crate) fn tournament(args: &TournamentArgs) -> Result<(), Failure> {
         |search, progress| {
             let plan = search.plan(extent);
             let slo = search.cell.slo();
-            let capacity = psp_sim::experiment::capacity(&plan, &slo, tolerance(extent), progress);
+            let capacity = psp_sim::experiment::capacity(&plan, &slo, extent.tolerance(), progress);
             let capacity = capacity.with_context(|| search.key())?;
             // Most searches take fewer simulations than the progress bar reckons with.
             let _ = progress(arrivals);
@@ -269,13 +269,9 @@ const TRIED_TIME: Duration = Duration::from_secs(2);
 /// Their load.
 const TRIED_LOAD: f64 = 0.6;
 
-const fn tolerance(extent: Extent) -> Tolerance {
-    Tolerance::Relative(extent.relative_tolerance)
-}
-
 /// About how many simulations a search has.
 fn probes(extent: Extent) -> u32 {
-    tolerance(extent).probes(TRIED_LOAD)
+    extent.tolerance().probes(TRIED_LOAD)
 }
 
 /// How long all searches will take on one thread. Studies can make the champion's a hundred times as long as a rival's, so
