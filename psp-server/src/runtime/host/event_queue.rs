@@ -6,8 +6,14 @@ use std::time::Duration;
 
 use mio::unix::SourceFd;
 use mio::{Events, Poll, Registry, Token};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use smallvec::SmallVec;
 
 use super::event::{Event, SocketEvent};
+
+/// Event queues for which a sleep sets no memory aside.
+const QUEUES_PREALLOCATED: usize = 8;
 
 /// An event queue, and the events that it had last.
 pub(crate) struct EventQueue {
@@ -64,6 +70,23 @@ impl EventQueue {
         #[cfg(all(test, not(loom)))]
         let events = events.chain(self.simulated.iter().copied());
         events
+    }
+}
+
+/// Sleeps until one of the event queues has events. Returns whether the wait was not interrupted. A look at an event queue
+/// costs the same for any number of sockets; to register it with another one, the kernel goes through all of them.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn sleep<'a>(
+    queues: impl Iterator<Item = &'a EventQueue>,
+    timeout: Duration,
+) -> io::Result<bool> {
+    let watched = queues.map(|queue| PollFd::new(queue.poll.registry(), PollFlags::IN));
+    let mut watched: SmallVec<[PollFd<'_>; QUEUES_PREALLOCATED]> = watched.collect();
+    match poll(&mut watched, Timespec::try_from(timeout).ok().as_ref()) {
+        Err(Errno::INTR) => Ok(false),
+        polled => Ok(polled.map(|_| true)?),
     }
 }
 
@@ -128,5 +151,29 @@ mod tests {
         let _clients = UnixStream::connect(&path).unwrap();
         let [first, second] = &mut polls;
         assert_eq!((seen(first), seen(second)), (vec![], vec![Token(7)]));
+    }
+
+    #[test]
+    fn a_sleep_ends_when_any_of_the_event_queues_has_events() {
+        let directory = tempfile::tempdir().unwrap();
+        let queues = [(); 3].map(|()| EventQueue::new(Poll::new().unwrap(), 8));
+        let listeners = [0, 1, 2].map(|number| {
+            let path = directory.path().join(number.to_string());
+            let listener = UnixListener::bind(&path).unwrap();
+            watch(queues[number].poll().registry(), &listener, Token(number)).unwrap();
+            (listener, path)
+        });
+        assert!(sleep(queues.iter(), Duration::from_millis(1)).unwrap());
+        for (mut queue, (_, path)) in queues.into_iter().zip(&listeners) {
+            let idle = EventQueue::new(Poll::new().unwrap(), 8);
+            let client = std::thread::scope(|scope| {
+                let client = scope.spawn(|| UnixStream::connect(path).unwrap());
+                assert!(sleep([&idle, &queue].into_iter(), Duration::MAX).unwrap());
+                client.join().unwrap()
+            });
+            assert!(queue.wait(Duration::ZERO).unwrap());
+            assert_eq!(queue.events().count(), 1);
+            drop(client);
+        }
     }
 }

@@ -1,27 +1,25 @@
 //! The ports that a net worker drives: its own, and in the topology `distributed` those of workers that run long requests.
 //!
 //! ```text
-//!   event queue of the own port ◄── sockets, alarm, doorbell
-//!                               ◄── event queue of another port ◄── sockets, its doorbell
+//!                ┌─ event queue of the own port ◄── sockets, alarm, doorbell
+//!   net worker ◄─┤
+//!                └─ event queue of another port ◄── sockets, its doorbell
 //! ```
 //!
-//! The net worker sleeps in its own event queue. That of another port lies within.
+//! The net worker sleeps until one of them has events.
 
 use std::io;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mio::Interest;
-use mio::unix::SourceFd;
 use psp_policy::RequestId;
 use psp_protocols::Framing;
 
 use super::lease::Leases;
 use super::port::Port;
-use super::tokens::WAKER;
 use crate::handler::Handler;
 use crate::runtime::channel::doorbell::Doorbell;
+use crate::runtime::host::event_queue;
 use crate::transport::request_key::PortNumber;
 
 /// The leases of the ports of a server whose workers receive for themselves.
@@ -154,15 +152,24 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
         leases.is_some_and(|leases| leases.any_free()) || self.is_wanted()
     }
 
-    /// Gives ports to owners that wait for them, and takes those that nobody drives. No run of their connections may
-    /// wait in the dispatcher. Returns whether there were any of these.
+    /// Waits for events of all ports. Returns whether the wait was not interrupted.
     ///
     /// # Errors
-    /// An event queue cannot lie within another.
+    /// The system's.
+    pub(super) fn wait(&mut self, timeout: Duration) -> io::Result<bool> {
+        if self.ports.len() == 1 || timeout.is_zero() {
+            return self.home_mut().wait(timeout);
+        }
+        let has_waited = event_queue::sleep(self.iter().map(Port::queue), timeout)?;
+        Ok(has_waited && self.home_mut().wait(Duration::ZERO)?)
+    }
+
+    /// Gives ports to owners that wait for them, and takes those that nobody drives. No run of their connections may
+    /// wait in the dispatcher. Returns whether there were any of these.
     #[cold]
-    pub(super) fn exchange(&mut self) -> io::Result<bool> {
+    pub(super) fn exchange(&mut self) -> bool {
         let Some(leases) = self.leases.clone() else {
-            return Ok(false);
+            return false;
         };
         for at in (1..self.ports.len()).rev() {
             if leases.is_wanted(self.ports[at].number()) {
@@ -171,13 +178,9 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
         }
         let kept = self.ports.len();
         while let Some((_, port)) = leases.take() {
-            let registry = self.home().poll().registry();
-            let descriptor = port.poll().as_raw_fd();
-            let nested = registry.register(&mut SourceFd(&descriptor), WAKER, Interest::READABLE);
             self.ports.push(port);
-            nested?;
         }
-        Ok(self.ports.len() > kept)
+        self.ports.len() > kept
     }
 
     /// Gives all ports up before a long request, and wakes a worker that sleeps for them. Replies that are complete
@@ -186,7 +189,7 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
     pub(super) fn leave(&mut self) {
         if let Some(leases) = self.leases.clone() {
             for port in self.iter_mut() {
-                port.requests.connections.send_ready(usize::MAX);
+                port.requests.connections.send_replies();
                 port.flush();
             }
             for at in (0..self.ports.len()).rev() {
@@ -198,15 +201,6 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
 
     fn leave_at(&mut self, at: usize, leases: &PortLeases<F, H>) {
         let port = self.ports.remove(at);
-        if at > 0 {
-            let descriptor = port.poll().as_raw_fd();
-            // The queue that it was registered with may be the only one that knows it.
-            let _ = self
-                .home()
-                .poll()
-                .registry()
-                .deregister(&mut SourceFd(&descriptor));
-        }
         leases.leave(port.number(), port);
     }
 

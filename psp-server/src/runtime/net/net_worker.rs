@@ -149,7 +149,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// Asks the arbiter, if there is to be one, for cores for this thread and for the workers' threads.
     pub(crate) fn ask_for_cores(&mut self, workers: &[ThreadId]) -> io::Result<()> {
         if let Some(path) = &self.shared.config.arbiter {
-            let registry = self.ports.home().poll().registry();
+            let registry = self.ports.home().queue().poll().registry();
             let cores = GrantedCores::new(path, workers, self.shared.shared().clone(), registry)?;
             self.cores = Some(cores);
         }
@@ -173,7 +173,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             }
             if self.ports.can_exchange() {
                 self.offer_arrived();
-                if self.ports.exchange().map_err(RunError::Events)? {
+                if self.ports.exchange() {
                     // What lies there comes before a request that gave way to it.
                     self.look_at_others(false).map_err(RunError::Events)?;
                 }
@@ -327,7 +327,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 timeout = Duration::ZERO;
             }
         }
-        let waited = self.ports.home_mut().wait(timeout);
+        let waited = self.ports.wait(timeout);
         self.awake();
         let slept = !timeout.is_zero();
         if waited? {
@@ -339,8 +339,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// Asks the event queues of others' ports.
     fn look_at_others(&mut self, slept: bool) -> io::Result<()> {
         for port in self.ports.others_mut() {
-            if port.wait(Duration::ZERO)? {
-                port.note_events(slept, self.clock.now_ns());
+            if port.wait(Duration::ZERO)? && port.note_events(slept, self.clock.now_ns()).any {
+                self.busy_at_ns = self.now_ns;
             }
         }
         Ok(())
@@ -824,7 +824,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         if let Some(seat) = self.seat.as_ref().filter(|seat| seat.may_give_way()) {
             let mut unserved = false;
             for port in self.ports.iter_mut() {
-                unserved |= port.requests.connections.send_ready(CONNECTIONS_PER_TURN);
+                let connections = &mut port.requests.connections;
+                connections.send_replies();
+                unserved |= connections.may_read(CONNECTIONS_PER_TURN);
             }
             seat.begins(unserved);
             let has_mail = self.ports.iter().any(Port::has_mail);

@@ -169,8 +169,8 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
     }
 
     /// The event queue.
-    pub(super) fn poll(&self) -> &Poll {
-        self.queue.poll()
+    pub(super) fn queue(&self) -> &EventQueue {
+        &self.queue
     }
 
     /// Wakes whoever drives the port.

@@ -38,26 +38,40 @@ impl<F: Framing, C> Connections<F, C> {
         }
     }
 
-    /// Sends the replies of up to `count` connections that have something to do. Returns whether any of them, or one beyond
-    /// these, has something to read.
-    pub(in crate::runtime::net) fn send_ready(&mut self, count: usize) -> bool {
-        let mut may_read = self.ready.len() > count;
-        for index in self.ready.iter().take(count) {
-            let slot = &mut self.slots[index.get()];
+    /// Sends the replies of connections that have something to do.
+    pub(in crate::runtime::net) fn send_replies(&mut self) {
+        let Self {
+            ready,
+            slots,
+            shared,
+            ..
+        } = self;
+        ready.send_answered(|index| {
+            let slot = &mut slots[index.get()];
             let Phase::Home(stream) = &mut slot.phase else {
-                continue;
+                return;
             };
             let connection = &mut stream.connection;
             if connection.has_unsent() && !slot.readiness.has(Condition::Blocked) {
                 let sent = connection.send(SEND_BYTES_MAX);
                 let blocked = connection.flush == Flush::Blocked;
                 slot.readiness.set(Condition::Blocked, blocked);
-                self.shared.net().bytes_sent.add(sent as u64);
+                shared.net().bytes_sent.add(sent as u64);
             }
-            let has_input = !connection.input.data().is_empty();
-            may_read |= has_input || slot.readiness.has(Condition::Readable);
-        }
-        may_read
+        });
+    }
+
+    /// Whether any of the next `count` connections that have something to do, or one beyond these, has something to read.
+    pub(in crate::runtime::net) fn may_read(&self, count: usize) -> bool {
+        let has_something = |index: ConnectionIndex| {
+            let slot = &self.slots[index.get()];
+            let Phase::Home(stream) = &slot.phase else {
+                return false;
+            };
+            let has_input = !stream.connection.input.data().is_empty();
+            has_input || slot.readiness.has(Condition::Readable)
+        };
+        self.ready.len() > count || self.ready.iter().any(has_something)
     }
 
     pub(super) fn advance<K: Classifier<F::Head>>(
@@ -100,7 +114,7 @@ impl<F: Framing, C> Connections<F, C> {
                 slot.last_active_ns = now_ns;
                 self.shared.net().bytes_sent.add(sent as u64);
                 if connection.flush == Flush::Budget && !connection.failed {
-                    return self.ready.push(index);
+                    return self.ready.push_answered(index);
                 }
                 continue;
             }

@@ -91,6 +91,6 @@ impl<F: Framing, C> Connections<F, C> {
             connection.input.consume(frame.len);
         }
         stream.end_run();
-        self.ready.push(index);
+        self.ready.push_answered(index);
     }
 }

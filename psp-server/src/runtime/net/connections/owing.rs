@@ -56,7 +56,7 @@ impl<F: Framing, C> Connections<F, C> {
             connection.output.append(completed.output);
         }
         if is_home {
-            self.ready.push(index);
+            self.ready.push_answered(index);
         } else if connection.has_unsent() {
             // Its next requests wait for a worker, maybe for long.
             let sent = connection.send(SEND_BYTES_MAX);

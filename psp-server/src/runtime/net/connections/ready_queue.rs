@@ -8,8 +8,17 @@ use crate::transport::request_key::ConnectionIndex;
 #[derive(Debug, Default)]
 pub(super) struct ReadyQueue {
     order: VecDeque<ConnectionIndex>,
-    /// Whether the queue has the connection of this index.
-    is_queued: Vec<bool>,
+    /// What is known of the connection of an index.
+    marks: Vec<Marks>,
+    /// How many are marked as answered.
+    answered: usize,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Marks {
+    is_queued: bool,
+    /// The connection has a reply to send.
+    is_answered: bool,
 }
 
 impl ReadyQueue {
@@ -27,18 +36,40 @@ impl ReadyQueue {
     }
 
     pub(super) fn push(&mut self, index: ConnectionIndex) {
-        if self.is_queued.len() <= index.get() {
-            self.is_queued.resize(index.get() + 1, false);
+        if self.marks.len() <= index.get() {
+            self.marks.resize(index.get() + 1, Marks::default());
         }
-        if !std::mem::replace(&mut self.is_queued[index.get()], true) {
+        if !std::mem::replace(&mut self.marks[index.get()].is_queued, true) {
             self.order.push_back(index);
         }
     }
 
+    /// The same of a connection that has a reply to send.
+    pub(super) fn push_answered(&mut self, index: ConnectionIndex) {
+        self.push(index);
+        let is_answered = &mut self.marks[index.get()].is_answered;
+        self.answered += usize::from(!std::mem::replace(is_answered, true));
+    }
+
     pub(super) fn pop(&mut self) -> Option<ConnectionIndex> {
         let index = self.order.pop_front()?;
-        self.is_queued[index.get()] = false;
+        let marks = std::mem::take(&mut self.marks[index.get()]);
+        self.answered -= usize::from(marks.is_answered);
         Some(index)
+    }
+
+    /// Calls `send` with each connection that was pushed as answered, the last one first, and once. They stay in the
+    /// queue.
+    pub(super) fn send_answered(&mut self, mut send: impl FnMut(ConnectionIndex)) {
+        for &index in self.order.iter().rev() {
+            if self.answered == 0 {
+                return;
+            }
+            if std::mem::take(&mut self.marks[index.get()].is_answered) {
+                self.answered -= 1;
+                send(index);
+            }
+        }
     }
 }
 
@@ -57,5 +88,29 @@ mod tests {
         queue.push(index(3));
         assert_eq!([queue.pop(), queue.pop()], [1, 3].map(|n| Some(index(n))));
         assert!(queue.is_empty() && queue.pop().is_none());
+    }
+
+    #[test]
+    fn who_was_answered_is_sent_to_once_and_stays() {
+        let index = |index| ConnectionIndex::new(index).unwrap();
+        let mut queue = ReadyQueue::default();
+        let sent = |queue: &mut ReadyQueue| {
+            let mut sent = Vec::new();
+            queue.send_answered(|index| sent.push(index.get()));
+            sent
+        };
+        queue.push(index(0));
+        for number in [4, 2, 4, 1] {
+            queue.push_answered(index(number));
+        }
+        queue.push(index(2));
+        assert_eq!(queue.pop(), Some(index(0)));
+        assert_eq!(queue.pop(), Some(index(4)));
+        assert_eq!(sent(&mut queue), [1, 2], "4 has its turn");
+        assert!(sent(&mut queue).is_empty(), "once");
+        queue.push_answered(index(2));
+        assert_eq!(sent(&mut queue), [2]);
+        assert_eq!([queue.pop(), queue.pop()], [2, 1].map(|n| Some(index(n))));
+        assert!(queue.is_empty());
     }
 }

@@ -180,6 +180,9 @@ impl<F: Framing, C> Connections<F, C> {
         }
         match &mut slot.phase {
             Phase::Home(_) if !is_news => {}
+            Phase::Home(stream) if stream.connection.has_unsent() => {
+                self.ready.push_answered(index);
+            }
             Phase::Home(_) | Phase::Lingering { .. } => self.ready.push(index),
             Phase::Lent { became_writable } => *became_writable |= writable || event.failed,
             Phase::Free | Phase::Held(_) | Phase::Queued(_) => {}
@@ -244,7 +247,7 @@ impl<F: Framing, C> Connections<F, C> {
             slot.cursor = F::Cursor::default();
         }
         slot.phase = Phase::Home(stream);
-        self.ready.push(index);
+        self.ready.push_answered(index);
     }
 
     pub(super) fn close(&mut self, index: ConnectionIndex) {
