@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::candidates::Candidate;
 use super::contest::{Contest, Limits};
-use super::memory::Memory;
+use super::memory::{Memory, Said};
 use super::owned::Owned;
 use super::ranking::Ranking;
 use super::record::Record;
@@ -31,7 +31,10 @@ pub(super) struct Assignment {
     pub(super) candidates: Vec<Candidate>,
     /// Name of the candidate in force.
     pub(super) in_force: String,
-    pub(super) memory: Memory,
+    /// What it is told of earlier studies.
+    pub(super) told: Said,
+    /// Arrivals before it.
+    pub(super) arrivals: u64,
     /// Whether what is in force was made for other requests: it begins anew, then, if it is the best.
     pub(super) begins_anew: bool,
     pub(super) record: Record,
@@ -48,6 +51,10 @@ pub(super) struct Assigned {
     /// Workers that were present.
     present: usize,
     demand_shares: Vec<f64>,
+    /// Arrivals before the study.
+    arrivals: u64,
+    /// The workload has moved since.
+    is_outdated: bool,
     made: Receiver<Made>,
 }
 
@@ -55,7 +62,7 @@ pub(super) struct Assigned {
 struct Made {
     /// To go on under; `None` if what is in force stays.
     scheduler: Option<Box<dyn Scheduler>>,
-    memory: Memory,
+    said: Said,
 }
 
 /// What to go on under.
@@ -77,6 +84,8 @@ impl Assignment {
             candidates: self.candidates.clone(),
             present: self.setup.rest.present,
             demand_shares,
+            arrivals: self.arrivals,
+            is_outdated: false,
             made,
         };
         (assigned, move || self.run(&sender))
@@ -97,26 +106,31 @@ impl Assignment {
             ranking: Ranking {
                 candidates,
                 in_force: &self.in_force,
-                memory: &self.memory,
+                told: &self.told,
             },
             tape: &tape,
             recorded: self.record.arrivals().count(),
             limits: &self.limits,
         };
-        let (findings, memory) = contest.run();
+        let (findings, said) = contest.run();
         let best = &candidates[findings.choice()];
         // What is in force has learned more than the one that was tried.
         let is_next = self.begins_anew || best.name != self.in_force;
         let scheduler = is_next.then(|| best.scheduler(&setup));
         // A portfolio that is gone wants none.
-        let _ = made.send(Made { scheduler, memory });
+        let _ = made.send(Made { scheduler, said });
         findings
     }
 }
 
 impl Assigned {
-    /// What to go on under, where so many workers are present; `None` if all stays as it is. Puts what the next study is told
-    /// into `memory`.
+    /// The workload is another one: later studies are told nothing of this one.
+    pub(super) fn forget(&mut self) {
+        self.is_outdated = true;
+    }
+
+    /// What to go on under, where so many workers are present; `None` if all stays as it is. Puts what the study said into
+    /// `memory`.
     pub(super) fn next(
         self,
         now_ns: u64,
@@ -125,7 +139,9 @@ impl Assigned {
         memory: &mut Memory,
     ) -> Option<Next> {
         let made = self.made.try_recv().ok()?;
-        *memory = made.memory;
+        if !self.is_outdated {
+            memory.take(self.arrivals, made.said);
+        }
         let mut scheduler = made.scheduler?;
         let candidate = self.candidates.into_iter().nth(findings.choice())?;
         if present != self.present {

@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 
 use super::figures::Figures;
-use super::memory::Memory;
+use super::memory::Said;
 use super::ranking::{Climbed, Parts, Ranking, Standing, Tried, equals_later};
 use super::tape::{Request, at_load, bounded, demand};
 use super::trial::{Outcome, Trial};
@@ -69,8 +69,8 @@ pub(super) const fn any_ample(arrivals: u64) -> bool {
 }
 
 impl Contest<'_> {
-    /// Finds the best of the candidates. The next study is told what is returned beside it.
-    pub(super) fn run(&self) -> (Findings, Memory) {
+    /// Finds the best of the candidates. A later study is told what is returned beside it.
+    pub(super) fn run(&self) -> (Findings, Said) {
         let mut left: Vec<usize> = (0..self.ranking.candidates.len()).collect();
         let mut keep = left.len();
         let mut length = FIRST.min(self.tape.len());
@@ -91,7 +91,7 @@ impl Contest<'_> {
             self.ranking.sort_level(&mut tried[..level]);
             let tried = equals_later(tried);
             if is_last {
-                return (self.findings(&tried), self.memory(&tried));
+                return (self.findings(&tried), self.said(&tried));
             }
             keep = keep.div_ceil(2).max(LAST);
             // A longer tape tells apart what decided alike. The last round is for few.
@@ -116,9 +116,9 @@ impl Contest<'_> {
         Findings::new(choice, best.join(", "))
     }
 
-    fn memory(&self, tried: &[Tried]) -> Memory {
+    fn said(&self, tried: &[Tried]) -> Said {
         let name = |tried: &Tried| self.ranking.candidates[tried.index].name.clone();
-        Memory::new(tried.iter().map(|tried| (name(tried), tried.for_memory())))
+        Said::new(tried.iter().map(|tried| (name(tried), tried.for_later())))
     }
 
     /// How these candidates do on a short tape, which tells only who is worth a longer one.

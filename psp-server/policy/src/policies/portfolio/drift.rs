@@ -23,6 +23,14 @@ pub(super) struct Drift {
     studied: Option<Shape>,
 }
 
+/// What of a workload has moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moved {
+    Rate,
+    /// The types' shares of the demand.
+    Shares,
+}
+
 /// What a window looked like.
 #[derive(Debug, Clone, PartialEq)]
 struct Shape {
@@ -43,12 +51,15 @@ impl Drift {
         }
     }
 
-    /// Counts an arrival. Returns whether the workload has moved.
+    /// Counts an arrival. Returns what of the workload has moved.
     #[inline]
-    pub(super) fn arrived(&mut self, now_ns: u64, slot: usize, record: &Record) -> bool {
+    pub(super) fn arrived(&mut self, now_ns: u64, slot: usize, record: &Record) -> Option<Moved> {
         self.counts[slot] += 1;
         self.arrivals += 1;
-        self.arrivals == WINDOW && self.look(now_ns, record)
+        if self.arrivals < WINDOW {
+            return None;
+        }
+        self.look(now_ns, record)
     }
 
     /// What was learned so far is studied.
@@ -57,7 +68,7 @@ impl Drift {
     }
 
     #[cold]
-    fn look(&mut self, now_ns: u64, record: &Record) -> bool {
+    fn look(&mut self, now_ns: u64, record: &Record) -> Option<Moved> {
         let shape = Shape {
             rate: f64::from(WINDOW) / (now_ns - self.began_ns).max(1) as f64,
             shares: record.demand_shares(&self.counts),
@@ -65,10 +76,8 @@ impl Drift {
         self.counts.fill(0);
         self.arrivals = 0;
         self.began_ns = now_ns;
-        let moved = self
-            .studied
-            .as_ref()
-            .is_some_and(|before| shape.differs(before));
+        let studied = self.studied.as_ref();
+        let moved = studied.and_then(|before| shape.moved(before));
         if self.studied.is_none() {
             self.studied = Some(shape.clone());
         }
@@ -78,9 +87,12 @@ impl Drift {
 }
 
 impl Shape {
-    fn differs(&self, before: &Self) -> bool {
+    fn moved(&self, before: &Self) -> Option<Moved> {
+        if shares_differ(&self.shares, &before.shares) {
+            return Some(Moved::Shares);
+        }
         let factor = self.rate / before.rate;
-        factor.max(1.0 / factor) > RATE || shares_differ(&self.shares, &before.shares)
+        (factor.max(1.0 / factor) > RATE).then_some(Moved::Rate)
     }
 }
 

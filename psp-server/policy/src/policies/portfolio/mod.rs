@@ -41,7 +41,7 @@ use crate::study::{Findings, Study};
 use assignment::{Assigned, Assignment, Next};
 use candidates::{Candidate, candidates};
 use contest::{Limits, any_ample};
-use drift::{Drift, shares_differ};
+use drift::{Drift, Moved, shares_differ};
 use memory::Memory;
 use owned::Owned;
 use record::Record;
@@ -69,8 +69,6 @@ pub(crate) struct Portfolio {
     updates_before: u64,
     /// What the studies before said of this workload.
     memory: Memory,
-    /// How many requests had arrived at the latest study.
-    studied_at: u64,
 }
 
 impl Portfolio {
@@ -94,7 +92,6 @@ impl Portfolio {
             before: vec![TypeStatus::default(); setup.types.len() + 1],
             updates_before: 0,
             memory: Memory::default(),
-            studied_at: 0,
         }
     }
 
@@ -104,8 +101,11 @@ impl Portfolio {
                 let slot = self.setup.types.slot(*request_type);
                 self.record.arrived(now_ns, slot);
                 self.arrivals += 1;
-                if self.drift.arrived(now_ns, slot, &self.record) {
-                    self.memory.forget();
+                let moved = self.drift.arrived(now_ns, slot, &self.record);
+                if moved == Some(Moved::Shares) {
+                    self.forget();
+                }
+                if moved.is_some() {
                     self.next_study = self.next_study.min(self.arrivals);
                 }
             }
@@ -119,11 +119,19 @@ impl Portfolio {
             }
             Event::Workers { present } if self.setup.rest.present != *present => {
                 self.setup.rest.present = *present;
-                self.memory.forget();
+                self.forget();
                 let soon = self.arrivals.max(self.settings.first_study);
                 self.next_study = self.next_study.min(soon);
             }
             _ => {}
+        }
+    }
+
+    /// What studies said is of another workload, that of the study that runs, too.
+    fn forget(&mut self) {
+        self.memory.forget();
+        if let Some(assigned) = &mut self.studied {
+            assigned.forget();
         }
     }
 
@@ -223,14 +231,16 @@ impl Scheduler for Portfolio {
             return None;
         }
         self.next_study = 2 * self.arrivals;
-        let since = self.arrivals - mem::replace(&mut self.studied_at, self.arrivals);
         self.drift.studied();
         let setup = self.setup.clone().hinted(&self.record);
         let mean_ns = self.record.mean_of_all_ns();
         let assignment = Assignment {
             candidates: candidates(&setup.setup(), mean_ns, self.settings.slo_slowdown),
             in_force: self.in_force.name.clone(),
-            memory: mem::take(&mut self.memory).of_others(since, self.record.arrivals().count()),
+            told: self
+                .memory
+                .told(self.arrivals, self.record.arrivals().count()),
+            arrivals: self.arrivals,
             begins_anew: self.has_old_hints(),
             record: self.record.clone(),
             requests: self.settings.trial_requests,

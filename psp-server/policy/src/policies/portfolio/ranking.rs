@@ -12,7 +12,7 @@
 use std::cmp::Reverse;
 
 use super::candidates::Candidate;
-use super::memory::{Memory, together};
+use super::memory::{Said, together};
 
 /// At most this part of each limit leaves room to spare. Smaller ones count as this one, but for the shortest type.
 const ROOM: f64 = 0.6;
@@ -78,7 +78,8 @@ pub(super) struct Ranking<'a> {
     pub(super) candidates: &'a [Candidate],
     /// Name of the candidate in force.
     pub(super) in_force: &'a str,
-    pub(super) memory: &'a Memory,
+    /// Of earlier studies.
+    pub(super) told: &'a Said,
 }
 
 impl Parts {
@@ -125,12 +126,12 @@ impl Tried {
     fn figure_with_earlier(&self) -> f64 {
         match self.standing {
             Standing::Ample => self.figure(),
-            Standing::Holds | Standing::Open => self.for_memory(),
+            Standing::Holds | Standing::Open => self.for_later(),
         }
     }
 
-    /// What the next study is told.
-    pub(super) fn for_memory(&self) -> f64 {
+    /// What a later study is told.
+    pub(super) fn for_later(&self) -> f64 {
         together(self.figures.worst.max(ROOM), self.earlier)
     }
 }
@@ -180,12 +181,12 @@ impl Ranking<'_> {
         first.iter().chain(others).copied().collect()
     }
 
-    /// What earlier studies said of a candidate. One that the latest of them did not try to the end was no better there than the
-    /// one in force, and counts as it does.
+    /// What an earlier study said of a candidate. One that it did not try to the end was no better there than the one in force,
+    /// and counts as that does.
     pub(super) fn earlier(&self, index: usize) -> Option<f64> {
         let name = &self.candidates[index].name;
-        let of_one_in_force = || self.memory.figure(self.in_force);
-        self.memory.figure(name).or_else(of_one_in_force)
+        let of_one_in_force = || self.told.figure(self.in_force);
+        self.told.figure(name).or_else(of_one_in_force)
     }
 
     /// It bears less than others, and nothing says that it bears this.
@@ -298,7 +299,7 @@ mod tests {
         rank(Ranking {
             candidates: &candidates,
             in_force: &candidates[5].name,
-            memory: &Memory::default(),
+            told: &Said::default(),
         });
     }
 
@@ -400,11 +401,10 @@ mod tests {
     #[test]
     fn earlier_studies_count_but_not_for_ample_candidates() {
         with_ranking(|ranking| {
-            let memory = [(4, 2.0), (5, 0.7)];
-            let memory =
-                memory.map(|(index, figure)| (ranking.candidates[index].name.clone(), figure));
+            let told = [(4, 2.0), (5, 0.7)];
+            let told = told.map(|(index, figure)| (ranking.candidates[index].name.clone(), figure));
             let ranking = Ranking {
-                memory: &Memory::new(memory.into_iter()),
+                told: &Said::new(told.into_iter()),
                 ..ranking
             };
             // That of the one in force stands for those that are not known.

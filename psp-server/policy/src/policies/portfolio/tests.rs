@@ -7,6 +7,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::Portfolio;
 use super::figures::Figures;
+use super::memory::Said;
 use super::tape::Request;
 use super::trial::Trial;
 use crate::event::{Action, Event, HandOff, RequestId, WorkerId};
@@ -235,6 +236,25 @@ fn workers_that_leave_during_a_study_are_gone_from_what_comes_of_it() {
     }
     let actions = std::iter::from_fn(|| portfolio.poll(now_ns));
     assert_eq!(actions.count(), 2);
+}
+
+#[test]
+fn what_a_study_said_counts_in_the_next_unless_the_workload_has_moved_meanwhile() {
+    let types: TypeTable = [TypeSpec::new("ONE")].into_iter().collect();
+    let setup = SchedulerSetup::new(WORKERS, &types);
+    for (moves, expected) in [(false, Some(3.0)), (true, None)] {
+        let mut portfolio = recorded(&setup, &[(1_000.0, 1.0, false)]);
+        let earlier = [("darc-lending".to_owned(), 15.0)];
+        portfolio.memory.take(0, Said::new(earlier.into_iter()));
+        let study = portfolio.study().unwrap();
+        if moves {
+            portfolio.on_event(0, Event::Workers { present: 2 });
+        }
+        portfolio.conclude(0, Some(&study.run()));
+        // It is far from its limits, so its figure is 0.6.
+        let told = portfolio.memory.told(2_000, 0).figure("darc-lending");
+        assert_eq!(told, expected);
+    }
 }
 
 /// Preempts the only request as soon as it runs.
