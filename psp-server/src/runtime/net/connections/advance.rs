@@ -61,7 +61,7 @@ impl<F: Framing, C> Connections<F, C> {
         });
     }
 
-    /// Whether any of the next `count` connections that have something to do, or one beyond these, has something to read.
+    /// Whether more than `count` connections have something to do, or any of them has something to read.
     pub(in crate::runtime::net) fn may_read(&self, count: usize) -> bool {
         let has_something = |index: ConnectionIndex| {
             let slot = &self.slots[index.get()];
