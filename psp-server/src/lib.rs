@@ -99,6 +99,7 @@
 //! | answer requests | [`Handler`], [`Request`], [`Reply`] |
 //! | choose how requests are scheduled | [`Policy`], [`policy`](mod@policy) |
 //! | let long requests give way | [`checkpoint`], [`preempt`], [`feedback::long`] |
+//! | learn for how long requests compute | [`CpuTimer`] |
 //! | wait for other servers, locks and timers | [`wait()`], [`task`], [`sync`] |
 //! | read settings from a file | [`Settings`], [`Config`] |
 //! | watch and steer a running server | [`ServerHandle`], [`telemetry`], [`reload`], [`Config::admin`] |
@@ -266,7 +267,9 @@ pub use error::{BuildError, RunError, SettingsError, TypesError, WorkerFault};
 pub use foreseen::Foreseen;
 pub use handler::{Handler, Outcome, Request};
 pub use peer::{Credentials, Peer};
-pub use preempt::{PreemptPolicy, SignalPreemptible, checkpoint, is_abandoned, no_preempt};
+pub use preempt::{
+    CpuTimer, PreemptPolicy, SignalPreemptible, checkpoint, is_abandoned, no_preempt,
+};
 pub use refusal::Refusal;
 pub use reply::{Closer, DeferredReply, Push, PushBatch, PushError, Reply};
 pub use server::{DrainReport, Server};

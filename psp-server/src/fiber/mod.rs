@@ -12,6 +12,8 @@
 //! | `thread_state.rs` | whether it may: `checkpoint`, `no_preempt` |
 //! | `long_turn.rs` | turns that become long while they last |
 //! | `background.rs` | how a thread of low priority shares its core |
+//! | `cpu_clock.rs` | the CPU time of the thread that is the request's own |
+//! | `cpu_timer.rs` | for how long the request has computed: `CpuTimer` |
 //! | `peer.rs` | whether the peer of the request is still there: `is_abandoned` |
 //! | `pool.rs` | contexts, and switching between them |
 //! | `wait.rs` | polls a future, and gives the worker away while it is pending |
@@ -27,6 +29,8 @@
 mod alloc;
 mod alternate_stack;
 mod background;
+mod cpu_clock;
+mod cpu_timer;
 mod flag;
 mod helpers;
 mod long_turn;
@@ -46,6 +50,7 @@ mod waiter;
 
 pub use alloc::PreemptSafeAlloc;
 pub(crate) use alternate_stack::AlternateStack;
+pub use cpu_timer::CpuTimer;
 pub(crate) use flag::PreemptFlag;
 pub(crate) use helpers::Helpers;
 pub(crate) use long_turn::{TurnWatch, watched};

@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 use psp_policy::PreemptPolicy;
 
 use super::background;
+use super::cpu_clock;
 use super::flag::PreemptFlag;
 use super::long_turn::{self, TurnWatch};
 use super::peer;
@@ -252,6 +253,7 @@ impl ThreadState {
             by_signal: self.by_signal.load(Ordering::Relaxed),
             slot: self.slot.load(Ordering::Relaxed),
             peer: peer::keep(),
+            timers: cpu_clock::keep(),
             has_said_long: long_turn::has_said(),
         };
         self.depth.store(OUTSIDE, Ordering::Relaxed);
@@ -264,6 +266,7 @@ impl ThreadState {
         self.by_signal.store(kept.by_signal, Ordering::Relaxed);
         self.slot.store(kept.slot, Ordering::Relaxed);
         peer::restore(&kept.peer);
+        cpu_clock::restore(&kept.timers);
         long_turn::restore(kept.has_said_long);
     }
 }
@@ -276,6 +279,7 @@ pub(super) struct Kept {
     by_signal: bool,
     slot: usize,
     peer: peer::Kept,
+    timers: cpu_clock::Kept,
     has_said_long: bool,
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use psp_server::{Config, Policy, TypeSpec};
 
 use crate::common::until;
-use crate::rig::{MECHANISMS, Setup, start, start_with};
+use crate::rig::{COMPUTED, MECHANISMS, Setup, start, start_with};
 
 #[test]
 fn short_requests_pass_a_long_one_on_its_own_worker() {
@@ -151,5 +151,19 @@ fn a_server_stops_with_a_request_suspended() {
         let _first = server.begin("spin 0");
         let _second = server.begin("spin 1");
         assert!(server.stop().abandoned > 0);
+    }
+}
+
+#[test]
+fn what_others_compute_meanwhile_is_not_on_a_requests_timer() {
+    for &preempt in MECHANISMS {
+        let server = start(Config::default().preempt(preempt));
+        let mut long = server.begin("time 0");
+        assert_eq!(server.connect().ask("compute"), "ok compute");
+        server.gates.open(0);
+        assert_eq!(long.line(), "ok time 0");
+        let (own, wall) = *server.gates.timed.lock().unwrap();
+        assert!(own > Duration::ZERO && own <= wall - COMPUTED, "{own:?}");
+        assert_eq!(server.stop().abandoned, 0);
     }
 }

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, DrainReport, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
-    ServerHandle, Shutdown, SignalPreemptible, Topology, TypeSpec, WorkerId, checkpoint,
-    no_preempt, sleep, wait,
+    Config, CpuTimer, DrainReport, Handler, Peer, Policy, PreemptPolicy, Reply, Request,
+    RequestType, Server, ServerHandle, Shutdown, SignalPreemptible, Topology, TypeSpec, WorkerId,
+    checkpoint, no_preempt, sleep, wait,
 };
 
 use crate::common::{Client, Lines, until};
@@ -27,6 +27,9 @@ const NAP: Duration = Duration::from_millis(20);
 
 /// How long a `work` takes. A run of pipelined requests has less, so that what is behind a `work` is queued again.
 const WORK: Duration = Duration::from_micros(100);
+
+/// For how long a `compute` computes.
+pub(crate) const COMPUTED: Duration = Duration::from_millis(20);
 
 /// All mechanisms of this platform.
 pub(crate) const MECHANISMS: &[PreemptPolicy] = &[
@@ -48,6 +51,8 @@ pub(crate) struct Gates {
     kept: Mutex<()>,
     /// Requests that wait for a gate, to be woken when any opens.
     dozing: Mutex<Vec<Waker>>,
+    /// For how long the last `time` computed, and how long it took.
+    pub(crate) timed: Mutex<(Duration, Duration)>,
 }
 
 impl Gates {
@@ -116,10 +121,11 @@ fn in_signal_handler() {
 /// | `block` | sleeps in a system call |
 /// | `borrow`, `lock` | spins with a thread-local variable borrowed, a lock held |
 /// | `keep` | spins with a lock held that `need ..` waits for |
+/// | `time` | spins, and notes its times then |
 /// | `signalled` | spins in the handler of another signal, and then until the next gate is open |
 ///
 /// `doze` waits for its gate without the worker, and `nap` for [`NAP`]. `borrow-briefly` and `try-lock` want the same,
-/// `work ..` takes [`WORK`], and all other requests answer at once.
+/// `work ..` takes [`WORK`], `compute` computes for [`COMPUTED`], and all other requests answer at once.
 pub(crate) struct Rig {
     gates: Arc<Gates>,
     pause: fn(),
@@ -195,6 +201,18 @@ impl Handler for Rig {
             "work" => {
                 let begun = Instant::now();
                 while begun.elapsed() < WORK {
+                    std::hint::spin_loop();
+                }
+            }
+            "time" => {
+                let (timer, begun) = (CpuTimer::start(), Instant::now());
+                self.spin(gate);
+                let times = (timer.elapsed(), begun.elapsed());
+                no_preempt(|| *self.gates.timed.lock().unwrap() = times);
+            }
+            "compute" => {
+                let timer = CpuTimer::start();
+                while timer.elapsed() < COMPUTED {
                     std::hint::spin_loop();
                 }
             }
@@ -274,6 +292,7 @@ pub(crate) fn start_with(config: Config, setup: Setup) -> RigServer {
                 "lock ",
                 "keep ",
                 "signalled ",
+                "time ",
             ];
             let long = long.iter().any(|word| line.starts_with(word.as_bytes()));
             RequestType::new(u32::from(long))

@@ -6,6 +6,7 @@
 //! ```
 
 use hashbrown::HashSet;
+use psp_server::CpuTimer;
 use quanta::Instant;
 
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
@@ -15,6 +16,7 @@ use crate::parse::{self, Result};
 use crate::rdb::{self, Damaged, Malformed, Reader};
 use crate::scripts::control::{Form, Task};
 use crate::scripts::functions::{BYTES_MAX, FunctionLibrary, FunctionSpec, Policy};
+use crate::scripts::profile;
 use crate::scripts::shebang;
 
 use super::pace::Pace;
@@ -120,13 +122,13 @@ fn call(
         flags: Some(*flags),
         is_read_only,
     };
-    let started = Instant::now();
+    let timer = CpuTimer::start();
     let result = call.run(context, &lease, out);
     // The name may be another function's by now.
     if let Some(tag) = scripts.profile.tag_of_function(name.as_bytes())
         && scripts.functions.is_current(&found)
     {
-        scripts.profile.record(tag, started.elapsed());
+        scripts.profile.record(tag, profile::time_of(&timer));
     }
     result
 }

@@ -1,7 +1,8 @@
 //! EVAL, EVALSHA, their read-only forms, and SCRIPT.
 
 use std::sync::Arc;
-use std::time::Instant;
+
+use psp_server::CpuTimer;
 
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
@@ -10,7 +11,7 @@ use crate::scripts::control::{Form, Task};
 use crate::scripts::digest::Digest;
 use crate::scripts::library::Script;
 use crate::scripts::pool::{Killed, Lease};
-use crate::scripts::profile::Tag;
+use crate::scripts::profile::{self, Tag};
 use crate::scripts::shebang;
 
 use super::script_call::{Arguments, Call, lease};
@@ -156,9 +157,9 @@ fn call(
         flags: script.flags,
         is_read_only,
     };
-    let started = Instant::now();
+    let timer = CpuTimer::start();
     let result = call.run(context, lease, out);
-    let busy = started.elapsed();
+    let busy = profile::time_of(&timer);
     let profile = &context.server.scripts.profile;
     let tag = profile.tag_of_digest(&script.digest);
     for tag in [Some(tag), body_tag].into_iter().flatten() {

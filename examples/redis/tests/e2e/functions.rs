@@ -91,7 +91,7 @@ fn gets_and_short_functions_go_on_beside_a_long_one() {
             for _ in 0..MEASURED * attempt {
                 short(&mut witness);
             }
-            let count = (5_000_000 * attempt).to_string();
+            let count = (2_000_000 * attempt).to_string();
             long.send(&encode(&["FCALL", "count", "0", &count]));
             let mut answered = 0;
             while answered < ANSWERS_MIN && !long.has_received() {

@@ -85,7 +85,7 @@ fn gets_and_short_scripts_go_on_beside_a_long_one() {
             for _ in 0..MEASURED * (attempt + 1) {
                 lock_and_unlock(&mut witness);
             }
-            let count = (5_000_000 * (attempt + 1)).to_string();
+            let count = (2_000_000 * (attempt + 1)).to_string();
             long.send(&encode(&["EVAL", LONG, "0", &count]));
             let mut answered = 0;
             while answered < GETS_MIN && !long.has_received() {
