@@ -16,7 +16,7 @@ use quanta::Instant;
 use rustix::time::{ClockId, clock_gettime};
 
 /// A timer begins at the clock's last reading, if that is no older.
-const START_AGE: Duration = Duration::from_micros(250);
+const START_AGE: Duration = Duration::from_micros(50);
 
 thread_local! {
     static OWN: Own = const { Own {

@@ -27,7 +27,7 @@ const WALL_MIN: Duration = Duration::from_micros(100);
 /// ```
 ///
 /// A timer costs two readings of the system's clock, some 60 ns. Times of up to 100 us are those of that clock. Longer ones
-/// may be too long by up to 250 us of what the thread did just before, but never longer than those of the clock.
+/// may be too long by up to 50 us of what the thread did just before, but never longer than those of the clock.
 #[derive(Debug)]
 pub struct CpuTimer {
     started: Instant,
