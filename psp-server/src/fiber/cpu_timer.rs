@@ -26,8 +26,10 @@ const WALL_MIN: Duration = Duration::from_micros(100);
 /// assert!(timer.elapsed() < std::time::Duration::from_millis(20));
 /// ```
 ///
-/// A timer costs two readings of the system's clock, some 60 ns. Times of up to 100 us are those of that clock. Longer ones
-/// may be too long by up to 50 us of what the thread did just before, but never longer than those of the clock.
+/// A timer reads the system's clock twice. It also reads the thread's CPU clock, which takes up to a microsecond: at the
+/// start, unless the thread did so in the last 50 us, and at the end, if more than 100 us have passed. So times of up to
+/// 100 us are those of the system's clock. Longer ones may be too long by up to 50 us of what the thread did just before,
+/// but never longer than those of the system's clock.
 #[derive(Debug)]
 pub struct CpuTimer {
     started: Instant,

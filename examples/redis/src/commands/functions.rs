@@ -6,7 +6,6 @@
 //! ```
 
 use hashbrown::HashSet;
-use psp_server::CpuTimer;
 use quanta::Instant;
 
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
@@ -122,13 +121,12 @@ fn call(
         flags: Some(*flags),
         is_read_only,
     };
-    let timer = CpuTimer::start();
-    let result = call.run(context, &lease, out);
+    let (result, busy) = profile::timed(|| call.run(context, &lease, out));
     // The name may be another function's by now.
     if let Some(tag) = scripts.profile.tag_of_function(name.as_bytes())
         && scripts.functions.is_current(&found)
     {
-        scripts.profile.record(tag, profile::time_of(&timer));
+        scripts.profile.record(tag, busy);
     }
     result
 }

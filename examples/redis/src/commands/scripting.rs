@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use psp_server::CpuTimer;
-
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::{self, Result};
@@ -157,9 +155,7 @@ fn call(
         flags: script.flags,
         is_read_only,
     };
-    let timer = CpuTimer::start();
-    let result = call.run(context, lease, out);
-    let busy = profile::time_of(&timer);
+    let (result, busy) = profile::timed(|| call.run(context, lease, out));
     let profile = &context.server.scripts.profile;
     let tag = profile.tag_of_digest(&script.digest);
     for tag in [Some(tag), body_tag].into_iter().flatten() {

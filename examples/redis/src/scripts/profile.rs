@@ -54,10 +54,13 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tag(u64);
 
-/// The time of a run that `timer` has measured, in an optimised build. What others do on the core meanwhile is none of
-/// it: on a busy machine, a worker of low priority may be without its core for milliseconds at a time.
-pub(crate) fn time_of(timer: &CpuTimer) -> Duration {
-    timer.elapsed() / BUILD_SLOWDOWN
+/// Runs `run`, and returns what it returned and for how long it would have computed in an optimised build. What others do
+/// on the core meanwhile does not count: on a busy machine, a worker of low priority may be without its core for
+/// milliseconds at a time.
+pub(crate) fn timed<T>(run: impl FnOnce() -> T) -> (T, Duration) {
+    let timer = CpuTimer::start();
+    let result = run();
+    (result, timer.elapsed() / BUILD_SLOWDOWN)
 }
 
 /// The service times of scripts.

@@ -87,7 +87,7 @@ fn gets_and_short_functions_go_on_beside_a_long_one() {
         let mut long = server.connect();
         let mut most = 0;
         for attempt in 1..=ATTEMPTS {
-            // Where other programs held up the function, it counts as long until it has run more often.
+            // On a slow machine the short function may count as long, until it has run more often.
             for _ in 0..MEASURED * attempt {
                 short(&mut witness);
             }

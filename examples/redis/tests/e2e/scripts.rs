@@ -81,7 +81,7 @@ fn gets_and_short_scripts_go_on_beside_a_long_one() {
         let mut long = server.connect();
         let mut most = 0;
         for attempt in 0..ATTEMPTS {
-            // Where other programs held up the script, it counts as long until it has run more often.
+            // On a slow machine the short script may count as long, until it has run more often.
             for _ in 0..MEASURED * (attempt + 1) {
                 lock_and_unlock(&mut witness);
             }
