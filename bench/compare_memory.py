@@ -9,15 +9,12 @@ what the items added to the idle server. An item is a key, or an element where o
 """
 
 import argparse
-import json
-import socket
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from redis_process import built, start
+
 BATCH = 1000
 # A server whose used memory stays the same for so long is settled. psp-redis returns freed pages after a second.
 SETTLED_S = 2
@@ -64,34 +61,10 @@ SHAPES = {
 }
 
 
-class Connection:
-    def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
-        self.stream = self.socket.makefile("rb")
-
-    def ask(self, batch):
-        """The first lines of the replies."""
-        request = bytearray()
-        for words in batch:
-            request += b"*%d\r\n" % len(words)
-            for word in words:
-                word = word.encode()
-                request += b"$%d\r\n%s\r\n" % (len(word), word)
-        self.socket.sendall(request)
-        return [self.reply() for _ in batch]
-
-    def reply(self):
-        line = self.stream.readline().rstrip()
-        if line.startswith(b"-"):
-            sys.exit(f"the server refused: {line.decode()}")
-        if line.startswith(b"$"):
-            return self.stream.read(int(line[1:]) + 2)[:-2]
-        return line
-
-    def used_bytes(self):
-        [info] = self.ask([["INFO", "memory"]])
-        [line] = [line for line in info.decode().splitlines() if line.startswith("used_memory:")]
-        return int(line.split(":")[1])
+def used_bytes(connection):
+    [info] = connection.ask([["INFO", "memory"]])
+    [line] = [line for line in info.decode().splitlines() if line.startswith("used_memory:")]
+    return int(line.split(":")[1])
 
 
 def resident_bytes(process):
@@ -102,27 +75,10 @@ def resident_bytes(process):
 
 def wait_until_settled(connection):
     """Waits until the server has dropped what it no longer needs, and given freed pages back."""
-    used_bytes = None
-    while used_bytes != (now_bytes := connection.used_bytes()):
-        used_bytes = now_bytes
+    last_bytes = None
+    while last_bytes != (now_bytes := used_bytes(connection)):
+        last_bytes = now_bytes
         time.sleep(SETTLED_S)
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
-
-
-def start(program, folder):
-    port = free_port()
-    flags = ["--save", "", "--dir", folder] if "redis-server" in program else ["--log-level", "warn"]
-    process = subprocess.Popen([program, "--bind", "127.0.0.1", "--port", str(port), *flags], stdout=subprocess.DEVNULL)
-    for _ in range(300):
-        try:
-            return process, Connection(port)
-        except ConnectionRefusedError:
-            time.sleep(0.1)
-    sys.exit(f"{program} does not listen")
 
 
 def measure(program, shape):
@@ -130,7 +86,7 @@ def measure(program, shape):
     with tempfile.TemporaryDirectory() as folder:
         process, connection = start(program, folder)
         try:
-            before = connection.used_bytes(), resident_bytes(process)
+            before = used_bytes(connection), resident_bytes(process)
             items, commands = SHAPES[shape]()
             batch = []
             for words in commands:
@@ -140,16 +96,11 @@ def measure(program, shape):
                     batch.clear()
             connection.ask(batch)
             wait_until_settled(connection)
-            after = connection.used_bytes(), resident_bytes(process)
+            after = used_bytes(connection), resident_bytes(process)
             return [(after - before) / items for before, after in zip(before, after)]
         finally:
             process.kill()
             process.wait()
-
-
-def built():
-    metadata = subprocess.check_output(["cargo", "metadata", "--no-deps", "--format-version", "1"], cwd=ROOT)
-    return str(Path(json.loads(metadata)["target_directory"]) / "release" / "psp-redis")
 
 
 def main():
