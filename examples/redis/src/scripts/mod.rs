@@ -20,6 +20,8 @@ mod convert;
 pub mod digest;
 pub mod functions;
 mod interpreter;
+#[cfg(test)]
+mod known_faults;
 pub mod library;
 mod loading;
 mod native;

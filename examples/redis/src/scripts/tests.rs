@@ -7,7 +7,7 @@ use super::digest::Digest;
 use crate::testing::Session;
 
 /// Runs `body` with KEYS a, b and ARGV x, y. A space stands for `\r\n` in the reply.
-fn eval(session: &mut Session, body: &str) -> String {
+pub(super) fn eval(session: &mut Session, body: &str) -> String {
     let words = ["EVAL", body, "2", "a", "b", "x", "y"];
     let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
     let reply = session.run_args(&words).replace("\r\n", " ");
