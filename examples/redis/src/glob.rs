@@ -4,8 +4,11 @@
 //! a segment is the best one, and no place is tried twice. A segment without `?`, `[` and `\` is found
 //! by a search in linear time. Other segments are tried at every place.
 //!
-//! Both lengths come from clients, so a match counts its [`Steps`] and gives way meanwhile.
+//! Both lengths come from clients, so a match counts its [`Steps`] and gives way meanwhile. A [`Pattern`] is looked at once
+//! for all texts: runs of stars become one star, long classes become short ones, and texts that are too short are refused
+//! at once.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 
 use memchr::memmem;
@@ -13,6 +16,9 @@ use psp_server::{checkpoint, is_abandoned};
 
 /// Steps between two checkpoints: some microseconds.
 const STEPS_PER_CHECKPOINT: u64 = 4096;
+
+/// Length from which on a class is written anew: more than the ranges of all bytes have.
+const CLASS_LEN_MAX: usize = 512;
 
 /// Bytes that a search in linear time covers in one step.
 const SEARCHED_BYTES_PER_STEP: usize = 16;
@@ -95,32 +101,151 @@ impl StepsBound {
     }
 }
 
-/// Whether the whole of `text` matches `pattern`. Takes at most as many steps as [`StepsBound`] says.
-#[must_use]
-pub fn matches(pattern: &[u8], text: &[u8], steps: &Steps) -> bool {
-    let mut segment = Segment::first(pattern, steps);
-    let Some(text_len) = text.len().checked_sub(segment.len) else {
-        return false;
-    };
-    if !segment.is_at_start(text, steps) {
-        return false;
+/// A pattern that many texts are matched with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern<'p> {
+    text: Cow<'p, [u8]>,
+    /// Length of the shortest text that matches.
+    len_min: usize,
+}
+
+impl<'p> Pattern<'p> {
+    /// The pattern with this text.
+    #[must_use]
+    pub fn new(text: &'p [u8]) -> Self {
+        let text = shortened(text);
+        let (mut rest, mut len_min) = (&*text, 0);
+        while !rest.is_empty() {
+            rest = match rest {
+                [b'*', rest @ ..] => rest,
+                _ => {
+                    len_min += 1;
+                    after_token(rest)
+                }
+            };
+        }
+        Self { text, len_min }
     }
-    let mut left = &text[segment.len..];
-    let Some(mut rest) = segment.after_star else {
-        return text_len == 0;
-    };
-    loop {
-        segment = Segment::first(rest, steps);
-        let Some(next) = segment.after_star else {
-            let start = left.len().checked_sub(segment.len);
-            return start.is_some_and(|start| segment.is_at_start(&left[start..], steps));
-        };
-        let Some(start) = segment.find(left, steps) else {
+
+    /// The same with a text of its own.
+    #[must_use]
+    pub fn into_owned(self) -> Pattern<'static> {
+        Pattern {
+            text: Cow::Owned(self.text.into_owned()),
+            len_min: self.len_min,
+        }
+    }
+
+    /// Whether the whole of `text` matches. Takes at most as many steps as [`StepsBound`] says.
+    #[must_use]
+    pub fn matches(&self, text: &[u8], steps: &Steps) -> bool {
+        if text.len() < self.len_min {
+            steps.add(1);
             return false;
+        }
+        let mut segment = Segment::first(&self.text, steps);
+        if !segment.is_at_start(text, steps) {
+            return false;
+        }
+        let mut left = &text[segment.len..];
+        let Some(mut rest) = segment.after_star else {
+            return left.is_empty();
         };
-        left = &left[start + segment.len..];
-        rest = next;
+        loop {
+            segment = Segment::first(rest, steps);
+            let Some(next) = segment.after_star else {
+                let start = left.len().checked_sub(segment.len);
+                return start.is_some_and(|start| segment.is_at_start(&left[start..], steps));
+            };
+            let Some(start) = segment.find(left, steps) else {
+                return false;
+            };
+            left = &left[start + segment.len..];
+            rest = next;
+        }
     }
+}
+
+/// A pattern with the text by which people know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedPattern {
+    name: Box<[u8]>,
+    pattern: Pattern<'static>,
+}
+
+impl NamedPattern {
+    /// The pattern with this text.
+    #[must_use]
+    pub fn new(name: &[u8]) -> Self {
+        Self {
+            name: name.into(),
+            pattern: Pattern::new(name).into_owned(),
+        }
+    }
+
+    /// Its text, as it was given.
+    #[must_use]
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// See [`Pattern::matches`].
+    #[must_use]
+    pub fn matches(&self, text: &[u8], steps: &Steps) -> bool {
+        self.pattern.matches(text, steps)
+    }
+}
+
+/// A pattern that matches the same texts, in which each run of stars is one star, and classes are short.
+fn shortened(pattern: &[u8]) -> Cow<'_, [u8]> {
+    let has_classes = pattern.len() > CLASS_LEN_MAX && memchr::memchr(b'[', pattern).is_some();
+    if !has_classes && memmem::find(pattern, b"**").is_none() {
+        return Cow::Borrowed(pattern);
+    }
+    let mut short = Vec::with_capacity(pattern.len());
+    let (mut rest, mut follows_star) = (pattern, false);
+    while !rest.is_empty() {
+        if let [b'*', after @ ..] = rest {
+            if !follows_star {
+                short.push(b'*');
+            }
+            (rest, follows_star) = (after, true);
+            continue;
+        }
+        let after = after_token(rest);
+        match &rest[..rest.len() - after.len()] {
+            [b'[', class @ ..] if class.len() > CLASS_LEN_MAX => write_class(class, &mut short),
+            token => short.extend_from_slice(token),
+        }
+        (rest, follows_star) = (after, false);
+    }
+    Cow::Owned(short)
+}
+
+/// Writes the class whose text follows a `[` as ranges of the bytes that it has.
+fn write_class(class: &[u8], out: &mut Vec<u8>) {
+    let has = |byte: &u8| match_class(class, *byte).0;
+    let is_special = |byte: u8| matches!(byte, b']' | b'\\' | b'^' | b'-');
+    let mut first = None;
+    out.push(b'[');
+    for byte in 0..=u8::MAX {
+        if !has(&byte) {
+            continue;
+        }
+        if is_special(byte) {
+            out.extend([b'\\', byte]);
+            continue;
+        }
+        let start = *first.get_or_insert(byte);
+        let next = byte
+            .checked_add(1)
+            .filter(|next| has(next) && !is_special(*next));
+        if next.is_none() {
+            out.extend([start, b'-', byte]);
+            first = None;
+        }
+    }
+    out.push(b']');
 }
 
 /// Whether the bytes of `pattern` other than stars stand for themselves.
@@ -265,6 +390,10 @@ mod tests {
 
     use super::*;
 
+    fn matches(pattern: &[u8], text: &[u8], steps: &Steps) -> bool {
+        Pattern::new(pattern).matches(text, steps)
+    }
+
     #[test]
     fn patterns_match_as_in_redis() {
         for (pattern, text, expected) in [
@@ -304,6 +433,34 @@ mod tests {
         }
     }
 
+    #[test]
+    fn runs_of_stars_and_long_classes_take_as_long_as_short_ones() {
+        let text = vec![b'b'; 100];
+        for (long, short) in [
+            ("*".repeat(60_000), "*".to_owned()),
+            (format!("a{}b", "*".repeat(60_000)), "a*b".to_owned()),
+            (
+                format!("[{}]*c", "a-z".repeat(20_000)),
+                "[a-z]*c".to_owned(),
+            ),
+            (format!("*[^{}]", "ab".repeat(30_000)), "*[^a-b]".to_owned()),
+            (format!("{}*", "?".repeat(60_000)), "?".repeat(101)),
+        ] {
+            let (long, short) = (
+                Pattern::new(long.as_bytes()),
+                Pattern::new(short.as_bytes()),
+            );
+            let (steps, expected) = (Steps::new(), Steps::new());
+            let matches = long.matches(&text, &steps);
+            assert_eq!(matches, short.matches(&text, &expected), "{short:?}");
+            assert!(
+                steps.total() <= 16 * expected.total() + 16,
+                "{short:?}: {}",
+                steps.total()
+            );
+        }
+    }
+
     /// Tries all places for each star.
     fn matches_naively(pattern: &[u8], text: &[u8]) -> bool {
         match (pattern, text) {
@@ -329,6 +486,18 @@ mod tests {
             let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
             prop_assert_eq!(matches(pattern, text, &steps), matches_naively(pattern, text));
             prop_assert!(steps.total() <= StepsBound::of(pattern).for_text(text.len()) as u64);
+        }
+
+        #[test]
+        fn classes_are_written_anew(
+            class in r"\^?[a-e\[\\^\]-]{0,12}",
+            byte in prop_oneof![Just(b'\\'), Just(b']'), Just(b'^'), Just(b'-'), any::<u8>()],
+        ) {
+            let mut written = Vec::new();
+            write_class(class.as_bytes(), &mut written);
+            let (expected, _) = match_class(class.as_bytes(), byte);
+            prop_assert_eq!(match_class(&written[1..], byte), (expected, &b""[..]));
+            prop_assert!(written.len() <= CLASS_LEN_MAX);
         }
 
         #[test]

@@ -6,7 +6,7 @@ use super::command_set::CommandSet;
 use super::commands::{Commands, Row};
 use super::rule_error::RuleError;
 use crate::call_keys::{CallKey, Keys, keys_of};
-use crate::glob::{self, Steps};
+use crate::glob::{NamedPattern, Steps};
 
 /// Which channels a new selector has: `acl-pubsub-default`.
 #[derive(
@@ -118,7 +118,7 @@ impl Access {
 /// A pattern of keys, and what may be done to these.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct KeyPattern {
-    pattern: Box<[u8]>,
+    pattern: NamedPattern,
     access: Access,
 }
 
@@ -139,7 +139,7 @@ impl KeyPattern {
             }
         };
         Ok(Self {
-            pattern: word(pattern)?.into(),
+            pattern: NamedPattern::new(word(pattern)?),
             access,
         })
     }
@@ -151,7 +151,7 @@ impl KeyPattern {
             Access::WRITE => b"%W~",
             _ => b"~",
         };
-        [prefix, &self.pattern].concat()
+        [prefix, self.pattern.name()].concat()
     }
 }
 
@@ -176,7 +176,7 @@ pub(crate) struct Selector {
     has_all_keys: bool,
     keys: Vec<KeyPattern>,
     has_all_channels: bool,
-    channels: Vec<Box<[u8]>>,
+    channels: Vec<NamedPattern>,
 }
 
 impl Selector {
@@ -253,8 +253,8 @@ impl Selector {
             return Err(RuleError::AfterAllChannels);
         }
         let pattern = word(pattern)?;
-        if !self.channels.iter().any(|known| **known == *pattern) {
-            self.channels.push(pattern.into());
+        if !self.channels.iter().any(|known| known.name() == pattern) {
+            self.channels.push(NamedPattern::new(pattern));
         }
         Ok(())
     }
@@ -293,23 +293,23 @@ impl Selector {
     fn allows_key(&self, key: &[u8], access: Access) -> bool {
         let mut patterns = self.keys.iter();
         let steps = Steps::new();
-        patterns.any(|it| it.access.includes(access) && glob::matches(&it.pattern, key, &steps))
+        patterns.any(|it| it.access.includes(access) && it.pattern.matches(key, &steps))
     }
 
     /// Whether all keys may be read.
     pub(super) fn reads_all_keys(&self) -> bool {
-        let is_all = |it: &KeyPattern| it.access.reads && *it.pattern == *b"*";
+        let is_all = |it: &KeyPattern| it.access.reads && it.pattern.name() == b"*";
         self.has_all_keys || self.keys.iter().any(is_all)
     }
 
     /// Whether it allows a channel, or a pattern of channels, which has to be one of those that the rules name.
     pub(super) fn allows_channel(&self, name: &[u8], is_pattern: bool) -> bool {
         let steps = Steps::new();
-        let allows = |allowed: &[u8]| match is_pattern {
-            true => *allowed == *name,
-            false => glob::matches(allowed, name, &steps),
+        let allows = |allowed: &NamedPattern| match is_pattern {
+            true => allowed.name() == name,
+            false => allowed.matches(name, &steps),
         };
-        self.has_all_channels || self.channels.iter().any(|allowed| allows(allowed))
+        self.has_all_channels || self.channels.iter().any(allows)
     }
 
     /// The rules on commands.
@@ -334,7 +334,7 @@ impl Selector {
         let patterns: Vec<_> = self
             .channels
             .iter()
-            .map(|it| [b"&", &**it].concat())
+            .map(|it| [b"&", it.name()].concat())
             .collect();
         patterns.join(&b' ')
     }

@@ -16,7 +16,7 @@ use crate::acl::PubSubDefault;
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::config::{LogLevel, samples, yes_or_no};
 use crate::error::CommandError;
-use crate::glob::{self, Steps};
+use crate::glob::{Pattern, Steps};
 use crate::memory::parse_bytes;
 use crate::parse::Result;
 use crate::state::ServerState;
@@ -562,11 +562,11 @@ fn get(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
         .iter()
         .map(|pattern| pattern.to_ascii_lowercase())
         .collect();
+    let patterns: Vec<_> = patterns.iter().map(|text| Pattern::new(text)).collect();
     let steps = Steps::new();
     let wanted = |parameter: &&Parameter| {
-        patterns
-            .iter()
-            .any(|pattern| glob::matches(pattern, parameter.name.as_bytes(), &steps))
+        let mut patterns = patterns.iter();
+        patterns.any(|pattern| pattern.matches(parameter.name.as_bytes(), &steps))
     };
     let found: Vec<_> = PARAMETERS.iter().filter(wanted).collect();
     out.map(found.len());

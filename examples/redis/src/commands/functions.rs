@@ -10,7 +10,7 @@ use quanta::Instant;
 
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
-use crate::glob::{self, Steps};
+use crate::glob::{Pattern, Steps};
 use crate::parse::{self, Result};
 use crate::rdb::{self, Damaged, Malformed, Reader};
 use crate::scripts::control::{Form, Task};
@@ -252,13 +252,9 @@ fn list(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     }
     let mut libraries = context.server.scripts.functions.libraries();
     if let Some(pattern) = pattern {
-        let steps = Steps::new();
+        let (pattern, steps) = (Pattern::new(&pattern), Steps::new());
         libraries.retain(|library| {
-            glob::matches(
-                &pattern,
-                library.name.to_ascii_lowercase().as_bytes(),
-                &steps,
-            )
+            pattern.matches(library.name.to_ascii_lowercase().as_bytes(), &steps)
         });
     }
     out.array(libraries.len());

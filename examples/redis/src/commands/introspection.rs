@@ -4,7 +4,7 @@ use crate::call_keys::{Keys, keys_of};
 use crate::command::{CommandSpec, CommandTable, Context, Entry, ReplyEncoder};
 use crate::command_facts::{Begin, Facts, Find, KeySpec};
 use crate::error::CommandError;
-use crate::glob::{self, Steps};
+use crate::glob::{Pattern, Steps};
 use crate::parse::{self, Result};
 
 use super::subcommand::{self, Subcommand, write_help};
@@ -81,8 +81,8 @@ fn list(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Resu
                 entries.filter(has).collect()
             } else if parse::is(kind, "PATTERN") {
                 let pattern = value.to_ascii_lowercase();
-                let matches =
-                    |entry: &&Entry| glob::matches(&pattern, entry.name().as_bytes(), &steps);
+                let pattern = Pattern::new(&pattern);
+                let matches = |entry: &&Entry| pattern.matches(entry.name().as_bytes(), &steps);
                 entries.filter(matches).collect()
             } else {
                 return Err(CommandError::Syntax);

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
-use crate::glob::{self, Steps};
+use crate::glob::{Pattern, Steps};
 use crate::parse::{self, Result};
 
 use super::large::LOCKED_ELEMENTS_MAX;
@@ -142,12 +142,12 @@ fn rename_to(context: &Context<'_>, args: &[&[u8]], existing: Existing) -> Resul
 }
 
 fn keys(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let pattern = args[1];
+    let pattern = Pattern::new(args[1]);
     let mut found = Vec::new();
     let (pace, steps) = (Pace::new(), Steps::new());
     context.store.for_each(|entry| {
         pace.step();
-        if !pace.is_abandoned() && glob::matches(pattern, entry.key(), &steps) {
+        if !pace.is_abandoned() && pattern.matches(entry.key(), &steps) {
             found.push(entry.clone());
         }
     });

@@ -2,7 +2,7 @@
 
 use crate::command::{Context, ReplyEncoder};
 use crate::error::CommandError;
-use crate::glob::{self, Steps};
+use crate::glob::{Pattern, Steps};
 use crate::parse::{Result, integer, is};
 use crate::typed::{Typed, snapshot};
 
@@ -12,7 +12,7 @@ use super::pace::Pace;
 pub(super) struct ScanOptions<'a> {
     pub(super) cursor: u64,
     pub(super) count: usize,
-    pattern: Option<&'a [u8]>,
+    pattern: Option<Pattern<'a>>,
     steps: Steps,
     pace: Pace,
 }
@@ -63,7 +63,9 @@ impl<'a> ScanOptions<'a> {
                         .filter(|count| *count > 0)
                         .ok_or(CommandError::Syntax)?;
                 }
-                [name, pattern] if is(name, "match") => parsed.pattern = Some(pattern),
+                [name, pattern] if is(name, "match") => {
+                    parsed.pattern = Some(Pattern::new(pattern))
+                }
                 _ => return Err(CommandError::Syntax),
             }
         }
@@ -72,8 +74,8 @@ impl<'a> ScanOptions<'a> {
 
     pub(super) fn matches(&self, name: &[u8]) -> bool {
         self.pace.step();
-        self.pattern
-            .is_none_or(|pattern| glob::matches(pattern, name, &self.steps))
+        let pattern = self.pattern.as_ref();
+        pattern.is_none_or(|pattern| pattern.matches(name, &self.steps))
     }
 
     /// Writes the next cursor and the header of an array of `len` elements.

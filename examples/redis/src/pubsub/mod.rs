@@ -32,7 +32,7 @@ use psp_server::{PushBatch, checkpoint};
 use self::message::Message;
 use self::topics::{Members, Topics};
 use crate::client::ClientInfo;
-use crate::glob::{self, Steps};
+use crate::glob::{Pattern, Steps};
 use crate::parse::Result;
 
 pub use outbox::Outbox;
@@ -144,8 +144,11 @@ impl PubSub {
     pub fn names(&self, kind: TopicKind, pattern: Option<&[u8]>) -> Vec<Arc<[u8]>> {
         let steps = Steps::new();
         let snapshot = self.topics(kind).snapshot();
-        let wanted =
-            |name: &&Arc<[u8]>| pattern.is_none_or(|pattern| glob::matches(pattern, name, &steps));
+        let pattern = pattern.map(Pattern::new);
+        let wanted = |name: &&Arc<[u8]>| {
+            let pattern = pattern.as_ref();
+            pattern.is_none_or(|pattern| pattern.matches(name, &steps))
+        };
         snapshot.keys().filter(wanted).cloned().collect()
     }
 
@@ -162,7 +165,9 @@ impl PubSub {
         let subscriber = &client.subscriber;
         let name: Arc<[u8]> = name.into();
         if let Some(is_over) = subscriber.add(kind, &name)? {
-            self.topics(kind).add(name, client, is_over);
+            let is_pattern = kind == TopicKind::Pattern;
+            let pattern = is_pattern.then(|| Pattern::new(&name).into_owned());
+            self.topics(kind).add(name, pattern, client, is_over);
         }
         Ok(subscriber.announced(kind))
     }
@@ -231,10 +236,12 @@ impl PubSub {
         if kind != TopicKind::Channel || patterns.len() == 0 {
             return;
         }
-        for (pattern, members) in &patterns.snapshot() {
+        for (name, topic) in &patterns.snapshot() {
             // Messages of clients that have left reach all subscribers, too.
-            if glob::matches(pattern, channel, &Steps::new()) {
-                visit(pattern, members);
+            let steps = Steps::new();
+            let pattern = topic.pattern.as_ref();
+            if pattern.is_some_and(|pattern| pattern.matches(channel, &steps)) {
+                visit(name, &topic.members);
             }
         }
     }

@@ -11,6 +11,7 @@ use super::message::Message;
 use super::output_limit::OutputLimit;
 use super::subscriber::Sent;
 use crate::client::ClientInfo;
+use crate::glob::Pattern;
 
 /// The subscribers of one channel or pattern, by the clients' ids. A copy is O(1).
 pub(super) type Members = OrdMap<u64, Member>;
@@ -38,11 +39,19 @@ impl Member {
     }
 }
 
+/// A channel or a pattern.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Topic {
+    pub(super) members: Members,
+    /// `None` for a channel.
+    pub(super) pattern: Option<Arc<Pattern<'static>>>,
+}
+
 /// Channels, or patterns, and their subscribers.
 #[derive(Debug, Default)]
 pub(super) struct Topics {
     /// Persistent, so that PUBLISH and PUBSUB walk snapshots.
-    by_name: Mutex<OrdMap<Arc<[u8]>, Members>>,
+    by_name: Mutex<OrdMap<Arc<[u8]>, Topic>>,
     names: AtomicUsize,
     subscriptions: AtomicUsize,
     name_len_max: AtomicUsize,
@@ -61,7 +70,7 @@ impl Topics {
         self.name_len_max.load(Ordering::Relaxed)
     }
 
-    pub(super) fn snapshot(&self) -> OrdMap<Arc<[u8]>, Members> {
+    pub(super) fn snapshot(&self) -> OrdMap<Arc<[u8]>, Topic> {
         no_preempt(|| self.by_name.lock().clone())
     }
 
@@ -69,32 +78,48 @@ impl Topics {
         if self.len() == 0 {
             return Members::new();
         }
-        no_preempt(|| self.by_name.lock().get(name).cloned().unwrap_or_default())
+        no_preempt(|| {
+            let by_name = self.by_name.lock();
+            let topic = by_name.get(name);
+            topic.map_or_else(Members::new, |topic| topic.members.clone())
+        })
     }
 
-    pub(super) fn add(&self, name: Arc<[u8]>, client: &Arc<ClientInfo>, is_over: Arc<AtomicBool>) {
+    /// Adds a subscriber. A new topic is this `pattern`, if it is one.
+    pub(super) fn add(
+        &self,
+        name: Arc<[u8]>,
+        pattern: Option<Pattern<'static>>,
+        client: &Arc<ClientInfo>,
+        is_over: Arc<AtomicBool>,
+    ) {
         let member = Member {
             client: Arc::clone(client),
             is_over,
         };
         self.name_len_max.fetch_max(name.len(), Ordering::Relaxed);
+        let new = Topic {
+            members: Members::new(),
+            pattern: pattern.map(Arc::new),
+        };
         self.change(1, |by_name| {
-            by_name.entry(name).or_default().insert(client.id, member);
+            let topic = by_name.entry(name).or_insert(new);
+            topic.members.insert(client.id, member);
         });
     }
 
     pub(super) fn remove(&self, name: &[u8], client: u64) {
         self.change(-1, |by_name| {
-            if let Some(members) = by_name.get_mut(name) {
-                members.remove(&client);
-                if members.is_empty() {
+            if let Some(topic) = by_name.get_mut(name) {
+                topic.members.remove(&client);
+                if topic.members.is_empty() {
                     by_name.remove(name);
                 }
             }
         });
     }
 
-    fn change(&self, by: isize, change: impl FnOnce(&mut OrdMap<Arc<[u8]>, Members>)) {
+    fn change(&self, by: isize, change: impl FnOnce(&mut OrdMap<Arc<[u8]>, Topic>)) {
         no_preempt(|| {
             let mut by_name = self.by_name.lock();
             change(&mut by_name);
