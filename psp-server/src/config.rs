@@ -175,6 +175,11 @@ pub struct Config {
     /// connections to others while it runs one, or one that has turned out to take so long. 0: no request is long, and a
     /// worker has its connections for good.
     pub long_us: u64,
+    /// How long a request may have a thread that owns sockets: the net thread as worker 0, or in the topology `distributed` a
+    /// worker while nobody else drives its connections. At its next [checkpoint](crate::checkpoint) it gives the thread back,
+    /// whatever the policy, and goes on when the others that are there have had it for as long. 0: for any time.
+    /// Requests of types that [never give way](psp_policy::TypeSpec::preempt) do not.
+    pub net_budget_us: u64,
     /// How policies that share time make a request give way; other policies never do. With `none` no
     /// such policy can be chosen, except in the topology `distributed`: there requests run to completion.
     pub preempt: PreemptPolicy,
@@ -259,6 +264,7 @@ impl Default for Config {
             background_nice: 19,
             net_slice_us: 100,
             long_us: 100,
+            net_budget_us: 1000,
             preempt: PreemptPolicy::default(),
             contexts_per_worker: None,
             stack_bytes: 256 * 1024,
@@ -339,6 +345,7 @@ impl Config {
         background_nice: i32,
         net_slice_us: u64,
         long_us: u64,
+        net_budget_us: u64,
         preempt: PreemptPolicy,
         stack_bytes: usize,
         blocking_threads_max: usize,

@@ -154,6 +154,9 @@
 //! | `psp_frames_dropped_total` | `reason` | polled port | Frames that the polled port dropped, by reason. |
 //! | `psp_reservation_updates_total` |  |  | Changes of the workers reserved. |
 //! | `psp_studies_total` |  |  | Studies of the workload, by which the portfolio chooses a policy. |
+//! | `psp_net_threads_stalled` |  |  | Net threads whose loop has not turned for a second. |
+//! | `psp_net_stalls_total` |  |  | Times that a net thread stood still for a second. |
+//! | `psp_net_stalled_seconds_total` |  |  | Time for which net threads stood still beyond that second. |
 //! | `psp_workers_present` |  |  | Workers that are present. |
 //! | `psp_workers_came_total` |  | range of workers | Workers that came. |
 //! | `psp_workers_went_total` |  | range of workers | Workers that went. |
@@ -176,6 +179,7 @@
 //! | `psp_preemptions_honoured_total` | `type` |  | Requests that gave way. |
 //! | `psp_preemptions_late_total` | `type` |  | Requests that gave way late. |
 //! | `psp_stuck_total` | `type` |  | Requests that ran for longer than stuck-after-ms and may never end. |
+//! | `psp_paused_total` | `type` |  | Times a request gave the net thread back after net-budget-us. |
 //! | `psp_handler_waits_total` | `type` |  | Waits in handlers that began. |
 //! | `psp_handler_wait_seconds_total` | `type` |  | Time of those that ended. |
 //! | `psp_blocked` | `type` |  | Requests that wait in their handlers. |
@@ -258,6 +262,7 @@ mod trace;
 mod transport;
 mod wait;
 mod watch;
+mod watchdog;
 
 pub use builder::{HandlerPlace, Missing, MissingPreemptible, OneType, ServerBuilder};
 pub use classifier::Classifier;

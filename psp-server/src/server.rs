@@ -25,6 +25,7 @@ use crate::shutdown::Shutdown;
 use crate::spawned_server::SpawnedServer;
 use crate::transport::PacketPort;
 use crate::transport::endpoint::{Endpoint, Outlet};
+use crate::watchdog::Watchdog;
 
 pub use crate::runtime::DrainReport;
 
@@ -149,6 +150,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
         let _admin = admin
             .map(|listener| Admin::start(listener, server.clone()))
             .transpose()?;
+        let _watchdog = Watchdog::start(shared.clone())?;
         let wakers: Vec<Arc<Waker>> = ports.iter().map(|port| port.waker.clone()).collect();
         shutdown.attach(wakers.clone());
         shared.policy.attach(wakers[0].clone());

@@ -10,7 +10,7 @@
 //! | request | answer |
 //! | --- | --- |
 //! | `GET /` | a page that shows workers, queues and latencies as they change |
-//! | `GET /livez` | 200 as long as the process runs |
+//! | `GET /livez` | 200, and 503 while a net thread stands still: its loop has not turned for a second |
 //! | `GET /readyz` | 200 when all workers are ready, 503 before, and from the signal that stops the server on |
 //! | `GET /metrics` | the figures in Prometheus' text format |
 //! | `GET /status` | the [snapshot](crate::telemetry::Snapshot) and the policy as JSON |

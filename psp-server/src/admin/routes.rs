@@ -135,7 +135,7 @@ impl Routes {
         }
         match head.uri.path() {
             "/" => Answer::ok("text/html; charset=utf-8", PAGE),
-            "/livez" => Answer::text(StatusCode::OK, "alive"),
+            "/livez" => self.liveness(),
             "/readyz" => self.readiness(),
             "/metrics" => Answer::ok(
                 METRICS_CONTENT_TYPE,
@@ -166,6 +166,13 @@ impl Routes {
             requests: self.server.slow_requests(),
         };
         serde_json::to_string(&slow).expect("all keys are strings")
+    }
+
+    fn liveness(&self) -> Answer {
+        match self.server.stalled() {
+            Some(stall) => Answer::text(StatusCode::SERVICE_UNAVAILABLE, stall),
+            None => Answer::text(StatusCode::OK, "alive"),
+        }
     }
 
     fn readiness(&self) -> Answer {

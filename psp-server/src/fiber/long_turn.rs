@@ -1,8 +1,9 @@
-//! Turns that become long while they last, on a worker that would have done something before them, had it known.
+//! Turns that become long while they last, on a worker that would have done something before them, had it known, or whose
+//! thread others need.
 //!
 //! ```text
-//!   worker: watch ──► handler ── checkpoint ── overdue? ──┐
-//!                       └────── feedback::long() ─────────┴─► turned_long, once a turn ──► handler goes on
+//!   worker: watch ──► handler ── checkpoint ──────┐           ┌─► nothing, or what comes before a long turn: goes on
+//!                       └── feedback::long() ─────┴─► look ───┴─► pauses: the thread does other things first
 //! ```
 //!
 //! The flag by which turns are asked to give way names a turn that is watched from its beginning, so that a checkpoint of
@@ -20,13 +21,22 @@ thread_local! {
     static SAID: Cell<bool> = const { Cell::new(false) };
 }
 
+/// What comes of a look at a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Looked {
+    /// The request goes on, and there will be another look.
+    GoesOn,
+    /// The request goes on, and there is nothing more to look for.
+    Settled,
+    /// The request gives the thread back for a while, if requests of its type give way.
+    Pauses,
+}
+
 /// What a worker does when the turn becomes long that it runs.
 pub(crate) trait TurnWatch {
-    /// Whether the turn has lasted for longer than a short one.
-    fn is_overdue(&self) -> bool;
-
-    /// Called on the stack of the request, outside of [`no_preempt`](super::no_preempt): it holds no lock.
-    fn turned_long(&self);
+    /// Looks at the turn. `has_said_long` says that its handler called it long. Called at checkpoints on the stack of the
+    /// request, outside of [`no_preempt`](super::no_preempt): it holds no lock.
+    fn look(&self, has_said_long: bool) -> Looked;
 }
 
 /// Runs `body`, a turn on this thread, under a watch. Only what its handler says is heard, unless the flag
@@ -52,20 +62,18 @@ pub(crate) fn watched<T>(watch: &dyn TurnWatch, body: impl FnOnce() -> T) -> T {
     body()
 }
 
-/// Whether the turn is watched, and not known to be long.
+/// Whether the turn is watched.
 pub(super) fn is_watched() -> bool {
     WATCH.get().is_some()
 }
 
-/// Looks whether the turn that is watched is long by now. To be called outside of [`no_preempt`](super::no_preempt).
-/// Returns whether it has become so.
-pub(super) fn look() -> bool {
-    let Some(watch) = WATCH.get().filter(|watch| SAID.get() || watch.is_overdue()) else {
-        return false;
-    };
-    WATCH.set(None);
-    watch.turned_long();
-    true
+/// Looks at the turn that is watched. To be called outside of [`no_preempt`](super::no_preempt).
+pub(super) fn look() -> Looked {
+    let looked = WATCH.get().map(|watch| watch.look(SAID.get()));
+    if looked == Some(Looked::Settled) {
+        WATCH.set(None);
+    }
+    looked.unwrap_or(Looked::GoesOn)
 }
 
 /// A handler begins.

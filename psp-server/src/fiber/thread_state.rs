@@ -26,7 +26,7 @@ use psp_policy::PreemptPolicy;
 use super::background;
 use super::cpu_clock;
 use super::flag::PreemptFlag;
-use super::long_turn::{self, TurnWatch};
+use super::long_turn::{self, Looked, TurnWatch};
 use super::peer;
 
 /// Outside of a handler.
@@ -63,6 +63,10 @@ pub(crate) trait GiveWay {
     /// Called on the stack of a request that was asked to give way. Lets other requests have the worker, and
     /// returns when this request's next turn has begun.
     fn give_way(&self);
+
+    /// Called as that on the stack of a request that has had the thread for too long. Lets the thread do what else it has
+    /// to, and returns when this request's next turn has begun, or at once if nothing could have the thread.
+    fn pause(&self) {}
 
     /// Names the worker and, if `slot` is the slot of a type, that type. A signal's handler calls this: it does
     /// not allocate, lock or panic.
@@ -208,11 +212,16 @@ impl ThreadState {
         if !self.is_in_handler() || std::thread::panicking() {
             return;
         }
+        let gives_way = self.depth.load(Ordering::Relaxed) == 0;
         self.enter();
-        if long_turn::look()
-            && let Some(flag) = self.flag.get()
-        {
-            flag.unwatch(self.turn.load(Ordering::Relaxed));
+        match long_turn::look() {
+            Looked::GoesOn => {}
+            Looked::Settled => {
+                let flag = self.flag.get();
+                flag.inspect(|flag| flag.unwatch(self.turn.load(Ordering::Relaxed)));
+            }
+            Looked::Pauses if gives_way => self.without_request(|giver| giver.pause()),
+            Looked::Pauses => {}
         }
         self.leave_depth();
     }
@@ -238,9 +247,14 @@ impl ThreadState {
     }
 
     fn give_way_entered(&self) {
+        self.without_request(|giver| giver.give_way());
+    }
+
+    /// Runs `body` with the thread as it is outside of a handler. To be called where nothing preempts.
+    fn without_request(&self, body: impl FnOnce(&'static dyn GiveWay)) {
         let kept = self.keep();
         if let Some(giver) = self.giver.get() {
-            giver.give_way();
+            body(giver);
         }
         self.restore(&kept);
     }

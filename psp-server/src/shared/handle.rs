@@ -178,6 +178,14 @@ impl ServerHandle {
         self.shared.is_serving.load(Ordering::Relaxed) && !self.is_leaving()
     }
 
+    /// The first net thread that stands still now, in words.
+    #[cfg(feature = "admin")]
+    pub(crate) fn stalled(&self) -> Option<String> {
+        let mut receivers = self.shared.telemetry.receivers.iter();
+        let port = receivers.position(|receiver| receiver.stalled_ns.get() > 0)?;
+        Some(self.shared.describe_stall(port))
+    }
+
     /// Whether clients should go elsewhere: the server drains, or will after its [delay](Config::drain_delay_ms).
     #[must_use]
     pub fn is_leaving(&self) -> bool {

@@ -11,7 +11,7 @@ use super::state::Shared;
 #[cfg(test)]
 use crate::config::Config;
 use crate::reply::Deferrals;
-use crate::telemetry::{DispatchCounters, NetCounters, TurnCounters};
+use crate::telemetry::{DispatchCounters, NetCounters, TurnCounters, Turning};
 use crate::transport::request_key::{Names, PortNumber};
 
 /// A thread that receives requests: the server's only net thread, or in the topology `distributed` each of its
@@ -75,6 +75,12 @@ impl Receiver {
     #[inline]
     pub(crate) fn net(&self) -> &NetCounters {
         &self.shared.telemetry.receivers[self.index].net.0
+    }
+
+    /// What the driver of its port tells the watchdog.
+    #[inline]
+    pub(crate) fn turning(&self) -> &Turning {
+        &self.shared.telemetry.receivers[self.index].turning.0
     }
 
     /// What its dispatcher counts of the type at `slot`.

@@ -1,6 +1,6 @@
 //! What all threads of a server read.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -201,6 +201,19 @@ impl Shared {
             write!(out, " in a request of type {name}")?;
         }
         Ok(())
+    }
+
+    /// Says that the driver of a port stands still, for how long, and what it runs.
+    pub(crate) fn describe_stall(&self, port: usize) -> String {
+        let receiver = &self.telemetry.receivers[port];
+        let for_ms = receiver.stalled_ns.get() / 1_000_000;
+        let mut text = format!("a net thread has stood still for {for_ms} ms: ");
+        // A string takes what is written.
+        let _ = match receiver.turning.0.running() {
+            Some((worker, slot)) => self.describe(worker, slot, &mut text),
+            None => text.write_str("it runs no request"),
+        };
+        text
     }
 
     /// The state of a server with so many workers that does not run.

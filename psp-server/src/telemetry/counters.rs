@@ -5,6 +5,7 @@ use psp_protocols::packet::DropReason;
 
 use super::counter::Counter;
 use super::histogram::Histogram;
+use super::turning::Turning;
 
 /// All counters of one server.
 #[derive(Debug)]
@@ -17,6 +18,10 @@ pub(crate) struct Telemetry {
     pub(crate) reservation_updates: Counter,
     /// Studies that ended.
     pub(crate) studies: Counter,
+    /// Times that a net thread stood still. Written by the watchdog, as the next.
+    pub(crate) stalls: Counter,
+    /// For how long net threads stood still beyond a second.
+    pub(crate) stalled_ns: Counter,
     pub(crate) elastic: ElasticCounters,
     pub(crate) arbiter: ArbiterCounters,
 }
@@ -61,6 +66,9 @@ pub(crate) struct ReceiverCounters {
     pub(crate) net: Padded<NetCounters>,
     /// One entry for each registered type, and the last one for `UNKNOWN`.
     pub(crate) types: Vec<Padded<DispatchCounters>>,
+    pub(crate) turning: Padded<Turning>,
+    /// For how long the driver of the port has stood still; 0 if it turns. Written by the watchdog.
+    pub(crate) stalled_ns: Counter,
 }
 
 /// Written by the net worker.
@@ -133,6 +141,7 @@ pub(crate) struct TurnCounters {
     pub(crate) preemptions_honoured: Counter,
     pub(crate) preemptions_late: Counter,
     pub(crate) stuck: Counter,
+    pub(crate) pauses: Counter,
 }
 
 impl DispatchCounters {
@@ -237,6 +246,8 @@ impl Telemetry {
         let receiver = || ReceiverCounters {
             net: Padded::default(),
             types: (0..type_slots).map(|_| Padded::default()).collect(),
+            turning: Padded::default(),
+            stalled_ns: Counter::default(),
         };
         let worker = || WorkerCounters {
             types: (0..type_slots).map(|_| Padded::default()).collect(),
@@ -257,6 +268,8 @@ impl Telemetry {
             turns: (0..workers).map(|_| Padded::default()).collect(),
             reservation_updates: Counter::default(),
             studies: Counter::default(),
+            stalls: Counter::default(),
+            stalled_ns: Counter::default(),
             elastic: ElasticCounters::default(),
             arbiter: ArbiterCounters::default(),
         }

@@ -18,6 +18,7 @@ mod publish;
 mod rows;
 mod slow;
 mod snapshot;
+mod turning;
 
 pub(crate) use counters::{
     DispatchCounters, NetCounters, PacketCounters, Telemetry, Times, TurnCounters, WaitCounters,
@@ -33,3 +34,4 @@ pub use snapshot::{
     ArbiterSnapshot, DropSnapshot, ElasticSnapshot, NetSnapshot, PacketSnapshot, Parts, Snapshot,
     TurnSnapshot, TypeSnapshot, WaitSnapshot, WorkerSnapshot,
 };
+pub(crate) use turning::Turning;

@@ -103,6 +103,9 @@ pub(super) const DROPS: &[Row<DropSnapshot>] = &[
 pub(super) const SERVER: &[Row<Snapshot>] = &[
     row("psp_reservation_updates_total", Part::All, Counter(|server| server.reservation_updates), "Changes of the workers reserved."),
     row("psp_studies_total", Part::All, Counter(|server| server.studies), "Studies of the workload, by which the portfolio chooses a policy."),
+    row("psp_net_threads_stalled", Part::All, Gauge(|server| server.net_threads_stalled), "Net threads whose loop has not turned for a second."),
+    row("psp_net_stalls_total", Part::All, Counter(|server| server.net_stalls), "Times that a net thread stood still for a second."),
+    row("psp_net_stalled_seconds_total", Part::All, Seconds(|server| server.net_stalled_ns_total), "Time for which net threads stood still beyond that second."),
     row("psp_workers_present", Part::All, Gauge(|server| server.elastic.present), "Workers that are present."),
     row("psp_workers_came_total", Part::Elastic, Counter(|server| server.elastic.came), "Workers that came."),
     row("psp_workers_went_total", Part::Elastic, Counter(|server| server.elastic.went), "Workers that went."),
@@ -130,6 +133,7 @@ pub(super) const TYPES: &[Row<TypeSnapshot>] = &[
     row("psp_preemptions_honoured_total", Part::All, Counter(|ty| ty.turns.preemptions_honoured), "Requests that gave way."),
     row("psp_preemptions_late_total", Part::All, Counter(|ty| ty.turns.preemptions_late), "Requests that gave way late."),
     row("psp_stuck_total", Part::All, Counter(|ty| ty.turns.stuck), "Requests that ran for longer than stuck-after-ms and may never end."),
+    row("psp_paused_total", Part::All, Counter(|ty| ty.turns.pauses), "Times a request gave the net thread back after net-budget-us."),
     row("psp_handler_waits_total", Part::All, Counter(|ty| ty.waits.waits), "Waits in handlers that began."),
     row("psp_handler_wait_seconds_total", Part::All, Seconds(|ty| ty.waits.wait_ns_total), "Time of those that ended."),
     row("psp_blocked", Part::All, Gauge(|ty| ty.waits.blocked), "Requests that wait in their handlers."),

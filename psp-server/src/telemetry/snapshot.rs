@@ -5,7 +5,8 @@ use psp_protocols::packet::DropReason;
 
 use super::counter::Counter;
 use super::counters::{
-    DispatchCounters, NetCounters, PacketCounters, Telemetry, TurnCounters, WaitCounters,
+    DispatchCounters, NetCounters, PacketCounters, ReceiverCounters, Telemetry, TurnCounters,
+    WaitCounters,
 };
 use super::histogram::HistogramSnapshot;
 
@@ -24,6 +25,12 @@ pub struct Snapshot {
     pub reservation_updates: u64,
     /// Studies of what arrived that have ended; only [`Portfolio`](psp_policy::Portfolio) asks for any.
     pub studies: u64,
+    /// Net threads whose loop has not turned for a second: nothing that they own is served.
+    pub net_threads_stalled: u64,
+    /// How often a net thread stood still for a second.
+    pub net_stalls: u64,
+    /// For how long net threads stood still beyond that second, in nanoseconds.
+    pub net_stalled_ns_total: u64,
     /// Workers that come and go.
     pub elastic: ElasticSnapshot,
     /// Cores that an arbiter grants. Without an arbiter all figures are 0.
@@ -281,6 +288,9 @@ pub struct TurnSnapshot {
     pub preemptions_late: u64,
     /// Turns that lasted for so long that their request may never end: [`Config::stuck_after_ms`](crate::Config::stuck_after_ms).
     pub stuck: u64,
+    /// Times a request gave a thread that owns sockets back: it had had that for
+    /// [`Config::net_budget_us`](crate::Config::net_budget_us).
+    pub pauses: u64,
 }
 
 impl TurnSnapshot {
@@ -295,6 +305,7 @@ impl TurnSnapshot {
             preemptions_honoured: all(|counters| &counters.preemptions_honoured),
             preemptions_late: all(|counters| &counters.preemptions_late),
             stuck: all(|counters| &counters.stuck),
+            pauses: all(|counters| &counters.pauses),
         }
     }
 }
@@ -415,6 +426,7 @@ impl Snapshot {
                 .map_or(0, |receiver| receiver.net.0.datagrams_received.get()),
             turns: TurnSnapshot::sum([&turns.0]),
         });
+        let is_stalled = |receiver: &&ReceiverCounters| receiver.stalled_ns.get() > 0;
         let net = |counter: fn(&NetCounters) -> &Counter| {
             sum(receivers.iter().map(|receiver| counter(&receiver.net.0)))
         };
@@ -449,6 +461,9 @@ impl Snapshot {
             workers: workers.collect(),
             reservation_updates: telemetry.reservation_updates.get(),
             studies: telemetry.studies.get(),
+            net_threads_stalled: receivers.iter().filter(is_stalled).count() as u64,
+            net_stalls: telemetry.stalls.get(),
+            net_stalled_ns_total: telemetry.stalled_ns.get(),
             elastic: ElasticSnapshot {
                 present: telemetry.elastic.present.get(),
                 came: telemetry.elastic.came.get(),

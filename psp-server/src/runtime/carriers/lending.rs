@@ -9,7 +9,7 @@ use psp_policy::{RequestId, WorkerId};
 use super::carrier::Seat;
 use super::pool::Carriers;
 use super::post::{CARRIER, CarrierNumber, lock};
-use crate::fiber::TurnWatch;
+use crate::fiber::{Looked, TurnWatch};
 use crate::runtime::channel::message::Report;
 use crate::runtime::team::FIRST;
 use crate::runtime::team::active_thread::Phase;
@@ -135,11 +135,10 @@ impl<T> Carriers<T> {
                 carrier.flag.ask(own_turn);
             }
             match watch {
-                Some(it) if carrier.has_said_long() || it.is_overdue() => {
-                    it.turned_long();
-                    watch = None;
-                }
-                Some(_) => park_timeout(LOOK_INTERVAL),
+                Some(it) => match it.look(carrier.has_said_long()) {
+                    Looked::GoesOn => park_timeout(LOOK_INTERVAL),
+                    Looked::Settled | Looked::Pauses => watch = None,
+                },
                 None => park(),
             }
         }

@@ -1,7 +1,7 @@
 //! Messages to a worker, and its reports.
 //!
-//! A task is a tagged pointer of 16 bytes; the payload behind it never moves. A task that yielded or blocked stays
-//! with its worker until the worker has resumed and completed it.
+//! A task is a tagged pointer of 16 bytes; the payload behind it never moves. A task that yielded, blocked or paused
+//! stays with its worker until the worker has resumed and completed it.
 
 use psp_policy::RequestId;
 
@@ -33,6 +33,11 @@ pub(crate) enum Report<T> {
     },
     /// The task of this turn waits for a wake, and then for another turn. The wake may have come already.
     Blocked {
+        /// How long the task ran in this turn.
+        served_ns: u64,
+    },
+    /// The task of this turn has had the net thread for too long, and waits until the net thread resumes it.
+    Paused {
         /// How long the task ran in this turn.
         served_ns: u64,
     },

@@ -409,6 +409,25 @@ impl<K> Dispatcher<K> {
         }
     }
 
+    /// The request on `worker` has had the net thread for too long: it neither runs nor waits until it
+    /// [goes on](Self::goes_on).
+    pub(crate) fn paused(&mut self, now_ns: u64, worker: WorkerId, served_ns: u64) {
+        self.turns.paused(worker);
+        self.scheduler
+            .on_event(now_ns, Event::Blocked { worker, served_ns });
+    }
+
+    /// A request that paused waits for its worker.
+    pub(crate) fn goes_on(&mut self, now_ns: u64, request: RequestId, request_type: RequestType) {
+        self.waits_again(now_ns, request, self.slot(request_type));
+    }
+
+    /// Whether a request waits that may take less than `long_ns`.
+    pub(crate) fn any_short_waiting(&self, long_ns: u64) -> bool {
+        let may_be_short = |slot| mean_ns(&self.scheduler, &self.shared, slot) < long_ns as f64;
+        self.places.slots_waiting().any(may_be_short)
+    }
+
     /// A request that blocks, or is about to block, on `worker` was woken.
     pub(crate) fn woken(&mut self, now_ns: u64, worker: WorkerId, request: RequestId) {
         if !self.turns.woken(worker, request) {
@@ -418,7 +437,10 @@ impl<K> Dispatcher<K> {
 
     fn unblocked(&mut self, now_ns: u64, request: RequestId) {
         let request_type = self.blocked.end(now_ns, request);
-        let slot = self.slot(request_type);
+        self.waits_again(now_ns, request, self.slot(request_type));
+    }
+
+    fn waits_again(&mut self, now_ns: u64, request: RequestId, slot: usize) {
         self.shared.trace.woken(self.shared.index(), request, slot);
         if self.counts_all() {
             self.places.take(slot);
@@ -558,13 +580,7 @@ impl<K> Dispatcher<K> {
     pub(crate) fn next_stuck(&mut self, now_ns: u64) -> Option<(StuckTurn, Relief)> {
         let (scheduler, shared) = (&self.scheduler, &self.shared);
         let stuck = self.turns.next_stuck(now_ns, |request_type| {
-            let slot = shared.types.slot(request_type);
-            let profiled_ns = scheduler.type_status(slot).service_ns_mean;
-            if profiled_ns > 0.0 {
-                profiled_ns
-            } else {
-                shared.telemetry.service_ns_mean(slot)
-            }
+            mean_ns(scheduler, shared, shared.types.slot(request_type))
         })?;
         let slot = self.slot(stuck.request_type);
         Some((stuck, self.scheduler.relief(now_ns, slot)))
@@ -581,6 +597,17 @@ impl<K> Dispatcher<K> {
         }
         let updates = self.before.reservation_updates + self.scheduler.reservation_updates();
         self.shared.telemetry.reservation_updates.set(updates);
+    }
+}
+
+/// The mean service time of the type at `slot`, as the scheduler has profiled it, or as all workers have measured it; 0 if it
+/// is unknown.
+fn mean_ns(scheduler: &ElasticScheduler, shared: &Receiver, slot: usize) -> f64 {
+    let profiled_ns = scheduler.type_status(slot).service_ns_mean;
+    if profiled_ns > 0.0 {
+        profiled_ns
+    } else {
+        shared.telemetry.service_ns_mean(slot)
     }
 }
 

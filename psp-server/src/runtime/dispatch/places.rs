@@ -65,6 +65,12 @@ impl Places {
         self.slots.iter().any(|queue| queue.waiting() > 0)
     }
 
+    /// The slots of those that wait.
+    pub(crate) fn slots_waiting(&self) -> impl Iterator<Item = usize> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(slot, queue)| (queue.waiting() > 0).then_some(slot))
+    }
+
     /// Whether another request of this slot may wait.
     #[inline]
     pub(crate) fn has_free(&self, slot: usize) -> bool {

@@ -230,6 +230,12 @@ impl Turns {
         turn.request.filter(|_| turn.is_woken)
     }
 
+    /// The request on `worker` paused: it had the net thread for too long.
+    pub(crate) fn paused(&mut self, worker: WorkerId) {
+        self.end(worker);
+        self.count(worker, |counters| counters.pauses.add(1));
+    }
+
     /// A request that blocks on `worker` was woken. Returns whether `worker` has yet to report that it is blocked.
     pub(crate) fn woken(&mut self, worker: WorkerId, request: RequestId) -> bool {
         let turn = &mut self.workers[worker.index()];

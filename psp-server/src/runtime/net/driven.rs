@@ -12,7 +12,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use psp_policy::RequestId;
+use psp_policy::{RequestId, WorkerId};
 use psp_protocols::Framing;
 
 use super::lease::Leases;
@@ -125,13 +125,25 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
 
     /// The net worker is about to sleep.
     pub(super) fn announce_sleep(&self) {
-        self.iter()
-            .for_each(|port| port.doorbell().announce_sleep());
+        for port in self.iter() {
+            port.turning().sleeps();
+            port.doorbell().announce_sleep();
+        }
     }
 
     /// The net worker is awake again.
     pub(super) fn awake(&self) {
-        self.iter().for_each(|port| port.doorbell().awake());
+        for port in self.iter() {
+            port.doorbell().awake();
+            port.turning().turns();
+        }
+    }
+
+    /// The net worker, which is `worker`, runs a request of the type at `slot`.
+    #[inline]
+    pub(super) fn note_run(&self, worker: WorkerId, slot: usize) {
+        self.iter()
+            .for_each(|port| port.turning().runs(worker, slot));
     }
 
     /// Whether the owner of a port waits for it.
@@ -145,11 +157,16 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
             })
     }
 
+    /// Whether nobody drives some port.
+    pub(super) fn any_is_free(&self) -> bool {
+        let leases = self.leases.as_ref();
+        leases.is_some_and(|leases| leases.any_free())
+    }
+
     /// Whether [`exchange`](Self::exchange) has something to do.
     #[inline]
     pub(super) fn can_exchange(&self) -> bool {
-        let leases = self.leases.as_ref();
-        leases.is_some_and(|leases| leases.any_free()) || self.is_wanted()
+        self.any_is_free() || self.is_wanted()
     }
 
     /// Waits for events of all ports. Returns whether the wait was not interrupted.
@@ -224,6 +241,7 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
 /// Ports of others outlive this net worker.
 impl<F: Framing, H: Handler<F::Head>> Drop for Driven<F, H> {
     fn drop(&mut self) {
+        self.iter().for_each(|port| port.turning().sleeps());
         if let Some(leases) = self.leases.clone() {
             for at in (1..self.ports.len()).rev() {
                 self.leave_at(at, &leases);

@@ -15,6 +15,10 @@
 //! If the request has a thread of its own, the worker does not step back, and needs no checkpoint to see that the turn
 //! lasts: its own thread has nothing else to do.
 //!
+//! A long request that runs on the worker's own thread gives that back for a while, too, if nobody drives a port: all other
+//! workers have long requests themselves. It does so each time that it has had the thread for its
+//! [budget](super::pauses).
+//!
 //! It steps back behind its ports and comes forward before them: no thread waits for one of no standing that has what
 //! short requests need.
 
@@ -23,7 +27,8 @@ use std::cell::{Cell, RefCell};
 use psp_protocols::Framing;
 
 use super::driven::Driven;
-use crate::fiber::{self, TurnWatch};
+use super::pauses::Budget;
+use crate::fiber::{self, Looked, TurnWatch};
 use crate::handler::Handler;
 use crate::runtime::dispatch::lengths::Length;
 use crate::runtime::host::clock::Clock;
@@ -41,11 +46,12 @@ pub(super) struct LongTurn<'a, F: Framing, H: Handler<F::Head>> {
     is_long: Cell<bool>,
     /// Another thread runs the request.
     is_elsewhere: Cell<bool>,
+    budget: Budget,
 }
 
 impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
     /// A turn of the worker that drives these ports. `demotion` is how it steps back, if it shares its core. It is
-    /// `now_ns`, and the turn is long after `long_us`.
+    /// `now_ns`, and the turn is long after `long_us`. The request may have the thread for `budget`.
     #[inline]
     pub(super) fn new(
         ports: &'a mut Driven<F, H>,
@@ -53,6 +59,7 @@ impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
         clock: &'a Clock,
         now_ns: u64,
         long_us: u64,
+        budget: Budget,
     ) -> Self {
         Self {
             worker: RefCell::new((ports, demotion)),
@@ -61,6 +68,7 @@ impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
             is_away: Cell::new(false),
             is_long: Cell::new(false),
             is_elsewhere: Cell::new(false),
+            budget,
         }
     }
 
@@ -72,7 +80,9 @@ impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
             Length::Unknown => self.leave(),
             Length::Long => {
                 self.step_back();
-                return body();
+                if self.budget.is_unlimited() {
+                    return body();
+                }
             }
         }
         fiber::watch_turn(self, body)
@@ -131,11 +141,20 @@ impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
 }
 
 impl<F: Framing, H: Handler<F::Head>> TurnWatch for LongTurn<'_, F, H> {
-    fn is_overdue(&self) -> bool {
-        self.clock.now_ns() >= self.overdue_at_ns
-    }
-
-    fn turned_long(&self) {
-        self.step_back();
+    fn look(&self, has_said_long: bool) -> Looked {
+        let now_ns = self.clock.now_ns();
+        if !self.is_long.get() {
+            if !has_said_long && now_ns < self.overdue_at_ns {
+                return Looked::GoesOn;
+            }
+            self.step_back();
+        }
+        if self.is_elsewhere.get() {
+            return Looked::Settled;
+        }
+        match self.budget.look(now_ns) {
+            Looked::Pauses if !self.worker.borrow().0.any_is_free() => Looked::GoesOn,
+            looked => looked,
+        }
     }
 }

@@ -14,6 +14,7 @@
 //! | `driven.rs` | the ports that a net worker drives |
 //! | `lease.rs` | who drives a port, of several workers |
 //! | `long_turn.rs` | what a worker does around a long request |
+//! | `pauses.rs` | requests that had the thread for longer than they may |
 //! | `tokens.rs` | what an event of the event queue is about |
 //! | `accepting.rs` | accepts connections |
 //! | `newcomers.rs` | passes connections of a shared socket to the ports in turn |
@@ -43,6 +44,7 @@ mod long_turn;
 pub(crate) mod net_worker;
 mod newcomers;
 mod origin;
+mod pauses;
 mod polled_port;
 pub(crate) mod port;
 mod requests;

@@ -12,17 +12,19 @@ use super::commons::Commons;
 use super::driven::{Driven, PortLeases};
 use super::granted_cores::GrantedCores;
 use super::long_turn::LongTurn;
+use super::pauses::{BudgetedTurn, Paused, Pauses};
 use super::polled_port::FRAMES_PER_LOOK;
 use super::port::{Port, PortParts};
 use super::workers::{Link, Workers};
 use crate::classifier::Classifier;
 use crate::config::Topology;
 use crate::error::RunError;
-use crate::fiber::{Bell, Timers, TurnWatch, WakeList};
+use crate::fiber::{self, Bell, Timers, TurnWatch, WakeList};
 use crate::handler::Handler;
 use crate::runtime::channel::message::Report;
 use crate::runtime::crew::{Joined, Seat};
 use crate::runtime::dispatch::dispatcher::{Arrived, Dispatcher};
+use crate::runtime::dispatch::lengths::Length;
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::scheduling::Demotion;
 use crate::runtime::host::spin::Spin;
@@ -99,6 +101,8 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
     unfinished: bool,
     /// A request of this thread gave way in the last turn, maybe to what lies in a socket.
     gave_way: bool,
+    /// Requests that had this thread for longer than they may.
+    pauses: Pauses,
     now_ns: u64,
     busy_at_ns: u64,
 }
@@ -134,6 +138,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             cores: None,
             unfinished: false,
             gave_way: false,
+            pauses: Pauses::new(shared.config.net_budget_us),
             now_ns,
             busy_at_ns: 0,
             dispatcher,
@@ -179,6 +184,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 }
             }
             self.receive_reports();
+            self.resume_paused();
             self.follow_policy();
             self.receive_requests();
             self.dispatcher.tick(self.now_ns);
@@ -387,7 +393,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         };
         let spinning = u128::from(self.now_ns.saturating_sub(self.busy_at_ns)) < spin.as_nanos();
         let polling = self.ports.home().is_polled() && self.port_poll_at_ns().is_none();
-        if polling || spinning || self.unfinished || self.ports.iter().any(Port::is_ready) {
+        let is_busy = self.unfinished || self.pauses.has_latest();
+        if polling || spinning || is_busy || self.ports.iter().any(Port::is_ready) {
             return Duration::ZERO;
         }
         let sweeps_at_ns = self.ports.iter().map(Port::sweep_at_ns);
@@ -403,6 +410,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             self.held_deadline_ns(),
             self.port_poll_at_ns(),
             self.timer_ns(),
+            self.pauses.due_ns(),
             self.cores.as_ref().and_then(GrantedCores::deadline_ns),
         ];
         let Some(deadline_ns) = deadlines_ns.into_iter().flatten().min() else {
@@ -549,9 +557,52 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 Report::Blocked { served_ns } => {
                     self.dispatcher.blocked(self.now_ns, worker, served_ns);
                 }
+                Report::Paused { .. } => unreachable!("it has a thread without sockets"),
             }
         }
         received
+    }
+
+    /// Has a request go on that has been away for long enough. Where ports move, or requests do, the scheduler hears of the
+    /// one that paused last, too, before anything else is read: none may wait here while that goes on.
+    #[inline]
+    fn resume_paused(&mut self) {
+        if self.seat.is_some() {
+            self.settle_pause();
+        }
+        if let Some(paused) = self.pauses.next_due(self.now_ns) {
+            self.go_on(&paused);
+        }
+    }
+
+    /// Tells the scheduler of the request that paused last. It goes on at once if there is no other that may be short.
+    #[inline]
+    fn settle_pause(&mut self) {
+        if let Some(paused) = self.pauses.take_latest() {
+            self.settle(paused);
+        }
+    }
+
+    #[cold]
+    fn settle(&mut self, paused: Paused) {
+        let dispatcher = &mut self.dispatcher;
+        let is_patient = self.pauses.is_lasting(&paused);
+        let for_others = self.ports.iter().any(Port::is_ready)
+            || dispatcher.any_short_waiting(self.pauses.budget_ns())
+            || is_patient && dispatcher.any_waiting();
+        dispatcher.paused(self.now_ns, paused.worker, paused.served_ns);
+        if for_others || self.pauses.any_away() {
+            self.pauses.put_away(paused, for_others);
+        } else {
+            self.go_on(&paused);
+        }
+    }
+
+    fn go_on(&mut self, paused: &Paused) {
+        let (request, request_type) = (paused.request, paused.request_type);
+        self.dispatcher.goes_on(self.now_ns, request, request_type);
+        // The scheduler has something to decide.
+        self.unfinished = true;
     }
 
     /// Takes a request back that `worker` completed, or brings it to its port. `remote` says that the worker is not the
@@ -602,6 +653,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 let connections = &mut port.requests.connections;
                 connections.advance_ready(CONNECTIONS_PER_TURN, &mut self.dispatcher, self.now_ns);
             }
+            self.settle_pause();
             self.carry_out(end_ns);
             if !self.ports.iter().any(Port::has_ready)
                 || self.gave_way
@@ -649,7 +701,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         let mut pushed = 0;
         loop {
             self.carry_out(u64::MAX);
-            if self.now_ns > end_ns || pushed == PUSHED_PER_TURN || self.ports.can_exchange() {
+            let is_over = self.now_ns > end_ns || self.pauses.has_latest();
+            if is_over || pushed == PUSHED_PER_TURN || self.ports.can_exchange() {
                 return;
             }
             if self.dispatcher.any_waiting() {
@@ -820,6 +873,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
         // The request may take long.
         self.workers.wake_parked();
+        let slot = self.dispatcher.slot(request_type);
+        self.ports.note_run(self.shared.global(worker), slot);
         let was_home = self.ports.is_home();
         if let Some(seat) = self.seat.as_ref().filter(|seat| seat.may_give_way()) {
             let mut unserved = false;
@@ -842,9 +897,11 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         let (workers, demotion) = (&mut self.workers, &mut self.demotion);
         let long_us = self.shared.config.long_us;
         let moves_about = self.ports.move_about() && long_us > 0;
+        let budget = self.pauses.budget(self.now_ns);
         let ended = if let Some(carrier) = carrier {
             let length = self.dispatcher.length(request_type);
-            let turn = LongTurn::new(&mut self.ports, demotion, &self.clock, self.now_ns, long_us);
+            let (ports, clock) = (&mut self.ports, &self.clock);
+            let turn = LongTurn::new(ports, demotion, clock, self.now_ns, long_us, budget);
             let run = |watch: Option<&dyn TurnWatch>| {
                 workers.run_carried(worker, request, carrier, task, watch)
             };
@@ -853,8 +910,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 false => run(None),
             }
         } else if moves_about {
-            let length = self.dispatcher.length(request_type);
-            let turn = LongTurn::new(&mut self.ports, demotion, &self.clock, self.now_ns, long_us);
+            let length = match self.pauses.knows(request) {
+                true => Length::Long,
+                false => self.dispatcher.length(request_type),
+            };
+            let (ports, clock) = (&mut self.ports, &self.clock);
+            let turn = LongTurn::new(ports, demotion, clock, self.now_ns, long_us, budget);
             let mut ended = turn.run(length, || workers.run_inline(worker, request, task));
             if turn.has_stepped_back()
                 && let Report::Completed(Task::Stream(stream)) = &mut ended.report
@@ -867,8 +928,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 self.count_starved(worker, request_type, &ended.report, starved_ns);
             }
             ended
-        } else {
+        } else if budget.is_unlimited() {
             workers.run_inline(worker, request, task)
+        } else {
+            let clock = &self.clock;
+            let turn = BudgetedTurn { clock, budget };
+            fiber::watch_turn(&turn, || workers.run_inline(worker, request, task))
         };
         self.record_carried(worker, request, request_type, &ended);
         let EndedTurn {
@@ -882,9 +947,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         if was_asked {
             self.dispatcher.asked(worker);
         }
-        let has_yielded = matches!(report, Report::Yielded { .. });
+        let gave_way = matches!(report, Report::Yielded { .. } | Report::Paused { .. });
         match report {
             Report::Completed(task) => {
+                self.pauses.end(self.now_ns, request);
                 if let Some(seat) = self.seat.as_ref().filter(|_| carrier.is_some()) {
                     seat.release(request);
                 }
@@ -896,12 +962,19 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             Report::Yielded { served_ns } => {
                 self.dispatcher.yielded(self.now_ns, worker, served_ns);
             }
+            Report::Paused { served_ns } => self.pauses.pause(Paused {
+                worker,
+                request,
+                request_type,
+                served_ns,
+                since_ns: self.now_ns,
+            }),
         }
         if was_home && !self.ports.is_home() {
             self.return_home();
         }
         // Behind the way home, on which other requests may have run.
-        self.gave_way |= has_yielded;
+        self.gave_way |= gave_way;
         self.busy_at_ns = self.now_ns;
     }
 
@@ -927,7 +1000,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         match &ended.report {
             Report::Completed(task) => trace.completed(ended.ended_ns, turn, task.replies()),
             Report::Yielded { .. } => trace.yielded(ended.ended_ns, turn),
-            Report::Blocked { .. } => trace.blocked(ended.ended_ns, turn),
+            Report::Blocked { .. } | Report::Paused { .. } => {
+                trace.blocked(ended.ended_ns, turn);
+            }
         }
     }
 
@@ -943,7 +1018,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     ) {
         let served_ns = match report {
             Report::Completed(task) => task.samples().iter().map(|sample| sample.service_ns).sum(),
-            Report::Yielded { served_ns } | Report::Blocked { served_ns } => *served_ns,
+            Report::Yielded { served_ns }
+            | Report::Blocked { served_ns }
+            | Report::Paused { served_ns } => *served_ns,
         };
         let (worker, slot) = (
             self.shared.global(worker),

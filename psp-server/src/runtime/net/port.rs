@@ -34,7 +34,7 @@ use crate::runtime::host::alarm::Alarm;
 use crate::runtime::host::event::Event;
 use crate::runtime::host::event_queue::EventQueue;
 use crate::shared::Receiver;
-use crate::telemetry::NetCounters;
+use crate::telemetry::{NetCounters, Turning};
 use crate::transport::datagram::DatagramPool;
 use crate::transport::endpoint::Endpoint;
 use crate::transport::listening::Listening;
@@ -439,6 +439,12 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
     pub(super) fn is_overdue(&self, now_ns: u64) -> bool {
         self.draining_until_ns
             .is_some_and(|until_ns| now_ns >= until_ns)
+    }
+
+    /// What the port's driver tells the watchdog.
+    #[inline]
+    pub(super) fn turning(&self) -> &Turning {
+        self.shared.turning()
     }
 
     fn net(&self) -> &NetCounters {

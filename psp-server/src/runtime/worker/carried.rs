@@ -26,7 +26,7 @@ use super::executor::Sending;
 use super::setup::WorkerSetup;
 use crate::error::WorkerFault;
 use crate::fiber::{
-    self, GiveWay, Helpers, Surroundings, Timers, TurnWatch, Waiters, Waiting, WakeLists,
+    self, GiveWay, Helpers, Looked, Surroundings, Timers, TurnWatch, Waiters, Waiting, WakeLists,
 };
 use crate::handler::Handler;
 use crate::runtime::carriers::{
@@ -241,13 +241,13 @@ impl<T> GiveWay for CarriedWorker<'_, T> {
 }
 
 impl<T> TurnWatch for CarriedWorker<'_, T> {
-    /// The worker's own thread looks at that.
-    fn is_overdue(&self) -> bool {
-        false
-    }
-
-    fn turned_long(&self) {
+    /// The worker's own thread sees how long the turn lasts.
+    fn look(&self, has_said_long: bool) -> Looked {
+        if !has_said_long {
+            return Looked::GoesOn;
+        }
         self.carriers.say_long(self.number);
+        Looked::Settled
     }
 }
 

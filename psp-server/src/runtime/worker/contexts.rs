@@ -214,6 +214,12 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> GiveWay for Co
         self.suspend(Trace::yielded, |served_ns| Report::Yielded { served_ns });
     }
 
+    fn pause(&self) {
+        if fiber::ensure_spare() {
+            self.suspend(Trace::blocked, |served_ns| Report::Paused { served_ns });
+        }
+    }
+
     fn describe(&self, slot: usize, out: &mut dyn fmt::Write) -> fmt::Result {
         self.setup.shared.describe(self.setup.worker, slot, out)
     }
