@@ -1,5 +1,7 @@
 //! What handlers tell the scheduler about the request that they run.
 
+use psp_policy::RequestType;
+
 use crate::fiber;
 
 /// Says that the request in hand is long from here on: Synergy's `synergy_feedback_start` (section II-A).
@@ -20,4 +22,16 @@ use crate::fiber;
 /// [`checkpoint`](crate::checkpoint).
 pub fn long() {
     fiber::say_long();
+}
+
+/// Says that the request in hand is of `request_type`: the classifier took it for another, such as a short one, and cannot
+/// have known better.
+///
+/// The request goes on as it does. Its time is measured as one of this type, so that it spoils no other: a policy that
+/// groups types by their mean would treat all requests of a type by one that only seemed to be of it. Where the request
+/// knows so before it has begun, [`Reply::reclassify`](crate::Reply::reclassify) puts it back.
+///
+/// The last call holds. A type that is not registered, or a call on a thread that runs no request, has no effect.
+pub fn of_type(request_type: RequestType) {
+    fiber::say_type(request_type);
 }

@@ -29,8 +29,8 @@ use crate::watchdog::Watchdog;
 
 pub use crate::runtime::DrainReport;
 
-/// How long the net thread may take to return after the drain timeout.
-const STUCK_AFTER: Duration = Duration::from_secs(1);
+/// How long the net thread, and then the workers, may take to return after the drain timeout.
+const STUCK_AFTER: Duration = Duration::from_secs(2);
 
 /// A server that is bound to its addresses and ready to run.
 pub struct Server<F, K, H> {
@@ -73,7 +73,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
     }
 
     /// Serves until SIGTERM or SIGINT, and for [`drain_delay_ms`](crate::Config::drain_delay_ms) more, then drains. The
-    /// process ends a second after the drain timeout even if a
+    /// process ends two seconds after the drain timeout even if a
     /// request holds the net thread until then, as one may in the topology `Inline`; its exit status is then 1.
     ///
     /// # Errors

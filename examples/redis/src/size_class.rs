@@ -441,9 +441,15 @@ pub fn classifier(sources: &Sources) -> RespClassifier {
 /// The type of a request that ends `count` subscriptions.
 #[must_use]
 pub fn of_unsubscribing(count: usize) -> Option<RequestType> {
+    (count > SMALL_ELEMENTS_MAX).then(of_long).flatten()
+}
+
+/// The type of long requests.
+#[must_use]
+pub fn of_long() -> Option<RequestType> {
     static SCAN: LazyLock<Option<RequestType>> =
         LazyLock::new(|| RespClassifier::redis().types().by_name("scan"));
-    (count > SMALL_ELEMENTS_MAX).then_some(*SCAN).flatten()
+    *SCAN
 }
 
 /// The type of an EXEC that runs `count` commands, the longest of which is `longest`. The types ascend by length.

@@ -14,11 +14,15 @@
 
 use std::cell::Cell;
 
+use psp_policy::RequestType;
+
 thread_local! {
     /// `None` where nothing is to be done any more, or at all.
     static WATCH: Cell<Option<&'static dyn TurnWatch>> = const { Cell::new(None) };
     /// The handler that runs has said that its request is long.
     static SAID: Cell<bool> = const { Cell::new(false) };
+    /// The type of the request that runs, by its handler.
+    static TYPE: Cell<Option<RequestType>> = const { Cell::new(None) };
 }
 
 /// What comes of a look at a turn.
@@ -80,6 +84,7 @@ pub(super) fn look() -> Looked {
 #[inline]
 pub(super) fn begin() {
     SAID.set(false);
+    TYPE.set(None);
 }
 
 /// The handler that runs says that its request is long.
@@ -87,12 +92,39 @@ pub(super) fn say() {
     SAID.set(true);
 }
 
-/// Whether it has said so.
-pub(super) fn has_said() -> bool {
-    SAID.get()
+/// See [`feedback::of_type`](crate::feedback::of_type).
+pub(crate) fn say_type(request_type: RequestType) {
+    TYPE.set(Some(request_type));
 }
 
-/// A request goes on whose handler has said so, or has not.
-pub(super) fn restore(has_said: bool) {
-    SAID.set(has_said);
+/// The type that the handler has named which runs, or ran last.
+#[inline]
+pub(crate) fn said_type() -> Option<RequestType> {
+    TYPE.get()
+}
+
+/// What the handler of a request has said of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sayings {
+    is_long: bool,
+    request_type: Option<RequestType>,
+}
+
+/// What the handler that runs has said.
+pub(super) fn keep() -> Sayings {
+    Sayings {
+        is_long: SAID.get(),
+        request_type: TYPE.get(),
+    }
+}
+
+/// A request goes on whose handler has said this.
+pub(super) fn restore(said: Sayings) {
+    SAID.set(said.is_long);
+    TYPE.set(said.request_type);
+}
+
+/// Whether the handler that runs has said that its request is long.
+pub(super) fn has_said() -> bool {
+    SAID.get()
 }

@@ -53,7 +53,7 @@ pub(crate) use alternate_stack::AlternateStack;
 pub use cpu_timer::CpuTimer;
 pub(crate) use flag::PreemptFlag;
 pub(crate) use helpers::Helpers;
-pub(crate) use long_turn::{Looked, TurnWatch, watched};
+pub(crate) use long_turn::{Looked, TurnWatch, said_type, say_type, watched};
 pub(crate) use overflow::report_overflows;
 pub(crate) use peer::for_peer;
 pub use peer::is_abandoned;

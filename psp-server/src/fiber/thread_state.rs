@@ -268,7 +268,7 @@ impl ThreadState {
             slot: self.slot.load(Ordering::Relaxed),
             peer: peer::keep(),
             timers: cpu_clock::keep(),
-            has_said_long: long_turn::has_said(),
+            said: long_turn::keep(),
         };
         self.depth.store(OUTSIDE, Ordering::Relaxed);
         kept
@@ -281,7 +281,7 @@ impl ThreadState {
         self.slot.store(kept.slot, Ordering::Relaxed);
         peer::restore(&kept.peer);
         cpu_clock::restore(&kept.timers);
-        long_turn::restore(kept.has_said_long);
+        long_turn::restore(kept.said);
     }
 }
 
@@ -294,7 +294,7 @@ pub(super) struct Kept {
     slot: usize,
     peer: peer::Kept,
     timers: cpu_clock::Kept,
-    has_said_long: bool,
+    said: long_turn::Sayings,
 }
 
 impl Kept {

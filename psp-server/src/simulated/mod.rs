@@ -260,6 +260,8 @@ impl System {
         let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         let until_ns = self.now_ns.get().saturating_add(timeout_ns);
         self.now_ns.set(self.now_ns.get() + CALL_NS);
+        // A handler that paused is not running.
+        self.is_elsewhere.set(false);
         // Whatever the runtime has sent to workers since the last wait is seen now.
         self.due_ns.set(0);
         loop {

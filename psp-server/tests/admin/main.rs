@@ -71,6 +71,41 @@ fn a_server_is_ready_until_it_drains_and_lives_until_it_has_drained() {
     until("the port is closed", || TcpStream::connect(port).is_err());
 }
 
+/// A request holds the net thread, and reaches no checkpoint.
+#[test]
+fn a_net_thread_that_stands_still_is_seen_until_it_turns_again() {
+    for topology in [Topology::Inline, Topology::Distributed] {
+        let config = Config::default().workers(1).admin("0");
+        let server = start_tcp(Policy::d_fcfs(), topology, config);
+        let port = admin(&server);
+        let mut client = server.connect();
+        assert_eq!(client.ask("short"), "ok short");
+        assert_eq!(get(port, "/livez"), (200, "alive\n".into()));
+        client.send("wait here\n");
+        until("the net thread stands still", || {
+            get(port, "/livez").0 == 503
+        });
+        let (_, text) = get(port, "/livez");
+        let begins = "a net thread has stood still for ";
+        let ends = " ms: worker 0 in a request of type long\n";
+        assert!(text.starts_with(begins) && text.ends_with(ends), "{text}");
+        let figure = |name: &str| {
+            let (_, text) = get(port, "/metrics");
+            let samples = samples(&text);
+            let is_it = |(named, _): &(&&str, &f64)| named.starts_with(name);
+            let (_, figure) = samples.iter().find(is_it).unwrap();
+            *figure
+        };
+        assert_eq!(figure("psp_net_threads_stalled"), 1.0);
+        server.gate.open();
+        assert_eq!(client.line(), "ok wait here");
+        until("it turns again", || get(port, "/livez").0 == 200);
+        assert_eq!(figure("psp_net_threads_stalled"), 0.0);
+        assert_eq!(figure("psp_net_stalls_total"), 1.0);
+        assert!(figure("psp_net_stalled_seconds_total") > 0.0);
+    }
+}
+
 /// The samples of an exposition: names with labels, and values.
 fn samples(text: &str) -> BTreeMap<&str, f64> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));

@@ -2,6 +2,7 @@
 
 mod abandoned;
 mod backpressure;
+mod budgets;
 #[path = "../common/mod.rs"]
 mod common;
 mod configuration;

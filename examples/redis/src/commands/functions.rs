@@ -121,11 +121,11 @@ fn call(
         flags: Some(*flags),
         is_read_only,
     };
+    let tag = scripts.profile.tag_of_function(name.as_bytes());
+    lease.measure(&scripts.profile, [tag, None])?;
     let (result, busy) = profile::timed(|| call.run(context, &lease, out));
     // The name may be another function's by now.
-    if let Some(tag) = scripts.profile.tag_of_function(name.as_bytes())
-        && scripts.functions.is_current(&found)
-    {
+    if let Some(tag) = tag.filter(|_| scripts.functions.is_current(&found)) {
         scripts.profile.record(tag, busy);
     }
     result

@@ -155,10 +155,11 @@ fn call(
         flags: script.flags,
         is_read_only,
     };
-    let (result, busy) = profile::timed(|| call.run(context, lease, out));
     let profile = &context.server.scripts.profile;
-    let tag = profile.tag_of_digest(&script.digest);
-    for tag in [Some(tag), body_tag].into_iter().flatten() {
+    let tags = [Some(profile.tag_of_digest(&script.digest)), body_tag];
+    lease.measure(profile, tags)?;
+    let (result, busy) = profile::timed(|| call.run(context, lease, out));
+    for tag in tags.into_iter().flatten() {
         profile.record(tag, busy);
     }
     result

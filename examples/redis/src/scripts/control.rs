@@ -9,6 +9,7 @@ use psp_protocols::Sink;
 use psp_protocols::resp::{Encoder, Version};
 use psp_server::{checkpoint, is_abandoned};
 
+use super::profile::{self, Profile, Tag};
 use crate::acl::Account;
 
 /// Bytes of the stack that nested calls of Lua and Rust may take. Beyond it, a script gets an error.
@@ -22,6 +23,9 @@ const IDLE: u64 = u64::MAX;
 
 /// Checkpoints that a library may pass while it is loaded: about half a second.
 const LOADING_CHECKPOINTS: u32 = 25_000;
+
+/// After so many counts of instructions, about a millisecond of Lua, a script is long, whatever its runs were like before.
+const COUNTS_OF_LONG: u32 = 50;
 
 /// Arguments that FUNCTION STATS shows of a call, and bytes of each.
 const SHOWN_ARGS_MAX: usize = 32;
@@ -79,6 +83,9 @@ pub enum Stop {
     LoadTooLong,
 }
 
+/// The names of a script in the profile: by its digest or function, and by its body.
+pub(crate) type Tags = [Option<Tag>; 2];
+
 /// The control of one interpreter.
 #[derive(Debug)]
 pub struct Control {
@@ -93,6 +100,10 @@ pub struct Control {
     form: AtomicU8,
     /// Checkpoints that a library may still pass.
     loading_left: AtomicU32,
+    /// How often the hook has counted instructions of this task.
+    counts: AtomicU32,
+    /// Where the script that runs is measured, and under which tags.
+    measured: Mutex<Option<(Arc<Profile>, Tags)>>,
     running: Mutex<Running>,
     /// Who runs the script.
     caller: Mutex<Option<Arc<Account>>>,
@@ -109,6 +120,8 @@ impl Default for Control {
             stack_base: AtomicUsize::new(0),
             form: AtomicU8::new(Form::Script as u8),
             loading_left: AtomicU32::new(0),
+            counts: AtomicU32::new(0),
+            measured: Mutex::default(),
             running: Mutex::default(),
             caller: Mutex::default(),
         }
@@ -139,6 +152,8 @@ impl Control {
             Task::Load => Form::Load,
         };
         self.form.store(form as u8, Ordering::Relaxed);
+        self.counts.store(0, Ordering::Relaxed);
+        *self.measured.lock() = None;
         self.restart();
         self.killed.store(false, Ordering::Relaxed);
         self.limit_ms.store(limit_ms, Ordering::Relaxed);
@@ -160,6 +175,11 @@ impl Control {
     /// For whom the script runs.
     pub(crate) fn caller(&self) -> Option<Arc<Account>> {
         self.caller.lock().clone()
+    }
+
+    /// The script has these tags. If it turns out to be long, the classifier knows that before it ends: it may never.
+    pub(crate) fn measure(&self, profile: &Arc<Profile>, tags: Tags) {
+        *self.measured.lock() = Some((Arc::clone(profile), tags));
     }
 
     /// A library is run next.
@@ -202,6 +222,21 @@ impl Control {
     /// Asks the script to stop.
     pub(crate) fn kill(&self) {
         self.killed.store(true, Ordering::Relaxed);
+    }
+
+    /// The hook has counted instructions. As [`pause`](Self::pause).
+    pub(crate) fn count(&self) -> Result<(), Stop> {
+        let counts = self.counts.load(Ordering::Relaxed).saturating_add(1);
+        self.counts.store(counts, Ordering::Relaxed);
+        if counts == COUNTS_OF_LONG
+            && let Some((profile, tags)) = &*self.measured.lock()
+        {
+            tags.iter()
+                .flatten()
+                .for_each(|tag| profile.note_long(*tag));
+            profile::turns_out_long();
+        }
+        self.pause()
     }
 
     /// Lets other requests run. An error if the script must stop.

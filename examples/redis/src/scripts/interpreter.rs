@@ -107,7 +107,7 @@ impl Interpreter {
         lua.set_global_hook(
             HookTriggers::new().every_nth_instruction(INSTRUCTIONS),
             move |_, _| {
-                hooked.pause().map_err(mlua::Error::external)?;
+                hooked.count().map_err(mlua::Error::external)?;
                 Ok(VmState::Continue)
             },
         )?;

@@ -5,10 +5,11 @@ use std::sync::{Arc, Weak};
 use mlua::Function;
 use parking_lot::Mutex;
 
-use super::control::{Control, Form, Running, Task};
+use super::control::{Control, Form, Running, Tags, Task};
 use super::functions::{Found, FunctionLibrary, FunctionSpec};
 use super::interpreter::{Interpreter, message_of};
 use super::library::Script;
+use super::profile::Profile;
 use crate::error::CommandError;
 use crate::parse::Result;
 
@@ -143,6 +144,15 @@ impl Lease<'_> {
         }
         let function = interpreter.library_function(library.id, &found.spec().name);
         function.ok_or(CommandError::line("ERR Function not found"))
+    }
+
+    /// The script that runs has these tags in the profile.
+    ///
+    /// # Errors
+    /// There is no interpreter.
+    pub(crate) fn measure(&self, profile: &Arc<Profile>, tags: Tags) -> Result<()> {
+        self.interpreter()?.control.measure(profile, tags);
+        Ok(())
     }
 
     /// Runs the text of a library, and returns it with the functions that it registered.

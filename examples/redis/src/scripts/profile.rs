@@ -13,9 +13,10 @@ use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use psp_server::CpuTimer;
+use psp_server::{CpuTimer, feedback};
 
 use super::digest::Digest;
+use crate::size_class;
 
 /// Runs after which the mean counts.
 const RUNS_MIN: u32 = 8;
@@ -60,7 +61,19 @@ pub struct Tag(u64);
 pub(crate) fn timed<T>(run: impl FnOnce() -> T) -> (T, Duration) {
     let timer = CpuTimer::start();
     let result = run();
-    (result, timer.elapsed() / BUILD_SLOWDOWN)
+    let busy = timer.elapsed() / BUILD_SLOWDOWN;
+    if busy > Duration::from_nanos(RANGE_NS_MAX.into()) {
+        turns_out_long();
+    }
+    (result, busy)
+}
+
+/// The request in hand runs a long script, whatever the classifier took it for: its time is that of a long request, and
+/// not of a write.
+pub(crate) fn turns_out_long() {
+    if let Some(long) = size_class::of_long() {
+        feedback::of_type(long);
+    }
 }
 
 /// The service times of scripts.
@@ -140,6 +153,11 @@ impl Profile {
         }
     }
 
+    /// A run, which has not ended, takes long.
+    pub(crate) fn note_long(&self, tag: Tag) {
+        self.record(tag, Duration::MAX);
+    }
+
     /// Counts a run.
     pub fn record(&self, tag: Tag, busy: Duration) {
         let busy_ns = u32::try_from(busy.as_nanos()).unwrap_or(u32::MAX);
@@ -202,6 +220,14 @@ mod tests {
         }
         profile.record(tag, LONG);
         assert_eq!(profile.kind_of(tag), Kind::Long, "one long run is enough");
+        for _ in 0..RUNS_MIN {
+            profile.record(tag, SHORT);
+        }
+        assert_eq!(profile.kind_of(tag), Kind::Write);
+        profile.note_long(tag);
+        assert_eq!(profile.kind_of(tag), Kind::Long, "and need not have ended");
+        profile.record(tag, SHORT);
+        assert_eq!(profile.kind_of(tag), Kind::Long, "it was not that long");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod common;
 mod costs;
 mod databases;
 mod differential;
+mod endless;
 mod eviction;
 mod functions;
 mod introspection;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use psp_harness::{NOT_PSP, skip};
 
 use crate::accounts::{self, ACCOUNTS, CLIENTS};
-use crate::common::{Connection, Options, Server, TOPOLOGIES, encode};
+use crate::common::{Connection, Options, Server, TOPOLOGIES, encode, wait_until};
 
 /// GETs that the server must answer while a long script runs: none if the script holds the net thread, thousands
 /// otherwise.
@@ -138,6 +138,21 @@ fn the_type_of_a_script_is_that_of_its_runs() {
     }
     let scans = arrivals(&mut client, "scan");
     assert_eq!(scans, measured + MEASURED as u64, "long scripts stay scans");
+    const MAYBE: &str = "if ARGV[1] == '1' then return 1 end while true do end";
+    for _ in 0..MEASURED {
+        eval(&mut client, &[MAYBE, "0", "1"]);
+    }
+    let mut endless = server.connect();
+    endless.send(&encode(&["EVAL", MAYBE, "0", "2"]));
+    wait_until(
+        "a script is a scan that another run of it makes one",
+        || {
+            let scans = arrivals(&mut client, "scan");
+            eval(&mut client, &[MAYBE, "0", "1"]);
+            arrivals(&mut client, "scan") > scans
+        },
+    );
+    assert!(!endless.has_received(), "that run has not ended");
 }
 
 #[test]

@@ -586,6 +586,18 @@ impl<K> Dispatcher<K> {
         Some((stuck, self.scheduler.relief(now_ns, slot)))
     }
 
+    /// Whether a request of this type that has run for `for_ns` may never end.
+    pub(crate) fn is_stuck(&self, request_type: RequestType, for_ns: u64) -> bool {
+        let mean_ns = || mean_ns(&self.scheduler, &self.shared, self.slot(request_type));
+        let after = self.shared.config.stuck_after();
+        after.is_some_and(|after| for_ns >= after.time_ns && for_ns >= after.service_ns(mean_ns()))
+    }
+
+    /// Counts a request on `worker` that may never end.
+    pub(crate) fn count_stuck(&self, worker: WorkerId) {
+        self.turns.count_stuck(worker);
+    }
+
     fn publish(&self) {
         for slot in 0..=self.shared.types.len() {
             let status = self.scheduler.type_status(slot);

@@ -307,7 +307,7 @@ impl Turns {
             let request_type = turn.request_type;
             if for_ns >= after.time_ns && for_ns >= after.service_ns(mean_ns(request_type)) {
                 turn.is_stuck = true;
-                self.count(worker, |counters| counters.stuck.add(1));
+                self.count_stuck(worker);
                 return Some(StuckTurn {
                     worker,
                     request,
@@ -318,6 +318,11 @@ impl Turns {
         }
         self.stuck_look_ns = now_ns.saturating_add(after.time_ns / STUCK_LOOKS);
         None
+    }
+
+    /// Counts a request on `worker` that may never end.
+    pub(crate) fn count_stuck(&self, worker: WorkerId) {
+        self.count(worker, |counters| counters.stuck.add(1));
     }
 
     /// Counts for `worker` and for the type of the request that runs there.

@@ -25,6 +25,7 @@ use crate::runtime::channel::message::Report;
 use crate::runtime::crew::{Joined, Seat};
 use crate::runtime::dispatch::dispatcher::{Arrived, Dispatcher};
 use crate::runtime::dispatch::lengths::Length;
+use crate::runtime::dispatch::turns::StuckTurn;
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::scheduling::Demotion;
 use crate::runtime::host::spin::Spin;
@@ -285,12 +286,6 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     #[inline]
     fn warn_of_stuck(&mut self) {
         while let Some((stuck, relief)) = self.dispatcher.next_stuck(self.now_ns) {
-            let port = self.ports.port_of(stuck.request);
-            let peer = port.and_then(|port| port.requests.peer(stuck.request));
-            let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
-            let request_type = self.dispatcher.type_name(stuck.request_type);
-            let worker = self.shared.global(stuck.worker).0;
-            let for_ms = stuck.for_ns / 1_000_000;
             let others = match relief {
                 Relief::NotNeeded => "",
                 Relief::OtherWorker => ": others of its type may use another worker",
@@ -298,14 +293,47 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                     ": others of its type wait, as there is no other worker for them"
                 }
             };
-            tracing::warn!(
-                worker,
-                request_type,
-                peer,
-                for_ms,
-                "a request may never end{others}"
-            );
+            self.warn_of(&stuck, others);
         }
+    }
+
+    /// The same of a request that pauses again and again.
+    fn warn_of_endless(&mut self, paused: &Paused) {
+        let &Paused {
+            worker,
+            request,
+            request_type,
+            ..
+        } = paused;
+        let for_ns = self.pauses.served_ns(request);
+        if self.dispatcher.is_stuck(request_type, for_ns) && self.pauses.tell(request) {
+            self.dispatcher.count_stuck(worker);
+            let stuck = StuckTurn {
+                worker,
+                request,
+                request_type,
+                for_ns,
+            };
+            self.warn_of(&stuck, ": others have its thread for half of the time");
+        }
+    }
+
+    /// `others` says what becomes of others.
+    #[cold]
+    fn warn_of(&mut self, stuck: &StuckTurn, others: &str) {
+        let port = self.ports.port_of(stuck.request);
+        let peer = port.and_then(|port| port.requests.peer(stuck.request));
+        let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
+        let request_type = self.dispatcher.type_name(stuck.request_type);
+        let worker = self.shared.global(stuck.worker).0;
+        let for_ms = stuck.for_ns / 1_000_000;
+        tracing::warn!(
+            worker,
+            request_type,
+            peer,
+            for_ms,
+            "a request may never end{others}"
+        );
     }
 
     /// Waits for events, for as long as there is nothing to do.
@@ -563,8 +591,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         received
     }
 
-    /// Has a request go on that has been away for long enough. Where ports move, or requests do, the scheduler hears of the
-    /// one that paused last, too, before anything else is read: none may wait here while that goes on.
+    /// Has a request go on that has been away for long enough. Where ports move, the one that paused last may do so, too,
+    /// before anything else is read: no request may wait here that came through a port which leaves.
     #[inline]
     fn resume_paused(&mut self) {
         if self.seat.is_some() {
@@ -575,7 +603,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
     }
 
-    /// Tells the scheduler of the request that paused last. It goes on at once if there is no other that may be short.
+    /// The request that paused last goes on at once if there is no other that may be short, and else is away.
     #[inline]
     fn settle_pause(&mut self) {
         if let Some(paused) = self.pauses.take_latest() {
@@ -585,12 +613,15 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
 
     #[cold]
     fn settle(&mut self, paused: Paused) {
+        self.warn_of_endless(&paused);
         let dispatcher = &mut self.dispatcher;
-        let is_patient = self.pauses.is_lasting(&paused);
+        let is_lasting = self.pauses.is_lasting(paused.request);
         let for_others = self.ports.iter().any(Port::is_ready)
             || dispatcher.any_short_waiting(self.pauses.budget_ns())
-            || is_patient && dispatcher.any_waiting();
-        dispatcher.paused(self.now_ns, paused.worker, paused.served_ns);
+            || is_lasting && dispatcher.any_waiting();
+        if self.seat.is_none() {
+            dispatcher.paused(self.now_ns, paused.worker, paused.served_ns);
+        }
         if for_others || self.pauses.any_away() {
             self.pauses.put_away(paused, for_others);
         } else {
@@ -962,13 +993,18 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             Report::Yielded { served_ns } => {
                 self.dispatcher.yielded(self.now_ns, worker, served_ns);
             }
-            Report::Paused { served_ns } => self.pauses.pause(Paused {
-                worker,
-                request,
-                request_type,
-                served_ns,
-                since_ns: self.now_ns,
-            }),
+            Report::Paused { served_ns } => {
+                if self.seat.is_some() {
+                    self.dispatcher.paused(self.now_ns, worker, served_ns);
+                }
+                self.pauses.pause(Paused {
+                    worker,
+                    request,
+                    request_type,
+                    served_ns,
+                    since_ns: self.now_ns,
+                });
+            }
         }
         if was_home && !self.ports.is_home() {
             self.return_home();

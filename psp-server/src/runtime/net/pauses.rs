@@ -8,8 +8,8 @@
 //!
 //! A request that has begun never moves to another thread. So one that turns out to be long shares the net thread with
 //! sockets and with short requests: they have it for half of the time at least, whatever the policy. To the policy, such a
-//! request is blocked while it is away. Until the net worker has looked at its sockets, the policy knows nothing: if nobody
-//! waits who may be short, other long requests begin no sooner than they would have.
+//! request is blocked while it is away. In the topology `inline` the policy knows nothing before the net worker has looked at
+//! its sockets: if nobody waits who may be short, other long requests begin no sooner than they would have.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -91,14 +91,23 @@ pub(super) struct Paused {
 #[derive(Debug)]
 pub(super) struct Pauses {
     budget_us: u64,
-    /// The one that the scheduler does not know of.
+    /// The one that paused last, until the net worker has looked at its sockets.
     latest: Option<Paused>,
     /// In order of their turns.
     away: VecDeque<Paused>,
     /// When the next of them goes on.
     next_ns: u64,
-    /// For how long those have run that ever paused and have not ended.
-    served_ns: HashMap<RequestId, u64>,
+    /// Those that ever paused and have not ended.
+    begun: HashMap<RequestId, Begun>,
+}
+
+/// A request that has paused.
+#[derive(Debug, Default)]
+struct Begun {
+    /// For how long it has run, in all its turns.
+    served_ns: u64,
+    /// The log says that it may never end.
+    is_told: bool,
 }
 
 impl Pauses {
@@ -108,7 +117,7 @@ impl Pauses {
             latest: None,
             away: VecDeque::new(),
             next_ns: 0,
-            served_ns: HashMap::new(),
+            begun: HashMap::new(),
         }
     }
 
@@ -123,17 +132,20 @@ impl Pauses {
         self.budget_us.saturating_mul(1_000)
     }
 
-    /// A request pauses.
+    /// A request pauses. One that did so just before, on the way to the net worker's sockets, is away.
     pub(super) fn pause(&mut self, paused: Paused) {
-        debug_assert!(self.latest.is_none(), "a thread runs one request");
-        *self.served_ns.entry(paused.request).or_default() += paused.served_ns;
+        if let Some(before) = self.latest.take() {
+            self.put_away(before, true);
+        }
+        let begun = self.begun.entry(paused.request).or_default();
+        begun.served_ns += paused.served_ns;
         self.latest = Some(paused);
     }
 
     /// A request has ended.
     #[inline]
     pub(super) fn end(&mut self, now_ns: u64, request: RequestId) {
-        if !self.served_ns.is_empty() && self.served_ns.remove(&request).is_some() {
+        if !self.begun.is_empty() && self.begun.remove(&request).is_some() {
             let next_ns = now_ns.saturating_add(self.budget_ns());
             self.next_ns = self.next_ns.min(next_ns);
         }
@@ -142,25 +154,36 @@ impl Pauses {
     /// Whether a request has paused that has not ended.
     #[inline]
     pub(super) fn knows(&self, request: RequestId) -> bool {
-        !self.served_ns.is_empty() && self.served_ns.contains_key(&request)
+        !self.begun.is_empty() && self.begun.contains_key(&request)
     }
 
-    /// Whether the scheduler has to be told of a request.
+    /// Whether a request has paused and is not [away](Self::put_away).
     #[inline]
     pub(super) fn has_latest(&self) -> bool {
         self.latest.is_some()
     }
 
-    /// The request that the scheduler has to be told of. It goes on, or is [away](Self::put_away) from now on.
+    /// The request that paused last. It goes on, or is [away](Self::put_away) from now on.
     #[inline]
     pub(super) fn take_latest(&mut self) -> Option<Paused> {
         self.latest.take()
     }
 
-    /// Whether the request has run for so long that it may never end.
-    pub(super) fn is_lasting(&self, paused: &Paused) -> bool {
-        let served_ns = self.served_ns.get(&paused.request);
-        served_ns.is_some_and(|&ns| ns / BUDGETS_PATIENT >= self.budget_ns())
+    /// For how long the request has run, in all its turns.
+    pub(super) fn served_ns(&self, request: RequestId) -> u64 {
+        let begun = self.begun.get(&request);
+        begun.map_or(0, |begun| begun.served_ns)
+    }
+
+    /// Whether the request has run for so long that it gives way to all others.
+    pub(super) fn is_lasting(&self, request: RequestId) -> bool {
+        self.served_ns(request) / BUDGETS_PATIENT >= self.budget_ns()
+    }
+
+    /// The log says from now on that the request may never end. Returns whether it did not before.
+    pub(super) fn tell(&mut self, request: RequestId) -> bool {
+        let begun = self.begun.get_mut(&request);
+        begun.is_some_and(|begun| !std::mem::replace(&mut begun.is_told, true))
     }
 
     /// Whether requests are away.
@@ -246,9 +269,11 @@ mod tests {
         let request = RequestId(7);
         for turn in 1..=100 {
             pauses.pause(paused(7, turn * 200, 100));
-            let latest = pauses.take_latest().unwrap();
-            assert_eq!(pauses.is_lasting(&latest), turn == 100, "{turn}");
+            assert!(pauses.take_latest().is_some());
+            assert_eq!(pauses.served_ns(request), turn * 100 * US);
+            assert_eq!(pauses.is_lasting(request), turn == 100, "{turn}");
         }
+        assert_eq!([(); 2].map(|()| pauses.tell(request)), [true, false]);
         assert!(pauses.knows(request) && !pauses.has_latest());
         pauses.end(0, request);
         assert!(!pauses.knows(request));

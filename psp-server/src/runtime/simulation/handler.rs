@@ -11,8 +11,23 @@ use super::ledger::{Later, with_ledger};
 use super::protocol::{Head, Kind, for_pieces};
 use crate::handler::{Handler, Request};
 use crate::peer::Peer;
+use crate::preempt::checkpoint;
 use crate::reply::Reply;
 use crate::simulated;
+
+/// What a handler computes between two checkpoints, at most.
+const PIECE_NS: u64 = 20_000;
+
+/// Computes for so long. On the net thread, others may have that in between.
+fn compute(mut left_ns: u64) {
+    while left_ns > 0 {
+        let piece_ns = left_ns.min(PIECE_NS);
+        let _undisturbed = simulated::undisturbed();
+        simulated::spend(piece_ns);
+        checkpoint();
+        left_ns -= piece_ns;
+    }
+}
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -53,7 +68,7 @@ impl Handler<Head> for SimHandler {
     fn connect(&self, _peer: Peer) {}
 
     fn handle(&self, _worker: &mut (), request: Request<'_, (), Head>, reply: &mut Reply<'_>) {
-        let _undisturbed = simulated::undisturbed();
+        let undisturbed = simulated::undisturbed();
         let head = *request.head;
         if !with_ledger(|ledger| ledger.begin(&head, request.payload)) {
             // Of a client that is gone.
@@ -62,7 +77,9 @@ impl Handler<Head> for SimHandler {
         if self.is_put_back(&request, reply) {
             return;
         }
-        simulated::spend(head.service_ns.into());
+        drop(undisturbed);
+        compute(head.service_ns.into());
+        let _undisturbed = simulated::undisturbed();
         let fails = with_ledger(|ledger| {
             ledger.note(&head);
             match ledger.fault {

@@ -145,6 +145,7 @@ impl Plan {
             .output_timeout_s(maybe(3, 1, 5, 60))
             .output_high_water_bytes(maybe(2, 1, 20_000, 256 * 1024) as usize)
             .half_close_grace_ms(maybe(6, 0, 1, 1) * 100)
+            .net_budget_us(maybe(2, 1, 200, 1000))
             .seed(seed);
         let count = maybe(3, 100, 400, 1);
         let count = if count > 1 { count } else { maybe(1, 2, 60, 1) } as usize;

@@ -13,7 +13,7 @@ use psp_protocols::{Framing, Rejection};
 use super::notices::fault_of;
 use super::spans::{Spans, end_span, request_span};
 use crate::error::WorkerFault;
-use crate::fiber::{for_peer, in_handler};
+use crate::fiber::{for_peer, in_handler, said_type};
 use crate::foreseen::Foreseen;
 use crate::handler::{Handler, Request};
 use crate::peer::Peer;
@@ -229,8 +229,9 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             };
             end_span(span, times);
             let (worker, peer) = (self.worker.get(), connection.peer);
-            self.shared.measure(worker, frame.request_type, peer, times);
-            record(&mut run.samples, frame.request_type, service_ns);
+            let request_type = self.shared.type_of(frame.request_type);
+            self.shared.measure(worker, request_type, peer, times);
+            record(&mut run.samples, request_type, service_ns);
             now_ns = end_ns;
             if connection.output.len() > self.shared.config.output_high_water_bytes {
                 self.send(connection);
@@ -403,6 +404,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         };
         end_span(span, times);
         let worker = self.worker.get();
+        let request_type = self.shared.type_of(request_type);
         self.shared
             .measure(worker, request_type, Peer::Ip(peer), times);
         *sample = Some(Sample {
@@ -519,6 +521,19 @@ impl Shared {
         if self.slow.is_slow(slot, times.sojourn_ns) {
             let name = self.types.name_of_slot(slot);
             self.slow.note(name, worker, peer, times);
+        }
+    }
+
+    /// The type of the request that has ended: as its handler said, or else as it was classified.
+    #[inline]
+    fn type_of(&self, classified: RequestType) -> RequestType {
+        match said_type() {
+            Some(said)
+                if Some(said) != self.handshake && self.types.slot(said) < self.types.len() =>
+            {
+                said
+            }
+            _ => classified,
         }
     }
 

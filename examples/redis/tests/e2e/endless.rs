@@ -1,0 +1,199 @@
+//! Scripts that never end, on every worker at once: the server serves all other requests, and ends when it is asked to.
+
+use psp_harness::{NOT_PSP, skip};
+use psp_server::Policy;
+
+use crate::common::{Connection, Options, Server, encode, wait_until};
+
+/// Calls after which the server knows how long a script takes.
+const MEASURED: usize = 40;
+/// Ends if it is asked to.
+const MAYBE: &str = "if ARGV[1]=='1' then return 1 end while true do end";
+/// The same as a function.
+const LIBRARY: &str = "#!lua name=endless
+    redis.register_function('maybe', function(keys, args) if args[1] == '1' then return 1 end while true do end end)";
+/// The same within a coroutine, and by way of commands.
+const OTHERS: [&str; 2] = [
+    "local f = coroutine.wrap(function() while ARGV[1]~='1' do end return 1 end) return f()",
+    "while ARGV[1]~='1' do redis.call('get', 'key') end return 1",
+];
+/// A drain gives endless scripts up soon.
+const CONFIG: &str = "[server]
+drain-timeout-ms = 500
+";
+
+/// How a script is called.
+#[derive(Debug, Clone, Copy)]
+struct Call {
+    /// The words up to its argument.
+    words: [&'static str; 3],
+    /// Within a transaction.
+    is_queued: bool,
+}
+
+impl Call {
+    const fn new(words: [&'static str; 3]) -> Self {
+        let is_queued = false;
+        Self { words, is_queued }
+    }
+
+    /// Sends the call, with `argument`.
+    fn send(self, client: &mut Connection, argument: &str) {
+        let words = [&self.words[..], &[argument]].concat();
+        if !self.is_queued {
+            return client.send(&encode(&words));
+        }
+        assert_eq!(client.ask("MULTI"), "+OK");
+        assert_eq!(client.request(&words).to_string(), "+QUEUED");
+        client.send(&encode(&["EXEC"]));
+    }
+
+    const fn kill(self) -> &'static str {
+        match self.words[0].as_bytes() {
+            b"FCALL" => "FUNCTION KILL",
+            _ => "SCRIPT KILL",
+        }
+    }
+}
+
+const EVAL: Call = Call::new(["EVAL", MAYBE, "0"]);
+const CALLS: [Call; 5] = [
+    EVAL,
+    Call::new(["FCALL", "maybe", "0"]),
+    Call::new(["EVAL", OTHERS[0], "0"]),
+    Call::new(["EVAL", OTHERS[1], "0"]),
+    Call {
+        is_queued: true,
+        ..EVAL
+    },
+];
+
+/// Runs `count` endless scripts at once, and kills them when others have been served.
+fn others_are_served(server: &Server, script: Call, count: usize, shape: &str) {
+    let mut witness = server.connect();
+    let mut endless: Vec<Connection> = (0..count).map(|_| server.connect()).collect();
+    for client in &mut endless {
+        script.send(client, "2");
+    }
+    for _ in 0..20 {
+        assert_eq!(witness.ask("GET key"), "\"value\"", "{shape}");
+        assert_eq!(server.connect().ask("PING"), "+PONG", "{shape}");
+    }
+    // Some may begin later than others.
+    wait_until(shape, || {
+        witness.ask(script.kill());
+        endless.retain_mut(|client| {
+            let is_over = client.has_received();
+            if is_over {
+                let reply = client.reply().to_string();
+                assert!(reply.contains("killed by user"), "{shape}: {reply}");
+            }
+            !is_over
+        });
+        endless.is_empty()
+    });
+}
+
+/// `endless` says how many scripts run at once beside which the others are served.
+fn endless_scripts(topology: &'static str, policy: &'static str, workers: usize, endless: usize) {
+    let mut server = Server::start_with(&Options {
+        topology: Some(topology),
+        policy: Some(policy),
+        workers: Some(workers),
+        config: Some(CONFIG),
+        ..Options::default()
+    });
+    let shape = format!("{topology}, {policy}, {workers} workers");
+    let mut client = server.connect();
+    assert_eq!(client.ask("CONFIG SET busy-reply-threshold 20"), "+OK");
+    assert_eq!(client.ask("SET key value"), "+OK");
+    let loaded = client.request(&["FUNCTION", "LOAD", LIBRARY]);
+    assert_eq!(loaded.to_string(), "\"endless\"");
+    // Of a script that was never measured.
+    others_are_served(&server, EVAL, endless, &format!("{shape}, untrained"));
+    for script in CALLS {
+        for _ in 0..MEASURED {
+            script.send(&mut client, "1");
+            let reply = client.reply().to_string();
+            assert_eq!(reply.trim_matches(['[', ']']), "1", "{shape}");
+        }
+        others_are_served(&server, script, endless, &format!("{shape}, {script:?}"));
+    }
+    let mut last: Vec<Connection> = (0..endless).map(|_| server.connect()).collect();
+    for client in &mut last {
+        EVAL.send(client, "2");
+    }
+    assert_eq!(client.ask("GET key"), "\"value\"", "{shape}");
+    server.terminate();
+    assert!(server.wait_for_exit().success(), "{shape}");
+}
+
+fn all(
+    topology: &'static str,
+    policies: &[&'static str],
+    workers: &[usize],
+    endless: impl Fn(usize) -> usize,
+) {
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for &policy in policies {
+        let settings: Policy = policy.parse().expect("a policy's name");
+        let fits = |workers: &&usize| settings.validate(**workers).is_ok();
+        for &workers in workers.iter().filter(fits) {
+            endless_scripts(topology, policy, workers, endless(workers));
+        }
+    }
+}
+
+/// One more than there are workers.
+#[test]
+fn inline() {
+    all("inline", &["c-fcfs", "darc", "sjf"], &[1, 2], |workers| {
+        workers + 1
+    });
+}
+
+/// As many as there are workers.
+#[test]
+fn distributed() {
+    let policies = ["d-fcfs", "stealing", "jsq", "darc-distributed"];
+    all("distributed", &policies, &[1, 2], |workers| workers);
+}
+
+/// Policies that preempt.
+#[test]
+fn preempted() {
+    all("dedicated", &["sq"], &[1, 2], |workers| workers + 1);
+    all("distributed", &["synergy"], &[1, 2], |workers| workers + 1);
+}
+
+/// Other policies need a worker without an endless script.
+#[test]
+fn dedicated() {
+    all("dedicated", &["c-fcfs", "darc"], &[2], |workers| {
+        workers - 1
+    });
+}
+
+/// A drain gives up a script on the only worker.
+#[test]
+fn a_server_ends_beside_an_endless_script_on_its_only_worker() {
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for topology in ["inline", "dedicated", "distributed"] {
+        let mut server = Server::start_with(&Options {
+            topology: Some(topology),
+            policy: (topology == "distributed").then_some("d-fcfs"),
+            workers: Some(1),
+            config: Some(CONFIG),
+            ..Options::default()
+        });
+        let mut client = server.connect();
+        assert_eq!(client.ask("PING"), "+PONG");
+        EVAL.send(&mut client, "2");
+        server.terminate();
+        assert!(server.wait_for_exit().success(), "{topology}");
+    }
+}

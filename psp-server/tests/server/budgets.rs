@@ -1,0 +1,206 @@
+//! Requests that have a thread with sockets for too long: they give it back at their checkpoints, whatever the policy.
+
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use psp_server::protocols::Sink;
+use psp_server::{
+    Config, Policy, PreemptPolicy, Reply, Request, RequestType, Server, SpawnedServer, Topology,
+    TypeSpec, checkpoint,
+};
+
+use crate::common::{AnyHandler, Client, Lines, PATIENCE, classifier, policies_of_workers, until};
+
+/// What endless requests and the test know of each other.
+#[derive(Default)]
+struct Loops {
+    running: AtomicU64,
+    rounds: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl Loops {
+    fn run(&self) {
+        self.running.fetch_add(1, Ordering::SeqCst);
+        let deadline = Instant::now() + PATIENCE;
+        while !self.is_over.load(Ordering::SeqCst) && Instant::now() < deadline {
+            self.rounds.fetch_add(1, Ordering::Relaxed);
+            checkpoint();
+        }
+    }
+}
+
+/// Lines that begin with `long` are of a type of their own; all others are `short`.
+fn start(policy: Policy, config: Config, handle: AnyHandler) -> SpawnedServer {
+    Server::builder()
+        .tcp("127.0.0.1:0")
+        .framing(Lines)
+        .types(["short", "long"].map(TypeSpec::new))
+        .classifier(classifier(|line| {
+            RequestType::new(u32::from(line.starts_with(b"long")))
+        }))
+        .handler(handle)
+        .policy(policy)
+        .config(config)
+        .build()
+        .unwrap()
+        .spawn()
+        .unwrap()
+}
+
+fn connect(server: &SpawnedServer) -> Client {
+    Client::new(TcpStream::connect(server.local_addrs()[0]).unwrap())
+}
+
+fn echo(request: &Request<'_, ()>, reply: &mut Reply<'_>) {
+    reply.put(request.payload);
+}
+
+/// The lines `endless` run until the test says so.
+fn looping(loops: &Arc<Loops>) -> AnyHandler {
+    let loops = loops.clone();
+    Box::new(move |request, reply| {
+        if request.payload.ends_with(b"endless\n") {
+            loops.run();
+        }
+        echo(&request, reply);
+    })
+}
+
+/// Runs `count` endless requests, of a type whose requests were short before, and others.
+fn others_are_served(policy: Policy, config: Config, count: u64) {
+    let shape = format!("{policy}, {} workers {:?}", config.topology, config.workers);
+    let loops = Arc::new(Loops::default());
+    let server = start(policy, config, looping(&loops));
+    let mut witness = connect(&server);
+    for _ in 0..200 {
+        assert_eq!(witness.ask("short"), "short");
+    }
+    let mut endless: Vec<Client> = (0..count).map(|_| connect(&server)).collect();
+    for client in &mut endless {
+        client.send("endless\n");
+    }
+    until("all of them run", || {
+        assert_eq!(witness.ask("short"), "short", "{shape}");
+        loops.running.load(Ordering::SeqCst) == count
+    });
+    let rounds = || loops.rounds.load(Ordering::Relaxed);
+    for _ in 0..20 {
+        let before = rounds();
+        assert_eq!(witness.ask("short"), "short", "{shape}");
+        assert_eq!(connect(&server).ask("long"), "long", "{shape}");
+        until("they go on", || rounds() > before);
+    }
+    let pauses = |at: usize| server.handle().snapshot().types[at].turns.pauses;
+    assert!(pauses(0) > 0 && pauses(1) == 0, "{shape}");
+    loops.is_over.store(true, Ordering::SeqCst);
+    for client in &mut endless {
+        assert_eq!(client.line(), "endless", "{shape}");
+    }
+    server.shut_down();
+    assert_eq!(server.join().unwrap().abandoned, 0, "{shape}");
+}
+
+#[test]
+fn others_are_served_beside_endless_requests_on_the_net_thread() {
+    let inline = |workers| {
+        Config::default()
+            .workers(workers)
+            .topology(Topology::Inline)
+    };
+    let names = Policy::names_to_completion().into_iter();
+    let policies = names.map(|name| name.parse::<Policy>().unwrap());
+    for policy in policies.filter(|policy| policy.validate(1).is_ok()) {
+        others_are_served(policy, inline(1), 2);
+    }
+    // Under other policies some requests wait for the other worker.
+    for policy in [Policy::c_fcfs(), Policy::darc(), Policy::sjf()] {
+        others_are_served(policy, inline(2), 3);
+    }
+}
+
+/// A request of a type that is known to be long begins when the one before it has ended.
+#[test]
+fn long_requests_alone_run_one_after_the_other() {
+    const LONG: Duration = Duration::from_millis(5);
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let seen = events.clone();
+    let handle = move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+        let name = String::from_utf8(request.payload.trim_ascii_end().to_vec()).unwrap();
+        seen.lock().unwrap().push(format!("{name} begins"));
+        let started = Instant::now();
+        while started.elapsed() < LONG {
+            checkpoint();
+        }
+        seen.lock().unwrap().push(format!("{name} ends"));
+        echo(&request, reply);
+    };
+    let config = Config::default().workers(1).topology(Topology::Inline);
+    let server = start(Policy::c_fcfs(), config, Box::new(handle));
+    let mut clients: Vec<Client> = (0..8).map(|_| connect(&server)).collect();
+    assert_eq!(clients[0].ask("long first"), "long first");
+    events.lock().unwrap().clear();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.send(&format!("long {number}\n"));
+    }
+    for (number, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.line(), format!("long {number}"));
+    }
+    let events = events.lock().unwrap();
+    for pair in events.chunks(2) {
+        let name = pair[0].strip_suffix(" begins").unwrap();
+        assert_eq!(pair[1], format!("{name} ends"), "{events:?}");
+    }
+    let pauses = server.handle().snapshot().types[1].turns.pauses;
+    assert!(pauses >= 8, "each had its thread for longer than a budget");
+}
+
+/// Neither does a request of a type that never gives way pause, nor any request without a budget.
+#[test]
+fn requests_that_do_not_give_way_do_not_pause() {
+    let never = |config: Config| config.preempt(PreemptPolicy::None);
+    let for_ever = |config: Config| config.net_budget_us(0);
+    let settings: [fn(Config) -> Config; 2] = [never, for_ever];
+    for set in settings {
+        let handle = |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+            let started = Instant::now();
+            while started.elapsed() < Duration::from_millis(5) {
+                checkpoint();
+            }
+            echo(&request, reply);
+        };
+        let config = set(Config::default()).workers(1);
+        let server = start(
+            Policy::c_fcfs(),
+            config.topology(Topology::Inline),
+            Box::new(handle),
+        );
+        let mut clients = [connect(&server), connect(&server)];
+        clients.iter_mut().for_each(|client| client.send("short\n"));
+        for client in &mut clients {
+            assert_eq!(client.line(), "short");
+        }
+        assert_eq!(server.handle().snapshot().types[0].turns.pauses, 0);
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn others_are_served_beside_endless_requests_on_all_workers_that_receive() {
+    for policy in policies_of_workers() {
+        // It has endless requests give way itself.
+        if policy == Policy::synergy() {
+            continue;
+        }
+        for workers in [1, 2] {
+            let config = Config::default().workers(workers);
+            let config = config.topology(Topology::Distributed);
+            others_are_served(policy.clone(), config.clone(), workers as u64);
+            // Ports belong to their workers for good.
+            let stays = config.long_us(0);
+            others_are_served(policy.clone(), stays, workers as u64);
+        }
+    }
+}
