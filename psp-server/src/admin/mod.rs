@@ -19,10 +19,14 @@
 //! | `GET /slow` | the last [slow requests](crate::ServerHandle::slow_requests) as JSON |
 //! | `PUT /policy` | changes the policy to the body, such as `darc` or `mq quantum-us=100` |
 //!
+//! A connection has one request. Those who are slow with it make room for others, so that probes are answered:
+//! `connections.rs`.
+//!
 //! Whoever reaches the port may change the policy. A port without a host is one of the loopback interface. There, a
 //! request has to name the host by an address or as `localhost`, so that a page of another site cannot reach the port by
 //! a name of its own.
 
+mod connections;
 mod listener;
 mod routes;
 mod service;

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -10,6 +11,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use psp_policy::Policy;
 use serde::Serialize;
+use tokio::sync::Semaphore;
 
 use crate::shared::ServerHandle;
 use crate::telemetry::{METRICS_CONTENT_TYPE, SlowRequest, Snapshot, exposition};
@@ -39,7 +41,7 @@ impl Answer {
     }
 
     /// A file of JSON.
-    pub(super) fn file(file_name: String, body: Vec<u8>) -> Self {
+    pub(super) fn file(file_name: String, body: Bytes) -> Self {
         Self {
             file_name: Some(file_name),
             ..Self::ok(JSON, body)
@@ -108,6 +110,8 @@ struct Slow<'a> {
 pub(super) struct Routes {
     pub(super) server: ServerHandle,
     pub(super) name: String,
+    /// The one trace that there may be.
+    pub(super) traces: Arc<Semaphore>,
     /// The port is one of the loopback interface.
     is_local: bool,
 }
@@ -117,6 +121,7 @@ impl Routes {
         Self {
             server,
             name: program_name(),
+            traces: Arc::new(Semaphore::new(1)),
             is_local: address.ip().is_loopback(),
         }
     }

@@ -13,9 +13,11 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
+use super::connections::{Connections, Progress, Stage};
 use super::listener::AdminListener;
 use super::routes::{Answer, Routes};
 use super::trace;
@@ -23,11 +25,9 @@ use crate::error::RunError;
 use crate::shared::ServerHandle;
 
 const NAME: &str = "psp-admin";
-/// Connections that are served at once. Others wait.
-const CONNECTIONS_MAX: usize = 64;
-/// A connection without a whole request for this long is closed.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// A connection is closed after this time in any case: its client opens another.
+/// A connection whose head, or whose body, is not complete after this time is closed.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// A connection is closed after this time in any case, even if its client still reads.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(300);
 const HEADERS_BYTES_MAX: usize = 16 * 1024;
 const BODY_BYTES_MAX: usize = 4096;
@@ -90,31 +90,32 @@ impl Drop for Admin {
 }
 
 async fn accept(listener: TcpListener, routes: Arc<Routes>) -> Infallible {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = Connections::default();
     loop {
-        let place = places.clone().acquire_owned().await;
         let Ok((stream, _)) = listener.accept().await else {
             sleep(ACCEPT_PAUSE).await;
             continue;
         };
         let routes = routes.clone();
-        tokio::spawn(async move {
-            let _place = place;
+        connections.admit(|progress| async {
             // A client that stays for longer than a connection may last.
-            let _elapsed = timeout(CONNECTION_TIME_MAX, converse(stream, routes)).await;
+            let _elapsed = timeout(CONNECTION_TIME_MAX, converse(stream, routes, progress)).await;
         });
+        // Sockets are looked at between two newcomers, however many knock.
+        yield_now().await;
     }
 }
 
-async fn converse(stream: TcpStream, routes: Arc<Routes>) {
+async fn converse(stream: TcpStream, routes: Arc<Routes>, progress: Progress) {
     let service = service_fn(move |request| {
-        let routes = routes.clone();
-        async move { Ok::<_, Infallible>(respond(&routes, request).await) }
+        let (routes, progress) = (routes.clone(), progress.clone());
+        async move { Ok::<_, Infallible>(respond(&routes, &progress, request).await) }
     });
     let ended = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(REQUEST_TIMEOUT)
         .max_buf_size(HEADERS_BYTES_MAX)
+        .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service)
         .await;
     if let Err(error) = ended {
@@ -122,14 +123,21 @@ async fn converse(stream: TcpStream, routes: Arc<Routes>) {
     }
 }
 
-async fn respond(routes: &Routes, request: Request<Incoming>) -> Response<Full<Bytes>> {
+async fn respond(
+    routes: &Routes,
+    progress: &Progress,
+    request: Request<Incoming>,
+) -> Response<Full<Bytes>> {
     let (head, body) = request.into_parts();
     let body = Limited::new(body, BODY_BYTES_MAX).collect();
-    let answer = match timeout(REQUEST_TIMEOUT, body).await {
+    let body = timeout(REQUEST_TIMEOUT, body).await;
+    progress.set(Stage::Working);
+    let answer = match body {
         Ok(Ok(_)) if trace::is_asked(&head) => trace::answer(routes, &head).await,
         Ok(Ok(body)) => routes.answer(&head, &body.to_bytes()),
         Ok(Err(_)) => Answer::too_large(),
         Err(_) => Answer::too_slow(),
     };
+    progress.set(Stage::Reading);
     answer.into_response()
 }

@@ -3,9 +3,11 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use hyper::body::Bytes;
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
 use psp_trace::Trace;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -16,6 +18,18 @@ use crate::trace::{Recorded, Recording};
 pub(super) const PATH: &str = "/trace";
 const MS_DEFAULT: u64 = 200;
 const MS_MAX: u64 = 10_000;
+
+/// A trace, which may be long. There is no second one until this one has been read.
+struct File {
+    json: Vec<u8>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for File {
+    fn as_ref(&self) -> &[u8] {
+        &self.json
+    }
+}
 
 /// Whether `routes` leaves the request to [`answer`].
 pub(super) fn is_asked(head: &Parts) -> bool {
@@ -31,6 +45,10 @@ pub(super) async fn answer(routes: &Routes, head: &Parts) -> Answer {
         let text = format!("ask for ms=N, from 1 to {MS_MAX}, such as {PATH}?ms={MS_DEFAULT}");
         return Answer::text(StatusCode::BAD_REQUEST, text);
     };
+    let Ok(place) = routes.traces.clone().try_acquire_owned() else {
+        let text = "another trace is being made, or read";
+        return Answer::text(StatusCode::CONFLICT, text);
+    };
     let recording = match Recording::begin(routes.server.clone()) {
         Ok(recording) => recording,
         Err(refused) => return Answer::text(StatusCode::CONFLICT, refused.to_string()),
@@ -42,7 +60,10 @@ pub(super) async fn answer(routes: &Routes, head: &Parts) -> Answer {
     // Other requests are answered meanwhile.
     let written = spawn_blocking(move || file(&server, name, recording.end())).await;
     match written {
-        Ok(file) => Answer::file(file_name, file),
+        Ok(json) => {
+            let _place = place;
+            Answer::file(file_name, Bytes::from_owner(File { json, _place }))
+        }
         Err(error) => Answer::text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
 }

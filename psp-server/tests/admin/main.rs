@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod slow;
+mod slow_clients;
 mod traces;
 
 use std::collections::{BTreeMap, BTreeSet};
