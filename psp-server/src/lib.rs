@@ -157,6 +157,7 @@
 //! | `psp_net_threads_stalled` |  |  | Net threads whose loop has not turned for a second. |
 //! | `psp_net_stalls_total` |  |  | Times that a net thread stood still for a second. |
 //! | `psp_net_stalled_seconds_total` |  |  | Time for which net threads stood still beyond that second. |
+//! | `psp_log_lines_dropped_total` |  |  | Log lines of the whole process that were dropped because nobody read them in time. |
 //! | `psp_workers_present` |  |  | Workers that are present. |
 //! | `psp_workers_came_total` |  | range of workers | Workers that came. |
 //! | `psp_workers_went_total` |  | range of workers | Workers that went. |

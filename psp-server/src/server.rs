@@ -31,6 +31,8 @@ pub use crate::runtime::DrainReport;
 
 /// How long the net thread, and then the workers, may take to return after the drain timeout.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
+/// What a log that another thread writes gets for the last line.
+const LOG_TIME: Duration = Duration::from_millis(100);
 
 /// A server that is bound to its addresses and ready to run.
 pub struct Server<F, K, H> {
@@ -87,6 +89,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
             let deadline = drain_timeout.saturating_add(STUCK_AFTER);
             if stopped.recv_timeout(deadline) == Err(RecvTimeoutError::Timeout) {
                 tracing::error!("a request holds the net thread beyond the drain timeout");
+                std::thread::sleep(LOG_TIME);
                 std::process::exit(1);
             }
         })?;

@@ -55,7 +55,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli: Cli = psp_manual::parse();
-    psp_program::end(match cli.command {
+    psp_program::end(|| match cli.command {
         None => cli.flags.resolve().and_then(serve),
         Some(Command::Status { socket, json }) => print_status(&socket, json),
         Some(Command::Measure(flags)) => measure::run(&flags),
@@ -84,7 +84,7 @@ fn serve(resolved: config::Resolved) -> anyhow::Result<()> {
         return Ok(());
     }
     let settings = resolved.config.settings()?;
-    let _log = log_level.start_log();
+    let _log = log_level.start_log()?;
     // Taken early, so that nothing is left behind by a signal that comes meanwhile.
     let (stop, signal) = UnixStream::pair()?;
     for number in [SIGTERM, SIGINT] {

@@ -89,12 +89,12 @@ fn slow_page(ms: Result<u64, ParseIntError>) -> (Status, &'static str) {
 }
 
 fn main() -> ExitCode {
-    psp_program::end(serve())
+    psp_program::end(serve)
 }
 
 fn serve() -> anyhow::Result<()> {
     let flags: Flags = psp_manual::parse();
-    let _log = LogLevel::default().start_log();
+    let _log = LogLevel::default().start_log()?;
     let fast = TypeSpec::new("fast").service_time(Duration::from_micros(2));
     let slow = TypeSpec::new("slow").service_time(Duration::from_millis(20));
     let mut config = Config::default().topology(flags.topology);

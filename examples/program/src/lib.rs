@@ -18,6 +18,7 @@ pub mod descriptors;
 mod failure;
 mod flags;
 mod log_level;
+mod log_queue;
 mod program;
 mod reload;
 mod scheduling;

@@ -1,11 +1,13 @@
 //! The log, which goes to standard error.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 
 use serde::{Deserialize, Serialize};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::{Registry, reload};
+
+use crate::log_queue::LogQueue;
 
 /// Severity of log messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -37,15 +39,20 @@ impl From<LogLevel> for tracing::Level {
 }
 
 impl LogLevel {
-    /// Starts to log messages of at least this severity. Call it once per process.
-    #[must_use = "the returned log can change the level"]
-    pub fn start_log(self) -> Log {
+    /// Starts to log messages of at least this severity, and panics. Call it once per process, within
+    /// [`end`](crate::end), which waits until they are written. Nobody else waits for who reads the log: lines that find
+    /// no room are dropped and counted.
+    ///
+    /// # Errors
+    /// When the system has no thread for it.
+    pub fn start_log(self) -> io::Result<Log> {
+        let queue = LogQueue::start()?;
         let (level, log) = self.layer();
         let text = tracing_subscriber::fmt::layer()
-            .with_ansi(std::io::stderr().is_terminal())
-            .with_writer(std::io::stderr);
+            .with_ansi(io::stderr().is_terminal())
+            .with_writer(move || queue);
         tracing_subscriber::registry().with(level).with(text).init();
-        log
+        Ok(log)
     }
 
     /// The layer that filters by the level, and the log that can change the level.

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use psp_protocols::Framing;
 use psp_server::{Classifier, Handler, Server};
 
@@ -9,6 +10,7 @@ use crate::configuration::{CommandLine, ProgramConfig as _, ProgramFlags};
 use crate::descriptors;
 use crate::failure::explain;
 use crate::log_level::Log;
+use crate::log_queue::{FlushAtEnd, print_error};
 use crate::reload::Reload;
 use crate::service_manager::Notifier;
 
@@ -26,15 +28,17 @@ pub struct Program<F: ProgramFlags> {
 /// configuration instead. If anything fails, prints one line to standard error and returns a failure. Unknown flags
 /// end the process.
 pub fn main<F: ProgramFlags>(serve: impl FnOnce(Program<F>) -> anyhow::Result<()>) -> ExitCode {
-    end(try_main(serve))
+    end(|| try_main(serve))
 }
 
-/// The end of a program: if `result` is an error, prints it on one line to standard error and returns a failure.
-pub fn end(result: anyhow::Result<()>) -> ExitCode {
-    match result {
+/// Calls `run`, which is all that a program does. If it returns an error, prints that on one line to standard error and
+/// returns a failure. Waits until the log is written, for a second at most, also if `run` panics.
+pub fn end(run: impl FnOnce() -> anyhow::Result<()>) -> ExitCode {
+    let _flushed = FlushAtEnd;
+    match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("Error: {}", explain(&error));
+            print_error(&format!("Error: {}\n", explain(&error)));
             ExitCode::FAILURE
         }
     }
@@ -50,7 +54,7 @@ fn try_main<F: ProgramFlags>(
         print!("{}", toml::to_string(&config)?);
         return Ok(());
     }
-    let log = config.common().log_level.start_log();
+    let log = { config.common().log_level.start_log() }.context("cannot start the log")?;
     serve(Program {
         config,
         log,

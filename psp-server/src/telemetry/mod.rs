@@ -14,6 +14,7 @@ mod counters;
 #[cfg(feature = "admin")]
 mod exposition;
 mod histogram;
+mod log_lines;
 mod publish;
 mod rows;
 mod slow;
@@ -27,6 +28,7 @@ pub(crate) use counters::{
 #[cfg(feature = "admin")]
 pub(crate) use exposition::{CONTENT_TYPE as METRICS_CONTENT_TYPE, exposition};
 pub use histogram::HistogramSnapshot;
+pub use log_lines::count_dropped_log_lines;
 pub use publish::Publisher;
 pub(crate) use slow::SlowLog;
 pub use slow::SlowRequest;

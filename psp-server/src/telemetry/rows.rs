@@ -106,6 +106,7 @@ pub(super) const SERVER: &[Row<Snapshot>] = &[
     row("psp_net_threads_stalled", Part::All, Gauge(|server| server.net_threads_stalled), "Net threads whose loop has not turned for a second."),
     row("psp_net_stalls_total", Part::All, Counter(|server| server.net_stalls), "Times that a net thread stood still for a second."),
     row("psp_net_stalled_seconds_total", Part::All, Seconds(|server| server.net_stalled_ns_total), "Time for which net threads stood still beyond that second."),
+    row("psp_log_lines_dropped_total", Part::All, Counter(|server| server.log_lines_dropped), "Log lines of the whole process that were dropped because nobody read them in time."),
     row("psp_workers_present", Part::All, Gauge(|server| server.elastic.present), "Workers that are present."),
     row("psp_workers_came_total", Part::Elastic, Counter(|server| server.elastic.came), "Workers that came."),
     row("psp_workers_went_total", Part::Elastic, Counter(|server| server.elastic.went), "Workers that went."),

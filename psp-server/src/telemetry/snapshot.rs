@@ -9,6 +9,7 @@ use super::counters::{
     WaitCounters,
 };
 use super::histogram::HistogramSnapshot;
+use super::log_lines::dropped_log_lines;
 
 /// All counters of a server at about one moment: each figure is exact, but two figures may be some
 /// events apart.
@@ -31,6 +32,8 @@ pub struct Snapshot {
     pub net_stalls: u64,
     /// For how long net threads stood still beyond that second, in nanoseconds.
     pub net_stalled_ns_total: u64,
+    /// Log lines that were [dropped](super::count_dropped_log_lines), of the whole process.
+    pub log_lines_dropped: u64,
     /// Workers that come and go.
     pub elastic: ElasticSnapshot,
     /// Cores that an arbiter grants. Without an arbiter all figures are 0.
@@ -464,6 +467,7 @@ impl Snapshot {
             net_threads_stalled: receivers.iter().filter(is_stalled).count() as u64,
             net_stalls: telemetry.stalls.get(),
             net_stalled_ns_total: telemetry.stalled_ns.get(),
+            log_lines_dropped: dropped_log_lines(),
             elastic: ElasticSnapshot {
                 present: telemetry.elastic.present.get(),
                 came: telemetry.elastic.came.get(),

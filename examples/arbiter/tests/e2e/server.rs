@@ -57,7 +57,7 @@ fn serves() {
     let words = std::iter::once("psp-synthetic").chain(flags.lines());
     let command_line = CommandLine::<Flags>::try_parse_from(words).unwrap();
     let config = command_line.resolve().unwrap();
-    let _log = config.log_level.start_log();
+    let _log = config.log_level.start_log().unwrap();
     run(startup::build(config).unwrap()).unwrap();
 }
 

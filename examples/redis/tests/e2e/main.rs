@@ -33,4 +33,5 @@ mod tls;
 mod topologies;
 mod tracking;
 mod transactions;
+mod unread_log;
 mod users;
