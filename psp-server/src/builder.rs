@@ -484,6 +484,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
             buffers,
             connections_max: AtomicUsize::new(self.settings.config.connections_max),
             idle_timeout_s: AtomicU64::new(self.settings.config.idle_timeout_s),
+            output_bytes_max: AtomicUsize::new(self.settings.config.output_bytes_max),
             config: self.settings.config.clone(),
             helpers: Helpers::new(blocking_threads_max, move || cores_of_helpers.unpin()),
             topology,

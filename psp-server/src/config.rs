@@ -119,7 +119,8 @@ pub struct Config {
     pub connections_per_address_max: usize,
     /// A connection without a request for this long is closed; 0 never closes.
     pub idle_timeout_s: u64,
-    /// A connection that takes none of its output for this long is closed; 0 never closes.
+    /// A connection that takes none of its output, and whose requests do not run either, for this long is closed; 0 never
+    /// closes.
     pub output_timeout_s: u64,
     /// A peer that ends its side of a connection later than this after its last bytes has gone: its requests that
     /// still wait are dropped, and its running request [is told](crate::is_abandoned). 0 takes every end for that.
@@ -151,8 +152,14 @@ pub struct Config {
     /// for a second may get the bytes of one second at once, and the replies to its requests that wait by then. Further
     /// datagrams from it are dropped and counted until its bytes suffice.
     pub datagram_bytes_per_source_per_s: u64,
-    /// A connection with more unsent output than this starts no further request, in bytes.
+    /// A connection with more unsent output than this, in bytes, starts no further request while its peer may read: TCP
+    /// holds back who sends faster than it reads. If neither direction moves for some 10 ms, its requests run on, up to
+    /// [`output_bytes_max`](field@Self::output_bytes_max): many clients write all of a pipeline before they read.
     pub output_high_water_bytes: usize,
+    /// A connection with as much unsent output as this, in bytes, starts no further request in any case. If neither
+    /// direction moves for a second then, it is closed, counted and logged. 0, or more than half of
+    /// [`buffered_bytes_max`](field@Self::buffered_bytes_max), stands for that half.
+    pub output_bytes_max: usize,
     /// How long a server that SIGTERM or SIGINT asks to stop goes on as before, without being
     /// [ready](crate::ServerHandle::is_ready), before it drains: for load balancers that ask the admin port, and then
     /// send their clients elsewhere. A second signal ends the process at once.
@@ -258,6 +265,7 @@ impl Default for Config {
             datagram_bytes_max: 2048,
             datagram_bytes_per_source_per_s: 0,
             output_high_water_bytes: 256 * 1024,
+            output_bytes_max: 0,
             drain_delay_ms: 0,
             drain_timeout_ms: 10_000,
             spin_us: 50,
@@ -339,6 +347,7 @@ impl Config {
         datagram_bytes_max: usize,
         datagram_bytes_per_source_per_s: u64,
         output_high_water_bytes: usize,
+        output_bytes_max: usize,
         drain_delay_ms: u64,
         drain_timeout_ms: u64,
         spin_us: u64,

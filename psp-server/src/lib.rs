@@ -134,6 +134,7 @@
 //! | `psp_connections_over_address_limit_total` |  |  | Connections over connections-per-address-max. |
 //! | `psp_connections_timed_out_total` |  |  | Connections closed by a timeout. |
 //! | `psp_connections_over_budget_total` |  |  | Connections closed because of buffered-bytes-max. |
+//! | `psp_connections_over_output_limit_total` |  |  | Connections closed because their peers sent requests and read no replies. |
 //! | `psp_connections_abandoned_total` |  |  | Connections that peers left while a request waited or ran. |
 //! | `psp_handshakes_total` |  | TLS | TLS handshakes that succeeded. |
 //! | `psp_handshakes_failed_total` |  | TLS | TLS handshakes that failed. |

@@ -96,12 +96,17 @@ impl PeerWatch<'_> {
 
     /// Whether the socket has input that was not read.
     pub(crate) fn has_unread(&self) -> bool {
+        self.unread(&mut [0]) > 0
+    }
+
+    /// Looks at the input that was not read, as far as it fits into `room`. Returns how many bytes these are.
+    pub(crate) fn unread(&self, room: &mut [u8]) -> usize {
         #[cfg(all(test, not(loom)))]
-        if let Some(has_unread) = crate::simulated::has_unread(self.socket) {
-            return has_unread;
+        if let Some(unread) = crate::simulated::unread(self.socket) {
+            return unread.min(room.len());
         }
         let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
-        recv(self.socket, &mut [0_u8; 1], flags).is_ok_and(|count| count > 0)
+        recv(self.socket, room, flags).unwrap_or(0)
     }
 }
 

@@ -37,8 +37,8 @@ pub fn log_reload(what: &str, outcome: Result<Vec<String>, impl Display>) {
 }
 
 impl ServerHandle {
-    /// Takes over the settings that may change while the server runs: the policy, `connections_max`, `idle_timeout_s` and
-    /// `slow_us`. Other fields of `config` are ignored.
+    /// Takes over the settings that may change while the server runs: the policy, `connections_max`, `idle_timeout_s`,
+    /// `output_bytes_max` and `slow_us`. Other fields of `config` are ignored.
     ///
     /// # Errors
     /// When the server cannot run the policy. Nothing has changed then.
@@ -48,6 +48,7 @@ impl ServerHandle {
         }
         self.set_connections_max(config.connections_max);
         self.set_idle_timeout_s(config.idle_timeout_s);
+        self.set_output_bytes_max(config.output_bytes_max);
         self.set_slow_us(config.slow_us);
         Ok(())
     }
@@ -60,6 +61,7 @@ impl Config {
         Self {
             connections_max: other.connections_max,
             idle_timeout_s: other.idle_timeout_s,
+            output_bytes_max: other.output_bytes_max,
             slow_us: other.slow_us,
             ..self.clone()
         }

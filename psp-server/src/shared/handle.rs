@@ -134,6 +134,13 @@ impl ServerHandle {
             .store(idle_timeout_s, Ordering::Relaxed);
     }
 
+    /// Changes [how much unsent output](Config::output_bytes_max) a connection may have; 0 for what the buffers allow.
+    pub fn set_output_bytes_max(&self, output_bytes_max: usize) {
+        self.shared
+            .output_bytes_max
+            .store(output_bytes_max, Ordering::Relaxed);
+    }
+
     /// Changes from when on requests are [slow](Config::slow_us), in microseconds; 0 for never. Types that say something
     /// else keep that.
     pub fn set_slow_us(&self, slow_us: u64) {

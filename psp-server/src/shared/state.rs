@@ -71,6 +71,8 @@ pub(crate) struct Shared {
     pub(crate) connections_max: AtomicUsize,
     /// Idle timeout; may change while the server runs.
     pub(crate) idle_timeout_s: AtomicU64,
+    /// Unsent output of a connection at most; may change while the server runs.
+    pub(crate) output_bytes_max: AtomicUsize,
 }
 
 /// A function that calls its argument, once, with whatever it sets up around it.
@@ -163,6 +165,16 @@ impl Shared {
         self.config.reply_bytes_max.min(self.buffers.share_bytes())
     }
 
+    /// Unsent output of a connection with which none of its requests runs.
+    #[inline]
+    pub(crate) fn output_limit_bytes(&self) -> usize {
+        let of_budget = self.config.buffered_bytes_max / 2;
+        match self.output_bytes_max.load(Ordering::Relaxed) {
+            0 => of_budget,
+            output_bytes_max => output_bytes_max.min(of_budget),
+        }
+    }
+
     /// The setup of every scheduler of this server: one for each thread that receives requests.
     pub(crate) fn scheduler_setup(&self) -> SchedulerSetup<'_> {
         self.setup_of(self.workers_each())
@@ -229,6 +241,7 @@ impl Shared {
             buffers,
             connections_max: AtomicUsize::new(config.connections_max),
             idle_timeout_s: AtomicU64::new(config.idle_timeout_s),
+            output_bytes_max: AtomicUsize::new(config.output_bytes_max),
             helpers: Helpers::new(config.blocking_threads_max, || {}),
             preempt: vec![config.preempt; types.len() + 1],
             config,

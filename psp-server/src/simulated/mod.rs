@@ -199,7 +199,9 @@ pub(crate) fn set_alarm(in_ns: u64) -> bool {
         let is_simulated = system.elsewhere.get().is_some();
         if is_simulated {
             system.pass(CALL_NS);
-            system.alarm_ns.set(system.now_ns.get() + in_ns);
+            system
+                .alarm_ns
+                .set(system.now_ns.get().saturating_add(in_ns));
         }
         is_simulated
     })
@@ -217,10 +219,10 @@ pub(crate) fn wait(timeout: Duration, events: &mut Vec<Event>) -> Option<io::Res
     })
 }
 
-/// Whether the socket of this descriptor has input, if it is a simulated one.
-pub(crate) fn has_unread(descriptor: RawFd) -> Option<bool> {
+/// Bytes that the socket of this descriptor has for the server, if it is a simulated one.
+pub(crate) fn unread(descriptor: RawFd) -> Option<usize> {
     let id = SocketId::of_descriptor(descriptor)?;
-    Some(with_network(|network| network.has_unread(id)))
+    Some(with_network(|network| network.unread(id)))
 }
 
 /// Calls `body` with the network of the thread's system.

@@ -226,8 +226,8 @@ impl Network {
         Some((id, pair.stirred_ns))
     }
 
-    pub(super) fn has_unread(&self, id: SocketId) -> bool {
-        self.pairs[id.index()].input.len() > 0
+    pub(super) fn unread(&self, id: SocketId) -> usize {
+        self.pairs[id.index()].input.len()
     }
 
     pub(super) fn take_events(&mut self, events: &mut Vec<Event>) {

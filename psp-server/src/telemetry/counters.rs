@@ -81,6 +81,7 @@ pub(crate) struct NetCounters {
     pub(crate) connections_over_address_limit: Counter,
     pub(crate) connections_timed_out: Counter,
     pub(crate) connections_over_budget: Counter,
+    pub(crate) connections_over_output_limit: Counter,
     pub(crate) connections_abandoned: Counter,
     pub(crate) handshakes: Counter,
     pub(crate) handshakes_failed: Counter,

@@ -73,6 +73,7 @@ pub(super) const NET: &[Row<NetSnapshot>] = &[
     row("psp_connections_over_address_limit_total", Part::All, Counter(|net| net.connections_over_address_limit), "Connections over connections-per-address-max."),
     row("psp_connections_timed_out_total", Part::All, Counter(|net| net.connections_timed_out), "Connections closed by a timeout."),
     row("psp_connections_over_budget_total", Part::All, Counter(|net| net.connections_over_budget), "Connections closed because of buffered-bytes-max."),
+    row("psp_connections_over_output_limit_total", Part::All, Counter(|net| net.connections_over_output_limit), "Connections closed because their peers sent requests and read no replies."),
     row("psp_connections_abandoned_total", Part::All, Counter(|net| net.connections_abandoned), "Connections that peers left while a request waited or ran."),
     row("psp_handshakes_total", Part::Tls, Counter(|net| net.handshakes), "TLS handshakes that succeeded."),
     row("psp_handshakes_failed_total", Part::Tls, Counter(|net| net.handshakes_failed), "TLS handshakes that failed."),

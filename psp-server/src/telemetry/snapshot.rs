@@ -107,6 +107,9 @@ pub struct NetSnapshot {
     pub connections_timed_out: u64,
     /// Connections closed because they exceeded the budget for buffered bytes.
     pub connections_over_budget: u64,
+    /// Connections closed because their peers sent requests and read no replies, up to
+    /// [`output_bytes_max`](crate::Config::output_bytes_max).
+    pub connections_over_output_limit: u64,
     /// Connections that their peers left while a request waited or ran.
     pub connections_abandoned: u64,
     /// TLS handshakes completed.
@@ -442,6 +445,7 @@ impl Snapshot {
                 connections_over_address_limit: net(|net| &net.connections_over_address_limit),
                 connections_timed_out: net(|net| &net.connections_timed_out),
                 connections_over_budget: net(|net| &net.connections_over_budget),
+                connections_over_output_limit: net(|net| &net.connections_over_output_limit),
                 connections_abandoned: net(|net| &net.connections_abandoned),
                 handshakes: net(|net| &net.handshakes),
                 handshakes_failed: net(|net| &net.handshakes_failed),

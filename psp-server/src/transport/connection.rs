@@ -11,6 +11,7 @@ use super::owed::Owed;
 use super::push::Pushes;
 use super::request_key::{ConnectionIndex, PortNumber};
 use super::socket::Socket;
+use super::uptake::Uptake;
 use super::wire::Wire;
 use crate::peer::Peer;
 use crate::presence::{PeerWatch, Presence};
@@ -42,6 +43,7 @@ pub(crate) struct Connection<C> {
     pub(crate) reserved_bytes: usize,
     /// How the last flush ended.
     pub(crate) flush: Flush,
+    pub(crate) uptake: Uptake,
     /// Close once the output is sent.
     pub(crate) closing: bool,
     /// The socket failed; nothing more can be sent.
@@ -82,6 +84,7 @@ impl<C> Connection<C> {
             counted_bytes: 0,
             reserved_bytes: 0,
             flush: Flush::Empty,
+            uptake: Uptake::default(),
             closing: false,
             failed: false,
         }
@@ -102,6 +105,9 @@ impl<C> Connection<C> {
             Ok(flush) => self.flush = flush,
             Err(_) => self.failed = true,
         }
+        if sent.bytes > 0 || self.flush == Flush::Empty {
+            self.uptake.moves();
+        }
         sent.bytes
     }
 
@@ -114,6 +120,12 @@ impl<C> Connection<C> {
     #[inline]
     pub(crate) fn has_unsent(&self) -> bool {
         !self.output.is_empty() || self.socket.unsent() > 0
+    }
+
+    /// Bytes that wait to be sent.
+    #[inline]
+    pub(crate) fn unsent_bytes(&self) -> usize {
+        self.output.len() + self.socket.unsent()
     }
 
     /// Takes buffers for output from `spare` if the connection has none.
@@ -145,6 +157,11 @@ impl<C> Connection<C> {
     /// Whether the socket has input that was not read.
     pub(crate) fn has_unread(&self) -> bool {
         self.watch().has_unread()
+    }
+
+    /// Looks at the input that the socket has, as far as it fits into `room`. Returns how many bytes these are.
+    pub(crate) fn unread(&self, room: &mut [u8]) -> usize {
+        self.watch().unread(room)
     }
 
     /// Counts in the budget what is held for the peer by now.

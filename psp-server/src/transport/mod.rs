@@ -58,6 +58,7 @@ pub(crate) mod socket;
 pub(crate) mod socket_file;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
+pub(crate) mod uptake;
 pub(crate) mod wire;
 
 #[cfg(feature = "dpdk")]

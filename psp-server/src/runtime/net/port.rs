@@ -260,7 +260,8 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
 
     /// When the periodic work is due.
     pub(super) fn sweep_at_ns(&self) -> u64 {
-        self.sweep_at_ns
+        let unread_ns = self.requests.connections.unread_deadline_ns();
+        unread_ns.map_or(self.sweep_at_ns, |at_ns| at_ns.min(self.sweep_at_ns))
     }
 
     /// Whether frames come here without events.
@@ -393,10 +394,11 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
 
     /// Does the periodic work, if it is due.
     pub(super) fn sweep(&mut self, now_ns: u64) {
+        let connections = &mut self.requests.connections;
+        connections.look_at_unread(now_ns);
         if now_ns < self.sweep_at_ns {
             return;
         }
-        let connections = &mut self.requests.connections;
         let idle_timeout_s = self.shared.idle_timeout_s.load(Ordering::Relaxed);
         connections.sweep(idle_timeout_s, now_ns);
         let draining = self.draining_until_ns.is_some();

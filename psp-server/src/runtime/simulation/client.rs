@@ -98,6 +98,7 @@ pub(super) struct Client {
     limit: u32,
     depth: usize,
     is_slow: bool,
+    writes_first: bool,
     half_closes: bool,
     is_silent: bool,
     /// The number of the request in whose place it sends something else.
@@ -125,7 +126,7 @@ pub(super) struct Client {
     /// It is known when it sends, or reads, next.
     pub(super) sends_later: bool,
     pub(super) reads_later: bool,
-    pub(super) progress_ns: u64,
+    progress_ns: u64,
 }
 
 impl Counts {
@@ -172,6 +173,7 @@ impl Client {
             requests_max,
             depth_max,
             slow,
+            writing_first,
             half_closing,
             malformed,
             idle,
@@ -180,16 +182,20 @@ impl Client {
         let grace = common.plan.config.half_close_grace_ms > 0;
         let random = &mut *common.random;
         let limit = random.between(1, requests_max) as u32;
+        let writes_first = random.once_in(writing_first);
+        // A server that has refused a request reads no more.
+        let is_malformed = random.once_in(malformed) && !writes_first;
         common.counts.connections += 1;
         Self {
             id,
             end,
             limit,
             depth: random.between(1, depth_max) as usize,
-            is_slow: random.once_in(slow),
+            is_slow: random.once_in(slow) && !writes_first,
+            writes_first,
             half_closes: grace && random.once_in(half_closing),
             is_silent: random.once_in(idle),
-            malformed_at: { random.once_in(malformed) }.then(|| random.below(limit.into()) as u32),
+            malformed_at: is_malformed.then(|| random.below(limit.into()) as u32),
             sent: VecDeque::new(),
             next: 0,
             out: Vec::new(),
@@ -217,6 +223,11 @@ impl Client {
             || self.has_ended
             || self.closing.is_some()
             || self.has_sent_malformed
+    }
+
+    /// Since when nothing has moved.
+    pub(super) fn waits_since_ns(&self) -> u64 {
+        self.progress_ns.max(self.written_ns)
     }
 
     pub(super) fn is_slow(&self) -> bool {
@@ -283,6 +294,9 @@ impl Client {
             if self.out_at < self.out.len() {
                 return Next::Send(now_ns + 1 + common.random.below(plan.latency_ns_max));
             }
+            if self.writes_first {
+                return Next::Read(now_ns + 1);
+            }
         }
         // A server that has not read yet what came long before cannot know that something came with the end.
         let since_ns = self.written_ns.min(self.written_before_ns);
@@ -341,7 +355,8 @@ impl Client {
             .depth
             .saturating_sub(self.sent.len())
             .min((self.limit - self.next) as usize);
-        let count = common.random.between(1, common.plan.clients.burst_max) as usize;
+        let burst = common.random.between(1, common.plan.clients.burst_max) as usize;
+        let count = if self.writes_first { room } else { burst };
         for _ in 0..count.min(room) {
             if self.malformed_at == Some(self.next) {
                 let head = Head {
@@ -416,7 +431,7 @@ impl Client {
                 Kind::Pieces,
                 Kind::Discard,
             ]);
-            if random.once_in(20) {
+            if random.once_in(20) && !self.writes_first {
                 head.kind = *random.pick(&[Kind::Close, Kind::Last]);
             }
         }
@@ -441,6 +456,9 @@ impl Client {
         now_ns: u64,
         common: &mut Common<'_>,
     ) -> Result<Next, String> {
+        if self.writes_first && self.out_at < self.out.len() {
+            return Ok(Next::Nothing);
+        }
         let most = match self.is_slow {
             true => common.random.between(1, SLOW_READ_BYTES) as usize,
             false => READ_BYTES,

@@ -103,6 +103,8 @@ pub(super) struct Clients {
     /// no request, stays silent in the end; 0 for none.
     pub(super) leaving: u64,
     pub(super) slow: u64,
+    /// One client in so many reads nothing before it has written all that it is about to.
+    pub(super) writing_first: u64,
     pub(super) half_closing: u64,
     pub(super) malformed: u64,
     pub(super) idle: u64,
@@ -165,6 +167,7 @@ impl Plan {
             odd: maybe(2, 5, 100, 0),
             leaving: maybe(2, 2, 10, 0),
             slow: maybe(4, 3, 20, 0),
+            writing_first: 0,
             half_closing: maybe(2, 2, 6, 0),
             malformed: maybe(3, 3, 20, 0),
             idle: maybe(3, 3, 20, 0),
@@ -194,6 +197,10 @@ impl Plan {
             maybe(2, 0, 20 * MS, 30 * US),
         );
         let (jumps, jump_ns_max) = (maybe(4, 2, 200, 0), maybe(2, 4 * S, 10 * S, 300 * MS));
+        let clients = Clients {
+            writing_first: maybe(2, 2, 10, 0),
+            ..clients
+        };
         let (in_order, types) = (maybe(3, 0, 0, 1) == 1, maybe(1, 1, 4, 1));
         let max_wait = (0..types)
             .map(|_| maybe(8, 20, 5_000, 0))

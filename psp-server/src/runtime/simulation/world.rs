@@ -438,7 +438,7 @@ impl World {
             }
         };
         let in_vain = self.clients.iter().flatten().find(|client| {
-            let since_ns = client.progress_ns.max(self.jumped.to_ns);
+            let since_ns = client.waits_since_ns().max(self.jumped.to_ns);
             client.waits() && at_ns.saturating_sub(since_ns) > patience_ns(client)
         });
         let is_stuck = in_vain.is_some() && self.draining_ns.is_none();

@@ -137,6 +137,12 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         if connection.socket.handshake().is_some() {
             return self.run_handshake(connection, run, start_ns);
         }
+        // A run of a peer that does not read does not end for what earlier ones left.
+        let ahead = match connection.uptake.is_stalled() {
+            true => connection.output.len(),
+            false => 0,
+        };
+        let high_water = ahead + self.shared.config.output_high_water_bytes;
         let mut now_ns = start_ns;
         while let Some(frame) = run.frames.get(run.done) {
             if run.done.is_multiple_of(Foreseen::<F::Head>::COUNT_MAX) {
@@ -216,6 +222,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             connection.closing |= handled.is_ok() && outcome.close;
             connection.failed |= flushed.is_peer_gone;
             if flushed.sent > 0 {
+                connection.uptake.moves();
                 self.count_sent(flushed.sent);
             }
             connection.input.consume(frame.len);
@@ -233,7 +240,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             self.shared.measure(worker, request_type, peer, times);
             record(&mut run.samples, request_type, service_ns);
             now_ns = end_ns;
-            if connection.output.len() > self.shared.config.output_high_water_bytes {
+            if connection.output.len() > high_water {
                 self.send(connection);
                 if connection.has_unsent() {
                     break;

@@ -4,17 +4,14 @@ use psp_protocols::{Framing, Rejection};
 
 use super::parse::{Parsed, parse};
 use super::readiness::Condition;
-use super::slot::{Phase, READ_BYTES_MAX, RanOn};
+use super::slot::{Phase, READ_BYTES_MAX, RanOn, SEND_BYTES_MAX};
 use super::table::Connections;
 use crate::classifier::Classifier;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::transport::input::{Fill, InputBuffer, POOLED_LEN};
-use crate::transport::output::Flush;
 use crate::transport::request_key::ConnectionIndex;
 use crate::transport::run::Stream;
 
-/// Output that the net worker sends in one go, in bytes; other connections wait meanwhile.
-pub(super) const SEND_BYTES_MAX: usize = 256 * 1024;
 /// Unsent output of a worker's reply from which on a worker sends the rest, too.
 const BACKGROUND_FLUSH_BYTES_MIN: usize = 32 * 1024;
 
@@ -33,8 +30,17 @@ impl<F: Framing, C> Connections<F, C> {
             match self.slots[index.get()].phase {
                 Phase::Home(_) => self.advance(index, dispatcher, now_ns),
                 Phase::Lingering { .. } => self.linger(index),
-                Phase::Free | Phase::Held(_) | Phase::Queued(_) | Phase::Lent { .. } => {}
+                // Its requests wait for a worker, maybe for long.
+                Phase::Held(_) | Phase::Queued(_) => self.send_meanwhile(index),
+                Phase::Free | Phase::Lent { .. } => {}
             }
+        }
+    }
+
+    /// Sends output of a connection whose requests wait.
+    pub(super) fn send_meanwhile(&mut self, index: ConnectionIndex) {
+        if self.slots[index.get()].send_some(self.shared.net()) {
+            self.ready.push_answered(index);
         }
     }
 
@@ -47,17 +53,7 @@ impl<F: Framing, C> Connections<F, C> {
             ..
         } = self;
         ready.send_answered(|index| {
-            let slot = &mut slots[index.get()];
-            let Phase::Home(stream) = &mut slot.phase else {
-                return;
-            };
-            let connection = &mut stream.connection;
-            if connection.has_unsent() && !slot.readiness.has(Condition::Blocked) {
-                let sent = connection.send(SEND_BYTES_MAX);
-                let blocked = connection.flush == Flush::Blocked;
-                slot.readiness.set(Condition::Blocked, blocked);
-                shared.net().bytes_sent.add(sent as u64);
-            }
+            slots[index.get()].send_some(shared.net());
         });
     }
 
@@ -90,10 +86,8 @@ impl<F: Framing, C> Connections<F, C> {
             if connection.failed || connection.pushes.is_cut_off() {
                 return self.close(index);
             }
-            if connection.has_unsent() {
-                if slot.readiness.has(Condition::Blocked) {
-                    return self.wait_for_peer(index, now_ns);
-                }
+            let is_blocked = connection.has_unsent() && slot.readiness.has(Condition::Blocked);
+            if connection.has_unsent() && !is_blocked {
                 // A run of a peer that has gone is dropped, and its output would come here again.
                 let background = slot.last_run.ran_on == RanOn::Worker
                     && !slot.readiness.has(Condition::FlushRefused)
@@ -108,17 +102,21 @@ impl<F: Framing, C> Connections<F, C> {
                     dispatcher.arrived(now_ns, self.names.of_run(index), request_type, None);
                     return;
                 }
-                let sent = connection.send(SEND_BYTES_MAX);
-                let blocked = connection.flush == Flush::Blocked;
-                slot.readiness.set(Condition::Blocked, blocked);
                 slot.last_active_ns = now_ns;
-                self.shared.net().bytes_sent.add(sent as u64);
-                if connection.flush == Flush::Budget && !connection.failed {
+                if slot.send_some(self.shared.net()) {
                     return self.ready.push_answered(index);
                 }
                 continue;
             }
-            if connection.may_send_pushed() {
+            if is_blocked && !self.runs_on(index, now_ns) {
+                return self.wait_for_peer(index, now_ns);
+            }
+            let slot = &mut self.slots[index.get()];
+            let Phase::Home(stream) = &mut slot.phase else {
+                return;
+            };
+            let Stream { connection, run } = &mut **stream;
+            if !is_blocked && connection.may_send_pushed() {
                 connection.lend_buffers(&mut self.memory.output);
                 connection.take_pushed(SEND_BYTES_MAX);
                 continue;
@@ -169,8 +167,9 @@ impl<F: Framing, C> Connections<F, C> {
                         continue;
                     }
                     let output = &mut connection.output;
+                    let before = output.len();
                     self.framing.encode_interim(&mut slot.cursor, output);
-                    if !output.is_empty() {
+                    if output.len() > before {
                         continue;
                     }
                     return self.wait_for_peer(index, now_ns);
@@ -253,7 +252,7 @@ impl<F: Framing, C> Connections<F, C> {
         };
         self.memory.take_back(&mut stream.connection);
         if !self.may_hold(index, now_ns) {
-            self.close_for_budget(index);
+            self.close_for_budget(index, now_ns);
         }
     }
 }

@@ -5,6 +5,7 @@ use psp_protocols::Framing;
 use super::memory::Memory;
 use super::slot::{Phase, Slot};
 use super::table::Connections;
+use crate::peer::Peer;
 use crate::transport::budget::EXEMPT_BYTES;
 use crate::transport::request_key::ConnectionIndex;
 
@@ -59,19 +60,50 @@ impl<F: Framing, C> Connections<F, C> {
                 return false;
             };
             self.net().connections_over_budget.add(1);
-            self.close_for_budget(index);
+            self.close_for_budget(index, now_ns);
         }
         true
     }
 
     /// Closes a connection for what it holds.
-    pub(super) fn close_for_budget(&mut self, index: ConnectionIndex) {
+    pub(super) fn close_for_budget(&mut self, index: ConnectionIndex, now_ns: u64) {
         if let Some(stream) = self.slots[index.get()].phase.stream() {
             let connection = &stream.connection;
-            let (peer, held_bytes) = (connection.peer, connection.counted_bytes);
-            tracing::debug!(%peer, held_bytes, "closed: over the buffer budget");
+            let held_bytes = connection.counted_bytes + connection.pushes.held_bytes();
+            let limit_bytes = self.shared.config.buffered_bytes_max;
+            let why = "over the budget for buffered bytes";
+            self.closed_log
+                .say(connection.peer, held_bytes, limit_bytes, why, now_ns);
         }
         self.close(index);
+    }
+}
+
+/// Says which connections are closed for what is held for them: of one in a second at most.
+#[derive(Debug, Default)]
+pub(super) struct ClosedLog {
+    next_ns: u64,
+    /// Those that it was silent about.
+    unsaid: u64,
+}
+
+impl ClosedLog {
+    pub(super) fn say(
+        &mut self,
+        peer: Peer,
+        held_bytes: usize,
+        limit_bytes: usize,
+        why: &str,
+        now_ns: u64,
+    ) {
+        const INTERVAL_NS: u64 = 1_000_000_000;
+        if now_ns < self.next_ns {
+            self.unsaid += 1;
+            return;
+        }
+        self.next_ns = now_ns + INTERVAL_NS;
+        let unsaid = std::mem::take(&mut self.unsaid);
+        tracing::warn!(%peer, held_bytes, limit_bytes, unsaid, "connection closed: {why}");
     }
 }
 
@@ -82,7 +114,10 @@ impl<F: Framing, C> Slot<F, C> {
             return None;
         };
         let connection = &stream.connection;
-        let progress_ns = self.last_active_ns.max(self.received_ns);
+        let progress_ns = match connection.has_unsent() {
+            true => connection.uptake.moved_ns(now_ns),
+            false => self.last_active_ns.max(self.received_ns),
+        };
         let is_stale = now_ns.saturating_sub(progress_ns) > STALE_NS;
         let is_of_less_worth = for_authenticated && !connection.is_authenticated;
         let waits_for_nothing = connection.owed.is_empty() || connection.has_unsent();

@@ -9,8 +9,8 @@
 //!     └── closing, end of input ──► Lingering ──► Free
 //! ```
 //!
-//! One run of requests per connection is in flight at a time, and a connection with unsent output
-//! starts no new run: replies keep their order, and a slow reader holds back only itself.
+//! One run of requests per connection is in flight at a time, and a connection with much unsent output starts no new run
+//! while its peer may read (`unread.rs`): replies keep their order, and a slow reader holds back only itself.
 //!
 //! | file | job |
 //! | --- | --- |
@@ -19,6 +19,7 @@
 //! | `readiness.rs` | what is known of a connection's socket |
 //! | `ready_queue.rs` | connections that have something to do |
 //! | `advance.rs` | the next step of a connection: send, frame, read |
+//! | `unread.rs` | which connections run on whose peers do not read, and which are closed |
 //! | `handshake.rs` | TLS handshakes: collects bytes, and has a worker take each step |
 //! | `parse.rs` | frames and classifies input into a run |
 //! | `held.rs` | connections whose runs wait for places in typed queues |
@@ -49,5 +50,6 @@ mod readiness;
 mod ready_queue;
 mod slot;
 mod table;
+mod unread;
 
 pub(super) use table::Connections;

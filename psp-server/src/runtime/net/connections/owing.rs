@@ -2,12 +2,9 @@
 
 use psp_protocols::Framing;
 
-use super::advance::SEND_BYTES_MAX;
-use super::readiness::Condition;
 use super::slot::Phase;
 use super::table::Connections;
 use crate::reply::Completed;
-use crate::transport::output::Flush;
 use crate::transport::request_key::ConnectionIndex;
 
 impl<F: Framing, C> Connections<F, C> {
@@ -57,12 +54,8 @@ impl<F: Framing, C> Connections<F, C> {
         }
         if is_home {
             self.ready.push_answered(index);
-        } else if connection.has_unsent() {
-            // Its next requests wait for a worker, maybe for long.
-            let sent = connection.send(SEND_BYTES_MAX);
-            let blocked = connection.flush == Flush::Blocked;
-            slot.readiness.set(Condition::Blocked, blocked);
-            net.bytes_sent.add(sent as u64);
+        } else {
+            self.send_meanwhile(index);
         }
         None
     }

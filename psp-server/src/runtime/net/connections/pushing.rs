@@ -2,14 +2,11 @@
 
 use psp_protocols::Framing;
 
-use super::advance::SEND_BYTES_MAX;
-use super::readiness::Condition;
-use super::slot::Phase;
+use super::slot::{Phase, SEND_BYTES_MAX};
 use super::table::Connections;
 use crate::classifier::Classifier;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::transport::connection::Connection;
-use crate::transport::output::Flush;
 use crate::transport::request_key::ConnectionIndex;
 
 impl<F: Framing, C> Connections<F, C> {
@@ -48,10 +45,7 @@ impl<F: Framing, C> Connections<F, C> {
                 let connection = &mut stream.connection;
                 if connection.may_send_pushed() && !connection.has_unsent() {
                     connection.take_pushed(SEND_BYTES_MAX);
-                    let sent = connection.send(SEND_BYTES_MAX);
-                    let blocked = connection.flush == Flush::Blocked;
-                    slot.readiness.set(Condition::Blocked, blocked);
-                    self.net().bytes_sent.add(sent as u64);
+                    self.send_meanwhile(index);
                 }
             }
             // Whoever has the connection sends them, or nobody.

@@ -4,13 +4,17 @@ use psp_policy::RequestType;
 use psp_protocols::Framing;
 
 use super::per_address::Counted;
-use super::readiness::Readiness;
+use super::readiness::{Condition, Readiness};
 use crate::peer::Peer;
 use crate::presence::Presence;
+use crate::telemetry::NetCounters;
+use crate::transport::output::Flush;
 use crate::transport::run::Stream;
 
 /// Input that one connection may have read before others have their turn, in bytes.
 pub(super) const READ_BYTES_MAX: usize = 256 * 1024;
+/// Output that the net worker sends in one go, in bytes; other connections wait meanwhile.
+pub(super) const SEND_BYTES_MAX: usize = 256 * 1024;
 
 /// An entry of the table.
 pub(super) struct Slot<F: Framing, C> {
@@ -33,6 +37,8 @@ pub(super) struct Slot<F: Framing, C> {
     /// Input that is still read while the server drains, in bytes: a peer that never pauses must
     /// not keep the server from stopping.
     pub(super) drain_read_left: usize,
+    /// It is looked at later, if its peer has not read by then.
+    pub(super) is_watched: bool,
 }
 
 /// Where a connection is on its way.
@@ -90,7 +96,26 @@ impl<F: Framing, C> Slot<F, C> {
             stranger_since_ns: None,
             _counted: Counted::default(),
             drain_read_left: READ_BYTES_MAX,
+            is_watched: false,
         }
+    }
+
+    /// Sends output that waits, if the net worker has the connection and its socket has room. Returns whether there is
+    /// more, and room for it.
+    pub(super) fn send_some(&mut self, net: &NetCounters) -> bool {
+        let (Phase::Home(stream) | Phase::Held(stream) | Phase::Queued(stream)) = &mut self.phase
+        else {
+            return false;
+        };
+        let connection = &mut stream.connection;
+        if !connection.has_unsent() || self.readiness.has(Condition::Blocked) {
+            return false;
+        }
+        let sent = connection.send(SEND_BYTES_MAX);
+        let blocked = connection.flush == Flush::Blocked;
+        self.readiness.set(Condition::Blocked, blocked);
+        net.bytes_sent.add(sent as u64);
+        connection.flush == Flush::Budget && !connection.failed
     }
 }
 

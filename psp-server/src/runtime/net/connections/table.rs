@@ -7,6 +7,7 @@ use mio::{Interest, Registry};
 use psp_protocols::Framing;
 
 use super::super::tokens::Tokens;
+use super::evicting::ClosedLog;
 use super::held::Held;
 use super::memory::Memory;
 use super::peer_end::EventTime;
@@ -14,6 +15,7 @@ use super::per_address::Counted;
 use super::readiness::{Condition, Readiness};
 use super::ready_queue::ReadyQueue;
 use super::slot::{Phase, RanOn, Slot};
+use super::unread::Unread;
 use crate::peer::Peer;
 use crate::presence::State;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
@@ -39,6 +41,9 @@ pub(in crate::runtime::net) struct Connections<F: Framing, C> {
     pub(super) memory: Memory,
     /// Connections whose runs wait for places in typed queues.
     pub(super) held: Held,
+    /// Connections whose peers may read later.
+    pub(super) unread: Unread,
+    pub(super) closed_log: ClosedLog,
     pub(super) lingering: usize,
     pub(super) draining: bool,
     /// How many replies a connection may owe before its next request has to wait.
@@ -57,6 +62,8 @@ impl<F: Framing, C> Connections<F, C> {
             pushed: VecDeque::new(),
             memory: Memory::new(),
             held: Held::new(shared.types.len() + 1, backpressure_ns),
+            unread: Unread::default(),
+            closed_log: ClosedLog::default(),
             lingering: 0,
             draining: false,
             names: shared.names(),
@@ -180,7 +187,9 @@ impl<F: Framing, C> Connections<F, C> {
         }
         match &mut slot.phase {
             Phase::Home(_) if !is_news => {}
-            Phase::Home(stream) if stream.connection.has_unsent() => {
+            Phase::Home(stream) | Phase::Held(stream) | Phase::Queued(stream)
+                if stream.connection.has_unsent() =>
+            {
                 self.ready.push_answered(index);
             }
             Phase::Home(_) | Phase::Lingering { .. } => self.ready.push(index),
