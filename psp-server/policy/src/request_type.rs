@@ -70,6 +70,10 @@ pub struct TypeSpec {
     pub queue_capacity: Option<usize>,
     /// How its requests give way; as the server says if absent.
     pub preempt: Option<PreemptPolicy>,
+    /// Live servers run its requests where they arrive, past the policy; `false` when absent.
+    pub control: Option<bool>,
+    /// Policies that serve types of similar length as one group serve it alone; `false` when absent.
+    pub never_grouped: Option<bool>,
 }
 
 impl TypeSpec {
@@ -85,6 +89,8 @@ impl TypeSpec {
             weight: None,
             queue_capacity: None,
             preempt: None,
+            control: None,
+            never_grouped: None,
         }
     }
 
@@ -146,6 +152,35 @@ impl TypeSpec {
         self.preempt = Some(preempt);
         self
     }
+
+    /// Says that its requests are administration, which must work whatever else runs: live servers run each of them on
+    /// the thread that received it, as soon as it is read. No policy sees them, so none groups them, queues them, or gives
+    /// them a worker. Everything else that this thread does waits meanwhile: such requests are few and short.
+    #[must_use]
+    pub fn control(mut self) -> Self {
+        self.control = Some(true);
+        self
+    }
+
+    /// Says that no policy serves the type in one group with others of similar length. For types that are short on average
+    /// and must not wait behind their like: DARC gives the type reservations of its own.
+    #[must_use]
+    pub fn never_grouped(mut self) -> Self {
+        self.never_grouped = Some(true);
+        self
+    }
+
+    /// Whether its requests are [control](Self::control) requests.
+    #[must_use]
+    pub fn is_control(&self) -> bool {
+        self.control == Some(true)
+    }
+
+    /// Whether it is [never grouped](Self::never_grouped).
+    #[must_use]
+    pub fn is_never_grouped(&self) -> bool {
+        self.never_grouped == Some(true)
+    }
 }
 
 /// A duration that configuration files give in microseconds.
@@ -195,6 +230,8 @@ impl TypeTable {
         own.weight = spec.weight.or(own.weight);
         own.queue_capacity = spec.queue_capacity.or(own.queue_capacity);
         own.preempt = spec.preempt.or(own.preempt);
+        own.control = spec.control.or(own.control);
+        own.never_grouped = spec.never_grouped.or(own.never_grouped);
         true
     }
 
@@ -248,6 +285,18 @@ impl TypeTable {
     pub fn gives_way(&self, slot: usize) -> bool {
         let spec = self.specs.get(slot);
         spec.is_none_or(|spec| spec.preempt != Some(PreemptPolicy::None))
+    }
+
+    /// Whether requests of the type at `slot` are [control](TypeSpec::control) requests; `UNKNOWN` ones are not.
+    #[must_use]
+    pub fn is_control(&self, slot: usize) -> bool {
+        self.specs.get(slot).is_some_and(TypeSpec::is_control)
+    }
+
+    /// Whether any type has control requests.
+    #[must_use]
+    pub fn has_control(&self) -> bool {
+        self.specs.iter().any(TypeSpec::is_control)
     }
 
     /// Name of the type at `slot`; `UNKNOWN` for the last.

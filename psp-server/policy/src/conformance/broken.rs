@@ -36,7 +36,7 @@ pub enum Promise {
     /// when it holds no request.
     Deadline,
     /// Requests of one type may share a run; whether two types may does not depend on their order;
-    /// types that were not registered share with none.
+    /// types that were not registered share with none. A type that is never grouped is in no group with another.
     Runs,
     /// Requests that wait start in the promised [`Order`](super::Order). A request that was blocked goes before
     /// requests of its type that arrived later and never ran, unless either has a deadline of its own.

@@ -231,6 +231,9 @@ const TYPES_MAX: u32 = 6;
 /// The weights of types, in the order of their numbers, round and round.
 const WEIGHTS: [Option<u32>; 5] = [Some(3), None, Some(u32::MAX), Some(0), Some(2)];
 
+/// The number of the type that is never grouped.
+const ALONE: usize = 2;
+
 fn types() -> impl Strategy<Value = TypeTable> {
     let hint_ns = prop_oneof![Just(0_u64), 1..5_000_u64, Just(1_000_000_u64)];
     let hint = prop::option::weighted(0.8, hint_ns.prop_map(Duration::from_nanos));
@@ -255,8 +258,13 @@ fn types() -> impl Strategy<Value = TypeTable> {
     );
     prop::collection::vec(spec, 0..TYPES_MAX as usize).prop_map(|specs| {
         let weighted = specs.into_iter().zip(WEIGHTS.into_iter().cycle());
-        weighted
-            .map(|(spec, weight)| TypeSpec { weight, ..spec })
+        let numbered = weighted.enumerate();
+        numbered
+            .map(|(number, (spec, weight))| TypeSpec {
+                weight,
+                never_grouped: (number == ALONE).then_some(true),
+                ..spec
+            })
             .collect()
     })
 }

@@ -825,6 +825,19 @@ impl<'a> Model<'a> {
                 require!(Runs, holds, "{first:?} and {next:?} in one run: {same}");
             }
         }
+        let specs = self.case.types.specs();
+        let group = |slot| self.scheduler.type_status(slot).group;
+        for (alone, _) in { specs.iter().enumerate() }.filter(|(_, spec)| spec.is_never_grouped()) {
+            let is_with = |&slot: &usize| slot != alone && group(slot) == group(alone);
+            let with = (0..specs.len())
+                .find(is_with)
+                .filter(|_| group(alone).is_some());
+            require!(
+                Runs,
+                with.is_none(),
+                "slots {alone} and {with:?} are one group"
+            );
+        }
         Ok(())
     }
 

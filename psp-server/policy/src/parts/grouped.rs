@@ -119,7 +119,7 @@ impl Grouped {
             queues: Queues::typed(setup),
             running: Running::new(setup),
             workers: WorkerSet::new(workers, setup.inline),
-            plan: Plan::shared(slots, workers),
+            plan: Plan::shared(setup.types, workers),
             profile: Profile::new(setup, settings),
             own_thread: OwnThread::new(setup),
             stuck: StuckRule::new(setup),

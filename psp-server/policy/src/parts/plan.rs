@@ -16,6 +16,7 @@ use std::ops::Range;
 use crate::event::WorkerId;
 use crate::parts::waiting::Waiting;
 use crate::parts::workers::WorkerRange;
+use crate::request_type::{TypeSpec, TypeTable};
 
 /// Types that are served in order of arrival, and where they run.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +25,8 @@ pub(crate) struct Group {
     members: Range<usize>,
     /// Mean service time of its shortest type.
     shortest_ns: f64,
+    /// Whether it is one type that is never grouped.
+    is_alone: bool,
     /// Whether it has the same workers as the group before it.
     shares: bool,
     /// Workers reserved for it, used first.
@@ -115,6 +118,7 @@ impl Group {
         Self {
             members,
             shortest_ns,
+            is_alone: false,
             shares: false,
             own: NONE,
             further: NONE,
@@ -155,13 +159,16 @@ pub(crate) struct Plan {
     groups: Vec<Group>,
     /// Per type slot; `None` for the rest.
     group_of: Vec<Option<usize>>,
+    /// Per type slot: whether the type is a group by itself.
+    is_alone: Vec<bool>,
 }
 
 const NONE: WorkerRange = WorkerRange::new(0, 0);
 
 impl Plan {
-    /// One queue for all types and all workers, which is c-FCFS.
-    pub(crate) fn shared(slots: usize, workers: u32) -> Self {
+    /// One queue for all these types, `UNKNOWN` and all workers, which is c-FCFS.
+    pub(crate) fn shared(types: &TypeTable, workers: u32) -> Self {
+        let slots = types.len() + 1;
         let mut groups = Vec::with_capacity(slots + 1);
         groups.push(Group {
             further: WorkerRange::new(0, workers),
@@ -172,6 +179,10 @@ impl Plan {
             order: (0..slots).collect(),
             groups,
             group_of: vec![None; slots],
+            is_alone: { types.specs().iter() }
+                .map(TypeSpec::is_never_grouped)
+                .chain([false])
+                .collect(),
         }
     }
 
@@ -185,7 +196,7 @@ impl Plan {
     }
 
     /// Sorts the types by `mean_ns` and groups those within a factor `delta` of a group's
-    /// shortest. The groups have no workers until one of the other methods gives them some.
+    /// shortest, but for types that are never grouped. The groups have no workers until one of the other methods gives them some.
     pub(crate) fn regroup(&mut self, delta: f64, mean_ns: impl Fn(usize) -> Option<f64>) {
         let unknown = self.order.len() - 1;
         let key = |slot: usize| {
@@ -193,6 +204,7 @@ impl Plan {
                 .filter(|_| slot != unknown)
                 .unwrap_or(f64::INFINITY)
         };
+        let is_alone = &self.is_alone;
         self.order
             .sort_unstable_by(|&a, &b| key(a).total_cmp(&key(b)).then(a.cmp(&b)));
         self.groups.clear();
@@ -202,14 +214,18 @@ impl Plan {
         while first < known {
             let shortest_ns = key(self.order[first]);
             let limit = shortest_ns * delta;
+            let begins_alone = is_alone[self.order[first]];
             let joining = self.order[first + 1..known]
                 .iter()
-                .take_while(|&&slot| key(slot) <= limit);
+                .take_while(|&&slot| key(slot) <= limit && !begins_alone && !is_alone[slot]);
             let end = first + 1 + joining.count();
             for &slot in &self.order[first..end] {
                 self.group_of[slot] = Some(self.groups.len());
             }
-            self.groups.push(Group::of(first..end, shortest_ns));
+            self.groups.push(Group {
+                is_alone: begins_alone,
+                ..Group::of(first..end, shortest_ns)
+            });
             first = end;
         }
         self.groups
@@ -415,19 +431,22 @@ impl Plan {
 }
 
 /// Lets groups that are nearest to each other by their service times share workers, until there are
-/// no more sets of groups than workers.
+/// no more sets of groups than workers. Sets with a type that is never grouped get longer groups last of all.
 fn share_workers(groups: &mut [Group], workers: usize) {
     for _ in workers..groups.len() {
-        let mut first_ns = f64::NAN;
-        let mut nearest = (f64::INFINITY, 0);
+        // Nothing comes before the first.
+        let (mut first_ns, mut has_alone) = (f64::NAN, true);
+        let mut nearest = ((true, f64::INFINITY), 0);
         for (index, group) in groups.iter().enumerate() {
             if !group.shares {
-                let ratio = group.shortest_ns.max(1.0) / first_ns;
-                if ratio < nearest.0 {
-                    nearest = (ratio, index);
+                let shortest_ns = group.shortest_ns.max(1.0);
+                let distance = (has_alone, shortest_ns / first_ns);
+                if distance < nearest.0 {
+                    nearest = (distance, index);
                 }
-                first_ns = group.shortest_ns.max(1.0);
+                (first_ns, has_alone) = (shortest_ns, false);
             }
+            has_alone |= group.is_alone;
         }
         groups[nearest.1].shares = true;
     }
@@ -456,8 +475,15 @@ mod tests {
         mix[slot].0 * mix[slot].1 / total
     }
 
+    /// So many types without hints.
+    fn types(count: usize) -> TypeTable {
+        { 0..count }
+            .map(|number| TypeSpec::new(number.to_string()))
+            .collect()
+    }
+
     fn plan_with(mix: &Mix, workers: u32, spillway: u32, stealing: bool) -> Plan {
-        let mut plan = Plan::shared(mix.len() + 1, workers);
+        let mut plan = Plan::shared(&types(mix.len()), workers);
         plan.regroup(2.0, |slot| Some(mix.get(slot)?.0));
         plan.reserve_by_demand(|slot| demand(mix, slot), spillway, stealing);
         plan
@@ -592,7 +618,7 @@ mod tests {
     #[test]
     fn partitions_have_all_workers_and_the_rest_is_part_of_the_last() {
         let partitions = |mix: &Mix, workers| {
-            let mut plan = Plan::shared(mix.len() + 1, workers);
+            let mut plan = Plan::shared(&types(mix.len()), workers);
             plan.regroup(2.0, |slot| Some(mix.get(slot)?.0));
             plan.partition_by_demand(|slot| demand(mix, slot));
             let row = |(group, members): (&Group, &[usize])| {
@@ -637,9 +663,55 @@ mod tests {
         assert_eq!(groups, [Some(0), Some(0), Some(1), None]);
     }
 
+    /// The plan of `plan_with`, in which the types at these slots are never grouped.
+    fn plan_apart(mix: &Mix, workers: u32, alone: &[usize]) -> Plan {
+        let apart = |(slot, spec): (usize, &TypeSpec)| match alone.contains(&slot) {
+            true => spec.clone().never_grouped(),
+            false => spec.clone(),
+        };
+        let types = types(mix.len());
+        let types = types.specs().iter().enumerate().map(apart).collect();
+        let mut plan = Plan::shared(&types, workers);
+        plan.regroup(2.0, |slot| Some(mix.get(slot)?.0));
+        plan.reserve_by_demand(|slot| demand(mix, slot), 1, true);
+        plan
+    }
+
+    #[test]
+    fn a_type_that_is_never_grouped_has_a_group_to_itself() {
+        let mix = [(1.0, 0.3), (1.1, 0.3), (1.2, 0.2), (1.3, 0.2)];
+        let groups = |alone: &[usize]| {
+            let plan = plan_apart(&mix, 4, alone);
+            [0, 1, 2, 3].map(|slot| plan.group_of(slot).unwrap())
+        };
+        assert_eq!(groups(&[]), [0, 0, 0, 0]);
+        assert_eq!(groups(&[0]), [0, 1, 1, 1]);
+        assert_eq!(groups(&[1]), [0, 1, 2, 2]);
+        assert_eq!(groups(&[1, 2]), [0, 1, 2, 3]);
+        assert_eq!(groups(&[3]), [0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn a_type_that_is_never_grouped_shares_workers_with_shorter_ones_first() {
+        // Reads, administration, scripts that are nearer to it.
+        let mix = [(1.0, 0.8), (400.0, 0.1), (500.0, 0.1)];
+        let own = |workers, alone: &[usize]| {
+            let plan = plan_apart(&mix, workers, alone);
+            let rows = rows(&plan);
+            { rows.iter() }.map(|row| row.1).collect::<Vec<_>>()
+        };
+        assert_eq!(own(2, &[]), [(0, 1), (1, 2), (0, 0)]);
+        assert_eq!(own(2, &[1]), [(0, 1), (0, 1), (1, 2), (0, 0)]);
+        assert_eq!(
+            own(1, &[1]),
+            [(0, 1), (0, 1), (0, 1), (0, 0)],
+            "no other way"
+        );
+    }
+
     #[test]
     fn types_of_unknown_length_join_the_rest() {
-        let mut plan = Plan::shared(4, 2);
+        let mut plan = Plan::shared(&types(3), 2);
         plan.regroup(2.0, |slot| [None, Some(5.0), None, Some(1.0)][slot]);
         plan.reserve_by_demand(|_| 0.0, 1, true);
         assert_eq!(
@@ -652,7 +724,7 @@ mod tests {
 
     #[test]
     fn the_shortest_group_alone_can_be_given_workers() {
-        let mut plan = Plan::shared(3, 4);
+        let mut plan = Plan::shared(&types(2), 4);
         plan.reserve_for_shortest(1);
         assert_eq!(rows(&plan), [(&[0, 1, 2][..], (0, 0), (0, 4))]);
         plan.regroup(2.0, |slot| [Some(9.0), Some(1.0), None][slot]);

@@ -79,6 +79,8 @@ struct Estimate {
     /// By the closed windows, or the last look.
     share: f64,
     demand: f64,
+    /// Requests of the type reach no policy.
+    is_control: bool,
 }
 
 impl Estimate {
@@ -111,7 +113,7 @@ pub(crate) struct Profile {
     next_look: u64,
     /// Some type that has a sample in the window had no length at the last look.
     any_unseen: bool,
-    /// How many registered types have no length.
+    /// How many registered types have no length, and requests that reach the policy.
     unknown: usize,
     estimates: Vec<Estimate>,
 }
@@ -125,8 +127,12 @@ impl Profile {
         let specs = setup.types.specs();
         let share_hint =
             |share: Option<f64>| share.filter(|share| share.is_finite() && *share >= 0.0);
-        let shares_hinted: Vec<Option<f64>> =
-            specs.iter().map(|spec| share_hint(spec.share)).collect();
+        let shares_hinted: Vec<Option<f64>> = { specs.iter() }
+            .map(|spec| match spec.is_control() {
+                true => Some(0.0),
+                false => share_hint(spec.share),
+            })
+            .collect();
         let hinted_total: f64 = shares_hinted.iter().flatten().sum();
         let others = shares_hinted.iter().filter(|share| share.is_none()).count();
         let share_of_others = (1.0 - hinted_total).max(0.0) / others.max(1) as f64;
@@ -135,10 +141,11 @@ impl Profile {
             .iter()
             .zip(shares_hinted)
             .map(|(spec, share)| Estimate {
-                hint_ns: spec
-                    .service_time
+                hint_ns: { spec.service_time }
+                    .filter(|_| !spec.is_control())
                     .map(|time| (time.as_nanos() as f64).max(MEAN_NS_MIN)),
                 share_closed: share.unwrap_or(share_of_others) / hinted_total.max(1.0),
+                is_control: spec.is_control(),
                 ..Estimate::default()
             })
             .collect();
@@ -252,7 +259,7 @@ impl Profile {
     fn count_unknown(&mut self) {
         let types = self.estimates[..self.types()].iter();
         self.unknown = types
-            .filter(|estimate| estimate.mean_ns().is_none())
+            .filter(|estimate| estimate.mean_ns().is_none() && !estimate.is_control)
             .count();
     }
 
@@ -423,6 +430,21 @@ mod tests {
         let shares: Vec<f64> = (0..4).map(|slot| profile.share(slot)).collect();
         assert_eq!(shares, [0.4, 0.3, 0.3, 0.0]);
         assert!((profile.demand(0) - 0.4).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_control_type_has_no_share_and_no_length_and_is_not_waited_for() {
+        let specs = vec![
+            hinted("A", 1),
+            hinted("PING", 1).share(0.4).control(),
+            TypeSpec::new("INFO").control(),
+            hinted("B", 1),
+        ];
+        let profile = profile_of(specs, &Darc::default());
+        let shares: Vec<f64> = (0..4).map(|slot| profile.share(slot)).collect();
+        assert_eq!(shares, [0.5, 0.0, 0.0, 0.5]);
+        assert_eq!([1, 2].map(|slot| profile.mean_ns(slot)), [None; 2]);
+        assert!(!profile.any_unknown());
     }
 
     #[test]

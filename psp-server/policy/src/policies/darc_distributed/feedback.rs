@@ -96,7 +96,7 @@ impl Reserving {
     ) -> Self {
         let slots = setup.types.len() + 1;
         let profile = Profile::new(setup, &settings.darc);
-        let mut plan = Plan::shared(slots, worker_count(setup.workers));
+        let mut plan = Plan::shared(setup.types, worker_count(setup.workers));
         let reservations = Reservations::new(setup, &settings.darc, &mut plan, &profile);
         let mut reserving = Self {
             profile,
