@@ -430,11 +430,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
             min: workers_min,
             max: workers,
         } = config.workers.unwrap_or(by_cores.into());
-        config.validate_stacks(workers)?;
         let types = self.settings.types.take();
         let types = types.unwrap_or_else(|| self.classifier.types());
         let mut types = request_types::with_hints(types, &self.settings.hints)?;
         request_types::validate(&types)?;
+        let executors = request_types::executors(&types, topology, workers);
+        config.validate_stacks(executors)?;
         let has_tls = self.settings.places.has_tls();
         let handshake = has_tls
             .then(|| request_types::register_handshake(&mut types))
@@ -475,8 +476,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         };
         let shared = Arc::new(Shared {
             parts,
-            telemetry: Telemetry::new(types.len() + 1, receivers, workers),
-            trace: Trace::new(receivers, workers),
+            telemetry: Telemetry::new(types.len() + 1, receivers, executors),
+            trace: Trace::new(receivers, executors),
             slow: SlowLog::new(&types, self.settings.config.slow_us),
             deferrals: (0..receivers)
                 .map(|_| Arc::new(Deferrals::new(buffers.clone(), owed_max)))

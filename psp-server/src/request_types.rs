@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use psp_policy::{PreemptPolicy, RequestType, TypeSpec, TypeTable};
 
-use crate::config::Config;
+use crate::config::{Config, Topology};
 use crate::error::{BuildError, TypesError};
 use crate::limits::QUEUE_CAPACITY_MAX;
 
@@ -107,7 +107,7 @@ fn validate_spec(spec: &TypeSpec) -> Result<(), TypesError> {
 /// The names of the types without a `service_time` hint, if there are any.
 pub(crate) fn unhinted(types: &TypeTable) -> Option<String> {
     let specs = types.specs().iter();
-    let unhinted = specs.filter(|spec| spec.service_time.is_none());
+    let unhinted = specs.filter(|spec| spec.service_time.is_none() && !spec.is_control());
     let names: Vec<&str> = unhinted.map(|spec| spec.name.as_str()).collect();
     (!names.is_empty()).then(|| names.join(", "))
 }
@@ -131,6 +131,12 @@ pub(crate) fn preempt_by_slot(
     };
     let slots = types.specs().iter().map(of);
     slots.chain([Ok(server)]).collect()
+}
+
+/// The threads that run requests as workers: so many workers, and the net thread that is none of them but runs control
+/// requests.
+pub(crate) fn executors(types: &TypeTable, topology: Topology, workers: usize) -> usize {
+    workers + usize::from(topology == Topology::Dedicated && types.has_control())
 }
 
 /// Requests that all typed queues together hold, that of `UNKNOWN` included.
@@ -168,7 +174,13 @@ mod tests {
         let hinted = |name| TypeSpec::new(name).service_time(Duration::from_micros(1));
         let of = |types: Vec<TypeSpec>| unhinted(&types.into_iter().collect());
         assert_eq!(of(vec![hinted("GET")]), None);
-        let types = vec![TypeSpec::new("SCAN"), hinted("GET"), TypeSpec::new("KEYS")];
+        let ping = TypeSpec::new("PING").control();
+        let types = vec![
+            TypeSpec::new("SCAN"),
+            hinted("GET"),
+            ping,
+            TypeSpec::new("KEYS"),
+        ];
         assert_eq!(of(types).as_deref(), Some("SCAN, KEYS"));
     }
 }

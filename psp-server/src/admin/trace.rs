@@ -93,7 +93,7 @@ fn file(server: &ServerHandle, name: String, recorded: Recorded) -> Vec<u8> {
         server: name,
         about: about.map(|(name, value)| (name.to_owned(), value)).to_vec(),
         types: server.type_names(),
-        workers: server.workers(),
+        workers: server.executors(),
         from_ns,
         until_ns,
         dropped,

@@ -89,16 +89,21 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let spin = Spin::new(cores, count, inline, spin_longest);
     let background = inline || count > cores.count;
 
-    // Beside a net thread that is worker 0 nothing is preempted.
+    // The net thread is worker 0, or another one behind all, for control requests. Nothing preempts what it runs, and
+    // nothing is preempted beside worker 0.
+    let own = match inline {
+        true => Some(0),
+        false => (shared.executors() > shared.workers).then_some(shared.workers),
+    };
     let preempt = match inline {
         true => PreemptPolicy::None,
         false => shared.config.preempt,
     };
     let lowers = preempt == PreemptPolicy::KernelThread && can_lower_preempted();
-    let mut links = Vec::with_capacity(shared.workers);
-    let mut starts = Vec::with_capacity(shared.workers);
-    let mut inline_thread = None;
-    for index in 0..shared.workers {
+    let mut links = Vec::with_capacity(shared.executors());
+    let mut starts = Vec::with_capacity(shared.executors());
+    let mut own_thread = None;
+    for index in 0..shared.executors() {
         let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
         let start = Arc::new(TurnStart::new());
         starts.push(start.clone());
@@ -117,15 +122,17 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             threads: count,
             background,
         };
-        if inline && index == 0 {
+        if own == Some(index) {
             let notifier = setup.notifier.clone();
             // Nothing asks: the net thread cannot preempt itself.
-            let preempter = Arc::new(ContextPreempter::new(preempt));
-            let inline = InlineWorker::new(setup, start, preempter);
-            let inline = inline.map_err(|fault| start_error(worker, fault))?;
-            notifier.ready();
-            inline_thread = Some(inline.thread());
-            links.push(Link::Inline(inline));
+            let preempter = Arc::new(ContextPreempter::new(PreemptPolicy::None));
+            let own = InlineWorker::new(setup, start, preempter);
+            let own = own.map_err(|fault| start_error(worker, fault))?;
+            if inline {
+                notifier.ready();
+            }
+            own_thread = Some((worker, own.thread()));
+            links.push(Link::Inline(own));
             continue;
         }
         let (mut link, port) = channel(doorbell.clone());
@@ -214,16 +221,19 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         net_worker.ask_for_cores(&ready).map_err(RunError::Events)?;
     }
     on_ready();
-    let served = catch_unwind(AssertUnwindSafe(|| match inline_thread {
+    let own = own_thread
+        .as_ref()
+        .map_or(WorkerId(0), |&(worker, _)| worker);
+    let served = catch_unwind(AssertUnwindSafe(|| match own_thread {
         None => net_worker.serve(shutdown),
-        Some(thread) => {
+        Some((_, thread)) => {
             let served = thread.occupy(|| net_worker.serve(shutdown));
-            served.map_err(|fault| start_error(WorkerId(0), fault))?
+            served.map_err(|fault| start_error(own, fault))?
         }
     }));
     served.unwrap_or_else(|payload| match payload.downcast::<WorkerFault>() {
-        // The net thread is worker 0.
-        Ok(fault) => Err(death_error(WorkerId(0), *fault)),
+        // The net thread is that worker.
+        Ok(fault) => Err(death_error(own, *fault)),
         Err(payload) => resume_unwind(payload),
     })
 }

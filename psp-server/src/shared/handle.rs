@@ -90,6 +90,12 @@ impl ServerHandle {
         self.shared.workers
     }
 
+    /// The threads that run requests as workers.
+    #[cfg(feature = "admin")]
+    pub(crate) fn executors(&self) -> usize {
+        self.shared.executors()
+    }
+
     /// The fewest workers that are present: [`workers`](Self::workers) unless they come and go.
     #[must_use]
     pub fn workers_min(&self) -> usize {

@@ -16,6 +16,8 @@ use crate::admission;
 use crate::config::{Config, Topology};
 use crate::fiber::{Helpers, Surroundings};
 use crate::reply::Deferrals;
+#[cfg(test)]
+use crate::request_types;
 use crate::shared::PolicyMailbox;
 use crate::shutdown::Shutdown;
 use crate::telemetry::{Parts, SlowLog, Telemetry};
@@ -94,6 +96,12 @@ impl Shared {
             tracing::info!(delay_ms, "not ready any more");
             thread::sleep(Duration::from_millis(delay_ms));
         }
+    }
+
+    /// The threads that run requests as workers: the workers, and in `dedicated` the net thread if it runs control
+    /// requests.
+    pub(crate) fn executors(&self) -> usize {
+        self.telemetry.workers.len()
     }
 
     /// How many workers run the requests that one thread receives.
@@ -232,9 +240,10 @@ impl Shared {
     #[cfg(test)]
     pub(crate) fn example(config: Config, types: TypeTable, workers: usize) -> Self {
         let buffers = Arc::new(Budget::new(config.buffered_bytes_max));
+        let executors = request_types::executors(&types, Topology::Dedicated, workers);
         Self {
-            telemetry: Telemetry::new(types.len() + 1, 1, workers),
-            trace: Trace::new(1, workers),
+            telemetry: Telemetry::new(types.len() + 1, 1, executors),
+            trace: Trace::new(1, executors),
             slow: SlowLog::new(&types, config.slow_us),
             parts: Parts::default(),
             deferrals: vec![Arc::new(Deferrals::new(buffers.clone(), 1))],

@@ -20,7 +20,8 @@ pub struct Snapshot {
     pub net: NetSnapshot,
     /// One entry for each registered type, in a server with TLS one for handshakes, and `UNKNOWN` last.
     pub types: Vec<TypeSnapshot>,
-    /// One entry for each worker.
+    /// One entry for each worker. Where the net thread is none of them, and types are [control](psp_policy::TypeSpec::control)
+    /// types, another one at the end for the net thread, which runs their requests.
     pub workers: Vec<WorkerSnapshot>,
     /// How often reservations were computed.
     pub reservation_updates: u64,

@@ -6,6 +6,8 @@ mod budgets;
 #[path = "../common/mod.rs"]
 mod common;
 mod configuration;
+#[cfg(target_os = "linux")]
+mod control;
 mod deadlines;
 #[cfg(target_os = "linux")]
 mod distributed;

@@ -6,10 +6,11 @@ use std::time::Duration;
 use psp_policy::elastic::ElasticScheduler;
 use psp_policy::{
     Action, BacklogRequest, Event, Policy, Relief, RequestId, RequestState, RequestType, Sample,
-    Scheduler, TypeStatus, WorkerId,
+    Scheduler, TypeSpec, TypeStatus, WorkerId,
 };
 
 use super::blocked::Blocked;
+use super::control::Control;
 use super::lengths::{Length, Lengths};
 use super::places::Places;
 use super::studies::Studies;
@@ -43,6 +44,8 @@ pub(crate) struct Dispatcher<K> {
     /// Requests (or runs) that arrived or gave way, and were neither run nor refused since.
     places: Arc<Places>,
     blocked: Blocked,
+    /// Requests that the scheduler never sees.
+    control: Control,
     /// Requests that arrived and have to be offered to all workers; `None` where the scheduler has one driver. They have
     /// their places as long as they are on offer.
     offered: Option<Vec<Arrived>>,
@@ -88,10 +91,12 @@ impl<K> Dispatcher<K> {
             turns: Turns::new(shared.clone(), starts),
             waits_max: {
                 let specs = shared.types.specs().iter();
-                specs.map(|spec| spec.max_wait).chain([None]).collect()
+                let max_wait = |spec: &TypeSpec| spec.max_wait.filter(|_| !spec.is_control());
+                specs.map(max_wait).chain([None]).collect()
             },
             places: Arc::new(Places::new(&shared.types, &shared.config)),
             blocked: Blocked::new(shared.clone()),
+            control: Control::new(&shared.types),
             offered: None,
             lengths: (shared.topology == Topology::Distributed)
                 .then(|| Lengths::new(shared.types.len() + 1)),
@@ -234,10 +239,15 @@ impl<K> Dispatcher<K> {
         self.shared.handshake.unwrap_or(RequestType::UNKNOWN)
     }
 
-    /// Whether requests of two types may travel in one run. They give way by the same mechanism then.
+    /// Whether requests of two types may travel in one run. They give way by the same mechanism then. Control requests
+    /// travel with their like alone.
     pub(crate) fn same_run(&self, first: RequestType, next: RequestType) -> bool {
-        let preempt = |request_type| self.shared.preempt[self.shared.types.slot(request_type)];
-        self.scheduler.same_run(first, next) && preempt(first) == preempt(next)
+        let [first_slot, next_slot] = [first, next].map(|request_type| self.slot(request_type));
+        if self.control.has(first_slot) || self.control.has(next_slot) {
+            return first == next;
+        }
+        let preempt = &self.shared.preempt;
+        self.scheduler.same_run(first, next) && preempt[first_slot] == preempt[next_slot]
     }
 
     /// Counts requests that were accepted from a peer.
@@ -338,6 +348,9 @@ impl<K> Dispatcher<K> {
         self.shared
             .trace
             .arrived(self.shared.index(), request, slot);
+        if self.control.has(slot) {
+            return self.control.put(request, request_type);
+        }
         self.places.take(slot);
         if let Some(offered) = &mut self.offered {
             offered.push(Arrived { request, slot });
@@ -442,11 +455,45 @@ impl<K> Dispatcher<K> {
 
     fn waits_again(&mut self, now_ns: u64, request: RequestId, slot: usize) {
         self.shared.trace.woken(self.shared.index(), request, slot);
+        if self.control.has(slot) {
+            return self.control.put(request, request_type);
+        }
         if self.counts_all() {
             self.places.take(slot);
         }
         self.scheduler
             .on_event(now_ns, Event::Unblocked { request });
+    }
+
+    /// How many control requests are to be run by the net worker.
+    #[inline]
+    pub(crate) fn control_at_hand(&self) -> usize {
+        self.control.at_hand()
+    }
+
+    /// The next control request, with its type.
+    pub(crate) fn next_control(&mut self) -> Option<(RequestId, RequestType)> {
+        self.control.next()
+    }
+
+    /// A turn of a control request has ended on `worker`, which is the net thread.
+    pub(crate) fn ran_control(&mut self, worker: WorkerId, request_type: RequestType) {
+        self.turns.ran_aside(worker, request_type);
+    }
+
+    /// A control request goes on later.
+    pub(crate) fn control_gave_way(&mut self, request: RequestId, request_type: RequestType) {
+        self.control.put(request, request_type);
+    }
+
+    /// A control request waits for a wake.
+    pub(crate) fn control_blocked(
+        &mut self,
+        now_ns: u64,
+        request: RequestId,
+        request_type: RequestType,
+    ) {
+        self.blocked.begin(now_ns, request, request_type);
     }
 
     /// Whether every request that waits has a place, also between two turns. Elsewhere those have one that are on offer.

@@ -238,10 +238,23 @@ impl Turns {
 
     /// A request that blocks on `worker` was woken. Returns whether `worker` has yet to report that it is blocked.
     pub(crate) fn woken(&mut self, worker: WorkerId, request: RequestId) -> bool {
-        let turn = &mut self.workers[worker.index()];
+        let Some(turn) = self.workers.get_mut(worker.index()) else {
+            return false;
+        };
         let is_early = turn.request == Some(request);
         turn.is_woken |= is_early;
         is_early
+    }
+
+    /// A turn that no scheduler decided has passed on `worker`, which runs no other. It may be beyond the workers that
+    /// schedulers know.
+    pub(crate) fn ran_aside(&mut self, worker: WorkerId, request_type: RequestType) {
+        if let Some(turn) = self.workers.get_mut(worker.index()) {
+            turn.number += 1;
+        }
+        let slot = self.shared.types.slot(request_type);
+        self.shared.counters(slot).turns.turns.add(1);
+        self.shared.turns(worker).turns.add(1);
     }
 
     fn end(&mut self, worker: WorkerId) {

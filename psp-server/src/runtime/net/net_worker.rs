@@ -55,6 +55,8 @@ const TURN_NS_MAX: u64 = 200_000;
 /// Time for requests that the last turn left, before the net worker reads further ones. Without it, a pipeline of shorter
 /// requests, of which each turn reads more, would hold up longer requests until it ends.
 const LEFT_NS_MAX: u64 = TURN_NS_MAX / 2;
+/// Time that control requests have in a turn before others, where more of them wait.
+const CONTROL_NS_MAX: u64 = TURN_NS_MAX / 2;
 /// For how long a worker waits for its port before it looks for something else to do.
 const HOME_PATIENCE: Duration = Duration::from_millis(1);
 /// A request is not run, because nobody waits for it.
@@ -640,12 +642,18 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// net thread.
     #[inline]
     fn take_back(&mut self, task: Task<H::Connection, F::Head>, worker: WorkerId, remote: bool) {
-        let now_ns = self.now_ns;
-        self.dispatcher.completed(now_ns, worker, task.samples());
+        self.dispatcher
+            .completed(self.now_ns, worker, task.samples());
+        self.bring_home(task, worker, remote);
+    }
+
+    /// The same, whoever decided that the request runs.
+    #[inline]
+    fn bring_home(&mut self, task: Task<H::Connection, F::Head>, worker: WorkerId, remote: bool) {
         match self.ports.find(task.port()) {
             Some(port) => {
                 let requests = &mut port.requests;
-                requests.take_back(task, remote, &self.dispatcher, now_ns);
+                requests.take_back(task, remote, &self.dispatcher, self.now_ns);
             }
             None => self.bring_back(task, worker),
         }
@@ -760,17 +768,71 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     fn act(&mut self, end_ns: u64) -> bool {
         self.admit_held();
         self.gave_way = false;
+        let before_ns = self.now_ns;
+        let has_run_control = self.dispatcher.control_at_hand() == 0 || self.run_control();
+        let end_ns = end_ns.saturating_add(self.now_ns.saturating_sub(before_ns));
         for _ in 0..ACTIONS_PER_TURN {
             if self.now_ns > end_ns || self.gave_way || self.holds_up_an_owner() {
                 return false;
             }
             match self.next_action() {
                 None if self.admit_held() => {}
-                None => return true,
+                None => return has_run_control,
                 Some(action) => self.carry_out_one(action),
             }
         }
         false
+    }
+
+    /// Runs the control requests that are at hand, before anything that the scheduler has decided. Returns whether all have
+    /// run. A port that moves leaves none of its connections in the dispatcher, so there they all do.
+    #[cold]
+    fn run_control(&mut self) -> bool {
+        let end_ns = match self.ports.move_about() {
+            true => u64::MAX,
+            false => self.now_ns + CONTROL_NS_MAX,
+        };
+        // One that gives way goes on in the next turn.
+        for _ in 0..self.dispatcher.control_at_hand() {
+            if let Some((request, request_type)) = self.dispatcher.next_control() {
+                self.run_one_control(request, request_type);
+            }
+            if self.now_ns > end_ns {
+                break;
+            }
+        }
+        self.dispatcher.control_at_hand() == 0
+    }
+
+    /// Runs a turn of a control request, as the worker that the net thread is.
+    fn run_one_control(&mut self, request: RequestId, request_type: RequestType) {
+        let (Ok(task), Some(worker)) = (self.lend(request), self.workers.own()) else {
+            return;
+        };
+        self.workers.wake_parked();
+        let was_home = self.ports.is_home();
+        let turn = fiber::turn();
+        let ended = self.run_here(worker, request, request_type, Length::Short, task);
+        if self.is_in_crew() {
+            // The numbers of turns are those of the board, which has not shown this one.
+            fiber::set_turn(turn);
+        }
+        self.dispatcher.ran_control(worker, request_type);
+        self.now_ns = ended.ended_ns;
+        match ended.report {
+            Report::Completed(task) => self.bring_home(task, worker, false),
+            Report::Blocked { .. } => {
+                self.dispatcher
+                    .control_blocked(self.now_ns, request, request_type);
+            }
+            Report::Yielded { .. } | Report::Paused { .. } => {
+                self.dispatcher.control_gave_way(request, request_type);
+            }
+        }
+        if was_home && !self.ports.is_home() {
+            self.return_home();
+        }
+        self.busy_at_ns = self.now_ns;
     }
 
     /// Whether the owner of a port waits for this worker to leave it. What has arrived there waits where all workers find
@@ -899,7 +961,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         if let Some(cores) = &mut self.cores {
             cores.work(self.now_ns);
         }
-        if !self.workers.is_inline(worker) {
+        if self.workers.own() != Some(worker) {
             return self.workers.run(worker, request, task);
         }
         // The request may take long.
@@ -925,46 +987,26 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         let has_begun = task.is_none();
         let seat = self.seat.as_ref();
         let carrier = seat.and_then(|seat| seat.carrier(request, has_begun));
-        let (workers, demotion) = (&mut self.workers, &mut self.demotion);
-        let long_us = self.shared.config.long_us;
-        let moves_about = self.ports.move_about() && long_us > 0;
-        let budget = self.pauses.budget(self.now_ns);
+        let length = self.dispatcher.length(request_type);
         let ended = if let Some(carrier) = carrier {
-            let length = self.dispatcher.length(request_type);
+            let (workers, demotion) = (&mut self.workers, &mut self.demotion);
             let (ports, clock) = (&mut self.ports, &self.clock);
+            let long_us = self.shared.config.long_us;
+            let budget = self.pauses.budget(self.now_ns);
             let turn = LongTurn::new(ports, demotion, clock, self.now_ns, long_us, budget);
             let run = |watch: Option<&dyn TurnWatch>| {
                 workers.run_carried(worker, request, carrier, task, watch)
             };
-            match moves_about {
+            match long_us > 0 {
                 true => turn.run_elsewhere(length, run),
                 false => run(None),
             }
-        } else if moves_about {
+        } else {
             let length = match self.pauses.knows(request) {
                 true => Length::Long,
-                false => self.dispatcher.length(request_type),
+                false => length,
             };
-            let (ports, clock) = (&mut self.ports, &self.clock);
-            let turn = LongTurn::new(ports, demotion, clock, self.now_ns, long_us, budget);
-            let mut ended = turn.run(length, || workers.run_inline(worker, request, task));
-            if turn.has_stepped_back()
-                && let Report::Completed(Task::Stream(stream)) = &mut ended.report
-            {
-                let counters = &self.shared.telemetry.workers[self.shared.global(worker).index()];
-                send_replies(stream, counters);
-            }
-            let starved_ns = turn.end();
-            if starved_ns > 0 {
-                self.count_starved(worker, request_type, &ended.report, starved_ns);
-            }
-            ended
-        } else if budget.is_unlimited() {
-            workers.run_inline(worker, request, task)
-        } else {
-            let clock = &self.clock;
-            let turn = BudgetedTurn { clock, budget };
-            fiber::watch_turn(&turn, || workers.run_inline(worker, request, task))
+            self.run_here(worker, request, request_type, length, task)
         };
         self.record_carried(worker, request, request_type, &ended);
         let EndedTurn {
@@ -1012,6 +1054,42 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         // Behind the way home, on which other requests may have run.
         self.gave_way |= gave_way;
         self.busy_at_ns = self.now_ns;
+    }
+
+    /// Runs a turn of a request of this length on the net thread, which is that worker.
+    #[inline]
+    fn run_here(
+        &mut self,
+        worker: WorkerId,
+        request: RequestId,
+        request_type: RequestType,
+        length: Length,
+        task: Option<ContextTask<F, H>>,
+    ) -> EndedTurn<ContextTask<F, H>> {
+        let (workers, demotion) = (&mut self.workers, &mut self.demotion);
+        let (ports, clock) = (&mut self.ports, &self.clock);
+        let long_us = self.shared.config.long_us;
+        let budget = self.pauses.budget(self.now_ns);
+        if !ports.move_about() || long_us == 0 {
+            if budget.is_unlimited() {
+                return workers.run_inline(worker, request, task);
+            }
+            let turn = BudgetedTurn { clock, budget };
+            return fiber::watch_turn(&turn, || workers.run_inline(worker, request, task));
+        }
+        let turn = LongTurn::new(ports, demotion, clock, self.now_ns, long_us, budget);
+        let mut ended = turn.run(length, || workers.run_inline(worker, request, task));
+        if turn.has_stepped_back()
+            && let Report::Completed(Task::Stream(stream)) = &mut ended.report
+        {
+            let counters = &self.shared.telemetry.workers[self.shared.global(worker).index()];
+            send_replies(stream, counters);
+        }
+        let starved_ns = turn.end();
+        if starved_ns > 0 {
+            self.count_starved(worker, request_type, &ended.report, starved_ns);
+        }
+        ended
     }
 
     /// Records a turn on a thread that carries its request. Others record theirs as they begin and end.
@@ -1095,11 +1173,16 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         match self.take_offered(request) {
             Some(task) if task.is_unwanted(self.now_ns) => {
                 self.turn_down(task, TurnedDown::Unwanted);
-                return Err(Dropped);
+                Err(Dropped)
             }
-            None if !self.is_in_crew() => {}
-            task => return Ok(task),
+            None if !self.is_in_crew() => self.lend(request),
+            task => Ok(task),
         }
+    }
+
+    /// The same for a request that other workers do not find.
+    #[inline]
+    fn lend(&mut self, request: RequestId) -> Result<Option<ContextTask<F, H>>, Dropped> {
         // Without its port, it began here.
         let Some(port) = self.ports.port_of(request) else {
             return Ok(None);

@@ -22,6 +22,8 @@ pub(crate) enum Link<F: Framing, H: Handler<F::Head>> {
 /// All workers of a server.
 pub(super) struct Workers<F: Framing, H: Handler<F::Head>> {
     links: Vec<Link<F, H>>,
+    /// The worker that the net thread is, if it is one.
+    own: Option<WorkerId>,
     /// Tasks that workers hold.
     lent: usize,
     /// Per worker: those of them that run or wait for their turn, and do not wait for anything else.
@@ -33,8 +35,11 @@ pub(super) struct Workers<F: Framing, H: Handler<F::Head>> {
 impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
     /// `sends_max` is the number of messages between two calls of [`wake_parked`](Self::wake_parked).
     pub(super) fn new(links: Vec<Link<F, H>>, sends_max: usize) -> Self {
+        let mut numbered = (0..).map(WorkerId).zip(&links);
+        let own = numbered.find(|(_, link)| matches!(link, Link::Inline(_)));
         Self {
             runnable: vec![0; links.len()],
+            own: own.map(|(worker, _)| worker),
             links,
             lent: 0,
             sent_to: Vec::with_capacity(sends_max),
@@ -69,10 +74,11 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
         self.runnable[index] -= i32::from(!is_runnable);
     }
 
-    /// Whether the net thread is that worker.
+    /// The worker that the net thread is. Under a dispatcher that runs nothing else, it is that of control requests, if
+    /// there are such types: the one behind those that the scheduler knows.
     #[inline]
-    pub(super) fn is_inline(&self, worker: WorkerId) -> bool {
-        matches!(self.links[worker.index()], Link::Inline(_))
+    pub(super) fn own(&self) -> Option<WorkerId> {
+        self.own
     }
 
     /// Runs a turn of a task on the net thread, which is that worker: the first, or another one of the task that it

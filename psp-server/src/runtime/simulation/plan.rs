@@ -209,9 +209,13 @@ impl Plan {
         let hints = (0..types)
             .map(|number| maybe(2, 1, 20 * (number + 1), 0))
             .collect::<Vec<_>>();
+        let control = maybe(3, 1, types, 0) as usize;
         let mut table = TypeTable::new();
         for number in 0..types as usize {
             let mut spec = TypeSpec::new(format!("type{number}"));
+            if number + 1 == control {
+                spec = spec.control();
+            }
             if max_wait[number] > 0 {
                 spec = spec.max_wait(Duration::from_micros(max_wait[number]));
             }

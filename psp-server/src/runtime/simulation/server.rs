@@ -23,6 +23,7 @@ use crate::config::Topology;
 use crate::error::{RunError, WorkerFault};
 use crate::fiber::{Timers, WakeList};
 use crate::reply::Deferrals;
+use crate::request_types::executors;
 use crate::runtime::channel::doorbell::Doorbell;
 use crate::runtime::channel::turn_start::TurnStart;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
@@ -134,10 +135,10 @@ fn serve(plan: &Plan) -> Result<usize, RunError> {
     };
     let (mut links, mut workers, mut starts) = (Vec::new(), Vec::new(), Vec::new());
     let mut inline_thread = None;
-    for number in 0..plan.workers {
+    for number in 0..executors(&plan.types, plan.topology, plan.workers) {
         let (id, start) = (WorkerId(number as u32), Arc::new(TurnStart::new()));
         starts.push(start.clone());
-        if plan.topology == Topology::Inline && number == 0 {
+        if (plan.topology == Topology::Inline && number == 0) || number == plan.workers {
             let (inline, thread) = maker.inline(id, start)?;
             inline_thread = Some(thread);
             links.push(Link::Inline(inline));
