@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use psp_protocols::Sink;
 use psp_protocols::resp::{CommandId, Encoder};
-use psp_store::{Databases, Keyspace};
+use psp_store::{Databases, Keyspace, Now};
 
 use crate::blocking::Blocking;
 use crate::client::ClientInfo;
@@ -37,6 +37,8 @@ pub struct Context<'a> {
     pub databases: &'a Databases,
     /// The number of the selected database.
     pub database: usize,
+    /// The instant from which the command counts time; within a transaction or a script, the one of all its commands.
+    pub now: Now,
     /// The state that all connections share.
     pub server: &'a ServerState,
     /// The connection that sent the command.
@@ -77,6 +79,7 @@ impl<'a> Context<'a> {
             store: databases.get(database),
             databases,
             database,
+            now: databases.get(database).now(),
             server,
             client,
             stats,
@@ -95,6 +98,7 @@ impl<'a> Context<'a> {
             store: databases.get(database),
             databases,
             database,
+            now: databases.get(database).now(),
             outbox: self.outbox,
             ..Self::of_waiting(self.server, self.client, self.stats)
         }

@@ -1,6 +1,6 @@
 //! Expiry times in arguments.
 
-use psp_store::unix_time_ms;
+use psp_store::Now;
 
 use crate::error::CommandError;
 use crate::parse::{self, Result};
@@ -56,14 +56,14 @@ impl TimeForm {
             .map(|(_, form)| *form)
     }
 
-    /// Converts `arg` to milliseconds since the Unix epoch, possibly in the past. An error names
-    /// `command`.
+    /// Converts `arg`, which may count from `now`, to milliseconds since the Unix epoch, possibly in the past. An error
+    /// names `command`.
     ///
     /// # Errors
     /// [`CommandError::NotInteger`]; [`CommandError::InvalidExpire`] if it is out of range.
-    pub fn any_deadline_ms(self, arg: &[u8], command: &'static str) -> Result<i64> {
+    pub fn any_deadline_ms(self, arg: &[u8], now: &Now, command: &'static str) -> Result<i64> {
         let base_ms = if self.relative {
-            i64::try_from(unix_time_ms()).unwrap_or(i64::MAX)
+            i64::try_from(now.ms()).unwrap_or(i64::MAX)
         } else {
             0
         };
@@ -78,8 +78,8 @@ impl TimeForm {
     ///
     /// # Errors
     /// [`CommandError::NotInteger`]; [`CommandError::InvalidExpire`] if it is out of range.
-    pub fn deadline_ms(self, arg: &[u8], command: &'static str) -> Result<u64> {
-        let deadline_ms = self.any_deadline_ms(arg, command)?;
+    pub fn deadline_ms(self, arg: &[u8], now: &Now, command: &'static str) -> Result<u64> {
+        let deadline_ms = self.any_deadline_ms(arg, now, command)?;
         if parse::integer(arg)? <= 0 {
             return Err(CommandError::InvalidExpire(command.into()));
         }

@@ -1,6 +1,23 @@
 //! Wall-clock time.
 
+use std::cell::OnceCell;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The instant of an operation: by this one it decides of all its keys whether they have expired. The clock is read when
+/// the instant is first asked for.
+#[derive(Debug, Default)]
+pub struct Now(OnceCell<u64>);
+
+impl Now {
+    pub(crate) fn at(unix_ms: u64) -> Self {
+        Self(unix_ms.into())
+    }
+
+    /// Milliseconds since the Unix epoch.
+    pub fn ms(&self) -> u64 {
+        *self.0.get_or_init(unix_time_ms)
+    }
+}
 
 /// Milliseconds since the Unix epoch, the unit of expiry.
 #[must_use]

@@ -6,6 +6,7 @@
 
 use parking_lot::MutexGuard;
 
+use crate::clock::Now;
 use crate::entry::Entry;
 use crate::fork::{Before, Touched, same};
 use crate::keyspace::Keyspace;
@@ -35,6 +36,12 @@ impl Step<'_> {
     /// The entry that the fork took over from its origin.
     fn was(&self) -> Option<&Entry> {
         self.before.entry.as_ref().and_then(Option::as_ref)
+    }
+
+    /// When the key dies that the fork found alive.
+    fn dies_at_ms(&self, now: &Now) -> Option<u64> {
+        let alive = self.was().filter(|entry| !entry.is_expired(now));
+        alive.and_then(Entry::expire_at_ms)
     }
 
     /// Whether the key has this entry, or did not matter.
@@ -98,6 +105,12 @@ impl<'f> Commit<'f> {
         self.touched.cleared
     }
 
+    /// When the first key dies that the fork found alive.
+    pub(crate) fn dies_at_ms(&self, steps: &[Step<'_>]) -> Option<u64> {
+        let now = self.fork.now();
+        steps.iter().filter_map(|step| step.dies_at_ms(&now)).min()
+    }
+
     fn changes_key(&self, step: &Step<'_>) -> bool {
         self.touched.cleared || !same(step.after.as_ref(), step.was())
     }
@@ -108,9 +121,9 @@ impl<'f> Commit<'f> {
             cleared: self.touched.cleared,
             ..Changes::default()
         };
+        let now = self.fork.now();
         for step in steps.iter().filter(|step| self.changes_key(step)) {
-            let has_expired = |entry: &Entry| entry.is_expired(crate::unix_time_ms);
-            if step.was().is_some_and(has_expired) {
+            if step.was().is_some_and(|entry| entry.is_expired(&now)) {
                 changes.expired.push(step.key);
             }
             match step.after {

@@ -18,6 +18,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 
 use crate::access::LfuRates;
+use crate::clock::unix_time_ms;
 use crate::fork::Origin;
 use crate::form::PackingLimit;
 use crate::index::Index;
@@ -248,6 +249,7 @@ impl Databases {
             shared: Arc::clone(&self.shared),
             held: Held::Forks(Forks {
                 of: Arc::clone(self),
+                now_ms: unix_time_ms(),
                 locked: locks.map(ShardLocks::indexes),
                 first: OnceLock::new(),
                 moved: Mutex::default(),
@@ -262,6 +264,8 @@ impl Databases {
 #[derive(Debug)]
 pub(crate) struct Forks {
     of: Arc<Databases>,
+    /// The instant of the transaction. If there are locks, they are older.
+    pub(crate) now_ms: u64,
     /// The entries of the locked shards; `None` if no lock is held.
     locked: Option<HashMap<Place, Index>>,
     /// In the order of their first use.
@@ -298,7 +302,7 @@ impl Forks {
                 .collect()
         });
         Node {
-            keyspace: Keyspace::over(Origin::new(self.of.root(number), locked)),
+            keyspace: Keyspace::over(Origin::new(self.of.root(number), locked, self.now_ms)),
             next: OnceLock::new(),
         }
     }

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use triomphe::{Arc, HeaderSlice, HeaderWithLength, ThinArc};
 
 use crate::access::{Access, AccessClock};
+use crate::clock::Now;
 use crate::element::allocated_bytes;
 use crate::form::PackingLimits;
 use crate::index::BYTES_PER_ENTRY;
@@ -110,9 +111,9 @@ impl Entry {
         allocated_bytes(own) + BYTES_PER_ENTRY + self.value().memory_bytes()
     }
 
-    pub(crate) fn is_expired(&self, now_ms: impl FnOnce() -> u64) -> bool {
+    pub(crate) fn is_expired(&self, now: &Now) -> bool {
         self.expire_at_ms()
-            .is_some_and(|expire_at_ms| expire_at_ms <= now_ms())
+            .is_some_and(|expire_at_ms| expire_at_ms <= now.ms())
     }
 
     /// Where the entry is in memory. Reads nothing of it.

@@ -10,6 +10,8 @@
 //!
 //! The fork keeps each entry that it took over. While it does, no update can change that entry in place, so the same
 //! entry at the commit means the same content: all reads and all writes of the transaction are as of the commit.
+//! A fork has one instant, by which it decides what has expired. If a key that it found alive is dead by the commit,
+//! this counts as a change: others may have acted on that.
 //! What walks over keys without naming them (SCAN, the number of keys) sees the origin as it is at that moment, with
 //! the fork's changes, and the commit does not compare it.
 //!
@@ -33,6 +35,8 @@ pub(crate) struct Origin {
     pub(crate) keyspace: Arc<Keyspace>,
     /// The entries of the locked shards; `None` if no lock is held.
     locked: Option<HashMap<usize, Index>>,
+    /// The instant of the transaction.
+    pub(crate) now_ms: u64,
     pub(crate) touched: Mutex<Touched>,
 }
 
@@ -58,10 +62,15 @@ pub(crate) struct Before {
 
 impl Origin {
     /// `locked` are the snapshots of the shards that are locked, if there are locks.
-    pub(crate) fn new(keyspace: &Arc<Keyspace>, locked: Option<HashMap<usize, Index>>) -> Self {
+    pub(crate) fn new(
+        keyspace: &Arc<Keyspace>,
+        locked: Option<HashMap<usize, Index>>,
+        now_ms: u64,
+    ) -> Self {
         Self {
             keyspace: Arc::clone(keyspace),
             locked,
+            now_ms,
             touched: Mutex::default(),
         }
     }
@@ -148,6 +157,7 @@ impl Origin {
         let mut left = count.max(1);
         let mut from = cursor;
         let walk = self.locked.is_none().then(|| self.keyspace.walk());
+        let now = fork.now();
         for index in self.keyspace.shard_index(cursor)..self.keyspace.shards.len() {
             let end = self.keyspace.shard_start(index + 1);
             let untouched = self.untouched(walk.as_ref(), index, from..end);
@@ -163,7 +173,7 @@ impl Origin {
                 }
                 left = left.saturating_sub(1);
                 last = Some(position);
-                visit_live(entry, &mut visit);
+                visit_live(entry, &now, &mut visit);
             }
             from = end;
         }

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use crate::absence::Absences;
 use crate::access::AccessMark;
 use crate::awaited::AwaitedKeys;
-use crate::clock::unix_time_ms;
+use crate::clock::Now;
 use crate::contents::Swaps;
 use crate::entry::{Entry, Slot};
 use crate::fork::Origin;
@@ -188,6 +188,14 @@ impl Keyspace {
         self.number
     }
 
+    /// The instant of an operation that begins: that of the transaction if this is its fork. Other operations first ask
+    /// for theirs when they hold the locks of their keys: what one of them finds dead, none that comes later finds alive.
+    #[must_use]
+    pub fn now(&self) -> Now {
+        let origin = self.origin.as_ref();
+        origin.map_or_else(Now::default, |origin| Now::at(origin.now_ms))
+    }
+
     /// Reads a key without holding its lock. `read` sees the value as it was at one instant.
     pub fn with<R>(&self, key: &[u8], read: impl FnOnce(Option<&Value>) -> R) -> R {
         self.with_entry(key, |entry| read(entry.map(Entry::value)))
@@ -259,11 +267,12 @@ impl Keyspace {
         self.fetch(position, key);
         let shard = self.shard(position);
         let mut state = shard.state.lock();
+        let now = self.now();
         let run = |place: Option<&mut Option<Entry>>| {
             let mut taken = Taken::new(place, key);
             let before = taken.slot.expire_at_ms();
             let was_present = taken.slot.value().is_some();
-            let expired = expire_slot(&mut taken.slot);
+            let expired = expire_slot(&mut taken.slot, &now);
             let result = change(&mut taken.slot);
             let garbage = taken.slot.finish(&self.shared.clock, &self.shared.packing);
             let after = taken.slot.expire_at_ms();
@@ -346,7 +355,8 @@ impl Keyspace {
             )
         };
         let mut slots = [slot_of(0, first_key), slot_of(1, second_key)];
-        let expired = slots.each_mut().map(expire_slot);
+        let now = first.now();
+        let expired = slots.each_mut().map(|slot| expire_slot(slot, &now));
         let [first_slot, second_slot] = &mut slots;
         let has_first = first_slot.value().is_some();
         let result = change(first_slot, second_slot);
@@ -442,7 +452,7 @@ impl Keyspace {
         let mut state = shard.state.lock();
         let current = state
             .find(position, key)
-            .filter(|entry| !entry.is_expired(unix_time_ms));
+            .filter(|entry| !entry.is_expired(&self.now()));
         let unchanged = match (current, expected) {
             (None, None) => true,
             (Some(current), Some(expected)) => current.is(expected),
@@ -486,7 +496,7 @@ impl Keyspace {
         }
         let mut left = count.max(1);
         let mut from = cursor;
-        let walk = self.walk();
+        let (walk, now) = (self.walk(), self.now());
         for index in self.shard_index(cursor)..self.shards.len() {
             if walk.is_empty(index) {
                 continue;
@@ -499,7 +509,7 @@ impl Keyspace {
                 }
                 left = left.saturating_sub(1);
                 last = Some(position);
-                visit_live(entry, &mut visit);
+                visit_live(entry, &now, &mut visit);
             }
             from = self.shard_start(index + 1);
         }
@@ -770,7 +780,7 @@ impl Keyspace {
         let entry = state.find(position, key).cloned();
         let expired = entry
             .as_ref()
-            .is_some_and(|entry| entry.is_expired(unix_time_ms));
+            .is_some_and(|entry| entry.is_expired(&self.now()));
         if counted {
             let missed = entry.is_none() || expired;
             count(if missed { &shard.misses } else { &shard.hits }, 1);
@@ -869,8 +879,8 @@ impl Outcome {
 }
 
 /// Calls `visit` for an entry that has not expired.
-pub(crate) fn visit_live(entry: &Entry, visit: &mut impl FnMut(&Entry)) {
-    if !entry.is_expired(unix_time_ms) {
+pub(crate) fn visit_live(entry: &Entry, now: &Now, visit: &mut impl FnMut(&Entry)) {
+    if !entry.is_expired(now) {
         visit(entry);
     }
 }
@@ -908,6 +918,11 @@ impl Shard {
 impl State {
     pub(crate) fn find(&self, position: u64, key: &[u8]) -> Option<&Entry> {
         self.index.find(position, key)
+    }
+
+    /// Whether there are keys that expire.
+    pub(crate) fn may_expire(&self) -> bool {
+        !self.due.is_empty()
     }
 
     /// Calls `visit` with the first entry that expires at `from_ms` or later.
@@ -971,7 +986,8 @@ impl State {
 
     fn take_expired(&mut self, position: u64, now_ms: u64) -> SmallVec<[Entry; 1]> {
         let mut expired = SmallVec::new();
-        let is_expired = |entry: &Entry| entry.is_expired(|| now_ms);
+        let now = Now::at(now_ms);
+        let is_expired = |entry: &Entry| entry.is_expired(&now);
         while let Some(entry) = self.index.remove(position, is_expired) {
             expired.push(entry);
         }
@@ -992,10 +1008,8 @@ impl State {
     }
 }
 
-fn expire_slot(slot: &mut Slot<'_>) -> u64 {
-    let expired = slot
-        .expire_at_ms()
-        .is_some_and(|at_ms| at_ms <= unix_time_ms());
+fn expire_slot(slot: &mut Slot<'_>, now: &Now) -> u64 {
+    let expired = { slot.expire_at_ms() }.is_some_and(|at_ms| at_ms <= now.ms());
     if expired {
         slot.expire();
     }

@@ -73,7 +73,7 @@ mod watched;
 pub use access::{AccessMark, LfuRates};
 pub use awaited::{Awaits, ReadyKey};
 pub use background::Periodic;
-pub use clock::{unix_time_ms, unix_time_us};
+pub use clock::{Now, unix_time_ms, unix_time_us};
 pub use databases::Databases;
 pub use element::Element;
 pub use element_ref::{Digits, ElementRef};

@@ -6,7 +6,7 @@
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 
-use crate::clock::unix_time_ms;
+use crate::clock::Now;
 use crate::entry::Entry;
 use crate::hashed::position_of;
 use crate::index::Index;
@@ -36,6 +36,13 @@ impl<'s> KeyLocks<'s> {
         shards.dedup();
         let lock = |shard: usize| (shard, keyspace.shards[shard].state.lock());
         Self(shards.into_iter().map(lock).collect())
+    }
+
+    /// The instant is one at which the locks are held, if any of the keys may expire.
+    fn fix(&self, now: &Now) {
+        if self.0.iter().any(|(_, state)| state.may_expire()) {
+            now.ms();
+        }
     }
 
     fn place(&self, placed: Placed<'_>) -> usize {
@@ -79,11 +86,9 @@ impl Keyspace {
             }
             return;
         }
-        let keys = self.placed(keys);
-        for (placed, entry) in keys.iter().zip(self.find_all(&keys)) {
-            let is_expired = entry
-                .as_ref()
-                .is_some_and(|entry| entry.is_expired(unix_time_ms));
+        let (keys, now) = (self.placed(keys), self.now());
+        for (placed, entry) in keys.iter().zip(self.find_all(&keys, &now)) {
+            let is_expired = entry.as_ref().is_some_and(|entry| entry.is_expired(&now));
             read(entry.as_ref().filter(|_| !is_expired));
             self.release(entry);
             if is_expired {
@@ -92,8 +97,9 @@ impl Keyspace {
         }
     }
 
-    fn find_all(&self, keys: &[Placed<'_>]) -> Found {
+    fn find_all(&self, keys: &[Placed<'_>], now: &Now) -> Found {
         let mut locks = KeyLocks::take(self, keys);
+        locks.fix(now);
         if keys.len() <= LOCKED_READS_MAX {
             let find = |placed: &Placed<'_>| {
                 let state = locks.state(*placed);
@@ -166,9 +172,11 @@ impl Keyspace {
             self.fetch(placed.position, placed.key);
         }
         let mut locks = KeyLocks::take(self, &keys);
+        let now = self.now();
+        locks.fix(&now);
         let is_taken = |placed: &Placed<'_>| {
             let present = locks.state(*placed).find(placed.position, placed.key);
-            let present = present.filter(|entry| !entry.is_expired(unix_time_ms));
+            let present = present.filter(|entry| !entry.is_expired(&now));
             present
                 .inspect(|entry| entry.access().touch(&self.shared.clock))
                 .is_some()
@@ -185,7 +193,7 @@ impl Keyspace {
         drop(locks);
         for (placed, old) in keys.iter().zip(&replaced) {
             self.note_key(placed.key);
-            self.note_displaced(placed.key, old.as_ref());
+            self.note_displaced(placed.key, old.as_ref(), &now);
         }
         self.discard_all(replaced.into_iter().flatten().map(Garbage::Entry));
         true
@@ -198,6 +206,8 @@ impl Keyspace {
             self.fetch(placed.position, placed.key);
         }
         let mut locks = KeyLocks::take(self, &keys);
+        let now = self.now();
+        locks.fix(&now);
         let mut removed = SmallVec::<[_; 16]>::new();
         for placed in &keys {
             let state = locks.state(*placed);
@@ -209,7 +219,7 @@ impl Keyspace {
         for (placed, old) in keys.iter().zip(&removed) {
             if old.is_some() {
                 self.awaited.note_removed(placed.key);
-                count += usize::from(!self.note_displaced(placed.key, old.as_ref()));
+                count += usize::from(!self.note_displaced(placed.key, old.as_ref(), &now));
             }
         }
         self.discard_all(removed.into_iter().flatten().map(Garbage::Entry));
@@ -217,8 +227,8 @@ impl Keyspace {
     }
 
     /// An entry is no longer there. Returns whether it had expired.
-    fn note_displaced(&self, key: &[u8], entry: Option<&Entry>) -> bool {
-        let is_expired = entry.is_some_and(|entry| entry.is_expired(unix_time_ms));
+    fn note_displaced(&self, key: &[u8], entry: Option<&Entry>, now: &Now) -> bool {
+        let is_expired = entry.is_some_and(|entry| entry.is_expired(now));
         if is_expired {
             self.count_expired(1);
             self.tell_expired(key);

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::clock::unix_time_ms;
 use crate::commit::Commit;
 use crate::databases::{Databases, Forks};
 use crate::keyspace::{OPTIMISTIC_ATTEMPTS, SHARDS};
@@ -25,7 +26,7 @@ struct Conflict {
 
 impl Databases {
     /// Runs `body` on a fork of the databases, and stores what it changed there, at one instant. If another request
-    /// changed a key meanwhile that `body` read or changed, `body` runs again; so it must have no other effects than
+    /// changed a key meanwhile that `body` read or changed, or such a key has expired meanwhile, `body` runs again; so it must have no other effects than
     /// such that may happen twice, and only its last result counts. `None` if one of `watched` has changed since
     /// [`watch`](crate::Keyspace::watch).
     ///
@@ -80,6 +81,13 @@ impl Databases {
             return Err(Conflict { places });
         }
         let steps: Vec<_> = commits.iter().map(Commit::steps).collect();
+        // Nobody finds a key dead that has been locked since before the instant of the fork.
+        let dies_at_ms = match locks {
+            Some(_) => None,
+            None => { commits.iter().zip(&steps) }
+                .filter_map(|(commit, steps)| commit.dies_at_ms(steps))
+                .min(),
+        };
         let is_large = places.len() >= MANY_SHARDS;
         let prepares =
             is_large && locks.is_none() && moves.is_empty() && !commits.iter().any(Commit::clears);
@@ -98,6 +106,9 @@ impl Databases {
         let releases = commits.len() == 1 && moves.is_empty();
         let store = || {
             let mut locks = locks.unwrap_or_else(|| self.lock(&places));
+            if dies_at_ms.is_some_and(|at_ms| at_ms <= unix_time_ms()) {
+                return None;
+            }
             let mut all = steps.iter().zip(&prepared);
             if !all.all(|(steps, prepared)| Commit::is_valid(steps, prepared, &locks)) {
                 return None;
@@ -332,6 +343,63 @@ mod tests {
         assert_eq!(store.transact(&watched, |_| unreachable!()), None::<()>);
         assert_eq!(store.transact(&[], |fork| fork.contains(b"a")), Some(false));
         assert_eq!(store.len(), 0, "the transaction removed it");
+    }
+
+    /// Lets the key expire in some milliseconds, and waits until it has.
+    fn expire(store: &Keyspace, key: &[u8], waits: impl FnOnce()) {
+        let at_ms = crate::unix_time_ms() + 20;
+        store.update(key, |slot| slot.set_expire_at_ms(Some(at_ms)));
+        waits();
+        while crate::unix_time_ms() <= at_ms {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_key_lives_as_long_as_the_transaction_and_if_that_is_too_long_it_runs_again() {
+        let store = keyspace();
+        set_number(&store, b"a", 1);
+        let mut runs = 0;
+        let seen = store.transact(&[], |fork| {
+            runs += 1;
+            if runs == 1 {
+                expire(&store, b"a", || assert!(fork.contains(b"a")));
+            }
+            set_number(fork, b"b", runs);
+            fork.contains(b"a")
+        });
+        assert_eq!((seen, runs), (Some(false), 2));
+        assert_eq!(number(&store, b"b"), 2, "nothing is left of the first run");
+        let seen = store.transact(&[], |fork| {
+            set_number(fork, b"a", 1);
+            expire(fork, b"a", || ());
+            fork.contains(b"a")
+        });
+        assert_eq!(seen, Some(true), "only it has seen the key");
+        assert!(!store.contains(b"a"));
+    }
+
+    #[test]
+    fn a_key_that_is_locked_does_not_expire_meanwhile() {
+        let store = keyspace();
+        let mut runs = 0;
+        let seen = store.transact(&[], |fork| {
+            runs += 1;
+            if fork.is_locked() {
+                let at_ms = fork.peek(b"a", |entry| entry.and_then(|entry| entry.expire_at_ms()));
+                while crate::unix_time_ms() <= at_ms.unwrap() {
+                    thread::yield_now();
+                }
+            } else {
+                number(fork, b"a");
+                set_number(&store, b"a", 1);
+                let at_ms = crate::unix_time_ms() + 50;
+                store.update(b"a", |slot| slot.set_expire_at_ms(Some(at_ms)));
+            }
+            fork.contains(b"a")
+        });
+        assert_eq!((seen, runs), (Some(true), OPTIMISTIC_ATTEMPTS + 1));
+        assert!(!store.contains(b"a"));
     }
 
     #[test]

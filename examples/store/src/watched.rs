@@ -96,7 +96,7 @@ impl Keyspace {
         let now = origin.entry_before(&watched.key);
         let has_expired = now
             .as_ref()
-            .is_some_and(|entry| entry.is_expired(crate::unix_time_ms));
+            .is_some_and(|entry| entry.is_expired(&self.now()));
         match &watched.found {
             Found::Entry(entry) => !has_expired && same(now.as_ref(), Some(entry)),
             Found::Nothing(absence) => now.is_none() && !absence.came.load(Ordering::Relaxed),

@@ -1,7 +1,5 @@
 //! DUMP and RESTORE: values as payloads that redis-server exchanges with them, too.
 
-use psp_store::unix_time_ms;
-
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::{self, Result};
@@ -80,7 +78,7 @@ fn restore(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
     if !options.replace && context.store.peek(key, |entry| entry.is_some()) {
         return Err(busy_key());
     }
-    let now_ms = unix_time_ms();
+    let now_ms = context.now.ms();
     let expire_at_ms = match u64::try_from(parse::integer(ttl)?) {
         Err(_negative) => {
             return Err(CommandError::line("ERR Invalid TTL value, must be >= 0"));

@@ -1,6 +1,6 @@
 //! Commands that read and set the expiry of keys.
 
-use psp_store::{Entry, unix_time_ms};
+use psp_store::Entry;
 
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
@@ -146,13 +146,13 @@ fn set_expiry(
     form: TimeForm,
 ) -> Result<()> {
     let condition = Condition::parse(&args[3..])?;
-    let deadline_ms = form.any_deadline_ms(args[2], name)?;
+    let deadline_ms = form.any_deadline_ms(args[2], &context.now, name)?;
     let done = context.store.update(args[1], |slot| {
         if slot.value().is_none() || !condition.accepts(slot.expire_at_ms(), deadline_ms) {
             return false;
         }
         match u64::try_from(deadline_ms) {
-            Ok(deadline_ms) if deadline_ms > unix_time_ms() => {
+            Ok(deadline_ms) if deadline_ms > context.now.ms() => {
                 slot.set_expire_at_ms(Some(deadline_ms));
             }
             _ => {
@@ -179,13 +179,13 @@ fn persist(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
 
 fn ttl(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     write_expiry(context, args[1], out, |at_ms| {
-        (at_ms.saturating_sub(unix_time_ms()) + 500) / 1000
+        (at_ms.saturating_sub(context.now.ms()) + 500) / 1000
     })
 }
 
 fn pttl(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     write_expiry(context, args[1], out, |at_ms| {
-        at_ms.saturating_sub(unix_time_ms())
+        at_ms.saturating_sub(context.now.ms())
     })
 }
 

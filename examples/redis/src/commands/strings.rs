@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use psp_protocols::resp::SHARED_LEN_MIN;
-use psp_store::{Element, Slot, Value, unix_time_ms};
+use psp_store::{Element, Now, Slot, Value};
 
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
@@ -141,7 +141,7 @@ enum Presence {
 }
 
 impl SetOptions {
-    fn parse(options: &[&[u8]]) -> Result<Self> {
+    fn parse(options: &[&[u8]], now: &Now) -> Result<Self> {
         let mut parsed = Self::default();
         let mut deadline = None;
         let mut options = options.iter();
@@ -164,14 +164,14 @@ impl SetOptions {
             }
         }
         if let Some((form, arg)) = deadline {
-            parsed.expire_at_ms = Some(form.deadline_ms(arg, "set")?);
+            parsed.expire_at_ms = Some(form.deadline_ms(arg, now, "set")?);
         }
         Ok(parsed)
     }
 }
 
 fn set(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let options = SetOptions::parse(&args[3..])?;
+    let options = SetOptions::parse(&args[3..], &context.now)?;
     let value = new_value(context, args[2])?;
     let (stored, old) = store(context, args[1], value, options)?;
     if options.reply_old {
@@ -239,7 +239,7 @@ fn set_for(
     form: TimeForm,
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
-    let expire_at_ms = Some(form.deadline_ms(args[2], name)?);
+    let expire_at_ms = Some(form.deadline_ms(args[2], &context.now, name)?);
     let value = new_value(context, args[3])?;
     store(
         context,
@@ -349,12 +349,13 @@ fn getex(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         }
         _ => return Err(CommandError::Syntax),
     };
+    let now = &context.now;
     let string = context.store.update(args[1], |slot| {
         let string = expect::<Element>(slot.value())?.cloned();
         if string.is_some() {
-            let at_ms = deadline.map(|(form, time)| form.deadline_ms(time, "getex"));
+            let at_ms = deadline.map(|(form, time)| form.deadline_ms(time, now, "getex"));
             match at_ms.transpose()? {
-                Some(at_ms) if at_ms <= unix_time_ms() => drop(slot.remove()),
+                Some(at_ms) if at_ms <= now.ms() => drop(slot.remove()),
                 at_ms => slot.set_expire_at_ms(at_ms),
             }
         }

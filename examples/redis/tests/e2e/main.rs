@@ -13,6 +13,7 @@ mod databases;
 mod differential;
 mod endless;
 mod eviction;
+mod expiry;
 mod functions;
 mod introspection;
 mod linearizable;

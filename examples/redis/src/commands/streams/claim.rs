@@ -1,6 +1,6 @@
 //! XCLAIM and XAUTOCLAIM.
 
-use psp_store::{Element, Entries, Group, Pending, Stream, StreamId, unix_time_ms};
+use psp_store::{Element, Entries, Group, Now, Pending, Stream, StreamId};
 
 use super::super::pace::Pace;
 use super::{change, ids, no_group, reply, size};
@@ -117,9 +117,9 @@ struct Claims<'a> {
 }
 
 impl<'a> Claims<'a> {
-    fn parse(args: &[&'a [u8]]) -> Result<Self> {
+    fn parse(args: &[&'a [u8]], now: &Now) -> Result<Self> {
         let idle_ms_min = idle_min(args[4], "XCLAIM")?;
-        let now_ms = unix_time_ms() as i64;
+        let now_ms = now.ms() as i64;
         let ids: Vec<_> = args[5..]
             .iter()
             .map_while(|id| ids::strict(id, 0).ok())
@@ -182,7 +182,7 @@ fn xclaim(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
         claim,
         ids,
         last_id,
-    } = Claims::parse(args)?;
+    } = Claims::parse(args, &context.now)?;
     let claimed = change(context, args[1], ids.len(), |stream, pace| {
         let entries = stream.entries().clone();
         let group = stream.group_mut(args[2])?;
@@ -250,7 +250,7 @@ struct Sweeping<'a> {
 }
 
 impl<'a> Sweeping<'a> {
-    fn parse(args: &[&'a [u8]]) -> Result<Self> {
+    fn parse(args: &[&'a [u8]], now: &Now) -> Result<Self> {
         let idle_ms_min = idle_min(args[4], "XAUTOCLAIM")?;
         let start = ids::start(args[5])?;
         let (mut count, mut only_ids) = (CLAIMS_DEFAULT, false);
@@ -264,7 +264,7 @@ impl<'a> Sweeping<'a> {
                 _ => return Err(CommandError::Syntax),
             }
         }
-        let now_ms = unix_time_ms() as i64;
+        let now_ms = now.ms() as i64;
         let claim = Claim {
             consumer: args[3],
             idle_ms_min,
@@ -292,7 +292,7 @@ fn claim_count(arg: &[u8]) -> Result<usize> {
 }
 
 fn xautoclaim(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let sweeping = Sweeping::parse(args)?;
+    let sweeping = Sweeping::parse(args, &context.now)?;
     check(context, args[1], args[2])?;
     let pending = size::of_stream(context.store, args[1], |stream| {
         stream.group(args[2]).map_or(0, Group::pending_len)

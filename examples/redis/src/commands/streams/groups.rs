@@ -1,6 +1,6 @@
 //! XGROUP and XACK.
 
-use psp_store::{Stream, StreamId, unix_time_ms};
+use psp_store::{Stream, StreamId};
 
 use super::super::subcommand::{self, Subcommand};
 use super::{change, ids, size};
@@ -192,7 +192,7 @@ fn create_consumer(
     let is_new = change(context, args[2], 0, |stream, _| {
         let group = stream.group_mut(args[3])?;
         let is_known = group.consumer(args[4]).is_some();
-        Some(!is_known && group.see_consumer(args[4], unix_time_ms()))
+        Some(!is_known && group.see_consumer(args[4], context.now.ms()))
     })?;
     let is_new = is_new.ok_or(NO_STREAM)?;
     let is_new = is_new.ok_or_else(|| no_such_group(args[2], args[3]))?;

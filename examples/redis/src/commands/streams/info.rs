@@ -2,7 +2,7 @@
 
 use psp_protocols::Sink;
 use psp_protocols::resp::Encoder;
-use psp_store::{Consumer, Group, Pending, Stream, StreamId, unix_time_ms};
+use psp_store::{Consumer, Group, Pending, Stream, StreamId};
 
 use super::super::pace::Pace;
 use super::super::subcommand::{self, Subcommand};
@@ -94,7 +94,7 @@ fn consumers(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'
     of(context, args[2], |stream| {
         let group = stream.group(args[3]);
         let group = group.ok_or_else(|| no_such_group(args[2], args[3]))?;
-        let now_ms = unix_time_ms();
+        let now_ms = context.now.ms();
         out.array(group.consumers().len());
         walk::batched(out, |out| {
             for consumer in group.consumers() {

@@ -13,7 +13,7 @@ mod reply;
 pub(crate) mod size;
 mod trim;
 
-use psp_store::{NewId, Stream, StreamId, Trim, unix_time_ms};
+use psp_store::{NewId, Now, Stream, StreamId, Trim};
 
 use super::large;
 use super::pace::Pace;
@@ -62,16 +62,14 @@ struct NewEntry<'a> {
 }
 
 impl<'a> NewEntry<'a> {
-    fn parse(args: &'a [&'a [u8]]) -> Result<Self> {
+    fn parse(args: &'a [&'a [u8]], now: &Now) -> Result<Self> {
         let mut trim = TrimOptions::default();
         let (mut makes_stream, mut at) = (true, 2);
         let id = loop {
             let arg = args.get(at).copied();
             let arg = arg.ok_or(CommandError::Arity("xadd".into()))?;
             if arg == b"*" {
-                break NewId::At {
-                    now_ms: unix_time_ms(),
-                };
+                break NewId::At { now_ms: now.ms() };
             }
             match trim.take(&args[at..])? {
                 0 if is(arg, "nomkstream") => {
@@ -98,7 +96,7 @@ impl<'a> NewEntry<'a> {
 
 fn xadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let settings = &context.server.settings;
-    let entry = NewEntry::parse(args)?;
+    let entry = NewEntry::parse(args, &context.now)?;
     let trim = entry.trim.trim(settings.stream_node_entries_max())?;
     if entry.pairs.is_empty() || !entry.pairs.len().is_multiple_of(2) {
         return Err(CommandError::Arity("xadd".into()));

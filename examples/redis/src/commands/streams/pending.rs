@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use psp_store::{Group, Pending, Stream, StreamId, unix_time_ms};
+use psp_store::{Group, Now, Pending, Stream, StreamId};
 
 use super::super::pace::Pace;
 use super::super::walk;
@@ -89,7 +89,7 @@ fn xpending(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_
         let group = group.ok_or_else(|| no_group(args[1], args[2], ""))?;
         match listing {
             None => write_summary(group, out),
-            Some(listing) => write_list(group, &listing, out),
+            Some(listing) => write_list(group, &listing, &context.now, out),
         }
         Ok(())
     })?
@@ -125,8 +125,8 @@ fn write_summary(group: &Group, out: &mut ReplyEncoder<'_>) {
     });
 }
 
-fn write_list(group: &Group, listing: &Listing<'_>, out: &mut ReplyEncoder<'_>) {
-    let now_ms = unix_time_ms() as i64;
+fn write_list(group: &Group, listing: &Listing<'_>, now: &Now, out: &mut ReplyEncoder<'_>) {
+    let now_ms = now.ms() as i64;
     let found = listing.find(group, now_ms);
     out.array(found.len());
     walk::batched(out, |out| {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use psp_store::{Delivery, Stream, StreamId, unix_time_ms};
+use psp_store::{Delivery, Stream, StreamId};
 
 use super::super::pace::Pace;
 use super::reply::{self, Found, Which};
@@ -310,7 +310,7 @@ fn read_new(
     if unread == 0 {
         return Ok(None);
     }
-    let now_ms = unix_time_ms();
+    let now_ms = context.now.ms();
     let found = change(context, key, unread, |stream, pace| {
         let delivery = Delivery {
             count,
@@ -343,7 +343,7 @@ fn read_history(
         let consumer = stream.group(group.name)?.consumer(group.consumer)?;
         Some(consumer.pending_len().min(count))
     });
-    let now_ms = unix_time_ms();
+    let now_ms = context.now.ms();
     let found = change(context, key, pending.unwrap_or(0), |stream, pace| {
         let entries = stream.entries().clone();
         let own = stream.group_mut(group.name)?;
