@@ -63,7 +63,8 @@ pub struct Config {
     pub lfu_log_factor: u32,
     /// Minutes without an access after which the frequency of a key is one less; 1 by default, 0 for never.
     pub lfu_decay_time: u32,
-    /// What may wait for a subscriber that reads slowly, as `pubsub HARD SOFT SECONDS`; `pubsub 32mb 8mb 60` by default.
+    /// What may wait for a client that reads slowly, as `normal HARD 0 0 pubsub HARD SOFT SECONDS`: replies, and messages
+    /// to a subscriber; `pubsub 32mb 8mb 60` by default. The class `normal` is `output-bytes-max` of the server.
     pub client_output_buffer_limit: OutputLimit,
     /// Which events of keys are published, in Redis's letters; none by default.
     pub notify_keyspace_events: Classes,
@@ -223,8 +224,8 @@ pub struct Flags {
     /// Keys that are looked at for each eviction [default: 5].
     #[arg(long, value_name = "N", value_parser = samples)]
     maxmemory_samples: Option<usize>,
-    /// What may wait for a subscriber that reads slowly: at once, and for so many seconds [default: pubsub 32mb 8mb 60].
-    #[arg(long, value_name = "pubsub HARD SOFT SECONDS")]
+    /// What may wait for a client that reads slowly: at once, and for so many seconds [default: pubsub 32mb 8mb 60].
+    #[arg(long, value_name = "normal|pubsub HARD SOFT SECONDS")]
     client_output_buffer_limit: Option<OutputLimit>,
     /// Which events of keys are published, in Redis's letters, such as KEA [default: none].
     #[arg(long, value_name = "CLASSES")]
@@ -341,7 +342,12 @@ impl ProgramFlags for Flags {
             &mut config.notify_keyspace_events,
             self.notify_keyspace_events,
         );
+        let normal_bytes = config.client_output_buffer_limit.normal_bytes;
         let Config { limits, server, .. } = config;
+        replace(
+            &mut server.output_bytes_max,
+            normal_bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
+        );
         replace(&mut limits.proto_max_bulk_len, self.proto_max_bulk_len);
         replace(&mut limits.arguments_max, self.arguments_max);
         replace(&mut limits.inline_len_max, self.inline_len_max);

@@ -254,6 +254,7 @@ mod tests {
             hard_bytes: 10,
             soft_bytes: 0,
             soft_s: 0,
+            normal_bytes: None,
         };
         assert_eq!(monitors.send(&Bytes::from_static(b"1234"), &limit), 0);
         assert!(monitors.is_any() && !heard.is_closed());

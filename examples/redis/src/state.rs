@@ -208,6 +208,15 @@ impl ServerState {
             .map_or(configured, ServerHandle::idle_timeout_s)
     }
 
+    /// Replies that may wait for a client; 0 for no limit but that of all buffers.
+    #[must_use]
+    pub fn output_bytes_max(&self) -> usize {
+        let configured = self.settings.config.server.output_bytes_max;
+        self.runtime
+            .get()
+            .map_or(configured, ServerHandle::output_bytes_max)
+    }
+
     /// The current policy.
     #[must_use]
     pub fn policy(&self) -> Policy {

@@ -140,6 +140,12 @@ impl ServerHandle {
             .store(idle_timeout_s, Ordering::Relaxed);
     }
 
+    /// [How much unsent output](Config::output_bytes_max) a connection may have; 0 for what the buffers allow.
+    #[must_use]
+    pub fn output_bytes_max(&self) -> usize {
+        self.shared.output_bytes_max.load(Ordering::Relaxed)
+    }
+
     /// Changes [how much unsent output](Config::output_bytes_max) a connection may have; 0 for what the buffers allow.
     pub fn set_output_bytes_max(&self, output_bytes_max: usize) {
         self.shared

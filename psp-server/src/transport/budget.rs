@@ -50,12 +50,21 @@ impl Budget {
 
     /// Counts `bytes` if there is room for them.
     pub(crate) fn try_take(&self, bytes: usize) -> bool {
+        self.try_take_within(bytes, self.max_bytes)
+    }
+
+    fn try_take_within(&self, bytes: usize, max_bytes: usize) -> bool {
         let before = self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let has_room = before.saturating_add(bytes) <= self.max_bytes;
+        let has_room = before.saturating_add(bytes) <= max_bytes;
         if !has_room {
             self.give_back(bytes);
         }
         has_room
+    }
+
+    /// As [`Budget::try_take`], with an eighth more. Somebody makes room meanwhile.
+    pub(crate) fn try_take_beyond(&self, bytes: usize) -> bool {
+        self.try_take_within(bytes, self.max_bytes.saturating_add(self.max_bytes / 8))
     }
 
     /// As [`Budget::try_take`]. If there is no room, the net thread makes some if it can.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use psp_protocols::Sink;
 
 /// Shared payloads below this length are copied: a segment costs about as much.
-const SHARE_LEN_MIN: usize = 8 * 1024;
+pub(super) const SHARE_LEN_MIN: usize = 8 * 1024;
 /// A tail of this length becomes a segment, so that a long reply never moves while it grows.
 const SEGMENT_LEN: usize = 64 * 1024;
 /// A tail up to this length is copied when it becomes a segment, so that the tail keeps its buffer. So is a tail that
@@ -107,6 +107,13 @@ impl OutputQueue {
                 }
             }
         }
+    }
+
+    /// Appends bytes whose memory counts elsewhere.
+    pub(crate) fn put_counted(&mut self, bytes: Bytes) {
+        self.seal();
+        self.len += bytes.len();
+        self.push_segment(bytes, 0);
     }
 
     /// Appends what `other` holds, of which nothing was sent.

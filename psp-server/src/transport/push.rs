@@ -19,7 +19,7 @@ use bytes::Bytes;
 use psp_protocols::Sink;
 
 use super::budget::{Budget, EXEMPT_BYTES};
-use super::output::OutputQueue;
+use super::output::{OutputQueue, SHARE_LEN_MIN};
 use super::request_key::ConnectionIndex;
 use crate::fiber::{Bell, no_preempt};
 use crate::mailbox::Mailbox;
@@ -27,6 +27,8 @@ use crate::presence::{Presence, State};
 
 /// What a message costs beside its bytes.
 const MESSAGE_BYTES: usize = size_of::<Bytes>();
+/// Longer messages that a batch knows to be counted. One message has a form for each version of a protocol, say.
+const COUNTED_MAX: usize = 4;
 /// A batch of this many connections wakes the net thread, so that the first messages leave before the last are queued.
 const BATCH_LEN_MAX: usize = 256;
 /// An empty queue keeps room for so many messages.
@@ -43,9 +45,11 @@ const IDLE_MESSAGES_MAX: usize = 4;
 /// # Bounds
 ///
 /// What waits for a peer counts in the server's `buffered_bytes_max` when it is more than 64 KiB, and is three quarters
-/// of it at most. A message without room is [refused](PushError::NoRoom). `Push` does not wait for room, so that a peer
-/// who does not read holds nobody up: [`queued_bytes`](Self::queued_bytes) tells who that is, and
-/// [`close`](Self::close) ends it.
+/// of it at most. A message of 8 KiB or more counts once for all connections to which one [`PushBatch`] sends it. If
+/// there is no room for a message, the server closes the connections of the peers that have not read the most for the
+/// longest time, and meanwhile takes an eighth more. A message that has no room even so is [refused](PushError::NoRoom).
+/// `Push` does not wait for room, so that a peer who does not read holds nobody up:
+/// [`queued_bytes`](Self::queued_bytes) tells who that is, and [`close`](Self::close) ends it.
 ///
 /// ```
 /// # use std::sync::Mutex;
@@ -158,6 +162,38 @@ impl fmt::Debug for Push {
 pub struct PushBatch {
     /// Connections with new messages, by the threads that receive from them.
     told: Vec<(Arc<Announcements>, Vec<ConnectionIndex>)>,
+    counted: VecDeque<Counted>,
+}
+
+/// A message that counts in the budget as long as anybody holds it.
+struct Counted {
+    /// As it came.
+    message: Bytes,
+    counting: Bytes,
+    budget: Arc<Budget>,
+}
+
+/// Its owner.
+struct Counting {
+    message: Bytes,
+    budget: Arc<Budget>,
+}
+
+impl AsRef<[u8]> for Counting {
+    fn as_ref(&self) -> &[u8] {
+        &self.message
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        self.budget.give_back(self.message.len());
+    }
+}
+
+/// Whether a message counts by itself, in place of once for each queue that has it.
+fn counts_itself(message: &Bytes) -> bool {
+    message.len() >= SHARE_LEN_MIN
 }
 
 impl PushBatch {
@@ -167,10 +203,40 @@ impl PushBatch {
     /// The message is not sent: see [`PushError`].
     pub fn send(&mut self, push: &Push, message: Bytes) -> Result<(), PushError> {
         let queue = &*push.queue;
-        if no_preempt(|| queue.put(message))? {
+        let is_news = no_preempt(|| match counts_itself(&message) {
+            true => queue.put(self.count(queue, message)?),
+            false => queue.put(message),
+        })?;
+        if is_news {
             self.tell(queue);
         }
         Ok(())
+    }
+
+    /// Counts a message, unless this batch has counted it before.
+    fn count(&mut self, queue: &Queue, message: Bytes) -> Result<Bytes, PushError> {
+        let budget = &queue.announcements.budget;
+        let known = self.counted.iter().find(|known| {
+            let (bytes, other) = (&known.message, &message);
+            (bytes.as_ptr(), bytes.len()) == (other.as_ptr(), other.len())
+                && Arc::ptr_eq(&known.budget, budget)
+        });
+        if let Some(known) = known {
+            return Ok(known.counting.clone());
+        }
+        queue.take_room(message.len())?;
+        let budget = budget.clone();
+        let counting = Bytes::from_owner(Counting {
+            message: message.clone(),
+            budget: budget.clone(),
+        });
+        self.counted.truncate(COUNTED_MAX - 1);
+        self.counted.push_front(Counted {
+            message,
+            counting: counting.clone(),
+            budget,
+        });
+        Ok(counting)
     }
 
     /// Wakes the threads that send what the batch has so far. To be called before a wait.
@@ -208,6 +274,14 @@ impl fmt::Debug for PushBatch {
     }
 }
 
+/// What a message in a queue counts in the budget.
+fn counted_bytes(message: &Bytes) -> usize {
+    match counts_itself(message) {
+        true => MESSAGE_BYTES,
+        false => message.len() + MESSAGE_BYTES,
+    }
+}
+
 /// The messages to one connection that are not in its output yet.
 struct Queue {
     connection: ConnectionIndex,
@@ -222,6 +296,8 @@ struct Queue {
 #[derive(Default)]
 struct Messages {
     waiting: VecDeque<Bytes>,
+    /// What these count in the budget, beside those that count by themselves.
+    counted_bytes: usize,
     /// Who has the connection knows that there are messages, and has not looked for them yet.
     is_announced: bool,
 }
@@ -238,29 +314,51 @@ impl Queue {
         if self.is_over.load(Ordering::Relaxed) {
             return Err(PushError::Gone);
         }
-        let (budget, len) = (&self.announcements.budget, message.len() + MESSAGE_BYTES);
-        let held_bytes = self.held_bytes.load(Ordering::Relaxed) + len;
-        if held_bytes <= EXEMPT_BYTES {
-            budget.replace(0, len);
-        } else if held_bytes > budget.share_bytes() || !budget.try_take(len) {
+        let held_bytes = self.held_bytes.load(Ordering::Relaxed) + message.len() + MESSAGE_BYTES;
+        if held_bytes > self.announcements.budget.share_bytes() {
             return Err(PushError::NoRoom);
         }
+        let counted_bytes = counted_bytes(&message);
+        self.take_room(counted_bytes)?;
+        messages.counted_bytes += counted_bytes;
         messages.waiting.push_back(message);
         // Who has the connection sees the message after this.
         self.held_bytes.store(held_bytes, Ordering::Release);
         Ok(!std::mem::replace(&mut messages.is_announced, true))
     }
 
+    /// Counts `bytes` more. A queue that has little takes them in any case. If there is no room, the net thread makes some.
+    fn take_room(&self, bytes: usize) -> Result<(), PushError> {
+        let budget = &self.announcements.budget;
+        if self.held_bytes.load(Ordering::Relaxed) + bytes <= EXEMPT_BYTES {
+            budget.replace(0, bytes);
+            return Ok(());
+        }
+        if budget.try_take(bytes) {
+            return Ok(());
+        }
+        self.announcements.ask_for_room(bytes);
+        match budget.try_take_beyond(bytes) {
+            true => Ok(()),
+            false => Err(PushError::NoRoom),
+        }
+    }
+
     /// Moves the first messages to `output`, `bytes_max` of them or one. Returns what they took from the budget.
     fn take(&self, output: &mut OutputQueue, bytes_max: usize) -> usize {
         let mut messages = self.lock();
-        let mut taken = 0;
+        let (mut taken, mut counted) = (0, 0);
         while taken < bytes_max
             && let Some(message) = messages.waiting.pop_front()
         {
             taken += message.len() + MESSAGE_BYTES;
-            output.put_shared(message);
+            counted += counted_bytes(&message);
+            match counts_itself(&message) {
+                true => output.put_counted(message),
+                false => output.put(&message),
+            }
         }
+        messages.counted_bytes -= counted;
         if messages.waiting.is_empty() {
             messages.is_announced = false;
             if messages.waiting.capacity() > IDLE_MESSAGES_MAX {
@@ -268,7 +366,7 @@ impl Queue {
             }
         }
         self.held_bytes.fetch_sub(taken, Ordering::Relaxed);
-        taken
+        counted
     }
 
     /// Takes no more messages and forgets those that it has. Returns whether it was open.
@@ -278,8 +376,9 @@ impl Queue {
             if self.is_over.swap(true, Ordering::Relaxed) {
                 return false;
             }
-            let held_bytes = self.held_bytes.swap(0, Ordering::Relaxed);
-            self.announcements.budget.give_back(held_bytes);
+            self.held_bytes.store(0, Ordering::Relaxed);
+            let counted_bytes = std::mem::take(&mut messages.counted_bytes);
+            self.announcements.budget.give_back(counted_bytes);
             std::mem::take(&mut messages.waiting)
         };
         drop(waiting);
@@ -373,6 +472,8 @@ pub(crate) struct Announcements {
     /// Calls that thread, once the server runs.
     bell: OnceLock<Arc<dyn Bell>>,
     connections: Mailbox<ConnectionIndex>,
+    /// Bytes for which messages found no room since that thread looked last.
+    wanted_bytes: AtomicUsize,
 }
 
 impl Announcements {
@@ -382,6 +483,7 @@ impl Announcements {
             budget,
             bell: OnceLock::new(),
             connections: Mailbox::default(),
+            wanted_bytes: AtomicUsize::new(0),
         }
     }
 
@@ -398,6 +500,24 @@ impl Announcements {
                 bell.ring();
             }
         });
+    }
+
+    /// Asks that thread to make room for messages, without waiting.
+    #[cold]
+    fn ask_for_room(&self, bytes: usize) {
+        self.wanted_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(bell) = self.bell.get() {
+            bell.ring();
+        }
+    }
+
+    /// How much room messages need.
+    #[inline]
+    pub(crate) fn take_wanted_bytes(&self) -> usize {
+        match self.wanted_bytes.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => self.wanted_bytes.swap(0, Ordering::Relaxed),
+        }
     }
 
     /// Whether there may be some.
@@ -535,8 +655,37 @@ mod tests {
         let push = other.pusher(index(4), &Presence::default(), &announcements);
         assert_eq!(push.send(message.clone()), Ok(()));
         assert_eq!(push.send(message.clone()), Ok(()));
-        assert_eq!(push.send(message), Err(PushError::NoRoom));
-        assert!(!push.is_gone());
+        assert_eq!(announcements.take_wanted_bytes(), 0);
+        let sent = std::iter::repeat_with(|| push.send(message.clone()));
+        let beyond = sent.take_while(|sent| *sent != Err(PushError::NoRoom));
+        let most = budget.share_bytes() / 6;
+        assert!((1..=most / message.len()).contains(&beyond.count()));
+        assert!(announcements.take_wanted_bytes() > message.len() && !push.is_gone());
+    }
+
+    #[test]
+    fn a_long_message_counts_once_for_all_who_have_it() {
+        let (budget, announcements) = announcements(1 << 20);
+        let all: Vec<_> = (0..100).map(|_| Pushes::default()).collect();
+        let mut batch = PushBatch::default();
+        let messages = [7, 8].map(|byte| Bytes::from(vec![byte; 100_000]));
+        for (at, pushes) in all.iter().enumerate() {
+            let push = pushes.pusher(index(at), &Presence::default(), &announcements);
+            for message in &messages {
+                batch.send(&push, message.clone()).unwrap();
+            }
+            assert_eq!(push.queued_bytes(), 2 * (100_000 + MESSAGE_BYTES));
+        }
+        drop(batch);
+        assert_eq!(budget.held_bytes(), 200_000 + 200 * MESSAGE_BYTES);
+        let mut output = OutputQueue::default();
+        let taken = all[0].take(&mut output, usize::MAX);
+        assert_eq!((taken, output.held_bytes()), (2 * MESSAGE_BYTES, 0));
+        budget.give_back(taken);
+        drop(all);
+        assert_eq!(budget.held_bytes(), 200_000, "the output has them");
+        drop(output);
+        assert_eq!(budget.held_bytes(), 0);
     }
 
     #[test]

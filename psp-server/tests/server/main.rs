@@ -30,3 +30,4 @@ mod stuck;
 mod studies;
 mod switching;
 mod tutorial;
+mod unread;

@@ -230,6 +230,55 @@ fn a_peer_that_does_not_read_holds_nobody_up_and_a_bounded_memory() {
     }
 }
 
+/// Messages to several peers that do not read use the budget up. Those give way, and nobody else does.
+#[test]
+fn the_slowest_give_way_to_those_who_read() {
+    const BUDGET: usize = 8 << 20;
+    const SILENT: usize = 6;
+    for topology in TOPOLOGIES {
+        let server = start(topology, Config::default().buffered_bytes_max(BUDGET));
+        let mut silent: Vec<_> = (0..SILENT).map(|_| server.listener()).collect();
+        let (mut reading, to_reading) = server.listener();
+        let mut gone = 0;
+        while gone == 0 {
+            for (number, (_, push)) in silent.iter().enumerate() {
+                let long = message(number.to_string().repeat(100_000));
+                gone += usize::from(push.send(long) == Err(PushError::Gone));
+                let long = message("r".repeat(100_000));
+                assert_eq!(to_reading.send(long), Ok(()), "{topology}");
+                assert_eq!(reading.line().len(), 100_000, "{topology}");
+            }
+        }
+        assert_eq!(reading.ask("more"), "ok more", "{topology}");
+        assert!(server.handle.snapshot().net.connections_over_budget > 0);
+        silent.clear();
+        drop(to_reading);
+        server.stop();
+    }
+}
+
+/// A long message to many counts once.
+#[test]
+fn what_many_do_not_read_counts_once() {
+    const LISTENERS: usize = 60;
+    const BUDGET: usize = 8 << 20;
+    for topology in TOPOLOGIES {
+        let server = start(topology, Config::default().buffered_bytes_max(BUDGET));
+        let silent: Vec<_> = (0..LISTENERS).map(|_| server.listener()).collect();
+        let long = message("y".repeat(100_000));
+        let queued = || silent.iter().map(|(_, push)| push.queued_bytes()).min();
+        // The sockets take some.
+        while queued() < Some(BUDGET / 4) {
+            let mut batch = PushBatch::default();
+            for (_, push) in &silent {
+                assert_eq!(batch.send(push, long.clone()), Ok(()), "{topology}");
+            }
+        }
+        assert_eq!(server.handle.snapshot().net.connections_over_budget, 0);
+        server.stop();
+    }
+}
+
 /// The connection's place is used again by another one.
 #[test]
 fn a_connection_that_is_gone_is_an_error() {

@@ -7,7 +7,7 @@ use psp_certificates::Certificates;
 use psp_server::tls::{ClientCertificates, HANDSHAKE, TlsConfig};
 use psp_server::{Config, Reply, Request, Server, TypeSpec};
 
-use crate::common::{Client, Lines, until};
+use crate::common::{Client, Lines, PATIENCE, until};
 use crate::rig::{shapes, start, start_in};
 
 /// What a peer gets until its connection is closed. A reset counts as closed.
@@ -62,6 +62,23 @@ fn requests_and_replies_pass_in_order_beside_plain_ones() {
             let net = server.snapshot().net;
             net.bytes_sent > 3_900_000 && net.bytes_received > 900_000
         });
+    }
+}
+
+#[test]
+fn who_writes_all_before_it_reads_gets_all_replies() {
+    const REQUESTS: usize = 4000;
+    let padding = "x".repeat(5000);
+    for shape in shapes() {
+        let server = start_in(shape, Config::default());
+        let mut client = server.connect();
+        let socket = &client.stream.get_ref().sock;
+        socket.set_write_timeout(Some(PATIENCE)).unwrap();
+        let requests = { 0..REQUESTS }.map(|number| format!("{number} {padding}\n"));
+        client.send(&requests.collect::<String>());
+        for number in 0..REQUESTS {
+            assert_eq!(client.line(), format!("ok {number} {padding}"));
+        }
     }
 }
 

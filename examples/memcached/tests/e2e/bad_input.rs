@@ -233,3 +233,21 @@ fn requests_of_a_client_that_does_not_read_are_not_run() {
         assert!(client.stat("stats", "get_hits") < 500);
     }
 }
+
+/// It is no bad input: many clients do so.
+#[test]
+fn who_writes_all_before_it_reads_gets_all_replies() {
+    const PAIRS: usize = 2000;
+    for server in Server::start_each() {
+        let mut client = server.connect();
+        let (long, short) = ("v".repeat(10_000), "w".repeat(5000));
+        client.send(format!("set long 0 0 10000\r\n{long}\r\n"));
+        client.expect_reply("set", b"STORED\r\n");
+        let pair = format!("get long\r\nset other 0 0 5000\r\n{short}\r\n");
+        client.send(pair.repeat(PAIRS));
+        let replies = format!("VALUE long 0 10000\r\n{long}\r\nEND\r\nSTORED\r\n");
+        for _ in 0..PAIRS {
+            client.expect_reply("a pair", replies.as_bytes());
+        }
+    }
+}

@@ -142,7 +142,10 @@ const PARAMETERS: &[Parameter] = &[
     ),
     Parameter::new(
         "client-output-buffer-limit",
-        |server| server.clients.pubsub.limit().with_other_classes(),
+        |server| {
+            let limit = server.clients.pubsub.limit();
+            limit.with_other_classes(server.output_bytes_max() as u64)
+        },
         set_output_limit,
     ),
     Parameter::fixed("client-query-buffer-limit", |server| {
@@ -508,6 +511,14 @@ fn set_output_limit(server: &ServerState, value: &[u8]) -> Setting {
     let limit = pubsub
         .limit()
         .parse_classes(&String::from_utf8_lossy(value))?;
+    let before = server.output_bytes_max();
+    let bytes = limit
+        .normal_bytes
+        .map_or(before, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    if bytes != before {
+        let runtime = server.runtime.get().ok_or(NOT_RUNNING)?;
+        runtime.set_output_bytes_max(bytes);
+    }
     pubsub.set_limit(limit);
     Ok(())
 }

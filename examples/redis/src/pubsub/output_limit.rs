@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::memory::parse_bytes;
 
-/// The limit for subscribers. A client for which more waits is closed.
+/// The limit for subscribers, and that for other clients. A client for which more waits is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OutputLimit {
@@ -18,6 +18,9 @@ pub struct OutputLimit {
     pub soft_bytes: u64,
     /// That time in seconds.
     pub soft_s: u64,
+    /// Replies that may wait for other clients; 0 for no limit but that of all buffers. `None`: as the server's settings
+    /// say.
+    pub normal_bytes: Option<u64>,
 }
 
 impl Default for OutputLimit {
@@ -27,6 +30,7 @@ impl Default for OutputLimit {
             hard_bytes: 32 << 20,
             soft_bytes: 8 << 20,
             soft_s: 60,
+            normal_bytes: None,
         }
     }
 }
@@ -50,14 +54,17 @@ impl OutputLimit {
         since.elapsed() > Duration::from_secs(self.soft_s)
     }
 
-    /// The limits of all classes as CONFIG GET has them. Replicas and other clients have none to change: replies are
-    /// bounded by other settings.
+    /// The limits of all classes as CONFIG GET has them, with the one of the class `normal`. There are no replicas.
     #[must_use]
-    pub fn with_other_classes(&self) -> String {
-        format!("normal 0 0 0 slave 268435456 67108864 60 {self}")
+    pub fn with_other_classes(self, normal_bytes: u64) -> String {
+        let pubsub = Self {
+            normal_bytes: None,
+            ..self
+        };
+        format!("normal {normal_bytes} 0 0 slave 268435456 67108864 60 {pubsub}")
     }
 
-    /// Reads the class `pubsub` out of the limits of several classes. Those of others must be what they are.
+    /// Reads the limits of several classes. The class `normal` has no soft limit, and replicas have what they have.
     ///
     /// # Errors
     /// The reason, in words of Redis where it has some.
@@ -70,6 +77,7 @@ impl OutputLimit {
         let mut limit = self;
         for &[class, hard, soft, seconds] in classes {
             let given = Self {
+                normal_bytes: limit.normal_bytes,
                 hard_bytes: parse_bytes(hard).map_err(|_| INVALID)?,
                 soft_bytes: parse_bytes(soft).map_err(|_| INVALID)?,
                 soft_s: seconds.parse().map_err(|_| INVALID)?,
@@ -79,20 +87,23 @@ impl OutputLimit {
                     limit = given;
                     continue;
                 }
-                "normal" => Self {
-                    hard_bytes: 0,
-                    soft_bytes: 0,
-                    soft_s: 0,
-                },
+                "normal" if given.soft_bytes > 0 => {
+                    return Err("the class normal has no soft limit here");
+                }
+                "normal" => {
+                    limit.normal_bytes = Some(given.hard_bytes);
+                    continue;
+                }
                 "slave" | "replica" => Self {
                     hard_bytes: 256 << 20,
                     soft_bytes: 64 << 20,
                     soft_s: 60,
+                    ..given
                 },
                 _ => return Err("Invalid client class specified in buffer limit configuration."),
             };
             if given != fixed {
-                return Err("only the limit of the class pubsub can change");
+                return Err("only the limits of the classes normal and pubsub can change");
             }
         }
         Ok(limit)
@@ -101,14 +112,18 @@ impl OutputLimit {
 
 const INVALID: &str = "Error in hard, soft or soft_seconds setting in buffer limit configuration.";
 
-/// `pubsub HARD SOFT SECONDS`.
+/// `pubsub HARD SOFT SECONDS`, behind `normal HARD 0 0` if that is set.
 impl fmt::Display for OutputLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             hard_bytes,
             soft_bytes,
             soft_s,
+            normal_bytes,
         } = self;
+        if let Some(normal_bytes) = normal_bytes {
+            write!(f, "normal {normal_bytes} 0 0 ")?;
+        }
         write!(f, "pubsub {hard_bytes} {soft_bytes} {soft_s}")
     }
 }
@@ -143,12 +158,18 @@ mod tests {
     fn limits_are_written_as_redis_writes_them() {
         let limit = OutputLimit::default();
         assert_eq!(limit.to_string(), "pubsub 33554432 8388608 60");
-        assert_eq!(limit.with_other_classes().parse(), Ok(limit));
+        let with_normal = OutputLimit {
+            normal_bytes: Some(1 << 20),
+            ..limit
+        };
+        assert_eq!(limit.with_other_classes(1 << 20).parse(), Ok(with_normal));
+        assert_eq!(with_normal.to_string().parse(), Ok(with_normal));
         let other = "normal 0 0 0 PubSub 1mb 2k 7".parse();
         let expected = OutputLimit {
             hard_bytes: 1 << 20,
             soft_bytes: 2000,
             soft_s: 7,
+            normal_bytes: Some(0),
         };
         assert_eq!(other, Ok(expected));
         for wrong in [
@@ -157,7 +178,8 @@ mod tests {
             "pubsub x 1 1",
             "pubsub 1 1 x",
             "other 1 1 1",
-            "normal 1 0 0",
+            "normal 1 1 0",
+            "slave 1 0 0",
         ] {
             assert!(OutputLimit::from_str(wrong).is_err(), "{wrong}");
         }
@@ -169,6 +191,7 @@ mod tests {
             hard_bytes: 100,
             soft_bytes: 10,
             soft_s: 1000,
+            normal_bytes: None,
         };
         let mut since = None;
         assert!(limit.is_exceeded(101, &mut since));

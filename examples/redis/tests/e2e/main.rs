@@ -22,6 +22,7 @@ mod memory;
 mod overload;
 mod patterns;
 mod payloads;
+mod pipelines;
 mod ports;
 mod protocol;
 mod pubsub;

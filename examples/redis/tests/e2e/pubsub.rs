@@ -1,5 +1,8 @@
 //! Messages to subscribers: order, what subscribers may do, slow ones, and many.
 
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
+
 use psp_harness::{NOT_PSP, skip, wait_until};
 
 use crate::common::{
@@ -333,6 +336,56 @@ fn the_end_of_a_subscription_is_the_end_of_its_messages() {
             assert!(is_over, "{topology}");
             (0..20).for_each(|_| drop(publisher.reply()));
         }
+    }
+}
+
+/// A long message counts once for all who have not read it.
+#[test]
+fn who_reads_is_not_closed_for_hundreds_who_do_not() {
+    const SILENT: usize = 500;
+    const READING: usize = 20;
+    const MESSAGES: usize = 100;
+    const BUDGET_BYTES: u64 = 16 << 20;
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for topology in crate::common::waiting::TOPOLOGIES {
+        let server = Server::start_with(&Options {
+            topology: Some(topology),
+            policy: (topology == "distributed").then_some("d-fcfs"),
+            workers: Some(2),
+            unixsocketperm: Some("700"),
+            config: Some("[server]\nbuffered-bytes-max = 16777216\n"),
+            ..Options::default()
+        });
+        // A Unix socket takes little of what nobody reads.
+        let silent: Vec<_> = (0..SILENT)
+            .map(|_| {
+                let mut socket = UnixStream::connect(server.unix_socket()).unwrap();
+                socket.write_all(&encode_line("SUBSCRIBE c")).unwrap();
+                socket
+            })
+            .collect();
+        let mut reading: Vec<_> = (0..READING).map(|_| server.connect()).collect();
+        for client in &mut reading {
+            client.ask("SUBSCRIBE c");
+        }
+        let mut publisher = server.connect();
+        wait_until("all have subscribed", || {
+            publisher.ask("PUBSUB NUMSUB c") == format!(r#"["c", {}]"#, SILENT + READING)
+        });
+        let message = encode_line(&format!("PUBLISH c {}", "m".repeat(200_000)));
+        let before = server.peak_resident_bytes();
+        for _ in 0..MESSAGES {
+            publisher.send(&message);
+            assert!(matches!(publisher.reply(), Reply::Integer(_)), "{topology}");
+            for client in &mut reading {
+                assert_eq!(client.reply().into_items().len(), 3, "{topology}");
+            }
+        }
+        let growth = server.peak_resident_bytes().saturating_sub(before);
+        assert!(growth < 3 * BUDGET_BYTES, "{topology}: {growth}");
+        drop(silent);
     }
 }
 

@@ -72,3 +72,27 @@ fn a_source_gets_no_more_than_its_bytes() {
         });
     }
 }
+
+/// It is no bad input: many clients do so.
+#[test]
+fn who_writes_all_before_it_reads_gets_all_responses() {
+    const REQUESTS: u64 = 4000;
+    for server in Server::start_each("") {
+        let mut client = server.connect();
+        for _ in 0..REQUESTS {
+            client
+                .submit("Echo", 0, vec![7; 5000])
+                .expect("the server reads");
+        }
+        let mut ids: Vec<u64> = (0..REQUESTS)
+            .map(|_| {
+                let response = client.receive().expect("a response");
+                assert_eq!(response.status(), envelope::Status::Ok);
+                assert_eq!(response.payload.len(), 5000);
+                response.id
+            })
+            .collect();
+        ids.sort_unstable();
+        assert!(ids.iter().copied().eq(1..=REQUESTS));
+    }
+}

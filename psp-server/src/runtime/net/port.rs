@@ -389,7 +389,7 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
             true => 0,
             false => self.acceptor.receive_newcomers(),
         };
-        returned + deferred + newcomers + self.requests.connections.note_pushed()
+        returned + deferred + newcomers + self.requests.connections.note_pushed(now_ns)
     }
 
     /// Does the periodic work, if it is due.

@@ -3,6 +3,7 @@
 use psp_protocols::Framing;
 
 use super::memory::Memory;
+use super::readiness::Condition;
 use super::slot::{Phase, Slot};
 use super::table::Connections;
 use crate::peer::Peer;
@@ -12,6 +13,8 @@ use crate::transport::request_key::ConnectionIndex;
 /// A peer without progress for this long may lose its connection to one that needs room. A peer that has not
 /// authenticated may lose it at any time to one that has.
 const STALE_NS: u64 = 1_000_000_000;
+/// The same for a peer for which messages wait: they come whether it reads or not.
+const STALE_LISTENER_NS: u64 = 10_000_000;
 
 impl<F: Framing, C> Connections<F, C> {
     /// Counts what a connection holds by now. If that is too much for the budget, connections of other peers are closed
@@ -40,8 +43,17 @@ impl<F: Framing, C> Connections<F, C> {
         }
     }
 
+    /// Makes room for messages that found none.
+    #[inline]
+    pub(super) fn make_room_for_messages(&mut self, now_ns: u64) {
+        let wanted_bytes = self.shared.deferrals().announcements().take_wanted_bytes();
+        if wanted_bytes > 0 {
+            self.make_room(wanted_bytes, None, true, now_ns);
+        }
+    }
+
     /// Closes connections until the budget is kept and has room for `bytes` more: those first that have not
-    /// authenticated, and then by how long they have made no progress. Returns whether it has.
+    /// authenticated, and then those that have held the most for the longest time without progress. Returns whether it has.
     #[cold]
     fn make_room(
         &mut self,
@@ -56,13 +68,36 @@ impl<F: Framing, C> Connections<F, C> {
                 let rank = self.slots[index.get()].rank_to_close(is_authenticated, now_ns)?;
                 (Some(index) != asking).then_some((rank, index))
             });
-            let Some((_, index)) = stale.min_by_key(|(rank, _)| *rank) else {
+            let Some(((is_stranger, _), index)) = stale.max_by_key(|(rank, _)| *rank) else {
                 return false;
             };
+            let is_of_less_worth = is_authenticated && is_stranger;
+            if !is_of_less_worth && self.moves(index, now_ns) {
+                continue;
+            }
             self.net().connections_over_budget.add(1);
             self.close_for_budget(index, now_ns);
         }
         true
+    }
+
+    /// Whether the peer of a connection has read something: the event queue tells of room in a socket only once much of
+    /// it is free.
+    fn moves(&mut self, index: ConnectionIndex, now_ns: u64) -> bool {
+        let slot = &mut self.slots[index.get()];
+        let waits = slot.phase.home_mut();
+        if !waits.is_some_and(|stream| stream.connection.has_unsent()) {
+            return false;
+        }
+        slot.readiness.set(Condition::Blocked, false);
+        slot.send_some(self.shared.net());
+        let stream = slot.phase.home_mut();
+        let moves = stream.is_some_and(|stream| stream.connection.uptake.look(now_ns) == now_ns);
+        if moves {
+            slot.last_active_ns = now_ns;
+            self.ready.push_answered(index);
+        }
+        moves
     }
 
     /// Closes a connection for what it holds.
@@ -108,8 +143,8 @@ impl ClosedLog {
 }
 
 impl<F: Framing, C> Slot<F, C> {
-    /// The lower, the earlier the connection is closed when others need its memory. `None`: not at all.
-    fn rank_to_close(&self, for_authenticated: bool, now_ns: u64) -> Option<(bool, u64)> {
+    /// The higher, the earlier the connection is closed when others need its memory. `None`: not at all.
+    fn rank_to_close(&self, for_authenticated: bool, now_ns: u64) -> Option<(bool, u128)> {
         let Phase::Home(stream) = &self.phase else {
             return None;
         };
@@ -118,12 +153,19 @@ impl<F: Framing, C> Slot<F, C> {
             true => connection.uptake.moved_ns(now_ns),
             false => self.last_active_ns.max(self.received_ns),
         };
-        let is_stale = now_ns.saturating_sub(progress_ns) > STALE_NS;
+        let (for_ns, listens) = (
+            now_ns.saturating_sub(progress_ns),
+            connection.pushes.has_any(),
+        );
+        let is_stale = for_ns > if listens { STALE_LISTENER_NS } else { STALE_NS };
         let is_of_less_worth = for_authenticated && !connection.is_authenticated;
         let waits_for_nothing = connection.owed.is_empty() || connection.has_unsent();
-        (waits_for_nothing
-            && connection.counted_bytes + connection.pushes.held_bytes() > EXEMPT_BYTES
-            && (is_stale || is_of_less_worth))
-            .then_some((connection.is_authenticated, progress_ns))
+        let held_bytes = connection.counted_bytes.max(connection.unsent_bytes())
+            + connection.pushes.held_bytes();
+        (waits_for_nothing && held_bytes > EXEMPT_BYTES && (is_stale || is_of_less_worth))
+            .then_some((
+                !connection.is_authenticated,
+                held_bytes as u128 * u128::from(for_ns),
+            ))
     }
 }

@@ -10,9 +10,10 @@ use crate::transport::connection::Connection;
 use crate::transport::request_key::ConnectionIndex;
 
 impl<F: Framing, C> Connections<F, C> {
-    /// Learns to which connections something was pushed. Returns how many there are.
+    /// Learns to which connections something was pushed, and makes room for what had none. Returns how many there are.
     #[inline]
-    pub(in crate::runtime::net) fn note_pushed(&mut self) -> usize {
+    pub(in crate::runtime::net) fn note_pushed(&mut self, now_ns: u64) -> usize {
+        self.make_room_for_messages(now_ns);
         let announcements = self.shared.deferrals().announcements();
         announcements.take(&mut self.pushed)
     }

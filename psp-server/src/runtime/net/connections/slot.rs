@@ -131,6 +131,14 @@ impl<C, D> Phase<C, D> {
         }
     }
 
+    /// The same, to be changed, of one at home.
+    pub(super) fn home_mut(&mut self) -> Option<&mut Stream<C, D>> {
+        match self {
+            Self::Home(stream) => Some(stream),
+            _ => None,
+        }
+    }
+
     pub(super) fn is_free(&self) -> bool {
         matches!(self, Self::Free)
     }
