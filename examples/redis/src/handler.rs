@@ -126,7 +126,7 @@ impl Handler<RespHead> for RedisHandler {
             Subscribing::Ends if head.arg_count() == 1 => {
                 size_class::of_unsubscribing(client.subscriber.total())
             }
-            _ if head.command() == EXEC => client.transaction.request_type(),
+            _ if head.command() == EXEC => self.other_databases.of_exec(client),
             _ => {
                 let database = client.next_database();
                 let (frame, found) = (request.payload, request.request_type);

@@ -52,4 +52,5 @@ mod tls;
 pub mod tracking;
 pub mod transaction;
 mod transcript;
+mod turns;
 pub mod typed;

@@ -6,13 +6,15 @@
 
 use std::sync::{Arc, LazyLock};
 
-use psp_protocols::resp::{CommandId, RespHead, parse_integer};
+use psp_protocols::Framing;
+use psp_protocols::resp::{CommandId, Encoder, Resp, RespHead, Version, parse_integer};
 use psp_server::{Classifier, RequestType};
 use psp_store::{Databases, Entry, Keyspace, Value};
 
 use psp_classifiers::resp::RespClassifier;
 use smallvec::SmallVec;
 
+use crate::client::ClientInfo;
 use crate::command::{CommandSpec, CommandTable, Flag, KeyPositions};
 use crate::commands::{geo, streams};
 use crate::glob::StepsBound;
@@ -521,6 +523,48 @@ impl OtherDatabases {
         let judge = self.sources.judge(database);
         let size = judge.size_of(frame, head, *span);
         (size == SizeClass::Large).then_some(self.scan)
+    }
+}
+
+impl OtherDatabases {
+    /// The type of `client`'s EXEC: that of what was queued, or longer if a key has grown since.
+    #[must_use]
+    pub fn of_exec(&self, client: &ClientInfo) -> Option<RequestType> {
+        let queued = client.transaction.request_type()?;
+        if queued >= self.scan {
+            return Some(queued);
+        }
+        let mut database = client.database();
+        let has_grown = client.transaction.has_queued(|index, args| {
+            let spec = CommandTable::get().specs()[index];
+            if spec.name == "select" {
+                let number = args.get(1).copied().and_then(parse_integer);
+                let number = number.and_then(|number| usize::try_from(number).ok());
+                let number = number.filter(|number| *number < self.sources.databases.count());
+                database = number.unwrap_or(database);
+            }
+            self.is_large(database, CommandId::of(spec.name.as_bytes()), args)
+        });
+        Some(if has_grown { self.scan } else { queued })
+    }
+
+    /// Whether a command with these arguments would be a scan now.
+    fn is_large(&self, database: usize, command: CommandId, args: &[&[u8]]) -> bool {
+        let work = WORK_BY_ID[command.index()];
+        if matches!(work, Work::Constant | Work::Administration | Work::Script) {
+            return false;
+        }
+        let mut frame = Vec::new();
+        let mut out = Encoder::new(&mut frame, Version::Resp2);
+        out.array(args.len());
+        args.iter().for_each(|arg| out.bulk(arg));
+        let Some(head) = Resp::default().head_of(&frame) else {
+            return true;
+        };
+        let name = self.by_name.classify(&frame, &head);
+        let span = self.spans.iter().find(|(known, _)| *known == name);
+        let judge = self.sources.judge(database);
+        span.is_some_and(|(_, span)| judge.size_of(&frame, &head, *span) == SizeClass::Large)
     }
 }
 

@@ -23,6 +23,7 @@ use crate::scripts::Scripts;
 use crate::settings::Settings;
 use crate::stats::{Totals, WorkerStats};
 use crate::tracking::Tracking;
+use crate::turns;
 
 /// The state of a server.
 #[derive(Debug)]
@@ -93,6 +94,8 @@ impl ServerState {
             tracking.invalidate(None, &[key]);
         });
         databases.hold_locks_by(|section| psp_server::critical(section));
+        databases.give_way_by(psp_server::checkpoint);
+        databases.take_turns_by(turns::take);
         let state = Self {
             databases,
             acl: Acl::new(&settings.config),

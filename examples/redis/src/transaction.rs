@@ -226,6 +226,13 @@ impl TransactionState {
         }
     }
 
+    /// Whether one of the queued commands is `long`, which gets its index and its arguments.
+    pub fn has_queued(&self, mut long: impl FnMut(usize, &[&[u8]]) -> bool) -> bool {
+        let inner = self.inner.lock();
+        let mut commands = inner.queue.commands.iter();
+        commands.any(|command| long(command.index, &command.args()))
+    }
+
     /// Ends the transaction, for EXEC and DISCARD. No keys are watched any more. `None` without MULTI.
     pub fn take(&self) -> Option<Transaction> {
         self.queued()?;
@@ -241,27 +248,29 @@ impl TransactionState {
         })
     }
 
-    /// WATCH. A key that is watched already stays as it was.
+    /// WATCH. A key that is watched already stays as it was. Calls `pace` for each key.
     ///
     /// # Errors
     /// The client watches too many keys, or sent MULTI before.
-    pub fn watch(&self, store: &Keyspace, keys: &[&[u8]]) -> Result<()> {
+    pub fn watch(&self, store: &Keyspace, keys: &[&[u8]], pace: &dyn Fn()) -> Result<()> {
         if self.queued().is_some() {
             return Err(CommandError::line("ERR WATCH inside MULTI is not allowed"));
         }
-        let watched = &mut self.inner.lock().watched;
-        if watched.len() + keys.len() > WATCHED_MAX {
+        if self.watching() + keys.len() > WATCHED_MAX {
             return Err(CommandError::line("ERR too many watched keys"));
         }
-        watched.extend(keys.iter().map(|key| store.watch(key)));
-        self.watching.store(watched.len(), Ordering::Relaxed);
+        let keys = keys.iter().inspect(|_| pace());
+        let mut watched: Vec<Watched> = keys.map(|key| store.watch(key)).collect();
+        let all = &mut self.inner.lock().watched;
+        all.append(&mut watched);
+        self.watching.store(all.len(), Ordering::Relaxed);
         Ok(())
     }
 
-    /// UNWATCH.
-    pub fn unwatch(&self) {
-        self.inner.lock().watched = Vec::new();
+    /// UNWATCH. Returns the keys, which may be many to drop.
+    pub fn unwatch(&self) -> Vec<Watched> {
         self.watching.store(0, Ordering::Relaxed);
+        std::mem::take(&mut self.inner.lock().watched)
     }
 
     /// Forgets everything, for RESET.

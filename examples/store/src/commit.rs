@@ -11,6 +11,7 @@ use crate::entry::Entry;
 use crate::fork::{Before, Touched, same};
 use crate::keyspace::Keyspace;
 use crate::locks::{Place, ShardLocks};
+use crate::pace::Pace;
 use crate::prepared::Prepared;
 use crate::reaper::Garbage;
 
@@ -74,29 +75,33 @@ impl<'f> Commit<'f> {
         })
     }
 
-    /// The shards of the origin that the fork has touched.
-    pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
+    /// The shards of the origin that the fork has touched, in which these `steps` are.
+    pub(crate) fn places<'s>(&self, steps: &'s [Step<'_>]) -> impl Iterator<Item = Place> + 's {
         let number = self.origin.number();
         let all = self.touched.all_shards.then(|| 0..self.origin.shards.len());
-        let keys = self.touched.keys.values();
-        let shards = keys.map(|before| self.origin.shard_index(before.position));
-        all.into_iter()
-            .flatten()
-            .chain(shards)
-            .map(move |index| (number, index))
+        let all = all.into_iter().flatten().map(move |index| (number, index));
+        all.chain(shards_of(steps).map(|steps| steps[0].place))
     }
 
     /// What there is to do for each key, in the order of shards: all that can be found out without locks.
-    pub(crate) fn steps<'s>(&'s self) -> Vec<Step<'s>> {
+    pub(crate) fn steps<'s>(&'s self, pace: &Pace) -> Vec<Step<'s>> {
+        // Nobody else wants this lock.
         let own = self.fork.shards[0].state.lock();
-        let steps = self.touched.keys.iter().map(|(key, before)| Step {
-            place: self.place(before.position),
-            key,
-            before,
-            after: own.find(before.position, key).cloned(),
+        let steps = self.touched.keys.iter().map(|(key, before)| {
+            pace.step();
+            Step {
+                place: self.place(before.position),
+                key,
+                before,
+                after: own.find(before.position, key).cloned(),
+            }
         });
         let mut steps: Vec<_> = steps.collect();
-        steps.sort_unstable_by_key(|step| (step.place, step.before.position));
+        steps.sort_unstable_by(|one, other| {
+            pace.step();
+            let order = |step: &Step<'_>| (step.place, step.before.position);
+            order(one).cmp(&order(other))
+        });
         steps
     }
 
@@ -116,13 +121,14 @@ impl<'f> Commit<'f> {
     }
 
     /// What will have changed.
-    pub(crate) fn changes<'s>(&self, steps: &[Step<'s>]) -> Changes<'s> {
+    pub(crate) fn changes<'s>(&self, steps: &[Step<'s>], pace: &Pace) -> Changes<'s> {
         let mut changes = Changes {
             cleared: self.touched.cleared,
             ..Changes::default()
         };
         let now = self.fork.now();
         for step in steps.iter().filter(|step| self.changes_key(step)) {
+            pace.step();
             if step.was().is_some_and(|entry| entry.is_expired(&now)) {
                 changes.expired.push(step.key);
             }
@@ -136,7 +142,7 @@ impl<'f> Commit<'f> {
 
     /// The shards as the steps leave them, in their order; each is locked for a moment. `None` if something that the fork
     /// touched is not as it was.
-    pub(crate) fn prepare(&self, steps: &[Step<'_>]) -> Option<Vec<Prepared>> {
+    pub(crate) fn prepare(&self, steps: &[Step<'_>], pace: &Pace) -> Option<Vec<Prepared>> {
         let prepare = |steps: &[Step<'_>]| {
             let mut prepared = Prepared::of(&self.origin.shards[steps[0].place.1]);
             let finds = |step: &Step<'_>| prepared.find(step.before.position, step.key);
@@ -144,6 +150,7 @@ impl<'f> Commit<'f> {
                 return None;
             }
             for step in steps.iter().filter(|step| self.changes_key(step)) {
+                pace.step();
                 prepared.replace(step.before.position, step.key, step.after.clone());
             }
             Some(prepared)
@@ -208,19 +215,18 @@ impl<'f> Commit<'f> {
     }
 
     /// Tells those who wait for the keys. No lock of a shard is held.
-    pub(crate) fn settle(&self, mut changes: Changes<'_>, garbage: Vec<Garbage>) {
+    pub(crate) fn settle(&self, mut changes: Changes<'_>, garbage: Vec<Garbage>, pace: &Pace) {
         let origin = self.origin;
         // Those who wait are served in the order in which the fork stored the keys.
-        changes.stored.sort_unstable();
-        changes
-            .stored
-            .iter()
-            .for_each(|(_, key)| origin.note_key(key));
-        changes
-            .expired
-            .iter()
-            .for_each(|key| origin.tell_expired(key));
-        let removed = changes.removed.iter();
+        changes.stored.sort_unstable_by(|one, other| {
+            pace.step();
+            one.cmp(other)
+        });
+        let stored = changes.stored.iter().inspect(|_| pace.step());
+        stored.for_each(|(_, key)| origin.note_key(key));
+        let expired = changes.expired.iter().inspect(|_| pace.step());
+        expired.for_each(|key| origin.tell_expired(key));
+        let removed = changes.removed.iter().inspect(|_| pace.step());
         removed.for_each(|key| origin.awaited.note_removed(key));
         if changes.cleared {
             origin.awaited.note_all_removed();

@@ -24,6 +24,7 @@ use crate::form::PackingLimit;
 use crate::index::Index;
 use crate::keyspace::{Keyspace, KeyspaceStats, SHARDS};
 use crate::locks::{Place, ShardLocks};
+use crate::pace::Pace;
 use crate::shared::{ExpiredHook, Shared};
 
 /// All databases of a server, or a fork of them.
@@ -157,6 +158,18 @@ impl Databases {
         let _ = self.shared.holding.set(section);
     }
 
+    /// Has `section` run what other requests' changes have made vain for long, one after the other, so that long requests do not
+    /// do so to each other. Only the first call has an effect.
+    pub fn take_turns_by(&self, section: fn(&mut dyn FnMut())) {
+        let _ = self.shared.turns.set(section);
+    }
+
+    /// Has `pause` called now and then by what works on many keys, such as the commit of a long transaction, while it holds no
+    /// lock. Only the first call has an effect.
+    pub fn give_way_by(&self, pause: fn()) {
+        let _ = self.shared.giving_way.set(pause);
+    }
+
     /// Whether keys that have expired stay for now. Nobody finds them, and who changes one of them removes it.
     pub fn keep_expired(&self, keeps: bool) {
         self.shared.keeps_expired.store(keeps, Ordering::Relaxed);
@@ -228,6 +241,22 @@ impl Databases {
     pub fn roll_back(&self) {
         if let Some(forks) = self.forks() {
             forks.is_rolled_back.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Drops a fork piece by piece. No lock is held.
+    pub(crate) fn dismantle(self) {
+        let pace = Pace::of(&self.shared);
+        if let Held::Forks(forks) = self.held {
+            let mut next = forks.first.into_inner();
+            while let Some(node) = next {
+                let Node {
+                    keyspace,
+                    next: rest,
+                } = *node;
+                keyspace.dismantle(&pace);
+                next = rest.into_inner();
+            }
         }
     }
 

@@ -102,6 +102,11 @@ impl Index {
         mem::replace(self, Self::new(self.width))
     }
 
+    /// Drops the index leaf by leaf, and calls `visit` for each entry.
+    pub(crate) fn dismantle(self, visit: &dyn Fn()) {
+        self.root.dismantle(visit);
+    }
+
     #[cfg(test)]
     fn is_empty(&self) -> bool {
         matches!(self.root, Node::Empty)
@@ -324,6 +329,23 @@ fn consume<H, T: Clone, R>(node: &mut ThinArc<H, T>, build: impl FnOnce(Taken<'_
 }
 
 impl Node {
+    fn dismantle(self, visit: &dyn Fn()) {
+        match self {
+            Self::Empty => {}
+            Self::Leaf(len, leaf) => {
+                drop(leaf);
+                (0..len).for_each(|_| visit());
+            }
+            Self::Branch(branch) => {
+                let children = branch.slice.to_vec();
+                drop(branch);
+                children
+                    .into_iter()
+                    .for_each(|child| child.dismantle(visit));
+            }
+        }
+    }
+
     /// A leaf of the next `len` items.
     fn leaf(len: usize, items: &mut impl Iterator<Item = Item>) -> Self {
         if len == 0 {

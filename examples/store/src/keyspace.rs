@@ -8,6 +8,7 @@ use std::cmp;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -21,6 +22,7 @@ use crate::entry::{Entry, Slot};
 use crate::fork::Origin;
 use crate::hashed::{POSITION_BITS, position_of};
 use crate::index::Index;
+use crate::pace::Pace;
 use crate::reaper::Garbage;
 use crate::shared::{ExpiredHook, Root, Shared};
 use crate::value::Value;
@@ -34,6 +36,12 @@ pub(crate) const SHARDS: usize = 1 << SHARD_BITS;
 /// How often [`Keyspace::update_large`] and [`Databases::transact`](crate::Databases::transact) try without a lock before
 /// they take it.
 pub(crate) const OPTIMISTIC_ATTEMPTS: usize = 3;
+
+/// How often work that has been in vain for [long](LONG_IN_VAIN) tries again, while its like waits.
+pub(crate) const TURN_ATTEMPTS: usize = 5;
+
+/// Work that was in vain for this time holds locks for long, if it holds them.
+pub(crate) const LONG_IN_VAIN: Duration = Duration::from_millis(2);
 
 /// (`expire_at_ms`, position) of one shard's expiring entries, the earliest first.
 pub(crate) type Due = BTreeSet<(u64, u64)>;
@@ -400,7 +408,7 @@ impl Keyspace {
 
     /// Changes one key with work that takes long. `change` runs on a snapshot, outside the lock. If
     /// the key has not changed since the snapshot, the outcome is stored. Otherwise `change` runs
-    /// again, the last time under the lock ([`Slot::is_locked`]). `change` must therefore have no
+    /// again: if it takes long, in [turn](crate::Databases::take_turns_by) with its like, and the last time under the lock ([`Slot::is_locked`]). `change` must therefore have no
     /// effect outside its slot.
     pub fn update_large<R>(&self, key: &[u8], change: impl FnMut(&mut Slot<'_>) -> R) -> R {
         self.update_apart(key, Old::Whole, change)
@@ -419,26 +427,47 @@ impl Keyspace {
         old: Old,
         mut change: impl FnMut(&mut Slot<'_>) -> R,
     ) -> R {
-        for _ in 0..OPTIMISTIC_ATTEMPTS {
-            // While the snapshot exists, no update can change the entry in place. The same entry later
-            // therefore means the same content.
-            let snapshot = self.lookup(key, false);
-            let mut slot = Slot::of_snapshot(key, snapshot.clone());
-            let result = change(&mut slot);
-            if !slot.is_changed() {
-                self.release(snapshot);
-                return result;
-            }
-            if self.exchange(snapshot.as_ref(), slot) {
-                match old {
-                    Old::Whole => self.release(snapshot),
-                    Old::Part => drop(snapshot),
-                }
-                return result;
-            }
+        let began = Instant::now();
+        let mut attempt = || self.update_unlocked(key, old, &mut change);
+        if let Some(result) = (0..OPTIMISTIC_ATTEMPTS).find_map(|_| attempt()) {
+            return result;
         }
-        self.count_contended();
-        self.update(key, change)
+        let locked = |change: &mut dyn FnMut(&mut Slot<'_>) -> R| {
+            self.count_contended();
+            self.update(key, |slot| change(slot))
+        };
+        if began.elapsed() < LONG_IN_VAIN {
+            return locked(&mut change);
+        }
+        self.shared.in_turn(|| {
+            let mut attempt = || self.update_unlocked(key, old, &mut change);
+            let result = (0..TURN_ATTEMPTS).find_map(|_| attempt());
+            result.unwrap_or_else(|| locked(&mut change))
+        })
+    }
+
+    /// One attempt of an update without the key's lock. `None` if the key has changed meanwhile.
+    fn update_unlocked<R>(
+        &self,
+        key: &[u8],
+        old: Old,
+        change: &mut impl FnMut(&mut Slot<'_>) -> R,
+    ) -> Option<R> {
+        // While the snapshot exists, no update can change the entry in place. The same entry later
+        // therefore means the same content.
+        let snapshot = self.lookup(key, false);
+        let mut slot = Slot::of_snapshot(key, snapshot.clone());
+        let result = change(&mut slot);
+        if !slot.is_changed() {
+            self.release(snapshot);
+            return Some(result);
+        }
+        let is_stored = self.exchange(snapshot.as_ref(), slot);
+        match (is_stored, old) {
+            (true, Old::Whole) => self.release(snapshot),
+            _ => drop(snapshot),
+        }
+        is_stored.then_some(result)
     }
 
     /// Stores the outcome in `slot` if the key's entry is still `expected`.
@@ -833,9 +862,29 @@ impl Keyspace {
         }
     }
 
+    /// Drops a value that no key has any more, or had: on the reaper's thread if that takes long.
+    pub fn discard(&self, value: Value) {
+        self.shared.reaper.discard(Garbage::Value(value));
+    }
+
     pub(crate) fn discard_all(&self, garbage: impl IntoIterator<Item = Garbage>) {
+        let pace = Pace::of(&self.shared);
         for item in garbage {
+            pace.step();
             self.shared.reaper.discard(item);
+        }
+    }
+
+    /// Drops a fork piece by piece.
+    pub(crate) fn dismantle(self, pace: &Pace) {
+        let touched = self.origin.map(|origin| origin.touched.into_inner());
+        for before in touched.into_iter().flat_map(|touched| touched.keys) {
+            pace.step();
+            drop(before);
+        }
+        for shard in self.shards.iter() {
+            let index = shard.state.lock().index.take();
+            index.dismantle(&|| pace.step());
         }
     }
 

@@ -55,6 +55,7 @@ mod list;
 mod locks;
 mod narrow;
 mod numbers;
+mod pace;
 mod packed;
 mod prefetch;
 mod prepared;

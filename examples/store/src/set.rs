@@ -259,11 +259,12 @@ impl Set {
         self.0.scan(cursor, count, || self.iter(), some)
     }
 
-    /// How many members all of `sets` share, counted up to `limit`, in time proportional to the smallest.
+    /// How many members all of `sets` share, counted up to `limit`, in time proportional to the smallest. Calls `visit` for
+    /// each member that it examines.
     #[must_use]
-    pub fn intersection_len(sets: &[Self], limit: usize) -> usize {
+    pub fn intersection_len(sets: &[Self], limit: usize, visit: &dyn Fn()) -> usize {
         let maps: Vec<_> = sets.iter().map(Self::to_map).collect();
-        shared(&maps, &|| ()).take(limit).count()
+        shared(&maps, visit).take(limit).count()
     }
 
     /// A set of these members. Calls `visit` for each.
@@ -449,8 +450,8 @@ mod tests {
                 prop_assert!(expected.iter().all(|member| result.contains(&[*member])));
             }
             let shared = SetOperation::Intersection.apply(&sets, &|| ());
-            prop_assert_eq!(Set::intersection_len(&sets, usize::MAX), shared.len());
-            prop_assert_eq!(Set::intersection_len(&sets, 2), shared.len().min(2));
+            prop_assert_eq!(Set::intersection_len(&sets, usize::MAX, &|| ()), shared.len());
+            prop_assert_eq!(Set::intersection_len(&sets, 2, &|| ()), shared.len().min(2));
         }
     }
 

@@ -25,6 +25,10 @@ pub(crate) struct Shared {
     pub(crate) on_expired: OnceLock<ExpiredHook>,
     /// How sections run that hold many locks.
     pub(crate) holding: OnceLock<Section>,
+    /// How work that others' changes have made vain waits for its like.
+    pub(crate) turns: OnceLock<Section>,
+    /// How work that takes long lets others run.
+    pub(crate) giving_way: OnceLock<fn()>,
     /// Keys that have expired stay for now. Nobody finds them.
     pub(crate) keeps_expired: AtomicBool,
     /// All databases that have been used, in the order of their first use.
@@ -41,6 +45,8 @@ impl Shared {
             ready: Arc::default(),
             on_expired: OnceLock::new(),
             holding: OnceLock::new(),
+            turns: OnceLock::new(),
+            giving_way: OnceLock::new(),
             keeps_expired: AtomicBool::new(false),
             roots: RwLock::default(),
         })
@@ -48,13 +54,22 @@ impl Shared {
 
     /// Runs `body`, which holds many locks.
     pub(crate) fn hold<T>(&self, body: impl FnOnce() -> T) -> T {
-        let Some(holding) = self.holding.get() else {
-            return body();
-        };
-        let (mut body, mut result) = (Some(body), None);
-        holding(&mut || result = body.take().map(|body| body()));
-        result.expect("a section is run")
+        within(self.holding.get(), body)
     }
+
+    /// Runs `body`, which has been in vain for long, while its like waits.
+    pub(crate) fn in_turn<T>(&self, body: impl FnOnce() -> T) -> T {
+        within(self.turns.get(), body)
+    }
+}
+
+fn within<T>(section: Option<&Section>, body: impl FnOnce() -> T) -> T {
+    let Some(section) = section else {
+        return body();
+    };
+    let (mut body, mut result) = (Some(body), None);
+    section(&mut || result = body.take().map(|body| body()));
+    result.expect("a section is run")
 }
 
 /// What others reach of a database.

@@ -443,17 +443,42 @@ impl SortedSet {
         })
     }
 
-    /// A sorted set of the members whose ranks are in `ranks`.
+    /// A sorted set of the members whose ranks are in `ranks`. Calls `visit` for each, more than once.
     ///
     /// # Panics
     /// If `ranks` does not lie within the set.
     #[must_use]
-    pub fn slice(&self, ranks: Range<usize>) -> Self {
-        Self::of(self.range(ranks).map(|scored| scored.to_member()).collect())
+    pub fn slice(&self, ranks: Range<usize>, visit: &dyn Fn()) -> Self {
+        let members = self.range(ranks).inspect(|_| visit());
+        let sorted = members.map(|scored| scored.to_member()).collect();
+        let scores = |sorted: &[ScoredMember]| {
+            let mut scores = HashedMap::default();
+            for scored in sorted {
+                visit();
+                scores.insert(&scored.member, scored.score);
+            }
+            scores
+        };
+        Self::of(sorted, scores, visit)
     }
 
-    /// A sorted set of these members, which are in their order.
-    fn of(sorted: Vec<ScoredMember>) -> Self {
+    /// A sorted set of the members of `scores`. Calls `visit` for each, more than once.
+    fn of_scores(scores: HashedMap<f64>, visit: &dyn Fn()) -> Self {
+        let entries = scores.iter().inspect(|_| visit());
+        let mut sorted: Vec<ScoredMember> = entries.map(|entry| pair(entry).to_member()).collect();
+        sorted.sort_unstable_by(|left, right| {
+            visit();
+            left.cmp_with(right.score, &right.member)
+        });
+        Self::of(sorted, |_| scores, visit)
+    }
+
+    /// A sorted set of these members, which are in their order. `scores` makes their map, if it needs one.
+    fn of(
+        sorted: Vec<ScoredMember>,
+        scores: impl FnOnce(&[ScoredMember]) -> HashedMap<f64>,
+        visit: &dyn Fn(),
+    ) -> Self {
         let form = Form::of_lens(sorted.iter().map(|scored| scored.member.len()));
         let mut cells = Vec::new();
         let packable = sorted.iter().take(Packed::CELLS_MAX / 2 + 1);
@@ -470,13 +495,9 @@ impl SortedSet {
         if let Some(cells) = all_fit.then(|| Packed::of(&cells)).flatten() {
             return Self(Repr::Packed { cells, form });
         }
-        let mut scores = HashedMap::default();
-        for scored in &sorted {
-            scores.insert(&scored.member, scored.score);
-        }
         Self(Repr::Tree(Arc::new(ScoreTree {
-            scores,
-            order: sorted.into_iter().collect(),
+            scores: scores(&sorted),
+            order: sorted.into_iter().inspect(|_| visit()).collect(),
             form,
         })))
     }
@@ -501,11 +522,11 @@ impl SortedSet {
         start..end.max(start)
     }
 
-    /// Removes the members whose ranks are in `ranks`.
+    /// Removes the members whose ranks are in `ranks`. Calls `visit` for each.
     ///
     /// # Panics
     /// If `ranks` does not lie within the set.
-    pub fn remove_range(&mut self, ranks: Range<usize>) {
+    pub fn remove_range(&mut self, ranks: Range<usize>, visit: &dyn Fn()) {
         match &mut self.0 {
             Repr::Packed { cells, .. } => {
                 let records = records(cells);
@@ -518,6 +539,7 @@ impl SortedSet {
             Repr::Tree(tree) => {
                 let ScoreTree { scores, order, .. } = Arc::make_mut(tree);
                 for scored in order.range(ranks.clone()) {
+                    visit();
                     scores.remove(&scored.member);
                 }
                 order.remove_range(ranks);
@@ -586,15 +608,6 @@ impl DoubleEndedIterator for ScoredMembers<'_> {
 }
 
 impl ExactSizeIterator for ScoredMembers<'_> {}
-
-impl From<HashedMap<f64>> for SortedSet {
-    fn from(scores: HashedMap<f64>) -> Self {
-        let entries = scores.iter();
-        let mut sorted: Vec<ScoredMember> = entries.map(|entry| pair(entry).to_member()).collect();
-        sorted.sort_unstable_by(|left, right| left.cmp_with(right.score, &right.member));
-        Self::of(sorted)
-    }
-}
 
 /// An operand of an operation on sorted sets. Members of plain sets have score 1.
 #[derive(Clone)]
@@ -739,7 +752,7 @@ fn entry((key, value): (&Hashed, f64)) -> Entry<f64> {
 
 impl SortedSet {
     /// The members of any of `sources`, with their scores aggregated. Calls `visit` for each member
-    /// that it examines.
+    /// that it examines, and as it orders the result.
     #[must_use]
     pub fn union(sources: &[Weighted], aggregate: Aggregate, visit: &dyn Fn()) -> Self {
         let sources = Source::all(sources);
@@ -751,11 +764,11 @@ impl SortedSet {
             let score = sources[index].scaled(score);
             folded.map_or(score, |folded| aggregate.combine(folded, score))
         });
-        Self::from(merged.map(entry).collect::<HashedMap<f64>>())
+        Self::of_scores(merged.map(entry).collect(), visit)
     }
 
     /// The members of all of `sources`, with their scores aggregated. Calls `visit` for each member
-    /// that it examines.
+    /// that it examines, and as it orders the result.
     #[must_use]
     pub fn intersection(sources: &[Weighted], aggregate: Aggregate, visit: &dyn Fn()) -> Self {
         let sources = Source::all(sources);
@@ -770,11 +783,11 @@ impl SortedSet {
                     .unwrap_or(0.0),
             ))
         });
-        Self::from(shared.collect::<HashedMap<f64>>())
+        Self::of_scores(shared.collect(), visit)
     }
 
     /// The members of the first of `sources` that are in no other, with their scores in the first.
-    /// Calls `visit` for each member of the first.
+    /// Calls `visit` for each member of the first, and as it orders the result.
     #[must_use]
     pub fn difference(sources: &[Weighted], visit: &dyn Fn()) -> Self {
         let sources = Source::all(sources);
@@ -784,7 +797,7 @@ impl SortedSet {
         let entries = first.map.entries().inspect(|_| visit());
         let left =
             entries.filter(|(key, _)| !others.iter().any(|other| other.map.get(key).is_some()));
-        Self::from(left.map(entry).collect::<HashedMap<f64>>())
+        Self::of_scores(left.map(entry).collect(), visit)
     }
 
     /// How many members all of `sources` share, counted up to `limit`. Calls `visit` for each member
@@ -904,13 +917,13 @@ mod tests {
             let mut set = set_of(&model);
             let (a, b) = (a % (model.len() + 1), b % (model.len() + 1));
             let mut expected = sorted(&model);
-            let slice = set.slice(a.min(b)..a.max(b));
+            let slice = set.slice(a.min(b)..a.max(b), &|| ());
             let drained: Vec<_> = expected.drain(a.min(b)..a.max(b)).collect();
             prop_assert_eq!(pairs(&slice), &*drained);
             for (rank, (score, member)) in drained.iter().enumerate() {
                 prop_assert_eq!(slice.rank(&[*member]), Some((rank, *score)));
             }
-            set.remove_range(a.min(b)..a.max(b));
+            set.remove_range(a.min(b)..a.max(b), &|| ());
             prop_assert_eq!(pairs(&set), &*expected);
             for member in model.keys() {
                 let left = expected.iter().find(|(_, left)| left == member);

@@ -11,6 +11,7 @@ use crate::entry::Entry;
 use crate::hashed::position_of;
 use crate::index::Index;
 use crate::keyspace::{Keyspace, State, count};
+use crate::pace::Pace;
 use crate::reaper::Garbage;
 use crate::value::Value;
 
@@ -26,14 +27,29 @@ struct Placed<'k> {
     shard: usize,
 }
 
+/// The shards of `keys`, in ascending order.
+fn shards_of(keyspace: &Keyspace, keys: &[Placed<'_>]) -> SmallVec<[usize; 64]> {
+    let all = keys.iter().map(|placed| placed.shard);
+    if keys.len() > keyspace.shards.len() {
+        let mut has_key = vec![false; keyspace.shards.len()];
+        all.for_each(|shard| has_key[shard] = true);
+        let places = has_key.iter().enumerate();
+        return { places }
+            .filter_map(|(shard, has)| has.then_some(shard))
+            .collect();
+    }
+    let mut shards: SmallVec<[usize; 64]> = all.collect();
+    shards.sort_unstable();
+    shards.dedup();
+    shards
+}
+
 /// The locked shards of some keys, in ascending order.
 struct KeyLocks<'s>(SmallVec<[(usize, MutexGuard<'s, State>); 16]>);
 
 impl<'s> KeyLocks<'s> {
     fn take(keyspace: &'s Keyspace, keys: &[Placed<'_>]) -> Self {
-        let mut shards: SmallVec<[usize; 64]> = keys.iter().map(|placed| placed.shard).collect();
-        shards.sort_unstable();
-        shards.dedup();
+        let shards = shards_of(keyspace, keys);
         let lock = |shard: usize| (shard, keyspace.shards[shard].state.lock());
         Self(shards.into_iter().map(lock).collect())
     }
@@ -78,8 +94,10 @@ impl Keyspace {
     }
 
     fn read_all(&self, keys: &[&[u8]], mut read: impl FnMut(Option<&Entry>)) {
+        let pace = Pace::of(&self.shared);
         if self.is_fork() || keys.len() == 1 {
             for key in keys {
+                pace.step();
                 let entry = self.lookup(key, true);
                 read(entry.as_ref());
                 self.release(entry);
@@ -87,7 +105,8 @@ impl Keyspace {
             return;
         }
         let (keys, now) = (self.placed(keys), self.now());
-        for (placed, entry) in keys.iter().zip(self.find_all(&keys, &now)) {
+        for (placed, entry) in keys.iter().zip(self.find_all(&keys, &now, &pace)) {
+            pace.step();
             let is_expired = entry.as_ref().is_some_and(|entry| entry.is_expired(&now));
             read(entry.as_ref().filter(|_| !is_expired));
             self.release(entry);
@@ -97,7 +116,7 @@ impl Keyspace {
         }
     }
 
-    fn find_all(&self, keys: &[Placed<'_>], now: &Now) -> Found {
+    fn find_all(&self, keys: &[Placed<'_>], now: &Now, pace: &Pace) -> Found {
         let mut locks = KeyLocks::take(self, keys);
         locks.fix(now);
         if keys.len() <= LOCKED_READS_MAX {
@@ -118,6 +137,7 @@ impl Keyspace {
             .collect();
         drop(locks);
         let find = |placed: &Placed<'_>| {
+            pace.step();
             let place = indexes.binary_search_by_key(&placed.shard, |(shard, _)| *shard);
             let (_, index) = &indexes[place.ok()?];
             index.find(placed.position, placed.key).cloned()
@@ -129,7 +149,9 @@ impl Keyspace {
     }
 
     fn placed<'k>(&self, keys: &[&'k [u8]]) -> SmallVec<[Placed<'k>; 16]> {
-        keys.iter().map(|key| self.place(key)).collect()
+        let pace = Pace::of(&self.shared);
+        let keys = keys.iter().inspect(|_| pace.step());
+        keys.map(|key| self.place(key)).collect()
     }
 
     fn place<'k>(&self, key: &'k [u8]) -> Placed<'k> {
@@ -160,21 +182,30 @@ impl Keyspace {
         pairs: impl IntoIterator<Item = (&'k [u8], Value)>,
         if_absent: bool,
     ) -> bool {
+        let pace = Pace::of(&self.shared);
+        // Nobody else wants the lock of a fork.
+        let locked_pace = match self.is_fork() {
+            true => &pace,
+            false => &Pace::silent(),
+        };
         let (keys, entries): (SmallVec<[Placed<'_>; 16]>, SmallVec<[Entry; 16]>) = pairs
             .into_iter()
             .map(|(key, value)| {
+                pace.step();
                 let entry = Entry::new(key, value);
                 entry.access().touch(&self.shared.clock);
                 (self.place(key), entry)
             })
             .unzip();
         for placed in &keys {
+            pace.step();
             self.fetch(placed.position, placed.key);
         }
         let mut locks = KeyLocks::take(self, &keys);
         let now = self.now();
         locks.fix(&now);
         let is_taken = |placed: &Placed<'_>| {
+            locked_pace.step();
             let present = locks.state(*placed).find(placed.position, placed.key);
             let present = present.filter(|entry| !entry.is_expired(&now));
             present
@@ -186,12 +217,14 @@ impl Keyspace {
         }
         let mut replaced = SmallVec::<[_; 16]>::new();
         for (placed, entry) in keys.iter().zip(entries) {
+            locked_pace.step();
             let state = locks.state(*placed);
             replaced.push(state.replace(placed.position, placed.key, Some(entry)));
             self.shards[placed.shard].publish(state);
         }
         drop(locks);
         for (placed, old) in keys.iter().zip(&replaced) {
+            pace.step();
             self.note_key(placed.key);
             self.note_displaced(placed.key, old.as_ref(), &now);
         }

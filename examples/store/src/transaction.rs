@@ -1,17 +1,19 @@
 //! Transactions: work on several keys that takes effect at one instant, or not at all.
 //!
 //! A transaction runs on [forks](crate::fork) without any lock, however long it takes, and locks its keys for the
-//! commit alone; a large one [prepares](crate::prepared) its shards before. If another request changed one of them meanwhile, it runs again. After some conflicts it holds the
-//! locks of the shards that it needed before, so it ends.
+//! commit alone; a large one [prepares](crate::prepared) its shards before. If another request changed one of them meanwhile, it runs again. After some conflicts a long one waits for its
+//! [turn](crate::Databases::take_turns_by), and after more it holds the locks of the shards that it needed before, so it ends.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::clock::unix_time_ms;
 use crate::commit::Commit;
 use crate::databases::{Databases, Forks};
-use crate::keyspace::{OPTIMISTIC_ATTEMPTS, SHARDS};
+use crate::keyspace::{LONG_IN_VAIN, OPTIMISTIC_ATTEMPTS, SHARDS, TURN_ATTEMPTS};
 use crate::locks::{Place, ShardLocks};
+use crate::pace::Pace;
 use crate::prepared::Prepared;
 use crate::reaper::Garbage;
 use crate::watched::Watched;
@@ -37,24 +39,54 @@ impl Databases {
         watched: &[Watched],
         mut body: impl FnMut(&Self) -> R,
     ) -> Option<R> {
+        let began = Instant::now();
         let mut needed = BTreeSet::new();
-        for attempt in 0.. {
-            let locks = (attempt >= OPTIMISTIC_ATTEMPTS).then(|| self.lock(&needed));
-            if attempt == OPTIMISTIC_ATTEMPTS {
-                self.get(0).count_contended();
-            }
-            let fork = self.fork(locks.as_ref());
-            let mut watched = watched.iter();
-            if !watched.all(|key| fork.get(key.database()).found_unchanged(key)) {
-                return None;
-            }
-            let result = body(&fork);
-            match self.commit(&fork, locks) {
-                Ok(()) => return Some(result),
-                Err(conflict) => needed.extend(conflict.places),
+        let mut attempt = |locks: bool| self.attempt(watched, &mut needed, locks, &mut body);
+        if let Some(result) = (0..OPTIMISTIC_ATTEMPTS).find_map(|_| attempt(false)) {
+            return result;
+        }
+        let locked = |attempt: &mut dyn FnMut(bool) -> Option<Option<R>>| {
+            self.get(0).count_contended();
+            // What the last attempt needed is locked for the next one.
+            let done = std::iter::repeat_with(|| attempt(true)).flatten().next();
+            done.expect("the attempts do not end before one succeeds")
+        };
+        if began.elapsed() < LONG_IN_VAIN {
+            return locked(&mut attempt);
+        }
+        self.shared().in_turn(|| {
+            let result = (0..TURN_ATTEMPTS).find_map(|_| attempt(false));
+            result.unwrap_or_else(|| locked(&mut attempt))
+        })
+    }
+
+    /// One attempt of [`transact`](Self::transact), which holds the locks of all that was `needed` before if it `locks`.
+    /// `None` if it was in vain.
+    fn attempt<R>(
+        self: &Arc<Self>,
+        watched: &[Watched],
+        needed: &mut BTreeSet<Place>,
+        locks: bool,
+        body: &mut impl FnMut(&Self) -> R,
+    ) -> Option<Option<R>> {
+        let locks = locks.then(|| self.lock(needed));
+        let fork = self.fork(locks.as_ref());
+        let mut watched = watched.iter();
+        if !watched.all(|key| fork.get(key.database()).found_unchanged(key)) {
+            drop(locks);
+            fork.dismantle();
+            return Some(None);
+        }
+        let result = body(&fork);
+        let committed = self.commit(&fork, locks);
+        fork.dismantle();
+        match committed {
+            Ok(()) => Some(Some(result)),
+            Err(conflict) => {
+                needed.extend(conflict.places);
+                None
             }
         }
-        unreachable!("the attempts do not end before one succeeds")
     }
 
     fn lock(&self, places: &BTreeSet<Place>) -> ShardLocks<'_> {
@@ -67,24 +99,28 @@ impl Databases {
         let Some(forks) = fork.forks().filter(|forks| !forks.is_rolled_back()) else {
             return Ok(());
         };
+        let pace = match locks {
+            Some(_) => Pace::silent(),
+            None => Pace::of(self.shared()),
+        };
         let commits: Vec<Commit<'_>> = forks.made().filter_map(Commit::of).collect();
         let moves = forks.moves();
         let moved = moves
             .iter()
             .flat_map(|(database, _)| (0..SHARDS).map(|index| (*database, index)));
-        let places: BTreeSet<Place> = commits
-            .iter()
-            .flat_map(Commit::places)
+        let steps: Vec<_> = commits.iter().map(|commit| commit.steps(&pace)).collect();
+        let with_steps = commits.iter().zip(&steps);
+        let places: BTreeSet<Place> = { with_steps.clone() }
+            .flat_map(|(commit, steps)| commit.places(steps))
             .chain(moved)
             .collect();
         if locks.as_ref().is_some_and(|locks| !locks.hold(&places)) {
             return Err(Conflict { places });
         }
-        let steps: Vec<_> = commits.iter().map(Commit::steps).collect();
         // Nobody finds a key dead that has been locked since before the instant of the fork.
         let dies_at_ms = match locks {
             Some(_) => None,
-            None => { commits.iter().zip(&steps) }
+            None => { with_steps.clone() }
                 .filter_map(|(commit, steps)| commit.dies_at_ms(steps))
                 .min(),
         };
@@ -92,16 +128,15 @@ impl Databases {
         let prepares =
             is_large && locks.is_none() && moves.is_empty() && !commits.iter().any(Commit::clears);
         let prepare = |(commit, steps): (&Commit<'_>, &Vec<_>)| match prepares {
-            true => commit.prepare(steps),
+            true => commit.prepare(steps, &pace),
             false => Some(Vec::new()),
         };
-        let with_steps = commits.iter().zip(&steps);
         let prepared: Option<Vec<_>> = with_steps.clone().map(prepare).collect();
         let Some(mut prepared) = prepared else {
             return Err(Conflict { places });
         };
         let changes: Vec<_> = { with_steps.clone() }
-            .map(|(commit, steps)| commit.changes(steps))
+            .map(|(commit, steps)| commit.changes(steps, &pace))
             .collect();
         let releases = commits.len() == 1 && moves.is_empty();
         let store = || {
@@ -130,11 +165,12 @@ impl Databases {
         let Some(garbage) = stored else {
             return Err(Conflict { places });
         };
+        let pace = Pace::of(self.shared());
         let settled = commits.iter().zip(changes).zip(prepared).zip(garbage);
         for (((commit, changes), prepared), mut garbage) in settled {
             let replaced = prepared.into_iter().flat_map(Prepared::into_replaced);
             garbage.extend(replaced.map(Garbage::Entry));
-            commit.settle(changes, garbage);
+            commit.settle(changes, garbage, &pace);
         }
         for (database, _) in moves {
             self.get(database).awaited.note_all();

@@ -1,7 +1,8 @@
 //! Counts among arguments, and random choices of so many elements.
 
-use rand::seq::index::{IndexVecIntoIter, sample};
+use rand::seq::index::sample;
 
+use super::pace::Pace;
 use crate::error::CommandError;
 use crate::parse::{Result, integer};
 
@@ -67,15 +68,18 @@ pub(super) fn pick_count(arg: &[u8], paired: bool) -> Result<i64> {
     Ok(count)
 }
 
+/// Most ranks that are chosen at once.
+const SAMPLED_MAX: usize = 512;
+
 /// Random ranks among `len` elements.
 pub(super) enum Picks {
     All(std::ops::Range<usize>),
-    Distinct(IndexVecIntoIter),
+    Distinct(std::vec::IntoIter<usize>),
     Repeated { len: usize, left: usize },
 }
 
 /// Chooses ranks below `len`. `count` has the meaning of [`pick_count`].
-pub(super) fn picks(len: usize, count: i64) -> Picks {
+pub(super) fn picks(len: usize, count: i64, pace: &Pace) -> Picks {
     let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     if count < 0 {
         Picks::Repeated {
@@ -84,9 +88,23 @@ pub(super) fn picks(len: usize, count: i64) -> Picks {
         }
     } else if wanted >= len {
         Picks::All(0..len)
+    } else if wanted <= SAMPLED_MAX {
+        let ranks = sample(&mut rand::rng(), len, wanted).into_vec();
+        Picks::Distinct(ranks.into_iter())
     } else {
-        Picks::Distinct(sample(&mut rand::rng(), len, wanted).into_iter())
+        Picks::Distinct(shuffled(len, wanted, pace).into_iter())
     }
+}
+
+/// The first `wanted` ranks of a random order of those below `len`.
+fn shuffled(len: usize, wanted: usize, pace: &Pace) -> Vec<usize> {
+    let mut ranks: Vec<usize> = (0..len).collect();
+    for place in 0..wanted {
+        pace.step();
+        ranks.swap(place, rand::random_range(place..len));
+    }
+    ranks.truncate(wanted);
+    ranks
 }
 
 impl Iterator for Picks {
@@ -123,10 +141,17 @@ mod tests {
 
     #[test]
     fn positive_counts_pick_distinct_ranks() {
-        for (len, count) in [(0, 3), (10, 0), (10, 3), (10, 10), (10, i64::MAX)] {
-            let ranks: Vec<usize> = picks(len, count).collect();
+        for (len, count) in [
+            (0, 3),
+            (10, 0),
+            (10, 3),
+            (10, 10),
+            (10, i64::MAX),
+            (5000, 4000),
+        ] {
+            let ranks: Vec<usize> = picks(len, count, &Pace::new()).collect();
             assert_eq!(ranks.len() as i64, count.min(len as i64));
-            assert_eq!(picks(len, count).len(), ranks.len());
+            assert_eq!(picks(len, count, &Pace::new()).len(), ranks.len());
             assert_eq!(ranks.iter().collect::<HashSet<_>>().len(), ranks.len());
             assert!(ranks.iter().all(|rank| *rank < len));
         }
@@ -134,8 +159,11 @@ mod tests {
 
     #[test]
     fn negative_counts_repeat() {
-        assert_eq!(picks(3, -1000).len(), 1000);
-        assert_eq!(picks(3, -1000).collect::<HashSet<_>>(), (0..3).collect());
-        assert_eq!(picks(0, -1000).count(), 0);
+        assert_eq!(picks(3, -1000, &Pace::new()).len(), 1000);
+        assert_eq!(
+            picks(3, -1000, &Pace::new()).collect::<HashSet<_>>(),
+            (0..3).collect()
+        );
+        assert_eq!(picks(0, -1000, &Pace::new()).count(), 0);
     }
 }

@@ -105,16 +105,21 @@ fn geoadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
     if !rest.is_empty() || (has("nx") && has("xx")) {
         return Err(CommandError::Syntax);
     }
+    let pace = Pace::new();
     let scores = members.iter().map(|[longitude, latitude, _]| {
+        pace.step();
         let score = place(longitude, latitude)?.score();
         Ok(format!("{score:.0}"))
     });
     let scores = scores.collect::<Result<Vec<_>>>()?;
     let mut addition = head.to_vec();
     for (score, [_, _, member]) in scores.iter().zip(members) {
+        pace.step();
         addition.extend([score.as_bytes(), member]);
     }
-    sorted_sets::zadd(context, &addition, out)
+    let added = sorted_sets::zadd(context, &addition, out);
+    pace.drop_all(scores);
+    added
 }
 
 fn geodist(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {

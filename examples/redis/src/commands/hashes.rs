@@ -231,10 +231,12 @@ fn hscan(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         .filter(|(field, _)| options.matches(field))
         .collect();
     options.head(out, scan.cursor, found.len() * 2);
-    for (field, value) in found {
-        walk::element(out, field);
-        walk::element(out, value);
-    }
+    walk::batched(out, |out| {
+        for (field, value) in found {
+            walk::element(out, field);
+            walk::element(out, value);
+        }
+    });
     Ok(())
 }
 
@@ -242,7 +244,9 @@ fn hrandfield(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<
     let (count, pairing) = match args[2..] {
         [] => {
             let hash: Hash = snapshot(context.store, args[1])?.unwrap_or_default();
-            let field = picks(hash.len(), -1).next().and_then(|rank| hash.at(rank));
+            let field = picks(hash.len(), -1, &Pace::new())
+                .next()
+                .and_then(|rank| hash.at(rank));
             walk::element_or_null(out, field.map(|(field, _)| field));
             return Ok(());
         }
@@ -251,7 +255,7 @@ fn hrandfield(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<
         _ => return Err(CommandError::Syntax),
     };
     let hash: Hash = snapshot(context.store, args[1])?.unwrap_or_default();
-    let picked = picks(hash.len(), count);
+    let picked = picks(hash.len(), count, &Pace::new());
     // In RESP3, too, an empty reply contains no pairs.
     let nested = pairing.head(out, picked.len());
     walk::batched(out, |out| {

@@ -4,7 +4,7 @@
 
 use psp_store::{Keyspace, Slot};
 
-use super::pace::Pace;
+use super::pace::{self, Pace};
 use crate::parse::Result;
 use crate::typed::{Typed, expect_mut, expect_or_default};
 
@@ -39,6 +39,7 @@ pub(super) fn update<R>(
     } else if elements <= DROPPED_ELEMENTS_MAX {
         store.update_part(key, change)
     } else {
+        pace::begins(elements);
         store.update_large(key, change)
     }
 }

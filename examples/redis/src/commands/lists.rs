@@ -255,8 +255,8 @@ fn lrem(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         ListEnd::Left
     };
     let elements = large::cardinality(context.store, args[1]);
-    let removed = large::change(context.store, args[1], elements, |list: &mut List, _| {
-        list.remove_equal(args[3], end, limit)
+    let removed = large::change(context.store, args[1], elements, |list: &mut List, pace| {
+        list.remove_equal(args[3], end, limit, &|| pace.step())
     })?;
     out.integer(removed.unwrap_or(0) as i64);
     Ok(())

@@ -9,11 +9,21 @@
 
 use std::cell::Cell;
 
-use psp_server::{checkpoint, is_abandoned};
+use psp_server::{checkpoint, feedback, is_abandoned};
 use psp_store::Slot;
 
 /// Elements between two checkpoints.
 const ELEMENTS: u32 = 64;
+
+/// Work on more elements takes 100 us and more.
+const LONG_ELEMENTS_MIN: usize = 1024;
+
+/// Work on so many elements begins, whatever the request was taken for. No lock is held.
+pub(super) fn begins(elements: usize) {
+    if elements >= LONG_ELEMENTS_MIN {
+        feedback::long();
+    }
+}
 
 /// Counts elements.
 pub(super) struct Pace {
@@ -54,6 +64,14 @@ impl Pace {
         }
         self.elements.set(0);
         self.pause();
+    }
+
+    /// Drops `items`, and counts each.
+    pub(super) fn drop_all<T>(&self, items: Vec<T>) {
+        for item in items {
+            self.step();
+            drop(item);
+        }
     }
 
     /// A checkpoint, whatever was counted before.

@@ -7,7 +7,7 @@
 use psp_store::{Element, Set, SetOperation, Slot};
 
 use super::counts::{intersection_limit, key_count, pick_count, picks, pop_count};
-use super::pace::Pace;
+use super::pace::{self, Pace};
 use super::scan;
 use super::{large, walk};
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
@@ -144,7 +144,7 @@ fn spop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     match args[2..] {
         [] => {
             let popped = change(context.store, args[1], |set: &mut Set| {
-                let rank = picks(set.len(), -1).next()?;
+                let rank = picks(set.len(), -1, &Pace::new()).next()?;
                 set.remove_at(rank)
             })?;
             walk::element_or_null(out, popped.flatten().as_ref());
@@ -155,7 +155,9 @@ fn spop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
             let popped = large::change(context.store, args[1], elements, |set: &mut Set, pace| {
                 pop_random(set, count, pace)
             })?;
-            walk::set(out, popped.unwrap_or_default().iter());
+            let popped = popped.unwrap_or_default();
+            walk::set(out, popped.iter());
+            Pace::new().drop_all(popped);
         }
         _ => return Err(CommandError::Syntax),
     }
@@ -168,9 +170,12 @@ fn pop_random(set: &mut Set, count: usize, pace: &Pace) -> Vec<Element> {
         let members = all.iter().inspect(|_| pace.step());
         return members.map(|member| member.to_element()).collect();
     }
-    let mut ranks: Vec<usize> = picks(set.len(), count as i64).collect();
+    let mut ranks: Vec<usize> = picks(set.len(), count as i64, pace).collect();
     // From the highest rank down, so that a removal does not shift the ranks still to be removed.
-    ranks.sort_unstable_by(|left, right| right.cmp(left));
+    ranks.sort_unstable_by(|left, right| {
+        pace.step();
+        right.cmp(left)
+    });
     ranks
         .into_iter()
         .inspect(|_| pace.step())
@@ -189,7 +194,7 @@ fn srandmember(
         _ => return Err(CommandError::Syntax),
     };
     let set: Set = snapshot(context.store, args[1])?.unwrap_or_default();
-    let picked = picks(set.len(), count.unwrap_or(-1));
+    let picked = picks(set.len(), count.unwrap_or(-1), &Pace::new());
     if count.is_some() {
         out.array(picked.len());
         walk::elements(out, picked.filter_map(|rank| set.at(rank)));
@@ -238,7 +243,9 @@ fn snapshots(context: &Context<'_>, keys: &[&[u8]]) -> Result<Vec<Set>> {
     let sets = values
         .iter()
         .map(|value| Ok(expect(value.as_ref())?.cloned().unwrap_or_default()));
-    sets.collect()
+    let sets: Vec<Set> = sets.collect::<Result<_>>()?;
+    pace::begins(sets.iter().map(Set::len).sum());
+    Ok(sets)
 }
 
 fn reply_with(
@@ -250,6 +257,7 @@ fn reply_with(
     let pace = Pace::new();
     let result = operation.apply(&snapshots(context, &args[1..])?, &|| pace.step());
     walk::set(out, result.iter());
+    context.store.discard(result.into_value());
     Ok(())
 }
 
@@ -284,7 +292,9 @@ fn sintercard(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<
         }
     }
     let sets = snapshots(context, keys)?;
-    out.integer(Set::intersection_len(&sets, limit) as i64);
+    let pace = Pace::new();
+    let shared = Set::intersection_len(&sets, limit, &|| pace.step());
+    out.integer(shared as i64);
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use psp_store::{Element, ElementRef, Hash, Keyspace, List, Value};
 use smallvec::SmallVec;
 
-use super::pace::Pace;
+use super::pace::{self, Pace};
 use super::walk;
 use crate::acl::Access;
 use crate::command::{CommandSpec, CommandTable, Context, Flag, ReplyEncoder};
@@ -201,9 +201,8 @@ impl<'a> Options<'a> {
         match (&self.by, self.alphabetic) {
             (By::Nothing, _) => Ok(elements[self.range(elements.len())].to_vec()),
             (By::Themselves, true) => {
-                let keyed = elements
-                    .into_iter()
-                    .map(|element| (first_bytes(element), element));
+                let elements = elements.into_iter().inspect(|_| pace.step());
+                let keyed = elements.map(|element| (first_bytes(element), element));
                 Ok(self.take_sorted_by_digest(keyed.collect()))
             }
             (By::Named(pattern), true) => {
@@ -248,7 +247,8 @@ impl<'a> Options<'a> {
             keyed.truncate(range.end);
         }
         keyed.sort_unstable_by(order);
-        keyed[range].iter().map(|(_, element)| *element).collect()
+        let taken = keyed[range].iter().inspect(|_| pace.step());
+        taken.map(|(_, element)| *element).collect()
     }
 
     /// [`take_sorted`](Self::take_sorted) for all elements, several times as fast: it sorts each
@@ -257,25 +257,31 @@ impl<'a> Options<'a> {
         if self.range(keyed.len()).len() < keyed.len() {
             return self.take_sorted(keyed);
         }
-        let packed = keyed
-            .iter()
-            .enumerate()
-            .map(|(index, (digest, _))| u128::from(*digest) << u64::BITS | index as u128);
-        let mut packed: Vec<u128> = packed.collect();
         let pace = Pace::new();
+        let places = keyed.iter().inspect(|_| pace.step()).enumerate();
+        let packed =
+            places.map(|(index, (digest, _))| u128::from(*digest) << u64::BITS | index as u128);
+        let mut packed: Vec<u128> = packed.collect();
         packed.sort_unstable_by(|left, right| {
             pace.step();
             left.cmp(right)
         });
-        let mut sorted: Vec<&Element> = packed
-            .iter()
+        let places = packed.iter().inspect(|_| pace.step());
+        let mut sorted: Vec<&Element> = places
             .map(|packed| keyed[*packed as u64 as usize].1)
             .collect();
         let mut start = 0;
-        for equal in packed.chunk_by(|left, right| left >> u64::BITS == right >> u64::BITS) {
+        let is_equal = |left: &u128, right: &u128| {
+            pace.step();
+            left >> u64::BITS == right >> u64::BITS
+        };
+        for equal in packed.chunk_by(is_equal) {
             let end = start + equal.len();
             if equal.len() > 1 {
-                sorted[start..end].sort_unstable();
+                sorted[start..end].sort_unstable_by(|left, right| {
+                    pace.step();
+                    left.cmp(right)
+                });
             }
             start = end;
         }
@@ -320,6 +326,7 @@ fn run(
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
     let value = context.store.get(key);
+    pace::begins(value.as_ref().map_or(0, Value::cardinality));
     let pace = Pace::new();
     let own = |element: ElementRef<'_>| {
         pace.step();
@@ -350,7 +357,8 @@ fn run(
     if options.descending && matches!(value, Some(Value::SortedSet(_))) {
         members.reverse();
     }
-    let sorted = options.sorted(context.store, members.iter().collect())?;
+    let elements = members.iter().inspect(|_| pace.step());
+    let sorted = options.sorted(context.store, elements.collect())?;
     match options.store {
         Some(destination) => {
             let stored = store_sorted(context.store, destination, &sorted, &options.gets);
@@ -358,6 +366,8 @@ fn run(
         }
         None => reply_sorted(context.store, &sorted, &options.gets, out),
     }
+    drop(sorted);
+    pace.drop_all(members);
     Ok(())
 }
 
@@ -372,8 +382,10 @@ fn reply_sorted(
     }
     out.array(sorted.len() * gets.len());
     walk::batched(out, |out| {
+        let pace = Pace::new();
         for element in sorted {
             for get in gets {
+                pace.step();
                 match get.look_up(store, element) {
                     Some(value) => walk::element(out, &*value),
                     None => out.null(),
@@ -390,12 +402,14 @@ fn store_sorted(
     sorted: &[&Element],
     gets: &[Get<'_>],
 ) -> usize {
+    let pace = Pace::new();
     let list: List = if gets.is_empty() {
-        sorted.iter().map(|element| (*element).clone()).collect()
+        let sorted = sorted.iter().inspect(|_| pace.step());
+        sorted.map(|element| (*element).clone()).collect()
     } else {
         let looked_up = sorted.iter().flat_map(|element| {
-            gets.iter()
-                .map(|get| get.look_up(store, element).map(Cow::into_owned))
+            let gets = gets.iter().inspect(|_| pace.step());
+            gets.map(|get| get.look_up(store, element).map(Cow::into_owned))
         });
         looked_up
             .map(|value| value.unwrap_or_else(|| Element::from(b"")))

@@ -6,7 +6,7 @@
 use psp_store::{Aggregate, Operand, SortedSet, Value, Weighted};
 
 use super::counts::intersection_limit;
-use super::pace::Pace;
+use super::pace::{self, Pace};
 use super::walk;
 use super::walk::Pairing;
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
@@ -134,6 +134,7 @@ impl Query {
 
     fn evaluate(&self, operation: Operation) -> SortedSet {
         let (sources, aggregate) = (&self.sources, self.aggregate);
+        pace::begins(sources.iter().map(|source| source.operand.len()).sum());
         let pace = Pace::new();
         let visit = &|| pace.step();
         match operation {
@@ -184,7 +185,9 @@ fn reply_with(
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
     let query = Query::load(context, operation.syntax(), args)?;
-    walk::scored(out, query.evaluate(operation).iter(), query.pairing);
+    let result = query.evaluate(operation);
+    walk::scored(out, result.iter(), query.pairing);
+    context.store.discard(result.into_value());
     Ok(())
 }
 

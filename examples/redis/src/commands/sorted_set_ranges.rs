@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use psp_store::{LexBound, ScoreBound, SortedSet};
 
+use super::pace::Pace;
 use super::walk::Pairing;
 use super::{large, walk};
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
@@ -286,7 +287,8 @@ fn zrangestore(
         &args[3..],
     )?;
     let source: SortedSet = snapshot(context.store, args[2])?.unwrap_or_default();
-    let result = source.slice(query.ranks(&source));
+    let pace = Pace::new();
+    let result = source.slice(query.ranks(&source), &|| pace.step());
     let len = result.len();
     context.store.insert(args[1], result.into_value());
     out.integer(len as i64);
@@ -318,9 +320,9 @@ fn remove_range(
         context.store,
         args[1],
         elements,
-        |set: &mut SortedSet, _| {
+        |set: &mut SortedSet, pace| {
             let ranks = bounds.ranks(set);
-            set.remove_range(ranks.clone());
+            set.remove_range(ranks.clone(), &|| pace.step());
             ranks.len()
         },
     )?;

@@ -8,6 +8,7 @@ use psp_store::{Scored, ScoredMember, SortedSet};
 
 use super::counts::{pick_count, picks, pop_count};
 use super::lists::MultiPop;
+use super::pace::Pace;
 use super::scan;
 use super::walk::Pairing;
 use super::{large, walk};
@@ -133,11 +134,9 @@ pub(super) fn zadd(
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
     let (addition, pairs) = Addition::parse(&args[2..])?;
-    let scores: Vec<f64> = pairs
-        .iter()
-        .step_by(2)
-        .map(|score| float(score))
-        .collect::<Result<_>>()?;
+    let pace = Pace::new();
+    let scores = pairs.iter().step_by(2).inspect(|_| pace.step());
+    let scores: Vec<f64> = scores.map(|score| float(score)).collect::<Result<_>>()?;
     let members = pairs.iter().skip(1).step_by(2);
     let outcome = large::change_or_create(
         context.store,
@@ -215,7 +214,9 @@ fn zscore(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
 fn zmscore(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     read(context.store, args[1], |set: Option<&SortedSet>| {
         out.array(args.len() - 2);
+        let pace = Pace::new();
         for member in &args[2..] {
+            pace.step();
             double_or_null(out, set.and_then(|set| set.score(member)));
         }
     })
@@ -293,7 +294,7 @@ pub(super) fn pop_many(
         if from == From::Highest {
             popped.reverse();
         }
-        set.remove_range(ranks);
+        set.remove_range(ranks, &|| pace.step());
         popped
     })
 }
@@ -323,6 +324,7 @@ fn pop(
             Pairing::Paired,
         ),
     }
+    Pace::new().drop_all(popped);
     Ok(())
 }
 
@@ -365,6 +367,7 @@ pub(super) fn multi_pop(
         popped.iter().map(ScoredMember::scored),
         Pairing::PairedAlways,
     );
+    Pace::new().drop_all(popped);
     Ok(true)
 }
 
@@ -382,10 +385,11 @@ fn zrandmember(
         _ => return Err(CommandError::Syntax),
     };
     let set: SortedSet = snapshot(context.store, args[1])?.unwrap_or_default();
-    let picked = picks(set.len(), count.unwrap_or(-1));
+    let pace = Pace::new();
+    let picked = picks(set.len(), count.unwrap_or(-1), &pace);
     let mut members = picked.filter_map(|rank| set.at(rank));
     if count.is_some() {
-        let members: Vec<_> = members.collect();
+        let members: Vec<_> = members.inspect(|_| pace.step()).collect();
         walk::scored(out, members.into_iter(), pairing);
     } else {
         walk::element_or_null(out, members.next().map(|scored| scored.member));
@@ -403,10 +407,12 @@ fn zscan(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         .filter(|scored| options.matches(&scored.member))
         .collect();
     options.head(out, scan.cursor, found.len() * 2);
-    for Scored { score, member } in found {
-        walk::element(out, member);
-        out.bulk(format_double(score).as_bytes());
-    }
+    walk::batched(out, |out| {
+        for Scored { score, member } in found {
+            walk::element(out, member);
+            out.bulk(format_double(score).as_bytes());
+        }
+    });
     Ok(())
 }
 

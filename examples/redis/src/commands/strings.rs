@@ -3,13 +3,14 @@
 use std::ops::Range;
 
 use psp_protocols::resp::SHARED_LEN_MIN;
-use psp_store::{Element, Now, Slot, Value};
+use psp_store::{Databases, Element, Now, Slot, Value};
 
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::expire_time::TimeForm;
 use crate::long_double;
 use crate::parse::{self, Result};
+use crate::transaction::TransactionState;
 use crate::typed::{self, expect};
 
 use super::large::LOCKED_ELEMENTS_MAX;
@@ -289,14 +290,15 @@ fn store(
 
 fn mset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let pairs = pairs(args, "mset")?;
+    let pace = Pace::new();
     for (_, value) in pairs.clone() {
+        pace.step();
         check_len(context, value.len())?;
     }
     let pairs = pairs.map(|(key, value)| (key, Value::string(value)));
     if args.len() / 2 <= LOCKED_ELEMENTS_MAX {
         context.store.insert_all(pairs);
     } else {
-        let pace = Pace::new();
         for (key, value) in pairs {
             pace.step();
             context.store.insert(key, value);
@@ -308,11 +310,21 @@ fn mset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
 
 fn msetnx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let pairs = pairs(args, "msetnx")?;
-    let values = pairs.clone().map(|(_, value)| new_value(context, value));
-    let values = values.collect::<Result<Vec<_>>>()?;
-    let stored = context
-        .store
-        .insert_all_if_absent(pairs.map(|(key, _)| key).zip(values));
+    let pace = Pace::new();
+    for (_, value) in pairs.clone() {
+        pace.step();
+        check_len(context, value.len())?;
+    }
+    let pairs = pairs.map(|(key, value)| (key, Value::string(value)));
+    let is_few = args.len() / 2 <= LOCKED_ELEMENTS_MAX;
+    let stored = if is_few || context.store.is_fork() {
+        context.store.insert_all_if_absent(pairs)
+    } else {
+        // A transaction holds the locks for a shorter time.
+        let number = context.database;
+        let store = |fork: &Databases| fork.get(number).insert_all_if_absent(pairs.clone());
+        TransactionState::commit(&context.server.databases, &[], store).unwrap_or(false)
+    };
     out.integer(i64::from(stored));
     Ok(())
 }

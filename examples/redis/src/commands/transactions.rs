@@ -45,7 +45,8 @@ fn discard(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -
 
 fn watch(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let transaction = &context.client.transaction;
-    transaction.watch(context.store, &args[1..])?;
+    let pace = Pace::new();
+    transaction.watch(context.store, &args[1..], &|| pace.step())?;
     out.simple("OK");
     Ok(())
 }
@@ -53,7 +54,7 @@ fn watch(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
 fn unwatch(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     // Within a transaction its keys are no longer watched.
     if !context.store.is_fork() {
-        context.client.transaction.unwatch();
+        Pace::new().drop_all(context.client.transaction.unwatch());
     }
     out.simple("OK");
     Ok(())
@@ -106,6 +107,8 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> R
             replies.copy_to(out);
         }
     }
+    Pace::new().drop_all(transaction.commands);
+    Pace::new().drop_all(transaction.watched);
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use psp_protocols::resp::{Encoder, SHARED_LEN_MIN};
 use psp_server::checkpoint;
 use psp_store::{ElementRef, Hash, Scored};
 
+use super::pace;
 use crate::command::ReplyEncoder;
 
 /// Bytes gathered before they are written to the reply.
@@ -98,6 +99,7 @@ pub(super) fn array<'e>(
     out: &mut ReplyEncoder<'_>,
     items: impl ExactSizeIterator<Item = impl Into<ElementRef<'e>>>,
 ) {
+    pace::begins(items.len());
     out.array(items.len());
     elements(out, items);
 }
@@ -107,12 +109,14 @@ pub(super) fn set<'e>(
     out: &mut ReplyEncoder<'_>,
     items: impl ExactSizeIterator<Item = impl Into<ElementRef<'e>>>,
 ) {
+    pace::begins(items.len());
     out.set(items.len());
     elements(out, items);
 }
 
 /// All fields of a hash with their values; a flat array in RESP2.
 pub(super) fn map(out: &mut ReplyEncoder<'_>, hash: &Hash) {
+    pace::begins(hash.len());
     out.map(hash.len());
     batched(out, |out| {
         hash.in_order().for_each(|(field, value)| {
@@ -157,6 +161,7 @@ pub(super) fn scored<'e>(
     members: impl ExactSizeIterator<Item = Scored<'e>>,
     pairing: Pairing,
 ) {
+    pace::begins(members.len());
     let nested = pairing.head(out, members.len());
     batched(out, |out| {
         members.for_each(|scored| {

@@ -2,7 +2,7 @@
 
 use mlua::{Lua, Table, Value};
 
-use super::native::{Arguments, Failure, NativeFn, Outcome, Shape, is_deep, one, type_name};
+use super::native::{self, Arguments, Failure, NativeFn, Outcome, Shape, Walk, one, type_name};
 use super::number::general;
 
 mod decode;
@@ -23,7 +23,8 @@ fn decode(lua: &Lua, args: &Arguments) -> Outcome {
         return Err("bad argument #1 to 'decode' (expected 1 argument)".into());
     }
     let text = args.text(lua, 0, "decode")?;
-    let value = decode::decode(lua, &text.as_bytes())?;
+    let control = native::control(lua)?;
+    let value = decode::decode(lua, &text.as_bytes(), &Walk::new(&control))?;
     one(lua, value)
 }
 
@@ -31,12 +32,13 @@ fn encode(lua: &Lua, args: &Arguments) -> Outcome {
     if args.len() != 1 {
         return Err("bad argument #1 to 'encode' (expected 1 argument)".into());
     }
+    let control = native::control(lua)?;
     let mut out = Vec::new();
-    append(lua, args.get(0), 0, &mut out)?;
+    append(&Walk::new(&control), args.get(0), 0, &mut out)?;
     one(lua, lua.create_string(out)?)
 }
 
-fn append(lua: &Lua, value: &Value, depth: usize, out: &mut Vec<u8>) -> Outcome<()> {
+fn append(walk: &Walk<'_>, value: &Value, depth: usize, out: &mut Vec<u8>) -> Outcome<()> {
     match value {
         Value::String(text) => append_text(&text.as_bytes(), out),
         Value::Integer(number) => append_number(*number as f64, out)?,
@@ -45,7 +47,7 @@ fn append(lua: &Lua, value: &Value, depth: usize, out: &mut Vec<u8>) -> Outcome<
         Value::Boolean(false) => out.extend_from_slice(b"false"),
         Value::Nil => out.extend_from_slice(b"null"),
         value if value.is_null() => out.extend_from_slice(b"null"),
-        Value::Table(table) => append_table(lua, table, depth + 1, out)?,
+        Value::Table(table) => append_table(walk, table, depth + 1, out)?,
         value => {
             let name = type_name(value);
             return Err(format!("Cannot serialise {name}: type not supported").into());
@@ -54,18 +56,19 @@ fn append(lua: &Lua, value: &Value, depth: usize, out: &mut Vec<u8>) -> Outcome<
     Ok(())
 }
 
-fn append_table(lua: &Lua, table: &Table, depth: usize, out: &mut Vec<u8>) -> Outcome<()> {
-    if depth > DEPTH_MAX || is_deep(lua) {
+fn append_table(walk: &Walk<'_>, table: &Table, depth: usize, out: &mut Vec<u8>) -> Outcome<()> {
+    if depth > DEPTH_MAX || walk.is_deep() {
         return Err(format!("Cannot serialise, excessive nesting ({depth})").into());
     }
-    match array_len(&Shape::of(table)?)? {
+    match array_len(&Shape::of(table, walk)?)? {
         Some(len) => {
             out.push(b'[');
             for index in 1..=len {
                 if index > 1 {
                     out.push(b',');
                 }
-                append(lua, &table.raw_get(index)?, depth, out)?;
+                walk.step()?;
+                append(walk, &table.raw_get(index)?, depth, out)?;
             }
             out.push(b']');
         }
@@ -73,12 +76,13 @@ fn append_table(lua: &Lua, table: &Table, depth: usize, out: &mut Vec<u8>) -> Ou
             out.push(b'{');
             for (index, pair) in table.pairs::<Value, Value>().enumerate() {
                 let (key, value) = pair?;
+                walk.step()?;
                 if index > 0 {
                     out.push(b',');
                 }
-                append_key(lua, &key, out)?;
+                append_key(walk, &key, out)?;
                 out.push(b':');
-                append(lua, &value, depth, out)?;
+                append(walk, &value, depth, out)?;
             }
             out.push(b'}');
         }
@@ -97,12 +101,12 @@ fn array_len(shape: &Shape) -> Outcome<Option<usize>> {
     Ok(Some(len))
 }
 
-fn append_key(lua: &Lua, key: &Value, out: &mut Vec<u8>) -> Outcome<()> {
+fn append_key(walk: &Walk<'_>, key: &Value, out: &mut Vec<u8>) -> Outcome<()> {
     match key {
         Value::String(text) => append_text(&text.as_bytes(), out),
         Value::Integer(_) | Value::Number(_) => {
             out.push(b'"');
-            append(lua, key, 0, out)?;
+            append(walk, key, 0, out)?;
             out.push(b'"');
         }
         key => {

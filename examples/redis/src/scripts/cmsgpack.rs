@@ -2,7 +2,7 @@
 
 use mlua::{Lua, MultiValue, Table, Value};
 
-use super::native::{Arguments, NativeFn, Outcome, Shape, one};
+use super::native::{self, Arguments, NativeFn, Outcome, Shape, Walk, one};
 
 mod unpack;
 
@@ -10,7 +10,9 @@ pub(super) const FUNCTIONS: &[(&str, NativeFn)] = &[
     ("pack", pack),
     ("unpack", |lua, args| {
         let text = args.text(lua, 0, "unpack")?;
-        Ok(unpack::values(lua, &text.as_bytes(), 0, usize::MAX)?.0)
+        let control = native::control(lua)?;
+        let walk = Walk::new(&control);
+        Ok(unpack::values(lua, &text.as_bytes(), 0, usize::MAX, &walk)?.0)
     }),
     ("unpack_one", |lua, args| {
         let offset = number_or(lua, args, 1, "unpack_one", 0)?;
@@ -58,7 +60,8 @@ fn unpack_some(lua: &Lua, args: &Arguments, function: &str, count: i64, offset: 
         .into());
     }
     let limit = if limit == 0 { usize::MAX } else { limit };
-    let (mut values, end) = unpack::values(lua, &bytes, start, limit)?;
+    let control = native::control(lua)?;
+    let (mut values, end) = unpack::values(lua, &bytes, start, limit, &Walk::new(&control))?;
     let next = if end < bytes.len() { end as f64 } else { -1.0 };
     if limit < usize::MAX || start > 0 {
         values.push_front(Value::Number(next));
@@ -70,20 +73,23 @@ fn pack(lua: &Lua, args: &Arguments) -> Outcome<MultiValue> {
     if args.len() == 0 {
         return Err("bad argument #0 to 'pack' (MessagePack pack needs input.)".into());
     }
+    let control = native::control(lua)?;
+    let walk = Walk::new(&control);
     let mut out = Vec::new();
     for value in args.iter() {
-        append(value, 0, &mut out)?;
+        append(&walk, value, 0, &mut out)?;
     }
     one(lua, lua.create_string(out)?)
 }
 
-fn append(value: &Value, depth: usize, out: &mut Vec<u8>) -> Outcome<()> {
+fn append(walk: &Walk<'_>, value: &Value, depth: usize, out: &mut Vec<u8>) -> Outcome<()> {
+    walk.step()?;
     match value {
         Value::String(text) => append_text(&text.as_bytes(), out),
         Value::Boolean(value) => out.push(0xc2 + u8::from(*value)),
         Value::Integer(number) => append_integer(*number, out),
         Value::Number(number) => append_number(*number, out),
-        Value::Table(table) if depth < DEPTH_MAX => append_table(table, depth + 1, out)?,
+        Value::Table(table) if depth < DEPTH_MAX => append_table(walk, table, depth + 1, out)?,
         _ => out.push(0xc0),
     }
     Ok(())
@@ -142,19 +148,19 @@ fn append_number(number: f64, out: &mut Vec<u8>) {
 }
 
 /// A table whose keys are 1, 2, ... without gaps is an array.
-fn append_table(table: &Table, depth: usize, out: &mut Vec<u8>) -> Outcome<()> {
-    let Shape { pairs, last_index } = Shape::of(table)?;
+fn append_table(walk: &Walk<'_>, table: &Table, depth: usize, out: &mut Vec<u8>) -> Outcome<()> {
+    let Shape { pairs, last_index } = Shape::of(table, walk)?;
     if last_index.is_some_and(|last| last <= pairs) {
         append_len(pairs, (0x90, 16), [0, 0xdc, 0xdd], out);
         for index in 1..=pairs {
-            append(&table.raw_get(index)?, depth, out)?;
+            append(walk, &table.raw_get(index)?, depth, out)?;
         }
     } else {
         append_len(pairs, (0x80, 16), [0, 0xde, 0xdf], out);
         for pair in table.pairs::<Value, Value>() {
             let (key, value) = pair?;
-            append(&key, depth, out)?;
-            append(&value, depth, out)?;
+            append(walk, &key, depth, out)?;
+            append(walk, &value, depth, out)?;
         }
     }
     Ok(())

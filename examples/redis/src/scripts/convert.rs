@@ -18,7 +18,7 @@ use mlua::{Lua, Table, Value};
 use psp_protocols::resp::{Version, parse_integer};
 
 use super::control::Control;
-use super::native::Shape;
+use super::native::{Shape, Walk};
 use crate::command::ReplyEncoder;
 
 /// Values between two checkpoints.
@@ -230,7 +230,7 @@ fn write_array(table: &Table, control: &Control, out: &mut ReplyEncoder<'_>) -> 
 }
 
 fn write_map(map: &Table, control: &Control, out: &mut ReplyEncoder<'_>) -> mlua::Result<()> {
-    out.map(Shape::of(map)?.pairs);
+    out.map(Shape::of(map, &Walk::new(control))?.pairs);
     for (index, pair) in map.pairs::<Value, Value>().enumerate() {
         let (key, value) = pair?;
         pace(control, index)?;
@@ -241,7 +241,7 @@ fn write_map(map: &Table, control: &Control, out: &mut ReplyEncoder<'_>) -> mlua
 }
 
 fn write_set(set: &Table, control: &Control, out: &mut ReplyEncoder<'_>) -> mlua::Result<()> {
-    out.set(Shape::of(set)?.pairs);
+    out.set(Shape::of(set, &Walk::new(control))?.pairs);
     for (index, pair) in set.pairs::<Value, Value>().enumerate() {
         let (member, _) = pair?;
         pace(control, index)?;

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use mlua::{ChunkMode, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
+use psp_server::{checkpoint, feedback};
 
 use super::control::{Control, Stop};
 use super::functions::FunctionSpec;
 use super::library::Script;
 use super::loading::{self, Loading};
-use super::native::{self, Errors, NativeFn};
+use super::native::{self, Errors, NativeFn, Walk};
 use super::shebang::code_of;
 use super::{api, bit, cjson, cmsgpack, structs};
 use crate::error::CommandError;
@@ -20,6 +21,10 @@ const INSTRUCTIONS: u32 = 2000;
 const BYTES_MAX: usize = 256 << 20;
 /// A state that holds more after its script is not used again.
 const IDLE_BYTES_MAX: usize = 4 << 20;
+/// Cycles of the collector after which a state that holds too much is not used again.
+const CYCLES: usize = 3;
+/// Kilobytes that the collector looks at between two checkpoints.
+const STEP_KBYTES: i32 = 64;
 /// Bytes of compiled scripts and libraries of a state, counted by their texts.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
 /// What a script or a library takes at least.
@@ -212,18 +217,27 @@ impl Interpreter {
     /// A table of `values`.
     pub(super) fn list(&self, values: &[&[u8]]) -> mlua::Result<Table> {
         let table = self.lua.create_table_with_capacity(values.len(), 0)?;
+        let walk = Walk::new(&self.control);
         for (index, value) in (1..).zip(values) {
+            walk.step()?;
             table.raw_seti(index, self.lua.create_string(value)?)?;
         }
         Ok(table)
     }
 
-    /// Whether another script may run in this state.
+    /// Whether another script may run in this state. Lets other requests run while it collects what the last one left.
     pub(super) fn is_reusable(&self) -> bool {
-        if self.lua.used_memory() <= IDLE_BYTES_MAX {
-            return true;
+        let is_small = || self.lua.used_memory() <= IDLE_BYTES_MAX;
+        // What became garbage while a cycle went on, the next one finds.
+        is_small() || (0..CYCLES).any(|_| self.collect().is_ok() && is_small())
+    }
+
+    /// Ends a cycle of the collector, step by step.
+    fn collect(&self) -> mlua::Result<()> {
+        while !self.lua.gc_step_kbytes(STEP_KBYTES)? {
+            checkpoint();
         }
-        self.lua.gc_collect().is_ok() && self.lua.used_memory() <= IDLE_BYTES_MAX
+        Ok(())
     }
 }
 
@@ -256,6 +270,12 @@ fn natives(lua: &Lua, control: &Arc<Control>) -> mlua::Result<Table> {
     natives.raw_set("value_of", value_of)?;
     natives.raw_set("load", lua.create_function(load)?)?;
     natives.raw_set("place", lua.create_function(|lua, ()| Ok(place(lua)))?)?;
+    let begun = Arc::clone(control);
+    let begins = lua.create_function(move |_, ()| {
+        feedback::long();
+        begun.pause().map_err(mlua::Error::external)
+    })?;
+    natives.raw_set("begins", begins)?;
     lua.set_app_data(Arc::clone(control));
     let control = Arc::clone(control);
     let is_deep = lua.create_function(move |_, ()| Ok(control.is_deep()))?;

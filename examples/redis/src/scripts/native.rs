@@ -3,6 +3,7 @@
 //! They raise a [`Raised`] as an error of Rust, which Lua sees as a userdata. `sandbox.lua` turns it into what Redis's
 //! functions raise wherever a script may catch it. All other errors of Rust stop the script.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use mlua::{IntoLua, Lua, MultiValue, Table, Value};
@@ -147,6 +148,46 @@ pub(super) fn type_name(value: &Value) -> &'static str {
     }
 }
 
+/// Counts values that a native function walks, and gives way now and then.
+pub(super) struct Walk<'c> {
+    control: &'c Control,
+    values: Cell<usize>,
+}
+
+impl<'c> Walk<'c> {
+    /// Values between two checkpoints.
+    const VALUES: usize = 256;
+
+    pub(super) fn new(control: &'c Control) -> Self {
+        Self {
+            control,
+            values: Cell::new(0),
+        }
+    }
+
+    /// Counts one more value. An error if the script must stop.
+    pub(super) fn step(&self) -> mlua::Result<()> {
+        let values = self.values.get() + 1;
+        self.values.set(values % Self::VALUES);
+        match values < Self::VALUES {
+            true => Ok(()),
+            false => self.control.pause().map_err(mlua::Error::external),
+        }
+    }
+
+    /// Whether nested calls have used up the stack.
+    pub(super) fn is_deep(&self) -> bool {
+        self.control.is_deep()
+    }
+}
+
+/// The control of this state's interpreter.
+pub(super) fn control(lua: &Lua) -> Outcome<Arc<Control>> {
+    let control = lua.app_data_ref::<Arc<Control>>();
+    let control = control.map(|control| Arc::clone(&control));
+    control.ok_or_else(|| "the interpreter has no control".into())
+}
+
 /// What the keys of a table are like. The table is walked: a list of its values would need a reference for each, of which
 /// there are no more than 8000.
 pub(super) struct Shape {
@@ -157,13 +198,14 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    pub(super) fn of(table: &Table) -> mlua::Result<Self> {
+    pub(super) fn of(table: &Table, walk: &Walk<'_>) -> mlua::Result<Self> {
         let mut shape = Self {
             pairs: 0,
             last_index: Some(0),
         };
         for pair in table.pairs::<Value, Value>() {
             let (key, _) = pair?;
+            walk.step()?;
             shape.pairs += 1;
             shape.last_index = shape.last_index.zip(index_of(&key)).map(|(a, b)| a.max(b));
         }
@@ -178,12 +220,6 @@ fn index_of(key: &Value) -> Option<usize> {
         _ => return None,
     };
     (index >= 1).then_some(index)
-}
-
-/// Whether nested calls have used up the stack.
-pub(super) fn is_deep(lua: &Lua) -> bool {
-    lua.app_data_ref::<Arc<Control>>()
-        .is_some_and(|control| control.is_deep())
 }
 
 /// One result.

@@ -7,8 +7,9 @@ local error, type, select, next, tostring = error, type, select, next, tostring
 local rawset, rawget, setmetatable = rawset, rawget, setmetatable
 local pcall, xpcall, gc = pcall, xpcall, collectgarbage
 local coroutine_resume, coroutine_create = coroutine.resume, coroutine.create
-local string_find, string_match, string_gmatch, gsub =
-  string.find, string.match, string.gmatch, string.gsub
+local string_find, string_match, string_gmatch, gsub, string_rep =
+  string.find, string.match, string.gmatch, string.gsub, string.rep
+local table_concat, table_sort = table.concat, table.sort
 
 -- Patterns recurse in C, once for each of their items.
 local PATTERN_LEN_MAX = 2048
@@ -137,25 +138,58 @@ local function check_pattern(pattern)
   if type(pattern) == 'string' and #pattern > PATTERN_LEN_MAX then error('pattern too long', 3) end
 end
 
+-- Functions in C run to their end. The server hears of those that take long before they begin.
+local STEPS_MAX = 16384
+
+local function begins(steps)
+  if steps > STEPS_MAX then native.begins() end
+end
+
+-- `text` may be anything: the function in C raises the error.
+local function begins_match(text, pattern)
+  if type(text) == 'string' and type(pattern) == 'string' then begins(#text * #pattern) end
+end
+
+function strings.rep(text, times)
+  if type(text) == 'string' and type(times) == 'number' then begins(#text / 16 * times) end
+  return string_rep(text, times)
+end
+
 function strings.find(text, pattern, init, plain)
   if not plain then check_pattern(pattern) end
+  begins_match(text, pattern)
   return string_find(text, pattern, init, plain)
 end
 
 function strings.match(text, pattern, ...)
   check_pattern(pattern)
+  begins_match(text, pattern)
   return string_match(text, pattern, ...)
 end
 
 function strings.gmatch(text, pattern)
   check_pattern(pattern)
+  begins_match(text, pattern)
   return string_gmatch(text, pattern)
 end
 
 function strings.gsub(text, pattern, replacement, ...)
   check_pattern(pattern)
+  begins_match(text, pattern)
   if type(replacement) ~= 'string' then check_depth() end
   return gsub(text, pattern, replacement, ...)
+end
+
+local tables = copy(table)
+
+function tables.concat(t, ...)
+  if type(t) == 'table' then begins(#t * 8) end
+  return table_concat(t, ...)
+end
+
+function tables.sort(t, ...)
+  if type(t) == 'table' then begins(#t * 64) end
+  return table_sort(t, ...)
 end
 
 local coroutines = copy(coroutine)
@@ -179,7 +213,7 @@ function coroutines.wrap(body)
 end
 
 globals.string = readonly(strings)
-globals.table = readonly(copy(table))
+globals.table = readonly(tables)
 globals.math = readonly(copy(math))
 globals.coroutine = readonly(coroutines)
 globals.os = readonly({clock = os.clock})

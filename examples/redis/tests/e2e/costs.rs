@@ -67,6 +67,96 @@ fn gets_go_on_beside_the_costliest_requests() {
     }
 }
 
+/// Members of the set that replaces a small one.
+const GROWN: usize = 50_000;
+
+/// Commands on the set `g`, of which some make others of it.
+const GROWING: [&str; 4] = [
+    "SUNIONSTORE d g s",
+    "ZUNIONSTORE d 1 g",
+    "SORT g ALPHA",
+    "SMEMBERS g",
+];
+
+/// A server with a large set `large` and a small one, `small`.
+fn with_sets(topology: &'static str) -> (Server, Connection, Connection) {
+    let server = Server::start_in(topology);
+    let (mut witness, mut costly) = (server.connect(), server.connect());
+    witness.ask("SET k v");
+    witness.ask("SADD small a b c");
+    witness.ask("SADD s a b c");
+    let members: Vec<_> = (0..GROWN).map(|index| format!("member{index}")).collect();
+    for piece in members.chunks(1000) {
+        costly.ask(&format!("SADD large {}", piece.join(" ")));
+    }
+    (server, witness, costly)
+}
+
+/// Whether GETs are answered while `request` runs, which follows what `prepare` does.
+fn is_beside(
+    witness: &mut Connection,
+    costly: &mut Connection,
+    request: &[u8],
+    prepare: &dyn Fn(&mut Connection, &mut Connection),
+) -> bool {
+    (0..ATTEMPTS).any(|_| {
+        prepare(witness, costly);
+        gets_beside(witness, costly, request) >= GETS_MIN
+    })
+}
+
+#[test]
+fn gets_go_on_beside_a_transaction_whose_keys_have_grown() {
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for topology in TOPOLOGIES {
+        let (_server, mut witness, mut costly) = with_sets(topology);
+        for line in GROWING {
+            let queue_and_grow = |witness: &mut Connection, costly: &mut Connection| {
+                witness.ask("COPY small g REPLACE");
+                costly.ask("MULTI");
+                assert_eq!(costly.ask(line), "+QUEUED");
+                witness.ask("COPY large g REPLACE");
+            };
+            let exec = encode_line("EXEC");
+            assert!(
+                is_beside(&mut witness, &mut costly, &exec, &queue_and_grow),
+                "{topology}: no GETs beside EXEC of {line}"
+            );
+        }
+    }
+}
+
+/// A script that was short many times runs on the net thread in `inline`.
+#[test]
+#[ignore = "needs a bound on the time that a request has on the net thread"]
+fn gets_go_on_beside_a_script_whose_keys_have_grown() {
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for topology in TOPOLOGIES {
+        let (_server, mut witness, mut costly) = with_sets(topology);
+        for line in GROWING {
+            let words: Vec<_> = line.split(' ').map(|word| format!("'{word}'")).collect();
+            let call = format!("redis.call({})", words.join(","));
+            let script = encode(&["EVAL", &call, "0"]);
+            let train_and_grow = |witness: &mut Connection, costly: &mut Connection| {
+                witness.ask("COPY small g REPLACE");
+                for _ in 0..40 {
+                    costly.send(&script);
+                    let _ = costly.reply();
+                }
+                witness.ask("COPY large g REPLACE");
+            };
+            assert!(
+                is_beside(&mut witness, &mut costly, &script, &train_and_grow),
+                "{topology}: no GETs beside a script with {line}"
+            );
+        }
+    }
+}
+
 /// How many GETs the server answers between the end of `request` and the start of its reply, up to [`GETS_MIN`].
 fn gets_beside(witness: &mut Connection, costly: &mut Connection, request: &[u8]) -> usize {
     costly.send(request);

@@ -15,6 +15,7 @@ mod endless;
 mod eviction;
 mod expiry;
 mod functions;
+mod giving_way;
 mod introspection;
 mod linearizable;
 mod local_sockets;

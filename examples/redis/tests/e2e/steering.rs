@@ -112,7 +112,7 @@ fn reloading_a_valid_or_broken_file_loses_no_request() {
 }
 
 /// How often requests have yielded.
-fn preemptions(client: &mut crate::common::Connection) -> u64 {
+pub(crate) fn preemptions(client: &mut crate::common::Connection) -> u64 {
     let info = client.info("psp");
     let workers = info.lines().filter(|line| line.starts_with("psp_worker_"));
     let figures = workers.map(|line| {

@@ -115,9 +115,16 @@ impl List {
         self.0.remove_range(0..range.start);
     }
 
-    /// Removes at most `limit` elements equal to `element`, counted from `end`. Returns how many.
-    pub fn remove_equal(&mut self, element: &[u8], end: ListEnd, limit: usize) -> usize {
-        let matches = self.matches(element).enumerate();
+    /// Removes at most `limit` elements equal to `element`, counted from `end`. Returns how many. Calls `visit` for each
+    /// element that it compares or removes.
+    pub fn remove_equal(
+        &mut self,
+        element: &[u8],
+        end: ListEnd,
+        limit: usize,
+        visit: &dyn Fn(),
+    ) -> usize {
+        let matches = self.matches(element).inspect(|_| visit()).enumerate();
         let matches = matches.filter_map(|(index, is_equal)| is_equal.then_some(index));
         let mut found: Vec<usize> = match end {
             ListEnd::Left => matches.take(limit).collect(),
@@ -127,6 +134,7 @@ impl List {
             found.reverse();
         }
         for index in &found {
+            visit();
             self.0.remove_range(*index..index + 1);
         }
         found.len()
@@ -330,7 +338,7 @@ mod tests {
                             model.remove(at);
                             removed += 1;
                         }
-                        prop_assert_eq!(list.remove_equal(&element, end(left), limit), removed);
+                        prop_assert_eq!(list.remove_equal(&element, end(left), limit, &|| ()), removed);
                     }
                     Operation::Collect => list = model.iter().cloned().collect(),
                     Operation::Snapshot => snapshots.push((list.clone(), model.clone())),

@@ -204,7 +204,7 @@ fn all(stream: &Stream, count: usize, out: &mut ReplyEncoder<'_>) {
             out.array(group.consumers().len());
             for consumer in group.consumers() {
                 pace.step();
-                of_consumer(out, group, consumer, count);
+                of_consumer(out, group, consumer, count, &pace);
             }
         }
     });
@@ -215,6 +215,7 @@ fn of_consumer<S: Sink + ?Sized>(
     group: &Group,
     consumer: &Consumer,
     count: usize,
+    pace: &Pace,
 ) {
     out.map(4);
     out.bulk(b"name");
@@ -227,6 +228,7 @@ fn of_consumer<S: Sink + ?Sized>(
     let pending = consumer.pending_from(StreamId::MIN);
     let pending: Vec<_> = pending
         .take(count)
+        .inspect(|_| pace.step())
         .filter_map(|id| group.pending(*id))
         .collect();
     out.array(pending.len());

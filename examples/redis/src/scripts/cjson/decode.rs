@@ -3,14 +3,19 @@
 use mlua::{Lua, Table, Value};
 
 use super::DEPTH_MAX;
-use crate::scripts::native::{Failure, Outcome, is_deep};
+use crate::scripts::native::{Failure, Outcome, Walk};
 
 /// The value in `text`.
-pub(super) fn decode(lua: &Lua, text: &[u8]) -> Outcome<Value> {
+pub(super) fn decode(lua: &Lua, text: &[u8], walk: &Walk<'_>) -> Outcome<Value> {
     if text.len() >= 2 && (text[0] == 0 || text[1] == 0) {
         return Err("JSON parser does not support UTF-16 or UTF-32".into());
     }
-    let mut parser = Parser { lua, text, at: 0 };
+    let mut parser = Parser {
+        lua,
+        text,
+        at: 0,
+        walk,
+    };
     let token = parser.token();
     let value = parser.value(token, 0)?;
     match parser.token() {
@@ -75,6 +80,7 @@ struct Parser<'t> {
     text: &'t [u8],
     /// Behind the last token. Texts and numbers are tokens of one byte until they are read.
     at: usize,
+    walk: &'t Walk<'t>,
 }
 
 impl Parser<'_> {
@@ -104,6 +110,7 @@ impl Parser<'_> {
     }
 
     fn value(&mut self, token: Token, depth: usize) -> Outcome<Value> {
+        self.walk.step()?;
         Ok(match token.kind {
             Kind::Text => Value::String(self.lua.create_string(self.string(token)?)?),
             Kind::Number => Value::Number(self.number(token)?),
@@ -117,7 +124,7 @@ impl Parser<'_> {
     }
 
     fn check_depth(&self, depth: usize) -> Outcome<()> {
-        if depth > DEPTH_MAX || is_deep(self.lua) {
+        if depth > DEPTH_MAX || self.walk.is_deep() {
             let place = self.at;
             return Err(format!(
                 "Found too many nested data structures ({depth}) at character {place}"

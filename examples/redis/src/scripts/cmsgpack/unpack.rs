@@ -2,7 +2,7 @@
 
 use mlua::{Lua, MultiValue, Value};
 
-use crate::scripts::native::{Failure, Outcome, is_deep};
+use crate::scripts::native::{Failure, Outcome, Walk};
 
 /// Up to `limit` values from `start` on, and where they end.
 pub(super) fn values(
@@ -10,11 +10,13 @@ pub(super) fn values(
     bytes: &[u8],
     start: usize,
     limit: usize,
+    walk: &Walk<'_>,
 ) -> Outcome<(MultiValue, usize)> {
     let mut reader = Reader {
         lua,
         bytes,
         at: start,
+        walk,
     };
     let mut values = MultiValue::new();
     while values.len() < limit && reader.at < bytes.len() {
@@ -27,6 +29,7 @@ struct Reader<'b> {
     lua: &'b Lua,
     bytes: &'b [u8],
     at: usize,
+    walk: &'b Walk<'b>,
 }
 
 fn bad_format() -> Failure {
@@ -59,7 +62,8 @@ impl<'b> Reader<'b> {
     }
 
     fn value(&mut self) -> Outcome<Value> {
-        if is_deep(self.lua) {
+        self.walk.step()?;
+        if self.walk.is_deep() {
             return Err(bad_format());
         }
         let head = self.take(1)?[0];
