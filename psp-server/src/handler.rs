@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use psp_policy::{RequestType, WorkerId};
 
+use crate::body::Body;
 use crate::foreseen::Foreseen;
 use crate::peer::Peer;
 use crate::presence::PeerWatch;
@@ -141,6 +142,8 @@ pub trait Handler<H = ()>: Send + Sync + 'static {
 pub struct Request<'a, C, H = ()> {
     /// The frame, its header included.
     pub payload: &'a [u8],
+    /// By which the handler keeps a long part of the payload without a copy.
+    pub body: Body<'a>,
     /// The head of the request from the framing, such as its command and the offsets of its arguments.
     pub head: &'a H,
     /// The classifier's answer.

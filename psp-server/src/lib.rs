@@ -218,6 +218,7 @@ mod admin;
 mod admission;
 #[cfg(feature = "dpdk")]
 mod bench_support;
+mod body;
 mod builder;
 pub mod classifier;
 pub mod config;
@@ -266,6 +267,7 @@ mod wait;
 mod watch;
 mod watchdog;
 
+pub use body::Body;
 pub use builder::{HandlerPlace, Missing, MissingPreemptible, OneType, ServerBuilder};
 pub use classifier::Classifier;
 pub use config::{Config, Topology};

@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 
 use psp_protocols::Sink;
 use psp_protocols::resp::{CommandId, Encoder};
-use psp_store::{Databases, Keyspace, Now};
+use psp_server::Body;
+use psp_store::{Databases, Element, Keyspace, Now};
 
 use crate::blocking::Blocking;
 use crate::client::ClientInfo;
@@ -53,6 +54,8 @@ pub struct Context<'a> {
     pub in_script: bool,
     /// Set by a command that has written nothing and waits.
     pub blocking: Option<Box<Blocking>>,
+    /// The command's request, whose parts may be kept without a copy.
+    pub body: Body<'a>,
     /// Where messages wait in transactions and scripts; `None` elsewhere.
     pub outbox: Option<&'a Outbox>,
 }
@@ -87,6 +90,7 @@ impl<'a> Context<'a> {
             may_block: false,
             in_script: false,
             blocking: None,
+            body: Body::default(),
             outbox: None,
         }
     }
@@ -102,6 +106,13 @@ impl<'a> Context<'a> {
             outbox: self.outbox,
             ..Self::of_waiting(self.server, self.client, self.stats)
         }
+    }
+
+    /// A string of an argument of the command. A long one is not copied if it is most of its request.
+    #[must_use]
+    pub fn string(&self, arg: &[u8]) -> Element {
+        let kept = self.body.keep(arg);
+        kept.map_or_else(|| Element::from(arg), Element::from)
     }
 
     /// Selects the database of this number, which exists, for the commands that follow.

@@ -2,7 +2,7 @@
 
 use psp_protocols::Sink;
 use psp_protocols::resp::{CommandId, Encoder};
-use psp_server::RequestType;
+use psp_server::{Body, RequestType};
 use quanta::Instant;
 
 use crate::acl;
@@ -45,12 +45,12 @@ pub enum Outcome {
 }
 
 /// Runs `command` with `args`, its name first, and writes its reply. Empty arguments get no reply. The classifier found
-/// the request to be of `request_type`.
+/// the request to be of `request_type`. Long arguments that are parts of `body` are kept rather than copied.
 pub fn dispatch(
     server: &ServerState,
     client: &ClientInfo,
     stats: &WorkerStats,
-    (command, request_type): (CommandId, RequestType),
+    (command, request_type, body): (CommandId, RequestType, Body<'_>),
     args: &[&[u8]],
     out: &mut dyn Sink,
 ) -> Outcome {
@@ -92,7 +92,7 @@ pub fn dispatch(
         let bytes_max = server.settings.config.limits.request_len_max;
         let is_held = pause::may_replicate(server, client, spec, args);
         let transaction = &client.transaction;
-        match transaction.queue(index, args, request_type, bytes_max, is_held) {
+        match transaction.queue(index, (args, body), request_type, bytes_max, is_held) {
             Ok(()) => {
                 note_select(spec, server, client, args);
                 reply.simple("QUEUED");
@@ -101,7 +101,10 @@ pub fn dispatch(
         }
         return Outcome::Keep;
     }
-    let mut context = Context::new(server, client, stats);
+    let mut context = Context {
+        body,
+        ..Context::new(server, client, stats)
+    };
     let is_monitored = server.clients.monitors.is_any();
     if is_monitored {
         show(&context, entry, args, Moment::Before);

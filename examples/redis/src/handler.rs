@@ -147,7 +147,7 @@ impl Handler<RespHead> for RedisHandler {
         }
         let args = Args::new(request.payload, head, &mut worker.unescaped);
         let stats = &worker.stats;
-        let command = (head.command(), request.request_type);
+        let command = (head.command(), request.request_type, request.body);
         // What tells of subscriptions is sent whatever the client has said of replies.
         let outcome = if subscribing == Subscribing::Nothing && !client.wants_all_replies() {
             let mut wanted = Wanted::of(client.info(), reply);
@@ -179,7 +179,7 @@ impl Handler<RespHead> for RedisHandler {
             }
             Outcome::Pause => server.paused.add(Paused {
                 client: Arc::clone(client.info()),
-                command,
+                command: (head.command(), request.request_type),
                 args: args.iter().map(|arg| Box::from(*arg)).collect(),
                 reply: wanted_later(client.info(), reply.defer()),
             }),

@@ -732,21 +732,30 @@ impl Judge<'_> {
         self.of_keys(frame, head).saturating_mul(each)
     }
 
+    /// Bytes are put into a string that has room for them and that nobody else reads. SETRANGE puts zeros before them.
     fn copied(&self, frame: &[u8], head: &RespHead) -> usize {
-        let old = head.arg(frame, 1).map_or(0, |key| {
-            self.store.peek(key, |entry| match entry.map(Entry::value) {
-                Some(Value::String(bytes)) => bytes.len(),
-                _ => 0,
-            })
-        });
-        // Zeroes are put before what SETRANGE stores.
         const SETRANGE: CommandId = CommandId::of(b"setrange");
-        let offset = match head.command() {
-            SETRANGE => head.arg(frame, 2).and_then(parse_integer).unwrap_or(0),
-            _ => 0,
+        let Some(key) = head.arg(frame, 1) else {
+            return 0;
         };
-        let offset = usize::try_from(offset).unwrap_or(0);
-        (frame.len() + old.max(offset)).div_ceil(COPIED_BYTES_PER_ELEMENT)
+        let offset = (head.command() == SETRANGE).then(|| {
+            let offset = head.arg(frame, 2).and_then(parse_integer);
+            offset.map_or(0, |offset| usize::try_from(offset).unwrap_or(0))
+        });
+        let copied = self.store.peek(key, |entry| match entry.map(Entry::value) {
+            Some(Value::String(bytes)) => {
+                let start = offset.unwrap_or(bytes.len());
+                match bytes.has_room(start.saturating_add(frame.len())) {
+                    true => start.saturating_sub(bytes.len()),
+                    false => start.max(bytes.len()),
+                }
+            }
+            _ => offset.unwrap_or(0),
+        });
+        frame
+            .len()
+            .saturating_add(copied)
+            .div_ceil(COPIED_BYTES_PER_ELEMENT)
     }
 
     /// Bits change in place in a string that reaches so far and that nobody else reads.
@@ -756,7 +765,7 @@ impl Judge<'_> {
         };
         let reach = patched_bytes(frame, head);
         let copied = self.store.peek(key, |entry| match entry.map(Entry::value) {
-            Some(Value::String(bytes)) if reach <= bytes.len() && !bytes.is_shared() => 0,
+            Some(Value::String(bytes)) if bytes.has_room(reach) => 0,
             Some(Value::String(bytes)) => reach.max(bytes.len()),
             Some(_) => 0,
             None => reach,

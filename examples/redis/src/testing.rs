@@ -8,7 +8,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use psp_protocols::Sink;
 use psp_protocols::resp::{CommandId, Version};
-use psp_server::{Peer, PushBatch, PushError, RequestType};
+use psp_server::{Body, Peer, PushBatch, PushError, RequestType};
 use psp_store::Keyspace;
 
 use crate::blocking::LateReply;
@@ -191,7 +191,7 @@ impl Session {
             &self.server,
             &self.client,
             &self.stats,
-            (command, RequestType::UNKNOWN),
+            (command, RequestType::UNKNOWN, Body::default()),
             args,
             &mut reply,
         );

@@ -8,8 +8,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
-use psp_server::RequestType;
+use psp_server::{Body, RequestType};
 use psp_store::{Databases, Keyspace, Watched};
 use smallvec::SmallVec;
 
@@ -62,14 +63,22 @@ struct Queue {
 pub struct QueuedCommand {
     /// Its index in the [`CommandTable`](crate::command::CommandTable).
     pub index: usize,
-    /// All arguments, one after the other.
+    /// All arguments but the kept one, one after the other.
     bytes: Box<[u8]>,
+    /// The one that was too long to be copied, and its index.
+    kept: Option<(usize, Bytes)>,
     /// Where each argument ends.
     ends: SmallVec<[usize; 4]>,
 }
 
 impl QueuedCommand {
-    fn new(index: usize, args: &[&[u8]]) -> Self {
+    fn new(index: usize, args: &[&[u8]], body: Body<'_>) -> Self {
+        let mut places = args.iter().enumerate();
+        let kept = places.find_map(|(place, arg)| Some((place, body.keep(arg)?)));
+        let mut args: SmallVec<[&[u8]; 8]> = SmallVec::from_slice(args);
+        if let Some((place, _)) = kept {
+            args[place] = &[];
+        }
         let ends = args.iter().scan(0, |end, arg| {
             *end += arg.len();
             Some(*end)
@@ -78,16 +87,25 @@ impl QueuedCommand {
             index,
             ends: ends.collect(),
             bytes: args.concat().into(),
+            kept,
         }
+    }
+
+    /// What may be kept of the arguments.
+    pub fn body(&self) -> Body<'_> {
+        Body::new(self.kept.as_ref().map(|(_, bytes)| bytes))
     }
 
     /// The arguments, the name first.
     pub fn args(&self) -> SmallVec<[&[u8]; 8]> {
         let starts = std::iter::once(&0).chain(&self.ends);
         let ranges = starts.zip(&self.ends);
-        ranges
-            .map(|(start, end)| &self.bytes[*start..*end])
-            .collect()
+        let args = ranges.map(|(start, end)| &self.bytes[*start..*end]);
+        let mut args: SmallVec<[&[u8]; 8]> = args.collect();
+        if let Some((place, bytes)) = &self.kept {
+            args[*place] = bytes;
+        }
+        args
     }
 }
 
@@ -189,7 +207,7 @@ impl TransactionState {
     pub fn queue(
         &self,
         index: usize,
-        args: &[&[u8]],
+        (args, body): (&[&[u8]], Body<'_>),
         request_type: RequestType,
         bytes_max: usize,
         is_held_by_pause: bool,
@@ -208,7 +226,7 @@ impl TransactionState {
             ));
         }
         if !queue.failed {
-            queue.commands.push(QueuedCommand::new(index, args));
+            queue.commands.push(QueuedCommand::new(index, args, body));
             queue.longest = queue.longest.max(Some(request_type));
             queue.is_held_by_pause |= is_held_by_pause;
             self.bytes.store(queue.bytes, Ordering::Relaxed);

@@ -7,7 +7,9 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+
+use crate::large::{LARGE_LEN_MIN, Large};
 
 /// Longest byte string kept inside the element itself.
 const INLINE_LEN_MAX: usize = 22;
@@ -44,6 +46,17 @@ enum Repr {
     },
     /// [`Shared`](Self::Shared), marked as raw.
     RawShared(Arc<[u8]>),
+    /// A long string. Redis keeps it `raw` in any case.
+    Large(Arc<Large>),
+}
+
+/// Who reads a long string.
+struct Reader(Arc<Large>);
+
+impl AsRef<[u8]> for Reader {
+    fn as_ref(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
 }
 
 const EMPTY: Repr = Repr::Inline {
@@ -60,6 +73,7 @@ impl Element {
                 &bytes[..usize::from(*len)]
             }
             Repr::Shared(bytes) | Repr::RawShared(bytes) => bytes,
+            Repr::Large(large) => (**large).as_ref(),
         }
     }
 
@@ -70,7 +84,35 @@ impl Element {
                 Some(&mut bytes[..usize::from(*len)])
             }
             Repr::Shared(bytes) | Repr::RawShared(bytes) => Arc::get_mut(bytes),
+            Repr::Large(large) => Some(Arc::get_mut(large)?.get_mut()?),
         }
+    }
+
+    /// As [`get_mut`](Self::get_mut), of an element that is first made at least `len` bytes long, with zeros. `None` as
+    /// well if it has no room for them.
+    pub fn get_mut_to(&mut self, len: usize) -> Option<&mut [u8]> {
+        if len <= self.len() {
+            return self.get_mut();
+        }
+        let Repr::Large(large) = &mut self.0 else {
+            return None;
+        };
+        let own = Arc::get_mut(large)?.get_mut()?;
+        if len > own.capacity() {
+            return None;
+        }
+        own.resize(len, 0);
+        Some(own)
+    }
+
+    /// Whether [`get_mut_to`](Self::get_mut_to) would change the bytes in place at this moment.
+    #[must_use]
+    pub fn has_room(&self, len: usize) -> bool {
+        let capacity = match &self.0 {
+            Repr::Large(large) => large.capacity(),
+            _ => self.len(),
+        };
+        len <= capacity && !self.is_shared()
     }
 
     /// Marks the string as one that was changed in part. Redis keeps such a string `raw`, whatever its bytes are.
@@ -85,13 +127,20 @@ impl Element {
     /// Whether the string is [marked](Self::make_raw) as raw.
     #[must_use]
     pub fn is_raw(&self) -> bool {
-        matches!(self.0, Repr::RawInline { .. } | Repr::RawShared(_))
+        matches!(
+            self.0,
+            Repr::RawInline { .. } | Repr::RawShared(_) | Repr::Large(_)
+        )
     }
 
     /// Whether others share the bytes at this moment.
     #[must_use]
     pub fn is_shared(&self) -> bool {
-        matches!(&self.0, Repr::Shared(bytes) | Repr::RawShared(bytes) if Arc::strong_count(bytes) > 1)
+        match &self.0 {
+            Repr::Inline { .. } | Repr::RawInline { .. } => false,
+            Repr::Shared(bytes) | Repr::RawShared(bytes) => Arc::strong_count(bytes) > 1,
+            Repr::Large(large) => Arc::strong_count(large) > 1 || large.is_shared(),
+        }
     }
 
     /// Bytes of memory that the element holds outside itself.
@@ -102,6 +151,7 @@ impl Element {
             Repr::Shared(bytes) | Repr::RawShared(bytes) => {
                 allocated_bytes(REFERENCE_COUNTS_LEN + bytes.len())
             }
+            Repr::Large(large) => allocated_bytes(large.capacity()),
         }
     }
 
@@ -111,7 +161,28 @@ impl Element {
         match &self.0 {
             Repr::Inline { .. } | Repr::RawInline { .. } => Bytes::copy_from_slice(self.as_slice()),
             Repr::Shared(bytes) | Repr::RawShared(bytes) => Bytes::from_owner(Arc::clone(bytes)),
+            Repr::Large(large) => Bytes::from_owner(Reader(Arc::clone(large))),
         }
+    }
+}
+
+/// A long string stays where it is.
+impl From<Bytes> for Element {
+    fn from(source: Bytes) -> Self {
+        if source.len() < LARGE_LEN_MIN {
+            return Self::from(&*source);
+        }
+        Self(Repr::Large(Arc::new(Large::Received(source))))
+    }
+}
+
+/// A long string stays where it is, with its room to grow.
+impl From<BytesMut> for Element {
+    fn from(source: BytesMut) -> Self {
+        if source.len() < LARGE_LEN_MIN {
+            return Self::from(&*source);
+        }
+        Self(Repr::Large(Arc::new(Large::Own(source))))
     }
 }
 
@@ -235,6 +306,33 @@ mod tests {
         drop(reader);
         assert!(!long.is_shared());
         assert!(long.get_mut().is_some());
+    }
+
+    #[test]
+    fn a_long_string_stays_where_it_is_and_grows_in_its_room() {
+        const LEN: usize = LARGE_LEN_MIN;
+        let received = Bytes::from(vec![7; LEN + 10]).slice(10..);
+        let place = received.as_ptr();
+        let mut element = Element::from(received.clone());
+        assert_eq!(element.as_ptr(), place);
+        assert!(element.is_shared() && element.get_mut().is_none());
+        drop(received);
+        element.get_mut().expect("not shared")[0] = 8;
+        assert!(!element.has_room(LEN + 1) && element.get_mut_to(LEN + 1).is_none());
+
+        let mut room = BytesMut::with_capacity(2 * LEN);
+        room.extend_from_slice(&element);
+        let mut element = Element::from(room);
+        let place = element.as_ptr();
+        assert!(element.has_room(2 * LEN) && !element.has_room(3 * LEN));
+        element.get_mut_to(LEN + 2).expect("it has room")[LEN] = 9;
+        assert_eq!((element.as_ptr(), element.len()), (place, LEN + 2));
+        assert_eq!(element[LEN - 1..], [7, 9, 0]);
+        let reader = element.to_bytes();
+        assert_eq!(reader.as_ptr(), place);
+        assert!(!element.has_room(LEN) && element.get_mut_to(LEN + 3).is_none());
+        drop(reader);
+        assert!(element.get_mut_to(LEN + 3).is_some());
     }
 
     #[test]

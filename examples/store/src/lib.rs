@@ -51,6 +51,7 @@ mod hash;
 mod hashed;
 mod index;
 mod keyspace;
+mod large;
 mod list;
 mod locks;
 mod narrow;

@@ -1,6 +1,14 @@
 //! A connection's input buffer, and the pool it comes from.
+//!
+//! A request of up to 64 KiB is read into a buffer that doubles. A longer one, which is called a body, gets a buffer for
+//! all that is announced once so much of it has come. It is read into place, and a handler may keep parts of it without
+//! a copy.
 
 use std::io::{self, Read};
+
+use bytes::Bytes;
+
+use super::budget::EXEMPT_BYTES;
 
 /// Bytes of a pooled buffer: a read takes at most this much at once.
 pub(crate) const POOLED_LEN: usize = 16 * 1024;
@@ -10,11 +18,18 @@ const WAITING_LEN_MAX: usize = 2 * 1024;
 const READ_BYTES_MAX: usize = 256 * 1024;
 /// Pooled buffers that are kept when no connection needs them.
 const POOL_KEEP: usize = 256;
+/// Requests from this length on are bodies.
+pub(crate) const BODY_LEN_MIN: usize = EXEMPT_BYTES;
+/// Room behind an announced body, for what a TLS record has of the next request.
+const BODY_SLACK: usize = 2 * POOLED_LEN;
 
 /// Bytes received and not yet consumed. An idle connection holds no memory.
 #[derive(Debug, Default)]
 pub(crate) struct InputBuffer {
+    /// A body has capacity beyond the length, which nothing has touched.
     bytes: Vec<u8>,
+    /// In place of `bytes`: a body that handlers may keep.
+    shared: Option<Bytes>,
     start: usize,
     end: usize,
     /// Bytes still to come that are dropped on arrival. The buffer holds no bytes while there are any.
@@ -44,8 +59,10 @@ pub(crate) enum Fill {
 }
 
 impl InputBuffer {
+    #[inline]
     pub(crate) fn data(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
+        let bytes = self.shared.as_deref().unwrap_or(&self.bytes);
+        &bytes[self.start..self.end]
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -54,12 +71,17 @@ impl InputBuffer {
 
     /// Bytes of memory held.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.bytes.len()
+        let shared = self.shared.as_ref();
+        shared.map_or(self.bytes.capacity(), Bytes::len)
     }
 
+    #[inline]
     pub(crate) fn consume(&mut self, count: usize) {
         debug_assert!(count <= self.end - self.start);
         self.start += count;
+        if self.shared.is_some() && self.end - self.start <= BODY_SLACK {
+            self.unshare();
+        }
     }
 
     /// Drops the next `count` bytes, including bytes that have not come yet.
@@ -71,25 +93,70 @@ impl InputBuffer {
         self.discard_left = count - now as u64;
     }
 
-    /// Makes room for a frame of which `len_min` bytes are announced. The buffer is at most twice as long as
-    /// the received input, whatever the peer announces.
+    /// The length of the buffer that a body of `len_min` bytes needs, if it is time to [reserve](Self::reserve) that.
+    pub(crate) fn wants_body(&self, len_min: usize) -> Option<usize> {
+        let held = self.end - self.start;
+        let is_full = self.end == self.held_bytes();
+        (is_full && held >= BODY_LEN_MIN && is_announced(len_min, held))
+            .then(|| len_min.saturating_add(BODY_SLACK))
+    }
+
+    /// Gets a buffer of `len` bytes. Its memory is touched as bytes come. Returns `false` if the system refuses it.
+    pub(crate) fn reserve(&mut self, len: usize) -> bool {
+        let mut body = Vec::new();
+        let is_reserved = body.try_reserve_exact(len).is_ok();
+        if is_reserved {
+            body.extend_from_slice(self.data());
+            (self.start, self.end) = (0, body.len());
+            (self.bytes, self.shared) = (body, None);
+        }
+        is_reserved
+    }
+
+    /// From now on handlers may keep parts of what was received.
+    pub(crate) fn share(&mut self) {
+        if self.shared.is_none() {
+            let mut bytes = std::mem::take(&mut self.bytes);
+            bytes.truncate(self.end);
+            self.shared = Some(Bytes::from(bytes));
+        }
+    }
+
+    /// The buffer, if it is [shared](Self::share).
+    #[inline]
+    pub(crate) const fn shared(&self) -> Option<&Bytes> {
+        self.shared.as_ref()
+    }
+
+    /// Leaves a shared buffer to those who share it. What it has left is copied.
+    fn unshare(&mut self) {
+        if let Some(shared) = self.shared.take() {
+            self.bytes = shared[self.start..self.end].to_vec();
+            (self.start, self.end) = (0, self.bytes.len());
+        }
+    }
+
+    /// Makes room for a frame of which `len_min` bytes are announced. Unless it is a body whose buffer was reserved, the
+    /// buffer is at most twice as long as the received input, whatever the peer announces.
     pub(crate) fn make_room(&mut self, len_min: usize, pool: &mut BufferPool) {
+        self.unshare();
+        let capacity = self.bytes.capacity();
         if self.is_empty() {
             (self.start, self.end) = (0, 0);
-            if self.bytes.len() < POOLED_LEN {
+            if capacity < POOLED_LEN {
                 self.bytes = pool.take();
             }
             return;
         }
-        if self.end < self.bytes.len() {
+        if self.end < capacity {
             return;
         }
         let held = self.end - self.start;
-        if held * 2 > self.bytes.len() {
-            let doubled = self.bytes.len() * 2;
-            let mut grown = if self.bytes.len() < POOLED_LEN {
+        if held * 2 > capacity {
+            let doubled = capacity * 2;
+            let mut grown = if capacity < POOLED_LEN {
                 pool.take()
-            } else if len_min > held + held / 4 {
+            } else if is_announced(len_min, held) {
                 vec![0; len_min.min(doubled)]
             } else {
                 // A frame of unknown length: growing only by the announced bytes would take many steps.
@@ -108,6 +175,10 @@ impl InputBuffer {
     /// # Errors
     /// The socket's errors, except `WouldBlock` and `Interrupted`.
     pub(crate) fn read_from(&mut self, socket: &mut impl Read) -> io::Result<Fill> {
+        if self.bytes.len() == self.end {
+            let end = self.bytes.capacity().min(self.end + READ_BYTES_MAX);
+            self.bytes.resize(end, 0);
+        }
         loop {
             let end = self.bytes.len().min(self.end + READ_BYTES_MAX);
             let free = &mut self.bytes[self.end..end];
@@ -131,6 +202,7 @@ impl InputBuffer {
 
     /// Gives back memory that the connection does not need while it waits for its peer.
     pub(crate) fn return_buffer(&mut self, pool: &mut BufferPool) {
+        self.unshare();
         if self.is_empty() {
             pool.give(std::mem::take(&mut self.bytes));
             (self.start, self.end) = (0, 0);
@@ -141,6 +213,11 @@ impl InputBuffer {
             pool.give(std::mem::replace(&mut self.bytes, held));
         }
     }
+}
+
+/// Whether the peer has announced clearly more than the `held` bytes.
+const fn is_announced(len_min: usize, held: usize) -> bool {
+    len_min > held + held / 4
 }
 
 /// Free input buffers of [`POOLED_LEN`] bytes. Few are in use at one time: a connection returns its buffer as
@@ -190,6 +267,44 @@ mod tests {
         assert_eq!(input.held_bytes(), POOLED_LEN);
         fill(&mut input, &mut pool, &[7; POOLED_LEN], 1 << 30);
         assert_eq!(input.held_bytes(), 2 * POOLED_LEN);
+    }
+
+    #[test]
+    fn a_body_is_received_into_place_and_kept_without_a_copy() {
+        const LEN: usize = 1 << 20;
+        let mut pool = BufferPool::new();
+        let mut input = InputBuffer::default();
+        fill(&mut input, &mut pool, &[7; BODY_LEN_MIN - 1], LEN);
+        assert_eq!(input.wants_body(LEN), None, "there is room");
+        fill(&mut input, &mut pool, &[7], LEN);
+        let reserved = input.wants_body(LEN).expect("it is full");
+        assert_eq!(input.wants_body(BODY_LEN_MIN + 1), None, "not announced");
+        assert!(input.reserve(reserved));
+        let place = input.data().as_ptr();
+        assert_eq!(input.held_bytes(), reserved);
+        fill(&mut input, &mut pool, &[7; LEN - BODY_LEN_MIN], LEN);
+        fill(&mut input, &mut pool, b"next", 1);
+        input.share();
+        let kept = input.shared().map(|shared| shared.slice(..LEN)).unwrap();
+        assert_eq!(kept.as_ptr(), place);
+        input.consume(LEN);
+        assert_eq!((input.data(), input.held_bytes()), (&b"next"[..], 4));
+        assert_eq!(kept, [7; LEN].as_slice());
+        fill(&mut input, &mut pool, b"!", 1);
+        assert_eq!(input.data(), b"next!");
+    }
+
+    #[test]
+    fn a_shared_buffer_that_is_not_consumed_goes_on() {
+        let mut pool = BufferPool::new();
+        let mut input = InputBuffer::default();
+        fill(&mut input, &mut pool, &[7; 3 * BODY_LEN_MIN], 1);
+        input.share();
+        input.consume(BODY_LEN_MIN);
+        input.share();
+        assert_eq!(input.data(), [7; 2 * BODY_LEN_MIN]);
+        fill(&mut input, &mut pool, &[8; 10], 1);
+        assert_eq!(input.data()[2 * BODY_LEN_MIN - 1..][..3], [7, 8, 8]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Changes of some bytes of a string.
 
-use psp_store::{Element, Slot};
+use bytes::BytesMut;
+use psp_store::{Element, Slot, Value};
 
 use super::pace::Pace;
 use super::strings::{check_len, current, replace_part};
@@ -10,6 +11,16 @@ use crate::typed::{expect, expect_mut};
 
 /// Most changes of bytes under the key's lock.
 const LOCKED_CHANGES_MAX: usize = 64;
+/// Most bytes that are put into a string under its key's lock.
+const LOCKED_BYTES_MAX: usize = 1 << 20;
+/// Longest string that is copied there.
+const LOCKED_COPY_MAX: usize = 16 * 1024;
+/// Bytes that are copied between two checkpoints.
+const PIECE_BYTES: usize = 64 * 1024;
+/// Strings that grow to this length or beyond get room to grow further.
+const ROOMY_LEN_MIN: usize = 64 * 1024;
+/// The part of its length by which such a string may grow in place.
+const ROOM_DIVISOR: usize = 4;
 
 /// Changes bytes of the string at `key`, which first gets zeros up to `len` bytes if it is shorter. `change` makes about
 /// `changes` steps of its pace, has no other effect, and may run several times.
@@ -25,29 +36,111 @@ pub(super) fn change<R>(
 ) -> Result<R> {
     check_len(context, len)?;
     if changes <= LOCKED_CHANGES_MAX {
-        let in_place = |slot: &mut Slot<'_>| {
-            if expect::<Element>(slot.value())?.is_none_or(|string| string.len() < len) {
-                return Ok(None);
-            }
+        let change = |slot: &mut Slot<'_>| {
             let pace = Pace::of(slot);
-            let Some(string) = expect_mut::<Element>(slot)? else {
-                return Ok(None);
-            };
-            let result = string.get_mut().map(|bytes| change(bytes, &pace));
-            if result.is_some() {
-                string.make_raw();
-            }
-            Ok(result)
+            in_place(slot, len, |bytes| change(bytes, &pace))
         };
-        if let Some(result) = context.store.update(key, in_place)? {
+        if let Some(result) = context.store.update(key, change)? {
             return Ok(result);
         }
     }
     context.store.update_large(key, |slot| {
-        let mut bytes = current(slot)?.to_vec();
-        bytes.resize(bytes.len().max(len), 0);
-        let result = change(&mut bytes, &Pace::of(slot));
-        replace_part(slot, &bytes);
+        let pace = Pace::of(slot);
+        let mut bytes = copy(current(slot)?, len, &pace);
+        while bytes.len() < len {
+            bytes.resize(len.min(bytes.len() + PIECE_BYTES), 0);
+            pace.pause();
+        }
+        let result = change(&mut bytes, &pace);
+        replace_part(slot, bytes);
         Ok(result)
     })
+}
+
+/// How many changes it is to put `patch` into a string.
+pub(super) fn changes_of(patch: &[u8]) -> usize {
+    match patch.len() <= LOCKED_BYTES_MAX {
+        true => 1,
+        false => usize::MAX,
+    }
+}
+
+/// Appends to the string at `key`, and returns its length. The bytes are put behind it if it has room and nobody else
+/// reads it.
+pub(super) fn append(context: &Context<'_>, key: &[u8], suffix: &[u8]) -> Result<usize> {
+    let joined_len = |old: &[u8]| {
+        let len = old.len() + suffix.len();
+        check_len(context, len).map(|()| len)
+    };
+    let join = |slot: &mut Slot<'_>| {
+        let old = current(slot)?;
+        let len = joined_len(old)?;
+        if slot.value().is_none() {
+            slot.insert(Value::String(context.string(suffix)));
+            return Ok(len);
+        }
+        let pace = Pace::of(slot);
+        let mut bytes = copy(old, len, &pace);
+        put(&mut bytes, suffix, &pace);
+        replace_part(slot, bytes);
+        Ok(len)
+    };
+    if suffix.len() <= LOCKED_BYTES_MAX {
+        let change = |slot: &mut Slot<'_>| {
+            let old_len = current(slot)?.len();
+            let len = joined_len(current(slot)?)?;
+            if len <= LOCKED_COPY_MAX {
+                return join(slot).map(Some);
+            }
+            let put = |bytes: &mut [u8]| bytes[old_len..].copy_from_slice(suffix);
+            let is_put = in_place(slot, len, put)?;
+            Ok(is_put.map(|()| len))
+        };
+        if let Some(len) = context.store.update(key, change)? {
+            return Ok(len);
+        }
+    }
+    context.store.update_large(key, join)
+}
+
+/// Calls `change` with the slot's string, made at least `len` bytes long with zeros, if that can be done in place.
+fn in_place<R>(
+    slot: &mut Slot<'_>,
+    len: usize,
+    change: impl FnOnce(&mut [u8]) -> R,
+) -> Result<Option<R>> {
+    let has_room = |string: &Element| {
+        len.saturating_sub(string.len()) <= LOCKED_BYTES_MAX && string.has_room(len)
+    };
+    if !expect::<Element>(slot.value())?.is_some_and(has_room) {
+        return Ok(None);
+    }
+    let Some(string) = expect_mut::<Element>(slot)? else {
+        return Ok(None);
+    };
+    let result = string.get_mut_to(len).map(change);
+    if result.is_some() {
+        string.make_raw();
+    }
+    Ok(result)
+}
+
+/// A copy of `old` that will be `len` bytes long or longer.
+fn copy(old: &[u8], len: usize, pace: &Pace) -> BytesMut {
+    let room = match len > old.len() && len >= ROOMY_LEN_MIN {
+        true => len / ROOM_DIVISOR,
+        false => 0,
+    };
+    let mut copy = BytesMut::with_capacity(len.max(old.len()) + room);
+    put(&mut copy, old, pace);
+    copy
+}
+
+fn put(to: &mut BytesMut, from: &[u8], pace: &Pace) {
+    for piece in from.chunks(PIECE_BYTES) {
+        to.extend_from_slice(piece);
+        if piece.len() == PIECE_BYTES {
+            pace.pause();
+        }
+    }
 }

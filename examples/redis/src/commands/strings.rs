@@ -13,6 +13,7 @@ use crate::parse::{self, Result};
 use crate::transaction::TransactionState;
 use crate::typed::{self, expect};
 
+use super::bytes;
 use super::large::LOCKED_ELEMENTS_MAX;
 use super::pace::Pace;
 use super::walk::element_or_null;
@@ -378,17 +379,7 @@ fn getex(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
 }
 
 fn append(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let len = context.store.update_large(args[1], |slot| {
-        let old = current(slot)?;
-        check_len(context, old.len() + args[2].len())?;
-        let joined = [old, args[2]].concat();
-        if slot.value().is_some() {
-            replace_part(slot, &joined);
-        } else {
-            replace(slot, &joined);
-        }
-        Ok(joined.len())
-    })?;
+    let len = bytes::append(context, args[1], args[2])?;
     write_len(len, out);
     Ok(())
 }
@@ -397,19 +388,23 @@ fn setrange(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_
     let offset = usize::try_from(parse::integer(args[2])?)
         .map_err(|_negative| CommandError::OffsetOutOfRange)?;
     let patch = args[3];
-    let len = context.store.update_large(args[1], |slot| {
-        let old = current(slot)?;
-        if patch.is_empty() {
-            return Ok(old.len());
-        }
+    let len = if patch.is_empty() {
+        typed::read(context.store, args[1], |string: Option<&Element>| {
+            string.map_or(0, |string| string.len())
+        })?
+    } else {
         let end = offset.saturating_add(patch.len());
-        check_len(context, end)?;
-        let mut bytes = old.to_vec();
-        bytes.resize(bytes.len().max(end), 0);
-        bytes[offset..end].copy_from_slice(patch);
-        replace_part(slot, &bytes);
-        Ok(bytes.len())
-    })?;
+        bytes::change(
+            context,
+            args[1],
+            end,
+            bytes::changes_of(patch),
+            |bytes, _| {
+                bytes[offset..end].copy_from_slice(patch);
+                bytes.len()
+            },
+        )?
+    };
     write_len(len, out);
     Ok(())
 }
@@ -468,8 +463,8 @@ pub(super) fn current<'s>(slot: &'s Slot<'_>) -> Result<&'s [u8]> {
 }
 
 /// Changes the slot's string to one that has changed in part, which Redis keeps `raw`. The key keeps its expiry.
-pub(super) fn replace_part(slot: &mut Slot<'_>, bytes: &[u8]) {
-    let mut string = Element::from(bytes);
+pub(super) fn replace_part(slot: &mut Slot<'_>, bytes: impl Into<Element>) {
+    let mut string: Element = bytes.into();
     string.make_raw();
     replace_value(slot, Value::String(string));
 }
@@ -488,7 +483,7 @@ fn replace_value(slot: &mut Slot<'_>, string: Value) {
 
 fn new_value(context: &Context<'_>, bytes: &[u8]) -> Result<Value> {
     check_len(context, bytes.len())?;
-    Ok(Value::string(bytes))
+    Ok(Value::String(context.string(bytes)))
 }
 
 pub(super) fn check_len(context: &Context<'_>, len: usize) -> Result<()> {

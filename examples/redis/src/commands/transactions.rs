@@ -120,7 +120,10 @@ fn spec_of(command: &QueuedCommand) -> &'static CommandSpec {
 /// closes after the reply.
 fn run(command: &QueuedCommand, transaction: &mut Context<'_>, replies: &mut dyn Sink) {
     let started = Instant::now();
-    let mut context = transaction.within(transaction.databases, transaction.database);
+    let mut context = Context {
+        body: command.body(),
+        ..transaction.within(transaction.databases, transaction.database)
+    };
     let mut reply = Encoder::new(replies, context.client.version());
     let (spec, args) = (spec_of(command), command.args());
     let entry = CommandTable::get().entry_of(command.index, &args);

@@ -7,6 +7,7 @@ use std::thread;
 
 use psp_protocols::Sink;
 use psp_protocols::resp::Encoder;
+use psp_server::Body;
 
 use super::Paused;
 use crate::dispatch::{Outcome, dispatch};
@@ -62,7 +63,9 @@ fn run(server: &ServerState, stats: &WorkerStats, paused: Paused) {
     let args: Vec<&[u8]> = paused.args.iter().map(|arg| &**arg).collect();
     let mut text = Transcript::new(usize::MAX);
     let client = &paused.client;
-    let outcome = dispatch(server, client, stats, paused.command, &args, &mut text);
+    let (id, request_type) = paused.command;
+    let command = (id, request_type, Body::default());
+    let outcome = dispatch(server, client, stats, command, &args, &mut text);
     let mut reply = paused.reply;
     match outcome {
         Outcome::Keep | Outcome::Close => {

@@ -453,10 +453,16 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         Duration::from_nanos(deadline_ns.saturating_sub(now_ns))
     }
 
-    /// When a run has waited for a place for as long as it may.
+    /// When a run has waited for a place, or a body for room, for as long as it may.
     fn held_deadline_ns(&self) -> Option<u64> {
-        let held_until = |port: &Port<F, H>| port.requests.connections.held_deadline_ns();
-        self.ports.iter().filter_map(held_until).min()
+        let deadlines = |port: &Port<F, H>| {
+            let connections = &port.requests.connections;
+            [
+                connections.held_deadline_ns(),
+                connections.bodies_deadline_ns(),
+            ]
+        };
+        self.ports.iter().flat_map(deadlines).flatten().min()
     }
 
     /// When the first timer of a request that waits is due, on the runtime's clock.
@@ -943,12 +949,15 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
     }
 
-    /// Gives free places in typed queues to requests that wait for them. Returns whether there were any.
+    /// Gives free places in typed queues to requests that wait for them, and free room to bodies. Returns whether there
+    /// were any.
     fn admit_held(&mut self) -> bool {
         let (dispatcher, now_ns) = (&mut self.dispatcher, self.now_ns);
         let mut have_entered = false;
         for port in self.ports.iter_mut() {
-            have_entered |= port.requests.connections.admit_held(dispatcher, now_ns);
+            let connections = &mut port.requests.connections;
+            have_entered |= connections.admit_held(dispatcher, now_ns);
+            have_entered |= connections.admit_bodies(now_ns);
         }
         have_entered
     }

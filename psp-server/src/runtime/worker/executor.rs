@@ -12,6 +12,7 @@ use psp_protocols::{Framing, Rejection};
 
 use super::notices::fault_of;
 use super::spans::{Spans, end_span, request_span};
+use crate::body::Body;
 use crate::error::WorkerFault;
 use crate::fiber::{for_peer, in_handler, said_type};
 use crate::foreseen::Foreseen;
@@ -25,6 +26,7 @@ use crate::shared::{ServerHandle, Shared};
 use crate::telemetry::Times;
 use crate::transport::connection::Connection;
 use crate::transport::datagram::Datagram;
+use crate::transport::input::BODY_LEN_MIN;
 use crate::transport::output::Flush;
 use crate::transport::owed::{Owed, owed_max};
 use crate::transport::request_key::RequestKey;
@@ -151,6 +153,9 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             if connection.pushes.has_any() {
                 connection.take_pushed(usize::MAX);
             }
+            if frame.len >= BODY_LEN_MIN {
+                connection.input.share();
+            }
             let payload = &connection.input.data()[..frame.len];
             let budget = &self.shared.buffers;
             let limit_bytes = self.shared.reply_bytes_max();
@@ -173,6 +178,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             let mut reply = Reply::to_stream(output, socket, limit_bytes, budget, origin);
             let request = Request {
                 payload,
+                body: Body::new(connection.input.shared()),
                 head: &frame.head,
                 request_type: frame.request_type,
                 connection: &connection.state,
@@ -361,6 +367,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         let mut reply = Reply::to_datagram(room, Some(origin));
         let request = Request {
             payload,
+            body: Body::default(),
             head,
             request_type,
             connection: &endpoint.state,

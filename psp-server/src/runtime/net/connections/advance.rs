@@ -2,12 +2,14 @@
 
 use psp_protocols::{Framing, Rejection};
 
+use super::bodies::Room;
 use super::parse::{Parsed, parse};
 use super::readiness::Condition;
 use super::slot::{Phase, READ_BYTES_MAX, RanOn, SEND_BYTES_MAX};
 use super::table::Connections;
 use crate::classifier::Classifier;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
+use crate::transport::budget::EXEMPT_BYTES;
 use crate::transport::input::{Fill, InputBuffer, POOLED_LEN};
 use crate::transport::request_key::ConnectionIndex;
 use crate::transport::run::Stream;
@@ -178,6 +180,17 @@ impl<F: Framing, C> Connections<F, C> {
                     if read_left == 0 {
                         return self.ready.push(index);
                     }
+                    if let Some(len) = connection.input.wants_body(len_min) {
+                        match self.reserve_body(index, len, now_ns) {
+                            Room::Reserved => {}
+                            Room::Later => return,
+                            Room::Never => {
+                                self.net().connections_over_budget.add(1);
+                                self.refuse(index, &Rejection::OutOfBuffers);
+                                continue;
+                            }
+                        }
+                    }
                     read_left = self.read(index, len_min, read_left, now_ns);
                 }
                 Err(error) => {
@@ -214,7 +227,9 @@ impl<F: Framing, C> Connections<F, C> {
                 }
                 let net = self.shared.net();
                 net.bytes_received.add(count as u64);
-                let large = connection.held_bytes().max(connection.counted_bytes) > POOLED_LEN;
+                let held_bytes = connection.held_bytes().max(connection.counted_bytes);
+                let large = held_bytes > POOLED_LEN;
+                slot.note_progress(count, held_bytes > EXEMPT_BYTES, now_ns);
                 if large && !self.may_hold(index, now_ns) {
                     self.refuse(index, &Rejection::OutOfBuffers);
                 }

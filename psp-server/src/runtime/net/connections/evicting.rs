@@ -55,7 +55,7 @@ impl<F: Framing, C> Connections<F, C> {
     /// Closes connections until the budget is kept and has room for `bytes` more: those first that have not
     /// authenticated, and then those that have held the most for the longest time without progress. Returns whether it has.
     #[cold]
-    fn make_room(
+    pub(super) fn make_room(
         &mut self,
         bytes: usize,
         asking: Option<ConnectionIndex>,
@@ -143,6 +143,14 @@ impl ClosedLog {
 }
 
 impl<F: Framing, C> Slot<F, C> {
+    /// The peer has sent `count` bytes. Of a body fewer than 64 KiB are no progress.
+    pub(super) fn note_progress(&mut self, count: usize, is_body: bool, now_ns: u64) {
+        self.since_progress_bytes += count;
+        if !is_body || self.since_progress_bytes >= EXEMPT_BYTES {
+            (self.progress_ns, self.since_progress_bytes) = (now_ns, 0);
+        }
+    }
+
     /// The higher, the earlier the connection is closed when others need its memory. `None`: not at all.
     fn rank_to_close(&self, for_authenticated: bool, now_ns: u64) -> Option<(bool, u128)> {
         let Phase::Home(stream) = &self.phase else {
@@ -151,7 +159,7 @@ impl<F: Framing, C> Slot<F, C> {
         let connection = &stream.connection;
         let progress_ns = match connection.has_unsent() {
             true => connection.uptake.moved_ns(now_ns),
-            false => self.last_active_ns.max(self.received_ns),
+            false => self.last_active_ns.max(self.progress_ns),
         };
         let (for_ns, listens) = (
             now_ns.saturating_sub(progress_ns),
@@ -162,7 +170,10 @@ impl<F: Framing, C> Slot<F, C> {
         let waits_for_nothing = connection.owed.is_empty() || connection.has_unsent();
         let held_bytes = connection.counted_bytes.max(connection.unsent_bytes())
             + connection.pushes.held_bytes();
-        (waits_for_nothing && held_bytes > EXEMPT_BYTES && (is_stale || is_of_less_worth))
+        (waits_for_nothing
+            && self.awaits_bytes.is_none()
+            && held_bytes > EXEMPT_BYTES
+            && (is_stale || is_of_less_worth))
             .then_some((
                 !connection.is_authenticated,
                 held_bytes as u128 * u128::from(for_ns),

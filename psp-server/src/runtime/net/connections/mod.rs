@@ -24,6 +24,7 @@
 //! | `parse.rs` | frames and classifies input into a run |
 //! | `held.rs` | connections whose runs wait for places in typed queues |
 //! | `holding.rs` | gives places to such runs, or refuses them |
+//! | `bodies.rs` | room in the budget for long requests, and the line of those that wait for it |
 //! | `dropping.rs` | refuses runs, and drops those that nobody waits for |
 //! | `evicting.rs` | closes connections that hold much and wait for nothing |
 //! | `owing.rs` | sends replies that were deferred |
@@ -34,6 +35,7 @@
 //! | `per_address.rs` | how many connections each address has |
 
 mod advance;
+mod bodies;
 mod dropping;
 mod evicting;
 mod handshake;

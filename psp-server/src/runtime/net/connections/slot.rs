@@ -32,6 +32,12 @@ pub(super) struct Slot<F: Framing, C> {
     pub(super) last_active_ns: u64,
     /// Since when the peer could have authenticated and has not.
     pub(super) stranger_since_ns: Option<u64>,
+    /// When the peer last sent so much that it counts as progress.
+    pub(super) progress_ns: u64,
+    /// What the peer has sent since.
+    pub(super) since_progress_bytes: usize,
+    /// The length of a body that waits for room in the budget.
+    pub(super) awaits_bytes: Option<usize>,
     /// The connection counts for its address.
     pub(super) _counted: Counted,
     /// Input that is still read while the server drains, in bytes: a peer that never pauses must
@@ -94,6 +100,9 @@ impl<F: Framing, C> Slot<F, C> {
             },
             last_active_ns: 0,
             stranger_since_ns: None,
+            progress_ns: 0,
+            since_progress_bytes: 0,
+            awaits_bytes: None,
             _counted: Counted::default(),
             drain_read_left: READ_BYTES_MAX,
             is_watched: false,

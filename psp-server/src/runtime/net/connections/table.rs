@@ -7,6 +7,7 @@ use mio::{Interest, Registry};
 use psp_protocols::Framing;
 
 use super::super::tokens::Tokens;
+use super::bodies::BodyLine;
 use super::evicting::ClosedLog;
 use super::held::Held;
 use super::memory::Memory;
@@ -44,6 +45,8 @@ pub(in crate::runtime::net) struct Connections<F: Framing, C> {
     /// Connections whose peers may read later.
     pub(super) unread: Unread,
     pub(super) closed_log: ClosedLog,
+    /// Connections whose bodies wait for room in the budget.
+    pub(super) bodies: BodyLine,
     pub(super) lingering: usize,
     pub(super) draining: bool,
     /// How many replies a connection may owe before its next request has to wait.
@@ -64,6 +67,7 @@ impl<F: Framing, C> Connections<F, C> {
             held: Held::new(shared.types.len() + 1, backpressure_ns),
             unread: Unread::default(),
             closed_log: ClosedLog::default(),
+            bodies: BodyLine::default(),
             lingering: 0,
             draining: false,
             names: shared.names(),
@@ -141,6 +145,7 @@ impl<F: Framing, C> Connections<F, C> {
                 run: Run::default(),
             })),
             received_ns: now_ns,
+            progress_ns: now_ns,
             readiness: Readiness::of(&[Condition::Readable]),
             last_active_ns: now_ns,
             stranger_since_ns: is_stranger.then_some(now_ns),

@@ -1,0 +1,128 @@
+//! Room for bodies: requests of which more than 64 KiB are announced. A body reserves room for all that is announced
+//! before its rest is read, so that whoever has begun can end. Beyond the budget bodies wait in a line, in which they hold
+//! little, and their rest stays in the sockets.
+//!
+//! ```text
+//!   64 KiB have come ── room for all of it ────────────────────► read into place
+//!          └── none ──► line ── the first, when there is room ──┘
+//! ```
+
+use std::collections::VecDeque;
+
+use psp_protocols::Framing;
+
+use super::slot::Phase;
+use super::table::Connections;
+use crate::transport::input::BODY_LEN_MIN;
+use crate::transport::request_key::ConnectionIndex;
+
+/// How long the line may wait until somebody looks whether there is room: other threads give some back, and connections
+/// become stale.
+const LOOK_INTERVAL_NS: u64 = 10_000_000;
+
+/// The connections whose bodies wait for room, the first to come first.
+#[derive(Debug, Default)]
+pub(super) struct BodyLine {
+    order: VecDeque<ConnectionIndex>,
+    looked_ns: u64,
+}
+
+/// Whether a body may come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Room {
+    Reserved,
+    /// The connection waits for it in the line.
+    Later,
+    Never,
+}
+
+impl<F: Framing, C> Connections<F, C> {
+    /// Reserves a buffer of `len` bytes for the body of a connection at home, or has the connection wait for it.
+    #[cold]
+    pub(super) fn reserve_body(&mut self, index: ConnectionIndex, len: usize, now_ns: u64) -> Room {
+        let Phase::Home(stream) = &self.slots[index.get()].phase else {
+            return Room::Later;
+        };
+        if self.slots[index.get()].awaits_bytes.is_some() {
+            return Room::Later;
+        }
+        // Who holds several bodies of one request must not wait for others, who may wait for him.
+        let may_wait = stream.connection.input.held_bytes() <= 2 * BODY_LEN_MIN;
+        let room = match self.bodies.order.is_empty() || !may_wait {
+            true => self.try_reserve(index, len, now_ns),
+            false => Room::Later,
+        };
+        if room != Room::Later {
+            return room;
+        }
+        if !may_wait || self.draining {
+            return Room::Never;
+        }
+        self.slots[index.get()].awaits_bytes = Some(len);
+        self.bodies.order.push_back(index);
+        Room::Later
+    }
+
+    fn try_reserve(&mut self, index: ConnectionIndex, len: usize, now_ns: u64) -> Room {
+        let Phase::Home(stream) = &self.slots[index.get()].phase else {
+            return Room::Never;
+        };
+        let connection = &stream.connection;
+        if len > self.shared.buffers.share_bytes() {
+            return Room::Never;
+        }
+        let (more, is_authenticated) = (
+            len.saturating_sub(connection.input.held_bytes()),
+            connection.is_authenticated,
+        );
+        if !self.make_room(more, Some(index), is_authenticated, now_ns) {
+            return Room::Later;
+        }
+        let Phase::Home(stream) = &mut self.slots[index.get()].phase else {
+            return Room::Never;
+        };
+        let is_reserved = stream.connection.input.reserve(len);
+        stream.connection.count(&self.shared.buffers);
+        if is_reserved {
+            Room::Reserved
+        } else {
+            Room::Never
+        }
+    }
+
+    /// Reserves room for the bodies that wait for it, as far as there is some. Returns whether any got it.
+    #[inline]
+    pub(in crate::runtime::net) fn admit_bodies(&mut self, now_ns: u64) -> bool {
+        !self.bodies.order.is_empty() && self.admit_first_bodies(now_ns)
+    }
+
+    #[cold]
+    fn admit_first_bodies(&mut self, now_ns: u64) -> bool {
+        let mut have_room = false;
+        while let Some(&index) = self.bodies.order.front() {
+            // A connection that was closed meanwhile waits no more.
+            if let Some(len) = self.slots[index.get()].awaits_bytes {
+                let is_time_to_look = self.bodies_deadline_ns() <= Some(now_ns);
+                if !is_time_to_look && !self.shared.buffers.has_room(len) {
+                    break;
+                }
+                self.bodies.looked_ns = now_ns;
+                if self.try_reserve(index, len, now_ns) == Room::Later {
+                    break;
+                }
+                // Without a buffer it is refused.
+                self.slots[index.get()].awaits_bytes = None;
+                self.ready.push(index);
+                have_room = true;
+            }
+            self.bodies.order.pop_front();
+        }
+        have_room
+    }
+
+    /// When [`admit_bodies`](Self::admit_bodies) has to be called at the latest.
+    pub(in crate::runtime::net) fn bodies_deadline_ns(&self) -> Option<u64> {
+        let waits = !self.bodies.order.is_empty();
+        waits.then_some(self.bodies.looked_ns.saturating_add(LOOK_INTERVAL_NS))
+    }
+}
