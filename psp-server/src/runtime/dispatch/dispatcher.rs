@@ -450,14 +450,16 @@ impl<K> Dispatcher<K> {
 
     fn unblocked(&mut self, now_ns: u64, request: RequestId) {
         let request_type = self.blocked.end(now_ns, request);
-        self.waits_again(now_ns, request, self.slot(request_type));
+        let slot = self.slot(request_type);
+        if self.control.has(slot) {
+            self.shared.trace.woken(self.shared.index(), request, slot);
+            return self.control.put(request, request_type);
+        }
+        self.waits_again(now_ns, request, slot);
     }
 
     fn waits_again(&mut self, now_ns: u64, request: RequestId, slot: usize) {
         self.shared.trace.woken(self.shared.index(), request, slot);
-        if self.control.has(slot) {
-            return self.control.put(request, request_type);
-        }
         if self.counts_all() {
             self.places.take(slot);
         }
