@@ -70,11 +70,14 @@ impl RespClassifier {
     ///
     /// | type     | commands                                                        | expected |
     /// |----------|-----------------------------------------------------------------|----------|
-    /// | `health` | probes and connection commands: PING, HELLO, CLIENT, INFO       | 1 us     |
+    /// | `health` | probes and administration: PING, HELLO, CLIENT, INFO            | control  |
     /// | `read`   | O(1) and O(log n) reads: GET, HGET, ZSCORE, EXISTS of few keys  | 1 us     |
     /// | `write`  | O(1) and O(log n) writes: SET, INCR, LPUSH, DEL of few keys     | 1.5 us   |
     /// | `range`  | bounded or commonly small: LRANGE 0 99, HGETALL, SCAN, SMEMBERS | 20 us    |
     /// | `scan`   | O(n) of a large n: KEYS, SORT, LRANGE 0 -1, SUNION, FLUSHALL    | 10 ms    |
+    ///
+    /// `health` is a [control](TypeSpec::control) type: its requests run where they arrive, whatever the policy is. A
+    /// `TypeSpec` of that name, with `control` set to `Some(false)`, makes it one like the others.
     ///
     /// Rules decide where the arguments tell the cost: [`Rule::ArgCount`] for commands with many keys
     /// or members, [`Rule::Span`] for indices, [`Rule::Number`] and [`Rule::Keyword`] for a count or

@@ -20,6 +20,8 @@ struct Group {
     name: &'static str,
     service_time: Duration,
     share: f64,
+    /// Past the policy: what operators, and clients that begin, need while everything else is busy.
+    is_control: bool,
     commands: &'static [&'static str],
 }
 
@@ -29,6 +31,7 @@ const GROUPS: [Group; 5] = [
         name: "health",
         service_time: Duration::from_micros(1),
         share: 0.02,
+        is_control: true,
         commands: &[
             "ACL",
             "ASKING",
@@ -37,12 +40,6 @@ const GROUPS: [Group; 5] = [
             "CLUSTER",
             "CONFIG",
             "SHUTDOWN",
-            "COMMAND COUNT",
-            "COMMAND GETKEYS",
-            "COMMAND GETKEYSANDFLAGS",
-            "COMMAND HELP",
-            "COMMAND INFO",
-            "DISCARD",
             "ECHO",
             "FUNCTION KILL",
             "FUNCTION STATS",
@@ -51,7 +48,6 @@ const GROUPS: [Group; 5] = [
             "LASTSAVE",
             "LATENCY",
             "MONITOR",
-            "MULTI",
             "PING",
             "PUBSUB NUMPAT",
             "PUBSUB NUMSUB",
@@ -66,13 +62,13 @@ const GROUPS: [Group; 5] = [
             "SELECT",
             "SLOWLOG",
             "TIME",
-            "UNWATCH",
         ],
     },
     Group {
         name: "read",
         service_time: Duration::from_micros(1),
         share: 0.6,
+        is_control: false,
         commands: &[
             "DBSIZE",
             "EXPIRETIME",
@@ -108,12 +104,14 @@ const GROUPS: [Group; 5] = [
         name: "write",
         service_time: Duration::from_nanos(1500),
         share: 0.3,
+        is_control: false,
         commands: &[
             "APPEND",
             "BLMOVE",
             "BRPOPLPUSH",
             "DECR",
             "DECRBY",
+            "DISCARD",
             "EXEC",
             "EXPIRE",
             "EXPIREAT",
@@ -128,6 +126,7 @@ const GROUPS: [Group; 5] = [
             "INCRBYFLOAT",
             "LMOVE",
             "LSET",
+            "MULTI",
             "PERSIST",
             "PEXPIRE",
             "PEXPIREAT",
@@ -144,6 +143,7 @@ const GROUPS: [Group; 5] = [
             "SETRANGE",
             "SMOVE",
             "SPUBLISH",
+            "UNWATCH",
             "XGROUP",
             "XSETID",
             "ZINCRBY",
@@ -153,9 +153,15 @@ const GROUPS: [Group; 5] = [
         name: "range",
         service_time: Duration::from_micros(20),
         share: 0.079,
+        is_control: false,
         commands: &[
             "BITCOUNT",
             "BITPOS",
+            "COMMAND COUNT",
+            "COMMAND GETKEYS",
+            "COMMAND GETKEYSANDFLAGS",
+            "COMMAND HELP",
+            "COMMAND INFO",
             "COPY",
             "RANDOMKEY",
             "DUMP",
@@ -181,7 +187,10 @@ const GROUPS: [Group; 5] = [
         name: "scan",
         service_time: Duration::from_millis(10),
         share: 0.001,
+        is_control: false,
         commands: &[
+            "ACL LOAD",
+            "ACL SAVE",
             "BITFIELD",
             "BITFIELD_RO",
             "BITOP",
@@ -441,6 +450,10 @@ pub(super) fn classifier() -> RespClassifier {
             let spec = TypeSpec::new(group.name)
                 .service_time(group.service_time)
                 .share(group.share);
+            let spec = match group.is_control {
+                true => spec.control(),
+                false => spec,
+            };
             classifier.group(spec, group.commands)
         });
     RULES
@@ -492,7 +505,11 @@ mod tests {
             ("FUNCTION KILL", "health"),
             ("FUNCTION LOAD x", "scan"),
             ("FCALL f 0", "scan"),
-            ("COMMAND COUNT", "health"),
+            ("COMMAND COUNT", "range"),
+            ("MULTI", "write"),
+            ("SCRIPT KILL", "health"),
+            ("ACL WHOAMI", "health"),
+            ("ACL LOAD", "scan"),
             ("COMMAND DOCS", "scan"),
             ("COMMAND", "scan"),
             ("DEBUG SLEEP 1", "scan"),

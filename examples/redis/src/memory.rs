@@ -6,6 +6,7 @@
 use std::fmt;
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -141,17 +142,20 @@ impl Memory {
 /// The resident memory of the process in bytes, as the system reports it.
 #[must_use]
 pub fn resident_bytes() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
-    Some(kib * 1024)
+    // In pages: the size, and then what is resident. Of all files that say so, it takes the least time.
+    let pages = fs::read_to_string("/proc/self/statm").ok()?;
+    let resident: u64 = pages.split(' ').nth(1)?.parse().ok()?;
+    Some(resident * rustix::param::page_size() as u64)
 }
 
 /// The memory of the machine in bytes.
 #[must_use]
 pub fn system_bytes() -> Option<u64> {
+    static BYTES: LazyLock<Option<u64>> = LazyLock::new(read_system_bytes);
+    *BYTES
+}
+
+fn read_system_bytes() -> Option<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
     let line = meminfo
         .lines()

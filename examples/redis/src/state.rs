@@ -245,11 +245,21 @@ impl ServerState {
         self.runtime.get().map_or(configured, ServerHandle::workers)
     }
 
-    /// Counters of all workers since the last reset.
+    /// Counters of all workers since the last reset, with the times of calls.
     #[must_use]
     pub fn totals(&self) -> Totals {
+        self.sum_of_workers(WorkerStats::add_to)
+    }
+
+    /// The same without the times, which are many more numbers.
+    #[must_use]
+    pub fn counts(&self) -> Totals {
+        self.sum_of_workers(WorkerStats::add_counts_to)
+    }
+
+    fn sum_of_workers(&self, add: fn(&WorkerStats, &mut Totals)) -> Totals {
         let workers = self.workers.lock();
-        let totals = workers.totals();
+        let totals = workers.sum(add);
         match &workers.zero {
             Some(zero) => totals.since(zero),
             None => totals,
@@ -267,15 +277,15 @@ impl ServerState {
     pub fn reset_stats(&self) {
         let mut workers = self.workers.lock();
         workers.dropped_objects = self.databases.dropped_objects();
-        workers.zero = Some(Box::new(workers.totals()));
+        workers.zero = Some(Box::new(workers.sum(WorkerStats::add_to)));
     }
 }
 
 impl Workers {
-    fn totals(&self) -> Totals {
+    fn sum(&self, add: fn(&WorkerStats, &mut Totals)) -> Totals {
         let mut totals = Totals::default();
         for stats in &self.stats {
-            stats.add_to(&mut totals);
+            add(stats, &mut totals);
         }
         totals
     }

@@ -110,16 +110,23 @@ impl WorkerStats {
         });
     }
 
-    /// Adds the counters to `totals`.
+    /// Adds the counters to `totals`, and the times of calls.
     pub fn add_to(&self, totals: &mut Totals) {
+        self.add_counts_to(totals);
+        for (counters, sum) in self.commands.iter().zip(&mut totals.commands) {
+            if let Some(times) = counters.times.get() {
+                sum.times.add(times);
+            }
+        }
+    }
+
+    /// Adds the counters to `totals`.
+    pub fn add_counts_to(&self, totals: &mut Totals) {
         for (counters, sum) in self.commands.iter().zip(&mut totals.commands) {
             sum.calls += counters.calls.load(Ordering::Relaxed);
             sum.busy_ns += counters.busy_ns.load(Ordering::Relaxed);
             sum.rejected += counters.rejected.load(Ordering::Relaxed);
             sum.failed += counters.failed.load(Ordering::Relaxed);
-            if let Some(times) = counters.times.get() {
-                sum.times.add(times);
-            }
         }
         let errors = psp_server::no_preempt(|| self.errors.lock().clone());
         for (code, count) in errors {

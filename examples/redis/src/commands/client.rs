@@ -9,6 +9,7 @@ use crate::error::{CommandError, quotable};
 use crate::parse::{self, Result};
 use crate::pause::Held;
 
+use super::pace::Pace;
 use super::subcommand::{self, Subcommand, write_help};
 use super::{client_kill, client_tracking};
 
@@ -166,7 +167,9 @@ fn list(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     let local = context.server.local_addresses();
     let own = context.client.id;
     let mut lines = String::new();
+    let pace = Pace::new();
     let mut add = |client: &ClientInfo| {
+        pace.step();
         let request = match client.id == own {
             true => RequestBytes::of(args),
             false => RequestBytes::default(),

@@ -7,6 +7,7 @@ use crate::error::{CommandError, quotable};
 use crate::parse::{self, Result};
 
 use super::client::kind_named;
+use super::pace::Pace;
 
 /// Which clients to kill: those that have all that is set.
 #[derive(Debug, Default)]
@@ -106,7 +107,9 @@ fn kill_all(context: &mut Context<'_>, filter: &Filter<'_>) -> i64 {
     let registry = &context.server.clients;
     let local = context.server.local_addresses();
     let mut killed = 0;
+    let pace = Pace::new();
     for client in registry.snapshot().values() {
+        pace.step();
         if !filter.matches(client, context.client, local) {
             continue;
         }

@@ -1,6 +1,8 @@
 //! The INFO command.
 
+use std::cell::OnceCell;
 use std::fmt::{self, Write as _};
+use std::ops::Deref;
 use std::time::Duration;
 
 use psp_server::ServerHandle;
@@ -12,7 +14,7 @@ use crate::memory::{resident_bytes, system_bytes};
 use crate::parse::{self, Result};
 use crate::pubsub::TopicKind;
 use crate::state::ServerState;
-use crate::stats::CommandStats;
+use crate::stats::{CommandStats, Totals};
 
 /// The Redis version whose commands and errors this server follows.
 pub(crate) const REDIS_VERSION: &str = "7.4.0";
@@ -24,7 +26,35 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("info", -1, info)
 struct Section {
     name: &'static str,
     by_default: bool,
-    write: fn(&ServerState, &mut String) -> fmt::Result,
+    write: fn(&Figures<'_>, &mut String) -> fmt::Result,
+}
+
+/// What several sections show of the server, read once for all of them.
+struct Figures<'a> {
+    server: &'a ServerState,
+    totals: OnceCell<Totals>,
+    snapshot: OnceCell<Option<Snapshot>>,
+}
+
+impl Figures<'_> {
+    /// The counters of commands, without their times.
+    fn totals(&self) -> &Totals {
+        self.totals.get_or_init(|| self.server.counts())
+    }
+
+    /// The scheduler's counters, once the server runs.
+    fn snapshot(&self) -> Option<&Snapshot> {
+        let read = || self.server.runtime.get().map(ServerHandle::snapshot);
+        self.snapshot.get_or_init(read).as_ref()
+    }
+}
+
+impl Deref for Figures<'_> {
+    type Target = ServerState;
+
+    fn deref(&self) -> &ServerState {
+        self.server
+    }
 }
 
 const SECTIONS: &[Section] = &[
@@ -100,6 +130,9 @@ const SECTIONS: &[Section] = &[
     },
 ];
 
+/// What a plain INFO takes, and some more.
+const TEXT_BYTES: usize = 8 * 1024;
+
 fn info(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let names = &args[1..];
     let is_wanted = |section: &&Section| {
@@ -111,12 +144,17 @@ fn info(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
                     || parse::is(name, "everything")
             })
     };
-    let mut text = String::new();
+    let figures = Figures {
+        server: context.server,
+        totals: OnceCell::new(),
+        snapshot: OnceCell::new(),
+    };
+    let mut text = String::with_capacity(TEXT_BYTES);
     for section in SECTIONS.iter().filter(is_wanted) {
         let separator = if text.is_empty() { "" } else { "\r\n" };
         let heading = write!(text, "{separator}# {}\r\n", section.name);
         heading
-            .and_then(|()| (section.write)(context.server, &mut text))
+            .and_then(|()| (section.write)(&figures, &mut text))
             .expect("writing to a String does not fail");
     }
     out.verbatim("txt", text.as_bytes());
@@ -131,7 +169,7 @@ macro_rules! lines {
     }};
 }
 
-fn server(server: &ServerState, text: &mut String) -> fmt::Result {
+fn server(server: &Figures<'_>, text: &mut String) -> fmt::Result {
     let config = &server.settings.config;
     let uptime_s = server.started_at.elapsed().as_secs();
     lines!(text,
@@ -152,7 +190,7 @@ fn server(server: &ServerState, text: &mut String) -> fmt::Result {
     )
 }
 
-fn clients(server: &ServerState, text: &mut String) -> fmt::Result {
+fn clients(server: &Figures<'_>, text: &mut String) -> fmt::Result {
     lines!(text,
         "connected_clients": server.clients.len(),
         "cluster_connections": 0,
@@ -162,7 +200,7 @@ fn clients(server: &ServerState, text: &mut String) -> fmt::Result {
     )
 }
 
-fn memory(server: &ServerState, text: &mut String) -> fmt::Result {
+fn memory(server: &Figures<'_>, text: &mut String) -> fmt::Result {
     let used = server.memory.used_bytes();
     let limit = server.settings.maxmemory_bytes();
     let peak = server.memory.peak_bytes();
@@ -200,7 +238,7 @@ fn human(bytes: u64) -> String {
 }
 
 /// The server saves nothing. As in Redis, the start time stands for the last save.
-fn persistence(server: &ServerState, text: &mut String) -> fmt::Result {
+fn persistence(server: &Figures<'_>, text: &mut String) -> fmt::Result {
     lines!(text,
         "loading": 0,
         "rdb_changes_since_last_save": 0,
@@ -214,13 +252,12 @@ fn persistence(server: &ServerState, text: &mut String) -> fmt::Result {
     )
 }
 
-fn stats(server: &ServerState, text: &mut String) -> fmt::Result {
+fn stats(server: &Figures<'_>, text: &mut String) -> fmt::Result {
     let totals = server.totals();
     let commands: u64 = totals.commands.iter().map(|stats| stats.calls).sum();
     let errors: u64 = totals.errors.values().sum();
     let store = server.databases.stats();
-    let snapshot = server.runtime.get().map(psp_server::ServerHandle::snapshot);
-    let net = snapshot.as_ref().map(|snapshot| &snapshot.net);
+    let net = server.snapshot().map(|snapshot| &snapshot.net);
     let (pubsub, tracking) = (&server.clients.pubsub, &server.clients.tracking);
     lines!(text,
         "total_connections_received": server.clients.accepted(),
@@ -245,7 +282,7 @@ fn stats(server: &ServerState, text: &mut String) -> fmt::Result {
     )
 }
 
-fn replication(server: &ServerState, text: &mut String) -> fmt::Result {
+fn replication(server: &Figures<'_>, text: &mut String) -> fmt::Result {
     lines!(text,
         "role": "master",
         "connected_slaves": 0,
@@ -255,7 +292,7 @@ fn replication(server: &ServerState, text: &mut String) -> fmt::Result {
 }
 
 /// Processor time of the process and of the thread that started it, in seconds.
-fn cpu(_: &ServerState, text: &mut String) -> fmt::Result {
+fn cpu(_: &Figures<'_>, text: &mut String) -> fmt::Result {
     let process = CpuTime::read("/proc/self/stat").unwrap_or_default();
     let main = format!("/proc/self/task/{}/stat", std::process::id());
     let main = CpuTime::read(&main).unwrap_or_default();
@@ -274,15 +311,15 @@ fn cpu(_: &ServerState, text: &mut String) -> fmt::Result {
 
 /// The commands and subcommands that `is_shown`, with what was counted.
 fn called(
-    commands: Vec<CommandStats>,
+    commands: &[CommandStats],
     is_shown: fn(&CommandStats) -> bool,
-) -> impl Iterator<Item = (&'static Entry, CommandStats)> {
+) -> impl Iterator<Item = (&'static Entry, &CommandStats)> {
     let entries = CommandTable::get().entries().iter().zip(commands);
     entries.filter(move |(_, stats)| is_shown(stats))
 }
 
-fn commandstats(server: &ServerState, text: &mut String) -> fmt::Result {
-    let commands = server.totals().commands;
+fn commandstats(server: &Figures<'_>, text: &mut String) -> fmt::Result {
+    let commands = &server.totals().commands;
     for (entry, stats) in called(commands, |stats| stats.calls + stats.rejected > 0) {
         let busy_us = stats.busy_ns as f64 / 1000.0;
         write!(
@@ -299,20 +336,20 @@ fn commandstats(server: &ServerState, text: &mut String) -> fmt::Result {
     Ok(())
 }
 
-fn errorstats(server: &ServerState, text: &mut String) -> fmt::Result {
-    for (code, count) in server.totals().errors {
+fn errorstats(server: &Figures<'_>, text: &mut String) -> fmt::Result {
+    for (code, count) in &server.totals().errors {
         write!(text, "errorstat_{code}:count={count}\r\n")?;
     }
     Ok(())
 }
 
-fn latencystats(server: &ServerState, text: &mut String) -> fmt::Result {
+fn latencystats(server: &Figures<'_>, text: &mut String) -> fmt::Result {
     let percentiles = server.records.percentiles();
     if percentiles.is_empty() || !server.records.keeps_histograms() {
         return Ok(());
     }
-    let commands = server.totals().commands;
-    for (entry, stats) in called(commands, |stats| !stats.times.is_empty()) {
+    let commands = server.server.totals().commands;
+    for (entry, stats) in called(&commands, |stats| !stats.times.is_empty()) {
         let of = |percent: &f64| {
             let busy_us = us(stats.times.percentile_ns(*percent));
             format!("p{percent}={busy_us:.3}")
@@ -324,11 +361,11 @@ fn latencystats(server: &ServerState, text: &mut String) -> fmt::Result {
     Ok(())
 }
 
-fn cluster(_: &ServerState, text: &mut String) -> fmt::Result {
+fn cluster(_: &Figures<'_>, text: &mut String) -> fmt::Result {
     lines!(text, "cluster_enabled": 0)
 }
 
-fn keyspace(server: &ServerState, text: &mut String) -> fmt::Result {
+fn keyspace(server: &Figures<'_>, text: &mut String) -> fmt::Result {
     for store in server.databases.used() {
         let (number, keys) = (store.number(), store.len());
         if keys > 0 {
@@ -343,14 +380,13 @@ fn keyspace(server: &ServerState, text: &mut String) -> fmt::Result {
 }
 
 /// The scheduler's figures. Empty until the server runs.
-fn psp(server: &ServerState, text: &mut String) -> fmt::Result {
-    let Some(runtime) = server.runtime.get() else {
+fn psp(server: &Figures<'_>, text: &mut String) -> fmt::Result {
+    let Some((runtime, snapshot)) = server.runtime.get().zip(server.snapshot()) else {
         return Ok(());
     };
-    let snapshot = runtime.snapshot();
-    write_runtime(runtime, &snapshot, text)?;
-    write_types(&snapshot, text)?;
-    write_workers(&snapshot, text)
+    write_runtime(runtime, snapshot, text)?;
+    write_types(snapshot, text)?;
+    write_workers(snapshot, text)
 }
 
 /// The policy, how many workers there are, and the cores that an arbiter grants.

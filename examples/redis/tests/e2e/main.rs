@@ -1,6 +1,7 @@
 //! End-to-end tests of psp-redis: they start the program and talk to it.
 
 mod accounts;
+mod administration;
 mod admission;
 mod bad_input;
 mod blocking;

@@ -715,6 +715,35 @@ mod tests {
     }
 
     #[test]
+    fn control_requests_wait_for_no_worker_and_travel_with_their_like() {
+        let types = [TypeSpec::new("GET"), TypeSpec::new("PING").control()];
+        let shared = Receiver::example(Config::default(), types.into_iter().collect(), 1);
+        let scheduler = Policy::c_fcfs().scheduler(&shared.scheduler_setup());
+        let starts = vec![Arc::new(TurnStart::new())];
+        let classify = |_: &[u8]| RequestType::UNKNOWN;
+        let mut dispatcher = Dispatcher::new(classify, scheduler, shared.clone(), starts);
+        let [get, ping] = [0, 1].map(RequestType::new);
+        for (id, request_type) in [(0, get), (1, ping), (2, get), (3, ping)] {
+            dispatcher.arrived(0, RequestId(id), request_type, None);
+        }
+        assert_eq!((dispatcher.waiting(), dispatcher.control_at_hand()), (2, 2));
+        assert!(matches!(dispatcher.poll(0), Some(Action::Run { .. })));
+        assert!(dispatcher.poll(0).is_none(), "the only worker is busy");
+        assert_eq!(dispatcher.next_control(), Some((RequestId(1), ping)));
+        let behind_all = WorkerId(1);
+        dispatcher.ran_control(behind_all, ping);
+        dispatcher.control_blocked(1, RequestId(1), ping);
+        dispatcher.woken(2, behind_all, RequestId(1));
+        let at_hand = [(); 3].map(|()| dispatcher.next_control());
+        let in_order = [3, 1].map(|id| Some((RequestId(id), ping)));
+        assert_eq!(at_hand, [in_order[0], in_order[1], None]);
+        let turns = &shared.counters(1).turns.turns;
+        assert_eq!((turns.get(), shared.counters(1).waits.waits.get()), (1, 1));
+        assert!(dispatcher.same_run(ping, ping) && dispatcher.same_run(get, get));
+        assert!(!dispatcher.same_run(get, ping) && !dispatcher.same_run(ping, get));
+    }
+
+    #[test]
     fn the_earlier_of_two_deadlines_holds() {
         let ms = Duration::from_millis;
         let types = [TypeSpec::new("ANY"), TypeSpec::new("SOON").max_wait(ms(5))];

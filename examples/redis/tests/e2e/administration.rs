@@ -1,0 +1,127 @@
+//! Administration beside scripts that do not end, on all workers that run scripts.
+
+use psp_harness::{NOT_PSP, skip};
+
+use crate::common::{Connection, Options, Server, encode};
+
+/// INFO takes as long as some scripts. After so many of them the server knows that, if it looks.
+const INFOS: usize = 200;
+const ENDLESS: &[&str] = &["EVAL", "while true do end", "0"];
+
+/// A server of two workers that has measured INFO, and clients whose scripts do not end. One has begun at least.
+fn start(
+    topology: &'static str,
+    policy: &'static str,
+    scripts: usize,
+) -> (Server, Vec<Connection>) {
+    let server = Server::start_with(&Options {
+        topology: Some(topology),
+        policy: Some(policy),
+        workers: Some(2),
+        ..Options::default()
+    });
+    let mut operator = server.connect();
+    for _ in 0..INFOS {
+        operator.info("default");
+        operator.ask("GET k");
+    }
+    let mut clients: Vec<_> = (0..scripts).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        client.send(&encode(ENDLESS));
+    }
+    (server, clients)
+}
+
+/// All of this is answered while no script has ended, on new connections and on old ones; then SCRIPT KILL ends all.
+fn administration_goes_on(topology: &'static str, policy: &'static str, scripts: usize) {
+    let (server, mut clients) = start(topology, policy, scripts);
+    let mut old = server.connect();
+    for round in 0..20 {
+        let mut new = server.connect();
+        for operator in [&mut old, &mut new] {
+            assert!(operator.ask("HELLO 2").contains("version"));
+            assert_eq!(operator.ask("SELECT 0"), "+OK");
+            assert_eq!(operator.ask("PING"), "+PONG");
+            assert!(operator.info("psp").contains("psp_type_health:"));
+            let own = format!("id={} ", operator.ask("CLIENT ID"));
+            assert!(operator.ask("CLIENT LIST").contains(&own));
+            assert!(operator.ask("CONFIG GET maxmemory").contains("maxmemory"));
+            assert!(operator.ask("FUNCTION STATS").contains("running_script"));
+        }
+        let is_over = clients.iter().any(Connection::has_received);
+        assert!(
+            !is_over,
+            "{topology}, {policy}: a script has ended in round {round}"
+        );
+    }
+    // Each kill is answered beside those that still run, or begin.
+    while !clients.is_empty() {
+        let answer = old.ask("SCRIPT KILL");
+        let is_known = answer == "+OK" || answer.starts_with("-NOTBUSY");
+        assert!(is_known, "{topology}, {policy}: {answer}");
+        clients.retain_mut(|client| {
+            let is_over = client.has_received();
+            if is_over {
+                let error = client.reply().to_string();
+                assert!(error.contains("SCRIPT KILL"), "{error}");
+            }
+            !is_over
+        });
+    }
+    server.assert_alive();
+}
+
+/// The policies that run no script on the net thread.
+#[test]
+fn administration_goes_on_inline() {
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for policy in ["darc", "darc-lending", "darc-static", "static-partition"] {
+        administration_goes_on("inline", policy, 2);
+    }
+}
+
+#[test]
+fn administration_goes_on_dedicated() {
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for policy in [
+        "darc",
+        "darc-lending",
+        "c-fcfs",
+        "mq",
+        "sjf",
+        "drr",
+        "sq",
+        "jsq",
+    ] {
+        administration_goes_on("dedicated", policy, 3);
+    }
+}
+
+/// One of two workers is left for the ports of both.
+#[test]
+fn administration_goes_on_distributed() {
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for policy in ["d-fcfs", "stealing", "jsq", "synergy", "darc-distributed"] {
+        administration_goes_on("distributed", policy, 1);
+    }
+}
+
+#[test]
+#[ignore = "a script holds the net thread until it has a budget there"]
+fn administration_goes_on_beside_scripts_on_net_threads() {
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for policy in ["c-fcfs", "sjf", "drr"] {
+        administration_goes_on("inline", policy, 3);
+    }
+    for policy in ["d-fcfs", "stealing", "jsq", "synergy", "darc-distributed"] {
+        administration_goes_on("distributed", policy, 3);
+    }
+}
