@@ -39,13 +39,28 @@ impl Call {
 
     /// Sends the call, with `argument`.
     fn send(self, client: &mut Connection, argument: &str) {
-        let words = [&self.words[..], &[argument]].concat();
-        if !self.is_queued {
-            return client.send(&encode(&words));
+        self.queue(client, argument);
+        self.begin(client, argument);
+    }
+
+    /// What comes before a call within a transaction.
+    fn queue(self, client: &mut Connection, argument: &str) {
+        if self.is_queued {
+            assert_eq!(client.ask("MULTI"), "+OK");
+            assert_eq!(client.request(&self.words(argument)).to_string(), "+QUEUED");
         }
-        assert_eq!(client.ask("MULTI"), "+OK");
-        assert_eq!(client.request(&words).to_string(), "+QUEUED");
-        client.send(&encode(&["EXEC"]));
+    }
+
+    /// The request that runs the script.
+    fn begin(self, client: &mut Connection, argument: &str) {
+        client.send(&match self.is_queued {
+            true => encode(&["EXEC"]),
+            false => encode(&self.words(argument)),
+        });
+    }
+
+    fn words(self, argument: &str) -> Vec<&str> {
+        [&self.words[..], &[argument]].concat()
     }
 
     const fn kill(self) -> &'static str {
@@ -73,7 +88,10 @@ fn others_are_served(server: &Server, script: Call, count: usize, shape: &str) {
     let mut witness = server.connect();
     let mut endless: Vec<Connection> = (0..count).map(|_| server.connect()).collect();
     for client in &mut endless {
-        script.send(client, "2");
+        script.queue(client, "2");
+    }
+    for client in &mut endless {
+        script.begin(client, "2");
     }
     for _ in 0..20 {
         assert_eq!(witness.ask("GET key"), "\"value\"", "{shape}");

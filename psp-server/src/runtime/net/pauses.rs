@@ -23,6 +23,9 @@ use crate::runtime::host::clock::Clock;
 /// A request that has had this many budgets gives way to all others, and not only to short ones: it may never end.
 const BUDGETS_PATIENT: u64 = 100;
 
+/// A request is away for so many budgets at most.
+const AWAY_BUDGETS_MAX: u64 = 2;
+
 /// For how long a request may have the thread.
 #[derive(Debug)]
 pub(super) struct Budget {
@@ -191,12 +194,14 @@ impl Pauses {
         !self.away.is_empty()
     }
 
-    /// The request is away. With `for_others` the next one goes on when others have had the thread for as long.
+    /// The request is away. With `for_others` the next one goes on when others have had the thread for as long. A request
+    /// had it for longer than its budget if it reached no checkpoint, or if nobody needed the thread; that is its affair.
     pub(super) fn put_away(&mut self, paused: Paused, for_others: bool) {
-        self.next_ns = match for_others {
-            true => paused.since_ns.saturating_add(paused.served_ns),
-            false => paused.since_ns,
+        let away_ns = match for_others {
+            true => paused.served_ns.min(AWAY_BUDGETS_MAX * self.budget_ns()),
+            false => 0,
         };
+        self.next_ns = paused.since_ns.saturating_add(away_ns);
         self.away.push_back(paused);
     }
 
@@ -261,6 +266,8 @@ mod tests {
         assert_eq!(due(&mut pauses, 1_649), None);
         assert_eq!(due(&mut pauses, 1_650), Some(1), "that one is stuck");
         assert_eq!(pauses.due_ns(), None);
+        pauses.put_away(paused(3, 2_000, 5_000), true);
+        assert_eq!(pauses.due_ns(), Some(2_200 * US), "nobody was held up");
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl Rig {
         match report? {
             Report::Completed(Work::Done(result)) => Some(result),
             Report::Completed(Work::Todo(_)) => unreachable!("a job that completed was run"),
-            Report::Yielded { .. } | Report::Blocked { .. } => None,
+            Report::Yielded { .. } | Report::Blocked { .. } | Report::Paused { .. } => None,
         }
     }
 
