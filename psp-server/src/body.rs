@@ -15,14 +15,14 @@ impl<'a> Body<'a> {
         Self { buffer }
     }
 
-    /// `part` of the request, without a copy. `None` if the part should be copied: the request is short, or more than a
-    /// third of the part would be kept beside it.
+    /// `part` of the request, without a copy. `None` if the part should be copied: the request is short, or more than an
+    /// eighth of what would be kept is something else.
     ///
     /// What is kept counts no more as memory of the connection.
     #[must_use]
     pub fn keep(self, part: &[u8]) -> Option<Bytes> {
         let buffer = self.buffer?;
-        let is_most = part.len() >= buffer.len() - buffer.len() / 4;
+        let is_most = part.len() >= buffer.len() - buffer.len() / 8;
         let start = part.as_ptr().addr().checked_sub(buffer.as_ptr().addr())?;
         let end = start.checked_add(part.len())?;
         (is_most && end <= buffer.len()).then(|| buffer.slice(start..end))
@@ -37,9 +37,9 @@ mod tests {
     fn the_most_of_a_buffer_is_kept_and_less_is_copied() {
         let buffer = Bytes::from(vec![7; 100]);
         let body = Body::new(Some(&buffer));
-        let kept = body.keep(&buffer[10..90]).unwrap();
-        assert_eq!((kept.as_ptr(), kept.len()), (buffer[10..].as_ptr(), 80));
-        assert_eq!(body.keep(&buffer[30..]), None);
+        let kept = body.keep(&buffer[5..95]).unwrap();
+        assert_eq!((kept.as_ptr(), kept.len()), (buffer[5..].as_ptr(), 90));
+        assert_eq!(body.keep(&buffer[15..]), None);
         assert_eq!(body.keep(&[7; 90]), None, "of something else");
         assert_eq!(Body::default().keep(&buffer), None);
     }

@@ -138,7 +138,8 @@ pub struct Config {
     /// [`buffered_bytes_max`](field@Self::buffered_bytes_max) at most.
     pub reply_bytes_max: usize,
     /// Bytes that may be held for all peers together: incomplete requests, and replies from when they grow, by the memory
-    /// that they take. A connection may hold three quarters of it. When a connection
+    /// that they take. A connection may hold three quarters of it. A request of which more than 64 KiB are announced counts
+    /// as a whole from then on, and waits while there is no room for it. When a connection
     /// that holds more than 64 KiB pushes the sum over this, others are closed that have waited for
     /// longest, without progress for a second at least, and without such connections that one. A reply that grows beyond 64 KiB and pushes the sum over this is discarded: its peer
     /// gets an error.

@@ -20,8 +20,12 @@ const READ_BYTES_MAX: usize = 256 * 1024;
 const POOL_KEEP: usize = 256;
 /// Requests from this length on are bodies.
 pub(crate) const BODY_LEN_MIN: usize = EXEMPT_BYTES;
-/// Room behind an announced body, for what a TLS record has of the next request.
+/// Room behind a body that takes long to move, for what a TLS record has of the next request.
 const BODY_SLACK: usize = 2 * POOLED_LEN;
+/// Bodies from this length on take long to move.
+const ROOMY_BODY_LEN_MIN: usize = 1 << 20;
+/// The part of a buffer that may be unused if handlers keep parts of it.
+const WASTE_DIVISOR: usize = 8;
 
 /// Bytes received and not yet consumed. An idle connection holds no memory.
 #[derive(Debug, Default)]
@@ -97,8 +101,12 @@ impl InputBuffer {
     pub(crate) fn wants_body(&self, len_min: usize) -> Option<usize> {
         let held = self.end - self.start;
         let is_full = self.end == self.held_bytes();
-        (is_full && held >= BODY_LEN_MIN && is_announced(len_min, held))
-            .then(|| len_min.saturating_add(BODY_SLACK))
+        (is_full && held >= BODY_LEN_MIN && is_announced(len_min, held)).then(|| {
+            match len_min >= ROOMY_BODY_LEN_MIN {
+                true => len_min.saturating_add(BODY_SLACK),
+                false => len_min,
+            }
+        })
     }
 
     /// Gets a buffer of `len` bytes. Its memory is touched as bytes come. Returns `false` if the system refuses it.
@@ -113,9 +121,10 @@ impl InputBuffer {
         is_reserved
     }
 
-    /// From now on handlers may keep parts of what was received.
+    /// From now on handlers may keep parts of what was received, unless they would keep much unused memory with it.
     pub(crate) fn share(&mut self) {
-        if self.shared.is_none() {
+        let capacity = self.bytes.capacity();
+        if self.shared.is_none() && capacity - self.end <= capacity / WASTE_DIVISOR {
             let mut bytes = std::mem::take(&mut self.bytes);
             bytes.truncate(self.end);
             self.shared = Some(Bytes::from(bytes));
@@ -298,10 +307,14 @@ mod tests {
     fn a_shared_buffer_that_is_not_consumed_goes_on() {
         let mut pool = BufferPool::new();
         let mut input = InputBuffer::default();
-        fill(&mut input, &mut pool, &[7; 3 * BODY_LEN_MIN], 1);
+        fill(&mut input, &mut pool, &[7; BODY_LEN_MIN + 1], 1);
+        input.share();
+        assert!(input.shared().is_none(), "half of it is unused");
+        fill(&mut input, &mut pool, &[7; 2 * BODY_LEN_MIN - 1], 1);
+        assert!(input.reserve(3 * BODY_LEN_MIN));
         input.share();
         input.consume(BODY_LEN_MIN);
-        input.share();
+        assert!(input.shared().is_some());
         assert_eq!(input.data(), [7; 2 * BODY_LEN_MIN]);
         fill(&mut input, &mut pool, &[8; 10], 1);
         assert_eq!(input.data()[2 * BODY_LEN_MIN - 1..][..3], [7, 8, 8]);

@@ -5,6 +5,7 @@ mod administration;
 mod admission;
 mod bad_input;
 mod blocking;
+mod bodies;
 mod buffers;
 mod bursts;
 mod clients;

@@ -18,14 +18,15 @@ use crate::transport::run::Stream;
 const BACKGROUND_FLUSH_BYTES_MIN: usize = 32 * 1024;
 
 impl<F: Framing, C> Connections<F, C> {
-    /// Advances up to `count` connections that have something to do.
+    /// Advances up to `count` connections that have something to do, each once: one that has more to do is behind the
+    /// others, and behind what has come meanwhile.
     pub(in crate::runtime::net) fn advance_ready<K: Classifier<F::Head>>(
         &mut self,
         count: usize,
         dispatcher: &mut Dispatcher<K>,
         now_ns: u64,
     ) {
-        for _ in 0..count {
+        for _ in 0..count.min(self.ready.len()) {
             let Some(index) = self.ready.pop() else {
                 break;
             };
