@@ -34,6 +34,10 @@ enum Fault {
     EarlyTimeout,
     /// A pop that waits gets its element without removing it.
     NoRemoval,
+    /// Keys expire between the commands of a transaction.
+    ExpiresInside,
+    /// INCRBY makes a key immortal.
+    LosesExpiry,
 }
 
 /// Clients of a server.
@@ -82,6 +86,19 @@ fn go_on(running: &mut Running, fault: Fault, state: &mut Keyspace) {
                 running.reply = Some(reply);
             }
         }
+        Transaction(requests) if is(Fault::ExpiresInside) => {
+            let replies = requests.iter().map(|request| {
+                let reply = request.apply(state);
+                state.expire();
+                reply
+            });
+            running.reply = Some(Reply::List(replies.collect()));
+        }
+        IncrBy(key, _) if is(Fault::LosesExpiry) => {
+            let reply = running.request.apply(state);
+            state.immortalize(*key);
+            running.reply = Some(reply);
+        }
         PopWaiting(..) | PopManyWaiting(..) if is(Fault::EarlyTimeout) => {
             running.reply = Some(Reply::Nil);
         }
@@ -101,6 +118,9 @@ fn history(fault: Fault, random: &mut StdRng) -> Vec<Call<Request>> {
         if number == REQUESTS && clients.iter().all(Option::is_none) {
             break;
         }
+        if random.random_ratio(1, 20) {
+            state.expire();
+        }
         let session = random.random_range(0..CLIENTS);
         let client = &mut clients[session];
         match client {
@@ -112,7 +132,7 @@ fn history(fault: Fault, random: &mut StdRng) -> Vec<Call<Request>> {
                         session: session as u64,
                         sequence: done.sequence,
                         begun: done.begun,
-                        ended: time,
+                        ended: reply.as_ref().map_or(PENDING, |_| time),
                         operation,
                         reply,
                     });
@@ -163,6 +183,8 @@ fn each_fault_is_found() {
         Fault::TimidWatch,
         Fault::EarlyTimeout,
         Fault::NoRemoval,
+        Fault::ExpiresInside,
+        Fault::LosesExpiry,
     ] {
         let accepted = accepted(fault, 20);
         assert!(accepted <= 15, "{fault:?}: {accepted} of 20");

@@ -27,8 +27,14 @@ pub trait Operation: Clone + Debug {
         false
     }
 
+    /// `Some` for an operation that nobody sends, and that may happen by itself at any time: whether it changes this state.
+    /// What it changes cannot be changed back.
+    fn by_itself(&self, _state: &Self::State) -> Option<bool> {
+        None
+    }
+
     /// The operation as it enters a history, with the reply that its client read. One that is only atomic key by key
-    /// enters as one operation for each key.
+    /// enters as one operation for each key. Parts without a reply are pending: they may happen at any time since.
     fn parts(self, reply: Option<Self::Reply>) -> Vec<(Self, Option<Self::Reply>)> {
         vec![(self, reply)]
     }

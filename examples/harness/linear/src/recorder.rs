@@ -160,7 +160,7 @@ impl Recorder {
                         session: session.number,
                         sequence: session.sent,
                         begun,
-                        ended,
+                        ended: reply.as_ref().map_or(PENDING, |_| ended),
                         operation,
                         reply,
                     }),

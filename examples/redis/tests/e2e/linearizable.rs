@@ -46,10 +46,10 @@ impl Client<Request> for Connection {
         }
         let last = spelled(self.reply());
         if read.is_empty() {
-            return last;
+            return request.timeless(last);
         }
         read.push(last);
-        Reply::List(read)
+        request.timeless(Reply::List(read))
     }
 }
 

@@ -2,6 +2,10 @@
 //! MSET, MGET, MSETNX, RENAME, COPY, LMOVE, transactions and scripts on all of theirs. Commands that wait look at one of
 //! their keys after the other, and give up after some milliseconds.
 //!
+//! Keys that expire are strings of their own. When each of them dies, an operation that nobody sends says: a [`Request::Dies`]
+//! enters the history with what gives the key its life, and may happen at any time since, or never. It never happens
+//! within another operation, so all that a transaction or a script sees of a key is as of one instant.
+//!
 //! A transaction that EXEC carries out reads its watched key at the same instant, as that has not changed since. One that
 //! EXEC does not carry out enters a history as three operations: the watch, the read, and an [`Request::Abort`], before
 //! which another client must have done something with the key.
@@ -37,6 +41,17 @@ pub enum Value {
     List(Arc<VecDeque<Text>>),
 }
 
+/// The life of a key that expires: its number, which no other life has.
+pub type Life = u64;
+
+/// The life of keys that outlive the test.
+const LONG: Life = 0;
+
+/// How long a life lasts, in milliseconds: so short that keys die under the requests of their round.
+fn life_ms(life: Life) -> u64 {
+    1 + life % 3
+}
+
 /// How long commands wait, in seconds: so short that clients which wait for each other go on soon.
 const TIMEOUT: &str = "0.002";
 
@@ -44,8 +59,26 @@ const TIMEOUT: &str = "0.002";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Keyspace {
     values: BTreeMap<Key, Value>,
+    /// Of those that expire.
+    lives: BTreeMap<Key, Life>,
     /// By the numbers of watches. Those of transactions that EXEC carries out are not in here.
     watches: BTreeMap<u64, WatchedKey>,
+}
+
+#[cfg(test)]
+impl Keyspace {
+    /// The lives of all keys end that do not outlive the test.
+    pub(crate) fn expire(&mut self) {
+        for (key, life) in self.lives.clone() {
+            if life != LONG {
+                Dies(key, life).apply(self);
+            }
+        }
+    }
+
+    pub(crate) fn immortalize(&mut self, key: Key) {
+        self.lives.remove(&key);
+    }
 }
 
 /// A watched key, and whether a command may have changed it since.
@@ -89,6 +122,18 @@ pub enum Request {
     IncrBy(Key, i64),
     /// DEL of one key.
     Del(Key),
+    /// SET with PX.
+    SetPx(Key, Text, Life),
+    /// SET with NX, and an EX so long that the key does not die.
+    SetNxEx(Key, Text),
+    /// PEXPIRE.
+    Pexpire(Key, Life),
+    /// PTTL, of which all times count as 0.
+    Pttl(Key),
+    /// EXISTS.
+    Exists(Vec<Key>),
+    /// The end of this life. Nobody sends it.
+    Dies(Key, Life),
     /// LPUSH or RPUSH.
     Push(Side, Key, Vec<Text>),
     /// LPOP or RPOP of one element.
@@ -128,9 +173,9 @@ pub enum Request {
 }
 
 use Request::{
-    Abort, Append, Copy, Del, Get, GetSet, IncrBy, Mget, Mistyped, Move, MoveWaiting, Mset, MsetNx,
-    Pop, PopManyWaiting, PopWaiting, Push, Range, Rename, Run, Set, SetNx, Transaction, Watch,
-    Watched,
+    Abort, Append, Copy, Del, Dies, Exists, Get, GetSet, IncrBy, Mget, Mistyped, Move, MoveWaiting,
+    Mset, MsetNx, Pexpire, Pop, PopManyWaiting, PopWaiting, Pttl, Push, Range, Rename, Run, Set,
+    SetNx, SetNxEx, SetPx, Transaction, Watch, Watched,
 };
 
 impl Request {
@@ -173,6 +218,20 @@ impl Request {
             Append(name, text) => ("APPEND", vec![key(name), text.to_string()]),
             IncrBy(name, delta) => ("INCRBY", vec![key(name), delta.to_string()]),
             Del(name) => ("DEL", vec![key(name)]),
+            SetPx(name, text, life) => {
+                let ms = life_ms(*life).to_string();
+                ("SET", vec![key(name), text.to_string(), "PX".into(), ms])
+            }
+            SetNxEx(name, text) => {
+                let options = ["NX", "EX", "1000"].map(str::to_owned);
+                (
+                    "SET",
+                    [&[key(name), text.to_string()][..], &options].concat(),
+                )
+            }
+            Pexpire(name, life) => ("PEXPIRE", vec![key(name), life_ms(*life).to_string()]),
+            Pttl(name) => ("PTTL", vec![key(name)]),
+            Exists(names) => ("EXISTS", names.iter().map(key).collect()),
             Push(side, name, elements) => {
                 let command = side.choose("LPUSH", "RPUSH");
                 let elements = elements.iter().map(ToString::to_string);
@@ -224,9 +283,47 @@ impl Request {
             Transaction(_) | Watched(..) => {
                 unreachable!("transactions have several commands, and do not nest")
             }
-            Watch(..) | Abort(..) | Mistyped(_) => unreachable!("parts of other requests"),
+            Watch(..) | Abort(..) | Mistyped(_) | Dies(..) => {
+                unreachable!("parts of other requests")
+            }
         };
         [command.to_owned()].into_iter().chain(arguments).collect()
+    }
+}
+
+impl Request {
+    /// The reply without the times that it tells.
+    #[must_use]
+    pub fn timeless(&self, reply: Reply) -> Reply {
+        match (self, reply) {
+            (Pttl(_), Reply::Number(ms)) => Reply::Number(ms.min(0)),
+            (Transaction(requests), Reply::List(replies)) => {
+                let replies = requests.iter().zip(replies);
+                Reply::List(
+                    replies
+                        .map(|(request, reply)| request.timeless(reply))
+                        .collect(),
+                )
+            }
+            (Watched(_, _, requests), Reply::List(mut replies)) => {
+                let done = replies.pop().expect("the replies to GET and EXEC");
+                replies.push(Transaction(requests.clone()).timeless(done));
+                Reply::List(replies)
+            }
+            (_, reply) => reply,
+        }
+    }
+
+    /// The lives that it may give to keys.
+    fn lives(&self) -> Vec<(Key, Life)> {
+        match self {
+            SetPx(key, _, life) | Pexpire(key, life) => vec![(*key, *life)],
+            Run(Script::Limit(life), _, keys) => vec![(keys[0], *life)],
+            Transaction(requests) | Watched(_, _, requests) => {
+                requests.iter().flat_map(Self::lives).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -294,6 +391,9 @@ impl Operation for Request {
         match self {
             Get(key) | Set(key, _) | SetNx(key, _) | GetSet(key, _) | Append(key, _) => vec![*key],
             IncrBy(key, _) | Del(key) | Push(_, key, _) | Pop(_, key) => vec![*key],
+            SetPx(key, _, _) | SetNxEx(key, _) | Pexpire(key, _) => vec![*key],
+            Pttl(key) | Dies(key, _) => vec![*key],
+            Exists(keys) => keys.clone(),
             Range(key) | Watch(_, key) | Abort(_, key) => vec![*key],
             PopWaiting(_, keys) | PopManyWaiting(_, keys, _) | Mistyped(keys) => keys.clone(),
             Run(_, _, keys) => keys.to_vec(),
@@ -310,7 +410,12 @@ impl Operation for Request {
     }
 
     fn apply(&self, state: &mut Keyspace) -> Reply {
+        if self.by_itself(state) == Some(false) {
+            return Reply::Nil;
+        }
         let reply = apply(self, state).unwrap_or_else(Reply::from);
+        let Keyspace { values, lives, .. } = state;
+        lives.retain(|key, _| values.contains_key(key));
         if !state.watches.is_empty() && self.may_change() {
             let keys = self.keys();
             for watch in state.watches.values_mut() {
@@ -321,7 +426,10 @@ impl Operation for Request {
     }
 
     fn parts(self, reply: Option<Reply>) -> Vec<(Self, Option<Reply>)> {
-        match self {
+        let lives = self.lives().into_iter();
+        let deaths = lives.map(|(key, life)| (Dies(key, life), None));
+        let mut deaths: Vec<_> = deaths.collect();
+        let mut parts = match self {
             Watched(number, key, _) if reply.as_ref().is_some_and(Reply::is_aborted) => {
                 let Some(Reply::List(replies)) = reply else {
                     unreachable!("the replies to GET and EXEC");
@@ -338,11 +446,23 @@ impl Operation for Request {
                 parts_of_pop(keys, reply, |key| PopManyWaiting(side, vec![key], count))
             }
             request => vec![(request, reply)],
-        }
+        };
+        parts.append(&mut deaths);
+        parts
     }
 
     fn may_be_passed_over(&self) -> bool {
-        matches!(self, Watched(..) | PopWaiting(..) | PopManyWaiting(..))
+        matches!(
+            self,
+            Watched(..) | PopWaiting(..) | PopManyWaiting(..) | Dies(..)
+        )
+    }
+
+    fn by_itself(&self, state: &Keyspace) -> Option<bool> {
+        match self {
+            Dies(key, life) => Some(state.lives.get(key) == Some(life)),
+            _ => None,
+        }
     }
 }
 
@@ -354,6 +474,8 @@ impl Request {
             Get(_)
                 | Range(_)
                 | Mget(_)
+                | Pttl(_)
+                | Exists(_)
                 | Watch(..)
                 | Abort(..)
                 | Mistyped(_)
@@ -395,8 +517,13 @@ fn parts_of_pop(
 
 fn apply(request: &Request, state: &mut Keyspace) -> Result<Reply, Refusal> {
     let number = |count: usize| Reply::Number(i64::try_from(count).expect("a small count"));
+    // An old value's expiry stays.
+    let change = |state: &mut Keyspace, key: Key, text: &Text| {
+        state.values.insert(key, Value::Text(text.clone()));
+    };
     let store = |state: &mut Keyspace, key: Key, text: &Text| {
-        state.values.insert(key, Value::Text(text.clone()))
+        state.lives.remove(&key);
+        change(state, key, text);
     };
     Ok(match request {
         Get(key) => text(state, *key)?.into(),
@@ -419,16 +546,49 @@ fn apply(request: &Request, state: &mut Keyspace) -> Result<Reply, Refusal> {
         Append(key, more) => {
             let old = text(state, *key)?.unwrap_or_default();
             let joined = Text::from(format!("{old}{more}"));
-            store(state, *key, &joined);
+            change(state, *key, &joined);
             number(joined.len())
         }
         IncrBy(key, delta) => {
             let old = text(state, *key)?.map_or(Ok(0), |old| integer(&old))?;
             let new = old.checked_add(*delta).ok_or(Refusal::Overflow)?;
-            store(state, *key, &new.to_string().into());
+            change(state, *key, &new.to_string().into());
             Reply::Number(new)
         }
         Del(key) => number(state.values.remove(key).is_some().into()),
+        SetPx(key, text, life) => {
+            store(state, *key, text);
+            state.lives.insert(*key, *life);
+            Reply::Ok
+        }
+        SetNxEx(key, text) => {
+            if state.values.contains_key(key) {
+                return Ok(Reply::Nil);
+            }
+            store(state, *key, text);
+            state.lives.insert(*key, LONG);
+            Reply::Ok
+        }
+        Pexpire(key, life) => {
+            let is_there = state.values.contains_key(key);
+            if is_there {
+                state.lives.insert(*key, *life);
+            }
+            number(is_there.into())
+        }
+        Pttl(key) => match (state.values.get(key), state.lives.get(key)) {
+            (None, _) => Reply::Number(-2),
+            (Some(_), None) => Reply::Number(-1),
+            (Some(_), Some(_)) => Reply::Number(0),
+        },
+        Exists(keys) => {
+            let are_there = keys.iter().filter(|key| state.values.contains_key(key));
+            number(are_there.count())
+        }
+        Dies(key, _) => {
+            state.values.remove(key);
+            Reply::Nil
+        }
         Push(side, key, elements) => {
             list(state, *key)?;
             number(push(state, *side, *key, elements))
@@ -682,6 +842,26 @@ mod tests {
             (PopManyWaiting(Side::Left, vec![9, 3], 2), Reply::Nil),
             (Mistyped(vec![9, 4]), wrong_type()),
             (Mistyped(vec![9, 3]), Reply::Nil),
+            (SetPx(6, "1".into(), 7), Reply::Ok),
+            (Pttl(6), Reply::Number(0)),
+            (Dies(6, 8), Reply::Nil),
+            (SetNxEx(6, "5".into()), Reply::Nil),
+            (IncrBy(6, 1), Reply::Number(2)),
+            (Pttl(6), Reply::Number(0)),
+            (Dies(6, 7), Reply::Nil),
+            (Pttl(6), Reply::Number(-2)),
+            (Pexpire(6, 9), Reply::Number(0)),
+            (SetNxEx(6, "5".into()), Reply::Ok),
+            (Pttl(6), Reply::Number(0)),
+            (Pexpire(6, 10), Reply::Number(1)),
+            (GetSet(6, "1".into()), word("5")),
+            (Dies(6, 10), Reply::Nil),
+            (Pttl(6), Reply::Number(-1)),
+            (Exists(vec![6, 7, 6]), Reply::Number(2)),
+            (Pexpire(6, 11), Reply::Number(1)),
+            (Del(6), Reply::Number(1)),
+            (Set(6, "x".into()), Reply::Ok),
+            (Pttl(6), Reply::Number(-1)),
         ] {
             assert_eq!(request.apply(state), reply, "{request:?}");
         }

@@ -4,8 +4,9 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 
 use super::Request::{
-    self, Append, Copy, Del, Get, GetSet, IncrBy, Mget, Move, MoveWaiting, Mset, MsetNx, Pop,
-    PopManyWaiting, PopWaiting, Push, Range, Rename, Run, Set, SetNx, Transaction, Watched,
+    self, Append, Copy, Del, Exists, Get, GetSet, IncrBy, Mget, Move, MoveWaiting, Mset, MsetNx,
+    Pexpire, Pop, PopManyWaiting, PopWaiting, Pttl, Push, Range, Rename, Run, Set, SetNx, SetNxEx,
+    SetPx, Transaction, Watched,
 };
 use super::{Calling, Script, Side, Text};
 use crate::model::Key;
@@ -14,7 +15,7 @@ use crate::recorder::Draw;
 impl Request {
     /// A request for keys of a round: mostly a command on strings for one of three keys, or a command on lists for one of
     /// three others. Now and then the key is any of the six, or the request is a script, or a transaction of such
-    /// commands.
+    /// commands. Some commands, and whole transactions, are about keys that expire, of which there are two more.
     pub fn draw(draw: Draw<'_>) -> Self {
         let Draw {
             random,
@@ -24,7 +25,7 @@ impl Request {
         let keys = Keys { first_key };
         match random.random_range(0..100) {
             0..4 => Transaction(Self::commands_of_transaction(random, &keys, number)),
-            4..8 => {
+            4..6 => {
                 let key = keys.text(random);
                 Watched(
                     number,
@@ -32,7 +33,13 @@ impl Request {
                     Self::commands_of_transaction(random, &keys, number),
                 )
             }
-            8..14 => {
+            6..10 => Transaction(Self::commands_on_mortals(random, &keys, number)),
+            10..12 => {
+                let commands = Self::commands_on_mortals(random, &keys, number);
+                Watched(number, keys.mortal(random), commands)
+            }
+            12..26 => Self::on_mortals(random, &keys, number),
+            26..33 => {
                 let script = Script::draw(random);
                 Run(
                     script,
@@ -49,6 +56,31 @@ impl Request {
         (0..len)
             .map(|_| Self::command(random, keys, number))
             .collect()
+    }
+
+    fn commands_on_mortals(random: &mut StdRng, keys: &Keys, number: u64) -> Vec<Self> {
+        let len = random.random_range(2..=4);
+        (0..len)
+            .map(|_| Self::on_mortals(random, keys, number))
+            .collect()
+    }
+
+    /// A command on keys that expire.
+    fn on_mortals(random: &mut StdRng, keys: &Keys, number: u64) -> Self {
+        let key = keys.mortal(random);
+        let text = Text::from((number % 1000).to_string());
+        match random.random_range(0..100) {
+            0..20 => SetPx(key, text, random.random()),
+            20..32 => SetNxEx(key, text),
+            32..44 => Pexpire(key, random.random()),
+            44..56 => IncrBy(key, 1),
+            56..68 => Pttl(key),
+            68..78 => Get(key),
+            78..86 => Exists(keys.two_mortals(random).into()),
+            86..92 => Mget(keys.two_mortals(random).into()),
+            92..96 => Set(key, text),
+            _ => Del(key),
+        }
     }
 
     fn command(random: &mut StdRng, keys: &Keys, number: u64) -> Self {
@@ -101,6 +133,19 @@ impl Keys {
 
     pub(super) fn list(&self, random: &mut StdRng) -> Key {
         self.of(random, 3)
+    }
+
+    /// One of two keys that expire.
+    pub(super) fn mortal(&self, random: &mut StdRng) -> Key {
+        self.two_mortals(random)[0]
+    }
+
+    pub(super) fn two_mortals(&self, random: &mut StdRng) -> [Key; 2] {
+        let keys = [6, 7].map(|key| self.first_key + key);
+        match random.random() {
+            true => keys,
+            false => [keys[1], keys[0]],
+        }
     }
 
     /// One list, or two.

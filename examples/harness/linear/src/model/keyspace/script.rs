@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use sha1::{Digest as _, Sha1};
 
 use super::draw::Keys;
-use super::{Keyspace, Reply, Request, Side};
+use super::{Keyspace, Life, Reply, Request, Side, life_ms};
 use crate::model::{Key, Operation};
 
 /// Begins each script: its keys may be declared or not.
@@ -26,6 +26,9 @@ pub enum Script {
     Drain,
     /// Reads a string and a list, and what is wrong with them.
     Read,
+    /// Counts in a key that expires, as a rate limiter does. Returns whether another key is there, before and after that,
+    /// and the time that the first one has, as 0.
+    Limit(Life),
 }
 
 /// How a client calls a script.
@@ -47,10 +50,22 @@ impl Calling {
 
 impl Script {
     /// All scripts.
-    pub const ALL: [Self; 4] = [Self::Swap, Self::Transfer, Self::Drain, Self::Read];
+    pub const ALL: [Self; 7] = [
+        Self::Swap,
+        Self::Transfer,
+        Self::Drain,
+        Self::Read,
+        // They are of all lengths.
+        Self::Limit(0),
+        Self::Limit(1),
+        Self::Limit(2),
+    ];
 
     pub(super) fn draw(random: &mut StdRng) -> Self {
-        Self::ALL[random.random_range(0..Self::ALL.len())]
+        match Self::ALL[random.random_range(0..Self::ALL.len() - 2)] {
+            Self::Limit(_) => Self::Limit(random.random()),
+            script => script,
+        }
     }
 
     /// Two different keys, mostly of what the script works on.
@@ -59,13 +74,24 @@ impl Script {
             Self::Swap | Self::Transfer => keys.two_texts(random),
             Self::Drain => keys.two_lists(random),
             Self::Read => [keys.text(random), keys.list(random)],
+            Self::Limit(_) => keys.two_mortals(random),
         }
     }
 
     /// Its text.
     #[must_use]
     pub fn body(self) -> String {
+        let limit = |life| {
+            format!(
+                "local before = redis.call('EXISTS', keys[2])
+                 local count = redis.call('INCRBY', keys[1], 1)
+                 if count == 1 then redis.call('PEXPIRE', keys[1], {}) end
+                 return {{before, count, math.min(redis.call('PTTL', keys[1]), 0), redis.call('EXISTS', keys[2])}}",
+                life_ms(life)
+            )
+        };
         let rest = match self {
+            Self::Limit(life) => &limit(life),
             Self::Swap => {
                 "local function put(key, text)
                    if text then redis.call('SET', key, text) else redis.call('DEL', key) end
@@ -136,6 +162,16 @@ impl Script {
                     moved += 1;
                 }
                 Ok(Reply::Number(moved))
+            }
+            Self::Limit(life) => {
+                let there = Request::Exists(vec![other]);
+                let before = call(state, there.clone())?;
+                let count = call(state, Request::IncrBy(one, 1))?;
+                if count == Reply::Number(1) {
+                    call(state, Request::Pexpire(one, life))?;
+                }
+                let ttl = call(state, Request::Pttl(one))?;
+                Ok(Reply::List(vec![before, count, ttl, call(state, there)?]))
             }
             Self::Read => {
                 let replies = [Request::Get(one), Request::Range(other)];
