@@ -2,7 +2,9 @@
 
 use psp_protocols::Sink;
 use psp_protocols::memcached::KEY_LEN_MAX;
-use psp_protocols::memcached::meta::{Code, Flags, Key, Keyed, Reply, Request, debug};
+use psp_protocols::memcached::meta::{
+    Code, Flags, Key, Keyed, Reply, Request, SPELLED_LEN_MAX, debug,
+};
 use psp_protocols::memcached::text::{StoreMode, Words, client_error};
 
 use crate::cache::{Item, OutOfMemory};
@@ -39,6 +41,15 @@ pub(crate) fn refuse_too_large(operations: Operations<'_>, key: &[u8], mut flags
 /// Calls `run` with the decoded key. The keys of parsed requests can always be decoded.
 fn with_key<R>(key: Key<'_>, run: impl FnOnce(&[u8]) -> R) -> Option<R> {
     key.decode(&mut [0; KEY_LEN_MAX]).map(run)
+}
+
+/// Calls `run` with the key in the form in which its item was stored.
+fn stored<R>(key: Key<'_>, is_base64: bool, run: impl FnOnce(Key<'_>) -> R) -> R {
+    let raw = &mut [0; KEY_LEN_MAX];
+    match key.decode(raw) {
+        Some(raw) => run(Key::spell(raw, is_base64, &mut [0; SPELLED_LEN_MAX])),
+        None => run(key),
+    }
 }
 
 /// Adds to a reply the flags that do not depend on an item: `O` and `k`.
@@ -98,7 +109,7 @@ fn describe<'a>(
             b'c' => reply.number(b'c', content.cas),
             b'f' => reply.number(b'f', content.flags),
             b'h' => reply.number(b'h', u8::from(fetched.was_fetched)),
-            b'k' => reply.key(keyed.key),
+            b'k' => stored(keyed.key, content.binary_key, |key| reply.key(key)),
             b'l' => reply.number(b'l', fetched.idle_s),
             b'O' => reply.token(b'O', flag.token),
             b's' => reply.number(b's', content.value.len()),
@@ -255,21 +266,21 @@ fn show(operations: Operations<'_>, key: Key<'_>, out: &mut dyn Sink) {
     let now_s = operations.cache.now_s();
     let facts = |item: &mut Item| {
         let content = &item.content;
-        [
+        let facts = [
             ("exp", ttl_s(content.ttl_ms()).to_string()),
             ("la", now_s.saturating_sub(item.used_s()).to_string()),
             ("cas", content.cas.to_string()),
             ("fetch", yes_or_no(item.is_fetched()).to_owned()),
             ("cls", CLASS.to_string()),
             ("size", item.memory_bytes().to_string()),
-        ]
+        ];
+        (content.binary_key, facts)
     };
     match with_key(key, |key| operations.cache.with(key, facts)).flatten() {
         None => Reply::new(out, Code::Miss).end(),
-        Some(facts) => debug(
-            out,
-            key,
-            facts.iter().map(|(name, value)| (*name, value.as_str())),
-        ),
+        Some((is_base64, facts)) => {
+            let facts = facts.iter().map(|(name, value)| (*name, value.as_str()));
+            stored(key, is_base64, |key| debug(out, key, facts));
+        }
     }
 }

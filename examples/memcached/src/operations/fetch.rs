@@ -72,7 +72,7 @@ pub struct Fetch {
     pub vivify: Option<Option<u64>>,
     /// The first client that reads an item that expires earlier wins the right to refresh it.
     pub recache_before_ms: Option<Option<u64>>,
-    /// The CAS value of a created item.
+    /// The CAS value of an item that is created, or gets a new expiration time.
     pub new_cas: Option<u64>,
     /// Whether the client gave the key of a created item in base64.
     pub binary_key: bool,
@@ -98,7 +98,10 @@ pub struct Fetched {
 impl Fetch {
     fn of(&self, item: &mut Item, now_s: u32) -> Fetched {
         let content = &mut item.content;
-        content.expire_at_ms = self.expire_at_ms.unwrap_or(content.expire_at_ms);
+        if let Some(expire_at_ms) = self.expire_at_ms {
+            content.expire_at_ms = expire_at_ms;
+            content.cas = self.new_cas.unwrap_or(content.cas);
+        }
         let expires_soon = match (content.expire_at_ms, self.recache_before_ms.flatten()) {
             (Some(expire_at_ms), Some(before_ms)) => expire_at_ms < before_ms,
             _ => false,

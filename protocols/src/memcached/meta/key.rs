@@ -5,10 +5,13 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::memcached::item::KEY_LEN_MAX;
 
+/// Most bytes of a key in a reply: base64 of the longest key.
+pub const SPELLED_LEN_MAX: usize = KEY_LEN_MAX.div_ceil(3) * 4;
+
 /// The key of a meta command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key<'a> {
-    /// The key as the peer wrote it, 1 to 250 bytes. Replies repeat it unchanged.
+    /// The key as the peer wrote it, 1 to 250 bytes; in a reply, as the server spells it.
     pub text: &'a [u8],
     /// Whether `text` is base64 of the key (flag `b`).
     pub is_base64: bool,
@@ -29,6 +32,23 @@ impl<'a> Key<'a> {
         let len = STANDARD.decode_slice(self.text, buffer).ok()?;
         Some(&buffer[..len]).filter(|key| !key.is_empty())
     }
+
+    /// Spells `key` for a reply, in base64 or as it is. What no word can hold is in base64 in any case. Keys of more than
+    /// [`KEY_LEN_MAX`] bytes are cut off.
+    pub fn spell(key: &'a [u8], is_base64: bool, buffer: &'a mut [u8; SPELLED_LEN_MAX]) -> Self {
+        let key = &key[..key.len().min(KEY_LEN_MAX)];
+        if !is_base64 && key.iter().all(|byte| !matches!(byte, 0..=b' ' | 0x7f)) {
+            return Self {
+                text: key,
+                is_base64,
+            };
+        }
+        let len = STANDARD.encode_slice(key, buffer).unwrap_or_default();
+        Self {
+            text: &buffer[..len],
+            is_base64: true,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -39,6 +59,19 @@ mod tests {
         let mut buffer = [0; KEY_LEN_MAX];
         let key = Key { text, is_base64 };
         key.decode(&mut buffer).map(<[u8]>::to_vec)
+    }
+
+    #[test]
+    fn a_key_is_spelled_as_it_was_stored() {
+        let spelled = |key: &[u8], is_base64| {
+            let mut buffer = [0; SPELLED_LEN_MAX];
+            let key = Key::spell(key, is_base64, &mut buffer);
+            (key.text.to_vec(), key.is_base64)
+        };
+        assert_eq!(spelled(b"foo", false), (b"foo".to_vec(), false));
+        assert_eq!(spelled(b"foo", true), (b"Zm9v".to_vec(), true));
+        assert_eq!(spelled(b"a b", false), (b"YSBi".to_vec(), true));
+        assert_eq!(spelled(&[b'x'; KEY_LEN_MAX], true).0.len(), SPELLED_LEN_MAX);
     }
 
     #[test]

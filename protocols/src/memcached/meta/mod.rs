@@ -10,6 +10,6 @@ mod request;
 
 pub use encoder::{Code, Reply, debug};
 pub use flags::{Flag, Flags};
-pub use key::Key;
+pub use key::{Key, SPELLED_LEN_MAX};
 pub(crate) use request::announced;
 pub use request::{Keyed, Request};
