@@ -39,6 +39,7 @@ pub mod pause;
 pub mod pubsub;
 mod rdb;
 pub mod record;
+mod redis_version;
 mod replies;
 pub mod scripts;
 pub mod settings;

@@ -7,10 +7,10 @@ use crate::client::{Labels, Replies, version_number};
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::{self, Result};
+use crate::redis_version::REDIS_VERSION;
 
 use super::client::check_label;
 use super::databases::database_of;
-use super::info::REDIS_VERSION;
 
 const FAST: &[Flag] = &[Flag::Fast];
 const BEFORE_AUTH: &[Flag] = &[Flag::NoScript, Flag::Fast, Flag::NoAuth];

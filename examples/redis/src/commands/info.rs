@@ -13,11 +13,9 @@ use crate::cpu_time::CpuTime;
 use crate::memory::{resident_bytes, system_bytes};
 use crate::parse::{self, Result};
 use crate::pubsub::TopicKind;
+use crate::redis_version::REDIS_VERSION;
 use crate::state::ServerState;
 use crate::stats::{CommandStats, Totals};
-
-/// The Redis version whose commands and errors this server follows.
-pub(crate) const REDIS_VERSION: &str = "7.4.0";
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("info", -1, info)];
@@ -482,7 +480,7 @@ mod tests {
         let plain = session.run("INFO");
         for part in [
             "# Server\r\n",
-            "redis_version:7",
+            "redis_version:7.0.15\r\n",
             "role:master\r\n",
             "# Keyspace\r\n",
         ] {

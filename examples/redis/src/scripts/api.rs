@@ -10,10 +10,7 @@ use super::digest::Digest;
 use super::native::{self, Arguments, Errors, NativeFn, Outcome, one};
 use super::run;
 use crate::command::CommandTable;
-
-/// The version of Redis whose scripting this is.
-const VERSION: &str = "7.0.15";
-const VERSION_NUMBER: u32 = 0x0007_000f;
+use crate::redis_version::{REDIS_VERSION, REDIS_VERSION_NUMBER};
 
 const LOG_LEVELS: &[(&str, u32)] = &[
     ("LOG_DEBUG", 0),
@@ -56,8 +53,8 @@ pub(super) fn set_versions_and_levels(table: &Table) -> mlua::Result<()> {
     for (name, value) in LOG_LEVELS {
         table.raw_set(*name, *value)?;
     }
-    table.raw_set("REDIS_VERSION_NUM", VERSION_NUMBER)?;
-    table.raw_set("REDIS_VERSION", VERSION)
+    table.raw_set("REDIS_VERSION_NUM", REDIS_VERSION_NUMBER)?;
+    table.raw_set("REDIS_VERSION", REDIS_VERSION)
 }
 
 fn sha1hex(lua: &Lua, args: &Arguments) -> Outcome {
