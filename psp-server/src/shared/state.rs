@@ -22,7 +22,7 @@ use crate::shared::PolicyMailbox;
 use crate::shutdown::Shutdown;
 use crate::telemetry::{Parts, SlowLog, Telemetry};
 use crate::trace::Trace;
-use crate::transport::budget::Budget;
+use crate::transport::budget::{Budget, EXEMPT_BYTES};
 use crate::transport::request_key::PortNumber;
 
 /// Settings, counters and the way to stop. All threads and all
@@ -176,7 +176,7 @@ impl Shared {
     /// Unsent output of a connection with which none of its requests runs.
     #[inline]
     pub(crate) fn output_limit_bytes(&self) -> usize {
-        let of_budget = self.config.buffered_bytes_max / 2;
+        let of_budget = (self.config.buffered_bytes_max / 2).max(EXEMPT_BYTES);
         match self.output_bytes_max.load(Ordering::Relaxed) {
             0 => of_budget,
             output_bytes_max => output_bytes_max.min(of_budget),

@@ -256,6 +256,7 @@ fn stats(server: &Figures<'_>, text: &mut String) -> fmt::Result {
     let errors: u64 = totals.errors.values().sum();
     let store = server.databases.stats();
     let net = server.snapshot().map(|snapshot| &snapshot.net);
+    let unread = net.map_or(0, |net| net.connections_over_output_limit);
     let (pubsub, tracking) = (&server.clients.pubsub, &server.clients.tracking);
     lines!(text,
         "total_connections_received": server.clients.accepted(),
@@ -270,7 +271,7 @@ fn stats(server: &Figures<'_>, text: &mut String) -> fmt::Result {
         "pubsub_channels": pubsub.len(TopicKind::Channel),
         "pubsub_patterns": pubsub.len(TopicKind::Pattern),
         "pubsubshard_channels": pubsub.len(TopicKind::Shard),
-        "client_output_buffer_limit_disconnections": pubsub.closed(),
+        "client_output_buffer_limit_disconnections": pubsub.closed() + unread,
         "total_error_replies": errors,
         "latest_fork_usec": 0,
         "tracking_total_keys": tracking.keys(),

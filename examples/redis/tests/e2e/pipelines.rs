@@ -100,6 +100,8 @@ fn who_never_reads_is_closed_at_the_limit_and_the_log_says_why() {
                     && line.contains("peer=127.0.0.1:")
             })
         });
-        assert_eq!(server.connect().ask("PING"), "+PONG");
+        let stats = witness.info("stats");
+        let closed = "client_output_buffer_limit_disconnections:1\r\n";
+        assert!(stats.contains(closed), "{stats}");
     }
 }

@@ -20,6 +20,8 @@
 //! | `ready_queue.rs` | connections that have something to do |
 //! | `advance.rs` | the next step of a connection: send, frame, read |
 //! | `unread.rs` | which connections run on whose peers do not read, and which are closed |
+//! | `watched.rs` | those whose peers may read later, in order |
+//! | `closed_log.rs` | log of those that are closed for what is held for them |
 //! | `handshake.rs` | TLS handshakes: collects bytes, and has a worker take each step |
 //! | `parse.rs` | frames and classifies input into a run |
 //! | `held.rs` | connections whose runs wait for places in typed queues |
@@ -36,6 +38,7 @@
 
 mod advance;
 mod bodies;
+mod closed_log;
 mod dropping;
 mod evicting;
 mod handshake;
@@ -53,5 +56,6 @@ mod ready_queue;
 mod slot;
 mod table;
 mod unread;
+mod watched;
 
 pub(super) use table::Connections;

@@ -8,7 +8,7 @@ use psp_protocols::Framing;
 
 use super::super::tokens::Tokens;
 use super::bodies::BodyLine;
-use super::evicting::ClosedLog;
+use super::closed_log::ClosedLog;
 use super::held::Held;
 use super::memory::Memory;
 use super::peer_end::EventTime;
@@ -16,7 +16,7 @@ use super::per_address::Counted;
 use super::readiness::{Condition, Readiness};
 use super::ready_queue::ReadyQueue;
 use super::slot::{Phase, RanOn, Slot};
-use super::unread::Unread;
+use super::watched::Watched;
 use crate::peer::Peer;
 use crate::presence::State;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
@@ -43,7 +43,7 @@ pub(in crate::runtime::net) struct Connections<F: Framing, C> {
     /// Connections whose runs wait for places in typed queues.
     pub(super) held: Held,
     /// Connections whose peers may read later.
-    pub(super) unread: Unread,
+    pub(super) watched: Watched,
     pub(super) closed_log: ClosedLog,
     /// Connections whose bodies wait for room in the budget.
     pub(super) bodies: BodyLine,
@@ -65,7 +65,7 @@ impl<F: Framing, C> Connections<F, C> {
             pushed: VecDeque::new(),
             memory: Memory::new(),
             held: Held::new(shared.types.len() + 1, backpressure_ns),
-            unread: Unread::default(),
+            watched: Watched::default(),
             closed_log: ClosedLog::default(),
             bodies: BodyLine::default(),
             lingering: 0,

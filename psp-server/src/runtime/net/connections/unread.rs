@@ -13,33 +13,23 @@
 //! looks the same for a moment, so the net worker looks again after a while. It tries to send then: the event queue tells
 //! of room in a socket only once much of it is free.
 
-use std::collections::VecDeque;
-
 use psp_protocols::Framing;
 
 use super::readiness::Condition;
 use super::slot::Phase;
 use super::table::Connections;
+use super::watched::FULL_BYTES;
 use crate::transport::request_key::ConnectionIndex;
 
 /// How long a connection waits before it is looked at.
 const LOOK_NS: u64 = 10_000_000;
 /// So much longer for each other one that is looked at: it costs the net worker no more than a part of its time.
 const LOOK_NS_EACH: u64 = 10_000;
-/// A socket with so much unread input has no room for more: its peer cannot write on.
-const FULL_BYTES: usize = 32 * 1024;
-/// How long nothing moves before a connection runs on whose socket has less input than that. Many small packets fill a
-/// socket earlier.
+/// How long nothing moves before a connection runs on whose socket has less input than [`FULL_BYTES`]. Many small
+/// packets fill a socket earlier.
 const PATIENCE_NS: u64 = 100_000_000;
 /// How long nothing moves before a connection is closed at the limit.
 const PATIENCE_AT_LIMIT_NS: u64 = 1_000_000_000;
-
-/// The connections that wait for their peers to read, in the order in which they are looked at.
-#[derive(Debug, Default)]
-pub(super) struct Unread {
-    line: VecDeque<(u64, ConnectionIndex)>,
-    peeked: Vec<u8>,
-}
 
 impl<F: Framing, C> Connections<F, C> {
     /// Whether requests of a connection run on though its socket takes no more output.
@@ -71,24 +61,20 @@ impl<F: Framing, C> Connections<F, C> {
     /// Looks at a connection later.
     fn watch(&mut self, index: ConnectionIndex, now_ns: u64) {
         if !std::mem::replace(&mut self.slots[index.get()].is_watched, true) {
-            let line = &mut self.unread.line;
-            let in_ns = LOOK_NS + LOOK_NS_EACH * line.len() as u64;
-            line.push_back((now_ns + in_ns, index));
+            let in_ns = LOOK_NS + LOOK_NS_EACH * self.watched.len() as u64;
+            self.watched.push(now_ns + in_ns, index);
         }
     }
 
     /// When [`look_at_unread`](Self::look_at_unread) has to be called at the latest.
     #[inline]
     pub(in crate::runtime::net) fn unread_deadline_ns(&self) -> Option<u64> {
-        self.unread.line.front().map(|&(at_ns, _)| at_ns)
+        self.watched.next_ns()
     }
 
     /// Looks at the connections that have waited for long enough.
     pub(in crate::runtime::net) fn look_at_unread(&mut self, now_ns: u64) {
-        while let Some(&(at_ns, index)) = self.unread.line.front()
-            && at_ns <= now_ns
-        {
-            self.unread.line.pop_front();
+        while let Some(index) = self.watched.pop_due(now_ns) {
             if std::mem::take(&mut self.slots[index.get()].is_watched) {
                 self.look_at(index, now_ns);
             }
@@ -109,8 +95,7 @@ impl<F: Framing, C> Connections<F, C> {
             slot.last_active_ns = now_ns;
             return self.ready.push_answered(index);
         }
-        self.unread.peeked.resize(FULL_BYTES, 0);
-        let patience_ns = match connection.unread(&mut self.unread.peeked) {
+        let patience_ns = match connection.unread(self.watched.room()) {
             // The peer is free to read.
             0 => return,
             _ if connection.unsent_bytes() >= self.shared.output_limit_bytes() => {
