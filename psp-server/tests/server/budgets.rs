@@ -73,6 +73,8 @@ fn looping(loops: &Arc<Loops>) -> AnyHandler {
 fn others_are_served(policy: Policy, config: Config, count: u64) {
     let shape = format!("{policy}, {} workers {:?}", config.topology, config.workers);
     let loops = Arc::new(Loops::default());
+    // Its requests may give way before they have had their budget.
+    let preempts = policy.can_preempt();
     let server = start(policy, config, looping(&loops));
     let mut witness = connect(&server);
     for _ in 0..200 {
@@ -94,7 +96,8 @@ fn others_are_served(policy: Policy, config: Config, count: u64) {
         until("they go on", || rounds() > before);
     }
     let pauses = |at: usize| server.handle().snapshot().types[at].turns.pauses;
-    assert!(pauses(0) > 0 && pauses(1) == 0, "{shape}");
+    assert!(pauses(0) > 0 || preempts, "{shape}");
+    assert_eq!(pauses(1), 0, "{shape}: none is longer than its budget");
     loops.is_over.store(true, Ordering::SeqCst);
     for client in &mut endless {
         assert_eq!(client.line(), "endless", "{shape}");

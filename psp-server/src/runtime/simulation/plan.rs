@@ -147,7 +147,6 @@ impl Plan {
             .output_timeout_s(maybe(3, 1, 5, 60))
             .output_high_water_bytes(maybe(2, 1, 20_000, 256 * 1024) as usize)
             .half_close_grace_ms(maybe(6, 0, 1, 1) * 100)
-            .net_budget_us(maybe(2, 1, 200, 1000))
             .seed(seed);
         let count = maybe(3, 100, 400, 1);
         let count = if count > 1 { count } else { maybe(1, 2, 60, 1) } as usize;
@@ -210,6 +209,7 @@ impl Plan {
             .map(|number| maybe(2, 1, 20 * (number + 1), 0))
             .collect::<Vec<_>>();
         let control = maybe(3, 1, types, 0) as usize;
+        let config = config.net_budget_us(maybe(2, 1, 200, 1000));
         let mut table = TypeTable::new();
         for number in 0..types as usize {
             let mut spec = TypeSpec::new(format!("type{number}"));
