@@ -316,6 +316,36 @@ mod tests {
         assert_eq!(keys(&store), ["new"]);
     }
 
+    thread_local! {
+        /// Turns that were taken.
+        static TURNS: Cell<u32> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn a_long_one_takes_its_turn_before_it_holds_locks() {
+        let store = keyspace();
+        store.all.take_turns_by(|section| {
+            TURNS.set(TURNS.get() + 1);
+            section();
+        });
+        for (vain, expected_turns) in [(OPTIMISTIC_ATTEMPTS - 1, 0), (OPTIMISTIC_ATTEMPTS + 1, 1)] {
+            TURNS.set(0);
+            let mut runs = 0;
+            let was_locked = store.transact(&[], |fork| {
+                runs += 1;
+                number(fork, b"a");
+                if runs <= vain {
+                    thread::sleep(LONG_IN_VAIN);
+                    set_number(&store, b"a", runs as u64);
+                }
+                fork.is_locked()
+            });
+            assert_eq!((was_locked, runs), (Some(false), vain + 1));
+            assert_eq!(TURNS.get(), expected_turns, "{vain} in vain");
+        }
+        assert_eq!(store.stats().contended_updates, 0);
+    }
+
     #[test]
     fn watched_keys_must_not_have_changed() {
         let store = keyspace();
