@@ -1,8 +1,10 @@
 //! Takes tasks, changes the policy, ends.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use async_task::Runnable;
@@ -37,7 +39,7 @@ pub struct Pool {
 #[non_exhaustive]
 pub struct DrainReport {
     /// Tasks that had not ended by then. Those that a worker was polling, or that had given way at a checkpoint, go on until
-    /// they wait or return.
+    /// they return, or wait; then they are dropped as the others are.
     pub abandoned: usize,
 }
 
@@ -148,14 +150,37 @@ impl Pool {
     }
 
     /// Takes no tasks from now on, and waits until all have ended, for `timeout` at most. Then those that are left are
-    /// given up: who awaits them gets [`PoolError::Closed`](crate::PoolError::Closed).
+    /// given up: they are dropped, and who awaits them gets [`PoolError::Closed`](crate::PoolError::Closed).
+    ///
+    /// This blocks the thread. Within a runtime whose timers or sockets the tasks need, see
+    /// [`close_until`](Self::close_until).
     pub fn close(&self, timeout: Duration) -> DrainReport {
         let shared = self.shared();
         shared.change(|state, _| state.close());
-        let have_ended = shared.wait_for_threads(timeout);
+        self.closed(shared.wait_for_threads(timeout))
+    }
+
+    /// As [`close`](Self::close), without blocking the thread: waits until `enough` is ready at most, such as
+    /// `tokio::time::sleep(Duration::from_secs(5))`.
+    pub async fn close_until(&self, enough: impl Future) -> DrainReport {
+        let shared = self.shared();
+        shared.change(|state, _| state.close());
+        let mut enough = pin!(enough);
+        let have_ended = poll_fn(|context| {
+            let have_ended = shared.poll_threads(context).map(|()| true);
+            match have_ended {
+                Poll::Pending => enough.as_mut().poll(context).map(|_| false),
+                ready => ready,
+            }
+        });
+        self.closed(have_ended.await)
+    }
+
+    /// Gives up what is left.
+    fn closed(&self, have_ended: bool) -> DrainReport {
         let abandoned = match have_ended {
             true => 0,
-            false => shared.change(State::give_up),
+            false => self.shared().change(State::give_up),
         };
         DrainReport { abandoned }
     }

@@ -42,7 +42,8 @@ impl<T> Running<T> {
         self
     }
 
-    /// Lets the task run to its end, whether or not anybody waits for that.
+    /// Lets the task run to its end, whether or not anybody waits for that. One that nobody can wake any more is there until
+    /// the pool gives it up.
     pub fn detach(mut self) {
         if let Some(task) = self.task.take() {
             task.detach();

@@ -1,6 +1,7 @@
 //! What the pool, its workers and its tasks share.
 
 use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use psp_policy::{RequestType, TypeTable, WorkerId};
@@ -31,6 +32,8 @@ struct ThreadsThere {
     now: usize,
     /// All that were started.
     ever: usize,
+    /// Of tasks that wait until all have ended.
+    awaited_by: Vec<Waker>,
 }
 
 /// See the [module](self).
@@ -117,6 +120,7 @@ impl Shared {
         left.rung.iter().for_each(|carrier| carrier.ring());
         // Their destructors may wake, or submit, other tasks.
         drop(left.dropped);
+        left.recalled.into_iter().for_each(Waker::wake);
         changed
     }
 
@@ -175,8 +179,15 @@ impl Shared {
     }
 
     pub(crate) fn thread_has_ended(&self) {
-        self.threads_there().now -= 1;
+        let mut there = self.threads_there();
+        there.now -= 1;
+        let awaited_by = match there.now {
+            0 => std::mem::take(&mut there.awaited_by),
+            _ => Vec::new(),
+        };
+        drop(there);
         self.has_ended.notify_all();
+        awaited_by.into_iter().for_each(Waker::wake);
     }
 
     /// Waits until all threads but the timer have ended, for so long at most. Returns whether they have.
@@ -184,5 +195,18 @@ impl Shared {
         let there = self.threads_there();
         let waited = { &self.has_ended }.wait_timeout_while(there, timeout, |it| it.now > 0);
         waited.unwrap_or_else(PoisonError::into_inner).0.now == 0
+    }
+
+    /// As [`wait_for_threads`](Self::wait_for_threads), for a task.
+    pub(crate) fn poll_threads(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut there = self.threads_there();
+        if there.now == 0 {
+            return Poll::Ready(());
+        }
+        let waker = context.waker();
+        if !there.awaited_by.iter().any(|it| it.will_wake(waker)) {
+            there.awaited_by.push(waker.clone());
+        }
+        Poll::Pending
     }
 }

@@ -1,6 +1,7 @@
 //! The tasks of a pool, by the scheduler's names for them.
 
 use std::sync::Arc;
+use std::task::Waker;
 
 use async_task::Runnable;
 use psp_policy::RequestId;
@@ -22,7 +23,7 @@ pub(crate) enum Place {
     Woken(Task),
     /// On a thread that waits, as the task gave way at a checkpoint.
     Suspended(Arc<Carrier>),
-    /// Nowhere: its waker has it.
+    /// Nowhere: its wakers have it.
     Pending,
     /// It has ended on a thread that is no worker any more. The scheduler does not know yet.
     Ended(Arc<Job>),
@@ -46,12 +47,15 @@ pub(crate) struct Entry {
     /// For how long it ran, in all polls.
     pub(crate) served_ns: u64,
     pub(crate) has_begun: bool,
+    /// Brings a pending task back, so that it can be dropped. `None` once that has happened.
+    pub(crate) waker: Option<Waker>,
 }
 
 impl Entry {
     /// A task that waits since `now_ns`.
-    pub(crate) const fn new(task: Task, now_ns: u64) -> Self {
+    pub(crate) fn new(task: Task, now_ns: u64) -> Self {
         Self {
+            waker: Some(task.waker()),
             place: Place::Waits(task),
             arrived_ns: now_ns,
             served_ns: 0,

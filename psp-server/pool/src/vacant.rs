@@ -27,7 +27,9 @@ impl Vacant {
         let at = names.len();
         names.push(name);
         let vacant = Place::Vacant(Vacancy { slot, at });
-        std::mem::replace(&mut table.at(name).place, vacant)
+        let entry = table.at(name);
+        entry.waker = None;
+        std::mem::replace(&mut entry.place, vacant)
     }
 
     /// A name for another task.

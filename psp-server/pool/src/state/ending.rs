@@ -2,10 +2,10 @@
 
 use psp_policy::RequestId;
 
-use super::parts::{Left, What};
+use super::parts::{Left, Turn, What};
 use super::scheduling::State;
 use crate::job::Fate;
-use crate::table::Place;
+use crate::table::{Place, Task};
 
 impl State {
     /// Spare threads end with the pool.
@@ -18,39 +18,43 @@ impl State {
         self.is_closed = true;
     }
 
-    /// Gives up all tasks that no thread polls; those that gave way go on without a worker. Returns how many there were.
+    /// Gives up all tasks that no thread polls; others are given up where they wait next. Those that gave way go on without
+    /// a worker. Returns how many there were.
     pub(crate) fn give_up(&mut self, left: &mut Left) -> usize {
         self.is_closed = true;
         self.is_over = true;
         let names: Vec<RequestId> = self.table.names().collect();
         let vacant = self.vacant.total();
-        let mut given_up = Vec::new();
+        let mut suspended = Vec::new();
         for &name in &names {
-            let place = &mut self.table.at(name).place;
-            match std::mem::replace(place, Place::Pending) {
-                Place::Waits(task) | Place::Woken(task) => given_up.push(What::Begins(task)),
+            let entry = self.table.at(name);
+            match std::mem::replace(&mut entry.place, Place::Pending) {
+                Place::Waits(task) => self.given_up(name, task, left),
                 Place::Suspended(carrier) => {
-                    *place = Place::Runs;
-                    given_up.push(What::GoesOn(carrier));
+                    entry.place = Place::Runs;
+                    suspended.push(carrier);
                 }
-                other => *place = other,
+                Place::Pending => left.recalled.extend(entry.waker.take()),
+                other => entry.place = other,
             }
         }
-        let turns = self.next.iter_mut().filter_map(Option::take);
-        given_up.extend(turns.map(|turn| turn.what));
-        for what in given_up {
+        let turns: Vec<_> = self.next.iter_mut().filter_map(Option::take).collect();
+        for Turn { name, what } in turns {
             match what {
-                What::Begins(task) => {
-                    task.metadata().decide(Fate::Closed);
-                    left.dropped.push(task);
-                }
-                What::GoesOn(carrier) => {
-                    self.crew.lets_go();
-                    left.rung.push(carrier);
-                }
+                What::Begins(task) => self.given_up(name, task, left),
+                What::GoesOn(carrier) => suspended.push(carrier),
             }
         }
+        suspended.iter().for_each(|_| self.crew.lets_go());
+        left.rung.extend(suspended);
         names.len() - vacant
+    }
+
+    /// Forgets a task that the end of the pool has come before.
+    pub(super) fn given_up(&mut self, name: RequestId, task: Task, left: &mut Left) {
+        self.table.remove(name);
+        task.metadata().decide(Fate::Closed);
+        left.dropped.push(task);
     }
 
     /// Whether workers shall end.

@@ -1,6 +1,7 @@
 //! What the state is made of, and what it tells those who ask.
 
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use psp_policy::internal::StudyPace;
@@ -16,6 +17,8 @@ use crate::tick::Ticker;
 pub(crate) struct Left {
     /// Tasks that will not run.
     pub(crate) dropped: SmallVec<[Task; 1]>,
+    /// Pending tasks that come back to be dropped.
+    pub(crate) recalled: Vec<Waker>,
     /// Workers that have something to run, or to end for.
     pub(crate) woken: SmallVec<[WorkerId; 4]>,
     /// Threads that have a worker to serve, or to end.

@@ -50,6 +50,7 @@ impl State {
         let place = &mut self.table.at(name).place;
         match place {
             Place::Runs => *place = Place::Woken(task),
+            Place::Pending if self.is_over => self.given_up(name, task, left),
             Place::Pending => self.unblocked(now_ns, name, Place::Waits(task)),
             // A task has one such handle at a time.
             _ => left.dropped.push(task),

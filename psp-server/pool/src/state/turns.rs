@@ -119,6 +119,11 @@ impl State {
             // A pool that is given up needs no turn to say so.
             (true, _) if serves || self.is_over => self.ended(now_ns, worker, name, job),
             (true, _) => self.unblocked(now_ns, name, Place::Ended(job.clone())),
+            (false, _) if self.is_over => match std::mem::replace(&mut entry.place, Place::Pending)
+            {
+                Place::Woken(task) => self.given_up(name, task, left),
+                _ => left.recalled.extend(entry.waker.take()),
+            },
             (false, _) => match (std::mem::replace(&mut entry.place, Place::Pending), serves) {
                 (Place::Woken(task), true) => {
                     entry.place = Place::Waits(task);

@@ -4,7 +4,6 @@ mod checkpoints;
 mod studies;
 
 use std::future::{Future, pending, poll_fn};
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -467,12 +466,113 @@ fn a_pool_that_must_end_gives_up_what_is_left() {
     assert_eq!(block_on(waits), Err(PoolError::Closed));
     drop(gate);
     assert_eq!(block_on(held), Ok(()), "its worker ends what it polls");
-    // Its waker was dropped with nobody to wake it.
-    let mut forever = pin!(forever);
-    let polled = forever
-        .as_mut()
-        .poll(&mut Context::from_waker(Waker::noop()));
-    assert_eq!(polled, Poll::Pending);
+    assert_eq!(
+        block_on(forever),
+        Err(PoolError::Closed),
+        "nobody would have woken it"
+    );
+    until("nothing is left", || pool.snapshot().unfinished == 0);
+}
+
+/// Says when it is dropped.
+struct Held(Arc<AtomicUsize>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn what_waits_when_a_pool_must_end_is_dropped_and_so_is_what_waits_later() {
+    let pool = pool(1, Policy::c_fcfs());
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let held = || Held(dropped.clone());
+    let hold_for_ever = |held: Held| async move {
+        pending::<()>().await;
+        drop(held);
+    };
+    let awaited = pool.spawn(SHORT, hold_for_ever(held()));
+    pool.spawn(SHORT, hold_for_ever(held())).detach();
+    let (waker, wakes) = channel();
+    let woken = pool.spawn(SHORT, {
+        let held = held();
+        async move {
+            let mut waker = Some(waker);
+            poll_fn(|context| match waker.take() {
+                Some(waker) => {
+                    waker.send(context.waker().clone()).unwrap();
+                    Poll::Pending
+                }
+                None => Poll::Ready(()),
+            })
+            .await;
+            drop(held);
+        }
+    });
+    let kept = wakes.recv_timeout(PATIENCE).unwrap();
+    let (gate, opened): (Sender<()>, Receiver<()>) = channel();
+    let (begins, begun) = channel();
+    let until_it_waits = pool.spawn(LONG, {
+        let held = held();
+        async move {
+            begins.send(()).unwrap();
+            let _ = opened.recv();
+            pending::<()>().await;
+            drop(held);
+        }
+    });
+    begun.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(pool.close(Duration::from_millis(5)).abandoned, 4);
+    assert_eq!(block_on(awaited), Err(PoolError::Closed));
+    assert_eq!(block_on(woken), Err(PoolError::Closed));
+    assert_eq!(dropped.load(Ordering::SeqCst), 3);
+    kept.wake();
+    drop(gate);
+    assert_eq!(block_on(until_it_waits), Err(PoolError::Closed));
+    assert_eq!(dropped.load(Ordering::SeqCst), 4);
+    assert_eq!(pool.close(PATIENCE).abandoned, 0, "all threads have ended");
+    assert_eq!(pool.snapshot().unfinished, 0);
+}
+
+#[test]
+fn a_task_that_is_woken_while_a_pool_gives_it_up_is_dropped() {
+    let pool = pool(1, Policy::c_fcfs());
+    let (gate, opened): (Sender<()>, Receiver<()>) = channel();
+    let (begins, begun) = channel();
+    let yields = pool.spawn(SHORT, async move {
+        begins.send(()).unwrap();
+        let _ = opened.recv();
+        yield_now().await;
+    });
+    begun.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(pool.close(Duration::from_millis(5)).abandoned, 1);
+    drop(gate);
+    assert_eq!(block_on(yields), Err(PoolError::Closed));
+}
+
+#[test]
+fn a_pool_that_is_closed_in_a_runtime_of_one_thread_does_not_hold_its_timers() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let pool = Pool::builder().types(types()).workers(1);
+        let pool = { pool }.tokio(tokio::runtime::Handle::current());
+        let pool = pool.build().unwrap();
+        let sleeps = pool.spawn(SHORT, async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            7
+        });
+        let report = pool.close_until(tokio::time::sleep(PATIENCE)).await;
+        assert_eq!((sleeps.await, report.abandoned), (Ok(7), 0));
+        let pool = Pool::builder().types(types()).workers(1).build().unwrap();
+        let forever = pool.spawn(SHORT, pending::<()>());
+        let enough = tokio::time::sleep(Duration::from_millis(5));
+        assert_eq!(pool.close_until(enough).await.abandoned, 1);
+        assert_eq!(forever.await, Err(PoolError::Closed));
+    });
 }
 
 #[test]
