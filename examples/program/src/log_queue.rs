@@ -40,14 +40,12 @@ pub(crate) struct LogQueue {
 }
 
 #[derive(Debug)]
-enum Entry {
-    Line {
-        text: Box<[u8]>,
-        /// Lines that were dropped before this one.
-        missing: u64,
-    },
-    /// All lines before this are to be written.
-    Flush(Sender<()>),
+struct Entry {
+    /// Lines that were dropped before this one.
+    missing: u64,
+    text: Box<[u8]>,
+    /// Who waits until all this is written.
+    done: Option<Sender<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -88,18 +86,23 @@ impl LogQueue {
             state.queued_bytes.fetch_sub(text.len(), Ordering::Relaxed);
             return state.drop_line();
         }
-        let missing = state.missing.swap(0, Ordering::Relaxed);
+        self.send(text, None);
+    }
+
+    fn send(&self, text: &[u8], done: Option<Sender<()>>) {
         // The thread is there as long as the queue.
-        let _ = self.entries.send(Entry::Line {
+        let _ = self.entries.send(Entry {
+            missing: self.state.missing.swap(0, Ordering::Relaxed),
             text: text.into(),
-            missing,
+            done,
         });
     }
 
     /// Waits until all lines are written, for `time_max` at most. Returns whether they are.
     fn flush(&self, time_max: Duration) -> bool {
         let (done, written) = mpsc::channel();
-        self.entries.send(Entry::Flush(done)).is_ok() && written.recv_timeout(time_max).is_ok()
+        self.send(&[], Some(done));
+        written.recv_timeout(time_max).is_ok()
     }
 
     /// Logs a panic as the standard library would print it.
@@ -141,29 +144,29 @@ impl State {
     /// Writes what comes until the queue is dropped.
     fn write(&self, queued: &Receiver<Entry>, mut sink: impl Write) {
         loop {
-            let entry = match queued.try_recv() {
+            let next = match queued.try_recv() {
                 Err(TryRecvError::Empty) => {
                     self.tell_missing(&mut sink, self.missing.swap(0, Ordering::Relaxed));
                     queued.recv().ok()
                 }
                 other => other.ok(),
             };
-            match entry {
-                None => return,
-                Some(Entry::Line { text, missing }) => {
-                    self.tell_missing(&mut sink, missing);
-                    match sink.write_all(&text) {
-                        Ok(()) => self.is_stuck.store(false, Ordering::Relaxed),
-                        Err(_) => self.drop_line(),
-                    }
-                    self.queued_bytes.fetch_sub(text.len(), Ordering::Relaxed);
-                }
-                Some(Entry::Flush(done)) => {
-                    self.tell_missing(&mut sink, self.missing.swap(0, Ordering::Relaxed));
-                    // Who waits may have given up.
-                    let _ = done.send(());
-                }
+            let Some(Entry {
+                missing,
+                text,
+                done,
+            }) = next
+            else {
+                return;
+            };
+            self.tell_missing(&mut sink, missing);
+            match sink.write_all(&text) {
+                Ok(()) => self.is_stuck.store(false, Ordering::Relaxed),
+                Err(_) => self.drop_line(),
             }
+            self.queued_bytes.fetch_sub(text.len(), Ordering::Relaxed);
+            // Who waits may have given up.
+            let _ = done.map(|done| done.send(()));
         }
     }
 
