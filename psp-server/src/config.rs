@@ -18,6 +18,10 @@ use crate::limits::{
 /// The middle of the levels.
 const ARBITER_PRIORITY: u8 = 4;
 
+/// Slices that the kernel accepts.
+const SLICE_US_MIN: i128 = 100;
+const SLICE_US_MAX: i128 = 100_000;
+
 /// Contexts of a worker where nothing else is set: as many as have this much address space for their stacks, within
 /// bounds.
 const CONTEXTS_BYTES: usize = 1 << 30;
@@ -168,13 +172,18 @@ pub struct Config {
     /// How long a stopping server waits for requests in flight.
     pub drain_timeout_ms: u64,
     /// How long an idle thread polls before it sleeps, if every thread has a core to itself and one core is left
-    /// over. If none is left over, threads of the topology `dedicated` poll for as long as a wake-up takes at
+    /// over. If none is left over, threads of the topology `inline` poll for each other for so long, and threads of
+    /// `dedicated` for as long as a wake-up takes at
     /// most: workers for their next request, and the net thread for a worker while requests wait.
     pub spin_us: u64,
-    /// Nice value of workers that share cores with the net thread (0 to 19). In the topology `distributed`, a worker
+    /// Nice value of workers that share cores with the net thread (0 to 19), unless the process's is higher. Above 0 they
+    /// starve beside other programs that are busy. In the topology `distributed`, a worker
     /// without a core to spare has it while it runs a long request, if it may take its own back: that needs
     /// CAP_SYS_NICE, or an RLIMIT_NICE for its own nice value.
     pub background_nice: i32,
+    /// Slice of those workers. A thread with a shorter slice, such as the net thread or a client on the same machine,
+    /// may preempt them when it wakes. 0 leaves the system's default.
+    pub background_slice_us: u64,
     /// Slice of a net thread that shares its core. With a short slice the kernel lets the net thread run as soon
     /// as it wakes, whatever thread has the core. 0 leaves the system's default. In the topology `distributed` all
     /// workers have it, unless there is a core to spare.
@@ -270,7 +279,8 @@ impl Default for Config {
             drain_delay_ms: 0,
             drain_timeout_ms: 10_000,
             spin_us: 50,
-            background_nice: 19,
+            background_nice: 0,
+            background_slice_us: 700,
             net_slice_us: 100,
             long_us: 100,
             net_budget_us: 1000,
@@ -353,6 +363,7 @@ impl Config {
         drain_timeout_ms: u64,
         spin_us: u64,
         background_nice: i32,
+        background_slice_us: u64,
         net_slice_us: u64,
         long_us: u64,
         net_budget_us: u64,
@@ -381,7 +392,10 @@ impl Config {
             _ => 65_536,
         };
         let connections = i128::from(CONNECTION_INDEX_LIMIT) - 1;
-        let net_slice_us_min = if self.net_slice_us == 0 { 0 } else { 100 };
+        let slice = |name, slice_us: u64| {
+            let min = if slice_us == 0 { 0 } else { SLICE_US_MIN };
+            (name, slice_us.into(), min, SLICE_US_MAX)
+        };
         let nice = i128::from(self.background_nice);
         let ranges = [
             ("workers", workers as i128, 1, WORKERS_MAX as i128),
@@ -417,12 +431,8 @@ impl Config {
                 65_507,
             ),
             ("background_nice", nice, 0, 19),
-            (
-                "net_slice_us",
-                self.net_slice_us.into(),
-                net_slice_us_min,
-                100_000,
-            ),
+            slice("background_slice_us", self.background_slice_us),
+            slice("net_slice_us", self.net_slice_us),
             ("contexts_per_worker", self.contexts() as i128, 2, contexts),
             (
                 "blocking_threads_max",
@@ -434,11 +444,7 @@ impl Config {
         ];
         for (setting, value, min, max) in ranges {
             if !(min..=max).contains(&value) {
-                let or_zero = if setting == "net_slice_us" {
-                    "0 or "
-                } else {
-                    ""
-                };
+                let or_zero = if min == SLICE_US_MIN { "0 or " } else { "" };
                 return Err(BuildError::Setting {
                     setting,
                     value: value.to_string(),

@@ -140,7 +140,7 @@ fn layer(name: &str) -> anyhow::Result<PspLayer<ByRoute>> {
         routes = routes.by("/rows", 8, |parts| decade(parts.number("n").unwrap_or(0)));
     }
     let pool = Pool::builder().types(routes.types()).policy(Policy::sjf());
-    let mut pool = pool.nice(19).tokio(Handle::current());
+    let mut pool = pool.tokio(Handle::current());
     if name == "psp-hand-off" {
         pool = pool.hand_off_after(Duration::from_millis(1));
     }

@@ -18,6 +18,12 @@ pub(crate) struct SchedulingFlags {
     /// Threads: auto, inline, dedicated or distributed [default: auto].
     #[arg(long, value_name = "NAME", value_parser = Topology::from_str)]
     topology: Option<Topology>,
+    /// Nice value of workers that share cores, 0 to 19: above 0 they starve beside busy programs [default: 0].
+    #[arg(long, value_name = "NICE")]
+    background_nice: Option<i32>,
+    /// Slice of workers that share cores, 100 to 100000; 0 is the system's [default: 700].
+    #[arg(long, value_name = "US")]
+    background_slice_us: Option<u64>,
 }
 
 /// Help for `--policy`.
@@ -40,5 +46,7 @@ impl SchedulingFlags {
         replace(policy, other);
         replace(&mut server.preempt, self.preempt);
         replace(&mut server.topology, self.topology);
+        replace(&mut server.background_nice, self.background_nice);
+        replace(&mut server.background_slice_us, self.background_slice_us);
     }
 }

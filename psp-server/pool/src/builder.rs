@@ -90,8 +90,8 @@ impl Builder {
         self
     }
 
-    /// The nice value of the threads, on Linux: with 19 they get what other threads leave. By default it is that of the
-    /// thread which builds the pool.
+    /// The nice value of the threads, on Linux. By default it is that of the thread which builds the pool. With 19 they get
+    /// what all other threads leave, those of other programs too: beside a busy one tasks take a hundred times as long.
     pub const fn nice(mut self, nice: i32) -> Self {
         self.threads.nice = Some(nice);
         self
@@ -105,9 +105,8 @@ impl Builder {
     }
 
     /// A task that has run for so long while others wait is handed off: another thread takes the worker's place, and the
-    /// task ends on its own, which has nice value 19 from then on (on Linux). So one task does not keep others waiting for
-    /// much longer than this, at the cost of a thread that is started, and of one more thread that wants a processor. By
-    /// default tasks keep their workers.
+    /// task ends on its own. So one task does not keep others waiting for much longer than this, at the cost of a thread
+    /// that is started, and of one more thread that wants a processor. By default tasks keep their workers.
     ///
     /// A pool that hands off tasks has one more thread, which sleeps while nothing waits. A task that was handed off gives
     /// way at no [`checkpoint`](crate::checkpoint()) any more.

@@ -1,6 +1,5 @@
 //! A thread of the pool, as others see it. It carries each task that it polls to the end of that poll.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -8,7 +7,6 @@ use psp_policy::WorkerId;
 
 use crate::bell;
 use crate::sync::{AtomicBool, Condvar, MutexGuard};
-use crate::system::{self, Thread};
 
 /// It has no order.
 const NONE: u32 = u32::MAX;
@@ -22,7 +20,6 @@ pub(crate) struct Carrier {
     order: AtomicU32,
     /// Rung when it has an order, or the pool ends.
     bell: Condvar,
-    thread: OnceLock<Thread>,
 }
 
 impl Default for Carrier {
@@ -32,24 +29,11 @@ impl Default for Carrier {
             is_asked: AtomicBool::new(false),
             order: AtomicU32::new(NONE),
             bell: Condvar::new(),
-            thread: OnceLock::new(),
         }
     }
 }
 
 impl Carrier {
-    /// It is the calling thread.
-    pub(crate) fn lives_here(&self) {
-        self.thread.get_or_init(system::this_thread);
-    }
-
-    /// Gets what others leave of the processor from now on. Its thread has begun, and has not ended.
-    pub(crate) fn lower_priority(&self) {
-        if let Some(&thread) = self.thread.get() {
-            system::lower_priority(thread);
-        }
-    }
-
     /// Whether its task shall give way. Read without the lock, so that it may be true no longer.
     #[inline]
     pub(crate) fn is_asked(&self) -> bool {

@@ -219,8 +219,6 @@ impl Crew {
         let runs = self.post(worker).runs?;
         self.end_turn(worker);
         self.relieved += 1;
-        // It cannot end meanwhile: it would have to say so here before.
-        self.post(worker).carrier.lower_priority();
         Some(runs)
     }
 

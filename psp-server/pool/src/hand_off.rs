@@ -1,7 +1,7 @@
 //! Tasks that run for too long, and the threads that take their workers' places.
 //!
 //! ```text
-//!   thread 1   worker 0: task ───────────────┬──────────► the rest of the task, at nice 19 ──► end
+//!   thread 1   worker 0: task ───────────────┬──────────► the rest of the task ──► end
 //!   timer             others wait meanwhile  │ has a spare thread, or starts one
 //!   thread 2                                 └──────────► worker 0: the next task
 //! ```

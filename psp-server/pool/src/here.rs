@@ -32,7 +32,6 @@ impl Here {
         carrier: Arc<Carrier>,
         life: impl FnOnce(&Self) -> T,
     ) -> T {
-        carrier.lives_here();
         let shared = Arc::downgrade(shared);
         HERE.with(|here| {
             life(here.get_or_init(|| Self {

@@ -22,7 +22,7 @@ pub(crate) fn begin(shared: &Arc<Shared>, study: Study) {
     let name = format!("{}-study", shared.threads.name);
     let pool = Arc::downgrade(shared);
     let body = move || {
-        system::lower_priority(system::this_thread());
+        system::set_nice(system::NICE_MAX);
         // A study shares nothing with the scheduler.
         let findings = catch_unwind(AssertUnwindSafe(|| study.run())).ok();
         if let Some(shared) = pool.upgrade() {

@@ -11,7 +11,6 @@
 //! | `flag.rs` | the turn that shall give way |
 //! | `thread_state.rs` | whether it may: `checkpoint`, `no_preempt` |
 //! | `long_turn.rs` | turns that become long while they last |
-//! | `background.rs` | how a thread of low priority shares its core |
 //! | `cpu_clock.rs` | the CPU time of the thread that is the request's own |
 //! | `cpu_timer.rs` | for how long the request has computed: `CpuTimer` |
 //! | `peer.rs` | whether the peer of the request is still there: `is_abandoned` |
@@ -28,7 +27,6 @@
 
 mod alloc;
 mod alternate_stack;
-mod background;
 mod cpu_clock;
 mod cpu_timer;
 mod flag;
@@ -61,8 +59,8 @@ pub use platform::Platform;
 pub(crate) use pool::{ContextPool, Pause, Wake, ensure_spare, pause};
 pub(crate) use signal::{Target, prepare_process, prepare_thread};
 pub(crate) use thread_state::{
-    GiveWay, begin_turn, in_handler, is_asked, occupy, say_long, set_background, set_spare,
-    set_turn, spare, turn, watch_turn,
+    GiveWay, begin_turn, in_handler, is_asked, occupy, say_long, set_spare, set_turn, spare, turn,
+    watch_turn,
 };
 pub use thread_state::{checkpoint, no_preempt};
 pub(crate) use timers::{TimerKey, Timers};

@@ -23,7 +23,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 
 use psp_policy::PreemptPolicy;
 
-use super::background;
 use super::cpu_clock;
 use super::flag::PreemptFlag;
 use super::long_turn::{self, Looked, TurnWatch};
@@ -49,7 +48,6 @@ thread_local! {
         signal_mask: AtomicU64::new(0),
         pending: AtomicBool::new(false),
         by_kernel: Cell::new(false),
-        in_background: Cell::new(false),
         spare: AtomicUsize::new(0),
         slot: AtomicUsize::new(NO_SLOT),
         stack_guard: AtomicUsize::new(0),
@@ -104,8 +102,6 @@ struct ThreadState {
     pending: AtomicBool,
     /// Whether the giver has to be told where the request may be preempted.
     by_kernel: Cell<bool>,
-    /// Whether the thread has a low priority, and lets others have its core at checkpoints.
-    in_background: Cell<bool>,
     /// Contexts that could take over.
     spare: AtomicUsize,
     /// Slot of the type of the request that runs.
@@ -237,15 +233,6 @@ impl ThreadState {
         }
     }
 
-    /// A checkpoint of a thread of low priority. A request that holds locks, or runs within a poll, keeps the core.
-    #[cold]
-    #[inline(never)]
-    fn share_core(&self) {
-        if self.is_in_handler() {
-            background::share_core();
-        }
-    }
-
     fn give_way_entered(&self) {
         self.without_request(|giver| giver.give_way());
     }
@@ -330,10 +317,8 @@ pub(super) fn may_wait() -> bool {
 /// Lets another request have the worker, if the server asked for that. Handlers of long requests
 /// call it every microsecond or so, and hold no lock that another request might want.
 ///
-/// If the server has not asked, a call costs three loads and two comparisons. Still, a call per element keeps the
-/// compiler from vectorising a loop, so call it once for some 64 elements. On a worker that has the
-/// [priority of background work](crate::Config::background_nice), a call reads the clock, too, and lets other threads
-/// have the core every 100 us. It does nothing on
+/// If the server has not asked, a call costs two loads and a comparison. Still, a call per element keeps the
+/// compiler from vectorising a loop, so call it once for some 64 elements. It does nothing on
 /// threads that are not workers, within [`no_preempt`], while the thread panics, and if the worker
 /// has no [context](crate::Config::contexts_per_worker) left.
 ///
@@ -359,9 +344,6 @@ pub fn checkpoint() {
     THREAD_STATE.with(|state| {
         if state.is_named() {
             state.give_way();
-        }
-        if state.in_background.get() {
-            state.share_core();
         }
     });
 }
@@ -494,11 +476,6 @@ fn preemptible<T>(preempt: PreemptPolicy, body: impl FnOnce() -> T) -> T {
     });
     let _open = Open;
     body()
-}
-
-/// Whether this thread has a low priority from here on.
-pub(crate) fn set_background(in_background: bool) {
-    THREAD_STATE.with(|state| state.in_background.set(in_background));
 }
 
 /// The turn of this number begins or goes on.

@@ -34,7 +34,7 @@ use super::dispatch::dispatcher::Dispatcher;
 use super::dispatch::places::Places;
 use super::host::clock::Clock;
 use super::host::scheduling::{
-    Demotion, can_be_raised, can_lower_preempted, sharpen_timers, shorten_slice,
+    Background, Demotion, can_be_raised, can_lower_preempted, sharpen_timers, shorten_slice,
 };
 use super::host::spin::Spin;
 use super::net::commons::Commons;
@@ -257,8 +257,12 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             leases.alerting(move || succession.nobody_reads())
         }
     });
-    let nice = (background && can_be_raised()).then_some(shared.config.background_nice);
-    if background && nice.is_none() {
+    let long = Background::new(&shared.config);
+    let long = match background && can_be_raised() {
+        true => long,
+        false => long.without_nice(),
+    };
+    if background && long.nice.is_none() && shared.config.background_nice > 0 {
         tracing::warn!(
             "without CAP_SYS_NICE or an RLIMIT_NICE for their nice value, workers that run long requests keep their \
              weight beside those that run short ones"
@@ -290,7 +294,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         };
         let turns = starts[index].clone();
         let preempter = Arc::new(ContextPreempter::new(preempt));
-        let demotion = background.then(|| Demotion::new(nice));
+        let demotion = background.then(|| Demotion::new(long));
         if preempt != PreemptPolicy::None {
             watched.push(Watched {
                 events: events_of(&port.poll)?,

@@ -8,6 +8,7 @@ mod blocking;
 mod bodies;
 mod buffers;
 mod bursts;
+mod busy_machine;
 mod clients;
 mod common;
 mod costs;

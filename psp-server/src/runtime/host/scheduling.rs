@@ -1,9 +1,9 @@
 //! How threads share their cores: scheduling classes, slices and pinning, as the kernel is told.
 //!
 //! ```text
-//!   net thread   short slice: on waking it runs before the running thread, even a spinning client
-//!   workers      SCHED_BATCH, nice 19: they run when no other thread wants the core, and yield it at checkpoints
-//!   net workers  the net thread's slice; those of a worker as long as they run a long request
+//!   net thread   the shortest slice: on waking it runs before the running thread, even a spinning client
+//!   workers      a longer slice at the same weight: what a thread of another program gets, they get
+//!   net workers  the net thread's slice; that of a worker as long as they run a long request
 //!   preempted    SCHED_IDLE: they lose their core at once to any other thread that wakes there
 //! ```
 //!
@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::fiber;
+use crate::config::Config;
 
 thread_local! {
     static LOWERED: RefCell<Lowered> = const { RefCell::new(Lowered::Not) };
@@ -56,15 +56,43 @@ pub(crate) fn sharpen_timers() {
     }
 }
 
-/// Gives the calling thread the scheduling class of background work and a nice value. At checkpoints it lets others
-/// have its core.
-pub(crate) fn lower_priority(nice: i32) {
-    fiber::set_background(nice > 0);
-    if let Ok(own) = Standing::of_this_thread() {
-        LOWERED.set(Lowered::From(own));
+/// How a thread stands that runs long requests on a core which it shares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Background {
+    /// Its nice value, unless its own is higher. `None` if it stays as it is.
+    pub(crate) nice: Option<i32>,
+    /// 0 is the system's.
+    pub(crate) slice_us: u64,
+}
+
+impl Background {
+    /// As the settings say.
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            nice: Some(config.background_nice),
+            slice_us: config.background_slice_us,
+        }
     }
-    if let Err(error) = system::set_batch(nice) {
-        tracing::warn!(nice, %error, "cannot lower the thread's priority");
+
+    /// The same for a thread that cannot take its own nice value back.
+    pub(crate) fn without_nice(self) -> Self {
+        Self { nice: None, ..self }
+    }
+}
+
+/// Has the calling thread stand as one that runs long requests, for good.
+pub(crate) fn lower_priority(background: Background) {
+    let lowered = Standing::of_this_thread().and_then(|own| {
+        let lower = own.attributes.background(background);
+        let lower = lower.ok_or(io::ErrorKind::PermissionDenied)?;
+        system::set_attributes(own.thread, lower)?;
+        if lower.nice > own.attributes.nice {
+            LOWERED.set(Lowered::From(own));
+        }
+        Ok(())
+    });
+    if let Err(error) = lowered {
+        tracing::warn!(?background, %error, "cannot set the thread's priority");
     }
 }
 
@@ -98,7 +126,7 @@ impl Lowered {
             Self::Not => return None,
             Self::From(own) => {
                 let lowered = Standing::of_this_thread().ok()?;
-                if !lowered.attributes.is_batch() {
+                if lowered.attributes.is_idle() {
                     // It is suspended.
                     return None;
                 }
@@ -167,8 +195,7 @@ impl GivenUp {
 /// Takes the standing of background work for the time of a long request, and gives the thread its own back.
 #[derive(Debug)]
 pub(crate) struct Demotion {
-    /// The nice value meanwhile. `None` if it stays as it is: the thread could not take its own back.
-    nice: Option<i32>,
+    background: Background,
     given_up: GivenUp,
     has_begun: bool,
     is_refused: bool,
@@ -179,10 +206,10 @@ pub(crate) struct Demotion {
 }
 
 impl Demotion {
-    /// With this nice value, if the thread [may leave it again](can_be_raised).
-    pub(crate) fn new(nice: Option<i32>) -> Self {
+    /// With a nice value only if the thread [may leave it again](can_be_raised).
+    pub(crate) fn new(background: Background) -> Self {
         Self {
-            nice,
+            background,
             given_up: GivenUp::default(),
             has_begun: false,
             is_refused: false,
@@ -209,7 +236,6 @@ impl Demotion {
         if self.has_begun {
             LOWERED.set(Lowered::Meanwhile(self.given_up()));
         }
-        fiber::set_background(self.has_begun);
         // Behind the call, which lets others have the core at once.
         self.delayed_ns = self.delays_ns();
     }
@@ -220,7 +246,7 @@ impl Demotion {
         let Ok(own) = Standing::of_this_thread() else {
             return false;
         };
-        let Some(lower) = own.attributes.background(self.nice) else {
+        let Some(lower) = own.attributes.background(self.background) else {
             return false;
         };
         *self.given_up.lock() = Some(own);
@@ -242,7 +268,6 @@ impl Demotion {
         if !std::mem::take(&mut self.has_begun) {
             return 0;
         }
-        fiber::set_background(false);
         LOWERED.set(Lowered::Not);
         let delayed_ns = self.delays_ns();
         if let Err(error) = self.given_up.give_back() {
@@ -322,6 +347,8 @@ pub(crate) fn can_lower_preempted() -> bool {
 mod system {
     use std::io;
 
+    use super::Background;
+
     /// The kernel's settings for a thread.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(super) struct Attributes {
@@ -344,19 +371,30 @@ mod system {
             }
         }
 
-        /// Whether they are those of background work.
-        pub(super) fn is_batch(self) -> bool {
-            self.policy == libc::SCHED_BATCH
+        /// Whether they are those of a thread that runs only when no other wants its core.
+        pub(super) fn is_idle(self) -> bool {
+            self.policy == libc::SCHED_IDLE
         }
 
-        /// The attributes of background work, with this nice value if it is a higher one, and with the system's
-        /// slice. Without one, those that a thread may leave again; `None` if that is a real-time thread.
-        pub(super) fn background(self, nice: Option<i32>) -> Option<Self> {
-            (nice.is_some() || self.policy == libc::SCHED_OTHER).then(|| Self {
-                policy: libc::SCHED_BATCH,
-                nice: nice.map_or(self.nice, |nice| nice.max(self.nice)),
+        fn is_real_time(self) -> bool {
+            let others = [libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE];
+            !others.contains(&self.policy)
+        }
+
+        /// The attributes of a thread that runs long requests. `None` if those are of a real-time thread that shall be
+        /// able to leave them again.
+        pub(super) fn background(self, background: Background) -> Option<Self> {
+            let is_real_time = self.is_real_time();
+            (background.nice.is_some() || !is_real_time).then(|| Self {
+                policy: match is_real_time {
+                    true => libc::SCHED_OTHER,
+                    false => self.policy,
+                },
+                nice: background
+                    .nice
+                    .map_or(self.nice, |nice| nice.max(self.nice)),
                 priority: 0,
-                slice_ns: 0,
+                slice_ns: background.slice_us * 1000,
             })
         }
     }
@@ -381,16 +419,6 @@ mod system {
         Ok(rustix::thread::set_current_timer_slack(
             std::num::NonZero::new(1),
         )?)
-    }
-
-    pub(super) fn set_batch(nice: i32) -> io::Result<()> {
-        let attributes = Attributes {
-            policy: libc::SCHED_BATCH,
-            nice,
-            priority: 0,
-            slice_ns: 0,
-        };
-        set_attributes(THIS_THREAD, attributes)
     }
 
     pub(super) fn this_thread() -> i32 {
@@ -481,6 +509,15 @@ mod system {
         use super::super::{Demotion, Standing, at_own_priority, can_be_raised, lower_priority};
         use super::*;
 
+        const NICEST: Background = Background {
+            nice: Some(19),
+            slice_us: 700,
+        };
+        const SLICED: Background = Background {
+            nice: None,
+            ..NICEST
+        };
+
         fn on_a_thread<T: Send + 'static>(
             body: impl FnOnce() -> io::Result<T> + Send + 'static,
         ) -> T {
@@ -501,11 +538,16 @@ mod system {
                 slice_ns == 100_000 || slice_ns == before.slice_ns,
                 "{slice_ns}"
             );
-            let batch = on_a_thread(|| {
-                set_batch(19)?;
+            let lowered = on_a_thread(|| {
+                lower_priority(NICEST);
                 attributes()
             });
-            assert_eq!((batch.policy, batch.nice), (libc::SCHED_BATCH, 19));
+            assert_eq!((lowered.policy, lowered.nice), (before.policy, 19));
+            let slice_ns = lowered.slice_ns;
+            assert!(
+                slice_ns == 700_000 || slice_ns == before.slice_ns,
+                "{slice_ns}"
+            );
         }
 
         #[test]
@@ -521,7 +563,7 @@ mod system {
                 return psp_skip::skip("no right to leave SCHED_IDLE again (CAP_SYS_NICE)");
             }
             let (before, after) = on_a_thread(|| {
-                set_batch(19)?;
+                lower_priority(NICEST);
                 let standing = Standing::of_this_thread()?;
                 standing.suspend()?;
                 standing.restore()?;
@@ -534,7 +576,7 @@ mod system {
         fn another_thread_gives_a_standing_back_during_a_long_request() {
             let (own, back, after) = on_a_thread(|| {
                 set_slice(200)?;
-                let mut demotion = Demotion::new(None);
+                let mut demotion = Demotion::new(SLICED);
                 let own = attributes()?;
                 demotion.begin();
                 let given_up = demotion.given_up();
@@ -556,16 +598,16 @@ mod system {
             }
             let [own, during, after] = on_a_thread(|| {
                 let own = attributes()?;
-                lower_priority(19);
+                lower_priority(NICEST);
                 let during = at_own_priority(attributes)?;
                 Ok([own, during, attributes()?])
             });
             assert_eq!(during, own);
-            assert_eq!((after.policy, after.nice), (libc::SCHED_BATCH, 19));
+            assert_eq!((after.policy, after.nice), (own.policy, 19));
 
             let [own, during, after] = on_a_thread(|| {
                 let own = attributes()?;
-                let mut demotion = Demotion::new(Some(19));
+                let mut demotion = Demotion::new(NICEST);
                 demotion.begin();
                 let during = at_own_priority(attributes)?;
                 demotion.end();
@@ -576,11 +618,11 @@ mod system {
         }
 
         /// Its own standing, and those during a long request and after it.
-        fn demoted(nice: Option<i32>) -> [Attributes; 3] {
+        fn demoted(background: Background) -> [Attributes; 3] {
             let attributes = || attributes().unwrap();
             let thread = std::thread::spawn(move || {
                 set_slice(200).unwrap();
-                let mut demotion = Demotion::new(nice);
+                let mut demotion = Demotion::new(background);
                 let own = attributes();
                 demotion.begin();
                 demotion.begin();
@@ -594,20 +636,21 @@ mod system {
 
         #[test]
         fn a_thread_steps_back_for_a_long_request_and_has_its_standing_again_afterwards() {
-            let [own, during, after] = demoted(None);
-            assert_eq!((during.policy, during.nice), (libc::SCHED_BATCH, own.nice));
+            let [own, during, after] = demoted(SLICED);
+            assert_eq!((during.policy, during.nice), (own.policy, own.nice));
+            assert!(during.slice_ns == 700_000 || during == own, "{during:?}");
             assert_eq!(after, own);
             if !can_be_raised() {
                 return psp_skip::skip("no right to raise a priority again (CAP_SYS_NICE)");
             }
-            let [own, during, after] = demoted(Some(19));
-            assert_eq!((during.policy, during.nice), (libc::SCHED_BATCH, 19));
+            let [own, during, after] = demoted(NICEST);
+            assert_eq!((during.policy, during.nice), (own.policy, 19));
             assert_eq!(after, own);
         }
 
         #[test]
         fn a_real_time_thread_steps_back_where_it_may_return() {
-            let demoted = |nice: Option<i32>| {
+            let demoted = |background: Background| {
                 on_a_thread(move || {
                     let attributes_of = |policy, priority| Attributes {
                         policy,
@@ -618,19 +661,19 @@ mod system {
                     if set_attributes(THIS_THREAD, attributes_of(libc::SCHED_RR, 1)).is_err() {
                         return Ok(None);
                     }
-                    let mut demotion = Demotion::new(nice);
+                    let mut demotion = Demotion::new(background);
                     demotion.begin();
                     let during = attributes()?;
                     demotion.end();
                     Ok(Some([during, attributes()?]))
                 })
             };
-            let Some([during, after]) = demoted(Some(19)) else {
+            let Some([during, after]) = demoted(NICEST) else {
                 return psp_skip::skip("no right to real-time priority (CAP_SYS_NICE)");
             };
-            assert_eq!((during.policy, during.nice), (libc::SCHED_BATCH, 19));
+            assert_eq!((during.policy, during.nice), (libc::SCHED_OTHER, 19));
             assert_eq!((after.policy, after.priority), (libc::SCHED_RR, 1));
-            let [during, after] = demoted(None).expect("it had the right before");
+            let [during, after] = demoted(SLICED).expect("it had the right before");
             assert_eq!([during.policy, after.policy], [libc::SCHED_RR; 2]);
         }
     }
@@ -640,19 +683,23 @@ mod system {
 mod system {
     use std::io;
 
+    use super::Background;
+
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub(super) struct Attributes;
+    pub(super) struct Attributes {
+        pub(super) nice: i32,
+    }
 
     impl Attributes {
         pub(super) fn idle(self) -> Self {
             self
         }
 
-        pub(super) fn is_batch(self) -> bool {
+        pub(super) fn is_idle(self) -> bool {
             false
         }
 
-        pub(super) fn background(self, _nice: Option<i32>) -> Option<Self> {
+        pub(super) fn background(self, _background: Background) -> Option<Self> {
             None
         }
     }
@@ -683,9 +730,5 @@ mod system {
 
     pub(super) fn clock_ns(_clock: i32) -> Option<u64> {
         None
-    }
-
-    pub(super) fn set_batch(nice: i32) -> io::Result<()> {
-        Ok(rustix::process::setpriority_process(None, nice)?)
     }
 }

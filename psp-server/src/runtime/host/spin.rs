@@ -18,16 +18,19 @@ pub(crate) struct Spin {
 }
 
 impl Spin {
-    /// For a server of `threads` threads, which may poll for `longest`. With `inline`, threads other than the
-    /// net thread run in the background, and sleep.
+    /// For a server of `threads` threads, which may poll for `longest`. With `inline` a worker may be the only one for a
+    /// type whose requests wait, and have several turns in a millisecond. Each would cost two wake-ups, so the threads
+    /// poll for one another for as long as they may.
     pub(crate) fn new(cores: &Cores, threads: usize, inline: bool, longest: Duration) -> Self {
         let none = Duration::ZERO;
         let (idle, turn) = if cores.spare_for(threads) {
             (longest, longest)
-        } else if !inline && threads <= cores.count {
-            (none, longest.min(WAKE))
-        } else {
+        } else if threads > cores.count {
             (none, none)
+        } else if inline {
+            (none, longest)
+        } else {
+            (none, longest.min(WAKE))
         };
         Self { idle, turn }
     }
@@ -51,7 +54,7 @@ mod tests {
             assert_eq!(of(cores.count + 1, inline), (none, none));
         }
         assert_eq!(of(cores.count, false), (none, WAKE));
-        assert_eq!(of(cores.count, true), (none, none));
+        assert_eq!(of(cores.count, true), (none, longest));
         let asleep = Spin::new(&cores, cores.count, false, none);
         assert_eq!(asleep.turn, none, "as the setting says");
     }

@@ -17,7 +17,7 @@ use crate::fiber::{Timers, WakeList};
 use crate::handler::Handler;
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::cores::Cores;
-use crate::runtime::host::scheduling::lower_priority;
+use crate::runtime::host::scheduling::{Background, lower_priority};
 use crate::shared::Shared;
 
 /// See the [module](self).
@@ -46,7 +46,7 @@ impl<F: Framing, H: Handler<F::Head>> WorkerSetup<F, H> {
     /// Tells the kernel how the calling thread, the worker's only one, shares its core.
     pub(crate) fn apply_scheduling(&self) {
         if self.background {
-            lower_priority(self.shared.config.background_nice);
+            lower_priority(Background::new(&self.shared.config));
         } else {
             self.cores.pin(self.core_index, self.threads);
         }
@@ -55,7 +55,7 @@ impl<F: Framing, H: Handler<F::Head>> WorkerSetup<F, H> {
     /// The same for a thread of a team: it stays on the team's core in any case.
     pub(crate) fn apply_team_scheduling(&self) {
         if self.background {
-            lower_priority(self.shared.config.background_nice);
+            lower_priority(Background::new(&self.shared.config));
         }
         self.cores.pin_shared(self.core_index);
     }
@@ -64,7 +64,7 @@ impl<F: Framing, H: Handler<F::Head>> WorkerSetup<F, H> {
     /// are.
     pub(crate) fn apply_carrier_scheduling(&self) {
         if self.background {
-            lower_priority(self.shared.config.background_nice);
+            lower_priority(Background::new(&self.shared.config));
         }
     }
 
