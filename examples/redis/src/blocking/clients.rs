@@ -121,7 +121,7 @@ impl Blocked {
             let out: &mut dyn Sink = &mut *self.reply;
             let mut out = Encoder::new(out, self.client.version());
             match end.error() {
-                None => (self.command.nothing)(&mut out),
+                None => out.null_array(),
                 Some(error) => out.error(error),
             }
         }

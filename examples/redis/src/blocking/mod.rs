@@ -97,7 +97,7 @@ pub struct Blocking {
     attempt: Attempt,
     /// When the command ends without an element; `None` for never.
     deadline: Option<Instant>,
-    /// Writes the reply of a command that ends so.
+    /// Writes the reply of a command that finds nothing where it may not wait. After a wait it is a null array.
     nothing: fn(&mut ReplyEncoder<'_>),
     /// The command, once its client waits.
     sent: Option<Sent>,

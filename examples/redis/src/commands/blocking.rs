@@ -332,7 +332,7 @@ mod tests {
         let (mut session, clients) = waiting(["BLPOP a 0", "BZPOPMIN z 0"]);
         for (command, nothing) in [
             ("BLPOP a 0.01", "*-1"),
-            ("BLMOVE a b LEFT LEFT 0.01", "$-1"),
+            ("BLMOVE a b LEFT LEFT 0.01", "*-1"),
         ] {
             let mut client = session.beside();
             assert_eq!(client.run(command), "", "{command}");

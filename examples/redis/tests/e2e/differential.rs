@@ -16,6 +16,7 @@ mod forms;
 mod functions;
 mod generator;
 mod mistakes;
+mod nulls;
 
 use std::env;
 

@@ -1,6 +1,6 @@
 //! A blocking client connection that sends and receives raw bytes.
 
-use std::io::{self, BufReader, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use psp_harness::{connect, read_to_close};
@@ -107,6 +107,20 @@ impl Connection {
     /// Tells the server that no further requests follow.
     pub(crate) fn finish_sending(&self) {
         self.stream().shutdown(Shutdown::Write).unwrap();
+    }
+
+    /// Reads until these bytes have come.
+    ///
+    /// # Panics
+    /// The connection ends or stays silent instead.
+    pub(crate) fn read_until(&mut self, end: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while !bytes.ends_with(end) {
+            let last = *end.last().expect("an end");
+            let count = self.reader.read_until(last, &mut bytes).expect("a reply");
+            assert!(count > 0, "the end after {}", bytes.escape_ascii());
+        }
+        bytes
     }
 
     /// Reads everything until the server closes the connection. A reset counts as closed.
