@@ -9,7 +9,7 @@ use super::control::{Control, Stop};
 use super::functions::FunctionSpec;
 use super::library::Script;
 use super::loading::{self, Loading};
-use super::native::{self, Errors, NativeFn, Walk};
+use super::native::{self, Errors, NativeFn, VALUES_MAX, Walk};
 use super::shebang::code_of;
 use super::{api, bit, cjson, cmsgpack, structs};
 use crate::error::CommandError;
@@ -261,6 +261,7 @@ fn natives(lua: &Lua, control: &Arc<Control>) -> mlua::Result<Table> {
     }
     natives.raw_set("libraries", libraries)?;
     natives.raw_set("null", Value::NULL)?;
+    natives.raw_set("values_max", VALUES_MAX)?;
     natives.raw_set("redis", api::table(lua)?)?;
     natives.raw_set("loading", loading::table(lua)?)?;
     let value_of = lua.create_function(|lua, error: Value| match error {

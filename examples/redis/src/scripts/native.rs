@@ -10,6 +10,10 @@ use mlua::{IntoLua, Lua, MultiValue, Table, Value};
 
 use super::control::Control;
 
+/// Most values that a function gives at once. As arguments of a native function each needs a place on a stack of mlua that
+/// has 8000, beside up to 250 arguments that the script spells out; without a place, mlua panics.
+pub(super) const VALUES_MAX: usize = 7700;
+
 /// An error that scripts may catch.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum Raised {

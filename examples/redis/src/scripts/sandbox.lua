@@ -6,6 +6,7 @@ local native = ...
 local error, type, select, next, tostring = error, type, select, next, tostring
 local rawset, rawget, setmetatable = rawset, rawget, setmetatable
 local pcall, xpcall, gc = pcall, xpcall, collectgarbage
+local tonumber, unpack = tonumber, unpack
 local coroutine_resume, coroutine_create = coroutine.resume, coroutine.create
 local string_find, string_match, string_gmatch, gsub, string_rep =
   string.find, string.match, string.gmatch, string.gsub, string.rep
@@ -65,7 +66,7 @@ end
 
 local globals = {
   _VERSION = _VERSION, assert = assert, error = error, gcinfo = gcinfo, ipairs = ipairs, next = next, pairs = pairs,
-  rawequal = rawequal, select = select, tonumber = tonumber, tostring = tostring, type = type, unpack = unpack,
+  rawequal = rawequal, select = select, tonumber = tonumber, tostring = tostring, type = type,
   getmetatable = getmetatable,
 }
 
@@ -85,6 +86,15 @@ function globals.xpcall(body, handler)
     if value == nil and err ~= nil then return err end
     return handler(value)
   end))
+end
+
+function globals.unpack(list, first, last)
+  if type(list) ~= 'table' then
+    error("bad argument #1 to 'unpack' (table expected, got " .. type(list) .. ')', 2)
+  end
+  local from, to = tonumber(first or 1), tonumber(last or #list)
+  if from and to and to - from >= native.values_max then error('too many results to unpack', 2) end
+  return unpack(list, first, last)
 end
 
 function globals.rawget(t, key)

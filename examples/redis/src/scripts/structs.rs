@@ -13,7 +13,7 @@
 
 use mlua::{Lua, MultiValue, Value};
 
-use super::native::{Arguments, Failure, NativeFn, Outcome, one};
+use super::native::{Arguments, Failure, NativeFn, Outcome, VALUES_MAX, one};
 
 pub(super) const FUNCTIONS: &[(&str, NativeFn)] =
     &[("pack", pack), ("size", size), ("unpack", unpack)];
@@ -231,6 +231,9 @@ fn unpack(lua: &Lua, args: &Arguments) -> Outcome {
     let mut values: Vec<Value> = Vec::new();
     let too_short = || Failure::from("data string too short");
     while let Some((item, padding)) = format.next(at)? {
+        if values.len() == VALUES_MAX {
+            return Err("too many results".into());
+        }
         at += padding;
         let len = match item {
             Item::Text => {

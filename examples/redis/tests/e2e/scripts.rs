@@ -47,6 +47,47 @@ fn eval(client: &mut Connection, words: &[&str]) -> String {
 }
 
 #[test]
+fn too_many_values_are_an_error_and_no_panic() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let ones = |count: usize| format!("local t = {{}} for i = 1, {count} do t[i] = '1' end ");
+    let texts = "string.rep(string.char(0xa1) .. 'a', 7999)";
+    for (script, reply) in [
+        (
+            "return redis.call('DEL', unpack(t, 2))",
+            "too many results to unpack",
+        ),
+        (
+            "local ok, why = pcall(unpack, t) return redis.error_reply('ERR ' .. why)",
+            "too many results to unpack",
+        ),
+        (
+            "return cjson.encode(unpack(t, 1, 7998))",
+            "too many results to unpack",
+        ),
+        (
+            format!("return select('#', cmsgpack.unpack({texts}))").as_str(),
+            "too many return values",
+        ),
+        (
+            "return select('#', struct.unpack(string.rep('c1', #t), string.rep('a', #t)))",
+            "too many results",
+        ),
+    ] {
+        let script = ones(7999) + script;
+        let error = client.request(&["EVAL", &script, "0"]).to_string();
+        assert!(
+            error.starts_with("-ERR ") && error.contains(reply),
+            "{error}"
+        );
+    }
+    let script = ones(7700) + "return redis.call('DEL', unpack(t))";
+    assert_eq!(client.request(&["EVAL", &script, "0"]).to_string(), "0");
+    let log = server.log().join("\n");
+    assert!(!log.contains("panicked"), "{log}");
+}
+
+#[test]
 fn sums_stay_whole_among_many_clients() {
     const MOVES: usize = 200;
     for topology in TOPOLOGIES {

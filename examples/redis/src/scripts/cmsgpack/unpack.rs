@@ -2,7 +2,7 @@
 
 use mlua::{Lua, MultiValue, Value};
 
-use crate::scripts::native::{Failure, Outcome, Walk};
+use crate::scripts::native::{Failure, Outcome, VALUES_MAX, Walk};
 
 /// Up to `limit` values from `start` on, and where they end.
 pub(super) fn values(
@@ -20,6 +20,11 @@ pub(super) fn values(
     };
     let mut values = MultiValue::new();
     while values.len() < limit && reader.at < bytes.len() {
+        if values.len() == VALUES_MAX {
+            return Err(
+                "too many return values at once; use unpack_one or unpack_limit instead.".into(),
+            );
+        }
         values.push_back(reader.value()?);
     }
     Ok((values, reader.at))
