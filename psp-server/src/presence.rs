@@ -6,10 +6,12 @@
 //!                orderly end, late, nothing unread ────► gone
 //!                the same while a worker has the socket ► unsure ── the worker looks for unread input ─► gone, ended
 //! ```
+//!
+//! While somebody [requires](Presence::require) the peer, each end means that it is gone.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::sys::socket::{MsgFlags, recv};
 
@@ -17,11 +19,15 @@ use nix::sys::socket::{MsgFlags, recv};
 ///
 /// Relaxed accesses are enough: the state guards no other data.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Presence(Arc<AtomicU8>);
+pub(crate) struct Presence(Arc<AtomicU32>);
+
+/// The bits of the state. Those above count who requires the peer.
+const STATE: u32 = 0b11;
+const ONE_WHO_REQUIRES: u32 = STATE + 1;
 
 /// What is known of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[repr(u8)]
+#[repr(u32)]
 pub(crate) enum State {
     /// It may send requests and read replies.
     #[default]
@@ -35,6 +41,15 @@ pub(crate) enum State {
 }
 
 impl State {
+    fn of(word: u32) -> Self {
+        match word & STATE {
+            gone if gone == Self::Gone as u32 => Self::Gone,
+            unsure if unsure == Self::Unsure as u32 => Self::Unsure,
+            ended if ended == Self::Ended as u32 => Self::Ended,
+            _ => Self::Here,
+        }
+    }
+
     /// Whether nobody is known to be gone.
     pub(crate) fn may_read(self) -> bool {
         matches!(self, Self::Here | Self::Ended)
@@ -44,23 +59,47 @@ impl State {
 impl Presence {
     #[inline]
     pub(crate) fn state(&self) -> State {
-        match self.0.load(Ordering::Relaxed) {
-            gone if gone == State::Gone as u8 => State::Gone,
-            unsure if unsure == State::Unsure as u8 => State::Unsure,
-            ended if ended == State::Ended as u8 => State::Ended,
-            _ => State::Here,
-        }
+        State::of(self.0.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn set(&self, state: State) {
-        self.0.store(state as u8, Ordering::Relaxed);
+    /// Notes the state of a peer. Returns the one that it has now.
+    pub(crate) fn set(&self, state: State) -> State {
+        self.change(|_| Some(state))
     }
 
     /// Replaces [`State::Unsure`], unless the net worker knows more by now.
     fn decide(&self, state: State) {
-        let (from, to) = (State::Unsure as u8, state as u8);
+        self.change(|now| (now == State::Unsure).then_some(state));
+    }
+
+    fn change(&self, to: impl Fn(State) -> Option<State>) -> State {
+        let change = |word: u32| {
+            let state = match to(State::of(word))? {
+                State::Here => State::Here,
+                _ if word >= ONE_WHO_REQUIRES => State::Gone,
+                state => state,
+            };
+            Some(word & !STATE | state as u32)
+        };
         let order = Ordering::Relaxed;
-        let _ = self.0.compare_exchange(from, to, order, order);
+        let _ = self.0.fetch_update(order, order, change);
+        self.state()
+    }
+
+    /// From now on each end means that the peer is gone, until the result is dropped. An end before that does not.
+    pub(crate) fn require(&self) -> Required {
+        self.0.fetch_add(ONE_WHO_REQUIRES, Ordering::Relaxed);
+        Required(self.clone())
+    }
+}
+
+/// Somebody requires the peer.
+#[derive(Debug)]
+pub(crate) struct Required(Presence);
+
+impl Drop for Required {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(ONE_WHO_REQUIRES, Ordering::Relaxed);
     }
 }
 
@@ -143,6 +182,20 @@ mod tests {
             assert_eq!(watch.is_gone(), gone);
             assert_ne!(presence.state(), State::Unsure, "it is asked once");
         }
+    }
+
+    #[test]
+    fn an_end_is_a_leave_while_somebody_requires_the_peer() {
+        let presence = Presence::default();
+        let [one, other] = [presence.require(), presence.require()];
+        drop(one);
+        assert_eq!(presence.state(), State::Here);
+        assert_eq!(presence.set(State::Ended), State::Gone);
+        let presence = Presence::default();
+        drop((other, presence.require()));
+        assert_eq!(presence.set(State::Ended), State::Ended);
+        let _required = presence.require();
+        assert_eq!(presence.state(), State::Ended, "it came before");
     }
 
     #[test]

@@ -37,8 +37,10 @@ impl Sink for Wanted<'_> {
     }
 }
 
-/// A reply that comes later, or none if the client does not want it.
-pub(crate) fn wanted_later(client: &ClientInfo, reply: DeferredReply) -> Box<dyn LateReply> {
+/// A reply that comes later, or none if the client does not want it. A client that ends its side of the connection until
+/// then has left.
+pub(crate) fn wanted_later(client: &ClientInfo, mut reply: DeferredReply) -> Box<dyn LateReply> {
+    reply.require_peer();
     let reply = Box::new(reply);
     match client.replies() {
         Replies::All => reply,

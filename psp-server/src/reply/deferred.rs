@@ -20,7 +20,7 @@ use psp_protocols::{Rejection, Sink};
 use super::overflow::{Overflow, failure_text};
 use crate::fiber::{Bell, no_preempt};
 use crate::mailbox::Mailbox;
-use crate::presence::{Presence, State};
+use crate::presence::{Presence, Required, State};
 use crate::transport::budget::{Budget, EXEMPT_BYTES};
 use crate::transport::output::OutputQueue;
 use crate::transport::owed::Ticket;
@@ -47,6 +47,8 @@ pub struct DeferredReply {
     deferrals: Arc<Deferrals>,
     /// Whether the peer is still there; `None` for a datagram.
     presence: Option<Presence>,
+    /// The peer is required.
+    required: Option<Required>,
 }
 
 /// What was written so far.
@@ -95,6 +97,14 @@ impl DeferredReply {
     pub fn has_peer_ended(&self) -> bool {
         let presence = self.presence.as_ref();
         presence.is_some_and(|presence| presence.state() != State::Here)
+    }
+
+    /// From now on, and until the reply is complete, a peer that ends its side counts as one that is gone, whenever it
+    /// does: its connection is closed at once. For replies that may take for ever. Call
+    /// [`has_peer_ended`](Self::has_peer_ended) after this: a peer that had ended its side before stays. Does nothing for
+    /// datagrams.
+    pub fn require_peer(&mut self) {
+        self.required = self.presence.as_ref().map(Presence::require);
     }
 
     /// Bytes written so far, unless the reply is [too large](Self::is_too_large).
@@ -161,6 +171,7 @@ impl DeferredReply {
         let Some(body) = self.body.take() else {
             return;
         };
+        self.required = None;
         let Some((request, ticket)) = body.request else {
             return self.deferrals.budget.give_back(body.reserved_bytes);
         };
@@ -325,6 +336,7 @@ impl Deferrals {
             }),
             deferrals: self.clone(),
             presence,
+            required: None,
         };
         (ticket, reply)
     }

@@ -27,9 +27,6 @@ const HELD_BYTES_MAX: usize = 128 * 1024 * 1024;
 const CLIENTS_PER_TURN: usize = 32;
 /// How often the timer thread looks whether the server still runs, while clients wait.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
-/// How often the timer thread looks for clients that have left. The net thread notices all but those that leave right
-/// behind their command.
-const LEAVERS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How a client stops waiting without an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,8 +153,8 @@ impl BlockedClients {
         self.len() == 0
     }
 
-    /// Lets `client` wait. If an element came after its command looked for one, it is served at once, unless others
-    /// wait for it, too.
+    /// Lets `client` wait, unless it has left. If an element came after its command looked for one, it is served at once,
+    /// unless others wait for it, too.
     pub fn wait(
         &self,
         server: &ServerState,
@@ -172,6 +169,9 @@ impl BlockedClients {
             client: Arc::clone(client),
             reply,
         };
+        if blocked.reply.is_abandoned() {
+            return blocked.reply.discard();
+        }
         psp_server::no_preempt(|| {
             let mut deliveries = Deliveries::default();
             let mut waiting = self.inner.waiting.lock();
@@ -268,7 +268,7 @@ impl Drop for Served<'_> {
 /// What the timer thread does, until the server is gone.
 fn end_waits(inner: &Inner, databases: &Databases) {
     let mut waiting = inner.waiting.lock();
-    let (mut ended, mut look_at) = (0_usize, Instant::now());
+    let mut ended = 0_usize;
     while !waiting.is_over {
         let now = Instant::now();
         if let Some((number, end)) = waiting.next_to_end(now) {
@@ -282,9 +282,6 @@ fn end_waits(inner: &Inner, databases: &Databases) {
         } else if waiting.clients.is_empty() {
             waiting.timer_until = None;
             inner.changed.wait(&mut waiting);
-        } else if look_at <= now {
-            discard_leavers(&mut waiting, databases);
-            look_at = Instant::now() + LEAVERS_INTERVAL;
         } else {
             let check = now + STOP_CHECK_INTERVAL;
             let first = waiting.deadlines.first();
@@ -292,27 +289,6 @@ fn end_waits(inner: &Inner, databases: &Databases) {
             waiting.timer_until = Some(until);
             inner.changed.wait_until(&mut waiting, until);
         }
-    }
-}
-
-/// Looks at all clients, and lets those go that have left.
-fn discard_leavers(waiting: &mut MutexGuard<'_, Waiting>, databases: &Databases) {
-    let mut from = 0;
-    loop {
-        let clients = waiting.clients.range(from..).take(CLIENTS_PER_TURN);
-        let looked_at: Vec<_> = clients
-            .map(|(&number, blocked)| (number, blocked.reply.is_abandoned()))
-            .collect();
-        let Some(&(last, _)) = looked_at.last() else {
-            return;
-        };
-        for (number, _) in looked_at.into_iter().filter(|(_, has_left)| *has_left) {
-            if let Some(blocked) = waiting.remove(databases, number) {
-                blocked.reply.discard();
-            }
-        }
-        from = last + 1;
-        MutexGuard::bump(waiting);
     }
 }
 

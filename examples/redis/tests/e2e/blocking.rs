@@ -338,6 +338,28 @@ fn a_client_that_left_takes_nothing() {
 }
 
 #[test]
+fn a_client_that_left_is_gone_at_once() {
+    const LEAVERS: u32 = 16;
+    for topology in TOPOLOGIES {
+        let server = start(topology);
+        let mut witness = server.connect();
+        let begun = Instant::now();
+        for _ in 0..LEAVERS {
+            drop(waiting(&server, &["BLPOP none 0"]));
+            wait_until("the client is gone", || {
+                !witness.ask("CLIENT LIST").contains("cmd=blpop")
+            });
+        }
+        // Who is found by a look at all clients each second waits half of it.
+        let took = begun.elapsed();
+        assert!(
+            took < Duration::from_millis(250) * LEAVERS,
+            "{topology}: {took:?}"
+        );
+    }
+}
+
+#[test]
 fn an_idle_timeout_is_not_for_those_who_wait() {
     for topology in TOPOLOGIES {
         let options = Options {

@@ -50,7 +50,7 @@ impl<F: Framing, C> Slot<F, C> {
             return false;
         };
         let could_read = presence.state().may_read();
-        presence.set(state);
+        let state = presence.set(state);
         could_read && !state.may_read()
     }
 
@@ -126,6 +126,15 @@ mod tests {
         slot.note_peer(event, at, GRACE_NS);
         slot.readiness.set(Condition::PeerClosed, event.ended);
         slot.presence.as_ref().map(Presence::state).unwrap()
+    }
+
+    #[test]
+    fn a_required_peer_that_ends_its_side_has_gone() {
+        let (mut slot, _client) = slot();
+        let _required = slot.presence.as_ref().map(Presence::require);
+        assert_eq!(noted(&mut slot, READABLE, at(7)), State::Here);
+        assert!(slot.note_peer(END, at(7), GRACE_NS), "it has left");
+        assert_eq!(slot.presence.map(|it| it.state()), Some(State::Gone));
     }
 
     #[test]

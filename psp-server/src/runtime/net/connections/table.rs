@@ -270,7 +270,7 @@ impl<F: Framing, C> Connections<F, C> {
             // For those who write the replies.
             slot.presence
                 .as_ref()
-                .inspect(|presence| presence.set(State::Gone));
+                .map(|presence| presence.set(State::Gone));
         }
         if let Phase::Home(stream) = &mut slot.phase {
             self.part_from(&mut stream.connection);
