@@ -58,7 +58,9 @@ done <<<"$VARIANTS"
 start redis-server "$REDIS_SERVER" --save "" --dir "$work" "${ADDRESS[@]}"
 
 if ((QUOTA_PERCENT)); then
-    group=$(awk '$3 == "cgroup" && $4 ~ /(^|,)cpu(,|$)/ { print $2; exit }' /proc/mounts)/psp-busy-$$
+    mount=$(awk '$3 == "cgroup" && $4 ~ /(^|,)cpu(,|$)/ { print $2; exit }' /proc/mounts)
+    own=$(awk -F: '$2 ~ /(^|,)cpu(,|$)/ { print $3 }' /proc/self/cgroup)
+    group=$mount$own/psp-busy-$$
     if mkdir "$group" 2>/dev/null; then
         trap 'stop_servers; rmdir "$group"' EXIT
         echo 100000 >"$group/cpu.cfs_period_us"
