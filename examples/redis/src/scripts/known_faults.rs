@@ -125,7 +125,7 @@ const FAULTS: &[(&str, &str, &str)] = &[
 #[test]
 fn known_faults_are_mended() {
     let mut session = Session::new();
-    for first in (0..7900).step_by(100) {
+    for first in (0..7600).step_by(100) {
         let words = (first..first + 100).map(|word: i32| word.to_string());
         let words: Vec<_> = ["RPUSH".to_owned(), "many".to_owned()]
             .into_iter()
