@@ -204,7 +204,7 @@ impl<F: Framing, C> Connections<F, C> {
 
     /// Reads once. `len_min` bytes of the next request are announced. Returns what is left of `read_left`, the
     /// input that the connection may have read in its turn.
-    fn read(
+    pub(super) fn read(
         &mut self,
         index: ConnectionIndex,
         len_min: usize,

@@ -9,14 +9,14 @@
 //!       neither direction moves ──────► closed
 //! ```
 //!
-//! Neither direction moves if the socket takes no output and has input that was not read. A peer that is about to read
-//! looks the same for a moment, so the net worker looks again after a while. It tries to send then: the event queue tells
-//! of room in a socket only once much of it is free.
+//! Neither direction moves if the socket takes no output and is full of input that was not read: a peer with less there is
+//! free to read. A peer that is about to read looks the same for a moment, so the net worker looks again after a while. It
+//! tries to send then: the event queue tells of room in a socket only once much of it is free.
 
 use psp_protocols::Framing;
 
 use super::readiness::Condition;
-use super::slot::Phase;
+use super::slot::{Phase, READ_BYTES_MAX};
 use super::table::Connections;
 use super::watched::FULL_BYTES;
 use crate::transport::request_key::ConnectionIndex;
@@ -25,9 +25,8 @@ use crate::transport::request_key::ConnectionIndex;
 const LOOK_NS: u64 = 10_000_000;
 /// So much longer for each other one that is looked at: it costs the net worker no more than a part of its time.
 const LOOK_NS_EACH: u64 = 10_000;
-/// How long nothing moves before a connection runs on whose socket has less input than [`FULL_BYTES`]. Many small
-/// packets fill a socket earlier.
-const PATIENCE_NS: u64 = 100_000_000;
+/// Input that is read of a peer whose socket is not full, before it counts as one that cannot write on.
+const AHEAD_BYTES_MAX: usize = 128 * 1024;
 /// How long nothing moves before a connection is closed at the limit.
 const PATIENCE_AT_LIMIT_NS: u64 = 1_000_000_000;
 
@@ -95,18 +94,27 @@ impl<F: Framing, C> Connections<F, C> {
             slot.last_active_ns = now_ns;
             return self.ready.push_answered(index);
         }
-        let patience_ns = match connection.unread(self.watched.room()) {
+        let unread_bytes = connection.unread(self.watched.room());
+        if unread_bytes == 0 {
             // The peer is free to read.
-            0 => return,
-            _ if connection.unsent_bytes() >= self.shared.output_limit_bytes() => {
-                PATIENCE_AT_LIMIT_NS
-            }
-            FULL_BYTES => LOOK_NS,
-            _ => PATIENCE_NS,
+            return;
+        }
+        let is_full =
+            unread_bytes >= FULL_BYTES || connection.input.data().len() >= AHEAD_BYTES_MAX;
+        let is_at_limit = connection.unsent_bytes() >= self.shared.output_limit_bytes();
+        let waited_ns = now_ns.saturating_sub(moved_ns);
+        let patience_ns = match is_at_limit {
+            true => PATIENCE_AT_LIMIT_NS,
+            false => LOOK_NS,
         };
-        if now_ns.saturating_sub(moved_ns) < patience_ns {
+        if !is_full {
+            // Many small packets fill a socket, too. Once these are read, the peer can write on if it has more.
+            slot.last_active_ns = now_ns;
+            self.read(index, 1, READ_BYTES_MAX, now_ns);
+            self.ready.push(index);
+        } else if waited_ns < patience_ns {
             self.watch(index, now_ns);
-        } else if patience_ns == PATIENCE_AT_LIMIT_NS {
+        } else if is_at_limit {
             self.close_for_limit(index, now_ns);
         } else {
             connection.uptake.stall();

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use crate::transport::request_key::ConnectionIndex;
 
-/// A socket with so much unread input has no room for more: its peer cannot write on.
-pub(super) const FULL_BYTES: usize = 32 * 1024;
+/// A socket with so much unread input may have no room for more: its peer cannot write on.
+pub(super) const FULL_BYTES: usize = 48 * 1024;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
