@@ -121,6 +121,12 @@ impl<T> Seat<T> {
         self.roster.awake(self.me);
     }
 
+    /// Whether requests wait in the worker's queue.
+    pub(crate) fn has_queue(&self) -> bool {
+        let crew = self.crew.as_ref();
+        crew.is_some_and(|crew| !crew.line(self.me).waiting().is_empty())
+    }
+
     /// Whether the worker's turn has a quantum, so that what comes before it must be done by now.
     #[inline]
     pub(crate) fn may_give_way(&self) -> bool {

@@ -16,8 +16,8 @@
 //! lasts: its own thread has nothing else to do.
 //!
 //! A long request that runs on the worker's own thread gives that back for a while, too, if nobody drives a port: all other
-//! workers have long requests themselves. It does so each time that it has had the thread for its
-//! [budget](super::pauses).
+//! workers have long requests themselves. So does one of a type that is not long, if others wait in the worker's queue. It
+//! does so each time that it has had the thread for its [budget](super::pauses).
 //!
 //! It steps back behind its ports and comes forward before them: no thread waits for one of no standing that has what
 //! short requests need.
@@ -47,11 +47,14 @@ pub(super) struct LongTurn<'a, F: Framing, H: Handler<F::Head>> {
     /// Another thread runs the request.
     is_elsewhere: Cell<bool>,
     budget: Budget,
+    /// Whether others wait for the worker that its policy would not have put behind a long request.
+    holds_up_others: &'a dyn Fn() -> bool,
 }
 
 impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
     /// A turn of the worker that drives these ports. `demotion` is how it steps back, if it shares its core. It is
-    /// `now_ns`, and the turn is long after `long_us`. The request may have the thread for `budget`.
+    /// `now_ns`, and the turn is long after `long_us`. The request may have the thread for `budget`, and for longer unless it
+    /// `holds_up_others`.
     #[inline]
     pub(super) fn new(
         ports: &'a mut Driven<F, H>,
@@ -60,6 +63,7 @@ impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
         now_ns: u64,
         long_us: u64,
         budget: Budget,
+        holds_up_others: &'a dyn Fn() -> bool,
     ) -> Self {
         Self {
             worker: RefCell::new((ports, demotion)),
@@ -69,6 +73,7 @@ impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
             is_long: Cell::new(false),
             is_elsewhere: Cell::new(false),
             budget,
+            holds_up_others,
         }
     }
 
@@ -124,6 +129,11 @@ impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
         }
     }
 
+    /// Whether others need the thread.
+    fn is_needed(&self) -> bool {
+        self.worker.borrow().0.any_is_free() || (self.holds_up_others)()
+    }
+
     /// Whether the worker has stepped back on its core.
     #[inline]
     pub(super) fn has_stepped_back(&self) -> bool {
@@ -153,7 +163,7 @@ impl<F: Framing, H: Handler<F::Head>> TurnWatch for LongTurn<'_, F, H> {
             return Looked::Settled;
         }
         match self.budget.look(now_ns) {
-            Looked::Pauses if !self.worker.borrow().0.any_is_free() => Looked::GoesOn,
+            Looked::Pauses if !self.is_needed() => Looked::GoesOn,
             looked => looked,
         }
     }

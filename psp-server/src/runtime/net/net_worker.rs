@@ -624,7 +624,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         self.warn_of_endless(&paused);
         let dispatcher = &mut self.dispatcher;
         let is_lasting = self.pauses.is_lasting(paused.request);
-        let for_others = self.ports.iter().any(Port::is_ready)
+        let has_queue = self.seat.as_ref().is_some_and(Seat::has_queue);
+        let for_others = has_queue
+            || self.ports.iter().any(Port::is_ready)
             || dispatcher.any_short_waiting(self.pauses.budget_ns())
             || is_lasting && dispatcher.any_waiting();
         if self.seat.is_none() {
@@ -1001,8 +1003,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             let (workers, demotion) = (&mut self.workers, &mut self.demotion);
             let (ports, clock) = (&mut self.ports, &self.clock);
             let long_us = self.shared.config.long_us;
-            let budget = self.pauses.budget(self.now_ns);
-            let turn = LongTurn::new(ports, demotion, clock, self.now_ns, long_us, budget);
+            let (now_ns, budget) = (self.now_ns, self.pauses.budget(self.now_ns));
+            let holds_up = || false;
+            let turn = LongTurn::new(ports, demotion, clock, now_ns, long_us, budget, &holds_up);
             let run = |watch: Option<&dyn TurnWatch>| {
                 workers.run_carried(worker, request, carrier, task, watch)
             };
@@ -1086,7 +1089,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             let turn = BudgetedTurn { clock, budget };
             return fiber::watch_turn(&turn, || workers.run_inline(worker, request, task));
         }
-        let turn = LongTurn::new(ports, demotion, clock, self.now_ns, long_us, budget);
+        let (dispatcher, seat) = (&self.dispatcher, self.seat.as_ref());
+        // Behind a request of a long type there is what the policy has put there.
+        let is_of_long_type = dispatcher.length(request_type) == Length::Long;
+        let holds_up = || !is_of_long_type && seat.is_some_and(Seat::has_queue);
+        let now_ns = self.now_ns;
+        let turn = LongTurn::new(ports, demotion, clock, now_ns, long_us, budget, &holds_up);
         let mut ended = turn.run(length, || workers.run_inline(worker, request, task));
         if turn.has_stepped_back()
             && let Report::Completed(Task::Stream(stream)) = &mut ended.report
