@@ -2,6 +2,7 @@
 
 mod service;
 
+use std::pin::pin;
 use std::time::Duration;
 
 use axum::routing::get;
@@ -10,9 +11,17 @@ use psp_pool::policy::Policy;
 use psp_tower::{ByRoute, PspLayer, decade};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
+use tokio::signal::ctrl_c;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+/// How long requests may take to end when the server is asked to.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
+    let mut terminated = signal(SignalKind::terminate())?;
     let address = std::env::args().nth(1);
     let listener = TcpListener::bind(address.as_deref().unwrap_or("127.0.0.1:8080")).await?;
     println!("listening on {}", listener.local_addr()?);
@@ -31,9 +40,23 @@ async fn main() -> anyhow::Result<()> {
         "/psp",
         get(async move || format!("{:#?}\n", seen.snapshot())),
     );
-    axum::serve(listener, service)
-        .with_graceful_shutdown(async { drop(tokio::signal::ctrl_c().await) })
-        .await?;
-    pool.close(Duration::from_secs(5));
+    let (drain, drains) = oneshot::channel::<()>();
+    let serving = axum::serve(listener, service).with_graceful_shutdown(async {
+        let _ = drains.await;
+    });
+    let mut serving = pin!(serving.into_future());
+    tokio::select! {
+        ended = &mut serving => return Ok(ended?),
+        _ = terminated.recv() => {}
+        _ = ctrl_c() => {}
+    }
+    // No new connections; others are closed behind the reply that they wait for.
+    drop(drain);
+    let drained = timeout(DRAIN_TIME_MAX, &mut serving).await;
+    // Requests that still wait in the pool are refused, and get a moment to tell their clients.
+    pool.close(Duration::ZERO);
+    if drained.is_err() {
+        let _told = timeout(Duration::from_secs(1), serving).await;
+    }
     Ok(())
 }

@@ -2,20 +2,29 @@
 
 mod service;
 
+use std::pin::pin;
 use std::time::Duration;
 
 use psp_pool::Pool;
 use psp_pool::policy::Policy;
 use psp_tower::{ByGrpcMethod, PspLayer};
 use tokio::runtime::Handle;
+use tokio::signal::ctrl_c;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
 use service::Arithmetic;
 use service::api::numbers_server::NumbersServer;
 
+/// How long calls may take to end when the server is asked to.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);
+
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
+    let mut terminated = signal(SignalKind::terminate())?;
     let address = std::env::args().nth(1);
     let address = address.as_deref().unwrap_or("127.0.0.1:50051").parse()?;
     let incoming = TcpIncoming::bind(address)?;
@@ -31,11 +40,26 @@ async fn main() -> anyhow::Result<()> {
         .build()?;
     let layer = PspLayer::new(pool.clone(), methods);
 
-    Server::builder()
+    let (drain, drains) = oneshot::channel::<()>();
+    let serving = Server::builder()
         .layer(layer)
         .add_service(NumbersServer::new(Arithmetic))
-        .serve_with_incoming_shutdown(incoming, async { drop(tokio::signal::ctrl_c().await) })
-        .await?;
-    pool.close(Duration::from_secs(5));
+        .serve_with_incoming_shutdown(incoming, async {
+            let _ = drains.await;
+        });
+    let mut serving = pin!(serving);
+    tokio::select! {
+        ended = &mut serving => return Ok(ended?),
+        _ = terminated.recv() => {}
+        _ = ctrl_c() => {}
+    }
+    // No new connections; others are told to make no more calls.
+    drop(drain);
+    let drained = timeout(DRAIN_TIME_MAX, &mut serving).await;
+    // Requests that still wait in the pool are refused, and get a moment to tell their clients.
+    pool.close(Duration::ZERO);
+    if drained.is_err() {
+        let _told = timeout(Duration::from_secs(1), serving).await;
+    }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The pages in their layer, and real clients: HTTP/1.1, HTTP/2, and bytes by hand.
 
 mod bodies;
+mod ending;
 mod giving_way;
 mod pages;
 mod pressure;
