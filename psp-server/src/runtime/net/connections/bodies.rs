@@ -7,25 +7,12 @@
 //!          └── none ──► line ── the first, when there is room ──┘
 //! ```
 
-use std::collections::VecDeque;
-
 use psp_protocols::Framing;
 
 use super::slot::Phase;
 use super::table::Connections;
 use crate::transport::input::BODY_LEN_MIN;
 use crate::transport::request_key::ConnectionIndex;
-
-/// How long the line may wait until somebody looks whether there is room: other threads give some back, and connections
-/// become stale.
-const LOOK_INTERVAL_NS: u64 = 10_000_000;
-
-/// The connections whose bodies wait for room, the first to come first.
-#[derive(Debug, Default)]
-pub(super) struct BodyLine {
-    order: VecDeque<ConnectionIndex>,
-    looked_ns: u64,
-}
 
 /// Whether a body may come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,12 +30,12 @@ impl<F: Framing, C> Connections<F, C> {
         let Phase::Home(stream) = &self.slots[index.get()].phase else {
             return Room::Later;
         };
-        if self.slots[index.get()].awaits_bytes.is_some() {
+        if self.slots[index.get()].awaits_bytes.is_some() && !self.draining {
             return Room::Later;
         }
         // Who holds several bodies of one request must not wait for others, who may wait for him.
         let may_wait = stream.connection.input.held_bytes() <= 2 * BODY_LEN_MIN;
-        let room = match self.bodies.order.is_empty() || !may_wait {
+        let room = match self.bodies.is_empty() || !may_wait {
             true => self.try_reserve(index, len, now_ns),
             false => Room::Later,
         };
@@ -67,14 +54,11 @@ impl<F: Framing, C> Connections<F, C> {
         let Phase::Home(stream) = &self.slots[index.get()].phase else {
             return Room::Never;
         };
-        let connection = &stream.connection;
         if len > self.shared.buffers.share_bytes() {
             return Room::Never;
         }
-        let (more, is_authenticated) = (
-            len.saturating_sub(connection.input.held_bytes()),
-            connection.is_authenticated,
-        );
+        let more = len.saturating_sub(stream.connection.input.held_bytes());
+        let is_authenticated = stream.connection.is_authenticated;
         if !self.make_room(more, Some(index), is_authenticated, now_ns) {
             return Room::Later;
         }
@@ -83,17 +67,16 @@ impl<F: Framing, C> Connections<F, C> {
         };
         let is_reserved = stream.connection.input.reserve(len);
         stream.connection.count(&self.shared.buffers);
-        if is_reserved {
-            Room::Reserved
-        } else {
-            Room::Never
+        match is_reserved {
+            true => Room::Reserved,
+            false => Room::Never,
         }
     }
 
     /// Reserves room for the bodies that wait for it, as far as there is some. Returns whether any got it.
     #[inline]
     pub(in crate::runtime::net) fn admit_bodies(&mut self, now_ns: u64) -> bool {
-        !self.bodies.order.is_empty() && self.admit_first_bodies(now_ns)
+        !self.bodies.is_empty() && self.admit_first_bodies(now_ns)
     }
 
     #[cold]
@@ -102,7 +85,7 @@ impl<F: Framing, C> Connections<F, C> {
         while let Some(&index) = self.bodies.order.front() {
             // A connection that was closed meanwhile waits no more.
             if let Some(len) = self.slots[index.get()].awaits_bytes {
-                let is_time_to_look = self.bodies_deadline_ns() <= Some(now_ns);
+                let is_time_to_look = self.bodies.deadline_ns() <= Some(now_ns);
                 if !is_time_to_look && !self.shared.buffers.has_room(len) {
                     break;
                 }
@@ -122,7 +105,6 @@ impl<F: Framing, C> Connections<F, C> {
 
     /// When [`admit_bodies`](Self::admit_bodies) has to be called at the latest.
     pub(in crate::runtime::net) fn bodies_deadline_ns(&self) -> Option<u64> {
-        let waits = !self.bodies.order.is_empty();
-        waits.then_some(self.bodies.looked_ns.saturating_add(LOOK_INTERVAL_NS))
+        self.bodies.deadline_ns()
     }
 }

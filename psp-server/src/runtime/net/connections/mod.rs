@@ -26,7 +26,8 @@
 //! | `parse.rs` | frames and classifies input into a run |
 //! | `held.rs` | connections whose runs wait for places in typed queues |
 //! | `holding.rs` | gives places to such runs, or refuses them |
-//! | `bodies.rs` | room in the budget for long requests, and the line of those that wait for it |
+//! | `body_line.rs` | connections whose long requests wait for room in the budget |
+//! | `bodies.rs` | reserves room for such requests |
 //! | `dropping.rs` | refuses runs, and drops those that nobody waits for |
 //! | `evicting.rs` | closes connections that hold much and wait for nothing |
 //! | `owing.rs` | sends replies that were deferred |
@@ -38,6 +39,7 @@
 
 mod advance;
 mod bodies;
+mod body_line;
 mod closed_log;
 mod dropping;
 mod evicting;

@@ -7,7 +7,7 @@ use mio::{Interest, Registry};
 use psp_protocols::Framing;
 
 use super::super::tokens::Tokens;
-use super::bodies::BodyLine;
+use super::body_line::BodyLine;
 use super::closed_log::ClosedLog;
 use super::held::Held;
 use super::memory::Memory;
