@@ -148,6 +148,11 @@ pub(crate) fn at_own_time<T>(own_ns: u64, body: impl FnOnce() -> T) -> (T, u64) 
     (out, end_ns.unwrap_or(own_ns))
 }
 
+/// Whether a part of a simulated worker's life runs.
+pub(crate) fn is_at_own_time() -> bool {
+    SYSTEM.with(|system| system.own_ns.get().is_some())
+}
+
 /// While this is held, nothing happens elsewhere: a handler of the net thread runs.
 #[must_use]
 pub(crate) struct Undisturbed(bool);

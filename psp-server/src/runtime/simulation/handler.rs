@@ -18,8 +18,12 @@ use crate::simulated;
 /// What a handler computes between two checkpoints, at most.
 const PIECE_NS: u64 = 20_000;
 
-/// Computes for so long. On the net thread, others may have that in between.
+/// Computes for so long. On the net thread, others may have that in between. The turns of simulated workers, which take
+/// place on that thread, end by their own schedule.
 fn compute(mut left_ns: u64) {
+    if simulated::is_at_own_time() {
+        return simulated::spend(left_ns);
+    }
     while left_ns > 0 {
         let piece_ns = left_ns.min(PIECE_NS);
         let _undisturbed = simulated::undisturbed();
