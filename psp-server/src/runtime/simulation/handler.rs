@@ -84,6 +84,10 @@ impl Handler<Head> for SimHandler {
         drop(undisturbed);
         compute(head.service_ns.into());
         let _undisturbed = simulated::undisturbed();
+        if !with_ledger(|ledger| ledger.has_client(&head)) {
+            // It left in between.
+            return head.reply(reply);
+        }
         let fails = with_ledger(|ledger| {
             ledger.note(&head);
             match ledger.fault {

@@ -86,6 +86,12 @@ impl Ledger {
         true
     }
 
+    /// Whether the request is one of a client that is still there.
+    pub(super) fn has_client(&self, head: &Head) -> bool {
+        let executed = self.slots.get(slot_of(head.client));
+        executed.is_some_and(|executed| executed.client == head.client)
+    }
+
     /// It ran to its end.
     pub(super) fn note(&mut self, head: &Head) {
         self.ran += 1;
