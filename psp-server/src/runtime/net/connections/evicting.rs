@@ -71,7 +71,7 @@ impl<F: Framing, C> Connections<F, C> {
                 return false;
             };
             let is_of_less_worth = is_authenticated && is_stranger;
-            if !is_of_less_worth && self.moves(index, now_ns) {
+            if !is_of_less_worth && self.listens(index, now_ns) {
                 continue;
             }
             self.net().connections_over_budget.add(1);
@@ -80,12 +80,15 @@ impl<F: Framing, C> Connections<F, C> {
         true
     }
 
-    /// Whether the peer of a connection has read something: the event queue tells of room in a socket only once much of
-    /// it is free.
-    fn moves(&mut self, index: ConnectionIndex, now_ns: u64) -> bool {
+    /// Whether messages wait for the peer of a connection, and it reads: the event queue tells of room in a socket only
+    /// once much of it is free.
+    fn listens(&mut self, index: ConnectionIndex, now_ns: u64) -> bool {
         let slot = &mut self.slots[index.get()];
-        let waits = slot.phase.home_mut();
-        if !waits.is_some_and(|stream| stream.connection.has_unsent()) {
+        let waits = slot.phase.home_mut().is_some_and(|stream| {
+            let connection = &stream.connection;
+            connection.pushes.has_any() && connection.has_unsent()
+        });
+        if !waits {
             return false;
         }
         slot.readiness.set(Condition::Blocked, false);
