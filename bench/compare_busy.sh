@@ -30,7 +30,7 @@ LOADGEN_FLAGS=${LOADGEN_FLAGS:---spin-us 0 --slow-nice 0}
 VARIANTS=${VARIANTS:-psp-redis}
 PORT_FIRST=${PORT_FIRST:-7700}
 REDIS_SERVER=${REDIS_SERVER:-redis-server}
-# A stall of the machine is what is measured here.
+# Stalls are what is measured here.
 CALM=${CALM:-0}
 
 declare -A MIX=(
@@ -80,6 +80,7 @@ done
 
 # measure LOOPS CASE SERVER ROUND
 measure() {
+    # shellcheck disable=SC2086 # the flags are words
     "$LOADGEN" run $LOADGEN_FLAGS "${calm[@]}" --target "redis://127.0.0.1:${port_of[$3]}" --keys "$KEYS" \
         --mix "GET@$GET_RATE/s,${MIX[$2]}" --warmup "$WARMUP_S" --duration "$DURATION_S" --seed "$4" --output json |
         jq -c --argjson loops "$1" --arg case "$2" --arg server "$3" '{$loops, $case, $server, types}' \
