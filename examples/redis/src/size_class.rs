@@ -1409,8 +1409,8 @@ mod tests {
             ("sdiffstore", &["d s s"], vec!["d s S".into()]),
             (
                 "setrange",
-                &["k 5 v"],
-                vec!["string 0 v".into(), "k 100000 v".into()],
+                &["k 5 v", "string 0 v"],
+                vec!["read 0 v".into(), "k 100000 v".into()],
             ),
             ("sinter", &["s s"], vec!["s S".into(), "sb sb".into()]),
             (

@@ -216,7 +216,7 @@ impl ThreadState {
                 let flag = self.flag.get();
                 flag.inspect(|flag| flag.unwatch(self.turn.load(Ordering::Relaxed)));
             }
-            Looked::Pauses if gives_way => self.without_request(|giver| giver.pause()),
+            Looked::Pauses if gives_way => self.without_request(GiveWay::pause),
             Looked::Pauses => {}
         }
         self.leave_depth();
@@ -234,7 +234,7 @@ impl ThreadState {
     }
 
     fn give_way_entered(&self) {
-        self.without_request(|giver| giver.give_way());
+        self.without_request(GiveWay::give_way);
     }
 
     /// Runs `body` with the thread as it is outside of a handler. To be called where nothing preempts.

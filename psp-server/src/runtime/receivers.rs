@@ -257,7 +257,10 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             leases.alerting(move || succession.nobody_reads())
         }
     });
-    let long = Background::new(&shared.config);
+    let long = Background::new(
+        shared.config.background_nice,
+        shared.config.background_slice_us,
+    );
     let long = match background && can_be_raised() {
         true => long,
         false => long.without_nice(),

@@ -227,7 +227,7 @@ fn pipelines_keep_their_order_while_policies_change() {
                 })
                 .collect();
             let mut next = policies.iter().cycle();
-            while !clients.iter().all(|client| client.is_finished()) {
+            while !clients.iter().all(thread::ScopedJoinHandle::is_finished) {
                 rig.handle.set_policy(next.next().unwrap().clone()).unwrap();
                 thread::sleep(Duration::from_millis(5));
             }

@@ -64,7 +64,7 @@ impl<'a> ScanOptions<'a> {
                         .ok_or(CommandError::Syntax)?;
                 }
                 [name, pattern] if is(name, "match") => {
-                    parsed.pattern = Some(Pattern::new(pattern))
+                    parsed.pattern = Some(Pattern::new(pattern));
                 }
                 _ => return Err(CommandError::Syntax),
             }

@@ -18,8 +18,6 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::config::Config;
-
 thread_local! {
     static LOWERED: RefCell<Lowered> = const { RefCell::new(Lowered::Not) };
 }
@@ -66,11 +64,12 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// As the settings say.
-    pub(crate) fn new(config: &Config) -> Self {
+    /// With the settings [`background_nice`](crate::Config::background_nice) and
+    /// [`background_slice_us`](crate::Config::background_slice_us).
+    pub(crate) const fn new(nice: i32, slice_us: u64) -> Self {
         Self {
-            nice: Some(config.background_nice),
-            slice_us: config.background_slice_us,
+            nice: Some(nice),
+            slice_us,
         }
     }
 

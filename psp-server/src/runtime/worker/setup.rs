@@ -43,10 +43,16 @@ pub(crate) struct WorkerSetup<F, H> {
 }
 
 impl<F: Framing, H: Handler<F::Head>> WorkerSetup<F, H> {
+    fn step_back(&self) {
+        let config = &self.shared.config;
+        let (nice, slice_us) = (config.background_nice, config.background_slice_us);
+        lower_priority(Background::new(nice, slice_us));
+    }
+
     /// Tells the kernel how the calling thread, the worker's only one, shares its core.
     pub(crate) fn apply_scheduling(&self) {
         if self.background {
-            lower_priority(Background::new(&self.shared.config));
+            self.step_back();
         } else {
             self.cores.pin(self.core_index, self.threads);
         }
@@ -55,7 +61,7 @@ impl<F: Framing, H: Handler<F::Head>> WorkerSetup<F, H> {
     /// The same for a thread of a team: it stays on the team's core in any case.
     pub(crate) fn apply_team_scheduling(&self) {
         if self.background {
-            lower_priority(Background::new(&self.shared.config));
+            self.step_back();
         }
         self.cores.pin_shared(self.core_index);
     }
@@ -64,7 +70,7 @@ impl<F: Framing, H: Handler<F::Head>> WorkerSetup<F, H> {
     /// are.
     pub(crate) fn apply_carrier_scheduling(&self) {
         if self.background {
-            lower_priority(Background::new(&self.shared.config));
+            self.step_back();
         }
     }
 
