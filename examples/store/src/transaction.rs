@@ -452,7 +452,7 @@ mod tests {
         let seen = store.transact(&[], |fork| {
             runs += 1;
             if fork.is_locked() {
-                let at_ms = fork.peek(b"a", |entry| entry.and_then(Entry::expire_at_ms));
+                let at_ms = fork.peek(b"a", |entry| entry.and_then(crate::Entry::expire_at_ms));
                 while crate::unix_time_ms() <= at_ms.unwrap() {
                     thread::yield_now();
                 }

@@ -23,7 +23,9 @@ fn a_rate_limiter_never_loses_its_expiry() {
         let (mut alive, mut dead) = (0, 0);
         for batch in 0..BATCHES {
             let keys = || (0..KEYS).map(|n| format!("limit:{batch}:{n}"));
-            let sets = keys().map(|key| format!("SET {key} 7 PX 2"));
+            // Some die before the transactions, some during them, and some after them, however slow the machine is.
+            let ttl_ms = 1 << (batch % 9);
+            let sets = keys().map(|key| format!("SET {key} 7 PX {ttl_ms}"));
             let counts = keys().flat_map(|key| {
                 let [set, count] = [format!("SET {key} 0 EX 60 NX"), format!("INCR {key}")];
                 ["MULTI".to_owned(), set, count, "EXEC".to_owned()]

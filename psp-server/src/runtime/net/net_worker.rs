@@ -1090,9 +1090,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             return fiber::watch_turn(&turn, || workers.run_inline(worker, request, task));
         }
         let (dispatcher, seat) = (&self.dispatcher, self.seat.as_ref());
-        // Behind a request of a long type there is what the policy has put there.
-        let is_of_long_type = dispatcher.length(request_type) == Length::Long;
-        let holds_up = || !is_of_long_type && seat.is_some_and(Seat::has_queue);
+        // Behind a request of a long type there is what the policy has put there, and a policy that preempts does so.
+        let pauses = !self.shared.can_preempt() && dispatcher.length(request_type) != Length::Long;
+        let holds_up = || pauses && seat.is_some_and(Seat::has_queue);
         let now_ns = self.now_ns;
         let turn = LongTurn::new(ports, demotion, clock, now_ns, long_us, budget, &holds_up);
         let mut ended = turn.run(length, || workers.run_inline(worker, request, task));
