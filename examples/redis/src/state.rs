@@ -21,7 +21,7 @@ use crate::pubsub::PubSub;
 use crate::record::Records;
 use crate::scripts::Scripts;
 use crate::settings::Settings;
-use crate::stats::{Totals, WorkerStats};
+use crate::stats::{ErrorCounts, Totals, WorkerStats, errors_since};
 use crate::tracking::Tracking;
 use crate::turns;
 
@@ -245,24 +245,36 @@ impl ServerState {
         self.runtime.get().map_or(configured, ServerHandle::workers)
     }
 
-    /// Counters of all workers since the last reset, with the times of calls.
+    /// Counters of all workers since the last reset.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        self.sum_of_workers(WorkerStats::add_to)
-    }
-
-    /// The same without the times, which are many more numbers.
-    #[must_use]
-    pub fn counts(&self) -> Totals {
-        self.sum_of_workers(WorkerStats::add_counts_to)
-    }
-
-    fn sum_of_workers(&self, add: fn(&WorkerStats, &mut Totals)) -> Totals {
         let workers = self.workers.lock();
-        let totals = workers.sum(add);
+        let totals = workers.totals();
         match &workers.zero {
             Some(zero) => totals.since(zero),
             None => totals,
+        }
+    }
+
+    /// Calls of all commands since the last reset.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        let workers = self.workers.lock();
+        let calls: u64 = workers.stats.iter().map(|stats| stats.calls()).sum();
+        calls - workers.zero.as_ref().map_or(0, |zero| zero.calls())
+    }
+
+    /// Error replies since the last reset.
+    #[must_use]
+    pub fn errors(&self) -> ErrorCounts {
+        let workers = self.workers.lock();
+        let mut errors = ErrorCounts::new();
+        for stats in &workers.stats {
+            stats.add_errors_to(&mut errors);
+        }
+        match &workers.zero {
+            Some(zero) => errors_since(errors, &zero.errors),
+            None => errors,
         }
     }
 
@@ -277,15 +289,15 @@ impl ServerState {
     pub fn reset_stats(&self) {
         let mut workers = self.workers.lock();
         workers.dropped_objects = self.databases.dropped_objects();
-        workers.zero = Some(Box::new(workers.sum(WorkerStats::add_to)));
+        workers.zero = Some(Box::new(workers.totals()));
     }
 }
 
 impl Workers {
-    fn sum(&self, add: fn(&WorkerStats, &mut Totals)) -> Totals {
+    fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for stats in &self.stats {
-            add(stats, &mut totals);
+            stats.add_to(&mut totals);
         }
         totals
     }

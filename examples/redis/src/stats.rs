@@ -19,6 +19,8 @@ const ERROR_CODE_LEN_MAX: usize = 64;
 #[derive(Debug)]
 pub struct WorkerStats {
     commands: Box<[CommandCounters]>,
+    /// Calls of all of them.
+    calls: AtomicU64,
     /// Errors by their codes. Other threads read it alone.
     errors: Mutex<ErrorCounts>,
 }
@@ -56,6 +58,7 @@ impl Default for WorkerStats {
         let entries = CommandTable::get().entries().len();
         Self {
             commands: (0..entries).map(|_| CommandCounters::default()).collect(),
+            calls: AtomicU64::new(0),
             errors: Mutex::default(),
         }
     }
@@ -65,6 +68,7 @@ impl WorkerStats {
     /// Counts a call of the entry with this index in the [`CommandTable`].
     pub fn count_call(&self, index: usize, busy_ns: u64, failed: bool) {
         let counters = &self.commands[index];
+        add(&self.calls, 1);
         add(&counters.calls, 1);
         add(&counters.busy_ns, busy_ns);
         add(&counters.failed, u64::from(failed));
@@ -110,28 +114,31 @@ impl WorkerStats {
         });
     }
 
-    /// Adds the counters to `totals`, and the times of calls.
-    pub fn add_to(&self, totals: &mut Totals) {
-        self.add_counts_to(totals);
-        for (counters, sum) in self.commands.iter().zip(&mut totals.commands) {
-            if let Some(times) = counters.times.get() {
-                sum.times.add(times);
-            }
-        }
-    }
-
     /// Adds the counters to `totals`.
-    pub fn add_counts_to(&self, totals: &mut Totals) {
+    pub fn add_to(&self, totals: &mut Totals) {
         for (counters, sum) in self.commands.iter().zip(&mut totals.commands) {
             sum.calls += counters.calls.load(Ordering::Relaxed);
             sum.busy_ns += counters.busy_ns.load(Ordering::Relaxed);
             sum.rejected += counters.rejected.load(Ordering::Relaxed);
             sum.failed += counters.failed.load(Ordering::Relaxed);
+            if let Some(times) = counters.times.get() {
+                sum.times.add(times);
+            }
         }
-        let errors = psp_server::no_preempt(|| self.errors.lock().clone());
-        for (code, count) in errors {
-            *totals.errors.entry(code).or_default() += count;
+        self.add_errors_to(&mut totals.errors);
+    }
+
+    /// Adds the errors to `errors`.
+    pub fn add_errors_to(&self, errors: &mut ErrorCounts) {
+        let own = psp_server::no_preempt(|| self.errors.lock().clone());
+        for (code, count) in own {
+            *errors.entry(code).or_default() += count;
         }
+    }
+
+    /// Calls of all commands.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
     }
 }
 
@@ -158,15 +165,26 @@ impl Totals {
     #[must_use]
     pub fn since(self, earlier: &Self) -> Self {
         let commands = self.commands.into_iter().zip(&earlier.commands);
-        let errors = self.errors.into_iter().map(|(code, count)| {
-            let before = earlier.errors.get(&code).copied().unwrap_or_default();
-            (code, count - before)
-        });
         Self {
             commands: commands.map(|(now, before)| now.since(before)).collect(),
-            errors: errors.filter(|(_, count)| *count > 0).collect(),
+            errors: errors_since(self.errors, &earlier.errors),
         }
     }
+
+    /// Calls of all commands.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.commands.iter().map(|stats| stats.calls).sum()
+    }
+}
+
+/// The errors since those of `earlier`.
+pub fn errors_since(errors: ErrorCounts, earlier: &ErrorCounts) -> ErrorCounts {
+    let since = errors.into_iter().map(|(code, count)| {
+        let before = earlier.get(&code).copied().unwrap_or_default();
+        (code, count - before)
+    });
+    since.filter(|(_, count)| *count > 0).collect()
 }
 
 fn add(counter: &AtomicU64, amount: u64) {

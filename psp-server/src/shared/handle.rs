@@ -40,6 +40,16 @@ impl ServerHandle {
     /// All counters.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
+        self.read(true)
+    }
+
+    /// The same without histograms, which are most of what there is to read: those of the types are empty.
+    #[must_use]
+    pub fn counters(&self) -> Snapshot {
+        self.read(false)
+    }
+
+    fn read(&self, has_histograms: bool) -> Snapshot {
         let shared = &*self.shared;
         Snapshot::read(
             &shared.telemetry,
@@ -47,6 +57,7 @@ impl ServerHandle {
             shared.parts,
             shared.buffers.held_bytes(),
             shared.replies_deferred(),
+            has_histograms,
         )
     }
 

@@ -70,7 +70,7 @@ impl Histogram {
 
 /// A readable copy of a histogram of times. It is serialized as its quantiles, and `buckets` that are not empty: where
 /// each ends, in nanoseconds, and how many times it has.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HistogramSnapshot {
     counts: Box<[u64]>,
     sum_ns: u64,

@@ -6,9 +6,9 @@ use psp_protocols::packet::DropReason;
 use super::counter::Counter;
 use super::counters::{
     DispatchCounters, NetCounters, PacketCounters, ReceiverCounters, Telemetry, TurnCounters,
-    WaitCounters,
+    WaitCounters, WorkCounters,
 };
-use super::histogram::HistogramSnapshot;
+use super::histogram::{Histogram, HistogramSnapshot};
 use super::log_lines::dropped_log_lines;
 
 /// All counters of a server at about one moment: each figure is exact, but two figures may be some
@@ -362,6 +362,7 @@ impl Snapshot {
         parts: Parts,
         buffered_bytes: usize,
         replies_deferred: usize,
+        has_histograms: bool,
     ) -> Self {
         let receivers = &telemetry.receivers;
         let types = (0..receivers[0].types.len()).map(|slot| {
@@ -375,6 +376,10 @@ impl Snapshot {
                     .workers
                     .iter()
                     .map(move |worker| &worker.types[slot].0)
+            };
+            let histogram = |of: fn(&WorkCounters) -> &Histogram| match has_histograms {
+                true => HistogramSnapshot::sum(work().map(of)),
+                false => HistogramSnapshot::default(),
             };
             let worker_first = dispatch.worker_first.get();
             let workers_reserved = dispatch.workers_reserved.get();
@@ -392,9 +397,9 @@ impl Snapshot {
                     .map(|work| work.service_ns_max.get())
                     .max()
                     .unwrap_or(0),
-                wait: HistogramSnapshot::sum(work().map(|work| &work.waited)),
-                service: HistogramSnapshot::sum(work().map(|work| &work.served)),
-                sojourn: HistogramSnapshot::sum(work().map(|work| &work.sojourned)),
+                wait: histogram(|work| &work.waited),
+                service: histogram(|work| &work.served),
+                sojourn: histogram(|work| &work.sojourned),
                 service_ns_profiled: dispatch.service_ns_profiled.get(),
                 workers_reserved,
                 worker_first: (workers_reserved > 0 && worker_first != u64::MAX)

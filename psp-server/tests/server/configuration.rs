@@ -138,8 +138,8 @@ fn the_table_of_types_has_every_hint() {
         .queue_capacity(1)
         .preempt(PreemptPolicy::None)
         .slow(Duration::from_micros(1))
-        .never_grouped()
-        .control();
+        .control()
+        .never_grouped();
     let known = Table::try_from(spec).unwrap();
     let rows = rows("[[types]]");
     let keys: BTreeSet<&str> = rows.iter().map(|row| key(row)).collect();

@@ -11,7 +11,7 @@ pub(super) fn write(runtime: Option<&ServerHandle>, put: &mut Put<'_>) {
     let Some(runtime) = runtime else {
         return;
     };
-    let snapshot = runtime.snapshot();
+    let snapshot = runtime.counters();
     let (elastic, arbiter) = (&snapshot.elastic, &snapshot.arbiter);
     put_all(
         put,

@@ -15,7 +15,7 @@ use crate::parse::{self, Result};
 use crate::pubsub::TopicKind;
 use crate::redis_version::REDIS_VERSION;
 use crate::state::ServerState;
-use crate::stats::{CommandStats, Totals};
+use crate::stats::CommandStats;
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("info", -1, info)];
@@ -30,20 +30,14 @@ struct Section {
 /// What several sections show of the server, read once for all of them.
 struct Figures<'a> {
     server: &'a ServerState,
-    totals: OnceCell<Totals>,
-    snapshot: OnceCell<Option<Snapshot>>,
+    counters: OnceCell<Option<Snapshot>>,
 }
 
 impl Figures<'_> {
-    /// The counters of commands, without their times.
-    fn totals(&self) -> &Totals {
-        self.totals.get_or_init(|| self.server.counts())
-    }
-
     /// The scheduler's counters, once the server runs.
-    fn snapshot(&self) -> Option<&Snapshot> {
-        let read = || self.server.runtime.get().map(ServerHandle::snapshot);
-        self.snapshot.get_or_init(read).as_ref()
+    fn counters(&self) -> Option<&Snapshot> {
+        let read = || self.server.runtime.get().map(ServerHandle::counters);
+        self.counters.get_or_init(read).as_ref()
     }
 }
 
@@ -144,8 +138,7 @@ fn info(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     };
     let figures = Figures {
         server: context.server,
-        totals: OnceCell::new(),
-        snapshot: OnceCell::new(),
+        counters: OnceCell::new(),
     };
     let mut text = String::with_capacity(TEXT_BYTES);
     for section in SECTIONS.iter().filter(is_wanted) {
@@ -251,16 +244,14 @@ fn persistence(server: &Figures<'_>, text: &mut String) -> fmt::Result {
 }
 
 fn stats(server: &Figures<'_>, text: &mut String) -> fmt::Result {
-    let totals = server.totals();
-    let commands: u64 = totals.commands.iter().map(|stats| stats.calls).sum();
-    let errors: u64 = totals.errors.values().sum();
+    let errors: u64 = server.errors().values().sum();
     let store = server.databases.stats();
-    let net = server.snapshot().map(|snapshot| &snapshot.net);
+    let net = server.counters().map(|counters| &counters.net);
     let unread = net.map_or(0, |net| net.connections_over_output_limit);
     let (pubsub, tracking) = (&server.clients.pubsub, &server.clients.tracking);
     lines!(text,
         "total_connections_received": server.clients.accepted(),
-        "total_commands_processed": commands,
+        "total_commands_processed": server.calls(),
         "total_net_input_bytes": net.map_or(0, |net| net.bytes_received),
         "total_net_output_bytes": net.map_or(0, |net| net.bytes_sent),
         "rejected_connections": net.map_or(0, |net| net.connections_refused),
@@ -318,8 +309,8 @@ fn called(
 }
 
 fn commandstats(server: &Figures<'_>, text: &mut String) -> fmt::Result {
-    let commands = &server.totals().commands;
-    for (entry, stats) in called(commands, |stats| stats.calls + stats.rejected > 0) {
+    let commands = server.totals().commands;
+    for (entry, stats) in called(&commands, |stats| stats.calls + stats.rejected > 0) {
         let busy_us = stats.busy_ns as f64 / 1000.0;
         write!(
             text,
@@ -336,7 +327,7 @@ fn commandstats(server: &Figures<'_>, text: &mut String) -> fmt::Result {
 }
 
 fn errorstats(server: &Figures<'_>, text: &mut String) -> fmt::Result {
-    for (code, count) in &server.totals().errors {
+    for (code, count) in server.errors() {
         write!(text, "errorstat_{code}:count={count}\r\n")?;
     }
     Ok(())
@@ -347,7 +338,7 @@ fn latencystats(server: &Figures<'_>, text: &mut String) -> fmt::Result {
     if percentiles.is_empty() || !server.records.keeps_histograms() {
         return Ok(());
     }
-    let commands = server.server.totals().commands;
+    let commands = server.totals().commands;
     for (entry, stats) in called(&commands, |stats| !stats.times.is_empty()) {
         let of = |percent: &f64| {
             let busy_us = us(stats.times.percentile_ns(*percent));
@@ -380,7 +371,7 @@ fn keyspace(server: &Figures<'_>, text: &mut String) -> fmt::Result {
 
 /// The scheduler's figures. Empty until the server runs.
 fn psp(server: &Figures<'_>, text: &mut String) -> fmt::Result {
-    let Some((runtime, snapshot)) = server.runtime.get().zip(server.snapshot()) else {
+    let Some((runtime, snapshot)) = server.runtime.get().zip(server.counters()) else {
         return Ok(());
     };
     write_runtime(runtime, snapshot, text)?;
