@@ -128,7 +128,8 @@ impl Handler<RespHead> for RedisHandler {
             }
             _ if head.command() == EXEC => self.other_databases.of_exec(client),
             _ => {
-                let database = client.next_database();
+                let is_queued = client.transaction.queued().is_some();
+                let database = (client.next_database(), is_queued);
                 let (frame, found) = (request.payload, request.request_type);
                 self.other_databases.longer(database, frame, head, found)
             }

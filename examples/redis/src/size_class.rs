@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use psp_protocols::Framing;
 use psp_protocols::resp::{CommandId, Encoder, Resp, RespHead, Version, parse_integer};
 use psp_server::{Classifier, RequestType};
-use psp_store::{Databases, Entry, Keyspace, Value};
+use psp_store::{Databases, Element, Entry, Keyspace, Value};
 
 use psp_classifiers::resp::RespClassifier;
 use smallvec::SmallVec;
@@ -395,6 +395,7 @@ impl Sources {
     fn judge(&self, database: usize) -> Judge<'_> {
         Judge {
             store: self.databases.get(database),
+            changes_in_place: true,
             scripts: &self.scripts,
             pubsub: &self.pubsub,
             tracking: &self.tracking,
@@ -477,7 +478,8 @@ const EVAL_RO: CommandId = CommandId::of(b"eval_ro");
 const FCALL: CommandId = CommandId::of(b"fcall");
 const FCALL_RO: CommandId = CommandId::of(b"fcall_ro");
 
-/// Finds requests that are longer than the classifier thinks, which does not know the database of a connection.
+/// Finds requests that are longer than the classifier thinks, which does not know the database of a connection, nor
+/// whether it has sent MULTI.
 #[derive(Debug)]
 pub struct OtherDatabases {
     sources: Sources,
@@ -504,23 +506,27 @@ impl OtherDatabases {
         }
     }
 
-    /// The type of a request that works on `database`, if it is longer than `found`, the type that the classifier gave
-    /// it by database 0.
+    /// The type of a request that works on `database`, within a transaction if `is_queued`, if it is longer than `found`,
+    /// the type that the classifier gave it by database 0.
     #[must_use]
     pub fn longer(
         &self,
-        database: usize,
+        (database, is_queued): (usize, bool),
         frame: &[u8],
         head: &RespHead,
         found: RequestType,
     ) -> Option<RequestType> {
         let work = WORK_BY_ID[head.command().index()];
-        if database == 0 || found >= self.scan || matches!(work, Work::Constant | Work::Script) {
+        let is_known = database == 0 && !(is_queued && matches!(work, Work::Copy | Work::Patch));
+        if is_known || found >= self.scan || matches!(work, Work::Constant | Work::Script) {
             return None;
         }
         let name = self.by_name.classify(frame, head);
         let (_, span) = self.spans.iter().find(|(known, _)| *known == name)?;
-        let judge = self.sources.judge(database);
+        let judge = Judge {
+            changes_in_place: !is_queued,
+            ..self.sources.judge(database)
+        };
         let size = judge.size_of(frame, head, *span);
         (size == SizeClass::Large).then_some(self.scan)
     }
@@ -585,6 +591,8 @@ fn positions(spec: &CommandSpec, head: &RespHead) -> Option<(usize, usize, usize
 /// Judges requests by what the server holds.
 struct Judge<'s> {
     store: &'s Keyspace,
+    /// Strings with room change in place. Those of a transaction are copied first, as its origin holds them.
+    changes_in_place: bool,
     scripts: &'s Profile,
     pubsub: &'s PubSub,
     tracking: &'s Tracking,
@@ -745,7 +753,7 @@ impl Judge<'_> {
         let copied = self.store.peek(key, |entry| match entry.map(Entry::value) {
             Some(Value::String(bytes)) => {
                 let start = offset.unwrap_or(bytes.len());
-                match bytes.has_room(start.saturating_add(frame.len())) {
+                match self.has_room(bytes, start.saturating_add(frame.len())) {
                     true => start.saturating_sub(bytes.len()),
                     false => start.max(bytes.len()),
                 }
@@ -758,6 +766,10 @@ impl Judge<'_> {
             .div_ceil(COPIED_BYTES_PER_ELEMENT)
     }
 
+    fn has_room(&self, string: &Element, len: usize) -> bool {
+        self.changes_in_place && string.has_room(len)
+    }
+
     /// Bits change in place in a string that reaches so far and that nobody else reads.
     fn patched(&self, frame: &[u8], head: &RespHead) -> usize {
         let Some(key) = head.arg(frame, 1) else {
@@ -765,7 +777,7 @@ impl Judge<'_> {
         };
         let reach = patched_bytes(frame, head);
         let copied = self.store.peek(key, |entry| match entry.map(Entry::value) {
-            Some(Value::String(bytes)) if bytes.has_room(reach) => 0,
+            Some(Value::String(bytes)) if self.has_room(bytes, reach) => 0,
             Some(Value::String(bytes)) => reach.max(bytes.len()),
             Some(_) => 0,
             None => reach,
@@ -1075,7 +1087,7 @@ mod tests {
             encode_command(&words, &mut frame);
             let head = Resp::default().head_of(&frame).expect("a whole frame");
             let found = classifier(&Sources::of(server)).classify(&frame, &head);
-            let longer = others.longer(database, &frame, &head, found);
+            let longer = others.longer((database, false), &frame, &head, found);
             longer.map(|longer| longer > found)
         };
         assert_eq!(longer(1, "SMEMBERS only1"), Some(true));
@@ -1089,6 +1101,26 @@ mod tests {
         assert_eq!(longer(0, "SMEMBERS only1"), None);
         assert_eq!(longer(2, "SMEMBERS only1"), None);
         assert_eq!(longer(1, "GET only1"), None);
+    }
+
+    #[test]
+    fn a_transaction_copies_the_long_strings_that_it_changes() {
+        let mut session = filled();
+        let text = vec![b'x'; 200_000];
+        session.run_args(&[b"SET", b"text", &text]);
+        session.run("APPEND text it-has-room-now");
+        let server = &session.server;
+        let others = OtherDatabases::new(Sources::of(server));
+        for line in ["APPEND text x", "SETRANGE text 1 x", "SETBIT text 1 1"] {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let mut frame = Vec::new();
+            encode_command(&words, &mut frame);
+            let head = Resp::default().head_of(&frame).expect("a whole frame");
+            let found = classifier(&Sources::of(server)).classify(&frame, &head);
+            let longer = |is_queued| others.longer((0, is_queued), &frame, &head, found);
+            assert_eq!(longer(false), None, "{line}");
+            assert!(longer(true) > Some(found), "{line}");
+        }
     }
 
     #[test]
@@ -1409,8 +1441,12 @@ mod tests {
             ("sdiffstore", &["d s s"], vec!["d s S".into()]),
             (
                 "setrange",
-                &["k 5 v", "string 0 v"],
-                vec!["read 0 v".into(), "k 100000 v".into()],
+                &["k 5 v", "string 9 v"],
+                vec![
+                    "string 2000000 v".into(),
+                    "k 100000 v".into(),
+                    "read 0 v".into(),
+                ],
             ),
             ("sinter", &["s s"], vec!["s S".into(), "sb sb".into()]),
             (
