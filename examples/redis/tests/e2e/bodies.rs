@@ -21,20 +21,24 @@ fn buffered_bytes(client: &mut Connection) -> usize {
     held.unwrap().trim().parse().unwrap()
 }
 
+/// A server whose budget of 4 MiB has room for one body of these tests.
+fn start_with_small_budget(topology: &'static str) -> Server {
+    Server::start_with(&Options {
+        topology: Some(topology),
+        workers: Some(2),
+        config: Some("[server]\nbuffered-bytes-max = 4194304\n"),
+        ..Options::default()
+    })
+}
+
 #[test]
 fn bodies_that_exceed_the_budget_together_are_stored_one_after_the_other() {
-    const CONFIG: &str = "[server]\nbuffered-bytes-max = 4194304\n";
     const BODY: usize = 5 * MB / 2;
     if !Server::is_psp_redis() {
         return skip(NOT_PSP);
     }
     for topology in TOPOLOGIES {
-        let server = Server::start_with(&Options {
-            topology: Some(topology),
-            workers: Some(2),
-            config: Some(CONFIG),
-            ..Options::default()
-        });
+        let server = start_with_small_budget(topology);
         let mut witness = server.connect();
         let mut first = server.connect();
         let request = set("first", BODY);
@@ -64,18 +68,12 @@ fn bodies_that_exceed_the_budget_together_are_stored_one_after_the_other() {
 /// A peer that announces a body and sends nothing more gives its room to one that does.
 #[test]
 fn who_announces_a_body_and_stops_gives_way() {
-    const CONFIG: &str = "[server]\nbuffered-bytes-max = 4194304\n";
     const BODY: usize = 5 * MB / 2;
     if !Server::is_psp_redis() {
         return skip(NOT_PSP);
     }
     for topology in TOPOLOGIES {
-        let server = Server::start_with(&Options {
-            topology: Some(topology),
-            workers: Some(2),
-            config: Some(CONFIG),
-            ..Options::default()
-        });
+        let server = start_with_small_budget(topology);
         let mut witness = server.connect();
         let mut silent = server.connect();
         silent.send(&set("silent", BODY)[..MB]);
