@@ -530,9 +530,7 @@ impl OtherDatabases {
         let size = judge.size_of(frame, head, *span);
         (size == SizeClass::Large).then_some(self.scan)
     }
-}
 
-impl OtherDatabases {
     /// The type of `client`'s EXEC: that of what was queued, or longer if a key has grown since.
     #[must_use]
     pub fn of_exec(&self, client: &ClientInfo) -> Option<RequestType> {
