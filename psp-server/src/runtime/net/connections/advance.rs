@@ -186,8 +186,7 @@ impl<F: Framing, C> Connections<F, C> {
                             Room::Reserved => {}
                             Room::Later => return,
                             Room::Never => {
-                                self.net().connections_over_budget.add(1);
-                                self.refuse(index, &Rejection::OutOfBuffers);
+                                self.refuse_body(index);
                                 continue;
                             }
                         }
@@ -249,7 +248,7 @@ impl<F: Framing, C> Connections<F, C> {
     }
 
     /// Tells the peer the reason, and closes once that is sent.
-    fn refuse(&mut self, index: ConnectionIndex, rejection: &Rejection<'_>) {
+    pub(super) fn refuse(&mut self, index: ConnectionIndex, rejection: &Rejection<'_>) {
         let Phase::Home(stream) = &mut self.slots[index.get()].phase else {
             return;
         };

@@ -5,9 +5,10 @@
 //! ```text
 //!   64 KiB have come ── room for all of it ────────────────────► read into place
 //!          └── none ──► line ── the first, when there is room ──┘
+//!                        └── too many, or none for too long ──► refused
 //! ```
 
-use psp_protocols::Framing;
+use psp_protocols::{Framing, Rejection};
 
 use super::slot::Phase;
 use super::table::Connections;
@@ -42,12 +43,19 @@ impl<F: Framing, C> Connections<F, C> {
         if room != Room::Later {
             return room;
         }
-        if !may_wait || self.draining {
+        let has_place = self.bodies.has_place(self.shared.config.buffered_bytes_max);
+        if !may_wait || !has_place || self.draining {
             return Room::Never;
         }
         self.slots[index.get()].awaits_bytes = Some(len);
-        self.bodies.order.push_back(index);
+        self.bodies.push(now_ns, index);
         Room::Later
+    }
+
+    /// There is no room for a body.
+    pub(super) fn refuse_body(&mut self, index: ConnectionIndex) {
+        self.net().connections_over_budget.add(1);
+        self.refuse(index, &Rejection::OutOfBuffers);
     }
 
     fn try_reserve(&mut self, index: ConnectionIndex, len: usize, now_ns: u64) -> Room {
@@ -73,7 +81,8 @@ impl<F: Framing, C> Connections<F, C> {
         }
     }
 
-    /// Reserves room for the bodies that wait for it, as far as there is some. Returns whether any got it.
+    /// Reserves room for the bodies that wait for it, as far as there is some. One that has waited for long is refused.
+    /// Returns whether any waits no more.
     #[inline]
     pub(in crate::runtime::net) fn admit_bodies(&mut self, now_ns: u64) -> bool {
         !self.bodies.is_empty() && self.admit_first_bodies(now_ns)
@@ -81,8 +90,8 @@ impl<F: Framing, C> Connections<F, C> {
 
     #[cold]
     fn admit_first_bodies(&mut self, now_ns: u64) -> bool {
-        let mut have_room = false;
-        while let Some(&index) = self.bodies.order.front() {
+        let mut any = false;
+        while let Some((index, is_out_of_patience)) = self.bodies.first(now_ns) {
             // A connection that was closed meanwhile waits no more.
             if let Some(len) = self.slots[index.get()].awaits_bytes {
                 let is_time_to_look = self.bodies.deadline_ns() <= Some(now_ns);
@@ -90,17 +99,19 @@ impl<F: Framing, C> Connections<F, C> {
                     break;
                 }
                 self.bodies.looked_ns = now_ns;
-                if self.try_reserve(index, len, now_ns) == Room::Later {
-                    break;
+                match self.try_reserve(index, len, now_ns) {
+                    Room::Later if is_out_of_patience => self.refuse_body(index),
+                    Room::Later => break,
+                    // Without a buffer it is refused.
+                    Room::Reserved | Room::Never => {}
                 }
-                // Without a buffer it is refused.
                 self.slots[index.get()].awaits_bytes = None;
                 self.ready.push(index);
-                have_room = true;
+                any = true;
             }
-            self.bodies.order.pop_front();
+            self.bodies.pop();
         }
-        have_room
+        any
     }
 
     /// When [`admit_bodies`](Self::admit_bodies) has to be called at the latest.
