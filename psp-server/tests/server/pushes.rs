@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::thread;
+use std::thread::{self, sleep};
 use std::time::Duration;
 
 use bytes::Bytes;

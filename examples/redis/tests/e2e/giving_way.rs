@@ -11,8 +11,9 @@ use crate::common::{Connection, Options, Server, encode_line};
 const ELEMENTS: usize = 20_000;
 /// Elements that a command gets at a time which makes such a value.
 const ELEMENTS_AT_ONCE: usize = 1000;
-/// A command may yield less often than the loop by this factor: it may be in the kernel, or move memory.
-const SELDOM: f64 = 4.0;
+/// A command may yield less often than the loop by this factor: it may be in the kernel, or move memory, and its client
+/// takes a long reply apart meanwhile.
+const SELDOM: f64 = 12.0;
 /// Other programs may take the cores.
 const ATTEMPTS: usize = 5;
 

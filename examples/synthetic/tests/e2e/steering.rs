@@ -105,7 +105,9 @@ fn short_requests_pass_a_long_one_that_spins_or_sleeps() {
         let named = format!("{topology} {mode:?} {preempt}");
         assert_eq!(order.last(), Some(&1), "{named}: {order:?}");
         let turns = server.handle.snapshot().types[1].turns;
-        assert!(turns.preemptions_honoured > 0, "{named}: {turns:?}");
+        // A worker alone drives its sockets itself: its request pauses for them before its quantum is over.
+        let gave_way = turns.preemptions_honoured + turns.pauses;
+        assert!(gave_way > 0, "{named}: {turns:?}");
         server.stop();
     }
 }
