@@ -125,7 +125,6 @@ fn administration_goes_on_distributed() {
 }
 
 #[test]
-#[ignore = "a script holds the net thread until it has a budget there"]
 fn administration_goes_on_beside_scripts_on_net_threads() {
     if !Server::is_psp_redis() {
         return skip(NOT_PSP);

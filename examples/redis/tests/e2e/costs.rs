@@ -130,7 +130,6 @@ fn gets_go_on_beside_a_transaction_whose_keys_have_grown() {
 
 /// A script that was short many times runs on the net thread in `inline`.
 #[test]
-#[ignore = "needs a bound on the time that a request has on the net thread"]
 fn gets_go_on_beside_a_script_whose_keys_have_grown() {
     if !Server::is_psp_redis() {
         return skip(NOT_PSP);
