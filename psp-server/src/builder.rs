@@ -465,8 +465,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         let cores_of_helpers = cores.clone();
         let buffers = Arc::new(Budget::new(self.settings.config.buffered_bytes_max));
         let owed_max = owed_max(self.framing.replies_in_order());
-        let admin = self.settings.config.admin.as_deref();
-        let admin = admin.map(AdminListener::bind).transpose()?;
+        let config = &self.settings.config;
+        let admin = config.admin.as_deref();
+        let admin = admin.map(|place| AdminListener::bind(place, config));
+        let admin = admin.transpose()?;
         let parts = Parts {
             tls: has_tls,
             datagrams: packet_port.is_some() || !bound.udp_sockets.is_empty(),

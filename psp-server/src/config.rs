@@ -108,6 +108,10 @@ pub struct Config {
     /// Where the [admin port](crate#features) listens: `HOST:PORT`, or a port of the loopback interface. It needs the
     /// feature `admin`.
     pub admin: Option<String>,
+    /// A file with the secret of those who may use the admin port: `Authorization: Bearer SECRET`, or the password of any
+    /// user. Without one, `/livez`, `/readyz` and `/metrics` answer everybody, and the rest those on the loopback interface.
+    /// With one, the rest needs it.
+    pub admin_token_file: Option<PathBuf>,
     /// Which threads the server has.
     pub topology: Topology,
     /// Requests (or runs of pipelined requests) that may wait in one typed queue, 1 048 576 at most.
@@ -260,6 +264,7 @@ impl Default for Config {
             arbiter: None,
             arbiter_priority: ARBITER_PRIORITY,
             admin: None,
+            admin_token_file: None,
             topology: Topology::Auto,
             queue_capacity: 1024,
             backpressure_ms: 1000,
@@ -317,6 +322,13 @@ impl Config {
     #[must_use]
     pub fn admin(mut self, place: impl Into<String>) -> Self {
         self.admin = Some(place.into());
+        self
+    }
+
+    /// Sets [`admin_token_file`](field@Self::admin_token_file).
+    #[must_use]
+    pub fn admin_token_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.admin_token_file = Some(path.into());
         self
     }
 

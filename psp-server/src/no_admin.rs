@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
+use crate::config::Config;
 use crate::error::{BuildError, RunError};
 use crate::shared::ServerHandle;
 
@@ -10,7 +11,7 @@ use crate::shared::ServerHandle;
 pub(crate) enum AdminListener {}
 
 impl AdminListener {
-    pub(crate) fn bind(place: &str) -> Result<Self, BuildError> {
+    pub(crate) fn bind(place: &str, _: &Config) -> Result<Self, BuildError> {
         let reason = "this program was built without psp-server's feature `admin`";
         Err(BuildError::Admin {
             address: place.to_owned(),

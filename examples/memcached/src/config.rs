@@ -21,6 +21,9 @@ const ITEM_LEN_RANGE: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 30;
 /// Longest request in a datagram, and longest reply in datagrams, in bytes. Both include a header.
 const DATAGRAM_LEN_MAX: usize = 16 << 10;
 
+/// Bytes of replies in datagrams that a source gets in a second: a forged source directs them to a victim.
+const DATAGRAM_BYTES_PER_SOURCE_PER_S: u64 = 1 << 20;
+
 /// memcached's UDP port: the default if the transport needs datagrams.
 const UDP_PORT: u16 = 11211;
 
@@ -76,7 +79,8 @@ impl Default for Config {
             policy: Policy::darc(),
             server: psp_server::Config::default()
                 .connections_max(1024)
-                .datagram_bytes_max(DATAGRAM_LEN_MAX),
+                .datagram_bytes_max(DATAGRAM_LEN_MAX)
+                .datagram_bytes_per_source_per_s(DATAGRAM_BYTES_PER_SOURCE_PER_S),
         }
     }
 }

@@ -79,6 +79,10 @@ pub struct ServerFlags {
     /// Serves health, figures and a live page over HTTP; a port alone is one of the loopback interface.
     #[arg(long, value_name = "[HOST:]PORT")]
     admin: Option<String>,
+    /// A file with the secret that the admin port asks for; beyond the loopback interface all but health and figures
+    /// needs one.
+    #[arg(long, value_name = "FILE")]
+    admin_token_file: Option<PathBuf>,
     /// Least severe messages that are logged [default: info].
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<LogLevel>,
@@ -97,6 +101,7 @@ impl ServerFlags {
         server.workers = self.workers.or(server.workers);
         self.arbiter.apply_to(server);
         server.admin = self.admin.or(server.admin.take());
+        server.admin_token_file = { self.admin_token_file }.or(server.admin_token_file.take());
         replace(log_level, self.log_level);
         self.scheduling.apply_to(policy, server);
     }

@@ -3,26 +3,41 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
 
+use super::access::{Access, Token};
+use crate::config::Config;
 use crate::error::BuildError;
 
 /// A bound port that nobody serves yet.
 #[derive(Debug)]
 pub(crate) struct AdminListener {
     pub(super) listener: TcpListener,
-    pub(super) address: SocketAddr,
+    address: SocketAddr,
+    pub(super) access: Access,
 }
 
 impl AdminListener {
-    /// Binds `HOST:PORT`, or a port of the loopback interface.
+    /// Binds `place`, which is `HOST:PORT`, or a port of the loopback interface.
     ///
     /// # Errors
-    /// When there is no such address, or it cannot be bound.
-    pub(crate) fn bind(place: &str) -> Result<Self, BuildError> {
+    /// When there is no such address, or it cannot be bound. When the token cannot be read.
+    pub(crate) fn bind(place: &str, config: &Config) -> Result<Self, BuildError> {
+        let token = config.admin_token_file.as_deref().map(|path| {
+            Token::read(path).map_err(|source| BuildError::AdminToken {
+                path: path.to_owned(),
+                source,
+            })
+        });
+        let token = token.transpose()?;
         let bind = || {
             let listener = TcpListener::bind(&*addresses(place)?)?;
             listener.set_nonblocking(true)?;
             let address = listener.local_addr()?;
-            Ok(Self { listener, address })
+            let access = Access::new(address, token);
+            Ok(Self {
+                listener,
+                address,
+                access,
+            })
         };
         bind().map_err(|source| BuildError::Admin {
             address: place.to_owned(),

@@ -22,10 +22,11 @@
 //! A connection has one request. Those who are slow with it make room for others, so that probes are answered:
 //! `connections.rs`.
 //!
-//! Whoever reaches the port may change the policy. A port without a host is one of the loopback interface. There, a
-//! request has to name the host by an address or as `localhost`, so that a page of another site cannot reach the port by
-//! a name of its own.
+//! A port without a host is one of the loopback interface. There, a request has to name the host by an address or as
+//! `localhost`, so that a page of another site cannot reach the port by a name of its own. Beyond it, all but health and
+//! figures needs the token of [`Config::admin_token_file`](crate::Config::admin_token_file): `access.rs`.
 
+mod access;
 mod connections;
 mod listener;
 mod routes;

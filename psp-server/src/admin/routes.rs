@@ -1,18 +1,20 @@
 //! What the admin port answers.
 
-use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE,
+};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use psp_policy::Policy;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
+use super::access::Access;
 use crate::shared::ServerHandle;
 use crate::telemetry::{METRICS_CONTENT_TYPE, SlowRequest, Snapshot, exposition};
 
@@ -63,6 +65,10 @@ impl Answer {
         Self::text(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long")
     }
 
+    pub(super) fn unauthorized() -> Self {
+        Self::text(StatusCode::UNAUTHORIZED, "this needs the token of the port")
+    }
+
     pub(super) fn too_slow() -> Self {
         Self::text(StatusCode::REQUEST_TIMEOUT, "the body did not come in time")
     }
@@ -73,6 +79,11 @@ impl Answer {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if self.status == StatusCode::UNAUTHORIZED {
+            // So that browsers ask for it.
+            let basic = HeaderValue::from_static("Basic realm=\"psp\"");
+            headers.insert(WWW_AUTHENTICATE, basic);
+        }
         let named = { self.file_name }.map(|name| format!("attachment; filename=\"{name}\""));
         // A name that is no header is no name.
         if let Some(Ok(named)) = named.map(HeaderValue::try_from) {
@@ -112,17 +123,16 @@ pub(super) struct Routes {
     pub(super) name: String,
     /// The one trace that there may be.
     pub(super) traces: Arc<Semaphore>,
-    /// The port is one of the loopback interface.
-    is_local: bool,
+    access: Access,
 }
 
 impl Routes {
-    pub(super) fn new(server: ServerHandle, address: SocketAddr) -> Self {
+    pub(super) fn new(server: ServerHandle, access: Access) -> Self {
         Self {
             server,
             name: program_name(),
             traces: Arc::new(Semaphore::new(1)),
-            is_local: address.ip().is_loopback(),
+            access,
         }
     }
 
@@ -153,15 +163,9 @@ impl Routes {
         }
     }
 
-    /// Refuses requests that name the port in another way than they may.
+    /// Refuses what a request may not have.
     pub(super) fn admit(&self, head: &Parts) -> Result<(), Answer> {
-        if self.is_local && !names_address(head) {
-            return Err(Answer::text(
-                StatusCode::MISDIRECTED_REQUEST,
-                "this port is known by its address and as localhost alone",
-            ));
-        }
-        Ok(())
+        self.access.admit(head)
     }
 
     fn slow(&self) -> String {
@@ -227,60 +231,4 @@ fn program_name() -> String {
         || "psp".to_owned(),
         |name| name.to_string_lossy().into_owned(),
     )
-}
-
-/// Whether a request names its host by an address or as `localhost`, or not at all.
-fn names_address(head: &Parts) -> bool {
-    let Some(host) = head.headers.get(HOST) else {
-        return true;
-    };
-    let Ok(authority) = host.to_str().map(str::parse::<hyper::http::uri::Authority>) else {
-        return false;
-    };
-    authority.is_ok_and(|authority| {
-        let host = authority
-            .host()
-            .trim_start_matches('[')
-            .trim_end_matches(']');
-        host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use hyper::Request;
-
-    use super::*;
-
-    #[test]
-    fn hosts_are_addresses_or_localhost() {
-        let is_known = |host: &str| {
-            let (head, ()) = Request::builder()
-                .header(HOST, host)
-                .body(())
-                .unwrap()
-                .into_parts();
-            names_address(&head)
-        };
-        for known in [
-            "127.0.0.1",
-            "127.0.0.1:9100",
-            "[::1]:9100",
-            "localhost:1",
-            "LOCALHOST",
-        ] {
-            assert!(is_known(known), "{known}");
-        }
-        for other in [
-            "example.org",
-            "localhost.example.org:9100",
-            "127.0.0.1.example.org",
-            "",
-            "a b",
-        ] {
-            assert!(!is_known(other), "{other}");
-        }
-        let (head, ()) = Request::builder().body(()).unwrap().into_parts();
-        assert!(names_address(&head), "HTTP/1.0 names no host");
-    }
 }

@@ -54,7 +54,7 @@ impl Admin {
                 .enable_time()
                 .build()?;
             let (stop, stopped) = oneshot::channel();
-            let routes = Arc::new(Routes::new(server, listener.address));
+            let routes = Arc::new(Routes::new(server, listener.access));
             let listener = {
                 let _within = runtime.enter();
                 TcpListener::from_std(listener.listener)?

@@ -89,6 +89,14 @@ pub enum BuildError {
         /// The system's error.
         source: io::Error,
     },
+    /// The token of the admin port could not be read, or is empty.
+    #[error("cannot read the token of the admin port from {}: {source}", path.display())]
+    AdminToken {
+        /// [`Config::admin_token_file`](crate::Config::admin_token_file).
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
     /// The server cannot run the policy.
     #[error(transparent)]
     Policy(#[from] PolicyError),

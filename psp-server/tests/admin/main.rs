@@ -233,7 +233,18 @@ fn other_paths_methods_and_hosts_get_errors() {
     assert_eq!(put(port, "/status", "").0, 405);
     let foreign = "GET /status HTTP/1.1\r\nhost: example.org\r\nconnection: close\r\n\r\n";
     assert_eq!(exchange(port, foreign).0, 421);
-    let long = format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(40_000));
+    let two = "GET /status HTTP/1.1\r\nhost: localhost\r\nhost: localhost\r\n\r\n";
+    assert_eq!(exchange(port, two).0, 400);
+    let none = "GET /status HTTP/1.1\r\nconnection: close\r\n\r\n";
+    assert_eq!(exchange(port, none).0, 400);
+    let of_1_0 = "GET /status HTTP/1.0\r\n\r\n";
+    assert_eq!(exchange(port, of_1_0).0, 200);
+    let from_page = "PUT /policy HTTP/1.1\r\nhost: localhost\r\norigin: http://example.org\r\n\r\n";
+    assert_eq!(exchange(port, from_page).0, 403);
+    let long = format!(
+        "GET / HTTP/1.1\r\nhost: {port}\r\nx: {}\r\n\r\n",
+        "y".repeat(40_000)
+    );
     assert_eq!(exchange(port, &long).0, 431);
     assert_eq!(exchange(port, "nonsense\r\n\r\n").0, 400);
     let (status, page) = get(port, "/");
@@ -242,6 +253,43 @@ fn other_paths_methods_and_hosts_get_errors() {
         page.contains("Busy workers") && !page.contains("http"),
         "the page is one file"
     );
+}
+
+/// Beyond the loopback interface, which 0.0.0.0 counts as, strangers see health and figures.
+#[test]
+fn who_has_the_token_may_have_everything() {
+    let folder = std::env::temp_dir().join(format!("psp-admin-{}", std::process::id()));
+    std::fs::write(&folder, " secret\n").unwrap();
+    let config = Config::default().workers(2).admin("0.0.0.0:0");
+    let with_token = config.clone().admin_token_file(&folder);
+    for (config, refused, allowed) in [(with_token, 401, 200), (config, 403, 403)] {
+        let server = start_tcp(Policy::darc(), Topology::Dedicated, config);
+        let port = SocketAddr::from(([127, 0, 0, 1], admin(&server).port()));
+        assert_eq!([get(port, "/livez").0, get(port, "/metrics").0], [200, 200]);
+        for path in ["/", "/status", "/policy", "/trace?ms=1", "/slow"] {
+            assert_eq!(get(port, path).0, refused, "{path}");
+            let path = format!("{path} HTTP/1.1\r\nhost: {port}\r\nauthorization: Bearer secret");
+            let asked = format!("GET {path}\r\nconnection: close\r\n\r\n");
+            assert_eq!(exchange(port, &asked).0, allowed, "{path}");
+        }
+        assert_eq!(put(port, "/policy", "c-fcfs").0, refused);
+        assert_eq!(server.handle.policy().name(), "darc");
+    }
+    std::fs::remove_file(folder).unwrap();
+}
+
+#[test]
+fn a_token_that_cannot_be_read_is_an_error() {
+    let built = Server::builder()
+        .tcp("127.0.0.1:0")
+        .framing(Lines)
+        .config(Config::default().admin("0").admin_token_file("/no/such"))
+        .handler(|_: Request<'_, ()>, _: &mut Reply<'_>| {})
+        .build();
+    let Err(error @ BuildError::AdminToken { .. }) = built.map(|_| ()) else {
+        panic!("there is no such file");
+    };
+    assert!(error.to_string().contains("/no/such"), "{error}");
 }
 
 #[test]

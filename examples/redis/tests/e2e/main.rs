@@ -20,6 +20,7 @@ mod expiry;
 mod functions;
 mod giving_way;
 mod introspection;
+mod known_faults;
 mod linearizable;
 mod local_sockets;
 mod memory;

@@ -9,6 +9,8 @@
 //!       neither direction moves ──────► closed
 //! ```
 //!
+//! A peer that could authenticate and has not is at its limit with the first step.
+//!
 //! Neither direction moves if the socket takes no output and is full of input that was not read: a peer with less there is
 //! free to read. A peer that is about to read looks the same for a moment, so the net worker looks again after a while. It
 //! tries to send then: the event queue tells of room in a socket only once much of it is free.
@@ -19,6 +21,8 @@ use super::readiness::Condition;
 use super::slot::{Phase, READ_BYTES_MAX};
 use super::table::Connections;
 use super::watched::FULL_BYTES;
+use crate::shared::Shared;
+use crate::transport::connection::Connection;
 use crate::transport::request_key::ConnectionIndex;
 
 /// How long a connection waits before it is looked at.
@@ -33,11 +37,11 @@ const PATIENCE_AT_LIMIT_NS: u64 = 1_000_000_000;
 impl<F: Framing, C> Connections<F, C> {
     /// Whether requests of a connection run on though its socket takes no more output.
     pub(super) fn runs_on(&mut self, index: ConnectionIndex, now_ns: u64) -> bool {
-        let limit_bytes = self.shared.output_limit_bytes();
         let Phase::Home(stream) = &mut self.slots[index.get()].phase else {
             return false;
         };
         let connection = &mut stream.connection;
+        let limit_bytes = limit_bytes(connection, &self.shared);
         connection.uptake.look(now_ns);
         let may_not = connection.closing
             || connection.is_abandoned()
@@ -101,7 +105,7 @@ impl<F: Framing, C> Connections<F, C> {
         }
         let is_full =
             unread_bytes >= FULL_BYTES || connection.input.data().len() >= AHEAD_BYTES_MAX;
-        let is_at_limit = connection.unsent_bytes() >= self.shared.output_limit_bytes();
+        let is_at_limit = connection.unsent_bytes() >= limit_bytes(connection, &self.shared);
         let waited_ns = now_ns.saturating_sub(moved_ns);
         let patience_ns = match is_at_limit {
             true => PATIENCE_AT_LIMIT_NS,
@@ -126,13 +130,24 @@ impl<F: Framing, C> Connections<F, C> {
     fn close_for_limit(&mut self, index: ConnectionIndex, now_ns: u64) {
         if let Some(stream) = self.slots[index.get()].phase.stream() {
             let connection = &stream.connection;
-            let (unsent_bytes, limit_bytes) =
-                (connection.unsent_bytes(), self.shared.output_limit_bytes());
+            let (unsent_bytes, limit_bytes) = (
+                connection.unsent_bytes(),
+                limit_bytes(connection, &self.shared),
+            );
             let why = "its peer sends requests and reads no replies";
             self.closed_log
                 .say(connection.peer, unsent_bytes, limit_bytes, why, now_ns);
         }
         self.net().connections_over_output_limit.add(1);
         self.close(index);
+    }
+}
+
+/// How much unsent output a connection may have. That of a peer that could authenticate and has not is small.
+fn limit_bytes<C>(connection: &Connection<C>, shared: &Shared) -> usize {
+    let limit_bytes = shared.output_limit_bytes();
+    match connection.is_authenticated {
+        true => limit_bytes,
+        false => limit_bytes.min(shared.config.output_high_water_bytes),
     }
 }
