@@ -30,7 +30,7 @@ pub(crate) struct SchedulingFlags {
 fn policy_help() -> String {
     let names = Policy::NAMES.join(", ");
     format!(
-        "Scheduling policy: {names} [default: darc]. Settings may follow, as in 'mq quantum-us=20'. Otherwise \
+        "Scheduling policy: {names} [default: darc; darc-distributed in the topology distributed]. Settings may follow, as in 'mq quantum-us=20'. Otherwise \
          the file's settings for this policy hold, or its defaults."
     )
 }
@@ -38,6 +38,7 @@ fn policy_help() -> String {
 impl SchedulingFlags {
     /// Replaces settings by the flags that were given.
     pub(crate) fn apply_to(self, policy: &mut Policy, server: &mut psp_server::Config) {
+        let is_left_open = self.policy.is_none() && *policy == Policy::darc();
         let other = self.policy.filter(|other| {
             // A name without settings keeps the file's settings for the same policy.
             let has_settings = other.name().parse().as_ref() != Ok(other);
@@ -48,5 +49,9 @@ impl SchedulingFlags {
         replace(&mut server.topology, self.topology);
         replace(&mut server.background_nice, self.background_nice);
         replace(&mut server.background_slice_us, self.background_slice_us);
+        if is_left_open && server.topology == Topology::Distributed {
+            // DARC as it is without a dispatcher.
+            *policy = Policy::darc_distributed();
+        }
     }
 }

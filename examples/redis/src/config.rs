@@ -404,6 +404,16 @@ mod tests {
     }
 
     #[test]
+    fn a_topology_without_a_policy_has_one_that_it_can_run() {
+        let policy = |flags: &[&str]| resolve("", flags).unwrap().policy;
+        let distributed = ["--topology", "distributed"];
+        assert_eq!(policy(&distributed), Policy::darc_distributed());
+        let chosen = [&distributed[..], &["--policy", "jsq"]].concat();
+        assert_eq!(policy(&chosen).name(), "jsq");
+        assert_eq!(policy(&["--topology", "inline"]), Policy::darc());
+    }
+
+    #[test]
     fn a_printed_configuration_reads_back_the_same() {
         let config = Config {
             requirepass: Some("x".into()),

@@ -39,6 +39,7 @@ mod sort;
 mod sorted_set_operations;
 mod sorted_set_ranges;
 mod sorted_sets;
+mod standalone;
 pub(crate) mod streams;
 mod strings;
 pub(crate) mod subcommand;
@@ -77,6 +78,7 @@ pub(crate) const FAMILIES: &[&[CommandSpec]] = &[
     sorted_set_operations::COMMANDS,
     sorted_set_ranges::COMMANDS,
     sorted_sets::COMMANDS,
+    standalone::COMMANDS,
     streams::COMMANDS,
     streams::claim::COMMANDS,
     streams::groups::COMMANDS,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use psp_harness::{NOT_PSP, skip};
 
-use crate::common::{Connection, Options, Server, encode};
+use crate::common::{Connection, Options, Server, TOPOLOGIES, encode, encode_line};
 
 /// Time after which DARC has measured all types, with so many requests a round.
 const MEASURED: Duration = Duration::from_millis(2_500);
@@ -134,5 +134,20 @@ fn administration_goes_on_beside_scripts_on_net_threads() {
     }
     for policy in ["d-fcfs", "stealing", "jsq", "synergy", "darc-distributed"] {
         administration_goes_on("distributed", policy, 3);
+    }
+}
+
+/// SHUTDOWN drains, as SIGTERM does. Its reply is the end of the connection.
+#[test]
+fn shutdown_ends_the_server() {
+    for topology in TOPOLOGIES {
+        let mut server = Server::start_with(&Options {
+            topology: Server::is_psp_redis().then_some(topology),
+            ..Options::default()
+        });
+        let mut client = server.connect();
+        client.send(&encode_line("SHUTDOWN NOSAVE"));
+        assert_eq!(client.read_to_close(), b"", "{topology}");
+        assert_eq!(server.wait_for_exit().code(), Some(0), "{topology}");
     }
 }

@@ -1,0 +1,145 @@
+//! What a server answers that has no replicas, no modules and no cluster; and the end of the server.
+
+use super::server::disabled;
+use super::subcommand::{self, Subcommand};
+use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::error::CommandError;
+use crate::parse::{self, Result};
+use crate::redis_version::REDIS_VERSION;
+
+/// Rows of the command table.
+pub(crate) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("asking", 1, disabled).flags(&[Flag::Fast]),
+    CommandSpec::new("failover", -1, failover).flags(&[Flag::Admin, Flag::NoScript]),
+    CommandSpec::new("lolwut", -1, lolwut).flags(&[Flag::Readonly, Flag::Fast]),
+    CommandSpec::new("module", -2, module).subcommands(MODULE),
+    CommandSpec::new("readonly", 1, disabled).flags(&[Flag::Fast]),
+    CommandSpec::new("readwrite", 1, disabled).flags(&[Flag::Fast]),
+    CommandSpec::new("replicaof", 3, replicaof).flags(&[Flag::Admin, Flag::NoScript]),
+    CommandSpec::new("role", 1, role).flags(&[Flag::NoScript, Flag::Fast]),
+    CommandSpec::new("shutdown", -1, shutdown).flags(&[Flag::Admin, Flag::NoScript]),
+    CommandSpec::new("slaveof", 3, replicaof).flags(&[Flag::Admin, Flag::NoScript]),
+];
+
+/// The subcommands of MODULE.
+const MODULE: &[Subcommand] = &[
+    Subcommand::new("list", 2, module_list),
+    Subcommand::new("load", -3, module_change),
+    Subcommand::new("loadex", -3, module_change),
+    Subcommand::new("unload", 3, module_change),
+];
+
+fn failover(_: &mut Context<'_>, args: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result<()> {
+    Err(match args[1..] {
+        [abort] if parse::is(abort, "ABORT") => CommandError::line("ERR No failover in progress."),
+        _ => CommandError::line("ERR FAILOVER requires connected replicas."),
+    })
+}
+
+fn lolwut(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    out.bulk(format!("Redis ver. {REDIS_VERSION}\n").as_bytes());
+    Ok(())
+}
+
+fn module(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    subcommand::run("module", MODULE, context, args, out)
+}
+
+fn module_list(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    out.array(0);
+    Ok(())
+}
+
+fn module_change(_: &mut Context<'_>, _: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result<()> {
+    Err(CommandError::line(
+        "ERR MODULE command not allowed: this server runs no modules",
+    ))
+}
+
+/// REPLICAOF NO ONE: the server is a master already.
+fn replicaof(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    if !(parse::is(args[1], "NO") && parse::is(args[2], "ONE")) {
+        return Err(CommandError::line(
+            "ERR this server cannot be a replica of another one",
+        ));
+    }
+    out.simple("OK");
+    Ok(())
+}
+
+fn role(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    out.array(3);
+    out.bulk(b"master");
+    out.integer(0);
+    out.array(0);
+    Ok(())
+}
+
+/// Drains the server, as SIGTERM does. There is nothing to be saved. As in Redis the end of the connection is the reply.
+fn shutdown(context: &mut Context<'_>, args: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result<()> {
+    for option in &args[1..] {
+        if parse::is(option, "SAVE") {
+            return Err(CommandError::line(
+                "ERR Errors trying to SHUTDOWN: this server saves nothing. Use SHUTDOWN NOSAVE",
+            ));
+        }
+        if parse::is(option, "ABORT") {
+            return Err(CommandError::line("ERR No shutdown in progress."));
+        }
+        if !["NOSAVE", "NOW", "FORCE"]
+            .iter()
+            .any(|known| parse::is(option, known))
+        {
+            return Err(CommandError::Syntax);
+        }
+    }
+    if !context.may_block {
+        return Err(CommandError::line(
+            "ERR Command not allowed inside a transaction",
+        ));
+    }
+    context.close = true;
+    if let Some(runtime) = context.server.runtime.get() {
+        runtime.shut_down();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Session;
+
+    #[test]
+    fn a_server_alone_has_redis_answers() {
+        let mut session = Session::new();
+        session.expect(&[
+            ("ROLE", "*3 $6 master :0 *0"),
+            ("REPLICAOF NO ONE", "+OK"),
+            ("SLAVEOF no one", "+OK"),
+            (
+                "REPLICAOF 192.0.2.1 6379",
+                "-ERR this server cannot be a replica of another one",
+            ),
+            ("FAILOVER", "-ERR FAILOVER requires connected replicas."),
+            ("FAILOVER ABORT", "-ERR No failover in progress."),
+            (
+                "READONLY",
+                "-ERR This instance has cluster support disabled",
+            ),
+            ("ASKING", "-ERR This instance has cluster support disabled"),
+            ("MODULE LIST", "*0"),
+            ("LOLWUT", "$18 Redis ver. 7.0.15"),
+            ("SHUTDOWN NOW NOPE", "-ERR syntax error"),
+            ("SHUTDOWN ABORT", "-ERR No shutdown in progress."),
+            ("PING", "+PONG"),
+        ]);
+        let refused = session.run("SHUTDOWN SAVE");
+        assert!(
+            refused.starts_with("-ERR Errors trying to SHUTDOWN"),
+            "{refused}"
+        );
+        assert!(!session.closed);
+        assert_eq!(session.run("SHUTDOWN NOSAVE"), "");
+        assert!(session.closed);
+    }
+}
