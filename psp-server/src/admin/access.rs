@@ -15,10 +15,11 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
 use hyper::http::request::Parts;
+use hyper::http::uri::Authority;
 use hyper::{Method, StatusCode, Version};
 use subtle::ConstantTimeEq as _;
 
-use super::routes::Answer;
+use super::answer::Answer;
 
 /// Paths that nobody needs a token for.
 const OPEN: [&str; 3] = ["/livez", "/readyz", "/metrics"];
@@ -141,7 +142,7 @@ fn host_of(head: &Parts) -> Option<Option<&str>> {
     if head.version >= Version::HTTP_11 && host.is_none() {
         return None;
     }
-    let in_target = head.uri.authority().map(|authority| authority.as_str());
+    let in_target = head.uri.authority().map(Authority::as_str);
     match (in_target, host) {
         (Some(target), Some(host)) if target != host => None,
         (target, host) => Some(host.or(target)),

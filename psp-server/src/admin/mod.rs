@@ -27,6 +27,7 @@
 //! figures needs the token of [`Config::admin_token_file`](crate::Config::admin_token_file): `access.rs`.
 
 mod access;
+mod answer;
 mod connections;
 mod listener;
 mod routes;

@@ -17,9 +17,10 @@ use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
+use super::answer::Answer;
 use super::connections::{Connections, Progress, Stage};
 use super::listener::AdminListener;
-use super::routes::{Answer, Routes};
+use super::routes::Routes;
 use super::trace;
 use crate::error::RunError;
 use crate::shared::ServerHandle;

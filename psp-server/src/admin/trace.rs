@@ -11,7 +11,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use super::routes::{Answer, Routes};
+use super::answer::Answer;
+use super::routes::Routes;
 use crate::shared::ServerHandle;
 use crate::trace::{Recorded, Recording};
 
