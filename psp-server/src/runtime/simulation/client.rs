@@ -26,6 +26,8 @@ const SLOW_READ_BYTES: u64 = 3_000;
 const SLOW_WAIT_NS: u64 = 20 * MS;
 /// How long a silent client stays, if nobody closes its connection.
 const SILENCE_NS: u64 = 4 * S;
+/// For how long a turn of the server that began before a jump of the clock may go on.
+pub(super) const TURN_NS: u64 = S;
 
 /// A request without a reply.
 #[derive(Debug, Clone, Copy)]
@@ -72,6 +74,8 @@ pub(crate) struct Counts {
     pub(crate) left: u64,
     pub(crate) half_closed: u64,
     pub(crate) ended_by_server: u64,
+    /// Endless requests that ran until another client's request killed them.
+    pub(crate) killed: u64,
     /// Depends on all replies and their times.
     pub(crate) digest: u64,
 }
@@ -99,6 +103,8 @@ pub(super) struct Client {
     depth: usize,
     is_slow: bool,
     writes_first: bool,
+    /// It sends nothing but a request that kills others.
+    is_operator: bool,
     half_closes: bool,
     is_silent: bool,
     /// The number of the request in whose place it sends something else.
@@ -140,6 +146,7 @@ impl Counts {
         self.left += other.left;
         self.half_closed += other.half_closed;
         self.ended_by_server += other.ended_by_server;
+        self.killed += other.killed;
     }
 
     /// Replies with this status.
@@ -155,11 +162,13 @@ impl fmt::Display for Counts {
             connections,
             left,
             half_closed,
+            killed,
             ..
         } = self;
         write!(
             f,
-            "{sent} requests on {connections} connections, of which {left} were left and {half_closed} half closed;"
+            "{sent} requests on {connections} connections, of which {left} were left and {half_closed} half closed; \
+             {killed} were killed;"
         )?;
         let seen = { STATUSES.into_iter() }.filter(|&status| self.of(status) > 0);
         seen.map(|status| (status, self.of(status)))
@@ -193,6 +202,7 @@ impl Client {
             depth: random.between(1, depth_max) as usize,
             is_slow: random.once_in(slow) && !writes_first,
             writes_first,
+            is_operator: false,
             half_closes: grace && random.once_in(half_closing),
             is_silent: random.once_in(idle),
             malformed_at: is_malformed.then(|| random.below(limit.into()) as u32),
@@ -214,6 +224,24 @@ impl Client {
             reads_later: false,
             progress_ns: now_ns,
         }
+    }
+
+    /// A client that kills endless requests.
+    pub(super) fn operator(id: u32, end: ClientEnd, now_ns: u64, common: &mut Common<'_>) -> Self {
+        Self {
+            limit: 1,
+            is_slow: false,
+            writes_first: false,
+            is_operator: true,
+            half_closes: false,
+            is_silent: false,
+            malformed_at: None,
+            ..Self::new(id, end, now_ns, common)
+        }
+    }
+
+    pub(super) fn is_operator(&self) -> bool {
+        self.is_operator
     }
 
     /// Whether it waits for the server.
@@ -256,7 +284,7 @@ impl Client {
 
     fn is_done(&self, common: &Common<'_>) -> bool {
         self.next >= self.limit
-            || common.is_over
+            || (common.is_over && !self.is_operator)
             || self.closing.is_some()
             || self.has_sent_malformed
     }
@@ -403,6 +431,23 @@ impl Client {
             reply_len: random.below(48) as u32,
             deadline_us: 0,
         };
+        if let Some(control) = common.plan.control.filter(|_| self.is_operator) {
+            head.kind = Kind::Kill;
+            head.request_type = control;
+            return head;
+        }
+        if random.once_in(plan.endless) {
+            head.kind = Kind::Endless;
+            if common.plan.control == Some(head.request_type) {
+                // Control types are for short requests: this one is of unknown type.
+                head.request_type = u8::MAX;
+            }
+            return head;
+        }
+        if random.once_in(plan.sized) {
+            head.kind = Kind::Sized;
+            return head;
+        }
         if is_long {
             head.service_ns = random.between(3_000, plan.long_ns_max) as u32;
             // The last type has most of the long ones.
@@ -651,8 +696,6 @@ impl Client {
         let plan = common.plan;
         /// By how much the server's clock may be ahead when it decides.
         const AHEAD_NS: u64 = 100 * MS;
-        /// For how long a turn of the server that began before a jump of the clock may go on.
-        const TURN_NS: u64 = S;
         let mut active_ns = self.progress_ns.max(self.written_ns.min(self.asked_ns()));
         if self.is_slow {
             // The server may have written long ago what it reads now.
@@ -667,7 +710,7 @@ impl Client {
         let is_over = |since_ns: u64, timeout_s: u64| {
             timeout_s > 0 && now_ns + AHEAD_NS + jumped_ns >= since_ns + timeout_s * S
         };
-        let jumps = plan.jumps > 0;
+        let jumps = plan.stands_still();
         if self.was_told || common.is_lost || plan.has_little_memory() {
             return Ok(());
         }

@@ -23,6 +23,10 @@ pub(super) enum Fault {
     LosesRequest,
     /// Memory that was taken from the budget is not given back.
     LeaksBudget,
+    /// The handler passes no checkpoint on the net thread.
+    HoldsThread,
+    /// The type of requests that kill others is no control type.
+    ControlWaits,
 }
 
 /// How often a faulty component fails: once in so many times.

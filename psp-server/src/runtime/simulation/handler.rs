@@ -17,20 +17,38 @@ use crate::simulated;
 
 /// What a handler computes between two checkpoints, at most.
 const PIECE_NS: u64 = 20_000;
+/// For so long an endless request computes on the net thread at most, so that the watch sees whom it keeps waiting.
+const ENDLESS_NS_MAX: u64 = 100_000_000_000;
 
-/// Computes for so long. On the net thread, others may have that in between. The turns of simulated workers, which take
-/// place on that thread, end by their own schedule.
-fn compute(mut left_ns: u64) {
+/// Computes for so long, while `goes_on`. On the net thread, others may have that in between. The turns of simulated
+/// workers, which take place on that thread, end by their own schedule.
+fn compute(mut left_ns: u64, goes_on: impl Fn() -> bool) {
     if simulated::is_at_own_time() {
         return simulated::spend(left_ns);
     }
-    while left_ns > 0 {
+    while left_ns > 0 && goes_on() {
         let piece_ns = left_ns.min(PIECE_NS);
         let _undisturbed = simulated::undisturbed();
-        simulated::spend(piece_ns);
-        checkpoint();
+        let (lost_ns, fault) = with_ledger(|ledger| (ledger.loss_ns(), ledger.fault));
+        simulated::spend(piece_ns + lost_ns);
+        if fault != Fault::HoldsThread {
+            checkpoint();
+        }
         left_ns -= piece_ns;
     }
+}
+
+/// Computes until the request is killed.
+fn compute_endlessly(head: &Head) {
+    let left_ns = with_ledger(|ledger| {
+        ledger.begin_endless(head);
+        match simulated::is_at_own_time() {
+            true => ledger.endless_ns,
+            false => ENDLESS_NS_MAX,
+        }
+    });
+    compute(left_ns, || with_ledger(|ledger| ledger.runs_on(head)));
+    with_ledger(|ledger| ledger.end_endless(head));
 }
 
 /// See the [module](self).
@@ -82,7 +100,10 @@ impl Handler<Head> for SimHandler {
             return;
         }
         drop(undisturbed);
-        compute(head.service_ns.into());
+        match head.kind {
+            Kind::Endless => compute_endlessly(&head),
+            _ => compute(with_ledger(|ledger| ledger.service_ns(&head)), || true),
+        }
         let _undisturbed = simulated::undisturbed();
         if !with_ledger(|ledger| ledger.has_client(&head)) {
             // It left in between.
@@ -147,7 +168,19 @@ impl Handler<Head> for SimHandler {
                     }
                 });
             }
-            (_, Kind::Plain | Kind::Last | Kind::Reclassify | Kind::Discard) => head.reply(reply),
+            (_, Kind::Kill) => {
+                with_ledger(|ledger| ledger.killed += ledger.kill());
+                head.reply(reply);
+            }
+            (
+                _,
+                Kind::Plain
+                | Kind::Last
+                | Kind::Reclassify
+                | Kind::Discard
+                | Kind::Sized
+                | Kind::Endless,
+            ) => head.reply(reply),
         }
     }
 }

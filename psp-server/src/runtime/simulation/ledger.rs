@@ -1,10 +1,12 @@
-//! What the handler did: which requests ran, each once and in their order, and which replies are still to come.
+//! What the handler did: which requests ran, each once and in their order, which run until they are killed, and which
+//! replies are still to come.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use super::faults::Fault;
-use super::protocol::Head;
+use super::plan::Losses;
+use super::protocol::{Head, Kind};
 use crate::reply::DeferredReply;
 use crate::simulated::random::Random;
 use crate::simulated::{self};
@@ -33,6 +35,14 @@ pub(super) struct Later {
     pub(super) head: Head,
 }
 
+/// A request that runs until it is killed.
+#[derive(Debug, Clone, Copy)]
+struct Endless {
+    client: u32,
+    number: u32,
+    is_killed: bool,
+}
+
 /// See the [module](self).
 pub(super) struct Ledger {
     pub(super) slots: Vec<Executed>,
@@ -40,6 +50,15 @@ pub(super) struct Ledger {
     pub(super) random: Option<Random>,
     /// The longest time until a deferred reply.
     pub(super) later_ns_max: u64,
+    /// How many times as long requests take as with values of the least size.
+    pub(super) size: u64,
+    /// How long the endless request took that a simulated worker completes.
+    pub(super) endless_ns: u64,
+    endless: Vec<Endless>,
+    /// Endless requests that were killed by others.
+    pub(super) killed: u64,
+    /// Those of the net thread.
+    pub(super) losses: Losses,
     pub(super) ran: u64,
     pub(super) fault: Fault,
     /// The next worker that has to make its state anew cannot.
@@ -55,6 +74,15 @@ impl Ledger {
             later: Vec::new(),
             random: None,
             later_ns_max: 0,
+            size: 1,
+            endless_ns: 0,
+            endless: Vec::new(),
+            killed: 0,
+            losses: Losses {
+                every_ns: 0,
+                pieces: 0,
+                ns_max: 0,
+            },
             ran: 0,
             fault: Fault::None,
             is_deadly: false,
@@ -107,6 +135,71 @@ impl Ledger {
 
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.random.as_mut().map_or(0, |random| random.below(bound))
+    }
+
+    /// What a request takes that begins now and has an end.
+    pub(super) fn service_ns(&self, head: &Head) -> u64 {
+        let least_ns = u64::from(head.service_ns);
+        match head.kind {
+            Kind::Sized => least_ns * self.size,
+            _ => least_ns,
+        }
+    }
+
+    /// How long the net thread waits for its core in a piece of a request.
+    pub(super) fn loss_ns(&mut self) -> u64 {
+        let Losses { pieces, ns_max, .. } = self.losses;
+        match pieces > 0 && self.below(pieces) == 0 {
+            true => self.below(ns_max + 1),
+            false => 0,
+        }
+    }
+
+    fn endless(&self, head: &Head) -> Option<usize> {
+        let is_it =
+            |endless: &Endless| (endless.client, endless.number) == (head.client, head.number);
+        self.endless.iter().position(is_it)
+    }
+
+    /// An endless request begins.
+    pub(super) fn begin_endless(&mut self, head: &Head) {
+        if self.endless(head).is_none() {
+            self.endless.push(Endless {
+                client: head.client,
+                number: head.number,
+                is_killed: false,
+            });
+        }
+    }
+
+    /// Whether it runs on: it was not killed, and somebody waits for it.
+    pub(super) fn runs_on(&self, head: &Head) -> bool {
+        let endless = self.endless(head).map(|at| self.endless[at]);
+        endless.is_some_and(|endless| !endless.is_killed)
+            && self.has_client(head)
+            && self.failure.is_none()
+    }
+
+    pub(super) fn end_endless(&mut self, head: &Head) {
+        if let Some(at) = self.endless(head) {
+            self.endless.swap_remove(at);
+        }
+    }
+
+    /// Whether any endless request was not killed.
+    pub(super) fn any_endless(&self) -> bool {
+        self.endless.iter().any(|endless| !endless.is_killed)
+    }
+
+    /// Kills all endless requests that run. Returns how many these are.
+    pub(super) fn kill(&mut self) -> u64 {
+        let mut count = 0;
+        for endless in &mut self.endless {
+            count += u64::from(!std::mem::replace(&mut endless.is_killed, true));
+        }
+        // Workers look.
+        simulated::due(0);
+        count
     }
 }
 

@@ -11,6 +11,12 @@
 //! what happens elsewhere by then happens ([`world`]): clients send and read, workers' turns begin and end, policies change.
 //! A seed is a [`plan`]: settings, habits and faults. The same seed does the same again.
 //!
+//! Where a plan has a control type, endless requests run until a client kills them by a request of that type: if they kept
+//! that from running, it would wait in vain. Elsewhere they are killed from outside after a while.
+//!
+//! Requests have deadlines, and expire in queues. Keys that expire are no matter of this crate, which has no store: the
+//! checks of linearizability of psp-redis have them.
+//!
 //! What is not simulated: threads and what passes between them at the same time (loom checks the lock-free parts), the
 //! stacks of workers with a thread (their turns end by the simulation's schedule; the net thread as worker 0 has its real
 //! contexts), the kernel's event queue, datagrams, TLS, and the topology `distributed`.
@@ -86,7 +92,7 @@ fn nothing_is_lost_or_duplicated_or_reordered() {
     {
         assert!(all.of(status) > 0, "no reply says {status:?}");
     }
-    assert!(all.left > 0 && all.half_closed > 0 && all.ended_by_server > 0);
+    assert!(all.left > 0 && all.half_closed > 0 && all.ended_by_server > 0 && all.killed > 0);
 }
 
 /// The long form: `PSP_SIM_REQUESTS` requests from the seed `PSP_SIM_FROM` on.
@@ -138,6 +144,8 @@ fn faults_are_found() {
         Fault::LosesBytes,
         Fault::LosesRequest,
         Fault::LeaksBudget,
+        Fault::HoldsThread,
+        Fault::ControlWaits,
     ] {
         let failures: Vec<_> = (0..SEEDS_FAULTY)
             .filter_map(|seed| simulate(Plan::of(seed, REQUESTS_SHORT).with(fault)).failure)

@@ -70,11 +70,30 @@ pub(super) struct Plan {
     /// Clock jumps: one in so many looks of the watch; 0 for none.
     pub(super) jumps: u64,
     pub(super) jump_ns_max: u64,
+    pub(super) net_losses: Losses,
+    /// Time between two changes of the values' size, and how large they become; 0 for never.
+    pub(super) grow_every_ns: u64,
+    pub(super) size_max: u64,
+    /// The longest time until somebody kills endless requests.
+    pub(super) kill_ns_max: u64,
+    /// The control type, if there is one.
+    pub(super) control: Option<u8>,
     /// The drain begins after so many requests, in the middle of the load.
     pub(super) drain_at: Option<u64>,
     /// A worker dies after so many requests.
     pub(super) dies_at: Option<u64>,
     pub(super) fault: Fault,
+}
+
+/// When other programs have the core of the net thread.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Losses {
+    /// Once in about this time; 0 for never.
+    pub(super) every_ns: u64,
+    /// And in one piece of its requests in so many; 0 for none.
+    pub(super) pieces: u64,
+    /// For as long as this.
+    pub(super) ns_max: u64,
 }
 
 /// The clients, and what they do.
@@ -94,6 +113,9 @@ pub(super) struct Clients {
     /// One request in so many takes long, has a long payload, a long reply, a deadline; 0 for none.
     pub(super) long: u64,
     pub(super) long_ns_max: u64,
+    /// One request in so many takes as long as values are large, or until it is killed; 0 for none.
+    pub(super) sized: u64,
+    pub(super) endless: u64,
     pub(super) large: u64,
     pub(super) large_max: u64,
     pub(super) deadlines: u64,
@@ -160,24 +182,32 @@ impl Plan {
             partial: maybe(2, 2, 50, 0),
             long: maybe(2, 10, 300, 0),
             long_ns_max: maybe(2, 50 * US, 5 * MS, 300 * US),
+            sized: maybe(2, 2, 50, 0),
+            endless: maybe(3, 20, 1_000, 0),
             large: maybe(2, 20, 500, 0),
             large_max: maybe(2, 1_000, 300_000, 20_000),
             deadlines: maybe(3, 2, 50, 0),
             odd: maybe(2, 5, 100, 0),
             leaving: maybe(2, 2, 10, 0),
             slow: maybe(4, 3, 20, 0),
-            writing_first: 0,
+            writing_first: maybe(2, 2, 10, 0),
             half_closing: maybe(2, 2, 6, 0),
             malformed: maybe(3, 3, 20, 0),
             idle: maybe(3, 3, 20, 0),
+        };
+        // Other programs have the cores much of the time.
+        let is_busy = maybe(5, 1, 1, 0) == 1;
+        let (times, most, least) = match is_busy {
+            true => (1, 10, 100),
+            false => (3, 50, 2_000),
         };
         let habits = Habits {
             begin_ns_max: maybe(2, 0, 100 * US, 5 * US),
             yield_ns_max: maybe(2, 0, 300 * US, US),
             blocked: maybe(2, 3, 100, 0),
             wake_ns_max: maybe(2, 0, 10 * MS, 50 * US),
-            stalls: maybe(3, 50, 2000, 0),
-            stall_ns_max: maybe(2, MS, 300 * MS, MS),
+            losses: maybe(times, most, least, 0),
+            loss_ns_max: maybe(2, MS, 300 * MS, MS),
             held_max: config.contexts() - 1,
         };
         let network = Limits {
@@ -196,10 +226,16 @@ impl Plan {
             maybe(2, 0, 20 * MS, 30 * US),
         );
         let (jumps, jump_ns_max) = (maybe(4, 2, 200, 0), maybe(2, 4 * S, 10 * S, 300 * MS));
-        let clients = Clients {
-            writing_first: maybe(2, 2, 10, 0),
-            ..clients
+        let net_losses = match is_busy {
+            true => Losses {
+                every_ns: maybe(1, 500 * US, 50 * MS, 0),
+                pieces: maybe(1, 5, 500, 0),
+                ns_max: maybe(1, MS, 100 * MS, 0),
+            },
+            false => Losses::default(),
         };
+        let (grow_every_ns, size_max) = (maybe(1, 50 * US, 5 * MS, 0), maybe(2, 2, 2_000, 20));
+        let kill_ns_max = maybe(4, 100 * MS, 3 * S, 5 * MS);
         let (in_order, types) = (maybe(3, 0, 0, 1) == 1, maybe(1, 1, 4, 1));
         let max_wait = (0..types)
             .map(|_| maybe(8, 20, 5_000, 0))
@@ -208,8 +244,10 @@ impl Plan {
         let hints = (0..types)
             .map(|number| maybe(2, 1, 20 * (number + 1), 0))
             .collect::<Vec<_>>();
-        let control = maybe(3, 1, types, 0) as usize;
-        let config = config.net_budget_us(maybe(2, 1, 200, 1000));
+        let control = maybe(2, 1, types, 0) as usize;
+        let config = config
+            .net_budget_us(maybe(2, 1, 200, 1000))
+            .stuck_after_ms(maybe(3, 1, 100, 10_000));
         let mut table = TypeTable::new();
         for number in 0..types as usize {
             let mut spec = TypeSpec::new(format!("type{number}"));
@@ -244,6 +282,11 @@ impl Plan {
             later_ns_max,
             jumps,
             jump_ns_max,
+            net_losses,
+            grow_every_ns: if clients.sized > 0 { grow_every_ns } else { 0 },
+            size_max,
+            kill_ns_max,
+            control: (control > 0).then(|| control as u8 - 1),
             drain_at: (drain_at > 0).then_some(drain_at),
             dies_at: (dies_at > 0).then_some(dies_at),
             fault: Fault::None,
@@ -269,9 +312,36 @@ impl Plan {
         match fault {
             Fault::LosesBytes => self.network.lossy = ONCE_IN,
             Fault::Forgets => self.clients.odd = 5,
+            Fault::HoldsThread => {
+                self.clients.endless = ONCE_IN;
+                self.set_topology(Topology::Inline);
+            }
+            Fault::ControlWaits => {
+                self.clients.endless = ONCE_IN;
+                self.set_topology(Topology::Dedicated);
+                (self.workers, self.workers_min) = (1, 1);
+                self.policies = vec![Policy::c_fcfs()];
+                (self.types, self.control) = (TypeTable::new(), Some(0));
+                self.types.register(TypeSpec::new("kill"));
+            }
             _ => {}
         }
         self
+    }
+
+    fn set_topology(&mut self, topology: Topology) {
+        self.topology = topology;
+        self.config.topology = topology;
+    }
+
+    /// Whether a client kills endless requests: it has to be let in, and its requests must not be refused.
+    pub(super) fn has_operator(&self) -> bool {
+        self.control.is_some() && !self.may_refuse() && !self.has_little_memory()
+    }
+
+    /// Whether the server may stand still for a time.
+    pub(super) fn stands_still(&self) -> bool {
+        self.jumps > 0 || self.net_losses.every_ns > 0
     }
 
     /// Whether some typed queue may be full.

@@ -49,9 +49,15 @@ pub(super) enum Kind {
     Pieces,
     /// The framing has so many bytes behind the request discarded, as many as the reply has.
     Discard,
+    /// Take the longer the larger the values are when it runs, and reply.
+    Sized,
+    /// Run until it is killed, and reply.
+    Endless,
+    /// Kill all endless requests that run, and reply.
+    Kill,
 }
 
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 13] = [
     Kind::Plain,
     Kind::Panic,
     Kind::Fail,
@@ -62,6 +68,9 @@ const KINDS: [Kind; 10] = [
     Kind::Reclassify,
     Kind::Pieces,
     Kind::Discard,
+    Kind::Sized,
+    Kind::Endless,
+    Kind::Kill,
 ];
 
 /// What a reply says.

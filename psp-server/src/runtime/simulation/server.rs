@@ -69,6 +69,7 @@ pub(super) fn simulate(plan: Plan) -> Outcome {
         *ledger = Ledger::new();
         ledger.later_ns_max = plan.later_ns_max + 1;
         ledger.fault = plan.fault;
+        ledger.losses = plan.net_losses;
         ledger.random = Some(Random::new(random.next()));
     });
     let system = simulated::begin(BEGIN_NS, ALARM, plan.network, world::happen);

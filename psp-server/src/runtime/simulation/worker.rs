@@ -7,6 +7,9 @@
 //!                                                        └─ held until Resume
 //! ```
 //!
+//! What the requests of a task take is known when its first turn begins: values may have grown since they were read. One that
+//! never ends has its time when it is killed.
+//!
 //! The requests of a turn that is interrupted run at its end all at once: what is simulated is when turns begin and end,
 //! and what the net worker is told.
 
@@ -19,7 +22,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use psp_policy::{RequestId, WorkerId};
 
 use super::handler::SimHandler;
-use super::protocol::{Head, SimFraming};
+use super::ledger::{Ledger, with_ledger};
+use super::protocol::{Head, Kind, SimFraming};
 use crate::error::WorkerFault;
 use crate::runtime::channel::message::{Message, Report};
 use crate::runtime::channel::preempter::Preempter;
@@ -35,6 +39,10 @@ pub(super) type SimTask = Task<(), Head>;
 
 /// What sending the rest of a long reply takes.
 const SENDING_NS: u64 = 1_000;
+/// What a request takes that nobody kills.
+const ENDLESS_NS: u64 = 1_000_000_000_000;
+/// A request that blocks does so within this time.
+const BLOCKS_NS_MAX: u64 = 5_000_000;
 
 /// How the turns of a worker go.
 #[derive(Debug, Clone, Copy)]
@@ -47,11 +55,21 @@ pub(super) struct Habits {
     pub(super) blocked: u64,
     /// The longest time until such a request is woken.
     pub(super) wake_ns_max: u64,
-    /// One turn in so many stalls, for as long as this; 0 for none.
-    pub(super) stalls: u64,
-    pub(super) stall_ns_max: u64,
+    /// Other programs have the core: before one turn in so many and in one, for as long as this; 0 for none.
+    pub(super) losses: u64,
+    pub(super) loss_ns_max: u64,
     /// Requests that a worker can hold beside the one that runs.
     pub(super) held_max: usize,
+}
+
+impl Habits {
+    /// How long a worker waits for its core.
+    pub(super) fn loss_ns(&self, random: &mut Random) -> u64 {
+        match random.once_in(self.losses) {
+            true => random.below(self.loss_ns_max + 1),
+            false => 0,
+        }
+    }
 }
 
 /// See the [module](self).
@@ -76,6 +94,8 @@ struct Turn {
     held: Held,
     has_begun: bool,
     began_ns: u64,
+    /// When the worker has its core.
+    computes_ns: u64,
     /// When something about it happens next.
     next_ns: u64,
     ends: Ends,
@@ -95,6 +115,65 @@ struct Held {
     first_ns: u64,
     served_ns: u64,
     left_ns: u64,
+    /// What its requests take.
+    service_ns: u64,
+    /// How large values were when its first turn began.
+    size: u64,
+    /// The first of its requests that has no end, if it has begun.
+    endless: Option<Head>,
+}
+
+impl Held {
+    fn new(task: SimTask) -> Self {
+        Self {
+            task,
+            first_ns: 0,
+            served_ns: 0,
+            left_ns: 0,
+            service_ns: 0,
+            size: 1,
+            endless: None,
+        }
+    }
+
+    /// The first turn begins.
+    fn begin(&mut self, now_ns: u64) {
+        self.first_ns = now_ns;
+        with_ledger(|ledger| {
+            self.size = ledger.size;
+            self.service_ns = self.requests_ns(ledger);
+            if let Some(head) = &self.endless {
+                ledger.begin_endless(head);
+            }
+        });
+        self.left_ns = self.service_ns;
+    }
+
+    /// What the requests take. It ends with the first that has no end.
+    fn requests_ns(&mut self, ledger: &Ledger) -> u64 {
+        let Task::Stream(stream) = &self.task else {
+            return SENDING_NS;
+        };
+        let mut sum_ns = SENDING_NS;
+        for frame in &stream.run.frames {
+            let head = &frame.head;
+            if head.kind == Kind::Endless && ledger.has_client(head) {
+                self.endless = Some(*head);
+                return sum_ns + ENDLESS_NS;
+            }
+            sum_ns += ledger.service_ns(head);
+            if sum_ns > RUN_NS_MAX {
+                break;
+            }
+        }
+        sum_ns
+    }
+
+    /// Whether it is to end, as its endless request was killed.
+    fn is_killed(&self) -> bool {
+        let is_killed = |head: &Head| !with_ledger(|ledger| ledger.runs_on(head));
+        self.endless.as_ref().is_some_and(is_killed)
+    }
 }
 
 /// Something that has to happen later.
@@ -163,6 +242,14 @@ impl Worker {
         follows: &mut dyn FnMut(Follows),
     ) {
         match &mut self.running {
+            Some(turn) if turn.has_begun && turn.held.is_killed() => {
+                let in_ns = random.below(self.habits.yield_ns_max + 1);
+                let at_ns = now_ns.max(turn.computes_ns) + in_ns;
+                if at_ns < turn.next_ns {
+                    (turn.ends, turn.next_ns) = (Ends::Done, at_ns);
+                    follows(Follows::Step { at_ns });
+                }
+            }
             None if !self.is_dead => {
                 let Some(message) = self.port.receive() else {
                     return;
@@ -174,7 +261,8 @@ impl Worker {
                     && turn.ends == Ends::Done
                     && self.asked.load(Ordering::Relaxed) == self.turn =>
             {
-                let at_ns = now_ns + random.below(self.habits.yield_ns_max + 1);
+                let in_ns = random.below(self.habits.yield_ns_max + 1);
+                let at_ns = now_ns.max(turn.computes_ns) + in_ns;
                 if at_ns < turn.next_ns {
                     turn.ends = Ends::Yielded;
                     turn.next_ns = at_ns;
@@ -193,15 +281,7 @@ impl Worker {
         follows: &mut dyn FnMut(Follows),
     ) {
         let (request, held) = match message {
-            Message::Run { request, task } => {
-                let held = Held {
-                    first_ns: 0,
-                    served_ns: 0,
-                    left_ns: service_ns(&task),
-                    task,
-                };
-                (request, held)
-            }
+            Message::Run { request, task } => (request, Held::new(task)),
             Message::Resume(request) => {
                 let at = self.held.iter().position(|(held, _)| *held == request);
                 let at = at.expect("a worker is asked to resume what it holds");
@@ -210,12 +290,14 @@ impl Worker {
             Message::Stop => return,
         };
         self.turn += 1;
-        let at_ns = now_ns + random.below(self.habits.begin_ns_max + 1);
+        let in_ns = random.below(self.habits.begin_ns_max + 1);
+        let at_ns = now_ns + in_ns + self.habits.loss_ns(random);
         self.running = Some(Turn {
             request,
             held,
             has_begun: false,
             began_ns: at_ns,
+            computes_ns: at_ns,
             next_ns: at_ns,
             ends: Ends::Done,
         });
@@ -239,17 +321,19 @@ impl Worker {
             turn.has_begun = true;
             turn.began_ns = now_ns;
             if turn.held.served_ns == 0 {
-                turn.held.first_ns = now_ns;
+                turn.held.begin(now_ns);
             }
             self.start.announce(self.turn, now_ns);
-            turn.next_ns = now_ns + turn.held.left_ns;
-            if random.once_in(self.habits.stalls) {
-                turn.next_ns += random.below(self.habits.stall_ns_max + 1);
-            }
+            turn.computes_ns = now_ns + self.habits.loss_ns(random);
+            let left_ns = match turn.held.is_killed() {
+                true => 1,
+                false => turn.held.left_ns,
+            };
+            turn.next_ns = turn.computes_ns + left_ns;
             let may_block = self.held.len() < self.habits.held_max;
-            if may_block && turn.held.left_ns > 1 && random.once_in(self.habits.blocked) {
+            if may_block && left_ns > 1 && random.once_in(self.habits.blocked) {
                 turn.ends = Ends::Blocked;
-                turn.next_ns = now_ns + random.below(turn.held.left_ns);
+                turn.next_ns = turn.computes_ns + random.below(left_ns.min(BLOCKS_NS_MAX));
             }
             follows(Follows::Step {
                 at_ns: turn.next_ns,
@@ -260,11 +344,12 @@ impl Worker {
             return;
         };
         let served_ns = now_ns.saturating_sub(turn.began_ns);
+        let computed_ns = now_ns.saturating_sub(turn.computes_ns);
+        turn.held.left_ns = turn.held.left_ns.saturating_sub(computed_ns);
         if turn.ends == Ends::Done {
             return self.complete(turn.held, now_ns, follows);
         }
         turn.held.served_ns += served_ns.max(1);
-        turn.held.left_ns = turn.held.left_ns.saturating_sub(served_ns);
         let request = turn.request;
         self.held.push((request, turn.held));
         if turn.ends == Ends::Yielded {
@@ -282,13 +367,28 @@ impl Worker {
     /// Runs the requests at the end of their last turn, and sends them back.
     fn complete(&mut self, held: Held, now_ns: u64, follows: &mut dyn FnMut(Follows)) {
         let mut task = held.task;
-        let start_ns = now_ns.saturating_sub(service_ns(&task)).max(held.first_ns);
+        let mut taken_ns = held.service_ns;
+        let size = with_ledger(|ledger| {
+            if held.endless.is_some() {
+                taken_ns -= held.left_ns;
+                ledger.endless_ns = taken_ns.saturating_sub(held.service_ns - ENDLESS_NS);
+            }
+            std::mem::replace(&mut ledger.size, held.size)
+        });
+        let start_ns = now_ns.saturating_sub(taken_ns).max(held.first_ns);
         self.away_ns.set(start_ns.saturating_sub(held.first_ns));
         let executor = &mut self.executor;
         let run = || {
             executor.run(&mut task, start_ns);
         };
         let (ran, _) = simulated::at_own_time(start_ns, || catch_unwind(AssertUnwindSafe(run)));
+        with_ledger(|ledger| {
+            ledger.size = size;
+            if let Some(head) = &held.endless {
+                // Its client may be gone.
+                ledger.end_endless(head);
+            }
+        });
         match ran {
             Ok(()) => self.port.report(Report::Completed(task)),
             Err(payload) => {
@@ -300,19 +400,4 @@ impl Worker {
             }
         }
     }
-}
-
-/// What the requests of a task take.
-fn service_ns(task: &SimTask) -> u64 {
-    let Task::Stream(stream) = task else {
-        return SENDING_NS;
-    };
-    let mut sum_ns = SENDING_NS;
-    for frame in &stream.run.frames {
-        sum_ns += u64::from(frame.head.service_ns);
-        if sum_ns > RUN_NS_MAX {
-            break;
-        }
-    }
-    sum_ns
 }

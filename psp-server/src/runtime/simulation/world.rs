@@ -9,16 +9,17 @@ use std::sync::Arc;
 
 use psp_policy::RequestId;
 
-use super::client::{Client, Common, Counts, Jump, Next};
+use super::client::{Client, Common, Counts, Jump, Next, TURN_NS};
 use super::faults::Fault;
-use super::ledger::{Executed, Later, SLOT_BITS, with_ledger};
-use super::plan::Plan;
+use super::ledger::{Executed, Later, Ledger, SLOT_BITS, with_ledger};
+use super::plan::{Losses, Plan};
 use super::worker::{Follows, Worker};
 use crate::fiber::WakeList;
 use crate::runtime::dispatch::places::Places;
 use crate::shared::{ServerHandle, Shared};
 use crate::shutdown::Shutdown;
 use crate::simulated;
+use crate::simulated::ClientEnd;
 use crate::simulated::random::{Random, mix};
 
 const US: u64 = 1_000;
@@ -27,6 +28,8 @@ const S: u64 = 1_000_000_000;
 const WATCH_NS: u64 = 100 * MS;
 /// A client that waits for so long waits in vain.
 const PATIENCE_NS: u64 = 60 * S;
+/// The same of a control request, which no others may hold up.
+const PATIENCE_CONTROL_NS: u64 = 5 * S;
 /// How long the server may take to forget clients that are gone.
 const QUIET_NS: u64 = 10 * S;
 /// Addresses that clients come from.
@@ -47,6 +50,12 @@ enum Happens {
     Wake(usize, RequestId),
     Later(usize),
     Policy,
+    /// Somebody kills endless requests.
+    Kill,
+    /// The size of values changes.
+    Grow,
+    /// Another program gets the net thread's core.
+    Lose,
     Watch,
 }
 
@@ -110,6 +119,10 @@ pub(super) struct World {
     phase: Phase,
     draining_ns: Option<u64>,
     jumped: Jump,
+    /// When the clock jumped last, but for losses of the core: waiting begins anew.
+    leapt_ns: u64,
+    /// Somebody is about to kill endless requests.
+    kills_later: bool,
     has_died: bool,
     /// The net worker has returned.
     is_gone: bool,
@@ -123,7 +136,7 @@ pub(super) fn install(plan: Plan, outside: Outside) {
         random,
         heap: BinaryHeap::new(),
         number: 0,
-        clients: (0..count).map(|_| None).collect(),
+        clients: (0..=count).map(|_| None).collect(),
         by_socket: Vec::new(),
         generation: 0,
         later: Vec::new(),
@@ -133,12 +146,14 @@ pub(super) fn install(plan: Plan, outside: Outside) {
         phase: Phase::Load,
         draining_ns: None,
         jumped: Jump::default(),
+        leapt_ns: 0,
+        kills_later: false,
         has_died: false,
         is_gone: false,
         outside,
         plan,
     };
-    with_ledger(|ledger| ledger.slots = vec![Executed::default(); count]);
+    with_ledger(|ledger| ledger.slots = vec![Executed::default(); count + 1]);
     let now_ns = simulated::now_ns();
     for slot in 0..count {
         let at_ns = now_ns + world.random.below(200 * US);
@@ -147,6 +162,14 @@ pub(super) fn install(plan: Plan, outside: Outside) {
     world.plan_for(now_ns + WATCH_NS, Happens::Watch);
     if world.plan.policy_every_ns > 0 {
         world.plan_for(now_ns + world.plan.policy_every_ns, Happens::Policy);
+    }
+    for (every_ns, happens) in [
+        (world.plan.grow_every_ns, Happens::Grow),
+        (world.plan.net_losses.every_ns, Happens::Lose),
+    ] {
+        if every_ns > 0 {
+            world.plan_for(now_ns + every_ns, happens);
+        }
     }
     WORLD.with(|slot| *slot.borrow_mut() = Some(world));
 }
@@ -174,6 +197,7 @@ pub(super) fn finish() -> Counts {
     WORLD.with(|world| {
         let mut world = world.borrow_mut().take().expect("a world was installed");
         world.outlive_server();
+        world.counts.killed = with_ledger(|ledger| ledger.killed);
         world.counts
     })
 }
@@ -224,6 +248,11 @@ impl World {
             });
             self.later[index] = Some(later);
             self.plan_for(at_ns, Happens::Later(index));
+        }
+        if !self.kills_later && with_ledger(|ledger| ledger.any_endless()) {
+            self.kills_later = true;
+            let in_ns = 1 + self.random.below(self.plan.kill_ns_max);
+            self.plan_for(now_ns + in_ns, Happens::Kill);
         }
     }
 
@@ -291,6 +320,9 @@ impl World {
                 }
             }
             Happens::Policy => self.change_policy(at_ns),
+            Happens::Kill => self.kill(at_ns),
+            Happens::Grow => self.grow(at_ns),
+            Happens::Lose => self.lose_core(at_ns),
             Happens::Watch => self.watch(at_ns),
         }
     }
@@ -300,9 +332,22 @@ impl World {
     }
 
     fn connect(&mut self, at_ns: u64, slot: usize) {
-        if self.is_over() || self.clients[slot].is_some() {
-            return;
+        if !self.is_over() && self.clients[slot].is_none() {
+            let id = self.open(at_ns, slot, Client::new);
+            if self.random.once_in(self.plan.clients.leaving) {
+                let leaves_ns = at_ns + self.random.below(5 * MS);
+                self.plan_for(leaves_ns, Happens::Leave(id));
+            }
         }
+    }
+
+    /// A client comes. Returns its number.
+    fn open(
+        &mut self,
+        at_ns: u64,
+        slot: usize,
+        client: impl FnOnce(u32, ClientEnd, u64, &mut Common<'_>) -> Client,
+    ) -> u32 {
         self.generation += 1;
         let id = self.generation << SLOT_BITS | slot as u32;
         let address = Ipv4Addr::from_bits(0x0A00_0001 + slot as u32 % ADDRESSES);
@@ -328,13 +373,62 @@ impl World {
             jumped: self.jumped,
             room: &mut self.room,
         };
-        self.clients[slot] = Some(Client::new(id, end, at_ns, &mut common));
+        self.clients[slot] = Some(client(id, end, at_ns, &mut common));
         let first_ns = at_ns + self.random.below(self.plan.clients.latency_ns_max + 1);
         self.plan_for(first_ns, Happens::Send(id));
-        if self.random.once_in(self.plan.clients.leaving) {
-            let leaves_ns = at_ns + self.random.below(5 * MS);
-            self.plan_for(leaves_ns, Happens::Leave(id));
+        id
+    }
+
+    /// Endless requests are killed: by the operator, who is one more client, or from outside if nobody could.
+    fn kill(&mut self, at_ns: u64) {
+        self.kills_later = false;
+        let operator = self.clients.len() - 1;
+        let may_ask = self.plan.has_operator() && self.phase == Phase::Load;
+        if !may_ask {
+            with_ledger(Ledger::kill);
+        } else if self.clients[operator].is_none() {
+            self.open(at_ns, operator, Client::operator);
         }
+    }
+
+    /// Values become large, or small again.
+    fn grow(&mut self, at_ns: u64) {
+        if self.phase != Phase::Load {
+            return;
+        }
+        let is_small = with_ledger(|ledger| ledger.size == 1);
+        let size = match is_small {
+            true => self.random.between(2, self.plan.size_max),
+            false => 1,
+        };
+        with_ledger(|ledger| ledger.size = size);
+        let in_ns = 1 + self.random.below(2 * self.plan.grow_every_ns);
+        self.plan_for(simulated::now_ns().max(at_ns) + in_ns, Happens::Grow);
+    }
+
+    /// The net thread stands still, wherever it is.
+    fn lose_core(&mut self, at_ns: u64) {
+        if self.is_gone {
+            return;
+        }
+        let Losses {
+            every_ns, ns_max, ..
+        } = self.plan.net_losses;
+        self.jump(ns_max);
+        let in_ns = 1 + self.random.below(2 * every_ns);
+        self.plan_for(simulated::now_ns().max(at_ns) + in_ns, Happens::Lose);
+    }
+
+    /// The clock of the net thread is ahead of all others by a time below `ns_max`.
+    fn jump(&mut self, ns_max: u64) {
+        let mut by_ns = self.random.below(ns_max);
+        simulated::jump(by_ns);
+        let to_ns = simulated::now_ns();
+        if to_ns - by_ns < self.jumped.to_ns + TURN_NS {
+            // The server may be in the same turn.
+            by_ns += self.jumped.by_ns;
+        }
+        self.jumped = Jump { to_ns, by_ns };
     }
 
     fn with_client(
@@ -399,7 +493,7 @@ impl World {
     fn forget(&mut self, at_ns: u64, slot: usize) {
         self.clients[slot] = None;
         with_ledger(|ledger| ledger.slots[slot].client = 0);
-        if !self.is_over() {
+        if !self.is_over() && slot < self.plan.clients.count {
             let in_ns = self.random.below(self.plan.clients.think_ns_max + 1);
             self.plan_for(at_ns + in_ns, Happens::Connect(slot));
         }
@@ -424,25 +518,15 @@ impl World {
         if self.is_gone {
             return;
         }
-        if self.phase == Phase::Load && self.random.once_in(self.plan.jumps) {
-            let by_ns = self.random.below(self.plan.jump_ns_max);
-            simulated::jump(by_ns);
-            let to_ns = simulated::now_ns();
-            self.jumped = Jump { to_ns, by_ns };
+        let jumps = self.phase == Phase::Load && self.random.once_in(self.plan.jumps);
+        // Whoever waits for very long is seen at last.
+        if jumps && self.in_vain(at_ns, 0).is_none() {
+            self.jump(self.plan.jump_ns_max);
+            self.leapt_ns = self.jumped.to_ns;
         }
-        let patience_ns = |client: &Client| {
-            if client.is_slow() {
-                20 * PATIENCE_NS
-            } else {
-                PATIENCE_NS
-            }
-        };
-        let in_vain = self.clients.iter().flatten().find(|client| {
-            let since_ns = client.waits_since_ns().max(self.jumped.to_ns);
-            client.waits() && at_ns.saturating_sub(since_ns) > patience_ns(client)
-        });
-        let is_stuck = in_vain.is_some() && self.draining_ns.is_none();
-        if let Some(client) = in_vain.filter(|_| is_stuck) {
+        if self.draining_ns.is_none()
+            && let Some(client) = self.in_vain(at_ns, self.leapt_ns)
+        {
             let text = format!("a client waits in vain: {}", client.describe());
             self.fail(text);
         }
@@ -458,6 +542,19 @@ impl World {
             },
         }
         self.plan_for(simulated::now_ns().max(at_ns) + WATCH_NS, Happens::Watch);
+    }
+
+    /// A client that has waited for too long, from `from_ns` on at most.
+    fn in_vain(&self, at_ns: u64, from_ns: u64) -> Option<&Client> {
+        let patience_ns = |client: &Client| match (client.is_slow(), client.is_operator()) {
+            (true, _) => 20 * PATIENCE_NS,
+            (false, true) => PATIENCE_CONTROL_NS,
+            (false, false) => PATIENCE_NS,
+        };
+        self.clients.iter().flatten().find(|client| {
+            let since_ns = client.waits_since_ns().max(from_ns);
+            client.waits() && at_ns.saturating_sub(since_ns) > patience_ns(client)
+        })
     }
 
     /// Has clients go on that had no more to send before the load was over.
