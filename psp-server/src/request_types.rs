@@ -139,6 +139,12 @@ pub(crate) fn executors(types: &TypeTable, topology: Topology, workers: usize) -
     workers + usize::from(topology == Topology::Dedicated && types.has_control())
 }
 
+/// Control requests of a net thread that may have begun at the same time. They have contexts beside those of the policy's
+/// requests: a policy that may begin a request there relies on a context to which that one can give way.
+pub(crate) fn control_begun_max(config: &Config) -> usize {
+    config.contexts()
+}
+
 /// Requests that all typed queues together hold, that of `UNKNOWN` included.
 pub(crate) fn queued_max(types: &TypeTable, config: &Config) -> usize {
     let capacity = |spec: &TypeSpec| spec.queue_capacity.unwrap_or(config.queue_capacity);

@@ -17,6 +17,7 @@ use super::studies::Studies;
 use super::turns::{StuckTurn, Turns};
 use crate::classifier::Classifier;
 use crate::config::Topology;
+use crate::request_types::control_begun_max;
 use crate::runtime::channel::turn_start::TurnStart;
 use crate::runtime::host::cores::Cores;
 use crate::shared::Receiver;
@@ -96,7 +97,7 @@ impl<K> Dispatcher<K> {
             },
             places: Arc::new(Places::new(&shared.types, &shared.config)),
             blocked: Blocked::new(shared.clone()),
-            control: Control::new(&shared.types),
+            control: Control::new(&shared.types, control_begun_max(&shared.config)),
             offered: None,
             lengths: (shared.topology == Topology::Distributed)
                 .then(|| Lengths::new(shared.types.len() + 1)),
@@ -485,7 +486,13 @@ impl<K> Dispatcher<K> {
 
     /// A control request goes on later.
     pub(crate) fn control_gave_way(&mut self, request: RequestId, request_type: RequestType) {
+        self.control.note_begun(request);
         self.control.put(request, request_type);
+    }
+
+    /// A control request has ended.
+    pub(crate) fn control_ended(&mut self, request: RequestId) {
+        self.control.note_ended(request);
     }
 
     /// A control request waits for a wake.
@@ -495,6 +502,7 @@ impl<K> Dispatcher<K> {
         request: RequestId,
         request_type: RequestType,
     ) {
+        self.control.note_begun(request);
         self.blocked.begin(now_ns, request, request_type);
     }
 

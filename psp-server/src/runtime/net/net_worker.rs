@@ -828,7 +828,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         self.dispatcher.ran_control(worker, request_type);
         self.now_ns = ended.ended_ns;
         match ended.report {
-            Report::Completed(task) => self.bring_home(task, worker, false),
+            Report::Completed(task) => {
+                self.dispatcher.control_ended(request);
+                self.bring_home(task, worker, false);
+            }
             Report::Blocked { .. } => {
                 self.dispatcher
                     .control_blocked(self.now_ns, request, request_type);

@@ -617,7 +617,13 @@ impl Client {
             return Err("the reply is not to the next request, or to one that was answered");
         };
         self.was_served = true;
-        let (waited_ns, kind) = (now_ns.saturating_sub(sent.at_ns), sent.head.kind);
+        let Jump { to_ns, by_ns } = common.jumped;
+        let mut waited_ns = now_ns.saturating_sub(sent.at_ns);
+        if plan.net_losses.every_ns > 0 && sent.at_ns < to_ns + TURN_NS {
+            // What came while the net thread stood still counts from before that.
+            waited_ns += by_ns;
+        }
+        let kind = sent.head.kind;
         if kind == Kind::Close && head.status != Status::Ok {
             // Its handler did not close the connection.
             self.closing = None;

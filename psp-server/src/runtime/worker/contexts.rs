@@ -302,12 +302,13 @@ impl Drop for Signalled<'_> {
 
 type Body = Box<dyn FnOnce()>;
 
-/// The contexts of a worker, each with an executor; that of the first was made before. The first context tells
-/// `notifier` that it runs.
+/// Up to `contexts_max` contexts of a worker, each with an executor; that of the first was made before. The first context
+/// tells `notifier` that it runs.
 pub(super) type Contexts = ContextPool<Box<dyn FnMut() -> io::Result<Body>>>;
 
 pub(super) fn contexts<F, H, P>(
     context_loop: &Rc<ContextLoop<F, H, P>>,
+    contexts_max: usize,
     first: Executor<F, H>,
     notifier: Option<Notifier>,
 ) -> Contexts
@@ -317,8 +318,7 @@ where
     P: Port<ContextTask<F, H>> + 'static,
 {
     let context_loop = context_loop.clone();
-    let config = &context_loop.setup.shared.config;
-    let (contexts_max, stack_bytes) = (config.contexts(), config.stack_bytes);
+    let stack_bytes = context_loop.setup.shared.config.stack_bytes;
     let (mut first, mut untold) = (Some(first), notifier);
     let make_body = move || {
         let executor = match first.take() {
@@ -356,7 +356,8 @@ pub(crate) fn serve_on_contexts<F: Framing, H: Handler<F::Head>>(
         let _alternate = AlternateStack::install().map_err(WorkerFault::Stacks)?;
         let _signalled = Signalled::new(preempter);
         let notifier = context_loop.setup.notifier.clone();
-        let contexts = contexts(&context_loop, first, Some(notifier));
+        let contexts_max = context_loop.setup.shared.config.contexts();
+        let contexts = contexts(&context_loop, contexts_max, first, Some(notifier));
         contexts.run().map_err(WorkerFault::Stacks)
     })
 }

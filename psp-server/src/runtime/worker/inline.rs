@@ -25,6 +25,7 @@ use super::setup::WorkerSetup;
 use crate::error::WorkerFault;
 use crate::fiber::{self, AlternateStack, TurnWatch};
 use crate::handler::Handler;
+use crate::request_types::control_begun_max;
 use crate::runtime::carriers::CarrierNumber;
 use crate::runtime::channel::message::{Message, Report};
 use crate::runtime::channel::turn_start::TurnStart;
@@ -85,7 +86,13 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
         };
         let context_loop = ContextLoop::new(setup, port, Sending::WithTheTurn, start);
         let first = context_loop.executor()?;
-        let contexts = contexts(&context_loop, first, None);
+        let shared = &context_loop.setup().shared;
+        let for_control = match shared.types.has_control() {
+            true => control_begun_max(&shared.config),
+            false => 0,
+        };
+        let contexts_max = shared.config.contexts() + for_control;
+        let contexts = contexts(&context_loop, contexts_max, first, None);
         Ok(Self {
             contexts,
             context_loop,
