@@ -382,6 +382,11 @@ impl ClientEnd {
         with_network(|network| network.pairs[self.id.index()].input.len())
     }
 
+    /// When the server last wrote bytes, made room, or closed the connection.
+    pub(crate) fn stirred_ns(self) -> u64 {
+        with_network(|network| network.pairs[self.id.index()].stirred_ns)
+    }
+
     /// When the server last accepted the connection, or read or wrote bytes.
     pub(crate) fn used_ns(self) -> u64 {
         with_network(|network| network.pairs[self.id.index()].used_ns)

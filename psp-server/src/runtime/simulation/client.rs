@@ -490,6 +490,8 @@ impl Client {
     pub(super) fn read(&mut self, now_ns: u64, common: &mut Common<'_>) -> Result<Next, String> {
         let mut room = std::mem::take(common.room);
         room.resize(READ_BYTES, 0);
+        // What was to happen while the net thread did something does so behind that, and finds what that wrote.
+        let now_ns = now_ns.max(self.end.stirred_ns());
         let next = self.read_into(&mut room, now_ns, common);
         *common.room = room;
         next
@@ -617,13 +619,7 @@ impl Client {
             return Err("the reply is not to the next request, or to one that was answered");
         };
         self.was_served = true;
-        let Jump { to_ns, by_ns } = common.jumped;
-        let mut waited_ns = now_ns.saturating_sub(sent.at_ns);
-        if plan.net_losses.every_ns > 0 && sent.at_ns < to_ns + TURN_NS {
-            // What came while the net thread stood still counts from before that.
-            waited_ns += by_ns;
-        }
-        let kind = sent.head.kind;
+        let (waited_ns, kind) = (now_ns.saturating_sub(sent.at_ns), sent.head.kind);
         if kind == Kind::Close && head.status != Status::Ok {
             // Its handler did not close the connection.
             self.closing = None;
