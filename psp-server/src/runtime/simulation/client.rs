@@ -713,6 +713,8 @@ impl Client {
             timeout_s > 0 && now_ns + AHEAD_NS + jumped_ns >= since_ns + timeout_s * S
         };
         let jumps = plan.stands_still();
+        // A draining server reads no more: who has more to write reads nothing.
+        let reads_late = self.is_slow || (self.writes_first && common.draining_ns.is_some());
         if self.was_told || common.is_lost || plan.has_little_memory() {
             return Ok(());
         }
@@ -721,7 +723,7 @@ impl Client {
             return Ok(());
         }
         if is_over(active_ns, plan.config.idle_timeout_s)
-            || ((self.is_slow || jumps) && is_over(self.end.used_ns(), plan.config.output_timeout_s))
+            || ((reads_late || jumps) && is_over(self.end.used_ns(), plan.config.output_timeout_s))
             // The end seems late to a server that stood still.
             || (self.has_ended && jumps)
         {

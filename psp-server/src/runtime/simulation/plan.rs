@@ -235,7 +235,8 @@ impl Plan {
             false => Losses::default(),
         };
         let (grow_every_ns, size_max) = (maybe(1, 50 * US, 5 * MS, 0), maybe(2, 2, 2_000, 20));
-        let kill_ns_max = maybe(4, 100 * MS, 3 * S, 5 * MS);
+        // All clients may wait behind each other's endless requests.
+        let kill_ns_max = maybe(4, 100 * MS, 3 * S, 5 * MS).min(30 * S / count as u64);
         let (in_order, types) = (maybe(3, 0, 0, 1) == 1, maybe(1, 1, 4, 1));
         let max_wait = (0..types)
             .map(|_| maybe(8, 20, 5_000, 0))

@@ -646,7 +646,8 @@ impl World {
             return;
         }
         simulated::with_network(simulated::Network::forget_backlog);
-        let mut now_ns = simulated::now_ns();
+        let gone_ns = simulated::now_ns();
+        let mut now_ns = gone_ns;
         while let Some(entry) = self.heap.peek() {
             let is_watch = entry.happens == Happens::Watch;
             now_ns = now_ns.max(entry.at_ns);
@@ -659,7 +660,10 @@ impl World {
         }
         self.counts.digest = mix(self.counts.digest ^ now_ns);
         let left = self.clients.iter().flatten().find(|client| client.waits());
-        if let Some(client) = left.filter(|_| !self.has_died) {
+        let is_overdue = { self.draining_ns }
+            .is_some_and(|since_ns| gone_ns >= since_ns + self.plan.config.drain_timeout_ms * MS);
+        // Workers may still have connections of a server that was out of patience: the end of the process closes them.
+        if let Some(client) = left.filter(|_| !self.has_died && !is_overdue) {
             let text = format!(
                 "the server is gone, and a client was not told: {}",
                 client.describe()
