@@ -463,7 +463,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         local_addrs.extend(packet_port.as_ref().map(PacketPort::address));
         let blocking_threads_max = self.settings.config.blocking_threads_max;
         let cores_of_helpers = cores.clone();
-        let buffers = Arc::new(Budget::new(self.settings.config.buffered_bytes_max));
+        let buffers = Arc::new(Budget::new(self.settings.config.buffered_bytes()));
         let owed_max = owed_max(self.framing.replies_in_order());
         let config = &self.settings.config;
         let admin = config.admin.as_deref();

@@ -28,6 +28,9 @@ const CONTEXTS_BYTES: usize = 1 << 30;
 const CONTEXTS_MIN: usize = 32;
 const CONTEXTS_MAX: usize = 4096;
 
+/// Bytes that may be held for all peers where nothing else is set.
+const BUFFERED_BYTES: usize = 1 << 30;
+
 /// Which threads a server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -150,8 +153,9 @@ pub struct Config {
     /// as a whole from then on, and waits while there is no room for it. When a connection
     /// that holds more than 64 KiB pushes the sum over this, others are closed that have waited for
     /// longest, without progress for a second at least, and without such connections that one. A reply that grows beyond 64 KiB and pushes the sum over this is discarded: its peer
-    /// gets an error.
-    pub buffered_bytes_max: usize,
+    /// gets an error. Connections that hold 64 KiB or less are closed only when the sum is a quarter beyond this.
+    /// Without this setting it is 1 GiB. The example programs set less in a control group with little memory.
+    pub buffered_bytes_max: Option<usize>,
     /// Longest datagram of a request, in bytes, and longest reply in datagrams; each with its header. A buffer
     /// has twice as many bytes, and takes memory as it is first used. There is one for each place in the typed
     /// queues, and in the topology `distributed` as many for each worker. All together have 16 GiB at most.
@@ -276,7 +280,7 @@ impl Default for Config {
             handshake_timeout_s: 10,
             auth_timeout_s: 10,
             reply_bytes_max: 1 << 30,
-            buffered_bytes_max: 1 << 30,
+            buffered_bytes_max: None,
             datagram_bytes_max: 2048,
             datagram_bytes_per_source_per_s: 0,
             output_high_water_bytes: 256 * 1024,
@@ -349,6 +353,20 @@ impl Config {
         })
     }
 
+    /// Sets [`buffered_bytes_max`](field@Self::buffered_bytes_max).
+    #[must_use]
+    pub fn buffered_bytes_max(mut self, bytes: usize) -> Self {
+        self.buffered_bytes_max = Some(bytes);
+        self
+    }
+
+    /// The bytes that may be held for all peers: [`buffered_bytes_max`](field@Self::buffered_bytes_max), or what holds
+    /// without that setting.
+    #[must_use]
+    pub fn buffered_bytes(&self) -> usize {
+        self.buffered_bytes_max.unwrap_or(BUFFERED_BYTES)
+    }
+
     psp_policy::setters! {
         elastic_load_factor: f64,
         elastic_hysteresis: f64,
@@ -366,7 +384,6 @@ impl Config {
         handshake_timeout_s: u64,
         auth_timeout_s: u64,
         reply_bytes_max: usize,
-        buffered_bytes_max: usize,
         datagram_bytes_max: usize,
         datagram_bytes_per_source_per_s: u64,
         output_high_water_bytes: usize,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use psp_classifiers::HttpClassifier;
-use psp_program::{ArbiterFlags, LogLevel, SocketConfig, SocketFlags, spin};
+use psp_program::{ArbiterFlags, LogLevel, SocketConfig, SocketFlags, fit_buffers, spin};
 use psp_protocols::http::{Http, HttpHead, HttpRequest, Method, Response, Status};
 use psp_server::{
     Config, Policy, Reply, Request, Server, Topology, TypeSpec, Workers, checkpoint, is_abandoned,
@@ -101,6 +101,7 @@ fn serve() -> anyhow::Result<()> {
     config.workers = flags.workers;
     config.admin = flags.admin;
     flags.arbiter.apply_to(&mut config);
+    fit_buffers(&mut config, 0);
     let mut sockets = SocketConfig::default();
     flags.sockets.apply_to(&mut sockets);
     let server = sockets

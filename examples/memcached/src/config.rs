@@ -119,6 +119,10 @@ impl ProgramConfig for Config {
         CommonSettings::new(&mut self.log_level, &mut self.policy, &mut self.server)
     }
 
+    fn data_bytes(&self) -> u64 {
+        self.memory_bytes() as u64
+    }
+
     fn validate(&self) -> anyhow::Result<()> {
         ensure!(
             ITEM_LEN_RANGE.contains(&self.item_len_max),

@@ -16,6 +16,11 @@ pub trait ProgramConfig: Clone + Default + Serialize + DeserializeOwned + Send +
     /// The settings that all programs have.
     fn common(&mut self) -> CommonSettings<'_>;
 
+    /// Bytes that the program's data may take, apart from the buffers of connections; 0 if there is no limit, or no data.
+    fn data_bytes(&self) -> u64 {
+        0
+    }
+
     /// Checks that settings are within their ranges and do not contradict each other.
     ///
     /// # Errors

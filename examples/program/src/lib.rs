@@ -19,6 +19,7 @@ mod failure;
 mod flags;
 mod log_level;
 mod log_queue;
+mod memory;
 mod program;
 mod reload;
 mod scheduling;
@@ -35,6 +36,7 @@ pub use configuration::{CommandLine, CommonSettings, ProgramConfig, ProgramFlags
 pub use failure::explain;
 pub use flags::{ArbiterFlags, ListenFlags, ServerFlags};
 pub use log_level::{Log, LogLevel};
+pub use memory::{GroupMemory, fit_buffers};
 pub use program::{Program, end, main, run};
 pub use sockets::{SocketConfig, SocketFlags, UnixMode};
 pub use spin::spin;

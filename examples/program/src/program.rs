@@ -11,6 +11,7 @@ use crate::descriptors;
 use crate::failure::explain;
 use crate::log_level::Log;
 use crate::log_queue::{FlushAtEnd, print_error};
+use crate::memory::fit_buffers;
 use crate::reload::Reload;
 use crate::service_manager::Notifier;
 
@@ -55,6 +56,8 @@ fn try_main<F: ProgramFlags>(
         return Ok(());
     }
     let log = { config.common().log_level.start_log() }.context("cannot start the log")?;
+    let data_bytes = config.data_bytes();
+    fit_buffers(config.common().server, data_bytes);
     serve(Program {
         config,
         log,

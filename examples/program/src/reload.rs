@@ -6,6 +6,7 @@ use psp_server::reload::{differences, log_reload, on_hangup};
 use crate::Log;
 use crate::configuration::{CommandLine, ProgramConfig, ProgramFlags};
 use crate::descriptors;
+use crate::memory::fit_buffers;
 
 /// Reloads the configuration of a running program. `T` applies the program's own settings.
 pub(crate) struct Reload<F: ProgramFlags, T> {
@@ -42,6 +43,8 @@ where
     /// When the file cannot be read, or its configuration is refused. Then nothing has changed.
     fn reload(&mut self) -> anyhow::Result<Vec<String>> {
         let mut config = self.command_line.clone().resolve()?;
+        let data_bytes = config.data_bytes();
+        fit_buffers(config.common().server, data_bytes);
         let mut in_force = self.started.clone();
         let (old, new) = (in_force.common(), config.common());
         self.server.reload(new.policy, new.server)?;

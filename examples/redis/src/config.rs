@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::Parser;
 pub use psp_program::LogLevel;
 use psp_program::{
-    CommonSettings, ListenFlags, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig, TlsFiles,
-    replace,
+    CommonSettings, GroupMemory, ListenFlags, ProgramConfig, ProgramFlags, ServerFlags,
+    SocketConfig, TlsFiles, replace,
 };
 use psp_protocols::resp::Resp;
 use psp_server::Policy;
@@ -50,8 +50,8 @@ pub struct Config {
     pub enable_debug_command: DebugAccess,
     /// How many databases there are; 16 by default, 16384 at most.
     pub databases: usize,
-    /// Memory in bytes beyond which writes get an error; 0 for no limit. By default three quarters of the limit of the
-    /// process's control group, if there is one.
+    /// Memory in bytes beyond which writes get an error; 0 for no limit. In a control group the
+    /// default is three quarters of what its [margin](psp_program::GroupMemory) leaves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub maxmemory: Option<u64>,
     /// Which keys are evicted when the process holds more than `maxmemory`; none by default.
@@ -122,6 +122,19 @@ impl Default for Config {
 impl ProgramConfig for Config {
     fn common(&mut self) -> CommonSettings<'_> {
         CommonSettings::new(&mut self.log_level, &mut self.policy, &mut self.server)
+    }
+
+    fn data_bytes(&self) -> u64 {
+        self.maxmemory_bytes()
+    }
+}
+
+impl Config {
+    /// Memory in bytes beyond which writes get an error; 0 for no limit.
+    #[must_use]
+    pub fn maxmemory_bytes(&self) -> u64 {
+        let default = || GroupMemory::get().map_or(0, |group| group.data_bytes());
+        self.maxmemory.unwrap_or_else(default)
     }
 }
 
@@ -215,7 +228,7 @@ pub struct Flags {
     /// How many databases there are [default: 16].
     #[arg(long, value_name = "N")]
     databases: Option<usize>,
-    /// Memory beyond which writes get an error, such as 100mb; 0 for no limit [default: 3/4 of the control group's].
+    /// Memory beyond which writes get an error, such as 100mb; 0 for no limit [default: by the control group].
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     maxmemory: Option<u64>,
     /// Which keys are evicted then, such as allkeys-lru [default: noeviction].

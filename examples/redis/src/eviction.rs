@@ -107,8 +107,7 @@ impl ServerState {
 
     /// Evicts up to `keys_max` keys.
     fn make_room(&self, keys_max: usize) -> Room {
-        let policy = self.evictions.policy();
-        if policy == EvictionPolicy::NoEviction {
+        if self.evictions.policy() == EvictionPolicy::NoEviction {
             return Room::None;
         }
         let limit_bytes = self.settings.maxmemory_bytes();
@@ -118,22 +117,25 @@ impl ServerState {
         }
         let wanted_bytes = excess_bytes + limit_bytes / MARGIN_DIVISOR;
         let wanted_bytes = usize::try_from(wanted_bytes).unwrap_or(usize::MAX);
-        let bounds = (wanted_bytes, keys_max);
-        let (evictor, samples) = (&self.evictions.evictor, self.evictions.samples());
-        match evictor.evict(&self.databases, policy, samples, bounds, |database, key| {
-            self.notifier.evicted(database, key);
-            self.clients.tracking.invalidate(None, &[key]);
-        }) {
-            Eviction::Freed(bytes) => {
-                self.memory.note_freed(bytes);
-                if bytes < wanted_bytes {
-                    Room::TooLittle
-                } else {
-                    Room::Made
-                }
-            }
+        match self.evict(wanted_bytes, keys_max) {
+            Eviction::Freed(bytes) if bytes < wanted_bytes => Room::TooLittle,
+            Eviction::Freed(_) => Room::Made,
             Eviction::Nothing => Room::None,
         }
+    }
+
+    /// Evicts up to `keys_max` keys, until `bytes` are free.
+    pub(crate) fn evict(&self, bytes: usize, keys_max: usize) -> Eviction {
+        let (policy, samples) = (self.evictions.policy(), self.evictions.samples());
+        let (evictor, bounds) = (&self.evictions.evictor, (bytes, keys_max));
+        let eviction = evictor.evict(&self.databases, policy, samples, bounds, |database, key| {
+            self.notifier.evicted(database, key);
+            self.clients.tracking.invalidate(None, &[key]);
+        });
+        if let Eviction::Freed(bytes) = eviction {
+            self.memory.note_freed(bytes);
+        }
+        eviction
     }
 }
 

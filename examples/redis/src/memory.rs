@@ -5,7 +5,6 @@
 
 use std::fmt;
 use std::fs;
-use std::path::Path;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,12 +20,6 @@ const AGE_MAX_NEAR_LIMIT: Duration = Duration::from_millis(1);
 /// This part of the limit is near it.
 const NEAR_DIVISOR: u64 = 16;
 
-/// The part of a control group's limit that is the default of `maxmemory`. Stacks, gaps between allocations and
-/// buffers in the kernel need the rest.
-const SHARE_OF_GROUP: (u64, u64) = (3, 4);
-/// Limits from here on mean none.
-const NO_LIMIT_MIN: u64 = 1 << 60;
-
 /// Reads how much memory the process has allocated.
 pub struct Memory {
     allocator: Option<(epoch_mib, stats::allocated_mib)>,
@@ -38,6 +31,8 @@ pub struct Memory {
     peak_bytes: AtomicU64,
     /// Bytes that the figure still has and that are free, or will be soon.
     freed_bytes: AtomicU64,
+    /// Bytes that commands are about to allocate.
+    reserved_bytes: AtomicU64,
 }
 
 impl fmt::Debug for Memory {
@@ -66,6 +61,7 @@ impl Memory {
             used_bytes: AtomicU64::new(0),
             peak_bytes: AtomicU64::new(0),
             freed_bytes: AtomicU64::new(0),
+            reserved_bytes: AtomicU64::new(0),
         }
     }
 
@@ -101,6 +97,30 @@ impl Memory {
         used_bytes
             .saturating_sub(limit_bytes)
             .saturating_sub(freed_bytes)
+    }
+
+    /// Reserves `bytes` that are allocated next, if the process has no more than `limit_bytes` then. `pending_bytes` of
+    /// what it has will be free soon: as long as that is little, it counts as free.
+    #[must_use]
+    pub fn reserve(
+        &self,
+        bytes: usize,
+        limit_bytes: u64,
+        pending_bytes: usize,
+    ) -> Option<Reserved<'_>> {
+        let bytes = bytes as u64;
+        // Whoever reserves at the same time sees this, and what it becomes.
+        let others_bytes = self.reserved_bytes.fetch_add(bytes, Ordering::SeqCst);
+        let reserved = Reserved {
+            memory: self,
+            bytes,
+        };
+        let free_soon_bytes = (pending_bytes as u64).min(limit_bytes / NEAR_DIVISOR);
+        let held_bytes = self.used_bytes().saturating_sub(free_soon_bytes);
+        let sum_bytes = held_bytes
+            .saturating_add(others_bytes)
+            .saturating_add(bytes);
+        (sum_bytes <= limit_bytes).then_some(reserved)
     }
 
     /// Whether the process has allocated more than `limit_bytes`, as of a few milliseconds before `now`.
@@ -139,6 +159,19 @@ impl Memory {
     }
 }
 
+/// Memory that is allocated next. Dropping it says that it has been.
+#[derive(Debug)]
+pub struct Reserved<'m> {
+    memory: &'m Memory,
+    bytes: u64,
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        { &self.memory.reserved_bytes }.fetch_sub(self.bytes, Ordering::SeqCst);
+    }
+}
+
 /// The resident memory of the process in bytes, as the system reports it.
 #[must_use]
 pub fn resident_bytes() -> Option<u64> {
@@ -162,35 +195,6 @@ fn read_system_bytes() -> Option<u64> {
         .find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
     Some(kib * 1024)
-}
-
-/// The default of `maxmemory` in bytes: three quarters of the limit of the process's control group, 0 if it has none.
-#[must_use]
-pub fn default_limit_bytes() -> u64 {
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let limit = group_limit_bytes(&groups, Path::new("/sys/fs/cgroup"));
-    let (share, whole) = SHARE_OF_GROUP;
-    limit.map_or(0, |limit| limit / whole * share)
-}
-
-/// The least memory limit of the control groups in `groups` and of the groups around them, below the file system at
-/// `root`. `groups` is in the form of /proc/self/cgroup, see cgroups(7).
-fn group_limit_bytes(groups: &str, root: &Path) -> Option<u64> {
-    let limits = groups.lines().flat_map(|line| {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (fields.next().unwrap_or(""), fields.next().unwrap_or("/"));
-        let (root, file) = match controllers {
-            "" => (root.to_owned(), "memory.max"),
-            _ => (root.join("memory"), "memory.limit_in_bytes"),
-        };
-        let is_memory =
-            controllers.is_empty() || controllers.split(',').any(|name| name == "memory");
-        let around = Path::new(path.trim_start_matches('/')).ancestors();
-        let files = around.map(move |group| root.join(group).join(file));
-        files.filter(move |_| is_memory).collect::<Vec<_>>()
-    });
-    let limits = limits.filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok());
-    limits.filter(|limit| *limit < NO_LIMIT_MIN).min()
 }
 
 /// A number of bytes with one of Redis' units: `k` and `m` and `g` are powers of 1000, `kb`, `mb` and `gb` of 1024.
@@ -254,30 +258,16 @@ mod tests {
         assert!(memory.excess_bytes(before) >= BYTES / 2);
         memory.note_freed(BYTES as usize);
         assert!(memory.excess_bytes(before) < BYTES / 2);
+        let limit_bytes = before + 2 * BYTES;
+        let half = memory.reserve(BYTES as usize / 2, limit_bytes, 0);
+        assert!(half.is_some() && memory.reserve(BYTES as usize, limit_bytes, 0).is_none());
+        drop(half);
+        assert!(
+            memory
+                .reserve(BYTES as usize / 4 * 3, limit_bytes, 0)
+                .is_some()
+        );
         drop(block);
         assert!(memory.used_bytes() < before + BYTES / 2);
-    }
-
-    #[test]
-    fn the_least_limit_of_all_groups_around_counts() {
-        let root = tempfile::tempdir().expect("a folder");
-        let write = |file: &str, text: &str| {
-            let file = root.path().join(file);
-            fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
-            fs::write(file, text).expect("a file");
-        };
-        let limit = |groups: &str| group_limit_bytes(groups, root.path());
-        assert_eq!(limit("0::/a/b\n"), None);
-        write("a/b/memory.max", "max\n");
-        assert_eq!(limit("0::/a/b\n"), None);
-        write("a/memory.max", "1000\n");
-        assert_eq!(limit("0::/a/b\n"), Some(1000));
-        assert_eq!(limit("0::/\n"), None);
-        write("a/b/memory.max", "900\n");
-        assert_eq!(limit("0::/a/b\n"), Some(900));
-        write("memory/memory.limit_in_bytes", "9223372036854771712\n");
-        assert_eq!(limit("4:memory:/x\n1:cpu:/\n"), None);
-        write("memory/x/memory.limit_in_bytes", "800\n");
-        assert_eq!(limit("4:memory:/x\n1:cpu:/a\n"), Some(800));
     }
 }

@@ -7,7 +7,6 @@ use parking_lot::RwLock;
 use psp_store::BlockLimits;
 
 use crate::config::{Config, LogLevel};
-use crate::memory::default_limit_bytes;
 
 /// The settings of a running server.
 pub struct Settings {
@@ -45,7 +44,7 @@ impl Settings {
         let stream_node = BlockLimits::default();
         Self {
             protected_mode: AtomicBool::new(config.protected_mode),
-            maxmemory_bytes: AtomicU64::new(maxmemory_bytes(&config)),
+            maxmemory_bytes: AtomicU64::new(config.maxmemory_bytes()),
             busy_reply_threshold_ms: AtomicU64::new(config.busy_reply_threshold),
             script_time_limit_ms: AtomicU64::new(config.script_time_limit_ms),
             list_node_size: AtomicI32::new(-2),
@@ -191,7 +190,7 @@ impl Settings {
         self.set_log_level(config.log_level);
         self.set_protected_mode(config.protected_mode);
         started.protected_mode = config.protected_mode;
-        self.set_maxmemory_bytes(maxmemory_bytes(config));
+        self.set_maxmemory_bytes(config.maxmemory_bytes());
         started.maxmemory = config.maxmemory;
         started.maxmemory_policy = config.maxmemory_policy;
         started.maxmemory_samples = config.maxmemory_samples;
@@ -213,9 +212,4 @@ impl Settings {
     pub fn set_value_len_max(&self, bytes: usize) {
         self.value_len_max.store(bytes, Ordering::Relaxed);
     }
-}
-
-/// The limit that `config` has, or the default.
-fn maxmemory_bytes(config: &Config) -> u64 {
-    config.maxmemory.unwrap_or_else(default_limit_bytes)
 }

@@ -176,7 +176,7 @@ impl Shared {
     /// Unsent output of a connection with which none of its requests runs.
     #[inline]
     pub(crate) fn output_limit_bytes(&self) -> usize {
-        let of_budget = (self.config.buffered_bytes_max / 2).max(EXEMPT_BYTES);
+        let of_budget = (self.config.buffered_bytes() / 2).max(EXEMPT_BYTES);
         match self.output_bytes_max.load(Ordering::Relaxed) {
             0 => of_budget,
             output_bytes_max => output_bytes_max.min(of_budget),
@@ -239,7 +239,7 @@ impl Shared {
     /// The state of a server with so many workers that does not run.
     #[cfg(test)]
     pub(crate) fn example(config: Config, types: TypeTable, workers: usize) -> Self {
-        let buffers = Arc::new(Budget::new(config.buffered_bytes_max));
+        let buffers = Arc::new(Budget::new(config.buffered_bytes()));
         let executors = request_types::executors(&types, Topology::Dedicated, workers);
         Self {
             telemetry: Telemetry::new(types.len() + 1, 1, executors),

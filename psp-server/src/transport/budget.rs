@@ -2,6 +2,8 @@
 //!
 //! The net thread counts what a connection holds when it has the connection. A worker counts a reply while it grows, in
 //! steps, so that short replies cost nothing. If it finds no room, it asks the net thread for some.
+//!
+//! Connections that hold little may push the sum over the budget, by a quarter of it: many of them are much, too.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,6 +11,9 @@ use super::room::Room;
 
 /// What a connection, or a reply, may hold whatever others hold.
 pub(crate) const EXEMPT_BYTES: usize = 64 * 1024;
+
+/// What a connection may hold even then: so much of a request waits without a pooled buffer.
+const EXEMPT_BYTES_MIN: usize = 2 * 1024;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -41,6 +46,15 @@ impl Budget {
     /// Whether `bytes` more may be held.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.held_bytes().saturating_add(bytes) <= self.max_bytes
+    }
+
+    /// What one connection may hold now whatever others hold.
+    pub(crate) fn exempt_bytes(&self) -> usize {
+        let limit_bytes = self.max_bytes.saturating_add(self.max_bytes / 4);
+        match self.held_bytes() <= limit_bytes {
+            true => EXEMPT_BYTES,
+            false => EXEMPT_BYTES_MIN,
+        }
     }
 
     /// What one connection may hold: three quarters of the budget.
@@ -100,7 +114,11 @@ mod tests {
         assert!(!budget.is_kept());
         budget.replace(101 << 20, 100 << 20);
         assert!(budget.is_kept() && !budget.try_take(1));
-        budget.give_back(100 << 20);
+        budget.replace(100 << 20, 125 << 20);
+        assert_eq!(budget.exempt_bytes(), EXEMPT_BYTES);
+        budget.replace(125 << 20, 126 << 20);
+        assert_eq!(budget.exempt_bytes(), EXEMPT_BYTES_MIN);
+        budget.give_back(126 << 20);
         assert_eq!((budget.held_bytes(), budget.share_bytes()), (0, 75 << 20));
         assert_eq!(Budget::new(0).share_bytes(), EXEMPT_BYTES);
     }

@@ -28,6 +28,7 @@ fn with_every_setting() -> Config {
     Config::default()
         .workers(1)
         .contexts_per_worker(2)
+        .buffered_bytes_max(1)
         .arbiter("/run/psp-arbiter/socket")
         .admin("9100")
 }
@@ -49,6 +50,7 @@ fn the_table_has_every_setting_with_its_default() {
             None => match key(row) {
                 "workers" => "by the cores",
                 "contexts-per-worker" => "by the stacks",
+                "buffered-bytes-max" => "by the memory",
                 _ => "none",
             }
             .to_owned(),

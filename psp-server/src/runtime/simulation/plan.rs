@@ -363,13 +363,13 @@ impl Plan {
 
     /// The longest reply that there may be: it has three quarters of the budget.
     pub(super) fn reply_bytes_max(&self) -> usize {
-        let budget = self.config.buffered_bytes_max;
+        let budget = self.config.buffered_bytes();
         self.config.reply_bytes_max.min(budget - budget / 4)
     }
 
     /// Whether the budget for buffered bytes may be exhausted.
     pub(super) fn has_little_memory(&self) -> bool {
-        self.config.buffered_bytes_max < 1 << 30
+        self.config.buffered_bytes() < 1 << 30
     }
 }
 

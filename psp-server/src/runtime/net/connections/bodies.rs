@@ -43,7 +43,7 @@ impl<F: Framing, C> Connections<F, C> {
         if room != Room::Later {
             return room;
         }
-        let has_place = self.bodies.has_place(self.shared.config.buffered_bytes_max);
+        let has_place = self.bodies.has_place(self.shared.config.buffered_bytes());
         if !may_wait || !has_place || self.draining {
             return Room::Never;
         }

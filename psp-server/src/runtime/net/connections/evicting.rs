@@ -1,4 +1,5 @@
-//! Makes room in the budget for buffered bytes: closes connections that hold much and wait for nothing.
+//! Makes room in the budget for buffered bytes: closes connections that hold much and wait for nothing. Much is more
+//! than 64 KiB, and little suffices when all of them together hold a quarter more than the budget.
 
 use psp_protocols::Framing;
 
@@ -26,9 +27,12 @@ impl<F: Framing, C> Connections<F, C> {
         if Memory::account(connection, &self.shared) {
             return true;
         }
-        let is_within_share = connection.counted_bytes <= self.shared.buffers.share_bytes();
-        let is_authenticated = connection.is_authenticated;
-        let may_hold = is_within_share && self.make_room(0, Some(index), is_authenticated, now_ns);
+        let (held_bytes, is_authenticated) =
+            (connection.counted_bytes, connection.is_authenticated);
+        let is_within_share = held_bytes <= self.shared.buffers.share_bytes();
+        let may_hold = is_within_share
+            && (self.make_room(0, Some(index), is_authenticated, now_ns)
+                || held_bytes <= self.shared.buffers.exempt_bytes());
         self.net().connections_over_budget.add(u64::from(!may_hold));
         may_hold
     }
@@ -62,9 +66,14 @@ impl<F: Framing, C> Connections<F, C> {
         now_ns: u64,
     ) -> bool {
         while !self.shared.buffers.has_room(bytes) {
+            let exempt_bytes = self.shared.buffers.exempt_bytes();
             let indices = (0..self.slots.len()).map_while(ConnectionIndex::new);
             let stale = indices.filter_map(|index| {
-                let rank = self.slots[index.get()].rank_to_close(is_authenticated, now_ns)?;
+                let rank = self.slots[index.get()].rank_to_close(
+                    exempt_bytes,
+                    is_authenticated,
+                    now_ns,
+                )?;
                 (Some(index) != asking).then_some((rank, index))
             });
             let Some(((is_stranger, _), index)) = stale.max_by_key(|(rank, _)| *rank) else {
@@ -107,7 +116,7 @@ impl<F: Framing, C> Connections<F, C> {
         if let Some(stream) = self.slots[index.get()].phase.stream() {
             let connection = &stream.connection;
             let held_bytes = connection.counted_bytes + connection.pushes.held_bytes();
-            let limit_bytes = self.shared.config.buffered_bytes_max;
+            let limit_bytes = self.shared.config.buffered_bytes();
             let why = "over the budget for buffered bytes";
             self.closed_log
                 .say(connection.peer, held_bytes, limit_bytes, why, now_ns);
@@ -125,8 +134,14 @@ impl<F: Framing, C> Slot<F, C> {
         }
     }
 
-    /// The higher, the earlier the connection is closed when others need its memory. `None`: not at all.
-    fn rank_to_close(&self, for_authenticated: bool, now_ns: u64) -> Option<(bool, u128)> {
+    /// The higher, the earlier the connection is closed when others need its memory. `None`: not at all, as one that
+    /// holds `exempt_bytes` or less.
+    fn rank_to_close(
+        &self,
+        exempt_bytes: usize,
+        for_authenticated: bool,
+        now_ns: u64,
+    ) -> Option<(bool, u128)> {
         let Phase::Home(stream) = &self.phase else {
             return None;
         };
@@ -146,7 +161,7 @@ impl<F: Framing, C> Slot<F, C> {
             + connection.pushes.held_bytes();
         (waits_for_nothing
             && self.awaits_bytes.is_none()
-            && held_bytes > EXEMPT_BYTES
+            && held_bytes > exempt_bytes
             && (is_stale || is_of_less_worth))
             .then_some((
                 !connection.is_authenticated,

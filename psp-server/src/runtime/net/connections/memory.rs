@@ -1,7 +1,6 @@
 //! Buffers, and the bytes held for all peers.
 
 use crate::shared::Shared;
-use crate::transport::budget::EXEMPT_BYTES;
 use crate::transport::connection::Connection;
 use crate::transport::input::BufferPool;
 
@@ -38,7 +37,8 @@ impl Memory {
         }
         connection.count(budget);
         let held_bytes = connection.counted_bytes;
-        held_bytes <= EXEMPT_BYTES || (held_bytes <= budget.share_bytes() && budget.is_kept())
+        held_bytes <= budget.exempt_bytes()
+            || (held_bytes <= budget.share_bytes() && budget.is_kept())
     }
 
     /// The connection is closed.
