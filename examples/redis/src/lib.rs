@@ -27,6 +27,7 @@ pub mod expire_time;
 mod foresight;
 pub mod geo;
 pub mod glob;
+mod growth;
 pub mod handler;
 pub mod hyperloglog;
 pub mod keyspace_events;

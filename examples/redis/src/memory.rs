@@ -23,6 +23,7 @@ const NEAR_DIVISOR: u64 = 16;
 /// Reads how much memory the process has allocated.
 pub struct Memory {
     allocator: Option<(epoch_mib, stats::allocated_mib)>,
+    freed_pages: Option<FreedPages>,
     created_at: Instant,
     /// Time since `created_at` and bytes of the last reading.
     read_at_ns: AtomicU64,
@@ -51,11 +52,11 @@ impl Memory {
     /// Prepares the allocator: freed pages go back to the system after a second, also when nothing is allocated.
     #[must_use]
     pub fn new() -> Self {
-        let _freed_pages = FreedPages::return_soon();
         let mibs = || Ok((epoch::mib()?, stats::allocated::mib()?));
         let mibs: Result<_, tikv_jemalloc_ctl::Error> = mibs();
         Self {
             allocator: mibs.ok(),
+            freed_pages: FreedPages::return_soon(),
             created_at: Instant::now(),
             read_at_ns: AtomicU64::new(0),
             used_bytes: AtomicU64::new(0),
@@ -123,6 +124,22 @@ impl Memory {
         (sum_bytes <= limit_bytes).then_some(reserved)
     }
 
+    /// Whether pages of `bytes` more have room beside those that the process has touched, within `limit_bytes`. If they
+    /// have not, freed pages go back to the system.
+    #[must_use]
+    pub fn has_pages(&self, bytes: usize, limit_bytes: u64) -> bool {
+        let fits = || {
+            let own_bytes = own_resident_bytes().unwrap_or(0);
+            own_bytes.saturating_add(bytes as u64) <= limit_bytes
+        };
+        fits() || {
+            if let Some(freed_pages) = &self.freed_pages {
+                freed_pages.purge();
+            }
+            fits()
+        }
+    }
+
     /// Whether the process has allocated more than `limit_bytes`, as of a few milliseconds before `now`.
     /// `pending_bytes` says what of it will be free soon, at a reading.
     #[must_use]
@@ -175,10 +192,21 @@ impl Drop for Reserved<'_> {
 /// The resident memory of the process in bytes, as the system reports it.
 #[must_use]
 pub fn resident_bytes() -> Option<u64> {
-    // In pages: the size, and then what is resident. Of all files that say so, it takes the least time.
+    resident_and_shared_bytes().map(|[resident, _]| resident)
+}
+
+/// The same without pages of files, which the system can drop.
+fn own_resident_bytes() -> Option<u64> {
+    resident_and_shared_bytes().map(|[resident, shared]| resident.saturating_sub(shared))
+}
+
+fn resident_and_shared_bytes() -> Option<[u64; 2]> {
+    // In pages: the size, what is resident, and what of that is of files. Of all files that say so, it takes the least
+    // time.
     let pages = fs::read_to_string("/proc/self/statm").ok()?;
-    let resident: u64 = pages.split(' ').nth(1)?.parse().ok()?;
-    Some(resident * rustix::param::page_size() as u64)
+    let mut pages = pages.split(' ').skip(1);
+    let mut bytes = || Some(pages.next()?.parse::<u64>().ok()? * rustix::param::page_size() as u64);
+    Some([bytes()?, bytes()?])
 }
 
 /// The memory of the machine in bytes.

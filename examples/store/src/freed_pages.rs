@@ -21,23 +21,28 @@ impl FreedPages {
         let _without_thread = background_thread::write(true);
         let _kept = b"arenas.dirty_decay_ms\0".name().write(DECAY_MS);
         let pages = Self { arenas };
-        pages.set_decay(DECAY_MS);
+        pages.each_arena(|decay| decay.write(DECAY_MS));
         Some(pages)
     }
 
     /// Gives all freed pages back at once.
     pub fn purge(&self) {
-        self.set_decay(0);
-        self.set_decay(DECAY_MS);
+        self.each_arena(|decay| {
+            // The arena of large blocks has a time of its own.
+            let decay_ms: isize = decay.read()?;
+            decay.write(0_isize)?;
+            decay.write(decay_ms)
+        });
     }
 
-    fn set_decay(&self, decay_ms: isize) {
+    /// Calls `change` with the time that freed pages wait in each arena.
+    fn each_arena(&self, change: impl Fn(&Mib<[usize; 3]>) -> tikv_jemalloc_ctl::Result<()>) {
         let key: Result<Mib<[usize; 3]>, _> = b"arena.0.dirty_decay_ms\0".name().mib();
         let Ok(mut key) = key else { return };
         for arena in 0..self.arenas {
             key[1] = arena as usize;
             // An arena that does not exist has no pages.
-            let _none = key.write(decay_ms);
+            let _none = change(&key);
         }
     }
 }

@@ -153,7 +153,7 @@ impl Blocking {
     /// Runs the command: it is served now, or the client waits. In transactions and scripts it does not wait.
     ///
     /// # Errors
-    /// Those of the attempt; the client would wait for too many keys.
+    /// Those of the attempt; the client would wait for too many keys; memory is short.
     pub(crate) fn run(self, context: &mut Context<'_>, out: &mut ReplyEncoder<'_>) -> Result<()> {
         for key in &self.keys {
             if !self.is_behind(context, key) && (self.attempt)(context, key, out)? {
@@ -165,6 +165,7 @@ impl Blocking {
         } else if self.held_bytes() > COMMAND_BYTES_MAX {
             return Err(CommandError::line("ERR too many keys to wait for"));
         } else {
+            context.server.check_memory_of_clients()?;
             context.blocking = Some(Box::new(self));
         }
         Ok(())

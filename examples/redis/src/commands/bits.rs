@@ -4,6 +4,7 @@
 
 use std::ops::RangeInclusive;
 
+use ::bytes::BytesMut;
 use psp_store::{Element, Value};
 
 use super::bytes;
@@ -305,8 +306,11 @@ fn bitop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     if len == 0 {
         context.store.remove(target);
     } else {
-        let combined = combined(operation, &sources, len);
-        let mut combined = Element::from(&*combined);
+        context.server.make_room_for(|| len);
+        let reserved = context.server.reserve(len)?;
+        let zeros = BytesMut::zeroed(len);
+        drop(reserved);
+        let mut combined = Element::from(combined(operation, &sources, zeros));
         combined.make_raw();
         context.store.insert(target, Value::String(combined));
     }
@@ -314,10 +318,10 @@ fn bitop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     Ok(())
 }
 
-/// `sources`, combined into `len` bytes.
-fn combined(operation: Operation, sources: &[Element], len: usize) -> Vec<u8> {
+/// `sources`, combined into as many bytes as there are `zeros`.
+fn combined(operation: Operation, sources: &[Element], zeros: BytesMut) -> BytesMut {
     let pace = Pace::new();
-    let mut combined = vec![0; len];
+    let mut combined = zeros;
     for (chunk, start) in combined
         .chunks_mut(CHUNK_BYTES)
         .zip((0..).step_by(CHUNK_BYTES))

@@ -1,7 +1,7 @@
 //! Changes of some bytes of a string.
 
 use bytes::BytesMut;
-use psp_store::{Element, Slot, Value};
+use psp_store::{Element, Entry, Slot, Value};
 
 use super::pace::Pace;
 use super::strings::{check_len, current, replace_part};
@@ -44,9 +44,10 @@ pub(super) fn change<R>(
             return Ok(result);
         }
     }
+    make_room(context, key, |old_len| len.max(old_len));
     context.store.update_large(key, |slot| {
         let pace = Pace::of(slot);
-        let mut bytes = copy(current(slot)?, len, &pace);
+        let mut bytes = copy(context, current(slot)?, len, &pace)?;
         while bytes.len() < len {
             bytes.resize(len.min(bytes.len() + PIECE_BYTES), 0);
             pace.pause();
@@ -80,7 +81,7 @@ pub(super) fn append(context: &Context<'_>, key: &[u8], suffix: &[u8]) -> Result
             return Ok(len);
         }
         let pace = Pace::of(slot);
-        let mut bytes = copy(old, len, &pace);
+        let mut bytes = copy(context, old, len, &pace)?;
         put(&mut bytes, suffix, &pace);
         replace_part(slot, bytes);
         Ok(len)
@@ -100,7 +101,19 @@ pub(super) fn append(context: &Context<'_>, key: &[u8], suffix: &[u8]) -> Result
             return Ok(len);
         }
     }
+    make_room(context, key, |old_len| old_len + suffix.len());
     context.store.update_large(key, join)
+}
+
+/// Evicts keys, if any may be evicted, for a copy of the string at `key`. `len` says how long that will be.
+fn make_room(context: &Context<'_>, key: &[u8], len: impl FnOnce(usize) -> usize) {
+    context.server.make_room_for(|| {
+        let len_of = |entry: Option<&Entry>| match entry.map(Entry::value) {
+            Some(Value::String(string)) => string.len(),
+            _ => 0,
+        };
+        capacity(0, len(context.store.peek(key, len_of)))
+    });
 }
 
 /// Calls `change` with the slot's string, made at least `len` bytes long with zeros, if that can be done in place.
@@ -126,14 +139,22 @@ fn in_place<R>(
 }
 
 /// A copy of `old` that will be `len` bytes long or longer.
-fn copy(old: &[u8], len: usize, pace: &Pace) -> BytesMut {
-    let room = match len > old.len() && len >= ROOMY_LEN_MIN {
+fn copy(context: &Context<'_>, old: &[u8], len: usize, pace: &Pace) -> Result<BytesMut> {
+    let capacity = capacity(old.len(), len);
+    let reserved = context.server.reserve(capacity)?;
+    let mut copy = BytesMut::with_capacity(capacity);
+    drop(reserved);
+    put(&mut copy, old, pace);
+    Ok(copy)
+}
+
+/// The capacity of a copy of a string that will be `len` bytes long or longer, and has room to grow if it grows.
+fn capacity(old_len: usize, len: usize) -> usize {
+    let room = match len > old_len && len >= ROOMY_LEN_MIN {
         true => len / ROOM_DIVISOR,
         false => 0,
     };
-    let mut copy = BytesMut::with_capacity(len.max(old.len()) + room);
-    put(&mut copy, old, pace);
-    copy
+    len.max(old_len) + room
 }
 
 fn put(to: &mut BytesMut, from: &[u8], pace: &Pace) {

@@ -2,6 +2,7 @@
 
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
+use crate::growth::Growth;
 use crate::parse::{self, Result};
 use crate::rdb::{self, Damaged, Malformed};
 
@@ -23,6 +24,9 @@ fn dump(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         out.null();
         return Ok(());
     };
+    // The parts double as they grow.
+    let bytes = value.memory_bytes().saturating_mul(2);
+    let _reserved = context.server.reserve_for_reply(bytes)?;
     let pace = Pace::new();
     let mut parts = Vec::new();
     rdb::put_value(&value, &|| pace.step(), &mut parts);
@@ -89,9 +93,13 @@ fn restore(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
     };
     let pace = Pace::new();
     let visit = || pace.step();
-    let mut reader = rdb::open(payload, &visit).map_err(Damaged::into_error)?;
-    let value = rdb::read_value(&mut reader, context.server.settings.value_len_max())
-        .map_err(|Malformed| CommandError::line("ERR Bad data format"))?;
+    let growth = Growth::new(context.server);
+    let has_room = |len| growth.has_room(len);
+    let reader = rdb::open(payload, &visit).map_err(Damaged::into_error)?;
+    let value_len_max = context.server.settings.value_len_max();
+    let value = rdb::read_value(&mut reader.within(&has_room), value_len_max);
+    growth.check()?;
+    let value = value.map_err(|Malformed| CommandError::line("ERR Bad data format"))?;
     let is_expired = expire_at_ms.is_some_and(|at_ms| at_ms <= now_ms);
     context.store.update(key, |slot| {
         if slot.value().is_some() {

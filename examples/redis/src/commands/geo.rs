@@ -11,6 +11,7 @@ use super::{sorted_sets, walk};
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::geo::{self, Area, Place, Shape};
+use crate::growth::Growth;
 use crate::parse::{self, Result, is};
 use crate::typed::{Typed, read, snapshot};
 
@@ -505,8 +506,13 @@ fn store(
 ) -> Result<usize> {
     let pace = Pace::new();
     let mut set = SortedSet::new();
+    let growth = Growth::new(context.server);
     for place in found {
         pace.step();
+        if !growth.has_room(place.member.len()) {
+            context.store.discard(set.into_value());
+            return growth.check().map(|()| 0);
+        }
         let score = distance_unit_m.map_or(place.score, |unit_m| place.distance_m / unit_m);
         set.insert(&place.member, score)
             .map_err(|_| CommandError::NotFloat)?;

@@ -248,6 +248,17 @@ fn snapshots(context: &Context<'_>, keys: &[&[u8]]) -> Result<Vec<Set>> {
     Ok(sets)
 }
 
+/// What the result takes at most, approximately.
+fn bytes_max(operation: SetOperation, sets: &[Set]) -> usize {
+    let bytes = sets
+        .iter()
+        .map(|set| set.clone().into_value().memory_bytes());
+    match operation {
+        SetOperation::Union => bytes.sum(),
+        SetOperation::Intersection | SetOperation::Difference => bytes.take(1).sum(),
+    }
+}
+
 fn reply_with(
     operation: SetOperation,
     context: &Context<'_>,
@@ -255,7 +266,9 @@ fn reply_with(
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
     let pace = Pace::new();
-    let result = operation.apply(&snapshots(context, &args[1..])?, &|| pace.step());
+    let sets = snapshots(context, &args[1..])?;
+    let _reserved = { context.server }.reserve_for_reply(bytes_max(operation, &sets))?;
+    let result = operation.apply(&sets, &|| pace.step());
     walk::set(out, result.iter());
     context.store.discard(result.into_value());
     Ok(())
@@ -268,7 +281,11 @@ fn store_with(
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
     let pace = Pace::new();
-    let result = operation.apply(&snapshots(context, &args[2..])?, &|| pace.step());
+    let sets = snapshots(context, &args[2..])?;
+    let bytes = bytes_max(operation, &sets);
+    context.server.make_room_for(|| bytes);
+    let _reserved = context.server.reserve(bytes)?;
+    let result = operation.apply(&sets, &|| pace.step());
     let len = result.len();
     // Storing an empty collection removes the key.
     context.store.insert(args[1], result.into_value());

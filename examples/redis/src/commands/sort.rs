@@ -13,6 +13,7 @@ use super::walk;
 use crate::acl::Access;
 use crate::command::{CommandSpec, CommandTable, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
+use crate::growth::Growth;
 use crate::parse::{Result, float, integer, is};
 use crate::typed::Typed;
 
@@ -361,7 +362,7 @@ fn run(
     let sorted = options.sorted(context.store, elements.collect())?;
     match options.store {
         Some(destination) => {
-            let stored = store_sorted(context.store, destination, &sorted, &options.gets);
+            let stored = store_sorted(context, destination, &sorted, &options.gets)?;
             out.integer(stored as i64);
         }
         None => reply_sorted(context.store, &sorted, &options.gets, out),
@@ -397,15 +398,19 @@ fn reply_sorted(
 
 /// Stores the result as a list, with an empty string for each null. Returns its length.
 fn store_sorted(
-    store: &Keyspace,
+    context: &Context<'_>,
     destination: &[u8],
     sorted: &[&Element],
     gets: &[Get<'_>],
-) -> usize {
+) -> Result<usize> {
+    let store = context.store;
     let pace = Pace::new();
+    let growth = Growth::new(context.server);
+    let has_room = |element: &Element| growth.has_room(element.len());
     let list: List = if gets.is_empty() {
         let sorted = sorted.iter().inspect(|_| pace.step());
-        sorted.map(|element| (*element).clone()).collect()
+        let elements = sorted.map(|element| (*element).clone());
+        elements.take_while(has_room).collect()
     } else {
         let looked_up = sorted.iter().flat_map(|element| {
             let gets = gets.iter().inspect(|_| pace.step());
@@ -413,11 +418,17 @@ fn store_sorted(
         });
         looked_up
             .map(|value| value.unwrap_or_else(|| Element::from(b"")))
+            .take_while(has_room)
             .collect()
     };
     let len = list.len();
-    store.insert(destination, list.into_value());
-    len
+    let list = list.into_value();
+    if let Err(error) = growth.check() {
+        store.discard(list);
+        return Err(error);
+    }
+    store.insert(destination, list);
+    Ok(len)
 }
 
 #[cfg(test)]

@@ -132,6 +132,21 @@ impl Query {
         Ok(())
     }
 
+    /// What the result takes at most, approximately.
+    fn bytes_max(&self, operation: Operation) -> usize {
+        let bytes = self.sources.iter().map(|source| {
+            let value = match source.operand.clone() {
+                Operand::SortedSet(set) => set.into_value(),
+                Operand::Set(set) => set.into_value(),
+            };
+            value.memory_bytes()
+        });
+        match operation {
+            Operation::Union => bytes.sum(),
+            Operation::Intersection | Operation::Difference => bytes.take(1).sum(),
+        }
+    }
+
     fn evaluate(&self, operation: Operation) -> SortedSet {
         let (sources, aggregate) = (&self.sources, self.aggregate);
         pace::begins(sources.iter().map(|source| source.operand.len()).sum());
@@ -185,6 +200,7 @@ fn reply_with(
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
     let query = Query::load(context, operation.syntax(), args)?;
+    let _reserved = { context.server }.reserve_for_reply(query.bytes_max(operation))?;
     let result = query.evaluate(operation);
     walk::scored(out, result.iter(), query.pairing);
     context.store.discard(result.into_value());
@@ -202,7 +218,11 @@ fn store_with(
         scores: false,
         ..operation.syntax()
     };
-    let result = Query::load(context, syntax, args)?.evaluate(operation);
+    let query = Query::load(context, syntax, args)?;
+    let bytes = query.bytes_max(operation);
+    context.server.make_room_for(|| bytes);
+    let _reserved = context.server.reserve(bytes)?;
+    let result = query.evaluate(operation);
     let len = result.len();
     context.store.insert(args[1], result.into_value());
     out.integer(len as i64);

@@ -18,6 +18,8 @@ pub(crate) struct Reader<'p> {
     rest: &'p [u8],
     /// Called for each part that takes as long as one element.
     visit: &'p dyn Fn(),
+    /// Whether there is memory for a string of so many bytes.
+    has_room: &'p dyn Fn(usize) -> bool,
 }
 
 /// A length, or the form of a string without one.
@@ -30,7 +32,21 @@ enum Length {
 
 impl<'p> Reader<'p> {
     pub(super) const fn new(parts: &'p [u8], visit: &'p dyn Fn()) -> Self {
-        Self { rest: parts, visit }
+        Self {
+            rest: parts,
+            visit,
+            has_room: &|_| true,
+        }
+    }
+
+    /// Asks `has_room` whether there is memory for each string.
+    pub(crate) fn within(self, has_room: &'p dyn Fn(usize) -> bool) -> Self {
+        Self { has_room, ..self }
+    }
+
+    /// Asks whether there is memory for a string of `len` bytes.
+    pub(super) const fn room(&self) -> &'p dyn Fn(usize) -> bool {
+        self.has_room
     }
 
     /// What to call for each part that takes as long as one element.
@@ -52,15 +68,24 @@ impl<'p> Reader<'p> {
     pub(crate) fn string(&mut self, len_max: usize) -> Result<Cow<'p, [u8]>, Malformed> {
         (self.visit)();
         match self.length()? {
-            Length::Plain(len) => self.bytes(bounded(len, len_max)?).map(Cow::Borrowed),
+            Length::Plain(len) => {
+                let len = bounded(len, len_max)?;
+                self.take_room(len)?;
+                self.bytes(len).map(Cow::Borrowed)
+            }
             Length::Integer(len) => self.integer(len).map(Cow::Owned),
             Length::Compressed => {
                 let compressed_len = bounded(self.plain_length()?, len_max)?;
                 let len = bounded(self.plain_length()?, len_max)?;
                 let compressed = self.bytes(compressed_len)?;
+                self.take_room(len)?;
                 lzf::expand(compressed, len, self.visit).map(Cow::Owned)
             }
         }
+    }
+
+    fn take_room(&self, len: usize) -> Result<(), Malformed> {
+        (self.has_room)(len).then_some(()).ok_or(Malformed)
     }
 
     fn length(&mut self) -> Result<Length, Malformed> {

@@ -81,9 +81,10 @@ impl Parts<'_, '_> {
         mut read: impl FnMut(Entry<'_>) -> Result<(), Malformed>,
     ) -> Result<(), Malformed> {
         let pack = self.reader.string(self.len_max)?;
-        let visit = self.reader.visitor();
+        let (visit, has_room) = (self.reader.visitor(), self.reader.room());
         let mut read = |entry: Entry<'_>| {
             visit();
+            has_room(entry.len()).then_some(()).ok_or(Malformed)?;
             read(entry)
         };
         match form {

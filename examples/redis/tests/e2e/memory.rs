@@ -149,3 +149,136 @@ fn the_limit_changes_while_the_server_runs() {
     assert_eq!(client.ask("CONFIG SET maxmemory 0"), "+OK");
     assert_eq!(client.ask("INCR n"), "1");
 }
+
+/// Memory for a value that grows, and for its copy, is there before it grows.
+#[test]
+fn values_grow_within_the_limit_alone() {
+    const LEN: u64 = 16 * MEBIBYTE;
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for topology in TOPOLOGIES {
+        let server = start(topology);
+        let mut client = server.connect();
+        let mut expect = |request: &str, reply: &str| {
+            assert_eq!(client.ask(request), reply, "{topology}: {request}");
+        };
+        let len = LEN.to_string();
+        expect(&format!("SETRANGE a {} x", LEN - 1), &len);
+        for request in [
+            "SETRANGE new 536870910 x",
+            "SETBIT new 4294967295 1",
+            "BITFIELD new SET u8 4294967200 1",
+            "SETRANGE a 536870910 x",
+        ] {
+            expect(request, OOM);
+        }
+        expect("EXISTS new", "0");
+        expect("STRLEN a", &len);
+        // The copies share their bytes until one of them changes.
+        for copy in ["b", "c", "d"] {
+            expect(&format!("COPY a {copy}"), "1");
+        }
+        expect("APPEND b x", &(LEN + 1).to_string());
+        expect("APPEND c x", &(LEN + 1).to_string());
+        expect("APPEND d x", OOM);
+        expect("STRLEN d", &len);
+        expect("BITOP NOT e a", OOM);
+        assert!(server.peak_resident_bytes() < LIMIT_BYTES + 64 * MEBIBYTE);
+    }
+}
+
+/// Where keys may be evicted, they go before the value grows.
+#[test]
+fn keys_are_evicted_for_a_value_that_grows() {
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for topology in TOPOLOGIES {
+        let server = start(topology);
+        let mut client = server.connect();
+        let stored = fill(&mut client);
+        client.ask("CONFIG SET maxmemory-policy allkeys-lru");
+        assert_eq!(
+            client.ask("SETRANGE a 33554431 x"),
+            "33554432",
+            "{topology}"
+        );
+        let left: usize = client.ask("DBSIZE").parse().expect("a number");
+        assert!(0 < left && left < stored, "{topology}: {left} of {stored}");
+    }
+}
+
+/// A short payload does not expand to more than the limit.
+#[test]
+fn payloads_expand_within_the_limit_alone() {
+    const RUNS: usize = 400_000;
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    // A string in LZF: a letter, and runs of 264 more of it.
+    let compressed = [b"\0x".to_vec(), b"\xe0\xff\0".repeat(RUNS)].concat();
+    let long = |len: usize| [vec![0x80], (len as u32).to_be_bytes().to_vec()].concat();
+    let mut payload = [
+        b"\0\xc3".to_vec(),
+        long(compressed.len()),
+        long(1 + 264 * RUNS),
+        compressed,
+        b"\x09\0".to_vec(),
+    ]
+    .concat();
+    payload.extend(crc64(&payload).to_le_bytes());
+    for topology in TOPOLOGIES {
+        let server = start(topology);
+        let mut client = server.connect();
+        let reply = client.request(&[b"RESTORE", &b"a"[..], b"0", &payload]);
+        assert_eq!(reply.to_string(), OOM, "{topology}");
+        assert!(server.peak_resident_bytes() < LIMIT_BYTES, "{topology}");
+        assert_eq!(client.ask("CONFIG SET maxmemory 0"), "+OK");
+        let reply = client.request(&[b"RESTORE", &b"a"[..], b"0", &payload]);
+        assert_eq!(reply.to_string(), "+OK", "{topology}");
+    }
+}
+
+/// The checksum of payloads, which Redis has from Jones.
+fn crc64(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |crc, byte| {
+        let shift = |crc: u64, _| (crc >> 1) ^ (0x95ac_9329_ac4b_c9b5 * (crc & 1));
+        (0..8).fold(crc ^ u64::from(*byte), shift)
+    })
+}
+
+/// What clients have the server remember is refused when memory is short. Who wants no more goes on.
+#[test]
+fn watched_keys_and_subscriptions_are_refused_when_memory_is_short() {
+    const NAMES: usize = 100;
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for command in ["WATCH", "PSUBSCRIBE", "SUBSCRIBE", "BLPOP"] {
+        let server = start(TOPOLOGIES[0]);
+        let mut witness = server.connect();
+        let mut clients = Vec::new();
+        let is_refused = (0..4000).any(|index| {
+            if clients.is_empty() || index % 20 == 0 || command == "BLPOP" {
+                clients.push(server.connect());
+            }
+            let name = |name: usize| format!("{index}-{name}-{}", "x".repeat(1000));
+            let mut words = vec![command.to_owned()];
+            words.extend((0..NAMES).map(name));
+            words.extend((command == "BLPOP").then(|| "0".to_owned()));
+            let client = clients.last_mut().expect("a client");
+            client.send(&encode(&words));
+            if command == "BLPOP" {
+                // It waits, or there is an error.
+                witness.ask("PING");
+                return client.has_received() && client.reply().to_string() == OOM;
+            }
+            let replies = if command == "WATCH" { 1 } else { NAMES };
+            (0..replies).any(|_| client.reply().to_string() == OOM)
+        });
+        assert!(is_refused, "{command}");
+        assert!(server.peak_resident_bytes() < LIMIT_BYTES * 3, "{command}");
+        assert_eq!(witness.ask("GET none"), "nil", "{command}");
+    }
+}
