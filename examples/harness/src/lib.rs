@@ -9,10 +9,12 @@
 //! `PSP_TEST_SERVER=redis-server` or `=memcached` runs a suite against another server program, to show
 //! that the suite expects the behaviour of that server. Functions here panic when the test must fail.
 
+mod flood;
 mod forged;
 mod load;
 #[cfg(feature = "dpdk")]
 mod memif;
+mod memory_group;
 mod program;
 mod reload;
 mod server_process;
@@ -20,10 +22,12 @@ mod socket;
 mod tap;
 mod twemproxy;
 
+pub use flood::{answered_beside, survives_unfinished, unfinished};
 pub use forged::send_from_its_own_port;
 pub use load::Load;
 #[cfg(feature = "dpdk")]
 pub use memif::{Wire, WireClient};
+pub use memory_group::{GROUPS_MIB, MemoryGroup, NO_MEMORY_GROUP};
 pub use program::run_program;
 pub use psp_skip::skip;
 pub use reload::{Exchange, reloads_under_load};

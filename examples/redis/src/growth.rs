@@ -11,7 +11,7 @@
 use std::cell::Cell;
 
 use psp_program::GroupMemory;
-use psp_server::checkpoint;
+use psp_server::{ServerHandle, checkpoint};
 use psp_store::{Eviction, EvictionPolicy};
 use quanta::Instant;
 
@@ -31,8 +31,8 @@ const KEYS_PER_LOOK: usize = 256;
 const LOOKS_MAX: usize = 4096;
 /// This part of the margin stays free when a value has grown.
 const PAGES_DIVISOR: u64 = 4;
-/// This part of the limit is for what clients have the server remember when data has the rest.
-const CLIENTS_DIVISOR: u64 = 32;
+/// This part of the limit is for what is no data when data has the rest.
+const BESIDE_DATA_DIVISOR: u64 = 32;
 
 impl ServerState {
     /// Reserves `bytes` that the command is about to allocate for a value. The reservation ends when they are allocated.
@@ -41,12 +41,7 @@ impl ServerState {
     /// [`CommandError::OutOfMemory`] if the process would hold more than `maxmemory`, or than its control group has for
     /// data and buffers.
     pub fn reserve(&self, bytes: usize) -> Result<Option<Reserved<'_>>> {
-        match self.growth_limit_bytes() {
-            Some(limit_bytes) if bytes >= RESERVED_BYTES_MIN => {
-                self.reserve_within(bytes, limit_bytes).map(Some)
-            }
-            _ => Ok(None),
-        }
+        self.reserve_below(bytes, || self.growth_limit_bytes())
     }
 
     /// The same for what the command drops when it has replied. `maxmemory` does not count.
@@ -54,12 +49,22 @@ impl ServerState {
     /// # Errors
     /// [`CommandError::OutOfMemory`].
     pub fn reserve_for_reply(&self, bytes: usize) -> Result<Option<Reserved<'_>>> {
-        match GroupMemory::get() {
-            Some(group) if bytes >= RESERVED_BYTES_MIN => {
-                self.reserve_within(bytes, group.usable_bytes()).map(Some)
-            }
-            _ => Ok(None),
+        self.reserve_below(bytes, || {
+            GroupMemory::get().map(|group| group.usable_bytes())
+        })
+    }
+
+    #[inline]
+    fn reserve_below(
+        &self,
+        bytes: usize,
+        limit_bytes: impl FnOnce() -> Option<u64>,
+    ) -> Result<Option<Reserved<'_>>> {
+        if bytes < RESERVED_BYTES_MIN {
+            return Ok(None);
         }
+        let reserve = |limit_bytes| self.reserve_within(bytes, limit_bytes);
+        limit_bytes().map(reserve).transpose()
     }
 
     fn reserve_within(&self, bytes: usize, limit_bytes: u64) -> Result<Reserved<'_>> {
@@ -90,21 +95,33 @@ impl ServerState {
         }
     }
 
-    /// Checks that the server may remember something more for a client: keys that it watches or waits for,
+    /// Checks that the server may hold something more that is no data: keys that a client watches or waits for,
     /// subscriptions.
     ///
     /// # Errors
-    /// [`CommandError::OutOfMemory`] if the process holds clearly more than data may have.
-    pub fn check_memory_of_clients(&self) -> Result<()> {
+    /// [`CommandError::OutOfMemory`] if the process holds clearly more than data may have, buffers aside.
+    pub fn check_memory(&self) -> Result<()> {
         let Some(limit_bytes) = self.growth_limit_bytes() else {
             return Ok(());
         };
-        let limit_bytes = limit_bytes.saturating_add(limit_bytes / CLIENTS_DIVISOR);
-        let pending_bytes = || self.databases.pending_bytes();
-        match self
-            .memory
-            .exceeds(limit_bytes, Instant::now(), pending_bytes)
-        {
+        let buffered_bytes = self.runtime.get().map_or(0, ServerHandle::buffered_bytes);
+        let limit_bytes = limit_bytes
+            .saturating_add(limit_bytes / BESIDE_DATA_DIVISOR)
+            .saturating_add(buffered_bytes as u64);
+        self.check_below(limit_bytes)
+    }
+
+    /// The same for memory of a script, which `maxmemory` does not count: a script may be what makes room.
+    ///
+    /// # Errors
+    /// [`CommandError::OutOfMemory`] if the process holds more than its control group has for data and buffers.
+    pub fn check_memory_of_group(&self) -> Result<()> {
+        GroupMemory::get().map_or(Ok(()), |group| self.check_below(group.usable_bytes()))
+    }
+
+    fn check_below(&self, limit_bytes: u64) -> Result<()> {
+        let (now, memory) = (Instant::now(), &self.memory);
+        match memory.exceeds(limit_bytes, now, || self.databases.pending_bytes()) {
             true => Err(CommandError::OutOfMemory),
             false => Ok(()),
         }

@@ -151,6 +151,12 @@ impl ServerHandle {
             .store(idle_timeout_s, Ordering::Relaxed);
     }
 
+    /// Bytes that are held for all peers now, of those that [may be](Config::buffered_bytes_max).
+    #[must_use]
+    pub fn buffered_bytes(&self) -> usize {
+        self.shared.buffers.held_bytes()
+    }
+
     /// [How much unsent output](Config::output_bytes_max) a connection may have; 0 for what the buffers allow.
     #[must_use]
     pub fn output_bytes_max(&self) -> usize {

@@ -1,5 +1,6 @@
 //! The started server.
 
+mod control_groups;
 mod pages;
 mod scheduling;
 

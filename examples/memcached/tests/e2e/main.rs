@@ -3,6 +3,7 @@
 mod bad_input;
 mod clients;
 mod common;
+mod control_groups;
 mod linearizable;
 mod load;
 mod local_socket;

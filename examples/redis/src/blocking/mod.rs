@@ -165,7 +165,7 @@ impl Blocking {
         } else if self.held_bytes() > COMMAND_BYTES_MAX {
             return Err(CommandError::line("ERR too many keys to wait for"));
         } else {
-            context.server.check_memory_of_clients()?;
+            context.server.check_memory()?;
             context.blocking = Some(Box::new(self));
         }
         Ok(())

@@ -89,7 +89,7 @@ pub(super) fn tracking(
     let options = Options::parse(context, &args[3..])?;
     let clients = &context.server.clients;
     if parse::is(args[2], "ON") {
-        context.server.check_memory_of_clients()?;
+        context.server.check_memory()?;
         options.check(context.client.tracking.modes())?;
         let client = clients.find(context.client.id);
         let client = client.ok_or(CommandError::line("ERR the connection is closing"))?;

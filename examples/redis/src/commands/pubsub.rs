@@ -71,7 +71,7 @@ fn subscribe(
     args: &[&[u8]],
     out: &mut ReplyEncoder<'_>,
 ) -> Result<()> {
-    context.server.check_memory_of_clients()?;
+    context.server.check_memory()?;
     let word = format!("{}subscribe", kind.prefix());
     let clients = &context.server.clients;
     let Some(client) = clients.find(context.client.id) else {

@@ -23,6 +23,7 @@ use crate::transcript::Transcript;
 
 /// An interpreter for a task.
 pub(super) fn lease<'s>(context: &Context<'s>, task: Task<'_>) -> Result<Lease<'s>> {
+    context.server.check_memory_of_group()?;
     let limit_ms = context.server.settings.script_time_limit_ms();
     context.server.scripts.pool.lease(task, limit_ms)
 }

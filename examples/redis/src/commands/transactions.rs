@@ -44,7 +44,7 @@ fn discard(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -
 }
 
 fn watch(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    context.server.check_memory_of_clients()?;
+    context.server.check_memory()?;
     let transaction = &context.client.transaction;
     let pace = Pace::new();
     transaction.watch(context.store, &args[1..], &|| pace.step())?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use mlua::{ChunkMode, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
+use psp_program::GroupMemory;
 use psp_server::{checkpoint, feedback};
 
 use super::control::{Control, Stop};
@@ -17,8 +18,9 @@ use crate::parse;
 
 /// Instructions of Lua between two checkpoints.
 const INSTRUCTIONS: u32 = 2000;
-/// Bytes that a script may hold.
+/// Bytes that a script may hold, and the part of what a control group has for data and buffers.
 const BYTES_MAX: usize = 256 << 20;
+const GROUP_DIVISOR: u64 = 8;
 /// A state that holds more after its script is not used again.
 const IDLE_BYTES_MAX: usize = 4 << 20;
 /// Cycles of the collector after which a state that holds too much is not used again.
@@ -95,6 +97,13 @@ impl std::fmt::Debug for Interpreter {
     }
 }
 
+/// Bytes that a script may hold here.
+fn bytes_max() -> usize {
+    let of_group = GroupMemory::get().map(|group| group.usable_bytes() / GROUP_DIVISOR);
+    let of_group = of_group.and_then(|bytes| usize::try_from(bytes).ok());
+    of_group.map_or(BYTES_MAX, |bytes| bytes.min(BYTES_MAX))
+}
+
 impl Interpreter {
     pub(super) fn new() -> mlua::Result<Self> {
         let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH | StdLib::OS;
@@ -107,7 +116,7 @@ impl Interpreter {
             .set_mode(ChunkMode::Text);
         let (run, register, globals, environment, library_environment) = sandbox.call(natives)?;
         let compiled = Compiled::new(&lua)?;
-        lua.set_memory_limit(BYTES_MAX)?;
+        lua.set_memory_limit(bytes_max())?;
         let hooked = Arc::clone(&control);
         lua.set_global_hook(
             HookTriggers::new().every_nth_instruction(INSTRUCTIONS),

@@ -11,6 +11,7 @@ mod bursts;
 mod busy_machine;
 mod clients;
 mod common;
+mod control_groups;
 mod costs;
 mod databases;
 mod differential;

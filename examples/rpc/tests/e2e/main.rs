@@ -4,6 +4,7 @@ mod bad_input;
 mod clients;
 mod codec;
 mod common;
+mod control_groups;
 mod deferred;
 mod failures;
 mod gather;

@@ -1,6 +1,7 @@
 //! Tests of live psp-synthetic servers.
 
 mod arbiter;
+mod control_groups;
 mod elastic;
 mod lag;
 mod policies;

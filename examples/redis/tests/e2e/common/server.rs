@@ -5,8 +5,9 @@ use std::fs;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
-use psp_harness::{ServerProcess, Start, free_port, other_server};
+use psp_harness::{MemoryGroup, ServerProcess, Start, free_port, other_server};
 
 use super::Connection;
 
@@ -35,6 +36,8 @@ pub(crate) struct Options {
     pub(crate) aclfile: Option<String>,
     /// Text of the TOML file for `--config`.
     pub(crate) config: Option<&'static str>,
+    /// The control group in which it runs.
+    pub(crate) memory_group: Option<Arc<MemoryGroup>>,
 }
 
 impl Options {
@@ -70,6 +73,9 @@ impl Options {
 
     /// Runs `program`, with as many open files as it may have.
     fn command(&self, program: &OsStr) -> Command {
+        if let Some(group) = &self.memory_group {
+            return group.command(program);
+        }
         let Some(limit) = self.open_files else {
             return Command::new(program);
         };
