@@ -31,6 +31,7 @@ fn with_every_setting() -> Config {
         .buffered_bytes_max(1)
         .arbiter("/run/psp-arbiter/socket")
         .admin("9100")
+        .admin_token_file("/run/token")
 }
 
 fn server_table(config: &Config) -> Table {
@@ -108,6 +109,7 @@ fn changed(config: &Config) -> Config {
             ("preempt", _) => "none".into(),
             ("arbiter", _) => "/run/other".into(),
             ("admin", _) => "9101".into(),
+            ("admin-token-file", _) => "/run/other".into(),
             (_, Value::Integer(number)) => (number + 1).into(),
             (_, Value::Float(number)) => (number / 2.0).into(),
             (key, value) => panic!("{key} = {value}"),
