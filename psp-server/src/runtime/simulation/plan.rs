@@ -19,6 +19,9 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 
+/// Places in a typed queue that is not to be full.
+const QUEUE_CAPACITY: usize = 1024;
+
 /// Policies that run requests to completion.
 const TO_COMPLETION: [&str; 14] = [
     "darc",
@@ -160,7 +163,7 @@ impl Plan {
             .preempt(PreemptPolicy::Cooperative)
             .stack_bytes(1 << 20)
             .contexts_per_worker(maybe(2, 2, 6, 32) as usize)
-            .queue_capacity(maybe(3, 1, 8, 1024) as usize)
+            .queue_capacity(maybe(3, 1, 8, QUEUE_CAPACITY as u64) as usize)
             .backpressure_ms(maybe(3, 0, 3, 1000))
             .connections_max(maybe(6, 1, 40, 10_000) as usize)
             .connections_per_address_max(maybe(6, 1, 6, 0) as usize)
@@ -353,7 +356,12 @@ impl Plan {
             .iter()
             .filter_map(|spec| spec.queue_capacity);
         let smallest = own.chain([self.config.queue_capacity]).min();
-        smallest.is_some_and(|smallest| smallest <= self.clients.count)
+        // Requests of clients that left wait in queues, too.
+        let waiting_max = match self.clients.leaving {
+            0 => self.clients.count,
+            _ => QUEUE_CAPACITY - 1,
+        };
+        smallest.is_some_and(|smallest| smallest <= waiting_max)
     }
 
     /// Whether connections may be refused.
