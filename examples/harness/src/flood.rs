@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
+use crate::descriptors::raise_descriptor_limit;
 use crate::memory_group::{GROUPS_MIB, MemoryGroup, NO_MEMORY_GROUP};
 use crate::server_process::ServerProcess;
 
@@ -93,15 +92,4 @@ impl Drop for EndsOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
-}
-
-/// Raises this process' limit of open files, which servers inherit, to the hard limit.
-fn raise_descriptor_limit() {
-    let maximum = getrlimit(Resource::Nofile).maximum;
-    let raised = Rlimit {
-        current: maximum,
-        maximum,
-    };
-    // A smaller limit makes a smaller flood.
-    let _raised = setrlimit(Resource::Nofile, raised);
 }

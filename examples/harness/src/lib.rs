@@ -9,6 +9,7 @@
 //! `PSP_TEST_SERVER=redis-server` or `=memcached` runs a suite against another server program, to show
 //! that the suite expects the behaviour of that server. Functions here panic when the test must fail.
 
+mod descriptors;
 mod flood;
 mod forged;
 mod load;
@@ -22,6 +23,7 @@ mod socket;
 mod tap;
 mod twemproxy;
 
+pub use descriptors::raise_descriptor_limit;
 pub use flood::{answered_beside, survives_unfinished, unfinished};
 pub use forged::send_from_its_own_port;
 pub use load::Load;

@@ -44,7 +44,16 @@ impl ServerState {
         self.reserve_below(bytes, || self.growth_limit_bytes())
     }
 
-    /// The same for what the command drops when it has replied. `maxmemory` does not count.
+    /// The same, after keys are [evicted](Self::make_room_for) for it.
+    ///
+    /// # Errors
+    /// [`CommandError::OutOfMemory`].
+    pub fn evict_and_reserve(&self, bytes: usize) -> Result<Option<Reserved<'_>>> {
+        self.make_room_for(|| bytes);
+        self.reserve(bytes)
+    }
+
+    /// Reserves what the command drops when it has replied. `maxmemory` does not count.
     ///
     /// # Errors
     /// [`CommandError::OutOfMemory`].

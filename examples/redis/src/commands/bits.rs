@@ -306,8 +306,7 @@ fn bitop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     if len == 0 {
         context.store.remove(target);
     } else {
-        context.server.make_room_for(|| len);
-        let reserved = context.server.reserve(len)?;
+        let reserved = context.server.evict_and_reserve(len)?;
         let zeros = BytesMut::zeroed(len);
         drop(reserved);
         let mut combined = Element::from(combined(operation, &sources, zeros));

@@ -283,8 +283,7 @@ fn store_with(
     let pace = Pace::new();
     let sets = snapshots(context, &args[2..])?;
     let bytes = bytes_max(operation, &sets);
-    context.server.make_room_for(|| bytes);
-    let _reserved = context.server.reserve(bytes)?;
+    let _reserved = context.server.evict_and_reserve(bytes)?;
     let result = operation.apply(&sets, &|| pace.step());
     let len = result.len();
     // Storing an empty collection removes the key.

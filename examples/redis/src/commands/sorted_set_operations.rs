@@ -220,8 +220,7 @@ fn store_with(
     };
     let query = Query::load(context, syntax, args)?;
     let bytes = query.bytes_max(operation);
-    context.server.make_room_for(|| bytes);
-    let _reserved = context.server.reserve(bytes)?;
+    let _reserved = context.server.evict_and_reserve(bytes)?;
     let result = query.evaluate(operation);
     let len = result.len();
     context.store.insert(args[1], result.into_value());

@@ -288,8 +288,7 @@ fn zrangestore(
     )?;
     let source: SortedSet = snapshot(context.store, args[2])?.unwrap_or_default();
     let bytes = source.clone().into_value().memory_bytes();
-    context.server.make_room_for(|| bytes);
-    let _reserved = context.server.reserve(bytes)?;
+    let _reserved = context.server.evict_and_reserve(bytes)?;
     let pace = Pace::new();
     let result = source.slice(query.ranks(&source), &|| pace.step());
     let len = result.len();

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use super::faults::Fault;
-use super::plan::Losses;
+use super::losses::Losses;
 use super::protocol::{Head, Kind};
 use crate::reply::DeferredReply;
 use crate::simulated::random::Random;

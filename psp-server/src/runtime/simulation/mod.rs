@@ -23,7 +23,7 @@
 //!
 //! | file | job |
 //! | --- | --- |
-//! | `plan.rs` | what a seed stands for |
+//! | `plan.rs`, `losses.rs` | what a seed stands for |
 //! | `server.rs` | puts the server together |
 //! | `world.rs` | what happens beside the net worker, in order |
 //! | `worker.rs` | workers without threads |
@@ -35,6 +35,7 @@ mod client;
 mod faults;
 mod handler;
 mod ledger;
+mod losses;
 mod plan;
 mod protocol;
 mod server;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use psp_policy::{Policy, PreemptPolicy, TypeSpec, TypeTable};
 
 use super::faults::{Fault, ONCE_IN};
+use super::losses::Losses;
 use super::worker::Habits;
 use crate::admission;
 use crate::config::{Config, Topology};
@@ -86,17 +87,6 @@ pub(super) struct Plan {
     /// A worker dies after so many requests.
     pub(super) dies_at: Option<u64>,
     pub(super) fault: Fault,
-}
-
-/// When other programs have the core of the net thread.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Losses {
-    /// Once in about this time; 0 for never.
-    pub(super) every_ns: u64,
-    /// And in one piece of its requests in so many; 0 for none.
-    pub(super) pieces: u64,
-    /// For as long as this.
-    pub(super) ns_max: u64,
 }
 
 /// The clients, and what they do.

@@ -11,14 +11,12 @@
 #![allow(dead_code, unused_imports)]
 
 mod connection;
-mod descriptors;
 mod reply;
 mod server;
 pub(crate) mod waiting;
 
 pub(crate) use connection::{Connection, encode, encode_line, pipeline};
-pub(crate) use descriptors::raise_descriptor_limit;
-pub(crate) use psp_harness::{DEADLINE, run_program, wait_until};
+pub(crate) use psp_harness::{DEADLINE, raise_descriptor_limit, run_program, wait_until};
 pub(crate) use reply::Reply;
 pub(crate) use server::{Options, Server};
 

@@ -4,7 +4,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Raises this process' limit of open files, which the server inherits, to the hard limit. Returns
 /// the limit.
-pub(crate) fn raise_descriptor_limit() -> usize {
+///
+/// # Panics
+/// When the system refuses that.
+pub fn raise_descriptor_limit() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
