@@ -105,7 +105,7 @@ fn connect(server: &SpawnedServer) -> Client {
 /// Each request asks the upstream once for each word of its line, at once.
 #[test]
 fn requests_ask_other_servers_and_leave_their_workers() {
-    const CLIENTS: u32 = 200;
+    const CLIENTS: u32 = 80;
     let (runtime, address) = upstream(answer_lines);
     for topology in [Topology::Inline, Topology::Dedicated] {
         let server = start(
