@@ -112,6 +112,7 @@ impl<F: Framing, C> Connections<F, C> {
                 continue;
             }
             if is_blocked && !self.runs_on(index, now_ns) {
+                self.discard_meanwhile(index);
                 return self.wait_for_peer(index, now_ns);
             }
             let slot = &mut self.slots[index.get()];

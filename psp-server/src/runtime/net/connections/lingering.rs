@@ -7,8 +7,9 @@ use psp_protocols::Framing;
 
 use super::memory::Memory;
 use super::readiness::Condition;
-use super::slot::Phase;
+use super::slot::{Phase, READ_BYTES_MAX};
 use super::table::Connections;
+use crate::transport::connection::Connection;
 use crate::transport::input::InputBuffer;
 use crate::transport::request_key::ConnectionIndex;
 
@@ -54,24 +55,64 @@ impl<F: Framing, C> Connections<F, C> {
         else {
             return;
         };
-        let mut discard = self.memory.input.take();
-        let done = loop {
-            match stream.connection.socket.discard(&mut discard) {
-                Ok(0) => break true,
-                Ok(count) => {
-                    *bytes_left = bytes_left.saturating_sub(count);
-                    if *bytes_left == 0 {
-                        break true;
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break false,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => break true,
-            }
-        };
-        self.memory.input.give(discard);
-        if done {
+        let mut buffer = self.memory.input.take();
+        let rest = discard(&mut stream.connection, &mut buffer, bytes_left);
+        self.memory.input.give(buffer);
+        if rest != Rest::Later {
             self.close(index);
+        }
+    }
+
+    /// Discards input of a connection that closes once its peer has read the replies before: the peer may be one that
+    /// writes all before it reads.
+    pub(super) fn discard_meanwhile(&mut self, index: ConnectionIndex) {
+        let slot = &mut self.slots[index.get()];
+        let Phase::Home(stream) = &mut slot.phase else {
+            return;
+        };
+        if !stream.connection.closing || !slot.readiness.has(Condition::Readable) {
+            return;
+        }
+        let mut buffer = self.memory.input.take();
+        let mut bytes_left = READ_BYTES_MAX;
+        let rest = discard(&mut stream.connection, &mut buffer, &mut bytes_left);
+        self.memory.input.give(buffer);
+        match rest {
+            Rest::More => self.ready.push(index),
+            Rest::Later => slot.readiness.set(Condition::Readable, false),
+            Rest::None => {
+                slot.readiness.set(Condition::Readable, false);
+                slot.readiness.set(Condition::InputEnded, true);
+            }
+        }
+    }
+}
+
+/// What comes after input that was discarded.
+#[derive(PartialEq, Eq)]
+enum Rest {
+    /// There may be more at once.
+    More,
+    /// There may be more after the next event.
+    Later,
+    /// The input has ended.
+    None,
+}
+
+/// Discards input until there is none, or no bytes are left of `bytes_left`.
+fn discard<C>(connection: &mut Connection<C>, buffer: &mut [u8], bytes_left: &mut usize) -> Rest {
+    loop {
+        match connection.socket.discard(buffer) {
+            Ok(0) => return Rest::None,
+            Ok(count) => {
+                *bytes_left = bytes_left.saturating_sub(count);
+                if *bytes_left == 0 {
+                    return Rest::More;
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Rest::Later,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return Rest::None,
         }
     }
 }
