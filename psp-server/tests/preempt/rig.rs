@@ -354,6 +354,13 @@ impl RigServer {
         honoured.sum()
     }
 
+    /// The same, and pauses of requests that share the net thread.
+    pub(crate) fn interrupted(&self) -> u64 {
+        let workers = self.handle.snapshot().workers;
+        let pauses: u64 = workers.iter().map(|it| it.turns.pauses).sum();
+        self.preempted() + pauses
+    }
+
     pub(crate) fn stop(mut self) -> DrainReport {
         self.shutdown.trigger();
         self.thread.take().unwrap().join().unwrap()
