@@ -31,6 +31,10 @@ impl WaitingGate {
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    pub(crate) fn close(&self) {
+        self.0.lock().unwrap().0 = false;
+    }
+
     /// Wakes all without opening.
     pub(crate) fn disturb(&self) {
         let wakers = self.0.lock().unwrap().1.clone();
@@ -98,6 +102,7 @@ pub(crate) struct WaitingServer {
     /// Replies that the test completes.
     pub(crate) kept: Arc<Mutex<Vec<DeferredReply>>>,
     pub(crate) counter: Arc<Counter>,
+    pub(crate) shorts: Arc<Shorts>,
     server: Option<SpawnedServer>,
 }
 
@@ -123,7 +128,7 @@ pub(crate) fn start_framed(
     let handler = Waits::default();
     let (gate, begun) = (handler.gate.clone(), handler.begun.clone());
     let (at_gate, kept) = (handler.at_gate.clone(), handler.kept.clone());
-    let counter = handler.counter.clone();
+    let (counter, shorts) = (handler.counter.clone(), handler.shorts.clone());
     let server = Server::builder()
         .tcp("127.0.0.1:0")
         .udp("127.0.0.1:0")
@@ -155,6 +160,7 @@ pub(crate) fn start_framed(
         at_gate,
         kept,
         counter,
+        shorts,
         server: Some(server),
     }
 }
@@ -166,6 +172,14 @@ struct Waits {
     begun: Arc<AtomicUsize>,
     kept: Arc<Mutex<Vec<DeferredReply>>>,
     counter: Arc<Counter>,
+    shorts: Arc<Shorts>,
+}
+
+/// How many short requests have begun, and how many had when each request passed the gate.
+#[derive(Default)]
+pub(crate) struct Shorts {
+    pub(crate) begun: AtomicUsize,
+    pub(crate) at_passes: Mutex<Vec<usize>>,
 }
 
 /// How many requests have had the lock.
@@ -210,9 +224,11 @@ impl Handler for Waits {
         let number = words.next().and_then(|number| number.parse().ok());
         let number: u64 = number.unwrap_or(0);
         let time = Duration::from_millis(number);
-        if !word.starts_with("short") {
-            self.begun.fetch_add(1, Ordering::SeqCst);
-        }
+        let counted = match word.starts_with("short") {
+            true => &self.shorts.begun,
+            false => &self.begun,
+        };
+        counted.fetch_add(1, Ordering::SeqCst);
         if word.starts_with("defer") {
             return self.defer(word, line, number, reply);
         }
@@ -235,7 +251,11 @@ impl Handler for Waits {
             "oneshot" => passed = wait(sent_by_a_thread(time, Some(number))) == Ok(number),
             "oneshot-drop" => passed = wait(sent_by_a_thread(time, None)).is_err(),
             "nap-held" => no_preempt(|| sleep(time)),
-            "gate" => wait(self.gate.pass()),
+            "gate" => {
+                wait(self.gate.pass());
+                let begun = self.shorts.begun.load(Ordering::SeqCst);
+                no_preempt(|| self.shorts.at_passes.lock().unwrap().push(begun));
+            }
             "deep" => {
                 use_stack();
                 wait(self.gate.pass());

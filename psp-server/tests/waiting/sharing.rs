@@ -1,6 +1,6 @@
 //! A request that waits leaves its worker to others.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,55 @@ fn one_that_waits_lets_others_run_and_goes_on_when_it_is_woken() {
         assert_eq!(other.ask("nap 3"), "ok nap 3", "{name}");
         assert_eq!(other.ask("nap-held 3"), "ok nap-held 3", "{name}");
         assert_eq!(other.ask("yield 100"), "ok yield 100", "{name}");
+        assert_eq!(running.stop().abandoned, 0, "{name}");
+    }
+}
+
+/// Short requests come all the time, and leave the workers some of theirs. The last of those that are woken goes on before many more of them have run.
+#[test]
+fn what_is_woken_goes_on_soon_beside_many_short_ones() {
+    const CLIENTS: usize = 4;
+    const PIPELINED: usize = 8;
+    const ROUNDS: usize = 5;
+    const WAITING: usize = 16;
+    // Some turns of all clients' pipelines.
+    const PASSED_MAX: usize = 8 * CLIENTS * PIPELINED;
+    for server in servers() {
+        let name = named(&server);
+        let running = start(server.0, server.1);
+        let mut waiting: Vec<_> = (0..WAITING).map(|_| running.connect()).collect();
+        let is_over = AtomicBool::new(false);
+        let mut passed: Vec<_> = thread::scope(|scope| {
+            for mut client in (0..CLIENTS).map(|_| running.connect()) {
+                let is_over = &is_over;
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Relaxed) {
+                        client.send(&"short\n".repeat(PIPELINED));
+                        (0..PIPELINED).for_each(|_| assert_eq!(client.line(), "ok short"));
+                        thread::sleep(Duration::from_millis(2));
+                    }
+                });
+            }
+            let rounds = (1..=ROUNDS).map(|round| {
+                waiting.iter_mut().for_each(|client| client.send("gate\n"));
+                let all_wait = || running.begun.load(Ordering::SeqCst) == round * WAITING;
+                until("all wait", all_wait);
+                let before = running.shorts.begun.load(Ordering::SeqCst);
+                running.gate.open();
+                waiting
+                    .iter_mut()
+                    .for_each(|client| assert_eq!(client.line(), "ok gate"));
+                running.gate.close();
+                let at_passes = std::mem::take(&mut *running.shorts.at_passes.lock().unwrap());
+                at_passes.into_iter().max().unwrap() - before
+            });
+            let passed = rounds.collect();
+            is_over.store(true, Ordering::Relaxed);
+            passed
+        });
+        passed.sort_unstable();
+        println!("{name}: {passed:?}");
+        assert!(passed[ROUNDS / 2] <= PASSED_MAX, "{name}: {passed:?}");
         assert_eq!(running.stop().abandoned, 0, "{name}");
     }
 }
