@@ -16,6 +16,13 @@ pub trait Sink {
     fn put_shared(&mut self, bytes: Bytes) {
         self.put(&bytes);
     }
+
+    /// Whether the destination takes `bytes` more, which their owner gathers first. It keeps room for them if it can. If it
+    /// does not take them, what is put later is lost.
+    fn reserve(&mut self, bytes: usize) -> bool {
+        let _ = bytes;
+        true
+    }
 }
 
 impl Sink for Vec<u8> {
@@ -37,5 +44,9 @@ impl<S: Sink + ?Sized> Sink for &mut S {
 
     fn put_shared(&mut self, bytes: Bytes) {
         (**self).put_shared(bytes);
+    }
+
+    fn reserve(&mut self, bytes: usize) -> bool {
+        (**self).reserve(bytes)
     }
 }

@@ -338,17 +338,16 @@ impl<'a> Reply<'a> {
     #[inline]
     fn grow(&mut self, len: usize) -> bool {
         self.written = self.written.saturating_add(len);
-        self.queued_bytes() <= self.covered_bytes || self.cover()
+        self.queued_bytes() <= self.covered_bytes || self.cover(self.queued_bytes())
     }
 
-    /// Takes from the budget what the reply needs by now, and a quarter more. A reply for which there is no room is
-    /// discarded, so that it holds no memory while its handler goes on.
+    /// Takes from the budget what a reply of which `queued` bytes wait needs, and a quarter more. A reply for which there is
+    /// no room is discarded, so that it holds no memory while its handler goes on.
     #[cold]
-    fn cover(&mut self) -> bool {
+    fn cover(&mut self, queued: usize) -> bool {
         if self.overflow.is_some() {
             return false;
         }
-        let queued = self.queued_bytes();
         let Target::Stream { output, budget, .. } = &mut self.target else {
             self.overflow = Some(Overflow::TooLarge);
             return false;
@@ -423,6 +422,11 @@ impl Sink for Reply<'_> {
             output.put_shared(bytes);
         }
     }
+
+    fn reserve(&mut self, bytes: usize) -> bool {
+        let queued = self.queued_bytes().saturating_add(bytes);
+        queued <= self.covered_bytes || self.cover(queued)
+    }
 }
 
 #[cfg(test)]
@@ -443,5 +447,14 @@ mod tests {
         assert_eq!(text.len(), FAILURE_BYTES_MAX - 1, "no half of a letter");
         assert!(text.starts_with("aää"));
         assert!(!outcome.flushed.is_committed);
+    }
+
+    #[test]
+    fn a_reply_overflows_when_there_is_no_room_for_what_it_reserves() {
+        let mut room = [0; 16];
+        let mut reply = Reply::to_datagram(&mut room, None);
+        reply.put(b"begin");
+        assert!(reply.reserve(11) && !reply.is_too_large());
+        assert!(!reply.reserve(12) && reply.is_too_large());
     }
 }

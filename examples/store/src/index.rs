@@ -553,7 +553,8 @@ impl<'i> Iterator for Range<'i> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            for item in self.items.by_ref() {
+            while let Some(item) = self.items.next() {
+                self.fetch_entry_ahead();
                 if let Some(entry) = &item.entry {
                     return Some((item.position, entry));
                 }
@@ -561,7 +562,11 @@ impl<'i> Iterator for Range<'i> {
             match self.nodes.last_mut()?.next() {
                 None => drop(self.nodes.pop()),
                 Some(Node::Empty) => {}
-                Some(Node::Leaf(_, leaf)) => self.items = leaf.slice.iter(),
+                Some(Node::Leaf(_, leaf)) => {
+                    self.items = leaf.slice.iter();
+                    self.fetch_first_entries();
+                    self.fetch_next_leaf();
+                }
                 Some(Node::Branch(branch)) => self.nodes.push(branch.slice.iter()),
             }
         }

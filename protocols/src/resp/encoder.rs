@@ -170,6 +170,11 @@ impl<'a, S: Sink + ?Sized> Encoder<'a, S> {
         self.sink.put_shared(encoded);
     }
 
+    /// See [`Sink::reserve`].
+    pub fn reserve(&mut self, bytes: usize) -> bool {
+        self.sink.reserve(bytes)
+    }
+
     fn by_version(&mut self, resp2: &[u8], resp3: &[u8]) {
         self.sink.put(match self.version {
             Version::Resp2 => resp2,

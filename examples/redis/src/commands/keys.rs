@@ -12,7 +12,7 @@ use super::large::LOCKED_ELEMENTS_MAX;
 use super::pace::Pace;
 use super::scan::ScanOptions;
 use super::subcommand::{self, Subcommand, write_help};
-use super::walk;
+use super::walk::{self, Gathered};
 
 const READ: &[Flag] = &[Flag::Readonly, Flag::Fast];
 const WRITE: &[Flag] = &[Flag::Write];
@@ -143,21 +143,17 @@ fn rename_to(context: &Context<'_>, args: &[&[u8]], existing: Existing) -> Resul
 
 fn keys(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let pattern = Pattern::new(args[1]);
-    let mut found = Vec::new();
+    let mut found = Gathered::new(out);
     let (pace, steps) = (Pace::new(), Steps::new());
     context.store.for_each(|entry| {
         pace.step();
         if !pace.is_abandoned() && pattern.matches(entry.key(), &steps) {
-            found.push(entry.clone());
+            found.bulk(entry.key());
         }
     });
-    if pace.is_abandoned() {
-        return Ok(());
+    if !pace.is_abandoned() {
+        found.write_array();
     }
-    out.array(found.len());
-    walk::batched(out, |out| {
-        found.iter().for_each(|entry| out.bulk(entry.key()));
-    });
     Ok(())
 }
 

@@ -2,12 +2,15 @@
 
 use bytes::Bytes;
 use psp_protocols::Sink;
-use psp_protocols::resp::{Encoder, SHARED_LEN_MIN};
+use psp_protocols::resp::{Encoder, SHARED_LEN_MIN, Version};
 use psp_server::checkpoint;
 use psp_store::{ElementRef, Hash, Scored};
 
 use super::pace;
 use crate::command::ReplyEncoder;
+
+/// What a bulk string has around its bytes: a marker, a length and two line ends.
+const BULK_FRAME_LEN_MAX: usize = 1 + 20 + 2 + 2;
 
 /// Bytes gathered before they are written to the reply.
 const BATCH_BYTES: usize = 2048;
@@ -60,6 +63,67 @@ pub(super) fn batched(
     };
     write(&mut Encoder::new(&mut batch, version));
     batch.flush();
+}
+
+/// Length of a piece of [`Gathered`].
+const PIECE_BYTES: usize = 32 * 1024;
+
+/// Bulk strings of an array whose length is known only after the last one.
+pub(super) struct Gathered<'b, 'o> {
+    out: &'b mut ReplyEncoder<'o>,
+    pieces: Vec<Bytes>,
+    last: Vec<u8>,
+    len: usize,
+    bytes: usize,
+    /// The reply is too large.
+    is_refused: bool,
+}
+
+impl<'b, 'o> Gathered<'b, 'o> {
+    pub(super) fn new(out: &'b mut ReplyEncoder<'o>) -> Self {
+        Self {
+            out,
+            pieces: Vec::new(),
+            last: Vec::new(),
+            len: 0,
+            bytes: 0,
+            is_refused: false,
+        }
+    }
+
+    pub(super) fn bulk(&mut self, bytes: &[u8]) {
+        let needed = bytes.len() + BULK_FRAME_LEN_MAX;
+        if self.last.capacity() - self.last.len() < needed && !self.begin_piece(needed) {
+            return;
+        }
+        // Both versions write bulk strings alike.
+        Encoder::new(&mut self.last, Version::Resp2).bulk(bytes);
+        self.len += 1;
+    }
+
+    /// Begins a piece of at least `needed` bytes, if the reply may have it.
+    fn begin_piece(&mut self, needed: usize) -> bool {
+        let piece_bytes = needed.max(PIECE_BYTES);
+        self.bytes += piece_bytes;
+        if self.is_refused || !self.out.reserve(self.bytes) {
+            self.is_refused = true;
+            self.pieces.clear();
+            self.last = Vec::new();
+            return false;
+        }
+        let last = std::mem::replace(&mut self.last, Vec::with_capacity(piece_bytes));
+        self.pieces.push(last.into());
+        true
+    }
+
+    pub(super) fn write_array(mut self) {
+        self.out.array(self.len);
+        self.pieces.push(self.last.into());
+        for piece in self.pieces {
+            self.out.raw_shared(piece);
+            checkpoint();
+        }
+    }
 }
 
 /// An element as a bulk string. A long element is shared with the store, not copied.
@@ -178,7 +242,6 @@ pub(super) fn scored<'e>(
 
 #[cfg(test)]
 mod tests {
-    use psp_protocols::resp::Version;
     use psp_store::Element;
 
     use super::*;
@@ -210,5 +273,43 @@ mod tests {
             }
             assert!(batched == single, "elements of {len} bytes");
         }
+    }
+
+    #[test]
+    fn gathered_strings_give_the_same_bytes_as_an_array_of_them() {
+        for len in [0, 1, 100, PIECE_BYTES - 1, PIECE_BYTES, 2 * PIECE_BYTES] {
+            let items = vec![Element::from(vec![b'x'; len].as_slice()); 300];
+            let (mut gathered, mut single) = (Vec::new(), Vec::new());
+            let mut out = Encoder::new(&mut gathered as &mut dyn Sink, Version::Resp3);
+            let mut all = Gathered::new(&mut out);
+            items.iter().for_each(|item| all.bulk(item));
+            all.write_array();
+            array(
+                &mut Encoder::new(&mut single as &mut dyn Sink, Version::Resp3),
+                items.iter(),
+            );
+            assert!(gathered == single, "elements of {len} bytes");
+        }
+    }
+
+    /// Takes so many bytes.
+    struct Small(usize);
+
+    impl Sink for Small {
+        fn put(&mut self, _bytes: &[u8]) {}
+
+        fn reserve(&mut self, bytes: usize) -> bool {
+            bytes <= self.0
+        }
+    }
+
+    #[test]
+    fn a_reply_that_is_too_large_is_not_gathered() {
+        let mut sink = Small(2 * PIECE_BYTES);
+        let mut out = Encoder::new(&mut sink as &mut dyn Sink, Version::Resp2);
+        let mut all = Gathered::new(&mut out);
+        (0..100).for_each(|_| all.bulk(&[b'x'; PIECE_BYTES / 2]));
+        assert!(all.is_refused && all.pieces.is_empty() && all.last.is_empty());
+        all.write_array();
     }
 }
