@@ -11,7 +11,8 @@ use std::fmt;
 use super::ledger::{slot_of, with_ledger};
 use super::plan::{Clients, Plan};
 use super::protocol::{
-    HEADER_LEN, Head, Kind, NO_NUMBER, REPLY_HEADER_LEN, ReplyHead, STATUSES, Status, is_payload,
+    HEADER_LEN, Head, Kind, NO_NUMBER, REPLY_HEADER_LEN, ReplyHead, STATUSES, Status, UNKNOWN_TYPE,
+    is_payload,
 };
 use crate::simulated::random::{Random, mix};
 use crate::simulated::{ClientEnd, Found};
@@ -262,6 +263,13 @@ impl Client {
         self.is_slow
     }
 
+    /// Whether the next reply is to a request of no known type. Policies that rank types begin these last: as long as other
+    /// clients keep all workers busy, none of them runs.
+    pub(super) fn waits_for_unknown(&self) -> bool {
+        let next = self.sent.front();
+        next.is_some_and(|sent| sent.head.request_type == UNKNOWN_TYPE)
+    }
+
     /// What it waits for, for people.
     pub(super) fn describe(&self) -> String {
         let Self {
@@ -440,7 +448,7 @@ impl Client {
             head.kind = Kind::Endless;
             if common.plan.control == Some(head.request_type) {
                 // Control types are for short requests: this one is of unknown type.
-                head.request_type = u8::MAX;
+                head.request_type = UNKNOWN_TYPE;
             }
             return head;
         }
@@ -454,7 +462,7 @@ impl Client {
             head.request_type = (common.plan.types.len() - 1) as u8;
         } else if random.once_in(64) {
             // A type that the server does not have.
-            head.request_type = u8::MAX;
+            head.request_type = UNKNOWN_TYPE;
         }
         if random.once_in(plan.large) {
             head.len = HEADER_LEN as u32 + random.below(plan.large_max) as u32;

@@ -57,6 +57,9 @@ pub(super) enum Kind {
     Kill,
 }
 
+/// The type of requests that the classifier cannot name.
+pub(super) const UNKNOWN_TYPE: u8 = u8::MAX;
+
 const KINDS: [Kind; 13] = [
     Kind::Plain,
     Kind::Panic,

@@ -547,7 +547,10 @@ impl World {
 
     /// A client that has waited for too long, from `from_ns` on at most.
     fn in_vain(&self, at_ns: u64, from_ns: u64) -> Option<&Client> {
-        let patience_ns = |client: &Client| match (client.is_slow(), client.is_operator()) {
+        let patience_ns = |client: &Client| match (
+            client.is_slow() || client.waits_for_unknown(),
+            client.is_operator(),
+        ) {
             (true, _) => 20 * PATIENCE_NS,
             (false, true) => PATIENCE_CONTROL_NS,
             (false, false) => PATIENCE_NS,
