@@ -30,7 +30,7 @@ async fn main() -> anyhow::Result<()> {
     let routes = ByRoute::new().by("/rows", 8, |parts| decade(parts.number("n").unwrap_or(0)));
     let pool = Pool::builder()
         .types(routes.types())
-        .policy(Policy::sjf())
+        .policy(Policy::drr())
         .tokio(Handle::current())
         .build()?;
     let layer = PspLayer::new(pool.clone(), routes);

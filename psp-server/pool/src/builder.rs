@@ -16,7 +16,8 @@ use crate::state::{Limits, State};
 /// sleeps takes some ten microseconds.
 const SPIN: Duration = Duration::from_micros(20);
 
-/// What a pool is made of. By default it has a worker for each core, `c-fcfs`, and queues of 1024 tasks for each type.
+/// What a pool is made of. By default it has a worker for each core, the policy `drr`, under which no type waits long for its
+/// turn, and queues of 1024 tasks for each type.
 #[must_use]
 pub struct Builder {
     types: TypeTable,
@@ -42,7 +43,7 @@ impl Default for Builder {
     fn default() -> Self {
         Self {
             types: TypeTable::new(),
-            policy: Policy::c_fcfs(),
+            policy: Policy::drr(),
             workers: cores(),
             queue_capacity: 1024,
             threads: Threads {
@@ -78,7 +79,8 @@ impl Builder {
         self
     }
 
-    /// Tasks that may wait for each type that does not say otherwise.
+    /// Tasks that may wait for each type that does not say otherwise, at least 1: each task waits at first, if only for a
+    /// moment.
     pub const fn queue_capacity(mut self, tasks: usize) -> Self {
         self.queue_capacity = tasks;
         self
@@ -143,10 +145,17 @@ impl Builder {
     /// Starts the pool.
     ///
     /// # Errors
-    /// When there is no worker, the policy does not fit, or the system has no thread.
+    /// When there is no worker or no place in a queue, the policy does not fit, or the system has no thread.
     pub fn build(self) -> Result<Pool, BuildError> {
         if self.workers == 0 {
             return Err(BuildError::NoWorkers);
+        }
+        let of_types = self.types.specs().iter().map(|spec| spec.queue_capacity);
+        if of_types
+            .chain([Some(self.queue_capacity)])
+            .any(|it| it == Some(0))
+        {
+            return Err(BuildError::NoQueue);
         }
         let types = Arc::new(self.types);
         let after = self.hand_off_after;

@@ -27,6 +27,9 @@ pub enum BuildError {
     /// There has to be a worker.
     #[error("a pool needs a worker")]
     NoWorkers,
+    /// The pool or a type has queues of no tasks.
+    #[error("a queue that holds no task refuses all: its capacity is at least 1")]
+    NoQueue,
     /// The policy does not fit.
     #[error(transparent)]
     Policy(#[from] PolicyError),

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
 
 use axum::extract::MatchedPath;
 use http::Request;
@@ -14,8 +15,16 @@ use crate::table::Table;
 /// Routes that get a type when they are first asked for, unless [`ByRoute::room_for`] says otherwise.
 const ROOM: usize = 32;
 
+/// Routes that orchestrators ask. They are cheap, and seldom asked for: a type of their own, which is polled inline from the
+/// first request on, has no cold start. One that turns out to be long goes to the pool, as any type.
+const PROBES: [&str; 7] = [
+    "/health", "/healthz", "/live", "/livez", "/ready", "/readyz", "/ping",
+];
+const PROBE_TIME: Duration = Duration::from_micros(10);
+
 /// Types requests by the routes of an axum `Router`. Nothing has to be declared: a route gets its type with its first
-/// request. The layer has to be one of the router (`Router::layer`), so that the route is known. Requests that match no
+/// request, and those named `/health`, `/healthz`, `/live`, `/livez`, `/ready`, `/readyz` and `/ping` share one that is taken
+/// for short at once. The layer has to be one of the router (`Router::layer`), so that the route is known. Requests that match no
 /// route are `UNKNOWN`.
 ///
 /// ```
@@ -84,10 +93,14 @@ impl ByRoute {
         let mut types = self.table.types();
         let rest = (0..self.room).map(|route| TypeSpec::new(format!("route {route}")));
         types.extend(rest);
+        types.push(TypeSpec::new("probes").service_time(PROBE_TIME));
         types
     }
 
     fn of_route(&self, route: &str) -> RequestType {
+        if PROBES.contains(&route) {
+            return self.at(self.room);
+        }
         let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(&request_type) = seen.types.get(route) {
             return request_type;
@@ -99,6 +112,12 @@ impl ByRoute {
         self.add(route)
     }
 
+    /// The type behind so many that routes may get.
+    fn at(&self, number: usize) -> RequestType {
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        RequestType::new(self.table.next().saturating_add(number))
+    }
+
     fn add(&self, route: &str) -> RequestType {
         let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
         let Seen { types, names } = &mut *seen;
@@ -108,8 +127,7 @@ impl ByRoute {
         if names.len() >= self.room {
             return RequestType::UNKNOWN;
         }
-        let number = u32::try_from(names.len()).unwrap_or(u32::MAX);
-        let request_type = RequestType::new(self.table.next() + number);
+        let request_type = self.at(names.len());
         types.insert(route.to_owned(), request_type);
         names.push(route.to_owned());
         request_type

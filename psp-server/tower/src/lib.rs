@@ -24,7 +24,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let pool = Pool::builder()
 //!     .types([TypeSpec::new("page"), TypeSpec::new("report")])
-//!     .policy(Policy::sjf())
+//!     .policy(Policy::drr())
 //!     .tokio(tokio::runtime::Handle::current())
 //!     .build()?;
 //! let layer = PspLayer::new(pool, |request: &http::Request<String>| match request.uri().path() {

@@ -37,6 +37,23 @@ async fn a_full_queue_is_told_to_come_back_and_other_pages_are_served() {
     fixture.end().await;
 }
 
+/// A probe comes every ten seconds or so: what the layer would learn of it by measuring comes too late.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_health_check_needs_no_worker() {
+    let pages = service::service().route("/healthz", get(async || "healthy"));
+    let fixture = Fixture::start_with(pages, |layer| layer).await;
+    let (gate, held) = fixture.hold();
+    for (_, client) in clients() {
+        let health = client.get(fixture.url("/healthz")).send().await.unwrap();
+        assert_eq!(health.status(), 200);
+    }
+    let probes = fixture.of_type("probes");
+    assert_eq!((probes.inline, probes.pooled), (2, 0));
+    drop(gate);
+    held.await.unwrap();
+    fixture.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_leave_take_their_requests_along() {
     let runs = Arc::new(AtomicUsize::new(0));

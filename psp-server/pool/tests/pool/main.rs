@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use futures_lite::future::{block_on, yield_now};
 use psp_pool::policy::Policy;
-use psp_pool::{Pool, PoolError, RequestType, Running, TypeSnapshot, TypeSpec};
+use psp_pool::{BuildError, Pool, PoolError, RequestType, Running, TypeSnapshot, TypeSpec};
 
 const SHORT: RequestType = RequestType::new(0);
 const LONG: RequestType = RequestType::new(1);
@@ -157,6 +157,15 @@ fn a_full_queue_refuses_its_type_only() {
     assert_eq!(block_on(short), Ok(()));
     let snapshot = pool.snapshot();
     assert_eq!((snapshot.types[1].busy, snapshot.types[0].busy), (2, 0));
+}
+
+#[test]
+fn a_queue_without_a_place_is_refused() {
+    let without = Pool::builder().types(types()).queue_capacity(0);
+    let of_a_type = Pool::builder().types(types().map(|spec| spec.queue_capacity(0)));
+    for builder in [without, of_a_type] {
+        assert!(matches!(builder.build(), Err(BuildError::NoQueue)));
+    }
 }
 
 #[test]
