@@ -20,6 +20,8 @@ from redis_process import Connection, built, start
 PACE_S = 0.001
 # What a client waits for a reply that may not come.
 PATIENCE_S = 20
+# How long a hostile client goes on.
+ATTACK_S = 3
 MB = 1 << 20
 LOOP = "if ARGV[1] == '1' then return 1 end while true do end"
 
@@ -109,7 +111,7 @@ def endless_script(connection):
     """an endless script that was short forty times: PING and SCRIPT KILL after a second"""
     for _ in range(40):
         send(connection, ["EVAL", LOOP, 0, 1])
-    other = Connection(connection.port)
+    other = Sized(connection.port)
     other.socket.settimeout(PATIENCE_S)
     yield
     connection.socket.sendall(encoded("EVAL", LOOP, 0, 2))
@@ -120,7 +122,71 @@ def endless_script(connection):
         yield float("inf")
 
 
+def nothing(connection):
+    """nothing"""
+    yield
+    time.sleep(ATTACK_S)
+
+
+def unpacking(connection):
+    """scripts that unpack 2^31 values"""
+    yield
+    repeated(connection, ["EVAL", "return {pcall(unpack, {1, 2, 3}, 0, 2147483647)}", 0])
+
+
+def searching(connection):
+    """scripts with a pattern that is tried at every place of a long text"""
+    yield
+    repeated(connection, ["EVAL", "return {pcall(string.find, ('a'):rep(200), '.-.-.-b')}", 0])
+
+
+def colliding(connection):
+    """scripts that read 60 000 strings of one hash value in Lua 5.1"""
+    # Of 64 bytes, that hash reads each third from the end.
+    texts = ("".join(str(index >> bit & 1) + "xx" for bit in range(21))[:64] for index in range(60_000))
+    texts = [text.ljust(64, "x") for text in texts]
+    for first in range(0, len(texts), 1000):
+        send(connection, ["RPUSH", "texts", *texts[first : first + 1000]])
+    yield
+    repeated(connection, ["EVAL", "return #redis.call('LRANGE', 'texts', 0, -1)", 0])
+
+
+def starry(connection):
+    """CONFIG GET with 60 000 stars"""
+    yield
+    repeated(connection, ["CONFIG", "GET", "*" * 60_000 + "x"])
+
+
+def starry_events(connection):
+    """SETs whose events 100 subscribers look for by 60 000 stars each"""
+    subscriber = Sized(connection.port)
+    send(connection, ["CONFIG", "SET", "notify-keyspace-events", "KEA"])
+    for index in range(100):
+        send(subscriber, ["PSUBSCRIBE", "*" * 60_000 + f"x{index}"])
+    yield
+    repeated(connection, ["SET", "key", "value"])
+
+
+def unfinished(connection):
+    """500 connections with half a value of 990 KB"""
+    half = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$990000\r\n" + bytes(495_000)
+    yield
+    others = []
+    for _ in range(500):
+        others.append(Connection(connection.port))
+        others[-1].socket.sendall(half)
+    time.sleep(1)
+
+
+def repeated(connection, words):
+    """Sends a command again and again."""
+    ends = time.monotonic() + ATTACK_S
+    while time.monotonic() < ends:
+        send(connection, words)
+
+
 CASES = {
+    "alone": nothing,
     "pipeline": pipeline_before_reading,
     "set-8": large_body(8),
     "set-100": large_body(100),
@@ -129,6 +195,12 @@ CASES = {
     "zunionstore": union,
     "script": sorting_script,
     "endless": endless_script,
+    "unpack": unpacking,
+    "search": searching,
+    "collide": colliding,
+    "stars": starry,
+    "events": starry_events,
+    "unfinished": unfinished,
 }
 
 

@@ -19,7 +19,7 @@ const BACKGROUND_FLUSH_BYTES_MIN: usize = 32 * 1024;
 
 impl<F: Framing, C> Connections<F, C> {
     /// Advances up to `count` connections that have something to do, each once: one that has more to do is behind the
-    /// others, and behind what has come meanwhile.
+    /// others, and behind what has come meanwhile. Of those that receive long requests one has its turn, behind the others.
     pub(in crate::runtime::net) fn advance_ready<K: Classifier<F::Head>>(
         &mut self,
         count: usize,
@@ -30,13 +30,45 @@ impl<F: Framing, C> Connections<F, C> {
             let Some(index) = self.ready.pop() else {
                 break;
             };
-            match self.slots[index.get()].phase {
-                Phase::Home(_) => self.advance(index, dispatcher, now_ns),
-                Phase::Lingering { .. } => self.linger(index),
-                // Its requests wait for a worker, maybe for long.
-                Phase::Held(_) | Phase::Queued(_) => self.send_meanwhile(index),
-                Phase::Free | Phase::Lent { .. } => {}
+            if self.reads_long(index) && !self.ready.is_empty() {
+                self.ready.put_off(index);
+                continue;
             }
+            let read_bytes_max = match self.ready.is_empty() {
+                true => READ_BYTES_MAX,
+                false => POOLED_LEN,
+            };
+            self.advance_one(index, read_bytes_max, dispatcher, now_ns);
+        }
+        // One in a go: others may have come meanwhile.
+        if (count > 1 || self.ready.is_time_for_put_off())
+            && let Some(index) = self.ready.pop_put_off()
+        {
+            self.advance_one(index, READ_BYTES_MAX, dispatcher, now_ns);
+        }
+    }
+
+    /// Whether the connection is in the middle of a long request, of which it may read much.
+    fn reads_long(&self, index: ConnectionIndex) -> bool {
+        match &self.slots[index.get()].phase {
+            Phase::Home(stream) => stream.connection.input.held_bytes() > POOLED_LEN,
+            _ => false,
+        }
+    }
+
+    fn advance_one<K: Classifier<F::Head>>(
+        &mut self,
+        index: ConnectionIndex,
+        read_bytes_max: usize,
+        dispatcher: &mut Dispatcher<K>,
+        now_ns: u64,
+    ) {
+        match self.slots[index.get()].phase {
+            Phase::Home(_) => self.advance(index, read_bytes_max, dispatcher, now_ns),
+            Phase::Lingering { .. } => self.linger(index),
+            // Its requests wait for a worker, maybe for long.
+            Phase::Held(_) | Phase::Queued(_) => self.send_meanwhile(index),
+            Phase::Free | Phase::Lent { .. } => {}
         }
     }
 
@@ -76,10 +108,11 @@ impl<F: Framing, C> Connections<F, C> {
     pub(super) fn advance<K: Classifier<F::Head>>(
         &mut self,
         index: ConnectionIndex,
+        read_bytes_max: usize,
         dispatcher: &mut Dispatcher<K>,
         now_ns: u64,
     ) {
-        let mut read_left = READ_BYTES_MAX;
+        let mut read_left = read_bytes_max;
         loop {
             let slot = &mut self.slots[index.get()];
             let Phase::Home(stream) = &mut slot.phase else {

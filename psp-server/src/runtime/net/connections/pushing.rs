@@ -2,7 +2,7 @@
 
 use psp_protocols::Framing;
 
-use super::slot::{Phase, SEND_BYTES_MAX};
+use super::slot::{Phase, READ_BYTES_MAX, SEND_BYTES_MAX};
 use super::table::Connections;
 use crate::classifier::Classifier;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
@@ -40,7 +40,7 @@ impl<F: Framing, C> Connections<F, C> {
     ) {
         let slot = &mut self.slots[index.get()];
         match &mut slot.phase {
-            Phase::Home(_) => self.advance(index, dispatcher, now_ns),
+            Phase::Home(_) => self.advance(index, READ_BYTES_MAX, dispatcher, now_ns),
             Phase::Held(stream) | Phase::Queued(stream) => {
                 // Its requests wait for a worker, maybe for long.
                 let connection = &mut stream.connection;

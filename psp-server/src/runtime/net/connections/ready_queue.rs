@@ -4,10 +4,16 @@ use std::collections::VecDeque;
 
 use crate::transport::request_key::ConnectionIndex;
 
-/// A queue that has each connection at most once.
+/// Connections that have their turn before one that was put off.
+const BEFORE_PUT_OFF_MAX: u32 = 64;
+
+/// A queue that has each connection at most once. Those whose turns take long are put off behind the others.
 #[derive(Debug, Default)]
 pub(super) struct ReadyQueue {
     order: VecDeque<ConnectionIndex>,
+    put_off: VecDeque<ConnectionIndex>,
+    /// How many had their turn since the last one that was put off.
+    before_put_off: u32,
     /// What is known of the connection of an index.
     marks: Vec<Marks>,
     /// How many are marked as answered.
@@ -23,25 +29,37 @@ struct Marks {
 
 impl ReadyQueue {
     pub(super) fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.order.is_empty() && self.put_off.is_empty()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.order.len()
+        self.order.len() + self.put_off.len()
     }
 
     /// In order.
     pub(super) fn iter(&self) -> impl Iterator<Item = ConnectionIndex> + use<'_> {
-        self.order.iter().copied()
+        self.order.iter().chain(&self.put_off).copied()
     }
 
     pub(super) fn push(&mut self, index: ConnectionIndex) {
+        if self.mark(index) {
+            self.order.push_back(index);
+        }
+    }
+
+    /// The same of a connection whose turn takes long.
+    pub(super) fn put_off(&mut self, index: ConnectionIndex) {
+        if self.mark(index) {
+            self.put_off.push_back(index);
+        }
+    }
+
+    /// Returns whether the connection was not in the queue.
+    fn mark(&mut self, index: ConnectionIndex) -> bool {
         if self.marks.len() <= index.get() {
             self.marks.resize(index.get() + 1, Marks::default());
         }
-        if !std::mem::replace(&mut self.marks[index.get()].is_queued, true) {
-            self.order.push_back(index);
-        }
+        !std::mem::replace(&mut self.marks[index.get()].is_queued, true)
     }
 
     /// The same of a connection that has a reply to send.
@@ -51,17 +69,36 @@ impl ReadyQueue {
         self.answered += usize::from(!std::mem::replace(is_answered, true));
     }
 
+    /// The next one that was not put off.
     pub(super) fn pop(&mut self) -> Option<ConnectionIndex> {
         let index = self.order.pop_front()?;
+        self.before_put_off += 1;
+        self.unmark(index);
+        Some(index)
+    }
+
+    /// Whether those that were put off have waited for long enough.
+    pub(super) fn is_time_for_put_off(&self) -> bool {
+        self.order.is_empty() || self.before_put_off >= BEFORE_PUT_OFF_MAX
+    }
+
+    /// The next one that was put off.
+    pub(super) fn pop_put_off(&mut self) -> Option<ConnectionIndex> {
+        self.before_put_off = 0;
+        let index = self.put_off.pop_front()?;
+        self.unmark(index);
+        Some(index)
+    }
+
+    fn unmark(&mut self, index: ConnectionIndex) {
         let marks = std::mem::take(&mut self.marks[index.get()]);
         self.answered -= usize::from(marks.is_answered);
-        Some(index)
     }
 
     /// Calls `send` with each connection that was pushed as answered, the last one first, and once. They stay in the
     /// queue.
     pub(super) fn send_answered(&mut self, mut send: impl FnMut(ConnectionIndex)) {
-        for &index in self.order.iter().rev() {
+        for &index in self.order.iter().chain(&self.put_off).rev() {
             if self.answered == 0 {
                 return;
             }
@@ -88,6 +125,25 @@ mod tests {
         queue.push(index(3));
         assert_eq!([queue.pop(), queue.pop()], [1, 3].map(|n| Some(index(n))));
         assert!(queue.is_empty() && queue.pop().is_none());
+    }
+
+    #[test]
+    fn those_that_are_put_off_come_last_and_have_their_turns() {
+        let index = |index| ConnectionIndex::new(index).unwrap();
+        let mut queue = ReadyQueue::default();
+        queue.put_off(index(7));
+        queue.push(index(7));
+        assert_eq!((queue.len(), queue.pop()), (1, None), "it is there once");
+        for _ in 0..BEFORE_PUT_OFF_MAX {
+            (1..=2).for_each(|number| queue.push(index(number)));
+            assert!(!queue.is_time_for_put_off());
+            assert!(queue.pop().is_some());
+        }
+        assert!(queue.is_time_for_put_off());
+        assert_eq!(queue.pop_put_off(), Some(index(7)));
+        assert!(!queue.is_time_for_put_off() && queue.pop_put_off().is_none());
+        while queue.pop().is_some() {}
+        assert!(queue.is_time_for_put_off() && queue.is_empty());
     }
 
     #[test]
