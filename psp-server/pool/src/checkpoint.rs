@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::here::Here;
+use crate::job::Fate;
 use crate::state::{Polled, Way};
 use crate::worker;
 
@@ -48,6 +49,39 @@ pub fn checkpoint() {
 pub fn suspended() -> Duration {
     let suspended_ns = Here::with(|here| here.suspended_ns.get());
     Duration::from_nanos(suspended_ns.unwrap_or(0))
+}
+
+/// Whether nobody waits for the result of the calling task any more: its [`Running`](crate::Running) was dropped, or the pool
+/// gave it up. A closure that runs for long asks this beside its checkpoints, and returns early: a task that is cancelled
+/// ends by itself only where it waits. `false` on a thread of no pool.
+///
+/// ```
+/// # use psp_pool::{Pool, RequestType};
+/// # let pool = Pool::builder().build()?;
+/// let rows = pool.run(RequestType::UNKNOWN, || {
+///     let mut sum = 0_u64;
+///     for row in 0..1_000_000 {
+///         if row % 1024 == 0 {
+///             psp_pool::checkpoint();
+///             if psp_pool::is_cancelled() {
+///                 break;
+///             }
+///         }
+///         sum += row;
+///     }
+///     sum
+/// });
+/// # drop(rows);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub fn is_cancelled() -> bool {
+    let is_cancelled = |here: &Here| {
+        let job = here.job.borrow();
+        job.as_ref()
+            .is_some_and(|job| matches!(job.fate(), Fate::Cancelled | Fate::Closed))
+    };
+    Here::with(is_cancelled).unwrap_or(false)
 }
 
 #[cold]

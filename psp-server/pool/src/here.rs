@@ -1,11 +1,12 @@
 //! What the calling thread does for a pool.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::{Arc, Weak};
 
 use psp_policy::WorkerId;
 
 use crate::carrier::Carrier;
+use crate::job::Job;
 use crate::shared::Shared;
 use crate::state::Polled;
 
@@ -21,6 +22,8 @@ pub(crate) struct Here {
     /// The worker that the thread serves, or served last.
     pub(crate) worker: Cell<WorkerId>,
     pub(crate) polled: Cell<Option<Polled>>,
+    /// The task that is polled.
+    pub(crate) job: RefCell<Option<Arc<Job>>>,
     /// For how long its tasks have been suspended, in sum.
     pub(crate) suspended_ns: Cell<u64>,
 }
@@ -39,6 +42,7 @@ impl Here {
                 carrier,
                 worker: Cell::new(WorkerId(0)),
                 polled: Cell::new(None),
+                job: RefCell::new(None),
                 suspended_ns: Cell::new(0),
             }))
         })

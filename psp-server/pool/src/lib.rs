@@ -94,7 +94,7 @@ pub use psp_policy as policy;
 pub use psp_policy::{RequestType, TypeSpec};
 
 pub use builder::Builder;
-pub use checkpoint::{checkpoint, suspended};
+pub use checkpoint::{checkpoint, is_cancelled, suspended};
 pub use error::{BuildError, PolicyRefused, PoolError};
 pub use pool::{DrainReport, Pool};
 pub use running::Running;

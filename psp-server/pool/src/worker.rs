@@ -79,9 +79,11 @@ fn poll(shared: &Shared, here: &Here, turn: Turn<Task>, now_ns: u64) -> bool {
         since_ns: now_ns,
     };
     here.polled.set(Some(begun));
+    here.job.replace(Some(job.clone()));
     shared.within(|| {
         task.run();
     });
+    here.job.replace(None);
     let ended_ns = shared.now_ns();
     // Both may be others behind a checkpoint.
     let (worker, polled) = (here.worker.get(), here.polled.take().unwrap_or(begun));

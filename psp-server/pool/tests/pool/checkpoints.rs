@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use futures_lite::future::{block_on, yield_now};
 use psp_pool::policy::{Policy, PreemptPolicy};
 use psp_pool::{
-    Builder, Pool, PoolError, RequestType, Running, TypeSnapshot, checkpoint, suspended,
+    Builder, Pool, PoolError, RequestType, Running, TypeSnapshot, checkpoint, is_cancelled,
+    suspended,
 };
 
 use super::{LONG, PATIENCE, SHORT, hold, types, until};
@@ -452,5 +453,23 @@ fn tasks_run_once_each_under_policies_that_preempt_and_change() {
     let completed: u64 = types.iter().map(|it| it.completed).sum();
     assert_eq!(completed, TASKS as u64);
     assert!(types.iter().map(|it| it.yielded).sum::<u64>() > 0);
+    assert_eq!(pool.close(PATIENCE).abandoned, 0);
+}
+
+/// What it computes nobody wants any more: it stops, and the worker is there for others.
+#[test]
+fn a_task_sees_that_it_is_cancelled_while_it_runs() {
+    let pool = sharing();
+    let (begins, begun) = channel();
+    let (ends, ended) = channel();
+    let running = pool.run(LONG, move || {
+        begins.send(is_cancelled()).unwrap();
+        work_until(is_cancelled);
+        ends.send(()).unwrap();
+    });
+    assert!(!begun.recv_timeout(PATIENCE).unwrap());
+    drop(running);
+    ended.recv_timeout(PATIENCE).unwrap();
+    assert!(!block_on(pool.run(SHORT, is_cancelled)).unwrap() && !is_cancelled());
     assert_eq!(pool.close(PATIENCE).abandoned, 0);
 }
