@@ -194,6 +194,25 @@ impl ServerProcess {
         self.memory("VmSize:")
     }
 
+    /// Bytes of memory whose mappings have this flag, of two letters as in `/proc/PID/smaps`.
+    ///
+    /// # Panics
+    /// When the process has ended.
+    #[must_use]
+    pub fn bytes_with_flag(&self, flag: &str) -> u64 {
+        let path = format!("/proc/{}/smaps", self.process.id());
+        let (mut kilobytes, mut sum) = (0, 0);
+        for line in fs::read_to_string(path).expect("the server runs").lines() {
+            let mut words = line.split_ascii_whitespace();
+            match words.next() {
+                Some("Size:") => kilobytes = words.next().unwrap().parse().unwrap(),
+                Some("VmFlags:") if words.any(|it| it == flag) => sum += kilobytes,
+                _ => {}
+            }
+        }
+        sum * 1024
+    }
+
     /// The names of its threads.
     ///
     /// # Panics

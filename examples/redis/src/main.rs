@@ -9,6 +9,7 @@ use psp_redis::config::Flags;
 use psp_redis::startup;
 
 fn main() -> ExitCode {
+    allocator::begin();
     psp_program::main::<Flags>(|program| {
         let redis = startup::build(program.config.clone())?;
         let state = Arc::clone(&redis.state);

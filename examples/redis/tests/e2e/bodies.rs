@@ -210,3 +210,26 @@ fn appends_of_a_transaction_copy_a_long_string_once() {
         assert_eq!(client.ask("STRLEN key"), (LEN + 5 + 320).to_string());
     }
 }
+
+/// At the first touch of a huge page the kernel clears two megabytes, and the net thread serves nobody meanwhile.
+#[test]
+fn large_values_are_in_small_pages_and_others_in_huge_ones() {
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    let server = Server::start();
+    if server.bytes_with_flag("hg") == 0 {
+        return skip("the kernel has no huge pages");
+    }
+    let mut client = server.connect();
+    let in_small_pages = || server.bytes_with_flag("nh");
+    // Stacks are in small pages, too.
+    let before = in_small_pages();
+    client.send(&set("large", 8 * MB));
+    assert_eq!(client.reply().to_string(), "+OK");
+    assert!(in_small_pages() > before + 7 * MB as u64);
+    assert_eq!(client.ask("DEL large"), "1");
+    wait_until("its memory is for small values", || {
+        in_small_pages() < before + MB as u64
+    });
+}
