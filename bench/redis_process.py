@@ -54,7 +54,7 @@ def start(program, folder, flags=()):
     sys.exit(f"{program} does not listen")
 
 
-def built():
-    """The psp-redis of a release build."""
+def built(program="psp-redis"):
+    """A program of a release build."""
     metadata = subprocess.check_output(["cargo", "metadata", "--no-deps", "--format-version", "1"], cwd=ROOT)
-    return str(Path(json.loads(metadata)["target_directory"]) / "release" / "psp-redis")
+    return str(Path(json.loads(metadata)["target_directory"]) / "release" / program)

@@ -16,7 +16,7 @@ use super::{Cache, SHARDS};
 use crate::allocator::{Allocator, pack_this_thread};
 
 /// Gaps that cost the items nothing, beside a share of the limit.
-const SPARE_MIN: usize = 1 << 20;
+const SPARE_MIN: usize = 512 << 10;
 
 /// The share of the limit that gaps may take beside the items: one part of so many.
 const SPARE_PARTS: usize = 12;
@@ -127,14 +127,9 @@ impl Cache {
     }
 
     fn evict_excess(&self) {
-        let mut fruitless = 0;
         for _ in 0..EVICTIONS_PER_ROUND {
-            if !self.evict || !self.budget.is_overdrawn() || fruitless == SHARDS {
+            if !self.evict || !self.budget.is_overdrawn() || !self.evict_one() {
                 return;
-            }
-            match self.evict_one() {
-                true => fruitless = 0,
-                false => fruitless += 1,
             }
         }
     }

@@ -9,7 +9,7 @@
 //!
 //!   get       lock, copy 24 bytes of the value (long ones are shared), mark as used, unlock; write
 //!   set       make the item; lock, take bytes, swap, unlock; drop the old one
-//!   no room   unlock; of a few shards, evict the least recently used item of the oldest; retry
+//!   no room   unlock; evict the least recently used item of some shards; retry
 //!   metadump  per 64 slots: lock, copy, unlock; write
 //! ```
 //!
@@ -21,6 +21,7 @@
 //! item; items move when other items are stored.
 
 mod budget;
+mod eviction;
 mod flush;
 mod footprint;
 mod held;
@@ -37,8 +38,8 @@ use psp_store::hash_of;
 
 use crate::clock::now_ms;
 
+use budget::Budget;
 pub use budget::OutOfMemory;
-use budget::{Budget, Reservation, Stamp};
 use flush::Flushes;
 use footprint::Footprint;
 pub use item::{Content, Item};
@@ -50,10 +51,6 @@ use shard::{Dead, Hashed, Now, Shard};
 /// log2 of the number of shards.
 const SHARD_BITS: u32 = 10;
 const SHARDS: usize = 1 << SHARD_BITS;
-
-/// Shards that an eviction compares. The number is odd, so that in the next round each shard is
-/// compared with different ones.
-const SHARDS_COMPARED: usize = 5;
 
 /// Attempts of an update if other updates take the memory that it freed.
 const ATTEMPTS_MAX: usize = 64;
@@ -212,54 +209,6 @@ impl Cache {
             self.budget.give(bytes);
             self.footprint.count_freed(bytes, &self.budget);
         }
-    }
-
-    /// Evicts items until `reserved` holds `bytes` more.
-    fn make_room<'a>(
-        &'a self,
-        reserved: &mut Reservation<'a>,
-        bytes: usize,
-    ) -> Result<(), OutOfMemory> {
-        if bytes > self.budget.allowance_bytes() {
-            return Err(OutOfMemory);
-        }
-        let mut fruitless = 0;
-        loop {
-            match self.budget.reserve(bytes) {
-                Ok(more) => {
-                    reserved.absorb(more);
-                    return Ok(());
-                }
-                Err(OutOfMemory) if self.evict && fruitless < SHARDS => {}
-                Err(error) => return Err(error),
-            }
-            match self.evict_one() {
-                true => fruitless = 0,
-                false => fruitless += 1,
-            }
-        }
-    }
-
-    /// Evicts one item of the next few shards. Returns whether they have one.
-    fn evict_one(&self) -> bool {
-        let stamp = self.budget.now();
-        let evicted = self
-            .next_victim(stamp)
-            .and_then(|shard| shard.evict(&self.now(), stamp));
-        let has_evicted = evicted.is_some();
-        self.free(evicted);
-        has_evicted
-    }
-
-    /// Of the next few shards, the one whose next victim is the oldest. Each shard then holds items
-    /// of about the same age, whatever their number.
-    fn next_victim(&self, now: Stamp) -> Option<&Shard> {
-        let hand = self.hand.fetch_add(SHARDS_COMPARED, Ordering::Relaxed);
-        (hand..hand.wrapping_add(SHARDS_COMPARED))
-            .map(|index| &self.shards[index % SHARDS])
-            .filter_map(|shard| Some((shard.age(now)?, shard)))
-            .max_by_key(|(age, _)| *age)
-            .map(|(_, shard)| shard)
     }
 }
 

@@ -5,7 +5,9 @@
 //!               └───────otherwise──────────otherwise──────▲
 //! ```
 //!
-//! Hot and warm each have at most a share of the shard's bytes. Items beyond it leave at the ends.
+//! Hot and warm each have at most a share of the bytes. Items beyond it leave at the ends: when an item is stored, as
+//! long as the list is long enough for its share to mean something; else when an item is evicted, which looks across
+//! shards.
 
 use super::budget::Stamp;
 use super::slots::{SlotIndex, Slots};
@@ -13,8 +15,11 @@ use super::slots::{SlotIndex, Slots};
 /// No slot.
 const NONE: SlotIndex = SlotIndex::MAX;
 
-/// Most items that change their list when an item is stored or evicted.
+/// Most items that leave a list when an item is stored.
 const MOVES_MAX: usize = 4;
+
+/// Fewest items of a list that leave it when an item is stored.
+const LONG_LIST: usize = 8;
 
 /// The lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,12 +37,20 @@ impl Segment {
     /// All lists, by index.
     pub const ALL: [Self; 3] = [Self::Hot, Self::Warm, Self::Cold];
 
+    /// All lists, in the order in which eviction empties them.
+    pub(super) const OF_EVICTION: [Self; 3] = [Self::Cold, Self::Hot, Self::Warm];
+
+    /// The list's maximum share of `bytes`.
+    pub(super) const fn share_of(self, bytes: usize) -> usize {
+        bytes / 100 * self.percent_max()
+    }
+
     /// The list's maximum share of bytes, in percent.
     #[must_use]
     pub const fn percent_max(self) -> usize {
         match self {
             Self::Hot => 20,
-            Self::Warm => 40,
+            Self::Warm => 50,
             Self::Cold => 100,
         }
     }
@@ -68,6 +81,8 @@ impl Default for Links {
 struct List {
     newest: SlotIndex,
     oldest: SlotIndex,
+    /// When the oldest item entered the list.
+    oldest_since: Stamp,
     len: usize,
     bytes: usize,
 }
@@ -77,6 +92,7 @@ impl Default for List {
         Self {
             newest: NONE,
             oldest: NONE,
+            oldest_since: Stamp::default(),
             len: 0,
             bytes: 0,
         }
@@ -109,7 +125,7 @@ impl Segments {
         list.bytes += slot.item.as_ref().map_or(0, super::Item::memory_bytes);
         list.len += 1;
         match std::mem::replace(&mut list.newest, index) {
-            NONE => list.oldest = index,
+            NONE => (list.oldest, list.oldest_since) = (index, since),
             second => slots.slot_mut(second).links.newer = index,
         }
     }
@@ -128,7 +144,13 @@ impl Segments {
         list.len -= 1;
         match newer {
             NONE => list.newest = older,
-            newer => slots.slot_mut(newer).links.older = older,
+            newer => {
+                let links = &mut slots.slot_mut(newer).links;
+                links.older = older;
+                if older == NONE {
+                    list.oldest_since = links.since;
+                }
+            }
         }
         match older {
             NONE => list.oldest = newer,
@@ -148,46 +170,55 @@ impl Segments {
         for segment in [Segment::Hot, Segment::Warm] {
             for _ in 0..MOVES_MAX {
                 let list = &self.lists[segment as usize];
-                if list.bytes <= bytes / 100 * segment.percent_max() || list.len <= 1 {
+                if list.len < LONG_LIST || list.bytes <= segment.share_of(bytes) {
                     break;
                 }
-                let target = self.after(slots, list.oldest, Segment::Cold);
-                self.transfer(slots, list.oldest, target, now);
+                self.demote(slots, segment, now);
             }
         }
     }
 
-    /// The item to evict.
-    pub(super) fn victim(&mut self, slots: &mut Slots, now: Stamp) -> Option<SlotIndex> {
-        for _ in 0..MOVES_MAX {
-            let oldest = self.lists[Segment::Cold as usize].oldest;
-            if oldest == NONE || self.after(slots, oldest, Segment::Cold) == Segment::Cold {
-                break;
-            }
-            self.transfer(slots, oldest, Segment::Warm, now);
+    /// Moves the oldest item of a list on: to warm if it was used again, else to cold.
+    pub(super) fn demote(&mut self, slots: &mut Slots, segment: Segment, now: Stamp) {
+        if let Some(oldest) = self.oldest_of(segment) {
+            let target = match is_active(slots, oldest) {
+                true => Segment::Warm,
+                false => Segment::Cold,
+            };
+            self.transfer(slots, oldest, target, now);
         }
-        self.oldest()
+    }
+
+    /// Moves an item that was used again to warm. Returns whether it was.
+    pub(super) fn spare(&mut self, slots: &mut Slots, index: SlotIndex, now: Stamp) -> bool {
+        let is_spared = is_active(slots, index);
+        if is_spared {
+            self.transfer(slots, index, Segment::Warm, now);
+        }
+        is_spared
     }
 
     /// The oldest item of the first non-empty list, in the order of eviction.
     pub(super) fn oldest(&self) -> Option<SlotIndex> {
-        [Segment::Cold, Segment::Hot, Segment::Warm]
+        Segment::OF_EVICTION
             .into_iter()
-            .map(|segment| self.lists[segment as usize].oldest)
-            .find(|oldest| *oldest != NONE)
+            .find_map(|segment| self.oldest_of(segment))
+    }
+
+    /// The oldest item of a list.
+    pub(super) fn oldest_of(&self, segment: Segment) -> Option<SlotIndex> {
+        let oldest = self.lists[segment as usize].oldest;
+        (oldest != NONE).then_some(oldest)
+    }
+
+    /// When the oldest item of each list entered it; meaningless for an empty list.
+    pub(super) fn oldest_since(&self) -> [Stamp; Segment::ALL.len()] {
+        self.lists.each_ref().map(|list| list.oldest_since)
     }
 
     /// Number and bytes of the items in each list.
     pub(super) fn sizes(&self) -> [(usize, usize); Segment::ALL.len()] {
         self.lists.each_ref().map(|list| (list.len, list.bytes))
-    }
-
-    /// The next list of the item in the slot: warm if the item was used again.
-    fn after(&self, slots: &Slots, index: SlotIndex, otherwise: Segment) -> Segment {
-        match slots.item(index) {
-            Some(item) if item.active => Segment::Warm,
-            _ => otherwise,
-        }
     }
 
     fn transfer(&mut self, slots: &mut Slots, index: SlotIndex, target: Segment, now: Stamp) {
@@ -210,10 +241,19 @@ impl Segments {
             index = links.older;
         }
         assert_eq!(self.lists[segment as usize].len, indices.len());
+        if let Some(oldest) = indices.last() {
+            let since = slots.slot_mut(*oldest).links.since;
+            assert_eq!(self.lists[segment as usize].oldest_since, since);
+        }
         assert_eq!(
             self.lists[segment as usize].oldest,
             indices.last().copied().unwrap_or(NONE)
         );
         indices
     }
+}
+
+/// Whether the item in the slot was used again since it came to its list.
+fn is_active(slots: &Slots, index: SlotIndex) -> bool {
+    slots.item(index).is_some_and(|item| item.active)
 }

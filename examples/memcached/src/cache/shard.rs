@@ -137,9 +137,17 @@ impl CacheStats {
 #[repr(align(128))]
 pub(super) struct Shard {
     state: Mutex<State>,
+    outline: Outline,
+}
+
+/// What evictions read of a shard without its lock.
+#[derive(Debug, Default)]
+struct Outline {
     len: AtomicUsize,
-    /// The [`Stamp`] at which the next item to evict entered its list.
-    oldest: AtomicU32,
+    /// The bytes of each list.
+    bytes: [AtomicUsize; Segment::ALL.len()],
+    /// The [`Stamp`] at which the oldest item of each list entered it.
+    since: [AtomicU32; Segment::ALL.len()],
 }
 
 #[derive(Debug, Default)]
@@ -176,13 +184,18 @@ impl Default for Reaping {
 
 impl Shard {
     pub(super) fn len(&self) -> usize {
-        self.len.load(Ordering::Relaxed)
+        self.outline.len.load(Ordering::Relaxed)
     }
 
-    /// How long the next item to evict has been in its list; `None` if there is none.
-    pub(super) fn age(&self, now: Stamp) -> Option<u32> {
-        let oldest = Stamp(self.oldest.load(Ordering::Relaxed));
-        (self.len() > 0).then(|| oldest.age(now))
+    /// Bytes of a list.
+    pub(super) fn bytes_of(&self, segment: Segment) -> usize {
+        self.outline.bytes[segment as usize].load(Ordering::Relaxed)
+    }
+
+    /// How long the oldest item of a list has been there; `None` if there is none.
+    pub(super) fn age_of(&self, segment: Segment, now: Stamp) -> Option<u32> {
+        let since = Stamp(self.outline.since[segment as usize].load(Ordering::Relaxed));
+        (self.bytes_of(segment) > 0).then(|| since.age(now))
     }
 
     pub(super) fn with<R>(
@@ -239,14 +252,34 @@ impl Shard {
         }
     }
 
-    /// Removes the least recently used item. An expired or flushed one counts as reclaimed.
-    pub(super) fn evict(&self, now: &Now, stamp: Stamp) -> Option<Dead> {
+    /// Moves the oldest item of a list on.
+    pub(super) fn demote(&self, segment: Segment, stamp: Stamp) {
         let mut state = self.state.lock();
         let state = &mut *state;
-        let slot_index = state.segments.victim(&mut state.slots, stamp)?;
+        state.segments.demote(&mut state.slots, segment, stamp);
+        self.publish(state);
+    }
+
+    /// Removes the oldest item of a list. An expired or flushed one counts as reclaimed. Moves one that was used again
+    /// to warm instead, and removes nothing, unless `spares` says otherwise.
+    pub(super) fn evict(
+        &self,
+        segment: Segment,
+        now: &Now,
+        stamp: Stamp,
+        spares: bool,
+    ) -> Option<Dead> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let slot_index = state.segments.oldest_of(segment)?;
+        let is_dead = state.slots.item(slot_index)?.end(now.epoch).is_some();
+        if spares && !is_dead && state.segments.spare(&mut state.slots, slot_index, stamp) {
+            self.publish(state);
+            return None;
+        }
         let item = state.remove(slot_index)?;
         let stats = &mut state.stats;
-        if item.end(now.epoch).is_some() {
+        if is_dead {
             stats.reclaimed += 1;
         } else {
             stats.evictions += 1;
@@ -355,17 +388,23 @@ impl Shard {
     }
 
     fn publish(&self, state: &State) {
-        let len = state.index.len();
-        if self.len() != len {
-            self.len.store(len, Ordering::Relaxed);
+        let Outline { len, bytes, since } = &self.outline;
+        write(len, state.index.len());
+        for (shared, (_, of_list)) in bytes.iter().zip(state.segments.sizes()) {
+            write(shared, of_list);
         }
-        let oldest = state.segments.oldest();
-        let since = oldest.map_or(Stamp::default(), |slot_index| {
-            state.slots.links(slot_index).since
-        });
-        if self.oldest.load(Ordering::Relaxed) != since.0 {
-            self.oldest.store(since.0, Ordering::Relaxed);
+        for (shared, Stamp(of_list)) in since.iter().zip(state.segments.oldest_since()) {
+            if shared.load(Ordering::Relaxed) != of_list {
+                shared.store(of_list, Ordering::Relaxed);
+            }
         }
+    }
+}
+
+/// Stores a value that others read, unless it is the same: their copy of it then stays valid.
+fn write(shared: &AtomicUsize, value: usize) {
+    if shared.load(Ordering::Relaxed) != value {
+        shared.store(value, Ordering::Relaxed);
     }
 }
 

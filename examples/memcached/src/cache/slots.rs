@@ -99,15 +99,7 @@ impl Slots {
     }
 
     pub(super) fn item(&self, index: SlotIndex) -> Option<&Item> {
-        self.slot(index).and_then(|slot| slot.item.as_ref())
-    }
-
-    pub(super) fn links(&self, index: SlotIndex) -> Links {
-        self.slot(index).map(|slot| slot.links).unwrap_or_default()
-    }
-
-    fn slot(&self, index: SlotIndex) -> Option<&Slot> {
-        self.slots.get(index as usize)?.as_deref()
+        self.slots.get(index as usize)?.as_ref()?.item.as_ref()
     }
 
     /// A slot with an item.

@@ -9,6 +9,7 @@ use psp_store::Element;
 
 use crate::clock::now_ms;
 
+use super::item::memory_bytes;
 use super::*;
 
 const MIB: usize = 1 << 20;
@@ -139,6 +140,80 @@ proptest! {
             prop_assert_eq!(get(&cache, &key.to_be_bytes()).map(|value| value.len()), Some(len));
         }
         check(&cache);
+    }
+}
+
+proptest! {
+    // A case stores up to a hundred megabytes.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_is_read_between_two_sets_stays_at_every_size(
+        len in 1_usize..400_000,
+        popular in 1_u32..4,
+        before in 0_u32..200,
+    ) {
+        let cache = cache(2 * MIB);
+        let set = |key: u32| put(&cache, &key.to_be_bytes(), &content(&vec![1; len])).unwrap();
+        (1000..1000 + before).for_each(set);
+        (0..popular).for_each(set);
+        for key in 10_000..10_100 {
+            for popular in 0..popular {
+                let found = get(&cache, &popular.to_be_bytes());
+                prop_assert!(found.is_some(), "{popular} is gone before {key} is set");
+            }
+            set(key);
+        }
+        check(&cache);
+    }
+}
+
+/// The hits of an exact LRU that holds `capacity` items.
+fn hits_of_lru(keys: &[u32], capacity: usize) -> usize {
+    let mut held: Vec<u32> = Vec::new();
+    let mut hits = 0;
+    for key in keys {
+        match held.iter().position(|other| other == key) {
+            Some(place) => {
+                held.remove(place);
+                hits += 1;
+            }
+            None if held.len() == capacity => drop(held.remove(0)),
+            None => {}
+        }
+        held.push(*key);
+    }
+    hits
+}
+
+#[test]
+fn large_items_are_hit_as_often_as_in_one_list() {
+    for len in [1000, 20_000, 100_000, 500_000] {
+        let cache = cache(8 * MIB);
+        let capacity = 8 * MIB / memory_bytes(0, &content(&vec![0; len]));
+        // Popularity falls with the rank; there are ten times as many keys as places.
+        let mut random = 1_u64;
+        let keys: Vec<u32> = std::iter::repeat_with(|| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let uniform = (random >> 11) as f64 / (1_u64 << 53) as f64;
+            ((capacity * 10) as f64).powf(uniform) as u32
+        })
+        .take(capacity * 30)
+        .collect();
+        let mut hits = 0;
+        for key in &keys {
+            match get(&cache, &key.to_be_bytes()) {
+                Some(_) => hits += 1,
+                None => put(&cache, &key.to_be_bytes(), &content(&vec![0; len])).unwrap(),
+            }
+        }
+        let lru = hits_of_lru(&keys, capacity);
+        assert!(
+            hits * 100 >= lru * 99,
+            "{len} bytes: {hits} hits, LRU has {lru}"
+        );
     }
 }
 

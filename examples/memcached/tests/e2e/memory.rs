@@ -46,6 +46,25 @@ fn items_are_evicted_and_memory_stays_within_its_limit() {
     }
 }
 
+#[test]
+fn what_is_read_between_two_sets_stays_whatever_its_size() {
+    for (memory, len) in [
+        ("6", 66_000),
+        ("64", 20_000),
+        ("64", 100_000),
+        ("64", 500_000),
+    ] {
+        let server = Server::start_with(&["-m", memory]);
+        let mut client = server.connect();
+        fill(&mut client, 0..1, len);
+        for key in 1..700 {
+            let found = client.ask("mg key0 s");
+            assert_eq!(found, format!("HD s{len}"), "-m {memory}, before set {key}");
+            fill(&mut client, key..key + 1, len);
+        }
+    }
+}
+
 /// The most memory of a process with `-m 16`, as docs/memcached.md says.
 const RESIDENT_MAX: u64 = 16 * MIB * 115 / 100 + RESIDENT_IDLE_MAX;
 
@@ -138,6 +157,18 @@ fn items_of_any_size_share_the_memory() {
     fill(&mut client, 200_000..250_000, 1000);
     assert_eq!(client.ask("mg key249999 s"), "HD s1000");
     assert!(client.stat("stats", "bytes") <= 64 * MIB);
+}
+
+/// As many as memcached 1.6 holds.
+#[test]
+fn large_items_take_little_more_than_their_bytes() {
+    for (len, items) in [(1000, 7080), (20_000, 384), (100_000, 80), (500_000, 16)] {
+        let server = Server::start_with(&["-m", "8"]);
+        let mut client = server.connect();
+        fill(&mut client, 0..items * 2, len);
+        let held = client.stat("stats", "curr_items");
+        assert!(held >= items as u64, "{held} items of {len} bytes");
+    }
 }
 
 #[test]
