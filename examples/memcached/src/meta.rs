@@ -72,7 +72,6 @@ fn get(operations: Operations<'_>, keyed: &Keyed<'_>, out: &mut dyn Sink) {
         vivify: flags.vivify.map(expire_at_ms),
         recache_before_ms: flags.recache.map(expire_at_ms),
         new_cas: flags.new_cas,
-        binary_key: keyed.key.is_base64,
         counts_as_use: !flags.has(b'u'),
     };
     let fetched = with_key(keyed.key, |key| operations.fetch(key, &request)).flatten();

@@ -24,8 +24,10 @@ impl Default for Flushes {
 }
 
 impl Flushes {
-    /// Ends the epoch now, or at a future time by [`now_ms`].
+    /// Ends the epoch now, or at a future time by [`now_ms`]: as in memcached, when a second begins, so that what is stored
+    /// after the delay survives.
     pub(super) fn flush(&self, due_ms: Option<u64>) {
+        let due_ms = due_ms.map(|due_ms| due_ms / 1000 * 1000);
         match due_ms.filter(|due_ms| *due_ms > now_ms()) {
             Some(due_ms) => self.due_ms.store(due_ms, Ordering::Release),
             None => {
@@ -48,5 +50,24 @@ impl Flushes {
             self.epoch.fetch_add(1, Ordering::AcqRel);
         }
         self.epoch.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flush_is_due_when_a_second_begins() {
+        let flushes = Flushes::default();
+        let delay_ms = 100_000;
+        let before = now_ms();
+        flushes.flush(Some(before + delay_ms));
+        let due_ms = flushes.due_ms.load(Ordering::Acquire);
+        assert!(due_ms.is_multiple_of(1000));
+        assert!((before + delay_ms - 999..=before + delay_ms).contains(&due_ms));
+        assert_eq!(flushes.epoch(), 0);
+        flushes.flush(Some(0));
+        assert_eq!((flushes.epoch(), flushes.epoch()), (1, 1));
     }
 }

@@ -74,8 +74,6 @@ pub struct Fetch {
     pub recache_before_ms: Option<Option<u64>>,
     /// The CAS value of an item that is created, or gets a new expiration time.
     pub new_cas: Option<u64>,
-    /// Whether the client gave the key of a created item in base64.
-    pub binary_key: bool,
     /// Whether the read counts as a use of the item.
     pub counts_as_use: bool,
 }
@@ -152,7 +150,6 @@ impl Operations<'_> {
             let content = Content {
                 expire_at_ms: request.expire_at_ms.unwrap_or(expire_at_ms),
                 token_sent: true,
-                binary_key: request.binary_key,
                 ..Content::new(Element::from(b""), request.new_cas.unwrap_or(fresh_cas))
             };
             let fetched = Fetched {

@@ -251,3 +251,30 @@ fn who_writes_all_before_it_reads_gets_all_replies() {
         }
     }
 }
+
+#[test]
+fn unknown_opcodes_are_refused_with_their_bodies() {
+    let packet = |magic: u8, opcode: u8, status: u8, body: [&[u8]; 2]| {
+        let [key, value] = body;
+        let mut packet = vec![magic, opcode, 0, key.len() as u8, 0, 0, 0, status];
+        packet.extend(((key.len() + value.len()) as u32).to_be_bytes());
+        packet.extend([0; 12]);
+        packet.extend(body.concat());
+        packet
+    };
+    let noop = 0x0a;
+    let server = Server::start();
+    for opcode in [0x1f, 0x30, 0x55, 0xff] {
+        for body in [[&b""[..], b""], [b"key", b""], [b"key", b"value"]] {
+            let request = packet(0x80, opcode, 0, body);
+            let mut reply = packet(0x81, opcode, 0x81, [b"", b"Unknown command"]);
+            // memcached drops as many bytes of the next request.
+            if Server::is_psp() || body.concat().is_empty() {
+                reply.extend(packet(0x81, noop, 0, [b"", b""]));
+            }
+            let mut client = server.connect();
+            client.send([request, packet(0x80, noop, 0, [b"", b""])].concat());
+            client.expect_reply(&format!("{opcode:#x} with {body:?}"), &reply);
+        }
+    }
+}

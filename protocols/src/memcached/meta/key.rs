@@ -33,11 +33,12 @@ impl<'a> Key<'a> {
         Some(&buffer[..len]).filter(|key| !key.is_empty())
     }
 
-    /// Spells `key` for a reply, in base64 or as it is. What no word can hold is in base64 in any case. Keys of more than
+    /// Spells `key` for a reply, in base64 or as it is. A key with white space is no word, and is in base64 in any case.
+    /// Keys of more than
     /// [`KEY_LEN_MAX`] bytes are cut off.
     pub fn spell(key: &'a [u8], is_base64: bool, buffer: &'a mut [u8; SPELLED_LEN_MAX]) -> Self {
         let key = &key[..key.len().min(KEY_LEN_MAX)];
-        if !is_base64 && key.iter().all(|byte| !matches!(byte, 0..=b' ' | 0x7f)) {
+        if !is_base64 && !key.iter().any(u8::is_ascii_whitespace) {
             return Self {
                 text: key,
                 is_base64,
@@ -70,7 +71,9 @@ mod tests {
         };
         assert_eq!(spelled(b"foo", false), (b"foo".to_vec(), false));
         assert_eq!(spelled(b"foo", true), (b"Zm9v".to_vec(), true));
+        assert_eq!(spelled(&[0, 1, 2], false), (vec![0, 1, 2], false));
         assert_eq!(spelled(b"a b", false), (b"YSBi".to_vec(), true));
+        assert_eq!(spelled(b"a\n", false), (b"YQo=".to_vec(), true));
         assert_eq!(spelled(&[b'x'; KEY_LEN_MAX], true).0.len(), SPELLED_LEN_MAX);
     }
 
