@@ -29,7 +29,7 @@ const OPCODES: usize = 256;
 ///
 /// | type       | requests                                                        | expected |
 /// |------------|-----------------------------------------------------------------|----------|
-/// | `health`   | `version`, `mn`, noop, `stats` alone, `verbosity`, `quit`       | 1 us     |
+/// | `health`   | `version`, `mn`, noop, `stats` alone, `verbosity`, `quit`, ..   | 1 us     |
 /// | `read`     | `get`, `gets`, `gat`, `gats` of up to 8 keys, `mg`, `me`        | 1 us     |
 /// | `write`    | `set` and its kin, `delete`, `incr`, `touch`, `ms`, `md`, `ma`  | 1.5 us   |
 /// | `multiget` | gets of 9 keys and more                                         | 20 us    |
@@ -90,7 +90,8 @@ impl Family {
             b"mg" | b"me" => Self::Get,
             b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" | b"ms" | b"md"
             | b"ma" | b"delete" | b"incr" | b"decr" | b"touch" => Self::Write,
-            b"mn" | b"version" | b"verbosity" | b"quit" | b"shutdown" => Self::Health,
+            b"mn" | b"version" | b"verbosity" | b"quit" | b"shutdown" | b"cache_memlimit"
+            | b"watch" => Self::Health,
             b"flush_all" | b"lru_crawler" => Self::Scan,
             b"stats" => Self::Stats,
             _ => return None,

@@ -21,6 +21,8 @@ use crate::{dump, meta};
 /// Keys of a multiget between two checkpoints.
 const KEYS_PER_CHECKPOINT: usize = 64;
 
+const MIB: usize = 1 << 20;
+
 /// Replies share values of this length or more with the cache instead of copying them.
 pub(crate) const SHARED_LEN_MIN: usize = 8 * 1024;
 
@@ -66,6 +68,15 @@ pub fn run(context: Context<'_>, frame: &[u8], reply: &mut dyn Sink) -> Outcome 
             status(out, Status::Ok);
         }
         Request::Verbosity { .. } => status(out, Status::Ok),
+        Request::MemoryLimit { mib, .. } => {
+            let bytes = usize::try_from(mib)
+                .unwrap_or(usize::MAX)
+                .saturating_mul(MIB);
+            operations.cache.set_memory_bytes_max(bytes);
+            status(out, Status::Ok);
+        }
+        // There is nothing to set, and nothing that could be watched.
+        Request::Crawler | Request::Watch => status(out, Status::Ok),
         Request::Version => version(out, MEMCACHED_VERSION),
         Request::Stats { args } => stats(context, args, out),
         Request::Quit => return Outcome::Close,
@@ -161,9 +172,14 @@ fn arithmetic(
 fn stats(context: Context<'_>, args: Words<'_>, out: &mut dyn Sink) {
     let mut args = args;
     let name = args.next().unwrap_or_default();
-    if name == b"reset" {
-        context.server.counters.reset();
-        return status(out, Status::Reset);
+    match name {
+        b"reset" => {
+            context.server.counters.reset();
+            return status(out, Status::Reset);
+        }
+        b"cachedump" => return dump::cachedump(&context.server.cache, args, out),
+        b"detail" => return detail(args, out),
+        _ => {}
     }
     let Some(report) = Report::from_name(name) else {
         return status(out, Status::Error);
@@ -177,6 +193,15 @@ fn stats(context: Context<'_>, args: Words<'_>, out: &mut dyn Sink) {
         },
     );
     status(out, Status::End);
+}
+
+/// `stats detail`: there are no figures by the prefix of keys.
+fn detail(mut args: Words<'_>, out: &mut dyn Sink) {
+    match args.next() {
+        Some(b"on" | b"off") => status(out, Status::Ok),
+        Some(b"dump") => status(out, Status::End),
+        _ => client_error(out, "usage: stats detail on|off|dump"),
+    }
 }
 
 /// Replies that there is no memory for an item.

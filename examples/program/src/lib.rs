@@ -14,6 +14,7 @@
 
 mod config_file;
 mod configuration;
+mod cpu_time;
 pub mod descriptors;
 mod failure;
 mod flags;
@@ -33,6 +34,7 @@ mod transport;
 
 pub use config_file::replace;
 pub use configuration::{CommandLine, CommonSettings, ProgramConfig, ProgramFlags};
+pub use cpu_time::CpuTime;
 pub use failure::explain;
 pub use flags::{ArbiterFlags, ListenFlags, ServerFlags};
 pub use log_level::{Log, LogLevel};

@@ -19,7 +19,6 @@ pub mod command;
 mod command_facts;
 pub mod commands;
 pub mod config;
-mod cpu_time;
 pub mod dispatch;
 pub mod error;
 pub mod eviction;

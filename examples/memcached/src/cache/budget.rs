@@ -10,7 +10,7 @@ pub struct OutOfMemory;
 /// Counts the bytes taken, which never exceed a limit.
 #[derive(Debug)]
 pub(super) struct Budget {
-    limit: usize,
+    limit: AtomicUsize,
     /// The part of the limit that items may take now. The rest is lost in gaps between items.
     allowance: AtomicUsize,
     taken: AtomicUsize,
@@ -21,7 +21,7 @@ pub(super) struct Budget {
 impl Budget {
     pub(super) fn new(limit: usize) -> Self {
         Self {
-            limit,
+            limit: AtomicUsize::new(limit),
             allowance: AtomicUsize::new(limit),
             taken: AtomicUsize::new(0),
             clock: AtomicU32::new(0),
@@ -34,12 +34,18 @@ impl Budget {
     }
 
     pub(super) fn limit_bytes(&self) -> usize {
-        self.limit
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Changes the limit. Items that are stored keep their bytes.
+    pub(super) fn set_limit(&self, bytes: usize) {
+        self.limit.store(bytes, Ordering::Relaxed);
+        self.cede(0);
     }
 
     /// Leaves `bytes` of the limit to gaps between items. Items that are stored keep their bytes.
     pub(super) fn cede(&self, bytes: usize) {
-        let allowance = self.limit.saturating_sub(bytes);
+        let allowance = self.limit_bytes().saturating_sub(bytes);
         self.allowance.store(allowance, Ordering::Relaxed);
     }
 

@@ -48,17 +48,18 @@ pub(super) struct Footprint {
     allocator: Option<Allocator>,
     /// Bytes freed since the last look.
     freed: AtomicUsize,
-    spare: usize,
-    look_after: usize,
+}
+
+/// Gaps that cost the items nothing.
+const fn spare(limit: usize) -> usize {
+    SPARE_MIN + limit / SPARE_PARTS
 }
 
 impl Footprint {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(super) fn new() -> Self {
         Self {
             allocator: Allocator::new(),
             freed: AtomicUsize::new(0),
-            spare: SPARE_MIN + limit / SPARE_PARTS,
-            look_after: LOOK_MIN.max(limit / LOOK_PARTS),
         }
     }
 
@@ -66,7 +67,7 @@ impl Footprint {
     pub(super) fn count_freed(&self, bytes: usize, budget: &Budget) {
         let freed = self.freed.fetch_add(bytes, Ordering::Relaxed) + bytes;
         // Of the threads that find so much freed, one looks.
-        if freed >= self.look_after
+        if freed >= LOOK_MIN.max(budget.limit_bytes() / LOOK_PARTS)
             && self
                 .freed
                 .compare_exchange(freed, 0, Ordering::Relaxed, Ordering::Relaxed)
@@ -81,12 +82,13 @@ impl Footprint {
         let Some(allocator) = &self.allocator else {
             return;
         };
+        let limit = budget.limit_bytes();
         let mut gaps = allocator.usage().gaps();
-        if gaps > self.spare {
+        if gaps > spare(limit) {
             allocator.purge();
             gaps = allocator.usage().gaps();
         }
-        budget.cede(ceded(gaps, self.spare, budget.limit_bytes()));
+        budget.cede(ceded(gaps, spare(limit), limit));
     }
 }
 
@@ -121,7 +123,7 @@ impl Cache {
         self.evict_excess();
         compaction.pause = compaction.pause.saturating_sub(1);
         let gaps = allocator.usage().gaps_in_pages();
-        if compaction.pause == 0 && gaps > self.footprint.spare / 2 {
+        if compaction.pause == 0 && gaps > spare(self.budget.limit_bytes()) / 2 {
             self.copy_items(compaction, gaps);
         }
     }

@@ -66,6 +66,8 @@ pub struct Item {
     epoch: u32,
     fetched: bool,
     pub(super) active: bool,
+    /// Whether the present visit uses the item.
+    pub(super) hit: bool,
 }
 
 impl Item {
@@ -77,6 +79,7 @@ impl Item {
             epoch,
             fetched: false,
             active: false,
+            hit: false,
         }
     }
 
@@ -132,6 +135,7 @@ impl Item {
         self.used_s = now_s;
         self.active = self.fetched;
         self.fetched = true;
+        self.hit = true;
     }
 
     /// Why clients can no longer see the item; `None` if they can.

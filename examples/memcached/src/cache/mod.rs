@@ -44,7 +44,7 @@ use flush::Flushes;
 use footprint::Footprint;
 pub use item::{Content, Item};
 pub use reaper::Reaper;
-pub use segments::Segment;
+pub use segments::{Moves, Segment};
 pub use shard::CacheStats;
 use shard::{Dead, Hashed, Now, Shard};
 
@@ -96,7 +96,7 @@ impl Cache {
         let cache = Self {
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
             budget: Budget::new(limits.memory_bytes),
-            footprint: Footprint::new(limits.memory_bytes),
+            footprint: Footprint::new(),
             evict: limits.evict,
             flushes: Flushes::default(),
             hand: AtomicUsize::new(0),
@@ -157,6 +157,11 @@ impl Cache {
     #[must_use]
     pub fn memory_bytes_max(&self) -> usize {
         self.budget.limit_bytes()
+    }
+
+    /// Changes the bytes that all items may take. If they have more, the reaper evicts some.
+    pub fn set_memory_bytes_max(&self, bytes: usize) {
+        self.budget.set_limit(bytes);
     }
 
     /// Number of items, including expired ones that have not been removed yet.

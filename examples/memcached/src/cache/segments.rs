@@ -103,6 +103,28 @@ impl Default for List {
 #[derive(Debug, Default)]
 pub(super) struct Segments {
     lists: [List; Segment::ALL.len()],
+    moves: Moves,
+}
+
+/// How many items changed their place in the lists.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// From hot or warm to cold.
+    pub to_cold: u64,
+    /// From hot or cold to warm.
+    pub to_warm: u64,
+    /// From the end of warm to its start.
+    pub within_warm: u64,
+}
+
+impl Moves {
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            to_cold: self.to_cold + other.to_cold,
+            to_warm: self.to_warm + other.to_warm,
+            within_warm: self.within_warm + other.within_warm,
+        }
+    }
 }
 
 impl Segments {
@@ -198,13 +220,6 @@ impl Segments {
         is_spared
     }
 
-    /// The oldest item of the first non-empty list, in the order of eviction.
-    pub(super) fn oldest(&self) -> Option<SlotIndex> {
-        Segment::OF_EVICTION
-            .into_iter()
-            .find_map(|segment| self.oldest_of(segment))
-    }
-
     /// The oldest item of a list.
     pub(super) fn oldest_of(&self, segment: Segment) -> Option<SlotIndex> {
         let oldest = self.lists[segment as usize].oldest;
@@ -216,6 +231,11 @@ impl Segments {
         self.lists.each_ref().map(|list| list.oldest_since)
     }
 
+    /// How many items changed their place so far.
+    pub(super) fn moves(&self) -> Moves {
+        self.moves
+    }
+
     /// Number and bytes of the items in each list.
     pub(super) fn sizes(&self) -> [(usize, usize); Segment::ALL.len()] {
         self.lists.each_ref().map(|list| (list.len, list.bytes))
@@ -223,9 +243,15 @@ impl Segments {
 
     fn transfer(&mut self, slots: &mut Slots, index: SlotIndex, target: Segment, now: Stamp) {
         self.unlink(slots, index);
-        if let Some(item) = &mut slots.slot_mut(index).item {
+        let slot = slots.slot_mut(index);
+        if let Some(item) = &mut slot.item {
             item.active = false;
         }
+        *match (slot.links.segment, target) {
+            (Segment::Warm, Segment::Warm) => &mut self.moves.within_warm,
+            (_, Segment::Warm) => &mut self.moves.to_warm,
+            _ => &mut self.moves.to_cold,
+        } += 1;
         self.push(slots, index, target, now);
     }
 

@@ -10,7 +10,7 @@ use crate::clock::now_ms;
 
 use super::budget::{Lacking, Reservation, Stamp};
 use super::item::{Content, End, Item, memory_bytes};
-use super::segments::{Segment, Segments};
+use super::segments::{Moves, Segment, Segments};
 use super::slots::{SlotIndex, Slots, is_too_roomy};
 use super::{Change, SHARD_BITS};
 
@@ -83,8 +83,12 @@ pub struct CacheStats {
     pub items_of_segment: [u64; Segment::ALL.len()],
     /// Current bytes of memory in each [`Segment`].
     pub bytes_of_segment: [u64; Segment::ALL.len()],
-    /// When the next item to evict was last used, in seconds by [`now_ms`]; 0 if there is none.
-    pub oldest_used_s: u32,
+    /// When the oldest item of each [`Segment`] was last used, in seconds by [`now_ms`]; 0 if there is none.
+    pub oldest_used_s: [u32; Segment::ALL.len()],
+    /// Uses of items in each [`Segment`].
+    pub hits_of_segment: [u64; Segment::ALL.len()],
+    /// Moves of items between the lists.
+    pub moves: Moves,
     /// Items ever stored.
     pub items_total: u64,
     /// Live items removed to make room.
@@ -93,7 +97,11 @@ pub struct CacheStats {
     pub evicted_unfetched: u64,
     /// Evicted items that had an expiry time.
     pub evicted_expiring: u64,
-    /// Expired or flushed items that eviction removed.
+    /// Evicted items that were used again since they came to their list.
+    pub evicted_active: u64,
+    /// When an item was last evicted, and how long nobody had used it, in seconds by [`now_ms`].
+    pub last_evicted_s: (u32, u32),
+    /// Expired or flushed items that eviction or the reaper removed.
     pub reclaimed: u64,
     /// Expired items that no client had read.
     pub expired_unfetched: u64,
@@ -114,14 +122,20 @@ impl CacheStats {
             items: self.items + other.items,
             items_of_segment: sum(self.items_of_segment, other.items_of_segment),
             bytes_of_segment: sum(self.bytes_of_segment, other.bytes_of_segment),
-            oldest_used_s: match (self.oldest_used_s, other.oldest_used_s) {
-                (0, used_s) | (used_s, 0) => used_s,
-                (left, right) => left.min(right),
-            },
+            oldest_used_s: std::array::from_fn(|i| {
+                match (self.oldest_used_s[i], other.oldest_used_s[i]) {
+                    (0, used_s) | (used_s, 0) => used_s,
+                    (left, right) => left.min(right),
+                }
+            }),
+            hits_of_segment: sum(self.hits_of_segment, other.hits_of_segment),
+            moves: self.moves.plus(other.moves),
             items_total: self.items_total + other.items_total,
             evictions: self.evictions + other.evictions,
             evicted_unfetched: self.evicted_unfetched + other.evicted_unfetched,
             evicted_expiring: self.evicted_expiring + other.evicted_expiring,
+            evicted_active: self.evicted_active + other.evicted_active,
+            last_evicted_s: self.last_evicted_s.max(other.last_evicted_s),
             reclaimed: self.reclaimed + other.reclaimed,
             expired_unfetched: self.expired_unfetched + other.expired_unfetched,
             found_expired: self.found_expired + other.found_expired,
@@ -208,8 +222,14 @@ impl Shard {
         let mut state = self.state.lock();
         let state = &mut *state;
         let (slot_index, dead) = state.find_live(hashed, key, now);
-        let item = slot_index.and_then(|slot_index| state.slots.slot_mut(slot_index).item.as_mut());
-        let result = item.map(|item| visit_in_place(item, &mut state.reaping, visit));
+        let result = slot_index.and_then(|slot_index| {
+            let slot = state.slots.slot_mut(slot_index);
+            let item = slot.item.as_mut()?;
+            let result = visit_in_place(item, &mut state.reaping, visit);
+            let hits = &mut state.stats.hits_of_segment[slot.links.segment as usize];
+            *hits += u64::from(std::mem::take(&mut item.hit));
+            Some(result)
+        });
         if dead.is_some() {
             self.publish(state);
         }
@@ -285,6 +305,8 @@ impl Shard {
             stats.evictions += 1;
             stats.evicted_unfetched += u64::from(!item.is_fetched());
             stats.evicted_expiring += u64::from(item.content.expire_at_ms.is_some());
+            stats.evicted_active += u64::from(item.active);
+            stats.last_evicted_s = (now.now_s, now.now_s.saturating_sub(item.used_s()));
         }
         self.publish(state);
         Some(item.into())
@@ -294,14 +316,16 @@ impl Shard {
         let mut state = self.state.lock();
         let state = &mut *state;
         let sizes = state.segments.sizes();
-        let oldest = state.segments.oldest();
+        let used_s = |segment| {
+            let oldest = state.segments.oldest_of(segment)?;
+            state.slots.item(oldest).map(Item::used_s)
+        };
         CacheStats {
             items: state.index.len() as u64,
             items_of_segment: sizes.map(|(len, _)| len as u64),
             bytes_of_segment: sizes.map(|(_, bytes)| bytes as u64),
-            oldest_used_s: oldest
-                .and_then(|slot_index| state.slots.item(slot_index))
-                .map_or(0, Item::used_s),
+            oldest_used_s: Segment::ALL.map(|segment| used_s(segment).unwrap_or(0)),
+            moves: state.segments.moves(),
             ..state.stats
         }
     }
@@ -354,6 +378,7 @@ impl Shard {
                 Some(end) => {
                     state.count_expired(slot_index, end);
                     state.stats.reaped += 1;
+                    state.stats.reclaimed += 1;
                     dead.extend(state.remove(slot_index).map(Dead::from));
                 }
                 None => state.reaping.note_expiry(item.content.expire_at_ms),

@@ -74,6 +74,13 @@ fn put_all(put: &mut Put<'_>, prefix: &str, figures: &[(&str, &dyn Display)]) {
     }
 }
 
+/// Writes figures of memcached that have no meaning here, with its values for "none".
+fn put_none(put: &mut Put<'_>, prefix: &str, figures: &[(&str, &str)]) {
+    for (name, value) in figures {
+        put(&format!("{prefix}{name}"), value);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use psp_protocols::memcached::text::StoreMode;

@@ -10,6 +10,7 @@ mod local_socket;
 mod memory;
 mod overload;
 mod protocol;
+mod statistics;
 mod steering;
 #[cfg(feature = "tls")]
 mod tls;

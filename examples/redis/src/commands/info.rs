@@ -5,11 +5,11 @@ use std::fmt::{self, Write as _};
 use std::ops::Deref;
 use std::time::Duration;
 
+use psp_program::CpuTime;
 use psp_server::ServerHandle;
 use psp_server::telemetry::Snapshot;
 
 use crate::command::{CommandSpec, CommandTable, Context, Entry, ReplyEncoder};
-use crate::cpu_time::CpuTime;
 use crate::memory::{resident_bytes, system_bytes};
 use crate::parse::{self, Result};
 use crate::pubsub::TopicKind;

@@ -53,5 +53,9 @@ pub(super) const BAD_EXPTIME: RequestError =
     RequestError::new("CLIENT_ERROR invalid exptime argument");
 pub(super) const BAD_DELTA: RequestError =
     RequestError::new("CLIENT_ERROR invalid numeric delta argument");
+pub(super) const MEMORY_LIMIT_TOO_SMALL: RequestError =
+    RequestError::new("MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m");
+pub(super) const MEMORY_LIMIT_NOT_IN_MIB: RequestError =
+    RequestError::new("MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes");
 pub(super) const BAD_SHUTDOWN: RequestError =
     RequestError::new("CLIENT_ERROR invalid shutdown mode");

@@ -4,11 +4,16 @@ use crate::memcached::item::KEY_LEN_MAX;
 use crate::memcached::meta;
 
 use super::error::{
-    BAD_DELETE, BAD_DELTA, BAD_EXPTIME, BAD_FORMAT, BAD_SHUTDOWN, ERROR, RequestError,
+    BAD_DELETE, BAD_DELTA, BAD_EXPTIME, BAD_FORMAT, BAD_SHUTDOWN, ERROR, MEMORY_LIMIT_NOT_IN_MIB,
+    MEMORY_LIMIT_TOO_SMALL, RequestError,
 };
 use super::line::{FewWords, Words, split_line};
 use super::number::parse_number;
 use super::storage::{StorageVerb, Store};
+
+/// Least and most memory of all items that a client can ask for, in MiB.
+const MEMORY_MIB_MIN: u32 = 8;
+const MEMORY_MIB_MAX: u32 = 1_000_000_000;
 
 /// One request of the text or the meta protocol, borrowed from its frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +80,17 @@ pub enum Request<'a> {
         /// Class ids separated by commas, `all` or `hash`.
         classes: &'a [u8],
     },
+    /// `lru_crawler` with a setting, or without a dump.
+    Crawler,
+    /// `cache_memlimit <MiB> [noreply]`
+    MemoryLimit {
+        /// Memory of all items in MiB.
+        mib: u32,
+        /// Whether the client asked for no reply.
+        noreply: bool,
+    },
+    /// `watch [<kinds>]`
+    Watch,
     /// A meta command.
     Meta(meta::Request<'a>),
 }
@@ -125,8 +141,16 @@ impl<'a> Request<'a> {
             b"shutdown" => shutdown(words),
             b"lru_crawler" => match FewWords::new(words).as_slice() {
                 [b"metadump", classes] => Ok(Self::Metadump { classes }),
+                [b"enable" | b"disable"] | [b"crawl", _] => Ok(Self::Crawler),
+                [b"sleep" | b"tocrawl", number] => match parse_number::<u32>(number) {
+                    Some(_) => Ok(Self::Crawler),
+                    None => Err(BAD_FORMAT),
+                },
                 _ => Err(ERROR),
             },
+            b"cache_memlimit" => memory_limit(words),
+            b"watch" if words.all(is_watched) => Ok(Self::Watch),
+            b"watch" => Err(ERROR),
             _ => match StorageVerb::from_name(name) {
                 Some(StorageVerb::Text { mode, with_cas }) => {
                     Store::parse(mode, with_cas, words, block).map(Self::Store)
@@ -146,6 +170,7 @@ impl<'a> Request<'a> {
             | Self::Arithmetic { noreply, .. }
             | Self::Touch { noreply, .. }
             | Self::FlushAll { noreply, .. }
+            | Self::MemoryLimit { noreply, .. }
             | Self::Verbosity { noreply } => *noreply,
             Self::Quit => true,
             Self::Get(_)
@@ -153,6 +178,8 @@ impl<'a> Request<'a> {
             | Self::Stats { .. }
             | Self::Shutdown { .. }
             | Self::Metadump { .. }
+            | Self::Crawler
+            | Self::Watch
             | Self::Meta(_) => false,
         }
     }
@@ -258,6 +285,27 @@ fn verbosity(words: Words<'_>) -> Result<Request<'_>, RequestError> {
         },
         _ => Err(ERROR),
     }
+}
+
+fn memory_limit(words: Words<'_>) -> Result<Request<'_>, RequestError> {
+    let noreply = is_noreply(words);
+    let mib = match *FewWords::new(words).as_slice() {
+        [mib] | [mib, _] => parse_number(mib).ok_or(ERROR.unless(noreply))?,
+        _ => return Err(ERROR),
+    };
+    match mib {
+        ..MEMORY_MIB_MIN => Err(MEMORY_LIMIT_TOO_SMALL.unless(noreply)),
+        MEMORY_MIB_MIN..=MEMORY_MIB_MAX => Ok(Request::MemoryLimit { mib, noreply }),
+        _ => Err(MEMORY_LIMIT_NOT_IN_MIB.unless(noreply)),
+    }
+}
+
+/// Whether a word names what `watch` shows.
+fn is_watched(word: &[u8]) -> bool {
+    matches!(
+        word,
+        b"rawcmds" | b"evictions" | b"fetchers" | b"mutations" | b"sysevents" | b"connevents"
+    )
 }
 
 fn shutdown(words: Words<'_>) -> Result<Request<'_>, RequestError> {
@@ -435,6 +483,7 @@ mod tests {
             noreply,
         };
         let flush = |delay_s, noreply| Request::FlushAll { delay_s, noreply };
+        let memory_limit = |mib, noreply| Request::MemoryLimit { mib, noreply };
         for (line, request) in [
             ("delete k", delete(b"k", false)),
             ("delete k 0", delete(b"k", false)),
@@ -464,6 +513,12 @@ mod tests {
                 "lru_crawler metadump all",
                 Request::Metadump { classes: b"all" },
             ),
+            ("lru_crawler enable", Request::Crawler),
+            ("lru_crawler sleep 100", Request::Crawler),
+            ("cache_memlimit 8", memory_limit(8, false)),
+            ("cache_memlimit 100 noreply", memory_limit(100, true)),
+            ("watch", Request::Watch),
+            ("watch fetchers mutations", Request::Watch),
         ] {
             assert_eq!(parse(&format!("{line} \r\n")), request);
         }

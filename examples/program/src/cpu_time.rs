@@ -9,17 +9,21 @@ const USER_FIELD: usize = 11;
 
 /// Processor time in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct CpuTime {
-    pub(crate) user_s: f64,
-    pub(crate) system_s: f64,
+pub struct CpuTime {
+    /// Of programs.
+    pub user_s: f64,
+    /// Of the system for them.
+    pub system_s: f64,
     /// Of processes that have ended.
-    pub(crate) children_user_s: f64,
-    pub(crate) children_system_s: f64,
+    pub children_user_s: f64,
+    /// Of the system for processes that have ended.
+    pub children_system_s: f64,
 }
 
 impl CpuTime {
     /// Reads a file in the form of `/proc/PID/stat`.
-    pub(crate) fn read(path: &str) -> Option<Self> {
+    #[must_use]
+    pub fn read(path: &str) -> Option<Self> {
         Self::parse(&fs::read_to_string(path).ok()?)
     }
 
