@@ -124,6 +124,9 @@ fn answer(context: Context<'_>, request: &Request<'_>, out: &mut dyn Sink) -> An
         Command::Decrement => arithmetic(operations, request, true),
         Command::Flush => {
             operations.counters.count(Counter::CmdFlush);
+            if !context.server.config.enable_flush {
+                return Answer::Failed(Status::AuthError);
+            }
             operations.cache.flush(expiry);
             Answer::Done { cas: 0 }
         }

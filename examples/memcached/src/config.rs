@@ -1,6 +1,7 @@
 //! The configuration: built-in defaults, then a TOML file, then flags.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 
 use anyhow::ensure;
 use clap::Parser;
@@ -12,8 +13,9 @@ use psp_protocols::memcached::MemcachedFraming;
 use psp_server::Policy;
 use serde::{Deserialize, Serialize};
 
+use crate::extended::ExtendedFlags;
 use crate::size::parse_bytes;
-use crate::tls::TlsFlags;
+use crate::unsupported::UnsupportedFlags;
 
 /// Valid values of `-I`, in bytes.
 const ITEM_LEN_RANGE: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 30;
@@ -47,6 +49,19 @@ pub struct Config {
     pub item_len_max: usize,
     /// Whether clients may stop the server with `shutdown`.
     pub enable_shutdown: bool,
+    /// Whether clients may remove all items with `flush_all`; true by default.
+    pub enable_flush: bool,
+    /// Whether clients may list keys, with `lru_crawler metadump` and `stats cachedump`; true by default.
+    pub enable_dump: bool,
+    /// Whether the server runs in the background.
+    #[serde(skip)]
+    pub daemon: bool,
+    /// Flags that were given and have no effect.
+    #[serde(skip)]
+    pub without_effect: Vec<String>,
+    /// File that has the server's process id while it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid_file: Option<PathBuf>,
     /// The least severe level of log messages.
     pub log_level: LogLevel,
     /// A Unix socket, in place of TCP and UDP; and sockets of a service manager.
@@ -72,6 +87,11 @@ impl Default for Config {
             evict: true,
             item_len_max: MIB,
             enable_shutdown: false,
+            enable_flush: true,
+            enable_dump: true,
+            daemon: false,
+            without_effect: Vec::new(),
+            pid_file: None,
             log_level: LogLevel::default(),
             sockets: SocketConfig::default(),
             tls: None,
@@ -163,7 +183,7 @@ pub struct Flags {
     #[command(flatten)]
     transport: TransportFlags,
     #[command(flatten)]
-    tls: TlsFlags,
+    extended: ExtendedFlags,
     /// Memory of all items, in MiB [default: 64].
     #[arg(long, short, value_name = "MIB")]
     memory_limit: Option<usize>,
@@ -179,6 +199,20 @@ pub struct Flags {
     /// Let clients stop the server with `shutdown`.
     #[arg(long, short = 'A')]
     enable_shutdown: bool,
+    /// Refuse `flush_all`.
+    #[arg(long, short = 'F')]
+    disable_flush_all: bool,
+    /// Refuse to list keys.
+    #[arg(long, short = 'X')]
+    disable_dumping: bool,
+    /// Run in the background.
+    #[arg(long, short = 'd')]
+    daemon: bool,
+    /// File for the process id.
+    #[arg(long, short = 'P', value_name = "FILE")]
+    pidfile: Option<PathBuf>,
+    #[command(flatten)]
+    unsupported: UnsupportedFlags,
     /// Log more than --log-level: -v for debugging, -vv for everything.
     #[arg(short, action = clap::ArgAction::Count)]
     verbose: u8,
@@ -193,10 +227,15 @@ impl ProgramFlags for Flags {
         self.listen
             .apply_to(&mut config.listen, &mut config.port, &mut config.sockets);
         self.transport.apply_to(&mut config.transport);
-        self.tls.apply_to(&mut config.tls)?;
+        config.without_effect = self.unsupported.given().collect();
+        self.extended.apply_to(config)?;
         self.server.apply_to(config.common());
         config.evict &= !self.disable_evictions;
         config.enable_shutdown |= self.enable_shutdown;
+        config.enable_flush &= !self.disable_flush_all;
+        config.enable_dump &= !self.disable_dumping;
+        config.daemon = self.daemon;
+        config.pid_file = self.pidfile.or(config.pid_file.take());
         replace(&mut config.server.connections_max, self.conn_limit);
         replace(&mut config.udp_port, self.udp_port);
         replace(&mut config.memory_limit_mib, self.memory_limit);
@@ -282,6 +321,24 @@ mod tests {
     }
 
     #[test]
+    fn flags_without_effect_are_named() {
+        let config = |flags: &str| resolve(&flags.split(' ').collect::<Vec<_>>()).unwrap();
+        // Debian's /etc/memcached.conf.
+        let debian = config("-d -m 64 -p 11211 -u memcache -l 127.0.0.1 -P /run/memcached.pid");
+        assert!(debian.daemon);
+        assert_eq!(debian.pid_file, Some("/run/memcached.pid".into()));
+        assert_eq!(debian.without_effect, ["-u"]);
+        let config =
+            config("-F -X -C -B auto -b 1024 -R 20 -e f -o modern,idle_timeout=7,slab_reassign");
+        assert!(!config.enable_flush && !config.enable_dump && !config.daemon);
+        assert_eq!(config.server.idle_timeout_s, 7);
+        assert_eq!(
+            config.without_effect,
+            ["-b", "-C", "-e", "-R", "-o modern", "-o slab_reassign"]
+        );
+    }
+
+    #[test]
     fn unsupported_flags_are_refused() {
         for (flags, word) in [
             (&["-I", "100"][..], "-I"),
@@ -289,7 +346,10 @@ mod tests {
             (&["-Z", "--listen-fds"], "--listen-fds"),
             (&["-o", "ssl_key=a"], "-Z"),
             (&["-Z", "-o", "ssl_verify_mode=4"], "between 0 and 3"),
-            (&["-Z", "-o", "slab_reassign"], "slab_reassign"),
+            (&["-Z", "-o", "slab_bogus"], "slab_bogus"),
+            (&["-Z", "-o", "ssl_min_version=tlsv1.3"], "ssl_min_version"),
+            (&["-o", "idle_timeout=x"], "idle_timeout"),
+            (&["-B", "udp"], "udp"),
             (&["-I", "33m"], "-m"),
             (&["--policy", "best"], "darc"),
         ] {

@@ -16,6 +16,7 @@ pub mod cache;
 pub mod clock;
 pub mod config;
 pub mod counters;
+pub mod daemon;
 pub mod dump;
 pub mod exptime;
 pub mod handler;
@@ -26,4 +27,6 @@ pub mod size;
 pub mod startup;
 pub mod state;
 pub mod text;
-mod tls;
+
+mod extended;
+mod unsupported;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use psp_memcached::config::Flags;
+use psp_memcached::daemon;
 use psp_memcached::startup;
 use tikv_jemallocator::Jemalloc;
 
@@ -17,6 +18,11 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 static SETTINGS: &[u8; 22] = b"cache_oblivious:false\0";
 
 fn main() -> ExitCode {
+    match daemon::detach() {
+        Ok(true) => return ExitCode::SUCCESS,
+        Ok(false) => {}
+        Err(error) => return psp_program::end(|| Err(error)),
+    }
     psp_program::main::<Flags>(|program| {
         let memcached = startup::build(program.config.clone())?;
         let tls = memcached.tls;

@@ -11,9 +11,10 @@ use psp_server::{Server, TypeSpec};
 
 use crate::cache::Reaper;
 use crate::config::Config;
+use crate::daemon::PidFile;
+use crate::extended::AUTH_CLIENTS;
 use crate::handler::MemcachedHandler;
 use crate::state::ServerState;
-use crate::tls::AUTH_CLIENTS;
 
 /// Fewest keys of a request of the type `bulk`. Smaller multigets need not wait for such requests.
 const BULK_KEYS_MIN: usize = 257;
@@ -30,6 +31,8 @@ pub struct MemcachedServer {
     pub state: Arc<ServerState>,
     /// Removes expired items until it is dropped.
     pub reaper: Reaper,
+    /// The file with the process id, if there is one.
+    pub pid_file: Option<PidFile>,
 }
 
 /// Binds the addresses and sets everything up.
@@ -37,6 +40,9 @@ pub struct MemcachedServer {
 /// # Errors
 /// A setting is out of range, an address is not available, or a thread cannot be started.
 pub fn build(config: Config) -> anyhow::Result<MemcachedServer> {
+    for name in &config.without_effect {
+        tracing::warn!("{name} has no effect: it is a flag of memcached");
+    }
     let state = Arc::new(ServerState::new(config.clone()));
     let reaper =
         Reaper::start(Arc::clone(&state.cache)).context("cannot start the reaper's thread")?;
@@ -66,8 +72,11 @@ pub fn build(config: Config) -> anyhow::Result<MemcachedServer> {
         let transport = &config.transport;
         builder = transport.listen(builder, &config.listen, config.udp_port);
     }
+    let server = builder.build()?;
+    let pid_file = config.pid_file.as_deref().map(PidFile::write).transpose()?;
     Ok(MemcachedServer {
-        server: builder.build()?,
+        server,
+        pid_file,
         tls,
         state,
         reaper,

@@ -64,8 +64,12 @@ pub fn run(context: Context<'_>, frame: &[u8], reply: &mut dyn Sink) -> Outcome 
         }
         Request::FlushAll { delay_s, .. } => {
             operations.counters.count(Counter::CmdFlush);
-            operations.cache.flush(expire_at_ms(delay_s));
-            status(out, Status::Ok);
+            if context.server.config.enable_flush {
+                operations.cache.flush(expire_at_ms(delay_s));
+                status(out, Status::Ok);
+            } else {
+                client_error(out, "flush_all not allowed");
+            }
         }
         Request::Verbosity { .. } => status(out, Status::Ok),
         Request::MemoryLimit { mib, .. } => {
@@ -85,6 +89,9 @@ pub fn run(context: Context<'_>, frame: &[u8], reply: &mut dyn Sink) -> Outcome 
             return Outcome::Close;
         }
         Request::Shutdown { .. } => out.put(b"ERROR: shutdown not enabled\r\n"),
+        Request::Metadump { .. } if !context.server.config.enable_dump => {
+            out.put(b"ERROR metadump not allowed\r\n");
+        }
         Request::Metadump { classes } => dump::metadump(operations.cache, classes, out),
         Request::Meta(request) => meta::run(operations, &request, out),
     }
@@ -176,6 +183,9 @@ fn stats(context: Context<'_>, args: Words<'_>, out: &mut dyn Sink) {
         b"reset" => {
             context.server.counters.reset();
             return status(out, Status::Reset);
+        }
+        b"cachedump" if !context.server.config.enable_dump => {
+            return client_error(out, "stats cachedump not allowed");
         }
         b"cachedump" => return dump::cachedump(&context.server.cache, args, out),
         b"detail" => return detail(args, out),

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod clients;
+mod command_line;
 mod common;
 mod control_groups;
 mod linearizable;

@@ -117,6 +117,8 @@ pub enum Status {
     NotStored = 0x05,
     /// The value is not a number.
     NonNumeric = 0x06,
+    /// The command is not allowed.
+    AuthError = 0x20,
     /// There is no such command.
     UnknownCommand = 0x81,
     /// The server has no memory for the request.
@@ -140,6 +142,7 @@ impl Status {
             Self::ValueTooLarge => "Too large.",
             Self::InvalidArguments => "Invalid arguments",
             Self::NotStored => "Not stored.",
+            Self::AuthError => "Auth failure.",
             Self::NonNumeric => "Non-numeric server-side value for incr or decr",
             Self::UnknownCommand => "Unknown command",
             Self::OutOfMemory => "Out of memory",

@@ -1,0 +1,82 @@
+//! Flags as memcached has them.
+
+use std::fs;
+use std::process::Command;
+
+use psp_harness::{free_port, other_server};
+
+use crate::common::{Connection, Server, wait_until};
+
+#[test]
+fn what_is_disabled_is_refused() {
+    let server = Server::start_with(&["-F", "-X"]);
+    let mut client = server.connect();
+    for (request, reply) in [
+        ("set a 0 0 1|x", "STORED"),
+        ("flush_all", "CLIENT_ERROR flush_all not allowed"),
+        ("lru_crawler metadump all", "ERROR metadump not allowed"),
+        (
+            "stats cachedump 1 1",
+            "CLIENT_ERROR stats cachedump not allowed",
+        ),
+        ("get a", "VALUE a 0 1|x|END"),
+    ] {
+        client.expect(request, reply);
+    }
+    if !Server::is_psp() {
+        // memcached does not answer a binary flush then.
+        return;
+    }
+    let mut flush = [0; 24];
+    (flush[0], flush[1]) = (0x80, 0x08);
+    client.send(flush);
+    let mut refused = flush;
+    (refused[0], refused[7], refused[11]) = (0x81, 0x20, 13);
+    client.expect_reply("a binary flush", &[&refused[..], b"Auth failure."].concat());
+}
+
+#[test]
+fn flags_without_effect_are_logged() {
+    if !Server::is_psp() {
+        return psp_harness::skip(psp_harness::NOT_PSP);
+    }
+    let server = Server::start_with(&["-C", "-R", "20", "-o", "slab_reassign,maxconns_fast"]);
+    wait_until("the log names them", || {
+        let log = server.log().join("\n");
+        ["-C", "-R", "-o slab_reassign", "-o maxconns_fast"]
+            .iter()
+            .all(|flag| log.contains(&format!("{flag} has no effect")))
+    });
+}
+
+#[test]
+fn a_server_in_the_background_has_a_file_with_its_process_id() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("pid");
+    let port = free_port();
+    let program = other_server().unwrap_or_else(|| env!("CARGO_BIN_EXE_psp-memcached").into());
+    let mut command = Command::new(program);
+    command.args([
+        "-d",
+        "-A",
+        "-u",
+        "root",
+        "-l",
+        "127.0.0.1",
+        "-p",
+        &port.to_string(),
+        "-P",
+    ]);
+    assert!(command.arg(&file).status().expect("it starts").success());
+    let address = ([127, 0, 0, 1], port).into();
+    let mut client = None;
+    wait_until("it listens, and the file is written", || {
+        client = client.take().or_else(|| Connection::open(address).ok());
+        client.is_some() && fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n'))
+    });
+    let mut client = client.expect("a connection");
+    let id = client.stat("stats", "pid");
+    assert_eq!(fs::read_to_string(&file).unwrap(), format!("{id}\n"));
+    client.send("shutdown\r\n");
+    wait_until("the file is gone", || !file.exists());
+}
