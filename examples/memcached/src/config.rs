@@ -53,6 +53,9 @@ pub struct Config {
     pub enable_flush: bool,
     /// Whether clients may list keys, with `lru_crawler metadump` and `stats cachedump`; true by default.
     pub enable_dump: bool,
+    /// File with the names and passwords of clients, a line `name:password` for each; without one, clients need none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth_file: Option<PathBuf>,
     /// Whether the server runs in the background.
     #[serde(skip)]
     pub daemon: bool,
@@ -89,6 +92,7 @@ impl Default for Config {
             enable_shutdown: false,
             enable_flush: true,
             enable_dump: true,
+            auth_file: None,
             daemon: false,
             without_effect: Vec::new(),
             pid_file: None,
@@ -153,6 +157,10 @@ impl ProgramConfig for Config {
             "the item size limit (-I) must be at most half of the memory limit (-m)"
         );
         ensure!(
+            self.auth_file.is_none() || self.udp_port == 0,
+            "datagrams have no password: with --auth-file (-Y), leave UDP off (-U 0)"
+        );
+        ensure!(
             self.tls.is_none() || !self.sockets.listen_fds,
             "TLS (-Z) is for the TCP port: it cannot be on the sockets of --listen-fds"
         );
@@ -205,6 +213,9 @@ pub struct Flags {
     /// Refuse to list keys.
     #[arg(long, short = 'X')]
     disable_dumping: bool,
+    /// File with the names and passwords of clients, which speak the text protocol alone: a line name:password for each.
+    #[arg(long, short = 'Y', value_name = "FILE")]
+    auth_file: Option<PathBuf>,
     /// Run in the background.
     #[arg(long, short = 'd')]
     daemon: bool,
@@ -234,6 +245,7 @@ impl ProgramFlags for Flags {
         config.enable_shutdown |= self.enable_shutdown;
         config.enable_flush &= !self.disable_flush_all;
         config.enable_dump &= !self.disable_dumping;
+        config.auth_file = self.auth_file.or(config.auth_file.take());
         config.daemon = self.daemon;
         config.pid_file = self.pidfile.or(config.pid_file.take());
         replace(&mut config.server.connections_max, self.conn_limit);
@@ -349,6 +361,7 @@ mod tests {
             (&["-Z", "-o", "slab_bogus"], "slab_bogus"),
             (&["-Z", "-o", "ssl_min_version=tlsv1.3"], "ssl_min_version"),
             (&["-o", "idle_timeout=x"], "idle_timeout"),
+            (&["-Y", "passwords", "-U", "11211"], "UDP"),
             (&["-B", "udp"], "udp"),
             (&["-I", "33m"], "-m"),
             (&["--policy", "best"], "darc"),

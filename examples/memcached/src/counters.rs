@@ -66,6 +66,10 @@ counters! {
     TouchHits = "touch_hits",
     /// Requests to set the expiration time of a missing key.
     TouchMisses = "touch_misses",
+    /// Attempts of clients to show who they are.
+    AuthCmds = "auth_cmds",
+    /// Such attempts that failed.
+    AuthErrors = "auth_errors",
     /// Values too long for an item.
     StoreTooLarge = "store_too_large",
     /// Items refused for lack of memory.

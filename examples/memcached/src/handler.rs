@@ -7,6 +7,7 @@ use psp_protocols::memcached::is_binary;
 use psp_server::{Handler, Peer, Reply, Request, ServerHandle, WorkerId};
 
 use crate::allocator::pack_this_thread;
+use crate::auth::Login;
 use crate::counters::WorkerCounters;
 use crate::operations::Operations;
 use crate::state::ServerState;
@@ -63,21 +64,40 @@ impl Context<'_> {
 
 impl Handler for MemcachedHandler {
     type Worker = Arc<WorkerCounters>;
-    type Connection = ();
+    type Connection = Login;
 
     fn init_worker(&self, _worker: WorkerId) -> Arc<WorkerCounters> {
         pack_this_thread();
         self.server.counters.add_worker()
     }
 
-    fn connect(&self, _peer: Peer) {}
+    fn connect(&self, _peer: Peer) -> Login {
+        Login::new(self.server.passwords.is_some())
+    }
+
+    fn is_authenticated(&self, connection: &Login) -> bool {
+        connection.is_done()
+    }
 
     fn handle(
         &self,
         worker: &mut Arc<WorkerCounters>,
-        request: Request<'_, ()>,
+        request: Request<'_, Login>,
         reply: &mut Reply<'_>,
     ) {
+        let is_binary = is_binary(request.payload);
+        if let Some(passwords) = &self.server.passwords {
+            if is_binary {
+                // It has no part in this.
+                return reply.close();
+            }
+            if !request.connection.is_done() {
+                let passwords = passwords.lock();
+                return request
+                    .connection
+                    .attempt(request.payload, &passwords, worker, reply);
+            }
+        }
         let context = Context {
             server: &self.server,
             runtime: request.server(),
@@ -87,7 +107,7 @@ impl Handler for MemcachedHandler {
                 item_len_max: self.server.config.item_len_max,
             },
         };
-        let outcome = if is_binary(request.payload) {
+        let outcome = if is_binary {
             binary::run(context, request.payload, reply)
         } else {
             text::run(context, request.payload, reply)

@@ -11,6 +11,7 @@
 //! contains the statistics.
 
 pub mod allocator;
+pub mod auth;
 pub mod binary;
 pub mod cache;
 pub mod clock;

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use parking_lot::Mutex;
 use psp_classifiers::MemcachedClassifier;
 use psp_program::Tls;
 use psp_protocols::memcached::MemcachedFraming;
 use psp_server::{Server, TypeSpec};
 
+use crate::auth::Passwords;
 use crate::cache::Reaper;
 use crate::config::Config;
 use crate::daemon::PidFile;
@@ -43,7 +45,11 @@ pub fn build(config: Config) -> anyhow::Result<MemcachedServer> {
     for name in &config.without_effect {
         tracing::warn!("{name} has no effect: it is a flag of memcached");
     }
-    let state = Arc::new(ServerState::new(config.clone()));
+    let passwords = config.auth_file.as_deref().map(Passwords::load);
+    let state = Arc::new(ServerState {
+        passwords: passwords.transpose()?.map(Mutex::new),
+        ..ServerState::new(config.clone())
+    });
     let reaper =
         Reaper::start(Arc::clone(&state.cache)).context("cannot start the reaper's thread")?;
     let bulk = TypeSpec::new("bulk").service_time(BULK_SERVICE_TIME);
@@ -81,6 +87,17 @@ pub fn build(config: Config) -> anyhow::Result<MemcachedServer> {
         state,
         reaper,
     })
+}
+
+/// Asks new connections for the passwords that the file has by now.
+pub fn reload_passwords(state: &ServerState, config: &Config) {
+    let (Some(passwords), Some(file)) = (&state.passwords, &config.auth_file) else {
+        return;
+    };
+    match Passwords::load(file) {
+        Ok(loaded) => *passwords.lock() = loaded,
+        Err(error) => tracing::error!("the passwords stay as they are: {error:#}"),
+    }
 }
 
 /// Serves TLS connections from now on with what the certificates' files have by now.

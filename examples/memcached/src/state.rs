@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
+
+use crate::auth::Passwords;
 use crate::cache::{Cache, Limits};
 use crate::config::Config;
 use crate::counters::Counters;
@@ -12,6 +15,8 @@ use crate::counters::Counters;
 pub struct ServerState {
     /// All items.
     pub cache: Arc<Cache>,
+    /// The passwords of clients, if they need any.
+    pub passwords: Option<Mutex<Passwords>>,
     /// The configuration at the start.
     pub config: Config,
     /// The workers' counters.
@@ -21,7 +26,7 @@ pub struct ServerState {
 }
 
 impl ServerState {
-    /// The state of a server that starts now, without items.
+    /// The state of a server that starts now, without items and passwords.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let limits = Limits {
@@ -30,6 +35,7 @@ impl ServerState {
         };
         Self {
             cache: Arc::new(Cache::new(limits)),
+            passwords: None,
             config,
             counters: Counters::default(),
             started_at: Instant::now(),

@@ -18,8 +18,6 @@ const NONE: &[(&str, &str)] = &[
     ("read_buf_bytes_free", "0"),
     ("read_buf_oom", "0"),
     ("reserved_fds", "0"),
-    ("auth_cmds", "0"),
-    ("auth_errors", "0"),
     ("listen_disabled_num", "0"),
     ("time_in_listen_disabled_us", "0"),
     ("conn_yields", "0"),

@@ -80,3 +80,49 @@ fn a_server_in_the_background_has_a_file_with_its_process_id() {
     client.send("shutdown\r\n");
     wait_until("the file is gone", || !file.exists());
 }
+
+#[test]
+fn clients_show_a_password_first() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("passwords");
+    fs::write(&file, "foo:bar\nbaaaz:quux\n").expect("a file");
+    let server = Server::start_with(&["-Y", file.to_str().expect("a path"), "-U", "0"]);
+    let mut client = server.connect();
+    let refused = "CLIENT_ERROR unauthenticated";
+    for (request, reply) in [
+        ("get a", refused),
+        ("version", refused),
+        ("mn", refused),
+        ("set a 0 0 7|foo bab", "CLIENT_ERROR authentication failure"),
+        ("set a 0 0 2|hi", "CLIENT_ERROR authentication failure"),
+        ("set any 0 0 7|foo bar", "STORED"),
+        ("get any", "END"),
+        ("set a 0 0 2|hi", "STORED"),
+        ("get a", "VALUE a 0 2|hi|END"),
+    ] {
+        client.expect(request, reply);
+    }
+    assert_eq!(client.stat("stats", "auth_cmds"), 3);
+    assert_eq!(client.stat("stats", "auth_errors"), 2);
+    let mut other = server.connect();
+    other.expect("get a", refused);
+    other.expect("set x 0 0 10|baaaz quux|get a", "STORED|VALUE a 0 2|hi|END");
+    if !Server::is_psp() {
+        return;
+    }
+    let mut binary = server.connect();
+    let mut noop = [0; 24];
+    (noop[0], noop[1]) = (0x80, 0x0a);
+    binary.send(noop);
+    assert_eq!(binary.read_to_close(), b"");
+    // The file is read again.
+    fs::write(&file, "new:word\n").expect("a file");
+    server.hang_up();
+    wait_until("the new password is known", || {
+        let reply = server.connect().ask("set x 0 0 8\r\nnew word");
+        reply == "STORED"
+    });
+    server
+        .connect()
+        .expect("set x 0 0 7|foo bar", "CLIENT_ERROR authentication failure");
+}
