@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context as _, ensure};
 use psp_protocols::Sink;
 use psp_protocols::memcached::text::{
-    Request, Status, Store as StoreRequest, StoreMode, client_error, status,
+    Request, Status, Store as StoreRequest, StoreMode, Words, client_error, status,
 };
 use subtle::ConstantTimeEq as _;
 
@@ -49,13 +49,9 @@ impl Passwords {
         Ok(Self { lines })
     }
 
-    /// Whether a name and a password, with a space between them, are among these.
-    fn contains(&self, words: &[u8]) -> bool {
-        let Some(space) = words.iter().position(|byte| *byte == b' ') else {
-            return false;
-        };
-        let mut wanted = words.to_vec();
-        wanted[space] = b':';
+    /// Whether a name and its password are among these.
+    fn contains(&self, name: &[u8], password: &[u8]) -> bool {
+        let wanted = [name, b":", password].concat();
         self.lines
             .iter()
             .fold(false, |found, line| found | bool::from(line.ct_eq(&wanted)))
@@ -100,8 +96,12 @@ impl Login {
         else {
             return client_error(out, "unauthenticated");
         };
+        let mut words = Words::new(data);
+        let (Some(name), Some(password)) = (words.next(), words.next()) else {
+            return client_error(out, "bad authentication token format");
+        };
         counters.count(Counter::AuthCmds);
-        if passwords.contains(data) {
+        if passwords.contains(name, password) {
             self.done.store(true, Ordering::Release);
             status(out, Status::Stored);
         } else {
@@ -125,16 +125,16 @@ mod tests {
     #[test]
     fn names_and_passwords_are_compared_as_a_whole() {
         let passwords = passwords("foo:bar\r\nbaaaz:quux:x\n").expect("passwords");
-        for (words, expected) in [
-            ("foo bar", true),
-            ("baaaz quux:x", true),
-            ("foo ba", false),
-            ("foo barr", false),
-            ("foo:bar", false),
-            ("fo o:bar", false),
-            ("", false),
+        for (name, password, expected) in [
+            ("foo", "bar", true),
+            ("baaaz", "quux:x", true),
+            ("foo", "ba", false),
+            ("foo", "barr", false),
+            ("fo", "o:bar", false),
+            ("bar", "foo", false),
         ] {
-            assert_eq!(passwords.contains(words.as_bytes()), expected, "{words}");
+            let is_known = passwords.contains(name.as_bytes(), password.as_bytes());
+            assert_eq!(is_known, expected, "{name} {password}");
         }
     }
 

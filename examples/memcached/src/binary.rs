@@ -256,25 +256,30 @@ fn put_failure(request: &Request<'_>, status: Status, out: &mut dyn Sink) {
 
 /// Writes one reply per figure. The empty reply after them is the outcome.
 fn stats(context: Context<'_>, request: &Request<'_>, out: &mut dyn Sink) -> Answer {
-    if request.key == b"reset" {
-        context.server.counters.reset();
-    } else {
-        let Some(report) = Report::from_name(request.key) else {
-            return Answer::Failed(Status::KeyNotFound);
-        };
-        report::write(
-            report,
-            context.server,
-            Some(context.runtime),
-            &mut |name, value| {
-                let head = ReplyHead {
-                    key: name.as_bytes(),
-                    ..ReplyHead::DONE
-                };
-                reply(out, &request.header, &head, value.as_bytes());
-            },
-        );
+    match request.key {
+        b"reset" => {
+            context.server.counters.reset();
+            return Answer::Done { cas: 0 };
+        }
+        // There are no figures by the prefix of keys.
+        b"detail on" | b"detail off" | b"detail dump" => return Answer::Done { cas: 0 },
+        _ => {}
     }
+    let Some(report) = Report::from_name(request.key) else {
+        return Answer::Failed(Status::KeyNotFound);
+    };
+    report::write(
+        report,
+        context.server,
+        Some(context.runtime),
+        &mut |name, value| {
+            let head = ReplyHead {
+                key: name.as_bytes(),
+                ..ReplyHead::DONE
+            };
+            reply(out, &request.header, &head, value.as_bytes());
+        },
+    );
     Answer::Done { cas: 0 }
 }
 

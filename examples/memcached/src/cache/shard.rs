@@ -101,7 +101,7 @@ pub struct CacheStats {
     pub evicted_active: u64,
     /// When an item was last evicted, and how long nobody had used it, in seconds by [`now_ms`].
     pub last_evicted_s: (u32, u32),
-    /// Expired or flushed items that eviction or the reaper removed.
+    /// Expired or flushed items that were removed, by whatever found them.
     pub reclaimed: u64,
     /// Expired items that no client had read.
     pub expired_unfetched: u64,
@@ -477,6 +477,7 @@ impl State {
             return (Some(slot_index), None);
         };
         self.count_expired(slot_index, end);
+        self.stats.reclaimed += 1;
         match end {
             End::Flushed => self.stats.found_flushed += 1,
             End::Expired => self.stats.found_expired += 1,
