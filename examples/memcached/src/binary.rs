@@ -1,5 +1,7 @@
 //! The binary protocol: turns requests into operations, and outcomes into replies.
 
+use std::num::NonZeroU64;
+
 use psp_protocols::Sink;
 use psp_protocols::memcached::binary::{
     Command, Extras, HEADER_LEN, Header, Opcode, ReplyHead, Request, Status, error, reply,
@@ -127,7 +129,7 @@ fn answer(context: Context<'_>, request: &Request<'_>, out: &mut dyn Sink) -> An
             if !context.server.config.enable_flush {
                 return Answer::Failed(Status::AuthError);
             }
-            operations.cache.flush(expiry);
+            operations.cache.flush(expiry.map(NonZeroU64::get));
             Answer::Done { cas: 0 }
         }
         Command::Quit | Command::Noop | Command::Verbosity => Answer::Done { cas: 0 },

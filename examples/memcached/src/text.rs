@@ -1,5 +1,7 @@
 //! The text protocol: turns requests into operations, and outcomes into replies.
 
+use std::num::NonZeroU64;
+
 use psp_protocols::Sink;
 use psp_protocols::memcached::text::{
     Get, Request, RequestError, Status, Store as StoreRequest, Words, client_error, number,
@@ -65,7 +67,9 @@ pub fn run(context: Context<'_>, frame: &[u8], reply: &mut dyn Sink) -> Outcome 
         Request::FlushAll { delay_s, .. } => {
             operations.counters.count(Counter::CmdFlush);
             if context.server.config.enable_flush {
-                operations.cache.flush(expire_at_ms(delay_s));
+                operations
+                    .cache
+                    .flush(expire_at_ms(delay_s).map(NonZeroU64::get));
                 status(out, Status::Ok);
             } else {
                 client_error(out, "flush_all not allowed");

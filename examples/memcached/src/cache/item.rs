@@ -1,5 +1,7 @@
 //! One item: the content that its client stored, and the cache's own data about it.
 
+use std::num::NonZeroU64;
+
 use psp_store::Element;
 
 use crate::clock::now_ms;
@@ -22,7 +24,7 @@ pub struct Content {
     /// Opaque to the server.
     pub flags: u32,
     /// When the item expires, by [`now_ms`].
-    pub expire_at_ms: Option<u64>,
+    pub expire_at_ms: Option<NonZeroU64>,
     /// A number that changes with every change of the item.
     pub cas: u64,
     /// The client gave the key in base64, and replies show it in base64.
@@ -52,7 +54,7 @@ impl Content {
     #[must_use]
     pub fn ttl_ms(&self) -> Option<u64> {
         let expire_at_ms = self.expire_at_ms?;
-        Some(expire_at_ms.saturating_sub(now_ms()))
+        Some(expire_at_ms.get().saturating_sub(now_ms()))
     }
 }
 
@@ -62,12 +64,42 @@ pub struct Item {
     key: Element,
     /// The content that a client stored. The length of its value must not change.
     pub content: Content,
-    used_s: u32,
     epoch: u32,
-    fetched: bool,
-    pub(super) active: bool,
-    /// Whether the present visit uses the item.
-    pub(super) hit: bool,
+    uses: Uses,
+}
+
+/// When an item was last stored or used, in seconds, and marks of its uses, in few bytes.
+#[derive(Debug, Clone, Copy)]
+struct Uses(u32);
+
+impl Uses {
+    /// The item was ever read.
+    const FETCHED: u32 = 1;
+    /// The item was used again since it came to its list.
+    const ACTIVE: u32 = 1 << 1;
+    /// The present visit uses the item.
+    const HIT: u32 = 1 << 2;
+    const MARKS: u32 = 3;
+
+    /// Without marks.
+    const fn at(used_s: u32) -> Self {
+        Self(used_s << Self::MARKS)
+    }
+
+    const fn used_s(self) -> u32 {
+        self.0 >> Self::MARKS
+    }
+
+    const fn has(self, mark: u32) -> bool {
+        self.0 & mark != 0
+    }
+
+    const fn with(self, mark: u32, is_set: bool) -> Self {
+        match is_set {
+            true => Self(self.0 | mark),
+            false => Self(self.0 & !mark),
+        }
+    }
 }
 
 impl Item {
@@ -75,19 +107,15 @@ impl Item {
         Self {
             key: Element::from(key),
             content,
-            used_s: now_s,
             epoch,
-            fetched: false,
-            active: false,
-            hit: false,
+            uses: Uses::at(now_s),
         }
     }
 
     /// Replaces the content. Returns the old one.
     pub(super) fn replace(&mut self, content: Content, epoch: u32, now_s: u32) -> Content {
-        self.used_s = now_s;
+        self.uses = Uses::at(now_s).with(Uses::ACTIVE, self.is_active());
         self.epoch = epoch;
-        self.fetched = false;
         std::mem::replace(&mut self.content, content)
     }
 
@@ -115,13 +143,13 @@ impl Item {
     /// When the item was last stored or used, in seconds by [`now_ms`].
     #[must_use]
     pub fn used_s(&self) -> u32 {
-        self.used_s
+        self.uses.used_s()
     }
 
     /// Whether the item was ever read.
     #[must_use]
     pub fn is_fetched(&self) -> bool {
-        self.fetched
+        self.uses.has(Uses::FETCHED)
     }
 
     /// Bytes of memory that the item takes, including its entries in the cache's tables.
@@ -132,10 +160,26 @@ impl Item {
 
     /// Records a use of the item at `now_s`. From the second use on, the item qualifies for warm.
     pub fn mark_used(&mut self, now_s: u32) {
-        self.used_s = now_s;
-        self.active = self.fetched;
-        self.fetched = true;
-        self.hit = true;
+        self.uses = Uses::at(now_s)
+            .with(Uses::ACTIVE, self.is_fetched())
+            .with(Uses::FETCHED | Uses::HIT, true);
+    }
+
+    /// Whether the item was used again since it came to its list.
+    pub(super) fn is_active(&self) -> bool {
+        self.uses.has(Uses::ACTIVE)
+    }
+
+    /// The item has come to another list.
+    pub(super) fn clear_active(&mut self) {
+        self.uses = self.uses.with(Uses::ACTIVE, false);
+    }
+
+    /// Whether the visit that ends used the item.
+    pub(super) fn take_hit(&mut self) -> bool {
+        let is_hit = self.uses.has(Uses::HIT);
+        self.uses = self.uses.with(Uses::HIT, false);
+        is_hit
     }
 
     /// Why clients can no longer see the item; `None` if they can.
@@ -145,7 +189,7 @@ impl Item {
         }
         self.content
             .expire_at_ms
-            .is_some_and(|expire_at_ms| expire_at_ms <= now_ms())
+            .is_some_and(|expire_at_ms| expire_at_ms.get() <= now_ms())
             .then_some(End::Expired)
     }
 }

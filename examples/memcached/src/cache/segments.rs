@@ -245,7 +245,7 @@ impl Segments {
         self.unlink(slots, index);
         let slot = slots.slot_mut(index);
         if let Some(item) = &mut slot.item {
-            item.active = false;
+            item.clear_active();
         }
         *match (slot.links.segment, target) {
             (Segment::Warm, Segment::Warm) => &mut self.moves.within_warm,
@@ -281,5 +281,5 @@ impl Segments {
 
 /// Whether the item in the slot was used again since it came to its list.
 fn is_active(slots: &Slots, index: SlotIndex) -> bool {
-    slots.item(index).is_some_and(|item| item.active)
+    slots.item(index).is_some_and(|item| item.is_active())
 }

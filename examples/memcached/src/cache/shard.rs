@@ -1,5 +1,7 @@
 //! One of the shards that the keys are spread over, with its own lock.
 
+use std::num::NonZeroU64;
+
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use hashbrown::HashTable;
@@ -227,7 +229,7 @@ impl Shard {
             let item = slot.item.as_mut()?;
             let result = visit_in_place(item, &mut state.reaping, visit);
             let hits = &mut state.stats.hits_of_segment[slot.links.segment as usize];
-            *hits += u64::from(std::mem::take(&mut item.hit));
+            *hits += u64::from(item.take_hit());
             Some(result)
         });
         if dead.is_some() {
@@ -305,7 +307,7 @@ impl Shard {
             stats.evictions += 1;
             stats.evicted_unfetched += u64::from(!item.is_fetched());
             stats.evicted_expiring += u64::from(item.content.expire_at_ms.is_some());
-            stats.evicted_active += u64::from(item.active);
+            stats.evicted_active += u64::from(item.is_active());
             stats.last_evicted_s = (now.now_s, now.now_s.saturating_sub(item.used_s()));
         }
         self.publish(state);
@@ -451,9 +453,9 @@ fn visit_in_place<R>(
 }
 
 impl Reaping {
-    fn note_expiry(&mut self, expire_at_ms: Option<u64>) {
+    fn note_expiry(&mut self, expire_at_ms: Option<NonZeroU64>) {
         if let Some(expire_at_ms) = expire_at_ms {
-            self.due_ms = self.due_ms.min(expire_at_ms);
+            self.due_ms = self.due_ms.min(expire_at_ms.get());
         }
     }
 }

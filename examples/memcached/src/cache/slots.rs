@@ -109,6 +109,9 @@ impl Slots {
     }
 }
 
+/// A slot has no byte more than a class of the allocator.
+const _: () = assert!(size_of::<Slot>() == 96);
+
 #[cfg(test)]
 mod tests {
     use psp_store::Element;

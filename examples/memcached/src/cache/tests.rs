@@ -1,6 +1,7 @@
 //! Tests of the cache against a model, of its memory limit, and of eviction.
 
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::thread;
 
@@ -78,7 +79,7 @@ proptest! {
             match step {
                 Step::Put { key, len, expired } => {
                     let value = vec![key; len];
-                    let expire_at_ms = expired.then(|| now_ms() - 1);
+                    let expire_at_ms = expired.then_some(NonZeroU64::MIN);
                     put(&cache, &[key], &Content { expire_at_ms, ..content(&value) }).unwrap();
                     if expired {
                         model.remove(&key);
@@ -245,7 +246,7 @@ fn items_used_again_survive_items_used_once() {
 fn expired_items_are_evicted_before_live_ones() {
     let cache = cache(MIB);
     let expired = Content {
-        expire_at_ms: Some(0),
+        expire_at_ms: Some(NonZeroU64::MIN),
         ..content(&[0; 1000])
     };
     for key in 0..5000_u32 {
@@ -327,7 +328,7 @@ fn the_reaper_examines_only_shards_that_may_have_expired_items() {
     cache.reap(0);
     assert_eq!(cache.stats().inspected, 0);
     let expires = Content {
-        expire_at_ms: Some(now_ms()),
+        expire_at_ms: NonZeroU64::new(now_ms()),
         ..content(b"goes")
     };
     put(&cache, b"expires", &expires).unwrap();

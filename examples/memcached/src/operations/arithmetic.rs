@@ -1,5 +1,7 @@
 //! Arithmetic on numbers: increment and decrement.
 
+use std::num::NonZeroU64;
+
 use psp_store::Element;
 
 use super::{Condition, Operations};
@@ -20,7 +22,7 @@ pub struct Arithmetic<'a> {
     /// The item's CAS value in place of a new one.
     pub new_cas: Option<u64>,
     /// When the item expires; `None` keeps its expiry.
-    pub expire_at_ms: Option<Option<u64>>,
+    pub expire_at_ms: Option<Option<NonZeroU64>>,
     /// The number to create if there is none.
     pub vivify: Option<Vivify>,
     /// The client gave the key in base64.
@@ -50,7 +52,7 @@ pub struct Vivify {
     /// The number's value.
     pub initial: u64,
     /// When the item expires.
-    pub expire_at_ms: Option<u64>,
+    pub expire_at_ms: Option<NonZeroU64>,
 }
 
 /// The current state of a number.

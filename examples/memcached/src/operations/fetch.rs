@@ -1,5 +1,7 @@
 //! Reading items.
 
+use std::num::NonZeroU64;
+
 use psp_store::Element;
 
 use super::Operations;
@@ -37,7 +39,7 @@ impl Operations<'_> {
 
     /// Changes the expiration time of the key's item. Returns whether there is one.
     #[must_use]
-    pub fn touch(&self, key: &[u8], expire_at_ms: Option<u64>) -> bool {
+    pub fn touch(&self, key: &[u8], expire_at_ms: Option<NonZeroU64>) -> bool {
         let touched = self.visit(key, |item| item.content.expire_at_ms = expire_at_ms);
         self.count_touch(touched.is_some());
         touched.is_some()
@@ -45,7 +47,7 @@ impl Operations<'_> {
 
     /// Reads the key's item and changes its expiration time.
     #[must_use]
-    pub fn get_and_touch(&self, key: &[u8], expire_at_ms: Option<u64>) -> Option<Found> {
+    pub fn get_and_touch(&self, key: &[u8], expire_at_ms: Option<NonZeroU64>) -> Option<Found> {
         let found = self.visit(key, |item| {
             item.content.expire_at_ms = expire_at_ms;
             Found::from(&*item)
@@ -67,11 +69,11 @@ impl Operations<'_> {
 #[derive(Debug, Clone, Copy)]
 pub struct Fetch {
     /// The item's new expiration time.
-    pub expire_at_ms: Option<Option<u64>>,
+    pub expire_at_ms: Option<Option<NonZeroU64>>,
     /// On a miss, create an empty item with this expiration time. The client wins the right to fill it.
-    pub vivify: Option<Option<u64>>,
+    pub vivify: Option<Option<NonZeroU64>>,
     /// The first client that reads an item that expires earlier wins the right to refresh it.
-    pub recache_before_ms: Option<Option<u64>>,
+    pub recache_before_ms: Option<Option<NonZeroU64>>,
     /// The CAS value of an item that is created, or gets a new expiration time.
     pub new_cas: Option<u64>,
     /// Whether the read counts as a use of the item.
@@ -141,7 +143,12 @@ impl Operations<'_> {
 
     /// Creates an empty item. If another client has created one meanwhile, reads that one instead.
     /// Returns `None` if there is no memory.
-    fn vivify(&self, key: &[u8], request: &Fetch, expire_at_ms: Option<u64>) -> Option<Fetched> {
+    fn vivify(
+        &self,
+        key: &[u8],
+        request: &Fetch,
+        expire_at_ms: Option<NonZeroU64>,
+    ) -> Option<Fetched> {
         let now_s = self.cache.now_s();
         let made = self.cache.update(key, |item, fresh_cas| {
             if let Some(item) = item {

@@ -1,5 +1,7 @@
 //! Deletion of items, and items that a deletion keeps.
 
+use std::num::NonZeroU64;
+
 use psp_store::Element;
 
 use super::{Condition, Operations};
@@ -17,7 +19,7 @@ pub struct Delete<'a> {
     /// Keep the item but empty its value.
     pub empty: bool,
     /// When a kept item expires.
-    pub expire_at_ms: Option<Option<u64>>,
+    pub expire_at_ms: Option<Option<NonZeroU64>>,
     /// The CAS value of a kept item in place of a new one.
     pub new_cas: Option<u64>,
     /// The client's flags of an emptied item.

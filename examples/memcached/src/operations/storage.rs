@@ -1,5 +1,7 @@
 //! Storing items: set, add, replace, append, prepend and compare-and-swap.
 
+use std::num::NonZeroU64;
+
 use psp_protocols::memcached::data_len_max;
 use psp_protocols::memcached::text::StoreMode;
 use psp_store::Element;
@@ -23,7 +25,7 @@ pub struct Store<'a> {
     /// Opaque to the server; appending ignores it.
     pub flags: u32,
     /// When the item expires; appending ignores it.
-    pub expire_at_ms: Option<u64>,
+    pub expire_at_ms: Option<NonZeroU64>,
     /// The CAS value that the item must have.
     pub condition: Condition,
     /// The item's CAS value in place of a new one.
@@ -31,7 +33,7 @@ pub struct Store<'a> {
     /// The client gave the key in base64.
     pub binary_key: bool,
     /// Appending to a missing key stores an item with this expiration time.
-    pub vivify: Option<Option<u64>>,
+    pub vivify: Option<Option<NonZeroU64>>,
 }
 
 impl<'a> Store<'a> {

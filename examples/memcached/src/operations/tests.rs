@@ -1,5 +1,6 @@
 //! Tests of the operations that all protocols use.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::thread;
 
@@ -74,7 +75,7 @@ fn modes_store_on_their_conditions() {
 fn appending_keeps_flags_and_expiry_and_stays_within_the_longest_item() {
     let world = World::new();
     let operations = world.operations();
-    let expire_at_ms = Some(now_ms() + 1_000_000);
+    let expire_at_ms = NonZeroU64::new(now_ms() + 1_000_000);
     let half = vec![b'x'; ITEM_LEN_MAX / 2];
     cas_of(operations.store(&Store {
         flags: 7,
