@@ -281,5 +281,5 @@ impl Segments {
 
 /// Whether the item in the slot was used again since it came to its list.
 fn is_active(slots: &Slots, index: SlotIndex) -> bool {
-    slots.item(index).is_some_and(|item| item.is_active())
+    slots.item(index).is_some_and(super::Item::is_active)
 }
