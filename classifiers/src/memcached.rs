@@ -92,7 +92,7 @@ impl Family {
             | b"ma" | b"delete" | b"incr" | b"decr" | b"touch" => Self::Write,
             b"mn" | b"version" | b"verbosity" | b"quit" | b"shutdown" | b"cache_memlimit"
             | b"watch" => Self::Health,
-            b"flush_all" | b"lru_crawler" => Self::Scan,
+            b"flush_all" | b"lru_crawler" | b"refresh_certs" => Self::Scan,
             b"stats" => Self::Stats,
             _ => return None,
         })

@@ -25,13 +25,10 @@ fn main() -> ExitCode {
     }
     psp_program::main::<Flags>(|program| {
         let memcached = startup::build(program.config.clone())?;
-        let tls = memcached.tls;
         let state = memcached.state;
         program.serve_and_reload(memcached.server, move |started, config| {
             startup::reload_passwords(&state, config);
-            if let Some(tls) = &tls {
-                startup::reload_certificates(tls, started, config);
-            }
+            startup::reload_certificates(&state, started, config);
         })
     })
 }

@@ -27,8 +27,6 @@ const BULK_SERVICE_TIME: Duration = Duration::from_micros(500);
 pub struct MemcachedServer {
     /// The server. The caller runs it.
     pub server: Server<MemcachedFraming, MemcachedClassifier, MemcachedHandler>,
-    /// What its TCP port has, if that serves TLS.
-    pub tls: Option<Tls>,
     /// The server's items and counters.
     pub state: Arc<ServerState>,
     /// Removes expired items until it is dropped.
@@ -45,9 +43,12 @@ pub fn build(config: Config) -> anyhow::Result<MemcachedServer> {
     for name in &config.without_effect {
         tracing::warn!("{name} has no effect: it is a flag of memcached");
     }
+    let tls = config.tls.as_ref();
+    let tls = tls.map(|files| Tls::load(files, AUTH_CLIENTS));
     let passwords = config.auth_file.as_deref().map(Passwords::load);
     let state = Arc::new(ServerState {
         passwords: passwords.transpose()?.map(Mutex::new),
+        tls: tls.transpose()?,
         ..ServerState::new(config.clone())
     });
     let reaper =
@@ -65,11 +66,9 @@ pub fn build(config: Config) -> anyhow::Result<MemcachedServer> {
         true => &config.listen[..],
         false => &[],
     };
-    let mut tls = None;
-    let mut builder = match &config.tls {
+    let mut builder = match &state.tls {
         None => config.sockets.listen(builder, addresses, config.port),
-        Some(files) => {
-            let tls = tls.insert(Tls::load(files, AUTH_CLIENTS)?);
+        Some(tls) => {
             let builder = config.sockets.listen(builder, &[], config.port);
             tls.listen(builder, addresses, config.port)
         }
@@ -83,7 +82,6 @@ pub fn build(config: Config) -> anyhow::Result<MemcachedServer> {
     Ok(MemcachedServer {
         server,
         pid_file,
-        tls,
         state,
         reaper,
     })
@@ -101,8 +99,8 @@ pub fn reload_passwords(state: &ServerState, config: &Config) {
 }
 
 /// Serves TLS connections from now on with what the certificates' files have by now.
-pub fn reload_certificates(tls: &Tls, started: &mut Config, config: &Config) {
-    if let (Some(started), Some(files)) = (&mut started.tls, &config.tls) {
+pub fn reload_certificates(state: &ServerState, started: &mut Config, config: &Config) {
+    if let (Some(tls), Some(started), Some(files)) = (&state.tls, &mut started.tls, &config.tls) {
         tls.take_over(started, files, AUTH_CLIENTS);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use psp_program::Tls;
 
 use crate::auth::Passwords;
 use crate::cache::{Cache, Limits};
@@ -17,6 +18,8 @@ pub struct ServerState {
     pub cache: Arc<Cache>,
     /// The passwords of clients, if they need any.
     pub passwords: Option<Mutex<Passwords>>,
+    /// What the TCP port has, if it serves TLS.
+    pub tls: Option<Tls>,
     /// The configuration at the start.
     pub config: Config,
     /// The workers' counters.
@@ -26,7 +29,7 @@ pub struct ServerState {
 }
 
 impl ServerState {
-    /// The state of a server that starts now, without items and passwords.
+    /// The state of a server that starts now, without items, passwords and TLS.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let limits = Limits {
@@ -36,6 +39,7 @@ impl ServerState {
         Self {
             cache: Arc::new(Cache::new(limits)),
             passwords: None,
+            tls: None,
             config,
             counters: Counters::default(),
             started_at: Instant::now(),

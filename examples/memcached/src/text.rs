@@ -13,11 +13,13 @@ use psp_server::{checkpoint, is_abandoned};
 use crate::cache::OutOfMemory;
 use crate::counters::Counter;
 use crate::exptime::expire_at_ms;
+use crate::extended::AUTH_CLIENTS;
 use crate::handler::{Context, Nowhere, Outcome};
 use crate::operations::{
     Arithmetic, Computed, Condition, Delete, Deleted, Found, Operations, Store, Stored,
 };
 use crate::report::{self, MEMCACHED_VERSION, Report};
+use crate::state::ServerState;
 use crate::{dump, meta};
 
 /// Keys of a multiget between two checkpoints.
@@ -83,6 +85,7 @@ pub fn run(context: Context<'_>, frame: &[u8], reply: &mut dyn Sink) -> Outcome 
             operations.cache.set_memory_bytes_max(bytes);
             status(out, Status::Ok);
         }
+        Request::RefreshCertificates => refresh_certificates(context.server, out),
         // There is nothing to set, and nothing that could be watched.
         Request::Crawler | Request::Watch => status(out, Status::Ok),
         Request::Version => version(out, MEMCACHED_VERSION),
@@ -207,6 +210,16 @@ fn stats(context: Context<'_>, args: Words<'_>, out: &mut dyn Sink) {
         },
     );
     status(out, Status::End);
+}
+
+fn refresh_certificates(server: &ServerState, out: &mut dyn Sink) {
+    let (Some(tls), Some(files)) = (&server.tls, &server.config.tls) else {
+        return out.put(b"Error TLS not enabled\r\n");
+    };
+    match tls.reload(files, AUTH_CLIENTS) {
+        Ok(()) => status(out, Status::Ok),
+        Err(error) => out.put(format!("Error {error:#}\r\n").as_bytes()),
+    }
 }
 
 /// `stats detail`: there are no figures by the prefix of keys.

@@ -125,7 +125,11 @@ impl Tls {
         })
     }
 
-    fn reload(&self, files: &TlsFiles, auth_clients: AuthClients) -> anyhow::Result<()> {
+    /// Serves connections from now on with what `files` have by now.
+    ///
+    /// # Errors
+    /// Those of [`load`](Self::load). Nothing changes then.
+    pub fn reload(&self, files: &TlsFiles, auth_clients: AuthClients) -> anyhow::Result<()> {
         let loaded = Self::load(files, auth_clients)?;
         self.config.replace(&loaded.config);
         Ok(())
@@ -149,7 +153,7 @@ impl Tls {
         match self.config {}
     }
 
-    fn reload(&self, _: &TlsFiles, _: AuthClients) -> anyhow::Result<()> {
+    pub fn reload(&self, _: &TlsFiles, _: AuthClients) -> anyhow::Result<()> {
         match self.config {}
     }
 }

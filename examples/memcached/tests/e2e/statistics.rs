@@ -147,6 +147,7 @@ fn reports_of_other_servers_end_as_clients_expect() {
         ("lru_crawler sleep 100", "OK"),
         ("lru_crawler bogus 1", "ERROR"),
         ("watch bogus", "ERROR"),
+        ("refresh_certs", "Error TLS not enabled"),
         ("cache_memlimit", "ERROR"),
         ("cache_memlimit x", "ERROR"),
         (

@@ -36,6 +36,7 @@ fn a_start_without_a_certificate_fails_and_says_so() {
 
 mod clients {
     use std::env;
+    use std::fs;
     use std::path::{Path, PathBuf};
 
     use super::*;
@@ -49,6 +50,45 @@ mod clients {
         command
     }
 
+    /// What the server answers to the requests.
+    fn converse(openssl: &mut Command, requests: &str) -> String {
+        let mut process = openssl
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut stdin = process.stdin.take().unwrap();
+        std::io::Write::write_all(&mut stdin, requests.as_bytes()).unwrap();
+        let output = process.wait_with_output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    #[test]
+    #[ignore = "needs openssl; run by .ci/run"]
+    fn refresh_certs_reads_the_files_again() {
+        let (files, others) = (Certificates::new(), Certificates::new());
+        let server = start(&files, "", &[]);
+        let refresh = |authority: &Path| {
+            converse(
+                &mut openssl(&server, authority),
+                "refresh_certs\r\nquit\r\n",
+            )
+        };
+        assert_eq!(refresh(&files.authority), "OK\r\n");
+        fs::copy(&others.server.key, &files.server.key).unwrap();
+        let refused = refresh(&files.authority);
+        assert!(refused.starts_with("Error "), "{refused}");
+        fs::copy(&others.server.certificate, &files.server.certificate).unwrap();
+        assert_eq!(refresh(&files.authority), "OK\r\n");
+        assert_eq!(
+            refresh(&files.authority),
+            "",
+            "the old authority is of no use"
+        );
+        assert_eq!(refresh(&others.authority), "OK\r\n");
+    }
+
     #[test]
     #[ignore = "needs openssl; run by .ci/run"]
     fn openssl_s_client() {
@@ -57,19 +97,10 @@ mod clients {
             let server = start(&files, "", flags);
             for version in ["-tls1_2", "-tls1_3"] {
                 let mut command = openssl(&server, &files.authority);
-                let mut process = command
-                    .arg(version)
-                    .stdin(std::process::Stdio::piped())
-                    .stdout(std::process::Stdio::piped())
-                    .stderr(std::process::Stdio::null())
-                    .spawn()
-                    .unwrap();
-                let mut stdin = process.stdin.take().unwrap();
-                let requests = b"set key 0 0 5\r\nvalue\r\nget key\r\nquit\r\n";
-                std::io::Write::write_all(&mut stdin, requests).unwrap();
-                let output = process.wait_with_output().unwrap();
+                command.arg(version);
+                let requests = "set key 0 0 5\r\nvalue\r\nget key\r\nquit\r\n";
                 assert_eq!(
-                    String::from_utf8_lossy(&output.stdout),
+                    converse(&mut command, requests),
                     "STORED\r\nVALUE key 0 5\r\nvalue\r\nEND\r\n",
                     "{version} {flags:?}"
                 );

@@ -91,6 +91,8 @@ pub enum Request<'a> {
     },
     /// `watch [<kinds>]`
     Watch,
+    /// `refresh_certs`: read the files of certificates again.
+    RefreshCertificates,
     /// A meta command.
     Meta(meta::Request<'a>),
 }
@@ -149,6 +151,7 @@ impl<'a> Request<'a> {
                 _ => Err(ERROR),
             },
             b"cache_memlimit" => memory_limit(words),
+            b"refresh_certs" => Ok(Self::RefreshCertificates),
             b"watch" if words.all(is_watched) => Ok(Self::Watch),
             b"watch" => Err(ERROR),
             _ => match StorageVerb::from_name(name) {
@@ -180,6 +183,7 @@ impl<'a> Request<'a> {
             | Self::Metadump { .. }
             | Self::Crawler
             | Self::Watch
+            | Self::RefreshCertificates
             | Self::Meta(_) => false,
         }
     }
@@ -518,6 +522,7 @@ mod tests {
             ("cache_memlimit 8", memory_limit(8, false)),
             ("cache_memlimit 100 noreply", memory_limit(100, true)),
             ("watch", Request::Watch),
+            ("refresh_certs", Request::RefreshCertificates),
             ("watch fetchers mutations", Request::Watch),
         ] {
             assert_eq!(parse(&format!("{line} \r\n")), request);
