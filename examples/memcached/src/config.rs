@@ -222,13 +222,14 @@ pub struct Flags {
     /// File for the process id.
     #[arg(long, short = 'P', value_name = "FILE")]
     pidfile: Option<PathBuf>,
-    #[command(flatten)]
-    unsupported: UnsupportedFlags,
     /// Log more than --log-level: -v for debugging, -vv for everything.
     #[arg(short, action = clap::ArgAction::Count)]
     verbose: u8,
     #[command(flatten)]
     server: ServerFlags,
+    // The last, as its heading is for all that follow.
+    #[command(flatten)]
+    unsupported: UnsupportedFlags,
 }
 
 impl ProgramFlags for Flags {

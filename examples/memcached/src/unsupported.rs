@@ -53,28 +53,40 @@ pub(crate) fn is_option(name: &str) -> bool {
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Flags of memcached without effect, which the log names")]
 pub(crate) struct UnsupportedFlags {
+    /// Connections that wait to be accepted.
     #[arg(long, short = 'b', value_name = "N")]
     listen_backlog: Option<u32>,
+    /// Protocol of the TCP port.
     #[arg(long, short = 'B', value_name = "NAME", value_parser = ["auto", "ascii", "binary"])]
     protocol: Option<String>,
+    /// Items without CAS values.
     #[arg(long, short = 'C')]
     disable_cas: bool,
+    /// File that keeps items over a restart.
     #[arg(long, short = 'e', value_name = "FILE")]
     memory_file: Option<String>,
+    /// Ratio of the sizes of slab classes.
     #[arg(long, short = 'f', value_name = "FACTOR")]
     slab_growth_factor: Option<f64>,
+    /// Lock all memory.
     #[arg(long, short = 'k')]
     lock_memory: bool,
+    /// Large pages.
     #[arg(long, short = 'L')]
     enable_largepages: bool,
+    /// Least memory of an item.
     #[arg(long, short = 'n', value_name = "BYTES")]
     slab_min_size: Option<u32>,
+    /// Queues of network devices.
     #[arg(long, short = 'N', value_name = "N")]
     napi_ids: Option<u32>,
+    /// Dumps of the core.
     #[arg(long, short = 'r')]
     enable_coredumps: bool,
+    /// Requests of a connection before another has its turn.
     #[arg(long, short = 'R', value_name = "N")]
     max_reqs_per_event: Option<u32>,
+    /// User to become when root starts the server.
     #[arg(long, short = 'u', value_name = "NAME")]
     user: Option<String>,
 }
