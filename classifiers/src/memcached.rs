@@ -113,7 +113,13 @@ impl Family {
             | Command::Increment
             | Command::Decrement
             | Command::Touch => Self::Write,
-            Command::Noop | Command::Version | Command::Verbosity | Command::Quit => Self::Health,
+            Command::Noop
+            | Command::Version
+            | Command::Verbosity
+            | Command::Quit
+            | Command::SaslList
+            | Command::SaslAuth
+            | Command::SaslStep => Self::Health,
             Command::Flush => Self::Scan,
             Command::Stat => Self::Stats,
         }

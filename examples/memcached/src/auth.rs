@@ -1,5 +1,9 @@
-//! `-Y`: clients of the text protocol that show who they are. As in memcached, the data of a `set` are a name and a
-//! password, and nothing else runs before.
+//! Clients that show who they are. As in memcached, nothing else runs before.
+//!
+//! | flag | protocol | a client's first request                                    |
+//! |------|----------|-------------------------------------------------------------|
+//! | `-Y` | text     | a `set` whose data are a name, a space and a password        |
+//! | `-S` | binary   | SASL's mechanism PLAIN, RFC 4616                             |
 
 use std::fs;
 use std::path::Path;
@@ -100,14 +104,44 @@ impl Login {
         let (Some(name), Some(password)) = (words.next(), words.next()) else {
             return client_error(out, "bad authentication token format");
         };
-        counters.count(Counter::AuthCmds);
-        if passwords.contains(name, password) {
-            self.done.store(true, Ordering::Release);
+        if self.check(name, password, passwords, counters) {
             status(out, Status::Stored);
         } else {
-            counters.count(Counter::AuthErrors);
             client_error(out, "authentication failure");
         }
+    }
+
+    /// Takes the message of SASL's mechanism PLAIN: an identity to act as, which must be empty or the name, the name and
+    /// the password, with zeros between them. Returns whether the client is known.
+    pub fn attempt_plain(
+        &self,
+        message: &[u8],
+        passwords: &Passwords,
+        counters: &WorkerCounters,
+    ) -> bool {
+        let mut parts = message.splitn(3, |byte| *byte == 0);
+        let (identity, name, password) = (parts.next(), parts.next(), parts.next());
+        let name = name.unwrap_or_default();
+        let acts_as_itself =
+            identity.is_some_and(|identity| identity.is_empty() || identity == name);
+        let password = password.filter(|_| acts_as_itself).unwrap_or_default();
+        self.check(name, password, passwords, counters)
+    }
+
+    fn check(
+        &self,
+        name: &[u8],
+        password: &[u8],
+        passwords: &Passwords,
+        counters: &WorkerCounters,
+    ) -> bool {
+        counters.count(Counter::AuthCmds);
+        let is_known = !password.is_empty() && passwords.contains(name, password);
+        match is_known {
+            true => self.done.store(true, Ordering::Release),
+            false => counters.count(Counter::AuthErrors),
+        }
+        is_known
     }
 }
 
@@ -142,6 +176,26 @@ mod tests {
     fn files_that_say_nothing_are_refused() {
         for text in ["", "\n", "foo", &"a:b\n".repeat(NAMES_MAX + 1)] {
             assert!(passwords(text).is_err(), "{text:?}");
+        }
+    }
+    #[test]
+    fn a_message_of_plain_has_an_identity_a_name_and_a_password() {
+        let passwords = passwords("foo:bar\n").expect("passwords");
+        for (message, expected) in [
+            (&b"\0foo\0bar"[..], true),
+            (b"foo\0foo\0bar", true),
+            (b"other\0foo\0bar", false),
+            (b"\0foo\0ba", false),
+            (b"\0foo\0bar\0", false),
+            (b"\0foo:bar\0", false),
+            (b"foo\0bar", false),
+            (b"", false),
+        ] {
+            let login = Login::new(true);
+            let counters = WorkerCounters::default();
+            let is_known = login.attempt_plain(message, &passwords, &counters);
+            assert_eq!(is_known, expected, "{}", message.escape_ascii());
+            assert_eq!(login.is_done(), expected);
         }
     }
 }

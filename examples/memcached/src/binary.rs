@@ -23,6 +23,9 @@ use crate::text::SHARED_LEN_MIN;
 /// Expiration time that tells arithmetic not to create a missing number.
 const NO_VIVIFY: u32 = u32::MAX;
 
+/// The mechanism of SASL that there is.
+const PLAIN: &[u8] = b"PLAIN";
+
 /// The outcome of a request.
 enum Answer {
     /// Done. The reply carries only this CAS value.
@@ -42,7 +45,7 @@ pub fn run(context: Context<'_>, frame: &[u8], out: &mut dyn Sink) -> Outcome {
     let request = match Request::parse(frame) {
         Some(Ok(request)) => request,
         Some(Err(refusal)) => {
-            if refusal.status == Status::ValueTooLarge {
+            if refusal.status == Status::ValueTooLarge && context.login.is_done() {
                 refuse_too_large(context.operations, frame, &refusal.header);
             }
             refusal.encode(out);
@@ -55,6 +58,11 @@ pub fn run(context: Context<'_>, frame: &[u8], out: &mut dyn Sink) -> Outcome {
         // The framing does not pass such a frame.
         None => return Outcome::Close,
     };
+    let command = request.opcode.command;
+    if !context.login.is_done() && !is_open_to_all(command) {
+        error(out, &request.header, Status::AuthError);
+        return Outcome::Close;
+    }
     let quiet = request.opcode.quiet;
     match answer(context, &request, out) {
         Answer::Written => {}
@@ -82,6 +90,14 @@ pub fn run(context: Context<'_>, frame: &[u8], out: &mut dyn Sink) -> Outcome {
     } else {
         Outcome::Keep
     }
+}
+
+/// Whether clients may run the command before they have shown who they are.
+fn is_open_to_all(command: Command) -> bool {
+    matches!(
+        command,
+        Command::SaslList | Command::SaslAuth | Command::SaslStep | Command::Version
+    )
 }
 
 /// Whether the quiet form of the command is silent about misses.
@@ -138,8 +154,31 @@ fn answer(context: Context<'_>, request: &Request<'_>, out: &mut dyn Sink) -> An
             reply(out, &request.header, &ReplyHead::DONE, version);
             Answer::Written
         }
+        Command::SaslList | Command::SaslAuth | Command::SaslStep => sasl(context, request, out),
         Command::Stat => stats(context, request, out),
     }
+}
+
+fn sasl(context: Context<'_>, request: &Request<'_>, out: &mut dyn Sink) -> Answer {
+    let passwords = context.server.passwords.as_ref();
+    let Some(passwords) = passwords.filter(|_| context.server.config.sasl) else {
+        return Answer::Failed(Status::UnknownCommand);
+    };
+    let text = match (request.opcode.command, request.key) {
+        (Command::SaslList, _) => PLAIN,
+        (Command::SaslAuth, PLAIN) => {
+            let counters = context.operations.counters;
+            let passwords = passwords.lock();
+            let login = context.login;
+            match login.attempt_plain(request.value, &passwords, counters) {
+                true => b"Authenticated",
+                false => return Answer::Failed(Status::AuthError),
+            }
+        }
+        _ => return Answer::Failed(Status::AuthError),
+    };
+    reply(out, &request.header, &ReplyHead::DONE, text);
+    Answer::Written
 }
 
 fn found(found: Option<Found>) -> Answer {

@@ -56,6 +56,9 @@ pub struct Config {
     /// File with the names and passwords of clients, a line `name:password` for each; without one, clients need none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth_file: Option<PathBuf>,
+    /// Whether clients show a name and a password by SASL, in the binary protocol alone; otherwise in the text protocol
+    /// alone.
+    pub sasl: bool,
     /// Whether the server runs in the background.
     #[serde(skip)]
     pub daemon: bool,
@@ -93,6 +96,7 @@ impl Default for Config {
             enable_flush: true,
             enable_dump: true,
             auth_file: None,
+            sasl: false,
             daemon: false,
             without_effect: Vec::new(),
             pid_file: None,
@@ -157,6 +161,10 @@ impl ProgramConfig for Config {
             "the item size limit (-I) must be at most half of the memory limit (-m)"
         );
         ensure!(
+            !self.sasl || self.auth_file.is_some(),
+            "SASL (-S) needs a file of names and passwords (-Y)"
+        );
+        ensure!(
             self.auth_file.is_none() || self.udp_port == 0,
             "datagrams have no password: with --auth-file (-Y), leave UDP off (-U 0)"
         );
@@ -213,7 +221,12 @@ pub struct Flags {
     /// Refuse to list keys.
     #[arg(long, short = 'X')]
     disable_dumping: bool,
-    /// File with the names and passwords of clients, which speak the text protocol alone: a line name:password for each.
+    /// Names and passwords by SASL PLAIN, in the binary protocol alone. Needs -Y, or MEMCACHED_SASL_PWDB in the
+    /// environment.
+    #[arg(long, short = 'S')]
+    enable_sasl: bool,
+    /// File with the names and passwords of clients: a line name:password for each. Without -S they speak the text
+    /// protocol alone.
     #[arg(long, short = 'Y', value_name = "FILE")]
     auth_file: Option<PathBuf>,
     /// Run in the background.
@@ -246,7 +259,11 @@ impl ProgramFlags for Flags {
         config.enable_shutdown |= self.enable_shutdown;
         config.enable_flush &= !self.disable_flush_all;
         config.enable_dump &= !self.disable_dumping;
+        config.sasl |= self.enable_sasl;
         config.auth_file = self.auth_file.or(config.auth_file.take());
+        if config.sasl && config.auth_file.is_none() {
+            config.auth_file = std::env::var_os("MEMCACHED_SASL_PWDB").map(PathBuf::from);
+        }
         config.daemon = self.daemon;
         config.pid_file = self.pidfile.or(config.pid_file.take());
         replace(&mut config.server.connections_max, self.conn_limit);
@@ -363,6 +380,7 @@ mod tests {
             (&["-Z", "-o", "ssl_min_version=tlsv1.3"], "ssl_min_version"),
             (&["-o", "idle_timeout=x"], "idle_timeout"),
             (&["-Y", "passwords", "-U", "11211"], "UDP"),
+            (&["-S"], "-Y"),
             (&["-B", "udp"], "udp"),
             (&["-I", "33m"], "-m"),
             (&["--policy", "best"], "darc"),

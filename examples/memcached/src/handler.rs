@@ -26,6 +26,8 @@ pub struct Context<'a> {
     pub server: &'a ServerState,
     /// The server that runs the request.
     pub runtime: &'a ServerHandle,
+    /// Whether the client has shown who it is.
+    pub login: &'a Login,
     /// The cache and the worker's counters.
     pub operations: Operations<'a>,
 }
@@ -87,11 +89,11 @@ impl Handler for MemcachedHandler {
     ) {
         let is_binary = is_binary(request.payload);
         if let Some(passwords) = &self.server.passwords {
-            if is_binary {
-                // It has no part in this.
+            if is_binary != self.server.config.sasl {
+                // The other protocol has no part in this.
                 return reply.close();
             }
-            if !request.connection.is_done() {
+            if !is_binary && !request.connection.is_done() {
                 let passwords = passwords.lock();
                 return request
                     .connection
@@ -101,6 +103,7 @@ impl Handler for MemcachedHandler {
         let context = Context {
             server: &self.server,
             runtime: request.server(),
+            login: request.connection,
             operations: Operations {
                 cache: &self.server.cache,
                 counters: worker,

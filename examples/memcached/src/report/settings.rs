@@ -95,8 +95,11 @@ pub(super) fn write(server: &ServerState, runtime: Option<&ServerHandle>, put: &
             ("num_threads_per_udp", &workers),
             ("cas_enabled", &"yes"),
             ("binding_protocol", &"auto-negotiate"),
-            ("auth_enabled_sasl", &"no"),
-            ("auth_enabled_ascii", &yes_or_no(config.auth_file.is_some())),
+            ("auth_enabled_sasl", &yes_or_no(config.sasl)),
+            (
+                "auth_enabled_ascii",
+                &yes_or_no(config.auth_file.is_some() && !config.sasl),
+            ),
             ("item_size_max", &config.item_len_max),
             ("flush_enabled", &yes_or_no(config.enable_flush)),
             ("dump_enabled", &yes_or_no(config.enable_dump)),

@@ -129,3 +129,52 @@ fn clients_show_a_password_first() {
         .connect()
         .expect("set x 0 0 7|foo bar", "CLIENT_ERROR authentication failure");
 }
+
+#[test]
+fn clients_of_the_binary_protocol_show_a_password_by_sasl() {
+    if !Server::is_psp() {
+        return psp_harness::skip(psp_harness::NOT_PSP);
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("passwords");
+    fs::write(&file, "foo:bar\n").expect("a file");
+    let server = Server::start_with(&["-S", "-Y", file.to_str().expect("a path")]);
+    let packet = |magic: u8, opcode: u8, status: u8, key: &[u8], value: &[u8]| {
+        let mut packet = vec![magic, opcode, 0, key.len() as u8, 0, 0, 0, status];
+        packet.extend(((key.len() + value.len()) as u32).to_be_bytes());
+        packet.extend([0; 12]);
+        packet.extend([key, value].concat());
+        packet
+    };
+    let (get, noop, list, auth, step) = (0x00, 0x0a, 0x20, 0x21, 0x22);
+    let refused = |opcode| packet(0x81, opcode, 0x20, b"", b"Auth failure.");
+    let mut client = server.connect();
+    for (opcode, key, value, reply) in [
+        (
+            list,
+            &b""[..],
+            &b""[..],
+            packet(0x81, list, 0, b"", b"PLAIN"),
+        ),
+        (auth, b"PLAIN", b"\0foo\0baz", refused(auth)),
+        (auth, b"CRAM-MD5", b"", refused(auth)),
+        (step, b"PLAIN", b"\0foo\0bar", refused(step)),
+        (
+            auth,
+            b"PLAIN",
+            b"\0foo\0bar",
+            packet(0x81, auth, 0, b"", b"Authenticated"),
+        ),
+        (noop, b"", b"", packet(0x81, noop, 0, b"", b"")),
+        (get, b"k", b"", packet(0x81, get, 1, b"", b"Not found")),
+    ] {
+        client.send(packet(0x80, opcode, 0, key, value));
+        client.expect_reply(&format!("{opcode:#x}"), &reply);
+    }
+    let mut stranger = server.connect();
+    stranger.send(packet(0x80, get, 0, b"k", b""));
+    assert_eq!(stranger.read_to_close(), refused(get));
+    let mut of_text = server.connect();
+    of_text.send("get k\r\n");
+    assert_eq!(of_text.read_to_close(), b"");
+}

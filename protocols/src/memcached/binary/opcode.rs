@@ -31,6 +31,12 @@ pub enum Command {
     Append,
     /// Prepend to the stored value.
     Prepend,
+    /// The mechanisms by which a client can show who it is.
+    SaslList,
+    /// A client shows who it is. The key is the mechanism.
+    SaslAuth,
+    /// The same goes on.
+    SaslStep,
     /// Statistics, one reply each.
     Stat,
     /// Set how much the server logs.
@@ -91,6 +97,9 @@ impl Opcode {
             0x1c => (C::Touch, false),
             0x1d => (C::GetAndTouch, false),
             0x1e => (C::GetAndTouch, true),
+            0x20 => (C::SaslList, false),
+            0x21 => (C::SaslAuth, false),
+            0x22 => (C::SaslStep, false),
             0x23 => (C::GetKeyAndTouch, false),
             0x24 => (C::GetKeyAndTouch, true),
             _ => return None,

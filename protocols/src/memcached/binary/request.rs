@@ -106,6 +106,8 @@ impl Form {
             Command::Flush => (Absent, Optional, Absent),
             Command::Verbosity => (Absent, Required, Absent),
             Command::Stat => (Optional, Absent, Absent),
+            Command::SaslList => (Absent, Absent, Absent),
+            Command::SaslAuth | Command::SaslStep => (Required, Absent, Optional),
             Command::Quit | Command::Noop | Command::Version => (Absent, Absent, Absent),
         };
         Self { key, extras, value }
