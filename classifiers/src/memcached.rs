@@ -283,6 +283,9 @@ mod tests {
             ("gats 0 1 2 3 4 5 6 7 8 9", "multiget"),
             ("flush_all", "scan"),
             ("lru_crawler metadump all", "scan"),
+            ("refresh_certs", "scan"),
+            ("cache_memlimit 100", "health"),
+            ("watch fetchers", "health"),
             ("get", "UNKNOWN"),
             ("gat 0", "UNKNOWN"),
             ("GET k", "UNKNOWN"),
@@ -300,7 +303,10 @@ mod tests {
     fn binary_commands_have_the_type_of_their_text_command() {
         let classifier = MemcachedClassifier::new();
         for (opcodes, name) in [
-            (&[0x07, 0x0a, 0x0b, 0x10, 0x17, 0x1b][..], "health"),
+            (
+                &[0x07, 0x0a, 0x0b, 0x10, 0x17, 0x1b, 0x20, 0x21, 0x22][..],
+                "health",
+            ),
             (&[0x00, 0x09, 0x0c, 0x0d, 0x1d, 0x1e, 0x23, 0x24], "read"),
             (
                 &[
@@ -310,7 +316,7 @@ mod tests {
                 "write",
             ),
             (&[0x08, 0x18], "scan"),
-            (&[0x1f, 0x20, 0xff], "UNKNOWN"),
+            (&[0x1f, 0x25, 0xff], "UNKNOWN"),
         ] {
             for &opcode in opcodes {
                 let mut frame = [0; 24];
