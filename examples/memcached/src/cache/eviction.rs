@@ -31,6 +31,7 @@ struct Survey<'a> {
     bytes: [usize; Segment::ALL.len()],
     /// Of each list the oldest item: its age, and its shard.
     oldest: [Option<(u32, &'a Shard)>; Segment::ALL.len()],
+    items: usize,
     shards: usize,
 }
 
@@ -38,7 +39,8 @@ impl Survey<'_> {
     /// Whether a list has more than its share, and an item that came there before the present store.
     fn has_excess(&self, segment: Segment) -> bool {
         let is_old = self.oldest[segment as usize].is_some_and(|(age, _)| age > 0);
-        is_old && self.bytes[segment as usize] > segment.share_of(self.bytes.iter().sum())
+        let share = segment.share_of(self.bytes.iter().sum(), self.items);
+        is_old && self.bytes[segment as usize] > share
     }
 }
 
@@ -104,14 +106,15 @@ impl Cache {
         let mut survey = Survey {
             bytes: Default::default(),
             oldest: Default::default(),
+            items: 0,
             shards: 0,
         };
-        let mut items = 0;
-        while survey.shards < SHARDS && (survey.shards < SHARDS_COMPARED || items < ITEMS_COMPARED)
+        while survey.shards < SHARDS
+            && (survey.shards < SHARDS_COMPARED || survey.items < ITEMS_COMPARED)
         {
             let shard = &self.shards[hand.wrapping_add(survey.shards) % SHARDS];
             survey.shards += 1;
-            items += shard.len();
+            survey.items += shard.len();
             for segment in Segment::ALL.into_iter().filter(|_| shard.len() > 0) {
                 survey.bytes[segment as usize] += shard.bytes_of(segment);
                 let oldest = &mut survey.oldest[segment as usize];

@@ -19,7 +19,7 @@ use crate::allocator::{Allocator, pack_this_thread};
 const SPARE_MIN: usize = 512 << 10;
 
 /// The share of the limit that gaps may take beside the items: one part of so many.
-const SPARE_PARTS: usize = 12;
+const SPARE_PARTS: usize = 16;
 
 /// The share of the limit that is freed between two looks at the gaps: one part of so many.
 const LOOK_PARTS: usize = 32;

@@ -10,6 +10,7 @@
 //! shards.
 
 use super::budget::Stamp;
+use super::held::SMALL_LEN_MAX;
 use super::slots::{SlotIndex, Slots};
 
 /// No slot.
@@ -17,6 +18,9 @@ const NONE: SlotIndex = SlotIndex::MAX;
 
 /// Most items that leave a list when an item is stored.
 const MOVES_MAX: usize = 4;
+
+/// The share of warm if items have pages of their own. The longer smaller items stay, the more gaps are between them.
+const WARM_PERCENT_OF_LARGE_ITEMS: usize = 60;
 
 /// Fewest items of a list that leave it when an item is stored.
 const LONG_LIST: usize = 8;
@@ -40,9 +44,13 @@ impl Segment {
     /// All lists, in the order in which eviction empties them.
     pub(super) const OF_EVICTION: [Self; 3] = [Self::Cold, Self::Hot, Self::Warm];
 
-    /// The list's maximum share of `bytes`.
-    pub(super) const fn share_of(self, bytes: usize) -> usize {
-        bytes / 100 * self.percent_max()
+    /// The list's maximum share of the `bytes` of so many items.
+    pub(super) const fn share_of(self, bytes: usize, items: usize) -> usize {
+        let percent = match self {
+            Self::Warm if bytes > items * SMALL_LEN_MAX => WARM_PERCENT_OF_LARGE_ITEMS,
+            _ => self.percent_max(),
+        };
+        bytes / 100 * percent
     }
 
     /// The list's maximum share of bytes, in percent.
@@ -50,7 +58,7 @@ impl Segment {
     pub const fn percent_max(self) -> usize {
         match self {
             Self::Hot => 20,
-            Self::Warm => 50,
+            Self::Warm => 40,
             Self::Cold => 100,
         }
     }
@@ -189,10 +197,11 @@ impl Segments {
     /// Moves items out of lists that exceed their share.
     pub(super) fn move_excess_items(&mut self, slots: &mut Slots, now: Stamp) {
         let bytes: usize = self.lists.iter().map(|list| list.bytes).sum();
+        let items: usize = self.lists.iter().map(|list| list.len).sum();
         for segment in [Segment::Hot, Segment::Warm] {
             for _ in 0..MOVES_MAX {
                 let list = &self.lists[segment as usize];
-                if list.len < LONG_LIST || list.bytes <= segment.share_of(bytes) {
+                if list.len < LONG_LIST || list.bytes <= segment.share_of(bytes, items) {
                     break;
                 }
                 self.demote(slots, segment, now);
