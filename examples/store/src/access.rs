@@ -3,17 +3,15 @@
 //! The frequency is the counter of Redis's LFU: 8 bits that grow with the logarithm of the number of accesses, and
 //! shrink by one with each period without any. Keys are counted only while an LFU policy wants it.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
+/// The clock's ticks in a second. The more, the better the order of keys that were used within a second.
+const TICKS_PER_S: u32 = 10;
 /// What the clock shows at the start. A restored key may have been idle for longer than the keyspace exists.
-const START_S: u32 = 1 << 31;
+const START_TICKS: u32 = 1 << 31;
 /// The frequency of a new key. Otherwise it would be evicted before it could be read.
 const FREQUENCY_AT_FIRST: u8 = 5;
-/// Bits of the frequency in [`Access::heat`]. The minute of the last access is above them.
-const FREQUENCY_BITS: u32 = 8;
-/// Minutes that an entry remembers. Then they start again.
-const MINUTES: u32 = 1 << 16;
 
 /// How the frequency of a key grows and shrinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,11 +32,11 @@ impl Default for LfuRates {
     }
 }
 
-/// The seconds of a keyspace, and how its keys are counted.
+/// The time of a keyspace, and how its keys are counted.
 #[derive(Debug)]
 pub(crate) struct AccessClock {
     start: Instant,
-    now_s: AtomicU32,
+    now_ticks: AtomicU32,
     counts: AtomicBool,
     log_factor: AtomicU32,
     decay_minutes: AtomicU32,
@@ -52,7 +50,7 @@ impl Default for AccessClock {
         } = LfuRates::default();
         Self {
             start: Instant::now(),
-            now_s: AtomicU32::new(START_S),
+            now_ticks: AtomicU32::new(START_TICKS),
             counts: AtomicBool::new(false),
             log_factor: AtomicU32::new(log_factor),
             decay_minutes: AtomicU32::new(decay_minutes),
@@ -61,14 +59,20 @@ impl Default for AccessClock {
 }
 
 impl AccessClock {
-    pub(crate) fn now_s(&self) -> u32 {
-        self.now_s.load(Ordering::Relaxed)
+    fn now_ticks(&self) -> u32 {
+        self.now_ticks.load(Ordering::Relaxed)
     }
 
     pub(crate) fn advance(&self) {
-        let elapsed_s = u32::try_from(self.start.elapsed().as_secs()).unwrap_or(u32::MAX);
-        self.now_s
-            .store(START_S.saturating_add(elapsed_s), Ordering::Relaxed);
+        self.advance_to(self.start.elapsed());
+    }
+
+    /// Shows the time at `elapsed` after the start.
+    pub(crate) fn advance_to(&self, elapsed: Duration) {
+        let ticks = elapsed.as_millis() * u128::from(TICKS_PER_S) / 1000;
+        let ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
+        self.now_ticks
+            .store(START_TICKS.saturating_add(ticks), Ordering::Relaxed);
     }
 
     /// Whether accesses are counted.
@@ -93,8 +97,9 @@ impl AccessClock {
             .store(rates.decay_minutes, Ordering::Relaxed);
     }
 
-    fn minute(&self) -> u32 {
-        self.now_s() / 60 % MINUTES
+    /// Minutes start again after so many as there is room for.
+    fn minute(&self) -> u16 {
+        (self.now_ticks() / (60 * TICKS_PER_S)) as u16
     }
 }
 
@@ -102,16 +107,21 @@ impl AccessClock {
 #[derive(Debug, Default)]
 pub(crate) struct Access {
     /// 0 for none.
-    touched_s: AtomicU32,
+    touched_ticks: AtomicU32,
     /// The minute of the last counted access, and the frequency then.
-    heat: AtomicU32,
+    minute: AtomicU16,
+    frequency: AtomicU8,
+    /// Of the entry, which has no room for it elsewhere without another word: whether it has room for its expiry.
+    pub(crate) has_expiry: bool,
 }
 
 impl Clone for Access {
     fn clone(&self) -> Self {
         Self {
-            touched_s: AtomicU32::new(self.touched_s()),
-            heat: AtomicU32::new(self.heat.load(Ordering::Relaxed)),
+            touched_ticks: AtomicU32::new(self.touched_ticks()),
+            minute: AtomicU16::new(self.minute.load(Ordering::Relaxed)),
+            frequency: AtomicU8::new(self.frequency.load(Ordering::Relaxed)),
+            has_expiry: self.has_expiry,
         }
     }
 }
@@ -119,35 +129,39 @@ impl Clone for Access {
 /// When a key was last used, and how often, at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AccessMark {
-    touched_s: u32,
-    heat: u32,
+    touched_ticks: u32,
+    minute: u16,
+    frequency: u8,
 }
 
 impl Access {
     pub(crate) fn mark(&self) -> AccessMark {
         AccessMark {
-            touched_s: self.touched_s(),
-            heat: self.heat.load(Ordering::Relaxed),
+            touched_ticks: self.touched_ticks(),
+            minute: self.minute.load(Ordering::Relaxed),
+            frequency: self.frequency.load(Ordering::Relaxed),
         }
     }
 
     pub(crate) fn set(&self, mark: AccessMark) {
-        self.touched_s.store(mark.touched_s, Ordering::Relaxed);
-        self.heat.store(mark.heat, Ordering::Relaxed);
+        self.touched_ticks
+            .store(mark.touched_ticks, Ordering::Relaxed);
+        self.minute.store(mark.minute, Ordering::Relaxed);
+        self.frequency.store(mark.frequency, Ordering::Relaxed);
     }
 
-    pub(crate) fn touched_s(&self) -> u32 {
-        self.touched_s.load(Ordering::Relaxed)
+    pub(crate) fn touched_ticks(&self) -> u32 {
+        self.touched_ticks.load(Ordering::Relaxed)
     }
 
     /// Notes an access. The first one does not count.
     #[inline]
     pub(crate) fn touch(&self, clock: &AccessClock) {
-        let (touched_s, now_s) = (self.touched_s(), clock.now_s());
-        if touched_s != now_s {
-            self.touched_s.store(now_s, Ordering::Relaxed);
+        let (touched_ticks, now_ticks) = (self.touched_ticks(), clock.now_ticks());
+        if touched_ticks != now_ticks {
+            self.touched_ticks.store(now_ticks, Ordering::Relaxed);
         }
-        if touched_s == 0 {
+        if touched_ticks == 0 {
             self.set_frequency(FREQUENCY_AT_FIRST, clock);
         } else if clock.counts() {
             self.count(clock, rand::random());
@@ -156,25 +170,30 @@ impl Access {
 
     /// Lets the key look as if its last access were `idle_s` seconds ago.
     pub(crate) fn set_idle_s(&self, idle_s: u32, clock: &AccessClock) {
-        let touched_s = clock.now_s().saturating_sub(idle_s).max(1);
-        self.touched_s.store(touched_s, Ordering::Relaxed);
+        let idle_ticks = idle_s.saturating_mul(TICKS_PER_S);
+        let touched_ticks = clock.now_ticks().saturating_sub(idle_ticks).max(1);
+        self.touched_ticks.store(touched_ticks, Ordering::Relaxed);
     }
 
     pub(crate) fn idle_s(&self, clock: &AccessClock) -> u32 {
-        clock.now_s().saturating_sub(self.touched_s())
+        self.idle_ticks(clock) / TICKS_PER_S
+    }
+
+    /// Time since the last access, in ticks of the clock.
+    pub(crate) fn idle_ticks(&self, clock: &AccessClock) -> u32 {
+        clock.now_ticks().saturating_sub(self.touched_ticks())
     }
 
     pub(crate) fn set_frequency(&self, frequency: u8, clock: &AccessClock) {
-        let heat = clock.minute() << FREQUENCY_BITS | u32::from(frequency);
-        self.heat.store(heat, Ordering::Relaxed);
+        self.minute.store(clock.minute(), Ordering::Relaxed);
+        self.frequency.store(frequency, Ordering::Relaxed);
     }
 
     /// The frequency, less what it has lost since the last access.
     pub(crate) fn frequency(&self, clock: &AccessClock) -> u8 {
-        let heat = self.heat.load(Ordering::Relaxed);
-        let frequency = heat as u8;
-        let idle_minutes = (MINUTES + clock.minute() - (heat >> FREQUENCY_BITS)) % MINUTES;
-        let lost = idle_minutes
+        let frequency = self.frequency.load(Ordering::Relaxed);
+        let idle_minutes = { clock.minute() }.wrapping_sub(self.minute.load(Ordering::Relaxed));
+        let lost = u32::from(idle_minutes)
             .checked_div(clock.rates().decay_minutes)
             .unwrap_or(0);
         frequency.saturating_sub(u8::try_from(lost).unwrap_or(u8::MAX))
@@ -197,7 +216,7 @@ mod tests {
     use super::*;
 
     fn at_minute(clock: &AccessClock, minute: u32) {
-        clock.now_s.store(START_S + 60 * minute, Ordering::Relaxed);
+        clock.advance_to(Duration::from_secs(60 * u64::from(minute)));
     }
 
     #[test]

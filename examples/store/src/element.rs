@@ -5,16 +5,16 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
-use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use triomphe::Arc;
 
 use crate::large::{LARGE_LEN_MIN, Large};
 
 /// Longest byte string kept inside the element itself.
 const INLINE_LEN_MAX: usize = 22;
 /// Bytes of the header in front of a shared payload.
-const REFERENCE_COUNTS_LEN: usize = 2 * size_of::<usize>();
+const REFERENCE_COUNT_LEN: usize = size_of::<usize>();
 /// The allocator rounds small sizes up to a multiple of this.
 const ALLOCATION_STEP: usize = 16;
 
@@ -149,7 +149,7 @@ impl Element {
         match &self.0 {
             Repr::Inline { .. } | Repr::RawInline { .. } => 0,
             Repr::Shared(bytes) | Repr::RawShared(bytes) => {
-                allocated_bytes(REFERENCE_COUNTS_LEN + bytes.len())
+                allocated_bytes(REFERENCE_COUNT_LEN + bytes.len())
             }
             Repr::Large(large) => allocated_bytes(large.capacity()),
         }

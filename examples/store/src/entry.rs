@@ -24,8 +24,8 @@ const USUAL_KEY_LEN_MAX: usize = 64;
 /// else holds it.
 ///
 /// ```text
-///   references, value, accesses │ length │ 0 or 8 │ when it expires │ key
-///                                                   if it is 8
+///   references, value, accesses │ length │ when it expires │ key
+///                                          if it may expire
 /// ```
 #[derive(Clone)]
 pub struct Entry(ThinArc<Head, u8>);
@@ -39,14 +39,12 @@ struct Head {
 struct Open(Arc<HeaderSlice<HeaderWithLength<Head>, [u8]>>);
 
 /// When the key expires, and the key.
-fn parts(bytes: &[u8]) -> (u64, &[u8]) {
-    match bytes {
-        [0, key @ ..] => (NEVER, key),
-        [_, rest @ ..] => match rest.split_first_chunk() {
-            Some((expire_at_ms, key)) => (u64::from_le_bytes(*expire_at_ms), key),
-            None => (NEVER, rest),
-        },
-        [] => (NEVER, bytes),
+fn parts(entry: &HeaderSlice<HeaderWithLength<Head>, [u8]>) -> (u64, &[u8]) {
+    match entry.slice.split_first_chunk() {
+        Some((expire_at_ms, key)) if entry.header.header.access.has_expiry => {
+            (u64::from_le_bytes(*expire_at_ms), key)
+        }
+        _ => (NEVER, &entry.slice),
     }
 }
 
@@ -56,12 +54,10 @@ impl Entry {
         Self::with(key, value, NEVER, Access::default())
     }
 
-    fn with(key: &[u8], value: Value, expire_at_ms: u64, access: Access) -> Self {
-        let mut bytes = SmallVec::<[u8; 1 + EXPIRY_LEN + USUAL_KEY_LEN_MAX]>::new();
-        if expire_at_ms == NEVER {
-            bytes.push(0);
-        } else {
-            bytes.push(EXPIRY_LEN as u8);
+    fn with(key: &[u8], value: Value, expire_at_ms: u64, mut access: Access) -> Self {
+        access.has_expiry = expire_at_ms != NEVER;
+        let mut bytes = SmallVec::<[u8; EXPIRY_LEN + USUAL_KEY_LEN_MAX]>::new();
+        if access.has_expiry {
             bytes.extend_from_slice(&expire_at_ms.to_le_bytes());
         }
         bytes.extend_from_slice(key);
@@ -78,7 +74,7 @@ impl Entry {
     /// The key.
     #[must_use]
     pub fn key(&self) -> &[u8] {
-        parts(&self.0.slice).1
+        parts(&self.0).1
     }
 
     /// The value.
@@ -90,18 +86,12 @@ impl Entry {
     /// When the key expires, in milliseconds since the Unix epoch.
     #[must_use]
     pub fn expire_at_ms(&self) -> Option<u64> {
-        let (expire_at_ms, _) = parts(&self.0.slice);
+        let (expire_at_ms, _) = parts(&self.0);
         (expire_at_ms != NEVER).then_some(expire_at_ms)
     }
 
     pub(crate) fn access(&self) -> &Access {
         &self.head().access
-    }
-
-    /// When the key was last read or written, in seconds of the keyspace's clock.
-    #[must_use]
-    pub fn touched_s(&self) -> u32 {
-        self.access().touched_s()
     }
 
     /// Approximate bytes of memory that the key and its value take.
@@ -155,7 +145,7 @@ impl Open {
     }
 
     fn expire_at_ms(&self) -> u64 {
-        parts(&self.0.slice).0
+        parts(&self.0).0
     }
 
     /// The content, unless others hold it.
@@ -166,7 +156,7 @@ impl Open {
     /// The content, after a copy if others hold it.
     fn make_mut(&mut self) -> &mut Head {
         if !self.0.is_unique() {
-            let (expire_at_ms, key) = parts(&self.0.slice);
+            let (expire_at_ms, key) = parts(&self.0);
             let Head { value, access } = self.head();
             let copy = Entry::with(key, value.clone(), expire_at_ms, access.clone());
             *self = Self::new(copy);
@@ -178,15 +168,14 @@ impl Open {
     fn set_expire_at_ms(&mut self, expire_at_ms: u64) {
         self.make_mut();
         let entry = Arc::get_mut(&mut self.0).expect("nobody else holds the entry");
-        if let [1..=u8::MAX, rest @ ..] = &mut entry.slice
-            && let Some((room, _)) = rest.split_first_chunk_mut()
+        if entry.header.header.access.has_expiry
+            && let Some((room, _)) = entry.slice.split_first_chunk_mut()
         {
             *room = expire_at_ms.to_le_bytes();
         } else if expire_at_ms != NEVER {
             let Head { value, access } = &mut entry.header.header;
             let value = std::mem::replace(value, Value::string(b""));
-            let (_, key) = parts(&entry.slice);
-            let copy = Entry::with(key, value, expire_at_ms, access.clone());
+            let copy = Entry::with(&entry.slice, value, expire_at_ms, access.clone());
             *self = Self::new(copy);
         }
     }
@@ -439,8 +428,8 @@ impl<'k> Slot<'k> {
         }
     }
 
-    /// Drops the slot's entry, which has expired, without inspecting it.
-    pub(crate) fn expire(&mut self) {
+    /// Drops the slot's entry without a copy of its value.
+    pub(crate) fn discard(&mut self) {
         self.changed = true;
         let entry = self.take_entry();
         self.discarded.extend(entry.map(Garbage::Entry));
@@ -453,5 +442,32 @@ impl fmt::Debug for Slot<'_> {
             .field("key", &self.key)
             .field("value", &self.value())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_usual_key_takes_one_line_and_its_text_little_more_than_its_bytes() {
+        let entry = |key_len, value_len| {
+            let value = Value::string(&vec![b'v'; value_len]);
+            Entry::new(&vec![b'k'; key_len], value).memory_bytes() - BYTES_PER_ENTRY
+        };
+        assert_eq!([entry(16, 0), entry(16, 22), entry(17, 0)], [64, 64, 80]);
+        assert_eq!([entry(16, 56), entry(16, 104)], [64 + 64, 64 + 112]);
+    }
+
+    #[test]
+    fn a_key_without_room_for_its_expiry_gets_it() {
+        let mut open = Open::new(Entry::new(b"key", Value::string(b"v")));
+        for expire_at_ms in [NEVER, 7, 8, NEVER, 9] {
+            open.set_expire_at_ms(expire_at_ms);
+            assert_eq!(open.expire_at_ms(), expire_at_ms);
+            assert_eq!(parts(&open.0).1, b"key");
+        }
+        let short = Open::new(Entry::new(b"", Value::string(b"v")));
+        assert_eq!(parts(&short.0), (NEVER, b"".as_slice()));
     }
 }

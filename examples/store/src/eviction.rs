@@ -20,6 +20,8 @@ use crate::keyspace::Keyspace;
 
 /// Candidates that are remembered from earlier samples.
 const CANDIDATES_MAX: usize = 16;
+/// Neighbours that are looked at together.
+const NEIGHBOURS: usize = 16;
 
 /// Which keys may be evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,15 +159,16 @@ impl Candidates {
     }
 
     fn offer(&mut self, rank: u64, database: usize, key: &[u8]) {
+        let is_full = self.best.len() == CANDIDATES_MAX;
+        if is_full && self.best[0].rank >= rank {
+            return;
+        }
         let is_known =
             |candidate: &Candidate| candidate.database == database && *candidate.key == *key;
         if self.best.iter().any(is_known) {
             return;
         }
-        if self.best.len() == CANDIDATES_MAX {
-            if self.best[0].rank >= rank {
-                return;
-            }
+        if is_full {
             self.best.remove(0);
         }
         let place = self.best.partition_point(|other| other.rank <= rank);
@@ -205,7 +208,7 @@ impl Evictor {
     }
 
     /// Evicts keys until `bytes` are free, at most `keys_max`, and calls `evicted` with the number of the database and
-    /// the key. Looks at `samples` keys of each database for each.
+    /// the key. Looks at `samples` keys of each database for each, on average.
     ///
     /// One thread at a time uses the candidates of earlier calls. Others do without them rather than wait: the thread
     /// may be one of low priority that has no core.
@@ -223,9 +226,9 @@ impl Evictor {
         let (mut shared, mut own) = (self.candidates.try_lock(), Candidates::default());
         let candidates = shared.as_deref_mut().unwrap_or(&mut own);
         candidates.order_by(order);
-        let (mut freed, mut keys) = (0, 0);
+        let (mut freed, mut keys, mut looks) = (0, 0, 0);
         while freed < bytes.max(1) && keys < keys_max {
-            let one = self.evict_one(databases, candidates, (scope, order), samples);
+            let one = self.evict_one(databases, candidates, (scope, order), samples, &mut looks);
             let Some((candidate, bytes)) = one else {
                 break;
             };
@@ -240,18 +243,21 @@ impl Evictor {
         }
     }
 
-    /// Evicts one key. Returns it with its bytes.
+    /// Evicts one key. Returns it with its bytes. `looks` counts the keys that were looked at and are left for others.
     fn evict_one(
         &self,
         databases: &Databases,
         candidates: &mut Candidates,
         (scope, order): (Scope, Order),
         samples: usize,
+        looks: &mut usize,
     ) -> Option<(Candidate, usize)> {
         let is_volatile = scope == Scope::Volatile;
         // Other clients may remove each of them first.
         for _ in 0..CANDIDATES_MAX {
-            self.find_candidates(databases, candidates, (scope, order), samples);
+            if *looks < samples || candidates.best.is_empty() {
+                *looks += self.find_candidates(databases, candidates, (scope, order), samples);
+            }
             while let Some(candidate) = candidates.best.pop() {
                 let keyspace = databases.get(candidate.database);
                 let next = candidates.best.last().map_or(0, |next| next.rank);
@@ -262,6 +268,7 @@ impl Evictor {
                         && (order == Order::Random || rank >= candidate.rank.min(next))
                 };
                 if let Some(bytes) = keyspace.evict(&candidate.key, is_best) {
+                    *looks = looks.saturating_sub(samples);
                     return Some((candidate, bytes));
                 }
             }
@@ -269,48 +276,53 @@ impl Evictor {
         None
     }
 
-    /// Looks at some keys of each database; at one key of one database if any key will do.
+    /// Looks at some keys of each database; at one key of one database if any key will do. Returns at how many of each.
     fn find_candidates(
         &self,
         databases: &Databases,
         candidates: &mut Candidates,
         (scope, order): (Scope, Order),
         samples: usize,
-    ) {
-        let is_volatile = scope == Scope::Volatile;
+    ) -> usize {
         let used: SmallVec<[&Keyspace; 16]> = databases.used().collect();
-        let (first, samples) = match order {
-            Order::Random => (self.next_database.fetch_add(1, Ordering::Relaxed), 1),
-            _ => (0, samples),
+        let (first, samples) = match (order, scope) {
+            (Order::Random, _) => (self.next_database.fetch_add(1, Ordering::Relaxed), 1),
+            (Order::Ttl, _) | (_, Scope::Volatile) => (0, samples),
+            (_, Scope::All) => (0, samples.max(NEIGHBOURS)),
         };
         for turn in 0..used.len() {
             let keyspace = used[(first + turn) % used.len()];
-            let mut found = false;
-            for _ in 0..samples {
-                found = false;
+            let mut found = 0;
+            while found < samples {
                 let mut offer = |entry: &Entry| {
-                    found = true;
                     candidates.offer(rank(keyspace, order, entry), keyspace.number(), entry.key());
                 };
-                match order {
-                    Order::Ttl => keyspace.sample_due(&mut offer),
-                    _ => keyspace.sample(is_volatile, &mut offer),
-                }
-                if !found {
+                let more = match (order, scope) {
+                    (Order::Ttl, _) => keyspace.sample_due(&mut offer),
+                    (_, Scope::Volatile) => keyspace.sample_volatile(&mut offer),
+                    (_, Scope::All) => keyspace.sample(samples - found, &mut offer),
+                };
+                if more == 0 {
                     break;
                 }
+                found += more;
             }
-            if found && order == Order::Random {
-                return;
+            if found > 0 && order == Order::Random {
+                break;
             }
         }
+        samples
     }
 }
 
 fn rank(keyspace: &Keyspace, order: Order, entry: &Entry) -> u64 {
     match order {
-        Order::Lru => keyspace.idle_s(entry).into(),
-        Order::Lfu => u64::from(u8::MAX - keyspace.frequency(entry)),
+        Order::Lru => keyspace.idle_ticks(entry).into(),
+        // Many keys are used equally seldom. Of these the one goes first that was not used for longer.
+        Order::Lfu => {
+            let rareness = u64::from(u8::MAX - keyspace.frequency(entry));
+            rareness << u32::BITS | u64::from(keyspace.idle_ticks(entry))
+        }
         Order::Ttl => entry
             .expire_at_ms()
             .map_or(0, |expire_at_ms| u64::MAX - expire_at_ms),
@@ -320,6 +332,12 @@ fn rank(keyspace: &Keyspace, order: Order, entry: &Entry) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, HashMap};
+    use std::time::Duration;
+
+    use rand::rngs::SmallRng;
+    use rand::{RngExt as _, SeedableRng as _};
+
     use crate::databases::testing::Store;
     use crate::value::Value;
 
@@ -455,6 +473,80 @@ mod tests {
                 _ => assert!(evicted[3] >= 90, "{policy}: {evicted:?}"),
             }
         }
+    }
+
+    /// Keys with the popularity of Zipf's law, of which one in four has room.
+    const TRACE_KEYS: usize = 2000;
+    const HELD_KEYS: usize = TRACE_KEYS / 4;
+
+    fn trace() -> Vec<usize> {
+        let mut sum = 0.0;
+        let mut add = |rank: usize| {
+            sum += 1.0 / rank as f64;
+            sum
+        };
+        let sums: Vec<f64> = (1..=TRACE_KEYS).map(&mut add).collect();
+        let mut random = SmallRng::seed_from_u64(1);
+        let mut draw = |_| {
+            let place = random.random_range(0.0..sum);
+            sums.partition_point(|sum| *sum < place)
+        };
+        (0..100_000).map(&mut draw).collect()
+    }
+
+    /// How many of the keys are there when they are wanted a millisecond apart. Those that are not there are stored.
+    fn hits(policy: EvictionPolicy, trace: &[usize]) -> usize {
+        let (store, evictor) = (Store::new(), Evictor::default());
+        store.all.count_accesses(policy.is_lfu());
+        let mut hits = 0;
+        for (at_ms, key) in trace.iter().enumerate() {
+            store
+                .shared
+                .clock
+                .advance_to(Duration::from_millis(at_ms as u64));
+            let key = format!("k{key}");
+            if store.contains(key.as_bytes()) {
+                hits += 1;
+                continue;
+            }
+            store.insert(key.as_bytes(), Value::string(b"value"));
+            if store.len() > HELD_KEYS {
+                evictor.evict(&store.all, policy, SAMPLES, (1, 1), |_, _| {});
+            }
+        }
+        hits
+    }
+
+    /// The hits of a cache that always drops the key that was used last of all.
+    fn hits_in_exact_order(trace: &[usize]) -> usize {
+        let (mut used_at, mut by_time, mut hits) = (HashMap::new(), BTreeMap::new(), 0);
+        for (now, key) in trace.iter().enumerate() {
+            if let Some(before) = used_at.insert(key, now) {
+                by_time.remove(&before);
+                hits += 1;
+            }
+            by_time.insert(now, key);
+            if by_time.len() > HELD_KEYS
+                && let Some((_, key)) = by_time.pop_first()
+            {
+                used_at.remove(key);
+            }
+        }
+        hits
+    }
+
+    #[test]
+    fn hits_are_nearly_those_of_the_exact_orders() {
+        let trace = trace();
+        let (lru, exact) = (
+            hits(EvictionPolicy::AllKeysLru, &trace),
+            hits_in_exact_order(&trace),
+        );
+        // No order is better than to hold the keys that are wanted most.
+        let lfu = hits(EvictionPolicy::AllKeysLfu, &trace);
+        let most = trace.iter().filter(|key| **key < HELD_KEYS).count();
+        assert!(lru * 100 >= exact * 98, "{lru} of {exact}");
+        assert!(lfu * 100 >= most * 95, "{lfu} of {most}");
     }
 
     #[test]

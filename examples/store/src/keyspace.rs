@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 use crate::absence::Absences;
 use crate::access::AccessMark;
 use crate::awaited::AwaitedKeys;
+use crate::cache_line::fetch;
 use crate::clock::Now;
 use crate::contents::Swaps;
 use crate::entry::{Entry, Slot};
@@ -660,6 +661,11 @@ impl Keyspace {
         entry.access().idle_s(&self.shared.clock)
     }
 
+    /// The same in ticks of a tenth of a second.
+    pub(crate) fn idle_ticks(&self, entry: &Entry) -> u32 {
+        entry.access().idle_ticks(&self.shared.clock)
+    }
+
     /// How often the entry is read and written, from 0 to 255, if accesses are counted.
     #[must_use]
     pub fn frequency(&self, entry: &Entry) -> u8 {
@@ -672,34 +678,49 @@ impl Keyspace {
         self.shared.clock.counts()
     }
 
-    /// Calls `visit` with a random entry, if there is one. `is_volatile` asks for one that expires; entries whose
-    /// expiry is a long time after the one before are then more likely.
-    pub(crate) fn sample(&self, is_volatile: bool, visit: &mut impl FnMut(&Entry)) {
+    /// Calls `visit` with up to `count_max` random entries, and with one at least if there is one. Returns how many.
+    pub(crate) fn sample(&self, count_max: usize, visit: &mut impl FnMut(&Entry)) -> usize {
         let start = rand::random_range(0..1u64 << POSITION_BITS);
-        let Some(shard) = self.first_shard(start, |shard| match is_volatile {
-            true => &shard.volatile_len,
-            false => &shard.len,
-        }) else {
-            return;
+        let Some(shard) = self.first_shard(start, |shard| &shard.len) else {
+            return 0;
         };
         let state = shard.state.lock();
-        if is_volatile {
-            let at_ms = |due: Option<&(u64, u64)>| due.map_or(0, |(at_ms, _)| *at_ms);
-            let from_ms = rand::random_range(at_ms(state.due.first())..=at_ms(state.due.last()));
-            state.visit_due(from_ms, visit);
-        } else {
-            let behind = state.index.range(start).next();
-            let found = behind.or_else(|| state.index.range(0).next());
-            found.into_iter().for_each(|(_, entry)| visit(entry));
-        }
+        // Positions are hashes, so that neighbours have nothing in common, and one look-up finds them all.
+        let around = state.index.range(start).chain(state.index.range(0));
+        let entries = around.take(count_max.min(state.len));
+        let entries: SmallVec<[&Entry; 16]> = entries.map(|(_, entry)| entry).collect();
+        { entries.iter() }.for_each(|entry| fetch(entry.address()));
+        { entries.iter() }.for_each(|entry| visit(entry));
+        entries.len()
     }
 
-    /// Calls `visit` with the entry of a random shard that expires first, if there is one.
-    pub(crate) fn sample_due(&self, visit: &mut impl FnMut(&Entry)) {
+    /// Calls `visit` with a random entry that expires, if there is one. Entries whose expiry is a long time after the
+    /// one before are more likely. Returns how many there were.
+    pub(crate) fn sample_volatile(&self, visit: &mut impl FnMut(&Entry)) -> usize {
+        self.visit_due(visit, |due| {
+            let at_ms = |due: Option<&(u64, u64)>| due.map_or(0, |(at_ms, _)| *at_ms);
+            rand::random_range(at_ms(due.first())..=at_ms(due.last()))
+        })
+    }
+
+    /// Calls `visit` with the entry of a random shard that expires first, if there is one. Returns how many there were.
+    pub(crate) fn sample_due(&self, visit: &mut impl FnMut(&Entry)) -> usize {
+        self.visit_due(visit, |_| 0)
+    }
+
+    /// Calls `visit` with the first entry of a random shard that expires at the time `from_ms` or later.
+    fn visit_due(
+        &self,
+        visit: &mut impl FnMut(&Entry),
+        from_ms: impl FnOnce(&Due) -> u64,
+    ) -> usize {
         let start = rand::random_range(0..1u64 << POSITION_BITS);
-        if let Some(shard) = self.first_shard(start, |shard| &shard.volatile_len) {
-            shard.state.lock().visit_due(0, visit);
-        }
+        let Some(shard) = self.first_shard(start, |shard| &shard.volatile_len) else {
+            return 0;
+        };
+        let state = shard.state.lock();
+        let due = state.first_due(from_ms(&state.due));
+        due.into_iter().map(visit).count()
     }
 
     /// The first shard from `position` on whose `len` is not zero. After the last shard comes the first.
@@ -719,7 +740,8 @@ impl Keyspace {
             let entry = slot.stored().filter(qualifies)?;
             let bytes = entry.memory_bytes();
             drop(entry);
-            slot.remove().map(|_value| bytes)
+            slot.discard();
+            Some(bytes)
         })
     }
 
@@ -974,15 +996,10 @@ impl State {
         !self.due.is_empty()
     }
 
-    /// Calls `visit` with the first entry that expires at `from_ms` or later.
-    fn visit_due(&self, from_ms: u64, visit: &mut impl FnMut(&Entry)) {
-        if let Some((at_ms, position)) = self.due.range((from_ms, 0)..).next() {
-            let mut due = self
-                .index
-                .at(*position)
-                .filter(|entry| entry.expire_at_ms() == Some(*at_ms));
-            due.next().into_iter().for_each(visit);
-        }
+    /// The first entry that expires at `from_ms` or later.
+    fn first_due(&self, from_ms: u64) -> Option<&Entry> {
+        let (at_ms, position) = self.due.range((from_ms, 0)..).next()?;
+        { self.index.at(*position) }.find(|entry| entry.expire_at_ms() == Some(*at_ms))
     }
 
     /// Stores the entry of a key that has none.
@@ -1060,7 +1077,7 @@ impl State {
 fn expire_slot(slot: &mut Slot<'_>, now: &Now) -> u64 {
     let expired = { slot.expire_at_ms() }.is_some_and(|at_ms| at_ms <= now.ms());
     if expired {
-        slot.expire();
+        slot.discard();
     }
     u64::from(expired)
 }
