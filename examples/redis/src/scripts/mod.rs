@@ -19,6 +19,8 @@ pub mod control;
 mod convert;
 pub mod digest;
 pub mod functions;
+#[cfg(test)]
+mod grammar;
 mod interpreter;
 #[cfg(test)]
 mod known_faults;
