@@ -141,7 +141,9 @@ impl<'f> Format<'f> {
         if !item.is_aligned() || align < 2 || !align.is_power_of_two() {
             return 0;
         }
-        at.next_multiple_of(align) - at
+        // No string is so long that the end of all numbers matters.
+        let aligned = at.checked_next_multiple_of(align);
+        aligned.map_or(0, |aligned| aligned - at)
     }
 }
 

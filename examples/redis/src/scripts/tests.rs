@@ -677,6 +677,10 @@ fn messages_are_packed_and_unpacked() {
                 "ERR user_script:1: data string too short",
             ),
             (
+                "struct.unpack('!16d', 'a', 1e308)",
+                "ERR user_script:1: data string too short",
+            ),
+            (
                 "struct.pack('y', 1)",
                 "ERR user_script:1: invalid format option 'y'",
             ),
