@@ -8,6 +8,7 @@
 //! ```
 //!
 //! A write evicts few keys, so that it stays short. The thread does the rest when no write comes, or when much is to go.
+//! Otherwise it leaves the work to writes: on a busy machine it may lose its core while it holds the lock of a shard.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,6 +27,8 @@ const KEYS_PER_WRITE: usize = 32;
 const KEYS_PER_LOOK: usize = 256;
 /// Time between two looks of the thread.
 const PAUSE: Duration = Duration::from_millis(10);
+/// More than this part of the limit is much.
+const MUCH_DIVISOR: u64 = 64;
 /// This part of the limit is evicted beyond what is necessary. Else each write would evict.
 const MARGIN_DIVISOR: u64 = 1024;
 
@@ -105,6 +108,12 @@ impl ServerState {
                 .exceeds(limit_bytes, now, || self.databases.pending_bytes())
     }
 
+    /// Whether more is to go than writes make room for by themselves.
+    fn is_much_too_full(&self) -> bool {
+        let limit_bytes = self.settings.maxmemory_bytes();
+        self.memory.excess_bytes(limit_bytes) > limit_bytes / MUCH_DIVISOR
+    }
+
     /// Evicts up to `keys_max` keys.
     fn make_room(&self, keys_max: usize) -> Room {
         if self.evictions.policy() == EvictionPolicy::NoEviction {
@@ -144,7 +153,14 @@ impl ServerState {
 /// # Errors
 /// The system refuses to start a thread.
 pub fn start(state: Arc<ServerState>) -> std::io::Result<Periodic> {
+    let mut evicted_before = 0;
     Periodic::start("psp-eviction", PAUSE, move || {
-        while state.is_full(Instant::now()) && state.make_room(KEYS_PER_LOOK) == Room::TooLittle {}
+        let writes_evict = state.evictions.evicted_keys() != evicted_before;
+        if !writes_evict || state.is_much_too_full() {
+            while state.is_full(Instant::now()) && state.make_room(KEYS_PER_LOOK) == Room::TooLittle
+            {
+            }
+        }
+        evicted_before = state.evictions.evicted_keys();
     })
 }
