@@ -59,6 +59,17 @@ const FAULTS: &[(&str, &str, &str)] = &[
          return select(2, loadstring(('a = {} '):rep(2000) .. 'x(', '=' .. ('n'):rep(100)))",
         "nnnn:1: unexpected symbol near",
     ),
+    // Handlers of errors that fail used up the stack. Random scripts found it.
+    (
+        "handlers",
+        "return select(2, xpcall(KEYS, function() return string.format(nil) end))",
+        "error in error handling",
+    ),
+    (
+        "handlers",
+        "return select(2, xpcall(error, function() return string.gsub('x', 'x', string.rep) end))",
+        "error in error handling",
+    ),
     // Userdata with finalizers of one's own.
     (
         "CVE-2024-46981",

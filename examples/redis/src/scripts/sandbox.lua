@@ -84,6 +84,8 @@ function globals.xpcall(body, handler)
   return caught(xpcall(body, function(err)
     local value = value_of(err)
     if value == nil and err ~= nil then return err end
+    -- An error of the handler calls the handler, on top of what failed: up to 200 times, with 9 KB of stack for each.
+    if native.is_deep() then return 'error in error handling' end
     return handler(value)
   end))
 end
