@@ -30,6 +30,8 @@ class Connection:
         line = self.stream.readline().rstrip()
         if line.startswith(b"-"):
             sys.exit(f"the server refused: {line.decode()}")
+        if line == b"$-1":
+            return None
         if line.startswith(b"$"):
             return self.stream.read(int(line[1:]) + 2)[:-2]
         return line
