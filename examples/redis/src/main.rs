@@ -1,5 +1,6 @@
 //! The server program.
 
+#[cfg(not(feature = "system-allocator"))]
 mod allocator;
 
 use std::process::ExitCode;
