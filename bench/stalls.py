@@ -13,6 +13,7 @@ import multiprocessing
 import shlex
 import statistics
 import tempfile
+import threading
 import time
 
 from redis_process import Connection, built, start
@@ -79,6 +80,23 @@ def large_body(megabytes):
         send(connection, ["SET", "large", body])
     case.__doc__ = f"a SET of {megabytes} MB"
     return case
+
+
+def three_bodies(connection):
+    """three SETs of 500 MB at once"""
+    body = bytes(500 * MB)
+    others = [Sized(connection.port) for _ in range(3)]
+    for other in others:
+        other.socket.settimeout(60)
+    yield
+    threads = [
+        threading.Thread(target=send, args=(other, ["SET", f"large {number}", body]))
+        for number, other in enumerate(others)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def appends(connection):
@@ -191,6 +209,7 @@ CASES = {
     "set-8": large_body(8),
     "set-100": large_body(100),
     "set-500": large_body(500),
+    "three-500": three_bodies,
     "append": appends,
     "zunionstore": union,
     "script": sorting_script,
