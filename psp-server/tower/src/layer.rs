@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::HeaderName;
 use psp_pool::Pool;
 
+use crate::carried::Carry;
 use crate::placement::{Thresholds, nanos};
 use crate::snapshot::Snapshot;
 use crate::types::Types;
@@ -29,6 +30,7 @@ pub(crate) struct Settings {
     pub(crate) thresholds: Thresholds,
     pub(crate) deadline_header: Option<HeaderName>,
     pub(crate) retry_after: Duration,
+    pub(crate) carry: Option<Carry>,
 }
 
 impl<C> PspLayer<C> {
@@ -45,6 +47,7 @@ impl<C> PspLayer<C> {
                 thresholds,
                 deadline_header: None,
                 retry_after: RETRY_AFTER,
+                carry: None,
             },
         }
     }
@@ -93,6 +96,34 @@ impl<C> PspLayer<C> {
     #[must_use]
     pub const fn retry_after(mut self, time: Duration) -> Self {
         self.settings.retry_after = time;
+        self
+    }
+
+    /// Takes along what belongs to the caller's task or thread: values of `task_local!`, the hub of Sentry, the context of
+    /// OpenTelemetry. `capture` runs where a request arrives that goes to the pool. What it returns is called for each poll,
+    /// on a worker, and has to call its argument once. Spans and subscribers of `tracing` need no such thing.
+    ///
+    /// ```
+    /// use psp_pool::{Pool, RequestType};
+    /// use psp_tower::PspLayer;
+    ///
+    /// tokio::task_local! {
+    ///     static REQUEST_ID: u64;
+    /// }
+    ///
+    /// let layer = PspLayer::new(Pool::builder().build()?, |_: &http::Request<()>| RequestType::UNKNOWN);
+    /// let layer = layer.carry(|| {
+    ///     let id = REQUEST_ID.try_get().unwrap_or(0);
+    ///     move |poll: &mut dyn FnMut()| REQUEST_ID.sync_scope(id, || poll())
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn carry<A>(mut self, capture: impl Fn() -> A + Send + Sync + 'static) -> Self
+    where
+        A: FnMut(&mut dyn FnMut()) + Send + 'static,
+    {
+        self.settings.carry = Some(Carry::new(capture));
         self
     }
 

@@ -53,9 +53,10 @@
 //!   that runs ends where it next waits.
 //! - **A panic** goes on in the task that awaits the response, as without the layer.
 //! - **Tracing:** the span and the subscriber at the time of the call are those of the request wherever it is polled.
-//! - **What is lost:** `task_local!` values that are set outside of the layer, thread-locals, `spawn_local`, `task::id`
-//!   and tokio's cooperative budget, since a pooled request is polled by no task of tokio. Set task-locals inside, by a
-//!   layer closer to the service.
+//! - **Task-locals and thread-locals** that are set outside of the layer are there in a pooled request if
+//!   [`PspLayer::carry`] takes them along.
+//! - **What is lost:** `spawn_local`, `task::id` and tokio's cooperative budget, since a pooled request is polled by no task
+//!   of tokio.
 //! - **What is not scheduled:** the bodies of responses. The server polls them after the service's future has returned. So
 //!   a response that computes as it streams keeps a thread of tokio.
 //!
@@ -64,6 +65,7 @@
 //! | `layer.rs` | what a layer is made of |
 //! | `service.rs` | a service in a layer |
 //! | `response.rs` | the future of a response |
+//! | `carried.rs` | what is around the polls of a pooled request |
 //! | `timed.rs` | a request's future, whose polls are timed |
 //! | `usage.rs` | how much of a poll's time its thread had a core |
 //! | `types.rs` | what a layer knows and counts of each type |
@@ -79,6 +81,7 @@
 mod by_grpc_method;
 #[cfg(feature = "axum")]
 mod by_route;
+mod carried;
 mod classify;
 mod deadline;
 mod layer;

@@ -8,6 +8,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 use tracing::instrument::{Instrument, WithSubscriber};
 
+use crate::carried::{Carried, Carry};
 use crate::classify::Classify;
 use crate::deadline;
 use crate::layer::PspLayer;
@@ -92,7 +93,8 @@ where
                 let next = self.inner.clone();
                 let mut ready = std::mem::replace(&mut self.inner, next);
                 let task = async move { ready.call(request).await };
-                let task = Timed::pooled(task, account.clone());
+                let around = settings.carry.as_ref().map(Carry::capture);
+                let task = Timed::pooled(Carried::new(task, around), account.clone());
                 let task = task.in_current_span().with_current_subscriber();
                 let running = match terms.deadline {
                     Some(deadline) => pool.spawn_by(request_type, deadline, task),

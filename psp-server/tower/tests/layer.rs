@@ -1,5 +1,6 @@
 //! A layer from outside, around services that are functions.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -96,6 +97,49 @@ async fn a_new_type_begins_in_the_pool_and_leaves_it_when_it_is_short() {
     assert_eq!(page.place, Place::Inline);
     assert!(page.service_ns > 0 && page.service_ns_max < page.service_ns);
     assert_eq!(of_type(&layer, 1).place, Place::Pool);
+}
+
+tokio::task_local! {
+    static CALLER: u32;
+}
+
+thread_local! {
+    static CONTEXT: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A type that moves between its two places has the same in both.
+#[tokio::test]
+async fn what_a_caller_has_is_there_wherever_its_request_is_polled() {
+    /// Sets the context of the thread, and takes it back.
+    fn within(context: u32, poll: impl FnOnce()) {
+        let before = CONTEXT.replace(context);
+        poll();
+        CONTEXT.set(before);
+    }
+
+    let layer = layer(pool(64))
+        .inline_below(LONG)
+        .long_poll(LONG)
+        .carry(|| {
+            let (caller, context) = (CALLER.get(), CONTEXT.get());
+            move |poll: &mut dyn FnMut()| within(context, || CALLER.sync_scope(caller, || poll()))
+        });
+    let tells = service_fn(async |_: Request<String>| -> Answer {
+        let mut seen = vec![(CALLER.get(), CONTEXT.get())];
+        tokio::task::yield_now().await;
+        seen.push((CALLER.get(), CONTEXT.get()));
+        Ok(Response::new(format!("{seen:?}")))
+    });
+    let service = layer.layer(tells);
+    CONTEXT.set(7);
+    for caller in 0..20 {
+        let answer = CALLER.scope(caller, service.clone().oneshot(get("/page")));
+        let answer = answer.await.unwrap();
+        let pair = (caller, 7);
+        assert_eq!(*answer.body(), format!("{:?}", [pair, pair]));
+    }
+    let page = of_type(&layer, 0);
+    assert_eq!((page.pooled, page.inline), (16, 4));
 }
 
 #[tokio::test]
