@@ -362,6 +362,7 @@ impl<'a> Reply<'a> {
         } else {
             self.overflow = Some(Overflow::TooLarge);
         }
+        self.covered_bytes = 0;
         if !self.flushed.is_committed {
             output.truncate(self.flushed.ahead);
             budget.give_back(std::mem::take(&mut self.reserved_bytes));
@@ -425,7 +426,7 @@ impl Sink for Reply<'_> {
 
     fn reserve(&mut self, bytes: usize) -> bool {
         let queued = self.queued_bytes().saturating_add(bytes);
-        queued <= self.covered_bytes || self.cover(queued)
+        !self.is_too_large() && (queued <= self.covered_bytes || self.cover(queued))
     }
 }
 
@@ -456,5 +457,6 @@ mod tests {
         reply.put(b"begin");
         assert!(reply.reserve(11) && !reply.is_too_large());
         assert!(!reply.reserve(12) && reply.is_too_large());
+        assert!(!reply.reserve(0));
     }
 }

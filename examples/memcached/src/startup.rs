@@ -102,5 +102,6 @@ pub fn reload_passwords(state: &ServerState, config: &Config) {
 pub fn reload_certificates(state: &ServerState, started: &mut Config, config: &Config) {
     if let (Some(tls), Some(started), Some(files)) = (&state.tls, &mut started.tls, &config.tls) {
         tls.take_over(started, files, AUTH_CLIENTS);
+        *state.tls_files.lock() = Some(started.clone());
     }
 }

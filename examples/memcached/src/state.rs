@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use psp_program::Tls;
+use psp_program::{Tls, TlsFiles};
 
 use crate::auth::Passwords;
 use crate::cache::{Cache, Limits};
@@ -20,6 +20,8 @@ pub struct ServerState {
     pub passwords: Option<Mutex<Passwords>>,
     /// What the TCP port has, if it serves TLS.
     pub tls: Option<Tls>,
+    /// Its files, as the last configuration names them.
+    pub tls_files: Mutex<Option<TlsFiles>>,
     /// The configuration at the start.
     pub config: Config,
     /// The workers' counters.
@@ -40,6 +42,7 @@ impl ServerState {
             cache: Arc::new(Cache::new(limits)),
             passwords: None,
             tls: None,
+            tls_files: Mutex::new(config.tls.clone()),
             config,
             counters: Counters::default(),
             started_at: Instant::now(),

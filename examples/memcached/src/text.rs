@@ -213,7 +213,8 @@ fn stats(context: Context<'_>, args: Words<'_>, out: &mut dyn Sink) {
 }
 
 fn refresh_certificates(server: &ServerState, out: &mut dyn Sink) {
-    let (Some(tls), Some(files)) = (&server.tls, &server.config.tls) else {
+    let files = server.tls_files.lock();
+    let (Some(tls), Some(files)) = (&server.tls, &*files) else {
         return out.put(b"Error TLS not enabled\r\n");
     };
     match tls.reload(files, AUTH_CLIENTS) {

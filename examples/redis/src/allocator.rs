@@ -27,7 +27,7 @@ const PAGE_BYTES: usize = 4096;
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-/// Whether jemalloc asks for huge pages.
+/// Whether jemalloc asks for huge pages, and the system gives them to programs that ask alone.
 static HAS_HUGE_PAGES: AtomicBool = AtomicBool::new(false);
 
 /// How many large allocations there are.
@@ -36,12 +36,14 @@ static LARGE: AtomicUsize = AtomicUsize::new(0);
 /// See the [module](self).
 struct Allocator;
 
-/// From now on large allocations are in small pages, unless all are. Called before any is made.
+/// From now on large allocations are in small pages, if the system leaves that to programs. Called before any is made.
 pub(crate) fn begin() {
     // SAFETY: jemalloc has a text that ends in a zero under this name.
     let setting = unsafe { raw::read_str(b"opt.thp\0") };
     let is_always = setting.is_ok_and(|it| it.starts_with(b"always"));
-    HAS_HUGE_PAGES.store(is_always, Ordering::Relaxed);
+    let system = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    let by_advice = system.is_ok_and(|modes| modes.contains("[madvise]"));
+    HAS_HUGE_PAGES.store(is_always && by_advice, Ordering::Relaxed);
 }
 
 /// Tells the system about a large allocation's pages before their first touch.

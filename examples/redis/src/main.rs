@@ -10,6 +10,7 @@ use psp_redis::config::Flags;
 use psp_redis::startup;
 
 fn main() -> ExitCode {
+    #[cfg(not(feature = "system-allocator"))]
     allocator::begin();
     psp_program::main::<Flags>(|program| {
         let redis = startup::build(program.config.clone())?;

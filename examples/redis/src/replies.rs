@@ -35,6 +35,10 @@ impl Sink for Wanted<'_> {
             self.reply.put_shared(bytes);
         }
     }
+
+    fn reserve(&mut self, bytes: usize) -> bool {
+        self.client.replies() == Replies::All && self.reply.reserve(bytes)
+    }
 }
 
 /// A reply that comes later, or none if the client does not want it. A client that ends its side of the connection until
@@ -55,6 +59,10 @@ impl Sink for Unwanted {
     fn put(&mut self, _: &[u8]) {}
 
     fn put_shared(&mut self, _: Bytes) {}
+
+    fn reserve(&mut self, _: usize) -> bool {
+        false
+    }
 }
 
 impl LateReply for Unwanted {

@@ -69,4 +69,8 @@ impl Sink for Transcript {
             self.parts.push(Part::Shared(bytes));
         }
     }
+
+    fn reserve(&mut self, bytes: usize) -> bool {
+        self.len.saturating_add(bytes) <= self.limit_bytes || self.admit(bytes)
+    }
 }

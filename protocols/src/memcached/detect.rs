@@ -10,6 +10,9 @@ use super::replies::MemcachedReplies;
 use super::text::{TextCursor, TextFraming, split_line};
 use super::udp::UdpEnvelope;
 
+/// Length of a request that a client may send before it has authenticated: a name and a password need less.
+const UNAUTHENTICATED_LEN_MAX: usize = 4096;
+
 /// [`Framing`] of all memcached protocols. A request that starts with the byte 0x80 is a binary
 /// request; any other is a line of the text protocol.
 ///
@@ -46,6 +49,19 @@ impl Framing for MemcachedFraming {
             self.binary.next_frame(&mut (), input)
         } else {
             self.text.next_frame(cursor, input)
+        }
+    }
+
+    fn next_frame_unauthenticated(
+        &self,
+        cursor: &mut TextCursor,
+        input: &[u8],
+    ) -> Result<Step, FrameError> {
+        match self.next_frame(cursor, input)? {
+            Step::NeedMore { len_min } if len_min > UNAUTHENTICATED_LEN_MAX => {
+                Err(FrameError::new("too long before authentication"))
+            }
+            step => Ok(step),
         }
     }
 

@@ -205,6 +205,10 @@ impl Sink for DeferredReply {
             self.body_mut().output.put_shared(bytes);
         }
     }
+
+    fn reserve(&mut self, bytes: usize) -> bool {
+        self.grow(bytes)
+    }
 }
 
 impl Drop for DeferredReply {

@@ -86,7 +86,8 @@ impl ByRoute {
         self
     }
 
-    /// The types, for [`Builder::types`](psp_pool::Builder::types). Those of routes that are not known yet are called
+    /// The types, for [`Builder::types`](psp_pool::Builder::types), once [`by`](Self::by) and [`room_for`](Self::room_for) have
+    /// said all. Those of routes that are not known yet are called
     /// `route 0`, `route 1` and so on there; the layer's snapshots have their true names.
     #[must_use]
     pub fn types(&self) -> Vec<TypeSpec> {

@@ -122,7 +122,7 @@ async fn what_a_caller_has_is_there_wherever_its_request_is_polled() {
         .long_poll(LONG)
         .carry(|| {
             let (caller, context) = (CALLER.get(), CONTEXT.get());
-            move |poll: &mut dyn FnMut()| within(context, || CALLER.sync_scope(caller, || poll()))
+            move |poll: &mut dyn FnMut()| within(context, || CALLER.sync_scope(caller, &mut *poll))
         });
     let tells = service_fn(async |_: Request<String>| -> Answer {
         let mut seen = vec![(CALLER.get(), CONTEXT.get())];

@@ -48,6 +48,10 @@ impl Sink for Batch<'_, '_> {
         self.flush();
         self.out.raw_shared(bytes);
     }
+
+    fn reserve(&mut self, bytes: usize) -> bool {
+        self.out.reserve(self.len + bytes)
+    }
 }
 
 /// Writes a part of a reply in batches.
@@ -74,6 +78,7 @@ pub(super) struct Gathered<'b, 'o> {
     pieces: Vec<Bytes>,
     last: Vec<u8>,
     len: usize,
+    /// Those of `pieces`.
     bytes: usize,
     /// The reply is too large.
     is_refused: bool,
@@ -103,15 +108,15 @@ impl<'b, 'o> Gathered<'b, 'o> {
 
     /// Begins a piece of at least `needed` bytes, if the reply may have it.
     fn begin_piece(&mut self, needed: usize) -> bool {
-        let piece_bytes = needed.max(PIECE_BYTES);
-        self.bytes += piece_bytes;
-        if self.is_refused || !self.out.reserve(self.bytes) {
+        self.bytes += self.last.len();
+        if self.is_refused || !self.out.reserve(self.bytes + needed) {
             self.is_refused = true;
             self.pieces.clear();
             self.last = Vec::new();
             return false;
         }
-        let last = std::mem::replace(&mut self.last, Vec::with_capacity(piece_bytes));
+        let next = Vec::with_capacity(needed.max(PIECE_BYTES));
+        let last = std::mem::replace(&mut self.last, next);
         self.pieces.push(last.into());
         true
     }

@@ -178,4 +178,8 @@ impl Sink for Peeked<'_, '_> {
         self.head.push(&bytes);
         self.out.raw_shared(bytes);
     }
+
+    fn reserve(&mut self, bytes: usize) -> bool {
+        self.out.reserve(bytes)
+    }
 }

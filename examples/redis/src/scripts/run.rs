@@ -289,6 +289,11 @@ impl Sink for Bounded {
     fn put_shared(&mut self, bytes: Bytes) {
         self.put(&bytes);
     }
+
+    fn reserve(&mut self, bytes: usize) -> bool {
+        self.is_too_long |= self.bytes.len().saturating_add(bytes) > REPLY_BYTES_MAX;
+        !self.is_too_long
+    }
 }
 
 /// The error that `result` is: an error object of `sandbox.lua`, or why the server has stopped the script.

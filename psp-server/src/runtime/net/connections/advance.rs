@@ -26,7 +26,10 @@ impl<F: Framing, C> Connections<F, C> {
         dispatcher: &mut Dispatcher<K>,
         now_ns: u64,
     ) {
-        for _ in 0..count.min(self.ready.len()) {
+        if count == 1 && self.ready.is_time_for_put_off() {
+            return self.advance_put_off(dispatcher, now_ns);
+        }
+        for _ in 0..count.min(self.ready.in_order()) {
             let Some(index) = self.ready.pop() else {
                 break;
             };
@@ -40,19 +43,30 @@ impl<F: Framing, C> Connections<F, C> {
             };
             self.advance_one(index, read_bytes_max, dispatcher, now_ns);
         }
-        // One in a go: others may have come meanwhile.
-        if (count > 1 || self.ready.is_time_for_put_off())
-            && let Some(index) = self.ready.pop_put_off()
-        {
-            self.advance_one(index, READ_BYTES_MAX, dispatcher, now_ns);
+        if count > 1 {
+            self.advance_put_off(dispatcher, now_ns);
         }
     }
 
-    /// Whether the connection is in the middle of a long request, of which it may read much.
+    /// Whether the connection is in the middle of a long request, of which it may read much, and has nothing else to do.
     fn reads_long(&self, index: ConnectionIndex) -> bool {
-        match &self.slots[index.get()].phase {
-            Phase::Home(stream) => stream.connection.input.held_bytes() > POOLED_LEN,
-            _ => false,
+        let Phase::Home(stream) = &self.slots[index.get()].phase else {
+            return false;
+        };
+        let connection = &stream.connection;
+        let input = &connection.input;
+        let reads = !input.is_empty() && input.held_bytes() > POOLED_LEN;
+        reads && !connection.has_unsent() && !connection.closing
+    }
+
+    /// One in a go: others may have come meanwhile.
+    fn advance_put_off<K: Classifier<F::Head>>(
+        &mut self,
+        dispatcher: &mut Dispatcher<K>,
+        now_ns: u64,
+    ) {
+        if let Some(index) = self.ready.pop_put_off() {
+            self.advance_one(index, READ_BYTES_MAX, dispatcher, now_ns);
         }
     }
 
@@ -145,7 +159,9 @@ impl<F: Framing, C> Connections<F, C> {
                 continue;
             }
             if is_blocked && !self.runs_on(index, now_ns) {
-                self.discard_meanwhile(index);
+                if !self.discard_meanwhile(index) {
+                    return;
+                }
                 return self.wait_for_peer(index, now_ns);
             }
             let slot = &mut self.slots[index.get()];

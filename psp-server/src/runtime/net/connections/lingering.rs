@@ -7,7 +7,7 @@ use psp_protocols::Framing;
 
 use super::memory::Memory;
 use super::readiness::Condition;
-use super::slot::{Phase, READ_BYTES_MAX};
+use super::slot::Phase;
 use super::table::Connections;
 use crate::transport::connection::Connection;
 use crate::transport::input::InputBuffer;
@@ -17,8 +17,6 @@ use crate::transport::request_key::ConnectionIndex;
 const LINGER_NS: u64 = 1_000_000_000;
 /// The same while the server is stopping.
 const LINGER_DRAIN_NS: u64 = 200_000_000;
-/// Input that a lingering connection may still send, in bytes.
-const LINGER_BYTES_MAX: usize = 4 << 20;
 
 impl<F: Framing, C> Connections<F, C> {
     pub(super) fn start_lingering(&mut self, index: ConnectionIndex, now_ns: u64) {
@@ -41,7 +39,7 @@ impl<F: Framing, C> Connections<F, C> {
             LINGER_NS
         };
         slot.readiness.set(Condition::Readable, true);
-        slot.phase.linger(now_ns + linger_ns, LINGER_BYTES_MAX);
+        slot.phase.linger(now_ns + linger_ns);
         self.lingering += 1;
         self.ready.push(index);
     }
@@ -49,35 +47,41 @@ impl<F: Framing, C> Connections<F, C> {
     /// Discards what the peer still sends. Unread input would cause a reset, which could overtake the last
     /// reply.
     pub(super) fn linger(&mut self, index: ConnectionIndex) {
-        let Phase::Lingering {
-            stream, bytes_left, ..
-        } = &mut self.slots[index.get()].phase
-        else {
+        let slot = &mut self.slots[index.get()];
+        let Phase::Lingering { stream, .. } = &mut slot.phase else {
             return;
         };
         let mut buffer = self.memory.input.take();
-        let rest = discard(&mut stream.connection, &mut buffer, bytes_left);
+        let mut bytes_left = slot.discard_left;
+        let rest = discard(&mut stream.connection, &mut buffer, &mut bytes_left);
+        slot.discard_left = bytes_left;
         self.memory.input.give(buffer);
         if rest != Rest::Later {
             self.close(index);
         }
     }
 
-    /// Discards input of a connection that closes once its peer has read the replies before: the peer may be one that
-    /// writes all before it reads.
-    pub(super) fn discard_meanwhile(&mut self, index: ConnectionIndex) {
+    /// Discards some input of a connection that closes once its peer has read the replies before: the peer may be one that
+    /// writes all before it reads. Returns `false` if it has sent too much, and the connection is gone.
+    pub(super) fn discard_meanwhile(&mut self, index: ConnectionIndex) -> bool {
         let slot = &mut self.slots[index.get()];
         let Phase::Home(stream) = &mut slot.phase else {
-            return;
+            return true;
         };
         if !stream.connection.closing || !slot.readiness.has(Condition::Readable) {
-            return;
+            return true;
         }
         let mut buffer = self.memory.input.take();
-        let mut bytes_left = READ_BYTES_MAX;
+        let allowed = slot.discard_left.min(buffer.len());
+        let mut bytes_left = allowed;
         let rest = discard(&mut stream.connection, &mut buffer, &mut bytes_left);
+        slot.discard_left -= allowed - bytes_left;
         self.memory.input.give(buffer);
         match rest {
+            Rest::More if slot.discard_left == 0 => {
+                self.close(index);
+                return false;
+            }
             Rest::More => self.ready.push(index),
             Rest::Later => slot.readiness.set(Condition::Readable, false),
             Rest::None => {
@@ -85,6 +89,7 @@ impl<F: Framing, C> Connections<F, C> {
                 slot.readiness.set(Condition::InputEnded, true);
             }
         }
+        true
     }
 }
 

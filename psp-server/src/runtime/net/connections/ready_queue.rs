@@ -36,6 +36,11 @@ impl ReadyQueue {
         self.order.len() + self.put_off.len()
     }
 
+    /// How many were not put off.
+    pub(super) fn in_order(&self) -> usize {
+        self.order.len()
+    }
+
     /// In order.
     pub(super) fn iter(&self) -> impl Iterator<Item = ConnectionIndex> + use<'_> {
         self.order.iter().chain(&self.put_off).copied()
@@ -62,8 +67,9 @@ impl ReadyQueue {
         !std::mem::replace(&mut self.marks[index.get()].is_queued, true)
     }
 
-    /// The same of a connection that has a reply to send.
+    /// The same of a connection that has a reply to send. It is not put off any more.
     pub(super) fn push_answered(&mut self, index: ConnectionIndex) {
+        self.forget_put_off(index);
         self.push(index);
         let is_answered = &mut self.marks[index.get()].is_answered;
         self.answered += usize::from(!std::mem::replace(is_answered, true));
@@ -79,7 +85,17 @@ impl ReadyQueue {
 
     /// Whether those that were put off have waited for long enough.
     pub(super) fn is_time_for_put_off(&self) -> bool {
-        self.order.is_empty() || self.before_put_off >= BEFORE_PUT_OFF_MAX
+        let is_time = self.order.is_empty() || self.before_put_off >= BEFORE_PUT_OFF_MAX;
+        is_time && !self.put_off.is_empty()
+    }
+
+    /// Takes a connection out that was put off, if it was.
+    pub(super) fn forget_put_off(&mut self, index: ConnectionIndex) {
+        let place = self.put_off.iter().position(|&other| other == index);
+        if let Some(place) = place {
+            self.put_off.remove(place);
+            self.unmark(index);
+        }
     }
 
     /// The next one that was put off.
@@ -143,7 +159,14 @@ mod tests {
         assert_eq!(queue.pop_put_off(), Some(index(7)));
         assert!(!queue.is_time_for_put_off() && queue.pop_put_off().is_none());
         while queue.pop().is_some() {}
-        assert!(queue.is_time_for_put_off() && queue.is_empty());
+        assert!(queue.is_empty());
+        (7..=9).for_each(|number| queue.put_off(index(number)));
+        queue.push_answered(index(8));
+        queue.forget_put_off(index(9));
+        queue.push(index(9));
+        assert_eq!([queue.pop(), queue.pop()], [8, 9].map(|n| Some(index(n))));
+        assert_eq!((queue.pop(), queue.pop_put_off()), (None, Some(index(7))));
+        assert!(queue.is_empty());
     }
 
     #[test]

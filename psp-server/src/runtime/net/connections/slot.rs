@@ -16,6 +16,9 @@ pub(super) const READ_BYTES_MAX: usize = 256 * 1024;
 /// Output that the net worker sends in one go, in bytes; other connections wait meanwhile.
 pub(super) const SEND_BYTES_MAX: usize = 256 * 1024;
 
+/// Input that a connection which closes may still send, in bytes.
+const DISCARDED_BYTES_MAX: usize = 4 << 20;
+
 /// An entry of the table.
 pub(super) struct Slot<F: Framing, C> {
     pub(super) phase: Phase<C, F::Head>,
@@ -43,6 +46,8 @@ pub(super) struct Slot<F: Framing, C> {
     /// Input that is still read while the server drains, in bytes: a peer that never pauses must
     /// not keep the server from stopping.
     pub(super) drain_read_left: usize,
+    /// Input that the peer may still send once the connection closes, in bytes.
+    pub(super) discard_left: usize,
     /// It is looked at later, if its peer has not read by then.
     pub(super) is_watched: bool,
 }
@@ -66,8 +71,6 @@ pub(super) enum Phase<C, D> {
     Lingering {
         stream: Box<Stream<C, D>>,
         until_ns: u64,
-        /// Input that the peer may still send.
-        bytes_left: usize,
     },
 }
 
@@ -105,6 +108,7 @@ impl<F: Framing, C> Slot<F, C> {
             awaits_bytes: None,
             _counted: Counted::default(),
             drain_read_left: READ_BYTES_MAX,
+            discard_left: DISCARDED_BYTES_MAX,
             is_watched: false,
         }
     }
@@ -198,13 +202,9 @@ impl<C, D> Phase<C, D> {
     }
 
     /// `Home` becomes `Lingering`.
-    pub(super) fn linger(&mut self, until_ns: u64, bytes_left: usize) {
+    pub(super) fn linger(&mut self, until_ns: u64) {
         *self = match std::mem::replace(self, Self::Free) {
-            Self::Home(stream) => Self::Lingering {
-                stream,
-                until_ns,
-                bytes_left,
-            },
+            Self::Home(stream) => Self::Lingering { stream, until_ns },
             other => other,
         };
     }

@@ -276,6 +276,7 @@ impl<F: Framing, C> Connections<F, C> {
             self.part_from(&mut stream.connection);
         }
         self.lingering -= usize::from(slot.phase.is_lingering());
+        self.ready.forget_put_off(index);
         self.free.push(index);
         if let Some(stream) = slot.phase.stream() {
             Memory::release(&stream.connection, &self.shared);
