@@ -74,3 +74,17 @@ impl Sink for Transcript {
         self.len.saturating_add(bytes) <= self.limit_bytes || self.admit(bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_without_room_is_too_long_before_it_is_made() {
+        let mut replies = Transcript::new(100);
+        replies.put(b"ten bytes!");
+        assert!(replies.reserve(90) && !replies.is_too_long());
+        assert!(!replies.reserve(91) && replies.is_too_long());
+        assert!(!replies.reserve(1), "its work has to stop");
+    }
+}

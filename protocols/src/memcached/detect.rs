@@ -98,6 +98,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_stranger_may_send_a_password_and_no_item() {
+        let framing = MemcachedFraming::default();
+        let next =
+            |input: &[u8]| framing.next_frame_unauthenticated(&mut TextCursor::default(), input);
+        assert!(next(b"set user 0 0 4000\r\n").is_ok());
+        assert!(next(b"set user 0 0 5000\r\n").is_err());
+        let mut binary = [0; 24];
+        (binary[0], binary[1]) = (MAGIC_REQUEST, 0x21);
+        for (len, is_ok) in [(4000_u32, true), (5000, false)] {
+            binary[8..12].copy_from_slice(&len.to_be_bytes());
+            assert_eq!(next(&binary).is_ok(), is_ok, "{len}");
+        }
+    }
+
+    #[test]
     fn replies_are_told_from_requests() {
         let framing = MemcachedFraming::default();
         for reply in [
