@@ -1,21 +1,32 @@
 //! Ctrl-C: the first ends the work early, the second ends the program.
 
+use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 /// Shells add this to the number of the signal that ended a program.
 const SIGNAL_EXIT_CODE: i32 = 128;
 
 /// The first signal sets `stop`, and the command prints its results so far. A second signal ends
-/// the program.
+/// the program. A signal that the parent has the program ignore, as `nohup` does, stays ignored.
 pub(super) fn stop_on_signals(stop: &Arc<AtomicBool>) -> std::io::Result<()> {
-    for signal in [SIGINT, SIGTERM] {
+    let ignored = ignored_signals();
+    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter();
+    for signal in signals.filter(|signal| ignored >> (signal - 1) & 1 == 0) {
         let exit_code = SIGNAL_EXIT_CODE + signal;
         flag::register_conditional_shutdown(signal, exit_code, Arc::clone(stop))?;
         flag::register(signal, Arc::clone(stop))?;
     }
     Ok(())
+}
+
+/// The set of signals that this process ignores: signal 1 is the lowest bit.
+fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    set.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok())
+        .unwrap_or(0)
 }

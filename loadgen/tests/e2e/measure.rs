@@ -4,8 +4,8 @@ use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -506,7 +506,11 @@ fn started_servers_are_measured_and_stopped() {
 
 #[test]
 fn no_server_outlives_the_program_however_it_ends() {
-    for (signal, code) in [(Signal::INT, Some(130)), (Signal::KILL, None)] {
+    for (signal, code) in [
+        (Signal::INT, Some(130)),
+        (Signal::HUP, Some(130)),
+        (Signal::KILL, None),
+    ] {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("port");
         let mut program = command(&[
@@ -529,6 +533,44 @@ fn no_server_outlives_the_program_however_it_ends() {
         let status = program.wait().unwrap();
         assert_eq!(status.code(), code);
         wait_until("the server ends", || !is_served(port));
+    }
+}
+
+#[test]
+fn a_signal_ends_a_run_with_its_report() {
+    const PLAIN: &str = "exec \"$0\" \"$@\"";
+    const WITHOUT_HUP: &str = "trap '' HUP; exec \"$0\" \"$@\"";
+    for (script, signals) in [
+        (PLAIN, &[Signal::INT][..]),
+        (PLAIN, &[Signal::TERM]),
+        (PLAIN, &[Signal::HUP]),
+        (WITHOUT_HUP, &[Signal::HUP, Signal::INT]),
+    ] {
+        let requests = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&requests);
+        let addr = resp_server(move |_| {
+            seen.fetch_add(1, Ordering::Relaxed);
+            Answer::Reply(OK)
+        });
+        let target = format!("redis://{addr}");
+        let program = Command::new("sh")
+            .args(["-c", script, env!("CARGO_BIN_EXE_psp-loadgen")])
+            .args(["run", "--target", &target, "--mix", "GET@100/s"])
+            .args(["--warmup", "0", "--duration", "600", "--output", "json"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        for signal in signals {
+            let before = requests.load(Ordering::Relaxed);
+            let more = || requests.load(Ordering::Relaxed) > before + 9;
+            wait_until("requests go on", more);
+            kill_process(Pid::from_child(&program), *signal).unwrap();
+        }
+        let output = program.wait_with_output().unwrap();
+        assert!(output.status.success(), "{signals:?}: {}", output.status);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let warnings = report["warnings"].to_string();
+        assert!(warnings.contains("interrupted after"), "{warnings}");
     }
 }
 
