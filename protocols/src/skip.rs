@@ -65,6 +65,11 @@ pub trait ReplySkipper {
     /// [`NotAReply`]; the stream cannot be used after that.
     fn skip(&mut self, input: &[u8]) -> Result<Skipped, NotAReply>;
 
+    /// Whether the last reply says that the server takes no more requests on this connection.
+    fn closes(&self) -> bool {
+        false
+    }
+
     /// The text of the last [`Outcome::Error`] or [`Outcome::Busy`], cut after some hundred bytes.
     fn error_text(&self) -> &str;
 
@@ -81,6 +86,11 @@ pub trait ReplyGrammar: Default {
     /// # Errors
     /// [`NotAReply`] when no reply can have this line here.
     fn line(&mut self, line: &[u8]) -> Result<LineStep, NotAReply>;
+
+    /// Whether the reply says that the server takes no more requests on this connection.
+    fn closes(&self) -> bool {
+        false
+    }
 
     /// The text of the error in a reply that `line` ended with an error.
     fn error_text<'a>(&'a self, line: &'a [u8]) -> &'a [u8];
@@ -121,6 +131,7 @@ pub struct LineSkipper<G> {
     /// The outcome of a reply of which only the payload remains.
     end: Option<Outcome>,
     line: PartialLine,
+    closes: bool,
     error: String,
 }
 
@@ -193,11 +204,16 @@ impl<G: ReplyGrammar> ReplySkipper for LineSkipper<G> {
             if self.payload_left == 0
                 && let Some(outcome) = self.end.take()
             {
+                self.closes = self.grammar.closes();
                 self.grammar = G::default();
                 return Ok(Skipped::Reply { len: at, outcome });
             }
         }
         Ok(Skipped::NeedMore)
+    }
+
+    fn closes(&self) -> bool {
+        self.closes
     }
 
     fn error_text(&self) -> &str {

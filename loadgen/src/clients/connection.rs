@@ -13,8 +13,8 @@ use socket2::{SockAddr, Socket, Type};
 /// Timeout of the first connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a broken connection rests before it is opened again, in nanoseconds. The time doubles
-/// with each failure, up to the second value, until a reply comes.
+/// Least time between two openings of a connection without a reply between them, in nanoseconds. It
+/// doubles each time, up to the second value. After a reply the connection is opened again at once.
 const PAUSE_NS_MIN: u64 = 100_000_000;
 const PAUSE_NS_MAX: u64 = 1_600_000_000;
 
@@ -70,7 +70,9 @@ pub(crate) struct Connection {
     pub(crate) out: Vec<u8>,
     out_start: usize,
     waits_for_write: bool,
-    /// How long it will rest when it breaks.
+    /// When it last began to open.
+    begun_ns: u64,
+    /// Least time from then to the next opening.
     pause_ns: u64,
     /// Whether it was open before. The first opening is not a reconnect.
     was_open: bool,
@@ -118,6 +120,7 @@ impl Connection {
             out: Vec::new(),
             out_start: 0,
             waits_for_write: false,
+            begun_ns: 0,
             pause_ns: PAUSE_NS_MIN,
             was_open: false,
         })
@@ -182,17 +185,26 @@ impl Connection {
     }
 
     fn rest(&mut self, now_ns: u64) -> State {
-        let retry_ns = now_ns + self.pause_ns;
-        self.pause_ns = (self.pause_ns * 2).min(PAUSE_NS_MAX);
+        let retry_ns = now_ns.max(self.begun_ns + self.pause_ns);
+        self.pause_ns = (self.pause_ns * 2).clamp(PAUSE_NS_MIN, PAUSE_NS_MAX);
         State::Closed { retry_ns }
     }
 
-    /// A reply has come, so the next break is the first again.
-    pub(crate) fn answered(&mut self) {
-        self.pause_ns = PAUSE_NS_MIN;
+    /// When its rest ends, if it rests after a failure. A connection that was never open does not
+    /// rest, because it was not due.
+    pub(crate) fn rest_end_ns(&self) -> Option<u64> {
+        match self.state {
+            State::Closed { retry_ns } => self.was_open.then_some(retry_ns),
+            State::Open(_) | State::Connecting(_) => None,
+        }
     }
 
-    /// Begins to open a closed connection after its rest. The socket becomes ready when this
+    /// A reply has come, so the connection works.
+    pub(crate) fn answered(&mut self) {
+        self.pause_ns = 0;
+    }
+
+    /// Begins to open a closed connection unless it rests. The socket becomes ready when this
     /// succeeds or fails.
     pub(crate) fn reopen(&mut self, now_ns: u64, epoll: &OwnedFd) {
         let State::Closed { retry_ns } = self.state else {
@@ -201,6 +213,7 @@ impl Connection {
         if now_ns < retry_ns {
             return;
         }
+        self.begun_ns = now_ns;
         self.state = match self.begin_connect(epoll) {
             Ok(socket) => State::Connecting(socket),
             Err(_) => self.rest(now_ns),
@@ -226,8 +239,16 @@ impl Connection {
         let State::Connecting(socket) = &self.state else {
             return None;
         };
+        let is_connecting = socket
+            .peer_addr()
+            .is_err_and(|error| error.kind() == ErrorKind::NotConnected);
+        let error = socket.take_error();
+        if is_connecting && matches!(error, Ok(None)) {
+            // The event was that of the socket before this one.
+            return None;
+        }
         let interest = EventData::new_u64(self.data);
-        let is_open = matches!(socket.take_error(), Ok(None))
+        let is_open = matches!(error, Ok(None))
             && epoll::modify(epoll, socket, interest, EventFlags::IN).is_ok();
         let resting = State::Closed { retry_ns: now_ns };
         match std::mem::replace(&mut self.state, resting) {

@@ -117,7 +117,7 @@ impl InFlight {
     }
 
     /// Removes all requests, the oldest first.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Pending> {
+    pub(crate) fn drain(&mut self) -> impl DoubleEndedIterator<Item = Pending> {
         self.first_id = self.next_id();
         self.waiting = 0;
         self.slots.drain(..).flatten()

@@ -13,6 +13,10 @@
 //! If connections carry several requests at a time, requests that are due together are written
 //! together: a system call takes longer than making a dozen requests.
 //!
+//! A reply may say that the server takes no more requests on its connection, as `Connection: close`
+//! does. The connection is then opened again at once, and requests behind that reply go back to the
+//! head of the queue with their intended send times.
+//!
 //! Replies come in the order of the requests, or name them by id. In the first case a request
 //! without a reply in time closes its connection, because no later reply can be matched. In the
 //! second case that request alone is given up.
@@ -68,11 +72,30 @@ pub(crate) struct StreamLane {
 struct StreamType {
     commands: Commands,
     recorder: Recorder,
-    /// Intended send times of requests that wait for a connection.
-    queue: VecDeque<u64>,
+    /// Requests that wait for a connection.
+    queue: VecDeque<Waiting>,
     /// Connections that can take a request, in the order in which they became free.
     free: VecDeque<usize>,
     in_flight: usize,
+    /// When the rest of a connection that failed ends, or ended.
+    rest_end_ns: u64,
+}
+
+/// A request that waits for a connection.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    intended_ns: u64,
+    /// Whether it was sent on a connection whose server did not read it.
+    is_sent: bool,
+}
+
+/// How a connection ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Its requests are lost.
+    Broken,
+    /// The server said so before: it did not read the requests in flight.
+    Announced,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -91,6 +114,15 @@ pub(crate) struct StreamTypeSetup {
 }
 
 impl StreamType {
+    /// Takes the request that has waited longest.
+    fn take_queued(&mut self) -> Option<Waiting> {
+        let taken = self.queue.pop_front()?;
+        if taken.intended_ns < self.rest_end_ns {
+            self.recorder.held_back(taken.intended_ns);
+        }
+        Some(taken)
+    }
+
     /// Records one of the replies to `pending`. An error ends the request at once. Its further
     /// replies are read and forgotten.
     fn note(&mut self, pending: &mut Pending, outcome: Outcome, error_kind: Option<&str>) {
@@ -151,6 +183,7 @@ impl StreamLane {
                 queue: VecDeque::new(),
                 free,
                 in_flight: 0,
+                rest_end_ns: 0,
             });
         }
         Ok(Self {
@@ -187,7 +220,18 @@ impl StreamLane {
         }
     }
 
-    fn send(&mut self, index: usize, intended_ns: u64, sent_ns: u64, waiter: &Waiter) {
+    fn send(
+        &mut self,
+        index: usize,
+        request: Waiting,
+        sent_ns: u64,
+        waiter: &Waiter,
+        clock: &RunClock,
+    ) {
+        let Waiting {
+            intended_ns,
+            is_sent,
+        } = request;
         let connection = &mut self.connections[index];
         let ty = &mut self.types[connection.type_index];
         // The rest of an earlier write continues when the socket is ready.
@@ -197,22 +241,26 @@ impl StreamLane {
         connection.in_flight.push(intended_ns, expected);
         ty.in_flight += 1;
         self.in_flight += 1;
-        ty.recorder.sent(intended_ns, sent_ns);
+        if !is_sent {
+            ty.recorder.sent(intended_ns, sent_ns);
+        }
         if self.limits.pipeline > 1 {
             if is_first {
                 self.unwritten.push(index);
             }
             self.list_free(index);
-        } else if self.write(index, sent_ns, waiter) {
+        } else if self.write(index, waiter, clock) {
             self.list_free(index);
         }
     }
 
     /// Writes the connection's unsent bytes. Returns whether the connection still works.
-    fn write(&mut self, index: usize, now_ns: u64, waiter: &Waiter) -> bool {
+    fn write(&mut self, index: usize, waiter: &Waiter, clock: &RunClock) -> bool {
         let is_written = self.connections[index].flush(waiter.epoll()).is_ok();
         if !is_written {
-            self.break_connection(index, Failure::Error(CONNECTION_LOST), now_ns);
+            // The last reply may have announced the end.
+            let end = self.read_replies(index, clock).err();
+            self.end_connection(index, end.unwrap_or(End::Broken), clock.now_ns(), waiter);
         }
         is_written
     }
@@ -221,15 +269,16 @@ impl StreamLane {
     fn send_queued(&mut self, type_index: usize, waiter: &Waiter, clock: &RunClock) {
         while !self.types[type_index].queue.is_empty()
             && let Some(index) = self.take_free(type_index)
-            && let Some(intended_ns) = self.types[type_index].queue.pop_front()
+            && let Some(request) = self.types[type_index].take_queued()
         {
             self.queued -= 1;
-            self.send(index, intended_ns, clock.now_ns(), waiter);
+            self.send(index, request, clock.now_ns(), waiter, clock);
         }
     }
 
-    /// Closes the connection; its requests fail.
-    fn break_connection(&mut self, index: usize, failure: Failure<'_>, now_ns: u64) {
+    /// Closes the connection, and opens it again unless it rests. Its requests fail, or go back to
+    /// the queue.
+    fn end_connection(&mut self, index: usize, end: End, now_ns: u64, waiter: &Waiter) {
         let connection = &mut self.connections[index];
         let ty = &mut self.types[connection.type_index];
         connection.close(now_ns);
@@ -237,28 +286,40 @@ impl StreamLane {
             ty.free.retain(|&free| free != index);
         }
         let lost = connection.in_flight.len();
-        for pending in connection.in_flight.drain() {
-            if !pending.has_failed {
-                ty.recorder.failed(pending.intended_ns, failure);
+        let pending = connection.in_flight.drain().rev();
+        for Pending { intended_ns, .. } in pending.filter(|pending| !pending.has_failed) {
+            match end {
+                End::Broken => {
+                    let failure = Failure::Error(CONNECTION_LOST);
+                    ty.recorder.failed(intended_ns, failure);
+                }
+                End::Announced => {
+                    ty.queue.push_front(Waiting {
+                        intended_ns,
+                        is_sent: true,
+                    });
+                    self.queued += 1;
+                }
             }
         }
         ty.in_flight -= lost;
         self.in_flight -= lost;
         self.closed += 1;
+        connection.reopen(now_ns, waiter.epoll());
     }
 
-    /// Reads replies. `Err` when the connection no longer works.
-    fn read_replies(&mut self, index: usize, clock: &RunClock) -> Result<(), ()> {
+    /// Reads replies. `Err` when the connection takes no more requests.
+    fn read_replies(&mut self, index: usize, clock: &RunClock) -> Result<(), End> {
         let connection = &mut self.connections[index];
         let ty = &mut self.types[connection.type_index];
         for _ in 0..READS_PER_TURN {
-            let Some(count) = connection.read(&mut self.buffer).map_err(drop)? else {
+            let Some(count) = connection.read(&mut self.buffer).map_err(|_| End::Broken)? else {
                 break;
             };
             let now_ns = clock.now_ns();
             let mut input = &self.buffer[..count];
             while !input.is_empty() {
-                let skipped = connection.replies.skip(input).map_err(drop)?;
+                let skipped = connection.replies.skip(input).map_err(|_| End::Broken)?;
                 let Skipped::Reply { len, outcome } = skipped else {
                     break;
                 };
@@ -270,9 +331,9 @@ impl StreamLane {
                 let id = match in_flight.answered(replies.id()) {
                     Answered::Pending(id) => id,
                     Answered::Late => continue,
-                    Answered::Nothing => return Err(()),
+                    Answered::Nothing => return Err(End::Broken),
                 };
-                let pending = in_flight.get_mut(id).ok_or(())?;
+                let pending = in_flight.get_mut(id).ok_or(End::Broken)?;
                 ty.note(pending, outcome, replies.error_kind(outcome));
                 if pending.expected.replies > 0 {
                     continue;
@@ -282,6 +343,9 @@ impl StreamLane {
                 }
                 ty.in_flight -= 1;
                 self.in_flight -= 1;
+                if replies.closes() {
+                    return Err(End::Announced);
+                }
             }
             if count < self.buffer.len() {
                 break;
@@ -310,10 +374,17 @@ impl Lane for StreamLane {
         };
         if let Some(connection) = free {
             self.sent_ns = taken_ns;
-            self.send(connection, intended_ns, taken_ns, waiter);
+            let request = Waiting {
+                intended_ns,
+                is_sent: false,
+            };
+            self.send(connection, request, taken_ns, waiter, clock);
         } else {
             let ty = &mut self.types[index];
-            ty.queue.push_back(intended_ns);
+            ty.queue.push_back(Waiting {
+                intended_ns,
+                is_sent: false,
+            });
             ty.recorder.queued(intended_ns);
             self.queued += 1;
         }
@@ -329,7 +400,7 @@ impl Lane for StreamLane {
 
     fn flush(&mut self, waiter: &Waiter, clock: &RunClock) {
         while let Some(index) = self.unwritten.pop() {
-            self.write(index, clock.now_ns(), waiter);
+            self.write(index, waiter, clock);
         }
     }
 
@@ -348,13 +419,9 @@ impl Lane for StreamLane {
                 self.types[type_index].recorder.reconnected();
             }
         }
-        let usable = connection.flush(waiter.epoll()).map_err(drop);
-        if self.connections[index].is_open() {
-            if usable
-                .and_then(|()| self.read_replies(index, clock))
-                .is_err()
-            {
-                self.break_connection(index, Failure::Error(CONNECTION_LOST), clock.now_ns());
+        if connection.is_open() && self.write(index, waiter, clock) {
+            if let Err(end) = self.read_replies(index, clock) {
+                self.end_connection(index, end, clock.now_ns(), waiter);
             }
             self.list_free(index);
         }
@@ -364,12 +431,15 @@ impl Lane for StreamLane {
     fn expire(&mut self, waiter: &Waiter, clock: &RunClock) {
         let now_ns = clock.now_ns();
         let timeout_ns = self.limits.timeout_ns;
-        let is_late = |intended_ns: &u64| now_ns.saturating_sub(*intended_ns) >= timeout_ns;
-        let is_given_up = |pending: &Pending| is_late(&pending.intended_ns);
+        let is_late = |intended_ns: u64| now_ns.saturating_sub(intended_ns) >= timeout_ns;
+        let is_given_up = |pending: &Pending| is_late(pending.intended_ns);
         for index in 0..self.connections.len() {
             let connection = &mut self.connections[index];
             connection.reopen(now_ns, waiter.epoll());
             let ty = &mut self.types[connection.type_index];
+            if let Some(rest_end_ns) = connection.rest_end_ns() {
+                ty.rest_end_ns = ty.rest_end_ns.max(rest_end_ns);
+            }
             let mut given_up = 0;
             while let Some(pending) = connection.in_flight.pop_oldest_if(is_given_up) {
                 if !pending.has_failed {
@@ -384,17 +454,17 @@ impl Lane for StreamLane {
             }
             if connection.replies.are_ordered() {
                 // Without the reply to this request the later replies cannot come.
-                self.break_connection(index, Failure::Error(CONNECTION_LOST), now_ns);
+                self.end_connection(index, End::Broken, now_ns, waiter);
             } else {
                 self.list_free(index);
             }
         }
         for ty in &mut self.types {
             ty.recorder.tick(now_ns);
-            while ty.queue.front().is_some_and(is_late)
-                && let Some(intended_ns) = ty.queue.pop_front()
+            while ty.queue.front().is_some_and(|it| is_late(it.intended_ns))
+                && let Some(late) = ty.take_queued()
             {
-                ty.recorder.failed(intended_ns, Failure::Timeout);
+                ty.recorder.failed(late.intended_ns, Failure::Timeout);
                 self.queued -= 1;
             }
         }
@@ -438,8 +508,8 @@ impl Lane for StreamLane {
         types
             .into_iter()
             .map(|mut ty| {
-                for &intended_ns in &ty.queue {
-                    ty.recorder.failed(intended_ns, Failure::Unfinished);
+                for waiting in &ty.queue {
+                    ty.recorder.failed(waiting.intended_ns, Failure::Unfinished);
                 }
                 ty.recorder.into_notes()
             })

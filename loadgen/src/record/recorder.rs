@@ -100,6 +100,13 @@ impl Recorder {
         }
     }
 
+    /// A request waited while a connection rested after a failure.
+    pub(crate) fn held_back(&mut self, intended_ns: u64) {
+        if let Some(record) = self.measured(intended_ns) {
+            record.held_back += 1;
+        }
+    }
+
     pub(crate) fn sent(&mut self, intended_ns: u64, sent_ns: u64) {
         let in_time = sent_ns < self.measured_ns.end;
         if let Some(record) = self.measured(intended_ns) {

@@ -34,6 +34,9 @@ pub struct TypeRecord {
     pub unfinished: u64,
     /// Requests that waited for a free connection. This is not an outcome.
     pub queued: u64,
+    /// Requests among `queued` that waited while the generator let a connection rest after a failure.
+    /// A request that waited twice counts twice.
+    pub held_back: u64,
     /// Times a connection was opened again.
     pub reconnects: u64,
     /// Found keys, in requests that count in `completed` or failed later. If the protocol does not
@@ -70,6 +73,7 @@ impl Default for TypeRecord {
             timeouts: 0,
             unfinished: 0,
             queued: 0,
+            held_back: 0,
             reconnects: 0,
             hits: 0,
             misses: 0,
@@ -96,6 +100,7 @@ impl TypeRecord {
         self.timeouts += other.timeouts;
         self.unfinished += other.unfinished;
         self.queued += other.queued;
+        self.held_back += other.held_back;
         self.reconnects += other.reconnects;
         self.hits += other.hits;
         self.misses += other.misses;

@@ -53,6 +53,10 @@ pub struct Summary {
     pub unfinished: u64,
     /// Requests that waited in the generator for a free connection.
     pub queued: u64,
+    /// Requests that waited while the generator let a connection rest after a failure: their latency
+    /// is partly its own.
+    #[serde(default)]
+    pub held_back: u64,
     /// Times a connection was opened again.
     pub reconnects: u64,
     /// Found keys; absent if replies do not tell.
@@ -132,6 +136,7 @@ impl Summary {
             timeouts: record.timeouts,
             unfinished: record.unfinished,
             queued: record.queued,
+            held_back: record.held_back,
             reconnects: record.reconnects,
             hits: looked_up.then_some(record.hits),
             misses: looked_up.then_some(record.misses),

@@ -33,6 +33,13 @@ impl Report {
                     number(latency),
                 ));
             }
+            if summary.held_back > 0 {
+                reasons.push(format!(
+                    "{name}: {} of {} requests waited while the generator let connections rest that had \
+                     failed; the latency is partly its own",
+                    summary.held_back, summary.scheduled,
+                ));
+            }
             let failed = summary.failed();
             if summary.is_flattering() {
                 reasons.push(format!(

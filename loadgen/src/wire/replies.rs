@@ -66,6 +66,14 @@ impl Replies {
         }
     }
 
+    /// Whether the last reply says that the server takes no more requests on its connection.
+    pub(crate) fn closes(&self) -> bool {
+        match self {
+            Self::Resp(_) | Self::Memcached(_) | Self::Rpc(_) => false,
+            Self::Wire(_, replies) => replies.closes(),
+        }
+    }
+
     /// The error kind of the last reply; `None` if the reply is not an error.
     pub(crate) fn error_kind(&self, outcome: Outcome) -> Option<&str> {
         if !matches!(outcome, Outcome::Error | Outcome::Busy) {

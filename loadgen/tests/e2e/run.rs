@@ -100,8 +100,9 @@ fn more_than_may_be_outstanding_is_dropped() {
     let record = &run(&plan).records[0];
     assert_every_arrival_ends_once(record);
     assert_eq!(record.scheduled, 100);
-    assert_eq!((record.sent, record.timeouts), (4, 10));
-    assert_eq!(record.dropped, 90);
+    // The first four time out and their connections open again, perhaps in time for the others.
+    assert!((4..=10).contains(&record.sent), "{}", record.sent);
+    assert_eq!((record.timeouts, record.dropped), (10, 90));
 }
 
 #[test]

@@ -332,8 +332,10 @@ fn a_server_that_hangs_up_is_left_in_peace_for_longer_and_longer() {
     let connects = connects.load(Ordering::Relaxed);
     assert!((5..=32).contains(&connects), "{connects}");
     assert!(record.reconnects > 0 && record.reconnects <= connects);
+    assert!(record.held_back > 0, "the generator kept them waiting");
     let text = Report::new(&plan, &result).to_string();
     assert!(text.contains("connections opened again"), "{text}");
+    assert!(text.contains("let connections rest"), "{text}");
 }
 
 fn rate_kept(plan: &RunPlan) -> (bool, Vec<String>) {

@@ -29,9 +29,15 @@ struct Seen {
     length: Option<u64>,
     codings: Option<Coding>,
     hosts: usize,
+    connection: ConnectionOptions,
+    expects_continue: bool,
+}
+
+/// What the lines of `Connection` say about its end.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ConnectionOptions {
     close: bool,
     keep_alive: bool,
-    expects_continue: bool,
 }
 
 /// What the lines of `Transfer-Encoding` say.
@@ -66,7 +72,7 @@ impl Fields {
         };
         Ok(Self {
             body,
-            closes: seen.close || (is_http10 && !seen.keep_alive),
+            closes: seen.connection.closes(is_http10),
             expects_continue: seen.expects_continue && body != BodyLength::Bytes(0),
         })
     }
@@ -79,7 +85,7 @@ impl Seen {
         match header.name.len() {
             4 if is("host") => self.hosts += 1,
             6 if is("expect") => self.read_expect(header.value, minor)?,
-            10 if is("connection") => self.read_connection(header.value),
+            10 if is("connection") => self.connection.read(header.value),
             14 if is("content-length") => self.read_length(header.value)?,
             17 if is("transfer-encoding") => self.read_codings(header.value),
             _ => {}
@@ -110,13 +116,6 @@ impl Seen {
         self.codings.get_or_insert(Coding::Unframed);
     }
 
-    fn read_connection(&mut self, value: &[u8]) {
-        for option in list(value) {
-            self.close |= option.eq_ignore_ascii_case(b"close");
-            self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
-        }
-    }
-
     fn read_expect(&mut self, value: &[u8], minor: u8) -> Result<(), Violation> {
         // A client of HTTP/1.0 cannot wait for it.
         if minor == 0 {
@@ -127,6 +126,21 @@ impl Seen {
         }
         self.expects_continue = true;
         Ok(())
+    }
+}
+
+impl ConnectionOptions {
+    /// Reads the value of one line.
+    pub(super) fn read(&mut self, value: &[u8]) {
+        for option in list(value) {
+            self.close |= option.eq_ignore_ascii_case(b"close");
+            self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+        }
+    }
+
+    /// Whether the connection ends after the message.
+    pub(super) const fn closes(self, is_http10: bool) -> bool {
+        self.close || (is_http10 && !self.keep_alive)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The client's side: where a response ends, and how its request fared.
 
+use super::fields::ConnectionOptions;
 use crate::skip::{LineSkipper, LineStep, NotAReply, Outcome, ReplyGrammar};
 
 /// Skips the responses to `GET` and `POST`; those to `HEAD` would end elsewhere.
@@ -29,6 +30,8 @@ pub struct HttpReplies {
     code: u16,
     length: Option<u64>,
     chunked: bool,
+    is_http10: bool,
+    connection: ConnectionOptions,
 }
 
 /// The next line.
@@ -41,6 +44,8 @@ enum At {
     Trailers,
 }
 
+/// Where the status code begins in its line.
+const STATUS_AT: usize = "HTTP/1.1 ".len();
 /// Bytes after the data of a chunk.
 const CHUNK_END_LEN: u64 = 2;
 
@@ -57,6 +62,10 @@ impl ReplyGrammar for HttpReplies {
         Ok(LineStep::NEXT)
     }
 
+    fn closes(&self) -> bool {
+        self.connection.closes(self.is_http10)
+    }
+
     fn error_text<'a>(&'a self, _line: &'a [u8]) -> &'a [u8] {
         &self.status
     }
@@ -64,10 +73,12 @@ impl ReplyGrammar for HttpReplies {
 
 impl HttpReplies {
     fn read_status(&mut self, line: &[u8]) -> Result<(), NotAReply> {
-        let status = line
-            .strip_prefix(b"HTTP/1.1 ")
-            .or_else(|| line.strip_prefix(b"HTTP/1.0 "))
-            .ok_or(NotAReply("no status line of HTTP/1.x"))?;
+        let (version, status) = line.split_at_checked(STATUS_AT).unwrap_or_default();
+        self.is_http10 = match version {
+            b"HTTP/1.1 " => false,
+            b"HTTP/1.0 " => true,
+            _ => return Err(NotAReply("no status line of HTTP/1.x")),
+        };
         let (code, rest) = status.split_at_checked(3).unwrap_or_default();
         self.code = number(code, 10)
             .filter(|code| (100..1000).contains(code) && (rest.is_empty() || rest[0] == b' '))
@@ -88,6 +99,8 @@ impl HttpReplies {
         if name.eq_ignore_ascii_case(b"content-length") {
             let length = number(value, 10).ok_or(NotAReply("the length is not a number"))?;
             self.length = Some(length);
+        } else if name.eq_ignore_ascii_case(b"connection") {
+            self.connection.read(value);
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             self.chunked = value.eq_ignore_ascii_case(b"chunked");
             if !self.chunked {
@@ -200,6 +213,23 @@ mod tests {
             ),
         ] {
             assert_eq!(skip(response), Ok(outcome), "{response:?}");
+        }
+    }
+
+    #[test]
+    fn responses_say_whether_their_connection_ends() {
+        for (head, closes) in [
+            ("HTTP/1.1 200 OK", false),
+            ("HTTP/1.1 200 OK\r\nConnection: x, Close", true),
+            ("HTTP/1.0 200 OK", true),
+            ("HTTP/1.0 200 OK\r\nConnection: keep-alive", false),
+        ] {
+            let mut skipper = HttpSkipper::default();
+            let response = format!("{head}\r\nContent-Length: 1\r\n\r\na");
+            skipper.skip(response.as_bytes()).unwrap();
+            assert_eq!(skipper.closes(), closes, "{head}");
+            skipper.skip(b"HTTP/1.1 204 None\r\n\r\n").unwrap();
+            assert!(!skipper.closes());
         }
     }
 

@@ -8,6 +8,8 @@ use psp_protocols::{Framing, Step};
 pub(crate) enum Answer {
     /// Sends these bytes.
     Reply(&'static [u8]),
+    /// Sends these bytes and closes the connection.
+    Last(&'static [u8]),
     /// Sends nothing.
     Silence,
     /// Closes the connection.
@@ -27,6 +29,7 @@ pub(crate) fn serve(
         while let Ok(Step::Frame { len, .. }) = framing.next_frame(&mut cursor, &input) {
             match script(&input[..len]) {
                 Answer::Reply(bytes) => socket.write_all(bytes)?,
+                Answer::Last(bytes) => return socket.write_all(bytes),
                 Answer::Silence => {}
                 Answer::Close => return Ok(()),
             }

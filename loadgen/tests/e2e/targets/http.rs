@@ -1,11 +1,15 @@
 //! HTTP servers.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use psp_loadgen::schedule::{ClosedLoop, Pacing, ThreadClass};
 use psp_protocols::Framing;
 use psp_protocols::http::{Http, HttpRequest, Method, Response, Status};
 
 use super::program::{assert_every_arrival_ends_once, call, count, run, server, type_of};
+use crate::runs;
 use crate::scripted::serve::Answer;
 
 /// The response to the request in `frame`, whose body is that of the request.
@@ -74,6 +78,63 @@ fn chunked_responses_are_read_and_closed_connections_opened_again() {
         (&95.into(), &5.into())
     );
     assert!(count(&report, "reconnects") > 0);
+}
+
+/// A server that closes the connection with each tenth response.
+fn closing_server(usual: &'static [u8], last: &'static [u8]) -> SocketAddr {
+    let requests = AtomicU64::new(0);
+    server(Http::default(), move |_| {
+        match requests.fetch_add(1, Ordering::Relaxed) % 10 {
+            9 => Answer::Last(last),
+            _ => Answer::Reply(usual),
+        }
+    })
+}
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+const LAST: &[u8] = b"HTTP/1.1 200 OK\r\nConnection: Close\r\nContent-Length: 0\r\n\r\n";
+
+#[test]
+fn a_closed_connection_is_opened_at_once() {
+    for (usual, last) in [
+        (OK, LAST),
+        (OK, OK),
+        (
+            &b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n"[..],
+            &b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n"[..],
+        ),
+    ] {
+        let target = format!("http://{}", closing_server(usual, last));
+        let report = run(&target, "GET@200/s", "--connections 1");
+        assert_every_arrival_ends_once(&report);
+        let ty = type_of(&report, "/");
+        // After an announced close nothing is lost. Another close may meet a request on its way.
+        let completed_min = if last == OK { 90 } else { 100 };
+        assert!(count(&report, "completed") >= completed_min, "{ty}");
+        assert!(count(&report, "reconnects") >= 9, "{ty}");
+        // A rest of 100 ms after each close would more than double the time of ten requests.
+        assert!(ty["latency_us"]["p50"].as_f64().unwrap() < 50_000.0, "{ty}");
+        assert_eq!(ty["held_back"], 0, "{ty}");
+    }
+}
+
+#[test]
+fn requests_behind_an_announced_close_are_sent_again() {
+    let target = runs::target("http", closing_server(OK, LAST));
+    let types = vec![runs::command("GET /", 1.0, ThreadClass::Fast)];
+    let mut plan = runs::plan(target, types);
+    plan.types[0].connections = 2;
+    plan.pipeline = 4;
+    plan.pacing = Pacing::Closed(ClosedLoop {
+        outstanding: 8,
+        per_type: false,
+        think: Duration::ZERO,
+    });
+    let record = &runs::run(&plan).records[0];
+    runs::assert_every_arrival_ends_once(record);
+    assert_eq!(record.errors.total(), 0, "{:?}", record.errors);
+    assert!(record.completed > 100 && record.reconnects > 10);
+    assert!(record.sent <= record.scheduled);
 }
 
 #[test]
