@@ -29,7 +29,7 @@ impl Commands {
         );
         let (keyspace, stream) = (plan.keyspace.clone(), KEY_STREAMS + index as u64);
         Some(Self {
-            writer: writer.ok()?,
+            writer: writer.ok()?.with_headers(&plan.headers),
             source: CommandSource::new(template.clone(), keyspace, plan.seed, stream),
         })
     }

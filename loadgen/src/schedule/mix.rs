@@ -1,10 +1,10 @@
 //! Command mixes: `GET:90,SET:9,LRANGE bigkey 0 -1:1` or `GET@10000/s,KEYS@2/s`.
 
-use crate::wire::{CommandTemplate, Protocol, TemplateError};
+use crate::wire::{CommandTemplate, Meaning, Protocol, Quotes, TemplateError};
 
 /// Commands and their proportions.
 ///
-/// Commas outside double quotes separate items. An item is a command template
+/// Commas outside quotes separate items. An item is a command template
 /// ([`CommandTemplate::for_protocol`]), optionally after `NAME=`, and ends with its weight (`:90`)
 /// or its own rate (`@10000/s`). Weights share one rate; they need not add up to 100.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,12 +119,11 @@ impl MixItem {
 }
 
 fn split_items(text: &str) -> impl Iterator<Item = &str> {
-    let mut quoted = false;
-    text.split(move |character| {
-        quoted ^= character == '"';
-        character == ',' && !quoted
-    })
-    .map(str::trim)
+    let separates = |&(_, character, meaning): &_| character == ',' && meaning == Meaning::Bare;
+    let ends = Quotes::new(text).filter(separates).map(|(at, ..)| at);
+    let mut start = 0;
+    ends.chain([text.len()])
+        .map(move |end| text[std::mem::replace(&mut start, end + 1)..end].trim())
 }
 
 fn parse_item(item: &str, protocol: Protocol) -> Result<MixItem, MixError> {
@@ -212,6 +211,11 @@ mod tests {
         let literal = |text| CommandTemplate::parse(text).unwrap();
         assert_eq!(mix.items[1].command, literal("LRANGE list:2 0 -1"));
         assert_eq!(mix.items[2].command, literal(r#"SET "a,b" "x=1:2""#));
+        let text = r#"SET a\,b '{"c":"d,e","f":[1,2]}':1,GET '\':2"#;
+        let mix = redis(text).unwrap();
+        assert_eq!(names(&mix), ["SET", "GET"]);
+        let json = br#"{"c":"d,e","f":[1,2]}"#;
+        assert_eq!(mix.items[0].command.literal(2), Some(&json[..]));
     }
 
     #[test]
@@ -238,6 +242,7 @@ mod tests {
             ("GET:nan", "ends with neither"),
             ("GET@100", "ends with neither"),
             (":5", "the command is empty"),
+            ("GET 'a,b:5", "a quote is not closed"),
             ("GET {x}:5", "unknown placeholder `{x}`"),
             ("GET:1,get:2", "two mix items are called `GET`"),
         ] {
@@ -249,7 +254,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_panics_and_rates_add_up(text in "[A-Zk{}n:@/s,=\" 0-9.]{0,40}") {
+        fn no_text_panics_and_rates_add_up(text in "[A-Zk{}n:@/s,='\\\\\" 0-9.]{0,40}") {
             if let Ok(mix) = redis(&text) {
                 let weighted = mix.items.iter().any(|item| item.weight().is_some());
                 let rates = mix.rates_rps(weighted.then_some(1e3)).unwrap();

@@ -6,7 +6,7 @@ use psp_sim::keys::Keyspace;
 use psp_sim::workload::{ArrivalProcess, Distribution};
 
 use crate::schedule::trace::file::Trace;
-use crate::wire::{CommandTemplate, Target};
+use crate::wire::{CommandTemplate, HttpHeader, Target};
 
 /// A type below this share of the total rate is slow by default.
 const SLOW_SHARE_MAX: f64 = 0.05;
@@ -39,6 +39,8 @@ pub struct RunPlan {
     pub ramp: Duration,
     /// Keys and values of placeholders.
     pub keyspace: Keyspace,
+    /// Header lines of all requests of HTTP.
+    pub headers: Vec<HttpHeader>,
     /// Factor by which service times were multiplied; 1 for none.
     pub dilation: u32,
     /// How threads wait.
@@ -70,6 +72,7 @@ impl RunPlan {
             pipeline: 1,
             ramp: Duration::ZERO,
             keyspace: Keyspace::default(),
+            headers: Vec::new(),
             dilation: 1,
             waiting: Waiting::SleepThenSpin(Duration::from_micros(50)),
             slow_nice: 10,

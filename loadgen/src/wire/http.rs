@@ -1,4 +1,4 @@
-//! HTTP/1.1 over connections that stay open.
+//! HTTP/1.1.
 
 use std::borrow::Cow;
 
@@ -13,6 +13,14 @@ use super::template::{CommandTemplate, TemplateError};
 /// ends of their responses depend on the request.
 #[derive(Debug)]
 pub(super) struct HttpWire;
+
+/// Gives `body` to a command `POST`, `PUT` or `PATCH` that has none.
+pub fn give_body(template: &mut CommandTemplate, body: &[u8]) {
+    let takes_body = matches!(template.literal(0), Some(b"POST" | b"PUT" | b"PATCH"));
+    if takes_body && template.arguments() == 2 {
+        template.push_literal(body);
+    }
+}
 
 const USAGE: &str = "METHOD TARGET [BODY], as in GET /page, with any method but HEAD and CONNECT and a target \
                      that starts with / and has no blanks";
@@ -36,7 +44,7 @@ impl Wire for HttpWire {
     /// The path.
     fn type_name(&self, command: &str) -> String {
         let target = command.split_whitespace().nth(1).unwrap_or("/");
-        let target = target.trim_matches('"');
+        let target = target.trim_matches(['"', '\'']);
         target.split('?').next().unwrap_or_default().to_owned()
     }
 
@@ -57,18 +65,31 @@ impl Wire for HttpWire {
         })
     }
 
+    fn is_http(&self) -> bool {
+        true
+    }
+
     fn write(&self, request: &WireRequest<'_>, out: &mut Vec<u8>) {
         let mut arguments = request.arguments.iter();
         let mut next = || arguments.next().unwrap_or_default();
         out.extend_from_slice(next());
         out.push(b' ');
         out.extend_from_slice(next());
-        out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
-        out.extend_from_slice(request.authority.as_bytes());
+        out.extend_from_slice(b" HTTP/1.1");
+        let mut line = |name: &str, value: &str| {
+            for part in ["\r\n", name, ": ", value] {
+                out.extend_from_slice(part.as_bytes());
+            }
+        };
+        if !request.headers.iter().any(|header| header.is("host")) {
+            line("Host", request.authority);
+        }
+        for header in request.headers {
+            line(&header.name, &header.value);
+        }
         if let Some(body) = arguments.next() {
             let mut digits = itoa::Buffer::new();
-            out.extend_from_slice(b"\r\nContent-Length: ");
-            out.extend_from_slice(digits.format(body.len()).as_bytes());
+            line("Content-Length", digits.format(body.len()));
             out.extend_from_slice(b"\r\n\r\n");
             out.extend_from_slice(body);
         } else {
@@ -127,6 +148,21 @@ mod tests {
         assert_eq!(HttpWire.type_name("GET /slow?ms=20"), "/slow");
         assert_eq!(HttpWire.type_name("GET"), "/");
         assert_eq!(HttpWire.type_name("GET \"/a,b\""), "/a,b");
+        assert_eq!(HttpWire.type_name("POST '/a' '{}'"), "/a");
+    }
+
+    #[test]
+    fn a_body_goes_to_commands_that_lack_one() {
+        for (command, body) in [
+            ("POST /", Some("given")),
+            ("PUT /a", Some("given")),
+            ("POST / own", Some("own")),
+            ("GET /", None),
+        ] {
+            let mut template = CommandTemplate::parse(command).unwrap();
+            give_body(&mut template, b"given");
+            assert_eq!(template.literal(2), body.map(str::as_bytes), "{command}");
+        }
     }
 
     #[test]
@@ -144,6 +180,7 @@ mod tests {
                 arguments: &arguments,
                 id: 1,
                 authority: "host:8080",
+                headers: &[],
             };
             HttpWire.write(&request, &mut frame);
             let head = Http::default().head_of(&frame).expect("one whole request");

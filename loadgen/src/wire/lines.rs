@@ -99,6 +99,7 @@ mod tests {
             arguments: &arguments,
             id: 1,
             authority: "",
+            headers: &[],
         };
         LinesWire.write(&request, &mut out);
         assert_eq!(out, b"fast 7\n");

@@ -11,9 +11,11 @@ mod arguments;
 mod dialect;
 mod expected;
 mod http;
+mod http_header;
 mod lines;
 mod memcached;
 mod own;
+mod quotes;
 mod replies;
 mod rpc;
 mod source;
@@ -22,11 +24,14 @@ mod template;
 mod writer;
 
 pub use arguments::Arguments;
+pub use http::give_body;
+pub use http_header::{HttpHeader, HttpHeaderError};
 pub use own::{ReadReplies, Wire, WireRequest};
 pub use source::CommandSource;
 pub use target::{Endpoint, Protocol, Target, TargetError};
 pub use template::{CommandTemplate, TemplateError};
 
 pub(crate) use expected::{Expected, Lookup};
+pub(crate) use quotes::{Meaning, Quotes};
 pub(crate) use replies::Replies;
 pub(crate) use writer::RequestWriter;

@@ -6,6 +6,7 @@ use std::fmt;
 use psp_protocols::skip::ReplySkipper;
 
 use super::arguments::Arguments;
+use super::http_header::HttpHeader;
 use super::template::{CommandTemplate, TemplateError};
 
 /// A protocol over streams that the generator can speak, such as one of your own.
@@ -49,6 +50,12 @@ pub trait Wire: fmt::Debug + Send + Sync {
     /// [`TemplateError::Shape`] says what the target takes instead; [`TemplateError`] has other reasons.
     fn check(&self, template: &CommandTemplate) -> Result<(), TemplateError>;
 
+    /// Whether requests carry [`RunPlan::headers`](crate::schedule::RunPlan::headers), and may get a body by
+    /// [`give_body`](super::give_body).
+    fn is_http(&self) -> bool {
+        false
+    }
+
     /// Appends one request with one reply to `out`. Called for each request: it should not allocate.
     fn write(&self, request: &WireRequest<'_>, out: &mut Vec<u8>);
 
@@ -71,6 +78,8 @@ pub struct WireRequest<'a> {
     pub id: u64,
     /// Host and port as the target's URL has them; `localhost` for a local socket.
     pub authority: &'a str,
+    /// The header lines of `--header`.
+    pub headers: &'a [HttpHeader],
 }
 
 /// A [`ReplySkipper`] that a connection can own. Every skipper that can be sent to another thread is one.

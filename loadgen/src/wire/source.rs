@@ -92,6 +92,8 @@ mod tests {
             ["SET", "user:0:x", "abc abc", "EX", "10"]
         );
         assert_eq!(draw(&mut source)[1], "user:1:x");
+        let mut source = self::source(r#"SET k "{{\"id\": {n}, \"of\": \"{value}\"}}""#);
+        assert_eq!(draw(&mut source)[2], r#"{"id": 0, "of": "abc"}"#);
     }
 
     #[test]

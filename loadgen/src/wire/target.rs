@@ -138,6 +138,12 @@ impl Protocol {
         matches!(self, Self::MemcachedUdp | Self::PspUdp)
     }
 
+    /// Whether requests have headers and bodies.
+    #[must_use]
+    pub fn is_http(self) -> bool {
+        matches!(self, Self::Wire(wire) if wire.is_http())
+    }
+
     /// Whether requests ask for service times; otherwise they are commands.
     #[must_use]
     pub const fn is_synthetic(self) -> bool {

@@ -1,11 +1,14 @@
 //! Commands with placeholders.
 
+use super::quotes::{Meaning, Quotes};
+
 /// Most arguments one template may expand to.
 const ARGUMENTS_MAX: usize = 100_000;
 
 /// A command as it is written in a mix, e.g. `LRANGE bigkey 0 -1` or `SET {key} {value}`.
 ///
-/// Blanks separate words; double quotes keep blanks together. Placeholders: `{key}`, a random key;
+/// Blanks separate words. Quotes and backslashes are those of a shell: `'{"id": 1}'` is one word, as
+/// it stands. Outside single quotes `{{` and `}}` are braces, and there are placeholders: `{key}`, a random key;
 /// `{key:HIT}`, a random key in the fraction HIT of all requests, and a key that is never preloaded
 /// in the others; `{keys:N}`, N random keys as N arguments; `{value}`; `{n}`, the request's number.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,13 +32,19 @@ pub enum TemplateError {
     /// There is no command.
     #[error("the command is empty")]
     Empty,
-    /// A quote is not closed.
-    #[error("a double quote is not closed")]
+    /// A quote is not closed, or nothing follows a backslash.
+    #[error("a quote is not closed, or nothing follows a backslash")]
     Quote,
+    /// A brace that belongs to no placeholder.
+    #[error("a single `{brace}` belongs to no placeholder; write it twice, or in single quotes")]
+    Brace {
+        /// The brace.
+        brace: String,
+    },
     /// The placeholder is unknown.
     #[error(
         "unknown placeholder `{{{name}}}`; there are {{key}}, {{key:HIT}}, {{keys:N}}, {{value}}, \
-         {{n}}"
+         {{n}}; text in single quotes has none"
     )]
     Placeholder {
         /// The text between the braces.
@@ -83,10 +92,12 @@ impl CommandTemplate {
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
         let mut arguments = Vec::new();
         for word in split_words(text)? {
-            if let Some(count) = word
-                .strip_prefix("{keys:")
-                .and_then(|rest| rest.strip_suffix('}'))
-            {
+            let plain = match &word[..] {
+                [Part::Plain(text)] => text,
+                _ => "",
+            };
+            let count = plain.strip_prefix("{keys:");
+            if let Some(count) = count.and_then(|rest| rest.strip_suffix('}')) {
                 let parsed = count.parse().ok();
                 let count = parsed
                     .filter(|count| (1..=ARGUMENTS_MAX).contains(count))
@@ -102,6 +113,11 @@ impl CommandTemplate {
             return Err(TemplateError::Empty);
         }
         Ok(Self { arguments })
+    }
+
+    /// Adds an argument without placeholders.
+    pub(super) fn push_literal(&mut self, argument: &[u8]) {
+        self.arguments.push(vec![Piece::Literal(argument.to_vec())]);
     }
 
     /// Number of arguments, the command's name included.
@@ -129,38 +145,70 @@ impl CommandTemplate {
     }
 }
 
-/// Splits at blanks outside double quotes and drops the quotes.
-fn split_words(text: &str) -> Result<Vec<String>, TemplateError> {
+/// A part of a word. Only plain parts have placeholders.
+#[derive(Debug, PartialEq, Eq)]
+enum Part {
+    Plain(String),
+    Literal(String),
+}
+
+/// Splits at blanks outside quotes and drops the quotes.
+fn split_words(text: &str) -> Result<Vec<Vec<Part>>, TemplateError> {
     let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quoted = false;
-    for character in text.chars() {
-        match character {
-            '"' => {
-                quoted = !quoted;
-                word.get_or_insert_default();
-            }
-            blank if blank.is_whitespace() && !quoted => words.extend(word.take()),
-            other => word.get_or_insert_default().push(other),
+    let mut word: Option<Vec<Part>> = None;
+    let mut quotes = Quotes::new(text);
+    for (_, character, meaning) in quotes.by_ref() {
+        if meaning == Meaning::Bare && character.is_whitespace() {
+            words.extend(word.take());
+            continue;
+        }
+        let parts = word.get_or_insert_default();
+        match (meaning, parts.last_mut()) {
+            // An empty word is one in quotes.
+            (Meaning::Mark, _) => {}
+            (Meaning::Literal, Some(Part::Literal(part)))
+            | (Meaning::Bare | Meaning::Quoted, Some(Part::Plain(part))) => part.push(character),
+            (Meaning::Literal, _) => parts.push(Part::Literal(character.into())),
+            (Meaning::Bare | Meaning::Quoted, _) => parts.push(Part::Plain(character.into())),
         }
     }
-    if quoted {
+    if quotes.is_open() {
         return Err(TemplateError::Quote);
     }
     words.extend(word);
     Ok(words)
 }
 
-fn parse_pieces(word: &str) -> Result<Vec<Piece>, TemplateError> {
+fn parse_pieces(word: &[Part]) -> Result<Vec<Piece>, TemplateError> {
     let mut pieces = Vec::new();
-    let mut rest = word;
-    while let Some((literal, (name, after))) = rest
-        .split_once('{')
-        .and_then(|(literal, after)| Some((literal, after.split_once('}')?)))
-    {
-        if !literal.is_empty() {
-            pieces.push(Piece::Literal(literal.into()));
+    for part in word {
+        match part {
+            Part::Plain(text) => parse_plain(text, &mut pieces)?,
+            Part::Literal(text) => push_literal(text, &mut pieces),
         }
+    }
+    if pieces.is_empty() {
+        pieces.push(Piece::Literal(Vec::new()));
+    }
+    Ok(pieces)
+}
+
+/// Appends the pieces of text that may have placeholders.
+fn parse_plain(text: &str, pieces: &mut Vec<Piece>) -> Result<(), TemplateError> {
+    let mut rest = text;
+    while let Some(at) = rest.find(['{', '}']) {
+        let (literal, tail) = rest.split_at(at);
+        push_literal(literal, pieces);
+        let (brace, inside) = tail.split_at(1);
+        if let Some(after) = inside.strip_prefix(brace) {
+            push_literal(brace, pieces);
+            rest = after;
+            continue;
+        }
+        let placeholder = inside.split_once('}').filter(|_| brace == "{");
+        let (name, after) = placeholder.ok_or_else(|| TemplateError::Brace {
+            brace: brace.to_owned(),
+        })?;
         pieces.push(match name {
             "key" => Piece::Key,
             "value" => Piece::Value,
@@ -169,10 +217,16 @@ fn parse_pieces(word: &str) -> Result<Vec<Piece>, TemplateError> {
         });
         rest = after;
     }
-    if !rest.is_empty() || pieces.is_empty() {
-        pieces.push(Piece::Literal(rest.into()));
+    push_literal(rest, pieces);
+    Ok(())
+}
+
+fn push_literal(text: &str, pieces: &mut Vec<Piece>) {
+    match pieces.last_mut() {
+        _ if text.is_empty() => {}
+        Some(Piece::Literal(literal)) => literal.extend_from_slice(text.as_bytes()),
+        _ => pieces.push(Piece::Literal(text.into())),
     }
-    Ok(pieces)
 }
 
 /// A placeholder with a parameter.
@@ -200,15 +254,24 @@ fn parse_parameter(name: &str) -> Result<Piece, TemplateError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn bad_templates_are_refused() {
         let key_count = |count: &str| TemplateError::KeyCount {
             count: count.to_owned(),
         };
+        let brace = |brace: &str| TemplateError::Brace {
+            brace: brace.to_owned(),
+        };
         for (text, expected) in [
             (" ", TemplateError::Empty),
             ("SET k \"v", TemplateError::Quote),
+            ("SET k 'v\"", TemplateError::Quote),
+            ("SET k v\\", TemplateError::Quote),
+            ("SET k {", brace("{")),
+            ("SET k }", brace("}")),
+            ("SET k {{n}", brace("}")),
             ("MGET {keys:0}", key_count("0")),
             ("MGET {keys:many}", key_count("many")),
             ("MGET x{keys:2}", key_count("2")),
@@ -226,6 +289,50 @@ mod tests {
             ),
         ] {
             assert_eq!(CommandTemplate::parse(text), Err(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn quotes_and_backslashes_are_those_of_a_shell() {
+        for (text, word) in [
+            (
+                r#"'{"id": 1, "of": {"a": "\"}}'"#,
+                r#"{"id": 1, "of": {"a": "\"}}"#,
+            ),
+            (r#""{{\"id\": 1}}""#, r#"{"id": 1}"#),
+            (r#"{{\"id\":1}}"#, r#"{"id":1}"#),
+            (r#"'it'\''s'"#, "it's"),
+            (r#""it's""#, "it's"),
+            (r#"'say "a"'"#, r#"say "a""#),
+            (r#""a\b\\""#, r"a\b\"),
+            (r"a\ b\{n\}", "a b{n}"),
+            (r"'{key}'", "{key}"),
+            ("{{{{}}}}", "{{}}"),
+            ("''", ""),
+        ] {
+            let template = CommandTemplate::parse(&format!("SET k {text}")).unwrap();
+            assert_eq!(template.arguments(), 3, "{text}");
+            let literal = String::from_utf8_lossy(template.literal(2).unwrap());
+            assert_eq!(literal, word, "{text}");
+        }
+        let template = CommandTemplate::parse(r#"'{"id":'{n}'}'"#).unwrap();
+        let literal = |text: &str| Piece::Literal(text.into());
+        let pieces = [literal(r#"{"id":"#), Piece::Number, literal("}")];
+        assert_eq!(template.arguments, [pieces.to_vec()]);
+        let braced = CommandTemplate::parse("{{{n}}}").unwrap();
+        assert_eq!(
+            braced.arguments,
+            [[literal("{"), Piece::Number, literal("}")]]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn text_that_is_quoted_for_a_shell_comes_through(word in ".{0,40}") {
+            let quoted = word.replace('\'', r"'\''");
+            let template = CommandTemplate::parse(&format!("'{quoted}' '{quoted}'")).unwrap();
+            let literals = [template.literal(0), template.literal(1)];
+            prop_assert_eq!(literals, [Some(word.as_bytes()); 2]);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::arguments::Arguments;
 use super::dialect::complete;
 use super::expected::{Expected, Lookup};
+use super::http_header::HttpHeader;
 use super::memcached::Verb;
 use super::own::{Wire, WireRequest};
 use super::rpc::Method;
@@ -33,6 +34,7 @@ pub(crate) enum RequestWriter {
         wire: &'static dyn Wire,
         /// Host and port of the target.
         authority: String,
+        headers: Vec<HttpHeader>,
     },
 }
 
@@ -72,11 +74,20 @@ impl RequestWriter {
             Protocol::Wire(wire) => wire.check(template).map(|()| Self::Wire {
                 wire,
                 authority: authority.to_owned(),
+                headers: Vec::new(),
             }),
             Protocol::PspUdp => Err(TemplateError::Shape {
                 usage: "no commands, but --workload".to_owned(),
             }),
         }
+    }
+
+    /// The same writer with header lines, where the protocol has them.
+    pub(crate) fn with_headers(mut self, all: &[HttpHeader]) -> Self {
+        if let Self::Wire { headers, .. } = &mut self {
+            *headers = all.to_vec();
+        }
+        self
     }
 
     /// Appends a request with these arguments, the command's name first. `id` identifies it on its
@@ -98,11 +109,16 @@ impl RequestWriter {
                 method,
                 deadline_us,
             } => method.write(arguments, id, *deadline_us, out),
-            Self::Wire { wire, authority } => {
+            Self::Wire {
+                wire,
+                authority,
+                headers,
+            } => {
                 let request = WireRequest {
                     arguments,
                     id,
                     authority,
+                    headers,
                 };
                 wire.write(&request, out);
                 Expected::one(Lookup::Reply)

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use psp_loadgen::clients::PreloadPlan;
+use psp_loadgen::wire::HttpHeader;
 
 use crate::cli::args::keyspace::KeyspaceArgs;
 use crate::cli::args::pacing::PacingArgs;
@@ -17,7 +18,8 @@ pub(crate) struct MeasurementArgs {
     pub(crate) port: super::port::PortArgs,
     /// Commands with weights (GET:90) or rates (GET@10000/s), separated by commas; methods for a
     /// protobuf:// target. Placeholders: {key} {key:HIT} {keys:N} {value}, and n in braces: the
-    /// number of the request. NAME=COMMAND:90 names a type
+    /// number of the request. NAME=COMMAND:90 names a type. Quotes and backslashes are those of a shell; text in
+    /// single quotes has no placeholders, elsewhere a brace is written twice
     #[arg(
         long,
         value_name = "MIX",
@@ -29,6 +31,13 @@ pub(crate) struct MeasurementArgs {
     /// ...; or a TOML file, for any target
     #[arg(long, value_name = "NAME|FILE.toml", help_heading = "Requests")]
     pub(crate) workload: Option<String>,
+    /// A header line of all requests of http:// targets, as in 'Accept: text/html'; may be repeated
+    #[arg(long, value_name = "NAME: VALUE", value_parser = str::parse::<HttpHeader>, help_heading = "Requests")]
+    pub(crate) header: Vec<HttpHeader>,
+    /// The body of requests POST, PUT and PATCH of http:// targets that have none in the mix: text, or a file
+    /// after @
+    #[arg(long, value_name = "TEXT|@FILE", help_heading = "Requests")]
+    pub(crate) body: Option<String>,
     /// Set all keys before the run; a protobuf:// target by PUT
     #[arg(long, help_heading = "Requests")]
     pub(crate) preload: bool,

@@ -1,11 +1,12 @@
 //! Makes plans from the options that all measurements share.
 
+use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use psp_loadgen::schedule::{LiveWorkload, Pacing, RequestPlan, RunPlan, TypePlan, Waiting};
 use psp_loadgen::simulated::{SimRun, SimTarget};
-use psp_loadgen::wire::{Protocol, Target};
+use psp_loadgen::wire::{Protocol, Target, give_body};
 use psp_sim::workload::ArrivalProcess;
 
 use crate::cli::args::measurement::MeasurementArgs;
@@ -77,10 +78,11 @@ impl MeasurementArgs {
 
     fn plan(&self, target: Target) -> anyhow::Result<RunPlan> {
         let Sent {
-            types,
+            mut types,
             arrivals,
             pacing,
         } = self.sent(target.protocol)?;
+        self.give_bodies(&mut types, target.protocol)?;
         let known = |name: &&String| types.iter().any(|ty| ty.name == **name);
         if let Some(name) = self.slow.iter().chain(&self.fast).find(|name| !known(name)) {
             bail!("--slow and --fast name types of the mix; `{name}` is none");
@@ -114,6 +116,7 @@ impl MeasurementArgs {
             pipeline: self.pipeline,
             ramp: Duration::from_secs_f64(self.ramp),
             keyspace: self.keyspace.keyspace(KEYS)?,
+            headers: self.header.clone(),
             dilation: self.dilate,
             waiting: if self.busy_poll {
                 Waiting::BusyPoll
@@ -126,6 +129,28 @@ impl MeasurementArgs {
             dpdk: self.port.config(),
             ..RunPlan::new(target, types)
         })
+    }
+
+    /// Gives the body of --body to requests that lack one.
+    fn give_bodies(&self, types: &mut [TypePlan], protocol: Protocol) -> anyhow::Result<()> {
+        let is_plain = self.header.is_empty() && self.body.is_none();
+        ensure!(
+            is_plain || protocol.is_http(),
+            "--header and --body go with http:// targets"
+        );
+        let Some(body) = &self.body else {
+            return Ok(());
+        };
+        let bytes = match body.strip_prefix('@') {
+            Some(path) => fs::read(path).with_context(|| format!("cannot read {path}"))?,
+            None => body.clone().into_bytes(),
+        };
+        for ty in types {
+            if let RequestPlan::Command(command) = &mut ty.request {
+                give_body(command, &bytes);
+            }
+        }
+        Ok(())
     }
 
     fn sent(&self, protocol: Protocol) -> anyhow::Result<Sent> {
@@ -413,6 +438,14 @@ mod tests {
                 "cannot read no/such",
             ),
             (
+                "--target redis://127.0.0.1 --mix GET@1/s --header A:b",
+                "go with http://",
+            ),
+            (
+                "--target http://127.0.0.1 --mix POST@1/s --body @no/such",
+                "cannot read no/such",
+            ),
+            (
                 "--target redis://127.0.0.1 --mix GET@1/s --keys 0",
                 "from 1 to",
             ),
@@ -502,6 +535,18 @@ mod tests {
         assert_eq!(plan.duration, Duration::from_nanos(2_000_000_001));
         assert_eq!(plan.warmup, Duration::ZERO);
         assert!((plan.types[0].rate_rps - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn commands_of_a_trace_have_quotes() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), r#"5 SET a '{"b": "\\"}'"#).unwrap();
+        let path = file.path().display();
+        let plan = plan(&format!("--target redis://127.0.0.1 --trace {path}")).unwrap();
+        let RequestPlan::Command(command) = &plan.types[0].request else {
+            panic!("no command");
+        };
+        assert_eq!(command.literal(2), Some(&br#"{"b": "\\"}"#[..]));
     }
 
     #[test]

@@ -14,7 +14,7 @@ Targets:
                                   same port
   protobuf://HOST:PORT            psp's RPC, protocols/proto/psp_rpc.proto: protobuf messages behind
                                   their length; replies may come in any order
-  http://HOST[:PORT]              HTTP/1.1 over connections that stay open; port 80 unless given;
+  http://HOST[:PORT]              HTTP/1.1; port 80 unless given;
                                   statuses other than 2xx and 3xx are errors
   lines+tcp://HOST:PORT           a request line, a reply line; ERR, ERROR or BUSY begins an error
   psp://HOST:PORT                 the psp header over UDP, for --workload
@@ -32,7 +32,8 @@ Commands of a mix, by target. A command without arguments gets the arguments in 
              SET ADD REPLACE APPEND PREPEND [{key} {value}] and seconds to live, DELETE [{key}],
              INCR DECR [{key} 1]
   protobuf   METHOD [{value}]: the name of a method, and the payload
-  http       METHOD [/] [BODY], as in GET /page?n={n}; reports name it by its path
+  http       METHOD [/] [BODY], as in GET /page?n={n} or POST /a '{\"b\": 1}'; reports name it by its
+             path
   lines      any words: the request line";
 
 #[derive(Debug, Clone, Default, Args)]

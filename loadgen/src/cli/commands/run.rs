@@ -28,6 +28,7 @@ const EXAMPLES: &str = "Examples:
   psp-loadgen run --target memcached+meta://127.0.0.1 --preload --mix \"GET:90,SET:10,MGET 100:1\" --rate 20000
   psp-loadgen run --target protobuf://127.0.0.1:9000 --mix \"Get:99,Scan:1\" --rate 10000 --pipeline 16
   psp-loadgen run --target http://127.0.0.1:8080 --mix \"GET /fast@1000/s,GET /slow?ms=20@20/s\"
+  psp-loadgen run --target http://127.0.0.1:8080 --mix \"POST /items '{\\\"id\\\": 1}'@100/s\" --header 'Accept: text/html'
   psp-loadgen run --target 'sim:darc?workers=14&preempt-ns=700' --workload high-bimodal --load 0.8 --workers 14
   In CI, with five runs and an exit code:
     psp-loadgen run --target redis://127.0.0.1 --mix GET@5000/s --runs 5 --fail-if 'GET.p99_9 > 2ms' --fail-if 'GET.errors > 0.1%'

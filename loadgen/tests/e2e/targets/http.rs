@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use psp_loadgen::schedule::{ClosedLoop, Pacing, ThreadClass};
@@ -135,6 +136,53 @@ fn requests_behind_an_announced_close_are_sent_again() {
     assert_eq!(record.errors.total(), 0, "{:?}", record.errors);
     assert!(record.completed > 100 && record.reconnects > 10);
     assert!(record.sent <= record.scheduled);
+}
+
+#[test]
+fn a_body_and_headers_arrive_as_they_were_written() {
+    const BODY: &str = r#"{"id":0,"of":{"path":"C:\\a","who":"it's"}}"#;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("body.json");
+    std::fs::write(&file, BODY).unwrap();
+    let from_file = format!("--body @{}", file.display());
+    for (mix, body_option) in [
+        (
+            r#"POST /a '{"id":0,"of":{"path":"C:\\a","who":"it'\''s"}}'@5/s"#,
+            "",
+        ),
+        (
+            r#"POST /a "{{\"id\":{n},\"of\":{{\"path\":\"C:\\\\a\",\"who\":\"it's\"}}}}"@5/s"#,
+            "",
+        ),
+        ("POST /a@5/s", &*from_file),
+    ] {
+        let frames = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&frames);
+        let addr = server(Http::default(), move |frame| {
+            seen.lock().unwrap().push(frame.to_vec());
+            Answer::Reply(OK)
+        });
+        let mut args = vec!["run", "--target"];
+        let target = format!("http://{addr}");
+        args.extend([&*target, "--mix", mix, "--arrivals", "uniform"]);
+        args.extend(["--duration", "0.2", "--warmup", "0"]);
+        args.extend(["--header", "Content-Type: application/json"]);
+        args.extend(["--header", "host:a.example"]);
+        args.extend(body_option.split_whitespace());
+        let output = call(&args);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{mix}: {errors}");
+        let expected = format!(
+            "POST /a HTTP/1.1\r\nContent-Type: application/json\r\nhost: a.example\r\n\
+             Content-Length: {}\r\n\r\n{BODY}",
+            BODY.len()
+        );
+        let frames = frames.lock().unwrap();
+        let [frame] = &frames[..] else {
+            panic!("{} requests", frames.len());
+        };
+        assert_eq!(String::from_utf8_lossy(frame), expected);
+    }
 }
 
 #[test]
