@@ -1,11 +1,12 @@
 //! One stream connection: its socket, its requests in flight, and its unsent bytes.
 
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use super::in_flight::InFlight;
-use crate::wire::{Endpoint, Replies, Target};
+use crate::wire::{Endpoint, Protocol, Replies, Target};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use socket2::{SockAddr, Socket, Type};
@@ -18,32 +19,54 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const PAUSE_NS_MIN: u64 = 100_000_000;
 const PAUSE_NS_MAX: u64 = 1_600_000_000;
 
-/// Opens a blocking connection.
-pub(crate) fn connect(endpoint: &Endpoint) -> io::Result<Socket> {
+/// Opens a blocking connection, and returns the address that accepted it.
+pub(crate) fn connect(endpoint: &Endpoint) -> io::Result<(Socket, SockAddr)> {
     connect_within(endpoint, CONNECT_TIMEOUT)
 }
 
-/// The same with another timeout.
-pub(crate) fn connect_within(endpoint: &Endpoint, timeout: Duration) -> io::Result<Socket> {
-    let addr = socket_addr(endpoint)?;
-    let socket = stream_socket(&addr)?;
+/// The same with another timeout for each address.
+pub(crate) fn connect_within(
+    endpoint: &Endpoint,
+    timeout: Duration,
+) -> io::Result<(Socket, SockAddr)> {
+    let connect = |addr| connect_to(&addr, timeout).map(|socket| (socket, addr));
+    match endpoint {
+        Endpoint::Inet(addrs) => first_of(addrs, |addr| connect(addr.into())),
+        Endpoint::Unix(path) => connect(SockAddr::unix(path)?),
+    }
+}
+
+/// What `open` makes of the first address that it can open. The error names all addresses.
+pub(crate) fn first_of<T>(
+    addrs: &[SocketAddr],
+    open: impl Fn(SocketAddr) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut kind = ErrorKind::NotFound;
+    let mut reasons = Vec::new();
+    for &addr in addrs {
+        match open(addr) {
+            Ok(opened) => return Ok(opened),
+            Err(error) => {
+                kind = error.kind();
+                reasons.push(format!("{addr}: {error}"));
+            }
+        }
+    }
+    Err(io::Error::new(kind, reasons.join("; ")))
+}
+
+fn connect_to(addr: &SockAddr, timeout: Duration) -> io::Result<Socket> {
+    let socket = stream_socket(addr)?;
     if addr.is_unix() {
         // A local socket connects at once, or waits for room in the backlog; the write timeout
         // bounds this wait.
         socket.set_write_timeout(Some(timeout))?;
-        socket.connect(&addr)?;
+        socket.connect(addr)?;
         socket.set_write_timeout(None)?;
     } else {
-        socket.connect_timeout(&addr, timeout)?;
+        socket.connect_timeout(addr, timeout)?;
     }
     Ok(socket)
-}
-
-fn socket_addr(endpoint: &Endpoint) -> io::Result<SockAddr> {
-    match endpoint {
-        Endpoint::Inet(addr) => Ok((*addr).into()),
-        Endpoint::Unix(path) => SockAddr::unix(path),
-    }
 }
 
 fn stream_socket(addr: &SockAddr) -> io::Result<Socket> {
@@ -93,37 +116,48 @@ impl Connection {
         data: u64,
         epoll: &OwnedFd,
     ) -> io::Result<Self> {
-        let socket = connect(&target.endpoint)?;
+        let (socket, addr) = connect(&target.endpoint)?;
         socket.set_nonblocking(true)?;
         epoll::add(epoll, &socket, EventData::new_u64(data), EventFlags::IN)?;
-        let mut opened = Self::planned(target, type_index, data, 0)?;
+        let mut opened = Self::closed(target.protocol, addr, type_index, data, 0);
         opened.state = State::Open(socket);
         opened.was_open = true;
         Ok(opened)
     }
 
-    /// A connection that [`reopen`](Self::reopen) opens at `open_ns`.
-    pub(crate) fn planned(
-        target: &Target,
+    /// Another connection of the type to the same address, which [`reopen`](Self::reopen) opens at
+    /// `open_ns`.
+    pub(crate) fn planned(&self, protocol: Protocol, data: u64, open_ns: u64) -> Self {
+        Self::closed(protocol, self.addr.clone(), self.type_index, data, open_ns)
+    }
+
+    /// The address of a server on TCP.
+    pub(crate) fn inet_addr(&self) -> Option<SocketAddr> {
+        self.addr.as_socket()
+    }
+
+    fn closed(
+        protocol: Protocol,
+        addr: SockAddr,
         type_index: usize,
         data: u64,
         open_ns: u64,
-    ) -> io::Result<Self> {
-        Ok(Self {
-            addr: socket_addr(&target.endpoint)?,
+    ) -> Self {
+        Self {
+            addr,
             type_index,
             data,
             state: State::Closed { retry_ns: open_ns },
             in_flight: InFlight::default(),
             is_listed: false,
-            replies: Replies::new(target.protocol),
+            replies: Replies::new(protocol),
             out: Vec::new(),
             out_start: 0,
             waits_for_write: false,
             begun_ns: 0,
             pause_ns: PAUSE_NS_MIN,
             was_open: false,
-        })
+        }
     }
 
     pub(crate) fn is_open(&self) -> bool {

@@ -131,9 +131,14 @@ mod port {
     const RESOLVE_INTERVAL: Duration = Duration::from_millis(20);
 
     pub(super) fn open(config: &DpdkConfig, endpoint: &Endpoint) -> io::Result<Link> {
-        let Endpoint::Inet(SocketAddr::V4(server)) = *endpoint else {
+        let Endpoint::Inet(addrs) = endpoint else {
             return Err(ErrorKind::Unsupported.into());
         };
+        let server = addrs.iter().find_map(|addr| match addr {
+            SocketAddr::V4(addr) => Some(*addr),
+            SocketAddr::V6(_) => None,
+        });
+        let server = server.ok_or(ErrorKind::Unsupported)?;
         let mut client = DpdkClient::open(config, server).map_err(io::Error::other)?;
         let deadline = Instant::now() + RESOLVE_TIMEOUT;
         while !client.resolve() {

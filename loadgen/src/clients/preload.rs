@@ -126,7 +126,7 @@ pub fn preload(plan: &PreloadPlan, progress: &mut dyn FnMut(u64)) -> Result<(), 
             target: plan.target.to_string(),
         });
     }
-    let socket = connect(&plan.target.endpoint).map_err(|source| PreloadError::Connect {
+    let (socket, _) = connect(&plan.target.endpoint).map_err(|source| PreloadError::Connect {
         target: plan.target.to_string(),
         source,
     })?;

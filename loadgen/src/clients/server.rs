@@ -267,7 +267,7 @@ fn answers(target: &Target) -> bool {
 
 /// A Redis server that still loads its data answers with an error.
 fn stream_answer(endpoint: &Endpoint, request: &[u8]) -> io::Result<bool> {
-    let mut socket = connect_within(endpoint, ANSWER_TIMEOUT)?;
+    let (mut socket, _) = connect_within(endpoint, ANSWER_TIMEOUT)?;
     socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     socket.write_all(request)?;
     let mut answer = [0; 64];

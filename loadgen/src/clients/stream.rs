@@ -32,6 +32,7 @@ use super::lane::Lane;
 use super::waiter::Waiter;
 use crate::record::{Failure, Notes, Recorder, RunClock};
 use crate::schedule::RunPlan;
+use crate::wire::Endpoint;
 use psp_protocols::skip::{Outcome, Skipped};
 
 /// Bytes of one read: small enough for the second-level cache.
@@ -157,7 +158,8 @@ impl StreamLane {
         let ramp_ns =
             u64::try_from(plan.ramp.as_nanos()).map_or(RAMP_NS_MAX, |ns| ns.min(RAMP_NS_MAX));
         let mut planned = 0;
-        let mut connections = Vec::new();
+        let mut target = plan.target.clone();
+        let mut connections: Vec<Connection> = Vec::new();
         let mut types = Vec::new();
         for (type_index, setup) in setups.into_iter().enumerate() {
             let first = connections.len();
@@ -165,15 +167,20 @@ impl StreamLane {
             let mut free = VecDeque::with_capacity(count);
             for position in 0..count {
                 let index = first + position;
-                let (target, data) = (&plan.target, index as u64);
+                let data = index as u64;
                 let open_ns = ramp_ns * position as u64 / count as u64;
-                let mut connection = if open_ns > 0 {
+                let opened = connections.get(first).filter(|_| open_ns > 0);
+                let mut connection = if let Some(opened) = opened {
                     planned += 1;
-                    Connection::planned(target, type_index, data, open_ns)?
+                    opened.planned(target.protocol, data, open_ns)
                 } else {
                     free.push_back(index);
-                    Connection::open(target, type_index, data, waiter.epoll())?
+                    Connection::open(&target, type_index, data, waiter.epoll())?
                 };
+                // The address that accepts the first connection gets all others.
+                if let Some(addr) = connection.inet_addr() {
+                    target.endpoint = Endpoint::Inet(vec![addr]);
+                }
                 connection.is_listed = connection.is_open();
                 connections.push(connection);
             }

@@ -172,8 +172,8 @@ impl FromStr for Protocol {
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    /// An address and a port of TCP or UDP.
-    Inet(SocketAddr),
+    /// Addresses and ports of TCP or UDP: those of one name, at least one, in the order in which they are tried.
+    Inet(Vec<SocketAddr>),
     /// The path of a local socket.
     Unix(PathBuf),
 }
@@ -383,10 +383,14 @@ fn inet_endpoint(url: &str, host: &str, protocol: Protocol) -> Result<Endpoint, 
         url: url.to_owned(),
         source,
     };
-    let mut addrs = with_port.to_socket_addrs().map_err(resolve_error)?;
-    let addr = addrs.next();
-    addr.map(Endpoint::Inet)
-        .ok_or_else(|| resolve_error(std::io::ErrorKind::NotFound.into()))
+    let addrs: Vec<_> = with_port
+        .to_socket_addrs()
+        .map_err(resolve_error)?
+        .collect();
+    if addrs.is_empty() {
+        return Err(resolve_error(std::io::ErrorKind::NotFound.into()));
+    }
+    Ok(Endpoint::Inet(addrs))
 }
 
 impl FromStr for Target {
@@ -408,7 +412,7 @@ mod tests {
     use super::*;
 
     fn inet(addr: &str) -> Endpoint {
-        Endpoint::Inet(addr.parse().unwrap())
+        Endpoint::Inet(vec![addr.parse().unwrap()])
     }
 
     #[test]
@@ -451,6 +455,13 @@ mod tests {
             assert_eq!((target.protocol, &target.endpoint), (protocol, &endpoint));
             assert_eq!(target.to_string(), url);
         }
+    }
+
+    #[test]
+    fn a_name_has_all_its_addresses() {
+        let target: Target = "redis://localhost:7".parse().unwrap();
+        let addrs = "localhost:7".to_socket_addrs().unwrap().collect();
+        assert_eq!(target.endpoint, Endpoint::Inet(addrs));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Whole runs against scripted servers.
 
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -8,7 +9,8 @@ use std::time::Duration;
 use psp_loadgen::clients;
 use psp_loadgen::clients::{Collection, CollectionKind, PreloadPlan, preload};
 use psp_loadgen::report::Report;
-use psp_loadgen::schedule::{ClosedLoop, Pacing, ThreadClass};
+use psp_loadgen::schedule::{ClosedLoop, Pacing, RunPlan, ThreadClass};
+use psp_loadgen::wire::Endpoint;
 use psp_protocols::psp_header::Kind;
 use psp_sim::keys::Keyspace;
 
@@ -237,17 +239,42 @@ fn an_interrupted_run_accounts_for_what_is_outstanding() {
     assert!(result.measured < plan.duration);
 }
 
+/// A plan for a server that has several addresses, as the name of a host may have.
+fn plan_for(addrs: Vec<SocketAddr>) -> RunPlan {
+    let mut target = target("redis", addrs[0]);
+    target.endpoint = Endpoint::Inet(addrs);
+    plan(target, vec![command("GET", 200.0, ThreadClass::Fast)])
+}
+
+/// Addresses where nobody listens.
+fn closed_addrs() -> Vec<SocketAddr> {
+    let listeners = ["[::1]:0", "127.0.0.1:0"].map(TcpListener::bind);
+    let listeners = listeners.iter().flatten();
+    listeners.map(|it| it.local_addr().unwrap()).collect()
+}
+
 #[test]
 fn nobody_listening_is_an_error_at_the_start() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let addr = closed.local_addr().unwrap();
-    drop(closed);
-    let plan = plan(
-        target("redis", addr),
-        vec![command("GET", 1.0, ThreadClass::Fast)],
-    );
+    let addrs = closed_addrs();
+    let plan = plan_for(addrs.clone());
     let error = clients::run(&plan, &Arc::default(), &mut ()).unwrap_err();
-    assert!(error.to_string().starts_with("cannot connect to redis://"));
+    let error = format!("{:#}", anyhow::Error::from(error));
+    assert!(error.starts_with("cannot connect to redis://"), "{error}");
+    for addr in addrs {
+        assert!(
+            error.contains(&format!("{addr}: Connection refused")),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn the_address_where_somebody_listens_is_found() {
+    let addr = resp_server(|_| Answer::Reply(OK));
+    let mut plan = plan_for([closed_addrs(), vec![addr]].concat());
+    plan.ramp = Duration::from_millis(100);
+    let record = &run(&plan).records[0];
+    assert_eq!((record.scheduled, record.completed), (100, 100));
 }
 
 #[test]

@@ -147,10 +147,10 @@ mod tests {
             Subject::Live(target) => target,
             Subject::Simulated(_) => panic!("not live"),
         };
-        let Endpoint::Inet(addr) = target(2).endpoint else {
+        let Endpoint::Inet(addrs) = &target(2).endpoint else {
             panic!("not a port");
         };
-        let port = addr.port();
+        let port = addrs[0].port();
         assert_eq!(found[2].command, Some(format!("other -p {port} x=1")));
         assert!(target(0).to_string().starts_with("psp://127.0.0.1:"));
     }
