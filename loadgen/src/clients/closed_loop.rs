@@ -120,6 +120,7 @@ impl Clients {
         let position = self.ready(now_ns, has_room)?;
         self.waiting.remove(position).map(|client| Arrival {
             index: client.index,
+            command: 0,
             intended_ns: now_ns,
         })
     }

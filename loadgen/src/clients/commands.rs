@@ -1,7 +1,7 @@
 //! The commands of one request type, as bytes.
 
-use crate::schedule::{RequestPlan, RunPlan};
-use crate::wire::{CommandSource, Expected, RequestWriter};
+use crate::schedule::RunPlan;
+use crate::wire::{CommandSource, CommandTemplate, Expected, RequestWriter};
 
 /// Random streams of a seed. Keys have streams of their own, so that the schedule does not depend
 /// on the commands.
@@ -11,31 +11,29 @@ const KEY_STREAMS: u64 = 1 << 32;
 #[derive(Debug)]
 pub(crate) struct Commands {
     source: CommandSource,
-    writer: RequestWriter,
+    commands: Vec<(CommandTemplate, RequestWriter)>,
 }
 
 impl Commands {
     /// The commands of the type at `index` in the plan. `None` if the type has none, or the
     /// target's protocol has not.
     pub(super) fn new(plan: &RunPlan, index: usize) -> Option<Self> {
-        let RequestPlan::Command(template) = &plan.types[index].request else {
-            return None;
+        let target = &plan.target;
+        let with_writer = |template: &CommandTemplate| {
+            let (protocol, authority) = (target.protocol, target.authority());
+            let writer = RequestWriter::new(protocol, authority, template, plan.timeout).ok()?;
+            Some((template.clone(), writer.with_headers(&plan.headers)))
         };
-        let writer = RequestWriter::new(
-            plan.target.protocol,
-            plan.target.authority(),
-            template,
-            plan.timeout,
-        );
+        let commands = plan.types[index].request.commands().iter();
+        let commands: Vec<_> = commands.map(with_writer).collect::<Option<_>>()?;
         let (keyspace, stream) = (plan.keyspace.clone(), KEY_STREAMS + index as u64);
-        Some(Self {
-            writer: writer.ok()?.with_headers(&plan.headers),
-            source: CommandSource::new(template.clone(), keyspace, plan.seed, stream),
-        })
+        let source = CommandSource::new(keyspace, plan.seed, stream);
+        (!commands.is_empty()).then_some(Self { source, commands })
     }
 
-    /// Appends the next command. `id` identifies it on its connection.
-    pub(crate) fn write(&mut self, id: u64, out: &mut Vec<u8>) -> Expected {
-        self.writer.write(self.source.draw(), id, out)
+    /// Appends a request of the command of that number. `id` identifies it on its connection.
+    pub(crate) fn write(&mut self, command: u32, id: u64, out: &mut Vec<u8>) -> Expected {
+        let (template, writer) = &self.commands[command as usize];
+        writer.write(self.source.draw(template), id, out)
     }
 }

@@ -15,6 +15,8 @@ use crate::wire::Expected;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pending {
     pub(crate) intended_ns: u64,
+    /// Number of its command among those of the type.
+    pub(crate) command: u32,
     /// Replies that are still to come.
     pub(crate) expected: Expected,
     /// Whether one of its replies was an error. The error has been recorded.
@@ -54,11 +56,12 @@ impl InFlight {
     }
 
     /// Adds the request with [`next_id`](Self::next_id).
-    pub(crate) fn push(&mut self, intended_ns: u64, expected: Expected) {
+    pub(crate) fn push(&mut self, intended_ns: u64, command: u32, expected: Expected) {
         self.first_id = self.first_id.max(1);
         self.waiting += 1;
         self.slots.push_back(Some(Pending {
             intended_ns,
+            command,
             expected,
             has_failed: false,
         }));
@@ -138,7 +141,7 @@ mod tests {
         let mut in_flight = InFlight::default();
         for number in 1..=count {
             assert_eq!(in_flight.next_id(), number);
-            in_flight.push(number * 10, ONE);
+            in_flight.push(number * 10, 0, ONE);
         }
         in_flight
     }

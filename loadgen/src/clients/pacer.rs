@@ -12,7 +12,7 @@ use psp_sim::workload::Schedule;
 
 use super::arrival::Arrival;
 use super::closed_loop::Clients;
-use crate::schedule::Replay;
+use crate::schedule::{Place, Replay};
 
 /// What triggers the requests of one thread.
 #[derive(Debug)]
@@ -89,6 +89,7 @@ impl Schedules {
         arrivals
             .map(|(index, schedule)| Arrival {
                 index,
+                command: 0,
                 intended_ns: schedule.next_ns(),
             })
             .min_by_key(|arrival| arrival.intended_ns)
@@ -134,9 +135,14 @@ impl Recorded {
 
     fn advance(&mut self) -> io::Result<()> {
         self.next = self.replay.next()?.and_then(|arrival| {
-            let index = self.positions.get(arrival.index).copied().flatten()?;
+            let Place { index, command } = arrival.place;
+            let index = self.positions.get(index).copied().flatten()?;
             let intended_ns = arrival.at_ns;
-            (intended_ns < self.end_ns).then_some(Arrival { index, intended_ns })
+            (intended_ns < self.end_ns).then_some(Arrival {
+                index,
+                command,
+                intended_ns,
+            })
         });
         Ok(())
     }
@@ -188,6 +194,7 @@ mod tests {
         assert_eq!(pacer.take_due(999_999_999, |_| true).unwrap(), None);
         let at = |seconds: u64| Arrival {
             index: 0,
+            command: 0,
             intended_ns: seconds * 1_000_000_000,
         };
         assert_eq!(all(pacer), [at(1), at(2)]);

@@ -86,6 +86,8 @@ struct StreamType {
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     intended_ns: u64,
+    /// Number of its command among those of the type.
+    command: u32,
     /// Whether it was sent on a connection whose server did not read it.
     is_sent: bool,
 }
@@ -131,6 +133,7 @@ impl StreamType {
             intended_ns,
             expected,
             has_failed,
+            ..
         } = pending;
         expected.replies = expected.replies.saturating_sub(1);
         match error_kind {
@@ -237,6 +240,7 @@ impl StreamLane {
     ) {
         let Waiting {
             intended_ns,
+            command,
             is_sent,
         } = request;
         let connection = &mut self.connections[index];
@@ -244,8 +248,8 @@ impl StreamLane {
         // The rest of an earlier write continues when the socket is ready.
         let is_first = connection.out.is_empty();
         let id = connection.in_flight.next_id();
-        let expected = ty.commands.write(id, &mut connection.out);
-        connection.in_flight.push(intended_ns, expected);
+        let expected = ty.commands.write(command, id, &mut connection.out);
+        connection.in_flight.push(intended_ns, command, expected);
         ty.in_flight += 1;
         self.in_flight += 1;
         if !is_sent {
@@ -294,7 +298,8 @@ impl StreamLane {
         }
         let lost = connection.in_flight.len();
         let pending = connection.in_flight.drain().rev();
-        for Pending { intended_ns, .. } in pending.filter(|pending| !pending.has_failed) {
+        for pending in pending.filter(|pending| !pending.has_failed) {
+            let intended_ns = pending.intended_ns;
             match end {
                 End::Broken => {
                     let failure = Failure::Error(CONNECTION_LOST);
@@ -303,6 +308,7 @@ impl StreamLane {
                 End::Announced => {
                     ty.queue.push_front(Waiting {
                         intended_ns,
+                        command: pending.command,
                         is_sent: true,
                     });
                     self.queued += 1;
@@ -364,7 +370,16 @@ impl StreamLane {
 
 impl Lane for StreamLane {
     fn issue(&mut self, arrival: Arrival, waiter: &Waiter, clock: &RunClock) {
-        let Arrival { index, intended_ns } = arrival;
+        let Arrival {
+            index,
+            command,
+            intended_ns,
+        } = arrival;
+        let request = Waiting {
+            intended_ns,
+            command,
+            is_sent: false,
+        };
         let ty = &mut self.types[index];
         let taken_ns = clock.now_ns();
         let has_room = ty.in_flight + ty.queue.len() < self.limits.outstanding_max;
@@ -381,17 +396,10 @@ impl Lane for StreamLane {
         };
         if let Some(connection) = free {
             self.sent_ns = taken_ns;
-            let request = Waiting {
-                intended_ns,
-                is_sent: false,
-            };
             self.send(connection, request, taken_ns, waiter, clock);
         } else {
             let ty = &mut self.types[index];
-            ty.queue.push_back(Waiting {
-                intended_ns,
-                is_sent: false,
-            });
+            ty.queue.push_back(request);
             ty.recorder.queued(intended_ns);
             self.queued += 1;
         }

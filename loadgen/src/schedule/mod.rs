@@ -16,4 +16,5 @@ pub use trace::file::{Trace, TraceTypes};
 pub use trace::lines::TraceError;
 pub use workload::{LiveWorkload, OfferedLoad};
 
+pub(crate) use trace::columns::Place;
 pub(crate) use trace::replay::Replay;

@@ -150,6 +150,8 @@ pub struct TypePlan {
 pub enum RequestPlan {
     /// A command.
     Command(CommandTemplate),
+    /// The commands of a trace that share a type. Each arrival has the number of its own.
+    Commands(Vec<CommandTemplate>),
     /// A psp request that asks for a service time.
     Synthetic {
         /// The type's number in the header.
@@ -157,6 +159,28 @@ pub enum RequestPlan {
         /// The dilated service time.
         service: ServicePlan,
     },
+}
+
+impl RequestPlan {
+    /// The commands: none if requests ask for service times.
+    #[must_use]
+    pub fn commands(&self) -> &[CommandTemplate] {
+        match self {
+            Self::Command(command) => std::slice::from_ref(command),
+            Self::Commands(commands) => commands,
+            Self::Synthetic { .. } => &[],
+        }
+    }
+
+    /// The same, to change them.
+    #[must_use]
+    pub fn commands_mut(&mut self) -> &mut [CommandTemplate] {
+        match self {
+            Self::Command(command) => std::slice::from_mut(command),
+            Self::Commands(commands) => commands,
+            Self::Synthetic { .. } => &mut [],
+        }
+    }
 }
 
 /// Service times of a type's requests.
@@ -209,7 +233,7 @@ impl TypePlan {
     #[must_use]
     pub fn service(&self) -> Option<ServicePlan> {
         match self.request {
-            RequestPlan::Command(_) => None,
+            RequestPlan::Command(_) | RequestPlan::Commands(_) => None,
             RequestPlan::Synthetic { service, .. } => Some(service),
         }
     }

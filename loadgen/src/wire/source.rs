@@ -8,10 +8,9 @@ use rand::rngs::Xoshiro256PlusPlus;
 use super::arguments::Arguments;
 use super::template::{CommandTemplate, Piece};
 
-/// Draws the commands of one request type.
+/// Draws the keys and values of one request type's commands.
 #[derive(Debug, Clone)]
 pub struct CommandSource {
-    template: CommandTemplate,
     keyspace: Keyspace,
     keys: KeyDraws,
     rng: Xoshiro256PlusPlus,
@@ -22,9 +21,8 @@ pub struct CommandSource {
 impl CommandSource {
     /// Draws from `keyspace`. `stream` separates several sources that share one seed.
     #[must_use]
-    pub fn new(template: CommandTemplate, keyspace: Keyspace, seed: u64, stream: u64) -> Self {
+    pub fn new(keyspace: Keyspace, seed: u64, stream: u64) -> Self {
         Self {
-            template,
             keys: keyspace.draws(),
             keyspace,
             rng: stream_rng(seed, stream),
@@ -33,10 +31,10 @@ impl CommandSource {
         }
     }
 
-    /// Draws the next command.
-    pub fn draw(&mut self) -> &Arguments {
+    /// Draws the next command, one of `template`.
+    pub fn draw(&mut self, template: &CommandTemplate) -> &Arguments {
         self.drawn.clear();
-        for pieces in &self.template.arguments {
+        for pieces in &template.arguments {
             for piece in pieces {
                 let bytes = &mut self.drawn.bytes;
                 match piece {
@@ -74,14 +72,14 @@ mod tests {
     use super::*;
     use crate::wire::target::Protocol;
 
-    fn source(template: &str) -> CommandSource {
+    fn source(template: &str) -> (CommandSource, CommandTemplate) {
         let template = CommandTemplate::for_protocol(template, Protocol::Redis).unwrap();
-        CommandSource::new(template, Keyspace::new(50, 3), 1, 0)
+        (CommandSource::new(Keyspace::new(50, 3), 1, 0), template)
     }
 
-    fn draw(source: &mut CommandSource) -> Vec<String> {
+    fn draw((source, template): &mut (CommandSource, CommandTemplate)) -> Vec<String> {
         let text = |argument: &[u8]| String::from_utf8(argument.to_vec()).unwrap();
-        source.draw().iter().map(text).collect()
+        source.draw(template).iter().map(text).collect()
     }
 
     #[test]

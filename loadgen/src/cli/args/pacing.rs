@@ -32,6 +32,11 @@ pub(crate) struct PacingArgs {
     /// line
     #[arg(long, value_name = "FILE", conflicts_with_all = ["closed_loop", "rate", "load", "dilate"])]
     trace: Option<PathBuf>,
+    /// Commands of the trace that begin with START are of type NAME, as in 'users=GET /users/'; the first that
+    /// fits counts, and may be repeated. By default each different command is a type, or, if there are more than
+    /// 256, each name of commands
+    #[arg(long, value_name = "NAME=START", value_parser = trace_type, requires = "trace")]
+    trace_type: Vec<TraceType>,
     /// Replay speed of the trace as a multiple of the recorded speed [default: 1]
     #[arg(long, value_name = "FACTOR", value_parser = positive)]
     trace_speed: Option<f64>,
@@ -50,6 +55,24 @@ pub(crate) struct PacingArgs {
     /// Closed loop: time between a reply and the next request [default: 0]
     #[arg(long, value_name = "US")]
     think_us: Option<u64>,
+}
+
+/// A rule for the types of a trace's commands.
+#[derive(Debug, Clone)]
+pub(crate) struct TraceType {
+    pub(crate) name: String,
+    /// What its commands begin with.
+    pub(crate) start: String,
+}
+
+fn trace_type(text: &str) -> Result<TraceType, String> {
+    match text.split_once('=') {
+        Some((name, start)) if !name.is_empty() => Ok(TraceType {
+            name: name.to_owned(),
+            start: start.to_owned(),
+        }),
+        _ => Err("expected a name and the start of commands, such as users=GET /users/".to_owned()),
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -104,6 +127,11 @@ impl PacingArgs {
         }
         let trace = self.trace.as_deref();
         Ok(trace.map(|path| (path, self.trace_speed.unwrap_or(1.0))))
+    }
+
+    /// The rules for the types of a trace's commands.
+    pub(crate) fn trace_types(&self) -> &[TraceType] {
+        &self.trace_type
     }
 
     /// Whether requests are sent at rates.

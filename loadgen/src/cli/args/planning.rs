@@ -1,5 +1,6 @@
 //! Makes plans from the options that all measurements share.
 
+use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use psp_loadgen::wire::{Protocol, Target, give_body};
 use psp_sim::workload::ArrivalProcess;
 
 use crate::cli::args::measurement::MeasurementArgs;
+use crate::cli::args::pacing::TraceType;
 use crate::cli::args::target::Subject;
 use crate::cli::measurement::Measurement;
 use psp_loadgen::schedule::{
@@ -31,6 +33,12 @@ const FAST_CONNECTIONS: usize = 16;
 
 /// Default connections of a type on the slow thread.
 const SLOW_CONNECTIONS: usize = 4;
+
+/// Most types of a trace's commands.
+const TRACE_TYPES_MAX: usize = 256;
+
+/// The type of commands whose own types would be too many.
+const OTHER: &str = "other";
 
 /// Request types before threads and connections are assigned.
 struct Sent {
@@ -146,7 +154,7 @@ impl MeasurementArgs {
             None => body.clone().into_bytes(),
         };
         for ty in types {
-            if let RequestPlan::Command(command) = &mut ty.request {
+            for command in ty.request.commands_mut() {
                 give_body(command, &bytes);
             }
         }
@@ -190,9 +198,10 @@ impl MeasurementArgs {
             } else {
                 TraceTypes::Named(named.collect())
             };
-            let trace = Trace::open(path, speed, columns)?;
+            let mut trace = Trace::open(path, speed, columns)?;
+            let rules = self.pacing.trace_types();
             return Ok(Sent {
-                types: traced_types(types, &trace, protocol)?,
+                types: traced_types(types, &mut trace, rules, protocol)?,
                 arrivals,
                 pacing: Pacing::Trace(trace),
             });
@@ -314,27 +323,63 @@ impl MeasurementArgs {
     }
 }
 
-/// The types of a trace with their recorded rates: `types`, or one for each distinct command.
+/// The types of a trace with their recorded rates: `types`, or those of its commands.
 fn traced_types(
     mut types: Vec<TypePlan>,
-    trace: &Trace,
+    trace: &mut Trace,
+    rules: &[TraceType],
     protocol: Protocol,
 ) -> anyhow::Result<Vec<TypePlan>> {
     if types.is_empty() {
-        for column in trace.columns() {
-            let command = CommandTemplate::for_protocol(column, protocol)
-                .with_context(|| format!("command `{column}` of the trace"))?;
-            let word = protocol.type_name(column);
-            // The second command with the same first word gets its whole text as its name.
-            let is_taken = types.iter().any(|ty| ty.name == word);
-            let name = if is_taken { column.clone() } else { word };
-            types.push(TypePlan::new(name, 0.0, RequestPlan::Command(command)));
-        }
+        types = grouped_commands(trace, rules, protocol)?;
+    } else {
+        ensure!(
+            rules.is_empty(),
+            "--trace-type goes with traces of commands, without --mix, --preset and --workload"
+        );
     }
     for (ty, rate_rps) in types.iter_mut().zip(trace.rates_rps()) {
         ty.rate_rps = rate_rps;
     }
     Ok(types)
+}
+
+/// A type for each different command of a trace. With `rules`, or if there are too many commands, those
+/// of one name share a type.
+fn grouped_commands(
+    trace: &mut Trace,
+    rules: &[TraceType],
+    protocol: Protocol,
+) -> anyhow::Result<Vec<TypePlan>> {
+    let is_each_own = rules.is_empty() && trace.columns().len() <= TRACE_TYPES_MAX;
+    let mut groups: Vec<(String, Vec<CommandTemplate>)> = Vec::new();
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    let mut types = Vec::with_capacity(trace.columns().len());
+    for column in trace.columns() {
+        let command = CommandTemplate::for_protocol(column, protocol)
+            .with_context(|| format!("command `{column}` of the trace"))?;
+        let rule = rules.iter().find(|rule| column.starts_with(&rule.start));
+        let mut name = match rule {
+            Some(rule) => rule.name.clone(),
+            None => protocol.type_name(column),
+        };
+        // The second command with the same first word gets its whole text as its name.
+        if is_each_own && numbers.contains_key(&name) {
+            name = column.clone();
+        }
+        if !is_each_own && groups.len() >= TRACE_TYPES_MAX - 1 && !numbers.contains_key(&name) {
+            name = OTHER.to_owned();
+        }
+        let number = *numbers.entry(name).or_insert_with_key(|name| {
+            groups.push((name.clone(), Vec::new()));
+            groups.len() - 1
+        });
+        groups[number].1.push(command);
+        types.push(number);
+    }
+    trace.group(&types);
+    let plan = |(name, commands)| TypePlan::new(name, 0.0, RequestPlan::Commands(commands));
+    Ok(groups.into_iter().map(plan).collect())
 }
 
 #[cfg(test)]
@@ -538,13 +583,41 @@ mod tests {
     }
 
     #[test]
+    fn commands_of_a_long_trace_have_types_by_rule() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let lines = (0..600).map(|line| match line % 2 {
+            0 => format!("{line} GET /users/{line}?a\n"),
+            _ => format!("{line} GET /page?n={line}\n"),
+        });
+        std::fs::write(file.path(), lines.collect::<String>()).unwrap();
+        let path = file.path().display();
+        let line = format!("--target http://127.0.0.1 --trace {path}");
+        let types = |options: &[&str]| {
+            let words = std::iter::once("run").chain(line.split(' '));
+            let line = Line::try_parse_from(words.chain(options.iter().copied())).unwrap();
+            let plan = line.args.plan(line.target.parse().unwrap()).unwrap();
+            let types = plan.types.into_iter();
+            types
+                .map(|ty| (ty.name, ty.request.commands().len()))
+                .collect::<Vec<_>>()
+        };
+        let named = |name: &str, len| (name.to_owned(), len);
+        let by_name = types(&[]);
+        assert_eq!(by_name.len(), 256);
+        assert_eq!(by_name[..2], [named("/users/0", 1), named("/page", 300)]);
+        assert_eq!(by_name[255], named("other", 46));
+        let by_rule = types(&["--trace-type", "users=GET /users/"]);
+        assert_eq!(by_rule, [named("users", 300), named("/page", 300)]);
+    }
+
+    #[test]
     fn commands_of_a_trace_have_quotes() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), r#"5 SET a '{"b": "\\"}'"#).unwrap();
         let path = file.path().display();
         let plan = plan(&format!("--target redis://127.0.0.1 --trace {path}")).unwrap();
-        let RequestPlan::Command(command) = &plan.types[0].request else {
-            panic!("no command");
+        let [command] = plan.types[0].request.commands() else {
+            panic!("one command");
         };
         assert_eq!(command.literal(2), Some(&br#"{"b": "\\"}"#[..]));
     }

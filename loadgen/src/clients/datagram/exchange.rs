@@ -12,13 +12,14 @@ pub(crate) trait Exchange {
     /// Number of low bits of a request's id that its replies repeat.
     const NAMED: u32;
 
-    /// Appends a request of a type; `id` has no bits but [`NAMED`](Self::NAMED).
+    /// Appends a request of a type, of its command of that number; `id` has no bits but [`NAMED`](Self::NAMED).
     ///
     /// # Errors
     /// The error kind of a request that cannot be sent.
     fn write(
         &mut self,
         type_index: usize,
+        command: u32,
         id: u32,
         intended_ns: u64,
         out: &mut Vec<u8>,

@@ -142,7 +142,11 @@ fn slots_wanted(rate_rps: f64, plan: &RunPlan, types: usize) -> usize {
 
 impl<X: Exchange> Lane for DatagramLane<X> {
     fn issue(&mut self, arrival: Arrival, _waiter: &Waiter, clock: &RunClock) {
-        let Arrival { index, intended_ns } = arrival;
+        let Arrival {
+            index,
+            command,
+            intended_ns,
+        } = arrival;
         let Requests {
             exchange,
             types,
@@ -158,7 +162,7 @@ impl<X: Exchange> Lane for DatagramLane<X> {
             return;
         };
         self.out.clear();
-        let written = exchange.write(index, ring.name(id), intended_ns, &mut self.out);
+        let written = exchange.write(index, command, ring.name(id), intended_ns, &mut self.out);
         let sent = written.and_then(|pending| self.link.send(&self.out).map(|()| pending));
         let pending = match sent {
             Ok(pending) => pending,

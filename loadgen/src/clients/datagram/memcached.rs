@@ -115,13 +115,14 @@ impl Exchange for MemcachedExchange {
     fn write(
         &mut self,
         type_index: usize,
+        command: u32,
         id: u32,
         _intended_ns: u64,
         out: &mut Vec<u8>,
     ) -> Result<Pending, &'static str> {
         let request_id = u16::try_from(id).expect("ids are cut to the bits that replies repeat");
         out.extend_from_slice(&Header::request(request_id).encode());
-        let expected = self.types[type_index].write(id.into(), out);
+        let expected = self.types[type_index].write(command, id.into(), out);
         if out.len() > DATAGRAM_LEN_MAX {
             return Err(TOO_LONG);
         }
@@ -194,7 +195,7 @@ mod tests {
     }
 
     fn requested(exchange: &mut MemcachedExchange) -> Pending {
-        exchange.write(0, 7, 0, &mut Vec::new()).unwrap()
+        exchange.write(0, 0, 7, 0, &mut Vec::new()).unwrap()
     }
 
     /// The datagrams of a reply.
@@ -229,7 +230,9 @@ mod tests {
     #[test]
     fn requests_are_text_behind_a_header() {
         let mut out = Vec::new();
-        exchange("MGET a b").write(0, 0x0102, 0, &mut out).unwrap();
+        exchange("MGET a b")
+            .write(0, 0, 0x0102, 0, &mut out)
+            .unwrap();
         assert_eq!(out, b"\x01\x02\0\0\0\x01\0\0get a b\r\n");
     }
 
@@ -239,7 +242,7 @@ mod tests {
         let room = DATAGRAM_LEN_MAX - HEADER_LEN - "set k 0 0 65480\r\n\r\n".len();
         for (len, expected) in [(room, None), (room + 1, Some(TOO_LONG))] {
             let mut exchange = exchange(&format!("SET k {}", "x".repeat(len)));
-            let written = exchange.write(0, 7, 0, &mut Vec::new());
+            let written = exchange.write(0, 0, 7, 0, &mut Vec::new());
             assert_eq!(written.err(), expected, "{len}");
         }
     }

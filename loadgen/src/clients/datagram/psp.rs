@@ -37,6 +37,7 @@ impl Exchange for PspExchange {
     fn write(
         &mut self,
         type_index: usize,
+        _command: u32,
         id: u32,
         intended_ns: u64,
         out: &mut Vec<u8>,

@@ -1,13 +1,15 @@
 //! A file of recorded arrivals.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use psp_sim::random::WeightedChoice;
 
+use super::columns::Columns;
 use super::lines::{Lines, TraceError};
 
-/// Limit of types in a file without a mix.
-const TYPES_MAX: usize = 256;
+/// Most different commands of a file. All are kept in memory.
+const COMMANDS_MAX: usize = 1 << 18;
 
 /// The meaning of the second column of a file.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +17,8 @@ pub enum TraceTypes {
     /// The column names one of these types. A line without a name gets a type at random by the
     /// weights.
     Named(Vec<(String, f64)>),
-    /// The column is a command. Each distinct command is a type, and every line has one.
+    /// The column is a command, and every line has one. Each different command is a type, unless
+    /// [`Trace::group`] makes types of several.
     Commands,
 }
 
@@ -24,10 +27,10 @@ pub enum TraceTypes {
 pub struct Trace {
     pub(super) path: PathBuf,
     speed: f64,
-    /// The second column of each type.
-    pub(super) columns: Vec<String>,
+    pub(super) columns: Arc<Columns>,
     /// For lines without a second column.
     pub(super) choice: Option<WeightedChoice>,
+    /// Lines with each column.
     counts: Vec<u64>,
     unnamed: u64,
     length_ns: u64,
@@ -43,19 +46,22 @@ impl Trace {
         if !(speed.is_finite() && speed > 0.0) {
             return Err(TraceError::Speed { speed });
         }
-        let (columns, choice, may_grow) = match types {
+        let mut columns = Columns::default();
+        let (choice, may_grow) = match types {
             TraceTypes::Named(types) => {
                 let choice = WeightedChoice::new(types.iter().map(|(_, weight)| *weight));
-                let names: Vec<_> = types.into_iter().map(|(name, _)| name).collect();
-                (names, choice, false)
+                for (name, _) in &types {
+                    columns.push(name);
+                }
+                (choice, false)
             }
-            TraceTypes::Commands => (Vec::new(), None, true),
+            TraceTypes::Commands => (None, true),
         };
         let mut trace = Self {
             path: path.to_owned(),
             speed,
-            counts: vec![0; columns.len()],
-            columns,
+            counts: vec![0; columns.texts().len()],
+            columns: Arc::default(),
             choice,
             unnamed: 0,
             length_ns: 0,
@@ -72,38 +78,45 @@ impl Trace {
                 trace.unnamed += 1;
                 continue;
             };
-            let index = match trace.columns.iter().position(|known| known == column) {
-                Some(index) => index,
+            let number = match columns.number(column) {
+                Some(number) => number,
                 None if !may_grow => {
                     let reason = format!(
                         "there is no type `{column}`, only {}",
-                        trace.columns.join(", ")
+                        columns.texts().join(", ")
                     );
                     return Err(lines.fault(&reason));
                 }
-                None if trace.columns.len() == TYPES_MAX => {
+                None if columns.texts().len() == COMMANDS_MAX => {
                     let reason = format!(
-                        "more than {TYPES_MAX} different commands; name types of a mix instead"
+                        "more than {COMMANDS_MAX} different commands; name types of a mix instead"
                     );
                     return Err(lines.fault(&reason));
                 }
                 None => {
-                    trace.columns.push(column.to_owned());
                     trace.counts.push(0);
-                    trace.columns.len() - 1
+                    columns.push(column)
                 }
             };
-            trace.counts[index] += 1;
+            trace.counts[number] += 1;
         }
+        trace.columns = Arc::new(columns);
         any.then_some(trace).ok_or_else(|| TraceError::Empty {
             path: path.display().to_string(),
         })
     }
 
-    /// The second column of each type: names, or commands in the order of their first occurrence.
+    /// The second columns: names of types, or different commands in the order of their first occurrence.
     #[must_use]
     pub fn columns(&self) -> &[String] {
-        &self.columns
+        self.columns.texts()
+    }
+
+    /// Makes types of several [columns](Self::columns): `types` has the number of each one's type. The
+    /// commands of a type are numbered in the order of the columns, as in
+    /// [`RequestPlan::Commands`](crate::schedule::RequestPlan::Commands).
+    pub fn group(&mut self, types: &[usize]) {
+        Arc::make_mut(&mut self.columns).group(types);
     }
 
     /// The file.
@@ -135,9 +148,14 @@ impl Trace {
                 .map_or(0.0, |choice| choice.part(index));
             part * self.unnamed as f64
         };
-        let counts = self.counts.iter().enumerate();
+        let mut counts = Vec::new();
+        for (place, &count) in self.columns.places().iter().zip(&self.counts) {
+            counts.resize(counts.len().max(place.index + 1), 0);
+            counts[place.index] += count;
+        }
+        let counts = counts.into_iter().enumerate();
         counts
-            .map(|(index, &count)| (count as f64 + unnamed(index)) / length_s)
+            .map(|(index, count)| (count as f64 + unnamed(index)) / length_s)
             .collect()
     }
 

@@ -6,6 +6,7 @@ use std::{io, thread};
 use psp_sim::random::stream_rng;
 use rand::RngExt;
 
+use super::columns::Place;
 use super::file::Trace;
 use super::lines::Lines;
 
@@ -19,8 +20,7 @@ const TYPE_STREAM: u64 = 2 << 32;
 /// One arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TraceArrival {
-    /// Number of its type.
-    pub(crate) index: usize,
+    pub(crate) place: Place,
     /// Nanoseconds after the first.
     pub(crate) at_ns: u64,
 }
@@ -58,24 +58,27 @@ impl Trace {
         let mut rng = stream_rng(seed, TYPE_STREAM);
         let mut chunk = Vec::with_capacity(CHUNK_ARRIVALS);
         loop {
-            let index = match lines.next_arrival() {
+            let found = match lines.next_arrival() {
                 Ok(None) => break,
                 Ok(Some((at_s, column))) => {
-                    let index = match (column, &self.choice) {
-                        (Some(column), _) => self.columns.iter().position(|it| it == column),
-                        (None, Some(choice)) => Some(choice.draw(rng.random()).0),
+                    let place = match (column, &self.choice) {
+                        (Some(column), _) => self.columns.place(column),
+                        (None, Some(choice)) => Some(Place {
+                            index: choice.draw(rng.random()).0,
+                            command: 0,
+                        }),
                         (None, None) => None,
                     };
                     // The file has changed since it was checked.
-                    index
-                        .map(|index| (index, at_s))
+                    place
+                        .map(|place| (place, at_s))
                         .ok_or_else(|| lines.fault("the file has changed since the run began"))
                 }
                 Err(error) => Err(error),
             };
-            match index {
-                Ok((index, at_s)) => chunk.extend(wanted(index).then(|| TraceArrival {
-                    index,
+            match found {
+                Ok((place, at_s)) => chunk.extend(wanted(place.index).then(|| TraceArrival {
+                    place,
                     at_ns: self.scaled_ns(at_s),
                 })),
                 Err(error) => {
@@ -140,7 +143,9 @@ mod tests {
 
     fn all(mut replay: Replay) -> Vec<(usize, u64)> {
         let arrivals = std::iter::from_fn(|| replay.next().unwrap());
-        arrivals.map(|each| (each.index, each.at_ns)).collect()
+        arrivals
+            .map(|each| (each.place.index, each.at_ns))
+            .collect()
     }
 
     #[test]
@@ -185,10 +190,23 @@ mod tests {
     }
 
     #[test]
+    fn several_commands_become_one_type() {
+        let file = file(b"0 GET a\n1 SET b 1\n2 GET c\n3 GET a\n4 GET c\n");
+        let mut trace = Trace::open(file.path(), 1.0, TraceTypes::Commands).unwrap();
+        assert_eq!(trace.rates_rps(), [0.5, 0.25, 0.5]);
+        trace.group(&[0, 1, 0]);
+        assert_eq!(trace.rates_rps(), [1.0, 0.25]);
+        let mut replay = trace.replay(1, |index| index == 0).unwrap();
+        let arrivals = std::iter::from_fn(|| replay.next().unwrap());
+        let commands: Vec<_> = arrivals.map(|each| each.place.command).collect();
+        assert_eq!(commands, [0, 1, 0, 1]);
+    }
+
+    #[test]
     fn a_wrong_line_is_named() {
         let long = format!("0 GET\n1 {}\n", "x".repeat(5_000));
-        let many: String = (0..300)
-            .map(|line| format!("{line} GET {line}\n"))
+        let many: String = (0..=1 << 18)
+            .map(|line| format!("0 GET {line}\n"))
             .collect();
         for (text, types, reason) in [
             (
@@ -212,7 +230,11 @@ mod tests {
             (b"0 GET\n1e9 GET\n", named(), ":2: time 1e9 is more than"),
             (b"# none\n", named(), "has no arrivals"),
             (long.as_bytes(), named(), ":2: more than 4096 bytes"),
-            (many.as_bytes(), TraceTypes::Commands, ":257: more than 256"),
+            (
+                many.as_bytes(),
+                TraceTypes::Commands,
+                ":262145: more than 262144",
+            ),
         ] {
             let file = file(text);
             let error = Trace::open(file.path(), 1.0, types)

@@ -1,5 +1,6 @@
 //! HTTP servers.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,6 +9,7 @@ use std::time::Duration;
 use psp_loadgen::schedule::{ClosedLoop, Pacing, ThreadClass};
 use psp_protocols::Framing;
 use psp_protocols::http::{Http, HttpRequest, Method, Response, Status};
+use serde_json::Value;
 
 use super::program::{assert_every_arrival_ends_once, call, count, run, server, type_of};
 use crate::runs;
@@ -183,6 +185,42 @@ fn a_body_and_headers_arrive_as_they_were_written() {
         };
         assert_eq!(String::from_utf8_lossy(frame), expected);
     }
+}
+
+#[test]
+fn a_trace_of_many_requests_is_sent_as_it_was() {
+    let request = |line: u32| (format!("/users/{line}"), format!("{{\"id\": {line}}}"));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let lines = (0..300).map(|line| {
+        let (target, body) = request(line);
+        format!("{:.3} POST {target} '{body}'\n", f64::from(line) / 600.0)
+    });
+    std::fs::write(file.path(), lines.collect::<String>()).unwrap();
+    let requests = Arc::new(Mutex::new(BTreeSet::new()));
+    let seen = Arc::clone(&requests);
+    let addr = server(Http::default(), move |frame| {
+        let head = Http::default().head_of(frame).unwrap();
+        let request = HttpRequest::new(frame, &head);
+        let body = String::from_utf8(request.body().into_owned()).unwrap();
+        let mut seen = seen.lock().unwrap();
+        seen.insert((request.target().to_owned(), body));
+        match seen.len() % 10 {
+            0 => Answer::Last(LAST),
+            _ => Answer::Reply(OK),
+        }
+    });
+    let target = format!("http://{addr}");
+    let args = ["run", "--target", &target, "--output", "json"];
+    let trace = ["--trace", file.path().to_str().unwrap()];
+    let rule = ["--trace-type", "users=POST /users/"];
+    let few = ["--connections", "1", "--pipeline", "4"];
+    let output = call(&[&args[..], &trace, &rule, &few].concat());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(type_of(&report, "users")["completed"], 300, "{report}");
+    let expected: BTreeSet<_> = (0..300).map(request).collect();
+    assert_eq!(*requests.lock().unwrap(), expected);
 }
 
 #[test]
