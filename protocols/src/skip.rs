@@ -17,6 +17,9 @@ pub const LINE_LEN_MAX: usize = 64 * 1024;
 /// Most bytes of a line that a grammar sees. Lines that announce a payload are shorter.
 const LINE_KEPT: usize = 512;
 
+/// Length of a payload that ends with its connection.
+const UNTIL_END: u64 = u64::MAX;
+
 /// What a reply says about its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
@@ -65,6 +68,12 @@ pub trait ReplySkipper {
     /// [`NotAReply`]; the stream cannot be used after that.
     fn skip(&mut self, input: &[u8]) -> Result<Skipped, NotAReply>;
 
+    /// The outcome of a reply that ends with its connection, once that has ended. `None` if the connection
+    /// ended between replies, or within a reply of another kind.
+    fn finish(&mut self) -> Option<Outcome> {
+        None
+    }
+
     /// Whether the last reply says that the server takes no more requests on this connection.
     fn closes(&self) -> bool {
         false
@@ -112,6 +121,15 @@ impl LineStep {
         end: None,
     };
 
+    /// The rest of the connection belongs to the reply.
+    #[must_use]
+    pub const fn until_end(outcome: Outcome) -> Self {
+        Self {
+            payload_len: UNTIL_END,
+            end: Some(outcome),
+        }
+    }
+
     /// The reply ends here.
     #[must_use]
     pub const fn end(outcome: Outcome) -> Self {
@@ -130,6 +148,8 @@ pub struct LineSkipper<G> {
     payload_left: u64,
     /// The outcome of a reply of which only the payload remains.
     end: Option<Outcome>,
+    /// Whether that payload ends with the connection.
+    is_until_end: bool,
     line: PartialLine,
     closes: bool,
     error: String,
@@ -170,6 +190,7 @@ impl<G: ReplyGrammar> LineSkipper<G> {
             self.error.push_str(&words);
         }
         self.payload_left = step.payload_len;
+        self.is_until_end = step.payload_len == UNTIL_END;
         self.end = step.end;
         Ok(())
     }
@@ -210,6 +231,16 @@ impl<G: ReplyGrammar> ReplySkipper for LineSkipper<G> {
             }
         }
         Ok(Skipped::NeedMore)
+    }
+
+    fn finish(&mut self) -> Option<Outcome> {
+        if !std::mem::take(&mut self.is_until_end) {
+            return None;
+        }
+        self.closes = true;
+        self.payload_left = 0;
+        self.grammar = G::default();
+        self.end.take()
     }
 
     fn closes(&self) -> bool {

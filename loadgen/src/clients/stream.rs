@@ -22,7 +22,7 @@
 //! second case that request alone is given up.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, ErrorKind};
 
 use super::arrival::Arrival;
 use super::commands::Commands;
@@ -124,6 +124,34 @@ impl StreamType {
             self.recorder.held_back(taken.intended_ns);
         }
         Some(taken)
+    }
+
+    /// Takes a reply that came on `connection`. Returns whether its request has ended.
+    fn take_reply(
+        &mut self,
+        connection: &mut Connection,
+        outcome: Outcome,
+        now_ns: u64,
+    ) -> Result<bool, End> {
+        connection.answered();
+        let Connection {
+            in_flight, replies, ..
+        } = connection;
+        let id = match in_flight.answered(replies.id()) {
+            Answered::Pending(id) => id,
+            Answered::Late => return Ok(false),
+            Answered::Nothing => return Err(End::Broken),
+        };
+        let pending = in_flight.get_mut(id).ok_or(End::Broken)?;
+        self.note(pending, outcome, replies.error_kind(outcome));
+        if pending.expected.replies > 0 {
+            return Ok(false);
+        }
+        if let Some(done) = in_flight.remove(id).filter(|done| !done.has_failed) {
+            self.recorder.completed(done.intended_ns, now_ns, None);
+        }
+        self.in_flight -= 1;
+        Ok(true)
     }
 
     /// Records one of the replies to `pending`. An error ends the request at once. Its further
@@ -326,8 +354,16 @@ impl StreamLane {
         let connection = &mut self.connections[index];
         let ty = &mut self.types[connection.type_index];
         for _ in 0..READS_PER_TURN {
-            let Some(count) = connection.read(&mut self.buffer).map_err(|_| End::Broken)? else {
-                break;
+            let count = match connection.read(&mut self.buffer) {
+                Ok(Some(count)) => count,
+                Ok(None) => break,
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                    let outcome = connection.replies.finish().ok_or(End::Broken)?;
+                    let has_ended = ty.take_reply(connection, outcome, clock.now_ns())?;
+                    self.in_flight -= usize::from(has_ended);
+                    return Err(End::Announced);
+                }
+                Err(_) => return Err(End::Broken),
             };
             let now_ns = clock.now_ns();
             let mut input = &self.buffer[..count];
@@ -337,26 +373,9 @@ impl StreamLane {
                     break;
                 };
                 input = &input[len..];
-                connection.answered();
-                let Connection {
-                    in_flight, replies, ..
-                } = connection;
-                let id = match in_flight.answered(replies.id()) {
-                    Answered::Pending(id) => id,
-                    Answered::Late => continue,
-                    Answered::Nothing => return Err(End::Broken),
-                };
-                let pending = in_flight.get_mut(id).ok_or(End::Broken)?;
-                ty.note(pending, outcome, replies.error_kind(outcome));
-                if pending.expected.replies > 0 {
-                    continue;
-                }
-                if let Some(done) = in_flight.remove(id).filter(|done| !done.has_failed) {
-                    ty.recorder.completed(done.intended_ns, now_ns, None);
-                }
-                ty.in_flight -= 1;
-                self.in_flight -= 1;
-                if replies.closes() {
+                let has_ended = ty.take_reply(connection, outcome, now_ns)?;
+                self.in_flight -= usize::from(has_ended);
+                if connection.replies.closes() {
                     return Err(End::Announced);
                 }
             }

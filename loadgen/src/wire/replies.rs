@@ -53,6 +53,14 @@ impl Replies {
         }
     }
 
+    /// The outcome of a reply that ends with its connection, once that has ended.
+    pub(crate) fn finish(&mut self) -> Option<Outcome> {
+        match self {
+            Self::Resp(_) | Self::Memcached(_) | Self::Rpc(_) => None,
+            Self::Wire(_, replies) => replies.finish(),
+        }
+    }
+
     /// Whether replies come in the order of their requests.
     pub(crate) const fn are_ordered(&self) -> bool {
         !matches!(self, Self::Rpc(_))

@@ -20,8 +20,8 @@ pub type HttpSkipper = LineSkipper<HttpReplies>;
 /// The grammar of HTTP/1.x responses.
 ///
 /// 2xx and 3xx are [`Outcome::Done`], 503 is [`Outcome::Busy`], and other statuses are [`Outcome::Error`].
-/// Interim responses are part of the response after them. A response that ends with its connection is none
-/// that this grammar can read.
+/// Interim responses are part of the response after them. A response without a length ends with its connection:
+/// [`ReplySkipper::finish`](crate::skip::ReplySkipper::finish).
 #[derive(Debug, Clone, Default)]
 pub struct HttpReplies {
     at: At,
@@ -124,10 +124,12 @@ impl HttpReplies {
             self.at = At::ChunkSize;
             return Ok(LineStep::NEXT);
         }
-        let length = self.length.ok_or(NotAReply("a response has no length"))?;
-        Ok(LineStep {
-            payload_len: length,
-            end: Some(self.outcome()),
+        Ok(match self.length {
+            Some(length) => LineStep {
+                payload_len: length,
+                end: Some(self.outcome()),
+            },
+            None => LineStep::until_end(self.outcome()),
         })
     }
 
@@ -234,6 +236,27 @@ mod tests {
     }
 
     #[test]
+    fn a_response_without_a_length_ends_with_its_connection() {
+        for (response, end) in [
+            ("HTTP/1.0 200 OK\r\n\r\n", Some(Outcome::Done)),
+            (
+                "HTTP/1.1 404 No\r\nA: b\r\n\r\none\r\n\r\n",
+                Some(Outcome::Error),
+            ),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na", None),
+            ("HTTP/1.1 200 OK\r\n", None),
+            ("", None),
+        ] {
+            let mut skipper = HttpSkipper::default();
+            let skipped = skipper.skip(response.as_bytes());
+            assert_eq!(skipped, Ok(Skipped::NeedMore), "{response:?}");
+            assert_eq!(skipper.finish(), end, "{response:?}");
+            assert_eq!(skipper.closes(), end.is_some());
+            assert_eq!(skipper.finish(), None);
+        }
+    }
+
+    #[test]
     fn other_bytes_are_no_response() {
         for response in [
             "+OK\r\n",
@@ -242,7 +265,6 @@ mod tests {
             "HTTP/1.1 +20 OK\r\n",
             "HTTP/1.1 2000 OK\r\n",
             "HTTP/1.1 200 OK\r\nno colon\r\n",
-            "HTTP/1.1 200 OK\r\n\r\n",
             "HTTP/1.1 101 Switching\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: +1\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n",

@@ -122,6 +122,25 @@ fn a_closed_connection_is_opened_at_once() {
 }
 
 #[test]
+fn a_response_may_end_with_its_connection() {
+    let addr = server(Http::default(), |frame| {
+        let is_there = frame.starts_with(b"GET /there");
+        Answer::Last(match is_there {
+            true => b"HTTP/1.0 200 OK\r\n\r\none\r\n\r\ntwo",
+            false => b"HTTP/1.1 404 None\r\n\r\n",
+        })
+    });
+    let report = run(
+        &format!("http://{addr}"),
+        "GET /there@80/s,GET /none@20/s",
+        "",
+    );
+    assert_every_arrival_ends_once(&report);
+    assert_eq!(type_of(&report, "/there")["completed"], 40, "{report}");
+    assert_eq!(type_of(&report, "/none")["errors"]["404"], 10, "{report}");
+}
+
+#[test]
 fn requests_behind_an_announced_close_are_sent_again() {
     let target = runs::target("http", closing_server(OK, LAST));
     let types = vec![runs::command("GET /", 1.0, ThreadClass::Fast)];
@@ -193,7 +212,10 @@ fn a_trace_of_many_requests_is_sent_as_it_was() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let lines = (0..300).map(|line| {
         let (target, body) = request(line);
-        format!("{:.3} POST {target} '{body}'\n", f64::from(line) / 600.0)
+        format!(
+            "{:.3} POST {target} '{body}'\n",
+            f64::from(line / 10) / 60.0
+        )
     });
     std::fs::write(file.path(), lines.collect::<String>()).unwrap();
     let requests = Arc::new(Mutex::new(BTreeSet::new()));
