@@ -101,7 +101,9 @@ pub fn reload_passwords(state: &ServerState, config: &Config) {
 /// Serves TLS connections from now on with what the certificates' files have by now.
 pub fn reload_certificates(state: &ServerState, started: &mut Config, config: &Config) {
     if let (Some(tls), Some(started), Some(files)) = (&state.tls, &mut started.tls, &config.tls) {
+        // A client may ask for the files to be read again meanwhile.
+        let mut in_use = state.tls_files.lock();
         tls.take_over(started, files, AUTH_CLIENTS);
-        *state.tls_files.lock() = Some(started.clone());
+        *in_use = Some(started.clone());
     }
 }

@@ -11,11 +11,12 @@ use signal_hook::flag;
 const SIGNAL_EXIT_CODE: i32 = 128;
 
 /// The first signal sets `stop`, and the command prints its results so far. A second signal ends
-/// the program. A signal that the parent has the program ignore, as `nohup` does, stays ignored.
+/// the program. A SIGHUP that the parent has the program ignore, as `nohup` does, stays ignored. Shells have programs in the
+/// background ignore SIGINT, and those who send it all the same want the results.
 pub(super) fn stop_on_signals(stop: &Arc<AtomicBool>) -> std::io::Result<()> {
-    let ignored = ignored_signals();
-    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter();
-    for signal in signals.filter(|signal| ignored >> (signal - 1) & 1 == 0) {
+    let has_hangup = ignored_signals() >> (SIGHUP - 1) & 1 == 0;
+    let hangup = has_hangup.then_some(SIGHUP);
+    for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
         let exit_code = SIGNAL_EXIT_CODE + signal;
         flag::register_conditional_shutdown(signal, exit_code, Arc::clone(stop))?;
         flag::register(signal, Arc::clone(stop))?;

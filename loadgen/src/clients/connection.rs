@@ -233,7 +233,7 @@ impl Connection {
         }
     }
 
-    /// A reply has come, so the connection works.
+    /// A reply to a request has come, so the connection works. A line that refuses the connection is none.
     pub(crate) fn answered(&mut self) {
         self.pause_ns = 0;
     }

@@ -133,11 +133,14 @@ impl StreamType {
         outcome: Outcome,
         now_ns: u64,
     ) -> Result<bool, End> {
-        connection.answered();
+        let answered = connection.in_flight.answered(connection.replies.id());
+        if !matches!(answered, Answered::Nothing) {
+            connection.answered();
+        }
         let Connection {
             in_flight, replies, ..
         } = connection;
-        let id = match in_flight.answered(replies.id()) {
+        let id = match answered {
             Answered::Pending(id) => id,
             Answered::Late => return Ok(false),
             Answered::Nothing => return Err(End::Broken),

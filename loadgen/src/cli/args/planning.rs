@@ -355,6 +355,8 @@ fn grouped_commands(
     let mut groups: Vec<(String, Vec<CommandTemplate>)> = Vec::new();
     let mut numbers: HashMap<String, usize> = HashMap::new();
     let mut types = Vec::with_capacity(trace.columns().len());
+    // Each rule has a place, whenever its first command comes.
+    let mut own_left = (TRACE_TYPES_MAX - 1).saturating_sub(rules.len());
     for column in trace.columns() {
         let command = CommandTemplate::for_protocol(column, protocol)
             .with_context(|| format!("command `{column}` of the trace"))?;
@@ -367,8 +369,11 @@ fn grouped_commands(
         if is_each_own && numbers.contains_key(&name) {
             name = column.clone();
         }
-        if !is_each_own && groups.len() >= TRACE_TYPES_MAX - 1 && !numbers.contains_key(&name) {
-            name = OTHER.to_owned();
+        if !is_each_own && rule.is_none() && !numbers.contains_key(&name) {
+            match own_left.checked_sub(1) {
+                Some(left) => own_left = left,
+                None => name = OTHER.to_owned(),
+            }
         }
         let number = *numbers.entry(name).or_insert_with_key(|name| {
             groups.push((name.clone(), Vec::new()));

@@ -52,12 +52,12 @@ impl<F: Framing, C> Connections<F, C> {
             return;
         };
         let mut buffer = self.memory.input.take();
-        let mut bytes_left = slot.discard_left;
-        let rest = discard(&mut stream.connection, &mut buffer, &mut bytes_left);
-        slot.discard_left = bytes_left;
+        let rest = discard(&mut stream.connection, &mut buffer, &mut slot.discard_left);
         self.memory.input.give(buffer);
-        if rest != Rest::Later {
-            self.close(index);
+        match rest {
+            Rest::More if slot.discard_left > 0 => self.ready.push(index),
+            Rest::Later => {}
+            Rest::More | Rest::None => self.close(index),
         }
     }
 
@@ -72,10 +72,7 @@ impl<F: Framing, C> Connections<F, C> {
             return true;
         }
         let mut buffer = self.memory.input.take();
-        let allowed = slot.discard_left.min(buffer.len());
-        let mut bytes_left = allowed;
-        let rest = discard(&mut stream.connection, &mut buffer, &mut bytes_left);
-        slot.discard_left -= allowed - bytes_left;
+        let rest = discard(&mut stream.connection, &mut buffer, &mut slot.discard_left);
         self.memory.input.give(buffer);
         match rest {
             Rest::More if slot.discard_left == 0 => {
@@ -104,14 +101,15 @@ enum Rest {
     None,
 }
 
-/// Discards input until there is none, or no bytes are left of `bytes_left`.
+/// Discards input until there is none, or as much as the buffer holds has gone. Takes it off `bytes_left`.
 fn discard<C>(connection: &mut Connection<C>, buffer: &mut [u8], bytes_left: &mut usize) -> Rest {
+    let end = bytes_left.saturating_sub(buffer.len());
     loop {
         match connection.socket.discard(buffer) {
             Ok(0) => return Rest::None,
             Ok(count) => {
                 *bytes_left = bytes_left.saturating_sub(count);
-                if *bytes_left == 0 {
+                if *bytes_left <= end {
                     return Rest::More;
                 }
             }

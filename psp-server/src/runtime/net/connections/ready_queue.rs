@@ -78,7 +78,9 @@ impl ReadyQueue {
     /// The next one that was not put off.
     pub(super) fn pop(&mut self) -> Option<ConnectionIndex> {
         let index = self.order.pop_front()?;
-        self.before_put_off += 1;
+        if !self.put_off.is_empty() {
+            self.before_put_off += 1;
+        }
         self.unmark(index);
         Some(index)
     }
@@ -91,6 +93,10 @@ impl ReadyQueue {
 
     /// Takes a connection out that was put off, if it was.
     pub(super) fn forget_put_off(&mut self, index: ConnectionIndex) {
+        let is_queued = self.marks.get(index.get()).is_some_and(|it| it.is_queued);
+        if !is_queued || self.put_off.is_empty() {
+            return;
+        }
         let place = self.put_off.iter().position(|&other| other == index);
         if let Some(place) = place {
             self.put_off.remove(place);
