@@ -306,6 +306,14 @@ fn what_is_pipelined_behind_a_wait_is_answered_after_it() {
     }
 }
 
+/// How many connections the server has received.
+fn received(client: &mut Connection) -> usize {
+    let info = client.info("stats");
+    let mut lines = info.lines();
+    let count = lines.find_map(|line| line.strip_prefix("total_connections_received:"));
+    count.unwrap().trim().parse().unwrap()
+}
+
 #[test]
 fn a_client_that_left_takes_nothing() {
     for topology in TOPOLOGIES {
@@ -324,10 +332,12 @@ fn a_client_that_left_takes_nothing() {
         assert_eq!(pusher.ask("EXISTS m"), "0");
         // One that leaves as soon as it has asked, and one that leaves commands behind.
         for lines in [&["BLPOP none 0"][..], &["BLPOP none 0", "DEL l"]] {
+            let before = received(&mut pusher);
             let mut hasty = server.connect();
             let requests: Vec<_> = lines.iter().map(|line| encode_line(line)).collect();
             hasty.send(&requests.concat());
             drop(hasty);
+            wait_until("it is received", || received(&mut pusher) > before);
             wait_for_blocked(&mut pusher, 0);
             pusher.wait_for_clients(2);
         }

@@ -167,6 +167,9 @@ fn replies_to_nobody_break_the_connection() {
         "Get@100/s",
         "--duration",
         "0.3",
+        // Connections that break again and again rest for longer and longer.
+        "--warmup",
+        "0",
     ]);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{errors}");

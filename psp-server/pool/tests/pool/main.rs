@@ -291,7 +291,11 @@ fn another_policy_takes_over_where_tasks_were_cancelled() {
 
 /// A pool of one worker that hands off tasks after a millisecond.
 fn handing_off(spare_threads: usize) -> Pool {
-    let pool = Pool::builder().types(types()).workers(1);
+    // The long one begins, as it came first.
+    let pool = Pool::builder()
+        .types(types())
+        .workers(1)
+        .policy(Policy::c_fcfs());
     let after = Duration::from_millis(1);
     let pool = pool.hand_off_after(after).spare_threads(spare_threads);
     pool.build().unwrap()
