@@ -17,8 +17,8 @@ pub trait Sink {
         self.put(&bytes);
     }
 
-    /// Whether the destination takes `bytes` more, which their owner gathers first. It keeps room for them if it can. If it
-    /// does not take them, what is put later is lost.
+    /// Asks for room for `bytes` more bytes, which the caller gathers before it puts them. Returns `false` if there is none:
+    /// whatever is put later is lost.
     fn reserve(&mut self, bytes: usize) -> bool {
         let _ = bytes;
         true

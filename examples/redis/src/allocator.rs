@@ -5,8 +5,8 @@
 //! more of its time. Redis advises against huge pages, because its snapshots are forks, which copy a page at the first write
 //! to it. Those of this server share no pages. `_RJEM_MALLOC_CONF=thp:never` in the environment turns huge pages off.
 //!
-//! Large allocations, such as the bodies of requests, are in small pages. They are written once, from the begin to the end,
-//! mostly by the net thread, and at the first touch of a huge page the kernel clears two megabytes in one go.
+//! Large allocations, such as the bodies of requests, are in small pages. They are written once, from beginning to end,
+//! mostly by the net thread. At the first touch of a huge page the kernel clears two megabytes in one go.
 
 #![allow(unsafe_code)]
 
@@ -20,14 +20,14 @@ use tikv_jemallocator::Jemalloc;
 
 /// Length from which on an allocation is in small pages.
 const LARGE_BYTES_MIN: usize = 256 * 1024;
-/// So many are: each may need two more of the mappings that a process has, 65 530 by default.
+/// At most so many are. Each may take two of the mappings that a process can have, 65 530 by default.
 const IN_SMALL_PAGES_MAX: usize = 8192;
 const PAGE_BYTES: usize = 4096;
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-/// Whether jemalloc asks for huge pages, and the system gives them to programs that ask alone.
+/// Whether the system gives huge pages only to programs that ask for them, and jemalloc asks.
 static HAS_HUGE_PAGES: AtomicBool = AtomicBool::new(false);
 
 /// How many large allocations there are.
@@ -36,7 +36,7 @@ static LARGE: AtomicUsize = AtomicUsize::new(0);
 /// See the [module](self).
 struct Allocator;
 
-/// From now on large allocations are in small pages, if the system leaves that to programs. Called before any is made.
+/// Puts large allocations in small pages from now on, if the system leaves that to programs.
 pub(crate) fn begin() {
     // SAFETY: jemalloc has a text that ends in a zero under this name.
     let setting = unsafe { raw::read_str(b"opt.thp\0") };
@@ -46,14 +46,15 @@ pub(crate) fn begin() {
     HAS_HUGE_PAGES.store(is_always && by_advice, Ordering::Relaxed);
 }
 
-/// Tells the system about a large allocation's pages before their first touch.
+/// Tells the system about a large allocation's pages before their first touch. `start` is null if there is no memory.
 fn begins(start: *mut u8, len: usize) {
-    if len >= LARGE_BYTES_MIN && LARGE.fetch_add(1, Ordering::Relaxed) < IN_SMALL_PAGES_MAX {
+    let is_large = !start.is_null() && len >= LARGE_BYTES_MIN;
+    if is_large && LARGE.fetch_add(1, Ordering::Relaxed) < IN_SMALL_PAGES_MAX {
         advise(start, len, Advice::LinuxNoHugepage);
     }
 }
 
-/// A large allocation ends. Its pages may become part of small ones.
+/// Tells the system that an allocation ends. Its pages may become part of small ones.
 fn ends(start: *mut u8, len: usize) {
     if len >= LARGE_BYTES_MIN {
         LARGE.fetch_sub(1, Ordering::Relaxed);
@@ -78,18 +79,14 @@ unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises are those that jemalloc asks for.
         let start = unsafe { Jemalloc.alloc(layout) };
-        if !start.is_null() {
-            begins(start, layout.size());
-        }
+        begins(start, layout.size());
         start
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as above.
         let start = unsafe { Jemalloc.alloc_zeroed(layout) };
-        if !start.is_null() {
-            begins(start, layout.size());
-        }
+        begins(start, layout.size());
         start
     }
 

@@ -40,7 +40,8 @@ fn one_that_waits_lets_others_run_and_goes_on_when_it_is_woken() {
     }
 }
 
-/// Short requests come all the time, and leave the workers some of theirs. The last of those that are woken goes on before many more of them have run.
+/// Short requests come all the time, and take part of the workers' time. All requests that are woken go on before many
+/// more short ones have run.
 #[test]
 fn what_is_woken_goes_on_soon_beside_many_short_ones() {
     const CLIENTS: usize = 4;

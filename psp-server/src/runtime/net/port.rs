@@ -328,7 +328,7 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
         }
         let has_sent = connections.send_pushed(dispatcher, now_ns);
         if !dispatcher.any_waiting() {
-            connections.advance_ready(1, dispatcher, now_ns);
+            connections.advance_next(dispatcher, now_ns);
         }
         has_sent
     }

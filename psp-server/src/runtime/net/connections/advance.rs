@@ -26,25 +26,37 @@ impl<F: Framing, C> Connections<F, C> {
         dispatcher: &mut Dispatcher<K>,
         now_ns: u64,
     ) {
-        if count == 1 && self.ready.is_time_for_put_off() {
-            return self.advance_put_off(dispatcher, now_ns);
-        }
         for _ in 0..count.min(self.ready.in_order()) {
-            let Some(index) = self.ready.pop() else {
-                break;
-            };
-            if self.reads_long(index) && !self.ready.is_empty() {
-                self.ready.put_off(index);
-                continue;
-            }
-            let read_bytes_max = match self.ready.is_empty() {
-                true => READ_BYTES_MAX,
-                false => POOLED_LEN,
-            };
-            self.advance_one(index, read_bytes_max, dispatcher, now_ns);
+            self.advance_first(dispatcher, now_ns);
         }
-        if count > 1 {
-            self.advance_put_off(dispatcher, now_ns);
+        self.advance_put_off(dispatcher, now_ns);
+    }
+
+    /// Advances one connection that has something to do.
+    pub(in crate::runtime::net) fn advance_next<K: Classifier<F::Head>>(
+        &mut self,
+        dispatcher: &mut Dispatcher<K>,
+        now_ns: u64,
+    ) {
+        match self.ready.is_time_for_put_off() {
+            true => self.advance_put_off(dispatcher, now_ns),
+            false => self.advance_first(dispatcher, now_ns),
+        }
+    }
+
+    /// Advances the first one in order, or puts it off.
+    fn advance_first<K: Classifier<F::Head>>(
+        &mut self,
+        dispatcher: &mut Dispatcher<K>,
+        now_ns: u64,
+    ) {
+        let Some(index) = self.ready.pop() else {
+            return;
+        };
+        match self.ready.is_empty() {
+            true => self.advance_one(index, READ_BYTES_MAX, dispatcher, now_ns),
+            false if self.reads_long(index) => self.ready.put_off(index),
+            false => self.advance_one(index, POOLED_LEN, dispatcher, now_ns),
         }
     }
 
@@ -59,7 +71,7 @@ impl<F: Framing, C> Connections<F, C> {
         reads && !connection.has_unsent() && !connection.closing
     }
 
-    /// One in a go: others may have come meanwhile.
+    /// Advances the first one that was put off. It is one at a time, as others may have come meanwhile.
     fn advance_put_off<K: Classifier<F::Head>>(
         &mut self,
         dispatcher: &mut Dispatcher<K>,

@@ -10,7 +10,7 @@ use super::readiness::Condition;
 use super::slot::Phase;
 use super::table::Connections;
 use crate::transport::connection::Connection;
-use crate::transport::input::InputBuffer;
+use crate::transport::input::{BufferPool, InputBuffer};
 use crate::transport::request_key::ConnectionIndex;
 
 /// How long a closed connection is kept so that its peer can read the last reply.
@@ -51,10 +51,8 @@ impl<F: Framing, C> Connections<F, C> {
         let Phase::Lingering { stream, .. } = &mut slot.phase else {
             return;
         };
-        let mut buffer = self.memory.input.take();
-        let rest = discard(&mut stream.connection, &mut buffer, &mut slot.discard_left);
-        self.memory.input.give(buffer);
-        match rest {
+        let connection = &mut stream.connection;
+        match discard(connection, &mut self.memory.input, &mut slot.discard_left) {
             Rest::More if slot.discard_left > 0 => self.ready.push(index),
             Rest::Later => {}
             Rest::More | Rest::None => self.close(index),
@@ -71,10 +69,8 @@ impl<F: Framing, C> Connections<F, C> {
         if !stream.connection.closing || !slot.readiness.has(Condition::Readable) {
             return true;
         }
-        let mut buffer = self.memory.input.take();
-        let rest = discard(&mut stream.connection, &mut buffer, &mut slot.discard_left);
-        self.memory.input.give(buffer);
-        match rest {
+        let connection = &mut stream.connection;
+        match discard(connection, &mut self.memory.input, &mut slot.discard_left) {
             Rest::More if slot.discard_left == 0 => {
                 self.close(index);
                 return false;
@@ -91,7 +87,6 @@ impl<F: Framing, C> Connections<F, C> {
 }
 
 /// What comes after input that was discarded.
-#[derive(PartialEq, Eq)]
 enum Rest {
     /// There may be more at once.
     More,
@@ -101,21 +96,28 @@ enum Rest {
     None,
 }
 
-/// Discards input until there is none, or as much as the buffer holds has gone. Takes it off `bytes_left`.
-fn discard<C>(connection: &mut Connection<C>, buffer: &mut [u8], bytes_left: &mut usize) -> Rest {
+/// Discards input until there is none, or as much as a buffer of the pool holds has gone. Takes it off `bytes_left`.
+fn discard<C>(
+    connection: &mut Connection<C>,
+    pool: &mut BufferPool,
+    bytes_left: &mut usize,
+) -> Rest {
+    let mut buffer = pool.take();
     let end = bytes_left.saturating_sub(buffer.len());
-    loop {
-        match connection.socket.discard(buffer) {
-            Ok(0) => return Rest::None,
+    let rest = loop {
+        match connection.socket.discard(&mut buffer) {
+            Ok(0) => break Rest::None,
             Ok(count) => {
                 *bytes_left = bytes_left.saturating_sub(count);
                 if *bytes_left <= end {
-                    return Rest::More;
+                    break Rest::More;
                 }
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Rest::Later,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break Rest::Later,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => return Rest::None,
+            Err(_) => break Rest::None,
         }
-    }
+    };
+    pool.give(buffer);
+    rest
 }

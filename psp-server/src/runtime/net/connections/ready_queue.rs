@@ -118,9 +118,9 @@ impl ReadyQueue {
     }
 
     /// Calls `send` with each connection that was pushed as answered, the last one first, and once. They stay in the
-    /// queue.
+    /// queue. None of them is put off.
     pub(super) fn send_answered(&mut self, mut send: impl FnMut(ConnectionIndex)) {
-        for &index in self.order.iter().chain(&self.put_off).rev() {
+        for &index in self.order.iter().rev() {
             if self.answered == 0 {
                 return;
             }
