@@ -17,6 +17,7 @@
 //! | `socket_file.rs` | binds Unix sockets, and removes their files |
 //! | `listen_fds.rs` | sockets that a service manager passes |
 //! | `listening.rs` | a socket that accepts connections, and whether they speak TLS |
+//! | `spare.rs` | receives into the unused capacity of a buffer |
 //! | `socket.rs` | the sockets of connections, and the sockets that accept them |
 //! | `input.rs`, `output.rs` | buffers of a connection |
 //! | `budget.rs` | how much all buffers together may hold |
@@ -56,6 +57,7 @@ pub(crate) mod room;
 pub(crate) mod run;
 pub(crate) mod socket;
 pub(crate) mod socket_file;
+mod spare;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
 pub(crate) mod uptake;

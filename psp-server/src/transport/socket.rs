@@ -11,6 +11,7 @@ use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 
 use super::socket_file::SocketFile;
+use super::spare::{self, Receive};
 use crate::peer::{Credentials, Peer};
 #[cfg(all(test, not(loom)))]
 use crate::simulated::{ListenerEnd, ServerEnd};
@@ -80,6 +81,17 @@ impl Read for Socket {
     #[inline]
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         delegate!(self, socket => socket.read(into))
+    }
+}
+
+impl Receive for Socket {
+    fn receive_spare(&mut self, bytes: &mut Vec<u8>, count_max: usize) -> io::Result<usize> {
+        match self {
+            Self::Tcp(socket) => spare::receive_spare(socket, bytes, count_max),
+            Self::Unix(socket) => spare::receive_spare(socket, bytes, count_max),
+            #[cfg(all(test, not(loom)))]
+            Self::Simulated(socket) => spare::read_cleared(socket, bytes, count_max),
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use super::record;
 use crate::transport::handshake::HandshakeStage;
 use crate::transport::input::{BufferPool, Fill, InputBuffer};
 use crate::transport::output::{CALL_BYTES_MAX, Flush, OutputQueue};
+use crate::transport::spare::Receive;
 
 /// Bytes of a handshake in one read.
 const HANDSHAKE_READ_LEN: usize = 4 * 1024;
@@ -58,6 +59,8 @@ enum Stage {
 /// The peer broke the protocol. An alert waits to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Broken;
+
+impl Receive for rustls::Reader<'_> {}
 
 impl TlsSession {
     /// The session of a connection that was accepted at `now_ns`.

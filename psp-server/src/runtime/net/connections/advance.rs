@@ -53,11 +53,26 @@ impl<F: Framing, C> Connections<F, C> {
         let Some(index) = self.ready.pop() else {
             return;
         };
-        match self.ready.is_empty() {
-            true => self.advance_one(index, READ_BYTES_MAX, dispatcher, now_ns),
-            false if self.reads_long(index) => self.ready.put_off(index),
-            false => self.advance_one(index, POOLED_LEN, dispatcher, now_ns),
+        match (self.ready.is_empty(), self.reads_long(index)) {
+            (true, true) => self.advance_long(index, dispatcher, now_ns),
+            (true, false) => self.advance_one(index, READ_BYTES_MAX, dispatcher, now_ns),
+            (false, true) => self.ready.put_off(index),
+            (false, false) => self.advance_one(index, POOLED_LEN, dispatcher, now_ns),
         }
+    }
+
+    /// Advances a connection that is in the middle of a long request.
+    fn advance_long<K: Classifier<F::Head>>(
+        &mut self,
+        index: ConnectionIndex,
+        dispatcher: &mut Dispatcher<K>,
+        now_ns: u64,
+    ) {
+        // The kernel may have woken the peer on this core, where it would wait until the next tick.
+        if self.ready.take_has_sent() {
+            std::thread::yield_now();
+        }
+        self.advance_one(index, READ_BYTES_MAX, dispatcher, now_ns);
     }
 
     /// Whether the connection is in the middle of a long request, of which it may read much, and has nothing else to do.
@@ -78,7 +93,7 @@ impl<F: Framing, C> Connections<F, C> {
         now_ns: u64,
     ) {
         if let Some(index) = self.ready.pop_put_off() {
-            self.advance_one(index, READ_BYTES_MAX, dispatcher, now_ns);
+            self.advance_long(index, dispatcher, now_ns);
         }
     }
 
@@ -165,6 +180,7 @@ impl<F: Framing, C> Connections<F, C> {
                     return;
                 }
                 slot.last_active_ns = now_ns;
+                self.ready.note_sent();
                 if slot.send_some(self.shared.net()) {
                     return self.ready.push_answered(index);
                 }

@@ -18,6 +18,8 @@ pub(super) struct ReadyQueue {
     marks: Vec<Marks>,
     /// How many are marked as answered.
     answered: usize,
+    /// Replies were sent since [`ReadyQueue::take_has_sent`].
+    has_sent: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -120,6 +122,7 @@ impl ReadyQueue {
     /// Calls `send` with each connection that was pushed as answered, the last one first, and once. They stay in the
     /// queue. None of them is put off.
     pub(super) fn send_answered(&mut self, mut send: impl FnMut(ConnectionIndex)) {
+        self.has_sent |= self.answered > 0;
         for &index in self.order.iter().rev() {
             if self.answered == 0 {
                 return;
@@ -129,6 +132,15 @@ impl ReadyQueue {
                 send(index);
             }
         }
+    }
+
+    pub(super) fn note_sent(&mut self) {
+        self.has_sent = true;
+    }
+
+    /// Whether replies were sent since the last call.
+    pub(super) fn take_has_sent(&mut self) -> bool {
+        std::mem::take(&mut self.has_sent)
     }
 }
 
@@ -197,5 +209,18 @@ mod tests {
         assert_eq!(sent(&mut queue), [2]);
         assert_eq!([queue.pop(), queue.pop()], [2, 1].map(|n| Some(index(n))));
         assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn sent_replies_are_told_once() {
+        let mut queue = ReadyQueue::default();
+        assert!(!queue.take_has_sent());
+        queue.send_answered(|_| {});
+        assert!(!queue.take_has_sent(), "none was answered");
+        queue.push_answered(ConnectionIndex::new(3).unwrap());
+        queue.send_answered(|_| {});
+        assert!(queue.take_has_sent() && !queue.take_has_sent());
+        queue.note_sent();
+        assert!(queue.take_has_sent());
     }
 }

@@ -12,7 +12,7 @@ use crate::transport::output::Flush;
 use crate::transport::run::Stream;
 
 /// Input that one connection may have read before others have their turn, in bytes.
-pub(super) const READ_BYTES_MAX: usize = 256 * 1024;
+pub(super) const READ_BYTES_MAX: usize = 64 * 1024;
 /// Output that the net worker sends in one go, in bytes; other connections wait meanwhile.
 pub(super) const SEND_BYTES_MAX: usize = 256 * 1024;
 
