@@ -37,7 +37,7 @@
 //!     },
 //! ));
 //! let request = http::Request::get("/report").body("hello".to_owned())?;
-//! assert_eq!(service.ready().await?.call(request).await?.body(), "hello");
+//! assert_eq!(service.ready().await?.call(request).await?.body().as_str(), "hello");
 //! # Ok(())
 //! # }
 //! ```
@@ -58,13 +58,15 @@
 //! - **What is lost:** `spawn_local`, `task::id` and tokio's cooperative budget, since a pooled request is polled by no task
 //!   of tokio.
 //! - **What is not scheduled:** the bodies of responses. The server polls them after the service's future has returned. So
-//!   a response that computes as it streams keeps a thread of tokio.
+//!   a response that computes as it streams keeps a thread of tokio. The layer [counts](TypeSnapshot::slow_frames) frames
+//!   that took long, and the log names their type once: compute such parts in `Pool::spawn`, and stream what that returns.
 //!
 //! | file | job |
 //! | --- | --- |
 //! | `layer.rs` | what a layer is made of |
 //! | `service.rs` | a service in a layer |
 //! | `response.rs` | the future of a response |
+//! | `body.rs` | the body of a response, whose frames are timed |
 //! | `carried.rs` | what is around the polls of a pooled request |
 //! | `timed.rs` | a request's future, whose polls are timed |
 //! | `usage.rs` | how much of a poll's time its thread had a core |
@@ -78,6 +80,7 @@
 //! | `by_route.rs`, `by_grpc_method.rs`, `table.rs` | classifiers |
 //! | `deadline.rs`, `refusal.rs` | what clients are told |
 
+mod body;
 mod by_grpc_method;
 #[cfg(feature = "axum")]
 mod by_route;
@@ -100,6 +103,7 @@ mod times;
 mod types;
 mod usage;
 
+pub use body::ResponseBody;
 pub use by_grpc_method::ByGrpcMethod;
 #[cfg(feature = "axum")]
 pub use by_route::ByRoute;

@@ -24,6 +24,8 @@ use crate::types::{Type, Types};
 /// | `psp_rejections_total` | requests that were refused because the queue of their type was full |
 /// | `psp_expired_total` | requests whose deadline passed before there was an answer |
 /// | `psp_abandoned_total` | requests whose response nobody awaited any more |
+/// | `psp_abandoned_us_total` | microseconds that were computed for requests whose answers no client got |
+/// | `psp_slow_frames_total` | polls of responses' bodies that took long |
 /// | `psp_panics_total` | requests that panicked |
 /// | `psp_handed_off_total` | requests that [ran for too long](psp_pool::Builder::hand_off_after) in their worker |
 /// | `psp_preemptions_honoured_total` | times that requests gave way at [checkpoints](psp_pool::checkpoint()) |
@@ -60,6 +62,8 @@ const FIGURES: &[(&str, Figure, &str)] = &[
     ("psp_rejections_total", Counter(|it, _| it.shed), "Requests refused because the queue of their type was full."),
     ("psp_expired_total", Counter(|it, _| it.expired), "Requests whose deadline passed before there was an answer."),
     ("psp_abandoned_total", Counter(|it, _| it.cancelled), "Requests whose response nobody awaited any more."),
+    ("psp_abandoned_us_total", Counter(|it, _| it.abandoned_ns / 1000), "Microseconds computed for answers that no client got."),
+    ("psp_slow_frames_total", Counter(|it, _| it.slow_frames), "Polls of responses' bodies that took long."),
     ("psp_panics_total", Counter(|it, _| it.panicked), "Requests that panicked."),
     ("psp_handed_off_total", Counter(|_, pool| pool.handed_off), "Requests that ran for too long in their worker."),
     ("psp_preemptions_honoured_total", Counter(|_, pool| pool.yielded), "Times that requests gave way at checkpoints."),

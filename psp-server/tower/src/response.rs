@@ -10,6 +10,7 @@ use pin_project_lite::pin_project;
 use psp_pool::Running;
 use tokio::time::{Sleep, sleep_until};
 
+use crate::body::ResponseBody;
 use crate::refusal::{Dialect, Refusal};
 use crate::timed::{Account, Timed};
 
@@ -76,7 +77,7 @@ where
     F: Future<Output = Result<Response<B>, E>>,
     B: Default,
 {
-    type Output = Result<Response<B>, E>;
+    type Output = Result<Response<ResponseBody<B>>, E>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
@@ -111,7 +112,8 @@ where
         Poll::Ready(match ended {
             Ok(result) => {
                 of_type.completed.add(1);
-                result
+                let timed = |body| ResponseBody::new(body, Some(this.account.clone()));
+                result.map(|response| response.map(timed))
             }
             Err(refusal) => {
                 of_type.refused(refusal);
@@ -122,7 +124,8 @@ where
                     retry_after,
                     ..
                 } = *this.terms;
-                Ok(refusal.response(dialect, retry_after))
+                let response = refusal.response(dialect, retry_after);
+                Ok(response.map(|body| ResponseBody::new(body, None)))
             }
         })
     }

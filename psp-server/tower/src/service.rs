@@ -8,6 +8,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 use tracing::instrument::{Instrument, WithSubscriber};
 
+use crate::body::ResponseBody;
 use crate::carried::{Carried, Carry};
 use crate::classify::Classify;
 use crate::deadline;
@@ -45,7 +46,7 @@ where
     A: Send + 'static,
     B: Default + Send + 'static,
 {
-    type Response = Response<B>;
+    type Response = Response<ResponseBody<B>>;
     type Error = S::Error;
     type Future = ResponseFuture<S::Future, B, S::Error>;
 

@@ -46,6 +46,11 @@ pub struct TypeSnapshot {
     /// The mean of the latest requests, by which a type has its place. Before the first one, what the type was said to
     /// take; 0 if nothing was.
     pub service_ns_mean: u64,
+    /// Polls of requests whose answers no client got, added up: cancelled ones and those that expired.
+    pub abandoned_ns: u64,
+    /// Polls of responses' bodies that took longer than [`PspLayer::long_poll`](crate::PspLayer::long_poll), but for the
+    /// first one: that may have waited for other programs.
+    pub slow_frames: u64,
     /// How far its service times are apart, once 512 requests were measured.
     pub spread: Option<Spread>,
     /// What to do about a type whose service times are more than a decade apart, if they are, and if its requests are long

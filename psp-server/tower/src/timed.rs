@@ -41,6 +41,18 @@ impl Account {
         stepped
     }
 
+    /// One poll of a response's body took so long on the clock. Its thread had `usage` before, if that was asked for.
+    pub(crate) fn polled_frame(&self, usage: Option<Usage>, wall_ns: u64) {
+        let long_ns = self.thresholds.long_poll_ns;
+        if wall_ns <= long_ns {
+            return;
+        }
+        let frame_ns = usage.map_or(wall_ns, |usage| usage.without_others(wall_ns));
+        if frame_ns > long_ns && self.of_type().slow_frame(usage.is_some()) {
+            self.types.warn_of_body(self.slot, frame_ns);
+        }
+    }
+
     /// A request has ended after so much time.
     fn served(&self, served_ns: u64) {
         let spread = self.of_type().served(served_ns, self.thresholds);
@@ -71,6 +83,16 @@ pin_project! {
         usage: Option<Usage>,
         // When a pooled request arrived, until it begins.
         arrived: Option<Instant>,
+        has_ended: bool,
+    }
+
+    impl<F> PinnedDrop for Timed<F> {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            if !*this.has_ended {
+                this.account.of_type().abandoned_ns.add(*this.served_ns);
+            }
+        }
     }
 }
 
@@ -83,6 +105,7 @@ impl<F> Timed<F> {
             served_ns,
             usage: Some(usage),
             arrived: None,
+            has_ended: false,
         }
     }
 
@@ -94,6 +117,7 @@ impl<F> Timed<F> {
             served_ns: 0,
             usage: None,
             arrived: Some(Instant::now()),
+            has_ended: false,
         }
     }
 }
@@ -111,6 +135,7 @@ impl<F: Future> Future for Timed<F> {
             .account
             .time(usage, this.served_ns, || this.future.poll(context));
         if polled.is_ready() {
+            *this.has_ended = !psp_pool::is_cancelled();
             this.account.served(*this.served_ns);
         }
         polled

@@ -54,6 +54,11 @@ pub(crate) struct Type {
     wait_ns_max: Count,
     service_ns: Count,
     service_ns_max: Count,
+    /// Polls of requests without an answer that a client got.
+    pub(crate) abandoned_ns: Count,
+    /// A poll of a body took long, by the clock.
+    has_slow_frames: AtomicBool,
+    slow_frames: Count,
 }
 
 impl Type {
@@ -76,7 +81,25 @@ impl Type {
             wait_ns_max: Count::default(),
             service_ns: Count::default(),
             service_ns_max: Count::default(),
+            abandoned_ns: Count::default(),
+            has_slow_frames: AtomicBool::new(false),
+            slow_frames: Count::default(),
         }
+    }
+
+    /// Whether a poll of a body may have taken long.
+    pub(crate) fn has_slow_frames(&self) -> bool {
+        self.has_slow_frames.load(Ordering::Relaxed)
+    }
+
+    /// A poll of a body took long; it `is_known` whether the thread had the processor. Returns whether that is to be told.
+    pub(crate) fn slow_frame(&self, is_known: bool) -> bool {
+        if !is_known {
+            self.has_slow_frames.store(true, Ordering::Relaxed);
+            return false;
+        }
+        self.slow_frames.add(1);
+        self.slow_frames.get() == 1
     }
 
     /// Asks for its name, the first time.
@@ -144,6 +167,8 @@ impl Type {
             service_ns: self.service_ns.get(),
             service_ns_max: self.service_ns_max.get(),
             service_ns_mean: self.placement.mean_ns(),
+            abandoned_ns: self.abandoned_ns.get(),
+            slow_frames: self.slow_frames.get(),
             spread,
             advice: wide.map(|it| advice(name, it)),
         }
@@ -192,6 +217,16 @@ impl Types {
     pub(crate) fn warn(&self, slot: usize, spread: Spread) {
         let name = self.all[slot].name(&self.names[slot]);
         tracing::warn!("{}", advice(name, spread));
+    }
+
+    /// Logs that bodies of a type compute as they stream.
+    pub(crate) fn warn_of_body(&self, slot: usize, frame_ns: u64) {
+        let name = self.all[slot].name(&self.names[slot]);
+        tracing::warn!(
+            "bodies of `{name}` compute as they stream, for {} us at once: no policy can order that. Compute the parts in \
+             Pool::spawn",
+            frame_ns / 1000
+        );
     }
 
     pub(crate) fn snapshot(&self, thresholds: Thresholds) -> Snapshot {

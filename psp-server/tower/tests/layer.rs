@@ -3,17 +3,21 @@
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::future::pending;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::BodyExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use psp_pool::policy::Policy;
 use psp_pool::{Pool, RequestType, Running, TypeSpec};
-use psp_tower::{Place, PspLayer, Publisher, TypeSnapshot};
+use psp_tower::{Place, PspLayer, Publisher, ResponseBody, TypeSnapshot};
 use tokio::runtime::Handle;
 use tower::util::BoxCloneService;
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -23,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LONG: Duration = Duration::from_secs(20);
 
 type Answer = Result<Response<String>, Infallible>;
-type Layered = BoxCloneService<Request<String>, Response<String>, Infallible>;
+type Layered = BoxCloneService<Request<String>, Response<ResponseBody<String>>, Infallible>;
 type Classifier = fn(&Request<String>) -> RequestType;
 
 /// `/page` and `/report`; everything else is unknown.
@@ -76,6 +80,12 @@ fn hold(pool: &Pool) -> (Sender<()>, Running<()>) {
     (gate, running)
 }
 
+/// Computes for so long, by the clock.
+fn compute(time: Duration) {
+    let began = Instant::now();
+    while began.elapsed() < time {}
+}
+
 async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !condition() {
@@ -90,7 +100,7 @@ async fn a_new_type_begins_in_the_pool_and_leaves_it_when_it_is_short() {
     let service = echo(&layer);
     for request in 0..20 {
         let answer = service.clone().oneshot(get("/page")).await.unwrap();
-        assert_eq!(answer.body(), "/page", "{request}");
+        assert_eq!(answer.body().as_str(), "/page", "{request}");
     }
     let page = of_type(&layer, 0);
     assert_eq!((page.pooled, page.inline, page.completed), (16, 4, 20));
@@ -136,7 +146,7 @@ async fn what_a_caller_has_is_there_wherever_its_request_is_polled() {
         let answer = CALLER.scope(caller, service.clone().oneshot(get("/page")));
         let answer = answer.await.unwrap();
         let pair = (caller, 7);
-        assert_eq!(*answer.body(), format!("{:?}", [pair, pair]));
+        assert_eq!(**answer.body(), format!("{:?}", [pair, pair]));
     }
     let page = of_type(&layer, 0);
     assert_eq!((page.pooled, page.inline), (16, 4));
@@ -236,9 +246,9 @@ async fn a_full_queue_answers_at_once_and_costs_other_types_nothing() {
     let other = tokio::spawn(service.oneshot(get("/page")));
     drop(gate);
     held.await.unwrap();
-    assert_eq!(other.await.unwrap().unwrap().body(), "/page");
+    assert_eq!(other.await.unwrap().unwrap().body().as_str(), "/page");
     for waiting in waiting {
-        assert_eq!(waiting.await.unwrap().unwrap().body(), "/report");
+        assert_eq!(waiting.await.unwrap().unwrap().body().as_str(), "/report");
     }
     let report = of_type(&layer, 1);
     assert_eq!((report.shed, report.completed, report.pooled), (2, 2, 4));
@@ -277,6 +287,91 @@ async fn a_response_that_nobody_awaits_cancels_its_request() {
     until("it is gone", || pool.snapshot().unfinished == 0).await;
     let report = of_type(&layer, 1);
     assert_eq!((report.cancelled, report.completed, report.shed), (6, 0, 0));
+}
+
+#[tokio::test]
+async fn what_is_computed_for_clients_that_have_gone_is_counted() {
+    // The system counts processor time by its ticks.
+    const TIME: Duration = Duration::from_millis(30);
+    let pool = pool(64);
+    let layer = layer(pool.clone());
+    let begun = Arc::new(AtomicBool::new(false));
+    let begins = begun.clone();
+    let service = layer.layer(service_fn(move |request: Request<String>| {
+        begins.store(true, Ordering::SeqCst);
+        let waits = request.uri().path() == "/report";
+        async move {
+            compute(TIME);
+            if waits {
+                pending::<()>().await;
+            }
+            Ok::<_, Infallible>(Response::new(request.into_body()))
+        }
+    }));
+    service.clone().oneshot(get("/page")).await.unwrap();
+    assert_eq!(of_type(&layer, 0).abandoned_ns, 0);
+    begun.store(false, Ordering::SeqCst);
+    let gone = tokio::spawn(service.oneshot(get("/report")));
+    until("it begins", || begun.load(Ordering::SeqCst)).await;
+    gone.abort();
+    assert!(gone.await.unwrap_err().is_cancelled());
+    until("its time is counted", || {
+        of_type(&layer, 1).abandoned_ns > 0
+    })
+    .await;
+    // Other programs may have had the core for a part of it.
+    assert!(of_type(&layer, 1).abandoned_ns > 10_000);
+}
+
+/// A body of so many frames, each of which computes.
+struct Computing {
+    frames: u32,
+    time: Duration,
+}
+
+impl http_body::Body for Computing {
+    type Data = &'static [u8];
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Infallible>>> {
+        let Some(left) = self.frames.checked_sub(1) else {
+            return Poll::Ready(None);
+        };
+        self.frames = left;
+        compute(self.time);
+        Poll::Ready(Some(Ok(Frame::data(b"part "))))
+    }
+}
+
+impl Default for Computing {
+    fn default() -> Self {
+        Self {
+            frames: 0,
+            time: Duration::ZERO,
+        }
+    }
+}
+
+#[tokio::test]
+async fn bodies_that_compute_as_they_stream_are_counted() {
+    let layer = layer(pool(64)).long_poll(Duration::from_micros(500));
+    let service = layer.layer(service_fn(async |request: Request<String>| {
+        let computes = request.uri().path() == "/report";
+        let time = Duration::from_millis(if computes { 5 } else { 0 });
+        Ok::<_, Infallible>(Response::new(Computing { frames: 10, time }))
+    }));
+    for path in ["/page", "/report"] {
+        let answer = service.clone().oneshot(get(path)).await.unwrap();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(body, "part ".repeat(10));
+    }
+    // The first one may be due to other programs.
+    let slow = of_type(&layer, 1).slow_frames;
+    assert!((1..=9).contains(&slow), "{slow}");
+    assert!(of_type(&layer, 0).slow_frames <= 2, "other programs");
 }
 
 #[tokio::test]
@@ -498,7 +593,7 @@ async fn policies_change_under_load_and_every_request_is_answered_once() {
         answers.push((path, tokio::spawn(service.clone().oneshot(get(path)))));
     }
     for (path, answer) in answers {
-        assert_eq!(answer.await.unwrap().unwrap().body(), path);
+        assert_eq!(answer.await.unwrap().unwrap().body().as_str(), path);
     }
     assert_eq!(served.load(Ordering::Relaxed), REQUESTS);
     let types = layer.snapshot().types;
