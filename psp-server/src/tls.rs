@@ -29,4 +29,4 @@ pub use rustls;
 
 pub use crate::error::TlsError;
 pub use crate::request_types::HANDSHAKE;
-pub use crate::transport::tls::{ClientCertificates, TlsConfig};
+pub use crate::transport::tls::{ClientCertificates, TlsConfig, TlsVersion};

@@ -42,5 +42,5 @@ pub use memory::{GroupMemory, fit_buffers};
 pub use program::{Program, end, main, run};
 pub use sockets::{SocketConfig, SocketFlags, UnixMode};
 pub use spin::spin;
-pub use tls::{AuthClients, Tls, TlsFiles};
+pub use tls::{AuthClients, OldestVersion, Tls, TlsFiles};
 pub use transport::{Transport, TransportConfig, TransportFlags};

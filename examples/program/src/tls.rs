@@ -64,6 +64,20 @@ pub struct TlsFiles {
     /// Which clients are let in; the default is the program's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth_clients: Option<AuthClients>,
+    /// The oldest version of TLS that is spoken; 1.2 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oldest_version: Option<OldestVersion>,
+}
+
+/// The oldest version of TLS that is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OldestVersion {
+    /// TLS 1.2, and 1.3.
+    #[serde(rename = "1.2")]
+    Tls12,
+    /// TLS 1.3 alone.
+    #[serde(rename = "1.3")]
+    Tls13,
 }
 
 /// Certificates and keys that a server can listen with.
@@ -93,7 +107,7 @@ impl Tls {
     /// # Errors
     /// A file is missing or cannot be used.
     pub fn load(files: &TlsFiles, auth_clients: AuthClients) -> anyhow::Result<Self> {
-        use psp_server::tls::ClientCertificates;
+        use psp_server::tls::{ClientCertificates, TlsConfig, TlsVersion};
 
         let cert_file = files.cert_file.as_ref();
         let cert_file = cert_file.context("TLS needs the file of a certificate")?;
@@ -108,7 +122,11 @@ impl Tls {
             AuthClients::Optional => ClientCertificates::Optional(authority()?),
             AuthClients::No => ClientCertificates::NotAsked,
         };
-        let config = psp_server::tls::TlsConfig::from_pem_files(cert_file, key_file, &clients)?;
+        let oldest = match files.oldest_version {
+            None | Some(OldestVersion::Tls12) => TlsVersion::Tls12,
+            Some(OldestVersion::Tls13) => TlsVersion::Tls13,
+        };
+        let config = TlsConfig::since(oldest, cert_file, key_file, &clients)?;
         Ok(Self { config })
     }
 

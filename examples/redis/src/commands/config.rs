@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use clap::ValueEnum as _;
+use psp_program::OldestVersion;
 use psp_program::descriptors::make_room;
 use psp_server::Policy;
 use psp_server::policy::PolicyError;
@@ -365,6 +366,14 @@ const PARAMETERS: &[Parameter] = &[
     }),
     Parameter::fixed("tls-port", |server| {
         server.settings.config.tls_port.unwrap_or(0).to_string()
+    }),
+    Parameter::fixed("tls-protocols", |server| {
+        match server.settings.config.tls.oldest_version {
+            None => "",
+            Some(OldestVersion::Tls12) => "TLSv1.2 TLSv1.3",
+            Some(OldestVersion::Tls13) => "TLSv1.3",
+        }
+        .to_owned()
     }),
     Parameter::fixed("unixsocket", |server| path_of(server.unix_socket())),
     Parameter::fixed("unixsocketperm", |server| {

@@ -7,7 +7,9 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::version::{TLS12, TLS13};
+use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 
 use super::session::TlsSession;
 use crate::error::TlsError;
@@ -22,6 +24,26 @@ pub enum ClientCertificates {
     Optional(PathBuf),
     /// Clients must have a certificate of an authority in this PEM file.
     Required(PathBuf),
+}
+
+/// The oldest version of TLS that a server speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TlsVersion {
+    /// TLS 1.2, and 1.3.
+    #[default]
+    Tls12,
+    /// TLS 1.3 alone.
+    Tls13,
+}
+
+impl TlsVersion {
+    fn and_later(self) -> &'static [&'static SupportedProtocolVersion] {
+        static ALL: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
+        match self {
+            Self::Tls12 => &ALL,
+            Self::Tls13 => &ALL[..1],
+        }
+    }
 }
 
 /// What a server needs for TLS. Clones share it: [`replace`](Self::replace) changes all of them.
@@ -49,6 +71,19 @@ impl TlsConfig {
         key: impl AsRef<Path>,
         clients: &ClientCertificates,
     ) -> Result<Self, TlsError> {
+        Self::since(TlsVersion::default(), chain, key, clients)
+    }
+
+    /// The same with `oldest` as the oldest version of TLS.
+    ///
+    /// # Errors
+    /// Those of [`from_pem_files`](Self::from_pem_files).
+    pub fn since(
+        oldest: TlsVersion,
+        chain: impl AsRef<Path>,
+        key: impl AsRef<Path>,
+        clients: &ClientCertificates,
+    ) -> Result<Self, TlsError> {
         let (chain, key) = (chain.as_ref(), key.as_ref());
         let pair = |source| TlsError::Pair {
             chain: chain.to_owned(),
@@ -57,7 +92,7 @@ impl TlsConfig {
         };
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(oldest.and_later())
             .map_err(pair)?;
         let (authorities, optional) = match clients {
             ClientCertificates::NotAsked => (None, true),
@@ -68,7 +103,7 @@ impl TlsConfig {
             None => builder.with_no_client_auth(),
             Some(path) => {
                 let roots = Arc::new(authorities_in(path)?);
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider.clone());
                 let verifier = match optional {
                     true => verifier.allow_unauthenticated(),
                     false => verifier,
@@ -85,8 +120,20 @@ impl TlsConfig {
             path: key.to_owned(),
             source,
         })?;
-        let config = builder.with_single_cert(certificates, private_key);
-        Ok(Arc::new(config.map_err(pair)?).into())
+        let config = if is_version_1(&certificates[0]) {
+            tracing::warn!(
+                "the certificate of {} is of version 1 of X.509: many clients refuse it, and whether it belongs to the \
+                 key is not checked. Certificates with extensions are of version 3",
+                chain.display()
+            );
+            let key = provider.key_provider.load_private_key(private_key);
+            let certified = CertifiedKey::new(certificates, key.map_err(pair)?);
+            builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
+        } else {
+            let config = builder.with_single_cert(certificates, private_key);
+            config.map_err(pair)?
+        };
+        Ok(Arc::new(config).into())
     }
 
     /// Puts `other` in the place of this configuration, for connections that are accepted from now on.
@@ -122,6 +169,27 @@ fn certificates_in(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError
     match certificates.is_empty() {
         true => Err(TlsError::NoCertificate(path.to_owned())),
         false => Ok(certificates),
+    }
+}
+
+/// Whether a certificate is of version 1 of X.509 (RFC 5280, 4.1), which rustls cannot read. It has no version, so its
+/// first field is the serial number.
+fn is_version_1(certificate: &[u8]) -> bool {
+    const INTEGER: u8 = 0x02;
+    let first_field = content_of_sequence(certificate).and_then(content_of_sequence);
+    first_field.and_then(<[u8]>::first) == Some(&INTEGER)
+}
+
+/// What is behind the tag and the length of a sequence in DER.
+fn content_of_sequence(bytes: &[u8]) -> Option<&[u8]> {
+    const SEQUENCE: u8 = 0x30;
+    const LONG_LENGTH: u8 = 0x80;
+    let [SEQUENCE, length, content @ ..] = bytes else {
+        return None;
+    };
+    match length & LONG_LENGTH {
+        0 => Some(content),
+        _ => content.get(usize::from(length ^ LONG_LENGTH)..),
     }
 }
 

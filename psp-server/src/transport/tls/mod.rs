@@ -22,5 +22,5 @@ mod config;
 mod record;
 mod session;
 
-pub use config::{ClientCertificates, TlsConfig};
+pub use config::{ClientCertificates, TlsConfig, TlsVersion};
 pub(crate) use session::TlsSession;

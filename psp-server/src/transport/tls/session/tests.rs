@@ -12,7 +12,7 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
 
 use super::*;
-use crate::transport::tls::{ClientCertificates, TlsConfig};
+use crate::transport::tls::{ClientCertificates, TlsConfig, TlsVersion};
 
 /// Bytes of a socket that gives at most `step` of them at a time, and then has none for now.
 struct Wire<'a> {
@@ -462,4 +462,37 @@ proptest! {
 fn files_for_garbage() -> &'static Certificates {
     static FILES: std::sync::OnceLock<Certificates> = std::sync::OnceLock::new();
     FILES.get_or_init(Certificates::new)
+}
+
+#[test]
+fn the_oldest_version_can_be_chosen() {
+    let files = Certificates::new();
+    let pair = &files.server;
+    let not_asked = ClientCertificates::NotAsked;
+    let config =
+        TlsConfig::since(TlsVersion::Tls13, &pair.certificate, &pair.key, &not_asked).unwrap();
+    for (version, outcome) in [(&TLS12, Outcome::Broken), (&TLS13, Outcome::Fine)] {
+        let mut client = client_of(&files, version);
+        let mut server = Server::new(&config);
+        assert_eq!(server.receive(&sent_by(&mut client), usize::MAX), outcome);
+    }
+}
+
+/// What `openssl x509 -req` makes without extensions.
+#[test]
+fn a_certificate_of_version_1_is_served() {
+    let pem = include_str!("version_1.pem");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, pem).unwrap();
+    let config = TlsConfig::from_pem_files(&file, &file, &ClientCertificates::NotAsked).unwrap();
+    let mut client = client_of(&Certificates::new(), &TLS13);
+    let mut server = Server::new(&config);
+    assert_eq!(
+        server.receive(&sent_by(&mut client), usize::MAX),
+        Outcome::Fine
+    );
+    client.read_tls(&mut &server.sent()[..]).unwrap();
+    // This client is one of those that refuse it.
+    let refused = client.process_new_packets().unwrap_err().to_string();
+    assert!(refused.contains("UnsupportedCertVersion"), "{refused}");
 }
