@@ -309,7 +309,7 @@ fn inspect(
 }
 
 /// Redis' name for the encoding that it would give `value`.
-fn encoding(value: &Value) -> &'static str {
+pub(super) fn encoding(value: &Value) -> &'static str {
     match value {
         Value::String(string) if string.is_raw() => "raw",
         Value::String(string) if parse::integer(string).is_ok() => "int",

@@ -14,6 +14,7 @@ mod config;
 mod connection;
 mod counts;
 pub(crate) mod databases;
+mod debug;
 mod dump;
 mod expire;
 mod functions;
@@ -57,6 +58,7 @@ pub(crate) const FAMILIES: &[&[CommandSpec]] = &[
     config::COMMANDS,
     connection::COMMANDS,
     databases::COMMANDS,
+    debug::COMMANDS,
     dump::COMMANDS,
     expire::COMMANDS,
     geo::COMMANDS,

@@ -1,17 +1,12 @@
 //! Commands about the server.
 
-use std::time::Duration;
-
-use psp_server::is_abandoned;
 use psp_store::unix_time_ms;
 
-use crate::admission::is_local;
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
-use crate::config::DebugAccess;
 use crate::error::CommandError;
 use crate::parse::{self, Result};
 
-use super::subcommand::{self, Subcommand};
+use super::subcommand::Subcommand;
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
@@ -19,7 +14,6 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(&[Flag::Admin])
         .subcommands(CLUSTER),
     CommandSpec::new("dbsize", 1, dbsize).flags(&[Flag::Readonly, Flag::Fast]),
-    CommandSpec::new("debug", -2, debug).flags(&[Flag::Admin, Flag::NoScript]),
     CommandSpec::new("flushall", -1, flushall).flags(&[Flag::Write]),
     CommandSpec::new("flushdb", -1, flushdb).flags(&[Flag::Write]),
     CommandSpec::new("lastsave", 1, lastsave).flags(&[Flag::Fast]),
@@ -57,15 +51,6 @@ const CLUSTER: &[Subcommand] = &[
     Subcommand::new("slaves", 3, disabled),
     Subcommand::new("slots", 2, disabled),
 ];
-
-/// Longest part of a DEBUG SLEEP between two looks at its client.
-const NAP_MAX: Duration = Duration::from_millis(50);
-
-/// Longest number of a DEBUG SLEEP.
-const NUMBER_LEN_MAX: usize = 32;
-
-/// Longest DEBUG SLEEP.
-const SLEEP_MAX: Duration = Duration::from_secs(3600);
 
 fn dbsize(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     out.integer(i64::try_from(context.store.len()).unwrap_or(i64::MAX));
@@ -133,73 +118,9 @@ pub(super) fn disabled(_: &mut Context<'_>, _: &[&[u8]], _: &mut ReplyEncoder<'_
     ))
 }
 
-const DEBUG_REFUSED: CommandError = CommandError::line(
-    "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it \
-     from a local connection, otherwise you need to set this option in the configuration file, and then \
-     restart the server.",
-);
-
-fn debug(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let is_allowed = match context.server.settings.config.enable_debug_command {
-        DebugAccess::No => false,
-        DebugAccess::Yes => true,
-        DebugAccess::Local => is_local(&context.client.peer),
-    };
-    if !is_allowed {
-        return Err(DEBUG_REFUSED);
-    }
-    subcommand::run(
-        "debug",
-        &[Subcommand::new("sleep", 3, sleep)],
-        context,
-        args,
-        out,
-    )
-}
-
-/// Waits without a worker. Ends when its client leaves.
-fn sleep(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    // As in Redis, what follows the number does not count, and no number is 0. Clients of tests send such.
-    let ends = (1..=args[2].len().min(NUMBER_LEN_MAX)).rev();
-    let mut numbers = ends.filter_map(|end| parse::float(&args[2][..end]).ok());
-    let pause = Duration::try_from_secs_f64(numbers.next().unwrap_or(0.0)).ok();
-    let pause = pause.filter(|pause| *pause <= SLEEP_MAX);
-    let mut left = pause.ok_or(CommandError::line("ERR sleep time is out of range"))?;
-    while !left.is_zero() && !is_abandoned() {
-        let nap = left.min(NAP_MAX);
-        psp_server::sleep(nap);
-        left -= nap;
-    }
-    out.simple("OK");
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
-    use super::DEBUG_REFUSED;
-    use crate::config::{Config, DebugAccess};
     use crate::testing::Session;
-
-    fn session(enable_debug_command: DebugAccess) -> Session {
-        Session::with(Config {
-            enable_debug_command,
-            ..Config::default()
-        })
-    }
-
-    #[test]
-    fn debug_is_for_whom_the_configuration_names() {
-        let refused = format!("-{DEBUG_REFUSED}");
-        Session::new().expect(&[("DEBUG SLEEP 0", &refused), ("DEBUG NOPE", &refused)]);
-        session(DebugAccess::Yes).expect(&[("DEBUG SLEEP 0", "+OK")]);
-        let mut local = session(DebugAccess::Local);
-        local.expect(&[("DEBUG SLEEP 0", "+OK")]);
-        let address = std::net::SocketAddr::from(([192, 0, 2, 1], 1));
-        let mut other = Session::from(local.server, address.into());
-        other.expect(&[("DEBUG SLEEP 0", &refused)]);
-    }
 
     #[test]
     fn flushing_leaves_nothing() {
@@ -231,22 +152,5 @@ mod tests {
             .parse()
             .expect("an integer");
         assert!(saved <= seconds);
-    }
-
-    #[test]
-    fn sleeping_takes_at_least_its_time() {
-        let start = Instant::now();
-        session(DebugAccess::Yes).expect(&[
-            ("DEBUG SLEEP 0.01", "+OK"),
-            ("DEBUG SLEEP -1", "-ERR sleep time is out of range"),
-            ("DEBUG SLEEP 1e9", "-ERR sleep time is out of range"),
-            ("DEBUG SLEEP 0.01abc", "+OK"),
-            ("DEBUG SLEEP x", "+OK"),
-            (
-                "CLUSTER SLOTS",
-                "-ERR This instance has cluster support disabled",
-            ),
-        ]);
-        assert!(start.elapsed() >= Duration::from_millis(10));
     }
 }

@@ -187,14 +187,20 @@ fn set(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
 }
 
 fn setnx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let stored = store_absent(context, args[1], args[2])?;
+    out.integer(i64::from(stored));
+    Ok(())
+}
+
+/// Stores a string, unless the key exists. Returns whether it did.
+pub(super) fn store_absent(context: &Context<'_>, key: &[u8], bytes: &[u8]) -> Result<bool> {
     let options = SetOptions {
         only_if: Some(Presence::Absent),
         ..SetOptions::default()
     };
-    let value = new_value(context, args[2])?;
-    let (stored, _) = store(context, args[1], value, options)?;
-    out.integer(i64::from(stored));
-    Ok(())
+    let value = new_value(context, bytes)?;
+    let (stored, _) = store(context, key, value, options)?;
+    Ok(stored)
 }
 
 fn getset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
