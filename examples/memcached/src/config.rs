@@ -1,12 +1,11 @@
 //! The configuration: built-in defaults, then a TOML file, then flags.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use anyhow::ensure;
 use clap::Parser;
 use psp_program::{
-    CommonSettings, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig,
+    CommonSettings, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig, SocketFlags,
     TlsFiles, TransportConfig, TransportFlags, UnixMode, replace,
 };
 use psp_protocols::memcached::MemcachedFraming;
@@ -14,6 +13,7 @@ use psp_server::Policy;
 use serde::{Deserialize, Serialize};
 
 use crate::extended::ExtendedFlags;
+use crate::listen::ListenAddress;
 use crate::size::parse_bytes;
 use crate::unsupported::UnsupportedFlags;
 
@@ -36,7 +36,7 @@ const MIB: usize = 1 << 20;
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
     /// Addresses to listen on; the loopback interface by default.
-    pub listen: Vec<IpAddr>,
+    pub listen: Vec<ListenAddress>,
     /// TCP port; 11211 by default, 0 for any free one.
     pub port: u16,
     /// UDP port; 0, the default, for none. With a polled transport the default is 11211.
@@ -86,7 +86,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            listen: vec![Ipv4Addr::LOCALHOST.into()],
+            listen: vec![ListenAddress::LOCALHOST],
             port: 11211,
             udp_port: 0,
             memory_limit_mib: 64,
@@ -181,8 +181,6 @@ impl ProgramConfig for Config {
 /// Short flags match memcached's. Flags take precedence over the configuration file.
 #[derive(Debug, Clone, Default, Parser)]
 #[command(name = "psp-memcached", version)]
-#[command(mut_arg("bind", |bind| bind.long("listen").short('l')))]
-#[command(mut_arg("port", |port| port.help("TCP port [default: 11211]")))]
 #[command(mut_arg("unix", |unix| {
     unix.long("unix-socket").short('s').help("Listen on a Unix socket at this path, and on no network")
 }))]
@@ -191,8 +189,15 @@ impl ProgramConfig for Config {
 }))]
 #[command(mut_arg("workers", |workers| workers.long("threads").short('t').alias("workers")))]
 pub struct Flags {
+    /// Address to listen on; several are separated by commas. One with a port, ADDRESS:PORT, has that in place of -p.
+    /// Beside TLS, notls:ADDRESS serves plain connections [default: 127.0.0.1].
+    #[arg(long, short = 'l', value_name = "ADDRESS", value_delimiter = ',')]
+    listen: Vec<ListenAddress>,
+    /// TCP port [default: 11211].
+    #[arg(long, short)]
+    port: Option<u16>,
     #[command(flatten)]
-    listen: ListenFlags,
+    sockets: SocketFlags,
     /// UDP port; 0 for none [default: 0, and 11211 with --transport dpdk].
     #[arg(long, short = 'U', value_name = "PORT")]
     udp_port: Option<u16>,
@@ -249,8 +254,11 @@ impl ProgramFlags for Flags {
     type Config = Config;
 
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        self.listen
-            .apply_to(&mut config.listen, &mut config.port, &mut config.sockets);
+        if !self.listen.is_empty() {
+            config.listen = self.listen;
+        }
+        replace(&mut config.port, self.port);
+        self.sockets.apply_to(&mut config.sockets);
         self.transport.apply_to(&mut config.transport);
         config.without_effect = self.unsupported.given().collect();
         self.extended.apply_to(config)?;
@@ -324,13 +332,15 @@ mod tests {
     #[test]
     fn options_of_tls_are_those_of_memcached() {
         assert_eq!(resolve(&["-Z"]).unwrap().tls, Some(TlsFiles::default()));
-        let options = "ssl_chain_cert=a.pem,ssl_key=a.key,ssl_ca_cert=ca.pem,ssl_verify_mode=2";
+        let options = "ssl_chain_cert=a.pem,ssl_key=a.key,ssl_ca_cert=ca.pem,ssl_verify_mode=2,\
+                       ssl_min_version=tlsv1.3";
         let config = resolve(&["--enable-ssl", "-o", options]).unwrap();
         let files = TlsFiles {
             cert_file: Some("a.pem".into()),
             key_file: Some("a.key".into()),
             ca_cert_file: Some("ca.pem".into()),
             auth_clients: Some(psp_program::AuthClients::Yes),
+            oldest_version: Some(psp_program::OldestVersion::Tls13),
         };
         assert_eq!(config.tls, Some(files));
         let printed = toml::to_string(&config).expect("serialises");
@@ -377,11 +387,12 @@ mod tests {
             (&["-o", "ssl_key=a"], "-Z"),
             (&["-Z", "-o", "ssl_verify_mode=4"], "between 0 and 3"),
             (&["-Z", "-o", "slab_bogus"], "slab_bogus"),
-            (&["-Z", "-o", "ssl_min_version=tlsv1.3"], "ssl_min_version"),
+            (&["-Z", "-o", "ssl_min_version=tlsv2"], "ssl_min_version"),
             (&["-o", "idle_timeout=x"], "idle_timeout"),
             (&["-Y", "passwords", "-U", "11211"], "UDP"),
             (&["-S"], "-Y"),
             (&["-B", "udp"], "udp"),
+            (&["-l", "localhost"], "IP address"),
             (&["-I", "33m"], "-m"),
             (&["--policy", "best"], "darc"),
         ] {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::ensure;
-use psp_program::{AuthClients, TlsFiles};
+use psp_program::{AuthClients, OldestVersion, TlsFiles};
 
 use crate::config::Config;
 use crate::unsupported;
@@ -19,7 +19,8 @@ pub(crate) struct ExtendedFlags {
     #[arg(long, short = 'Z')]
     enable_ssl: bool,
     /// Options: idle_timeout=SECONDS; of TLS ssl_chain_cert=FILE, ssl_key=FILE, ssl_ca_cert=FILE (PEM),
-    /// ssl_verify_mode=0 (clients need no certificate), 1 (may have one), 2 or 3 (need one) [default: 0].
+    /// ssl_verify_mode=0 (clients need no certificate), 1 (may have one), 2 or 3 (need one) [default: 0],
+    /// ssl_min_version=tlsv1.2 or tlsv1.3 [default: tlsv1.2].
     #[arg(long, short = 'o', value_name = "NAME=VALUE", value_delimiter = ',')]
     extended: Vec<ExtendedOption>,
 }
@@ -38,6 +39,7 @@ enum TlsOption {
     Key(PathBuf),
     CaCert(PathBuf),
     VerifyMode(AuthClients),
+    MinVersion(OldestVersion),
 }
 
 impl FromStr for ExtendedOption {
@@ -56,10 +58,16 @@ impl FromStr for ExtendedOption {
                     "ssl_verify_mode is {mode}, it must be between 0 and 3"
                 )),
             },
-            // TLS 1.2 is the oldest version that there is.
-            Some(("ssl_min_version", "tlsv1.0" | "tlsv1.1" | "tlsv1.2")) => {
-                Ok(Self::WithoutEffect("ssl_min_version".to_owned()))
-            }
+            Some(("ssl_min_version", version)) => match version {
+                // The server has no older one than TLS 1.2.
+                "tlsv1.0" | "tlsv1.1" | "tlsv1.2" => {
+                    Ok(Self::Tls(TlsOption::MinVersion(OldestVersion::Tls12)))
+                }
+                "tlsv1.3" => Ok(Self::Tls(TlsOption::MinVersion(OldestVersion::Tls13))),
+                _ => Err(format!(
+                    "ssl_min_version is {version}, it must be tlsv1.0, tlsv1.1, tlsv1.2 or tlsv1.3"
+                )),
+            },
             Some(("idle_timeout", seconds)) => match seconds.parse() {
                 Ok(seconds) => Ok(Self::IdleTimeout { seconds }),
                 Err(error) => Err(format!("idle_timeout is {seconds}: {error}")),
@@ -105,6 +113,7 @@ impl TlsOption {
             Self::Key(path) => files.key_file = Some(path),
             Self::CaCert(path) => files.ca_cert_file = Some(path),
             Self::VerifyMode(mode) => files.auth_clients = Some(mode),
+            Self::MinVersion(version) => files.oldest_version = Some(version),
         }
     }
 }

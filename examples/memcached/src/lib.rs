@@ -21,6 +21,7 @@ pub mod daemon;
 pub mod dump;
 pub mod exptime;
 pub mod handler;
+pub mod listen;
 pub mod meta;
 pub mod operations;
 pub mod report;

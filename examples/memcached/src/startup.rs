@@ -1,5 +1,6 @@
 //! Builds a server that is ready to run from a configuration.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,20 +63,21 @@ pub fn build(config: Config) -> anyhow::Result<MemcachedServer> {
         .policy(config.policy)
         .config(config.server)
         .handler(MemcachedHandler::new(Arc::clone(&state)));
-    let addresses = match serves_network {
-        true => &config.listen[..],
-        false => &[],
-    };
-    let mut builder = match &state.tls {
-        None => config.sockets.listen(builder, addresses, config.port),
-        Some(tls) => {
-            let builder = config.sockets.listen(builder, &[], config.port);
-            tls.listen(builder, addresses, config.port)
-        }
-    };
+    let mut builder = config.sockets.listen(builder, &[], config.port);
+    let serves_tcp = serves_network && !config.sockets.listen_fds;
+    for address in config.listen.iter().filter(|_| serves_tcp) {
+        let port = address.port.unwrap_or(config.port);
+        builder = match &state.tls {
+            Some(tls) if !address.is_plain => tls.listen(builder, &[address.ip], port),
+            _ => builder.tcp((address.ip, port)),
+        };
+    }
     if config.udp_port != 0 && serves_network {
+        let mut addresses: Vec<IpAddr> = config.listen.iter().map(|it| it.ip).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
         let transport = &config.transport;
-        builder = transport.listen(builder, &config.listen, config.udp_port);
+        builder = transport.listen(builder, &addresses, config.udp_port);
     }
     let server = builder.build()?;
     let pid_file = config.pid_file.as_deref().map(PidFile::write).transpose()?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use psp_program::{AuthClients, LogLevel};
+use psp_program::{AuthClients, LogLevel, OldestVersion};
 use psp_server::ServerHandle;
 
 use super::{Put, put_all, put_none};
@@ -49,7 +49,6 @@ const NONE: &[(&str, &str)] = &[
     ("ssl_wbuf_size", "0"),
     ("ssl_session_cache", "no"),
     ("ssl_kernel_tls", "no"),
-    ("ssl_min_version", "tlsv1.2"),
     ("num_napi_ids", "(null)"),
     ("memory_file", "(null)"),
 ];
@@ -72,6 +71,10 @@ pub(super) fn write(server: &ServerState, runtime: Option<&ServerHandle>, put: &
         None | Some(AuthClients::No) => 0,
         Some(AuthClients::Optional) => 1,
         Some(AuthClients::Yes) => 2,
+    };
+    let min_version = match files.oldest_version {
+        None | Some(OldestVersion::Tls12) => "tlsv1.2",
+        Some(OldestVersion::Tls13) => "tlsv1.3",
     };
     let file = |file: Option<PathBuf>, none: &str| {
         file.map_or(none.to_owned(), |file| file.to_string_lossy().into_owned())
@@ -115,6 +118,7 @@ pub(super) fn write(server: &ServerState, runtime: Option<&ServerHandle>, put: &
                 &config.server.buffered_bytes_max.unwrap_or(0),
             ),
             ("ssl_verify_mode", &verify_mode),
+            ("ssl_min_version", &min_version),
             // A connection that is one too many is refused at once.
             ("maxconns_fast", &"yes"),
             ("lru_crawler", &"yes"),

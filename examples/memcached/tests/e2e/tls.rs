@@ -1,5 +1,7 @@
 //! TLS: the settings under memcached's names, and real clients.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
 use psp_certificates::Certificates;
@@ -32,6 +34,30 @@ fn a_start_without_a_certificate_fails_and_says_so() {
         String::from_utf8_lossy(&output.stderr),
         "Error: TLS needs the file of a certificate\n"
     );
+}
+
+#[test]
+fn an_address_may_serve_plain_connections_beside_tls() {
+    let files = Certificates::new();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let plain = free.local_addr().unwrap();
+    drop(free);
+    let addresses = format!("127.0.0.1,notls:{plain}");
+    let server = start(&files, ",ssl_min_version=tlsv1.3", &["-l", &addresses]);
+    let ask = |address| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"stats settings\r\nquit\r\n").unwrap();
+        let mut reply = Vec::new();
+        // A reset is an end, too.
+        let _ = stream.read_to_end(&mut reply);
+        String::from_utf8_lossy(&reply).into_owned()
+    };
+    let settings = ask(plain);
+    for row in ["ssl_enabled yes", "ssl_min_version tlsv1.3"] {
+        assert!(settings.contains(&format!("STAT {row}\r\n")), "{settings}");
+    }
+    assert!(settings.contains(&addresses), "{settings}");
+    assert!(!ask(server.address()).contains("STAT"));
 }
 
 mod clients {
