@@ -13,6 +13,8 @@ use crate::transport::run::Stream;
 
 /// Input that one connection may have read before others have their turn, in bytes.
 pub(super) const READ_BYTES_MAX: usize = 64 * 1024;
+/// Input of a connection that a drain still reads: what its socket has received, up to this many bytes.
+const DRAIN_READ_BYTES_MAX: usize = 256 * 1024;
 /// Output that the net worker sends in one go, in bytes; other connections wait meanwhile.
 pub(super) const SEND_BYTES_MAX: usize = 256 * 1024;
 
@@ -107,7 +109,7 @@ impl<F: Framing, C> Slot<F, C> {
             since_progress_bytes: 0,
             awaits_bytes: None,
             _counted: Counted::default(),
-            drain_read_left: READ_BYTES_MAX,
+            drain_read_left: DRAIN_READ_BYTES_MAX,
             discard_left: DISCARDED_BYTES_MAX,
             is_watched: false,
         }
