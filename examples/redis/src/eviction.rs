@@ -4,7 +4,7 @@
 //!   write ──► more than maxmemory? ──► a few keys evicted ──► runs
 //!                    │                        │ nothing may be evicted
 //!                    │                        └──► -OOM
-//!   psp-eviction (low priority), every 10 ms ──► keys evicted until there is room
+//!   psp-eviction, every 10 ms ──► keys evicted until there is room
 //! ```
 //!
 //! A write evicts few keys, so that it stays short. The thread does the rest when no write comes, or when much is to go.

@@ -1,20 +1,14 @@
 //! Code that the background threads share.
+//!
+//! They have the weight of any other thread. They hold locks of shards, and of the allocator: a thread of less weight that
+//! loses its core meanwhile gets none for seconds beside busy programs, and a net thread that needs the lock waits as long.
 
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Nice value of background threads: they run only on time that no other thread wants.
-const NICE: i32 = 19;
-
-/// Gives the calling thread the lowest weight. A failure costs latency and nothing else.
-pub(crate) fn lower_priority() {
-    // On Linux the call applies to the calling thread alone, not to its process.
-    let _kept_priority = rustix::process::setpriority_process(None, NICE);
-}
-
-/// A thread of the lowest priority that repeats a task. It ends when this value is dropped.
+/// A thread that repeats a task. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Periodic {
     stop: Option<Sender<()>>,
@@ -35,7 +29,6 @@ impl Periodic {
         let thread = thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || {
-                lower_priority();
                 while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                     task();
                 }
@@ -54,5 +47,21 @@ impl Drop for Periodic {
             // The panic hook has already reported the thread's panic.
             let _panicked = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_background_thread_has_the_weight_of_others() {
+        // On Linux this is of the calling thread alone.
+        let nice = || rustix::process::getpriority_process(None).unwrap();
+        let (tell, told) = channel();
+        let _thread = Periodic::start("psp-test", Duration::ZERO, move || {
+            let _has_ended = tell.send(nice());
+        });
+        assert_eq!(told.recv().unwrap(), nice());
     }
 }

@@ -211,7 +211,7 @@ impl Evictor {
     /// the key. Looks at `samples` keys of each database for each, on average.
     ///
     /// One thread at a time uses the candidates of earlier calls. Others do without them rather than wait: the thread
-    /// may be one of low priority that has no core.
+    /// may have lost its core.
     pub fn evict(
         &self,
         databases: &Databases,

@@ -417,7 +417,7 @@ impl Keyspace {
 
     /// As [`update_large`](Self::update_large), for a change of some elements of a value that may have many more. It
     /// leaves no garbage to the reaper: what the old version alone holds is as little as the change has copied. Changes
-    /// of a busy moment would make more of it than a thread of low priority drops.
+    /// of a busy moment would make more of it than the reaper drops.
     pub fn update_part<R>(&self, key: &[u8], change: impl FnMut(&mut Slot<'_>) -> R) -> R {
         self.update_apart(key, Old::Part, change)
     }

@@ -1,7 +1,7 @@
 //! The thread that drops values that are no longer needed.
 //!
 //! ```text
-//!   worker: DEL big, FLUSHALL ──► bounded channel ──► reaper thread (low priority): drop
+//!   worker: DEL big, FLUSHALL ──► bounded channel ──► reaper thread: drop
 //!                                      │ full
 //!                                      └──► dropped by the worker after all
 //! ```
@@ -141,7 +141,6 @@ impl Reaper {
 }
 
 fn reap(arrivals: &Receiver<(Garbage, Size)>, counts: &Counts) {
-    crate::background::lower_priority();
     for (garbage, size) in arrivals {
         drop(garbage);
         counts

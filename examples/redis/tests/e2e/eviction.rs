@@ -89,7 +89,7 @@ fn keys_in_use_stay() {
     let (_server, mut client, limit) = start("inline", "allkeys-lru");
     store(&mut client, ROOM_BYTES / 2, "", |_| {});
     let keys = client.ask("DBSIZE").parse::<usize>().unwrap();
-    // The clock of accesses counts tenths of a second, and is of a thread of low priority.
+    // The clock of accesses counts tenths of a second.
     thread::sleep(Duration::from_millis(2100));
     for key in (0..keys).step_by(2) {
         client.ask(&format!("GET key{key}"));
