@@ -1,7 +1,9 @@
 //! The commands of one request type, as bytes.
 
+use std::sync::Arc;
+
 use crate::schedule::RunPlan;
-use crate::wire::{CommandSource, CommandTemplate, Expected, RequestWriter};
+use crate::wire::{CommandSource, CommandTemplate, Expected, HttpHeader, RequestWriter};
 
 /// Random streams of a seed. Keys have streams of their own, so that the schedule does not depend
 /// on the commands.
@@ -19,10 +21,11 @@ impl Commands {
     /// target's protocol has not.
     pub(super) fn new(plan: &RunPlan, index: usize) -> Option<Self> {
         let target = &plan.target;
+        let headers: Arc<[HttpHeader]> = plan.headers.clone().into();
         let with_writer = |template: &CommandTemplate| {
             let (protocol, authority) = (target.protocol, target.authority());
             let writer = RequestWriter::new(protocol, authority, template, plan.timeout).ok()?;
-            Some((template.clone(), writer.with_headers(&plan.headers)))
+            Some((template.clone(), writer.with_headers(&headers)))
         };
         let commands = plan.types[index].request.commands().iter();
         let commands: Vec<_> = commands.map(with_writer).collect::<Option<_>>()?;

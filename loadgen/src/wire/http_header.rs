@@ -1,5 +1,6 @@
 //! Header lines of HTTP requests.
 
+use std::fmt;
 use std::str::FromStr;
 
 /// A header line of every request to `http://` targets, parsed from `Name: value`.
@@ -26,6 +27,12 @@ pub enum HttpHeaderError {
 impl HttpHeader {
     pub(super) fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name)
+    }
+}
+
+impl fmt::Display for HttpHeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.value)
     }
 }
 
@@ -62,6 +69,7 @@ mod tests {
         ] {
             let header: HttpHeader = line.parse().unwrap();
             assert_eq!((&*header.name, &*header.value), (name, value));
+            assert_eq!(header.to_string(), format!("{name}: {value}"));
         }
         for line in ["", "Accept", ": a", "A b: c", "A: b\r\nC: d", "A:\0"] {
             assert_eq!(line.parse::<HttpHeader>(), Err(HttpHeaderError::Shape));

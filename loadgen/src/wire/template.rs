@@ -1,5 +1,7 @@
 //! Commands with placeholders.
 
+use std::sync::Arc;
+
 use super::quotes::{Meaning, Quotes};
 
 /// Most arguments one template may expand to.
@@ -18,7 +20,7 @@ pub struct CommandTemplate {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Piece {
-    Literal(Vec<u8>),
+    Literal(Arc<[u8]>),
     Key,
     /// A key that exists in this fraction of all requests.
     KeyOrMiss(f64),
@@ -115,9 +117,23 @@ impl CommandTemplate {
         Ok(Self { arguments })
     }
 
-    /// Adds an argument without placeholders.
-    pub(super) fn push_literal(&mut self, argument: &[u8]) {
-        self.arguments.push(vec![Piece::Literal(argument.to_vec())]);
+    /// A template of these arguments, without placeholders.
+    pub(super) fn of_literals(arguments: impl IntoIterator<Item = Arc<[u8]>>) -> Self {
+        let arguments = arguments.into_iter();
+        Self {
+            arguments: arguments
+                .map(|argument| vec![Piece::Literal(argument)])
+                .collect(),
+        }
+    }
+
+    /// Makes `literal` the argument of that number, which is there or is the next one.
+    pub(super) fn set_literal(&mut self, argument: usize, literal: &Arc<[u8]>) {
+        let pieces = vec![Piece::Literal(Arc::clone(literal))];
+        match self.arguments.get_mut(argument) {
+            Some(there) => *there = pieces,
+            None => self.arguments.push(pieces),
+        }
     }
 
     /// Number of arguments, the command's name included.
@@ -180,28 +196,47 @@ fn split_words(text: &str) -> Result<Vec<Vec<Part>>, TemplateError> {
 }
 
 fn parse_pieces(word: &[Part]) -> Result<Vec<Piece>, TemplateError> {
-    let mut pieces = Vec::new();
+    let mut pieces = Pieces::default();
     for part in word {
         match part {
             Part::Plain(text) => parse_plain(text, &mut pieces)?,
-            Part::Literal(text) => push_literal(text, &mut pieces),
+            Part::Literal(text) => pieces.literal.push_str(text),
         }
     }
-    if pieces.is_empty() {
-        pieces.push(Piece::Literal(Vec::new()));
+    pieces.end_literal();
+    if pieces.ended.is_empty() {
+        pieces.ended.push(Piece::Literal(Arc::default()));
     }
-    Ok(pieces)
+    Ok(pieces.ended)
+}
+
+/// The pieces of an argument while it is parsed.
+#[derive(Default)]
+struct Pieces {
+    ended: Vec<Piece>,
+    /// The literal behind them.
+    literal: String,
+}
+
+impl Pieces {
+    fn end_literal(&mut self) {
+        if !self.literal.is_empty() {
+            self.ended
+                .push(Piece::Literal(self.literal.as_bytes().into()));
+            self.literal.clear();
+        }
+    }
 }
 
 /// Appends the pieces of text that may have placeholders.
-fn parse_plain(text: &str, pieces: &mut Vec<Piece>) -> Result<(), TemplateError> {
+fn parse_plain(text: &str, pieces: &mut Pieces) -> Result<(), TemplateError> {
     let mut rest = text;
     while let Some(at) = rest.find(['{', '}']) {
         let (literal, tail) = rest.split_at(at);
-        push_literal(literal, pieces);
+        pieces.literal.push_str(literal);
         let (brace, inside) = tail.split_at(1);
         if let Some(after) = inside.strip_prefix(brace) {
-            push_literal(brace, pieces);
+            pieces.literal.push_str(brace);
             rest = after;
             continue;
         }
@@ -209,7 +244,8 @@ fn parse_plain(text: &str, pieces: &mut Vec<Piece>) -> Result<(), TemplateError>
         let (name, after) = placeholder.ok_or_else(|| TemplateError::Brace {
             brace: brace.to_owned(),
         })?;
-        pieces.push(match name {
+        pieces.end_literal();
+        pieces.ended.push(match name {
             "key" => Piece::Key,
             "value" => Piece::Value,
             "n" => Piece::Number,
@@ -217,16 +253,8 @@ fn parse_plain(text: &str, pieces: &mut Vec<Piece>) -> Result<(), TemplateError>
         });
         rest = after;
     }
-    push_literal(rest, pieces);
+    pieces.literal.push_str(rest);
     Ok(())
-}
-
-fn push_literal(text: &str, pieces: &mut Vec<Piece>) {
-    match pieces.last_mut() {
-        _ if text.is_empty() => {}
-        Some(Piece::Literal(literal)) => literal.extend_from_slice(text.as_bytes()),
-        _ => pieces.push(Piece::Literal(text.into())),
-    }
 }
 
 /// A placeholder with a parameter.
@@ -316,7 +344,7 @@ mod tests {
             assert_eq!(literal, word, "{text}");
         }
         let template = CommandTemplate::parse(r#"'{"id":'{n}'}'"#).unwrap();
-        let literal = |text: &str| Piece::Literal(text.into());
+        let literal = |text: &str| Piece::Literal(text.as_bytes().into());
         let pieces = [literal(r#"{"id":"#), Piece::Number, literal("}")];
         assert_eq!(template.arguments, [pieces.to_vec()]);
         let braced = CommandTemplate::parse("{{{n}}}").unwrap();

@@ -1,5 +1,6 @@
 //! Requests as bytes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::arguments::Arguments;
@@ -34,7 +35,7 @@ pub(crate) enum RequestWriter {
         wire: &'static dyn Wire,
         /// Host and port of the target.
         authority: String,
-        headers: Vec<HttpHeader>,
+        headers: Arc<[HttpHeader]>,
     },
 }
 
@@ -46,8 +47,22 @@ impl CommandTemplate {
     /// [`TemplateError`] says what is wrong, or that the protocol has no such command.
     pub fn for_protocol(text: &str, protocol: Protocol) -> Result<Self, TemplateError> {
         let template = Self::parse(&complete(protocol, text))?;
-        RequestWriter::new(protocol, "", &template, Duration::ZERO)?;
-        Ok(template)
+        template.checked(protocol)
+    }
+
+    /// A command of these arguments, without placeholders, for a server that speaks `protocol`.
+    ///
+    /// # Errors
+    /// [`TemplateError`] says why the protocol has no such command.
+    pub fn literal_for_protocol(
+        arguments: impl IntoIterator<Item = Arc<[u8]>>,
+        protocol: Protocol,
+    ) -> Result<Self, TemplateError> {
+        Self::of_literals(arguments).checked(protocol)
+    }
+
+    fn checked(self, protocol: Protocol) -> Result<Self, TemplateError> {
+        RequestWriter::new(protocol, "", &self, Duration::ZERO).map(|_| self)
     }
 }
 
@@ -74,7 +89,7 @@ impl RequestWriter {
             Protocol::Wire(wire) => wire.check(template).map(|()| Self::Wire {
                 wire,
                 authority: authority.to_owned(),
-                headers: Vec::new(),
+                headers: Arc::default(),
             }),
             Protocol::PspUdp => Err(TemplateError::Shape {
                 usage: "no commands, but --workload".to_owned(),
@@ -83,9 +98,9 @@ impl RequestWriter {
     }
 
     /// The same writer with header lines, where the protocol has them.
-    pub(crate) fn with_headers(mut self, all: &[HttpHeader]) -> Self {
+    pub(crate) fn with_headers(mut self, all: &Arc<[HttpHeader]>) -> Self {
         if let Self::Wire { headers, .. } = &mut self {
-            *headers = all.to_vec();
+            *headers = Arc::clone(all);
         }
         self
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
@@ -149,13 +150,14 @@ impl MeasurementArgs {
         let Some(body) = &self.body else {
             return Ok(());
         };
-        let bytes = match body.strip_prefix('@') {
+        let body: Arc<[u8]> = match body.strip_prefix('@') {
             Some(path) => fs::read(path).with_context(|| format!("cannot read {path}"))?,
             None => body.clone().into_bytes(),
-        };
+        }
+        .into();
         for ty in types {
             for command in ty.request.commands_mut() {
-                give_body(command, &bytes);
+                give_body(command, &body);
             }
         }
         Ok(())
