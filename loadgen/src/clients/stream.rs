@@ -61,6 +61,8 @@ pub(crate) struct StreamLane {
     buffer: Vec<u8>,
     /// Connections with requests to write at the end of the turn.
     unwritten: Vec<usize>,
+    /// Types with requests that have gone back to the queue since the end of the last turn.
+    requeued: Vec<usize>,
     limits: Limits,
     in_flight: usize,
     queued: usize,
@@ -232,6 +234,7 @@ impl StreamLane {
             connections,
             buffer: vec![0; READ_LEN],
             unwritten: Vec::new(),
+            requeued: Vec::new(),
             limits: Limits {
                 outstanding_max: plan.outstanding_max,
                 pipeline: plan.pipeline.max(1),
@@ -328,6 +331,9 @@ impl StreamLane {
             ty.free.retain(|&free| free != index);
         }
         let lost = connection.in_flight.len();
+        if end == End::Announced && lost > 0 {
+            self.requeued.push(connection.type_index);
+        }
         let pending = connection.in_flight.drain().rev();
         for pending in pending.filter(|pending| !pending.has_failed) {
             let intended_ns = pending.intended_ns;
@@ -436,8 +442,15 @@ impl Lane for StreamLane {
     }
 
     fn flush(&mut self, waiter: &Waiter, clock: &RunClock) {
-        while let Some(index) = self.unwritten.pop() {
-            self.write(index, waiter, clock);
+        loop {
+            while let Some(index) = self.unwritten.pop() {
+                self.write(index, waiter, clock);
+            }
+            // A write that failed may have ended a connection, while others are free.
+            match self.requeued.pop() {
+                Some(type_index) => self.send_queued(type_index, waiter, clock),
+                None => break,
+            }
         }
     }
 
@@ -551,5 +564,74 @@ impl Lane for StreamLane {
                 ty.recorder.into_notes()
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use crate::record::IntervalCollector;
+    use crate::schedule::{RequestPlan, TypePlan, Waiting};
+    use crate::wire::{CommandTemplate, Target};
+
+    const LAST: &[u8] = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+    fn accept(listener: &UnixListener) -> UnixStream {
+        let (socket, _) = listener.accept().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket
+    }
+
+    /// How many requests have come.
+    fn requests(socket: &mut UnixStream) -> usize {
+        let mut bytes = [0; 4096];
+        let count = socket.read(&mut bytes).unwrap_or(0);
+        String::from_utf8_lossy(&bytes[..count])
+            .matches("GET / ")
+            .count()
+    }
+
+    #[test]
+    fn a_request_behind_an_announced_close_goes_to_a_free_connection_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let target: Target = format!("http+unix:{}", path.display()).parse().unwrap();
+        let command = CommandTemplate::for_protocol("GET /", target.protocol).unwrap();
+        let ty = TypePlan::new("/", 1.0, RequestPlan::Command(command));
+        let mut plan = RunPlan::new(target, vec![ty]);
+        plan.pipeline = 2;
+        let intervals = IntervalCollector::default().add_type(0);
+        let setup = StreamTypeSetup {
+            commands: Commands::new(&plan, 0).unwrap(),
+            recorder: Recorder::new(0..u64::MAX, Arc::default(), intervals, None),
+            connections: 2,
+        };
+        let waiter = Waiter::new(Waiting::BusyPoll).unwrap();
+        let clock = RunClock::starting_at(Instant::now());
+        let mut lane = StreamLane::connect(&plan, vec![setup], &waiter).unwrap();
+        let (mut first, mut second) = (accept(&listener), accept(&listener));
+        let issue = |lane: &mut StreamLane| {
+            let arrival = Arrival {
+                index: 0,
+                command: 0,
+                intended_ns: clock.now_ns(),
+            };
+            lane.issue(arrival, &waiter, &clock);
+            lane.flush(&waiter, &clock);
+        };
+        issue(&mut lane);
+        issue(&mut lane);
+        assert_eq!([requests(&mut first), requests(&mut second)], [1, 1]);
+        first.write_all(LAST).unwrap();
+        drop(first);
+        issue(&mut lane);
+        assert_eq!(requests(&mut second), 1);
+        assert_eq!((lane.in_flight, lane.queued), (2, 0));
     }
 }
