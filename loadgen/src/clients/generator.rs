@@ -66,7 +66,8 @@ fn pacer(plan: &RunPlan, indices: &[usize], end_ns: u64) -> Result<Pacer, RunErr
                 positions[index] = Some(position);
             }
             let wanted = indices.to_vec();
-            let replay = trace.replay(plan.seed, move |index| wanted.contains(&index))?;
+            let wanted = move |index| wanted.contains(&index);
+            let replay = trace.replay(plan.arrivals, plan.seed, wanted)?;
             Ok(Pacer::Recorded(Recorded::new(replay, positions, end_ns)?))
         }
         Pacing::Closed(closed) => {

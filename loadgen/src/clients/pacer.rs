@@ -151,7 +151,7 @@ impl Recorded {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::{Trace, TraceTypes};
+    use crate::schedule::{Trace, TraceFormat, TracePace, TraceTypes};
     use psp_sim::workload::ArrivalProcess;
 
     fn all(mut pacer: Pacer) -> Vec<Arrival> {
@@ -186,8 +186,10 @@ mod tests {
         std::fs::write(file.path(), "0 A\n1 B\n2 B\n3 A\n4 B\n").unwrap();
         let names = ["A", "B"].map(|name| (name.to_owned(), 1.0));
         let types = TraceTypes::Named(names.to_vec());
-        let trace = Trace::open(file.path(), 1.0, types).unwrap();
-        let replay = trace.replay(1, |index| index == 1).unwrap();
+        let pace = TracePace::Recorded { speed: 1.0 };
+        let trace = Trace::open(file.path(), TraceFormat::Own, pace, types).unwrap();
+        let replay = trace.replay(ArrivalProcess::Poisson, 1, |index| index == 1);
+        let replay = replay.unwrap();
         let recorded = Recorded::new(replay, vec![None, Some(0)], 4_000_000_000).unwrap();
         let mut pacer = Pacer::Recorded(recorded);
         assert_eq!(pacer.next_ns(0, |_| true), Some(1_000_000_000));

@@ -93,6 +93,9 @@ impl Report {
             warnings: Vec::new(),
         };
         report.warnings = report.reasons_to_doubt();
+        if let Pacing::Trace(trace) = &plan.pacing {
+            report.warnings.extend_from_slice(trace.warnings());
+        }
         if plan.ramp > plan.warmup {
             report.warnings.push(format!(
                 "connections were opened over {:.1} s, which reaches into the measured part",

@@ -31,7 +31,7 @@ pub struct Report {
     /// The closed loop; absent for an open loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_loop: Option<ClosedLoopReport>,
-    /// The recorded arrivals; absent if arrivals were drawn.
+    /// The recorded requests; absent without a trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceReport>,
     /// The simulated server; absent for a live server.
@@ -85,13 +85,14 @@ pub struct ClosedLoopReport {
     pub think_us: f64,
 }
 
-/// Recorded arrivals in a [`Report`].
+/// Recorded requests in a [`Report`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TraceReport {
     /// The file.
     pub file: String,
-    /// Replay speed as a multiple of the recorded speed.
-    pub speed: f64,
+    /// Replay speed as a multiple of the recorded speed; absent if requests were sent at a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<f64>,
 }
 
 /// One type's part of a [`Report`].

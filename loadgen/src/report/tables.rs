@@ -26,7 +26,10 @@ impl fmt::Display for Report {
                 )?;
                 "closed loop".to_owned()
             }
-            (None, Some(trace)) => format!("arrivals of {} x {}", trace.file, trace.speed),
+            (None, Some(trace)) => match trace.speed {
+                Some(speed) => format!("arrivals of {} x {speed}", trace.file),
+                None => format!("requests of {}, {} arrivals", trace.file, self.arrivals),
+            },
             (None, None) => format!("{} arrivals", self.arrivals),
         };
         writeln!(

@@ -12,7 +12,8 @@ pub use plan::{
     Waiting, assign_threads,
 };
 pub use preset::{Preset, PresetError};
-pub use trace::file::{Trace, TraceTypes};
+pub use trace::file::{Trace, TracePace, TraceTypes};
+pub use trace::format::{TraceCommand, TraceFormat};
 pub use trace::lines::TraceError;
 pub use workload::{LiveWorkload, OfferedLoad};
 

@@ -20,7 +20,7 @@ pub struct RunPlan {
     pub types: Vec<TypePlan>,
     /// What triggers requests.
     pub pacing: Pacing,
-    /// How arrivals are distributed if [`Pacing::Drawn`] draws them.
+    /// How arrivals are distributed if [`Pacing::Drawn`] draws them, or a [`Pacing::Trace`] has a rate.
     pub arrivals: ArrivalProcess,
     /// Seed of all random numbers.
     pub seed: u64,
@@ -97,7 +97,7 @@ pub enum Pacing {
     /// Open loop: arrivals drawn from the types' rates.
     #[default]
     Drawn,
-    /// Open loop: recorded arrivals.
+    /// Open loop: recorded requests.
     Trace(Trace),
     /// Closed loop: a reply triggers the next request.
     Closed(ClosedLoop),

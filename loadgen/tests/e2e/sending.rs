@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use psp_loadgen::report::{Mode, Report};
 use psp_loadgen::schedule::{
     ClosedLoop, LiveWorkload, OfferedLoad, Pacing, RequestPlan, RunPlan, ServicePlan, ThreadClass,
-    Trace, TraceTypes, TypePlan,
+    Trace, TraceFormat, TracePace, TraceTypes, TypePlan,
 };
 use psp_loadgen::wire::Protocol;
 use psp_protocols::psp_header::Kind;
@@ -161,9 +161,10 @@ fn recorded_arrivals_are_sent_as_they_were() {
     let types = vec![fast("GET", 1.0), command("SET", 0.0, ThreadClass::Slow)];
     let named = types.iter().map(|ty| (ty.name.clone(), ty.rate_rps));
     let named = TraceTypes::Named(named.collect());
-    let trace = Trace::open(file.path(), 2.0, named).unwrap();
+    let pace = TracePace::Recorded { speed: 2.0 };
+    let trace = Trace::open(file.path(), TraceFormat::Own, pace, named).unwrap();
     let mut plan = plan(target("redis", addr), types);
-    plan.duration = Duration::from_nanos(trace.length_ns() + 1);
+    plan.duration = Duration::from_nanos(trace.length_ns().unwrap() + 1);
     plan.pacing = Pacing::Trace(trace);
     let result = run(&plan);
     let counts: Vec<_> = result.records.iter().map(|it| it.completed).collect();
@@ -172,7 +173,7 @@ fn recorded_arrivals_are_sent_as_they_were() {
     assert_eq!(report.mode, Mode::Open);
     assert!((report.duration_s / 0.399 - 1.0).abs() < 1e-3);
     assert!((report.overall.offered_rps / (400.0 / 0.399) - 1.0).abs() < 1e-3);
-    assert_eq!(report.trace.unwrap().speed, 2.0);
+    assert_eq!(report.trace.unwrap().speed, Some(2.0));
 }
 
 #[test]

@@ -34,8 +34,8 @@ pub(crate) struct MeasurementArgs {
     /// A header line of all requests of http:// targets, as in 'Accept: text/html'; may be repeated
     #[arg(long, value_name = "NAME: VALUE", value_parser = str::parse::<HttpHeader>, help_heading = "Requests")]
     pub(crate) header: Vec<HttpHeader>,
-    /// The body of requests POST, PUT and PATCH of http:// targets that have none in the mix: text, or a file
-    /// after @
+    /// The body of requests POST, PUT and PATCH of http:// targets that have none in the mix or trace: text, or a
+    /// file after @
     #[arg(long, value_name = "TEXT|@FILE", help_heading = "Requests")]
     pub(crate) body: Option<String>,
     /// Set all keys before the run; a protobuf:// target by PUT

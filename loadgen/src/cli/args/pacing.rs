@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
-use psp_loadgen::schedule::ClosedLoop;
+use psp_loadgen::schedule::{ClosedLoop, TraceFormat, TracePace};
 use psp_sim::workload::{ArrivalProcess, Bursts};
 
 use crate::cli::args::values::{at_least_one, positive};
@@ -15,7 +15,7 @@ use crate::cli::args::values::{at_least_one, positive};
 pub(crate) struct PacingArgs {
     /// Distribution of the gaps between requests of each type [default: that of the workload file,
     /// or poisson]
-    #[arg(long, value_enum, conflicts_with_all = ["trace", "closed_loop"])]
+    #[arg(long, value_enum, conflicts_with = "closed_loop")]
     arrivals: Option<Arrivals>,
     /// Bursty arrivals: rate within bursts as a multiple of the rate between them [default: 5]
     #[arg(long, value_name = "FACTOR", value_parser = positive)]
@@ -27,11 +27,19 @@ pub(crate) struct PacingArgs {
     #[arg(long, value_name = "N", value_parser = positive)]
     burst_requests: Option<f64>,
 
-    /// Send at the times in this file: a line for each request with its time in seconds and its
-    /// type in the mix or workload, or its command if there is neither. Times count from the first
-    /// line
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["closed_loop", "rate", "load", "dilate"])]
+    /// Send the requests of this file at their times, which count from the first. With --rate times do not count:
+    /// the requests are sent one after the other at that rate, all over again
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["closed_loop", "load", "dilate"])]
     trace: Option<PathBuf>,
+    /// Format of the trace. Requests of own and csv are types of the mix or workload, or commands if there is neither
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        default_value = "own",
+        requires = "trace"
+    )]
+    trace_format: Format,
     /// Commands of the trace that begin with START are of type NAME, as in 'users=GET /users/'; the first that
     /// fits counts, and may be repeated. By default each different command is a type, or, if there are more than
     /// 256, each name of commands
@@ -55,6 +63,21 @@ pub(crate) struct PacingArgs {
     /// Closed loop: time between a reply and the next request [default: 0]
     #[arg(long, value_name = "US")]
     think_us: Option<u64>,
+}
+
+/// Names of formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A line for each request: its time in seconds, or as in 2024-05-01T12:00:00.5Z, and its type or command
+    Own,
+    /// Access logs of HTTP servers. The requests of a second are spread evenly over it
+    Common,
+    /// The same with referrer and agent
+    Combined,
+    /// Columns time, request and optionally type, as the first line names them
+    Csv,
+    /// Targets of vegeta, in either of its formats; without times, so they need --rate
+    Vegeta,
 }
 
 /// A rule for the types of a trace's commands.
@@ -120,13 +143,34 @@ impl PacingArgs {
         }))
     }
 
-    /// The file of a trace and its speed.
-    pub(crate) fn trace(&self) -> anyhow::Result<Option<(&Path, f64)>> {
-        if self.trace_speed.is_some() && self.trace.is_none() {
-            bail!("--trace-speed goes with --trace");
+    /// The file of a trace, its format, and when its requests are sent, given `--rate`.
+    pub(crate) fn trace(
+        &self,
+        rate_rps: Option<f64>,
+    ) -> anyhow::Result<Option<(&Path, TraceFormat, TracePace)>> {
+        let Some(path) = self.trace.as_deref() else {
+            if self.trace_speed.is_some() {
+                bail!("--trace-speed goes with --trace");
+            }
+            return Ok(None);
+        };
+        let speed = self.trace_speed.unwrap_or(1.0);
+        let pace = rate_rps.map_or(TracePace::Recorded { speed }, |rate_rps| TracePace::Rate {
+            rate_rps,
+        });
+        if self.trace_speed.is_some() && rate_rps.is_some() {
+            bail!("a rate takes the place of the times of a trace, and of --trace-speed");
         }
-        let trace = self.trace.as_deref();
-        Ok(trace.map(|path| (path, self.trace_speed.unwrap_or(1.0))))
+        if self.arrivals.is_some() && rate_rps.is_none() {
+            bail!("a trace has its own times; --arrivals goes with --rate");
+        }
+        let format = match self.trace_format {
+            Format::Own => TraceFormat::Own,
+            Format::Common | Format::Combined => TraceFormat::AccessLog,
+            Format::Csv => TraceFormat::Csv,
+            Format::Vegeta => TraceFormat::Vegeta,
+        };
+        Ok(Some((path, format, pace)))
     }
 
     /// The rules for the types of a trace's commands.
@@ -134,7 +178,7 @@ impl PacingArgs {
         &self.trace_type
     }
 
-    /// Whether requests are sent at rates.
+    /// Whether the types of requests have rates.
     pub(crate) fn has_rates(&self) -> bool {
         self.trace.is_none() && self.closed_loop.is_none()
     }

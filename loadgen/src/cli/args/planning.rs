@@ -16,7 +16,8 @@ use crate::cli::args::pacing::TraceType;
 use crate::cli::args::target::Subject;
 use crate::cli::measurement::Measurement;
 use psp_loadgen::schedule::{
-    ClosedLoop, ItemRate, Mix, OfferedLoad, ThreadClass, Trace, TraceTypes, assign_threads,
+    ClosedLoop, ItemRate, Mix, OfferedLoad, ThreadClass, Trace, TraceCommand, TraceTypes,
+    assign_threads,
 };
 use psp_loadgen::wire::CommandTemplate;
 
@@ -90,29 +91,33 @@ impl MeasurementArgs {
             mut types,
             arrivals,
             pacing,
-        } = self.sent(target.protocol)?;
+        } = self.sent(&target)?;
         self.give_bodies(&mut types, target.protocol)?;
         let known = |name: &&String| types.iter().any(|ty| ty.name == **name);
         if let Some(name) = self.slow.iter().chain(&self.fast).find(|name| !known(name)) {
             bail!("--slow and --fast name types of the mix; `{name}` is none");
         }
         let types = self.placed(types, target.protocol, &pacing)?;
-        let warmup_s = self.warmup.unwrap_or(match pacing {
-            Pacing::Trace(_) => self.ramp,
-            Pacing::Drawn | Pacing::Closed(_) => self.ramp.max(WARMUP_S),
+        let length_ns = match &pacing {
+            Pacing::Trace(trace) => trace.length_ns(),
+            Pacing::Drawn | Pacing::Closed(_) => None,
+        };
+        let warmup_s = self.warmup.unwrap_or(match length_ns {
+            Some(_) => self.ramp,
+            None => self.ramp.max(WARMUP_S),
         });
         let warmup = Duration::from_secs_f64(warmup_s);
-        let duration = match (self.duration, &pacing) {
+        let duration = match (self.duration, length_ns) {
             (Some(duration_s), _) => {
                 Duration::try_from_secs_f64(duration_s).context("--duration")?
             }
-            (None, Pacing::Trace(trace)) => {
+            (None, Some(length_ns)) => {
                 // The measurement includes the last arrival.
-                let length = Duration::from_nanos(trace.length_ns() + 1);
+                let length = Duration::from_nanos(length_ns + 1);
                 let measured = length.checked_sub(warmup);
                 measured.context("the trace ends before the warm-up")?
             }
-            (None, Pacing::Drawn | Pacing::Closed(_)) => Duration::from_secs_f64(DURATION_S),
+            (None, None) => Duration::from_secs_f64(DURATION_S),
         };
         Ok(RunPlan {
             arrivals,
@@ -163,10 +168,11 @@ impl MeasurementArgs {
         Ok(())
     }
 
-    fn sent(&self, protocol: Protocol) -> anyhow::Result<Sent> {
+    fn sent(&self, target: &Target) -> anyhow::Result<Sent> {
+        let protocol = target.protocol;
         let mix = self.mix.as_deref();
         let preset = self.keyspace.preset.as_ref().map(|preset| preset.mix);
-        let trace = self.pacing.trace()?;
+        let trace = self.pacing.trace(self.rate)?;
         let closed = self.pacing.closed_loop()?;
         let (types, arrivals) = match (mix.or(preset), &self.workload) {
             (_, Some(workload)) => {
@@ -188,23 +194,23 @@ impl MeasurementArgs {
                 bail!("a {protocol} target needs --mix, --preset, --workload or --trace")
             }
         };
-        if let Some((path, speed)) = trace {
+        if let Some((path, format, pace)) = trace {
             let steady = types.iter().all(|ty| ty.phases.is_empty());
             ensure!(
                 steady,
                 "a trace has its own times, phases cannot change them"
             );
             let named = types.iter().map(|ty| (ty.name.clone(), ty.rate_rps));
-            let columns = if types.is_empty() {
-                TraceTypes::Commands
+            let requests = if types.is_empty() {
+                TraceTypes::Commands(target.clone())
             } else {
                 TraceTypes::Named(named.collect())
             };
-            let mut trace = Trace::open(path, speed, columns)?;
+            let mut trace = Trace::open(path, format, pace, requests)?;
             let rules = self.pacing.trace_types();
             return Ok(Sent {
                 types: traced_types(types, &mut trace, rules, protocol)?,
-                arrivals,
+                arrivals: self.pacing.arrivals(arrivals)?,
                 pacing: Pacing::Trace(trace),
             });
         }
@@ -333,7 +339,7 @@ fn traced_types(
     protocol: Protocol,
 ) -> anyhow::Result<Vec<TypePlan>> {
     if types.is_empty() {
-        types = grouped_commands(trace, rules, protocol)?;
+        types = grouped_commands(trace, rules, protocol);
     } else {
         ensure!(
             rules.is_empty(),
@@ -346,30 +352,32 @@ fn traced_types(
     Ok(types)
 }
 
-/// A type for each different command of a trace. With `rules`, or if there are too many commands, those
-/// of one name share a type.
-fn grouped_commands(
-    trace: &mut Trace,
-    rules: &[TraceType],
-    protocol: Protocol,
-) -> anyhow::Result<Vec<TypePlan>> {
-    let is_each_own = rules.is_empty() && trace.columns().len() <= TRACE_TYPES_MAX;
+/// A type for each different command of a trace. With `rules` or types in the trace, or if there are too many
+/// commands, those of one name share a type.
+fn grouped_commands(trace: &mut Trace, rules: &[TraceType], protocol: Protocol) -> Vec<TypePlan> {
+    let commands = trace.take_commands();
+    let are_typed = commands.iter().any(|command| command.type_name.is_some());
+    let is_each_own = rules.is_empty() && !are_typed && commands.len() <= TRACE_TYPES_MAX;
     let mut groups: Vec<(String, Vec<CommandTemplate>)> = Vec::new();
     let mut numbers: HashMap<String, usize> = HashMap::new();
-    let mut types = Vec::with_capacity(trace.columns().len());
+    let mut types = Vec::with_capacity(commands.len());
     // Each rule has a place, whenever its first command comes.
     let mut own_left = (TRACE_TYPES_MAX - 1).saturating_sub(rules.len());
-    for column in trace.columns() {
-        let command = CommandTemplate::for_protocol(column, protocol)
-            .with_context(|| format!("command `{column}` of the trace"))?;
-        let rule = rules.iter().find(|rule| column.starts_with(&rule.start));
+    for command in commands {
+        let TraceCommand {
+            text,
+            type_name,
+            template,
+        } = command;
+        let is_meant = |rule: &&TraceType| type_name.is_none() && text.starts_with(&rule.start);
+        let rule = rules.iter().find(is_meant);
         let mut name = match rule {
             Some(rule) => rule.name.clone(),
-            None => protocol.type_name(column),
+            None => type_name.unwrap_or_else(|| protocol.type_name(&text)),
         };
         // The second command with the same first word gets its whole text as its name.
         if is_each_own && numbers.contains_key(&name) {
-            name = column.clone();
+            name = text;
         }
         if !is_each_own && rule.is_none() && !numbers.contains_key(&name) {
             match own_left.checked_sub(1) {
@@ -381,12 +389,12 @@ fn grouped_commands(
             groups.push((name.clone(), Vec::new()));
             groups.len() - 1
         });
-        groups[number].1.push(command);
+        groups[number].1.push(template);
         types.push(number);
     }
     trace.group(&types);
     let plan = |(name, commands)| TypePlan::new(name, 0.0, RequestPlan::Commands(commands));
-    Ok(groups.into_iter().map(plan).collect())
+    groups.into_iter().map(plan).collect()
 }
 
 #[cfg(test)]
@@ -488,6 +496,30 @@ mod tests {
             (
                 "--target redis://127.0.0.1 --trace no/such",
                 "cannot read no/such",
+            ),
+            (
+                "--target redis://127.0.0.1 --trace no/such --arrivals uniform",
+                "--arrivals goes with --rate",
+            ),
+            (
+                "--target redis://127.0.0.1 --trace no/such --rate 5 --trace-speed 2",
+                "takes the place",
+            ),
+            (
+                "--target redis://127.0.0.1 --mix GET:1 --rate 5 --trace-format csv",
+                "--trace <FILE>",
+            ),
+            (
+                "--target redis://127.0.0.1 --trace no/such --trace-format combined",
+                "go with http://",
+            ),
+            (
+                "--target http://127.0.0.1 --trace no/such --trace-format vegeta",
+                "give --rate",
+            ),
+            (
+                "--target http://127.0.0.1 --trace no/such --trace-format common --mix GET:1",
+                "no types of a mix",
             ),
             (
                 "--target redis://127.0.0.1 --mix GET@1/s --header A:b",
@@ -615,6 +647,59 @@ mod tests {
         assert_eq!(by_name[255], named("other", 46));
         let by_rule = types(&["--trace-type", "users=GET /users/"]);
         assert_eq!(by_rule, [named("users", 300), named("/page", 300)]);
+    }
+
+    #[test]
+    fn a_file_of_csv_may_name_types() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = "type,request,time\ngold,GET /a,5\n,GET /a,6\ngold,GET /b,7\n,POST /c?d,7\n";
+        std::fs::write(file.path(), text).unwrap();
+        let path = file.path().display();
+        let line = format!("--target http://127.0.0.1 --trace {path} --trace-format csv");
+        let names = |options: &str| {
+            let plan = plan(&format!("{line}{options}")).unwrap();
+            let types = plan.types.into_iter();
+            types
+                .map(|ty| (ty.name, ty.request.commands().len()))
+                .collect::<Vec<_>>()
+        };
+        let named = |name: &str, len| (name.to_owned(), len);
+        let untyped = [named("gold", 2), named("/a", 1), named("/c", 1)];
+        assert_eq!(names(""), untyped);
+        let ruled = [named("gold", 2), named("rest", 2)];
+        assert_eq!(names(" --trace-type rest="), ruled);
+    }
+
+    #[test]
+    fn requests_of_a_trace_may_have_a_rate() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "5 GET a\n6 SET a b\n7 GET a\n").unwrap();
+        let path = file.path().display();
+        let line = format!("--target redis://127.0.0.1 --trace {path} --rate 300");
+        let plan = plan(&format!("{line} --arrivals uniform")).unwrap();
+        let rates: Vec<_> = plan.types.iter().map(|ty| ty.rate_rps).collect();
+        assert_eq!(rates, [200.0, 100.0]);
+        assert_eq!(plan.arrivals, ArrivalProcess::Uniform);
+        assert_eq!(plan.warmup, Duration::from_secs(1));
+        assert_eq!(plan.duration, Duration::from_secs(10));
+    }
+
+    #[test]
+    fn commands_of_a_trace_share_the_body() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "5 POST /a\n6 POST /b\n").unwrap();
+        let path = file.path().display();
+        let line = format!("--target http://127.0.0.1 --trace {path} --body given");
+        let plan = plan(&line).unwrap();
+        let mut bodies = plan
+            .types
+            .iter()
+            .map(|ty| ty.request.commands()[0].literal(2));
+        let [Some(first), Some(second)] = [bodies.next().unwrap(), bodies.next().unwrap()] else {
+            panic!("two bodies");
+        };
+        assert_eq!(first, b"given");
+        assert!(std::ptr::eq(first, second));
     }
 
     #[test]

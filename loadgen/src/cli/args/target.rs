@@ -32,8 +32,8 @@ Commands of a mix, by target. A command without arguments gets the arguments in 
              SET ADD REPLACE APPEND PREPEND [{key} {value}] and seconds to live, DELETE [{key}],
              INCR DECR [{key} 1]
   protobuf   METHOD [{value}]: the name of a method, and the payload
-  http       METHOD [/] [BODY], as in GET /page?n={n} or POST /a '{\"b\": 1}'; reports name it by its
-             path
+  http       METHOD [/] [BODY ['NAME: VALUE']...], as in GET /page?n={n} or POST /a '{\"b\": 1}' 'Accept: c';
+             reports name it by its path
   lines      any words: the request line";
 
 #[derive(Debug, Clone, Default, Args)]

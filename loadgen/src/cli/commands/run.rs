@@ -23,6 +23,7 @@ const EXAMPLES: &str = "Examples:
   psp-loadgen run --target redis://127.0.0.1 --preload --preset etc --rate 20000
   psp-loadgen run --target redis://127.0.0.1 --workload day.toml
   psp-loadgen run --target redis://127.0.0.1 --trace requests.txt --trace-speed 2
+  psp-loadgen run --target http://127.0.0.1:8080 --trace access.log --trace-format combined --trace-type 'users=GET /users/'
   psp-loadgen run --target redis://127.0.0.1 --mix GET:9,SET:1 --closed-loop 64
   psp-loadgen run --target psp://127.0.0.1:9000 --workload high-bimodal --load 0.8 --workers 14 --dilate 1000
   psp-loadgen run --target memcached+meta://127.0.0.1 --preload --mix \"GET:90,SET:10,MGET 100:1\" --rate 20000

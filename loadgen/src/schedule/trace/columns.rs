@@ -1,6 +1,7 @@
-//! The second columns of a file, and the types they belong to.
+//! What identifies the commands of a file or names their types, and the types they belong to.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The type of a column, and its number among the columns of the type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,13 +16,13 @@ pub(crate) struct Place {
 /// [grouped](Self::group).
 #[derive(Debug, Clone, Default)]
 pub(super) struct Columns {
-    texts: Vec<String>,
-    numbers: HashMap<String, usize>,
+    texts: Vec<Arc<str>>,
+    numbers: HashMap<Arc<str>, usize>,
     places: Vec<Place>,
 }
 
 impl Columns {
-    pub(super) fn texts(&self) -> &[String] {
+    pub(super) fn texts(&self) -> &[Arc<str>] {
         &self.texts
     }
 
@@ -32,8 +33,9 @@ impl Columns {
     /// Adds a column that is not there, and returns its number.
     pub(super) fn push(&mut self, text: &str) -> usize {
         let number = self.texts.len();
-        self.texts.push(text.to_owned());
-        self.numbers.insert(text.to_owned(), number);
+        let text: Arc<str> = text.into();
+        self.numbers.insert(Arc::clone(&text), number);
+        self.texts.push(text);
         self.places.push(Place {
             index: number,
             command: 0,

@@ -1,4 +1,4 @@
-//! A file of recorded arrivals.
+//! A file of recorded requests.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,114 +6,181 @@ use std::sync::Arc;
 use psp_sim::random::WeightedChoice;
 
 use super::columns::Columns;
-use super::lines::{Lines, TraceError};
+use super::format::{CommandMaker, TraceCommand, TraceFormat};
+use super::lines::TraceError;
+use super::reader::Reader;
+use super::seconds::Seconds;
+use crate::wire::Target;
 
-/// Most different commands of a file. All are kept in memory.
+/// Most different commands of a file, and about the most memory that they take.
 const COMMANDS_MAX: usize = 1 << 18;
+const COMMAND_BYTES_MAX: usize = 1 << 28;
 
-/// The meaning of the second column of a file.
+/// About the memory of an argument beside its text.
+const ARGUMENT_BYTES: usize = 128;
+
+/// What the requests of a file are.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TraceTypes {
-    /// The column names one of these types. A line without a name gets a type at random by the
-    /// weights.
+    /// Each names one of these types. A request without a name gets a type at random by the weights.
     Named(Vec<(String, f64)>),
-    /// The column is a command, and every line has one. Each different command is a type, unless
-    /// [`Trace::group`] makes types of several.
-    Commands,
+    /// Each is a command for this target. Each different command is a type, unless [`Trace::group`] makes types of
+    /// several.
+    Commands(Target),
+}
+
+/// When the requests of a file are sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum TracePace {
+    /// At the times in the file, which count from the first and pass this many times as fast.
+    Recorded {
+        /// The factor.
+        speed: f64,
+    },
+    /// One after the other at a rate, all over again. Times in the file do not count.
+    Rate {
+        /// Requests per second.
+        rate_rps: f64,
+    },
 }
 
 /// A checked file.
 #[derive(Debug, Clone)]
 pub struct Trace {
-    pub(super) path: PathBuf,
-    speed: f64,
+    path: PathBuf,
+    format: TraceFormat,
+    pub(super) pace: TracePace,
     pub(super) columns: Arc<Columns>,
-    /// For lines without a second column.
+    /// One for each column, until they are taken.
+    commands: Vec<TraceCommand>,
+    /// For requests without a column.
     pub(super) choice: Option<WeightedChoice>,
-    /// Lines with each column.
+    /// Requests with each column.
     counts: Vec<u64>,
     unnamed: u64,
-    length_ns: u64,
+    /// From the first arrival to the last; to the end of its second if times have seconds only.
+    length_s: f64,
+    pub(super) seconds: Option<Arc<Seconds>>,
+    warnings: Vec<String>,
 }
 
 impl Trace {
-    /// Reads and checks the whole file. Times count from the first line and pass `speed` times as
-    /// fast.
+    /// Reads and checks the whole file.
     ///
     /// # Errors
     /// [`TraceError`] says which line is wrong and why.
-    pub fn open(path: &Path, speed: f64, types: TraceTypes) -> Result<Self, TraceError> {
-        if !(speed.is_finite() && speed > 0.0) {
-            return Err(TraceError::Speed { speed });
-        }
-        let mut columns = Columns::default();
-        let (choice, may_grow) = match types {
+    pub fn open(
+        path: &Path,
+        format: TraceFormat,
+        pace: TracePace,
+        types: TraceTypes,
+    ) -> Result<Self, TraceError> {
+        let (choice, names, maker) = match types {
             TraceTypes::Named(types) => {
                 let choice = WeightedChoice::new(types.iter().map(|(_, weight)| *weight));
-                for (name, _) in &types {
-                    columns.push(name);
-                }
-                (choice, false)
+                (choice, types, None)
             }
-            TraceTypes::Commands => (None, true),
+            TraceTypes::Commands(target) => (None, Vec::new(), Some(target)),
         };
+        check(path, format, pace, maker.as_ref())?;
+        let mut maker = maker.map(|target| CommandMaker::new(format, target));
+        let mut columns = Columns::default();
+        for (name, _) in &names {
+            columns.push(name);
+        }
         let mut trace = Self {
             path: path.to_owned(),
-            speed,
-            counts: vec![0; columns.texts().len()],
+            format,
+            pace,
+            counts: vec![0; names.len()],
             columns: Arc::default(),
+            commands: Vec::new(),
             choice,
             unnamed: 0,
-            length_ns: 0,
+            length_s: 0.0,
+            seconds: None,
+            warnings: Vec::new(),
         };
-        let mut lines = Lines::open(path)?;
-        let mut any = false;
-        while let Some((at_s, column)) = lines.next_arrival()? {
+        let mut reader = Reader::open(path, format, maker.is_none())?;
+        let mut seconds = Seconds::default();
+        let (mut any, mut command_bytes) = (false, 0);
+        while let Some((at_s, column)) = reader.next_arrival()? {
             any = true;
-            trace.length_ns = trace.scaled_ns(at_s);
+            trace.length_s = at_s;
+            if format.is_log() {
+                seconds.push(at_s);
+            }
             let Some(column) = column else {
                 if trace.choice.is_none() {
-                    return Err(lines.fault("there is no command after the time"));
+                    return Err(reader.fault("there is no command"));
                 }
                 trace.unnamed += 1;
                 continue;
             };
-            let number = match columns.number(column) {
-                Some(number) => number,
-                None if !may_grow => {
-                    let reason = format!(
-                        "there is no type `{column}`, only {}",
-                        columns.texts().join(", ")
-                    );
-                    return Err(lines.fault(&reason));
+            let number = match (columns.number(column), &mut maker) {
+                (Some(number), _) => number,
+                (None, None) => {
+                    let names = columns.texts().join(", ");
+                    let reason = format!("there is no type `{column}`, only {names}");
+                    return Err(reader.fault(reason));
                 }
-                None if columns.texts().len() == COMMANDS_MAX => {
-                    let reason = format!(
-                        "more than {COMMANDS_MAX} different commands; name types of a mix instead"
-                    );
-                    return Err(lines.fault(&reason));
-                }
-                None => {
+                (None, Some(maker)) => {
+                    let number = columns.push(column);
+                    command_bytes += column.len();
+                    let command = match maker.make(column) {
+                        Ok(command) => command,
+                        Err(reason) => return Err(reader.fault(reason)),
+                    };
+                    command_bytes += ARGUMENT_BYTES * command.template.arguments();
+                    if number == COMMANDS_MAX || command_bytes > COMMAND_BYTES_MAX {
+                        let reason = format!(
+                            "more than {COMMANDS_MAX} different commands, or {COMMAND_BYTES_MAX} bytes of them"
+                        );
+                        return Err(reader.fault(reason));
+                    }
+                    trace.commands.push(command);
                     trace.counts.push(0);
-                    columns.push(column)
+                    number
                 }
             };
             trace.counts[number] += 1;
         }
+        let path = || path.display().to_string();
+        trace.warnings = [reader.left_out(), maker.and_then(|maker| maker.warning())]
+            .into_iter()
+            .flatten()
+            .map(|warning| format!("{}: {warning}", path()))
+            .collect();
+        if let Some(left_out) = reader.left_out().filter(|_| reader.lacks_requests()) {
+            return Err(TraceError::LeftOut {
+                path: path(),
+                left_out,
+            });
+        }
+        if !any {
+            return Err(TraceError::Empty { path: path() });
+        }
+        if format.is_log() {
+            trace.length_s += 1.0;
+            trace.seconds = Some(Arc::new(seconds));
+        }
         trace.columns = Arc::new(columns);
-        any.then_some(trace).ok_or_else(|| TraceError::Empty {
-            path: path.display().to_string(),
-        })
+        Ok(trace)
     }
 
-    /// The second columns: names of types, or different commands in the order of their first occurrence.
+    /// Opens the file again.
+    pub(super) fn reader(&self) -> Result<Reader, TraceError> {
+        Reader::open(&self.path, self.format, self.choice.is_some())
+    }
+
+    /// The different commands in the order of their first occurrence. They are there once.
     #[must_use]
-    pub fn columns(&self) -> &[String] {
-        self.columns.texts()
+    pub fn take_commands(&mut self) -> Vec<TraceCommand> {
+        std::mem::take(&mut self.commands)
     }
 
-    /// Makes types of several [columns](Self::columns): `types` has the number of each one's type. The
-    /// commands of a type are numbered in the order of the columns, as in
+    /// Makes types of several [commands](Self::take_commands): `types` has the number of each one's type. The
+    /// commands of a type are numbered in their order, as in
     /// [`RequestPlan::Commands`](crate::schedule::RequestPlan::Commands).
     pub fn group(&mut self, types: &[usize]) {
         Arc::make_mut(&mut self.columns).group(types);
@@ -125,22 +192,31 @@ impl Trace {
         &self.path
     }
 
-    /// The replay speed as a multiple of the recorded one.
+    /// The replay speed as a multiple of the recorded one; `None` if requests are sent at a rate.
     #[must_use]
-    pub fn speed(&self) -> f64 {
-        self.speed
+    pub const fn speed(&self) -> Option<f64> {
+        match self.pace {
+            TracePace::Recorded { speed } => Some(speed),
+            TracePace::Rate { .. } => None,
+        }
     }
 
-    /// Time from the first arrival to the last in the replay, in nanoseconds.
+    /// Time from the first arrival to the last in the replay, in nanoseconds; `None` if that has no end.
     #[must_use]
-    pub fn length_ns(&self) -> u64 {
-        self.length_ns
+    pub fn length_ns(&self) -> Option<u64> {
+        let speed = self.speed()?;
+        Some(scaled_ns(self.length_s, speed))
+    }
+
+    /// What the user should know of the file.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Requests per second of each type, averaged over the whole file.
     #[must_use]
     pub fn rates_rps(&self) -> Vec<f64> {
-        let length_s = self.length_ns.max(1) as f64 / 1e9;
         let unnamed = |index: usize| {
             let part = self
                 .choice
@@ -153,18 +229,44 @@ impl Trace {
             counts.resize(counts.len().max(place.index + 1), 0);
             counts[place.index] += count;
         }
+        let requests = self.counts.iter().sum::<u64>() + self.unnamed;
+        let length_s = match self.pace {
+            TracePace::Recorded { speed } => scaled_ns(self.length_s, speed).max(1) as f64 / 1e9,
+            TracePace::Rate { rate_rps } => requests as f64 / rate_rps,
+        };
         let counts = counts.into_iter().enumerate();
         counts
             .map(|(index, count)| (count as f64 + unnamed(index)) / length_s)
             .collect()
     }
+}
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the conversion saturates"
-    )]
-    pub(super) fn scaled_ns(&self, at_s: f64) -> u64 {
-        (at_s * 1e9 / self.speed).round() as u64
+/// Checks that a file of this format can be sent so, and to this target if its requests are commands.
+fn check(
+    path: &Path,
+    format: TraceFormat,
+    pace: TracePace,
+    target: Option<&Target>,
+) -> Result<(), TraceError> {
+    let path = path.display().to_string();
+    match (pace, target) {
+        (TracePace::Recorded { speed }, _) if !(speed.is_finite() && speed > 0.0) => {
+            Err(TraceError::Speed { speed })
+        }
+        (TracePace::Recorded { .. }, _) if !format.has_times() => Err(TraceError::NoTimes { path }),
+        (_, None) if format.is_http() => Err(TraceError::NoTypes { path }),
+        (_, Some(target)) if format.is_http() && !target.protocol.is_http() => {
+            Err(TraceError::NotHttp { path })
+        }
+        _ => Ok(()),
     }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the conversion saturates"
+)]
+pub(super) fn scaled_ns(at_s: f64, speed: f64) -> u64 {
+    (at_s * 1e9 / speed).round() as u64
 }

@@ -1,14 +1,14 @@
-//! The lines of a file of recorded arrivals.
+//! The lines of a file of recorded requests.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Longest line.
-const LINE_BYTES_MAX: u64 = 4096;
+/// Longest line, and longest request of several lines.
+pub(super) const LINE_BYTES_MAX: usize = 1 << 20;
 
-/// Latest arrival, in seconds from the first: a hundred days.
-const TIME_S_MAX: f64 = 8.64e6;
+/// What spreadsheets write before the first line.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Why a file cannot be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -31,9 +31,35 @@ pub enum TraceError {
         /// The error in the line.
         reason: String,
     },
+    /// More than half of the lines hold no request that can be sent.
+    #[error("{path}: {left_out}")]
+    LeftOut {
+        /// The file.
+        path: String,
+        /// How many, and the first of them.
+        left_out: String,
+    },
     /// There are no arrivals.
     #[error("{path} has no arrivals")]
     Empty {
+        /// The file.
+        path: String,
+    },
+    /// The requests have no times, and there is no rate.
+    #[error("{path}: the requests of this format have no times; give --rate")]
+    NoTimes {
+        /// The file.
+        path: String,
+    },
+    /// The requests are whole, and do not name types of others.
+    #[error("{path}: the requests of this format are whole, and name no types of a mix")]
+    NoTypes {
+        /// The file.
+        path: String,
+    },
+    /// The requests are those of HTTP, and the target is not.
+    #[error("{path}: the requests of this format go with http:// targets")]
+    NotHttp {
         /// The file.
         path: String,
     },
@@ -45,14 +71,13 @@ pub enum TraceError {
     },
 }
 
-/// The lines of a file that hold an arrival.
+/// The lines of a file, one at a time.
 pub(super) struct Lines {
     input: BufReader<File>,
     path: String,
     line: Vec<u8>,
     number: u64,
-    first_s: Option<f64>,
-    last_s: f64,
+    is_put_back: bool,
 }
 
 impl Lines {
@@ -64,67 +89,67 @@ impl Lines {
                 path: name,
                 line: Vec::new(),
                 number: 0,
-                first_s: None,
-                last_s: 0.0,
+                is_put_back: false,
             }),
             Err(source) => Err(TraceError::Read { path: name, source }),
         }
     }
 
-    pub(super) fn fault(&self, reason: &str) -> TraceError {
+    pub(super) fn fault(&self, reason: impl Into<String>) -> TraceError {
         TraceError::Line {
             path: self.path.clone(),
             line: self.number,
-            reason: reason.to_owned(),
+            reason: reason.into(),
         }
     }
 
-    /// The next arrival: seconds after the first, and the second column.
-    pub(super) fn next_arrival(&mut self) -> Result<Option<(f64, Option<&str>)>, TraceError> {
-        loop {
-            self.line.clear();
+    /// Number of the present line, from 1.
+    pub(super) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Goes to the next line. Returns whether there is one.
+    pub(super) fn advance(&mut self) -> Result<bool, TraceError> {
+        if std::mem::take(&mut self.is_put_back) {
             self.number += 1;
-            let mut bounded = self.input.by_ref().take(LINE_BYTES_MAX + 1);
-            let count = bounded
-                .read_until(b'\n', &mut self.line)
-                .map_err(|source| TraceError::Read {
-                    path: self.path.clone(),
-                    source,
-                })?;
-            if count == 0 {
-                return Ok(None);
-            }
-            if count as u64 > LINE_BYTES_MAX {
-                return Err(self.fault(&format!("more than {LINE_BYTES_MAX} bytes")));
-            }
-            let text = self.line.trim_ascii();
-            if !text.is_empty() && text[0] != b'#' {
-                break;
-            }
+            return Ok(true);
         }
-        let (time, column) = match str::from_utf8(&self.line) {
-            Ok(text) => {
-                let text = text.trim();
-                let time = text.split_whitespace().next().unwrap_or_default();
-                let column = text[time.len()..].trim_start();
-                (time, (!column.is_empty()).then_some(column))
-            }
-            Err(_) => return Err(self.fault("it is not UTF-8")),
-        };
-        let Some(time_s) = time.parse().ok().filter(|time: &f64| time.is_finite()) else {
-            return Err(self.fault(&format!("`{time}` is not a time in seconds")));
-        };
-        let first_s = *self.first_s.get_or_insert(time_s);
-        let at_s = time_s - first_s;
-        if at_s < self.last_s {
-            let reason = format!("time {time} lies before that of the line before");
-            return Err(self.fault(&reason));
+        self.line.clear();
+        let mut bounded = self.input.by_ref().take(LINE_BYTES_MAX as u64 + 1);
+        let count = bounded
+            .read_until(b'\n', &mut self.line)
+            .map_err(|source| TraceError::Read {
+                path: self.path.clone(),
+                source,
+            })?;
+        self.number += u64::from(count > 0);
+        if count > LINE_BYTES_MAX {
+            return Err(self.fault(format!("more than {LINE_BYTES_MAX} bytes")));
         }
-        if at_s > TIME_S_MAX {
-            let reason = format!("time {time} is more than {TIME_S_MAX} s after the first");
-            return Err(self.fault(&reason));
+        if self.number == 1 && self.line.starts_with(BYTE_ORDER_MARK) {
+            self.line.drain(..BYTE_ORDER_MARK.len());
         }
-        self.last_s = at_s;
-        Ok(Some((at_s, column)))
+        Ok(count > 0)
+    }
+
+    /// Makes the present line the next one again.
+    pub(super) const fn put_back(&mut self) {
+        self.is_put_back = true;
+        self.number -= 1;
+    }
+
+    /// The present line, its end included; empty behind the last.
+    pub(super) fn line(&self) -> &[u8] {
+        &self.line
+    }
+
+    /// The present line without blanks at its ends.
+    pub(super) fn text(&self) -> Result<&str, TraceError> {
+        self.utf8(self.line.trim_ascii())
+    }
+
+    /// `bytes` of the present line as text.
+    pub(super) fn utf8<'a>(&self, bytes: &'a [u8]) -> Result<&'a str, TraceError> {
+        str::from_utf8(bytes).map_err(|_| self.fault("it is not UTF-8"))
     }
 }

@@ -7,4 +7,5 @@ mod memcached_udp;
 mod program;
 mod protobuf;
 mod simulated;
+mod traces;
 mod unix;
