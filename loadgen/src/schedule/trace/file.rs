@@ -19,6 +19,9 @@ const COMMAND_BYTES_MAX: usize = 1 << 28;
 /// About the memory of an argument beside its text.
 const ARGUMENT_BYTES: usize = 128;
 
+/// Most requests of a file that is kept in memory if it is sent all over again.
+const SHORT_MAX: usize = 1 << 16;
+
 /// What the requests of a file are.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TraceTypes {
@@ -58,6 +61,8 @@ pub struct Trace {
     /// Requests with each column.
     counts: Vec<u64>,
     unnamed: u64,
+    /// The column of each request of a short file, which is not read again for each turn at a rate.
+    pub(super) short: Arc<[Option<usize>]>,
     /// From the first arrival to the last; to the end of its second if times have seconds only.
     length_s: f64,
     pub(super) seconds: Option<Arc<Seconds>>,
@@ -97,15 +102,16 @@ impl Trace {
             commands: Vec::new(),
             choice,
             unnamed: 0,
+            short: Arc::default(),
             length_s: 0.0,
             seconds: None,
             warnings: Vec::new(),
         };
         let mut reader = Reader::open(path, format, maker.is_none())?;
         let mut seconds = Seconds::default();
-        let (mut any, mut command_bytes) = (false, 0);
+        let mut command_bytes = 0;
+        let mut order = Vec::new();
         while let Some((at_s, column)) = reader.next_arrival()? {
-            any = true;
             trace.length_s = at_s;
             if format.is_log() {
                 seconds.push(at_s);
@@ -115,6 +121,7 @@ impl Trace {
                     return Err(reader.fault("there is no command"));
                 }
                 trace.unnamed += 1;
+                push_up_to(SHORT_MAX + 1, &mut order, None);
                 continue;
             };
             let number = match (columns.number(column), &mut maker) {
@@ -144,6 +151,7 @@ impl Trace {
                 }
             };
             trace.counts[number] += 1;
+            push_up_to(SHORT_MAX + 1, &mut order, Some(number));
         }
         let path = || path.display().to_string();
         trace.warnings = [reader.left_out(), maker.and_then(|maker| maker.warning())]
@@ -157,12 +165,15 @@ impl Trace {
                 left_out,
             });
         }
-        if !any {
+        if order.is_empty() {
             return Err(TraceError::Empty { path: path() });
         }
         if format.is_log() {
             trace.length_s += 1.0;
             trace.seconds = Some(Arc::new(seconds));
+        }
+        if order.len() <= SHORT_MAX {
+            trace.short = order.into();
         }
         trace.columns = Arc::new(columns);
         Ok(trace)
@@ -238,6 +249,12 @@ impl Trace {
         counts
             .map(|(index, count)| (count as f64 + unnamed(index)) / length_s)
             .collect()
+    }
+}
+
+fn push_up_to<T>(len_max: usize, items: &mut Vec<T>, item: T) {
+    if items.len() < len_max {
+        items.push(item);
     }
 }
 

@@ -58,6 +58,7 @@ impl Trace {
             schedule,
             rng: stream_rng(seed, TYPE_STREAM),
             cursor: Cursor::default(),
+            turn: 0,
         };
         thread::Builder::new()
             .name("trace".to_owned())
@@ -77,6 +78,8 @@ struct Ahead {
     schedule: Option<Schedule>,
     rng: Xoshiro256PlusPlus,
     cursor: Cursor,
+    /// Requests of a short file that were sent in this turn.
+    turn: usize,
 }
 
 impl Ahead {
@@ -112,13 +115,10 @@ impl Ahead {
     }
 
     fn next_arrival(&mut self) -> Result<Option<TraceArrival>, TraceError> {
-        let mut found = self.next_request()?;
-        if found.is_none() && self.schedule.is_some() {
-            self.reader = self.trace.reader()?;
-            found = self.next_request()?;
-            // An empty file would be read for ever.
-            found.ok_or_else(|| self.changed())?;
-        }
+        let found = match self.schedule {
+            Some(_) => Some(self.next_in_turn()?),
+            None => self.next_request()?,
+        };
         let Some((place, at_s)) = found else {
             return Ok(None);
         };
@@ -130,18 +130,35 @@ impl Ahead {
         Ok(at_ns.map(|at_ns| TraceArrival { place, at_ns }))
     }
 
+    /// The next request, or behind the last one the first again.
+    fn next_in_turn(&mut self) -> Result<(Place, f64), TraceError> {
+        let Self { trace, rng, .. } = self;
+        if let Some(column) = trace.short.get(self.turn) {
+            self.turn = (self.turn + 1) % trace.short.len();
+            let place = match column {
+                Some(number) => Some(trace.columns.places()[*number]),
+                None => drawn(trace, rng),
+            };
+            return place
+                .map(|place| (place, 0.0))
+                .ok_or_else(|| self.changed());
+        }
+        if let Some(request) = self.next_request()? {
+            return Ok(request);
+        }
+        self.reader = self.trace.reader()?;
+        // An empty file would be read for ever.
+        self.next_request()?.ok_or_else(|| self.changed())
+    }
+
     /// The place of the next request in the file, and its recorded time.
     fn next_request(&mut self) -> Result<Option<(Place, f64)>, TraceError> {
         let Some((at_s, column)) = self.reader.next_arrival()? else {
             return Ok(None);
         };
-        let place = match (column, &self.trace.choice) {
-            (Some(column), _) => self.trace.columns.place(column),
-            (None, Some(choice)) => Some(Place {
-                index: choice.draw(self.rng.random()).0,
-                command: 0,
-            }),
-            (None, None) => None,
+        let place = match column {
+            Some(column) => self.trace.columns.place(column),
+            None => drawn(&self.trace, &mut self.rng),
         };
         let at_s = match &self.trace.seconds {
             Some(seconds) if self.schedule.is_none() => seconds.place(&mut self.cursor, at_s),
@@ -158,6 +175,14 @@ impl Ahead {
         self.reader
             .fault("the file has changed since the run began")
     }
+}
+
+/// The place of a request without a column.
+fn drawn(trace: &Trace, rng: &mut Xoshiro256PlusPlus) -> Option<Place> {
+    trace.choice.as_ref().map(|choice| Place {
+        index: choice.draw(rng.random()).0,
+        command: 0,
+    })
 }
 
 /// The arrivals of a file. A thread reads them ahead and ends when this is dropped.
@@ -468,6 +493,8 @@ mod tests {
         let error = replay.next().unwrap_err().to_string();
         assert!(error.contains(":2: the file has changed"), "{error}");
         let pace = TracePace::Rate { rate_rps: 1.0 };
+        file.write_all("2 GET\n".repeat(1 << 16).as_bytes())
+            .unwrap();
         let trace = Trace::open(file.path(), TraceFormat::Own, pace, redis()).unwrap();
         file.as_file().set_len(0).unwrap();
         let mut replay = trace.replay(ArrivalProcess::Poisson, 1, |_| true).unwrap();
