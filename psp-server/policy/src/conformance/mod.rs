@@ -35,6 +35,8 @@ mod kit;
 mod model;
 mod promises;
 mod seen;
+#[cfg(test)]
+mod tests;
 
 pub use broken::{Broken, Promise};
 pub use cases::{Case, Measured, Operation, Step, workers};

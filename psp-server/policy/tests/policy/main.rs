@@ -1,11 +1,11 @@
 //! The policies through their public face, in virtual time.
 
 mod comparison;
+mod custom;
 mod darc;
 mod driving;
 mod files;
 mod hints;
-mod kit;
 mod promises;
 mod properties;
 mod settings;

@@ -273,6 +273,20 @@ mod tests {
     }
 
     #[test]
+    fn requests_join_the_shorter_of_two_queues() {
+        let mut darc = rehearsal(3, None);
+        for id in 0..40 {
+            darc.arrives(0, id, LONG);
+        }
+        for worker in [1, 2].repeat(19) {
+            assert_ne!(darc.completes(10, worker), "", "each finds another");
+        }
+        let hand_offs = darc.hand_offs.iter();
+        let stolen = hand_offs.filter(|&&how| how == HandOff::Stolen).count();
+        assert!(stolen < 8, "{stolen}: the queues are as long as each other");
+    }
+
+    #[test]
     fn what_a_worker_must_not_run_is_handed_over() {
         let mut darc = rehearsal(2, None);
         let mut next = 0;

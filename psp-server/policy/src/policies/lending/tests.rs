@@ -302,6 +302,23 @@ fn what_was_taken_back_goes_on_at_home_when_the_owners_leave_it() {
 }
 
 #[test]
+fn a_worker_is_taken_back_for_a_short_that_can_resume_only_there() {
+    let preemption = Some(Preemption::new(MICRO));
+    let mut rehearsal = Rehearsal::at_home(Policy::darc_lending(), 3, types(), preemption, 8);
+    for (id, request_type, expected) in [(0, LONG, "0@1"), (1, LONG, "1@2"), (2, SHORT, "2@0")] {
+        assert_eq!(rehearsal.arrives(0, id, request_type), expected);
+    }
+    assert_eq!(rehearsal.blocks(100, 0, 100), "");
+    assert_eq!(rehearsal.arrives(100, 3, LONG), "");
+    assert_eq!(rehearsal.ticks(46 * MICRO), "3@0", "lent");
+    assert_eq!(rehearsal.unblocks(50 * MICRO, 2), "");
+    assert_eq!(rehearsal.deadline_ns(), Some(50_800));
+    assert_eq!(rehearsal.ticks(50_799), "");
+    assert_eq!(rehearsal.ticks(50_800), "stop 0");
+    assert_eq!(rehearsal.yields_after(51_800, 0, 5_800), "2@0");
+}
+
+#[test]
 fn a_worker_without_a_context_left_is_not_taken_back_and_not_lent() {
     let mut rehearsal = all_lent_at_home(2, DarcLending::default());
     rehearsal.arrives(50 * MICRO, 3, SHORT);

@@ -275,6 +275,16 @@ mod tests {
     }
 
     #[test]
+    fn a_quantum_goes_on_when_another_worker_goes() {
+        let settings = settings::Synergy::default().conditional_preemption(false);
+        let mut synergy = rehearsal(settings, 3, &[0]);
+        assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
+        assert_eq!(synergy.ticks(5_000), "");
+        assert_eq!(synergy.has_workers(2), "");
+        assert_eq!(synergy.deadline_ns(), Some(10_000));
+    }
+
+    #[test]
     fn preempted_requests_are_resumed_by_any_worker_that_has_nothing_else() {
         for (wait_queue, resumed) in [(true, "0@1"), (false, "")] {
             let settings = settings::Synergy::default()
