@@ -158,6 +158,13 @@ fn preempts_all(view: &View) -> Option<Action> {
     view.preempts(|turn| !turn.preempted && turn.gives_way && can_begin(turn.worker))
 }
 
+/// The same, until one worker more stops than requests wait.
+fn preempts_one_too_many(view: &View) -> Option<Action> {
+    let stopping = view.turns().filter(|turn| turn.preempted).count();
+    let waiting = view.waiting();
+    preempts_all(view).filter(|_| waiting > 0 && stopping <= waiting)
+}
+
 /// Runs a later request of the type before one that was blocked.
 fn puts_off_blocked(view: &View, mut action: Action) -> Option<Action> {
     if let Action::Run {
@@ -551,17 +558,22 @@ pub(super) fn breaking(promise: Promise) -> Vec<Row> {
         })
         .collect(),
         Promise::PreemptsForOthers => {
-            let preempts = |fault, preempts| {
+            let adds = |fault, added: fn(&View) -> Option<Action>, preempts| {
                 let promises = Promises {
                     preempts,
                     ..central()
                 };
-                (fault, faulty(keeps_all(), Adds(preempts_all)), promises)
+                (fault, faulty(keeps_all(), Adds(added)), promises)
             };
+            let preempts = |fault, preempts| adds(fault, preempts_all, preempts);
             let aged_ns = u64::MAX;
             vec![
                 preempts("preempts", Preempts::Never),
-                preempts("preempts too many", Preempts::OneForEachWaiting),
+                adds(
+                    "preempts one too many",
+                    preempts_one_too_many,
+                    Preempts::OneForEachWaiting,
+                ),
                 preempts("preempts for none", Preempts::ForOthers),
                 preempts("preempts without a quantum", Preempts::AfterQuantum),
                 preempts(

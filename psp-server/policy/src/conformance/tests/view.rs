@@ -98,6 +98,12 @@ impl View {
         })
     }
 
+    /// How many requests wait, for their first turn or another.
+    pub(super) fn waiting(&self) -> usize {
+        let waiting = self.requests.iter().filter(|request| request.waits());
+        waiting.count()
+    }
+
     /// The workers that are present and run nothing.
     pub(super) fn idle(&self) -> impl Iterator<Item = WorkerId> {
         let present = (0..self.present as u32).map(WorkerId);
