@@ -41,8 +41,12 @@ mod tests {
 
     use super::*;
 
+    fn classifier() -> PspHeaderClassifier {
+        let types = ["short", "long"].map(TypeSpec::new);
+        PspHeaderClassifier::new(types.into_iter().collect())
+    }
+
     fn classified(request_type: u16) -> RequestType {
-        let types = ["short", "long"].map(TypeSpec::new).into_iter().collect();
         let header = Header {
             kind: Kind::Request,
             request_type,
@@ -50,7 +54,7 @@ mod tests {
             payload_len: 0,
             run_time_ns: 0,
         };
-        PspHeaderClassifier::new(types).classify(&header.encode(), &())
+        classifier().classify(&header.encode(), &())
     }
 
     #[test]
@@ -59,12 +63,17 @@ mod tests {
         assert_eq!(classified(1), RequestType::new(1));
         assert_eq!(classified(2), RequestType::UNKNOWN);
         assert_eq!(classified(u16::MAX), RequestType::UNKNOWN);
+        let types = classifier().types();
+        assert_eq!(
+            [0, 1].map(|slot| types.name_of_slot(slot)),
+            ["short", "long"]
+        );
+        assert_eq!(types.len(), 2);
     }
 
     #[test]
     fn malformed_headers_are_unknown() {
-        let classifier = PspHeaderClassifier::new(["a"].map(TypeSpec::new).into_iter().collect());
-        assert_eq!(classifier.classify(b"", &()), RequestType::UNKNOWN);
-        assert_eq!(classifier.classify(&[0; 16], &()), RequestType::UNKNOWN);
+        assert_eq!(classifier().classify(b"", &()), RequestType::UNKNOWN);
+        assert_eq!(classifier().classify(&[0; 16], &()), RequestType::UNKNOWN);
     }
 }

@@ -499,7 +499,7 @@ mod tests {
 
     #[test]
     fn typical_requests_are_of_the_expected_type() {
-        let classifier = classifier();
+        let classifier = RespClassifier::redis();
         let types = classifier.types();
         let many = |command: &str, count: usize| format!("{command}{}", " k".repeat(count));
         for (line, name) in [

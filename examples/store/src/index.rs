@@ -28,7 +28,7 @@ use crate::keyspace::Felt;
 const STEP_BITS: u32 = 6;
 /// Most entries of a leaf whose positions differ. With its head, such a leaf has 512 bytes. Small in unit tests, so that
 /// a few entries already make deep tries.
-const LEAF_ITEMS_MAX: usize = if cfg!(test) { 3 } else { 31 };
+const LEAF_ITEMS_MAX: usize = if cfg!(test) { 4 } else { 31 };
 
 /// Approximate bytes of an entry's share of the nodes.
 pub(crate) const BYTES_PER_ENTRY: usize = 20;
@@ -622,7 +622,13 @@ mod tests {
         ((position, entry.key()[0]), value[0])
     }
 
-    /// Positions in order, and how many entries a node has at most.
+    /// Whether two leaves should be one.
+    fn are_few(one: &Node, other: &Node) -> bool {
+        let lens = one.leaf_len().zip(other.leaf_len());
+        lens.is_some_and(|(one, other)| one + other <= LEAF_ITEMS_MAX / 2)
+    }
+
+    /// Positions in order, and how many entries a node has at most, and the halves of a run at least.
     fn check_node(node: &Node, width: u32) {
         match node {
             Node::Empty => {}
@@ -637,12 +643,17 @@ mod tests {
                 assert_eq!(starts.count_ones() as usize, branch.slice.len());
                 let step = width.min(STEP_BITS);
                 let mut slots = 0;
+                let mut before: Option<(u32, &Node)> = None;
                 for (index, child) in branch.slice.iter().enumerate() {
                     let turn = Turn::at(starts, width, u64::from(slots) << (width - step));
                     assert_eq!((turn.child, turn.first), (index, slots));
                     assert!(turn.run.is_power_of_two() && slots % turn.run == 0);
                     slots += turn.run;
                     check_node(child, turn.width);
+                    let is_second_half = slots % (2 * turn.run) == 0;
+                    let half = before.filter(|(run, _)| is_second_half && *run == turn.run);
+                    assert!(half.is_none_or(|(_, half)| !are_few(half, child)));
+                    before = Some((turn.run, child));
                 }
                 assert_eq!(slots, 1 << step);
             }

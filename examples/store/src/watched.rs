@@ -46,12 +46,6 @@ impl Watched {
     pub const fn database(&self) -> usize {
         self.database
     }
-
-    /// The key.
-    #[must_use]
-    pub fn key(&self) -> &[u8] {
-        &self.key
-    }
 }
 
 impl Keyspace {

@@ -263,6 +263,21 @@ mod tests {
         }
     }
 
+    /// Each is as long as a field that has a meaning here.
+    #[test]
+    fn fields_of_other_names_say_nothing() {
+        let plain = read("Host: a\r\n", 1);
+        for line in [
+            "From: b",
+            "Accept: magic",
+            "User-Agent: close",
+            "Accept-Charset: x",
+            "If-Modified-Since: chunked",
+        ] {
+            assert_eq!(read(&format!("Host: a\r\n{line}\r\n"), 1), plain, "{line}");
+        }
+    }
+
     #[test]
     fn a_client_may_wait_before_it_sends_a_body() {
         let expects = |lines: &str, minor| {

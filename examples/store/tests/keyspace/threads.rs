@@ -236,3 +236,21 @@ fn changes_of_a_part_leave_nothing_to_the_reaper() {
         assert_eq!(databases.pending_bytes(), 0);
     }
 }
+
+#[test]
+fn the_reaper_counts_what_it_has_dropped() {
+    let databases = Databases::new(1);
+    let store = databases.get(0);
+    let large = vec![0; 1 << 20];
+    store.insert(b"large", Value::string(&large));
+    store.insert(b"large", Value::string(b"small"));
+    for number in 0..4_u8 {
+        store.insert(&[number], Value::string(b""));
+    }
+    store.clear();
+    let started = Instant::now();
+    while databases.dropped_objects() < 6 && started.elapsed() < DEADLINE {
+        thread::yield_now();
+    }
+    assert_eq!(databases.dropped_objects(), 6);
+}
