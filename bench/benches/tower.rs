@@ -56,9 +56,9 @@ fn layer(
 }
 
 /// One request after the other.
-fn ask<S>(b: &mut Bencher<'_>, runtime: &Runtime, mut service: S)
+fn ask<S, B>(b: &mut Bencher<'_>, runtime: &Runtime, mut service: S)
 where
-    S: Service<Request<u64>, Response = Response<u64>, Error = Infallible>,
+    S: Service<Request<u64>, Response = Response<B>, Error = Infallible>,
 {
     b.iter(|| {
         let request = Request::get("/").body(1).expect("a request");
@@ -67,9 +67,9 @@ where
 }
 
 /// Several requests at a time: the next ones are sent when all are answered.
-fn ask_together<S>(b: &mut Bencher<'_>, runtime: &Runtime, mut service: S)
+fn ask_together<S, B>(b: &mut Bencher<'_>, runtime: &Runtime, mut service: S)
 where
-    S: Service<Request<u64>, Response = Response<u64>, Error = Infallible>,
+    S: Service<Request<u64>, Response = Response<B>, Error = Infallible>,
 {
     let mut asked = Vec::with_capacity(TOGETHER);
     b.iter(|| {
