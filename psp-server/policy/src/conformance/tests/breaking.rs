@@ -161,8 +161,8 @@ fn preempts_all(view: &View) -> Option<Action> {
 /// The same, until one worker more stops than requests wait.
 fn preempts_one_too_many(view: &View) -> Option<Action> {
     let stopping = view.turns().filter(|turn| turn.preempted).count();
-    let waiting = view.waiting();
-    preempts_all(view).filter(|_| waiting > 0 && stopping <= waiting)
+    let unbound = view.unbound();
+    preempts_all(view).filter(|_| unbound > 0 && stopping <= unbound)
 }
 
 /// Runs a later request of the type before one that was blocked.

@@ -98,10 +98,12 @@ impl View {
         })
     }
 
-    /// How many requests wait, for their first turn or another.
-    pub(super) fn waiting(&self) -> usize {
-        let waiting = self.requests.iter().filter(|request| request.waits());
-        waiting.count()
+    /// How many requests wait that any worker may run.
+    pub(super) fn unbound(&self) -> usize {
+        let is_unbound = |request: &&BacklogRequest| {
+            request.waits() && (self.contexts.migrates || request.state == RequestState::Waiting)
+        };
+        self.requests.iter().filter(is_unbound).count()
     }
 
     /// The workers that are present and run nothing.
