@@ -1,7 +1,6 @@
 //! Receiving into the unused capacity of a buffer, which nothing has to clear first.
 //!
-//! A body has a buffer for all that is announced. Clearing it would touch each page once more, and takes a third of the
-//! time that the net thread has the body for.
+//! A body has a buffer for all that is announced. Clearing it would write each page once more than receiving does.
 
 #![allow(unsafe_code)]
 

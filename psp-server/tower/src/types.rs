@@ -98,8 +98,7 @@ impl Type {
             self.has_slow_frames.store(true, Ordering::Relaxed);
             return false;
         }
-        self.slow_frames.add(1);
-        self.slow_frames.get() == 1
+        self.slow_frames.0.fetch_add(1, Ordering::Relaxed) == 0
     }
 
     /// Asks for its name, the first time.
