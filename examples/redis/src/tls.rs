@@ -65,3 +65,29 @@ impl TlsFlags {
         files.oldest_version = given.oldest_version.or(files.oldest_version);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_named_as_in_redis() {
+        use OldestVersion::{Tls12, Tls13};
+
+        for (names, oldest) in [
+            ("TLSv1.2 TLSv1.3", Tls12),
+            ("tlsv1.3 tlsv1.2", Tls12),
+            ("TLSv1.3", Tls13),
+        ] {
+            assert_eq!(oldest_version(names), Ok(oldest));
+        }
+        for (names, told) in [
+            ("", "has to name TLSv1.3"),
+            ("TLSv1.2", "has to name TLSv1.3"),
+            ("TLSv1.1 TLSv1.3", "'TLSv1.1' is not one of"),
+        ] {
+            let refusal = oldest_version(names).unwrap_err();
+            assert!(refusal.contains(told), "{refusal}");
+        }
+    }
+}
