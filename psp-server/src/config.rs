@@ -226,8 +226,9 @@ pub struct Config {
     /// 0 for never.
     pub preempt_warn_ms: u64,
     /// A request that has run for this long, and for as many [mean service times](field@Self::stuck_after_means) of its type,
-    /// is *stuck*: it may never end. It is counted and logged, and policies that reserve workers let a type whose
-    /// workers are all stuck [use another](psp_policy::Scheduler::relief). 0 for never.
+    /// is *stuck*: it may never end. It is counted and logged, policies that reserve workers let a type whose workers are
+    /// all stuck [use another](psp_policy::Scheduler::relief), and while others wait it gives way at its checkpoints each
+    /// [`net_budget_us`](field@Self::net_budget_us), whatever the policy. 0 for never.
     pub stuck_after_ms: u64,
     /// See [`stuck_after_ms`](field@Self::stuck_after_ms). A run of pipelined requests, of which there are up to 64, is
     /// one request here.

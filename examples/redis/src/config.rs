@@ -68,7 +68,7 @@ pub struct Config {
     pub client_output_buffer_limit: OutputLimit,
     /// Which events of keys are published, in Redis's letters; none by default.
     pub notify_keyspace_events: Classes,
-    /// Milliseconds after which SCRIPT KILL stops a script; 5000 by default.
+    /// Milliseconds after which a script stops if the server is to end; 5000 by default.
     pub busy_reply_threshold: u64,
     /// Milliseconds after which a script is stopped; 0, the default, for never.
     pub script_time_limit_ms: u64,
@@ -114,7 +114,10 @@ impl Default for Config {
             tls: TlsFiles::default(),
             limits: Limits::default(),
             policy: Policy::darc(),
-            server: psp_server::Config::default(),
+            // A command that takes a second may be a script without an end, whatever its like took.
+            server: psp_server::Config::default()
+                .stuck_after_ms(1000)
+                .stuck_after_means(0),
         }
     }
 }

@@ -62,6 +62,10 @@ pub(crate) trait GiveWay {
     /// returns when this request's next turn has begun.
     fn give_way(&self);
 
+    /// Called on the stack of a request that was asked to give way where nothing could take over from it. Makes what can,
+    /// if there may be more.
+    fn make_spare(&self) {}
+
     /// Called as that on the stack of a request that has had the thread for too long. Lets the thread do what else it has
     /// to, and returns when this request's next turn has begun, or at once if nothing could have the thread.
     fn pause(&self) {}
@@ -184,6 +188,15 @@ impl ThreadState {
     fn give_way(&self) {
         if long_turn::is_watched() {
             self.look_at_turn();
+        }
+        let (depth, spare) = (&self.depth, &self.spare);
+        if self.is_asked()
+            && depth.load(Ordering::Relaxed) == 0
+            && spare.load(Ordering::Relaxed) == 0
+        {
+            self.enter();
+            self.without_request(GiveWay::make_spare);
+            self.leave_depth();
         }
         while self.is_asked() && self.is_open() {
             self.enter();

@@ -69,9 +69,10 @@ fn looping(loops: &Arc<Loops>) -> AnyHandler {
     })
 }
 
-/// Runs `count` endless requests, of a type whose requests were short before, and others.
-fn others_are_served(policy: Policy, config: Config, count: u64) {
-    let shape = format!("{policy}, {} workers {:?}", config.topology, config.workers);
+/// Runs `count` endless requests of the type of `line`, whose requests were short before, and others.
+fn others_are_served(policy: Policy, config: Config, count: u64, line: &str) {
+    let topology = config.topology;
+    let shape = format!("{policy}, {topology} workers {:?}, {line}", config.workers);
     let loops = Arc::new(Loops::default());
     // Its requests may give way before they have had their budget.
     let preempts = policy.can_preempt();
@@ -82,25 +83,31 @@ fn others_are_served(policy: Policy, config: Config, count: u64) {
     }
     let mut endless: Vec<Client> = (0..count).map(|_| connect(&server)).collect();
     for client in &mut endless {
-        client.send("endless\n");
+        client.send(&format!("{line}\n"));
     }
     until("all of them run", || {
         assert_eq!(witness.ask("short"), "short", "{shape}");
         loops.running.load(Ordering::SeqCst) == count
     });
     let rounds = || loops.rounds.load(Ordering::Relaxed);
-    for _ in 0..20 {
+    for _ in 0..8 {
         let before = rounds();
         assert_eq!(witness.ask("short"), "short", "{shape}");
         assert_eq!(connect(&server).ask("long"), "long", "{shape}");
         until("they go on", || rounds() > before);
     }
-    let pauses = |at: usize| server.handle().snapshot().types[at].turns.pauses;
-    assert!(pauses(0) > 0 || preempts, "{shape}");
-    assert_eq!(pauses(1), 0, "{shape}: none is longer than its budget");
+    let turns = |at: usize| server.handle().snapshot().types[at].turns.clone();
+    let (short, long) = (turns(0), turns(1));
+    if line.starts_with("long") || topology == Topology::Dedicated {
+        let gave_way = [short, long].map(|turns| turns.preemptions_honoured + turns.pauses);
+        assert!(gave_way.iter().sum::<u64>() > 0, "{shape}");
+    } else {
+        assert!(short.pauses > 0 || preempts, "{shape}");
+        assert_eq!(long.pauses, 0, "{shape}: none is longer than its budget");
+    }
     loops.is_over.store(true, Ordering::SeqCst);
     for client in &mut endless {
-        assert_eq!(client.line(), "endless", "{shape}");
+        assert_eq!(client.line(), line, "{shape}");
     }
     server.shut_down();
     assert_eq!(server.join().unwrap().abandoned, 0, "{shape}");
@@ -113,14 +120,40 @@ fn others_are_served_beside_endless_requests_on_the_net_thread() {
             .workers(workers)
             .topology(Topology::Inline)
     };
-    let names = Policy::names_to_completion().into_iter();
-    let policies = names.map(|name| name.parse::<Policy>().unwrap());
-    for policy in policies.filter(|policy| policy.validate(1).is_ok()) {
-        others_are_served(policy, inline(1), 2);
+    for policy in to_completion(1) {
+        others_are_served(policy, inline(1), 2, "endless");
     }
     // Under other policies some requests wait for the other worker.
     for policy in [Policy::c_fcfs(), Policy::darc(), Policy::sjf()] {
-        others_are_served(policy, inline(2), 3);
+        others_are_served(policy, inline(2), 3, "endless");
+    }
+}
+
+/// The policies that run requests to their ends, on so many workers.
+fn to_completion(workers: usize) -> impl Iterator<Item = Policy> {
+    let names = Policy::names_to_completion().into_iter();
+    let policies = names.map(|name| name.parse::<Policy>().unwrap());
+    policies.filter(move |policy| policy.validate(workers).is_ok())
+}
+
+/// One more than there are workers, or all on one worker.
+#[test]
+fn others_are_served_beside_endless_requests_on_all_workers() {
+    for workers in [1, 2] {
+        for policy in to_completion(workers) {
+            let config = Config::default()
+                .workers(workers)
+                .topology(Topology::Dedicated);
+            let config = config.stuck_after_ms(20).stuck_after_means(0);
+            others_are_served(policy, config, workers as u64 + 1, "endless");
+        }
+    }
+    for policy in to_completion(2) {
+        let config = Config::default()
+            .workers(2_usize)
+            .topology(Topology::Inline);
+        let config = config.stuck_after_ms(20).stuck_after_means(0);
+        others_are_served(policy, config, 2, "long endless");
     }
 }
 
@@ -200,10 +233,10 @@ fn others_are_served_beside_endless_requests_on_all_workers_that_receive() {
         for workers in [1, 2] {
             let config = Config::default().workers(workers);
             let config = config.topology(Topology::Distributed);
-            others_are_served(policy.clone(), config.clone(), workers as u64);
+            others_are_served(policy.clone(), config.clone(), workers as u64, "endless");
             // Ports belong to their workers for good.
             let stays = config.long_us(0);
-            others_are_served(policy.clone(), stays, workers as u64);
+            others_are_served(policy.clone(), stays, workers as u64, "endless");
         }
     }
 }

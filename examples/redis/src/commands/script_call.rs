@@ -14,7 +14,7 @@ use crate::command::{Context, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::Result;
 use crate::pubsub::Outbox;
-use crate::scripts::control::Task;
+use crate::scripts::control::{Bounds, Task};
 use crate::scripts::pool::Lease;
 use crate::scripts::run::{Ended, Run};
 use crate::scripts::shebang::Flags;
@@ -24,8 +24,13 @@ use crate::transcript::Transcript;
 /// An interpreter for a task.
 pub(super) fn lease<'s>(context: &Context<'s>, task: Task<'_>) -> Result<Lease<'s>> {
     context.server.check_memory_of_group()?;
-    let limit_ms = context.server.settings.script_time_limit_ms();
-    context.server.scripts.pool.lease(task, limit_ms)
+    let settings = &context.server.settings;
+    let bounds = Bounds {
+        limit_ms: settings.script_time_limit_ms(),
+        drain_ms: settings.busy_reply_threshold_ms(),
+        runtime: context.server.runtime.get().cloned(),
+    };
+    context.server.scripts.pool.lease(task, bounds)
 }
 
 /// The keys and the other arguments of a call.

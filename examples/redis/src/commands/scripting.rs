@@ -224,12 +224,11 @@ fn kill(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> R
 
 /// SCRIPT KILL and FUNCTION KILL: stops all scripts, or all functions, that have been running for long.
 pub(super) fn stop(context: &Context<'_>, form: Form, out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let busy_ms = context.server.settings.busy_reply_threshold_ms();
     let Killed {
         stopped,
         unstoppable,
         others,
-    } = context.server.scripts.pool.kill(form, busy_ms);
+    } = context.server.scripts.pool.kill(form);
     let line = match (stopped, unstoppable, others, form) {
         (0, 0, 0, _) => "NOTBUSY No scripts in execution right now.",
         (0, 0, _, Form::Script) => {

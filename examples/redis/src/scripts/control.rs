@@ -7,7 +7,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use psp_protocols::Sink;
 use psp_protocols::resp::{Encoder, Version};
-use psp_server::{checkpoint, is_abandoned};
+use psp_server::{ServerHandle, checkpoint, is_abandoned};
 
 use super::profile::{self, Profile, Tag};
 use crate::acl::Account;
@@ -63,6 +63,31 @@ pub(crate) struct Running {
     pub(crate) command: Vec<u8>,
 }
 
+/// For how long a task may run.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Bounds {
+    /// In any case; 0 for any time.
+    pub(crate) limit_ms: u64,
+    /// If the server drains.
+    pub(crate) drain_ms: u64,
+    /// The server; none in tests.
+    pub(crate) runtime: Option<ServerHandle>,
+}
+
+impl Bounds {
+    /// Why a task stops that has run for so long.
+    fn exceeded_by(&self, running_ms: impl Fn() -> u64) -> Option<Stop> {
+        let drains = || self.runtime.as_ref().is_some_and(ServerHandle::is_stopping);
+        if self.limit_ms > 0 && running_ms() > self.limit_ms {
+            Some(Stop::TooLong)
+        } else if drains() && running_ms() >= self.drain_ms {
+            Some(Stop::Drained)
+        } else {
+            None
+        }
+    }
+}
+
 /// Why a script stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Stop {
@@ -75,6 +100,9 @@ pub enum Stop {
     /// The script ran longer than `script-time-limit-ms`.
     #[error("ERR Script stopped: it ran longer than script-time-limit-ms.")]
     TooLong,
+    /// The server is to end.
+    #[error("ERR Script stopped: the server shuts down.")]
+    Drained,
     /// FUNCTION KILL.
     #[error("ERR Script killed by user with FUNCTION KILL.")]
     FunctionKilled,
@@ -91,7 +119,7 @@ pub(crate) type Tags = [Option<Tag>; 2];
 pub struct Control {
     /// Milliseconds since the first use of the clock; [`IDLE`] if no script runs.
     started_ms: AtomicU64,
-    limit_ms: AtomicU64,
+    bounds: Mutex<Bounds>,
     killed: AtomicBool,
     /// Cleared by writes that cannot be taken back.
     stoppable: AtomicBool,
@@ -113,7 +141,7 @@ impl Default for Control {
     fn default() -> Self {
         Self {
             started_ms: AtomicU64::new(IDLE),
-            limit_ms: AtomicU64::new(0),
+            bounds: Mutex::default(),
             killed: AtomicBool::new(false),
             stoppable: AtomicBool::new(true),
             resp: AtomicU8::new(2),
@@ -141,8 +169,8 @@ fn stack_address() -> usize {
 }
 
 impl Control {
-    /// A task begins, which may run for `limit_ms`; 0 for any time.
-    pub(crate) fn begin(&self, task: Task<'_>, limit_ms: u64) {
+    /// A task begins.
+    pub(crate) fn begin(&self, task: Task<'_>, bounds: Bounds) {
         let form = match task {
             Task::Script => Form::Script,
             Task::Function(args) => {
@@ -156,7 +184,7 @@ impl Control {
         *self.measured.lock() = None;
         self.restart();
         self.killed.store(false, Ordering::Relaxed);
-        self.limit_ms.store(limit_ms, Ordering::Relaxed);
+        *self.bounds.lock() = bounds;
         self.stack_base.store(stack_address(), Ordering::Relaxed);
         self.started_ms.store(now_ms(), Ordering::Relaxed);
     }
@@ -248,7 +276,6 @@ impl Control {
         if self.is(Form::Load) {
             return self.pause_of_library();
         }
-        let limit_ms = self.limit_ms.load(Ordering::Relaxed);
         if self.killed.load(Ordering::Relaxed) {
             Err(match self.is(Form::Function) {
                 true => Stop::FunctionKilled,
@@ -256,10 +283,10 @@ impl Control {
             })
         } else if is_abandoned() {
             Err(Stop::Abandoned)
-        } else if limit_ms > 0 && self.running_ms().is_some_and(|ms| ms > limit_ms) {
-            Err(Stop::TooLong)
         } else {
-            Ok(())
+            let running_ms = || self.running_ms().unwrap_or_default();
+            let stop = self.bounds.lock().exceeded_by(running_ms);
+            stop.map_or(Ok(()), Err)
         }
     }
 
@@ -354,13 +381,13 @@ mod tests {
     #[test]
     fn a_library_stops_after_its_checkpoints() {
         let control = Control::default();
-        control.begin(Task::Load, 0);
+        control.begin(Task::Load, Bounds::default());
         control.begin_library();
         for _ in 0..LOADING_CHECKPOINTS {
             assert_eq!(control.pause(), Ok(()));
         }
         assert_eq!(control.pause(), Err(Stop::LoadTooLong));
-        control.begin(Task::Script, 0);
+        control.begin(Task::Script, Bounds::default());
         assert_eq!(control.pause(), Ok(()));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use mlua::Function;
 use parking_lot::Mutex;
 
-use super::control::{Control, Form, Running, Tags, Task};
+use super::control::{Bounds, Control, Form, Running, Tags, Task};
 use super::functions::{Found, FunctionLibrary, FunctionSpec};
 use super::interpreter::{Interpreter, message_of};
 use super::library::Script;
@@ -17,6 +17,9 @@ use crate::parse::Result;
 const IDLE_MAX: usize = 64;
 /// States that may be in use at once.
 const BUSY_MAX: usize = 1024;
+
+/// Scripts that have run for less are those of other clients, and end by themselves.
+const KILLED_MS_MIN: u64 = 20;
 
 /// All interpreters of a server.
 #[derive(Debug, Default)]
@@ -35,11 +38,11 @@ pub(crate) struct Lease<'p> {
 }
 
 impl Pool {
-    /// An interpreter for a task that may run for `limit_ms`; 0 for any time.
-    pub(crate) fn lease(&self, task: Task<'_>, limit_ms: u64) -> Result<Lease<'_>> {
+    /// An interpreter for a task.
+    pub(crate) fn lease(&self, task: Task<'_>, bounds: Bounds) -> Result<Lease<'_>> {
         let idle = self.idle.lock().pop();
         let interpreter = idle.map_or_else(|| self.create(), Ok)?;
-        interpreter.control.begin(task, limit_ms);
+        interpreter.control.begin(task, bounds);
         Ok(Lease {
             pool: self,
             interpreter: Some(interpreter),
@@ -76,11 +79,11 @@ impl Pool {
         self.len() == 0
     }
 
-    /// Stops all of one form that have been running for `busy_ms`.
-    pub(crate) fn kill(&self, form: Form, busy_ms: u64) -> Killed {
+    /// Stops all of one form that have been running for [`KILLED_MS_MIN`].
+    pub(crate) fn kill(&self, form: Form) -> Killed {
         let mut counts = Killed::default();
         for control in self.controls.lock().iter().filter_map(Weak::upgrade) {
-            if control.is(Form::Load) || control.running_ms().is_none_or(|ms| ms < busy_ms) {
+            if control.is(Form::Load) || control.running_ms().is_none_or(|ms| ms < KILLED_MS_MIN) {
                 continue;
             }
             if !control.is_stoppable() {

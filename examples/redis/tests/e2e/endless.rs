@@ -17,10 +17,20 @@ const OTHERS: [&str; 2] = [
     "local f = coroutine.wrap(function() while ARGV[1]~='1' do end return 1 end) return f()",
     "while ARGV[1]~='1' do redis.call('get', 'key') end return 1",
 ];
-/// A drain gives endless scripts up soon.
+/// A drain gives endless scripts up soon, and others wait for one no longer than for a request that is long for a test.
 const CONFIG: &str = "[server]
 drain-timeout-ms = 500
+stuck-after-ms = 50
 ";
+/// Requests whose types are as long as scripts are, with the beginning of the answer.
+const LONG: [(&str, &str); 4] = [
+    ("LRANGE list 0 -1", "[\"0\""),
+    ("SORT list BY nosort LIMIT 0 1", "[\"0\"]"),
+    ("FUNCTION LIST", "[["),
+    ("KEYS *", "["),
+];
+/// Values of the list.
+const VALUES: usize = 2_000;
 
 /// How a script is called.
 #[derive(Debug, Clone, Copy)]
@@ -97,6 +107,12 @@ fn others_are_served(server: &Server, script: Call, count: usize, shape: &str) {
         assert_eq!(witness.ask("GET key"), "\"value\"", "{shape}");
         assert_eq!(server.connect().ask("PING"), "+PONG", "{shape}");
     }
+    for (request, answer) in LONG {
+        let reply = witness.ask(request);
+        assert!(reply.starts_with(answer), "{shape}, {request}: {reply:.80}");
+    }
+    assert_eq!(push(&mut witness, "other"), VALUES.to_string(), "{shape}");
+    assert_eq!(witness.ask("DEL other"), "1", "{shape}");
     // Some may begin later than others.
     wait_until(shape, || {
         witness.ask(script.kill());
@@ -112,6 +128,15 @@ fn others_are_served(server: &Server, script: Call, count: usize, shape: &str) {
     });
 }
 
+/// Puts many values in a list at once.
+fn push(client: &mut Connection, list: &str) -> String {
+    let values: Vec<String> = (0..VALUES).map(|value| value.to_string()).collect();
+    let words = ["RPUSH", list]
+        .into_iter()
+        .chain(values.iter().map(String::as_str));
+    client.request(&words.collect::<Vec<_>>()).to_string()
+}
+
 /// `endless` says how many scripts run at once beside which the others are served.
 fn endless_scripts(topology: &'static str, policy: &'static str, workers: usize, endless: usize) {
     let mut server = Server::start_with(&Options {
@@ -123,8 +148,8 @@ fn endless_scripts(topology: &'static str, policy: &'static str, workers: usize,
     });
     let shape = format!("{topology}, {policy}, {workers} workers");
     let mut client = server.connect();
-    assert_eq!(client.ask("CONFIG SET busy-reply-threshold 20"), "+OK");
     assert_eq!(client.ask("SET key value"), "+OK");
+    assert_eq!(push(&mut client, "list"), VALUES.to_string());
     let loaded = client.request(&["FUNCTION", "LOAD", LIBRARY]);
     assert_eq!(loaded.to_string(), "\"endless\"");
     // Of a script that was never measured.
@@ -186,11 +211,11 @@ fn preempted() {
     all("distributed", &["synergy"], &[1, 2], |workers| workers + 1);
 }
 
-/// Other policies need a worker without an endless script.
+/// Other policies run requests to their ends.
 #[test]
 fn dedicated() {
-    all("dedicated", &["c-fcfs", "darc"], &[2], |workers| {
-        workers - 1
+    all("dedicated", &["c-fcfs", "darc"], &[1, 2], |workers| {
+        workers + 1
     });
 }
 
@@ -213,5 +238,40 @@ fn a_server_ends_beside_an_endless_script_on_its_only_worker() {
         EVAL.send(&mut client, "2");
         server.terminate();
         assert!(server.wait_for_exit().success(), "{topology}");
+    }
+}
+
+/// Nor does it wait for a script that has run for `busy-reply-threshold`.
+#[test]
+fn a_drain_stops_scripts_without_an_end() {
+    if !Server::is_psp_redis() {
+        return skip(NOT_PSP);
+    }
+    for topology in ["inline", "dedicated", "distributed"] {
+        for workers in [1, 2] {
+            let mut server = Server::start_with(&Options {
+                topology: Some(topology),
+                policy: (topology == "distributed").then_some("d-fcfs"),
+                workers: Some(workers),
+                config: Some("[server]\ndrain-timeout-ms = 60000\n"),
+                ..Options::default()
+            });
+            let mut client = server.connect();
+            assert_eq!(client.ask("CONFIG SET busy-reply-threshold 50"), "+OK");
+            let mut endless = [server.connect(), server.connect()];
+            for client in &mut endless {
+                EVAL.send(client, "2");
+            }
+            assert_eq!(client.ask("PING"), "+PONG");
+            server.terminate();
+            for client in &mut endless {
+                let reply = client.reply().to_string();
+                assert!(
+                    reply.contains("the server shuts down"),
+                    "{topology}: {reply}"
+                );
+            }
+            assert!(server.wait_for_exit().success(), "{topology}");
+        }
     }
 }

@@ -14,7 +14,7 @@ use super::control::Control;
 use super::lengths::{Length, Lengths};
 use super::places::Places;
 use super::studies::Studies;
-use super::turns::{StuckTurn, Turns};
+use super::turns::{RunningTurn, Turns};
 use crate::classifier::Classifier;
 use crate::config::Topology;
 use crate::request_types::control_begun_max;
@@ -431,6 +431,25 @@ impl<K> Dispatcher<K> {
             .on_event(now_ns, Event::Blocked { worker, served_ns });
     }
 
+    /// The request on `worker` gave way because it is stuck: it neither runs nor waits until it [goes on](Self::goes_on).
+    pub(crate) fn shares(&mut self, now_ns: u64, worker: WorkerId, served_ns: u64) {
+        self.turns.yielded(worker);
+        self.scheduler
+            .on_event(now_ns, Event::Blocked { worker, served_ns });
+    }
+
+    /// The turn on `worker`, unless the policy ends it.
+    #[inline]
+    pub(crate) fn unasked(&self, now_ns: u64, worker: WorkerId) -> Option<RunningTurn> {
+        self.turns.unasked(now_ns, worker)
+    }
+
+    /// The request that runs on `worker`.
+    #[inline]
+    pub(crate) fn request_on(&self, worker: WorkerId) -> Option<RequestId> {
+        self.turns.request_on(worker)
+    }
+
     /// A request that paused waits for its worker.
     pub(crate) fn goes_on(&mut self, now_ns: u64, request: RequestId, request_type: RequestType) {
         self.waits_again(now_ns, request, self.slot(request_type));
@@ -634,7 +653,7 @@ impl<K> Dispatcher<K> {
     /// The next request that is stuck and was not returned before, and what is left to its type. To be asked after
     /// each tick.
     #[inline]
-    pub(crate) fn next_stuck(&mut self, now_ns: u64) -> Option<(StuckTurn, Relief)> {
+    pub(crate) fn next_stuck(&mut self, now_ns: u64) -> Option<(RunningTurn, Relief)> {
         let (scheduler, shared) = (&self.scheduler, &self.shared);
         let stuck = self.turns.next_stuck(now_ns, |request_type| {
             mean_ns(scheduler, shared, shared.types.slot(request_type))
@@ -645,9 +664,14 @@ impl<K> Dispatcher<K> {
 
     /// Whether a request of this type that has run for `for_ns` may never end.
     pub(crate) fn is_stuck(&self, request_type: RequestType, for_ns: u64) -> bool {
+        for_ns >= self.stuck_after_ns(request_type)
+    }
+
+    /// The service time from which on a request of this type may never end.
+    pub(crate) fn stuck_after_ns(&self, request_type: RequestType) -> u64 {
         let mean_ns = || mean_ns(&self.scheduler, &self.shared, self.slot(request_type));
         let after = self.shared.config.stuck_after();
-        after.is_some_and(|after| for_ns >= after.time_ns && for_ns >= after.service_ns(mean_ns()))
+        after.map_or(u64::MAX, |after| after.service_ns(mean_ns()))
     }
 
     /// Counts a request on `worker` that may never end.

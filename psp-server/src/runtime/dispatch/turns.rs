@@ -40,9 +40,9 @@ pub(crate) struct Turns {
     stuck_look_ns: u64,
 }
 
-/// A turn that lasts for so long that its request may never end.
+/// A turn that has begun and is not over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StuckTurn {
+pub(crate) struct RunningTurn {
     pub(crate) worker: WorkerId,
     pub(crate) request: RequestId,
     pub(crate) request_type: RequestType,
@@ -307,7 +307,7 @@ impl Turns {
         &mut self,
         now_ns: u64,
         mean_ns: impl Fn(RequestType) -> f64,
-    ) -> Option<StuckTurn> {
+    ) -> Option<RunningTurn> {
         let after = self.stuck_after?;
         if now_ns < self.stuck_look_ns {
             return None;
@@ -321,7 +321,7 @@ impl Turns {
             if for_ns >= after.time_ns && for_ns >= after.service_ns(mean_ns(request_type)) {
                 turn.is_stuck = true;
                 self.count_stuck(worker);
-                return Some(StuckTurn {
+                return Some(RunningTurn {
                     worker,
                     request,
                     request_type,
@@ -331,6 +331,19 @@ impl Turns {
         }
         self.stuck_look_ns = now_ns.saturating_add(after.time_ns / STUCK_LOOKS);
         None
+    }
+
+    /// The turn on `worker`, unless it was decided that it ends.
+    #[inline]
+    pub(crate) fn unasked(&self, now_ns: u64, worker: WorkerId) -> Option<RunningTurn> {
+        let turn = self.workers.get(worker.index())?;
+        let request = turn.request.filter(|_| turn.stop.is_none())?;
+        Some(RunningTurn {
+            worker,
+            request,
+            request_type: turn.request_type,
+            for_ns: now_ns.saturating_sub(turn.since_ns),
+        })
     }
 
     /// Counts a request on `worker` that may never end.
@@ -585,7 +598,7 @@ mod tests {
         turns.stuck_after = Some(StuckAfter::new(80 * MS, 10));
         run(&mut turns, 0, 0);
         run(&mut turns, 20 * MS, 1);
-        let worker = |stuck: StuckTurn| (stuck.worker.0, stuck.for_ns / MS);
+        let worker = |stuck: RunningTurn| (stuck.worker.0, stuck.for_ns / MS);
         let known = |_| 9.0 * MS as f64;
         assert_eq!(turns.next_stuck(80 * MS, known), None, "9 means");
         assert_eq!(turns.next_stuck(90 * MS, known).map(worker), Some((0, 90)));

@@ -15,6 +15,7 @@
 //! | `lease.rs` | who drives a port, of several workers |
 //! | `long_turn.rs` | what a worker does around a long request |
 //! | `pauses.rs` | requests that had the thread for longer than they may |
+//! | `time_sharing.rs` | requests that are stuck on other threads |
 //! | `tokens.rs` | what an event of the event queue is about |
 //! | `accepting.rs` | accepts connections |
 //! | `newcomers.rs` | passes connections of a shared socket to the ports in turn |
@@ -50,6 +51,7 @@ pub(crate) mod port;
 mod requests;
 mod returns;
 mod sources;
+mod time_sharing;
 mod tokens;
 pub(crate) mod workers;
 

@@ -15,6 +15,7 @@ use super::long_turn::LongTurn;
 use super::pauses::{BudgetedTurn, Paused, Pauses};
 use super::polled_port::FRAMES_PER_LOOK;
 use super::port::{Port, PortParts};
+use super::time_sharing::{Patience, TimeSharing};
 use super::workers::{Link, Workers};
 use crate::classifier::Classifier;
 use crate::config::Topology;
@@ -25,7 +26,7 @@ use crate::runtime::channel::message::Report;
 use crate::runtime::crew::{Joined, Seat};
 use crate::runtime::dispatch::dispatcher::{Arrived, Dispatcher};
 use crate::runtime::dispatch::lengths::Length;
-use crate::runtime::dispatch::turns::StuckTurn;
+use crate::runtime::dispatch::turns::RunningTurn;
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::scheduling::Demotion;
 use crate::runtime::host::spin::Spin;
@@ -106,6 +107,8 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
     gave_way: bool,
     /// Requests that had this thread for longer than they may.
     pauses: Pauses,
+    /// Requests that are stuck on other threads.
+    sharing: TimeSharing,
     now_ns: u64,
     busy_at_ns: u64,
 }
@@ -136,6 +139,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             commons: port.commons.clone(),
             ports: Driven::new(Port::new(port, now_ns)?, leases),
             timer: None,
+            sharing: TimeSharing::new(shared.workers_each(), shared.config.net_budget_us),
             workers: Workers::new(links, ACTIONS_PER_TURN),
             seat,
             cores: None,
@@ -195,6 +199,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             let connections = &mut self.ports.home_mut().requests.connections;
             connections.make_room_for_replies(self.now_ns);
             self.serve_turn();
+            self.share_workers();
             self.follow_cores();
             for port in self.ports.iter_mut() {
                 port.flush();
@@ -292,7 +297,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 Relief::NotNeeded => "",
                 Relief::OtherWorker => ": others of its type may use another worker",
                 Relief::NoWorker => {
-                    ": others of its type wait, as there is no other worker for them"
+                    ": others of its type have its worker for half of the time, if it passes checkpoints"
                 }
             };
             self.warn_of(&stuck, others);
@@ -310,7 +315,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         let for_ns = self.pauses.served_ns(request);
         if self.dispatcher.is_stuck(request_type, for_ns) && self.pauses.tell(request) {
             self.dispatcher.count_stuck(worker);
-            let stuck = StuckTurn {
+            let stuck = RunningTurn {
                 worker,
                 request,
                 request_type,
@@ -322,7 +327,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
 
     /// `others` says what becomes of others.
     #[cold]
-    fn warn_of(&mut self, stuck: &StuckTurn, others: &str) {
+    fn warn_of(&mut self, stuck: &RunningTurn, others: &str) {
         let port = self.ports.port_of(stuck.request);
         let peer = port.and_then(|port| port.requests.peer(stuck.request));
         let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
@@ -441,6 +446,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             self.port_poll_at_ns(),
             self.timer_ns(),
             self.pauses.due_ns(),
+            self.sharing.due_ns(),
+            self.ask_at_ns(),
             self.cores.as_ref().and_then(GrantedCores::deadline_ns),
         ];
         let Some(deadline_ns) = deadlines_ns.into_iter().flatten().min() else {
@@ -585,8 +592,15 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             received += 1;
             self.busy_at_ns = self.now_ns;
             let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
+            let was_asked = self.sharing.turn_ended(worker);
             match report {
-                Report::Completed(task) => self.take_back(task, worker, true),
+                Report::Completed(task) => {
+                    if let Some(request) = self.dispatcher.request_on(worker) {
+                        self.sharing.end(self.now_ns, worker, request);
+                    }
+                    self.take_back(task, worker, true);
+                }
+                Report::Yielded { served_ns } if was_asked => self.give_way(worker, served_ns),
                 Report::Yielded { served_ns } => {
                     self.dispatcher.yielded(self.now_ns, worker, served_ns);
                 }
@@ -597,6 +611,71 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             }
         }
         received
+    }
+
+    /// A stuck request on `worker` gave way. Others have its worker now.
+    #[cold]
+    fn give_way(&mut self, worker: WorkerId, served_ns: u64) {
+        let Some(turn) = self.dispatcher.unasked(self.now_ns, worker) else {
+            return self.dispatcher.yielded(self.now_ns, worker, served_ns);
+        };
+        self.dispatcher.shares(self.now_ns, worker, served_ns);
+        self.sharing.put_away(Paused {
+            worker,
+            request: turn.request,
+            request_type: turn.request_type,
+            served_ns,
+            since_ns: self.now_ns,
+        });
+    }
+
+    /// Has stuck requests give way to those that wait, and go on when these have had their workers. To be called when the
+    /// policy has decided.
+    #[inline]
+    fn share_workers(&mut self) {
+        if self.sharing.any_away() && !self.unfinished {
+            self.resume_stuck();
+        }
+        if self.workers.lent() > 0 && self.dispatcher.any_waiting() {
+            for worker in self.workers.ids() {
+                if self.asks_in_ns(worker) == Some(0) {
+                    self.sharing.ask(worker);
+                    self.dispatcher.asked(worker);
+                    self.workers.preempt(worker);
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn resume_stuck(&mut self) {
+        let (dispatcher, now_ns) = (&self.dispatcher, self.now_ns);
+        let is_idle = |worker| dispatcher.request_on(worker).is_none();
+        if let Some(paused) = self.sharing.next_due(now_ns, is_idle) {
+            self.go_on(&paused);
+        }
+    }
+
+    /// In how long the request that runs on `worker` is asked to give way if others wait.
+    fn asks_in_ns(&self, worker: WorkerId) -> Option<u64> {
+        let turn = self.dispatcher.unasked(self.now_ns, worker)?;
+        let after_ns = match self.sharing.patience(worker, turn.request)? {
+            Patience::Ns(budget_ns) => budget_ns,
+            Patience::UntilStuck => self.dispatcher.stuck_after_ns(turn.request_type),
+        };
+        Some(after_ns.saturating_sub(turn.for_ns))
+    }
+
+    /// When the next stuck request is asked to give way.
+    fn ask_at_ns(&self) -> Option<u64> {
+        if self.workers.lent() == 0 || !self.dispatcher.any_waiting() {
+            return None;
+        }
+        let asks_in_ns = self
+            .workers
+            .ids()
+            .filter_map(|worker| self.asks_in_ns(worker));
+        Some(self.now_ns.saturating_add(asks_in_ns.min()?))
     }
 
     /// Has a request go on that has been away for long enough. Where ports move, the one that paused last may do so, too,

@@ -140,9 +140,14 @@ impl Pauses {
         if let Some(before) = self.latest.take() {
             self.put_away(before, true);
         }
+        self.count(&paused);
+        self.latest = Some(paused);
+    }
+
+    /// Counts what a request has had that pauses.
+    pub(super) fn count(&mut self, paused: &Paused) {
         let begun = self.begun.entry(paused.request).or_default();
         begun.served_ns += paused.served_ns;
-        self.latest = Some(paused);
     }
 
     /// A request has ended.
@@ -217,6 +222,11 @@ impl Pauses {
         if self.due_ns()? > now_ns {
             return None;
         }
+        self.next_at_once(now_ns)
+    }
+
+    /// The next one, at whatever time.
+    pub(super) fn next_at_once(&mut self, now_ns: u64) -> Option<Paused> {
         self.next_ns = now_ns.saturating_add(2 * self.budget_ns());
         self.away.pop_front()
     }

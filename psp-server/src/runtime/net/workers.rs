@@ -50,6 +50,11 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
         self.links.len()
     }
 
+    /// All of them.
+    pub(super) fn ids(&self) -> impl Iterator<Item = WorkerId> + use<F, H> {
+        (0..).map(WorkerId).take(self.links.len())
+    }
+
     /// Tasks that workers hold.
     pub(super) fn lent(&self) -> usize {
         self.lent

@@ -214,6 +214,10 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> GiveWay for Co
         self.suspend(Trace::yielded, |served_ns| Report::Yielded { served_ns });
     }
 
+    fn make_spare(&self) {
+        fiber::ensure_spare();
+    }
+
     fn pause(&self) {
         if fiber::ensure_spare() {
             self.suspend(Trace::blocked, |served_ns| Report::Paused { served_ns });
