@@ -115,6 +115,11 @@ pub struct Config {
     /// user. Without one, `/livez`, `/readyz` and `/metrics` answer everybody, and the rest those on the loopback interface.
     /// With one, the rest needs it.
     pub admin_token_file: Option<PathBuf>,
+    /// The certificate chain, in PEM, of an admin port that speaks TLS. It needs the feature `admin-tls` and
+    /// [`admin_tls_key_file`](field@Self::admin_tls_key_file). Both files are read again within a minute of a change.
+    pub admin_tls_cert_file: Option<PathBuf>,
+    /// The key of that certificate, in PEM.
+    pub admin_tls_key_file: Option<PathBuf>,
     /// Which threads the server has.
     pub topology: Topology,
     /// Requests (or runs of pipelined requests) that may wait in one typed queue, 1 048 576 at most.
@@ -270,6 +275,8 @@ impl Default for Config {
             arbiter_priority: ARBITER_PRIORITY,
             admin: None,
             admin_token_file: None,
+            admin_tls_cert_file: None,
+            admin_tls_key_file: None,
             topology: Topology::Auto,
             queue_capacity: 1024,
             backpressure_ms: 1000,
@@ -334,6 +341,15 @@ impl Config {
     #[must_use]
     pub fn admin_token_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.admin_token_file = Some(path.into());
+        self
+    }
+
+    /// Sets [`admin_tls_cert_file`](field@Self::admin_tls_cert_file) and
+    /// [`admin_tls_key_file`](field@Self::admin_tls_key_file).
+    #[must_use]
+    pub fn admin_tls(mut self, chain: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.admin_tls_cert_file = Some(chain.into());
+        self.admin_tls_key_file = Some(key.into());
         self
     }
 

@@ -22,6 +22,10 @@ impl AdminListener {
     pub(crate) const fn address(&self) -> SocketAddr {
         match *self {}
     }
+
+    pub(crate) const fn scheme(&self) -> &'static str {
+        match *self {}
+    }
 }
 
 #[derive(Debug)]

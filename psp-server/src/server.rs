@@ -147,7 +147,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
             unix_paths,
             admin,
         } = self;
-        let admin_addr = shared.admin_addr;
+        let admin_at = admin
+            .as_ref()
+            .map(|admin| (admin.scheme(), admin.address()));
         let server = ServerHandle::new(shared.clone());
         // Serves until the drain is over.
         let _admin = admin
@@ -211,8 +213,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
             for path in unix_paths {
                 tracing::info!("listening on unix:{}", path.display());
             }
-            if let Some(address) = admin_addr {
-                tracing::info!("admin port at http://{address}/");
+            if let Some((scheme, address)) = admin_at {
+                tracing::info!("admin port at {scheme}://{address}/");
             }
             serving.is_serving.store(true, Ordering::Relaxed);
             on_ready();

@@ -83,6 +83,12 @@ pub struct ServerFlags {
     /// needs one.
     #[arg(long, value_name = "FILE")]
     admin_token_file: Option<PathBuf>,
+    /// The certificate chain of an admin port that speaks TLS, in PEM.
+    #[arg(long, value_name = "FILE", requires = "admin_tls_key_file")]
+    admin_tls_cert_file: Option<PathBuf>,
+    /// The key of that certificate, in PEM.
+    #[arg(long, value_name = "FILE", requires = "admin_tls_cert_file")]
+    admin_tls_key_file: Option<PathBuf>,
     /// Least severe messages that are logged [default: info].
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<LogLevel>,
@@ -101,7 +107,13 @@ impl ServerFlags {
         server.workers = self.workers.or(server.workers);
         self.arbiter.apply_to(server);
         server.admin = self.admin.or(server.admin.take());
-        server.admin_token_file = { self.admin_token_file }.or(server.admin_token_file.take());
+        for (given, setting) in [
+            (self.admin_token_file, &mut server.admin_token_file),
+            (self.admin_tls_cert_file, &mut server.admin_tls_cert_file),
+            (self.admin_tls_key_file, &mut server.admin_tls_key_file),
+        ] {
+            *setting = given.or(setting.take());
+        }
         replace(log_level, self.log_level);
         self.scheduling.apply_to(policy, server);
     }

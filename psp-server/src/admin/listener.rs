@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
 
 use super::access::{Access, Token};
+use super::certificates::Certificates;
 use crate::config::Config;
 use crate::error::BuildError;
 
@@ -13,13 +14,15 @@ pub(crate) struct AdminListener {
     pub(super) listener: TcpListener,
     address: SocketAddr,
     pub(super) access: Access,
+    /// Of a port that speaks TLS.
+    pub(super) certificates: Option<Certificates>,
 }
 
 impl AdminListener {
     /// Binds `place`, which is `HOST:PORT`, or a port of the loopback interface.
     ///
     /// # Errors
-    /// When there is no such address, or it cannot be bound. When the token cannot be read.
+    /// When there is no such address, or it cannot be bound. When the token or the certificate cannot be read.
     pub(crate) fn bind(place: &str, config: &Config) -> Result<Self, BuildError> {
         let token = config.admin_token_file.as_deref().map(|path| {
             Token::read(path).map_err(|source| BuildError::AdminToken {
@@ -33,10 +36,12 @@ impl AdminListener {
             listener.set_nonblocking(true)?;
             let address = listener.local_addr()?;
             let access = Access::new(address, token);
+            let certificates = certificates(config)?;
             Ok(Self {
                 listener,
                 address,
                 access,
+                certificates,
             })
         };
         bind().map_err(|source| BuildError::Admin {
@@ -47,6 +52,27 @@ impl AdminListener {
 
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// How an address of the port begins.
+    pub(crate) const fn scheme(&self) -> &'static str {
+        match self.certificates {
+            Some(_) => "https",
+            None => "http",
+        }
+    }
+}
+
+/// What the settings name for TLS.
+fn certificates(config: &Config) -> io::Result<Option<Certificates>> {
+    match (&config.admin_tls_cert_file, &config.admin_tls_key_file) {
+        (None, None) => Ok(None),
+        (Some(chain), Some(key)) => Certificates::read(chain, key)
+            .map(Some)
+            .map_err(io::Error::other),
+        _ => Err(io::Error::other(
+            "admin-tls-cert-file and admin-tls-key-file need each other",
+        )),
     }
 }
 

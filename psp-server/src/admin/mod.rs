@@ -24,10 +24,16 @@
 //!
 //! A port without a host is one of the loopback interface. There, a request has to name the host by an address or as
 //! `localhost`, so that a page of another site cannot reach the port by a name of its own. Beyond it, all but health and
-//! figures needs the token of [`Config::admin_token_file`](crate::Config::admin_token_file): `access.rs`.
+//! figures needs the token of [`Config::admin_token_file`](crate::Config::admin_token_file): `access.rs`. With
+//! [`Config::admin_tls_cert_file`](crate::Config::admin_tls_cert_file) the port speaks TLS: `certificates.rs`.
 
 mod access;
 mod answer;
+#[cfg(feature = "admin-tls")]
+mod certificates;
+#[cfg(not(feature = "admin-tls"))]
+#[path = "no_certificates.rs"]
+mod certificates;
 mod connections;
 mod listener;
 mod routes;

@@ -8,16 +8,18 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
+use hyper::rt::{Read, Write};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 use super::answer::Answer;
+use super::certificates::Certificates;
 use super::connections::{Connections, Progress, Stage};
 use super::listener::AdminListener;
 use super::routes::Routes;
@@ -26,7 +28,7 @@ use crate::error::RunError;
 use crate::shared::ServerHandle;
 
 const NAME: &str = "psp-admin";
-/// A connection whose head, or whose body, is not complete after this time is closed.
+/// A connection whose handshake, head or body is not complete after this time is closed.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// A connection is closed after this time in any case, even if its client still reads.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(300);
@@ -56,15 +58,16 @@ impl Admin {
                 .build()?;
             let (stop, stopped) = oneshot::channel();
             let routes = Arc::new(Routes::new(server, listener.access));
-            let listener = {
+            let tcp = {
                 let _within = runtime.enter();
                 TcpListener::from_std(listener.listener)?
             };
+            let certificates = listener.certificates;
             let thread = Builder::new().name(NAME.into()).spawn(move || {
                 runtime.block_on(async {
                     tokio::select! {
                         _ = stopped => {}
-                        never = accept(listener, routes) => match never {},
+                        never = accept(tcp, certificates, routes) => match never {},
                     }
                 });
             })?;
@@ -90,7 +93,11 @@ impl Drop for Admin {
     }
 }
 
-async fn accept(listener: TcpListener, routes: Arc<Routes>) -> Infallible {
+async fn accept(
+    listener: TcpListener,
+    mut certificates: Option<Certificates>,
+    routes: Arc<Routes>,
+) -> Infallible {
     let mut connections = Connections::default();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -98,16 +105,26 @@ async fn accept(listener: TcpListener, routes: Arc<Routes>) -> Infallible {
             continue;
         };
         let routes = routes.clone();
+        let acceptor = certificates.as_mut().map(Certificates::acceptor);
         connections.admit(|progress| async {
+            let conversation = async {
+                let Some(acceptor) = acceptor else {
+                    return converse(TokioIo::new(stream), routes, progress).await;
+                };
+                match timeout(REQUEST_TIMEOUT, acceptor.accept(stream)).await {
+                    Ok(Ok(stream)) => converse(TokioIo::new(stream), routes, progress).await,
+                    failed => tracing::debug!(?failed, "a handshake of the admin port failed"),
+                }
+            };
             // A client that stays for longer than a connection may last.
-            let _elapsed = timeout(CONNECTION_TIME_MAX, converse(stream, routes, progress)).await;
+            let _elapsed = timeout(CONNECTION_TIME_MAX, conversation).await;
         });
         // Sockets are looked at between two newcomers, however many knock.
         yield_now().await;
     }
 }
 
-async fn converse(stream: TcpStream, routes: Arc<Routes>, progress: Progress) {
+async fn converse(stream: impl Read + Write + Unpin, routes: Arc<Routes>, progress: Progress) {
     let service = service_fn(move |request| {
         let (routes, progress) = (routes.clone(), progress.clone());
         async move { Ok::<_, Infallible>(respond(&routes, &progress, request).await) }
@@ -117,7 +134,7 @@ async fn converse(stream: TcpStream, routes: Arc<Routes>, progress: Progress) {
         .header_read_timeout(REQUEST_TIMEOUT)
         .max_buf_size(HEADERS_BYTES_MAX)
         .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(stream, service)
         .await;
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection of the admin port failed");

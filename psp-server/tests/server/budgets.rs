@@ -96,7 +96,7 @@ fn others_are_served(policy: Policy, config: Config, count: u64, line: &str) {
         assert_eq!(connect(&server).ask("long"), "long", "{shape}");
         until("they go on", || rounds() > before);
     }
-    let turns = |at: usize| server.handle().snapshot().types[at].turns.clone();
+    let turns = |at: usize| server.handle().snapshot().types[at].turns;
     let (short, long) = (turns(0), turns(1));
     if line.starts_with("long") || topology == Topology::Dedicated {
         let gave_way = [short, long].map(|turns| turns.preemptions_honoured + turns.pauses);

@@ -32,6 +32,7 @@ fn with_every_setting() -> Config {
         .arbiter("/run/psp-arbiter/socket")
         .admin("9100")
         .admin_token_file("/run/token")
+        .admin_tls("/run/chain", "/run/key")
 }
 
 fn server_table(config: &Config) -> Table {
@@ -109,7 +110,9 @@ fn changed(config: &Config) -> Config {
             ("preempt", _) => "none".into(),
             ("arbiter", _) => "/run/other".into(),
             ("admin", _) => "9101".into(),
-            ("admin-token-file", _) => "/run/other".into(),
+            ("admin-token-file" | "admin-tls-cert-file" | "admin-tls-key-file", _) => {
+                "/run/other".into()
+            }
             (_, Value::Integer(number)) => (number + 1).into(),
             (_, Value::Float(number)) => (number / 2.0).into(),
             (key, value) => panic!("{key} = {value}"),

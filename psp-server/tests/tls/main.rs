@@ -1,5 +1,6 @@
 //! Servers with TLS.
 
+mod admin;
 #[path = "../common/mod.rs"]
 mod common;
 mod rig;

@@ -115,10 +115,21 @@ pub(crate) fn start_in(shape: Shape, config: Config) -> TlsServer {
     start_with(files, &tls, shape, config)
 }
 
+fn socket(address: SocketAddr) -> TcpStream {
+    let socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
 impl TlsServer {
     /// A connection after its handshake.
     pub(crate) fn connect(&self) -> TlsClient {
-        let mut client = TlsClient::new(self.socket(), self.session());
+        self.connect_to(self.address)
+    }
+
+    /// The same to another address of this server.
+    pub(crate) fn connect_to(&self, address: SocketAddr) -> TlsClient {
+        let mut client = TlsClient::new(socket(address), self.session());
         let stream = client.stream.get_mut();
         while stream.conn.is_handshaking() {
             stream.conn.complete_io(&mut stream.sock).unwrap();
@@ -128,9 +139,7 @@ impl TlsServer {
 
     /// A connection to the address with TLS, on which nothing was sent.
     pub(crate) fn socket(&self) -> TcpStream {
-        let socket = TcpStream::connect(self.address).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket
+        socket(self.address)
     }
 
     fn session(&self) -> ClientConnection {

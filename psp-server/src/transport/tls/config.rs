@@ -145,7 +145,8 @@ impl TlsConfig {
             .unwrap_or_else(PoisonError::into_inner) = next;
     }
 
-    fn in_force(&self) -> Arc<ServerConfig> {
+    /// What holds for the next session.
+    pub(crate) fn in_force(&self) -> Arc<ServerConfig> {
         let in_force = self.in_force.read();
         in_force.unwrap_or_else(PoisonError::into_inner).clone()
     }
