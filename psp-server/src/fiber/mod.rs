@@ -15,6 +15,7 @@
 //! | `cpu_timer.rs` | for how long the request has computed: `CpuTimer` |
 //! | `peer.rs` | whether the peer of the request is still there: `is_abandoned` |
 //! | `pool.rs` | contexts, and switching between them |
+//! | `thread_sanitizer.rs` | tells the thread sanitizer of it |
 //! | `wait.rs` | polls a future, and gives the worker away while it is pending |
 //! | `waiter.rs` | wakes a request that waits, from any thread |
 //! | `timers.rs` | times at which requests are woken |
@@ -41,6 +42,8 @@ mod signal;
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 #[path = "no_signal.rs"]
 mod signal;
+#[cfg(psp_tsan)]
+mod thread_sanitizer;
 mod thread_state;
 mod timers;
 mod wait;

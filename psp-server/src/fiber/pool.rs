@@ -34,6 +34,8 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use hashbrown::HashMap;
 use psp_policy::RequestId;
 
+#[cfg(psp_tsan)]
+use super::thread_sanitizer::Fiber;
 use super::thread_state::{self, StackBounds};
 
 /// Why a context stops for now.
@@ -122,6 +124,8 @@ impl Unused {
 pub(crate) struct ContextPool<M> {
     /// Dropped only once they have returned.
     contexts: Vec<ManuallyDrop<Context>>,
+    #[cfg(psp_tsan)]
+    fibers: Vec<Fiber>,
     /// The lowest address of the stack of each.
     limits: Vec<usize>,
     /// The context that runs, or will run next.
@@ -143,6 +147,8 @@ impl<M: FnMut() -> io::Result<B>, B: FnOnce() + 'static> ContextPool<M> {
     pub(crate) fn new(contexts_max: usize, stack_bytes: usize, make_body: M) -> Self {
         Self {
             contexts: Vec::new(),
+            #[cfg(psp_tsan)]
+            fibers: Vec::new(),
             limits: Vec::new(),
             current: None,
             idle: Vec::new(),
@@ -231,7 +237,11 @@ impl<M: FnMut() -> io::Result<B>, B: FnOnce() + 'static> ContextPool<M> {
             if wake == Wake::Serve {
                 body();
             }
+            #[cfg(psp_tsan)]
+            Fiber::leave();
         });
+        #[cfg(psp_tsan)]
+        self.fibers.push(Fiber::new());
         self.contexts.push(ManuallyDrop::new(context));
         self.limits.push(bounds.limit);
         Ok(self.contexts.len() - 1)
@@ -269,6 +279,8 @@ impl<M> ContextPool<M> {
     fn resume(&mut self, index: usize, wake: Wake) -> Option<Pause> {
         let may_grow = self.contexts.len() < self.contexts_max;
         RUNNING.with(|running| running.may_grow.set(may_grow));
+        #[cfg(psp_tsan)]
+        self.fibers[index].enter();
         let result = self.contexts[index].resume(wake);
         RUNNING.with(|running| running.yielder.set(ptr::null()));
         thread_state::set_stack(StackBounds::default());
@@ -318,6 +330,8 @@ pub(crate) fn pause(pause: Pause) -> Wake {
             .paused_at
             .set(ptr::from_ref(&stack).expose_provenance());
     });
+    #[cfg(psp_tsan)]
+    Fiber::leave();
     // SAFETY: `yielder` lives on the stack of the context that runs: a context puts it there when it
     // starts and after each pause, and `resume` takes it away when the context stops.
     let wake = unsafe { (*yielder).suspend(pause) };

@@ -14,6 +14,10 @@ impl Random {
 
     #[inline]
     pub(crate) fn next(&mut self) -> u64 {
+        #[cfg(fuzzing)]
+        if let Some(number) = given::next() {
+            return number;
+        }
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -50,4 +54,41 @@ pub(crate) fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     bits ^ (bits >> 31)
+}
+
+#[cfg(fuzzing)]
+pub(crate) use given::with_numbers;
+
+/// Numbers that a fuzzer gives, before those of a seed.
+#[cfg(fuzzing)]
+mod given {
+    use std::cell::RefCell;
+    use std::collections::VecDeque;
+
+    thread_local! {
+        static NUMBERS: RefCell<VecDeque<u16>> = const { RefCell::new(VecDeque::new()) };
+    }
+
+    /// Runs `body`, in which random numbers begin with these, two bytes for each.
+    pub(crate) fn with_numbers<T>(bytes: &[u8], body: impl FnOnce() -> T) -> T {
+        let numbers = bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|&pair| u16::from_be_bytes(pair));
+        NUMBERS.with_borrow_mut(|left| {
+            left.clear();
+            left.extend(numbers);
+        });
+        let out = body();
+        NUMBERS.with_borrow_mut(VecDeque::clear);
+        out
+    }
+
+    /// The upper bits count most, in each use of a number.
+    #[inline]
+    pub(super) fn next() -> Option<u64> {
+        let number = NUMBERS.with_borrow_mut(VecDeque::pop_front)?;
+        Some(u64::from(number) << 48 | u64::from(number) << 20 | u64::from(number))
+    }
 }

@@ -30,8 +30,11 @@
 //! | `client.rs` | clients, and the model of what has to come |
 //! | `protocol.rs`, `handler.rs`, `ledger.rs` | requests whose bytes can be checked, and what ran |
 //! | `faults.rs` | components that fail, for tests of the checks |
+//! | `coverage.rs` | libFuzzer in the place of seeds |
 
 mod client;
+#[cfg(fuzzing)]
+mod coverage;
 mod faults;
 mod handler;
 mod ledger;
