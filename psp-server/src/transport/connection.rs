@@ -37,6 +37,8 @@ pub(crate) struct Connection<C> {
     pub(crate) owed: Vec<Owed>,
     /// Messages that no request has asked for.
     pub(crate) pushes: Pushes,
+    /// It has had some. They come whether the peer reads or not, so the kernel holds little for it.
+    has_had_pushes: bool,
     /// Memory held for the peer, as last counted in the budget.
     pub(crate) counted_bytes: usize,
     /// What replies took from the budget while they grew, since it was last counted.
@@ -81,6 +83,7 @@ impl<C> Connection<C> {
             output: OutputQueue::default(),
             owed: Vec::new(),
             pushes: Pushes::default(),
+            has_had_pushes: false,
             counted_bytes: 0,
             reserved_bytes: 0,
             flush: Flush::Empty,
@@ -113,6 +116,9 @@ impl<C> Connection<C> {
 
     /// Moves messages to the output, `bytes_max` of them or one.
     pub(crate) fn take_pushed(&mut self, bytes_max: usize) {
+        if !std::mem::replace(&mut self.has_had_pushes, true) {
+            self.socket.hold_little();
+        }
         self.reserved_bytes += self.pushes.take(&mut self.output, bytes_max);
     }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use psp_protocols::Sink;
 
 /// Shared payloads below this length are copied: a segment costs about as much.
-pub(super) const SHARE_LEN_MIN: usize = 8 * 1024;
+const SHARE_LEN_MIN: usize = 8 * 1024;
 /// A tail of this length becomes a segment, so that a long reply never moves while it grows.
 const SEGMENT_LEN: usize = 64 * 1024;
 /// A tail up to this length is copied when it becomes a segment, so that the tail keeps its buffer. So is a tail that

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use psp_protocols::Sink;
 
 use super::budget::{Budget, EXEMPT_BYTES};
-use super::output::{OutputQueue, SHARE_LEN_MIN};
+use super::output::OutputQueue;
 use super::request_key::ConnectionIndex;
 use crate::fiber::{Bell, no_preempt};
 use crate::mailbox::Mailbox;
@@ -27,6 +27,10 @@ use crate::presence::{Presence, State};
 
 /// What a message costs beside its bytes.
 const MESSAGE_BYTES: usize = size_of::<Bytes>();
+/// Messages of this length count by themselves: that takes an allocation.
+const COUNTED_LEN_MIN: usize = 512;
+/// Messages of this length are not copied into the output: a system call takes few of them, and yet many bytes.
+const UNCOPIED_LEN_MIN: usize = 2 * 1024;
 /// Longer messages that a batch knows to be counted. One message has a form for each version of a protocol, say.
 const COUNTED_MAX: usize = 4;
 /// A batch of this many connections wakes the net thread, so that the first messages leave before the last are queued.
@@ -45,7 +49,7 @@ const IDLE_MESSAGES_MAX: usize = 4;
 /// # Bounds
 ///
 /// What waits for a peer counts in the server's `buffered_bytes_max` when it is more than 64 KiB, and is three quarters
-/// of it at most. A message of 8 KiB or more counts once for all connections to which one [`PushBatch`] sends it. If
+/// of it at most. A message of 512 bytes or more counts once for all connections to which one [`PushBatch`] sends it. If
 /// there is no room for a message, the server closes the connections of the peers that have not read the most for the
 /// longest time, and meanwhile takes an eighth more. A message that has no room even so is [refused](PushError::NoRoom).
 /// `Push` does not wait for room, so that a peer who does not read holds nobody up:
@@ -193,7 +197,7 @@ impl Drop for Counting {
 
 /// Whether a message counts by itself, in place of once for each queue that has it.
 fn counts_itself(message: &Bytes) -> bool {
-    message.len() >= SHARE_LEN_MIN
+    message.len() >= COUNTED_LEN_MIN
 }
 
 impl PushBatch {
@@ -353,7 +357,7 @@ impl Queue {
         {
             taken += message.len() + MESSAGE_BYTES;
             counted += counted_bytes(&message);
-            match counts_itself(&message) {
+            match message.len() >= UNCOPIED_LEN_MIN {
                 true => output.put_counted(message),
                 false => output.put(&message),
             }

@@ -9,12 +9,19 @@ use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
+#[cfg(target_os = "linux")]
+use socket2::SockRef;
 
 use super::socket_file::SocketFile;
 use super::spare::{self, Receive};
 use crate::peer::{Credentials, Peer};
 #[cfg(all(test, not(loom)))]
 use crate::simulated::{ListenerEnd, ServerEnd};
+
+/// Output that waits in the kernel until the peer has room, in bytes. Without a bound the kernel takes some megabytes, and
+/// every connection of the machine stalls once that is more than all sockets may hold (`tcp_mem`).
+#[cfg(target_os = "linux")]
+const KERNEL_BYTES_MAX: u32 = 128 * 1024;
 
 /// The socket of a connection.
 #[derive(Debug)]
@@ -58,6 +65,16 @@ impl Socket {
             Self::Unix(_) => Ok(()),
             #[cfg(all(test, not(loom)))]
             Self::Simulated(_) => Ok(()),
+        }
+    }
+
+    /// Has the kernel take no more output while [much](KERNEL_BYTES_MAX) of it waits until the peer has room.
+    pub(crate) fn hold_little(&self) {
+        #[cfg(target_os = "linux")]
+        if let Self::Tcp(socket) = self
+            && let Err(error) = SockRef::from(socket).set_tcp_notsent_lowat(KERNEL_BYTES_MAX)
+        {
+            tracing::debug!(%error, "what a peer does not read waits in the kernel");
         }
     }
 

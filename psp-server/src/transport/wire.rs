@@ -106,6 +106,11 @@ impl Wire {
         session.is_some_and(|session| session.close())
     }
 
+    /// Has the kernel hold little output that the peer has no room for.
+    pub(crate) fn hold_little(&self) {
+        self.socket.hold_little();
+    }
+
     /// Ends one direction, or both.
     ///
     /// # Errors
