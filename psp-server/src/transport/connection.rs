@@ -16,6 +16,10 @@ use super::wire::Wire;
 use crate::peer::Peer;
 use crate::presence::{PeerWatch, Presence};
 
+/// What the kernel holds until the peer of a connection that has messages has room, in bytes. Without a bound it takes some
+/// megabytes, and every connection of the machine stalls when that is more than all sockets may hold (`tcp_mem`).
+const KERNEL_BYTES_MAX: u32 = 128 * 1024;
+
 /// A connection has one owner at a time: the net worker, or the worker that runs its requests. That keeps
 /// replies in order without a lock.
 pub(crate) struct Connection<C> {
@@ -117,9 +121,16 @@ impl<C> Connection<C> {
     /// Moves messages to the output, `bytes_max` of them or one.
     pub(crate) fn take_pushed(&mut self, bytes_max: usize) {
         if !std::mem::replace(&mut self.has_had_pushes, true) {
-            self.socket.hold_little();
+            self.socket.hold_at_most(KERNEL_BYTES_MAX);
         }
         self.reserved_bytes += self.pushes.take(&mut self.output, bytes_max);
+    }
+
+    /// The server stops: the kernel may send the messages when the process has ended.
+    pub(crate) fn leave_pushed(&self) {
+        if self.has_had_pushes {
+            self.socket.hold_at_most(0);
+        }
     }
 
     /// Whether output waits to be sent.
@@ -201,5 +212,30 @@ impl Connection<()> {
         };
         let index = ConnectionIndex::new(index).unwrap();
         (Self::new(port, index, accepted), client)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::transport::push::Announcements;
+
+    /// Otherwise the sockets of silent listeners leave no memory to those of others.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_kernel_holds_little_of_what_a_peer_did_not_ask_for() {
+        let announcements = Arc::new(Announcements::new(Arc::new(Budget::new(1 << 30))));
+        let (mut connection, _client) = Connection::example(PortNumber::default(), 0);
+        let (pushes, presence) = (&connection.pushes, &connection.presence);
+        let push = pushes.pusher(connection.index, presence, &announcements);
+        for _ in 0..10_000 {
+            push.send(vec![7; 1_000].into()).unwrap();
+        }
+        connection.take_pushed(usize::MAX);
+        let sent_bytes = connection.send(usize::MAX);
+        assert_eq!(connection.flush, Flush::Blocked);
+        assert!(sent_bytes < 1_000_000, "{sent_bytes}");
     }
 }

@@ -18,11 +18,6 @@ use crate::peer::{Credentials, Peer};
 #[cfg(all(test, not(loom)))]
 use crate::simulated::{ListenerEnd, ServerEnd};
 
-/// Output that waits in the kernel until the peer has room, in bytes. Without a bound the kernel takes some megabytes, and
-/// every connection of the machine stalls once that is more than all sockets may hold (`tcp_mem`).
-#[cfg(target_os = "linux")]
-const KERNEL_BYTES_MAX: u32 = 128 * 1024;
-
 /// The socket of a connection.
 #[derive(Debug)]
 pub(crate) enum Socket {
@@ -68,14 +63,16 @@ impl Socket {
         }
     }
 
-    /// Has the kernel take no more output while [much](KERNEL_BYTES_MAX) of it waits until the peer has room.
-    pub(crate) fn hold_little(&self) {
+    /// Has the kernel hold `bytes_max` of output that the peer has no room for; 0: as much as the system says.
+    pub(crate) fn hold_at_most(&self, bytes_max: u32) {
         #[cfg(target_os = "linux")]
         if let Self::Tcp(socket) = self
-            && let Err(error) = SockRef::from(socket).set_tcp_notsent_lowat(KERNEL_BYTES_MAX)
+            && let Err(error) = SockRef::from(socket).set_tcp_notsent_lowat(bytes_max)
         {
             tracing::debug!(%error, "what a peer does not read waits in the kernel");
         }
+        #[cfg(not(target_os = "linux"))]
+        let _ = bytes_max;
     }
 
     /// Ends one direction, or both.

@@ -1,6 +1,6 @@
 //! A pipeline of short requests beside a longer request on another connection.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -62,4 +62,35 @@ fn a_pipeline_of_shorter_requests_does_not_hold_up_a_longer_one() {
     pipeline.shutdown(Shutdown::Both).unwrap();
     server.handle().shut_down();
     server.join().unwrap();
+}
+
+/// To hand a request to a worker that sleeps, and to be told that it is done, takes longer than a brief request.
+#[test]
+fn brief_requests_of_several_types_travel_together() {
+    const PAIRS: usize = 5_000;
+    for policy in [Policy::c_fcfs(), Policy::sq(), Policy::mq()] {
+        let server = Server::builder()
+            .tcp("127.0.0.1:0")
+            .framing(Lines)
+            .types(["get", "set"].map(TypeSpec::new))
+            .classifier(classifier(|line| {
+                RequestType::new(u32::from(line.starts_with(b"set")))
+            }))
+            .policy(policy)
+            .config(Config::default().workers(1).topology(Topology::Dedicated))
+            .handler(handler(|_, reply| reply.put(b"ok\n")))
+            .build()
+            .unwrap()
+            .spawn()
+            .unwrap();
+        let mut pipeline = TcpStream::connect(server.local_addrs()[0]).unwrap();
+        pipeline.write_all(&b"get\nset\n".repeat(PAIRS)).unwrap();
+        let mut replies = vec![0; 2 * PAIRS * b"ok\n".len()];
+        pipeline.read_exact(&mut replies).unwrap();
+        let types = server.handle().snapshot().types;
+        let turns: u64 = types.iter().map(|ty| ty.turns.turns).sum();
+        assert!(turns < PAIRS as u64 / 2, "{turns} for {PAIRS} pairs");
+        server.handle().shut_down();
+        server.join().unwrap();
+    }
 }

@@ -339,17 +339,21 @@ fn the_end_of_a_subscription_is_the_end_of_its_messages() {
     }
 }
 
-/// A long message counts once for all who have not read it.
+/// A message counts once for all who have not read it, but for a little.
 #[test]
 fn who_reads_is_not_closed_for_hundreds_who_do_not() {
     const SILENT: usize = 500;
     const READING: usize = 20;
-    const MESSAGES: usize = 100;
+    /// Lengths, and how many: in all queues together they are many times the budget, and the second are a tenth of it.
+    const MESSAGES: [(usize, usize); 2] = [(200_000, 100), (4_000, 400)];
     const BUDGET_BYTES: u64 = 16 << 20;
     if !Server::is_psp_redis() {
         return skip(NOT_PSP);
     }
-    for topology in crate::common::waiting::TOPOLOGIES {
+    let all = crate::common::waiting::TOPOLOGIES
+        .into_iter()
+        .flat_map(|topology| MESSAGES.map(|messages| (topology, messages)));
+    for (topology, (len, count)) in all {
         let server = Server::start_with(&Options {
             topology: Some(topology),
             policy: (topology == "distributed").then_some("d-fcfs"),
@@ -374,13 +378,22 @@ fn who_reads_is_not_closed_for_hundreds_who_do_not() {
         wait_until("all have subscribed", || {
             publisher.ask("PUBSUB NUMSUB c") == format!(r#"["c", {}]"#, SILENT + READING)
         });
-        let message = encode_line(&format!("PUBLISH c {}", "m".repeat(200_000)));
         let before = server.peak_resident_bytes();
-        for _ in 0..MESSAGES {
-            publisher.send(&message);
-            assert!(matches!(publisher.reply(), Reply::Integer(_)), "{topology}");
+        for number in 0..count {
+            let message = format!("{number} {}", "m".repeat(len));
+            publisher.send(&encode_line(&format!("PUBLISH c {message}")));
+            let receivers = publisher.reply();
+            assert!(matches!(receivers, Reply::Integer(_)), "{topology}");
+            if len * count < BUDGET_BYTES as usize {
+                let all = Reply::Integer((SILENT + READING) as i64);
+                assert_eq!(receivers, all, "{topology}: somebody is closed at {number}");
+            }
             for client in &mut reading {
-                assert_eq!(client.reply().into_items().len(), 3, "{topology}");
+                let items = client.reply().into_items();
+                assert!(
+                    items[2] == Reply::Bulk(message.clone().into_bytes()),
+                    "{topology}"
+                );
             }
         }
         let growth = server.peak_resident_bytes().saturating_sub(before);

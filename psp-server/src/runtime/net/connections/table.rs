@@ -332,7 +332,9 @@ impl<F: Framing, C> Connections<F, C> {
             let slot = &mut self.slots[index.get()];
             // Input may have come in without an event yet.
             slot.readiness.set(Condition::Readable, true);
-            if matches!(slot.phase, Phase::Home(_)) {
+            if let Phase::Home(stream) = &slot.phase {
+                stream.connection.leave_pushed();
+                slot.readiness.set(Condition::Blocked, false);
                 self.ready.push(index);
             }
         }
