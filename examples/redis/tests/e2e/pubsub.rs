@@ -380,10 +380,13 @@ fn who_reads_is_not_closed_for_hundreds_who_do_not() {
         });
         let before = server.peak_resident_bytes();
         for number in 0..count {
-            let message = format!("{number} {}", "m".repeat(len));
+            let message = format!("{number}:{}", "m".repeat(len));
             publisher.send(&encode_line(&format!("PUBLISH c {message}")));
             let receivers = publisher.reply();
-            assert!(matches!(receivers, Reply::Integer(_)), "{topology}");
+            assert!(
+                matches!(receivers, Reply::Integer(_)),
+                "{topology}: {receivers}"
+            );
             if len * count < BUDGET_BYTES as usize {
                 let all = Reply::Integer((SILENT + READING) as i64);
                 assert_eq!(receivers, all, "{topology}: somebody is closed at {number}");
