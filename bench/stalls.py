@@ -11,6 +11,7 @@ and the 99th percentile of the GETs' latencies, and what the case itself looks a
 import argparse
 import multiprocessing
 import shlex
+import socket
 import statistics
 import tempfile
 import threading
@@ -196,6 +197,25 @@ def unfinished(connection):
     time.sleep(1)
 
 
+def silent_subscribers(connection):
+    """1200 messages of 4 KB to 20 subscribers, beside 500 that never read: the longest until the 20 have one"""
+    subscribers = [Sized(connection.port) for _ in range(520)]
+    for subscriber in subscribers:
+        send(subscriber, ["SUBSCRIBE", "channel"])
+    reading, silent = subscribers[:20], subscribers[20:]
+    for subscriber in silent:
+        subscriber.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    yield
+    longest = 0
+    for _ in range(1200):
+        began = time.monotonic()
+        send(connection, ["PUBLISH", "channel", "m" * 4096])
+        for subscriber in reading:
+            subscriber.read_whole()
+        longest = max(longest, time.monotonic() - began)
+    yield longest
+
+
 def repeated(connection, words):
     """Sends a command again and again."""
     ends = time.monotonic() + ATTACK_S
@@ -220,6 +240,7 @@ CASES = {
     "stars": starry,
     "events": starry_events,
     "unfinished": unfinished,
+    "subscribers": silent_subscribers,
 }
 
 
