@@ -74,9 +74,9 @@ pub trait Scheduler: Send {
     }
 
     /// Whether requests of two types may travel in one run of pipelined requests: the types are the
-    /// same, or share queueing and workers and are of similar length, or any worker runs both and a hand-over
-    /// takes about as long as such a request. By default only equal types travel together, so that a long request
-    /// never delays a short one within its run. The answer may change whenever an event is reported.
+    /// same, or share queueing and workers and are of similar length. By default only equal types
+    /// travel together, so that a long request never delays a short one within its run. The answer
+    /// may change whenever an event is reported.
     fn same_run(&self, first: RequestType, next: RequestType) -> bool {
         first == next
     }

@@ -68,7 +68,12 @@ fn a_pipeline_of_shorter_requests_does_not_hold_up_a_longer_one() {
 #[test]
 fn brief_requests_of_several_types_travel_together() {
     const PAIRS: usize = 5_000;
-    for policy in [Policy::c_fcfs(), Policy::sq(), Policy::mq()] {
+    let names = Policy::names_to_completion()
+        .into_iter()
+        .chain(["sq", "mq"]);
+    let policies = names.map(|name| name.parse::<Policy>().unwrap());
+    for policy in policies.filter(|policy| policy.validate(1).is_ok()) {
+        let name = policy.to_string();
         let server = Server::builder()
             .tcp("127.0.0.1:0")
             .framing(Lines)
@@ -89,7 +94,10 @@ fn brief_requests_of_several_types_travel_together() {
         pipeline.read_exact(&mut replies).unwrap();
         let types = server.handle().snapshot().types;
         let turns: u64 = types.iter().map(|ty| ty.turns.turns).sum();
-        assert!(turns < PAIRS as u64 / 2, "{turns} for {PAIRS} pairs");
+        assert!(
+            turns < PAIRS as u64 / 2,
+            "{turns} for {PAIRS} pairs, {name}"
+        );
         server.handle().shut_down();
         server.join().unwrap();
     }

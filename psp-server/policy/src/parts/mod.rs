@@ -2,7 +2,6 @@
 
 pub(crate) mod aged;
 pub(crate) mod blocked;
-pub(crate) mod brief;
 pub(crate) mod by_deadline;
 pub(crate) mod dispersion;
 pub(crate) mod eligible;

@@ -2,14 +2,12 @@
 
 use crate::backlog::{Backlog, Handover};
 use crate::event::{Action, Event, HandOff};
-use crate::parts::brief::Brief;
 use crate::parts::eligible;
 use crate::parts::handover::backlog;
 use crate::parts::queues::Queues;
 use crate::parts::running::Running;
 use crate::parts::suspended::Lanes;
 use crate::parts::workers::{WorkerSet, worker_count};
-use crate::request_type::RequestType;
 use crate::scheduler::{Scheduler, TypeStatus};
 use crate::setup::SchedulerSetup;
 
@@ -21,7 +19,6 @@ pub(crate) struct CFcfs {
     pub(crate) queues: Queues,
     pub(crate) running: Running,
     pub(crate) workers: WorkerSet,
-    brief: Brief,
 }
 
 impl CFcfs {
@@ -30,7 +27,6 @@ impl CFcfs {
             queues: Queues::new(setup, Lanes::shared(1)),
             running: Running::new(setup),
             workers: WorkerSet::new(worker_count(setup.workers), setup.inline),
-            brief: Brief::new(setup),
         }
     }
 }
@@ -46,13 +42,7 @@ impl Scheduler for CFcfs {
                 self.queues
                     .push(LANE, now_ns, request, request_type, deadline_ns);
             }
-            Event::Completed {
-                worker, samples, ..
-            } => {
-                for sample in samples {
-                    let slot = self.queues.slot(sample.request_type);
-                    self.brief.record(slot, sample);
-                }
+            Event::Completed { worker, .. } => {
                 self.running.finish(worker);
                 self.workers.release(worker);
             }
@@ -94,10 +84,6 @@ impl Scheduler for CFcfs {
 
     fn handover(&mut self) -> Option<&mut dyn Handover> {
         Some(self)
-    }
-
-    fn same_run(&self, first: RequestType, next: RequestType) -> bool {
-        self.brief.same_run(first, next)
     }
 
     fn type_status(&self, slot: usize) -> TypeStatus {

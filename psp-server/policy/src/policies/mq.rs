@@ -16,14 +16,12 @@
 
 use crate::backlog::{Backlog, Handover};
 use crate::event::{Action, Event, WorkerId};
-use crate::parts::brief::Brief;
 use crate::parts::dispersion::Dispersion;
 use crate::parts::finishing::Finishing;
 use crate::parts::grouped::Grouped;
 use crate::parts::quanta::Quanta;
 use crate::parts::slos::Slos;
 use crate::parts::waiting::Waiting;
-use crate::request_type::RequestType;
 use crate::scheduler::{Scheduler, TypeStatus};
 use crate::settings;
 use crate::settings::{Darc, Requeue};
@@ -42,7 +40,6 @@ pub(crate) struct Mq {
     slos: Slos,
     requeue: Requeue,
     dispersion: Dispersion,
-    brief: Brief,
     finishing: Finishing,
     /// A request that would be chosen again this long after it is asked to stop is left alone.
     spare_chosen_after_ns: Option<u64>,
@@ -68,7 +65,6 @@ impl Mq {
             slos,
             requeue: settings.requeue,
             dispersion: Dispersion::new(setup),
-            brief: Brief::new(setup),
             finishing: Finishing::new(setup, settings.spare_finishing),
             spare_chosen_after_ns: preemption.map(|preemption| preemption.cost_ns),
         }
@@ -202,7 +198,6 @@ impl Scheduler for Mq {
                 for sample in samples {
                     let slot = self.grouped.queues.slot(sample.request_type);
                     self.dispersion.record(slot, sample);
-                    self.brief.record(slot, sample);
                 }
             }
             Event::Yielded { worker, .. } => self.quanta.stop(worker),
@@ -244,10 +239,6 @@ impl Scheduler for Mq {
         Some(self)
     }
 
-    fn same_run(&self, first: RequestType, next: RequestType) -> bool {
-        self.brief.same_run(first, next)
-    }
-
     fn type_status(&self, slot: usize) -> TypeStatus {
         self.grouped.type_status(slot)
     }
@@ -272,6 +263,7 @@ mod tests {
     use crate::event::Sample;
     use crate::policy::Policy;
     use crate::rehearsal::{Rehearsal, sample};
+    use crate::request_type::RequestType;
     use crate::request_type::TypeSpec;
     use crate::setup::Preemption;
 

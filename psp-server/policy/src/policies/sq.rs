@@ -12,7 +12,6 @@ use crate::parts::dispersion::Dispersion;
 use crate::parts::finishing::Finishing;
 use crate::parts::quanta::Quanta;
 use crate::policies::c_fcfs::{CFcfs, LANE};
-use crate::request_type::RequestType;
 use crate::scheduler::{Scheduler, TypeStatus};
 use crate::settings;
 use crate::settings::Requeue;
@@ -108,10 +107,6 @@ impl Scheduler for Sq {
 
     fn handover(&mut self) -> Option<&mut dyn Handover> {
         Some(self)
-    }
-
-    fn same_run(&self, first: RequestType, next: RequestType) -> bool {
-        self.fcfs.same_run(first, next)
     }
 
     fn type_status(&self, slot: usize) -> TypeStatus {

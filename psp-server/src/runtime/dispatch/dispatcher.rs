@@ -10,6 +10,7 @@ use psp_policy::{
 };
 
 use super::blocked::Blocked;
+use super::brief::Brief;
 use super::control::Control;
 use super::lengths::{Length, Lengths};
 use super::places::Places;
@@ -45,6 +46,7 @@ pub(crate) struct Dispatcher<K> {
     /// Requests (or runs) that arrived or gave way, and were neither run nor refused since.
     places: Arc<Places>,
     blocked: Blocked,
+    brief: Brief,
     /// Requests that the scheduler never sees.
     control: Control,
     /// Requests that arrived and have to be offered to all workers; `None` where the scheduler has one driver. They have
@@ -97,6 +99,7 @@ impl<K> Dispatcher<K> {
             },
             places: Arc::new(Places::new(&shared.types, &shared.config)),
             blocked: Blocked::new(shared.clone()),
+            brief: Brief::new(&shared.types),
             control: Control::new(&shared.types, control_begun_max(&shared.config)),
             offered: None,
             lengths: (shared.topology == Topology::Distributed)
@@ -240,15 +243,17 @@ impl<K> Dispatcher<K> {
         self.shared.handshake.unwrap_or(RequestType::UNKNOWN)
     }
 
-    /// Whether requests of two types may travel in one run. They give way by the same mechanism then. Control requests
-    /// travel with their like alone.
+    /// Whether requests of two types may travel in one run: because the policy says so, or because both are brief. They
+    /// give way by the same mechanism then. Control requests travel with their like alone.
     pub(crate) fn same_run(&self, first: RequestType, next: RequestType) -> bool {
         let [first_slot, next_slot] = [first, next].map(|request_type| self.slot(request_type));
         if self.control.has(first_slot) || self.control.has(next_slot) {
             return first == next;
         }
         let preempt = &self.shared.preempt;
-        self.scheduler.same_run(first, next) && preempt[first_slot] == preempt[next_slot]
+        let are_alike = self.scheduler.same_run(first, next);
+        (are_alike || self.brief.are([first_slot, next_slot]))
+            && preempt[first_slot] == preempt[next_slot]
     }
 
     /// Counts requests that were accepted from a peer.
@@ -589,6 +594,8 @@ impl<K> Dispatcher<K> {
         if now_ns >= self.publish_at_ns {
             self.publish_at_ns = now_ns + PUBLISH_INTERVAL_NS;
             self.publish();
+            let (scheduler, shared) = (&self.scheduler, &self.shared);
+            { &mut self.brief }.follow(|slot| mean_ns(scheduler, shared, slot));
             if let Some(lengths) = &mut self.lengths {
                 lengths.measure(&self.shared);
             }
