@@ -96,6 +96,7 @@ impl Call<'_> {
                 is_within_transaction,
                 keys,
                 has_read: Cell::new(false),
+                reply: Cell::default(),
             };
             let ended = run.run(lease, self.function, self.name, args, &mut reply);
             if let Err(Ended::Stopped(_)) = ended

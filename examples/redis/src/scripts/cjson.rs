@@ -2,8 +2,8 @@
 
 use mlua::{Lua, Table, Value};
 
-use super::native::{self, Arguments, Failure, NativeFn, Outcome, Shape, Walk, one, type_name};
-use super::number::general;
+use super::native::{self, Arguments, Failure, NativeFn, Outcome, Walk, index_of, one, type_name};
+use super::number::append_general;
 
 mod decode;
 
@@ -17,6 +17,8 @@ const DIGITS: usize = 14;
 const SPARSE_MIN: usize = 10;
 /// ...must use one of so many.
 const SPARSE_RATIO: usize = 2;
+/// Bytes that a value takes in Lua for each byte of its text, at most: an empty table (`{},`) in an array.
+const BYTES_PER_TEXT_BYTE: usize = 40;
 
 fn decode(lua: &Lua, args: &Arguments) -> Outcome {
     if args.len() != 1 {
@@ -24,7 +26,10 @@ fn decode(lua: &Lua, args: &Arguments) -> Outcome {
     }
     let text = args.text(lua, 0, "decode")?;
     let control = native::control(lua)?;
-    let value = decode::decode(lua, &text.as_bytes(), &Walk::new(&control))?;
+    let text = text.as_bytes();
+    let room = text.len().saturating_mul(BYTES_PER_TEXT_BYTE);
+    let walk = Walk::new(&control);
+    let value = native::with_room(lua, room, || Ok(decode::decode(lua, &text, &walk)))??;
     one(lua, value)
 }
 
@@ -60,7 +65,7 @@ fn append_table(walk: &Walk<'_>, table: &Table, depth: usize, out: &mut Vec<u8>)
     if depth > DEPTH_MAX || walk.is_deep() {
         return Err(format!("Cannot serialise, excessive nesting ({depth})").into());
     }
-    match array_len(&Shape::of(table, walk)?)? {
+    match array_len(table, walk)? {
         Some(len) => {
             out.push(b'[');
             for index in 1..=len {
@@ -74,16 +79,26 @@ fn append_table(walk: &Walk<'_>, table: &Table, depth: usize, out: &mut Vec<u8>)
         }
         None => {
             out.push(b'{');
-            for (index, pair) in table.pairs::<Value, Value>().enumerate() {
-                let (key, value) = pair?;
+            let mut failure = None;
+            let mut is_first = true;
+            let walked = table.for_each(|key: Value, value: Value| {
                 walk.step()?;
-                if index > 0 {
+                if !is_first {
                     out.push(b',');
                 }
-                append_key(walk, &key, out)?;
-                out.push(b':');
-                append(walk, &value, depth, out)?;
-            }
+                is_first = false;
+                let appended = append_key(walk, &key, out).and_then(|()| {
+                    out.push(b':');
+                    append(walk, &value, depth, out)
+                });
+                appended.map_err(|error| {
+                    failure = Some(error);
+                    // Ends the walk.
+                    mlua::Error::StackError
+                })
+            });
+            failure.map_or(Ok(()), Err)?;
+            walked?;
             out.push(b'}');
         }
     }
@@ -91,14 +106,22 @@ fn append_table(walk: &Walk<'_>, table: &Table, depth: usize, out: &mut Vec<u8>)
 }
 
 /// The length of an array; `None` for other tables, and for empty ones.
-fn array_len(shape: &Shape) -> Outcome<Option<usize>> {
-    let Some(len) = shape.last_index.filter(|last| *last > 0) else {
-        return Ok(None);
-    };
-    if len > SPARSE_MIN && len > shape.pairs.saturating_mul(SPARSE_RATIO) {
+fn array_len(table: &Table, walk: &Walk<'_>) -> Outcome<Option<usize>> {
+    let (mut len, mut used) = (0, 0_usize);
+    // Of the values nothing is looked at: a truth value takes no reference.
+    for pair in table.pairs::<Value, bool>() {
+        let (key, _) = pair?;
+        walk.step()?;
+        let Some(index) = index_of(&key) else {
+            return Ok(None);
+        };
+        len = len.max(index);
+        used += 1;
+    }
+    if len > SPARSE_MIN && len > used.saturating_mul(SPARSE_RATIO) {
         return Err("Cannot serialise table: excessively sparse array".into());
     }
-    Ok(Some(len))
+    Ok(Some(len).filter(|len| *len > 0))
 }
 
 fn append_key(walk: &Walk<'_>, key: &Value, out: &mut Vec<u8>) -> Outcome<()> {
@@ -123,14 +146,16 @@ fn append_number(number: f64, out: &mut Vec<u8>) -> Result<(), Failure> {
     if !number.is_finite() {
         return Err("Cannot serialise number: must not be NaN or Inf".into());
     }
-    out.extend_from_slice(general(number, DIGITS).as_bytes());
+    append_general(number, DIGITS, out);
     Ok(())
 }
 
-fn append_text(text: &[u8], out: &mut Vec<u8>) {
+fn append_text(mut text: &[u8], out: &mut Vec<u8>) {
+    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | b'/' | 0..0x20 | 0x7f);
     out.push(b'"');
-    for &byte in text {
-        match byte {
+    while let Some(plain) = text.iter().position(is_special) {
+        out.extend_from_slice(&text[..plain]);
+        match text[plain] {
             b'"' => out.extend_from_slice(b"\\\""),
             b'\\' => out.extend_from_slice(b"\\\\"),
             b'/' => out.extend_from_slice(b"\\/"),
@@ -139,9 +164,10 @@ fn append_text(text: &[u8], out: &mut Vec<u8>) {
             b'\n' => out.extend_from_slice(b"\\n"),
             0x0c => out.extend_from_slice(b"\\f"),
             b'\r' => out.extend_from_slice(b"\\r"),
-            0..0x20 | 0x7f => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
-            byte => out.push(byte),
+            byte => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
         }
+        text = &text[plain + 1..];
     }
+    out.extend_from_slice(text);
     out.push(b'"');
 }

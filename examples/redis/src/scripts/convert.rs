@@ -14,11 +14,11 @@
 //! | boolean | true, false | | | |
 //! | verbatim string | `{verbatim_string={string=, format=}}` | | the same | verbatim string |
 
-use mlua::{Lua, Table, Value};
+use mlua::{Either, Lua, Table, Value};
 use psp_protocols::resp::{Version, parse_integer};
 
 use super::control::Control;
-use super::native::{Shape, Walk};
+use super::native::{Made, Shape, Walk, text};
 use crate::command::ReplyEncoder;
 
 /// Values between two checkpoints.
@@ -48,28 +48,29 @@ impl<'r> ReplyReader<'r> {
     }
 
     /// The next value.
-    pub(super) fn value(&mut self) -> mlua::Result<Value> {
+    pub(super) fn value(&mut self) -> mlua::Result<Made<&'r str>> {
         self.values += 1;
         if self.values.is_multiple_of(VALUES) {
             self.control.pause().map_err(mlua::Error::external)?;
         }
         let line = self.line()?;
         let (kind, text) = line.split_first().ok_or_else(malformed)?;
-        match kind {
-            b'+' => self.tagged("ok", text),
-            b'-' => self.tagged("err", text),
-            b':' => number(text).map(|number| Value::Number(number as f64)),
-            b'$' => self.bulk(text),
-            b'*' => self.array(text),
-            b'_' => Ok(Value::Nil),
-            b'#' => Ok(Value::Boolean(text == b"t")),
-            b',' => self.double(text),
-            b'(' => self.tagged("big_number", text),
-            b'%' => self.map(text),
-            b'~' => self.set(text),
-            b'=' => self.verbatim(text),
-            _ => Err(malformed()),
-        }
+        let value = match kind {
+            b':' => return number(text).map(|number| Either::Left(number as f64)),
+            b'$' => return self.bulk(text),
+            b'+' => self.tagged("ok", text)?,
+            b'-' => self.tagged("err", text)?,
+            b'*' => self.array(text)?,
+            b'_' => Value::Nil,
+            b'#' => Value::Boolean(text == b"t"),
+            b',' => self.double(text)?,
+            b'(' => self.tagged("big_number", text)?,
+            b'%' => self.map(text)?,
+            b'~' => self.set(text)?,
+            b'=' => self.verbatim(text)?,
+            _ => return Err(malformed()),
+        };
+        Ok(Either::Right(Either::Right(value)))
     }
 
     fn line(&mut self) -> mlua::Result<&'r [u8]> {
@@ -85,9 +86,9 @@ impl<'r> ReplyReader<'r> {
         Ok(bytes)
     }
 
-    fn tagged(&self, tag: &str, text: &[u8]) -> mlua::Result<Value> {
+    fn tagged(&self, tag: &str, line: &[u8]) -> mlua::Result<Value> {
         let table = self.lua.create_table_with_capacity(0, 1)?;
-        table.raw_set(tag, self.lua.create_string(text)?)?;
+        table.raw_set(tag, text(self.lua, line)?)?;
         Ok(Value::Table(table))
     }
 
@@ -97,12 +98,12 @@ impl<'r> ReplyReader<'r> {
         Ok(Value::Table(table))
     }
 
-    fn bulk(&mut self, text: &[u8]) -> mlua::Result<Value> {
-        let Ok(len) = usize::try_from(number(text)?) else {
-            return Ok(Value::Boolean(false));
+    fn bulk(&mut self, len: &[u8]) -> mlua::Result<Made<&'r str>> {
+        let Ok(len) = usize::try_from(number(len)?) else {
+            return Ok(Either::Right(Either::Right(Value::Boolean(false))));
         };
         let bytes = self.bytes(len)?;
-        Ok(Value::String(self.lua.create_string(bytes)?))
+        text(self.lua, bytes)
     }
 
     fn array(&mut self, text: &[u8]) -> mlua::Result<Value> {

@@ -81,6 +81,8 @@ pub(crate) struct Interpreter {
     pub(super) control: Arc<Control>,
     /// Runs a script with its `redis.call` and `redis.pcall`, or a function with its keys and arguments, too.
     pub(super) run: Function,
+    /// Its first element is what a command's reply has become.
+    pub(super) results: Table,
     /// Runs the text of a library.
     register: Function,
     globals: Table,
@@ -110,6 +112,8 @@ impl Interpreter {
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
         let control = Arc::<Control>::default();
         let natives = natives(&lua, &control)?;
+        let results = lua.create_table()?;
+        natives.raw_set("results", &results)?;
         let sandbox = lua
             .load(include_str!("sandbox.lua"))
             .set_name(SANDBOX_NAME)
@@ -129,6 +133,7 @@ impl Interpreter {
             lua,
             control,
             run,
+            results,
             register,
             globals,
             environment,

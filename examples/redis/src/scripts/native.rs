@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use mlua::{IntoLua, Lua, MultiValue, Table, Value};
+use mlua::{Either, IntoLua, Lua, MultiValue, Table, Value};
 
 use super::control::Control;
 
@@ -185,6 +185,43 @@ impl<'c> Walk<'c> {
     }
 }
 
+/// Runs `make`, which makes values of Lua that take `bytes` at most. If there is room for these, Lua does not look at its
+/// limit meanwhile: mlua makes each value that may find no memory within a protected call, which takes longer than the
+/// value.
+pub(super) fn with_room<T>(
+    lua: &Lua,
+    bytes: usize,
+    make: impl FnOnce() -> mlua::Result<T>,
+) -> mlua::Result<T> {
+    /// Sets the limit again.
+    struct Limit<'l>(&'l Lua, usize);
+
+    impl Drop for Limit<'_> {
+        fn drop(&mut self) {
+            // It was set before, so it can be set.
+            let _ = self.0.set_memory_limit(self.1);
+        }
+    }
+
+    let limit = Limit(lua, lua.set_memory_limit(0)?);
+    if limit.1 < lua.used_memory().saturating_add(bytes) {
+        drop(limit);
+        return make();
+    }
+    make()
+}
+
+/// A value on its way to Lua. Numbers and texts in UTF-8 get there without a reference, which costs more than they do.
+pub(super) type Made<T> = Either<f64, Either<T, Value>>;
+
+/// A text on its way to Lua.
+pub(super) fn text<'t>(lua: &Lua, bytes: &'t [u8]) -> mlua::Result<Made<&'t str>> {
+    Ok(Either::Right(match std::str::from_utf8(bytes) {
+        Ok(text) => Either::Left(text),
+        Err(_) => Either::Right(Value::String(lua.create_string(bytes)?)),
+    }))
+}
+
 /// The control of this state's interpreter.
 pub(super) fn control(lua: &Lua) -> Outcome<Arc<Control>> {
     let control = lua.app_data_ref::<Arc<Control>>();
@@ -207,7 +244,8 @@ impl Shape {
             pairs: 0,
             last_index: Some(0),
         };
-        for pair in table.pairs::<Value, Value>() {
+        // A truth value takes no reference.
+        for pair in table.pairs::<Value, bool>() {
             let (key, _) = pair?;
             walk.step()?;
             shape.pairs += 1;
@@ -217,7 +255,8 @@ impl Shape {
     }
 }
 
-fn index_of(key: &Value) -> Option<usize> {
+/// The index that `key` is, from 1 on.
+pub(super) fn index_of(key: &Value) -> Option<usize> {
     let index = match key {
         Value::Integer(index) => usize::try_from(*index).ok()?,
         Value::Number(index) if index.fract() == 0.0 && *index >= 1.0 => *index as usize,

@@ -8,13 +8,13 @@
 
 use std::cell::Cell;
 use std::fmt::Display;
-use std::time::Instant;
 
 use bytes::Bytes;
-use mlua::{Function, Lua, MultiValue, Table, Value};
+use mlua::{BString, Function, Lua, MultiValue, Table, Value};
 use psp_protocols::Sink;
 use psp_protocols::resp::{CommandId, Encoder};
 use psp_store::Databases;
+use quanta::Instant;
 use smallvec::SmallVec;
 
 use super::control::{Form, Stop};
@@ -34,6 +34,10 @@ use crate::transcript::Transcript;
 
 /// Bytes of one reply that a script can take.
 const REPLY_BYTES_MAX: usize = 256 << 20;
+/// A buffer that has become larger is not kept for the next reply.
+const KEPT_BYTES_MAX: usize = 64 << 10;
+/// Bytes that a value takes in Lua for each byte of its reply, at most: an empty array (`*0`) in another one.
+const BYTES_PER_REPLY_BYTE: usize = 32;
 
 /// What a run works with.
 pub(crate) struct Run<'a> {
@@ -55,7 +59,12 @@ pub(crate) struct Run<'a> {
     pub(crate) keys: &'a [&'a [u8]],
     /// A command has read. All declared keys count as read by then.
     pub(crate) has_read: Cell<bool>,
+    /// The buffer of replies.
+    pub(crate) reply: Cell<Bounded>,
 }
+
+/// The arguments of a call: packed in one text, or as they are. See `packed` in `lbaselib.c`.
+type CallArguments = (Option<BString>, MultiValue);
 
 impl Run<'_> {
     /// Runs `function`, which errors call `name`, with its keys and `args`, and writes its reply. The lease says whether it
@@ -84,16 +93,19 @@ impl Run<'_> {
                 interpreter.set_arguments(keys, args)?;
                 None
             };
-            let call = scope.create_function(|lua, args: MultiValue| {
-                let (reply, error) = self.command(lua, interpreter, &args)?;
-                error.map_or(Ok(reply), |error| Err(mlua::Error::external(error)))
-            })?;
-            let pcall = scope.create_function(|lua, args: MultiValue| {
+            let call = scope.create_function(|lua, args: CallArguments| {
                 match self.command(lua, interpreter, &args)? {
-                    (_, Some(error)) => {
-                        Ok(Value::Table(native::error_object(lua, &error.to_string())?))
+                    None => Ok(()),
+                    Some(error) => Err(mlua::Error::external(error)),
+                }
+            })?;
+            let pcall = scope.create_function(|lua, args: CallArguments| {
+                match self.command(lua, interpreter, &args)? {
+                    None => Ok(()),
+                    Some(error) => {
+                        let error = native::error_object(lua, &error.to_string())?;
+                        interpreter.results.raw_seti(1, error)
                     }
-                    (reply, None) => Ok(reply),
                 }
             })?;
             let (keys, args) = arguments.unzip();
@@ -114,24 +126,42 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a command. Its reply, or its error.
+    /// Runs a command. Stores what its reply becomes in the interpreter's results, or returns its error.
     fn command(
         &self,
         lua: &Lua,
         interpreter: &Interpreter,
-        args: &MultiValue,
-    ) -> mlua::Result<(Value, Option<Raised>)> {
+        (packed, args): &CallArguments,
+    ) -> mlua::Result<Option<Raised>> {
         let control = &interpreter.control;
         control.pause().map_err(mlua::Error::external)?;
-        let mut reply = Bounded::default();
-        let result = arguments(args.iter()).and_then(|args| {
-            let args: SmallVec<[&[u8]; 8]> = args.iter().map(Argument::bytes).collect();
-            self.dispatch(interpreter, &args, &mut reply)
-        });
-        Ok(match result {
-            Ok(()) => (ReplyReader::new(lua, control, &reply.bytes).value()?, None),
-            Err(error) => (Value::Nil, Some(Raised::Object(error.to_string()))),
-        })
+        let mut reply = self.reply.take();
+        let result = match packed {
+            Some(packed) => self.dispatch(interpreter, &unpacked(packed), &mut reply),
+            None => arguments(args.iter()).and_then(|args| {
+                let args: SmallVec<[&[u8]; 8]> = args.iter().map(Argument::bytes).collect();
+                self.dispatch(interpreter, &args, &mut reply)
+            }),
+        };
+        if let Err(error) = result {
+            return Ok(Some(Raised::Object(error.to_string())));
+        }
+        let bytes = &reply.bytes;
+        let room = bytes.len().saturating_mul(BYTES_PER_REPLY_BYTE);
+        native::with_room(lua, room, || {
+            let value = ReplyReader::new(lua, control, bytes).value()?;
+            interpreter.results.raw_seti(1, value)
+        })?;
+        self.keep(reply);
+        Ok(None)
+    }
+
+    /// Keeps the buffer of a reply.
+    fn keep(&self, mut reply: Bounded) {
+        if reply.bytes.capacity() <= KEPT_BYTES_MAX {
+            reply.bytes.clear();
+            self.reply.set(reply);
+        }
     }
 
     fn dispatch(
@@ -233,6 +263,17 @@ pub(crate) enum Ended {
     Stopped(CommandError),
 }
 
+/// The arguments in `packed`.
+fn unpacked(mut packed: &[u8]) -> SmallVec<[&[u8]; 8]> {
+    let mut args = SmallVec::new();
+    while let Some((&len, rest)) = packed.split_first() {
+        let (arg, rest) = rest.split_at(rest.len().min(len.into()));
+        args.push(arg);
+        packed = rest;
+    }
+    args
+}
+
 /// An argument of a command.
 pub(super) enum Argument<'v> {
     Text(mlua::BorrowedBytes<'v>),
@@ -270,8 +311,8 @@ pub(super) fn arguments<'v>(
 }
 
 /// A reply of a bounded length.
-#[derive(Default)]
-struct Bounded {
+#[derive(Debug, Default)]
+pub(crate) struct Bounded {
     bytes: Vec<u8>,
     is_too_long: bool,
 }

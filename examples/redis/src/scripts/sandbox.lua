@@ -8,6 +8,13 @@ local rawset, rawget, setmetatable = rawset, rawget, setmetatable
 local pcall, xpcall, gc = pcall, xpcall, collectgarbage
 local tonumber, unpack = tonumber, unpack
 local coroutine_resume, coroutine_create = coroutine.resume, coroutine.create
+-- Lua as published has none.
+local packed = packed or function(body, results)
+  return function(...)
+    body(nil, ...)
+    return results[1]
+  end
+end
 local string_find, string_match, string_gmatch, gsub, string_rep =
   string.find, string.match, string.gmatch, string.gsub, string.rep
 local table_concat, table_sort = table.concat, table.sort
@@ -271,7 +278,7 @@ end
 
 -- `call` and `pcall` are those of this run. A function gets its keys and arguments, which scripts have as globals.
 local function run(script, call, pcall, keys, args)
-  redis.call, redis.pcall = call, pcall
+  redis.call, redis.pcall = packed(call, native.results), packed(pcall, native.results)
   local body = script
   if keys then
     rawset(globals, 'KEYS', nil)
@@ -279,6 +286,7 @@ local function run(script, call, pcall, keys, args)
     body = function() return script(keys, args) end
   end
   local ok, result = xpcall(body, handler)
+  native.results[1] = nil
   wipe()
   return ok, result
 end

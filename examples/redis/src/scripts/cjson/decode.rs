@@ -1,9 +1,11 @@
 //! Reads JSON.
 
-use mlua::{Lua, Table, Value};
+use std::borrow::Cow;
+
+use mlua::{Either, Lua, Table, Value};
 
 use super::DEPTH_MAX;
-use crate::scripts::native::{Failure, Outcome, Walk};
+use crate::scripts::native::{self, Failure, Made, Outcome, Walk};
 
 /// The value in `text`.
 pub(super) fn decode(lua: &Lua, text: &[u8], walk: &Walk<'_>) -> Outcome<Value> {
@@ -21,8 +23,29 @@ pub(super) fn decode(lua: &Lua, text: &[u8], walk: &Walk<'_>) -> Outcome<Value> 
     match parser.token() {
         Token {
             kind: Kind::End, ..
-        } => Ok(value),
+        } => Ok(match value {
+            Read::Text(text) => Value::String(lua.create_string(text)?),
+            Read::Number(number) => Value::Number(number),
+            Read::Other(value) => value,
+        }),
         token => Err(unexpected("the end", token)),
+    }
+}
+
+/// A value that was read.
+enum Read<'t> {
+    Text(Cow<'t, [u8]>),
+    Number(f64),
+    Other(Value),
+}
+
+impl Read<'_> {
+    fn made(&self, lua: &Lua) -> mlua::Result<Made<&str>> {
+        match self {
+            Self::Text(text) => native::text(lua, text),
+            Self::Number(number) => Ok(Either::Left(*number)),
+            Self::Other(value) => Ok(Either::Right(Either::Right(value.clone()))),
+        }
     }
 }
 
@@ -83,7 +106,7 @@ struct Parser<'t> {
     walk: &'t Walk<'t>,
 }
 
-impl Parser<'_> {
+impl<'t> Parser<'t> {
     fn token(&mut self) -> Token {
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.text.get(self.at) {
             self.at += 1;
@@ -109,18 +132,18 @@ impl Parser<'_> {
         Token { kind, start }
     }
 
-    fn value(&mut self, token: Token, depth: usize) -> Outcome<Value> {
+    fn value(&mut self, token: Token, depth: usize) -> Outcome<Read<'t>> {
         self.walk.step()?;
-        Ok(match token.kind {
-            Kind::Text => Value::String(self.lua.create_string(self.string(token)?)?),
-            Kind::Number => Value::Number(self.number(token)?),
+        Ok(Read::Other(match token.kind {
+            Kind::Text => return self.string(token).map(Read::Text),
+            Kind::Number => return self.number(token).map(Read::Number),
             Kind::True => Value::Boolean(true),
             Kind::False => Value::Boolean(false),
             Kind::Null => Value::NULL,
             Kind::ObjectBegin => Value::Table(self.object(depth + 1)?),
             Kind::ArrayBegin => Value::Table(self.array(depth + 1)?),
             _ => return Err(unexpected("value", token)),
-        })
+        }))
     }
 
     fn check_depth(&self, depth: usize) -> Outcome<()> {
@@ -145,14 +168,14 @@ impl Parser<'_> {
             if token.kind != Kind::Text {
                 return Err(unexpected("object key string", token));
             }
-            let key = self.lua.create_string(self.string(token)?)?;
+            let key = self.string(token)?;
             let colon = self.token();
             if colon.kind != Kind::Colon {
                 return Err(unexpected("colon", colon));
             }
             let first = self.token();
             let value = self.value(first, depth)?;
-            table.raw_set(key, value)?;
+            table.raw_set(native::text(self.lua, &key)?, value.made(self.lua)?)?;
             token = self.token();
             match token.kind {
                 Kind::ObjectEnd => return Ok(table),
@@ -171,7 +194,7 @@ impl Parser<'_> {
         }
         for index in 1.. {
             let value = self.value(token, depth)?;
-            table.raw_seti(index, value)?;
+            table.raw_seti(index, value.made(self.lua)?)?;
             token = self.token();
             match token.kind {
                 Kind::ArrayEnd => break,
@@ -204,7 +227,7 @@ impl Parser<'_> {
     }
 
     /// The text that begins with `token`.
-    fn string(&mut self, token: Token) -> Outcome<Vec<u8>> {
+    fn string(&mut self, token: Token) -> Outcome<Cow<'t, [u8]>> {
         let invalid = |kind: Kind| unexpected("value", Token { kind, ..token });
         let mut out = Vec::new();
         loop {
@@ -220,10 +243,13 @@ impl Parser<'_> {
                     },
                 ));
             }
-            out.extend_from_slice(&rest[..plain]);
             self.at += plain + 1;
+            if rest[plain] == b'"' && out.is_empty() {
+                return Ok(Cow::Borrowed(&rest[..plain]));
+            }
+            out.extend_from_slice(&rest[..plain]);
             if rest[plain] == b'"' {
-                return Ok(out);
+                return Ok(Cow::Owned(out));
             }
             let escape = self.text.get(self.at).copied();
             self.at += 1;
