@@ -108,16 +108,21 @@ fn append_table(walk: &Walk<'_>, table: &Table, depth: usize, out: &mut Vec<u8>)
 /// The length of an array; `None` for other tables, and for empty ones.
 fn array_len(table: &Table, walk: &Walk<'_>) -> Outcome<Option<usize>> {
     let (mut len, mut used) = (0, 0_usize);
+    let mut is_array = true;
     // Of the values nothing is looked at: a truth value takes no reference.
-    for pair in table.pairs::<Value, bool>() {
-        let (key, _) = pair?;
+    let walked = table.for_each(|key: Value, _: bool| {
         walk.step()?;
-        let Some(index) = index_of(&key) else {
-            return Ok(None);
-        };
-        len = len.max(index);
+        // Ends the walk.
+        let index = index_of(&key).ok_or(mlua::Error::StackError);
+        is_array = index.is_ok();
+        len = len.max(index?);
         used += 1;
+        Ok(())
+    });
+    if !is_array {
+        return Ok(None);
     }
+    walked?;
     if len > SPARSE_MIN && len > used.saturating_mul(SPARSE_RATIO) {
         return Err("Cannot serialise table: excessively sparse array".into());
     }

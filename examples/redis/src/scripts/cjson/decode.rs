@@ -1,11 +1,15 @@
 //! Reads JSON.
 
 use std::borrow::Cow;
+use std::string::FromUtf8Error;
 
-use mlua::{Either, Lua, Table, Value};
+use mlua::{Either, IntoLua, Lua, Table, Value};
 
 use super::DEPTH_MAX;
-use crate::scripts::native::{self, Failure, Made, Outcome, Walk};
+use crate::scripts::native::{Failure, Made, Outcome, Walk};
+
+/// So many elements of a table are read before it is made, with room for them.
+const FIRST_MAX: usize = 64;
 
 /// The value in `text`.
 pub(super) fn decode(lua: &Lua, text: &[u8], walk: &Walk<'_>) -> Outcome<Value> {
@@ -23,28 +27,24 @@ pub(super) fn decode(lua: &Lua, text: &[u8], walk: &Walk<'_>) -> Outcome<Value> 
     match parser.token() {
         Token {
             kind: Kind::End, ..
-        } => Ok(match value {
-            Read::Text(text) => Value::String(lua.create_string(text)?),
-            Read::Number(number) => Value::Number(number),
-            Read::Other(value) => value,
-        }),
+        } => Ok(value.made().into_lua(lua)?),
         token => Err(unexpected("the end", token)),
     }
 }
 
 /// A value that was read.
 enum Read<'t> {
-    Text(Cow<'t, [u8]>),
+    Text(Cow<'t, str>),
     Number(f64),
     Other(Value),
 }
 
 impl Read<'_> {
-    fn made(&self, lua: &Lua) -> mlua::Result<Made<&str>> {
+    fn made(&self) -> Made<&str> {
         match self {
-            Self::Text(text) => native::text(lua, text),
-            Self::Number(number) => Ok(Either::Left(*number)),
-            Self::Other(value) => Ok(Either::Right(Either::Right(value.clone()))),
+            Self::Text(text) => Either::Right(Either::Left(text)),
+            Self::Number(number) => Either::Left(*number),
+            Self::Other(value) => Either::Right(Either::Right(value.clone())),
         }
     }
 }
@@ -135,7 +135,7 @@ impl<'t> Parser<'t> {
     fn value(&mut self, token: Token, depth: usize) -> Outcome<Read<'t>> {
         self.walk.step()?;
         Ok(Read::Other(match token.kind {
-            Kind::Text => return self.string(token).map(Read::Text),
+            Kind::Text => return self.text(token),
             Kind::Number => return self.number(token).map(Read::Number),
             Kind::True => Value::Boolean(true),
             Kind::False => Value::Boolean(false),
@@ -159,42 +159,64 @@ impl<'t> Parser<'t> {
 
     fn object(&mut self, depth: usize) -> Outcome<Table> {
         self.check_depth(depth)?;
-        let table = self.lua.create_table()?;
         let mut token = self.token();
+        let mut first = Vec::new();
+        let mut table = None;
         if token.kind == Kind::ObjectEnd {
-            return Ok(table);
+            return self.object_of(&first);
         }
         loop {
             if token.kind != Kind::Text {
                 return Err(unexpected("object key string", token));
             }
-            let key = self.string(token)?;
+            let key = self.text(token)?;
             let colon = self.token();
             if colon.kind != Kind::Colon {
                 return Err(unexpected("colon", colon));
             }
-            let first = self.token();
-            let value = self.value(first, depth)?;
-            table.raw_set(native::text(self.lua, &key)?, value.made(self.lua)?)?;
+            let begin = self.token();
+            let value = self.value(begin, depth)?;
+            match &table {
+                None => first.push((key, value)),
+                Some(table) => Table::raw_set(table, key.made(), value.made())?,
+            }
+            if first.len() == FIRST_MAX {
+                table = Some(self.object_of(&first)?);
+                first.clear();
+            }
             token = self.token();
             match token.kind {
-                Kind::ObjectEnd => return Ok(table),
+                Kind::ObjectEnd => break,
                 Kind::Comma => token = self.token(),
                 _ => return Err(unexpected("comma or object end", token)),
             }
         }
+        table.map_or_else(|| self.object_of(&first), Ok)
+    }
+
+    fn object_of(&self, pairs: &[(Read<'_>, Read<'_>)]) -> Outcome<Table> {
+        let pairs = pairs.iter().map(|(key, value)| (key.made(), value.made()));
+        Ok(self.lua.create_table_from(pairs)?)
     }
 
     fn array(&mut self, depth: usize) -> Outcome<Table> {
         self.check_depth(depth)?;
-        let table = self.lua.create_table()?;
         let mut token = self.token();
+        let mut first = Vec::new();
+        let mut table = None;
         if token.kind == Kind::ArrayEnd {
-            return Ok(table);
+            return self.array_of(&first);
         }
         for index in 1.. {
             let value = self.value(token, depth)?;
-            table.raw_seti(index, value.made(self.lua)?)?;
+            match &table {
+                None => first.push(value),
+                Some(table) => Table::raw_seti(table, index, value.made())?,
+            }
+            if first.len() == FIRST_MAX {
+                table = Some(self.array_of(&first)?);
+                first.clear();
+            }
             token = self.token();
             match token.kind {
                 Kind::ArrayEnd => break,
@@ -202,7 +224,12 @@ impl<'t> Parser<'t> {
                 _ => return Err(unexpected("comma or array end", token)),
             }
         }
-        Ok(table)
+        table.map_or_else(|| self.array_of(&first), Ok)
+    }
+
+    fn array_of(&self, values: &[Read<'_>]) -> Outcome<Table> {
+        let values = values.iter().map(Read::made);
+        Ok(self.lua.create_sequence_from(values)?)
     }
 
     fn number(&mut self, token: Token) -> Outcome<f64> {
@@ -226,7 +253,23 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// The text that begins with `token`.
+    /// The text that begins with `token`, as a value.
+    fn text(&mut self, token: Token) -> Outcome<Read<'t>> {
+        let text = match self.string(token)? {
+            Cow::Borrowed(bytes) => std::str::from_utf8(bytes)
+                .map(Cow::Borrowed)
+                .map_err(|_| bytes.to_vec()),
+            Cow::Owned(bytes) => String::from_utf8(bytes)
+                .map(Cow::Owned)
+                .map_err(FromUtf8Error::into_bytes),
+        };
+        Ok(match text {
+            Ok(text) => Read::Text(text),
+            Err(bytes) => Read::Other(Value::String(self.lua.create_string(bytes)?)),
+        })
+    }
+
+    /// The bytes of the text that begins with `token`.
     fn string(&mut self, token: Token) -> Outcome<Cow<'t, [u8]>> {
         let invalid = |kind: Kind| unexpected("value", Token { kind, ..token });
         let mut out = Vec::new();
