@@ -98,13 +98,18 @@ impl<'a> Context<'a> {
     /// The context of a command within this one, which works on `databases` and has selected this one of them.
     #[must_use]
     pub fn within(&self, databases: &'a Databases, database: usize) -> Self {
+        let store = databases.get(database);
         Self {
-            store: databases.get(database),
+            store,
             databases,
             database,
-            now: databases.get(database).now(),
-            outbox: self.outbox,
-            ..Self::of_waiting(self.server, self.client, self.stats)
+            now: store.now(),
+            close: false,
+            may_block: false,
+            in_script: false,
+            blocking: None,
+            body: Body::default(),
+            ..*self
         }
     }
 

@@ -149,6 +149,83 @@ fn replies_of_commands_become_values_of_lua() {
     );
 }
 
+/// Short arguments come from Lua as one text, others one by one.
+#[test]
+fn arguments_of_all_kinds_reach_commands() {
+    let mut session = Session::new();
+    check(
+        &mut session,
+        &[
+            ("return redis.call('echo', '')", "$0"),
+            ("return redis.call('ECHO', 12)", "$2 12"),
+            ("return redis.call('echo', -7)", "$2 -7"),
+            (
+                "return redis.call('echo', 999999999999999)",
+                "$15 999999999999999",
+            ),
+            ("return redis.call('echo', -1e15)", "$17 -1000000000000000"),
+            ("return redis.call('echo', 1e15)", "$16 1000000000000000"),
+            ("return redis.call('echo', 1e20)", "$5 1e+20"),
+            ("return redis.call('echo', 0.1)", "$19 0.10000000000000001"),
+            ("return redis.call('echo', 0 * -1)", "$2 -0"),
+            ("return redis.call('echo', 1 / 0)", "$3 inf"),
+            ("return redis.call('echo', 'a\\0b') == 'a\\0b'", ":1"),
+            (
+                "return redis.call('echo', '\\255\\254') == '\\255\\254'",
+                ":1",
+            ),
+            (
+                "local ok, e = pcall(redis.call) return e",
+                "$64 ERR Please specify at least one argument for this redis lib call",
+            ),
+            (
+                "local t = {} for i = 1, 600 do t[i] = i end return redis.call('rpush', 'l', unpack(t))",
+                ":600",
+            ),
+            (
+                "redis.call('rpush', 'm', 1, 2.5, 'x') return redis.call('lrange', 'm', 0, -1)",
+                "*3 $1 1 $3 2.5 $1 x",
+            ),
+            ("return redis.pcall('echo', nil).err ~= nil", ":1"),
+        ],
+    );
+    for len in [254, 255, 256, 300, 509, 511, 512, 513, 100_000] {
+        let body = format!(
+            "local text = ('x'):rep({len}) return redis.call('echo', text) == text and redis.call('echo', text .. 'y') == text .. 'y'"
+        );
+        assert_eq!(eval(&mut session, &body), ":1", "{len}");
+    }
+}
+
+/// Replies are made without a look at the limit while there is room for them.
+#[test]
+fn replies_count_as_memory_of_the_script() {
+    let mut session = Session::new();
+    let body = "
+        redis.call('set', KEYS[1], ('x'):rep(1024 * 1024))
+        local t = {} for i = 1, 2000 do t[i] = false end
+        for i = 1, 2000 do
+            redis.call('setrange', KEYS[1], 0, i)
+            t[i] = redis.call('get', KEYS[1])
+        end
+        return 'never'";
+    let reply = eval(&mut session, body);
+    assert!(
+        reply.starts_with("-ERR ") && reply.contains("not enough memory"),
+        "{reply}"
+    );
+    let documents = "
+        local text, t = '[' .. ('[],'):rep(100000) .. '1]', {}
+        for i = 1, 1000 do t[i] = cjson.decode(text) end
+        return 'never'";
+    let reply = eval(&mut session, documents);
+    assert!(
+        reply.starts_with("-ERR ") && reply.contains("not enough memory"),
+        "{reply}"
+    );
+    assert_eq!(eval(&mut session, "return 1"), ":1");
+}
+
 #[test]
 fn errors_are_those_of_redis() {
     let mut session = Session::new();
@@ -603,6 +680,37 @@ fn libraries_do_what_redis_does() {
 /// A script that packs with `pack` and returns the bytes in hexadecimal.
 fn hex(pack: &str) -> String {
     format!("return ({pack}):gsub('.', function(c) return string.format('%02x', c:byte()) end)")
+}
+
+#[test]
+fn documents_of_any_size_are_what_they_were() {
+    let mut session = Session::new();
+    for len in [0, 1, 63, 64, 65, 128, 1000] {
+        let body = format!(
+            "local list, object = {{}}, {{}}
+            for i = 1, {len} do list[i], object['key ' .. i] = {{i, 'text'}}, i / 4 end
+            local list_read, object_read = cjson.decode(cjson.encode(list)), cjson.decode(cjson.encode(object))
+            for i = 1, {len} do
+                if list_read[i][1] ~= i or list_read[i][2] ~= 'text' or object_read['key ' .. i] ~= i / 4 then return i end
+            end
+            return #list_read"
+        );
+        assert_eq!(eval(&mut session, &body), format!(":{len}"));
+    }
+    check(
+        &mut session,
+        &[
+            (r#"return cjson.decode('{"a":1,"a":"2"}').a"#, "$1 2"),
+            (r#"return cjson.decode('["\\u00e9\\n"]')[1] == 'é\n'"#, ":1"),
+            (r#"return cjson.decode('["\255"]')[1] == '\255'"#, ":1"),
+            (
+                r#"return cjson.encode({'a/b"\\', true, 1e14, 0.5, -2.5e-7})"#,
+                r#"$36 ["a\/b\"\\",true,1e+14,0.5,-2.5e-07]"#,
+            ),
+            ("return cjson.encode({[1] = 1, x = 2}) ~= '[1]'", ":1"),
+            ("return cjson.encode({[1] = 1, [3] = 3})", "$10 [1,null,3]"),
+        ],
+    );
 }
 
 #[test]
