@@ -903,11 +903,14 @@ LUA_API int lua_gc (lua_State *L, int what, int data) {
   g = G(L);
   switch (what) {
     case LUA_GCSTOP: {
+      if (g->GCthreshold != MAX_LUMEM)
+        g->GCstopped = g->GCthreshold;  /* psp: where the collector goes on */
       g->GCthreshold = MAX_LUMEM;
       break;
     }
     case LUA_GCRESTART: {
-      g->GCthreshold = g->totalbytes;
+      if (g->GCthreshold == MAX_LUMEM)  /* psp: it does not begin a step at each restart */
+        g->GCthreshold = g->GCstopped;
       break;
     }
     case LUA_GCCOLLECT: {

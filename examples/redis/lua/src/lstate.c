@@ -160,6 +160,7 @@ LUA_API lua_State *lua_newstate (lua_Alloc f, void *ud) {
   g->uvhead.u.l.prev = &g->uvhead;
   g->uvhead.u.l.next = &g->uvhead;
   g->GCthreshold = 0;  /* mark it as unfinished state */
+  g->GCstopped = 0;  /* psp: see LUA_GCSTOP */
   g->strt.size = 0;
   g->strt.nuse = 0;
   g->strt.hash = NULL;

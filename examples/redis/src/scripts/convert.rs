@@ -73,6 +73,14 @@ impl<'r> ReplyReader<'r> {
         Ok(Either::Right(Either::Right(value)))
     }
 
+    /// The next value, which is the key of a table and not nil.
+    fn key(&mut self) -> mlua::Result<Made<&'r str>> {
+        match self.value()? {
+            Either::Right(Either::Right(Value::Nil)) => Err(malformed()),
+            key => Ok(key),
+        }
+    }
+
     fn line(&mut self) -> mlua::Result<&'r [u8]> {
         let end = memchr::memchr(b'\r', self.rest).ok_or_else(malformed)?;
         let (line, rest) = self.rest.split_at(end);
@@ -121,7 +129,7 @@ impl<'r> ReplyReader<'r> {
     fn map(&mut self, text: &[u8]) -> mlua::Result<Value> {
         let map = self.lua.create_table()?;
         for _ in 0..number(text)? {
-            let key = self.value()?;
+            let key = self.key()?;
             let value = self.value()?;
             map.raw_set(key, value)?;
         }
@@ -131,7 +139,7 @@ impl<'r> ReplyReader<'r> {
     fn set(&mut self, text: &[u8]) -> mlua::Result<Value> {
         let set = self.lua.create_table()?;
         for _ in 0..number(text)? {
-            let member = self.value()?;
+            let member = self.key()?;
             set.raw_set(member, true)?;
         }
         self.wrapped("set", Value::Table(set))

@@ -188,26 +188,32 @@ impl<'c> Walk<'c> {
 /// Runs `make`, which makes values of Lua that take `bytes` at most. If there is room for these, Lua does not look at its
 /// limit meanwhile: mlua makes each value that may find no memory within a protected call, which takes longer than the
 /// value.
+///
+/// `make` may call nothing of Lua that fails for other reasons: such an error would leave the functions of Rust between
+/// it and the script. So the collector, whose finalizers may find no room on Lua's stack, has to wait.
 pub(super) fn with_room<T>(
     lua: &Lua,
     bytes: usize,
     make: impl FnOnce() -> mlua::Result<T>,
 ) -> mlua::Result<T> {
-    /// Sets the limit again.
+    /// Has Lua collect again, and look at this limit.
     struct Limit<'l>(&'l Lua, usize);
 
     impl Drop for Limit<'_> {
         fn drop(&mut self) {
+            self.0.gc_restart();
             // It was set before, so it can be set.
             let _ = self.0.set_memory_limit(self.1);
         }
     }
 
-    let limit = Limit(lua, lua.set_memory_limit(0)?);
-    if limit.1 < lua.used_memory().saturating_add(bytes) {
-        drop(limit);
+    let limit = lua.set_memory_limit(0)?;
+    if limit < lua.used_memory().saturating_add(bytes) {
+        lua.set_memory_limit(limit)?;
         return make();
     }
+    lua.gc_stop();
+    let _limit = Limit(lua, limit);
     make()
 }
 

@@ -226,6 +226,37 @@ fn replies_count_as_memory_of_the_script() {
     assert_eq!(eval(&mut session, "return 1"), ":1");
 }
 
+/// The collector's finalizers find no room on the stack at some depth, where an error would be one of the reply's.
+#[test]
+fn replies_are_made_at_any_depth() {
+    let mut session = Session::new();
+    let body = "
+        redis.call('rpush', KEYS[1], unpack((function() local t = {} for i = 1, 100 do t[i] = 'element ' .. i end return t end)()))
+        local calls = 0
+        local function reply()
+            for i = 1, 200 do redis.call('lrange', KEYS[1], 0, -1) calls = calls + 1 end
+            return true
+        end
+        local function in_c(depth) if depth == 0 then return reply() end local _, reached = pcall(in_c, depth - 1) return reached end
+        local function in_lua(depth) if depth == 0 then return reply() end return (in_lua(depth - 1)) end
+        for depth = 180, 200 do
+            for i = 1, 20 do pcall(redis.call, 'nosuch') end
+            in_c(depth)
+        end
+        for depth = 16360, 16390 do
+            for i = 1, 20 do pcall(redis.call, 'nosuch') end
+            pcall(in_lua, depth)
+        end
+        return calls >= 20 * 10";
+    assert_eq!(eval(&mut session, body), ":1");
+    let hoard = "local t = {} for i = 1, 1000 do t[i] = ('x'):rep(1024 * 1024) .. i end";
+    let reply = eval(&mut session, hoard);
+    assert!(
+        reply.contains("not enough memory"),
+        "the limit holds again: {reply}"
+    );
+}
+
 #[test]
 fn errors_are_those_of_redis() {
     let mut session = Session::new();
