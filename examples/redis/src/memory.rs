@@ -56,7 +56,10 @@ impl Memory {
         let mibs: Result<_, tikv_jemalloc_ctl::Error> = mibs();
         Self {
             allocator: mibs.ok(),
-            freed_pages: FreedPages::return_soon(),
+            // The allocator would have a thread that nobody needs.
+            freed_pages: cfg!(not(feature = "system-allocator"))
+                .then(FreedPages::return_soon)
+                .flatten(),
             created_at: Instant::now(),
             read_at_ns: AtomicU64::new(0),
             used_bytes: AtomicU64::new(0),
