@@ -126,11 +126,9 @@ impl<C> Connection<C> {
         self.reserved_bytes += self.pushes.take(&mut self.output, bytes_max);
     }
 
-    /// The server stops: the kernel may send the messages when the process has ended.
-    pub(crate) fn leave_pushed(&self) {
-        if self.has_had_pushes {
-            self.socket.hold_at_most(0);
-        }
+    /// Whether the peer got what it did not ask for.
+    pub(crate) fn has_had_pushes(&self) -> bool {
+        self.has_had_pushes
     }
 
     /// Whether output waits to be sent.

@@ -28,7 +28,7 @@ use crate::presence::{Presence, State};
 /// What a message costs beside its bytes.
 const MESSAGE_BYTES: usize = size_of::<Bytes>();
 /// Messages of this length count by themselves: that takes an allocation.
-const COUNTED_LEN_MIN: usize = 512;
+const COUNTED_LEN_MIN: usize = 128;
 /// Messages of this length are not copied into the output: a system call takes few of them, and yet many bytes.
 const UNCOPIED_LEN_MIN: usize = 2 * 1024;
 /// Longer messages that a batch knows to be counted. One message has a form for each version of a protocol, say.
@@ -49,7 +49,7 @@ const IDLE_MESSAGES_MAX: usize = 4;
 /// # Bounds
 ///
 /// What waits for a peer counts in the server's `buffered_bytes_max` when it is more than 64 KiB, and is three quarters
-/// of it at most. A message of 512 bytes or more counts once for all connections to which one [`PushBatch`] sends it. If
+/// of it at most. A message of 128 bytes or more counts once for all connections to which one [`PushBatch`] sends it. If
 /// there is no room for a message, the server closes the connections of the peers that have not read the most for the
 /// longest time, and meanwhile takes an eighth more. A message that has no room even so is [refused](PushError::NoRoom).
 /// `Push` does not wait for room, so that a peer who does not read holds nobody up:

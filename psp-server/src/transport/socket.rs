@@ -63,7 +63,7 @@ impl Socket {
         }
     }
 
-    /// Has the kernel hold `bytes_max` of output that the peer has no room for; 0: as much as the system says.
+    /// Has the kernel hold `bytes_max` of output that the peer has no room for.
     pub(crate) fn hold_at_most(&self, bytes_max: u32) {
         #[cfg(target_os = "linux")]
         if let Self::Tcp(socket) = self

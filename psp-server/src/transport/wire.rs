@@ -106,7 +106,7 @@ impl Wire {
         session.is_some_and(|session| session.close())
     }
 
-    /// Has the kernel hold `bytes_max` of output that the peer has no room for; 0: as much as the system says.
+    /// Has the kernel hold `bytes_max` of output that the peer has no room for.
     pub(crate) fn hold_at_most(&self, bytes_max: u32) {
         self.socket.hold_at_most(bytes_max);
     }

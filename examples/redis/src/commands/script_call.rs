@@ -21,13 +21,20 @@ use crate::scripts::shebang::Flags;
 use crate::transaction::TransactionState;
 use crate::transcript::Transcript;
 
+/// How long a script may run that begins while the server drains.
+const DRAIN_MS_MAX: u64 = 1000;
+
 /// An interpreter for a task.
 pub(super) fn lease<'s>(context: &Context<'s>, task: Task<'_>) -> Result<Lease<'s>> {
     context.server.check_memory_of_group()?;
     let settings = &context.server.settings;
+    let drain_ms = settings.busy_reply_threshold_ms();
     let bounds = Bounds {
         limit_ms: settings.script_time_limit_ms(),
-        drain_ms: settings.busy_reply_threshold_ms(),
+        drain_ms: match context.server.is_stopping() {
+            true => drain_ms.min(DRAIN_MS_MAX),
+            false => drain_ms,
+        },
         runtime: context.server.runtime.get().cloned(),
     };
     context.server.scripts.pool.lease(task, bounds)

@@ -165,6 +165,11 @@ impl Pauses {
         !self.begun.is_empty() && self.begun.contains_key(&request)
     }
 
+    /// Whether it knows any.
+    pub(super) fn knows_any(&self) -> bool {
+        !self.begun.is_empty()
+    }
+
     /// Whether a request has paused and is not [away](Self::put_away).
     #[inline]
     pub(super) fn has_latest(&self) -> bool {

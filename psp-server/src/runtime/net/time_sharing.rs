@@ -8,7 +8,8 @@
 //!
 //! Most policies run requests to their ends. A request that has none would keep its worker for ever, and with as many of
 //! them as workers nothing else ran. So from when a request is [stuck](field@crate::Config::stuck_after_ms) it gives way at
-//! its checkpoints, under each policy: others have its worker for half of the time at least. To the policy, the request is
+//! its checkpoints, under each policy: others have its worker for half of the time at least. Beside it, a twentieth of that
+//! time is enough: where one is stuck, its client may have sent many. To the policy, the request is
 //! blocked while it is away, as one is that [paused](super::pauses) on the net thread. Policies that preempt ask first.
 
 use psp_policy::{RequestId, WorkerId};
@@ -30,6 +31,8 @@ pub(super) enum Patience {
     /// It has given way before.
     Ns(u64),
     UntilStuck,
+    /// The same, but others of its worker were stuck before, and more of their kind may come.
+    BesideStuck,
 }
 
 #[derive(Debug)]
@@ -59,6 +62,7 @@ impl TimeSharing {
         let shared = self.workers.get(worker.index())?;
         let patience = match shared.pauses.knows(request) {
             true => Patience::Ns(self.budget_ns),
+            false if shared.pauses.knows_any() => Patience::BesideStuck,
             false => Patience::UntilStuck,
         };
         Some(patience).filter(|_| !shared.is_asked)
@@ -154,7 +158,7 @@ mod tests {
         sharing.put_away(paused(7, 1, 500));
         sharing.put_away(paused(8, 1, 550));
         assert_eq!(sharing.patience(one, first), Some(Patience::Ns(100 * US)));
-        assert_eq!(sharing.patience(one, other), Some(Patience::UntilStuck));
+        assert_eq!(sharing.patience(one, other), Some(Patience::BesideStuck));
         let next = |sharing: &mut TimeSharing, now_us, idle: Option<WorkerId>| {
             let due = sharing.next_due(now_us * US, |worker| Some(worker) == idle);
             due.map(|paused| paused.request.0)
@@ -169,7 +173,9 @@ mod tests {
             "7 could have given way"
         );
         assert!(!sharing.any_away() && sharing.due_ns().is_none());
-        sharing.end(900, one, first);
+        [7, 8]
+            .iter()
+            .for_each(|&request| sharing.end(900, one, RequestId(request)));
         assert_eq!(sharing.patience(one, first), Some(Patience::UntilStuck));
     }
 

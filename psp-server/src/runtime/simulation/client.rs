@@ -742,7 +742,7 @@ impl Client {
             let owed = self.sent.iter().find(|sent| sent.must_be_answered);
             return match owed {
                 Some(owed) if !is_overdue => Err(format!(
-                    "the drain left out request {:?}; {}",
+                    "the drain, since {since_ns}, left out request {:?} at {now_ns}; {}",
                     owed.head,
                     self.describe()
                 )),

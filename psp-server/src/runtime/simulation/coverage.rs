@@ -37,9 +37,11 @@ extern "C" fn run(input: *const u8, len: usize) -> c_int {
     };
     let spread = |seed: u64, byte: &u8| mix(seed ^ u64::from(*byte));
     let seed = input.iter().fold(0, spread);
-    let outcome = with_numbers(input, || simulate(Plan::of(seed, REQUESTS)));
+    let plan = || Plan::of(seed, REQUESTS);
+    let outcome = with_numbers(input, || simulate(plan()));
     if let Some(failure) = outcome.failure {
-        eprintln!("the simulation failed: {failure}");
+        let plan = with_numbers(input, plan);
+        eprintln!("{plan:#?}\nthe simulation failed: {failure}");
         std::process::abort();
     }
     0

@@ -29,6 +29,9 @@ use crate::transport::owed::owed_max;
 use crate::transport::request_key::{ConnectionIndex, Names, PortNumber};
 use crate::transport::run::{Run, Stream};
 
+/// A connection to which messages are pushed is closed in a drain when it has taken none for this long.
+const PUSHED_DRAIN_S: u64 = 1;
+
 /// All connections of one net worker.
 pub(in crate::runtime::net) struct Connections<F: Framing, C> {
     pub(super) framing: Arc<F>,
@@ -307,6 +310,9 @@ impl<F: Framing, C> Connections<F, C> {
                     None if !stream.connection.has_unsent() => {
                         (idle_timeout_s, slot.last_active_ns)
                     }
+                    None if self.draining && stream.connection.has_had_pushes() => {
+                        (PUSHED_DRAIN_S, slot.last_active_ns)
+                    }
                     None => (config.output_timeout_s, slot.last_active_ns),
                 },
                 Phase::Lingering { until_ns, .. } if now_ns >= *until_ns => {
@@ -332,9 +338,7 @@ impl<F: Framing, C> Connections<F, C> {
             let slot = &mut self.slots[index.get()];
             // Input may have come in without an event yet.
             slot.readiness.set(Condition::Readable, true);
-            if let Phase::Home(stream) = &slot.phase {
-                stream.connection.leave_pushed();
-                slot.readiness.set(Condition::Blocked, false);
+            if matches!(slot.phase, Phase::Home(_)) {
                 self.ready.push(index);
             }
         }
