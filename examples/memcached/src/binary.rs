@@ -8,9 +8,8 @@ use psp_protocols::memcached::binary::{
     reply_shared,
 };
 use psp_protocols::memcached::text::StoreMode;
-use psp_store::Element;
 
-use crate::cache::OutOfMemory;
+use crate::cache::{OutOfMemory, Value};
 use crate::counters::Counter;
 use crate::exptime::expire_at_ms;
 use crate::handler::{Context, Outcome};
@@ -127,7 +126,7 @@ fn answer(context: Context<'_>, request: &Request<'_>, out: &mut dyn Sink) -> An
         }
         Command::Touch => match operations.get_and_touch(key, expiry) {
             Some(touched) => Answer::Found(Found {
-                value: Element::from(b""),
+                value: Value::new(key, []),
                 ..touched
             }),
             None => Answer::Failed(Status::KeyNotFound),

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use psp_protocols::Sink;
 use psp_protocols::memcached::text::{Status, Words, client_error, status};
 
-use crate::cache::{Cache, Item};
+use crate::cache::{Cache, Item, Mark};
 use crate::clock::Moment;
 
 /// The number of the only class; it contains all items.
@@ -88,7 +88,7 @@ fn write_items(cache: &Cache, items_max: u32, out: &mut dyn Sink) {
         let Ok(key) = str::from_utf8(item.key()) else {
             return ControlFlow::Continue(());
         };
-        if item.content.binary_key || key.contains(|c: char| c.is_ascii_whitespace()) {
+        if item.content.has(Mark::BinaryKey) || key.contains(|c: char| c.is_ascii_whitespace()) {
             return ControlFlow::Continue(());
         }
         let value_len = item.content.value.len();

@@ -7,7 +7,7 @@ use psp_protocols::memcached::meta::{
 };
 use psp_protocols::memcached::text::{StoreMode, Words, client_error};
 
-use crate::cache::{Item, OutOfMemory};
+use crate::cache::{Item, Mark, OutOfMemory};
 use crate::counters::Counter;
 use crate::dump::{CLASS, yes_or_no};
 use crate::exptime::expire_at_ms;
@@ -108,7 +108,9 @@ fn describe<'a>(
             b'c' => reply.number(b'c', content.cas),
             b'f' => reply.number(b'f', content.flags),
             b'h' => reply.number(b'h', u8::from(fetched.was_fetched)),
-            b'k' => stored(keyed.key, content.binary_key, |key| reply.key(key)),
+            b'k' => stored(keyed.key, content.has(Mark::BinaryKey), |key| {
+                reply.key(key)
+            }),
             b'l' => reply.number(b'l', fetched.idle_s),
             b'O' => reply.token(b'O', flag.token),
             b's' => reply.number(b's', content.value.len()),
@@ -118,7 +120,7 @@ fn describe<'a>(
     }
     for (code, is_told) in [
         (b'Z', fetched.token_was_sent),
-        (b'X', content.stale),
+        (b'X', content.has(Mark::Stale)),
         (b'W', fetched.won),
     ] {
         if is_told {
@@ -273,7 +275,7 @@ fn show(operations: Operations<'_>, key: Key<'_>, out: &mut dyn Sink) {
             ("cls", CLASS.to_string()),
             ("size", item.memory_bytes().to_string()),
         ];
-        (content.binary_key, facts)
+        (content.has(Mark::BinaryKey), facts)
     };
     match with_key(key, |key| operations.cache.with(key, facts)).flatten() {
         None => Reply::new(out, Code::Miss).end(),

@@ -2,52 +2,89 @@
 
 use std::num::NonZeroU64;
 
-use psp_store::Element;
-
 use crate::clock::now_ms;
 
-use super::held::{SMALL_LEN_MAX, held_bytes};
+use super::index::ENTRY_LEN;
 use super::slots::SLOT_LEN;
-
-/// Bytes of an item's entry in its shard's index: entry and control byte in a table at its lowest
-/// load.
-const INDEX_LEN: usize = 20;
-
-/// Bytes in front of a byte string outside an item.
-const REFERENCE_COUNTS_LEN: usize = 2 * size_of::<usize>();
+use super::value::Value;
 
 /// The content of an item: all parts that its client sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
-    /// The data.
-    pub value: Element,
+    /// The data, and the key.
+    pub value: Value,
     /// Opaque to the server.
     pub flags: u32,
     /// When the item expires, by [`now_ms`].
     pub expire_at_ms: Option<NonZeroU64>,
     /// A number that changes with every change of the item.
     pub cas: u64,
+    /// See [`Mark`].
+    pub marks: Marks,
+}
+
+/// What else replies tell of a content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
     /// The client gave the key in base64, and replies show it in base64.
-    pub binary_key: bool,
+    BinaryKey,
     /// A newer value exists elsewhere.
-    pub stale: bool,
+    Stale,
     /// The server has told a client to fetch the newer value.
-    pub token_sent: bool,
+    TokenSent,
+}
+
+/// The marks of a content, and the epoch in which it was stored, in few bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Marks(u32);
+
+impl Marks {
+    const MARKS: u32 = 3;
+
+    /// The same marks in another epoch.
+    const fn in_epoch(self, epoch: u32) -> Self {
+        Self(epoch << Self::MARKS | self.0 & ((1 << Self::MARKS) - 1))
+    }
 }
 
 impl Content {
     /// A content with only a value.
     #[must_use]
-    pub fn new(value: Element, cas: u64) -> Self {
+    pub fn new(value: Value, cas: u64) -> Self {
         Self {
             value,
             flags: 0,
             expire_at_ms: None,
             cas,
-            binary_key: false,
-            stale: false,
-            token_sent: false,
+            marks: Marks::default(),
         }
+    }
+
+    /// Whether the content has a mark.
+    #[must_use]
+    pub const fn has(&self, mark: Mark) -> bool {
+        self.marks.0 & 1 << mark as u32 != 0
+    }
+
+    /// Sets or clears a mark.
+    pub const fn mark(&mut self, mark: Mark, is_set: bool) {
+        let bit = 1 << mark as u32;
+        self.marks.0 = match is_set {
+            true => self.marks.0 | bit,
+            false => self.marks.0 & !bit,
+        };
+    }
+
+    /// The content with or without a mark.
+    #[must_use]
+    pub fn with(mut self, mark: Mark, is_set: bool) -> Self {
+        self.mark(mark, is_set);
+        self
+    }
+
+    /// Bytes of memory of an item with this content, including its entries in the cache's tables.
+    pub(super) fn memory_bytes(&self) -> usize {
+        SLOT_LEN + ENTRY_LEN + self.value.held_bytes()
     }
 
     /// Milliseconds until the item expires; `None` if it does not.
@@ -61,11 +98,10 @@ impl Content {
 /// A stored item.
 #[derive(Debug, Clone)]
 pub struct Item {
-    key: Element,
     /// The content that a client stored. The length of its value must not change.
     pub content: Content,
-    epoch: u32,
     uses: Uses,
+    tag: u32,
 }
 
 /// When an item was last stored or used, in seconds, and marks of its uses, in few bytes.
@@ -103,41 +139,31 @@ impl Uses {
 }
 
 impl Item {
-    pub(super) fn new(key: &[u8], content: Content, epoch: u32, now_s: u32) -> Self {
+    pub(super) fn new(mut content: Content, epoch: u32, now_s: u32, tag: u32) -> Self {
+        content.marks = content.marks.in_epoch(epoch);
         Self {
-            key: Element::from(key),
             content,
-            epoch,
             uses: Uses::at(now_s),
+            tag,
         }
     }
 
     /// Replaces the content. Returns the old one.
-    pub(super) fn replace(&mut self, content: Content, epoch: u32, now_s: u32) -> Content {
+    pub(super) fn replace(&mut self, mut content: Content, epoch: u32, now_s: u32) -> Content {
         self.uses = Uses::at(now_s).with(Uses::ACTIVE, self.is_active());
-        self.epoch = epoch;
+        content.marks = content.marks.in_epoch(epoch);
         std::mem::replace(&mut self.content, content)
     }
 
     /// The key.
     #[must_use]
     pub fn key(&self) -> &[u8] {
-        &self.key
+        self.content.value.key()
     }
 
-    pub(super) fn key_held_bytes(&self) -> usize {
-        element_held_bytes(&self.key)
-    }
-
-    /// The item in fresh memory. A value with pages of its own stays where it is.
-    pub(super) fn relocated(&self) -> Self {
-        let mut item = self.clone();
-        for element in [&mut item.key, &mut item.content.value] {
-            if element_held_bytes(element) <= SMALL_LEN_MAX {
-                *element = Element::from(element.as_slice());
-            }
-        }
-        item
+    /// A part of the key's hash.
+    pub(super) fn tag(&self) -> u32 {
+        self.tag
     }
 
     /// When the item was last stored or used, in seconds by [`now_ms`].
@@ -155,7 +181,7 @@ impl Item {
     /// Bytes of memory that the item takes, including its entries in the cache's tables.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        memory_bytes(self.key_held_bytes(), &self.content)
+        self.content.memory_bytes()
     }
 
     /// Records a use of the item at `now_s`. From the second use on, the item qualifies for warm.
@@ -184,26 +210,14 @@ impl Item {
 
     /// Why clients can no longer see the item; `None` if they can.
     pub(super) fn end(&self, epoch: u32) -> Option<End> {
-        if self.epoch != epoch {
+        let marks = self.content.marks;
+        if marks != marks.in_epoch(epoch) {
             return Some(End::Flushed);
         }
         self.content
             .expire_at_ms
             .is_some_and(|expire_at_ms| expire_at_ms.get() <= now_ms())
             .then_some(End::Expired)
-    }
-}
-
-/// Bytes of memory of an item whose key takes `key_bytes` outside the item.
-pub(super) fn memory_bytes(key_bytes: usize, content: &Content) -> usize {
-    SLOT_LEN + INDEX_LEN + key_bytes + element_held_bytes(&content.value)
-}
-
-/// Bytes that the allocator holds for a byte string; 0 if it is inside its item.
-fn element_held_bytes(element: &Element) -> usize {
-    match element.heap_bytes() {
-        0 => 0,
-        _ => held_bytes(REFERENCE_COUNTS_LEN + element.len()),
     }
 }
 

@@ -7,7 +7,7 @@
 //!                   │
 //!                   └► Budget: bytes of all items, taken before an item is stored
 //!
-//!   get       lock, copy 24 bytes of the value (long ones are shared), mark as used, unlock; write
+//!   get       lock, share the value, mark as used, unlock; write
 //!   set       make the item; lock, take bytes, swap, unlock; drop the old one
 //!   no room   unlock; evict the least recently used item of some shards; retry
 //!   metadump  per 64 slots: lock, copy, unlock; write
@@ -25,11 +25,13 @@ mod eviction;
 mod flush;
 mod footprint;
 mod held;
+mod index;
 mod item;
 mod reaper;
 mod segments;
 mod shard;
 mod slots;
+mod value;
 mod walk;
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -42,11 +44,12 @@ use budget::Budget;
 pub use budget::OutOfMemory;
 use flush::Flushes;
 use footprint::Footprint;
-pub use item::{Content, Item};
+pub use item::{Content, Item, Mark};
 pub use reaper::Reaper;
 pub use segments::{Moves, Segment};
 pub use shard::CacheStats;
 use shard::{Dead, Hashed, Now, Shard};
+pub use value::Value;
 
 /// log2 of the number of shards.
 const SHARD_BITS: u32 = 10;

@@ -188,10 +188,23 @@ impl Segments {
         }
     }
 
-    /// Records that the length of an item in `segment` has changed.
-    pub(super) fn resized(&mut self, segment: Segment, before: usize, after: usize) {
+    /// Records that the item in slot `to`, which is in a list, was in another slot.
+    pub(super) fn moved(&mut self, slots: &mut Slots, to: SlotIndex) {
+        let Links {
+            newer,
+            older,
+            segment,
+            ..
+        } = slots.slot_mut(to).links;
         let list = &mut self.lists[segment as usize];
-        list.bytes = list.bytes - before + after;
+        match newer {
+            NONE => list.newest = to,
+            newer => slots.slot_mut(newer).links.older = to,
+        }
+        match older {
+            NONE => list.oldest = to,
+            older => slots.slot_mut(older).links.newer = to,
+        }
     }
 
     /// Moves items out of lists that exceed their share.

@@ -4,17 +4,19 @@ use std::num::NonZeroU64;
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use hashbrown::HashTable;
 use parking_lot::Mutex;
-use psp_store::hash_of;
 
 use crate::clock::now_ms;
 
 use super::budget::{Lacking, Reservation, Stamp};
-use super::item::{Content, End, Item, memory_bytes};
+use super::index::Index;
+use super::item::{Content, End, Item};
 use super::segments::{Moves, Segment, Segments};
-use super::slots::{SlotIndex, Slots, is_too_roomy};
+use super::slots::{SlotIndex, Slots};
 use super::{Change, SHARD_BITS};
+
+/// Most items that move to other slots under one lock.
+const MOVES_PER_LOCK: usize = 64;
 
 /// The hash of a key, which chooses its shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,11 +35,6 @@ impl Hashed {
     }
 }
 
-/// The hash of an index entry. The table takes bits from both ends.
-fn spread(tag: u32) -> u64 {
-    u64::from(tag) << u32::BITS | u64::from(tag)
-}
-
 /// The time of an operation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Now {
@@ -50,22 +47,22 @@ pub(super) struct Now {
 pub(super) struct Dead {
     /// Bytes to return to the budget.
     pub(super) memory_bytes: usize,
-    _rest: Rest,
+    /// Held to be dropped.
+    _content: Content,
 }
 
-#[derive(Debug)]
-#[expect(dead_code, reason = "held to be dropped")]
-enum Rest {
-    Item(Item),
-    Content(Content),
+impl From<Content> for Dead {
+    fn from(content: Content) -> Self {
+        Self {
+            memory_bytes: content.memory_bytes(),
+            _content: content,
+        }
+    }
 }
 
 impl From<Item> for Dead {
     fn from(item: Item) -> Self {
-        Self {
-            memory_bytes: item.memory_bytes(),
-            _rest: Rest::Item(item),
-        }
+        item.content.into()
     }
 }
 
@@ -154,6 +151,18 @@ impl CacheStats {
 pub(super) struct Shard {
     state: Mutex<State>,
     outline: Outline,
+    /// How many walks need the items to stay in their slots.
+    walks: AtomicUsize,
+}
+
+/// While it exists, the items of a shard stay in their slots.
+#[derive(Debug)]
+pub(super) struct Walk<'a>(&'a Shard);
+
+impl Drop for Walk<'_> {
+    fn drop(&mut self) {
+        self.0.walks.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What evictions read of a shard without its lock.
@@ -168,7 +177,7 @@ struct Outline {
 
 #[derive(Debug, Default)]
 struct State {
-    index: HashTable<(u32, SlotIndex)>,
+    index: Index,
     slots: Slots,
     segments: Segments,
     /// The last CAS value issued.
@@ -323,13 +332,20 @@ impl Shard {
             state.slots.item(oldest).map(Item::used_s)
         };
         CacheStats {
-            items: state.index.len() as u64,
+            items: state.slots.items() as u64,
             items_of_segment: sizes.map(|(len, _)| len as u64),
             bytes_of_segment: sizes.map(|(_, bytes)| bytes as u64),
             oldest_used_s: Segment::ALL.map(|segment| used_s(segment).unwrap_or(0)),
             moves: state.segments.moves(),
             ..state.stats
         }
+    }
+
+    /// Keeps the items in their slots for a walk.
+    pub(super) fn walk(&self) -> Walk<'_> {
+        // Who moves an item after the walk has held the lock sees the walk.
+        self.walks.fetch_add(1, Ordering::Relaxed);
+        Walk(self)
     }
 
     /// Copies the live items of `count` slots from `start` on into `found`. Returns the slot at which
@@ -403,8 +419,8 @@ impl Shard {
         let mut state = self.state.lock();
         let mut slot_index = start;
         while slot_index < state.slots.len() && copied < bytes {
-            if let Some((slot, len)) = state.slots.relocate(slot_index as SlotIndex) {
-                old.push(slot);
+            if let Some((len, value)) = state.slots.relocate(slot_index as SlotIndex) {
+                old.push(value);
                 copied += len;
             }
             slot_index += 1;
@@ -414,9 +430,13 @@ impl Shard {
         (next, copied)
     }
 
-    fn publish(&self, state: &State) {
+    /// Ends a change.
+    fn publish(&self, state: &mut State) {
+        if state.slots.is_sparse() && self.walks.load(Ordering::Relaxed) == 0 {
+            state.move_together();
+        }
         let Outline { len, bytes, since } = &self.outline;
-        write(len, state.index.len());
+        write(len, state.slots.items());
         for (shared, (_, of_list)) in bytes.iter().zip(state.segments.sizes()) {
             write(shared, of_list);
         }
@@ -488,15 +508,8 @@ impl State {
     }
 
     fn find(&self, hashed: Hashed, key: &[u8]) -> Option<SlotIndex> {
-        let is_key = |slot_index: SlotIndex| {
-            self.slots
-                .item(slot_index)
-                .is_some_and(|item| item.key() == key)
-        };
-        let found = self.index.find(spread(hashed.tag), |(tag, slot_index)| {
-            *tag == hashed.tag && is_key(*slot_index)
-        });
-        found.map(|(_, slot_index)| *slot_index)
+        self.index
+            .find(&self.slots, hashed.tag, |item| item.key() == key)
     }
 
     fn insert(
@@ -507,17 +520,15 @@ impl State {
         now: &Now,
         reserved: &mut Reservation<'_>,
     ) -> Result<(), Lacking> {
+        debug_assert_eq!(content.value.key(), key);
         self.reaping.note_expiry(content.expire_at_ms);
-        let item = Item::new(key, content, now.epoch, now.now_s);
+        let item = Item::new(content, now.epoch, now.now_s, hashed.tag);
         let stamp = reserved.spend(item.memory_bytes())?;
         let slot_index = self.slots.insert(item);
         self.segments
             .push(&mut self.slots, slot_index, Segment::Hot, stamp);
         self.segments.move_excess_items(&mut self.slots, stamp);
-        self.index
-            .insert_unique(spread(hashed.tag), (hashed.tag, slot_index), |(tag, _)| {
-                spread(*tag)
-            });
+        self.index.insert(&self.slots, slot_index);
         self.stats.items_total += 1;
         Ok(())
     }
@@ -529,43 +540,46 @@ impl State {
         now: &Now,
         reserved: &mut Reservation<'_>,
     ) -> Result<Dead, Lacking> {
+        let stamp = reserved.spend(content.memory_bytes())?;
+        self.reaping.note_expiry(content.expire_at_ms);
+        self.segments.unlink(&mut self.slots, slot_index);
         let slot = self.slots.slot_mut(slot_index);
         let segment = slot.links.segment;
-        let item = slot
-            .item
-            .as_mut()
-            .expect("a slot that was found has an item");
-        let before = item.memory_bytes();
-        let after = memory_bytes(item.key_held_bytes(), &content);
-        let stamp = reserved.spend(after)?;
-        self.reaping.note_expiry(content.expire_at_ms);
+        let item = slot.item.as_mut();
+        let item = item.expect("a slot that was found has an item");
         let old = item.replace(content, now.epoch, now.now_s);
-        self.segments.resized(segment, before, after);
-        self.segments.unlink(&mut self.slots, slot_index);
         self.segments
             .push(&mut self.slots, slot_index, segment, stamp);
         self.segments.move_excess_items(&mut self.slots, stamp);
         self.stats.items_total += 1;
-        Ok(Dead {
-            memory_bytes: before,
-            _rest: Rest::Content(old),
-        })
+        Ok(old.into())
     }
 
     fn remove(&mut self, slot_index: SlotIndex) -> Option<Item> {
-        let tag = Hashed::new(hash_of(self.slots.item(slot_index)?.key())).tag;
-        if let Ok(entry) = self
-            .index
-            .find_entry(spread(tag), |(_, other)| *other == slot_index)
-        {
-            entry.remove();
-        }
-        if is_too_roomy(self.index.len(), self.index.capacity()) {
-            self.index
-                .shrink_to(self.index.len() * 2, |(tag, _)| spread(*tag));
-        }
+        self.slots.item(slot_index)?;
+        self.index.remove(&self.slots, slot_index);
         self.segments.unlink(&mut self.slots, slot_index);
-        self.slots.remove(slot_index)
+        let item = self.slots.remove(slot_index);
+        self.index.shrink(&self.slots);
+        item
+    }
+
+    /// Moves items from the last slots to free ones.
+    fn move_together(&mut self) {
+        for _ in 0..MOVES_PER_LOCK {
+            if !self.slots.is_sparse() {
+                return;
+            }
+            let Some((from, to)) = self.slots.move_last() else {
+                return;
+            };
+            self.index.moved(&self.slots, from, to);
+            self.segments.moved(&mut self.slots, to);
+            if self.reaping.next_slot > 0 {
+                // The item may have passed by the reaper, who comes again for it.
+                self.reaping.due_ms = 0;
+            }
+        }
     }
 
     fn count_expired(&mut self, slot_index: SlotIndex, end: End) {
@@ -595,14 +609,14 @@ impl Shard {
             for slot_index in indices {
                 let item = state.slots.item(slot_index).expect("a listed item");
                 assert_eq!(
-                    state.find(Hashed::new(hash_of(item.key())), item.key()),
+                    state.find(Hashed::new(psp_store::hash_of(item.key())), item.key()),
                     Some(slot_index)
                 );
             }
             listed += len;
             bytes += sum;
         }
-        assert_eq!((state.index.len(), self.len()), (listed, listed));
+        assert_eq!((state.slots.items(), self.len()), (listed, listed));
         bytes
     }
 }

@@ -2,15 +2,13 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::thread;
 
 use proptest::prelude::*;
-use psp_store::Element;
 
 use crate::clock::now_ms;
 
-use super::item::memory_bytes;
 use super::*;
 
 const MIB: usize = 1 << 20;
@@ -23,10 +21,18 @@ fn cache(memory_bytes: usize) -> Cache {
 }
 
 fn content(value: &[u8]) -> Content {
-    Content::new(Element::from(value), 1)
+    content_of(b"", value)
+}
+
+fn content_of(key: &[u8], value: &[u8]) -> Content {
+    Content::new(Value::new(key, [value]), 1)
 }
 
 fn put(cache: &Cache, key: &[u8], content: &Content) -> Result<(), OutOfMemory> {
+    let content = Content {
+        value: Value::new(key, [&content.value]),
+        ..content.clone()
+    };
     cache.update(key, |_, _| (Change::Put(content.clone()), ()))
 }
 
@@ -47,10 +53,27 @@ fn check(cache: &Cache) {
     assert!(bytes <= cache.memory_bytes_max());
 }
 
+fn shard_of(key: &[u8]) -> usize {
+    Hashed::new(hash_of(key)).shard
+}
+
+/// 256 keys of one shard.
+static CROWDED: LazyLock<Vec<[u8; 4]>> = LazyLock::new(|| {
+    let keys = (0..u32::MAX).map(u32::to_be_bytes);
+    keys.filter(|key| shard_of(key) == 0).take(256).collect()
+});
+
 #[derive(Debug, Clone)]
 enum Step {
-    Put { key: u8, len: usize, expired: bool },
+    Put {
+        key: u8,
+        len: usize,
+        expired: bool,
+    },
+    PutAll,
     Remove(u8),
+    /// This key and most others.
+    RemoveMany(u8),
     Get(u8),
     Append(u8),
     Flush,
@@ -61,7 +84,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         8 => (any::<u8>(), 0..100_usize, prop::bool::weighted(0.1))
             .prop_map(|(key, len, expired)| Step::Put { key, len, expired }),
+        1 => Just(Step::PutAll),
         2 => any::<u8>().prop_map(Step::Remove),
+        1 => any::<u8>().prop_map(Step::RemoveMany),
         8 => any::<u8>().prop_map(Step::Get),
         2 => any::<u8>().prop_map(Step::Append),
         1 => Just(Step::Flush),
@@ -72,35 +97,49 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn behaves_as_a_map_while_there_is_memory(steps in steps()) {
+    fn behaves_as_a_map_while_there_is_memory(steps in steps(), is_crowded: bool) {
         let cache = cache(MIB);
         let mut model: HashMap<u8, Vec<u8>> = HashMap::new();
+        let name = |key: u8| match is_crowded {
+            true => CROWDED[usize::from(key)],
+            false => [key; 4],
+        };
+        let set = |key: u8, value: &[u8], expire_at_ms| {
+            put(&cache, &name(key), &Content { expire_at_ms, ..content(value) }).unwrap();
+        };
         for step in steps {
             match step {
                 Step::Put { key, len, expired } => {
                     let value = vec![key; len];
-                    let expire_at_ms = expired.then_some(NonZeroU64::MIN);
-                    put(&cache, &[key], &Content { expire_at_ms, ..content(&value) }).unwrap();
+                    set(key, &value, expired.then_some(NonZeroU64::MIN));
                     if expired {
                         model.remove(&key);
                     } else {
                         model.insert(key, value);
                     }
                 }
+                Step::PutAll => for key in 0..=u8::MAX {
+                    set(key, &[key], None);
+                    model.insert(key, vec![key]);
+                },
                 Step::Remove(key) => {
-                    let removed = cache.update(&[key], |item, _| (Change::Remove, item.is_some()));
+                    let removed = cache.update(&name(key), |item, _| (Change::Remove, item.is_some()));
                     prop_assert_eq!(removed, Ok(model.remove(&key).is_some()));
                 }
+                Step::RemoveMany(first) => for key in (0..200).map(|other| first.wrapping_add(other)) {
+                    let removed = cache.update(&name(key), |item, _| (Change::Remove, item.is_some()));
+                    prop_assert_eq!(removed, Ok(model.remove(&key).is_some()));
+                },
                 Step::Get(key) => {
-                    prop_assert_eq!(get(&cache, &[key]), model.get(&key).cloned());
+                    prop_assert_eq!(get(&cache, &name(key)), model.get(&key).cloned());
                 }
                 Step::Append(key) => {
-                    let appended = cache.update(&[key], |item, _| match item {
+                    let name = name(key);
+                    let appended = cache.update(&name, |item, _| match item {
                         None => (Change::Keep, false),
                         Some(item) => {
-                            let mut value = item.content.value.to_vec();
-                            value.push(b'+');
-                            (Change::Put(content(&value)), true)
+                            let value = Value::new(&name, [&item.content.value, b"+"]);
+                            (Change::Put(Content::new(value, 1)), true)
                         }
                     });
                     let value = model.get_mut(&key);
@@ -121,12 +160,13 @@ proptest! {
             check(&cache);
         }
         let mut seen = HashMap::new();
-        cache.for_each(
-            |item| {
-                let twice = seen.insert(item.key()[0], item.content.value.to_vec());
-                assert_eq!(twice, None);
-            },
-        );
+        cache.for_each(|item| {
+            let twice = seen.insert(item.key().to_vec(), item.content.value.to_vec());
+            assert_eq!(twice, None);
+        });
+        let model: HashMap<_, _> = (model.into_iter())
+            .map(|(key, value)| (name(key).to_vec(), value))
+            .collect();
         prop_assert_eq!(seen, model);
         prop_assert_eq!(cache.stats().evictions, 0);
     }
@@ -191,7 +231,7 @@ fn hits_of_lru(keys: &[u32], capacity: usize) -> usize {
 fn large_items_are_hit_as_often_as_in_one_list() {
     for len in [1000, 20_000, 100_000, 500_000] {
         let cache = cache(8 * MIB);
-        let capacity = 8 * MIB / memory_bytes(0, &content(&vec![0; len]));
+        let capacity = 8 * MIB / content_of(&[0; 4], &vec![0; len]).memory_bytes();
         // Popularity falls with the rank; there are ten times as many keys as places.
         let mut random = 1_u64;
         let keys: Vec<u32> = std::iter::repeat_with(|| {
@@ -286,7 +326,7 @@ fn cas_values_of_a_key_never_repeat() {
     for round in 0..100 {
         let cas = cache.update(b"key", |_, cas| {
             let change = match round % 3 {
-                0 => Change::Put(content(b"value")),
+                0 => Change::Put(content_of(b"key", b"value")),
                 1 => Change::Remove,
                 _ => Change::Keep,
             };
@@ -341,6 +381,32 @@ fn the_reaper_examines_only_shards_that_may_have_expired_items() {
     cache.flush(None);
     cache.reap(0);
     assert_eq!((cache.len(), cache.memory_bytes()), (0, 0));
+}
+
+/// Items move to other slots when many go.
+#[test]
+fn a_walk_visits_what_stays_once_while_others_go() {
+    let cache = cache(64 * MIB);
+    let keys: Vec<[u8; 4]> = (0..100_000_u32).map(u32::to_be_bytes).collect();
+    let stays = |key: &[u8]| key[3].is_multiple_of(16);
+    let mut of_shard = vec![Vec::new(); SHARDS];
+    for key in &keys {
+        put(&cache, key, &content(b"value")).unwrap();
+        of_shard[shard_of(key)].push(key);
+    }
+    let mut seen = HashMap::new();
+    cache.for_each(|item| {
+        *seen.entry(item.key().to_vec()).or_insert(0) += 1;
+        for key in std::mem::take(&mut of_shard[shard_of(item.key())]) {
+            if !stays(key) {
+                cache.update(key, |_, _| (Change::Remove, ())).unwrap();
+            }
+        }
+    });
+    assert!(seen.values().all(|times| *times == 1));
+    let missed = (keys.iter()).filter(|key| stays(*key) && !seen.contains_key(&key[..]));
+    assert_eq!(missed.count(), 0);
+    check(&cache);
 }
 
 #[test]

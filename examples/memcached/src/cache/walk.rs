@@ -24,6 +24,7 @@ impl Cache {
     pub fn walk(&self, mut visit: impl FnMut(&Item) -> ControlFlow<()>) {
         let mut found = Vec::with_capacity(SLOTS_PER_LOCK);
         for shard in &self.shards {
+            let _stay = shard.walk();
             let mut next = Some(0);
             while let Some(start) = next {
                 next = shard.copy(start, SLOTS_PER_LOCK, &self.now(), &mut found);

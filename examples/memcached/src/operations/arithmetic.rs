@@ -2,10 +2,8 @@
 
 use std::num::NonZeroU64;
 
-use psp_store::Element;
-
 use super::{Condition, Operations};
-use crate::cache::{Change, Content, Item, OutOfMemory};
+use crate::cache::{Change, Content, Item, Mark, OutOfMemory, Value};
 use crate::counters::Counter;
 
 /// A change of a number.
@@ -131,7 +129,7 @@ impl Arithmetic<'_> {
         put(
             value,
             Content {
-                value: padded(value, content.value.len()),
+                value: padded(self.key, value, content.value.len()),
                 cas,
                 expire_at_ms: self.expire_at_ms.unwrap_or(content.expire_at_ms),
                 ..content.clone()
@@ -147,9 +145,9 @@ impl Arithmetic<'_> {
             vivify.initial,
             Content {
                 expire_at_ms: self.expire_at_ms.unwrap_or(vivify.expire_at_ms),
-                binary_key: self.binary_key,
-                ..Content::new(padded(vivify.initial, 0), cas)
-            },
+                ..Content::new(padded(self.key, vivify.initial, 0), cas)
+            }
+            .with(Mark::BinaryKey, self.binary_key),
         )
     }
 }
@@ -173,15 +171,11 @@ fn parse(value: &[u8]) -> Option<u64> {
 }
 
 /// The digits of `value`, padded with spaces to `len_min`: a number never gets shorter.
-fn padded(value: u64, len_min: usize) -> Element {
+fn padded(key: &[u8], value: u64, len_min: usize) -> Value {
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(value).as_bytes();
-    if digits.len() >= len_min {
-        return Element::from(digits);
-    }
-    let mut padded = digits.to_vec();
-    padded.resize(len_min, b' ');
-    Element::from(padded.as_slice())
+    let spaces = vec![b' '; len_min.saturating_sub(digits.len())];
+    Value::new(key, [digits, &spaces])
 }
 
 #[cfg(test)]
@@ -208,8 +202,8 @@ mod tests {
 
     #[test]
     fn numbers_keep_their_length() {
-        assert_eq!(&*padded(9, 2), b"9 ");
-        assert_eq!(&*padded(10, 2), b"10");
-        assert_eq!(&*padded(100, 2), b"100");
+        assert_eq!(&*padded(b"k", 9, 2), b"9 ");
+        assert_eq!(&*padded(b"k", 10, 2), b"10");
+        assert_eq!(&*padded(b"k", 100, 2), b"100");
     }
 }

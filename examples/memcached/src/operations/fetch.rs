@@ -2,16 +2,14 @@
 
 use std::num::NonZeroU64;
 
-use psp_store::Element;
-
 use super::Operations;
-use crate::cache::{Change, Content, Item};
+use crate::cache::{Change, Content, Item, Mark, Value};
 
 /// The parts of an item that a client reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// The data.
-    pub value: Element,
+    pub value: Value,
     /// The client's flags.
     pub flags: u32,
     /// A number that changes with every change of the item.
@@ -106,9 +104,9 @@ impl Fetch {
             (Some(expire_at_ms), Some(before_ms)) => expire_at_ms < before_ms,
             _ => false,
         };
-        let token_was_sent = content.token_sent;
-        let won = !token_was_sent && (expires_soon || content.stale);
-        content.token_sent |= won;
+        let token_was_sent = content.has(Mark::TokenSent);
+        let won = !token_was_sent && (expires_soon || content.has(Mark::Stale));
+        content.mark(Mark::TokenSent, token_was_sent || won);
         let fetched = Fetched {
             content: content.clone(),
             was_fetched: item.is_fetched(),
@@ -156,9 +154,9 @@ impl Operations<'_> {
             }
             let content = Content {
                 expire_at_ms: request.expire_at_ms.unwrap_or(expire_at_ms),
-                token_sent: true,
-                ..Content::new(Element::from(b""), request.new_cas.unwrap_or(fresh_cas))
-            };
+                ..Content::new(Value::new(key, []), request.new_cas.unwrap_or(fresh_cas))
+            }
+            .with(Mark::TokenSent, true);
             let fetched = Fetched {
                 content: content.clone(),
                 was_fetched: false,

@@ -2,10 +2,8 @@
 
 use std::num::NonZeroU64;
 
-use psp_store::Element;
-
 use super::{Condition, Operations};
-use crate::cache::{Change, Content, Item, OutOfMemory};
+use crate::cache::{Change, Content, Item, Mark, OutOfMemory, Value};
 
 /// A deletion.
 #[derive(Debug, Clone, Copy)]
@@ -49,13 +47,16 @@ impl<'a> Delete<'a> {
             } else {
                 item.content.cas
             });
-            return Change::Put(Content {
+            let content = Content {
                 flags: self.flags,
                 expire_at_ms: self.expire_at_ms.flatten(),
-                binary_key: item.content.binary_key,
-                stale: self.stale,
-                ..Content::new(Element::from(b""), cas)
-            });
+                ..Content::new(Value::new(self.key, []), cas)
+            };
+            return Change::Put(
+                content
+                    .with(Mark::BinaryKey, item.content.has(Mark::BinaryKey))
+                    .with(Mark::Stale, self.stale),
+            );
         }
         if !self.stale {
             return Change::Remove;
@@ -63,9 +64,9 @@ impl<'a> Delete<'a> {
         let content = &mut item.content;
         content.expire_at_ms = self.expire_at_ms.unwrap_or(content.expire_at_ms);
         content.cas = self.new_cas.unwrap_or(fresh_cas);
-        content.stale = true;
+        content.mark(Mark::Stale, true);
         // The server tells the next client to fetch the newer value.
-        content.token_sent = false;
+        content.mark(Mark::TokenSent, false);
         Change::Keep
     }
 }

@@ -4,10 +4,9 @@ use std::num::NonZeroU64;
 
 use psp_protocols::memcached::data_len_max;
 use psp_protocols::memcached::text::StoreMode;
-use psp_store::Element;
 
 use super::Operations;
-use crate::cache::{Change, Content, Item, OutOfMemory};
+use crate::cache::{Change, Content, Item, Mark, OutOfMemory, Value};
 use crate::counters::Counter;
 
 /// Attempts to append outside the lock before appending under it.
@@ -133,15 +132,15 @@ impl Operations<'_> {
     }
 
     fn put(&self, request: &Store<'_>) -> Result<Stored, OutOfMemory> {
-        let value = Element::from(request.data);
+        let value = Value::new(request.key, [request.data]);
         let now_s = self.cache.now_s();
         let stored = self.cache.update(request.key, |item, fresh_cas| {
             let mut content = Content {
                 flags: request.flags,
                 expire_at_ms: request.expire_at_ms,
-                binary_key: request.binary_key,
                 ..Content::new(value.clone(), request.new_cas.unwrap_or(fresh_cas))
-            };
+            }
+            .with(Mark::BinaryKey, request.binary_key);
             match (request.mode, item) {
                 (StoreMode::Add, Some(item)) => {
                     item.mark_used(now_s);
@@ -156,8 +155,8 @@ impl Operations<'_> {
                 (_, Some(item)) if request.condition.is_met(item.content.cas) => {}
                 (_, Some(item)) if request.condition.allows_stale(item.content.cas) => {
                     content.expire_at_ms = item.content.expire_at_ms;
-                    content.stale = true;
-                    content.token_sent = item.content.token_sent;
+                    content.mark(Mark::Stale, true);
+                    content.mark(Mark::TokenSent, item.content.has(Mark::TokenSent));
                 }
                 (_, Some(_)) => return (Change::Keep, Stored::Exists),
             }
@@ -208,7 +207,7 @@ impl Operations<'_> {
 
     /// The request's data and an item's value, joined in the order of the mode; `None` if the result
     /// is too long.
-    fn joined(&self, request: &Store<'_>, value: &Element) -> Option<Element> {
+    fn joined(&self, request: &Store<'_>, value: &Value) -> Option<Value> {
         let len_max = data_len_max(self.item_len_max, request.key.len());
         if value.len() + request.data.len() > len_max {
             return None;
@@ -217,13 +216,13 @@ impl Operations<'_> {
             StoreMode::Prepend => [request.data, value],
             _ => [value, request.data],
         };
-        Some(Element::from(parts.concat().as_slice()))
+        Some(Value::new(request.key, parts))
     }
 }
 
 /// An item's value and CAS value at the time they were read.
 struct Seen {
-    value: Element,
+    value: Value,
     cas: u64,
 }
 
@@ -241,7 +240,7 @@ impl Store<'_> {
     fn extend(
         &self,
         item: Option<&mut Item>,
-        extended: Option<Element>,
+        extended: Option<Value>,
         fresh_cas: u64,
     ) -> (Change, Stored) {
         let cas = self.new_cas.unwrap_or(fresh_cas);
@@ -252,16 +251,16 @@ impl Store<'_> {
             (Some(item), Some(extended), _) => put(Content {
                 value: extended,
                 cas,
-                stale: false,
-                token_sent: false,
                 ..item.content.clone()
-            }),
+            }
+            .with(Mark::Stale, false)
+            .with(Mark::TokenSent, false)),
             (None, _, Some(expire_at_ms)) => put(Content {
                 flags: self.flags,
                 expire_at_ms,
-                binary_key: self.binary_key,
-                ..Content::new(Element::from(self.data), cas)
-            }),
+                ..Content::new(Value::new(self.key, [self.data]), cas)
+            }
+            .with(Mark::BinaryKey, self.binary_key)),
             _ => (Change::Keep, Stored::NotStored),
         }
     }

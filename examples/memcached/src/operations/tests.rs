@@ -8,7 +8,7 @@ use crate::clock::now_ms;
 use psp_protocols::memcached::text::StoreMode;
 
 use super::*;
-use crate::cache::Limits;
+use crate::cache::{Limits, Mark};
 
 const ITEM_LEN_MAX: usize = 1 << 20;
 
@@ -116,7 +116,7 @@ fn a_cas_value_allows_one_change() {
     };
     cas_of(operations.store(&stale));
     assert_eq!(
-        world.cache.with(b"k", |item| item.content.stale),
+        world.cache.with(b"k", |item| item.content.has(Mark::Stale)),
         Some(true)
     );
     let own = Store {
@@ -183,7 +183,7 @@ fn a_deletion_can_mark_or_empty_the_item() {
     };
     assert_eq!(operations.delete(&stale), Ok(Deleted::Done));
     let left = world.cache.with(b"k", |item| item.content.clone()).unwrap();
-    assert!(left.stale && left.value.is_empty() && left.cas > cas);
+    assert!(left.has(Mark::Stale) && left.value.is_empty() && left.cas > cas);
     assert_eq!(operations.delete(&Delete::new(b"k")), Ok(Deleted::Done));
     assert_eq!(operations.delete(&Delete::new(b"k")), Ok(Deleted::NotFound));
 }

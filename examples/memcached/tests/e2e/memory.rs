@@ -171,6 +171,24 @@ fn large_items_take_little_more_than_their_bytes() {
     }
 }
 
+/// As memcached 1.6, which takes 202 and 105 bytes for an item.
+#[test]
+fn small_items_take_little_more_than_in_memcached() {
+    const ITEMS: u64 = 300_000;
+    for (len, each_max) in [(100, 212), (10, 115)] {
+        let server = Server::start_with(&["-m", "256"]);
+        let mut client = server.connect();
+        let before = server.resident_bytes();
+        fill(&mut client, 0..ITEMS as usize, len);
+        assert_eq!(client.stat("stats", "curr_items"), ITEMS);
+        let bytes = client.stat("stats", "bytes");
+        assert!(bytes <= ITEMS * each_max, "{bytes} bytes counted");
+        crate::common::wait_until(&format!("{each_max} bytes an item"), || {
+            server.resident_bytes() - before <= ITEMS * each_max
+        });
+    }
+}
+
 #[test]
 fn without_evictions_stores_fail_when_the_memory_is_full() {
     let server = Server::start_with(&["-m", "16", "-M"]);

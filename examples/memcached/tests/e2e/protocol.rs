@@ -416,7 +416,7 @@ fn statistics() {
     assert_eq!(client.stat("stats", "get_hits"), 0);
     client.expect("stats nosuch", "ERROR");
     if Server::is_psp() {
-        assert_eq!(client.list("stats sizes"), ["STAT 160 1"]);
+        assert_eq!(client.list("stats sizes"), ["STAT 128 1"]);
         assert!(client.stat("stats psp", "type:read:completions") >= 1);
         for name in ["blocked", "waits"] {
             assert_eq!(client.stat("stats psp", &format!("type:read:{name}")), 0);
