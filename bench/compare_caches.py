@@ -7,7 +7,7 @@
 of keys falls with their rank (Zipf, exponent 1); there are ten times as many keys as items fit. Both servers get the same
 trace, a part of it at a time in turns. The first fifth fills the caches, and does not count.
 
-`resident`: the resident memory that a million items of 100 bytes add to an idle server.
+`resident`: the resident memory that items add to an idle server. Tables grow by steps, so the table has several counts.
 """
 
 import argparse
@@ -32,7 +32,8 @@ REQUESTS_PER_PLACE = 8
 KEYS_PER_PLACE = 10
 # The parts of a trace that the servers get in turns.
 PARTS = 10
-RESIDENT_ITEMS = 1_000_000
+# Numbers of items, and the bytes of each.
+RESIDENT = [(600_000, 100), (1_000_000, 100), (1_100_000, 100), (1_600_000, 100), (1_000_000, 10), (200_000, 1000)]
 RESIDENT_BATCH = 1000
 
 
@@ -113,23 +114,27 @@ def compare_hits(programs):
             print(f"| -m {memory_mib} | {name} | {' | '.join(cells)} |", flush=True)
 
 
-def resident(program):
+def resident(program, items, size):
     with Server(program, 1024) as server:
         before = server.resident_bytes()
-        for first in range(0, RESIDENT_ITEMS, RESIDENT_BATCH):
+        request = b"set key:%%07d 0 0 %d noreply\r\n%%0%dd\r\n" % (size, size)
+        for first in range(0, items, RESIDENT_BATCH):
             batch = range(first, first + RESIDENT_BATCH)
-            server.socket.sendall(b"".join(b"set key:%07d 0 0 100 noreply\r\n%0100d\r\n" % (key, key) for key in batch))
+            server.socket.sendall(b"".join(request % (key, key) for key in batch))
         server.ask(b"mn\r\n")
         time.sleep(3)
-        assert int(server.stats()["curr_items"]) == RESIDENT_ITEMS
-        return server.resident_bytes() - before, int(server.stats()["bytes"])
+        stats = server.stats()
+        assert int(stats["curr_items"]) == items
+        return server.resident_bytes() - before, int(stats["bytes"])
 
 
 def compare_resident(programs):
-    print("| server | resident | `bytes` |")
-    print("| --- | ---: | ---: |")
-    for program in programs:
-        print(f"| {Path(program).name} | {' | '.join(f'{size / 1e6:.0f} MB' for size in resident(program))} |", flush=True)
+    print("| items | bytes of each | psp-memcached | memcached | psp-memcached, `bytes` | memcached, `bytes` |")
+    print("| ---: | ---: | ---: | ---: | ---: | ---: |")
+    for items, size in RESIDENT:
+        columns = zip(*(resident(program, items, size) for program in programs))
+        cells = [f"{value / 1e6:.0f} MB" for column in columns for value in column]
+        print(f"| {items} | {size} | {' | '.join(cells)} |", flush=True)
 
 
 TABLES = {"hits": compare_hits, "resident": compare_resident}

@@ -1,6 +1,6 @@
 //! One item: the content that its client stored, and the cache's own data about it.
 
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 
 use crate::clock::now_ms;
 
@@ -35,15 +35,27 @@ pub enum Mark {
 }
 
 /// The marks of a content, and the epoch in which it was stored, in few bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Marks(u32);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Marks(NonZeroU32);
 
 impl Marks {
-    const MARKS: u32 = 3;
+    /// Lowest bit of the epoch. Below are the marks, and a bit that is always set, which leaves 0 to vacant slots.
+    const EPOCH: u32 = 4;
 
     /// The same marks in another epoch.
-    const fn in_epoch(self, epoch: u32) -> Self {
-        Self(epoch << Self::MARKS | self.0 & ((1 << Self::MARKS) - 1))
+    fn in_epoch(self, epoch: u32) -> Self {
+        let marks = self.0.get() & ((1 << Self::EPOCH) - 1);
+        Self(NonZeroU32::MIN | marks | epoch << Self::EPOCH)
+    }
+
+    const fn bit(mark: Mark) -> u32 {
+        2 << mark as u32
+    }
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self(NonZeroU32::MIN)
     }
 }
 
@@ -63,16 +75,14 @@ impl Content {
     /// Whether the content has a mark.
     #[must_use]
     pub const fn has(&self, mark: Mark) -> bool {
-        self.marks.0 & 1 << mark as u32 != 0
+        self.marks.0.get() & Marks::bit(mark) != 0
     }
 
     /// Sets or clears a mark.
-    pub const fn mark(&mut self, mark: Mark, is_set: bool) {
-        let bit = 1 << mark as u32;
-        self.marks.0 = match is_set {
-            true => self.marks.0 | bit,
-            false => self.marks.0 & !bit,
-        };
+    pub fn mark(&mut self, mark: Mark, is_set: bool) {
+        let others = self.marks.0.get() & !Marks::bit(mark);
+        let bit = u32::from(is_set) * Marks::bit(mark);
+        self.marks.0 = NonZeroU32::MIN | others | bit;
     }
 
     /// The content with or without a mark.

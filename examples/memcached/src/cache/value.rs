@@ -1,9 +1,12 @@
-//! Values, each in one allocation with its key.
+//! Values, each with its key.
 //!
 //! ```text
-//!   8 bytes           1 byte
-//!   reference count | length of the key | key | value
+//!   short   one allocation:        reference count | length of the key | key | value
+//!   long    one for the value:     reference count | value
+//!           a few bytes elsewhere: reference count | key, and where the value is
 //! ```
+//!
+//! To join a short value to its key costs a copy of its bytes, which long ones are spared.
 
 use std::fmt;
 use std::ops::Deref;
@@ -16,12 +19,24 @@ use super::held::{SMALL_LEN_MAX, held_bytes};
 /// Bytes of the count in front of what is shared.
 const REFERENCE_COUNT_LEN: usize = size_of::<usize>();
 
-/// What a value is before its parts are copied into it. A longer one is put together elsewhere, and copied whole.
-static BLANK: [u8; 64 << 10] = [0; 64 << 10];
+/// What a short value is before its parts are copied into it: the longest has no pages of its own.
+static BLANK: [u8; SMALL_LEN_MAX - REFERENCE_COUNT_LEN] = [0; SMALL_LEN_MAX - REFERENCE_COUNT_LEN];
 
 /// An immutable value and its key. Clones share both.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Value(Arc<[u8]>);
+pub struct Value(Form);
+
+#[derive(Clone, PartialEq, Eq)]
+enum Form {
+    Short(Arc<[u8]>),
+    Long(Arc<Long>),
+}
+
+#[derive(PartialEq, Eq)]
+struct Long {
+    key: Box<[u8]>,
+    value: Arc<[u8]>,
+}
 
 impl Value {
     /// The value of a key, made of its parts.
@@ -29,22 +44,23 @@ impl Value {
     pub fn new<const N: usize>(key: &[u8], parts: [&[u8]; N]) -> Self {
         let key_len = u8::try_from(key.len()).expect("a key that the protocols let through");
         let value_len: usize = parts.iter().map(|part| part.len()).sum();
-        let len = size_of_val(&key_len) + key.len() + value_len;
-        let header = [key_len];
-        let parts = [&header, key].into_iter().chain(parts);
-        let Some(blank) = BLANK.get(..len) else {
-            let mut bytes = Vec::with_capacity(len);
-            parts.for_each(|part| bytes.extend_from_slice(part));
-            return Self(bytes.into());
+        let Some(blank) = BLANK.get(..size_of_val(&key_len) + key.len() + value_len) else {
+            return Self(Form::Long(Arc::new(Long {
+                key: key.into(),
+                value: match parts[..] {
+                    [whole] => whole.into(),
+                    _ => parts.concat().into(),
+                },
+            })));
         };
         let mut shared: Arc<[u8]> = blank.into();
         let mut rest = Arc::get_mut(&mut shared).expect("nobody shares it yet");
-        for part in parts {
+        for part in [&[key_len], key].into_iter().chain(parts) {
             let (place, after) = rest.split_at_mut(part.len());
             place.copy_from_slice(part);
             rest = after;
         }
-        Self(shared)
+        Self(Form::Short(shared))
     }
 
     /// The key.
@@ -61,19 +77,29 @@ impl Value {
 
     /// Bytes that the allocator holds for it.
     pub(super) fn held_bytes(&self) -> usize {
-        held_bytes(REFERENCE_COUNT_LEN + self.0.len())
+        match &self.0 {
+            Form::Short(shared) => held_bytes(REFERENCE_COUNT_LEN + shared.len()),
+            Form::Long(long) => {
+                held_bytes(REFERENCE_COUNT_LEN + long.value.len())
+                    + held_bytes(REFERENCE_COUNT_LEN + size_of::<Long>())
+                    + held_bytes(long.key.len())
+            }
+        }
     }
 
     /// A copy in fresh memory. One with pages of its own stays where it is.
     pub(super) fn relocated(&self) -> Self {
-        match self.held_bytes() {
-            ..=SMALL_LEN_MAX => Self(Arc::from(&*self.0)),
-            _ => self.clone(),
+        match &self.0 {
+            Form::Short(shared) => Self(Form::Short(Arc::from(&**shared))),
+            Form::Long(_) => self.clone(),
         }
     }
 
     fn split(&self) -> (&[u8], &[u8]) {
-        self.0[1..].split_at(usize::from(self.0[0]))
+        match &self.0 {
+            Form::Short(shared) => shared[1..].split_at(usize::from(shared[0])),
+            Form::Long(long) => (&long.key, &long.value),
+        }
     }
 }
 
@@ -110,7 +136,7 @@ mod tests {
     #[test]
     fn key_and_value_come_back_at_any_length() {
         for key_len in [0, 1, 250] {
-            for value_len in [0, 1, 100, 70_000] {
+            for value_len in [0, 1, 100, 14_000, 14_327, 70_000] {
                 let (key, value) = (vec![b'k'; key_len], vec![b'v'; value_len]);
                 let made = Value::new(&key, [&value[..value_len / 3], &value[value_len / 3..]]);
                 for made in [&made, &made.relocated()] {
