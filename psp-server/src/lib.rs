@@ -111,7 +111,7 @@
 //! | feature | what it adds |
 //! | --- | --- |
 //! | `admin` | health, figures, traces and a live page over HTTP: the module `admin` |
-//! | `admin-tls` | TLS on the admin port; with `admin` and `tls` |
+//! | `admin-tls` | TLS on the admin port; includes `admin` and `tls` |
 //! | `tls` | TLS on connections, by rustls: the module `tls` |
 //! | `tower` | a service of tower as a handler: the module `tower` |
 //! | `tokio` | futures of tokio in handlers: [`ServerBuilder`]'s method `tokio` |

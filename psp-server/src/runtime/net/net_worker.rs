@@ -60,9 +60,6 @@ const LEFT_NS_MAX: u64 = TURN_NS_MAX / 2;
 const CONTROL_NS_MAX: u64 = TURN_NS_MAX / 2;
 /// For how long a worker waits for its port before it looks for something else to do.
 const HOME_PATIENCE: Duration = Duration::from_millis(1);
-/// Beside a stuck request, others give way after this part of the time after which they would be stuck.
-const BESIDE_STUCK: u64 = 20;
-
 /// A request is not run, because nobody waits for it.
 struct Dropped;
 
@@ -664,10 +661,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         let turn = self.dispatcher.unasked(self.now_ns, worker)?;
         let after_ns = match self.sharing.patience(worker, turn.request)? {
             Patience::Ns(budget_ns) => budget_ns,
-            Patience::UntilStuck => self.dispatcher.stuck_after_ns(turn.request_type),
-            Patience::BesideStuck => {
-                self.dispatcher.stuck_after_ns(turn.request_type) / BESIDE_STUCK
-            }
+            Patience::PartOfStuck(part) => self.dispatcher.stuck_after_ns(turn.request_type) / part,
         };
         Some(after_ns.saturating_sub(turn.for_ns))
     }

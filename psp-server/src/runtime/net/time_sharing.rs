@@ -8,19 +8,21 @@
 //!
 //! Most policies run requests to their ends. A request that has none would keep its worker for ever, and with as many of
 //! them as workers nothing else ran. So from when a request is [stuck](field@crate::Config::stuck_after_ms) it gives way at
-//! its checkpoints, under each policy: others have its worker for half of the time at least. Beside it, a twentieth of that
-//! time is enough: where one is stuck, its client may have sent many. To the policy, the request is
+//! its checkpoints, under each policy: others have its worker for half of the time at least. What begins beside a stuck
+//! request gives way sooner, because a client that sent one may have sent many. To the policy, the request is
 //! blocked while it is away, as one is that [paused](super::pauses) on the net thread. Policies that preempt ask first.
 
 use psp_policy::{RequestId, WorkerId};
 
 use super::pauses::{Paused, Pauses};
 
+/// Beside a stuck request, another gives way after this part of the time after which it would be stuck.
+const BESIDE_STUCK: u64 = 20;
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct TimeSharing {
-    workers: Vec<Shared>,
-    budget_ns: u64,
+    workers: Vec<SharedWorker>,
     /// Requests that are away, from all workers.
     away: usize,
 }
@@ -30,13 +32,12 @@ pub(super) struct TimeSharing {
 pub(super) enum Patience {
     /// It has given way before.
     Ns(u64),
-    UntilStuck,
-    /// The same, but others of its worker were stuck before, and more of their kind may come.
-    BesideStuck,
+    /// This part of the time after which it would be stuck.
+    PartOfStuck(u64),
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedWorker {
     pauses: Pauses,
     /// The request that runs was asked to give way.
     is_asked: bool,
@@ -45,14 +46,13 @@ struct Shared {
 impl TimeSharing {
     /// Of so many workers; a request that is stuck has turns of `budget_us`. 0: none gives way.
     pub(super) fn new(workers: usize, budget_us: u64) -> Self {
-        let shared = || Shared {
+        let shared = || SharedWorker {
             pauses: Pauses::new(budget_us),
             is_asked: false,
         };
         let workers = if budget_us > 0 { workers } else { 0 };
         Self {
             workers: (0..workers).map(|_| shared()).collect(),
-            budget_ns: budget_us.saturating_mul(1_000),
             away: 0,
         }
     }
@@ -61,9 +61,9 @@ impl TimeSharing {
     pub(super) fn patience(&self, worker: WorkerId, request: RequestId) -> Option<Patience> {
         let shared = self.workers.get(worker.index())?;
         let patience = match shared.pauses.knows(request) {
-            true => Patience::Ns(self.budget_ns),
-            false if shared.pauses.knows_any() => Patience::BesideStuck,
-            false => Patience::UntilStuck,
+            true => Patience::Ns(shared.pauses.budget_ns()),
+            false if shared.pauses.knows_any() => Patience::PartOfStuck(BESIDE_STUCK),
+            false => Patience::PartOfStuck(1),
         };
         Some(patience).filter(|_| !shared.is_asked)
     }
@@ -147,10 +147,13 @@ mod tests {
         let mut sharing = TimeSharing::new(2, 100);
         let [zero, one] = [0, 1].map(WorkerId);
         let [first, other] = [7, 9].map(RequestId);
-        assert_eq!(sharing.patience(one, first), Some(Patience::UntilStuck));
+        assert_eq!(sharing.patience(one, first), Some(Patience::PartOfStuck(1)));
         sharing.ask(one);
         assert_eq!(sharing.patience(one, first), None);
-        assert_eq!(sharing.patience(zero, first), Some(Patience::UntilStuck));
+        assert_eq!(
+            sharing.patience(zero, first),
+            Some(Patience::PartOfStuck(1))
+        );
         assert_eq!(
             [sharing.turn_ended(one), sharing.turn_ended(one)],
             [true, false]
@@ -158,7 +161,10 @@ mod tests {
         sharing.put_away(paused(7, 1, 500));
         sharing.put_away(paused(8, 1, 550));
         assert_eq!(sharing.patience(one, first), Some(Patience::Ns(100 * US)));
-        assert_eq!(sharing.patience(one, other), Some(Patience::BesideStuck));
+        assert_eq!(
+            sharing.patience(one, other),
+            Some(Patience::PartOfStuck(20))
+        );
         let next = |sharing: &mut TimeSharing, now_us, idle: Option<WorkerId>| {
             let due = sharing.next_due(now_us * US, |worker| Some(worker) == idle);
             due.map(|paused| paused.request.0)
@@ -176,7 +182,7 @@ mod tests {
         [7, 8]
             .iter()
             .for_each(|&request| sharing.end(900, one, RequestId(request)));
-        assert_eq!(sharing.patience(one, first), Some(Patience::UntilStuck));
+        assert_eq!(sharing.patience(one, first), Some(Patience::PartOfStuck(1)));
     }
 
     #[test]
