@@ -444,22 +444,25 @@ impl Client {
             head.request_type = control;
             return head;
         }
+        // Control types are for short requests: a long one is of unknown type.
+        let of_long = |request_type: u8| match common.plan.control == Some(request_type) {
+            true => UNKNOWN_TYPE,
+            false => request_type,
+        };
         if random.once_in(plan.endless) {
             head.kind = Kind::Endless;
-            if common.plan.control == Some(head.request_type) {
-                // Control types are for short requests: this one is of unknown type.
-                head.request_type = UNKNOWN_TYPE;
-            }
+            head.request_type = of_long(head.request_type);
             return head;
         }
         if random.once_in(plan.sized) {
             head.kind = Kind::Sized;
+            head.request_type = of_long(head.request_type);
             return head;
         }
         if is_long {
             head.service_ns = random.between(3_000, plan.long_ns_max) as u32;
             // The last type has most of the long ones.
-            head.request_type = (common.plan.types.len() - 1) as u8;
+            head.request_type = of_long((common.plan.types.len() - 1) as u8);
         } else if random.once_in(64) {
             // A type that the server does not have.
             head.request_type = UNKNOWN_TYPE;
