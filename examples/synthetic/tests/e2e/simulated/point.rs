@@ -104,6 +104,8 @@ impl Point {
     fn config(&self) -> Config {
         let server = psp_server::Config::default();
         let long_us = if self.sockets_move { server.long_us } else { 0 };
+        // As long for dilated requests: workers that receive for themselves would share their time among these.
+        let net_budget_us = server.net_budget_us * u64::from(self.factor());
         Config {
             port: 0,
             mode: Mode::Sleep,
@@ -119,6 +121,7 @@ impl Point {
                 // Each worker has a buffer for each place in its queues.
                 .datagram_bytes_max(64)
                 .long_us(long_us)
+                .net_budget_us(net_budget_us)
                 .preempt(self.preempt)
                 .background_nice(0),
             ..Config::default()
