@@ -410,6 +410,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         let config = &self.settings.config;
         let policy = self.settings.policy();
         config.validate()?;
+        config.validate_admin()?;
         preempt::validate(config.preempt, self.settings.signal_preemptible)?;
         self.settings.places.validate()?;
         if self.settings.has_no_address() {

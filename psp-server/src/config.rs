@@ -508,6 +508,25 @@ impl Config {
         })
     }
 
+    /// A file for the admin port would do nothing without one. A configuration file alone may name it: flags follow.
+    pub(crate) fn validate_admin(&self) -> Result<(), BuildError> {
+        let files = [
+            ("admin_token_file", &self.admin_token_file),
+            ("admin_tls_cert_file", &self.admin_tls_cert_file),
+            ("admin_tls_key_file", &self.admin_tls_key_file),
+        ];
+        let given =
+            |(setting, file): (&'static str, &Option<PathBuf>)| Some((setting, file.clone()?));
+        match files.into_iter().find_map(given) {
+            Some((setting, file)) if self.admin.is_none() => Err(BuildError::Setting {
+                setting,
+                value: file.display().to_string(),
+                expected: "unset where no admin port is set".to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     fn validate_arbiter(&self) -> Result<(), BuildError> {
         let Some(path) = self.arbiter.clone() else {
             return Ok(());

@@ -96,6 +96,10 @@ fn settings_out_of_range_are_named_with_value_and_limit() {
             "stack_bytes is 1, it must be between 65536 and 1073741824",
         ),
         (
+            config(|config| config.admin_token_file = Some("token".into())),
+            "admin_token_file is token, it must be unset where no admin port is set",
+        ),
+        (
             config(|config| config.arbiter_priority = 8),
             "arbiter_priority is 8, it must be between 0 and 7",
         ),
