@@ -10,3 +10,10 @@ pub(super) struct Losses {
     /// For as long as this.
     pub(super) ns_max: u64,
 }
+
+impl Losses {
+    /// What a piece of a request loses on average.
+    pub(super) fn of_piece_ns(&self) -> u64 {
+        self.ns_max / 2 / self.pieces.max(1) * u64::from(self.pieces > 0)
+    }
+}

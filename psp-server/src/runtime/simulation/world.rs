@@ -29,6 +29,8 @@ const S: u64 = 1_000_000_000;
 const WATCH_NS: u64 = 100 * MS;
 /// A client that waits for so long waits in vain.
 const PATIENCE_NS: u64 = 60 * S;
+/// What a piece of a request loses to other programs within that time. Where it loses more, clients wait for longer.
+const LOSS_NS_MAX: u64 = MS;
 /// The same of a control request, which no others may hold up.
 const PATIENCE_CONTROL_NS: u64 = 5 * S;
 /// How long the server may take to forget clients that are gone.
@@ -547,13 +549,14 @@ impl World {
 
     /// A client that has waited for too long, from `from_ns` on at most.
     fn in_vain(&self, at_ns: u64, from_ns: u64) -> Option<&Client> {
+        let crowded = (self.plan.net_losses.of_piece_ns() / LOSS_NS_MAX).max(1);
         let patience_ns = |client: &Client| match (
             client.is_slow() || client.waits_for_unknown(),
             client.is_operator(),
         ) {
             (true, _) => 20 * PATIENCE_NS,
             (false, true) => PATIENCE_CONTROL_NS,
-            (false, false) => PATIENCE_NS,
+            (false, false) => crowded * PATIENCE_NS,
         };
         self.clients.iter().flatten().find(|client| {
             let since_ns = client.waits_since_ns().max(from_ns);
