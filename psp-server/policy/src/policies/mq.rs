@@ -29,6 +29,8 @@ use crate::setup::SchedulerSetup;
 
 /// The most quanta that a request of a short type has before it is preempted, where the machine lengthens the quantum.
 const SHORT_QUANTA_MAX: f64 = 5.0;
+/// For so many quanta a request may be like those of its type, whatever their SLO is.
+const ALIKE_QUANTA_MIN: f64 = 10.0;
 
 /// See the [module](self).
 pub(crate) struct Mq {
@@ -70,10 +72,15 @@ impl Mq {
         }
     }
 
-    /// Whether preempted requests of the type at `slot` go to the tail of its queue. The head
-    /// until the dispersion of its service times is known: a type's requests are alike, as a rule.
-    fn to_tail(&self, slot: usize) -> bool {
-        let wide = || self.dispersion.is_wide(slot);
+    /// Whether a preempted request of the type at `slot` that has run for `served_ns` goes to the tail of its queue. The
+    /// head until the dispersion of its type's service times is known: a type's requests are alike, as a rule. One that
+    /// has run for its whole SLO is not like the others, and may never end.
+    fn to_tail(&self, slot: usize, served_ns: u64) -> bool {
+        let alike_ns = self.slos.all_ns()[slot].max(ALIKE_QUANTA_MIN * self.quantum_ns as f64);
+        let wide = || match served_ns as f64 > alike_ns {
+            true => Some(true),
+            false => self.dispersion.is_wide(slot),
+        };
         self.requeue.is_tail(wide).unwrap_or(false)
     }
 
@@ -147,7 +154,7 @@ impl Mq {
         };
         let slot = queues.slot(turn.waiting.request_type);
         let behind = |slot| queues.next_behind(slot, worker);
-        if self.to_tail(slot) && behind(slot).is_some() {
+        if self.to_tail(slot, turn.waiting.served_ns) && behind(slot).is_some() {
             return false;
         }
         let urgency = self.urgency(free_ns, slot, &turn.waiting);
@@ -156,12 +163,12 @@ impl Mq {
             .is_none_or(|(highest, other)| other == slot || urgency >= highest)
     }
 
-    /// Whether what runs on `worker` would go to the tail of its queue.
-    fn goes_to_tail(&self, worker: WorkerId) -> bool {
+    /// Whether what ran on `worker` for `served_ns` goes to the tail of its queue.
+    fn goes_to_tail(&self, worker: WorkerId, served_ns: u64) -> bool {
         let turn = self.grouped.running.on(worker);
         turn.is_some_and(|turn| {
             let slot = self.grouped.queues.slot(turn.waiting.request_type);
-            self.to_tail(slot)
+            self.to_tail(slot, turn.waiting.served_ns.saturating_add(served_ns))
         })
     }
 
@@ -206,7 +213,7 @@ impl Scheduler for Mq {
             Event::Arrived { .. } | Event::Workers { .. } | Event::Tick => {}
         }
         match event {
-            Event::Yielded { worker, served_ns } if self.goes_to_tail(worker) => {
+            Event::Yielded { worker, served_ns } if self.goes_to_tail(worker, served_ns) => {
                 let waiting = self.grouped.running.give_up(worker, served_ns);
                 let slot = self.grouped.queues.slot(waiting.request_type);
                 self.grouped.queues.put_back_last(slot, waiting);
@@ -394,6 +401,21 @@ mod tests {
             assert_eq!(mq.yields(now_ns + 6 * US, 0), next);
             mq.completes(now_ns + 7 * US, 0);
             mq.completes(now_ns + 8 * US, 0);
+        }
+    }
+
+    #[test]
+    fn a_request_that_outlasts_its_slo_lets_its_like_pass() {
+        for (requeue, turns) in [(Requeue::Automatic, 11), (Requeue::Head, 40)] {
+            let mut mq = one_worker(settings::Mq::default().requeue(requeue));
+            assert_eq!(mq.arrives(0, 0, SHORT), "0@0");
+            assert_eq!(mq.arrives(1, 1, SHORT), "");
+            let mut turn = |number: u64| {
+                assert_eq!(mq.ticks(number * 5 * US), "stop 0");
+                mq.yields_after(number * 5 * US, 0, 5 * US)
+            };
+            let again = (1..40).take_while(|&number| turn(number) == "0@0").count();
+            assert_eq!(again + 1, turns, "{requeue:?}");
         }
     }
 
