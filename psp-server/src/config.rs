@@ -182,7 +182,8 @@ pub struct Config {
     /// [ready](crate::ServerHandle::is_ready), before it drains: for load balancers that ask the admin port, and then
     /// send their clients elsewhere. A second signal ends the process at once.
     pub drain_delay_ms: u64,
-    /// How long a stopping server waits for requests in flight.
+    /// How long a stopping server waits for requests in flight. A connection that takes none of its replies for a second
+    /// is closed meanwhile.
     pub drain_timeout_ms: u64,
     /// How long an idle thread polls before it sleeps, if every thread has a core to itself and one core is left
     /// over. If none is left over, threads of the topology `inline` poll for each other for so long, and threads of
@@ -231,9 +232,9 @@ pub struct Config {
     /// 0 for never.
     pub preempt_warn_ms: u64,
     /// A request that has run for this long, and for as many [mean service times](field@Self::stuck_after_means) of its type,
-    /// is *stuck*: it may never end. It is counted and logged, policies that reserve workers let a type whose workers are
-    /// all stuck [use another](psp_policy::Scheduler::relief), and while others wait it gives way at its checkpoints each
-    /// [`net_budget_us`](field@Self::net_budget_us), whatever the policy. 0 for never.
+    /// is *stuck*: it may never end. It is counted and logged, and policies that reserve workers let a type whose workers are
+    /// all stuck [use another](psp_policy::Scheduler::relief). From a fifth of that time on it yields at its checkpoints
+    /// while others wait, each [`net_budget_us`](field@Self::net_budget_us), whatever the policy. 0 for never.
     pub stuck_after_ms: u64,
     /// See [`stuck_after_ms`](field@Self::stuck_after_ms). A run of pipelined requests, of which there are up to 64, is
     /// one request here.

@@ -354,6 +354,22 @@ fn a_peer_that_never_pauses_does_not_keep_the_server_from_stopping() {
 }
 
 #[test]
+fn a_server_that_stops_does_not_wait_for_clients_that_read_nothing() {
+    const HOUR_MS: u64 = 3_600_000;
+    for topology in [Topology::Inline, Topology::Dedicated] {
+        let config = two_workers().drain_timeout_ms(HOUR_MS);
+        let server = start(Policy::c_fcfs(), topology, config);
+        let mut silent = server.connect().stream;
+        silent
+            .set_write_timeout(Some(Duration::from_millis(100)))
+            .unwrap();
+        while silent.write_all(&b"short\n".repeat(1000)).is_ok() {}
+        let stopped = server.stop();
+        assert_eq!(stopped.abandoned, 0, "{topology}");
+    }
+}
+
+#[test]
 fn a_stuck_request_is_abandoned_at_the_deadline() {
     let config = two_workers().drain_timeout_ms(50);
     let server = start(Policy::darc(), Topology::Dedicated, config);

@@ -429,7 +429,7 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
         self.sweep_at_ns = now_ns;
         self.acceptor.close(self.queue.poll().registry());
         self.sockets.close();
-        self.requests.connections.drain();
+        self.requests.connections.drain(now_ns);
     }
 
     /// Whether the port drains, and everything in flight is answered.

@@ -7,17 +7,20 @@
 //! ```
 //!
 //! Most policies run requests to their ends. A request that has none would keep its worker for ever, and with as many of
-//! them as workers nothing else ran. So from when a request is [stuck](field@crate::Config::stuck_after_ms) it gives way at
-//! its checkpoints, under each policy: others have its worker for half of the time at least. What begins beside a stuck
-//! request gives way sooner, because a client that sent one may have sent many. To the policy, the request is
-//! blocked while it is away, as one is that [paused](super::pauses) on the net thread. Policies that preempt ask first.
+//! them as workers nothing else ran. So a request yields at its checkpoints, under each policy, from a fifth of the time on
+//! after which it is [stuck](field@crate::Config::stuck_after_ms): others have its worker for half of the time at least.
+//! What begins beside such a request yields sooner, because a client that sent one may have sent many. To the policy, the
+//! request is blocked while it is away, as one is that [paused](super::pauses) on the net thread. Policies that preempt ask
+//! first.
 
 use psp_policy::{RequestId, WorkerId};
 
 use super::pauses::{Paused, Pauses};
 
-/// Beside a stuck request, another gives way after this part of the time after which it would be stuck.
-const BESIDE_STUCK: u64 = 20;
+/// A request yields after this part of the time after which it is stuck.
+const FIRST: u64 = 5;
+/// The same of a request beside one that has yielded.
+const BESIDE_OTHERS: u64 = 100;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -62,8 +65,8 @@ impl TimeSharing {
         let shared = self.workers.get(worker.index())?;
         let patience = match shared.pauses.knows(request) {
             true => Patience::Ns(shared.pauses.budget_ns()),
-            false if shared.pauses.knows_any() => Patience::PartOfStuck(BESIDE_STUCK),
-            false => Patience::PartOfStuck(1),
+            false if shared.pauses.knows_any() => Patience::PartOfStuck(BESIDE_OTHERS),
+            false => Patience::PartOfStuck(FIRST),
         };
         Some(patience).filter(|_| !shared.is_asked)
     }
@@ -147,12 +150,15 @@ mod tests {
         let mut sharing = TimeSharing::new(2, 100);
         let [zero, one] = [0, 1].map(WorkerId);
         let [first, other] = [7, 9].map(RequestId);
-        assert_eq!(sharing.patience(one, first), Some(Patience::PartOfStuck(1)));
+        assert_eq!(
+            sharing.patience(one, first),
+            Some(Patience::PartOfStuck(FIRST))
+        );
         sharing.ask(one);
         assert_eq!(sharing.patience(one, first), None);
         assert_eq!(
             sharing.patience(zero, first),
-            Some(Patience::PartOfStuck(1))
+            Some(Patience::PartOfStuck(FIRST))
         );
         assert_eq!(
             [sharing.turn_ended(one), sharing.turn_ended(one)],
@@ -163,7 +169,7 @@ mod tests {
         assert_eq!(sharing.patience(one, first), Some(Patience::Ns(100 * US)));
         assert_eq!(
             sharing.patience(one, other),
-            Some(Patience::PartOfStuck(20))
+            Some(Patience::PartOfStuck(BESIDE_OTHERS))
         );
         let next = |sharing: &mut TimeSharing, now_us, idle: Option<WorkerId>| {
             let due = sharing.next_due(now_us * US, |worker| Some(worker) == idle);
@@ -182,7 +188,10 @@ mod tests {
         [7, 8]
             .iter()
             .for_each(|&request| sharing.end(900, one, RequestId(request)));
-        assert_eq!(sharing.patience(one, first), Some(Patience::PartOfStuck(1)));
+        assert_eq!(
+            sharing.patience(one, first),
+            Some(Patience::PartOfStuck(FIRST))
+        );
     }
 
     #[test]

@@ -709,6 +709,8 @@ impl Client {
         let plan = common.plan;
         /// By how much the server's clock may be ahead when it decides.
         const AHEAD_NS: u64 = 100 * MS;
+        /// How long a draining server waits for one that reads nothing.
+        const UNREAD_DRAIN_S: u64 = 1;
         let mut active_ns = self.progress_ns.max(self.written_ns.min(self.asked_ns()));
         if self.is_slow {
             // The server may have written long ago what it reads now.
@@ -743,8 +745,8 @@ impl Client {
         if let Some(since_ns) = common.draining_ns {
             let is_overdue = now_ns >= since_ns + plan.config.drain_timeout_ms * MS;
             let owed = self.sent.iter().find(|sent| sent.must_be_answered);
-            // It has yet to read what the server sent before a pause, in which it waited for this client for long enough.
-            let reads_late = self.writes_first && jumps;
+            // It has yet to read what the server sent, which waited for that for long enough.
+            let reads_late = self.writes_first && (jumps || is_over(since_ns, UNREAD_DRAIN_S));
             return match owed {
                 Some(owed) if !is_overdue && !reads_late => Err(format!(
                     "the drain, since {since_ns}, left out request {:?} at {now_ns}; {}",

@@ -29,8 +29,8 @@ use crate::transport::owed::owed_max;
 use crate::transport::request_key::{ConnectionIndex, Names, PortNumber};
 use crate::transport::run::{Run, Stream};
 
-/// A connection to which messages are pushed is closed in a drain when it has taken none for this long.
-const PUSHED_DRAIN_S: u64 = 1;
+/// A connection that has taken nothing of what waits for it for this long is closed in a drain.
+const UNREAD_DRAIN_S: u64 = 1;
 
 /// All connections of one net worker.
 pub(in crate::runtime::net) struct Connections<F: Framing, C> {
@@ -52,6 +52,7 @@ pub(in crate::runtime::net) struct Connections<F: Framing, C> {
     pub(super) bodies: BodyLine,
     pub(super) lingering: usize,
     pub(super) draining: bool,
+    drain_since_ns: u64,
     /// How many replies a connection may owe before its next request has to wait.
     pub(super) owed_max: usize,
 }
@@ -73,6 +74,7 @@ impl<F: Framing, C> Connections<F, C> {
             bodies: BodyLine::default(),
             lingering: 0,
             draining: false,
+            drain_since_ns: 0,
             names: shared.names(),
             shared,
         }
@@ -310,8 +312,12 @@ impl<F: Framing, C> Connections<F, C> {
                     None if !stream.connection.has_unsent() => {
                         (idle_timeout_s, slot.last_active_ns)
                     }
+                    // Replies are owed, messages are not: only replies wait from the drain on.
                     None if self.draining && stream.connection.has_had_pushes() => {
-                        (PUSHED_DRAIN_S, slot.last_active_ns)
+                        (UNREAD_DRAIN_S, slot.last_active_ns)
+                    }
+                    None if self.draining => {
+                        (UNREAD_DRAIN_S, slot.last_active_ns.max(self.drain_since_ns))
                     }
                     None => (config.output_timeout_s, slot.last_active_ns),
                 },
@@ -332,8 +338,9 @@ impl<F: Framing, C> Connections<F, C> {
     }
 
     /// Takes no more requests: received requests are served, then connections close.
-    pub(in crate::runtime::net) fn drain(&mut self) {
+    pub(in crate::runtime::net) fn drain(&mut self, now_ns: u64) {
         self.draining = true;
+        self.drain_since_ns = now_ns;
         for index in (0..self.slots.len()).map_while(ConnectionIndex::new) {
             let slot = &mut self.slots[index.get()];
             // Input may have come in without an event yet.
