@@ -166,19 +166,26 @@ impl<M: FnMut() -> io::Result<B>, B: FnOnce() + 'static> ContextPool<M> {
     ///
     /// # Errors
     /// When there is no memory for the first context's stack, or no code to run on it.
-    pub(crate) fn run(mut self) -> io::Result<()> {
-        self.serve()
+    pub(crate) fn run(self) -> io::Result<()> {
+        self.prepared()?.serve();
+        Ok(())
+    }
+
+    /// With the first context. It is made before there are requests: one that has begun never finds no stack.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub(crate) fn prepared(mut self) -> io::Result<Self> {
+        self.current = Some(self.add()?);
+        Ok(self)
     }
 
     /// Runs contexts on this thread until one pauses with [`Pause::Leave`] or [`Pause::Stop`].
     ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    pub(crate) fn serve(&mut self) -> io::Result<()> {
-        let mut current = match self.current.take() {
-            Some(current) => current,
-            None => self.add()?,
-        };
+    /// # Panics
+    /// If the pool is not [prepared](Self::prepared).
+    pub(crate) fn serve(&mut self) {
+        let mut current = self.current.take().expect("the first context is made");
         loop {
             thread_state::set_spare(self.idle.len());
             let pause = self.resume(current, Wake::Serve);
@@ -203,7 +210,6 @@ impl<M: FnMut() -> io::Result<B>, B: FnOnce() + 'static> ContextPool<M> {
         }
         self.current = Some(current);
         thread_state::set_spare(0);
-        Ok(())
     }
 
     /// The context that ran last is idle. Of many that are idle, those that were not needed for the longest give
@@ -366,13 +372,15 @@ mod tests {
             });
             Ok(body)
         })
+        .prepared()
+        .unwrap()
     }
 
     #[test]
     fn a_context_that_leaves_goes_on_when_the_thread_serves_again() {
         let counted = Rc::new(Cell::new(0));
         let mut pool = leaving(&counted);
-        (0..5).for_each(|_| pool.serve().unwrap());
+        (0..5).for_each(|_| pool.serve());
         assert_eq!(counted.get(), 5);
         drop(pool);
         assert_eq!(Rc::strong_count(&counted), 1, "the context has returned");
@@ -385,7 +393,7 @@ mod tests {
         let counted = Rc::new(Cell::new(0));
         let mut pool = leaving(&counted);
         let started = Instant::now();
-        (0..TURNS).for_each(|_| pool.serve().unwrap());
+        (0..TURNS).for_each(|_| pool.serve());
         println!("{:?} there and back", started.elapsed() / TURNS);
     }
 
@@ -419,8 +427,10 @@ mod tests {
                     };
                 }
             })
-        });
-        pool.serve().unwrap();
+        })
+        .prepared()
+        .unwrap();
+        pool.serve();
         assert_eq!(pool.contexts.len() as u32, CONTEXTS + 1);
         assert_eq!(pool.idle.len() as u32, CONTEXTS);
         assert_eq!(pool.trimmed, pool.idle.len() - KEPT);

@@ -74,7 +74,7 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
     /// A worker on the calling thread. Other threads may ask its requests to give way by `preempter`.
     ///
     /// # Errors
-    /// When the handler cannot make the worker's state.
+    /// When the handler cannot make the worker's state, or there is no memory for the first stack.
     pub(crate) fn new(
         setup: WorkerSetup<F, H>,
         start: Arc<TurnStart>,
@@ -94,7 +94,7 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
         let contexts_max = shared.config.contexts() + for_control;
         let contexts = contexts(&context_loop, contexts_max, first, None);
         Ok(Self {
-            contexts,
+            contexts: contexts.prepared().map_err(WorkerFault::Stacks)?,
             context_loop,
             preempter,
             carried: None,
@@ -115,9 +115,6 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
     }
 
     /// Runs a task until its turn ends.
-    ///
-    /// # Panics
-    /// With a [`WorkerFault`] if there is no stack for the first task.
     pub(crate) fn run(
         &mut self,
         request: RequestId,
@@ -133,9 +130,6 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
 
     /// Runs a turn of a request on the thread that carries it, or on this one if it begins and there is no such thread.
     /// `watch` hears if the turn becomes long, unless it is under a watch already.
-    ///
-    /// # Panics
-    /// As [`run`](Self::run).
     pub(crate) fn run_carried(
         &mut self,
         request: RequestId,
@@ -175,9 +169,7 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
         let port = &self.context_loop.port;
         let is_new_here = matches!(message, Message::Run { .. });
         port.message.set(Some(message));
-        if let Err(error) = self.contexts.serve() {
-            std::panic::panic_any(WorkerFault::Stacks(error));
-        }
+        self.contexts.serve();
         let report = port.report.take();
         let report = report.expect("a context that leaves has reported");
         EndedTurn {
