@@ -8,6 +8,7 @@ use psp_server::{Handler, Peer, Reply, Request, ServerHandle, WorkerId};
 
 use crate::allocator::pack_this_thread;
 use crate::auth::Login;
+use crate::connections::Connection;
 use crate::counters::WorkerCounters;
 use crate::operations::Operations;
 use crate::state::ServerState;
@@ -66,44 +67,46 @@ impl Context<'_> {
 
 impl Handler for MemcachedHandler {
     type Worker = Arc<WorkerCounters>;
-    type Connection = Login;
+    type Connection = Connection;
 
     fn init_worker(&self, _worker: WorkerId) -> Arc<WorkerCounters> {
         pack_this_thread();
         self.server.counters.add_worker()
     }
 
-    fn connect(&self, _peer: Peer) -> Login {
-        Login::new(self.server.passwords.is_some())
+    fn connect(&self, peer: Peer) -> Connection {
+        let login = Login::new(self.server.passwords.is_some());
+        let now_s = self.server.cache.now_s();
+        self.server.sockets.connect(peer, login, now_s)
     }
 
-    fn is_authenticated(&self, connection: &Login) -> bool {
-        connection.is_done()
+    fn is_authenticated(&self, connection: &Connection) -> bool {
+        connection.login.is_done()
     }
 
     fn handle(
         &self,
         worker: &mut Arc<WorkerCounters>,
-        request: Request<'_, Login>,
+        request: Request<'_, Connection>,
         reply: &mut Reply<'_>,
     ) {
+        let login = &request.connection.login;
+        let _running = request.connection.run(self.server.cache.now_s());
         let is_binary = is_binary(request.payload);
         if let Some(passwords) = &self.server.passwords {
             if is_binary != self.server.config.sasl {
                 // The other protocol has no part in this.
                 return reply.close();
             }
-            if !is_binary && !request.connection.is_done() {
+            if !is_binary && !login.is_done() {
                 let passwords = passwords.lock();
-                return request
-                    .connection
-                    .attempt(request.payload, &passwords, worker, reply);
+                return login.attempt(request.payload, &passwords, worker, reply);
             }
         }
         let context = Context {
             server: &self.server,
             runtime: request.server(),
-            login: request.connection,
+            login,
             operations: Operations {
                 cache: &self.server.cache,
                 counters: worker,

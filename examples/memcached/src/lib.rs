@@ -16,6 +16,7 @@ pub mod binary;
 pub mod cache;
 pub mod clock;
 pub mod config;
+pub mod connections;
 pub mod counters;
 pub mod daemon;
 pub mod dump;

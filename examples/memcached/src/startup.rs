@@ -1,6 +1,7 @@
 //! Builds a server that is ready to run from a configuration.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use psp_server::{Server, TypeSpec};
 use crate::auth::Passwords;
 use crate::cache::Reaper;
 use crate::config::Config;
+use crate::connections::{Address, Listening};
 use crate::daemon::PidFile;
 use crate::extended::AUTH_CLIENTS;
 use crate::handler::MemcachedHandler;
@@ -72,14 +74,21 @@ pub fn build(config: Config) -> anyhow::Result<MemcachedServer> {
             _ => builder.tcp((address.ip, port)),
         };
     }
+    let mut datagram_sockets = 0;
     if config.udp_port != 0 && serves_network {
         let mut addresses: Vec<IpAddr> = config.listen.iter().map(|it| it.ip).collect();
         addresses.sort_unstable();
         addresses.dedup();
         let transport = &config.transport;
+        datagram_sockets = match transport.is_polled() {
+            true => 1,
+            false => addresses.len(),
+        };
         builder = transport.listen(builder, &addresses, config.udp_port);
     }
     let server = builder.build()?;
+    let listening = listening(server.local_addrs(), datagram_sockets, server.unix_paths());
+    state.sockets.listen(listening, state.cache.now_s());
     let pid_file = config.pid_file.as_deref().map(PidFile::write).transpose()?;
     Ok(MemcachedServer {
         server,
@@ -87,6 +96,18 @@ pub fn build(config: Config) -> anyhow::Result<MemcachedServer> {
         state,
         reaper,
     })
+}
+
+/// Where a server listens. Of its addresses the last are those of datagrams.
+fn listening(addresses: &[SocketAddr], datagram_sockets: usize, paths: &[PathBuf]) -> Listening {
+    let streams = addresses.len().saturating_sub(datagram_sockets);
+    let (streams, datagrams) = addresses.split_at(streams);
+    let paths = paths.iter().cloned().map(Address::Unix);
+    let streams = streams.iter().copied().map(Address::Ip);
+    Listening {
+        connections: streams.chain(paths).collect(),
+        datagrams: datagrams.to_vec(),
+    }
 }
 
 /// Asks new connections for the passwords that the file has by now.

@@ -9,6 +9,7 @@ use psp_program::{Tls, TlsFiles};
 use crate::auth::Passwords;
 use crate::cache::{Cache, Limits};
 use crate::config::Config;
+use crate::connections::Sockets;
 use crate::counters::Counters;
 
 /// The state of a server.
@@ -22,6 +23,8 @@ pub struct ServerState {
     pub tls: Option<Tls>,
     /// Its files, as the last configuration names them.
     pub tls_files: Mutex<Option<TlsFiles>>,
+    /// Connections, and the sockets that listen.
+    pub sockets: Arc<Sockets>,
     /// The configuration at the start.
     pub config: Config,
     /// The workers' counters.
@@ -43,6 +46,7 @@ impl ServerState {
             passwords: None,
             tls: None,
             tls_files: Mutex::new(config.tls.clone()),
+            sockets: Arc::default(),
             config,
             counters: Counters::default(),
             started_at: Instant::now(),

@@ -1,5 +1,6 @@
 //! Statistics: the names and values that `stats` shows.
 
+mod connections;
 mod general;
 mod items;
 mod psp;
@@ -27,6 +28,8 @@ pub enum Report {
     Settings,
     /// `stats sizes`: how many items have which size.
     Sizes,
+    /// `stats conns`: connections, and the sockets that listen.
+    Connections,
     /// `stats psp`: the scheduler's figures.
     Psp,
 }
@@ -41,6 +44,7 @@ impl Report {
             b"slabs" => Self::Slabs,
             b"settings" => Self::Settings,
             b"sizes" => Self::Sizes,
+            b"conns" => Self::Connections,
             b"psp" => Self::Psp,
             _ => return None,
         })
@@ -63,6 +67,7 @@ pub fn write(
         Report::Slabs => items::write_memory(server, put),
         Report::Settings => settings::write(server, runtime, put),
         Report::Sizes => items::write_sizes(&server.cache, put),
+        Report::Connections => connections::write(server, put),
         Report::Psp => psp::write(runtime, put),
     }
 }

@@ -69,6 +69,20 @@ fn a_unix_socket_takes_the_place_of_the_network() {
         let settings = ask(&path, "stats settings");
         let expected = format!("STAT domain_socket {}\r\n", path.display());
         assert!(settings.contains(&expected), "{settings}");
+        let sockets = ask(&path, "stats conns");
+        let socket = format!("unix:{}\r\n", path.display());
+        // memcached cuts the path of its own socket short.
+        let figures = if other_server().is_some() {
+            &["listen_addr"][..]
+        } else {
+            &["addr", "listen_addr"]
+        };
+        for figure in figures {
+            assert!(
+                sockets.contains(&format!(":{figure} {socket}")),
+                "{sockets}"
+            );
+        }
         assert!(settings.contains("STAT umask 700\r\n"), "{settings}");
         assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
         drop(server);

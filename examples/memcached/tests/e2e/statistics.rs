@@ -1,5 +1,7 @@
 //! The figures that memcached 1.6.18 has, which clients and exporters look for.
 
+use std::collections::BTreeMap;
+
 use crate::common::{Connection, Server, wait_until};
 
 /// Reports, and the names of their figures after one item was stored.
@@ -122,6 +124,95 @@ fn expired_and_flushed_items_are_reclaimed() {
     client.expect("set a 0 1 1|x", "STORED");
     wait_until("the item is reclaimed", || {
         client.stat("stats", "reclaimed") == 2 || !Server::is_psp()
+    });
+}
+
+/// What `stats conns` says of each socket.
+fn sockets(client: &mut Connection) -> Vec<BTreeMap<String, String>> {
+    let mut sockets: BTreeMap<u64, BTreeMap<String, String>> = BTreeMap::new();
+    for (name, value) in figures(client, "stats conns") {
+        let (number, name) = name.split_once(':').expect("a number");
+        let socket = sockets.entry(number.parse().unwrap()).or_default();
+        socket.insert(name.to_owned(), value);
+    }
+    sockets.into_values().collect()
+}
+
+/// Figures of one socket, in order of their names, as `name value name value`.
+fn of_socket(sockets: &[BTreeMap<String, String>], addr: &str, names: &[&str]) -> Option<String> {
+    let has_names = |socket: &&BTreeMap<String, String>| {
+        socket["addr"] == addr && socket.keys().all(|name| names.contains(&name.as_str()))
+    };
+    let socket = sockets.iter().find(has_names)?;
+    let figures = socket
+        .iter()
+        .filter(|(name, _)| *name != "addr" && *name != "secs_since_last_cmd");
+    Some(
+        figures
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect::<Vec<_>>()
+            .join(" "),
+    )
+}
+
+#[test]
+fn sockets_are_shown_with_their_addresses_and_states() {
+    const CONNECTION: &[&str] = &["addr", "listen_addr", "state", "secs_since_last_cmd"];
+    for (server, datagrams) in Server::start_each_udp() {
+        let (mut asking, mut used, unused) = (server.connect(), server.connect(), server.connect());
+        used.expect("mn", "MN");
+        let listening = format!("tcp:{}", server.address());
+        let of_client = |sockets: &[_], client: &Connection| {
+            of_socket(sockets, &format!("tcp:{}", client.address()), CONNECTION)
+        };
+        wait_until("all sockets are shown", || {
+            let shown = sockets(&mut asking);
+            let clients = [&asking, &used, &unused].map(|client| of_client(&shown, client));
+            let states = ["conn_parse_cmd", "conn_read", "conn_new_cmd"];
+            let expected =
+                states.map(|state| Some(format!("listen_addr {listening} state {state}")));
+            clients == expected
+        });
+        let shown = sockets(&mut asking);
+        let names = &["UDP", "addr", "state", "secs_since_last_cmd"];
+        for (addr, figures) in [
+            (listening, "state conn_listening"),
+            (format!("udp:{datagrams}"), "UDP UDP state conn_read"),
+        ] {
+            assert_eq!(
+                of_socket(&shown, &addr, names).as_deref(),
+                Some(figures),
+                "{shown:?}"
+            );
+        }
+        let idle = format!("tcp:{}", used.address());
+        wait_until("time passes", || {
+            let shown = sockets(&mut asking);
+            let socket = shown.iter().find(|socket| socket["addr"] == idle);
+            let idle_s = &socket.expect("the connection")["secs_since_last_cmd"];
+            idle_s.parse::<u64>().unwrap() >= 1
+        });
+        drop(used);
+        wait_until("a connection that is closed is not shown", || {
+            sockets(&mut asking)
+                .iter()
+                .all(|socket| socket["addr"] != idle)
+        });
+    }
+}
+
+#[test]
+fn all_of_many_connections_are_shown() {
+    let server = Server::start();
+    let mut asking = server.connect();
+    let open: Vec<Connection> = (0..300).map(|_| server.connect()).collect();
+    wait_until("all connections are shown", || {
+        let shown = sockets(&mut asking);
+        let is_shown = |client: &Connection| {
+            let addr = format!("tcp:{}", client.address());
+            shown.iter().any(|socket| socket["addr"] == addr)
+        };
+        shown.len() == open.len() + 2 && open.iter().all(is_shown)
     });
 }
 

@@ -20,6 +20,11 @@ impl Connection {
         Ok(Self { reader })
     }
 
+    /// The client's address.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.reader.get_ref().local_addr().expect("an address")
+    }
+
     /// Sends raw bytes.
     ///
     /// # Panics
