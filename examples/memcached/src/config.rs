@@ -348,6 +348,15 @@ mod tests {
     }
 
     #[test]
+    fn clients_may_have_certificates_where_nobody_can_check_them() {
+        let config = resolve(&["-Z", "-o", "ssl_verify_mode=1"]).unwrap();
+        let tls = config.tls.expect("settings of TLS");
+        assert_eq!(tls.auth_clients, Some(psp_program::AuthClients::No));
+        let named = &config.without_effect;
+        assert_eq!(named[..], ["-o ssl_verify_mode=1 without ssl_ca_cert"]);
+    }
+
+    #[test]
     #[cfg(feature = "dpdk")]
     fn a_polled_transport_has_a_udp_port() {
         let udp_port = |flags: &[&str]| {

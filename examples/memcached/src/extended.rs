@@ -102,6 +102,15 @@ impl ExtendedFlags {
                 }
             }
         }
+        // memcached asks for certificates then, which it cannot check.
+        let asks_in_vain = |files: &&mut TlsFiles| {
+            files.ca_cert_file.is_none() && files.auth_clients == Some(AuthClients::Optional)
+        };
+        if let Some(files) = tls.as_mut().filter(asks_in_vain) {
+            files.auth_clients = Some(AuthClients::No);
+            let option = "-o ssl_verify_mode=1 without ssl_ca_cert";
+            config.without_effect.push(option.to_owned());
+        }
         Ok(())
     }
 }

@@ -119,8 +119,8 @@ mod clients {
     #[ignore = "needs openssl; run by .ci/run"]
     fn openssl_s_client() {
         let files = Certificates::new();
-        for flags in shapes() {
-            let server = start(&files, "", flags);
+        for (flags, options) in shapes().zip(["", ",ssl_verify_mode=1", ""]) {
+            let server = start(&files, options, flags);
             for version in ["-tls1_2", "-tls1_3"] {
                 let mut command = openssl(&server, &files.authority);
                 command.arg(version);
