@@ -400,7 +400,8 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
             return;
         }
         let idle_timeout_s = self.shared.idle_timeout_s.load(Ordering::Relaxed);
-        connections.sweep(idle_timeout_s, now_ns);
+        // What has come since the last look at events is not known here.
+        connections.sweep(idle_timeout_s, now_ns.min(self.looked_ns));
         let draining = self.draining_until_ns.is_some();
         if !draining {
             self.acceptor.retry();
