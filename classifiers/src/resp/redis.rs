@@ -96,6 +96,7 @@ const GROUPS: [Group; 5] = [
             "SUBSTR",
             "TTL",
             "TYPE",
+            "WAIT",
             "XLEN",
             "ZCARD",
             "ZCOUNT",

@@ -184,6 +184,7 @@ const WORK: &[(Work, &[&str])] = &[
             "ttl",
             "type",
             "unwatch",
+            "wait",
             "xlen",
             "xsetid",
             "zcard",

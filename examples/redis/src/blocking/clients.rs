@@ -113,16 +113,22 @@ impl std::fmt::Debug for Blocked {
 
 impl Blocked {
     /// Ends the wait without an element.
-    fn end(mut self, end: Unblocked) {
+    fn end(self, end: Unblocked) {
+        let Self {
+            command,
+            client,
+            mut reply,
+            ..
+        } = self;
         {
-            let out: &mut dyn Sink = &mut *self.reply;
-            let mut out = Encoder::new(out, self.client.version());
+            let out: &mut dyn Sink = &mut *reply;
+            let mut out = Encoder::new(out, client.version());
             match end.error() {
-                None => out.null_array(),
+                None => (command.timed_out)(&mut out),
                 Some(error) => out.error(error),
             }
         }
-        self.reply.finish();
+        reply.finish();
     }
 }
 

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use psp_protocols::Sink;
 use psp_server::DeferredReply;
-use psp_store::{Awaits, Keyspace, Value};
+use psp_store::{Awaits, Keyspace, List, Value};
 
 pub use clients::{BlockedClients, Unblocked};
 pub(crate) use timeout::{deadline, deadline_ms};
@@ -97,8 +97,10 @@ pub struct Blocking {
     attempt: Attempt,
     /// When the command ends without an element; `None` for never.
     deadline: Option<Instant>,
-    /// Writes the reply of a command that finds nothing where it may not wait. After a wait it is a null array.
+    /// Writes the reply of a command that finds nothing where it may not wait.
     nothing: fn(&mut ReplyEncoder<'_>),
+    /// Writes the reply when the command's time is over.
+    timed_out: fn(&mut ReplyEncoder<'_>),
     /// The command, once its client waits.
     sent: Option<Sent>,
 }
@@ -140,7 +142,16 @@ impl Blocking {
             attempt: Box::new(attempt),
             deadline,
             nothing,
+            timed_out: |out| out.null_array(),
             sent: None,
+        }
+    }
+
+    /// A command that waits for its time to be over. No key ends the wait.
+    pub(crate) fn for_a_time(deadline: Option<Instant>, over: fn(&mut ReplyEncoder<'_>)) -> Self {
+        Self {
+            timed_out: over,
+            ..Self::on::<List>(&[], deadline, over, |_, _, _| Ok(false))
         }
     }
 

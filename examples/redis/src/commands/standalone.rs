@@ -2,6 +2,7 @@
 
 use super::server::disabled;
 use super::subcommand::{self, Subcommand};
+use crate::blocking::{Blocking, deadline_ms};
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::{self, Result};
@@ -19,6 +20,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("role", 1, role).flags(&[Flag::NoScript, Flag::Fast]),
     CommandSpec::new("shutdown", -1, shutdown).flags(&[Flag::Admin, Flag::NoScript]),
     CommandSpec::new("slaveof", 3, replicaof).flags(&[Flag::Admin, Flag::NoScript]),
+    CommandSpec::new("wait", 3, wait).flags(&[Flag::NoScript]),
 ];
 
 /// The subcommands of MODULE.
@@ -105,6 +107,16 @@ fn shutdown(context: &mut Context<'_>, args: &[&[u8]], _: &mut ReplyEncoder<'_>)
     Ok(())
 }
 
+/// `WAIT numreplicas timeout`: how many replicas have the client's writes. There are none, for however long it waits.
+fn wait(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let (replicas, deadline) = (parse::integer(args[1])?, deadline_ms(args[2])?);
+    if replicas <= 0 {
+        out.integer(0);
+        return Ok(());
+    }
+    Blocking::for_a_time(deadline, |out| out.integer(0)).run(context, out)
+}
+
 #[cfg(test)]
 mod tests {
     use crate::testing::Session;
@@ -129,6 +141,8 @@ mod tests {
             ("ASKING", "-ERR This instance has cluster support disabled"),
             ("MODULE LIST", "*0"),
             ("LOLWUT", "$18 Redis ver. 7.0.15"),
+            ("WAIT 0 0", ":0"),
+            ("WAIT -1 5", ":0"),
             ("SHUTDOWN NOW NOPE", "-ERR syntax error"),
             ("SHUTDOWN ABORT", "-ERR No shutdown in progress."),
             ("PING", "+PONG"),

@@ -122,6 +122,40 @@ fn waits_end_when_their_time_is_over_and_no_earlier() {
     }
 }
 
+/// There are no replicas for which WAIT could wait: its time ends it, and CLIENT UNBLOCK does.
+#[test]
+fn wait_answers_at_once_or_when_its_time_is_over() {
+    const TIMEOUT: Duration = Duration::from_millis(100);
+    for topology in TOPOLOGIES {
+        let server = start(topology);
+        let mut client = server.connect();
+        for line in ["WAIT 0 0", "WAIT -1 100000"] {
+            assert_eq!(client.ask(line), "0", "{topology}: {line}");
+        }
+        let started = Instant::now();
+        assert_eq!(client.ask("WAIT 1 100"), "0", "{topology}");
+        assert!(started.elapsed() >= TIMEOUT, "{topology}");
+
+        for (end, reply) in [
+            ("TIMEOUT", "0"),
+            ("ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+        ] {
+            let mut patient = server.connect();
+            let id = patient.ask("CLIENT ID");
+            patient.send(&encode_line("WAIT 1 0"));
+            wait_for_blocked(&mut client, 1);
+            let unblock = format!("CLIENT UNBLOCK {id} {end}");
+            assert_eq!(client.ask(&unblock), "1", "{topology}");
+            assert_eq!(patient.reply().to_string(), reply, "{topology}");
+            assert_eq!(patient.ask("PING"), "+PONG", "{topology}");
+        }
+        for line in ["MULTI", "WAIT 1 0", "WAIT 0 0"] {
+            client.ask(line);
+        }
+        assert_eq!(client.ask("EXEC"), "[0, 0]", "{topology}");
+    }
+}
+
 #[test]
 fn client_unblock_ends_a_wait_as_it_says() {
     for topology in TOPOLOGIES {
@@ -644,6 +678,18 @@ fn errors_are_those_of_redis_server() {
         "BZMPOP 0 2 none zfull MAX COUNT 5",
         "BLMPOP 0.001 2 none l LEFT COUNT 5",
         "EVAL return{redis.pcall('blpop','l',0)} 0",
+        "EVAL return{redis.pcall('wait',0,0)} 0",
+        "WAIT",
+        "WAIT 1",
+        "WAIT 1 0 0",
+        "WAIT x x",
+        "WAIT 0 x",
+        "WAIT 1 -1",
+        "WAIT 0 1.5",
+        "WAIT 99999999999999999999 0",
+        "WAIT 0 99999999999999999999",
+        "WAIT -1 0",
+        "WAIT 1 1",
     ];
     let servers = [Server::start(), Server::redis_server(&Options::default())];
     let mut clients = servers.each_ref().map(Server::connect);
@@ -665,6 +711,7 @@ fn errors_are_those_of_redis_server() {
         "BZPOPMIN",
         "BZPOPMAX",
         "BZMPOP",
+        "WAIT",
     ] {
         let [ours, redis] = clients.each_mut().map(|client| {
             let mut command = client.request(&["COMMAND", "INFO", name]).into_items();

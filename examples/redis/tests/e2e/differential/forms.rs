@@ -85,6 +85,7 @@ pub(super) const FORMS: &[&str] = &[
     "BLMOVE {l} {l} !LEFT|RIGHT !LEFT|RIGHT 0.001",
     "BLMPOP 0.001 {c} {l} {l} !LEFT|RIGHT ?COUNT,{c}",
     "BLPOP *{l} 0.001",
+    "WAIT !0|-1|1|{i} !1|x|-1",
     "BRPOP *{l} 0.001",
     "BRPOPLPUSH {l} {l} 0.001",
     "HDEL {h} *{m}",
