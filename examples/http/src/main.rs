@@ -94,6 +94,7 @@ fn main() -> ExitCode {
 
 fn serve() -> anyhow::Result<()> {
     let flags: Flags = psp_manual::parse();
+    psp_program::descriptors::require_room()?;
     let _log = LogLevel::default().start_log()?;
     let fast = TypeSpec::new("fast").service_time(Duration::from_micros(2));
     let slow = TypeSpec::new("slow").service_time(Duration::from_millis(20));

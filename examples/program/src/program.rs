@@ -55,6 +55,7 @@ fn try_main<F: ProgramFlags>(
         print!("{}", toml::to_string(&config)?);
         return Ok(());
     }
+    descriptors::require_room()?;
     let log = { config.common().log_level.start_log() }.context("cannot start the log")?;
     let data_bytes = config.data_bytes();
     fit_buffers(config.common().server, data_bytes);
@@ -111,11 +112,11 @@ impl<F: ProgramFlags> Program<F> {
 /// Runs `server` until SIGTERM or SIGINT. The server logs its addresses when it is ready.
 ///
 /// # Errors
-/// See [`Server::run`].
+/// When the limit of open files allows no connection, and those of [`Server::run`].
 pub fn run<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     server: Server<F, K, H>,
 ) -> anyhow::Result<()> {
-    descriptors::limit_connections(&server.handle());
+    descriptors::begin(&server.handle())?;
     let _notifier = Notifier::start(server.handle())?;
     let report = server.run()?;
     if report.abandoned > 0 {

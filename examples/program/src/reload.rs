@@ -48,7 +48,7 @@ where
         let mut in_force = self.started.clone();
         let (old, new) = (in_force.common(), config.common());
         self.server.reload(new.policy, new.server)?;
-        descriptors::limit_connections(&self.server);
+        descriptors::limit_connections(&self.server)?;
         self.log.set_level(*new.log_level);
         old.policy.clone_from(new.policy);
         *old.log_level = *new.log_level;

@@ -33,6 +33,7 @@ mod ports;
 mod protocol;
 mod pubsub;
 mod scripts;
+mod starting;
 mod steering;
 mod strangers;
 mod streams;

@@ -1,0 +1,61 @@
+//! How the server starts, or why it does not: what is wrong is named as the user wrote it.
+
+use std::fs;
+use std::process::Command;
+
+use crate::common::{Options, Server, TOPOLOGIES};
+
+/// What a server that does not start prints, which is one line. It may open so many files.
+fn refusal(open_files: u32, file: &str, flags: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("psp-redis.toml");
+    fs::write(&path, file).unwrap();
+    let mut shell = Command::new("sh");
+    let script = format!("ulimit -n {open_files}; exec timeout 10 \"$0\" \"$@\"");
+    shell.args([
+        "-c",
+        &script,
+        env!("CARGO_BIN_EXE_psp-redis"),
+        "--port",
+        "0",
+    ]);
+    let output = shell
+        .arg("--config")
+        .arg(path)
+        .args(flags)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let printed = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(printed.lines().count(), 1, "{printed}");
+    printed
+}
+
+#[test]
+fn a_limit_of_open_files_without_room_for_a_client_is_named() {
+    for open_files in [12, 20, 32] {
+        for topology in TOPOLOGIES {
+            let printed = refusal(open_files, "", &["--topology", topology]);
+            let expected = format!(
+                "Error: the limit of open files (ulimit -n) is {open_files}: the server needs 33 at least\n"
+            );
+            assert_eq!(printed, expected, "{topology}");
+        }
+    }
+    // Each worker that receives for itself has files of its own.
+    for open_files in [40, 70, 90] {
+        let printed = refusal(
+            open_files,
+            "",
+            &["--topology", "distributed", "--workers", "16"],
+        );
+        let expected = format!("Error: the limit of open files (ulimit -n) is {open_files}");
+        assert!(printed.starts_with(&expected), "{printed}");
+    }
+    let server = Server::start_with(&Options {
+        open_files: Some(34),
+        ..Options::default()
+    });
+    server.connect().wait_for_clients(1);
+    server.assert_alive();
+}
