@@ -9,8 +9,8 @@ use psp_program::{
     TlsFiles, TransportConfig, TransportFlags, UnixMode, replace,
 };
 use psp_protocols::memcached::MemcachedFraming;
-use psp_server::Policy;
-use serde::{Deserialize, Serialize};
+use psp_server::{Policy, TypeSpec};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::extended::ExtendedFlags;
 use crate::listen::ListenAddress;
@@ -81,6 +81,9 @@ pub struct Config {
     pub policy: Policy,
     /// Workers, topology, connections and buffers.
     pub server: psp_server::Config,
+    /// Hints for request types, by their names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<TypeSpec>,
 }
 
 impl Default for Config {
@@ -109,6 +112,7 @@ impl Default for Config {
                 .connections_max(1024)
                 .datagram_bytes_max(DATAGRAM_LEN_MAX)
                 .datagram_bytes_per_source_per_s(DATAGRAM_BYTES_PER_SOURCE_PER_S),
+            types: Vec::new(),
         }
     }
 }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use psp_classifiers::MemcachedClassifier;
 use psp_program::Tls;
 use psp_protocols::memcached::MemcachedFraming;
-use psp_server::{Server, TypeSpec};
+use psp_server::{Server, Settings, TypeSpec};
 
 use crate::auth::Passwords;
 use crate::cache::Reaper;
@@ -62,8 +62,12 @@ pub fn build(config: Config) -> anyhow::Result<MemcachedServer> {
         .unix_mode(config.unix_mode().0)
         .framing(config.framing())
         .classifier(MemcachedClassifier::new().gets(BULK_KEYS_MIN, bulk))
-        .policy(config.policy)
-        .config(config.server)
+        .settings(
+            Settings::default()
+                .policy(config.policy)
+                .server(config.server)
+                .types(config.types),
+        )
         .handler(MemcachedHandler::new(Arc::clone(&state)));
     let mut builder = config.sockets.listen(builder, &[], config.port);
     let serves_tcp = serves_network && !config.sockets.listen_fds;

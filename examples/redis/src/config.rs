@@ -10,7 +10,7 @@ use psp_program::{
     SocketConfig, TlsFiles, replace,
 };
 use psp_protocols::resp::Resp;
-use psp_server::Policy;
+use psp_server::{Policy, TypeSpec};
 use psp_store::{Databases, EvictionPolicy, LfuRates};
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +84,9 @@ pub struct Config {
     pub policy: Policy,
     /// Workers, topology, connections and buffers.
     pub server: psp_server::Config,
+    /// Hints for request types, by their names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<TypeSpec>,
 }
 
 impl Default for Config {
@@ -118,6 +121,7 @@ impl Default for Config {
             server: psp_server::Config::default()
                 .stuck_after_ms(1000)
                 .stuck_after_means(0),
+            types: Vec::new(),
         }
     }
 }

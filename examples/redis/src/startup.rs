@@ -53,8 +53,12 @@ pub fn build(mut config: Config) -> anyhow::Result<RedisServer> {
         eviction::start(Arc::clone(&state)).context("cannot start the eviction thread")?;
     let pause = PauseThread::start(Arc::clone(&state)).context("cannot start the pause thread")?;
     let builder = Server::builder()
-        .config(config.server)
-        .policy(config.policy)
+        .settings(
+            psp_server::Settings::default()
+                .policy(config.policy)
+                .server(config.server)
+                .types(config.types),
+        )
         .framing(config.limits.framing())
         .classifier(size_class::classifier(&Sources::of(&state)))
         .handler(RedisHandler::new(Arc::clone(&state)));

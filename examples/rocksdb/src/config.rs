@@ -9,7 +9,7 @@ use psp_program::{
     CommonSettings, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig,
     replace,
 };
-use psp_server::Policy;
+use psp_server::{Policy, TypeSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{EngineKind, Storage};
@@ -47,6 +47,9 @@ pub struct Config {
     pub policy: Policy,
     /// Workers, topology, connections and buffers.
     pub server: psp_server::Config,
+    /// Hints for request types, by their names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<TypeSpec>,
 }
 
 impl Default for Config {
@@ -67,6 +70,7 @@ impl Default for Config {
             server: psp_server::Config::default()
                 // A request may open a RocksDB file, which needs large stack frames.
                 .stack_bytes(1 << 20),
+            types: Vec::new(),
         }
     }
 }

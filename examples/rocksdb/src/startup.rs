@@ -8,7 +8,7 @@ use psp_classifiers::RpcClassifier;
 use psp_protocols::kv;
 use psp_protocols::rpc::Rpc;
 use psp_rpc_service::RpcHandler;
-use psp_server::{Server, TypeSpec};
+use psp_server::{Server, Settings, TypeSpec};
 
 use crate::config::Config;
 use crate::engine::Engine;
@@ -48,8 +48,12 @@ pub fn serve(engine: Arc<dyn Engine>, config: Config) -> anyhow::Result<KeyValue
     let builder = Server::builder()
         .framing(config.limits.framing())
         .classifier(classifier())
-        .policy(config.policy)
-        .config(config.server)
+        .settings(
+            Settings::default()
+                .policy(config.policy)
+                .server(config.server)
+                .types(config.types),
+        )
         .handler(RpcHandler(KeyValue::new(engine.clone(), config.limits)));
     let builder = config.sockets.listen(builder, &config.bind, config.port);
     Ok(KeyValueServer {

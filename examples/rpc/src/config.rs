@@ -9,7 +9,7 @@ use psp_program::{
     TransportConfig, TransportFlags,
 };
 use psp_protocols::rpc::Rpc;
-use psp_server::Policy;
+use psp_server::{Policy, TypeSpec};
 use serde::{Deserialize, Serialize};
 
 /// The whole configuration. A file may set any part of it. Other settings keep their defaults.
@@ -36,6 +36,9 @@ pub struct Config {
     pub policy: Policy,
     /// Workers, topology, connections and buffers.
     pub server: psp_server::Config,
+    /// Hints for request types, by their names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<TypeSpec>,
 }
 
 impl Default for Config {
@@ -51,6 +54,7 @@ impl Default for Config {
             upstreams: UpstreamConfig::default(),
             policy: Policy::darc(),
             server: psp_server::Config::default(),
+            types: Vec::new(),
         }
     }
 }

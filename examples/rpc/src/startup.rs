@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use psp_protocols::rpc::Rpc;
 use psp_rpc_service::RpcHandler;
-use psp_server::Server;
+use psp_server::{Server, Settings};
 
 use crate::classify::{PspRpcClassifier, classifier};
 use crate::config::Config;
@@ -24,8 +24,12 @@ pub fn build(config: Config) -> anyhow::Result<RpcServer> {
     let mut builder = Server::builder()
         .framing(Rpc::default().message_len_max(config.message_len_max))
         .classifier(classifier())
-        .policy(config.policy)
-        .config(config.server)
+        .settings(
+            Settings::default()
+                .policy(config.policy)
+                .server(config.server)
+                .types(config.types),
+        )
         .handler(RpcHandler(RpcService { upstreams }));
     if let Some(runtime) = runtime {
         builder = builder.tokio(runtime);

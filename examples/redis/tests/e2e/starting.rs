@@ -59,3 +59,22 @@ fn a_limit_of_open_files_without_room_for_a_client_is_named() {
     server.connect().wait_for_clients(1);
     server.assert_alive();
 }
+
+#[test]
+fn a_file_can_make_health_a_type_like_others() {
+    for (config, is_control) in [
+        ("", true),
+        ("[[types]]\nname = 'health'\ncontrol = false\n", false),
+    ] {
+        let server = Server::start_with(&Options {
+            topology: Some("dedicated"),
+            workers: Some(2),
+            config: Some(config),
+            ..Options::default()
+        });
+        let info = server.connect().info("psp");
+        assert!(info.contains("psp_worker_1:"), "{info}");
+        // The net thread runs control requests, as one more worker.
+        assert_eq!(info.contains("psp_worker_2:"), is_control, "{info}");
+    }
+}
