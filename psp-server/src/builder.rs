@@ -195,7 +195,8 @@ impl<F, K, H> ServerBuilder<F, K, H> {
     }
 
     /// Sets the permissions of the files of [`unix`](Self::unix), as `chmod(2)` takes them: with `0o600` only the
-    /// server's user may connect. Without a mode, the process's umask decides.
+    /// server's user may connect. Without a mode, the process's umask decides. [`build`](Self::build) refuses a mode where there
+    /// is no such file.
     #[must_use]
     pub fn unix_mode(mut self, mode: u32) -> Self {
         self.settings.places.unix_mode = Some(mode);

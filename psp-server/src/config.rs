@@ -28,8 +28,10 @@ const CONTEXTS_BYTES: usize = 1 << 30;
 const CONTEXTS_MIN: usize = 32;
 const CONTEXTS_MAX: usize = 4096;
 
-/// Bytes that may be held for all peers where nothing else is set.
+/// Bytes that may be held for all peers where nothing else is set, and the fewest: a connection that holds 64 KiB is
+/// closed for the sake of no other.
 const BUFFERED_BYTES: usize = 1 << 30;
+const BUFFERED_BYTES_MIN: i128 = 128 << 10;
 
 /// Which threads a server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -159,7 +161,7 @@ pub struct Config {
     /// that holds more than 64 KiB pushes the sum over this, others are closed that have waited for
     /// longest, without progress for a second at least, and without such connections that one. A reply that grows beyond 64 KiB and pushes the sum over this is discarded: its peer
     /// gets an error. Connections that hold 64 KiB or less are closed only when the sum is a quarter beyond this.
-    /// Without this setting it is 1 GiB. The example programs set less in a control group with little memory.
+    /// 128 KiB at least. Without this setting it is 1 GiB. The example programs set less in a control group with little memory.
     pub buffered_bytes_max: Option<usize>,
     /// Longest datagram of a request, in bytes, and longest reply in datagrams; each with its header. A buffer
     /// has twice as many bytes, and takes memory as it is first used. There is one for each place in the typed
@@ -469,6 +471,12 @@ impl Config {
                 "reply_bytes_max",
                 self.reply_bytes_max as i128,
                 1,
+                isize::MAX as i128,
+            ),
+            (
+                "buffered_bytes_max",
+                self.buffered_bytes() as i128,
+                BUFFERED_BYTES_MIN,
                 isize::MAX as i128,
             ),
             (

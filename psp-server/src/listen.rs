@@ -103,6 +103,12 @@ impl Places {
         self.places.iter().any(is_tls)
     }
 
+    /// Whether the server makes a Unix socket.
+    fn has_unix(&self) -> bool {
+        let is_unix = |place: &Place| matches!(place, Place::Unix(_));
+        self.places.iter().any(is_unix)
+    }
+
     /// Checks what can be checked before anything is bound.
     pub(crate) fn validate(&self) -> Result<(), BuildError> {
         match self.unix_mode {
@@ -110,6 +116,11 @@ impl Places {
                 setting: "unix_mode",
                 value: format!("{mode:#o}"),
                 expected: format!("between 0 and {MODE_MAX:#o}"),
+            }),
+            Some(mode) if !self.has_unix() => Err(BuildError::Setting {
+                setting: "unix_mode",
+                value: format!("{mode:#o}"),
+                expected: "unset where no Unix socket is set".to_owned(),
             }),
             _ => Ok(()),
         }

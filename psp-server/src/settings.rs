@@ -16,12 +16,14 @@
 //!
 //! `docs/configuration.md` lists all keys.
 
+use std::ops::Range;
 use std::path::Path;
 
 use psp_policy::internal::EitherCase;
 use psp_policy::{Policy, TypeSpec};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use toml::de::DeTable;
 use toml::{Table, Value};
 
 use crate::config::Config;
@@ -139,9 +141,11 @@ pub fn parse<C: DeserializeOwned>(text: &str, path: Option<&Path>) -> Result<C, 
     let parsed = toml::Deserializer::parse(text)
         .and_then(|deserializer| C::deserialize(EitherCase(deserializer)));
     parsed.map_err(|error| {
-        let before = error.span().map_or("", |span| &text[..span.start]);
+        let (span, reason) = refused_of_policy(text, &error)
+            .unwrap_or_else(|| (error.span().unwrap_or_default(), error.message().to_owned()));
+        let before = &text[..span.start];
         let line_start = before.rfind('\n').map_or(0, |end| end + 1);
-        let lines = error.message().lines().map(str::trim);
+        let lines = reason.lines().map(str::trim);
         SettingsError::Text {
             path: path.map(Path::to_owned),
             place: Place {
@@ -151,6 +155,54 @@ pub fn parse<C: DeserializeOwned>(text: &str, path: Option<&Path>) -> Result<C, 
             reason: lines.collect::<Vec<_>>().join(", "),
         }
     })
+}
+
+/// serde reads the settings of a policy after its name, by when it has forgotten where they are: its error has the place
+/// of the whole table. This has the place of the first setting that is refused, and why it is.
+fn refused_of_policy(text: &str, error: &toml::de::Error) -> Option<(Range<usize>, String)> {
+    let document = DeTable::parse(text).ok()?.into_inner();
+    let policy = document.get("policy")?;
+    let places = policy.get_ref().as_table()?;
+    if error.span()? != policy.span() {
+        return None;
+    }
+    let values: Table = toml::from_str(text).ok()?;
+    let values = values.get("policy")?.as_table()?;
+    let name = values.get("name")?;
+    let refusal = |setting: &str, value: Value| {
+        let table = Table::from_iter([
+            ("name".to_owned(), name.clone()),
+            (setting.to_owned(), value),
+        ]);
+        let refused = Policy::deserialize(table).err()?;
+        Some(refused.message().to_owned())
+    };
+    first_refused(places, values, &refusal)
+}
+
+/// The first setting of a table that `refusal` has a reason to refuse.
+fn first_refused(
+    places: &DeTable<'_>,
+    values: &Table,
+    refusal: &dyn Fn(&str, Value) -> Option<String>,
+) -> Option<(Range<usize>, String)> {
+    let settings = places.iter().filter(|(key, _)| *key.get_ref() != "name");
+    let mut settings = settings.filter_map(|(key, place)| {
+        let name = key.get_ref().as_ref();
+        let value = values.get(name)?;
+        match (place.get_ref().as_table(), value) {
+            // An empty table is refused if its name is.
+            (Some(places), Value::Table(values)) => match refusal(name, Table::new().into()) {
+                Some(reason) => Some((key.span(), reason)),
+                None => first_refused(places, values, &|inner, value| {
+                    let table = Table::from_iter([(inner.to_owned(), value)]);
+                    refusal(name, table.into())
+                }),
+            },
+            _ => refusal(name, value.clone()).map(|reason| (key.span(), reason)),
+        }
+    });
+    settings.next()
 }
 
 /// `read`, which serde has made of the table `server` in `named`, with the values of `own` where that table has none.
@@ -293,6 +345,34 @@ mod tests {
                 "psp.toml: line 3, column 10: -1 is no time in microseconds",
             ),
             (
+                "[policy]\nname = 'mq'\nfoo = 1",
+                "psp.toml: line 3, column 1: unknown field `foo`, expected one of `quantum-us`",
+            ),
+            (
+                "a = 1\n[policy]\nquantum_us = 'x'\nname = 'mq'",
+                "psp.toml: line 1, column 1: unknown field `a`",
+            ),
+            (
+                "[server]\nworkers = 2\n[policy]\nquantum_us = 'x'\nname = 'mq'",
+                "psp.toml: line 4, column 1: invalid value: string \"x\"",
+            ),
+            (
+                "policy = { name = 'mq', requeue = 'tail', foo = 1 }",
+                "psp.toml: line 1, column 43: unknown field `foo`",
+            ),
+            (
+                "[policy]\nname = 'darc-lending'\n[policy.darc]\ndelta = 1.0\ndleta = 1.0",
+                "psp.toml: line 5, column 1: unknown field `dleta`",
+            ),
+            (
+                "[policy]\nname = 'darc-lending'\n\n[policy.drac]\ndelta = 1.0",
+                "psp.toml: line 4, column 9: unknown field `drac`",
+            ),
+            (
+                "[policy]\nfoo = 1",
+                "psp.toml: line 1, column 1: missing field `name`",
+            ),
+            (
                 "server.spin-us = 1\nserver.spin_us = 2",
                 "psp.toml: line 1, column 1: duplicate field",
             ),
@@ -311,6 +391,10 @@ mod tests {
         );
         for (text, expected) in [
             ("[server]\nqueue-capacity = 0", "queue_capacity is 0"),
+            (
+                "[server]\nbuffered-bytes-max = 1",
+                "buffered_bytes_max is 1, it must be between 131072 and",
+            ),
             (
                 "policy = { name = 'mq', quantum-us = 0 }",
                 "policy mq: quantum-us is 0",

@@ -6,7 +6,7 @@ use anyhow::ensure;
 use clap::Parser;
 use psp_program::{
     CommonSettings, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig, SocketFlags,
-    TlsFiles, TransportConfig, TransportFlags, UnixMode, replace,
+    TlsFiles, TransportConfig, TransportFlags, UnixMode, number_or_text, replace,
 };
 use psp_protocols::memcached::MemcachedFraming;
 use psp_server::{Policy, TypeSpec};
@@ -36,6 +36,7 @@ const MIB: usize = 1 << 20;
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
     /// Addresses to listen on; the loopback interface by default.
+    #[serde(deserialize_with = "psp_program::one_or_many")]
     pub listen: Vec<ListenAddress>,
     /// TCP port; 11211 by default, 0 for any free one.
     pub port: u16,
@@ -45,7 +46,8 @@ pub struct Config {
     pub memory_limit_mib: usize,
     /// Whether to evict items when the memory is full. Otherwise stores then fail.
     pub evict: bool,
-    /// Longest item in bytes: key, value, and about 60 bytes more; 1 MiB by default.
+    /// Longest item in bytes, or as for the flag: key, value, and about 60 bytes more; 1 MiB by default.
+    #[serde(deserialize_with = "item_len")]
     pub item_len_max: usize,
     /// Whether clients may stop the server with `shutdown`.
     pub enable_shutdown: bool,
@@ -178,6 +180,11 @@ impl ProgramConfig for Config {
         );
         Ok(())
     }
+}
+
+/// An item's length in a file.
+fn item_len<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    number_or_text(deserializer, parse_bytes)
 }
 
 /// A memcached-compatible server whose short requests stay fast while long ones run.
@@ -374,6 +381,24 @@ mod tests {
     }
 
     #[test]
+    fn a_file_may_be_written_as_flags_are() {
+        let file: Config = toml::from_str("listen = '::1'\nitem-len-max = '2m'").unwrap();
+        let flags = resolve(&["-l", "::1", "-I", "2m"]).unwrap();
+        assert_eq!(file, flags);
+        let number: Config = toml::from_str("item-len-max = 2097152").unwrap();
+        assert_eq!(number.item_len_max, flags.item_len_max);
+    }
+
+    #[test]
+    fn types_of_a_file_are_hints() {
+        let text = "[[types]]\nname = 'bulk'\nservice-time-us = 5.0\n";
+        let config: Config = toml::from_str(text).unwrap();
+        assert_eq!(config.types.len(), 1);
+        let printed = toml::to_string(&config).expect("serialises");
+        assert_eq!(toml::from_str::<Config>(&printed).expect("parses"), config);
+    }
+
+    #[test]
     fn flags_without_effect_are_named() {
         let config = |flags: &str| resolve(&flags.split(' ').collect::<Vec<_>>()).unwrap();
         // Debian's /etc/memcached.conf.
@@ -407,6 +432,9 @@ mod tests {
             (&["-B", "udp"], "udp"),
             (&["-l", "localhost"], "IP address"),
             (&["-I", "33m"], "-m"),
+            (&["-c", "0"], "server.connections-max (--conn-limit) is 0"),
+            (&["-c", "-1"], "'-1' is out of range for '--conn-limit <N>'"),
+            (&["-t", "0"], "0"),
             (&["--policy", "best"], "darc"),
         ] {
             let message = format!("{:#}", resolve(flags).unwrap_err());

@@ -58,8 +58,8 @@ pub fn build(config: Config) -> anyhow::Result<MemcachedServer> {
         Reaper::start(Arc::clone(&state.cache)).context("cannot start the reaper's thread")?;
     let bulk = TypeSpec::new("bulk").service_time(BULK_SERVICE_TIME);
     let serves_network = config.serves_network();
+    let unix_mode = { config.sockets.unix.as_ref() }.map(|_| config.unix_mode().0);
     let builder = Server::builder()
-        .unix_mode(config.unix_mode().0)
         .framing(config.framing())
         .classifier(MemcachedClassifier::new().gets(BULK_KEYS_MIN, bulk))
         .settings(
@@ -69,6 +69,10 @@ pub fn build(config: Config) -> anyhow::Result<MemcachedServer> {
                 .types(config.types),
         )
         .handler(MemcachedHandler::new(Arc::clone(&state)));
+    let builder = match unix_mode {
+        Some(mode) => builder.unix_mode(mode),
+        None => builder,
+    };
     let mut builder = config.sockets.listen(builder, &[], config.port);
     let serves_tcp = serves_network && !config.sockets.listen_fds;
     for address in config.listen.iter().filter(|_| serves_tcp) {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::LogLevel;
+use crate::as_written::as_written;
 use crate::config_file;
 use crate::flags::FileFlags;
 
@@ -100,14 +101,15 @@ impl<F: ProgramFlags> CommandLine<F> {
     fn command() -> clap::Command {
         // Only the arguments are copied: `augment_args` on the program's command would replace its description.
         let file = FileFlags::augment_args(clap::Command::default());
-        F::command().args(file.get_arguments().cloned())
+        psp_manual::take_negative_numbers(F::command().args(file.get_arguments().cloned()))
     }
 
     fn parse_by(
         mut command: clap::Command,
         words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> clap::error::Result<Self> {
-        let matches = command.try_get_matches_from_mut(words)?;
+        let matches = command.try_get_matches_from_mut(words);
+        let matches = matches.map_err(|error| psp_manual::in_words(error, &mut command))?;
         let parsed = FileFlags::from_arg_matches(&matches)
             .and_then(|file| F::from_arg_matches(&matches).map(|own| Self { file, own }));
         parsed.map_err(|error| error.format(&mut command))
@@ -121,7 +123,8 @@ impl<F: ProgramFlags> CommandLine<F> {
     pub fn resolve(self) -> anyhow::Result<F::Config> {
         let mut config = config_file::read(self.file.config.as_deref())?;
         self.own.apply_to(&mut config)?;
-        config.common().server.validate()?;
+        let checked = config.common().server.validate();
+        checked.map_err(|error| as_written::<F>(error.into()))?;
         config.validate()?;
         Ok(config)
     }
@@ -129,6 +132,8 @@ impl<F: ProgramFlags> CommandLine<F> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
     use crate::testing::Flags;
 
@@ -143,5 +148,57 @@ mod tests {
         );
         let error = CommandLine::<Flags>::try_parse_from(["program", "--bogus"]).unwrap_err();
         assert!(error.to_string().contains("'--bogus'"));
+    }
+
+    #[test]
+    fn errors_name_the_flag_or_the_setting_that_was_written() {
+        let refused = |file: &str, flags: &[&str]| {
+            let mut on_disk = tempfile::NamedTempFile::new().unwrap();
+            on_disk.write_all(file.as_bytes()).unwrap();
+            let path = on_disk.path().to_str().unwrap().to_owned();
+            let words = ["program", "--config", &path];
+            let words = words.iter().chain(flags);
+            let command_line = CommandLine::<Flags>::try_parse_from(words);
+            let resolved = command_line
+                .map_err(Into::into)
+                .and_then(CommandLine::resolve);
+            format!("{:#}", resolved.unwrap_err())
+        };
+        for (file, flags, expected) in [
+            (
+                "",
+                &["--maxclients", "0"][..],
+                "(--maxclients) is 0, it must be between 1 and",
+            ),
+            (
+                "server.connections-max = 0",
+                &[],
+                "server.connections-max (--maxclients) is 0",
+            ),
+            (
+                "[server]\nqueue-capacity = 0",
+                &[],
+                "server.queue-capacity is 0",
+            ),
+            (
+                "",
+                &["--maxclients", "-5"],
+                "'-5' is out of range for '--maxclients <MAXCLIENTS>'",
+            ),
+            (
+                "",
+                &["--maxclients=-5"],
+                "'-5' is out of range for '--maxclients <MAXCLIENTS>'",
+            ),
+            (
+                "",
+                &["--maxclients", "x"],
+                "invalid value 'x' for '--maxclients <MAXCLIENTS>'",
+            ),
+            ("", &["-5"], "unexpected argument '-5'"),
+        ] {
+            let message = refused(file, flags);
+            assert!(message.contains(expected), "{file} {flags:?}: {message}");
+        }
     }
 }

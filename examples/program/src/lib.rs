@@ -12,12 +12,14 @@
 //!
 //! [`spin`](fn@spin) is work of a chosen length, for servers that measure scheduling.
 
+mod as_written;
 mod config_file;
 mod configuration;
 mod cpu_time;
 pub mod descriptors;
 mod failure;
 mod flags;
+mod forms;
 mod log_level;
 mod log_queue;
 mod memory;
@@ -37,6 +39,7 @@ pub use configuration::{CommandLine, CommonSettings, ProgramConfig, ProgramFlags
 pub use cpu_time::CpuTime;
 pub use failure::explain;
 pub use flags::{ArbiterFlags, ListenFlags, ServerFlags};
+pub use forms::{number_or_text, one_or_many};
 pub use log_level::{Log, LogLevel};
 pub use memory::{GroupMemory, fit_buffers};
 pub use program::{Program, end, main, run};

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use psp_protocols::Framing;
 use psp_server::{Classifier, Handler, Server};
 
+use crate::as_written::as_written;
 use crate::configuration::{CommandLine, ProgramConfig as _, ProgramFlags};
 use crate::descriptors;
 use crate::failure::explain;
@@ -29,7 +30,7 @@ pub struct Program<F: ProgramFlags> {
 /// configuration instead. If anything fails, prints one line to standard error and returns a failure. Unknown flags
 /// end the process.
 pub fn main<F: ProgramFlags>(serve: impl FnOnce(Program<F>) -> anyhow::Result<()>) -> ExitCode {
-    end(|| try_main(serve))
+    end(|| try_main(serve).map_err(as_written::<F>))
 }
 
 /// Calls `run`, which is all that a program does. If it returns an error, prints that on one line to standard error and

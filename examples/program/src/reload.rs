@@ -90,7 +90,7 @@ mod tests {
         let mut reload = Reload {
             command_line: CommandLine {
                 file,
-                own: Flags {},
+                own: Flags::default(),
             },
             started: Config::default(),
             server: server.handle(),

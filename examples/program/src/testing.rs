@@ -4,6 +4,7 @@ use psp_server::Policy;
 use serde::{Deserialize, Serialize};
 
 use crate::LogLevel;
+use crate::config_file::replace;
 use crate::configuration::{CommonSettings, ProgramConfig, ProgramFlags};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,13 +36,20 @@ impl ProgramConfig for Config {
 }
 
 /// What the program is for.
-#[derive(Debug, Clone, clap::Parser)]
-pub(crate) struct Flags {}
+#[derive(Debug, Clone, Default, clap::Parser)]
+pub(crate) struct Flags {
+    #[arg(long)]
+    pub(crate) workers: Option<usize>,
+    #[arg(long)]
+    pub(crate) maxclients: Option<usize>,
+}
 
 impl ProgramFlags for Flags {
     type Config = Config;
 
-    fn apply_to(self, _config: &mut Config) -> anyhow::Result<()> {
+    fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
+        config.server.workers = self.workers.map(Into::into).or(config.server.workers);
+        replace(&mut config.server.connections_max, self.maxclients);
         Ok(())
     }
 }

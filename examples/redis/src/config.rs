@@ -3,16 +3,17 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
+use anyhow::ensure;
 use clap::Parser;
 pub use psp_program::LogLevel;
 use psp_program::{
     CommonSettings, GroupMemory, ListenFlags, ProgramConfig, ProgramFlags, ServerFlags,
-    SocketConfig, TlsFiles, replace,
+    SocketConfig, TlsFiles, number_or_text, replace,
 };
 use psp_protocols::resp::Resp;
 use psp_server::{Policy, TypeSpec};
 use psp_store::{Databases, EvictionPolicy, LfuRates};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::acl::{PubSubDefault, UserDefinition, check_names};
 use crate::keyspace_events::Classes;
@@ -25,6 +26,7 @@ use crate::tls::TlsFlags;
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
     /// Addresses to listen on; the loopback interface by default.
+    #[serde(deserialize_with = "psp_program::one_or_many")]
     pub bind: Vec<IpAddr>,
     /// TCP port; 6379 by default, 0 for any free one.
     pub port: u16,
@@ -50,9 +52,12 @@ pub struct Config {
     pub enable_debug_command: DebugAccess,
     /// How many databases there are; 16 by default, 16384 at most.
     pub databases: usize,
-    /// Memory in bytes beyond which writes get an error; 0 for no limit. In a control group the
+    /// Memory in bytes, or such as `100mb`, beyond which writes get an error; 0 for no limit. In a control group the
     /// default is three quarters of what its [margin](psp_program::GroupMemory) leaves.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "maxmemory_in_file"
+    )]
     pub maxmemory: Option<u64>,
     /// Which keys are evicted when the process holds more than `maxmemory`; none by default.
     #[serde(with = "eviction_policy")]
@@ -134,6 +139,14 @@ impl ProgramConfig for Config {
     fn data_bytes(&self) -> u64 {
         self.maxmemory_bytes()
     }
+
+    fn validate(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.tls_port.is_none() || !self.bind.is_empty(),
+            "bind (--bind) is empty: there is no address for the TLS port"
+        );
+        self.limits.validate()
+    }
 }
 
 impl Config {
@@ -163,13 +176,16 @@ pub enum DebugAccess {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Limits {
-    /// Longest argument and longest string value, in bytes.
+    /// Longest argument and longest string value, in bytes or such as `10mb`; 1 MiB at least.
+    #[serde(deserialize_with = "len_in_file")]
     pub proto_max_bulk_len: usize,
-    /// Most arguments of one command.
+    /// Most arguments of one command; 1 at least.
     pub arguments_max: usize,
-    /// Longest inline command, in bytes.
+    /// Longest inline command, in bytes or such as `64kb`.
+    #[serde(deserialize_with = "len_in_file")]
     pub inline_len_max: usize,
-    /// Longest request, in bytes.
+    /// Longest request, in bytes or such as `1gb`; 1 MiB at least.
+    #[serde(deserialize_with = "len_in_file")]
     pub request_len_max: usize,
 }
 
@@ -187,6 +203,32 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// The least of `proto-max-bulk-len` and of the length of a request, as in Redis.
+    pub(crate) const LEN_MIN: usize = 1 << 20;
+
+    fn validate(&self) -> anyhow::Result<()> {
+        let least = [
+            ("proto-max-bulk-len", self.proto_max_bulk_len, Self::LEN_MIN),
+            ("arguments-max", self.arguments_max, 1),
+            ("inline-len-max", self.inline_len_max, 1),
+            ("request-len-max", self.request_len_max, Self::LEN_MIN),
+        ];
+        for (name, value, min) in least {
+            ensure!(
+                value >= min,
+                "limits.{name} (--{name}) is {value}, it must be at least {min}"
+            );
+        }
+        // The default is not what somebody asked for.
+        let (len, request_len) = (self.proto_max_bulk_len, self.request_len_max);
+        ensure!(
+            len <= request_len || len == Self::default().proto_max_bulk_len,
+            "limits.proto-max-bulk-len (--proto-max-bulk-len) is {len}: an argument of that length is longer than a \
+             request may be, limits.request-len-max (--request-len-max) is {request_len}"
+        );
+        Ok(())
+    }
+
     /// The framing that enforces these limits.
     #[must_use]
     pub fn framing(&self) -> Resp {
@@ -236,7 +278,7 @@ pub struct Flags {
     #[arg(long, value_name = "N")]
     databases: Option<usize>,
     /// Memory beyond which writes get an error, such as 100mb; 0 for no limit [default: by the control group].
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
     maxmemory: Option<u64>,
     /// Which keys are evicted then, such as allkeys-lru [default: noeviction].
     #[arg(long, value_name = "POLICY")]
@@ -256,17 +298,17 @@ pub struct Flags {
     /// Close connections without a request for this many seconds; 0 for never [default: 0].
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
-    /// Longest argument and string value, in bytes [default: 536870912].
-    #[arg(long, value_name = "BYTES")]
+    /// Longest argument and string value [default: 512mb].
+    #[arg(long, value_name = "BYTES", value_parser = len)]
     proto_max_bulk_len: Option<usize>,
     /// Most arguments of one command [default: 1048576].
     #[arg(long, value_name = "N")]
     arguments_max: Option<usize>,
-    /// Longest inline command, in bytes [default: 65536].
-    #[arg(long, value_name = "BYTES")]
+    /// Longest inline command [default: 64kb].
+    #[arg(long, value_name = "BYTES", value_parser = len)]
     inline_len_max: Option<usize>,
-    /// Longest request, in bytes [default: 1073741824].
-    #[arg(long, value_name = "BYTES")]
+    /// Longest request [default: 1gb].
+    #[arg(long, value_name = "BYTES", value_parser = len)]
     request_len_max: Option<usize>,
     #[command(flatten)]
     server: ServerFlags,
@@ -291,6 +333,27 @@ mod eviction_policy {
         let name = String::deserialize(deserializer)?;
         name.parse().map_err(Error::custom)
     }
+}
+
+/// What is no number of bytes.
+const NOT_BYTES: &str = "it must be a number of bytes, at least 0, such as 104857600 or 100mb";
+
+/// A number of bytes, with one of Redis' units or without.
+fn bytes(text: &str) -> Result<u64, &'static str> {
+    parse_bytes(text).map_err(|_not_bytes| NOT_BYTES)
+}
+
+/// The same, of something that is in memory.
+fn len(text: &str) -> Result<usize, &'static str> {
+    usize::try_from(bytes(text)?).map_err(|_too_large| NOT_BYTES)
+}
+
+fn maxmemory_in_file<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    number_or_text(deserializer, bytes).map(Some)
+}
+
+fn len_in_file<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    number_or_text(deserializer, len)
 }
 
 /// A number of keys to look at for each eviction.
@@ -481,6 +544,103 @@ mod tests {
             let error = databases("", &["--databases", wrong]).expect_err(wrong);
             assert!(error.contains("between 1 and 16384"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_file_may_be_written_as_flags_are() {
+        let file = "bind = '::1'\nmaxmemory = '100mb'\nlimits.proto_max_bulk_len = '2mb'\n\
+                    limits.inline-len-max = '1kb'\nlimits.request-len-max = '1g'";
+        let flags = "--bind ::1 --maxmemory 100mb --proto-max-bulk-len 2mb --inline-len-max 1kb --request-len-max 1g";
+        let flags: Vec<&str> = flags.split(' ').collect();
+        let config = resolve(file, &[]).expect("valid");
+        assert_eq!(config, resolve("", &flags).expect("valid"));
+        assert_eq!(config.maxmemory, Some(100 << 20));
+        let numbers = "bind = ['::1']\nmaxmemory = 104857600\nlimits.proto-max-bulk-len = 2097152\n\
+                       limits.inline-len-max = 1024\nlimits.request-len-max = 1000000000";
+        assert_eq!(config, resolve(numbers, &[]).expect("valid"));
+    }
+
+    #[test]
+    fn settings_that_cannot_be_are_refused_by_their_names() {
+        for (file, flags, expected) in [
+            (
+                "",
+                "--maxclients 0",
+                "server.connections-max (--maxclients) is 0, it must be",
+            ),
+            (
+                "server.connections-max = 0",
+                "",
+                "server.connections-max (--maxclients) is 0",
+            ),
+            (
+                "",
+                "--timeout -1",
+                "'-1' is out of range for '--timeout <SECONDS>'",
+            ),
+            (
+                "",
+                "--maxmemory -5",
+                "'--maxmemory <BYTES>': it must be a number of bytes, at least 0",
+            ),
+            ("", "--port -1", "-1 is not in 0..=65535"),
+            (
+                "maxmemory = -5",
+                "",
+                "line 1, column 13: -5 is out of range",
+            ),
+            (
+                "maxmemory = 'much'",
+                "",
+                "line 1, column 13: `much`: it must be a number of bytes",
+            ),
+            (
+                "",
+                "--proto-max-bulk-len 0",
+                "limits.proto-max-bulk-len (--proto-max-bulk-len) is 0",
+            ),
+            (
+                "limits.proto-max-bulk-len = 99999999999",
+                "",
+                "limits.request-len-max (--request-len-max) is 1073741824",
+            ),
+            (
+                "",
+                "--request-len-max 10",
+                "(--request-len-max) is 10, it must be at least 1048576",
+            ),
+            (
+                "",
+                "--arguments-max 0",
+                "(--arguments-max) is 0, it must be at least 1",
+            ),
+            (
+                "[server]\nbuffered-bytes-max = 1",
+                "",
+                "server.buffered-bytes-max is 1, it must be between",
+            ),
+            ("bind = []", "--tls-port 0", "bind (--bind) is empty"),
+            (
+                "[policy]\nname = 'mq'\nfoo = 1",
+                "",
+                "line 3, column 1: unknown field `foo`",
+            ),
+        ] {
+            let flags: Vec<&str> = flags.split_whitespace().collect();
+            let message = format!("{:#}", resolve(file, &flags).expect_err(expected));
+            assert!(message.contains(expected), "{message}");
+        }
+        let smaller = resolve("limits.request-len-max = '64mb'", &[]);
+        assert!(smaller.is_ok(), "an argument is as long as a request then");
+    }
+
+    #[test]
+    fn types_of_a_file_are_hints() {
+        let text = "[[types]]\nname = 'health'\ncontrol = false\n";
+        let config = resolve(text, &[]).expect("valid");
+        assert_eq!(config.types[0].control, Some(false));
+        let printed = toml::to_string(&config).expect("serialises");
+        assert_eq!(toml::from_str::<Config>(&printed).expect("parses"), config);
     }
 
     #[test]

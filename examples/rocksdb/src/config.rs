@@ -20,6 +20,7 @@ use crate::limits::Limits;
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
     /// Addresses to listen on; the loopback interface by default.
+    #[serde(deserialize_with = "psp_program::one_or_many")]
     pub bind: Vec<IpAddr>,
     /// TCP port; 9200 by default, 0 for any free one.
     pub port: u16,

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
     /// Addresses to listen on; the loopback interface by default.
+    #[serde(deserialize_with = "psp_program::one_or_many")]
     pub bind: Vec<IpAddr>,
     /// TCP port; 7100 by default, 0 for any free port.
     pub port: u16,
@@ -200,6 +201,15 @@ mod tests {
             assert!(resolve(&flags).is_err(), "{flags:?}");
         }
         assert!(toml::from_str::<Config>("colour = 1").is_err());
+    }
+
+    #[test]
+    fn a_file_has_one_address_or_several_and_hints_of_types() {
+        let one: Config =
+            toml::from_str("bind = '::1'\n[[types]]\nname = 'echo'\nshare = 0.1").unwrap();
+        let several: Config = toml::from_str("bind = ['::1', '127.0.0.1']").unwrap();
+        assert_eq!((one.bind.len(), several.bind.len()), (1, 2));
+        assert_eq!(one.types[0].share, Some(0.1));
     }
 
     #[test]

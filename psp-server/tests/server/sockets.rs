@@ -283,6 +283,10 @@ fn the_permissions_of_a_socket_are_chosen() {
         refusal(echo().unix(&path).unix_mode(0o1777)),
         "unix_mode is 0o1777, it must be between 0 and 0o777"
     );
+    assert_eq!(
+        refusal(echo().tcp("127.0.0.1:0").unix_mode(0o700)),
+        "unix_mode is 0o700, it must be unset where no Unix socket is set"
+    );
 }
 
 #[test]

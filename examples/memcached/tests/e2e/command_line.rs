@@ -50,6 +50,51 @@ fn flags_without_effect_are_logged() {
 }
 
 #[test]
+fn what_is_wrong_is_named_as_it_was_written() {
+    if !Server::is_psp() {
+        return psp_harness::skip(psp_harness::NOT_PSP);
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("psp-memcached.toml");
+    fs::write(&file, "listen = []").expect("a file");
+    let file = file.to_str().expect("a path of ASCII");
+    for (open_files, flags, expected) in [
+        (
+            20,
+            &[][..],
+            "Error: the limit of open files (ulimit -n) is 20: the server needs 33 at least",
+        ),
+        (1024, &["--config", file], "listen (--listen) is empty"),
+        (
+            1024,
+            &["-c", "0"],
+            "server.connections-max (--conn-limit) is 0",
+        ),
+        (
+            1024,
+            &["-a", "700"],
+            "sockets.unix-mode (--unix-mask) is 0o700, it must be unset",
+        ),
+    ] {
+        let mut shell = Command::new("sh");
+        let script = format!("ulimit -n {open_files}; exec timeout 10 \"$0\" \"$@\"");
+        shell.args([
+            "-c",
+            &script,
+            env!("CARGO_BIN_EXE_psp-memcached"),
+            "-p",
+            "0",
+        ]);
+        let output = shell.args(flags).output().expect("a shell");
+        let printed = String::from_utf8(output.stderr).expect("text");
+        assert!(
+            !output.status.success() && printed.contains(expected),
+            "{printed}"
+        );
+    }
+}
+
+#[test]
 fn a_server_in_the_background_has_a_file_with_its_process_id() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("pid");

@@ -17,6 +17,10 @@ use std::process::exit;
 use clap::{Args as _, Command, FromArgMatches as _, Parser};
 use clap_complete::Shell;
 
+mod numbers;
+
+pub use numbers::{in_words, take_negative_numbers};
+
 const HEADING: &str = "Installation";
 
 /// Flags for packages.
@@ -34,7 +38,7 @@ struct Flags {
 /// Adds the flags to the command line of a program. Obeys them and ends the process if its command line has one.
 #[must_use]
 pub fn described(command: Command) -> Command {
-    let mut command = with_flags(command);
+    let mut command = take_negative_numbers(with_flags(command));
     match asked(&command, std::env::args_os()).and_then(|flags| flags.obey(&mut command)) {
         None => command,
         Some(Ok(())) => exit(0),
@@ -49,7 +53,8 @@ pub fn described(command: Command) -> Command {
 #[must_use]
 pub fn parse<P: Parser>() -> P {
     let mut command = described(P::command());
-    let matches = command.get_matches_mut();
+    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    let matches = matches.unwrap_or_else(|error| in_words(error, &mut command).exit());
     P::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
 }
 

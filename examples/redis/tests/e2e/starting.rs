@@ -61,6 +61,36 @@ fn a_limit_of_open_files_without_room_for_a_client_is_named() {
 }
 
 #[test]
+fn settings_that_cannot_be_are_named_as_they_were_written() {
+    for (file, flags, expected) in [
+        ("bind = []", &[][..], "bind (--bind) is empty"),
+        (
+            "",
+            &["--unixsocketperm", "700"],
+            "sockets.unix-mode (--unixsocketperm) is 0o700, it must be unset where no Unix socket is set",
+        ),
+        (
+            "",
+            &["--maxclients", "0"],
+            "server.connections-max (--maxclients) is 0, ",
+        ),
+        (
+            "",
+            &["--request-len-max", "10"],
+            "limits.request-len-max (--request-len-max) is 10, ",
+        ),
+        (
+            "[[types]]\nname = 'healthy'",
+            &[],
+            "there is no request type healthy; the types are health, read, write, range, scan",
+        ),
+    ] {
+        let printed = refusal(1024, file, flags);
+        assert!(printed.contains(expected), "{printed}");
+    }
+}
+
+#[test]
 fn a_file_can_make_health_a_type_like_others() {
     for (config, is_control) in [
         ("", true),
