@@ -1,6 +1,7 @@
 //! The CONFIG command.
 
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use clap::ValueEnum as _;
@@ -15,7 +16,7 @@ use psp_store::{LfuRates, PackingLimit, UnknownEvictionPolicy};
 
 use crate::acl::PubSubDefault;
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
-use crate::config::{LogLevel, samples, yes_or_no};
+use crate::config::{Limits, LogLevel, samples, yes_or_no};
 use crate::error::CommandError;
 use crate::glob::{Pattern, Steps};
 use crate::memory::parse_bytes;
@@ -119,11 +120,7 @@ const PARAMETERS: &[Parameter] = &[
         "acllog-max-len",
         |server| server.acl.log.len_max().to_string(),
         |server, value| {
-            let len: i64 = number(value)?;
-            let len = u64::try_from(len).map_err(|_negative| {
-                format!("argument must be between 0 and {} inclusive", i64::MAX)
-            })?;
-            server.acl.log.set_len_max(len);
+            server.acl.log.set_len_max(within(value, UNSIGNED)?);
             Ok(())
         },
     ),
@@ -174,7 +171,9 @@ const PARAMETERS: &[Parameter] = &[
         "latency-monitor-threshold",
         |server| server.records.latency.threshold_ms().to_string(),
         |server, value| {
-            server.records.set_latency_threshold_ms(number(value)?);
+            server
+                .records
+                .set_latency_threshold_ms(within(value, UNSIGNED)?);
             Ok(())
         },
     ),
@@ -253,7 +252,7 @@ const PARAMETERS: &[Parameter] = &[
         "maxmemory-samples",
         |server| server.evictions.samples().to_string(),
         |server, value| {
-            number::<i64>(value)?;
+            within::<i64>(value, i64::MIN..=i64::MAX)?;
             let samples = samples(&String::from_utf8_lossy(value))
                 .map_err(|_range| "argument must be between 1 and 64 inclusive")?;
             server.evictions.set_samples(samples);
@@ -294,7 +293,9 @@ const PARAMETERS: &[Parameter] = &[
         "script-time-limit-ms",
         |server| server.settings.script_time_limit_ms().to_string(),
         |server, value| {
-            server.settings.set_script_time_limit_ms(number(value)?);
+            server
+                .settings
+                .set_script_time_limit_ms(within(value, UNSIGNED)?);
             Ok(())
         },
     ),
@@ -304,10 +305,7 @@ const PARAMETERS: &[Parameter] = &[
         "slowlog-log-slower-than",
         |server| server.records.slow_log.threshold_us().to_string(),
         |server, value| {
-            let us = number(value)?;
-            if us < -1 {
-                return Err("argument must be between -1 and 9223372036854775807 inclusive".into());
-            }
+            let us = within(value, -1..=i64::MAX)?;
             server.records.set_slow_log_threshold_us(us);
             Ok(())
         },
@@ -316,7 +314,10 @@ const PARAMETERS: &[Parameter] = &[
         "slowlog-max-len",
         |server| server.records.slow_log.len_max().to_string(),
         |server, value| {
-            server.records.slow_log.set_len_max(number(value)?);
+            server
+                .records
+                .slow_log
+                .set_len_max(within(value, UNSIGNED)?);
             Ok(())
         },
     ),
@@ -324,7 +325,7 @@ const PARAMETERS: &[Parameter] = &[
         "stream-node-max-bytes",
         |server| server.settings.stream_node_bytes_max().to_string(),
         |server, value| {
-            let bytes = parse_bytes(&String::from_utf8_lossy(value))?;
+            let bytes = bytes_within(value, UNSIGNED)?;
             server.settings.set_stream_node_bytes_max(bytes);
             Ok(())
         },
@@ -333,7 +334,8 @@ const PARAMETERS: &[Parameter] = &[
         "stream-node-max-entries",
         |server| server.settings.stream_node_entries_max().to_string(),
         |server, value| {
-            server.settings.set_stream_node_entries_max(number(value)?);
+            let entries = within(value, UNSIGNED)?;
+            server.settings.set_stream_node_entries_max(entries);
             Ok(())
         },
     ),
@@ -347,7 +349,10 @@ const PARAMETERS: &[Parameter] = &[
         "tracking-table-max-keys",
         |server| server.clients.tracking.keys_max().to_string(),
         |server, value| {
-            server.clients.tracking.set_keys_max(number(value)?);
+            server
+                .clients
+                .tracking
+                .set_keys_max(within(value, UNSIGNED)?);
             Ok(())
         },
     ),
@@ -391,10 +396,40 @@ fn path_of(path: Option<&Path>) -> String {
     path.map_or_else(String::new, |path| path.display().to_string())
 }
 
-fn number<T: std::str::FromStr>(value: &[u8]) -> Result<T, &'static str> {
+/// What Redis gives most numbers that are not below 0.
+const UNSIGNED: RangeInclusive<i64> = 0..=i64::MAX;
+
+/// A number in the range that Redis gives the parameter.
+fn within<T: TryFrom<i64>>(
+    value: &[u8],
+    range: RangeInclusive<i64>,
+) -> Result<T, Cow<'static, str>> {
     let text = std::str::from_utf8(value).ok();
-    text.and_then(|text| text.parse().ok())
-        .ok_or("argument couldn't be parsed into an integer")
+    let number: Option<i64> = text.and_then(|text| text.parse().ok());
+    in_range(
+        number.ok_or("argument couldn't be parsed into an integer")?,
+        range,
+    )
+}
+
+/// The same, of a number of bytes that may have a unit.
+fn bytes_within<T: TryFrom<i64>>(
+    value: &[u8],
+    range: RangeInclusive<i64>,
+) -> Result<T, Cow<'static, str>> {
+    let bytes = parse_bytes(&String::from_utf8_lossy(value))?;
+    in_range(i64::try_from(bytes).unwrap_or(i64::MAX), range)
+}
+
+fn in_range<T: TryFrom<i64>>(
+    number: i64,
+    range: RangeInclusive<i64>,
+) -> Result<T, Cow<'static, str>> {
+    let fits = T::try_from(number).ok();
+    fits.filter(|_| range.contains(&number)).ok_or_else(|| {
+        let (min, max) = range.into_inner();
+        format!("argument must be between {min} and {max} inclusive").into()
+    })
 }
 
 fn word_of(switch: bool) -> String {
@@ -419,7 +454,8 @@ fn busy_reply_threshold(server: &ServerState) -> String {
 }
 
 fn set_busy_reply_threshold(server: &ServerState, value: &[u8]) -> Setting {
-    server.settings.set_busy_reply_threshold_ms(number(value)?);
+    let ms = within(value, UNSIGNED)?;
+    server.settings.set_busy_reply_threshold_ms(ms);
     Ok(())
 }
 
@@ -440,19 +476,17 @@ fn set_protected_mode(server: &ServerState, value: &[u8]) -> Setting {
 }
 
 fn set_maxclients(server: &ServerState, value: &[u8]) -> Setting {
-    match (number(value)?, server.runtime.get()) {
-        (0, _) => Err("argument must be at least 1".into()),
-        (_, None) => Err(NOT_RUNNING.into()),
-        (connections_max, Some(runtime)) => match make_room(connections_max) {
-            room if room < connections_max => Err(format!(
-                "The operating system is not able to handle the specified number of clients, try with {room}"
-            )
-            .into()),
-            _ => {
-                runtime.set_connections_max(connections_max);
-                Ok(())
-            }
-        },
+    let connections_max = within(value, 1..=u32::MAX.into())?;
+    let runtime = server.runtime.get().ok_or(NOT_RUNNING)?;
+    match make_room(connections_max) {
+        room if room < connections_max => Err(format!(
+            "The operating system is not able to handle the specified number of clients, try with {room}"
+        )
+        .into()),
+        _ => {
+            runtime.set_connections_max(connections_max);
+            Ok(())
+        }
     }
 }
 
@@ -475,18 +509,16 @@ fn set_lfu_rate(
     rate: fn(&mut LfuRates) -> &mut u32,
 ) -> Setting {
     let mut rates = server.databases.lfu_rates();
-    *rate(&mut rates) = number(value)?;
+    *rate(&mut rates) = within(value, 0..=i32::MAX.into())?;
     server.databases.set_lfu_rates(rates);
     Ok(())
 }
 
 fn set_packing_limit(server: &ServerState, value: &[u8], limit: PackingLimit) -> Setting {
-    /// Redis reads a signed number.
-    const MOST: u64 = i64::MAX as u64;
-    let most = number(value)?;
-    if most > MOST {
-        return Err(format!("argument must be between 0 and {MOST} inclusive").into());
-    }
+    let most = match limit {
+        HashBytes | SortedSetBytes => bytes_within(value, UNSIGNED)?,
+        _ => within(value, UNSIGNED)?,
+    };
     server.databases.set_packing_limit(limit, most);
     Ok(())
 }
@@ -497,7 +529,8 @@ fn list_node_size(server: &ServerState) -> String {
 
 /// The size of a list's node in Redis. It changes nothing here: lists have one form.
 fn set_list_node_size(server: &ServerState, value: &[u8]) -> Setting {
-    server.settings.set_list_node_size(number(value)?);
+    let size = within(value, i32::MIN.into()..=i32::MAX.into())?;
+    server.settings.set_list_node_size(size);
     Ok(())
 }
 
@@ -507,10 +540,7 @@ fn list_compress_depth(server: &ServerState) -> String {
 
 /// How many nodes of a list Redis leaves as they are. It changes nothing here: lists are not compressed.
 fn set_list_compress_depth(server: &ServerState, value: &[u8]) -> Setting {
-    let depth = number(value)?;
-    if depth < 0 {
-        return Err(format!("argument must be between 0 and {} inclusive", i32::MAX).into());
-    }
+    let depth = within(value, 0..=i32::MAX.into())?;
     server.settings.set_list_compress_depth(depth);
     Ok(())
 }
@@ -539,7 +569,7 @@ fn set_events(server: &ServerState, value: &[u8]) -> Setting {
 }
 
 fn set_timeout(server: &ServerState, value: &[u8]) -> Setting {
-    let seconds = number(value)?;
+    let seconds = within(value, 0..=i32::MAX.into())?;
     let runtime = server.runtime.get().ok_or(NOT_RUNNING)?;
     runtime.set_idle_timeout_s(seconds);
     Ok(())
@@ -565,7 +595,8 @@ fn set_log_level(server: &ServerState, value: &[u8]) -> Setting {
 
 /// The limit can only be at or below the request limit that the server started with.
 fn set_value_len_max(server: &ServerState, value: &[u8]) -> Setting {
-    let bytes = number(value)?;
+    let least = Limits::LEN_MIN as i64;
+    let bytes = bytes_within(value, least..=i64::MAX)?;
     if bytes > server.settings.config.limits.proto_max_bulk_len {
         return Err("argument must not exceed the value that the server was started with".into());
     }
@@ -698,15 +729,29 @@ mod tests {
     fn changeable_parameters_change_and_fixed_ones_do_not() {
         let mut session = Session::new();
         session.expect(&[
-            ("CONFIG SET proto-max-bulk-len 3", "+OK"),
+            ("CONFIG SET proto-max-bulk-len 1mb", "+OK"),
             (
-                "SET a 1234",
+                "CONFIG GET proto-max-bulk-len",
+                "*2 $18 proto-max-bulk-len $7 1048576",
+            ),
+            (
+                "SETRANGE a 1048576 x",
                 "-ERR string exceeds maximum allowed size (proto-max-bulk-len)",
             ),
             (
                 "CONFIG SET proto-max-bulk-len x",
                 "-ERR CONFIG SET failed (possibly related to argument 'proto-max-bulk-len') - \
-                 argument couldn't be parsed into an integer",
+                 argument must be a memory value",
+            ),
+            (
+                "CONFIG SET proto-max-bulk-len 3",
+                "-ERR CONFIG SET failed (possibly related to argument 'proto-max-bulk-len') - \
+                 argument must be between 1048576 and 9223372036854775807 inclusive",
+            ),
+            (
+                "CONFIG SET timeout -1",
+                "-ERR CONFIG SET failed (possibly related to argument 'timeout') - argument must be between 0 and \
+                 2147483647 inclusive",
             ),
             (
                 "CONFIG SET timeout 1 TimeOut 2",
@@ -726,7 +771,7 @@ mod tests {
                 "*2 $22 list-max-listpack-size $2 -5",
             ),
             (
-                "CONFIG SET set-max-intset-entries 9223372036854775808",
+                "CONFIG SET set-max-intset-entries -1",
                 "-ERR CONFIG SET failed (possibly related to argument 'set-max-intset-entries') - \
                  argument must be between 0 and 9223372036854775807 inclusive",
             ),
