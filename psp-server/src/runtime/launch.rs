@@ -207,7 +207,7 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         leases: None,
         links,
         dispatcher,
-        seat: None,
+        peers: None,
         demotion: None,
         shared,
         clock,

@@ -25,13 +25,13 @@
 //! | `net/` | the net worker |
 //! | `launch.rs` | starts and ends the threads |
 //! | `receivers.rs` | the same for workers that receive for themselves |
-//! | `crew/` | how these run each other's requests |
+//! | `distributed/` | how these run each other's requests |
 //! | `start.rs` | what threads start with: an event queue and the sockets on which a thread receives |
 
 mod carriers;
 pub(crate) mod channel;
-mod crew;
 pub(crate) mod dispatch;
+mod distributed;
 mod drain_report;
 pub(crate) mod host;
 mod launch;

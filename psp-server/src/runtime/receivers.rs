@@ -8,11 +8,11 @@
 //!   sockets without that: whoever is woken accepts, and passes connections to the ports in turn
 //! ```
 //!
-//! The calling thread sleeps until the shutdown, or [takes care](Steward) of the workers, so that no request can hold it.
+//! The calling thread sleeps until the shutdown, or [takes care](Supervisor) of the workers, so that no request can hold it.
 //! Each worker is a net worker with one worker, itself. They share settings, the handler and the budget of memory. Before
 //! a long request a worker [leaves its port](super::net) to another. Under `d-fcfs` they share nothing on the way of
-//! a short one. Under all other policies they are a [crew](super::crew): they run each other's requests. If the policy
-//! preempts requests, a crew has a [timer core](super::crew), a thread beside its workers.
+//! a short one. Under all other policies they are a [worker group](super::distributed): they run each other's requests. If the policy
+//! preempts requests, the group has a [timer core](super::distributed), a thread beside its workers.
 
 use std::io;
 use std::sync::mpsc::RecvTimeoutError;
@@ -27,11 +27,12 @@ use psp_protocols::Framing;
 use super::carriers::Carriers;
 use super::channel::doorbell::Doorbell;
 use super::channel::turn_start::TurnStart;
-use super::crew::{
-    Joined, Moving, Offers, Roster, Rules, Seat, Steward, Succession, TurnBell, Watched, events_of,
-};
 use super::dispatch::dispatcher::Dispatcher;
 use super::dispatch::places::Places;
+use super::distributed::{
+    Joined, Moving, Offers, Peers, Roster, Rules, Succession, Supervisor, TurnBell, Watched,
+    events_of,
+};
 use super::host::clock::Clock;
 use super::host::scheduling::{
     Background, Demotion, can_be_raised, can_lower_preempted, sharpen_timers, shorten_slice,
@@ -147,13 +148,13 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
             offers,
             bell,
         } = place;
-        let (seat, joined) = Seat::new(setup.worker, roster, succession, moving, offers, bell);
+        let (peers, joined) = Peers::new(setup.worker, roster, succession, moving, offers, bell);
         let Joined { policy, member, .. } = joined;
-        let is_in_crew = member.is_some();
+        let has_group = member.is_some();
         let scheduler = Joined::scheduler(&receiver, &policy, member);
         let mut dispatcher = Dispatcher::new(classifier, scheduler, receiver.clone(), vec![turns]);
-        if is_in_crew {
-            dispatcher = dispatcher.offering(seat.places().clone());
+        if has_group {
+            dispatcher = dispatcher.offering(peers.places().clone());
         }
         let port = PortParts {
             poll: port.poll,
@@ -172,7 +173,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
             leases: Some(leases),
             links: vec![Link::Inline(inline)],
             dispatcher,
-            seat: Some(seat),
+            peers: Some(peers),
             demotion,
             shared: receiver,
             clock: setup.clock,
@@ -254,7 +255,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         PreemptPolicy::None => leases,
         _ => {
             let succession = rules.succession.clone();
-            leases.alerting(move || succession.nobody_reads())
+            leases.alerting(move || succession.no_worker_reads())
         }
     });
     let long = Background::new(
@@ -380,13 +381,13 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     notices.wait_until_ready(count, shutdown)?;
     // A timer core may poll where a core is left over for it.
     let spin = Spin::new(&cores, count + 1, false, spin_longest).idle;
-    let mut steward = Steward::new(rules, watched, of_workers, clock, spin)?;
+    let mut supervisor = Supervisor::new(rules, watched, of_workers, clock, spin)?;
     on_ready();
     for gate in &gates {
         // A worker that died has said so.
         let _ = gate.send(());
     }
-    wait_for_shutdown(poll, &[shutdown, &shared.shutdown], || steward.turn())
+    wait_for_shutdown(poll, &[shutdown, &shared.shutdown], || supervisor.turn())
         .map_err(RunError::Events)?;
     let drain_timeout = Duration::from_millis(shared.config.drain_timeout_ms);
     let deadline = Instant::now() + drain_timeout.saturating_add(LATE);
@@ -394,7 +395,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let mut serving: Vec<usize> = (0..count).collect();
     while !serving.is_empty() {
         let left = deadline.saturating_duration_since(Instant::now());
-        match answers.recv_timeout(steward.turn().map_or(left, |next| next.min(left))) {
+        match answers.recv_timeout(supervisor.turn().map_or(left, |next| next.min(left))) {
             Ok((index, served)) => {
                 abandoned += served?;
                 serving.retain(|&other| other != index);
@@ -403,7 +404,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             Err(_) => break,
         }
     }
-    threads.extend(steward.end());
+    threads.extend(supervisor.end());
     threads.extend(carriers.stop());
     // Workers that are stuck in a request, or have died.
     let open = |index| {

@@ -190,7 +190,7 @@ impl Shared {
     }
 
     /// The setup of workers that schedule themselves: all of them together, none of which receives for the others.
-    pub(crate) fn crew_setup(&self) -> SchedulerSetup<'_> {
+    pub(crate) fn group_setup(&self) -> SchedulerSetup<'_> {
         self.setup_of(self.workers)
     }
 

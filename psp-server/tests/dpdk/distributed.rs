@@ -14,7 +14,7 @@ use crate::rig::{LONG, SHORT, TestClient, TestServer, WORKERS, Wire, ask, turn, 
 const MEASURED: Duration = Duration::from_millis(50);
 
 /// Those of workers that schedule themselves, and pass requests on.
-fn crews() -> [Policy; 4] {
+fn groups() -> [Policy; 4] {
     [
         Policy::stealing(),
         Policy::jsq(),
@@ -84,7 +84,7 @@ fn ask_beside(server: &TestServer, client: &mut TestClient, request_type: u16) {
 #[test]
 fn every_request_of_every_queue_is_answered() {
     let _turn = turn();
-    for policy in [Policy::d_fcfs()].into_iter().chain(crews()) {
+    for policy in [Policy::d_fcfs()].into_iter().chain(groups()) {
         for queues in [WORKERS, WORKERS + 1] {
             let wire = Wire::of(queues);
             let server = start(&wire, policy.clone());
@@ -211,7 +211,7 @@ fn a_worker_alone_preempts_a_long_request_for_what_came_to_its_queue() {
 #[test]
 fn overload_of_a_queue_is_dropped_and_counted() {
     let _turn = turn();
-    for policy in crews() {
+    for policy in groups() {
         let wire = Wire::of(WORKERS);
         let config = config().queue_capacity(4);
         let server = TestServer::start(wire.server(), policy, config);

@@ -23,10 +23,10 @@ use crate::error::RunError;
 use crate::fiber::{self, Bell, Timers, TurnWatch, WakeList};
 use crate::handler::Handler;
 use crate::runtime::channel::message::Report;
-use crate::runtime::crew::{Joined, Seat};
 use crate::runtime::dispatch::dispatcher::{Arrived, Dispatcher};
 use crate::runtime::dispatch::lengths::Length;
 use crate::runtime::dispatch::turns::RunningTurn;
+use crate::runtime::distributed::{Joined, Peers};
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::scheduling::Demotion;
 use crate::runtime::host::spin::Spin;
@@ -71,7 +71,7 @@ pub(crate) struct Parts<F: Framing, K, H: Handler<F::Head>> {
     pub(crate) links: Vec<Link<F, H>>,
     pub(crate) dispatcher: Dispatcher<K>,
     /// The place among workers that run each other's requests.
-    pub(crate) seat: Option<Seat<ContextTask<F, H>>>,
+    pub(crate) peers: Option<Peers<ContextTask<F, H>>>,
     /// How the net worker steps back while it runs a long request, if it does.
     pub(crate) demotion: Option<Demotion>,
     pub(crate) shared: Receiver,
@@ -91,7 +91,7 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
     timer: Option<(u64, u64)>,
     workers: Workers<F, H>,
     /// The place among workers that run each other's requests.
-    seat: Option<Seat<ContextTask<F, H>>>,
+    peers: Option<Peers<ContextTask<F, H>>>,
     /// The cores that an arbiter grants, if one is asked.
     cores: Option<GrantedCores>,
     dispatcher: Dispatcher<K>,
@@ -126,7 +126,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             leases,
             links,
             dispatcher,
-            seat,
+            peers,
             demotion,
             shared,
             clock,
@@ -141,7 +141,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             timer: None,
             sharing: TimeSharing::new(shared.workers_each(), shared.config.net_budget_us),
             workers: Workers::new(links, ACTIONS_PER_TURN),
-            seat,
+            peers,
             cores: None,
             unfinished: false,
             gave_way: false,
@@ -214,9 +214,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// Goes on under another policy, if one was set.
     #[inline]
     fn follow_policy(&mut self) {
-        if self.seat.as_ref().is_some_and(Seat::is_behind) {
+        if self.peers.as_ref().is_some_and(Peers::is_behind) {
             self.succeed();
-        } else if self.seat.is_none()
+        } else if self.peers.is_none()
             && let Some(policy) = self.shared.policy.take()
         {
             self.dispatcher.switch_to(self.now_ns, &policy);
@@ -228,15 +228,15 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     #[cold]
     fn succeed(&mut self) {
         self.offer_arrived();
-        let Some(seat) = &mut self.seat else {
+        let Some(peers) = &mut self.peers else {
             return;
         };
         let Joined {
             policy,
             member,
             left,
-        } = seat.join();
-        let places = member.as_ref().map(|_| seat.places().clone());
+        } = peers.join();
+        let places = member.as_ref().map(|_| peers.places().clone());
         let scheduler = Joined::scheduler(&self.shared, &policy, member);
         self.dispatcher.succeed(self.now_ns, scheduler, places);
         for waiting in left {
@@ -250,8 +250,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
 
     /// Whether workers run each other's requests.
     #[inline]
-    fn is_in_crew(&self) -> bool {
-        self.seat.as_ref().is_some_and(Seat::is_in_crew)
+    fn has_group(&self) -> bool {
+        self.peers.as_ref().is_some_and(Peers::has_group)
     }
 
     /// Takes nothing new from here on. Ports of others may come later.
@@ -269,7 +269,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     fn is_drained(&mut self) -> bool {
         let is_over = self.ports.home().is_overdue(self.now_ns);
         let is_done = self.ports.iter().all(Port::is_drained) && self.workers.lent() == 0;
-        is_over || (is_done && self.seat.as_mut().is_none_or(Seat::may_leave))
+        is_over || (is_done && self.peers.as_mut().is_none_or(Peers::may_leave))
     }
 
     /// Has workers come and go with the cores that the arbiter grants, and tells it what the load needs.
@@ -356,7 +356,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
         if !timeout.is_zero() {
             self.ports.announce_sleep();
-            self.seat.as_ref().inspect(|seat| seat.announce_sleep());
+            self.peers.as_ref().inspect(|peers| peers.announce_sleep());
             timeout = timeout.min(self.until_deadline());
             if self.receive_reports() > 0
                 || self.shared.buffers.room.is_asked()
@@ -389,13 +389,13 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
 
     fn awake(&self) {
         self.ports.awake();
-        self.seat.as_ref().inspect(|seat| seat.awake());
+        self.peers.as_ref().inspect(|peers| peers.awake());
     }
 
     /// Before it sleeps, a worker looks once more for requests that others have put where it finds them: they may not
     /// have seen that it was about to. Returns whether there was one.
     fn helps_others(&mut self) -> bool {
-        if !self.is_in_crew() {
+        if !self.has_group() {
             return false;
         }
         self.now_ns = self.clock.now_ns();
@@ -682,7 +682,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// before anything else is read: no request may wait here that came through a port which leaves.
     #[inline]
     fn resume_paused(&mut self) {
-        if self.seat.is_some() {
+        if self.peers.is_some() {
             self.settle_pause();
         }
         if let Some(paused) = self.pauses.next_due(self.now_ns) {
@@ -703,12 +703,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         self.warn_of_endless(&paused);
         let dispatcher = &mut self.dispatcher;
         let is_lasting = self.pauses.is_lasting(paused.request);
-        let has_queue = self.seat.as_ref().is_some_and(Seat::has_queue);
+        let has_queue = self.peers.as_ref().is_some_and(Peers::has_queue);
         let for_others = has_queue
             || self.ports.iter().any(Port::is_ready)
             || dispatcher.any_short_waiting(self.pauses.budget_ns())
             || is_lasting && dispatcher.any_waiting();
-        if self.seat.is_none() {
+        if self.peers.is_none() {
             dispatcher.paused(self.now_ns, paused.worker, paused.served_ns);
         }
         if for_others || self.pauses.any_away() {
@@ -770,8 +770,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             return self.serve_ports();
         }
         let end_ns = self.now_ns + TURN_NS_MAX;
-        // Workers of a crew find what was left, and a request that gave way did so to what lies in the sockets.
-        if self.unfinished && !self.gave_way && !self.is_in_crew() {
+        // Workers of a group find what was left, and a request that gave way did so to what lies in the sockets.
+        if self.unfinished && !self.gave_way && !self.has_group() {
             self.carry_out(self.now_ns + LEFT_NS_MAX);
         }
         loop {
@@ -817,7 +817,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// has no more than the request that is next, and requests that began here.
     #[inline]
     fn takes_one_by_one(&self) -> bool {
-        self.ports.move_about() && !self.is_in_crew()
+        self.ports.move_about() && !self.has_group()
     }
 
     /// The same where requests are [taken one by one](Self::takes_one_by_one): one connection, or one datagram, after the
@@ -900,7 +900,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         let was_home = self.ports.is_home();
         let turn = fiber::turn();
         let ended = self.run_here(worker, request, request_type, Length::Short, task);
-        if self.is_in_crew() {
+        if self.has_group() {
             // The numbers of turns are those of the board, which has not shown this one.
             fiber::set_turn(turn);
         }
@@ -929,7 +929,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// it.
     #[inline]
     fn holds_up_an_owner(&self) -> bool {
-        self.is_in_crew() && self.ports.is_wanted()
+        self.has_group() && self.ports.is_wanted()
     }
 
     /// The scheduler's next decision. What has arrived is where other workers find it by then.
@@ -942,13 +942,13 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// Puts what has arrived where all workers find it. From then on its port may move.
     #[inline]
     fn offer_arrived(&mut self) {
-        let Some(seat) = &self.seat else {
+        let Some(peers) = &self.peers else {
             return;
         };
         while let Some(Arrived { request, slot }) = self.dispatcher.next_offered() {
             let port = self.ports.port_of(request);
             if let Some(task) = port.and_then(|port| port.requests.lend(request)) {
-                seat.offer(slot, request, task);
+                peers.offer(slot, request, task);
             }
         }
     }
@@ -1014,7 +1014,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         request_type: RequestType,
         hand_off: HandOff,
     ) {
-        if !self.is_in_crew() {
+        if !self.has_group() {
             return;
         }
         let worker = self.shared.global(worker);
@@ -1062,24 +1062,24 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         let slot = self.dispatcher.slot(request_type);
         self.ports.note_run(self.shared.global(worker), slot);
         let was_home = self.ports.is_home();
-        if let Some(seat) = self.seat.as_ref().filter(|seat| seat.may_give_way()) {
+        if let Some(peers) = self.peers.as_ref().filter(|peers| peers.may_give_way()) {
             let mut unserved = false;
             for port in self.ports.iter_mut() {
                 let connections = &mut port.requests.connections;
                 connections.send_replies();
                 unserved |= connections.may_read(CONNECTIONS_PER_TURN);
             }
-            seat.begins(unserved);
+            peers.begins(unserved);
             let has_mail = self.ports.iter().any(Port::has_mail);
             let (due_ns, is_called) = (self.timer_ns(), has_mail || self.wakes.has_any());
             let now_ns = self.clock.now_ns();
-            self.seat
+            self.peers
                 .as_ref()
-                .inspect(|seat| seat.runs(now_ns, is_called, due_ns));
+                .inspect(|peers| peers.runs(now_ns, is_called, due_ns));
         }
         let has_begun = task.is_none();
-        let seat = self.seat.as_ref();
-        let carrier = seat.and_then(|seat| seat.carrier(request, has_begun));
+        let peers = self.peers.as_ref();
+        let carrier = peers.and_then(|peers| peers.carrier(request, has_begun));
         let length = self.dispatcher.length(request_type);
         let ended = if let Some(carrier) = carrier {
             let (workers, demotion) = (&mut self.workers, &mut self.demotion);
@@ -1110,7 +1110,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             ..
         } = ended;
         self.now_ns = ended_ns;
-        self.seat.as_ref().inspect(|seat| seat.ran());
+        self.peers.as_ref().inspect(|peers| peers.ran());
         if was_asked {
             self.dispatcher.asked(worker);
         }
@@ -1118,8 +1118,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         match report {
             Report::Completed(task) => {
                 self.pauses.end(self.now_ns, request);
-                if let Some(seat) = self.seat.as_ref().filter(|_| carrier.is_some()) {
-                    seat.release(request);
+                if let Some(peers) = self.peers.as_ref().filter(|_| carrier.is_some()) {
+                    peers.release(request);
                 }
                 self.take_back(task, worker, false);
             }
@@ -1130,7 +1130,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 self.dispatcher.yielded(self.now_ns, worker, served_ns);
             }
             Report::Paused { served_ns } => {
-                if self.seat.is_some() {
+                if self.peers.is_some() {
                     self.dispatcher.paused(self.now_ns, worker, served_ns);
                 }
                 self.pauses.pause(Paused {
@@ -1171,10 +1171,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             let turn = BudgetedTurn { clock, budget };
             return fiber::watch_turn(&turn, || workers.run_inline(worker, request, task));
         }
-        let (dispatcher, seat) = (&self.dispatcher, self.seat.as_ref());
+        let (dispatcher, peers) = (&self.dispatcher, self.peers.as_ref());
         // Behind a request of a long type there is what the policy has put there, and a policy that preempts does so.
         let pauses = !self.shared.can_preempt() && dispatcher.length(request_type) != Length::Long;
-        let holds_up = || pauses && seat.is_some_and(Seat::has_queue);
+        let holds_up = || pauses && peers.is_some_and(Peers::has_queue);
         let now_ns = self.now_ns;
         let turn = LongTurn::new(ports, demotion, clock, now_ns, long_us, budget, &holds_up);
         let mut ended = turn.run(length, || workers.run_inline(worker, request, task));
@@ -1243,11 +1243,11 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         work.starved_ns.add(starved_ns.min(served_ns));
     }
 
-    /// Takes the own port back after a long request. As long as its driver is held up, a worker of a crew runs what it
+    /// Takes the own port back after a long request. As long as its driver is held up, a worker of a group runs what it
     /// finds in queues.
     #[cold]
     fn return_home(&mut self) {
-        let patience = match self.is_in_crew() {
+        let patience = match self.has_group() {
             true => HOME_PATIENCE,
             false => Duration::MAX,
         };
@@ -1263,7 +1263,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// The task of a request that all workers find, if it has not begun.
     #[inline]
     fn take_offered(&self, request: RequestId) -> Option<ContextTask<F, H>> {
-        self.seat.as_ref()?.take(request)
+        self.peers.as_ref()?.take(request)
     }
 
     /// The task of a request, or `None` if it has begun before. An error if it is dropped: nobody waits for it.
@@ -1274,7 +1274,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 self.turn_down(task, TurnedDown::Unwanted);
                 Err(Dropped)
             }
-            None if !self.is_in_crew() => self.lend(request),
+            None if !self.has_group() => self.lend(request),
             task => Ok(task),
         }
     }

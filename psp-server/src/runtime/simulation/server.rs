@@ -187,7 +187,7 @@ fn serve(plan: &Plan) -> Result<usize, RunError> {
         leases: None,
         links,
         dispatcher,
-        seat: None,
+        peers: None,
         demotion: None,
         shared: receiver,
         clock,

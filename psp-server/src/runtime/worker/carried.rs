@@ -33,7 +33,7 @@ use crate::runtime::carriers::{
     CarrierNumber, CarrierPreempter, Carriers, Lent, LentTurn, Readiness,
 };
 use crate::runtime::channel::message::Report;
-use crate::runtime::crew::Moving;
+use crate::runtime::distributed::Moving;
 use crate::shared::Shared;
 
 /// How long a request waits for a thread to run it.

@@ -40,10 +40,10 @@ impl Begun {
 impl Member {
     /// Takes a request that waits for another turn.
     fn take_begun(&mut self) -> Option<Begun> {
-        let aside = self.crew.suspended.take().map(Begun::new);
+        let aside = self.group.suspended.take().map(Begun::new);
         let aside = aside.or_else(|| self.begun.remove(&self.wait_queue.pop_front()?));
         if aside.is_some() {
-            self.crew.wait_queue.took(self.seen_ns);
+            self.group.wait_queue.took(self.seen_ns);
             return aside;
         }
         let Reverse(resumable) = self.held.iter_mut().find_map(BinaryHeap::pop)?;
@@ -58,10 +58,10 @@ impl Member {
             served_ns,
             ..
         } = begun.waiting;
-        let moves = { self.crew.moving() }.is_some_and(|moving| moving.has(request));
+        let moves = { self.group.moving() }.is_some_and(|moving| moving.has(request));
         match self.object.requeue() {
             _ if moves => self.leave_to_all(now_ns, begun, arrived_ns),
-            Requeue::WaitQueue if served_ns > 0 && self.crew.moving().is_none() => {
+            Requeue::WaitQueue if served_ns > 0 && self.group.moving().is_none() => {
                 self.put_aside(now_ns, begun);
             }
             _ => self.hold(begun, arrived_ns),
@@ -72,7 +72,7 @@ impl Member {
 impl Handover for Member {
     /// Where any worker may resume what was preempted, who leaves first takes all of that along.
     fn hand_over(&mut self) -> Backlog {
-        let closed = self.crew.queues[self.me.index()].close(self.line());
+        let closed = self.group.queues[self.me.index()].close(self.line());
         let waiting = closed.into_iter().chain(self.arrived.drain(..));
         let suspended = RequestState::Suspended { home: HERE };
         let waiting = waiting.map(|waiting| {
@@ -114,7 +114,7 @@ impl Handover for Member {
             let waiting = Waiting {
                 request: request.request,
                 request_type: request.request_type,
-                slot: self.crew.knowledge.slot(request.request_type),
+                slot: self.group.knowledge.slot(request.request_type),
                 arrived_ns: request.arrived_ns,
                 rank_ns: request.arrived_ns,
                 handed_over: false,
@@ -139,7 +139,7 @@ impl Handover for Member {
             }
         }
         self.show_held();
-        self.crew.wake_for_suspended();
+        self.group.wake_for_suspended();
     }
 }
 
@@ -153,9 +153,9 @@ mod tests {
     };
 
     use super::*;
-    use crate::runtime::crew::moving::Moving;
-    use crate::runtime::crew::roster::Roster;
-    use crate::runtime::crew::shared_state::Crew;
+    use crate::runtime::distributed::moving::Moving;
+    use crate::runtime::distributed::roster::Roster;
+    use crate::runtime::distributed::worker_group::WorkerGroup;
 
     const WORKERS: usize = 2;
     const NAMES: [&str; 4] = ["stealing", "jsq", "synergy", "darc-distributed"];
@@ -176,11 +176,11 @@ mod tests {
     fn member(name: &str, moves: bool) -> Member {
         let (types, policy) = (types(), name.parse::<Policy>().expect("its name"));
         let setup = setup(&types);
-        let crew = Crew::new(&policy, &setup, Roster::silent(WORKERS));
-        let (crew, objects) = crew.expect("it needs no dispatcher");
+        let group = WorkerGroup::new(&policy, &setup, Roster::silent(WORKERS));
+        let (group, objects) = group.expect("it needs no dispatcher");
         let object = objects.into_iter().next().expect("of the first worker");
-        let crew = crew.with_moving(moves.then(|| Arc::new(Moving::unlimited())));
-        Member::new(&setup, Arc::new(crew), HERE, object)
+        let group = group.with_moving(moves.then(|| Arc::new(Moving::unlimited())));
+        Member::new(&setup, Arc::new(group), HERE, object)
     }
 
     fn arrive(scheduler: &mut dyn Scheduler, now_ns: u64, requests: std::ops::Range<u32>) {
@@ -220,9 +220,9 @@ mod tests {
     }
 
     /// The idle worker has these, by either policy.
-    fn of_other(crew: &Arc<Crew>) -> Vec<u32> {
+    fn of_other(group: &Arc<WorkerGroup>) -> Vec<u32> {
         let other = WorkerId(1);
-        let waiting = crew.queues[other.index()].close(crew.line(other));
+        let waiting = group.queues[other.index()].close(group.line(other));
         waiting.iter().map(|waiting| waiting.request.0).collect()
     }
 
@@ -235,7 +235,11 @@ mod tests {
         run(member, 50).expect("it waits here");
         member.on_event(60, Event::Yielded { worker, served_ns });
         arrive(member, 60, 3..5);
-        let stay = if member.crew.moving().is_some() { 1 } else { 2 };
+        let stay = if member.group.moving().is_some() {
+            1
+        } else {
+            2
+        };
         assert_eq!((member.blocked, member.begun.len()), (1, stay));
         RequestId(blocked)
     }
@@ -247,13 +251,13 @@ mod tests {
             for moves in [false, true] {
                 let (mut before, mut after) = (member(from, moves), member(to, moves));
                 let blocked = busy(&mut before);
-                let crew = before.crew.clone();
+                let group = before.group.clone();
                 assert!(switch(&mut before, &mut after, 100));
-                assert_eq!(crew.line(HERE).queue(), Default::default(), "{from}");
+                assert_eq!(group.line(HERE).queue(), Default::default(), "{from}");
                 let mut ran = run_all(&mut after, 200);
                 after.on_event(900, Event::Unblocked { request: blocked });
                 ran.extend(run_all(&mut after, 1_000));
-                ran.extend([crew, after.crew.clone()].iter().flat_map(of_other));
+                ran.extend([group, after.group.clone()].iter().flat_map(of_other));
                 ran.sort_unstable();
                 assert_eq!(ran, [0, 1, 2, 3, 4], "{from} to {to}, {moves}");
                 assert_eq!(run(&mut after, 2_000), None);

@@ -11,7 +11,7 @@ use psp_policy::WorkerId;
 use psp_policy::distributed::{Expired, Watch};
 
 use crate::runtime::channel::turn_start::TurnStart;
-use crate::runtime::crew::shared_state::Crew;
+use crate::runtime::distributed::worker_group::WorkerGroup;
 
 /// What is known of the turns of workers beside the board.
 pub(super) trait Turns {
@@ -51,10 +51,10 @@ pub(super) struct Stops {
 
 impl Stops {
     /// `warn_ms` is how long a request may take to give way, 0 for ever.
-    pub(super) fn new(crew: &Crew, warn_ms: u64) -> Self {
-        let workers = crew.workers().count();
+    pub(super) fn new(group: &WorkerGroup, warn_ms: u64) -> Self {
+        let workers = group.workers().count();
         Self {
-            watch: Watch::new(workers, crew.ways),
+            watch: Watch::new(workers, group.ways),
             workers: vec![None; workers].into(),
             warn_after_ns: (warn_ms > 0).then(|| warn_ms.saturating_mul(1_000_000)),
         }
@@ -67,13 +67,18 @@ impl Stops {
 
     /// Asks all turns that are due, and returns when to look again. If somebody begins to wait for a worker that is
     /// [spared](Self::is_spared), the time for the next look has come at once.
-    pub(super) fn look(&mut self, now_ns: u64, crew: &Crew, turns: &mut impl Turns) -> Option<u64> {
-        let has_quantum = |worker: &WorkerId| crew.line(*worker).quantum().is_some();
+    pub(super) fn look(
+        &mut self,
+        now_ns: u64,
+        group: &WorkerGroup,
+        turns: &mut impl Turns,
+    ) -> Option<u64> {
+        let has_quantum = |worker: &WorkerId| group.line(*worker).quantum().is_some();
         // Those who left it do not give way to it.
-        let left_unread = crew.workers().any(|worker| has_quantum(&worker)) && { crew.workers() }
+        let left_unread = group.workers().any(|worker| has_quantum(&worker)) && { group.workers() }
             .any(|worker| !has_quantum(&worker) && turns.has_left_unread(worker));
         let mut due_ns: Option<u64> = None;
-        for worker in crew.workers() {
+        for worker in group.workers() {
             if !has_quantum(&worker) {
                 self.watch.set_unread(worker, false);
                 continue;
@@ -85,7 +90,7 @@ impl Stops {
             let later_ns = own_ns.filter(|_| !is_due);
             due_ns = due_ns.into_iter().chain(later_ns).min();
         }
-        while let Some(expired) = self.watch.expired(now_ns, &crew.board) {
+        while let Some(expired) = self.watch.expired(now_ns, &group.board) {
             let Expired {
                 worker,
                 turn,
@@ -99,19 +104,25 @@ impl Stops {
                 is_late: false,
             });
         }
-        for worker in crew.workers() {
-            self.follow(now_ns, worker, crew, turns);
+        for worker in group.workers() {
+            self.follow(now_ns, worker, group, turns);
         }
         let stops = self.workers.iter().flatten();
         let next_ns = stops.filter_map(|stop| self.next_of(stop)).min();
-        let watch_ns = self.watch.next_ns(now_ns, &crew.board);
+        let watch_ns = self.watch.next_ns(now_ns, &group.board);
         { next_ns.into_iter() }.chain(watch_ns).chain(due_ns).min()
     }
 
     /// Asks a turn when it is due, and notes when it is late.
-    fn follow(&mut self, now_ns: u64, worker: WorkerId, crew: &Crew, turns: &mut impl Turns) {
+    fn follow(
+        &mut self,
+        now_ns: u64,
+        worker: WorkerId,
+        group: &WorkerGroup,
+        turns: &mut impl Turns,
+    ) {
         let kept = &mut self.workers[worker.index()];
-        let line = crew.line(worker);
+        let line = group.line(worker);
         let Some(stop) = kept.as_mut().filter(|stop| stop.turn == line.turn()) else {
             *kept = None;
             return;
@@ -151,7 +162,7 @@ mod tests {
     use psp_policy::{Policy, SchedulerSetup, TypeTable};
 
     use super::*;
-    use crate::runtime::crew::roster::Roster;
+    use crate::runtime::distributed::roster::Roster;
 
     const WORKERS: usize = 2;
     const MS: u64 = 1_000_000;
@@ -160,7 +171,7 @@ mod tests {
 
     /// Workers whose turns are what a test says.
     struct Scene {
-        crew: Crew,
+        group: WorkerGroup,
         stops: Stops,
         seen: Seen,
     }
@@ -206,11 +217,11 @@ mod tests {
         fn new() -> Self {
             let types = TypeTable::new();
             let setup = SchedulerSetup::new(WORKERS, &types);
-            let crew = Crew::new(&Policy::synergy(), &setup, Roster::silent(WORKERS));
-            let (crew, _) = crew.expect("it needs no dispatcher");
+            let group = WorkerGroup::new(&Policy::synergy(), &setup, Roster::silent(WORKERS));
+            let (group, _) = group.expect("it needs no dispatcher");
             Self {
-                stops: Stops::new(&crew, 5),
-                crew,
+                stops: Stops::new(&group, 5),
+                group,
                 seen: Seen {
                     starts: (0..WORKERS).map(|_| TurnStart::new()).collect(),
                     ..Seen::default()
@@ -220,7 +231,7 @@ mod tests {
 
         /// A turn with this quantum, if that is above 0. The worker begins it `late_ns` after it decided to.
         fn begin(&self, now_ns: u64, worker: WorkerId, quantum_ns: u64, late_ns: u64) -> u64 {
-            let line = self.crew.line(worker);
+            let line = self.group.line(worker);
             let (slot, long) = (0, true);
             line.begin(now_ns, 0, Runs { slot, long });
             let quantum = (quantum_ns > 0).then_some(Quantum {
@@ -237,7 +248,7 @@ mod tests {
                 0 => LaneSet::NONE,
                 _ => LaneSet::of(0),
             };
-            self.crew.line(worker).set_queue(Queue {
+            self.group.line(worker).set_queue(Queue {
                 queued: requests,
                 waiting: behind,
                 behind,
@@ -247,7 +258,7 @@ mod tests {
 
         /// What is asked at `now_ns`, and when to look again.
         fn look(&mut self, now_ns: u64) -> (Vec<(WorkerId, u64)>, Option<u64>) {
-            let next_ns = self.stops.look(now_ns, &self.crew, &mut self.seen);
+            let next_ns = self.stops.look(now_ns, &self.group, &mut self.seen);
             (self.seen.asked.take(), next_ns)
         }
     }
@@ -268,7 +279,7 @@ mod tests {
         let asked = vec![(FIRST, turn)];
         assert_eq!(scene.look(2_100), (asked, Some(warn_ns)), "no other");
         assert_eq!(scene.look(3_100), (vec![], Some(warn_ns)), "once");
-        scene.crew.line(FIRST).end(3_200);
+        scene.group.line(FIRST).end(3_200);
         assert_eq!(scene.look(4_000), (vec![], None));
     }
 
@@ -298,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reads_waits_for_those_who_give_way() {
+    fn what_no_worker_reads_waits_for_those_who_give_way() {
         let mut scene = Scene::new();
         let lent = scene.begin(0, FIRST, 1_000, 0);
         let own = scene.begin(0, SECOND, 0, 0);
@@ -307,7 +318,7 @@ mod tests {
         assert_eq!(scene.look(1_500), (vec![], Some(2_000)));
         assert_eq!(scene.look(2_000).0, [(FIRST, lent)], "and not {own}");
         for worker in [FIRST, SECOND] {
-            scene.crew.line(worker).end(2_100);
+            scene.group.line(worker).end(2_100);
             scene.begin(3_000, worker, 1_000, 0);
         }
         let (asked, _) = scene.look(4_000);
@@ -329,11 +340,11 @@ mod tests {
         scene.waits(FIRST, 1);
         scene.begin(0, FIRST, 1_000, 600);
         assert_eq!(scene.look(1_000), (vec![], Some(1_600)));
-        scene.crew.line(FIRST).end(1_200);
+        scene.group.line(FIRST).end(1_200);
         let next = scene.begin(1_300, FIRST, 1_000, 0);
         assert_eq!(scene.look(1_600), (vec![], Some(2_300)));
         assert_eq!(scene.look(2_300).0, [(FIRST, next)]);
-        scene.crew.line(FIRST).end(2_400);
+        scene.group.line(FIRST).end(2_400);
         scene.begin(2_500, FIRST, 0, 0);
         assert_eq!(scene.look(MS), (vec![], None), "it has no quantum");
     }

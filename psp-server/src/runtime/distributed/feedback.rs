@@ -17,7 +17,7 @@ use psp_policy::distributed::{InSystem, LaneSet};
 use psp_policy::{RequestType, Sample, WorkerId};
 
 use super::measured::Seen;
-use super::shared_state::Crew;
+use super::worker_group::WorkerGroup;
 
 /// Time between two passes while requests come, and while none do.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -33,39 +33,39 @@ pub(crate) struct FeedbackLoop {
 
 /// What waits, runs and is blocked.
 struct Counted<'a> {
-    crew: &'a Crew,
+    group: &'a WorkerGroup,
     now_ns: u64,
 }
 
 impl InSystem for Counted<'_> {
     fn requests(&self, slot: usize) -> u64 {
         let at = |worker: WorkerId| {
-            let waiting = self.crew.queues[worker.index()].lock().waiting(slot) as u64;
-            let runs = self.crew.line(worker).runs();
+            let waiting = self.group.queues[worker.index()].lock().waiting(slot) as u64;
+            let runs = self.group.line(worker).runs();
             let running = runs.is_some_and(|runs| runs.slot == slot);
-            let measured = &self.crew.measured[worker.index()];
+            let measured = &self.group.measured[worker.index()];
             waiting + u64::from(running) + measured.blocked_now(slot)
         };
-        let aside = self.crew.suspended.of_type(slot);
-        aside as u64 + self.crew.workers().map(at).sum::<u64>()
+        let aside = self.group.suspended.of_type(slot);
+        aside as u64 + self.group.workers().map(at).sum::<u64>()
     }
 
     fn waited_ns(&self, slot: usize) -> u64 {
-        let lane = LaneSet::of(self.crew.lane(slot));
+        let lane = LaneSet::of(self.group.lane(slot));
         let first = |worker: WorkerId| {
-            let queue = self.crew.queues[worker.index()].lock();
+            let queue = self.group.queues[worker.index()].lock();
             let first = queue.first(lane).filter(|first| first.slot == slot)?;
             Some(first.waited_ns(self.now_ns))
         };
-        self.crew.workers().filter_map(first).max().unwrap_or(0)
+        self.group.workers().filter_map(first).max().unwrap_or(0)
     }
 }
 
 impl FeedbackLoop {
-    pub(crate) fn new(crew: &Crew) -> Self {
-        let slots = crew.knowledge.slots();
+    pub(crate) fn new(group: &WorkerGroup) -> Self {
+        let slots = group.knowledge.slots();
         Self {
-            seen: crew
+            seen: group
                 .workers()
                 .map(|_| vec![Seen::default(); slots])
                 .collect(),
@@ -73,11 +73,11 @@ impl FeedbackLoop {
     }
 
     /// Gives feedback what has come since the last pass, and publishes what follows. Returns when the next pass is due.
-    pub(crate) fn pass(&mut self, crew: &Crew, now_ns: u64) -> Duration {
-        let mut feedback = crew.feedback();
+    pub(crate) fn pass(&mut self, group: &WorkerGroup, now_ns: u64) -> Duration {
+        let mut feedback = group.feedback();
         let mut came = false;
-        for (worker, seen) in crew.workers().zip(&mut self.seen) {
-            let measured = &crew.measured[worker.index()];
+        for (worker, seen) in group.workers().zip(&mut self.seen) {
+            let measured = &group.measured[worker.index()];
             for (slot, seen) in seen.iter_mut().enumerate() {
                 let now = measured.seen(slot);
                 let before = std::mem::replace(seen, now);
@@ -101,16 +101,16 @@ impl FeedbackLoop {
                 came |= begun > 0 || completed > 0;
             }
         }
-        let counted = Counted { crew, now_ns };
-        let places_again = feedback.passes(now_ns, &counted, &crew.knowledge);
-        feedback.relieve(now_ns, &crew.board, &crew.knowledge);
+        let counted = Counted { group, now_ns };
+        let places_again = feedback.passes(now_ns, &counted, &group.knowledge);
+        feedback.relieve(now_ns, &group.board, &group.knowledge);
         let updates = feedback.reservation_updates();
-        crew.reservation_updates.store(updates, Ordering::Relaxed);
+        group.reservation_updates.store(updates, Ordering::Relaxed);
         drop(feedback);
         if places_again {
-            crew.placings.fetch_add(1, Ordering::Release);
+            group.placings.fetch_add(1, Ordering::Release);
         }
-        let waits = Self::wake_late(crew, now_ns, places_again);
+        let waits = Self::wake_late(group, now_ns, places_again);
         if came || waits {
             INTERVAL
         } else {
@@ -120,24 +120,24 @@ impl FeedbackLoop {
 
     /// Wakes sleepers for what has waited for long, and for what may run elsewhere from now on: no worker has woken
     /// them for that. Returns whether something waits.
-    fn wake_late(crew: &Crew, now_ns: u64, places_again: bool) -> bool {
+    fn wake_late(group: &WorkerGroup, now_ns: u64, places_again: bool) -> bool {
         let mut waits = false;
-        for worker in crew.workers() {
-            let waiting = crew.line(worker).waiting();
+        for worker in group.workers() {
+            let waiting = group.line(worker).waiting();
             if waiting.is_empty() {
                 continue;
             }
             waits = true;
-            let queue = crew.queues[worker.index()].lock();
+            let queue = group.queues[worker.index()].lock();
             let first_ns = queue.first(waiting).map(|first| first.arrived_ns);
             drop(queue);
             let is_late =
                 first_ns.is_some_and(|first_ns| now_ns.saturating_sub(first_ns) > LATE_NS);
             if is_late || places_again {
-                crew.wake_for(waiting);
+                group.wake_for(waiting);
             }
             if places_again {
-                crew.wake(worker);
+                group.wake(worker);
             }
         }
         waits

@@ -39,7 +39,7 @@ use psp_policy::{
 
 use super::own_queue::{Held, Waiting};
 use super::prompter::Prompter;
-use super::shared_state::{Crew, Object};
+use super::worker_group::{Object, WorkerGroup};
 use crate::fiber;
 
 /// Requests that arrive between two polls and for which memory is set aside.
@@ -81,7 +81,7 @@ enum Own {
 /// See the [module](self).
 pub(crate) struct Member {
     me: WorkerId,
-    crew: Arc<Crew>,
+    group: Arc<WorkerGroup>,
     object: Object,
     random: Random,
     /// Requests that this worker received and that have no queue yet.
@@ -113,7 +113,7 @@ impl Member {
     /// The scheduler of worker `me`, for which `object` decides.
     pub(crate) fn new(
         setup: &SchedulerSetup<'_>,
-        crew: Arc<Crew>,
+        group: Arc<WorkerGroup>,
         me: WorkerId,
         object: Object,
     ) -> Self {
@@ -123,7 +123,7 @@ impl Member {
             arrived: VecDeque::with_capacity(ARRIVALS_PREALLOCATED),
             running: None,
             begun: HashMap::new(),
-            held: vec![BinaryHeap::new(); crew.lanes],
+            held: vec![BinaryHeap::new(); group.lanes],
             wait_queue: VecDeque::new(),
             blocked: 0,
             gave_way_ns: None,
@@ -133,13 +133,13 @@ impl Member {
             placings: 0,
             refused: VecDeque::new(),
             seen_ns: 0,
-            crew,
+            group,
             me,
         }
     }
 
     fn line(&self) -> &Line<Live> {
-        self.crew.line(self.me)
+        self.group.line(self.me)
     }
 
     /// Lanes with requests that this worker alone can resume.
@@ -178,23 +178,23 @@ impl Member {
             },
             has_context,
             has_another_context: held < self.contexts - 1,
-            wait_queue: match self.crew.moving() {
+            wait_queue: match self.group.moving() {
                 None => !self.wait_queue.is_empty(),
-                Some(_) => has_context && self.crew.suspended.has_any(),
+                Some(_) => has_context && self.group.suspended.has_any(),
             },
         }
     }
 
     fn decide<T>(&mut self, decide: impl FnOnce(&mut Object, &mut Look<'_, Live>) -> T) -> T {
         let mine = self.mine();
-        let Crew {
+        let WorkerGroup {
             board, knowledge, ..
-        } = &*self.crew;
+        } = &*self.group;
         let (board, knowledge): (&Board<Live>, &Knowledge<Live>) = (board, knowledge);
         let mut look = Look {
             me: self.me,
             mine,
-            congested: self.crew.wait_queue.is_congested(),
+            congested: self.group.wait_queue.is_congested(),
             board,
             knowledge,
             random: &mut self.random,
@@ -211,7 +211,7 @@ impl Member {
             has_context: begun < self.contexts,
             blocked_up: self.blocked >= self.contexts,
         };
-        self.crew.queues[self.me.index()].hold(self.line(), held);
+        self.group.queues[self.me.index()].hold(self.line(), held);
     }
 
     /// Puts a request that nobody has into the queue that the policy names. Where another worker's has too many
@@ -220,30 +220,30 @@ impl Member {
         let slot = waiting.slot;
         let placed = self.decide(|object, look| object.place(look, slot));
         let worker = placed.unwrap_or_else(|| self.receiver(&waiting));
-        let crew = &*self.crew;
-        let lane = crew.lane(slot);
+        let group = &*self.group;
+        let lane = group.lane(slot);
         if worker != self.me {
             let moved = Waiting {
                 handed_over: placed.is_some(),
                 ..waiting
             };
-            let put = crew.queues[worker.index()].put(crew.line(worker), lane, moved);
+            let put = group.queues[worker.index()].put(group.line(worker), lane, moved);
             if let Ok(is_first) = put {
-                crew.wake(worker);
+                group.wake(worker);
                 if is_first {
                     self.prompt_for(now_ns, worker, lane);
                 }
                 return Ok(());
             }
         }
-        let put = crew.queues[self.me.index()].put(self.line(), lane, waiting);
+        let put = group.queues[self.me.index()].put(self.line(), lane, waiting);
         put.map(|_| ())
     }
 
     /// Prompts the timer core, if `worker` gives way to what begins to wait for it in `lane`.
     fn prompt_for(&self, now_ns: u64, worker: WorkerId, lane: usize) {
-        let quantum = self.crew.line(worker).quantum();
-        if let Some(prompter) = self.crew.prompter()
+        let quantum = self.group.line(worker).quantum();
+        if let Some(prompter) = self.group.prompter()
             && quantum.is_some_and(|quantum| quantum.yields_to.contains(lane))
         {
             prompter.prompt(now_ns);
@@ -270,16 +270,16 @@ impl Member {
 
     /// Places what waits here and must not run here any more, once after each change of what may run where.
     fn place_again(&mut self, now_ns: u64) {
-        let placings = self.crew.placings.load(Ordering::Acquire);
+        let placings = self.group.placings.load(Ordering::Acquire);
         if std::mem::replace(&mut self.placings, placings) == placings {
             return;
         }
-        let crew = self.crew.clone();
-        for lane in (0..crew.lanes).filter(|_| crew.lanes > 1) {
+        let group = self.group.clone();
+        for lane in (0..group.lanes).filter(|_| group.lanes > 1) {
             let others = LaneSet::of(lane);
-            let queued = crew.queues[self.me.index()].lock().len(lane);
+            let queued = group.queues[self.me.index()].lock().len(lane);
             for _ in 0..queued {
-                if crew.knowledge.may_run(lane, self.me) {
+                if group.knowledge.may_run(lane, self.me) {
                     break;
                 }
                 self.take(self.me, others, 1);
@@ -295,20 +295,20 @@ impl Member {
 
     /// Puts a request into the own queue, however many are there.
     fn put_stolen(&self, waiting: Waiting) {
-        let (crew, line) = (&*self.crew, self.line());
-        crew.queues[self.me.index()].put_stolen(line, crew.lane(waiting.slot), waiting);
+        let (group, line) = (&*self.group, self.line());
+        group.queues[self.me.index()].put_stolen(line, group.lane(waiting.slot), waiting);
     }
 
     /// Takes requests of a worker's queue into `stolen`. Returns the lanes in which others still wait there.
     fn take(&mut self, from: WorkerId, lanes: LaneSet, count: usize) -> LaneSet {
-        let Self { crew, stolen, .. } = self;
-        crew.queues[from.index()].take(crew.line(from), lanes, count, stolen)
+        let Self { group, stolen, .. } = self;
+        group.queues[from.index()].take(group.line(from), lanes, count, stolen)
     }
 
     /// The request that this worker runs next, and how it came here.
     fn take_next(&mut self, now_ns: u64) -> Option<(Begun, HandOff, LaneSet)> {
         // Another worker may be faster, and the board right only then. There is an end to that in each round.
-        for _ in 0..=self.crew.board.workers() {
+        for _ in 0..=self.group.board.workers() {
             let next = self.decide(|object, look| object.next(look));
             let taken = match next {
                 Next::Own(lanes) => self.take_own(lanes),
@@ -329,14 +329,14 @@ impl Member {
 
     /// Takes the first request of the wait queue.
     fn resume(&mut self, now_ns: u64) -> Option<(Begun, HandOff, LaneSet)> {
-        let begun = match self.crew.moving() {
+        let begun = match self.group.moving() {
             None => {
                 let request = self.wait_queue.pop_front()?;
                 self.begun.remove(&request)?
             }
-            Some(_) => Begun::new(self.crew.suspended.take()?),
+            Some(_) => Begun::new(self.group.suspended.take()?),
         };
-        self.crew.wait_queue.took(now_ns);
+        self.group.wait_queue.took(now_ns);
         self.show_held();
         self.add_served(begun.waiting.served_ns);
         Some((begun, HandOff::Own, self.line().waiting()))
@@ -346,9 +346,11 @@ impl Member {
     /// place is first, and of these the one that arrived first.
     fn take_own(&mut self, lanes: LaneSet) -> Option<(Begun, HandOff, LaneSet)> {
         let has_context = self.begun.len() < self.contexts;
-        let Self { crew, held, me, .. } = self;
-        let line = crew.line(*me);
-        let own = crew.queues[me.index()].change(line, |queue| {
+        let Self {
+            group, held, me, ..
+        } = self;
+        let line = group.line(*me);
+        let own = group.queues[me.index()].change(line, |queue| {
             let next = |lane: usize| {
                 let new = queue.front(lane).filter(|_| has_context);
                 let held = held[lane].peek().map(|Reverse(held)| held);
@@ -360,7 +362,7 @@ impl Member {
                     (new, None) => Some((new?.arrived_ns, lane, true)),
                 }
             };
-            let lanes = (0..crew.lanes).filter(|&lane| lanes.contains(lane));
+            let lanes = (0..group.lanes).filter(|&lane| lanes.contains(lane));
             let (_, lane, is_new) = lanes.filter_map(next).min()?;
             if is_new {
                 queue.pop(lane).map(Own::New)
@@ -426,19 +428,19 @@ impl Member {
         self.running = Some(begun);
         self.gave_way_ns = None;
         self.show_contexts();
-        let crew = &*self.crew;
-        let long = crew.knowledge.is_long(slot);
+        let group = &*self.group;
+        let long = group.knowledge.is_long(slot);
         let line = self.line();
         line.begin(now_ns, begun.waiting.served_ns, Runs { slot, long });
         // The next turn on this thread has the number that the board shows.
         fiber::set_turn(line.turn() - 1);
-        crew.measured[self.me.index()].begun(slot, begun.waiting.waited_ns(now_ns));
-        let left = match crew.roster.was_woken(self.me) {
-            true => left.or(crew.waiting()),
+        group.measured[self.me.index()].begun(slot, begun.waiting.waited_ns(now_ns));
+        let left = match group.roster.was_woken(self.me) {
+            true => left.or(group.waiting()),
             false => left,
         };
-        crew.wake_for(left);
-        crew.wake_for_suspended();
+        group.wake_for(left);
+        group.wake_for_suspended();
         let quantum = self.quantum(slot, congested);
         if let Some(quantum) = self.let_move(begun.waiting, quantum) {
             self.line().set_quantum(now_ns, Some(quantum));
@@ -453,14 +455,14 @@ impl Member {
 
     /// What a request of the type at `slot` gets that begins now.
     fn quantum(&mut self, slot: usize, congested: bool) -> Option<Quantum> {
-        if !self.crew.has_quantum[slot] {
+        if !self.group.has_quantum[slot] {
             return None;
         }
         let quantum = self.decide(|object, look| {
             look.congested = congested;
             object.quantum(look, slot)
         })?;
-        let ns_min = self.crew.prompter().map_or(0, Prompter::quantum_ns_min);
+        let ns_min = self.group.prompter().map_or(0, Prompter::quantum_ns_min);
         let ns = quantum.ns.max(ns_min);
         Some(Quantum { ns, ..quantum })
     }
@@ -470,7 +472,7 @@ impl Member {
     #[inline]
     fn let_move(&mut self, waiting: Waiting, quantum: Option<Quantum>) -> Option<Quantum> {
         self.is_carried = false;
-        let Some(moving) = self.crew.moving() else {
+        let Some(moving) = self.group.moving() else {
             return quantum;
         };
         let is_new = !waiting.has_begun;
@@ -502,11 +504,11 @@ impl Member {
     }
 
     fn measured(&mut self, samples: &[Sample]) {
-        let crew = self.crew.clone();
+        let group = self.group.clone();
         for sample in samples {
-            let slot = crew.knowledge.slot(sample.request_type);
-            crew.measured[self.me.index()].completed(slot, sample);
-            self.object.measured(&crew.knowledge, slot, sample);
+            let slot = group.knowledge.slot(sample.request_type);
+            group.measured[self.me.index()].completed(slot, sample);
+            self.object.measured(&group.knowledge, slot, sample);
         }
     }
 
@@ -522,9 +524,9 @@ impl Member {
 
     fn change_served(&self, worker: WorkerId, by_ns: u64, change: fn(u64, u64) -> u64) {
         if by_ns > 0 {
-            let line = self.crew.line(worker);
+            let line = self.group.line(worker);
             // Thieves change it, too.
-            self.crew.queues[worker.index()].change(line, |_| {
+            self.group.queues[worker.index()].change(line, |_| {
                 line.set_served(change(line.served_ns(), by_ns));
             });
         }
@@ -538,7 +540,7 @@ impl Member {
             Requeue::Head => begun.waiting.arrived_ns,
             Requeue::Tail | Requeue::WaitQueue => now_ns,
         };
-        match self.crew.moving() {
+        match self.group.moving() {
             Some(_) => self.leave_to_all(now_ns, begun, rank_ns),
             None => self.stay(now_ns, begun, rank_ns),
         }
@@ -552,8 +554,8 @@ impl Member {
             ..begun.waiting
         };
         if self.object.requeue() == Requeue::WaitQueue {
-            self.crew.suspended.put(waiting);
-            self.crew.wait_queue.put(now_ns);
+            self.group.suspended.put(waiting);
+            self.group.wait_queue.put(now_ns);
         } else {
             self.add_served(waiting.served_ns);
             self.put_stolen(waiting);
@@ -574,7 +576,7 @@ impl Member {
         let request = begun.waiting.request;
         self.begun.insert(request, begun);
         self.wait_queue.push_back(request);
-        self.crew.wait_queue.put(now_ns);
+        self.group.wait_queue.put(now_ns);
         self.show_held();
     }
 
@@ -583,13 +585,13 @@ impl Member {
         let Waiting { request, slot, .. } = begun.waiting;
         self.begun.insert(request, begun);
         self.blocked += 1;
-        self.crew.measured[self.me.index()].blocked(slot);
+        self.group.measured[self.me.index()].blocked(slot);
         self.show_held();
     }
 
     /// A request that began here waits again, at this place.
     fn hold(&mut self, begun: Begun, rank_ns: u64) {
-        let lane = self.crew.lane(begun.waiting.slot);
+        let lane = self.group.lane(begun.waiting.slot);
         let request = begun.waiting.request;
         self.add_served(begun.waiting.served_ns);
         self.begun.insert(request, begun);
@@ -606,14 +608,14 @@ impl Scheduler for Member {
     /// The events of this worker, which is the only one that it counts.
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         self.seen_ns = now_ns;
-        self.crew.wait_queue.passes(now_ns);
+        self.group.wait_queue.passes(now_ns);
         match event {
             Event::Arrived {
                 request,
                 request_type,
                 ..
             } => {
-                let slot = self.crew.knowledge.slot(request_type);
+                let slot = self.group.knowledge.slot(request_type);
                 if self.gave_way_ns.is_some() && self.has_lost_all() {
                     self.gave_way_ns = None;
                 }
@@ -633,7 +635,7 @@ impl Scheduler for Member {
             Event::Completed { samples, .. } => {
                 let ended = self.ended(now_ns, 0);
                 if self.is_carried
-                    && let Some(moving) = self.crew.moving()
+                    && let Some(moving) = self.group.moving()
                 {
                     moving.release(ended.waiting.request);
                 }
@@ -651,7 +653,7 @@ impl Scheduler for Member {
                 if let Some(mut begun) = self.begun.remove(&request) {
                     begun.waiting.blocked_ns += now_ns.saturating_sub(begun.left_ns);
                     self.blocked -= 1;
-                    self.crew.measured[self.me.index()].unblocked(begun.waiting.slot);
+                    self.group.measured[self.me.index()].unblocked(begun.waiting.slot);
                     self.hold(begun, begun.waiting.arrived_ns);
                 }
             }
@@ -674,7 +676,7 @@ impl Scheduler for Member {
             return None;
         }
         // The last request out of the wait queue ends its congestion.
-        let congested = self.crew.wait_queue.is_congested();
+        let congested = self.group.wait_queue.is_congested();
         let taken = self.take_next(now_ns)?;
         Some(self.begin(now_ns, taken, congested))
     }
@@ -684,27 +686,27 @@ impl Scheduler for Member {
     }
 
     fn same_run(&self, first: RequestType, next: RequestType) -> bool {
-        let knowledge = &self.crew.knowledge;
+        let knowledge = &self.group.knowledge;
         first == next || knowledge.same_group(knowledge.slot(first), knowledge.slot(next))
     }
 
     /// How many wait here. What feedback knows is the same for all workers, and worker 0 tells it.
     fn type_status(&self, slot: usize) -> TypeStatus {
-        let queued = self.crew.queues[self.me.index()].lock().waiting(slot);
+        let queued = self.group.queues[self.me.index()].lock().waiting(slot);
         let known = match self.me {
-            WorkerId(0) => self.crew.feedback().type_status(slot),
+            WorkerId(0) => self.group.feedback().type_status(slot),
             _ => TypeStatus::default(),
         };
         TypeStatus { queued, ..known }
     }
 
     fn relief(&self, now_ns: u64, slot: usize) -> Relief {
-        let crew = &*self.crew;
-        crew.feedback().relief(now_ns, &crew.board, slot)
+        let group = &*self.group;
+        group.feedback().relief(now_ns, &group.board, slot)
     }
 
     fn reservation_updates(&self) -> u64 {
-        self.crew.reservation_updates.load(Ordering::Relaxed)
+        self.group.reservation_updates.load(Ordering::Relaxed)
     }
 }
 

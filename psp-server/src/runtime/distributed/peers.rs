@@ -1,4 +1,4 @@
-//! One worker's place among the others: what its net worker needs of them.
+//! What the net worker of one worker needs of the other workers.
 
 use std::sync::Arc;
 
@@ -8,21 +8,21 @@ use super::moving::Moving;
 use super::offers::Offers;
 use super::prompter::Prompter;
 use super::roster::Roster;
-use super::shared_state::Crew;
 use super::succession::{Joined, Succession};
 use super::turn_bell::TurnBell;
+use super::worker_group::WorkerGroup;
 use crate::runtime::carriers::CarrierNumber;
 use crate::runtime::dispatch::places::Places;
 
 /// See the [module](self). `T` is what the workers run.
-pub(crate) struct Seat<T> {
+pub(crate) struct Peers<T> {
     me: WorkerId,
     roster: Arc<Roster>,
     succession: Arc<Succession>,
     /// Number of the policy under which the worker is.
     epoch: u64,
     /// `None` while nothing passes between workers.
-    crew: Option<Arc<Crew>>,
+    group: Option<Arc<WorkerGroup>>,
     /// The threads of requests, where preempted ones move.
     moving: Option<Arc<Moving>>,
     /// Tasks that wait at any worker.
@@ -35,7 +35,7 @@ pub(crate) struct Seat<T> {
     has_left: bool,
 }
 
-impl<T> Seat<T> {
+impl<T> Peers<T> {
     /// The worker comes to the first policy.
     pub(crate) fn new(
         me: WorkerId,
@@ -45,21 +45,21 @@ impl<T> Seat<T> {
         offers: Arc<Offers<T>>,
         bell: Arc<TurnBell>,
     ) -> (Self, Joined) {
-        let mut seat = Self {
+        let mut peers = Self {
             me,
             roster,
             succession,
             epoch: 0,
-            crew: None,
+            group: None,
             moving,
             offers,
             bell,
             has_offers: false,
             has_left: false,
         };
-        let joined = seat.join();
-        seat.has_offers = seat.crew.is_some();
-        (seat, joined)
+        let joined = peers.join();
+        peers.has_offers = peers.group.is_some();
+        (peers, joined)
     }
 
     /// Whether another policy is in force than that under which the worker is.
@@ -72,16 +72,16 @@ impl<T> Seat<T> {
     pub(crate) fn join(&mut self) -> Joined {
         let (epoch, joined) = self.succession.join(self.me);
         self.epoch = epoch;
-        self.crew = joined.member.as_ref().map(|(crew, _)| crew.clone());
-        self.bell.join(self.crew.clone());
+        self.group = joined.member.as_ref().map(|(group, _)| group.clone());
+        self.bell.join(self.group.clone());
         self.has_offers = true;
         joined
     }
 
     /// Whether workers run each other's requests.
     #[inline]
-    pub(crate) fn is_in_crew(&self) -> bool {
-        self.crew.is_some()
+    pub(crate) fn has_group(&self) -> bool {
+        self.group.is_some()
     }
 
     /// The places for requests that this worker receives and others may run.
@@ -111,7 +111,7 @@ impl<T> Seat<T> {
 
     /// The worker sleeps unless it finds something now.
     pub(crate) fn announce_sleep(&self) {
-        if self.is_in_crew() {
+        if self.has_group() {
             self.roster.announce_sleep(self.me);
         }
     }
@@ -123,8 +123,8 @@ impl<T> Seat<T> {
 
     /// Whether requests wait in the worker's queue.
     pub(crate) fn has_queue(&self) -> bool {
-        let crew = self.crew.as_ref();
-        crew.is_some_and(|crew| !crew.line(self.me).waiting().is_empty())
+        let group = self.group.as_ref();
+        group.is_some_and(|group| !group.line(self.me).waiting().is_empty())
     }
 
     /// Whether the worker's turn has a quantum, so that what comes before it must be done by now.
@@ -143,20 +143,20 @@ impl<T> Seat<T> {
             .flatten()
     }
 
-    /// A request has ended that a thread of its own ran. A crew sees to that itself.
+    /// A request has ended that a thread of its own ran. A worker group sees to that itself.
     pub(crate) fn release(&self, request: RequestId) {
-        if let Some(moving) = self.moving.as_ref().filter(|_| !self.is_in_crew()) {
+        if let Some(moving) = self.moving.as_ref().filter(|_| !self.has_group()) {
             moving.release(request);
         }
     }
 
     fn quantum_end_ns(&self) -> Option<u64> {
-        let line = self.crew.as_ref()?.line(self.me);
+        let line = self.group.as_ref()?.line(self.me);
         Some(line.since_ns().saturating_add(line.quantum()?.ns))
     }
 
     fn prompter(&self) -> Option<&Prompter> {
-        self.crew.as_ref()?.prompter()
+        self.group.as_ref()?.prompter()
     }
 
     /// The worker is about to run a turn that may give way. `unserved` says that connections of it have something that it
@@ -195,6 +195,6 @@ impl<T> Seat<T> {
         if !std::mem::replace(&mut self.has_left, true) {
             self.roster.leave();
         }
-        !self.is_in_crew() || self.roster.is_empty()
+        !self.has_group() || self.roster.is_empty()
     }
 }

@@ -18,7 +18,7 @@ use super::roster::Roster;
 use crate::transport::request_key::Names;
 
 /// See the [module](self).
-pub(crate) struct Crew {
+pub(crate) struct WorkerGroup {
     pub(super) board: Board<Live>,
     pub(super) knowledge: Knowledge<Live>,
     pub(super) queues: Box<[OwnQueue]>,
@@ -55,7 +55,7 @@ pub(super) fn can_preempt(policy: &Policy, setup: &SchedulerSetup<'_>) -> bool {
     policy.can_preempt() && setup.useful_preemption().is_some()
 }
 
-impl Crew {
+impl WorkerGroup {
     /// Workers that schedule themselves under a policy, and the objects that decide for them. `None` if the policy needs
     /// a dispatcher.
     pub(super) fn new(
@@ -79,7 +79,7 @@ impl Crew {
         let capacities: Vec<usize> = capacities
             .map(|own| own.unwrap_or(setup.queue_capacity))
             .collect();
-        let crew = Self {
+        let group = Self {
             board,
             knowledge,
             queues: (0..workers)
@@ -101,7 +101,7 @@ impl Crew {
             reservation_updates: AtomicU64::new(0),
             roster,
         };
-        Some((crew, objects))
+        Some((group, objects))
     }
 
     /// All workers are elsewhere, and come when they have ended their turns. Until then they count as if they ran long
@@ -149,7 +149,7 @@ impl Crew {
     }
 
     /// There may be something to read that no worker reads: those who can have to give way.
-    pub(crate) fn nobody_reads(&self) {
+    pub(crate) fn no_worker_reads(&self) {
         if let Some(prompter) = &self.prompter
             && self
                 .workers()

@@ -30,7 +30,7 @@ use psp_policy::WorkerId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::prompter::Prompter;
-use super::shared_state::Crew;
+use super::worker_group::WorkerGroup;
 use crate::error::RunError;
 use crate::runtime::channel::preempter::Preempter;
 use crate::runtime::channel::turn_start::TurnStart;
@@ -133,43 +133,43 @@ impl Turns for Workers<'_> {
 
 /// The timer core, as long as its thread runs. Dropped, it has the thread end.
 pub(crate) struct TimerCore {
-    crew: Arc<Crew>,
+    group: Arc<WorkerGroup>,
 }
 
 impl TimerCore {
-    /// Starts the thread for these workers, whose crew has a [`Prompter`]. It polls for the end of a quantum that is as
+    /// Starts the thread for these workers, whose group has a [`Prompter`]. It polls for the end of a quantum that is as
     /// near as `spin`.
     ///
     /// # Errors
     /// When the system has no thread.
     pub(crate) fn start(
-        crew: Arc<Crew>,
+        group: Arc<WorkerGroup>,
         workers: Arc<[Watched]>,
         clock: Clock,
         spin: Duration,
     ) -> Result<(Self, JoinHandle<()>), RunError> {
-        let at = crew.clone();
+        let at = group.clone();
         let thread = std::thread::Builder::new().name(NAME.to_owned());
         let thread = thread.spawn(move || serve(&at, &workers, &clock, spin));
         let thread = thread.map_err(|source| RunError::Thread {
             name: NAME.to_owned(),
             source,
         })?;
-        Ok((Self { crew }, thread))
+        Ok((Self { group }, thread))
     }
 }
 
 impl Drop for TimerCore {
     fn drop(&mut self) {
-        if let Some(prompter) = self.crew.prompter() {
+        if let Some(prompter) = self.group.prompter() {
             prompter.end();
         }
     }
 }
 
 /// The life of the thread.
-fn serve(crew: &Crew, workers: &[Watched], clock: &Clock, spin: Duration) {
-    let (Some(prompter), Some(first)) = (crew.prompter(), workers.first()) else {
+fn serve(group: &WorkerGroup, workers: &[Watched], clock: &Clock, spin: Duration) {
+    let (Some(prompter), Some(first)) = (group.prompter(), workers.first()) else {
         return;
     };
     let config = &first.receiver.config;
@@ -177,7 +177,7 @@ fn serve(crew: &Crew, workers: &[Watched], clock: &Clock, spin: Duration) {
     shorten_slice(config.net_slice_us);
     sharpen_timers();
     let spin_ns = u64::try_from(spin.as_nanos()).unwrap_or(u64::MAX);
-    let mut stops = Stops::new(crew, config.preempt_warn_ms);
+    let mut stops = Stops::new(group, config.preempt_warn_ms);
     let mut turns = Workers {
         workers,
         prompter,
@@ -194,9 +194,9 @@ fn serve(crew: &Crew, workers: &[Watched], clock: &Clock, spin: Duration) {
         } else {
             fds.clear();
             fds.push(PollFd::new(alarm.countdown(), PollFlags::IN));
-            let any_spared = crew.workers().any(|worker| stops.is_spared(worker));
+            let any_spared = group.workers().any(|worker| stops.is_spared(worker));
             let is_left = |worker, watched: &Watched| {
-                any_spared && crew.line(worker).quantum().is_none() && (watched.is_left)()
+                any_spared && group.line(worker).quantum().is_none() && (watched.is_left)()
             };
             let events = (0..).map(WorkerId).zip(workers);
             let events = events.filter(|&(worker, watched)| {
@@ -213,7 +213,7 @@ fn serve(crew: &Crew, workers: &[Watched], clock: &Clock, spin: Duration) {
         }
         alarm.rang();
         let now_ns = clock.now_ns();
-        if let Some(next_ns) = stops.look(now_ns, crew, &mut turns) {
+        if let Some(next_ns) = stops.look(now_ns, group, &mut turns) {
             alarm.set(now_ns, next_ns);
         }
     }

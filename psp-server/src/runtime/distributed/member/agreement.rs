@@ -10,9 +10,9 @@ use psp_policy::distributed::Watch;
 use psp_policy::{Contexts, Policy, Preemption, Synergy, TypeSpec, TypeTable};
 
 use super::*;
-use crate::runtime::crew::feedback::FeedbackLoop;
-use crate::runtime::crew::moving::Moving;
-use crate::runtime::crew::roster::Roster;
+use crate::runtime::distributed::feedback::FeedbackLoop;
+use crate::runtime::distributed::moving::Moving;
+use crate::runtime::distributed::roster::Roster;
 
 /// Chosen among what the types take.
 const PREEMPTION: Preemption = Preemption::new(700);
@@ -102,17 +102,17 @@ struct Members {
 
 impl Members {
     fn new(policy: &Policy, setup: &SchedulerSetup<'_>) -> Self {
-        let crew = Crew::new(policy, setup, Roster::silent(setup.workers));
-        let (crew, objects) = crew.expect("it needs no dispatcher");
+        let group = WorkerGroup::new(policy, setup, Roster::silent(setup.workers));
+        let (group, objects) = group.expect("it needs no dispatcher");
         let moving = setup.contexts.preempted_migrate;
         let moving = moving.then(|| Arc::new(Moving::unlimited()));
-        let crew = Arc::new(crew.with_moving(moving));
+        let group = Arc::new(group.with_moving(moving));
         let objects = (0..).map(WorkerId).zip(objects);
-        let member = |(me, object)| Member::new(setup, crew.clone(), me, object);
+        let member = |(me, object)| Member::new(setup, group.clone(), me, object);
         Self {
             members: objects.map(member).collect(),
-            feedback: FeedbackLoop::new(&crew),
-            watch: Watch::new(setup.workers, crew.ways),
+            feedback: FeedbackLoop::new(&group),
+            watch: Watch::new(setup.workers, group.ways),
             random: Random::new(setup.seed),
             at_random: !matches!(policy, Policy::Jsq(_)),
             ready: VecDeque::new(),
@@ -143,9 +143,9 @@ impl Members {
     }
 
     fn learn(&mut self, now_ns: u64) {
-        let crew = self.members[0].crew.clone();
-        let _: Duration = self.feedback.pass(&crew, now_ns);
-        assert_eq!(crew.placings.load(Ordering::Relaxed), 0, "too few samples");
+        let group = self.members[0].group.clone();
+        let _: Duration = self.feedback.pass(&group, now_ns);
+        assert_eq!(group.placings.load(Ordering::Relaxed), 0, "too few samples");
     }
 
     fn take(&mut self, index: usize, now_ns: u64) -> Option<Act> {
@@ -201,17 +201,17 @@ impl Machine for Members {
     }
 
     fn ticks(&mut self, now_ns: u64) {
-        self.members[0].crew.wait_queue.passes(now_ns);
+        self.members[0].group.wait_queue.passes(now_ns);
         self.learn(now_ns);
     }
 
     fn acts(&mut self, now_ns: u64) -> Option<Act> {
         let begins = self.begins(now_ns);
         begins.or_else(|| {
-            let crew = &self.members[0].crew;
-            let expired = self.watch.expired(now_ns, &crew.board)?;
+            let group = &self.members[0].group;
+            let expired = self.watch.expired(now_ns, &group.board)?;
             let worker = expired.worker.0;
-            assert_eq!(expired.turn, crew.line(expired.worker).turn());
+            assert_eq!(expired.turn, group.line(expired.worker).turn());
             Some(Act::Preempts { worker })
         })
     }
@@ -220,7 +220,7 @@ impl Machine for Members {
 impl Members {
     fn begins(&mut self, now_ns: u64) -> Option<Act> {
         let waits = |member: &Member| {
-            let aside = !member.wait_queue.is_empty() || member.crew.suspended.has_any();
+            let aside = !member.wait_queue.is_empty() || member.group.suspended.has_any();
             member.line().queued() > 0 || !member.resumes().is_empty() || aside
         };
         if self.idle.is_empty() || !self.members.iter().any(waits) {

@@ -1,13 +1,13 @@
 //! Which policy is in force, and how workers go on from one to the next.
 //!
 //! ```text
-//!   main thread   post(crew 2) ──► the latest is 2, wakes all
-//!   worker 0      between two turns: comes ── takes its requests along ──► member of crew 2
-//!   worker 1      ... a long request of crew 1 ...          its turn ends ──► member of crew 2
+//!   main thread   post(group 2) ──► the latest is 2, wakes all
+//!   worker 0      between two turns: comes ── takes its requests along ──► member of group 2
+//!   worker 1      ... a long request of group 1 ...          its turn ends ──► member of group 2
 //! ```
 //!
-//! Each worker comes when its turn has ended, so that nobody waits for anybody. Until then it is a member of the crew that
-//! it was in, whose queue it reads. Others may put requests for it into its queue in the latest crew. If that crew is
+//! Each worker comes when its turn has ended, so that nobody waits for anybody. Until then it is a member of the group that
+//! it was in, whose queue it reads. Others may put requests for it into its queue in the latest group. If that group is
 //! replaced before it came, whoever comes first to the next one takes these along.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,23 +17,27 @@ use psp_policy::{Policy, Scheduler, WorkerId};
 
 use super::member::Member;
 use super::own_queue::Waiting;
-use super::shared_state::{Crew, Object, can_preempt};
+use super::worker_group::{Object, WorkerGroup, can_preempt};
 use crate::shared::Receiver;
 
-/// A policy, and the crew of workers under it. Policies under which nothing passes between workers have none.
+/// A policy, and the worker group under it. Policies under which nothing passes between workers have none.
 pub(crate) struct Regime {
     pub(crate) policy: Policy,
-    pub(crate) crew: Option<Arc<Crew>>,
+    pub(crate) group: Option<Arc<WorkerGroup>>,
     /// Of workers that have not come yet, by their numbers.
     objects: Vec<Option<Object>>,
 }
 
 impl Regime {
-    /// Without a crew `objects` is empty.
-    pub(crate) fn new(policy: Policy, crew: Option<Arc<Crew>>, objects: Vec<Object>) -> Self {
+    /// Without a group `objects` is empty.
+    pub(crate) fn new(
+        policy: Policy,
+        group: Option<Arc<WorkerGroup>>,
+        objects: Vec<Object>,
+    ) -> Self {
         Self {
             policy,
-            crew,
+            group,
             objects: objects.into_iter().map(Some).collect(),
         }
     }
@@ -42,8 +46,8 @@ impl Regime {
 /// What a worker gets that comes.
 pub(crate) struct Joined {
     pub(crate) policy: Policy,
-    /// The crew, and what decides for the worker in it.
-    pub(crate) member: Option<(Arc<Crew>, Object)>,
+    /// The group, and what decides for the worker in it.
+    pub(crate) member: Option<(Arc<WorkerGroup>, Object)>,
     /// Requests that were handed over to workers which never came for them. This one has them now.
     pub(crate) left: Vec<Waiting>,
 }
@@ -53,15 +57,15 @@ impl Joined {
     pub(crate) fn scheduler(
         receiver: &Receiver,
         policy: &Policy,
-        member: Option<(Arc<Crew>, Object)>,
+        member: Option<(Arc<WorkerGroup>, Object)>,
     ) -> Box<dyn Scheduler> {
-        let Some((crew, object)) = member else {
+        let Some((group, object)) = member else {
             return receiver.scheduler(policy);
         };
-        let setup = receiver.crew_setup();
+        let setup = receiver.group_setup();
         receiver.set_can_preempt(can_preempt(policy, &setup));
         let me = receiver.global(WorkerId(0));
-        Box::new(Member::new(&setup, crew, me, object))
+        Box::new(Member::new(&setup, group, me, object))
     }
 }
 
@@ -103,30 +107,30 @@ impl Succession {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// The latest policy's number, and its crew.
-    pub(crate) fn latest(&self) -> (u64, Option<Arc<Crew>>) {
+    /// The latest policy's number, and its group.
+    pub(crate) fn latest(&self) -> (u64, Option<Arc<WorkerGroup>>) {
         let state = self.lock();
-        (state.epoch, state.latest.crew.clone())
+        (state.epoch, state.latest.group.clone())
     }
 
     /// There may be something to read that no worker reads: those who can have to give way.
-    pub(crate) fn nobody_reads(&self) {
-        if let (_, Some(crew)) = self.latest() {
-            crew.nobody_reads();
+    pub(crate) fn no_worker_reads(&self) {
+        if let (_, Some(group)) = self.latest() {
+            group.no_worker_reads();
         }
     }
 
     /// Puts another policy in force, and returns its number. The caller wakes all workers then.
     pub(crate) fn post(&self, now_ns: u64, next: Regime) -> u64 {
-        if let Some(crew) = &next.crew {
-            crew.expect_all(now_ns);
+        if let Some(group) = &next.group {
+            group.expect_all(now_ns);
         }
         let state = &mut *self.lock();
         let before = std::mem::replace(&mut state.latest, next);
-        if let Some(crew) = &before.crew {
-            let workers = crew.workers().zip(&state.at);
+        if let Some(group) = &before.group {
+            let workers = group.workers().zip(&state.at);
             for (worker, _) in workers.filter(|&(_, &at)| at < state.epoch) {
-                let left = crew.queues[worker.index()].close(crew.line(worker));
+                let left = group.queues[worker.index()].close(group.line(worker));
                 state.left.extend(left);
             }
         }
@@ -144,7 +148,7 @@ impl Succession {
         let object = object.map(|object| object.take().expect("a worker comes once"));
         let joined = Joined {
             policy: state.latest.policy.clone(),
-            member: state.latest.crew.clone().zip(object),
+            member: state.latest.group.clone().zip(object),
             left: std::mem::take(&mut state.left),
         };
         (state.epoch, joined)
@@ -161,7 +165,7 @@ mod tests {
     use psp_policy::{RequestId, RequestType, SchedulerSetup, TypeTable};
 
     use super::*;
-    use crate::runtime::crew::roster::Roster;
+    use crate::runtime::distributed::roster::Roster;
 
     const WORKERS: usize = 2;
     const FIRST: WorkerId = WorkerId(0);
@@ -170,15 +174,15 @@ mod tests {
     fn regime(policy: Policy) -> Regime {
         let types = TypeTable::new();
         let setup = SchedulerSetup::new(WORKERS, &types);
-        let crew = match policy {
+        let group = match policy {
             Policy::DFcfs(_) => None,
-            _ => Crew::new(&policy, &setup, Roster::silent(WORKERS)),
+            _ => WorkerGroup::new(&policy, &setup, Roster::silent(WORKERS)),
         };
-        let (crew, objects) = crew.unzip();
-        Regime::new(policy, crew.map(Arc::new), objects.unwrap_or_default())
+        let (group, objects) = group.unzip();
+        Regime::new(policy, group.map(Arc::new), objects.unwrap_or_default())
     }
 
-    fn hand_over(crew: &Crew, to: WorkerId, request: u32) -> bool {
+    fn hand_over(group: &WorkerGroup, to: WorkerId, request: u32) -> bool {
         let waiting = Waiting {
             request: RequestId(request),
             request_type: RequestType::UNKNOWN,
@@ -190,8 +194,8 @@ mod tests {
             served_ns: 0,
             blocked_ns: 0,
         };
-        let queue = &crew.queues[to.index()];
-        queue.put(crew.line(to), 0, waiting).is_ok()
+        let queue = &group.queues[to.index()];
+        queue.put(group.line(to), 0, waiting).is_ok()
     }
 
     fn ids(left: &[Waiting]) -> Vec<u32> {
@@ -206,12 +210,12 @@ mod tests {
             succession.join(SECOND);
             succession.post(10, regime(Policy::jsq()));
             let (epoch, joined) = succession.join(FIRST);
-            let (crew, _) = joined.member.expect("it has a crew");
-            assert!(crew.line(SECOND).is_busy(), "it is still elsewhere");
-            assert!(hand_over(&crew, FIRST, 1) && hand_over(&crew, SECOND, 2));
+            let (group, _) = joined.member.expect("it has a group");
+            assert!(group.line(SECOND).is_busy(), "it is still elsewhere");
+            assert!(hand_over(&group, FIRST, 1) && hand_over(&group, SECOND, 2));
             succession.post(20, regime(next));
-            assert!(hand_over(&crew, FIRST, 3), "it is there");
-            assert!(!hand_over(&crew, SECOND, 4), "nobody would find it");
+            assert!(hand_over(&group, FIRST, 3), "it is there");
+            assert!(!hand_over(&group, SECOND, 4), "nobody would find it");
             assert!(succession.is_in_use(epoch));
             let (_, second) = succession.join(SECOND);
             assert_eq!(ids(&second.left), [2]);

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use psp_policy::WorkerId;
 
-use super::shared_state::Crew;
+use super::worker_group::WorkerGroup;
 use crate::fiber::Bell;
 use crate::runtime::channel::doorbell::Doorbell;
 use crate::runtime::channel::sleep_flag::SleepFlag;
@@ -25,7 +25,7 @@ pub(crate) struct TurnBell {
     /// The worker runs a turn that may give way.
     listens: SleepFlag,
     /// Has the timer core of that turn.
-    crew: Mutex<Option<Arc<Crew>>>,
+    group: Mutex<Option<Arc<WorkerGroup>>>,
 }
 
 impl TurnBell {
@@ -35,17 +35,17 @@ impl TurnBell {
             worker,
             doorbell,
             listens: SleepFlag::default(),
-            crew: Mutex::default(),
+            group: Mutex::default(),
         }
     }
 
-    fn crew(&self) -> MutexGuard<'_, Option<Arc<Crew>>> {
-        self.crew.lock().unwrap_or_else(PoisonError::into_inner)
+    fn group(&self) -> MutexGuard<'_, Option<Arc<WorkerGroup>>> {
+        self.group.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The worker is a member of this crew from now on.
-    pub(super) fn join(&self, crew: Option<Arc<Crew>>) {
-        *self.crew() = crew;
+    /// The worker is a member of this group from now on.
+    pub(super) fn join(&self, group: Option<Arc<WorkerGroup>>) {
+        *self.group() = group;
     }
 
     /// The worker is about to run a turn that may give way. It must look for all of that after this call.
@@ -65,7 +65,7 @@ impl Bell for TurnBell {
         // Its fence counts for the flag, too.
         self.doorbell.ring();
         if self.listens.take_seen()
-            && let Some(prompter) = self.crew().as_ref().and_then(|crew| crew.prompter())
+            && let Some(prompter) = self.group().as_ref().and_then(|group| group.prompter())
         {
             prompter.call(self.worker);
         }

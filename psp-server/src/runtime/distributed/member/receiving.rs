@@ -22,13 +22,13 @@ const LOOKED_AT: usize = 16;
 impl Member {
     /// The worker in whose queue a request waits that this one has read.
     pub(super) fn receiver(&self, waiting: &Waiting) -> WorkerId {
-        let crew = &*self.crew;
-        let owner = crew.owner_of(waiting.request).unwrap_or(self.me);
+        let group = &*self.group;
+        let owner = group.owner_of(waiting.request).unwrap_or(self.me);
         if owner == self.me {
             return self.me;
         }
-        let lane = crew.lane(waiting.slot);
-        let quantum = crew.line(owner).quantum();
+        let lane = group.lane(waiting.slot);
+        let quantum = group.line(owner).quantum();
         let gives_way = quantum.is_some_and(|quantum| quantum.yields_to.contains(lane));
         match gives_way && self.has_long(lane) {
             true => owner,
@@ -38,9 +38,9 @@ impl Member {
 
     /// Whether what waits here in `lane` takes long.
     fn has_long(&self, lane: usize) -> bool {
-        let crew = &*self.crew;
-        let is_long = |waiting: &Waiting| crew.knowledge.is_long(waiting.slot);
-        let queue = crew.queues[self.me.index()].lock();
+        let group = &*self.group;
+        let is_long = |waiting: &Waiting| group.knowledge.is_long(waiting.slot);
+        let queue = group.queues[self.me.index()].lock();
         !self.held[lane].is_empty() || queue.iter(lane).take(LOOKED_AT).any(is_long)
     }
 }
@@ -56,8 +56,8 @@ mod tests {
     };
 
     use super::*;
-    use crate::runtime::crew::roster::Roster;
-    use crate::runtime::crew::shared_state::Crew;
+    use crate::runtime::distributed::roster::Roster;
+    use crate::runtime::distributed::worker_group::WorkerGroup;
     use crate::transport::request_key::{ConnectionIndex, Names, PortNumber};
 
     const WORKERS: usize = 2;
@@ -73,15 +73,15 @@ mod tests {
             .map(|(name, us)| TypeSpec::new(name).service_time(Duration::from_micros(us)))
             .collect();
         let setup = SchedulerSetup::new(WORKERS, &types).preemption(Some(Preemption::new(700)));
-        let crew = Crew::new(&Policy::synergy(), &setup, Roster::silent(WORKERS));
-        let (crew, objects) = crew.expect("it needs no dispatcher");
-        let crew = crew.with_names(names(HERE));
-        let line = crew.line(OTHER);
+        let group = WorkerGroup::new(&Policy::synergy(), &setup, Roster::silent(WORKERS));
+        let (group, objects) = group.expect("it needs no dispatcher");
+        let group = group.with_names(names(HERE));
+        let line = group.line(OTHER);
         let (slot, long) = (KEYS as usize, true);
         line.begin(0, 0, Runs { slot, long });
         line.set_quantum(0, quantum);
         let object = objects.into_iter().next().expect("of the first worker");
-        Member::new(&setup, Arc::new(crew), HERE, object)
+        Member::new(&setup, Arc::new(group), HERE, object)
     }
 
     fn names(of: WorkerId) -> Names {
@@ -99,7 +99,7 @@ mod tests {
             };
             member.on_event(1, arrived);
             assert_eq!(member.place_arrived(1), None);
-            [HERE, OTHER].map(|worker| member.crew.line(worker).queued())
+            [HERE, OTHER].map(|worker| member.group.line(worker).queued())
         };
         requests.iter().enumerate().map(arrives).collect()
     }

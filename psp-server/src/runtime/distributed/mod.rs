@@ -24,9 +24,9 @@
 //! | `own_queue.rs` | the queue of one worker |
 //! | `sleepers.rs` | which workers sleep, and who wakes them |
 //! | `roster.rs` | who is there, whatever the policy |
-//! | `shared_state.rs` | what the workers share under one policy |
+//! | `worker_group.rs` | what the workers share under one policy |
 //! | `succession.rs` | how workers go on from one policy to the next |
-//! | `steward.rs` | what the thread that runs the server does for the workers |
+//! | `supervisor.rs` | what the thread that runs the server does for the workers |
 //! | `member.rs` | the scheduler of one worker |
 //! | `moving.rs` | requests that any worker may resume, and their threads |
 //! | `guard.rs` | whether requests that were preempted wait for too long |
@@ -35,7 +35,7 @@
 //! | `timer/` | preempts long requests for those that wait |
 //! | `measured.rs`, `feedback.rs` | measurements in, knowledge out |
 //! | `offers.rs` | connections whose requests wait |
-//! | `seat.rs` | what the net worker of a worker needs of the others |
+//! | `peers.rs` | what the net worker of a worker needs of the others |
 
 mod feedback;
 mod guard;
@@ -46,21 +46,21 @@ mod member;
 mod moving;
 mod offers;
 mod own_queue;
+mod peers;
 mod prompter;
 mod roster;
-mod seat;
-mod shared_state;
 mod sleepers;
-mod steward;
 mod succession;
+mod supervisor;
 mod timer;
 mod turn_bell;
+mod worker_group;
 
 pub(crate) use moving::Moving;
 pub(crate) use offers::Offers;
+pub(crate) use peers::Peers;
 pub(crate) use roster::Roster;
-pub(crate) use seat::Seat;
-pub(crate) use steward::{Rules, Steward};
 pub(crate) use succession::{Joined, Succession};
+pub(crate) use supervisor::{Rules, Supervisor};
 pub(crate) use timer::{Watched, events_of};
 pub(crate) use turn_bell::TurnBell;

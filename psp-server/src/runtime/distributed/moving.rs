@@ -10,7 +10,7 @@
 //! Threads are known by numbers here; the [carriers](crate::runtime::carriers) have them. A request that found no thread
 //! runs on its worker, like one without a quantum, and stays there.
 //!
-//! The wait queue is that of a crew, for policies that have one. Under others a preempted request waits in a worker's own queue, from
+//! The wait queue is that of a worker group, for policies that have one. Under others a preempted request waits in a worker's own queue, from
 //! which others may steal it. A worker that looks before it sleeps sees what was put before, or is woken: checked by loom
 //! together with the [sleepers](super::sleepers).
 

@@ -2,11 +2,11 @@
 //! core where requests are preempted, and puts another policy in force.
 //!
 //! ```text
-//!   ServerHandle::set_policy ──► mailbox ──► turn: another crew, its timer core ──► succession ──► workers
-//!                                            turn: feedback of the latest crew
+//!   ServerHandle::set_policy ──► mailbox ──► turn: another worker group, its timer core ──► succession ──► workers
+//!                                            turn: feedback of the latest group
 //! ```
 //!
-//! A timer core lasts until no worker is a member of its crew. Each worker is a member of one, so there are at most as many
+//! A timer core lasts until no worker is a member of its group. Each worker is a member of one, so there are at most as many
 //! timer cores as workers, and one.
 
 use std::io;
@@ -21,9 +21,9 @@ use super::feedback::FeedbackLoop;
 use super::moving::Moving;
 use super::prompter::Prompter;
 use super::roster::Roster;
-use super::shared_state::{Crew, can_preempt};
 use super::succession::{Regime, Succession};
 use super::timer::{TimerCore, Watched};
+use super::worker_group::{WorkerGroup, can_preempt};
 use crate::error::RunError;
 use crate::runtime::dispatch::turns::quantum_ns_min;
 use crate::runtime::host::clock::Clock;
@@ -39,7 +39,7 @@ pub(crate) struct Rules {
     pub(crate) succession: Arc<Succession>,
 }
 
-/// The timer core of a crew.
+/// The timer core of a worker group.
 struct Timer {
     epoch: u64,
     core: TimerCore,
@@ -47,7 +47,7 @@ struct Timer {
 }
 
 /// See the [module](self).
-pub(crate) struct Steward {
+pub(crate) struct Supervisor {
     rules: Rules,
     watched: Arc<[Watched]>,
     /// Of all workers.
@@ -55,8 +55,8 @@ pub(crate) struct Steward {
     clock: Clock,
     /// For how long timer cores poll.
     spin: Duration,
-    /// That of the latest crew.
-    feedback: Option<(Arc<Crew>, FeedbackLoop)>,
+    /// That of the latest group.
+    feedback: Option<(Arc<WorkerGroup>, FeedbackLoop)>,
     timers: Vec<Timer>,
     /// Timer cores that end.
     ending: Vec<JoinHandle<()>>,
@@ -83,7 +83,7 @@ impl Rules {
 
     /// The mechanism of all workers.
     pub(crate) fn preempt(&self) -> PreemptPolicy {
-        match self.shared.crew_setup().useful_preemption() {
+        match self.shared.group_setup().useful_preemption() {
             Some(_) => self.shared.config.preempt,
             None => PreemptPolicy::None,
         }
@@ -96,26 +96,26 @@ impl Rules {
         moving: Option<Arc<Moving>>,
         policy: Policy,
     ) -> io::Result<Regime> {
-        let setup = shared.crew_setup();
-        let crew = match policy {
+        let setup = shared.group_setup();
+        let group = match policy {
             // Nothing passes between its workers.
             Policy::DFcfs(_) => None,
-            _ => Crew::new(&policy, &setup, roster.clone()),
+            _ => WorkerGroup::new(&policy, &setup, roster.clone()),
         };
-        let Some((crew, objects)) = crew else {
+        let Some((group, objects)) = group else {
             return Ok(Regime::new(policy, None, Vec::new()));
         };
         let names = Names::new(PortNumber::default(), shared.workers);
-        let mut crew = crew.with_moving(moving).with_names(names);
+        let mut group = group.with_moving(moving).with_names(names);
         if can_preempt(&policy, &setup) {
             let ns_min = quantum_ns_min(shared.config.preempt);
-            crew = crew.with_timer(Prompter::new(shared.workers, ns_min)?);
+            group = group.with_timer(Prompter::new(shared.workers, ns_min)?);
         }
-        Ok(Regime::new(policy, Some(Arc::new(crew)), objects))
+        Ok(Regime::new(policy, Some(Arc::new(group)), objects))
     }
 }
 
-impl Steward {
+impl Supervisor {
     /// Takes care of workers, each of which a timer core can watch and a waker wakes, and which have come to the first
     /// policy.
     ///
@@ -128,7 +128,7 @@ impl Steward {
         clock: Clock,
         spin: Duration,
     ) -> Result<Self, RunError> {
-        let mut steward = Self {
+        let mut supervisor = Self {
             rules,
             watched: watched.into(),
             wakers,
@@ -138,22 +138,22 @@ impl Steward {
             timers: Vec::new(),
             ending: Vec::new(),
         };
-        let (epoch, crew) = steward.rules.succession.latest();
-        steward.tend(epoch, crew)?;
-        Ok(steward)
+        let (epoch, group) = supervisor.rules.succession.latest();
+        supervisor.tend(epoch, group)?;
+        Ok(supervisor)
     }
 
-    /// Tends the latest crew from now on.
-    fn tend(&mut self, epoch: u64, crew: Option<Arc<Crew>>) -> Result<(), RunError> {
-        self.feedback = crew.clone().map(|crew| {
-            let feedback = FeedbackLoop::new(&crew);
-            (crew, feedback)
+    /// Tends the latest group from now on.
+    fn tend(&mut self, epoch: u64, group: Option<Arc<WorkerGroup>>) -> Result<(), RunError> {
+        self.feedback = group.clone().map(|group| {
+            let feedback = FeedbackLoop::new(&group);
+            (group, feedback)
         });
-        let Some(crew) = crew.filter(|crew| crew.prompter().is_some()) else {
+        let Some(group) = group.filter(|group| group.prompter().is_some()) else {
             return Ok(());
         };
         let (watched, clock) = (self.watched.clone(), self.clock.clone());
-        let (core, thread) = TimerCore::start(crew, watched, clock, self.spin)?;
+        let (core, thread) = TimerCore::start(group, watched, clock, self.spin)?;
         self.timers.push(Timer {
             epoch,
             core,
@@ -167,8 +167,8 @@ impl Steward {
         if let Some(policy) = self.rules.shared.policy.take() {
             self.change_to(policy);
         }
-        let (crew, feedback) = self.feedback.as_mut()?;
-        Some(feedback.pass(crew, self.clock.now_ns()))
+        let (group, feedback) = self.feedback.as_mut()?;
+        Some(feedback.pass(group, self.clock.now_ns()))
     }
 
     /// Puts another policy in force. If the system lacks what it needs, the old one stays.
@@ -188,7 +188,7 @@ impl Steward {
                 return;
             }
         };
-        let crew = next.crew.clone();
+        let group = next.group.clone();
         let epoch = succession.post(self.clock.now_ns(), next);
         for waker in &self.wakers {
             if let Err(error) = waker.wake() {
@@ -196,13 +196,13 @@ impl Steward {
             }
         }
         self.end_timers();
-        if let Err(error) = self.tend(epoch, crew) {
+        if let Err(error) = self.tend(epoch, group) {
             tracing::error!(%error, "requests run to completion");
         }
         tracing::info!(policy = spelled, "policy changed");
     }
 
-    /// Ends the timer cores of crews without members.
+    /// Ends the timer cores of worker groups without members.
     fn end_timers(&mut self) {
         self.ending.retain(|thread| !thread.is_finished());
         for timer in std::mem::take(&mut self.timers) {
