@@ -1,11 +1,11 @@
 //! The parts of the runtime that preempt by kernel threads, compiled into a benchmark.
 
-#[path = "../../src/runtime/carriers/mod.rs"]
-pub(crate) mod carriers;
 #[path = "../../src/runtime/channel/mod.rs"]
 pub(crate) mod channel;
 #[path = "../../src/runtime/host/mod.rs"]
 pub(crate) mod host;
+#[path = "../../src/runtime/request_threads/mod.rs"]
+pub(crate) mod request_threads;
 #[path = "../../src/runtime/team/mod.rs"]
 pub(crate) mod team;
 #[path = "../../src/runtime/worker_link.rs"]

@@ -28,7 +28,6 @@
 //! | `distributed/` | how these run each other's requests |
 //! | `start.rs` | what threads start with: an event queue and the sockets on which a thread receives |
 
-mod carriers;
 pub(crate) mod channel;
 pub(crate) mod dispatch;
 mod distributed;
@@ -37,6 +36,7 @@ pub(crate) mod host;
 mod launch;
 pub(crate) mod net;
 mod receivers;
+mod request_threads;
 #[cfg(all(test, not(loom)))]
 mod simulation;
 mod start;

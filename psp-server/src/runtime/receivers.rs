@@ -8,11 +8,12 @@
 //!   sockets without that: whoever is woken accepts, and passes connections to the ports in turn
 //! ```
 //!
-//! The calling thread sleeps until the shutdown, or [takes care](Supervisor) of the workers, so that no request can hold it.
-//! Each worker is a net worker with one worker, itself. They share settings, the handler and the budget of memory. Before
-//! a long request a worker [leaves its port](super::net) to another. Under `d-fcfs` they share nothing on the way of
-//! a short one. Under all other policies they are a [worker group](super::distributed): they run each other's requests. If the policy
-//! preempts requests, the group has a [timer core](super::distributed), a thread beside its workers.
+//! The calling thread sleeps until the shutdown, or [takes care](Supervisor) of the workers, so that no request can
+//! hold it. Each worker is a net worker with one worker, itself. They share settings, the handler and the budget of
+//! memory. Before a long request a worker [leaves its port](super::net) to another. Under `d-fcfs` they share nothing
+//! on the way of a short one. Under all other policies they are a [worker group](super::distributed): they run each
+//! other's requests. If the policy preempts requests, the group has a [timer core](super::distributed), a thread beside
+//! its workers.
 
 use std::io;
 use std::sync::mpsc::RecvTimeoutError;
@@ -24,7 +25,6 @@ use mio::{Events, Poll, Waker};
 use psp_policy::{PreemptPolicy, RequestType, TypeTable, WorkerId};
 use psp_protocols::Framing;
 
-use super::carriers::Carriers;
 use super::channel::doorbell::Doorbell;
 use super::channel::turn_start::TurnStart;
 use super::dispatch::dispatcher::Dispatcher;
@@ -43,12 +43,13 @@ use super::net::net_worker::{NetWorker, Parts};
 use super::net::port::PortParts;
 use super::net::workers::Link;
 use super::net::{Polled, PortLeases, WAKER};
+use super::request_threads::RequestThreads;
 use super::start::{Launch, Port};
-use super::worker::carried::Carried;
 use super::worker::contexts::{ContextPreempter, ContextTask};
 use super::worker::inline::{InlineThread, InlineWorker};
 use super::worker::notices::Notices;
 use super::worker::setup::WorkerSetup;
+use super::worker::thread_runner::ThreadRunner;
 use crate::admission;
 use crate::classifier::Classifier;
 use crate::error::{RunError, WorkerFault};
@@ -92,7 +93,7 @@ struct Start<F: Framing, K, H: Handler<F::Head>> {
     turns: Arc<TurnStart>,
     preempter: Arc<ContextPreempter>,
     /// Where requests move from worker to worker.
-    carried: Option<Arc<Carried<F, H>>>,
+    thread_runner: Option<Arc<ThreadRunner<F, H>>>,
     leases: Arc<PortLeases<F, H>>,
     demotion: Option<Demotion>,
     spin: Spin,
@@ -126,7 +127,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
             place,
             turns,
             preempter,
-            carried,
+            thread_runner,
             leases,
             demotion,
             spin,
@@ -138,7 +139,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Start<F, K, H> {
         }
         sharpen_timers();
         let inline = InlineWorker::new(setup.clone(), turns.clone(), preempter)?;
-        let inline = inline.with_carriers(carried);
+        let inline = inline.with_thread_runner(thread_runner);
         let thread = inline.thread();
         let classifier = Common(classifier);
         let Place {
@@ -237,16 +238,17 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let wakes: Arc<[_]> = wakes.map(Arc::new).collect();
     let timers = turn_bells.iter().map(|bell| Timers::new(bell.clone()));
     let timers: Box<[_]> = timers.map(Arc::new).collect();
-    let carried = moving.clone().map(|moving| {
+    let thread_runner = moving.clone().map(|moving| {
         let threads = count * (shared.config.contexts() - 1);
         let cores = (!background).then(|| cores.pinned(count)).flatten();
         let lowers = can_lower_preempted();
-        let carriers = Carriers::new(threads, starts.clone(), lowers, cores, clock.clone());
+        let request_threads =
+            RequestThreads::new(threads, starts.clone(), lowers, cores, clock.clone());
         let wakes = WakeLists::OfWorkers(wakes.clone());
-        let carried = Carried::new(carriers, moving, wakes, timers.clone());
-        Arc::new(carried)
+        let thread_runner = ThreadRunner::new(request_threads, moving, wakes, timers.clone());
+        Arc::new(thread_runner)
     });
-    let carriers = StopCarriers(carried.clone());
+    let request_threads = StopRequestThreads(thread_runner.clone());
     let places = || Arc::new(Places::shared(&shared.types, &shared.config));
     let offers = Arc::new(Offers::new((0..count).map(|_| places())));
     let mut watched = Vec::with_capacity(count);
@@ -303,9 +305,9 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             watched.push(Watched {
                 events: events_of(&port.poll)?,
                 is_polled: polled.is_some(),
-                preempter: match &carried {
+                preempter: match &thread_runner {
                     None => Box::new(preempter.clone()),
-                    Some(carried) => Box::new(carried.preempter(worker)),
+                    Some(thread_runner) => Box::new(thread_runner.preempter(worker)),
                 },
                 is_served_elsewhere: Box::new({
                     let leases = leases.clone();
@@ -339,7 +341,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
             },
             turns,
             preempter,
-            carried: carried.clone(),
+            thread_runner: thread_runner.clone(),
             leases: leases.clone(),
             demotion,
             spin,
@@ -405,7 +407,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         }
     }
     threads.extend(supervisor.end());
-    threads.extend(carriers.stop());
+    threads.extend(request_threads.stop());
     // Workers that are stuck in a request, or have died.
     let open = |index| {
         Receiver::new(shared.clone(), index)
@@ -417,7 +419,8 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     Ok(abandoned + left.sum::<u64>() as usize)
 }
 
-/// Sleeps until one of these is triggered, each of which wakes `poll`, and calls `turn` whenever that wants to be called.
+/// Sleeps until one of these is triggered, each of which wakes `poll`, and calls `turn` whenever that wants to be
+/// called.
 fn wait_for_shutdown(
     mut poll: Poll,
     shutdowns: &[&Shutdown],
@@ -434,18 +437,18 @@ fn wait_for_shutdown(
 }
 
 /// Stops the threads that carry requests in the end, whatever its reason.
-struct StopCarriers<F: Framing, H: Handler<F::Head>>(Option<Arc<Carried<F, H>>>);
+struct StopRequestThreads<F: Framing, H: Handler<F::Head>>(Option<Arc<ThreadRunner<F, H>>>);
 
-impl<F: Framing, H: Handler<F::Head>> StopCarriers<F, H> {
+impl<F: Framing, H: Handler<F::Head>> StopRequestThreads<F, H> {
     /// Returns the handles of all that were started. Those whose requests wait for another turn are left behind.
     fn stop(&self) -> Vec<JoinHandle<()>> {
         self.0
             .as_ref()
-            .map_or_else(Vec::new, |carried| carried.stop())
+            .map_or_else(Vec::new, |thread_runner| thread_runner.stop())
     }
 }
 
-impl<F: Framing, H: Handler<F::Head>> Drop for StopCarriers<F, H> {
+impl<F: Framing, H: Handler<F::Head>> Drop for StopRequestThreads<F, H> {
     fn drop(&mut self) {
         self.stop();
     }

@@ -1,12 +1,12 @@
 //! Requests that are preempted and go on at another worker, on their own threads.
 //!
 //! ```text
-//!   core 0   worker 0: decides ── asks ─────────────► has seen it free ── lends its turn ──► the carrier goes on here
+//!   core 0   worker 0: decides ── asks ─────────────► has seen it free ── lends its turn ──► the request thread goes on here
 //!                        │◄────── freed ─────►│                 │◄──────── resumed ────────►│
-//!   core 1   carrier runs a turn of worker 1 ─► worker 1 ── spins, and decides next
+//!   core 1   request thread runs a turn of worker 1 ─► worker 1 ── spins, and decides next
 //! ```
 //!
-//! At home, worker 1 lends its next turn to the same carrier, and worker 0 asks each time.
+//! At home, worker 1 lends its next turn to the same request thread, and worker 0 asks each time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,15 +14,15 @@ use std::time::Duration;
 
 use crate::figures::Figures;
 use crate::policy::{RequestId, WorkerId};
-use crate::runtime::carriers::{CarrierPreempter, Carriers, LentTurn};
 use crate::runtime::channel::message::Report;
 use crate::runtime::channel::preempter::Preempter;
 use crate::runtime::channel::turn_start::TurnStart;
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::cores::Cores;
 use crate::runtime::host::scheduling::can_be_raised;
+use crate::runtime::request_threads::{LentTurn, RequestThreadPreempter, RequestThreads};
 
-const CARRIER: u32 = 0;
+const REQUEST_THREAD: u32 = 0;
 const REQUEST: RequestId = RequestId(1);
 /// How long the request has each turn before it is asked.
 const TURN_NS: u64 = 50_000;
@@ -39,7 +39,7 @@ pub(crate) struct Moved {
 struct Scene {
     clock: Clock,
     cores: Cores,
-    carriers: Arc<Carriers<()>>,
+    request_threads: Arc<RequestThreads<()>>,
     moves: bool,
     decided_ns: AtomicU64,
     /// When the turn of this number was lent.
@@ -78,12 +78,12 @@ impl Scene {
         let now_ns = self.clock.now_ns();
         self.lent_ns.store(now_ns, Ordering::Relaxed);
         self.lent.store(turn, Ordering::Release);
-        let ended = self.carriers.lend(
+        let ended = self.request_threads.lend(
             LentTurn {
                 worker,
                 core_index: worker.index(),
                 turn,
-                carrier: CARRIER,
+                request_thread: REQUEST_THREAD,
                 request: REQUEST,
                 task,
             },
@@ -100,7 +100,7 @@ impl Scene {
     }
 
     /// Asks a turn when it has had its time. Returns when its worker is free.
-    fn ask(&self, asked: &CarrierPreempter<()>, turn: u64, end_ns: u64) {
+    fn ask(&self, asked: &RequestThreadPreempter<()>, turn: u64, end_ns: u64) {
         while self.seen.load(Ordering::Acquire) < turn {
             std::hint::spin_loop();
         }
@@ -124,7 +124,7 @@ impl Scene {
         self.cores.pin_shared(worker.index());
         let mut freed_ns = Figures::new();
         let other = WorkerId(1 - worker.0);
-        let asked = CarrierPreempter::new(self.carriers.clone(), other);
+        let asked = RequestThreadPreempter::new(self.request_threads.clone(), other);
         for turn in 1.. {
             let lender = if self.moves { turn % 2 } else { 1 };
             if lender == u64::from(worker.0) {
@@ -153,12 +153,12 @@ pub(crate) fn run(cores: &Cores, length: Duration, moves: bool) -> Moved {
     let clock = Clock::new();
     let starts = [(); 2].map(|()| Arc::new(TurnStart::new()));
     let own = Some(cores.clone());
-    let carriers = Carriers::new(1, starts, can_be_raised(), own, clock.clone());
+    let request_threads = RequestThreads::new(1, starts, can_be_raised(), own, clock.clone());
     let end_ns = clock.now_ns() + length.as_nanos() as u64;
     let scene = Scene {
         clock,
         cores: cores.clone(),
-        carriers: Arc::new(carriers),
+        request_threads: Arc::new(request_threads),
         moves,
         decided_ns: AtomicU64::new(0),
         lent_ns: AtomicU64::new(0),
@@ -169,16 +169,18 @@ pub(crate) fn run(cores: &Cores, length: Duration, moves: bool) -> Moved {
         has_ended: AtomicBool::new(false),
     };
     std::thread::scope(|scope| {
-        let carrier = scope.spawn(|| {
+        let request_thread = scope.spawn(|| {
             let mut resumed_ns = None;
-            scene.carriers.serve(CARRIER, |()| {
-                scene.carriers.open(CARRIER);
+            scene.request_threads.serve(REQUEST_THREAD, |()| {
+                scene.request_threads.open(REQUEST_THREAD);
                 resumed_ns = Some(scene.run_request());
-                scene.carriers.close(CARRIER);
+                scene.request_threads.close(REQUEST_THREAD);
             });
             resumed_ns
         });
-        while scene.carriers.readiness(CARRIER) != crate::runtime::carriers::Readiness::Ready {
+        while scene.request_threads.readiness(REQUEST_THREAD)
+            != crate::runtime::request_threads::Readiness::Ready
+        {
             std::thread::yield_now();
         }
         let workers = [0, 1].map(|worker| {
@@ -187,8 +189,8 @@ pub(crate) fn run(cores: &Cores, length: Duration, moves: bool) -> Moved {
         });
         let [mut freed_ns, others] = workers.map(|worker| worker.join().unwrap());
         freed_ns.add(others);
-        scene.carriers.stop();
-        let resumed_ns = carrier.join().unwrap();
+        scene.request_threads.stop();
+        let resumed_ns = request_thread.join().unwrap();
         Moved {
             freed_ns,
             resumed_ns: resumed_ns.unwrap_or_else(Figures::new),

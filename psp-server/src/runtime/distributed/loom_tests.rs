@@ -1,5 +1,6 @@
 //! Models of the steal and the hand-over: nothing is lost, nothing runs twice, and no request waits for a worker that
-//! sleeps; nor does one that was preempted. And of the timer core: it asks no turn but the one whose quantum is over, and hears of all who wait.
+//! sleeps; nor does one that was preempted. And of the timer core: it asks no turn but the one whose quantum is over,
+//! and hears of all who wait.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};

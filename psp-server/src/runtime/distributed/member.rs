@@ -9,12 +9,12 @@
 //!   Yielded ──► held, or the wait queue; own queue, or the wait queue of all workers, if it moves
 //! ```
 //!
-//! The wait queue has the requests that were preempted here, where the policy puts them aside. It is this worker's, because
-//! a request that has begun stays with its worker, and congested together with those of the others.
+//! The wait queue has the requests that were preempted here, where the policy puts them aside. It is this worker's,
+//! because a request that has begun stays with its worker, and congested together with those of the others.
 //!
-//! Where preempted requests have [threads of their own](super::moving), any worker may resume them. The wait queue is that
-//! of all workers then, and what the policy does not put aside waits in the own queue, from where others may steal it. A
-//! request that was blocked goes on where it was. It has a quantum only if it has a thread.
+//! Where preempted requests have [threads of their own](super::moving), any worker may resume them. The wait queue is
+//! that of all workers then, and what the policy does not put aside waits in the own queue, from where others may steal
+//! it. A request that was blocked goes on where it was. It has a quantum only if it has a thread.
 //!
 //! A turn has the number that the board shows, so that the timer core asks that turn to give way and no other.
 //!
@@ -100,7 +100,7 @@ pub(crate) struct Member {
     contexts: usize,
     stolen: Vec<Waiting>,
     /// What runs has a thread of its own, which is released at its end.
-    is_carried: bool,
+    has_thread: bool,
     /// How often requests had been placed again when this worker last did so.
     placings: u64,
     /// Requests that another policy refused, and whose refusal was not told yet.
@@ -129,7 +129,7 @@ impl Member {
             gave_way_ns: None,
             contexts: setup.contexts.per_worker.max(1),
             stolen: Vec::with_capacity(STOLEN_PREALLOCATED),
-            is_carried: false,
+            has_thread: false,
             placings: 0,
             refused: VecDeque::new(),
             seen_ns: 0,
@@ -411,8 +411,8 @@ impl Member {
         Some((Begun::new(first?), HandOff::Stolen, left))
     }
 
-    /// Begins a turn. `left` waits in the queue from which its request was taken. `congested` says whether the wait queue
-    /// was so when the worker chose.
+    /// Begins a turn. `left` waits in the queue from which its request was taken. `congested` says whether the wait
+    /// queue was so when the worker chose.
     fn begin(
         &mut self,
         now_ns: u64,
@@ -467,21 +467,21 @@ impl Member {
         Some(Quantum { ns, ..quantum })
     }
 
-    /// The quantum of a request that begins now, or goes on: a request that moves when it is preempted needs a thread. It
-    /// gets one at its beginning or never.
+    /// The quantum of a request that begins now, or goes on: a request that moves when it is preempted needs a thread.
+    /// It gets one at its beginning or never.
     #[inline]
     fn let_move(&mut self, waiting: Waiting, quantum: Option<Quantum>) -> Option<Quantum> {
-        self.is_carried = false;
+        self.has_thread = false;
         let Some(moving) = self.group.moving() else {
             return quantum;
         };
         let is_new = !waiting.has_begun;
-        self.is_carried = match quantum {
+        self.has_thread = match quantum {
             Some(_) if is_new => moving.claim(self.me, waiting.request),
             None if is_new => false,
             _ => moving.has(waiting.request),
         };
-        quantum.filter(|_| self.is_carried)
+        quantum.filter(|_| self.has_thread)
     }
 
     /// Shows whether the worker can begin another request, where the one that it runs makes a difference to that.
@@ -634,7 +634,7 @@ impl Scheduler for Member {
             }
             Event::Completed { samples, .. } => {
                 let ended = self.ended(now_ns, 0);
-                if self.is_carried
+                if self.has_thread
                     && let Some(moving) = self.group.moving()
                 {
                     moving.release(ended.waiting.request);

@@ -7,12 +7,12 @@
 //!   worker 1   the request has ended ── release ──► thread 3 is idle
 //! ```
 //!
-//! Threads are known by numbers here; the [carriers](crate::runtime::carriers) have them. A request that found no thread
-//! runs on its worker, like one without a quantum, and stays there.
+//! Threads are known by numbers here; the [request threads](crate::runtime::request_threads) have them. A request that
+//! found no thread runs on its worker, like one without a quantum, and stays there.
 //!
-//! The wait queue is that of a worker group, for policies that have one. Under others a preempted request waits in a worker's own queue, from
-//! which others may steal it. A worker that looks before it sleeps sees what was put before, or is woken: checked by loom
-//! together with the [sleepers](super::sleepers).
+//! The wait queue is that of a worker group, for policies that have one. Under others a preempted request waits in a
+//! worker's own queue, from which others may steal it. A worker that looks before it sleeps sees what was put before,
+//! or is woken: checked by loom together with the [sleepers](super::sleepers).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use super::own_queue::Waiting;
-use crate::runtime::carriers::CarrierNumber;
+use crate::runtime::request_threads::RequestThreadNumber;
 use crate::shared::Shared;
 
 /// Preempted requests for which memory is set aside.
@@ -38,9 +38,9 @@ const PREALLOCATED: usize = 256;
 /// Which thread has which request.
 #[derive(Debug)]
 struct Roster {
-    by_request: HashMap<RequestId, CarrierNumber>,
+    by_request: HashMap<RequestId, RequestThreadNumber>,
     /// Threads that were claimed before and are idle.
-    idle: Vec<CarrierNumber>,
+    idle: Vec<RequestThreadNumber>,
     /// How many were ever claimed.
     known: u32,
     /// How many there may be.
@@ -152,13 +152,13 @@ impl Moving {
     }
 
     /// The thread of a request, if it has one.
-    pub(crate) fn carrier_of(&self, request: RequestId) -> Option<CarrierNumber> {
+    pub(crate) fn thread_of(&self, request: RequestId) -> Option<RequestThreadNumber> {
         self.roster().by_request.get(&request).copied()
     }
 
     /// Whether a request that began can be resumed by any worker.
     pub(super) fn has(&self, request: RequestId) -> bool {
-        self.shared.is_none() || self.carrier_of(request).is_some()
+        self.shared.is_none() || self.thread_of(request).is_some()
     }
 
     /// A request has ended: its thread is idle, or about to be.
@@ -169,8 +169,8 @@ impl Moving {
         }
     }
 
-    /// The system has no thread of this number: there is none for requests that begin from now on beside those that there
-    /// are. The request that claimed it runs on its worker.
+    /// The system has no thread of this number: there is none for requests that begin from now on beside those that
+    /// there are. The request that claimed it runs on its worker.
     pub(crate) fn give_up(&self, request: RequestId) {
         let mut roster = self.roster();
         if let Some(number) = roster.by_request.remove(&request) {
@@ -201,14 +201,14 @@ mod tests {
         let [a, b, c] = [0, 1, 2].map(RequestId);
         assert!(moving.claim(ME, a) && moving.claim(ME, b) && !moving.claim(ME, c));
         assert_eq!(
-            [a, b, c].map(|it| moving.carrier_of(it)),
+            [a, b, c].map(|it| moving.thread_of(it)),
             [Some(0), Some(1), None]
         );
         assert!(moving.has(a) && !moving.has(c));
         moving.release(b);
         moving.release(c);
         assert!(moving.claim(ME, c) && !moving.claim(ME, b));
-        assert_eq!(moving.carrier_of(c), Some(1), "it is warm");
+        assert_eq!(moving.thread_of(c), Some(1), "it is warm");
         assert_eq!(shared.telemetry.workers[0].contexts_exhausted.get(), 2);
     }
 

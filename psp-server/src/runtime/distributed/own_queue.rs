@@ -11,10 +11,10 @@
 //! A short lock keeps the queue and its line of the board together: some 20 ns where nobody else wants it, and nobody
 //! holds it for longer than a few requests take to move. The board is read without it.
 //!
-//! Of each type it has at most as many requests that the worker received as the typed queue holds, and as many again that
-//! were handed over. Beside them are those that were preempted and may go on at any worker, one for each
-//! [thread](super::moving) that such requests have. A queue whose worker has gone on to another policy is closed, and takes
-//! no more.
+//! Of each type it has at most as many requests that the worker received as the typed queue holds, and as many again
+//! that were handed over. Beside them are those that were preempted and may go on at any worker, one for each
+//! [thread](super::moving) that such requests have. A queue whose worker has gone on to another policy is closed, and
+//! takes no more.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -215,8 +215,8 @@ impl OwnQueue {
         changed
     }
 
-    /// Puts a request into its place, and returns whether its worker finds one of this lane now and did not before. Gives
-    /// the request back if there are too many of its type.
+    /// Puts a request into its place, and returns whether its worker finds one of this lane now and did not before.
+    /// Gives the request back if there are too many of its type.
     pub(crate) fn put<C: Word>(
         &self,
         line: &Line<C>,

@@ -11,8 +11,8 @@ use super::roster::Roster;
 use super::succession::{Joined, Succession};
 use super::turn_bell::TurnBell;
 use super::worker_group::WorkerGroup;
-use crate::runtime::carriers::CarrierNumber;
 use crate::runtime::dispatch::places::Places;
+use crate::runtime::request_threads::RequestThreadNumber;
 
 /// See the [module](self). `T` is what the workers run.
 pub(crate) struct Peers<T> {
@@ -95,8 +95,8 @@ impl<T> Peers<T> {
         self.offers.put(self.me, slot, request, task);
     }
 
-    /// Takes the task of a request, whoever received it. `None` if it has begun: another turn of it follows; or if it was
-    /// never on offer. A worker that had no place left for the type is woken: more may wait for one there.
+    /// Takes the task of a request, whoever received it. `None` if it has begun: another turn of it follows; or if it
+    /// was never on offer. A worker that had no place left for the type is woken: more may wait for one there.
     #[inline]
     pub(crate) fn take(&self, request: RequestId) -> Option<T> {
         if !self.has_offers {
@@ -135,11 +135,15 @@ impl<T> Peers<T> {
 
     /// The number of the thread that is to run the worker's turn, if that is none of the worker's own.
     #[inline]
-    pub(crate) fn carrier(&self, request: RequestId, has_begun: bool) -> Option<CarrierNumber> {
+    pub(crate) fn request_thread(
+        &self,
+        request: RequestId,
+        has_begun: bool,
+    ) -> Option<RequestThreadNumber> {
         let moving = self.moving.as_ref()?;
         // What has neither begun nor a quantum has none.
         (has_begun || self.may_give_way())
-            .then(|| moving.carrier_of(request))
+            .then(|| moving.thread_of(request))
             .flatten()
     }
 
@@ -159,8 +163,8 @@ impl<T> Peers<T> {
         self.group.as_ref()?.prompter()
     }
 
-    /// The worker is about to run a turn that may give way. `unserved` says that connections of it have something that it
-    /// has not looked at. The worker looks for what other threads did after this call.
+    /// The worker is about to run a turn that may give way. `unserved` says that connections of it have something that
+    /// it has not looked at. The worker looks for what other threads did after this call.
     pub(crate) fn begins(&self, unserved: bool) {
         if let Some(prompter) = self.prompter() {
             prompter.begins(self.me, unserved);
@@ -168,8 +172,8 @@ impl<T> Peers<T> {
         }
     }
 
-    /// The worker runs that turn now. `is_called` says that a request of it was woken or its port has mail, and a timer of
-    /// one is due at `due_ns`.
+    /// The worker runs that turn now. `is_called` says that a request of it was woken or its port has mail, and a timer
+    /// of one is due at `due_ns`.
     pub(crate) fn runs(&self, now_ns: u64, is_called: bool, due_ns: Option<u64>) {
         if let Some(end_ns) = self.quantum_end_ns()
             && let Some(prompter) = self.prompter()

@@ -1,4 +1,5 @@
-//! All workers, whatever the policy under which they schedule themselves: who sleeps, what wakes them, and who has left.
+//! All workers, whatever the policy under which they schedule themselves: who sleeps, what wakes them, and who has
+//! left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

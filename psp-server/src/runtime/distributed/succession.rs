@@ -6,9 +6,9 @@
 //!   worker 1      ... a long request of group 1 ...          its turn ends ──► member of group 2
 //! ```
 //!
-//! Each worker comes when its turn has ended, so that nobody waits for anybody. Until then it is a member of the group that
-//! it was in, whose queue it reads. Others may put requests for it into its queue in the latest group. If that group is
-//! replaced before it came, whoever comes first to the next one takes these along.
+//! Each worker comes when its turn has ended, so that nobody waits for anybody. Until then it is a member of the group
+//! that it was in, whose queue it reads. Others may put requests for it into its queue in the latest group. If that
+//! group is replaced before it came, whoever comes first to the next one takes these along.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -139,8 +139,8 @@ impl Succession {
         state.epoch
     }
 
-    /// `worker` comes to the latest policy, between two turns. Returns the number of that policy, too. Each worker comes
-    /// once to each.
+    /// `worker` comes to the latest policy, between two turns. Returns the number of that policy, too. Each worker
+    /// comes once to each.
     pub(crate) fn join(&self, worker: WorkerId) -> (u64, Joined) {
         let state = &mut *self.lock();
         state.at[worker.index()] = state.epoch;

@@ -1,13 +1,13 @@
-//! What the thread that runs the server does for workers that schedule themselves: feeds the policy's feedback, has a timer
-//! core where requests are preempted, and puts another policy in force.
+//! What the thread that runs the server does for workers that schedule themselves: feeds the policy's feedback, has a
+//! timer core where requests are preempted, and puts another policy in force.
 //!
 //! ```text
 //!   ServerHandle::set_policy ──► mailbox ──► turn: another worker group, its timer core ──► succession ──► workers
 //!                                            turn: feedback of the latest group
 //! ```
 //!
-//! A timer core lasts until no worker is a member of its group. Each worker is a member of one, so there are at most as many
-//! timer cores as workers, and one.
+//! A timer core lasts until no worker is a member of its group. Each worker is a member of one, so there are at most as
+//! many timer cores as workers, and one.
 
 use std::io;
 use std::sync::Arc;

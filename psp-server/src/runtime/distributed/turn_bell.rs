@@ -1,4 +1,5 @@
-//! Calls a worker for what other threads do: they wake a request of its own, set its timer, or leave something for its port.
+//! Calls a worker for what other threads do: they wake a request of its own, set its timer, or leave something for its
+//! port.
 //!
 //! ```text
 //!   the worker   listens ── fence ── looks at wakes, timers and mail ── begins a turn with a quantum
@@ -6,8 +7,8 @@
 //!                                                                        └─► the timer core: it has to give way
 //! ```
 //!
-//! A worker that sleeps wakes by its doorbell. One that runs a request sees neither its doorbell nor its timers, and who
-//! drives its port meanwhile cannot resume its requests. So the bell tells the timer core.
+//! A worker that sleeps wakes by its doorbell. One that runs a request sees neither its doorbell nor its timers, and
+//! who drives its port meanwhile cannot resume its requests. So the bell tells the timer core.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

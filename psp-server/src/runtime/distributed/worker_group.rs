@@ -56,8 +56,8 @@ pub(super) fn can_preempt(policy: &Policy, setup: &SchedulerSetup<'_>) -> bool {
 }
 
 impl WorkerGroup {
-    /// Workers that schedule themselves under a policy, and the objects that decide for them. `None` if the policy needs
-    /// a dispatcher.
+    /// Workers that schedule themselves under a policy, and the objects that decide for them. `None` if the policy
+    /// needs a dispatcher.
     pub(super) fn new(
         policy: &Policy,
         setup: &SchedulerSetup<'_>,

@@ -53,8 +53,8 @@ const LOOK_AGE_NS_MAX: u64 = 1_000_000;
 const ACTIONS_PER_TURN: usize = 256;
 /// Time after which a turn of the loop starts no more actions.
 const TURN_NS_MAX: u64 = 200_000;
-/// Time for requests that the last turn left, before the net worker reads further ones. Without it, a pipeline of shorter
-/// requests, of which each turn reads more, would hold up longer requests until it ends.
+/// Time for requests that the last turn left, before the net worker reads further ones. Without it, a pipeline of
+/// shorter requests, of which each turn reads more, would hold up longer requests until it ends.
 const LEFT_NS_MAX: u64 = TURN_NS_MAX / 2;
 /// Time that control requests have in a turn before others, where more of them wait.
 const CONTROL_NS_MAX: u64 = TURN_NS_MAX / 2;
@@ -629,8 +629,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         });
     }
 
-    /// Has stuck requests give way to those that wait, and go on when these have had their workers. To be called when the
-    /// policy has decided.
+    /// Has stuck requests give way to those that wait, and go on when these have had their workers. To be called when
+    /// the policy has decided.
     #[inline]
     fn share_workers(&mut self) {
         if self.sharing.any_away() && !self.unfinished {
@@ -678,8 +678,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         Some(self.now_ns.saturating_add(asks_in_ns.min()?))
     }
 
-    /// Has a request go on that has been away for long enough. Where ports move, the one that paused last may do so, too,
-    /// before anything else is read: no request may wait here that came through a port which leaves.
+    /// Has a request go on that has been away for long enough. Where ports move, the one that paused last may do so,
+    /// too, before anything else is read: no request may wait here that came through a port which leaves.
     #[inline]
     fn resume_paused(&mut self) {
         if self.peers.is_some() {
@@ -746,8 +746,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
     }
 
-    /// Sends the replies of a request that `worker` completed and whose port is elsewhere, and brings it there. The reply to
-    /// a datagram is sent, or leaves a polled port at the end of the turn if the own port is here.
+    /// Sends the replies of a request that `worker` completed and whose port is elsewhere, and brings it there. The
+    /// reply to a datagram is sent, or leaves a polled port at the end of the turn if the own port is here.
     #[cold]
     fn bring_back(&self, mut task: Task<H::Connection, F::Head>, worker: WorkerId) {
         let worker = self.shared.global(worker);
@@ -813,15 +813,15 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         self.unfinished = true;
     }
 
-    /// Whether ports move about and requests do not. What waits does so in its port then, and goes with it; the dispatcher
-    /// has no more than the request that is next, and requests that began here.
+    /// Whether ports move about and requests do not. What waits does so in its port then, and goes with it; the
+    /// dispatcher has no more than the request that is next, and requests that began here.
     #[inline]
     fn takes_one_by_one(&self) -> bool {
         self.ports.move_about() && !self.has_group()
     }
 
-    /// The same where requests are [taken one by one](Self::takes_one_by_one): one connection, or one datagram, after the
-    /// other.
+    /// The same where requests are [taken one by one](Self::takes_one_by_one): one connection, or one datagram, after
+    /// the other.
     fn serve_ports(&mut self) {
         let end_ns = self.now_ns + TURN_NS_MAX;
         let mut pushed = 0;
@@ -871,8 +871,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         false
     }
 
-    /// Runs the control requests that are at hand, before anything that the scheduler has decided. Returns whether all have
-    /// run. A port that moves leaves none of its connections in the dispatcher, so there they all do.
+    /// Runs the control requests that are at hand, before anything that the scheduler has decided. Returns whether all
+    /// have run. A port that moves leaves none of its connections in the dispatcher, so there they all do.
     #[cold]
     fn run_control(&mut self) -> bool {
         let end_ns = match self.ports.move_about() {
@@ -925,8 +925,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         self.busy_at_ns = self.now_ns;
     }
 
-    /// Whether the owner of a port waits for this worker to leave it. What has arrived there waits where all workers find
-    /// it.
+    /// Whether the owner of a port waits for this worker to leave it. What has arrived there waits where all workers
+    /// find it.
     #[inline]
     fn holds_up_an_owner(&self) -> bool {
         self.has_group() && self.ports.is_wanted()
@@ -1079,9 +1079,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
         let has_begun = task.is_none();
         let peers = self.peers.as_ref();
-        let carrier = peers.and_then(|peers| peers.carrier(request, has_begun));
+        let request_thread = peers.and_then(|peers| peers.request_thread(request, has_begun));
         let length = self.dispatcher.length(request_type);
-        let ended = if let Some(carrier) = carrier {
+        let ended = if let Some(request_thread) = request_thread {
             let (workers, demotion) = (&mut self.workers, &mut self.demotion);
             let (ports, clock) = (&mut self.ports, &self.clock);
             let long_us = self.shared.config.long_us;
@@ -1089,7 +1089,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             let holds_up = || false;
             let turn = LongTurn::new(ports, demotion, clock, now_ns, long_us, budget, &holds_up);
             let run = |watch: Option<&dyn TurnWatch>| {
-                workers.run_carried(worker, request, carrier, task, watch)
+                workers.run_on_thread(worker, request, request_thread, task, watch)
             };
             match long_us > 0 {
                 true => turn.run_elsewhere(length, run),
@@ -1102,7 +1102,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             };
             self.run_here(worker, request, request_type, length, task)
         };
-        self.record_carried(worker, request, request_type, &ended);
+        self.record_on_thread(worker, request, request_type, &ended);
         let EndedTurn {
             report,
             ended_ns,
@@ -1118,7 +1118,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         match report {
             Report::Completed(task) => {
                 self.pauses.end(self.now_ns, request);
-                if let Some(peers) = self.peers.as_ref().filter(|_| carrier.is_some()) {
+                if let Some(peers) = self.peers.as_ref().filter(|_| request_thread.is_some()) {
                     peers.release(request);
                 }
                 self.take_back(task, worker, false);
@@ -1191,16 +1191,16 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         ended
     }
 
-    /// Records a turn on a thread that carries its request. Others record theirs as they begin and end.
+    /// Records a turn on the thread of its request. Others record theirs as they begin and end.
     #[inline]
-    fn record_carried(
+    fn record_on_thread(
         &self,
         worker: WorkerId,
         request: RequestId,
         request_type: RequestType,
         ended: &EndedTurn<ContextTask<F, H>>,
     ) {
-        let Some(began_ns) = ended.carried_from_ns else {
+        let Some(began_ns) = ended.thread_began_ns else {
             return;
         };
         let turn = Turn {
@@ -1219,8 +1219,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
     }
 
-    /// The worker had stepped back for a turn, and others had its core for so long. What was not within the service time
-    /// does not count.
+    /// The worker had stepped back for a turn, and others had its core for so long. What was not within the service
+    /// time does not count.
     #[cold]
     fn count_starved(
         &self,

@@ -5,8 +5,8 @@ use psp_protocols::Framing;
 
 use crate::fiber::TurnWatch;
 use crate::handler::Handler;
-use crate::runtime::carriers::CarrierNumber;
 use crate::runtime::channel::message::{Message, Report};
+use crate::runtime::request_threads::RequestThreadNumber;
 use crate::runtime::task::Task;
 use crate::runtime::worker::inline::{EndedTurn, InlineWorker};
 use crate::runtime::worker_link::{WorkerLink, wake_parked};
@@ -108,20 +108,20 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
         ended
     }
 
-    /// The same for a task that has a thread of its own, which any worker may resume. Nobody holds it while it waits for
-    /// its next turn, unless it was blocked. `watch` hears if the turn becomes long.
-    pub(super) fn run_carried(
+    /// The same for a task that has a thread of its own, which any worker may resume. Nobody holds it while it waits
+    /// for its next turn, unless it was blocked. `watch` hears if the turn becomes long.
+    pub(super) fn run_on_thread(
         &mut self,
         worker: WorkerId,
         request: RequestId,
-        carrier: CarrierNumber,
+        request_thread: RequestThreadNumber,
         task: Option<Task<H::Connection, F::Head>>,
         watch: Option<&dyn TurnWatch>,
     ) -> EndedTurn<Task<H::Connection, F::Head>> {
         let Link::Inline(inline) = &mut self.links[worker.index()] else {
             unreachable!("another thread is that worker");
         };
-        let ended = inline.run_carried(request, carrier, task, watch);
+        let ended = inline.run_on_thread(request, request_thread, task, watch);
         self.lent += usize::from(ended.is_new_here);
         self.runnable[worker.index()] += i32::from(ended.is_new_here);
         self.note(worker.index(), &ended.report);

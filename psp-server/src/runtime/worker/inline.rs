@@ -6,8 +6,8 @@
 //!                 ◄─ switch, report ─────────  (a spare context, if the request waits)
 //! ```
 //!
-//! The net thread runs no request on its own stack, so that a request which waits, or gives way, leaves it free to receive
-//! others.
+//! The net thread runs no request on its own stack, so that a request which waits, or gives way, leaves it free to
+//! receive others.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -16,19 +16,19 @@ use std::sync::Arc;
 use psp_policy::RequestId;
 use psp_protocols::Framing;
 
-use super::carried::{Carried, CarriedTurn};
 use super::contexts::{
     ContextLoop, ContextPreempter, ContextTask, Contexts, Port, Signalled, contexts,
 };
 use super::executor::Sending;
 use super::setup::WorkerSetup;
+use super::thread_runner::{ThreadRunner, ThreadTurn};
 use crate::error::WorkerFault;
 use crate::fiber::{self, AlternateStack, TurnWatch};
 use crate::handler::Handler;
 use crate::request_types::control_begun_max;
-use crate::runtime::carriers::CarrierNumber;
 use crate::runtime::channel::message::{Message, Report};
 use crate::runtime::channel::turn_start::TurnStart;
+use crate::runtime::request_threads::RequestThreadNumber;
 
 /// The port of the net thread to itself: one message, and its report.
 pub(super) struct InlinePort<T> {
@@ -57,8 +57,8 @@ pub(crate) struct EndedTurn<T> {
     pub(crate) was_asked: bool,
     /// The worker did not hold the request before.
     pub(crate) is_new_here: bool,
-    /// When the turn began on the thread that carries the request, if it was there.
-    pub(crate) carried_from_ns: Option<u64>,
+    /// When the turn began on the thread of the request, if it was there.
+    pub(crate) thread_began_ns: Option<u64>,
 }
 
 /// See the [module](self).
@@ -67,7 +67,7 @@ pub(crate) struct InlineWorker<F: Framing, H: Handler<F::Head>> {
     context_loop: Rc<InlineLoop<F, H>>,
     preempter: Arc<ContextPreempter>,
     /// Where requests move from worker to worker.
-    carried: Option<Arc<Carried<F, H>>>,
+    thread_runner: Option<Arc<ThreadRunner<F, H>>>,
 }
 
 impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
@@ -97,13 +97,16 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
             contexts: contexts.prepared().map_err(WorkerFault::Stacks)?,
             context_loop,
             preempter,
-            carried: None,
+            thread_runner: None,
         })
     }
 
-    /// As this, where requests with a quantum run on carriers.
-    pub(crate) fn with_carriers(self, carried: Option<Arc<Carried<F, H>>>) -> Self {
-        Self { carried, ..self }
+    /// As this, where requests with a quantum run on request threads.
+    pub(crate) fn with_thread_runner(self, thread_runner: Option<Arc<ThreadRunner<F, H>>>) -> Self {
+        Self {
+            thread_runner,
+            ..self
+        }
     }
 
     /// The part that [`InlineThread`] needs.
@@ -128,23 +131,23 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
         self.carry_out(Message::Resume(request))
     }
 
-    /// Runs a turn of a request on the thread that carries it, or on this one if it begins and there is no such thread.
+    /// Runs a turn of a request on its own thread, or on this one if it begins and there is no such thread.
     /// `watch` hears if the turn becomes long, unless it is under a watch already.
-    pub(crate) fn run_carried(
+    pub(crate) fn run_on_thread(
         &mut self,
         request: RequestId,
-        number: CarrierNumber,
+        number: RequestThreadNumber,
         task: Option<ContextTask<F, H>>,
         watch: Option<&dyn TurnWatch>,
     ) -> EndedTurn<ContextTask<F, H>> {
-        let turn = CarriedTurn {
+        let turn = ThreadTurn {
             number,
             request,
             task,
             turn: fiber::turn() + 1,
         };
-        let ended = match &self.carried {
-            Some(carried) => carried.run(self.context_loop.setup(), turn, watch),
+        let ended = match &self.thread_runner {
+            Some(thread_runner) => thread_runner.run(self.context_loop.setup(), turn, watch),
             None => Err(turn),
         };
         match ended {
@@ -155,13 +158,13 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
                     ended_ns: lent.ended_ns,
                     was_asked: lent.was_asked,
                     is_new_here: lent.is_new_here,
-                    carried_from_ns: Some(self.context_loop.start().began_ns()),
+                    thread_began_ns: Some(self.context_loop.start().began_ns()),
                 }
             }
-            Err(CarriedTurn {
+            Err(ThreadTurn {
                 task: Some(task), ..
             }) => self.run(request, task),
-            Err(CarriedTurn { task: None, .. }) => self.resume(request),
+            Err(ThreadTurn { task: None, .. }) => self.resume(request),
         }
     }
 
@@ -177,7 +180,7 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
             ended_ns: self.context_loop.ended_ns.get(),
             was_asked: fiber::is_asked(),
             is_new_here,
-            carried_from_ns: None,
+            thread_began_ns: None,
         }
     }
 }

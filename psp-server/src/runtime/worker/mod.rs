@@ -8,14 +8,14 @@
 //! | `spans.rs` | spans of the crate `tracing`, of some requests |
 //! | `contexts.rs` | runs tasks on contexts, which give way to each other, and wait |
 //! | `inline.rs` | runs tasks on contexts of the net thread |
-//! | `carried.rs` | runs tasks of net threads on threads that go from worker to worker |
+//! | `thread_runner.rs` | runs tasks of net threads on threads that go from worker to worker |
 //! | `threads.rs` | runs tasks on a team of threads, which the kernel preempts |
 
-pub(crate) mod carried;
 pub(crate) mod contexts;
 pub(crate) mod executor;
 pub(crate) mod inline;
 pub(crate) mod notices;
 pub(crate) mod setup;
 mod spans;
+pub(crate) mod thread_runner;
 pub(crate) mod threads;

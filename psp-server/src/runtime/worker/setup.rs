@@ -66,9 +66,9 @@ impl<F: Framing, H: Handler<F::Head>> WorkerSetup<F, H> {
         self.cores.pin_shared(self.core_index);
     }
 
-    /// The same for a thread that carries requests of this worker and others: it is pinned with each turn, if the workers
+    /// The same for a thread that runs requests of this worker and others: it is pinned with each turn, if the workers
     /// are.
-    pub(crate) fn apply_carrier_scheduling(&self) {
+    pub(crate) fn apply_request_thread_scheduling(&self) {
         if self.background {
             self.step_back();
         }

@@ -1,6 +1,6 @@
 //! Members decide as one scheduler of all workers does, which the simulator and the property kit drive: under the same
-//! events, with the same chance, and with workers that look in the same order. The timer core, which sees nothing but the
-//! board, asks the same turns to give way at the same time.
+//! events, with the same chance, and with workers that look in the same order. The timer core, which sees nothing but
+//! the board, asks the same turns to give way at the same time.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! How a worker's requests go on when its policy changes.
 //!
-//! A worker changes its policy between two turns, so nothing runs. What others hand over to it meanwhile stays with them,
-//! since the queue is closed from then on.
+//! A worker changes its policy between two turns, so nothing runs. What others hand over to it meanwhile stays with
+//! them, since the queue is closed from then on.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -172,7 +172,8 @@ mod tests {
             .queue_capacity(4)
     }
 
-    /// One worker of two, the other of which does nothing. `moves` says whether any worker may resume what was preempted.
+    /// One worker of two, the other of which does nothing. `moves` says whether any worker may resume what was
+    /// preempted.
     fn member(name: &str, moves: bool) -> Member {
         let (types, policy) = (types(), name.parse::<Policy>().expect("its name"));
         let setup = setup(&types);

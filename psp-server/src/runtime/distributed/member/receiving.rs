@@ -6,10 +6,10 @@
 //!                                                                       and a long request waits at 0
 //! ```
 //!
-//! Synergy's idle workers take from the queues of others. A worker that drives the ports of others takes all that came there,
-//! even if it has something to do itself: then a short request would wait behind a long one here, while the worker to which
-//! it came is preempted for nobody. Behind short ones it waits for less time than a preemption takes. Where the other worker
-//! does not give way, its requests wait with who read them.
+//! Synergy's idle workers take from the queues of others. A worker that drives the ports of others takes all that came
+//! there, even if it has something to do itself: then a short request would wait behind a long one here, while the
+//! worker to which it came is preempted for nobody. Behind short ones it waits for less time than a preemption takes.
+//! Where the other worker does not give way, its requests wait with who read them.
 
 use psp_policy::WorkerId;
 

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! The thread sleeps on a timer of the system, and on the event queues of workers for which nobody waits. So a long
-//! request that runs alone wakes it once, at the end of its first quantum. A worker whose turn has no quantum does not give
-//! way to what comes to the port that it has left. If nobody drives that, all others give way. It polls for the end of a quantum where the
-//! server has a core to spare for that. It is not there where nothing can be preempted.
+//! request that runs alone wakes it once, at the end of its first quantum. A worker whose turn has no quantum does not
+//! give way to what comes to the port that it has left. If nobody drives that, all others give way. It polls for the
+//! end of a quantum where the server has a core to spare for that. It is not there where nothing can be preempted.
 //!
 //! | file | job |
 //! | --- | --- |
@@ -137,8 +137,8 @@ pub(crate) struct TimerCore {
 }
 
 impl TimerCore {
-    /// Starts the thread for these workers, whose group has a [`Prompter`]. It polls for the end of a quantum that is as
-    /// near as `spin`.
+    /// Starts the thread for these workers, whose group has a [`Prompter`]. It polls for the end of a quantum that is
+    /// as near as `spin`.
     ///
     /// # Errors
     /// When the system has no thread.

@@ -1,12 +1,13 @@
-//! One carrier: its thread, and where it has a turn.
+//! One request thread, and where it has a turn.
 //!
 //! ```text
-//!   worker 1: the word names the carrier, turn 8 ── then ──► seat: worker 1, turn 8 ── wakes the carrier
-//!   carrier:  reads its seat ── leaves that turn, or has lost it ── sleeps until its seat is another
+//!   worker 1:        its word names the thread, turn 8 ── then ──► the thread's word: worker 1, turn 8 ── wakes the thread
+//!   request thread:  reads its word ── leaves that turn, or has lost it ── sleeps until its word is another
 //! ```
 //!
-//! The worker's word changes before the seat. So a carrier that reads its new seat finds its turn there, unless it has
-//! lost that again; and one that read the old seat finds that this has changed before it sleeps. Checked by loom.
+//! The worker's word changes before the thread's. So a request thread that reads its new word finds its turn there,
+//! unless it has lost that again; and one that read the old word finds that this has changed before it sleeps. Checked
+//! by loom.
 
 use std::sync::{Mutex, OnceLock};
 
@@ -22,17 +23,17 @@ use crate::runtime::team::active_thread::TURN_MASK;
 use crate::runtime::team::member::Member;
 
 const WORKER_SHIFT: u32 = TURN_MASK.count_ones();
-/// No carrier had a turn there.
+/// No request thread had a turn there.
 const NOWHERE: u64 = u64::MAX;
 
-/// Whose turn a carrier has, or had last. No two turns of a worker have the same number.
+/// Whose turn a request thread has, or had last. No two turns of a worker have the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Seat {
+pub(super) struct WorkerTurn {
     pub(super) worker: WorkerId,
     pub(super) turn: u64,
 }
 
-impl Seat {
+impl WorkerTurn {
     pub(super) const fn new(worker: WorkerId, turn: u64) -> Self {
         let turn = turn & TURN_MASK;
         Self { worker, turn }
@@ -47,26 +48,26 @@ impl Seat {
     }
 }
 
-/// The word in which a carrier's seat is.
+/// The word that says whose turn a request thread has.
 #[derive(Debug)]
-pub(super) struct SeatWord(AtomicU64);
+pub(super) struct WorkerTurnWord(AtomicU64);
 
-impl SeatWord {
+impl WorkerTurnWord {
     pub(super) fn new() -> Self {
         Self(AtomicU64::new(NOWHERE))
     }
 
-    pub(super) fn get(&self) -> Seat {
-        Seat::unpack(self.0.load(Ordering::Acquire))
+    pub(super) fn get(&self) -> WorkerTurn {
+        WorkerTurn::unpack(self.0.load(Ordering::Acquire))
     }
 
-    /// The worker's word names the carrier by now.
-    pub(super) fn set(&self, seat: Seat) {
-        self.0.store(seat.pack(), Ordering::Release);
+    /// The worker's word names the request thread by now.
+    pub(super) fn set(&self, at: WorkerTurn) {
+        self.0.store(at.pack(), Ordering::Release);
     }
 }
 
-/// Whether a carrier can take requests.
+/// Whether a request thread can take requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readiness {
     /// It has no thread.
@@ -88,9 +89,9 @@ const READINESSES: [Readiness; 4] = [
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Carrier<T> {
+pub(super) struct RequestThread<T> {
     pub(super) member: Member,
-    seat: SeatWord,
+    worker_turn: WorkerTurnWord,
     readiness: AtomicU64,
     /// A request that it is to begin.
     pub(super) inbox: Mutex<Option<T>>,
@@ -107,11 +108,11 @@ pub(super) struct Carrier<T> {
     is_held: AtomicBool,
 }
 
-impl<T> Carrier<T> {
+impl<T> RequestThread<T> {
     pub(super) fn new() -> Self {
         Self {
             member: Member::default(),
-            seat: SeatWord::new(),
+            worker_turn: WorkerTurnWord::new(),
             readiness: AtomicU64::new(Readiness::Unborn as u64),
             inbox: Mutex::default(),
             own_turn: AtomicU64::new(0),
@@ -123,7 +124,7 @@ impl<T> Carrier<T> {
         }
     }
 
-    /// Makes the calling thread this carrier. `lowers` says whether its standing may be lowered.
+    /// Makes the calling thread this request thread. `lowers` says whether its standing may be lowered.
     pub(super) fn enlist(&self, lowers: bool) {
         self.member.enlist(lowers);
         let _ = self.thread.set(Movable::this_thread());
@@ -138,13 +139,13 @@ impl<T> Carrier<T> {
     }
 
     /// Where it has a turn, or had the last.
-    pub(super) fn seat(&self) -> Seat {
-        self.seat.get()
+    pub(super) fn worker_turn(&self) -> WorkerTurn {
+        self.worker_turn.get()
     }
 
     /// It has a turn there. The worker's word says so already.
-    pub(super) fn sit(&self, seat: Seat) {
-        self.seat.set(seat);
+    pub(super) fn set_worker_turn(&self, at: WorkerTurn) {
+        self.worker_turn.set(at);
     }
 
     /// Number of its own turn. For who has the turn.
@@ -190,14 +191,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seat_survives_its_word() {
-        let word = SeatWord::new();
+    fn a_turn_survives_its_word() {
+        let word = WorkerTurnWord::new();
         let nowhere = word.get();
         for (worker, turn) in [(0, 0), (0, 1), (7, TURN_MASK), (16_382, TURN_MASK - 1)] {
-            let seat = Seat::new(WorkerId(worker), turn);
-            word.set(seat);
-            assert_eq!((word.get(), seat.turn), (seat, turn));
-            assert_ne!(seat, nowhere);
+            let at = WorkerTurn::new(WorkerId(worker), turn);
+            word.set(at);
+            assert_eq!((word.get(), at.turn), (at, turn));
+            assert_ne!(at, nowhere);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the thread of a worker does: it lends its turn to a carrier, and waits for the end.
+//! What the thread of a worker does: it lends its turn to a request thread, and waits for the end.
 
 use std::sync::atomic::Ordering;
 use std::thread::{park, park_timeout};
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use psp_policy::{RequestId, WorkerId};
 
-use super::carrier::Seat;
-use super::pool::Carriers;
-use super::post::{CARRIER, CarrierNumber, lock};
+use super::pool::RequestThreads;
+use super::request_thread::WorkerTurn;
+use super::turn_owner::{REQUEST_THREAD, RequestThreadNumber, lock};
 use crate::fiber::{Looked, TurnWatch};
 use crate::runtime::channel::message::Report;
 use crate::runtime::team::FIRST;
@@ -25,9 +25,9 @@ pub(crate) struct LentTurn<T> {
     pub(crate) core_index: usize,
     /// Number of the turn, as the board shows it.
     pub(crate) turn: u64,
-    pub(crate) carrier: CarrierNumber,
+    pub(crate) request_thread: RequestThreadNumber,
     pub(crate) request: RequestId,
-    /// `None` if the carrier has it already.
+    /// `None` if the request thread has it already.
     pub(crate) task: Option<T>,
 }
 
@@ -42,54 +42,54 @@ pub(crate) struct Lent<T> {
     pub(crate) is_new_here: bool,
 }
 
-impl<T> Carriers<T> {
+impl<T> RequestThreads<T> {
     /// Lends a turn, and waits for its end. If it becomes long, and is under a watch, the watch hears of it meanwhile.
     pub(crate) fn lend(&self, turn: LentTurn<T>, watch: Option<&dyn TurnWatch>) -> Lent<T> {
         let LentTurn {
             worker,
             core_index,
             turn,
-            carrier: number,
+            request_thread: number,
             request,
             task,
         } = turn;
-        let (post, carrier) = (self.post(worker), self.carrier(number));
-        let member = &carrier.member;
+        let (owner, request_thread) = (self.owner(worker), self.request_thread(number));
+        let member = &request_thread.member;
         let phase = if task.is_some() {
-            *lock(&carrier.inbox) = task;
-            carrier.set_said_long(false);
+            *lock(&request_thread.inbox) = task;
+            request_thread.set_said_long(false);
             Phase::Serving
         } else {
             let now_ns = self.clock.now_ns();
             member.come_back(now_ns);
-            post.start.announce_on(turn, now_ns, member.clock());
+            owner.start.announce_on(turn, now_ns, member.clock());
             match member.preemptible.load(Ordering::Relaxed) {
                 true => Phase::Preemptible,
                 false => Phase::Serving,
             }
         };
         member.request.store(request.0, Ordering::Relaxed);
-        post.set_carrier(number);
-        let is_new_here = !carrier.set_held(true);
-        let own_turn = carrier.begin_turn();
+        owner.set_request_thread(number);
+        let is_new_here = !request_thread.set_held(true);
+        let own_turn = request_thread.begin_turn();
         if let Some(core) = self.cores.as_ref().and_then(|it| it.number(core_index)) {
-            carrier.move_to(core);
+            request_thread.move_to(core);
         }
-        // Before the carrier has the turn: a request to give way that comes at once finds this thread.
-        post.active.rest(FIRST);
+        // Before the request thread has the turn: a request to give way that comes at once finds this thread.
+        owner.active.rest(FIRST);
         let wanted = member.raise(|| {
-            let wanted = post.active.resume_as(CARRIER, turn, phase);
-            carrier.sit(Seat::new(worker, turn));
+            let wanted = owner.active.resume_as(REQUEST_THREAD, turn, phase);
+            request_thread.set_worker_turn(WorkerTurn::new(worker, turn));
             wanted
         });
         member.wake();
         if wanted {
-            // This thread has the turn again, or the carrier has ended it.
-            post.active.take_away(turn);
+            // This thread has the turn again, or the request thread has ended it.
+            owner.active.take_away(turn);
         }
         let was_asked = self.wait_for_end(worker, number, own_turn, watch);
         let ended_ns = self.clock.now_ns();
-        let completed = lock(&post.completed).take();
+        let completed = lock(&owner.completed).take();
         let report = match completed {
             Some(task) => Report::Completed(task),
             None => {
@@ -97,7 +97,7 @@ impl<T> Carriers<T> {
                 if member.preemptible.load(Ordering::Relaxed) {
                     member.lower(|| true);
                 }
-                let served_ns = ended_ns.saturating_sub(post.start.began_ns());
+                let served_ns = ended_ns.saturating_sub(owner.start.began_ns());
                 match member.is_blocked.swap(false, Ordering::Relaxed) {
                     true => Report::Blocked { served_ns },
                     false => Report::Yielded { served_ns },
@@ -105,9 +105,9 @@ impl<T> Carriers<T> {
             }
         };
         if !matches!(report, Report::Blocked { .. }) {
-            carrier.set_held(false);
+            request_thread.set_held(false);
         }
-        post.active.take_over(FIRST);
+        owner.active.take_over(FIRST);
         Lent {
             report,
             ended_ns,
@@ -120,22 +120,22 @@ impl<T> Carriers<T> {
     fn wait_for_end(
         &self,
         worker: WorkerId,
-        number: CarrierNumber,
+        number: RequestThreadNumber,
         own_turn: u64,
         mut watch: Option<&dyn TurnWatch>,
     ) -> bool {
-        let (post, carrier) = (self.post(worker), self.carrier(number));
+        let (owner, request_thread) = (self.owner(worker), self.request_thread(number));
         let mut is_told = false;
         loop {
-            let was_asked = post.active.is_wanted();
-            if post.active.state().thread == FIRST {
-                return was_asked || post.active.is_wanted();
+            let was_asked = owner.active.is_wanted();
+            if owner.active.state().thread == FIRST {
+                return was_asked || owner.active.is_wanted();
             }
             if was_asked && !std::mem::replace(&mut is_told, true) {
-                carrier.flag.ask(own_turn);
+                request_thread.flag.ask(own_turn);
             }
             match watch {
-                Some(it) => match it.look(carrier.has_said_long()) {
+                Some(it) => match it.look(request_thread.has_said_long()) {
                     Looked::GoesOn => park_timeout(LOOK_INTERVAL),
                     Looked::Settled | Looked::Pauses => watch = None,
                 },
@@ -144,10 +144,10 @@ impl<T> Carriers<T> {
         }
     }
 
-    /// The handler of the carrier's request says that it is long. The worker whose turn it has hears of that.
-    pub(crate) fn say_long(&self, number: CarrierNumber) {
-        let carrier = self.carrier(number);
-        carrier.set_said_long(true);
-        self.post(carrier.seat().worker).wake();
+    /// The handler of its request says that it is long. The worker whose turn it has hears of that.
+    pub(crate) fn say_long(&self, number: RequestThreadNumber) {
+        let request_thread = self.request_thread(number);
+        request_thread.set_said_long(true);
+        self.owner(request_thread.worker_turn().worker).wake();
     }
 }

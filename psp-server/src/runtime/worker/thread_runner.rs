@@ -1,14 +1,14 @@
 //! Workers that receive for themselves, and whose requests the kernel makes give way: those with a quantum run on
-//! [carriers](crate::runtime::carriers).
+//! [request threads](crate::runtime::request_threads).
 //!
 //! ```text
-//!   worker ── lends its turn ──► carrier: Executor::run ── done ──► Completed
+//!   worker ── lends its turn ──► request thread: Executor::run ── done ──► Completed
 //!                                  │ preempted: Yielded
 //!                                  └── another worker lends it a turn ──► goes on
 //! ```
 //!
-//! A carrier is started when a request with a quantum begins and no other is idle. It has a `Handler::Worker` of its own,
-//! as each thread of a team has.
+//! A request thread is started when a request with a quantum begins and no other is idle. It has a `Handler::Worker` of
+//! its own, as each thread of a team has.
 
 use std::cell::Cell;
 use std::fmt;
@@ -29,30 +29,30 @@ use crate::fiber::{
     self, GiveWay, Helpers, Looked, Surroundings, Timers, TurnWatch, Waiters, Waiting, WakeLists,
 };
 use crate::handler::Handler;
-use crate::runtime::carriers::{
-    CarrierNumber, CarrierPreempter, Carriers, Lent, LentTurn, Readiness,
-};
 use crate::runtime::channel::message::Report;
 use crate::runtime::distributed::Moving;
+use crate::runtime::request_threads::{
+    Lent, LentTurn, Readiness, RequestThreadNumber, RequestThreadPreempter, RequestThreads,
+};
 use crate::shared::Shared;
 
 /// How long a request waits for a thread to run it.
 const START_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What all workers of a server have together whose requests move.
-pub(crate) struct Carried<F: Framing, H: Handler<F::Head>> {
-    carriers: Arc<Carriers<ContextTask<F, H>>>,
+pub(crate) struct ThreadRunner<F: Framing, H: Handler<F::Head>> {
+    request_threads: Arc<RequestThreads<ContextTask<F, H>>>,
     moving: Arc<Moving>,
     /// Of each worker.
     wakes: WakeLists,
     timers: Box<[Arc<Timers>]>,
-    /// A carrier could not make its state, or the system had no thread. The log says so.
+    /// A request thread could not make its state, or the system had no thread. The log says so.
     is_short: AtomicBool,
 }
 
 /// A request that has to run, or to go on.
-pub(crate) struct CarriedTurn<T> {
-    pub(crate) number: CarrierNumber,
+pub(crate) struct ThreadTurn<T> {
+    pub(crate) number: RequestThreadNumber,
     pub(crate) request: RequestId,
     /// `None` if it has begun.
     pub(crate) task: Option<T>,
@@ -60,19 +60,19 @@ pub(crate) struct CarriedTurn<T> {
     pub(crate) turn: u64,
 }
 
-type TurnOf<F, H> = CarriedTurn<ContextTask<F, H>>;
+type TurnOf<F, H> = ThreadTurn<ContextTask<F, H>>;
 type LentOf<F, H> = Lent<ContextTask<F, H>>;
 
-impl<F: Framing, H: Handler<F::Head>> Carried<F, H> {
+impl<F: Framing, H: Handler<F::Head>> ThreadRunner<F, H> {
     /// Workers with these lists and timers.
     pub(crate) fn new(
-        carriers: Carriers<ContextTask<F, H>>,
+        request_threads: RequestThreads<ContextTask<F, H>>,
         moving: Arc<Moving>,
         wakes: WakeLists,
         timers: Box<[Arc<Timers>]>,
     ) -> Self {
         Self {
-            carriers: Arc::new(carriers),
+            request_threads: Arc::new(request_threads),
             moving,
             wakes,
             timers,
@@ -81,17 +81,17 @@ impl<F: Framing, H: Handler<F::Head>> Carried<F, H> {
     }
 
     /// Asks the requests of a worker to give way.
-    pub(crate) fn preempter(&self, worker: WorkerId) -> CarrierPreempter<ContextTask<F, H>> {
-        CarrierPreempter::new(self.carriers.clone(), worker)
+    pub(crate) fn preempter(&self, worker: WorkerId) -> RequestThreadPreempter<ContextTask<F, H>> {
+        RequestThreadPreempter::new(self.request_threads.clone(), worker)
     }
 
     /// Has the threads end that have no request, and returns the handles of all.
     pub(crate) fn stop(&self) -> Vec<JoinHandle<()>> {
-        self.carriers.stop()
+        self.request_threads.stop()
     }
 
-    /// Runs a turn of a request on its thread, for the worker of `setup`, which is the calling thread. Gives the request
-    /// back if it has not begun and there is no thread for it.
+    /// Runs a turn of a request on its thread, for the worker of `setup`, which is the calling thread. Gives the
+    /// request back if it has not begun and there is no thread for it.
     pub(super) fn run(
         self: &Arc<Self>,
         setup: &WorkerSetup<F, H>,
@@ -102,7 +102,7 @@ impl<F: Framing, H: Handler<F::Head>> Carried<F, H> {
             self.moving.give_up(turn.request);
             return Err(turn);
         }
-        let CarriedTurn {
+        let ThreadTurn {
             number,
             request,
             task,
@@ -112,11 +112,11 @@ impl<F: Framing, H: Handler<F::Head>> Carried<F, H> {
             worker: setup.worker,
             core_index: setup.core_index,
             turn,
-            carrier: number,
+            request_thread: number,
             request,
             task,
         };
-        let lent = self.carriers.lend(turn, watch);
+        let lent = self.request_threads.lend(turn, watch);
         if lent.was_asked && matches!(lent.report, Report::Completed(_)) {
             let counters = &setup.shared.telemetry.workers[setup.worker.index()];
             counters.preemptions_missed.add(1);
@@ -124,9 +124,9 @@ impl<F: Framing, H: Handler<F::Head>> Carried<F, H> {
         Ok(lent)
     }
 
-    /// Whether a carrier can take a request. Starts its thread, if it has none.
-    fn is_ready(self: &Arc<Self>, setup: &WorkerSetup<F, H>, number: CarrierNumber) -> bool {
-        match self.carriers.readiness(number) {
+    /// Whether a request thread can take a request. Starts its thread, if it has none.
+    fn is_ready(self: &Arc<Self>, setup: &WorkerSetup<F, H>, number: RequestThreadNumber) -> bool {
+        match self.request_threads.readiness(number) {
             Readiness::Ready => true,
             Readiness::Failed => false,
             Readiness::Unborn | Readiness::Starting => self.start(setup, number),
@@ -134,46 +134,54 @@ impl<F: Framing, H: Handler<F::Head>> Carried<F, H> {
     }
 
     #[cold]
-    fn start(self: &Arc<Self>, setup: &WorkerSetup<F, H>, number: CarrierNumber) -> bool {
-        self.carriers.set_readiness(number, Readiness::Starting);
+    fn start(self: &Arc<Self>, setup: &WorkerSetup<F, H>, number: RequestThreadNumber) -> bool {
+        self.request_threads
+            .set_readiness(number, Readiness::Starting);
         let this = self.clone();
-        let thread = setup.spawn(format!("psp-carrier-{number}"), move |setup| {
-            setup.apply_carrier_scheduling();
+        let thread = setup.spawn(format!("psp-request-{number}"), move |setup| {
+            setup.apply_request_thread_scheduling();
             if let Err(error) = this.serve(number, setup) {
                 this.fail(number, &error);
             }
             Ok(())
         });
         match thread {
-            Ok(thread) => self.carriers.add_thread(thread),
+            Ok(thread) => self.request_threads.add_thread(thread),
             Err(error) => self.fail(number, &error),
         }
         let deadline = Instant::now() + START_TIMEOUT;
-        while self.carriers.readiness(number) == Readiness::Starting && Instant::now() < deadline {
+        while self.request_threads.readiness(number) == Readiness::Starting
+            && Instant::now() < deadline
+        {
             std::thread::yield_now();
         }
-        self.carriers.readiness(number) == Readiness::Ready
+        self.request_threads.readiness(number) == Readiness::Ready
     }
 
-    fn fail(&self, number: CarrierNumber, error: &dyn fmt::Display) {
-        self.carriers.set_readiness(number, Readiness::Failed);
+    fn fail(&self, number: RequestThreadNumber, error: &dyn fmt::Display) {
+        self.request_threads
+            .set_readiness(number, Readiness::Failed);
         if !self.is_short.swap(true, Ordering::Relaxed) {
             tracing::warn!(%error, "no more threads for requests: others cannot be preempted");
         }
     }
 
-    /// The life of a carrier. Its state is made for the worker of `setup`.
+    /// The life of a request thread. Its state is made for the worker of `setup`.
     ///
     /// # Errors
     /// When the handler cannot make that state.
-    fn serve(&self, number: CarrierNumber, setup: &WorkerSetup<F, H>) -> Result<(), WorkerFault> {
+    fn serve(
+        &self,
+        number: RequestThreadNumber,
+        setup: &WorkerSetup<F, H>,
+    ) -> Result<(), WorkerFault> {
         let away_ns = Rc::<Cell<u64>>::default();
         let worker = Rc::new(Cell::new(setup.worker));
         // The worker's own thread sends the reply, as it does for requests that it runs itself.
         let sending = Sending::WithTheTurn;
         let mut executor = setup.executor_of(worker.clone(), sending, away_ns.clone())?;
-        let member = CarriedWorker {
-            carriers: &self.carriers,
+        let member = ThreadWorker {
+            request_threads: &self.request_threads,
             number,
             worker,
             shared: &setup.shared,
@@ -183,21 +191,21 @@ impl<F: Framing, H: Handler<F::Head>> Carried<F, H> {
         };
         let serve = || {
             fiber::set_spare(usize::MAX);
-            self.carriers.serve(number, |task| {
+            self.request_threads.serve(number, |task| {
                 member.has_turn();
                 fiber::watched(&member, || executor.run(task, setup.clock.now_ns()));
             });
         };
-        let flag = self.carriers.flag(number);
+        let flag = self.request_threads.flag(number);
         fiber::occupy(flag, &member, || fiber::let_wait(&member, serve));
         Ok(())
     }
 }
 
-/// A carrier's thread.
-struct CarriedWorker<'a, T> {
-    carriers: &'a Carriers<T>,
-    number: CarrierNumber,
+/// What a request thread is for the request that it runs.
+struct ThreadWorker<'a, T> {
+    request_threads: &'a RequestThreads<T>,
+    number: RequestThreadNumber,
     /// Whose turn it has, or had last.
     worker: Rc<Cell<WorkerId>>,
     shared: &'a Shared,
@@ -207,18 +215,18 @@ struct CarriedWorker<'a, T> {
     away_ns: Rc<Cell<u64>>,
 }
 
-impl<T> CarriedWorker<'_, T> {
+impl<T> ThreadWorker<'_, T> {
     /// The request has a worker, maybe another one.
     fn has_turn(&self) {
-        fiber::set_turn(self.carriers.own_turn(self.number));
-        self.away_ns.set(self.carriers.away_ns(self.number));
-        self.worker.set(self.carriers.worker(self.number));
+        fiber::set_turn(self.request_threads.own_turn(self.number));
+        self.away_ns.set(self.request_threads.away_ns(self.number));
+        self.worker.set(self.request_threads.worker(self.number));
     }
 }
 
-impl<T> GiveWay for CarriedWorker<'_, T> {
+impl<T> GiveWay for ThreadWorker<'_, T> {
     fn give_way(&self) {
-        self.carriers.give_way(self.number);
+        self.request_threads.give_way(self.number);
         self.has_turn();
     }
 
@@ -227,37 +235,37 @@ impl<T> GiveWay for CarriedWorker<'_, T> {
     }
 
     fn open(&self) {
-        self.carriers.open(self.number);
+        self.request_threads.open(self.number);
     }
 
     fn close(&self) {
-        self.carriers.close(self.number);
+        self.request_threads.close(self.number);
         self.has_turn();
     }
 
     fn try_close(&self) -> bool {
-        self.carriers.try_close(self.number)
+        self.request_threads.try_close(self.number)
     }
 }
 
-impl<T> TurnWatch for CarriedWorker<'_, T> {
+impl<T> TurnWatch for ThreadWorker<'_, T> {
     /// The worker's own thread sees how long the turn lasts.
     fn look(&self, has_said_long: bool) -> Looked {
         if !has_said_long {
             return Looked::GoesOn;
         }
-        self.carriers.say_long(self.number);
+        self.request_threads.say_long(self.number);
         Looked::Settled
     }
 }
 
-impl<T> Waiting for CarriedWorker<'_, T> {
+impl<T> Waiting for ThreadWorker<'_, T> {
     fn waiters(&self) -> &Waiters {
         &self.waiters
     }
 
     fn timers(&self) -> &Arc<Timers> {
-        &self.timers[self.carriers.worker(self.number).index()]
+        &self.timers[self.request_threads.worker(self.number).index()]
     }
 
     fn surroundings(&self) -> Option<&Surroundings> {
@@ -270,13 +278,13 @@ impl<T> Waiting for CarriedWorker<'_, T> {
     }
 
     fn block(&self, block: &dyn Fn(RequestId, WorkerId) -> bool, meanwhile: &mut dyn FnMut()) {
-        self.carriers.closed(self.number, || {
+        self.request_threads.closed(self.number, || {
             let (request, worker) = (
-                self.carriers.request(self.number),
-                self.carriers.worker(self.number),
+                self.request_threads.request(self.number),
+                self.request_threads.worker(self.number),
             );
             if block(request, worker) {
-                self.carriers.block(self.number, meanwhile);
+                self.request_threads.block(self.number, meanwhile);
             }
             self.has_turn();
         });
