@@ -8,17 +8,19 @@ use crate::state::{Polled, Way};
 use crate::worker;
 
 /// Lets another task have the worker, if the pool's policy asked for that. A task that runs for long calls this every
-/// microsecond or so, in a closure of [`Pool::run`](crate::Pool::run) or in a poll of [`Pool::spawn`](crate::Pool::spawn).
+/// microsecond or so, in a closure of [`Pool::run`](crate::Pool::run) or in a poll of
+/// [`Pool::spawn`](crate::Pool::spawn).
 ///
-/// The task waits here, on its own thread and with its own thread-local variables, while another thread serves the worker.
-/// When its turn has come again, at any worker, this returns. Code that is no task of a pool may call it: it does nothing on
-/// other threads, while the thread panics, in a task that was [handed off](crate::Builder::hand_off_after), and while as
-/// many tasks are suspended as [there may be](crate::Builder::contexts_per_worker).
+/// The task waits here, on its own thread and with its own thread-local variables, while another thread serves the
+/// worker. When its turn has come again, at any worker, this returns. Code that is no task of a pool may call it: it
+/// does nothing on other threads, while the thread panics, in a task that was
+/// [handed off](crate::Builder::hand_off_after), and while as many tasks are suspended as
+/// [there may be](crate::Builder::contexts_per_worker).
 ///
 /// A task holds no lock here that another task might want: that would keep a worker waiting, and perhaps all of them.
 ///
-/// If the policy has not asked, a call costs a look at a thread-local variable and a load. Still, a call per element keeps
-/// the compiler from vectorising a loop, so call it once for some 64 elements.
+/// If the policy has not asked, a call costs a look at a thread-local variable and a load. Still, a call per element
+/// keeps the compiler from vectorising a loop, so call it once for some 64 elements.
 ///
 /// ```
 /// # use psp_pool::{Pool, RequestType};
@@ -43,17 +45,17 @@ pub fn checkpoint() {
     }
 }
 
-/// For how long tasks of the calling thread have been suspended at checkpoints, in sum; 0 on a thread of no pool. Code that
-/// times a task by the clock asks before and after, and subtracts the difference.
+/// For how long tasks of the calling thread have been suspended at checkpoints, in sum; 0 on a thread of no pool. Code
+/// that times a task by the clock asks before and after, and subtracts the difference.
 #[must_use]
 pub fn suspended() -> Duration {
     let suspended_ns = Here::with(|here| here.suspended_ns.get());
     Duration::from_nanos(suspended_ns.unwrap_or(0))
 }
 
-/// Whether nobody waits for the result of the calling task any more: its [`Running`](crate::Running) was dropped, or the pool
-/// gave it up. A closure that runs for long asks this beside its checkpoints, and returns early: a task that is cancelled
-/// ends by itself only where it waits. `false` on a thread of no pool.
+/// Whether nobody waits for the result of the calling task any more: its [`Running`](crate::Running) was dropped, or
+/// the pool gave it up. A closure that runs for long asks this beside its checkpoints, and returns early: a task that
+/// is cancelled ends by itself only where it waits. `false` on a thread of no pool.
 ///
 /// ```
 /// # use psp_pool::{Pool, RequestType};
@@ -92,19 +94,17 @@ fn give_way(here: &Here) {
     if std::thread::panicking() {
         return;
     }
-    let Here {
-        carrier, worker, ..
-    } = here;
+    let Here { thread, worker, .. } = here;
     let gave_ns = loop {
         let now_ns = shared.now_ns();
-        let way = shared
-            .change(|state, left| state.give_way(now_ns, worker.get(), carrier, polled, left));
+        let way =
+            shared.change(|state, left| state.give_way(now_ns, worker.get(), thread, polled, left));
         match way {
             Way::Given => break now_ns,
             Way::Kept => return,
             Way::NeedsSpare => {
                 if worker::start_spare(&shared).is_err() {
-                    carrier.set_asked(false);
+                    thread.set_asked(false);
                     shared.lock().misses(polled.request_type);
                     return;
                 }
@@ -112,7 +112,7 @@ fn give_way(here: &Here) {
         }
     };
     // Without an order the pool was given up, and the task goes on alone.
-    let order = shared.wait_for_order(carrier);
+    let order = shared.wait_for_order(thread);
     let since_ns = shared.now_ns();
     let suspended_ns = here.suspended_ns.get() + since_ns.saturating_sub(gave_ns);
     here.suspended_ns.set(suspended_ns);

@@ -8,7 +8,7 @@
 
 use psp_policy::WorkerId;
 
-use crate::crew::Crew;
+use crate::worker_threads::WorkerThreads;
 
 /// What the timer has to see to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,18 +45,23 @@ impl HandOffs {
         self.after_ns.is_some()
     }
 
-    fn after_ns(&self, crew: &Crew, others_wait: bool) -> Option<u64> {
-        let can_relieve = others_wait && crew.relieved() < self.relieved_max;
+    fn after_ns(&self, threads: &WorkerThreads, others_wait: bool) -> Option<u64> {
+        let can_relieve = others_wait && threads.relieved() < self.relieved_max;
         self.after_ns.filter(|_| can_relieve)
     }
 
     /// What the timer has to see to.
-    pub(crate) fn overdue(&mut self, now_ns: u64, crew: &Crew, others_wait: bool) -> Overdue {
-        let Some(after_ns) = self.after_ns(crew, others_wait) else {
+    pub(crate) fn overdue(
+        &mut self,
+        now_ns: u64,
+        threads: &WorkerThreads,
+        others_wait: bool,
+    ) -> Overdue {
+        let Some(after_ns) = self.after_ns(threads, others_wait) else {
             self.timer_sleeps = true;
             return Overdue::Never;
         };
-        let longest = crew.longest();
+        let longest = threads.longest();
         let due = longest.map(|(since_ns, worker)| (since_ns.saturating_add(after_ns), worker));
         match due {
             Some((due_ns, worker)) if due_ns <= now_ns => Overdue::Now(worker),
@@ -66,8 +71,8 @@ impl HandOffs {
     }
 
     /// Whether the timer sleeps though it should look again. It does then.
-    pub(crate) fn wakes_timer(&mut self, crew: &Crew, others_wait: bool) -> bool {
-        let wakes = self.timer_sleeps && self.after_ns(crew, others_wait).is_some();
+    pub(crate) fn wakes_timer(&mut self, threads: &WorkerThreads, others_wait: bool) -> bool {
+        let wakes = self.timer_sleeps && self.after_ns(threads, others_wait).is_some();
         if wakes {
             self.timer_sleeps = false;
         }
@@ -84,41 +89,43 @@ mod tests {
     const TYPE: RequestType = RequestType::new(3);
     const WORKERS: [WorkerId; 2] = [WorkerId(0), WorkerId(1)];
 
-    fn two_workers() -> (HandOffs, Crew) {
-        (HandOffs::new(Some(1000), 1), Crew::new(2, 0))
+    fn two_workers() -> (HandOffs, WorkerThreads) {
+        (HandOffs::new(Some(1000), 1), WorkerThreads::new(2, 0))
     }
 
     #[test]
     fn only_a_task_that_is_late_while_others_wait_is_overdue() {
-        let (mut hand_offs, mut crew) = two_workers();
-        assert_eq!(hand_offs.overdue(0, &crew, false), Overdue::Never);
-        assert!(!hand_offs.wakes_timer(&crew, false));
-        assert!(hand_offs.wakes_timer(&crew, true));
-        assert!(!hand_offs.wakes_timer(&crew, true), "it is awake");
-        assert_eq!(hand_offs.overdue(0, &crew, true), Overdue::At(1000));
-        crew.begins(WORKERS[0], TYPE, 300);
-        crew.begins(WORKERS[1], TYPE, 200);
-        assert_eq!(hand_offs.overdue(900, &crew, true), Overdue::At(1200));
+        let (mut hand_offs, mut threads) = two_workers();
+        assert_eq!(hand_offs.overdue(0, &threads, false), Overdue::Never);
+        assert!(!hand_offs.wakes_timer(&threads, false));
+        assert!(hand_offs.wakes_timer(&threads, true));
+        assert!(!hand_offs.wakes_timer(&threads, true), "it is awake");
+        assert_eq!(hand_offs.overdue(0, &threads, true), Overdue::At(1000));
+        threads.begins(WORKERS[0], TYPE, 300);
+        threads.begins(WORKERS[1], TYPE, 200);
+        assert_eq!(hand_offs.overdue(900, &threads, true), Overdue::At(1200));
         let late = Overdue::Now(WORKERS[1]);
-        assert_eq!(hand_offs.overdue(1200, &crew, true), late);
+        assert_eq!(hand_offs.overdue(1200, &threads, true), late);
     }
 
     #[test]
     fn only_so_many_tasks_run_without_a_worker() {
-        let (mut hand_offs, mut crew) = two_workers();
-        let first = crew.carriers().next().unwrap().clone();
-        crew.begins(WORKERS[0], TYPE, 0);
+        let (mut hand_offs, mut threads) = two_workers();
+        let first = threads.of_workers().next().unwrap().clone();
+        threads.begins(WORKERS[0], TYPE, 0);
         let late = Overdue::Now(WORKERS[0]);
-        assert_eq!(hand_offs.overdue(5000, &crew, true), late);
-        assert_eq!(crew.relieves(WORKERS[0]), Some((TYPE, 0)));
-        crew.begins(WORKERS[1], TYPE, 6000);
-        assert_eq!(hand_offs.overdue(9000, &crew, true), Overdue::Never);
-        assert!(!hand_offs.wakes_timer(&crew, true));
-        crew.add_spare(std::sync::Arc::new(crate::carrier::Carrier::default()));
-        crew.fill(WORKERS[0]).unwrap();
-        assert!(!crew.ends(WORKERS[0], &first), "it serves no worker");
-        assert!(hand_offs.wakes_timer(&crew, true));
+        assert_eq!(hand_offs.overdue(5000, &threads, true), late);
+        assert_eq!(threads.relieves(WORKERS[0]), Some((TYPE, 0)));
+        threads.begins(WORKERS[1], TYPE, 6000);
+        assert_eq!(hand_offs.overdue(9000, &threads, true), Overdue::Never);
+        assert!(!hand_offs.wakes_timer(&threads, true));
+        threads.add_spare(std::sync::Arc::new(
+            crate::pool_thread::PoolThread::default(),
+        ));
+        threads.fill(WORKERS[0]).unwrap();
+        assert!(!threads.ends(WORKERS[0], &first), "it serves no worker");
+        assert!(hand_offs.wakes_timer(&threads, true));
         let late = Overdue::Now(WORKERS[1]);
-        assert_eq!(hand_offs.overdue(9000, &crew, true), late);
+        assert_eq!(hand_offs.overdue(9000, &threads, true), late);
     }
 }

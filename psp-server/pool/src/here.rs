@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 
 use psp_policy::WorkerId;
 
-use crate::carrier::Carrier;
 use crate::job::Job;
+use crate::pool_thread::PoolThread;
 use crate::shared::Shared;
 use crate::state::Polled;
 
@@ -18,7 +18,7 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct Here {
     pub(crate) shared: Weak<Shared>,
-    pub(crate) carrier: Arc<Carrier>,
+    pub(crate) thread: Arc<PoolThread>,
     /// The worker that the thread serves, or served last.
     pub(crate) worker: Cell<WorkerId>,
     pub(crate) polled: Cell<Option<Polled>>,
@@ -29,17 +29,17 @@ pub(crate) struct Here {
 }
 
 impl Here {
-    /// The calling thread is `carrier`. Lives its life, which serves `worker` at first.
+    /// The calling thread is `thread`. Lives its life, which serves `worker` at first.
     pub(crate) fn live<T>(
         shared: &Arc<Shared>,
-        carrier: Arc<Carrier>,
+        thread: Arc<PoolThread>,
         life: impl FnOnce(&Self) -> T,
     ) -> T {
         let shared = Arc::downgrade(shared);
         HERE.with(|here| {
             life(here.get_or_init(|| Self {
                 shared,
-                carrier,
+                thread,
                 worker: Cell::new(WorkerId(0)),
                 polled: Cell::new(None),
                 job: RefCell::new(None),
@@ -51,7 +51,7 @@ impl Here {
     /// Whether a task on the calling thread shall give way.
     #[inline]
     pub(crate) fn is_asked() -> bool {
-        let is_asked = |here: &OnceCell<Self>| here.get().is_some_and(|it| it.carrier.is_asked());
+        let is_asked = |here: &OnceCell<Self>| here.get().is_some_and(|it| it.thread.is_asked());
         HERE.try_with(is_asked).unwrap_or(false)
     }
 

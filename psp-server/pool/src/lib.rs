@@ -9,8 +9,8 @@
 //! ```
 //!
 //! There is no dispatcher thread. The scheduler is the same object that serves psp's servers, behind a lock: whoever
-//! submits a task, wakes one, or has ended one asks it what runs next. A future that is pending has no worker; its polls
-//! add up to one service time, which the policy learns from.
+//! submits a task, wakes one, or has ended one asks it what runs next. A future that is pending has no worker; its
+//! polls add up to one service time, which the policy learns from.
 //!
 //! ```
 //! use psp_pool::{Pool, RequestType, TypeSpec};
@@ -36,13 +36,13 @@
 //! # }
 //! ```
 //!
-//! - **Dropping** a [`Running`] cancels its task. One that has not begun is dropped at once, and leaves its place in the
-//!   queue to others.
+//! - **Dropping** a [`Running`] cancels its task. One that has not begun is dropped at once, and leaves its place in
+//!   the queue to others.
 //! - **A full queue** refuses a task with [`PoolError::Busy`]. Each type has a queue of
 //!   [its own capacity](TypeSpec::queue_capacity).
 //! - **A panic** of a task goes on where its [`Running`] is awaited. The worker stays.
-//! - **Preemption** is at [checkpoints](checkpoint()): a task that calls them gives way where the policy asks for that, and
-//!   goes on later. Any other has its worker until it ends, or its future is pending. A pool may
+//! - **Preemption** is at [checkpoints](checkpoint()): a task that calls them gives way where the policy asks for that,
+//!   and goes on later. Any other has its worker until it ends, or its future is pending. A pool may
 //!   [hand off](Builder::hand_off_after) tasks that run for too long.
 //!
 //! | file | job |
@@ -57,7 +57,7 @@
 //! | `job.rs` | what a task and its result share |
 //! | `table.rs` | the tasks of a pool, by the scheduler's names for them |
 //! | `vacant.rs` | names of tasks that were withdrawn while they waited |
-//! | `carrier.rs`, `crew.rs` | threads, and which of them serves which worker |
+//! | `pool_thread.rs`, `worker_threads.rs` | threads, and which of them serves which worker |
 //! | `hand_off.rs` | tasks that run for too long |
 //! | `timer.rs`, `tick.rs` | who sees to what happens by time alone, and when |
 //! | `state` | the scheduler, its tasks and workers: everything behind the lock |
@@ -68,14 +68,13 @@
 
 mod bell;
 mod builder;
-mod carrier;
 mod checkpoint;
-mod crew;
 mod error;
 mod hand_off;
 mod here;
 mod job;
 mod pool;
+mod pool_thread;
 mod running;
 mod shared;
 mod snapshot;
@@ -88,6 +87,7 @@ mod tick;
 mod timer;
 mod vacant;
 mod worker;
+mod worker_threads;
 
 /// Policies and their settings.
 pub use psp_policy as policy;

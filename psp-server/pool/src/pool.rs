@@ -38,8 +38,8 @@ pub struct Pool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DrainReport {
-    /// Tasks that had not ended by then. Those that a worker was polling, or that had given way at a checkpoint, go on until
-    /// they return, or wait; then they are dropped as the others are.
+    /// Tasks that had not ended by then. Those that a worker was polling, or that had given way at a checkpoint, go on
+    /// until they return, or wait; then they are dropped as the others are.
     pub abandoned: usize,
 }
 
@@ -51,13 +51,13 @@ impl Pool {
         threads: Threads,
         surroundings: Option<Surroundings>,
     ) -> io::Result<Self> {
-        let carriers: Vec<_> = state.carriers().cloned().collect();
-        let workers = carriers.len();
+        let started: Vec<_> = state.threads().cloned().collect();
+        let workers = started.len();
         let shared = Arc::new(Shared::new(state, types, workers, threads, surroundings));
         // Dropped early, it ends the workers that there are.
         let owner = Arc::new(Owner(shared.clone()));
-        for carrier in carriers {
-            worker::start(&shared, carrier)?;
+        for thread in started {
+            worker::start(&shared, thread)?;
         }
         timer::start_for(&shared, policy)?;
         Ok(Self { owner })
@@ -84,8 +84,8 @@ impl Pool {
         self.submit(Job::new(request_type), future)
     }
 
-    /// As [`spawn`](Self::spawn), of a task that has to begin by `at`. Unlike [`Running::deadline`] this is known to the
-    /// policy.
+    /// As [`spawn`](Self::spawn), of a task that has to begin by `at`. Unlike [`Running::deadline`] this is known to
+    /// the policy.
     pub fn spawn_by<F>(
         &self,
         request_type: RequestType,

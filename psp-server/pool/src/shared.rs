@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use psp_policy::{RequestType, TypeTable, WorkerId};
 
 use crate::bell::{self, Bell};
-use crate::carrier::Carrier;
+use crate::pool_thread::PoolThread;
 use crate::state::{Left, State};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
@@ -117,7 +117,7 @@ impl Shared {
         if wakes_timer {
             self.timer.notify_one();
         }
-        left.rung.iter().for_each(|carrier| carrier.ring());
+        left.rung.iter().for_each(|thread| thread.ring());
         // Their destructors may wake, or submit, other tasks.
         drop(left.dropped);
         left.recalled.into_iter().for_each(Waker::wake);
@@ -138,14 +138,14 @@ impl Shared {
     }
 
     /// Waits until a thread has a worker to serve. `None` if the pool has ended.
-    pub(crate) fn wait_for_order(&self, carrier: &Carrier) -> Option<WorkerId> {
+    pub(crate) fn wait_for_order(&self, thread: &PoolThread) -> Option<WorkerId> {
         let mut state = self.lock();
         loop {
-            let order = carrier.take_order();
+            let order = thread.take_order();
             if order.is_some() || state.is_over() {
                 return order;
             }
-            state = carrier.wait(state);
+            state = thread.wait(state);
         }
     }
 

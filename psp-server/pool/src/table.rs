@@ -6,8 +6,8 @@ use std::task::Waker;
 use async_task::Runnable;
 use psp_policy::RequestId;
 
-use crate::carrier::Carrier;
 use crate::job::Job;
+use crate::pool_thread::PoolThread;
 
 /// A task that is to be polled.
 pub(crate) type Task = Runnable<Arc<Job>>;
@@ -22,7 +22,7 @@ pub(crate) enum Place {
     /// The same, and it was woken meanwhile.
     Woken(Task),
     /// On a thread that waits, as the task gave way at a checkpoint.
-    Suspended(Arc<Carrier>),
+    Suspended(Arc<PoolThread>),
     /// Nowhere: its wakers have it.
     Pending,
     /// It has ended on a thread that is no worker any more. The scheduler does not know yet.

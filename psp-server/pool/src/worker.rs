@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::carrier::Carrier;
 use crate::here::Here;
+use crate::pool_thread::PoolThread;
 use crate::shared::Shared;
 use crate::state::{Next, Polled, Turn};
 use crate::study;
@@ -14,16 +14,16 @@ use crate::table::Task;
 use crate::tick::Ticker;
 
 /// Starts a thread, which serves a worker once it has an order to.
-pub(crate) fn start(shared: &Arc<Shared>, carrier: Arc<Carrier>) -> io::Result<()> {
+pub(crate) fn start(shared: &Arc<Shared>, thread: Arc<PoolThread>) -> io::Result<()> {
     let name = format!("{}-{}", shared.threads.name, shared.thread_begins());
-    let thread = std::thread::Builder::new().name(name);
+    let builder = std::thread::Builder::new().name(name);
     let shared_there = shared.clone();
-    let started = thread.spawn(move || {
+    let started = builder.spawn(move || {
         let shared = shared_there;
         if let Some(nice) = shared.threads.nice {
             system::set_nice(nice);
         }
-        Here::live(&shared, carrier, |here| live(&shared, here));
+        Here::live(&shared, thread, |here| live(&shared, here));
         shared.thread_has_ended();
     });
     if started.is_err() {
@@ -34,15 +34,15 @@ pub(crate) fn start(shared: &Arc<Shared>, carrier: Arc<Carrier>) -> io::Result<(
 
 /// Starts a thread that takes the place of one which gives its worker away.
 pub(crate) fn start_spare(shared: &Arc<Shared>) -> io::Result<()> {
-    let carrier = Arc::new(Carrier::default());
-    start(shared, carrier.clone())?;
-    shared.change(|state, _| state.add_spare(carrier));
+    let thread = Arc::new(PoolThread::default());
+    start(shared, thread.clone())?;
+    shared.change(|state, _| state.add_spare(thread));
     Ok(())
 }
 
 /// Serves workers until the pool ends, or has no use for the thread any more.
 fn live(shared: &Arc<Shared>, here: &Here) {
-    while let Some(worker) = shared.wait_for_order(&here.carrier) {
+    while let Some(worker) = shared.wait_for_order(&here.thread) {
         here.worker.set(worker);
         if !serve(shared, here) {
             return;
@@ -87,7 +87,7 @@ fn poll(shared: &Shared, here: &Here, turn: Turn<Task>, now_ns: u64) -> bool {
     let ended_ns = shared.now_ns();
     // Both may be others behind a checkpoint.
     let (worker, polled) = (here.worker.get(), here.polled.take().unwrap_or(begun));
-    shared.change(|state, left| state.polled(ended_ns, worker, &here.carrier, polled, &job, left))
+    shared.change(|state, left| state.polled(ended_ns, worker, &here.thread, polled, &job, left))
 }
 
 /// Waits for what the thread does next.
@@ -104,7 +104,7 @@ fn next(shared: &Arc<Shared>, here: &Here) -> Next {
     let mut ticker = Ticker::default();
     loop {
         let now_ns = shared.now_ns();
-        if let Some(next) = state.next(now_ns, worker, &here.carrier) {
+        if let Some(next) = state.next(now_ns, worker, &here.thread) {
             return next;
         }
         let at_most = ticker.wait(now_ns, state.deadline_without_timer_ns());

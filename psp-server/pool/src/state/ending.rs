@@ -10,7 +10,7 @@ use crate::table::{Place, Task};
 impl State {
     /// Spare threads end with the pool.
     pub(crate) fn ends_spares(&mut self, left: &mut Left) {
-        left.rung.extend(self.crew.take_spares());
+        left.rung.extend(self.threads.take_spares());
     }
 
     /// Takes no new tasks from now on.
@@ -18,8 +18,8 @@ impl State {
         self.is_closed = true;
     }
 
-    /// Gives up all tasks that no thread polls; others are given up where they wait next. Those that gave way go on without
-    /// a worker. Returns how many there were.
+    /// Gives up all tasks that no thread polls; others are given up where they wait next. Those that gave way go on
+    /// without a worker. Returns how many there were.
     pub(crate) fn give_up(&mut self, left: &mut Left) -> usize {
         self.is_closed = true;
         self.is_over = true;
@@ -30,9 +30,9 @@ impl State {
             let entry = self.table.at(name);
             match std::mem::replace(&mut entry.place, Place::Pending) {
                 Place::Waits(task) => self.given_up(name, task, left),
-                Place::Suspended(carrier) => {
+                Place::Suspended(thread) => {
                     entry.place = Place::Runs;
-                    suspended.push(carrier);
+                    suspended.push(thread);
                 }
                 Place::Pending => left.recalled.extend(entry.waker.take()),
                 other => entry.place = other,
@@ -42,10 +42,10 @@ impl State {
         for Turn { name, what } in turns {
             match what {
                 What::Begins(task) => self.given_up(name, task, left),
-                What::GoesOn(carrier) => suspended.push(carrier),
+                What::GoesOn(thread) => suspended.push(thread),
             }
         }
-        suspended.iter().for_each(|_| self.crew.lets_go());
+        suspended.iter().for_each(|_| self.threads.lets_go());
         left.rung.extend(suspended);
         names.len() - vacant
     }

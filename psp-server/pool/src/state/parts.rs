@@ -8,7 +8,7 @@ use psp_policy::internal::StudyPace;
 use psp_policy::{RequestId, RequestType, WorkerId};
 use smallvec::SmallVec;
 
-use crate::carrier::Carrier;
+use crate::pool_thread::PoolThread;
 use crate::table::Task;
 use crate::tick::Ticker;
 
@@ -22,7 +22,7 @@ pub(crate) struct Left {
     /// Workers that have something to run, or to end for.
     pub(crate) woken: SmallVec<[WorkerId; 4]>,
     /// Threads that have a worker to serve, or to end.
-    pub(crate) rung: SmallVec<[Arc<Carrier>; 1]>,
+    pub(crate) rung: SmallVec<[Arc<PoolThread>; 1]>,
 }
 
 /// What a worker runs next.
@@ -37,7 +37,7 @@ pub(crate) struct Turn<T> {
 pub(super) enum What {
     Begins(Task),
     /// The task of this thread goes on.
-    GoesOn(Arc<Carrier>),
+    GoesOn(Arc<PoolThread>),
 }
 
 /// A poll of a task.
@@ -61,8 +61,9 @@ impl Polled {
 pub(crate) enum Next {
     /// It polls this task.
     Begins { turn: Turn<Task>, now_ns: u64 },
-    /// The thread of a suspended task serves the worker in its place, and is to be rung. Whether it is kept as a spare one.
-    HandedOver { to: Arc<Carrier>, is_kept: bool },
+    /// The thread of a suspended task serves the worker in its place, and is to be rung. Whether it is kept as a spare
+    /// one.
+    HandedOver { to: Arc<PoolThread>, is_kept: bool },
     /// The pool has ended.
     Over,
 }

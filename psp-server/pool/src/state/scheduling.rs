@@ -8,17 +8,17 @@ use psp_policy::{
 };
 
 use super::parts::{Left, Limits, Studies, Timer, Turn, What};
-use crate::crew::Crew;
 use crate::hand_off::HandOffs;
 use crate::job::Fate;
 use crate::snapshot::{Snapshot, TypeSnapshot};
 use crate::table::{Place, Table};
 use crate::vacant::Vacant;
+use crate::worker_threads::WorkerThreads;
 
 /// What it costs that a task gives way, in nanoseconds: two changes of threads.
 const PREEMPTION_NS: u64 = 20_000;
-/// The shortest quantum that a pool chooses itself, in nanoseconds. As in servers whose threads sleep, it leaves tasks alone
-/// that take some tens of microseconds.
+/// The shortest quantum that a pool chooses itself, in nanoseconds. As in servers whose threads sleep, it leaves tasks
+/// alone that take some tens of microseconds.
 const QUANTUM_NS_MIN: u64 = 200_000;
 
 /// See the [module](super).
@@ -29,7 +29,7 @@ pub(crate) struct State {
     pub(super) vacant: Vacant,
     /// Tasks that wait for a worker.
     pub(super) waiting: usize,
-    pub(super) crew: Crew,
+    pub(super) threads: WorkerThreads,
     pub(super) hand_offs: HandOffs,
     /// `None` if there is no such thread.
     pub(super) timer: Option<Timer>,
@@ -64,7 +64,7 @@ impl State {
             table: Table::default(),
             vacant: Vacant::new(types.len() + 1),
             waiting: 0,
-            crew: Crew::new(workers, limits.contexts),
+            threads: WorkerThreads::new(workers, limits.contexts),
             hand_offs,
             timer: None,
             next: (0..workers).map(|_| None).collect(),
@@ -105,7 +105,7 @@ impl State {
                     worker, request, ..
                 } => self.run(worker, request, left),
                 Action::Preempt { worker, quantum_ns } => {
-                    self.crew.stop(self.seen_ns, worker, quantum_ns);
+                    self.threads.stop(self.seen_ns, worker, quantum_ns);
                 }
                 Action::Reject { request, .. } => self.refused(request, left),
             }
@@ -117,9 +117,9 @@ impl State {
         let entry = self.table.at(name);
         let task = match std::mem::replace(&mut entry.place, Place::Runs) {
             Place::Waits(task) => task,
-            Place::Suspended(carrier) => {
+            Place::Suspended(thread) => {
                 self.waiting -= 1;
-                let what = What::GoesOn(carrier);
+                let what = What::GoesOn(thread);
                 return self.runs_next(worker, Turn { name, what }, left);
             }
             Place::Ended(job) => return self.ended(now_ns, worker, name, &job),

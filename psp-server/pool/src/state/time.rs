@@ -7,8 +7,8 @@ use psp_policy::{Event, Policy};
 
 use super::parts::{Due, Left, Timer};
 use super::scheduling::State;
-use crate::carrier::Carrier;
 use crate::hand_off::Overdue;
+use crate::pool_thread::PoolThread;
 
 impl State {
     /// Whether a timer has to be started for this policy. There is one then.
@@ -28,14 +28,14 @@ impl State {
 
     /// What the timer does next.
     pub(crate) fn due(&mut self, now_ns: u64) -> Due {
-        let overdue = { &mut self.hand_offs }.overdue(now_ns, &self.crew, self.waiting > 0);
+        let overdue = { &mut self.hand_offs }.overdue(now_ns, &self.threads, self.waiting > 0);
         let deadline_ns = self.deadline_ns();
         let Some(timer) = &mut self.timer else {
             return Due::In(Duration::MAX);
         };
         timer.looks_ns = 0;
         let until_hand_off = match overdue {
-            Overdue::Now(_) if self.crew.has_spare() => return Due::HandOff,
+            Overdue::Now(_) if self.threads.has_spare() => return Due::HandOff,
             Overdue::Now(_) => return Due::Thread,
             Overdue::At(at_ns) => Duration::from_nanos(at_ns.saturating_sub(now_ns)),
             Overdue::Never => Duration::MAX,
@@ -55,7 +55,7 @@ impl State {
         if self.timer.is_none() {
             return false;
         }
-        let hands_off = self.hand_offs.wakes_timer(&self.crew, self.waiting > 0);
+        let hands_off = self.hand_offs.wakes_timer(&self.threads, self.waiting > 0);
         let deadline_ns = self.deadline_ns().unwrap_or(u64::MAX);
         let is_over = self.is_over();
         let Some(timer) = &mut self.timer else {
@@ -71,14 +71,14 @@ impl State {
     /// A spare thread serves a worker in place of one that runs a task for too long, and that has the rest of the task.
     /// Nothing happens if there is no need any more.
     pub(crate) fn hand_off(&mut self, now_ns: u64, left: &mut Left) {
-        let overdue = { &mut self.hand_offs }.overdue(now_ns, &self.crew, self.waiting > 0);
+        let overdue = { &mut self.hand_offs }.overdue(now_ns, &self.threads, self.waiting > 0);
         let Overdue::Now(worker) = overdue else {
             return;
         };
-        if !self.crew.has_spare() {
+        if !self.threads.has_spare() {
             return;
         }
-        let Some((request_type, since_ns)) = self.crew.relieves(worker) else {
+        let Some((request_type, since_ns)) = self.threads.relieves(worker) else {
             return;
         };
         self.counted(request_type).handed_off += 1;
@@ -89,13 +89,13 @@ impl State {
     }
 
     /// A thread was started to be spare.
-    pub(crate) fn add_spare(&mut self, carrier: Arc<Carrier>) {
-        self.crew.add_spare(carrier);
+    pub(crate) fn add_spare(&mut self, thread: Arc<PoolThread>) {
+        self.threads.add_spare(thread);
     }
 
     /// When something has to be done though nothing happens.
     fn deadline_ns(&self) -> Option<u64> {
-        let deadlines = [self.scheduler.deadline_ns(), self.crew.due_ns()];
+        let deadlines = [self.scheduler.deadline_ns(), self.threads.due_ns()];
         deadlines.into_iter().flatten().min()
     }
 
@@ -110,7 +110,7 @@ impl State {
     /// Time has passed.
     pub(crate) fn tick(&mut self, now_ns: u64, left: &mut Left) {
         self.event(now_ns, Event::Tick);
-        self.crew.ask_due(now_ns);
+        self.threads.ask_due(now_ns);
         self.run_what_can(left);
     }
 }

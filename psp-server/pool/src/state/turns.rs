@@ -6,15 +6,15 @@ use psp_policy::{Event, RequestId, RequestType, Sample, WorkerId};
 
 use super::parts::{Left, Next, Polled, Turn, Way, What};
 use super::scheduling::State;
-use crate::carrier::Carrier;
-use crate::crew::Answer;
 use crate::job::Job;
+use crate::pool_thread::PoolThread;
 use crate::table::Place;
+use crate::worker_threads::Answer;
 
 impl State {
     /// The threads that serve workers.
-    pub(crate) fn carriers(&self) -> impl Iterator<Item = &Arc<Carrier>> {
-        self.crew.carriers()
+    pub(crate) fn threads(&self) -> impl Iterator<Item = &Arc<PoolThread>> {
+        self.threads.of_workers()
     }
 
     /// What a thread that serves a worker does next. `None` if it waits.
@@ -22,7 +22,7 @@ impl State {
         &mut self,
         now_ns: u64,
         worker: WorkerId,
-        carrier: &Arc<Carrier>,
+        thread: &Arc<PoolThread>,
     ) -> Option<Next> {
         let Some(Turn { name, what }) = self.next[worker.index()].take() else {
             return self.is_over().then_some(Next::Over);
@@ -34,8 +34,8 @@ impl State {
                 Some(Next::Begins { turn, now_ns })
             }
             What::GoesOn(to) => {
-                self.crew.resumes(worker, &to);
-                let is_kept = self.crew.keeps(carrier);
+                self.threads.resumes(worker, &to);
+                let is_kept = self.threads.keeps(thread);
                 Some(Next::HandedOver { to, is_kept })
             }
         }
@@ -43,7 +43,7 @@ impl State {
 
     /// A worker begins a task of this type, or goes on with one.
     pub(crate) fn begins(&mut self, worker: WorkerId, request_type: RequestType, now_ns: u64) {
-        self.crew.begins(worker, request_type, now_ns);
+        self.threads.begins(worker, request_type, now_ns);
     }
 
     /// The task on a thread was asked to give way, and is at a checkpoint.
@@ -51,16 +51,16 @@ impl State {
         &mut self,
         now_ns: u64,
         worker: WorkerId,
-        carrier: &Arc<Carrier>,
+        thread: &Arc<PoolThread>,
         polled: Polled,
         left: &mut Left,
     ) -> Way {
         if self.is_over {
             // What is left goes on to its end.
-            carrier.set_asked(false);
+            thread.set_asked(false);
             return Way::Kept;
         }
-        match self.crew.answer(worker, carrier) {
+        match self.threads.answer(worker, thread) {
             Answer::GivesWay => {}
             Answer::WantsSpare => return Way::NeedsSpare,
             Answer::RunsOn => return Way::Kept,
@@ -72,9 +72,9 @@ impl State {
         let served_ns = polled.served_ns(now_ns);
         let entry = self.table.at(polled.name);
         entry.served_ns += served_ns;
-        entry.place = Place::Suspended(carrier.clone());
+        entry.place = Place::Suspended(thread.clone());
         self.waiting += 1;
-        self.crew.suspends(worker);
+        self.threads.suspends(worker);
         self.counted(polled.request_type).yielded += 1;
         self.event(now_ns, Event::Yielded { worker, served_ns });
         self.run_what_can(left);
@@ -93,10 +93,10 @@ impl State {
         let goes_on = next.take_if(|turn| matches!(turn.what, What::GoesOn(_)));
         match goes_on.map(|turn| turn.what) {
             Some(What::GoesOn(to)) => {
-                self.crew.resumes(worker, &to);
+                self.threads.resumes(worker, &to);
                 left.rung.push(to);
             }
-            _ => left.rung.extend(self.crew.fill(worker)),
+            _ => left.rung.extend(self.threads.fill(worker)),
         }
     }
 
@@ -105,14 +105,14 @@ impl State {
         &mut self,
         now_ns: u64,
         worker: WorkerId,
-        carrier: &Arc<Carrier>,
+        thread: &Arc<PoolThread>,
         polled: Polled,
         job: &Arc<Job>,
         left: &mut Left,
     ) -> bool {
         let Polled { name, .. } = polled;
         let served_ns = polled.served_ns(now_ns);
-        let serves = self.crew.ends(worker, carrier);
+        let serves = self.threads.ends(worker, thread);
         let entry = self.table.at(name);
         entry.served_ns += served_ns;
         match (job.is_over(), serves) {

@@ -1,4 +1,4 @@
-//! A thread of the pool, as others see it. It carries each task that it polls to the end of that poll.
+//! A thread of the pool, as other threads see it. It stays with each task that it polls until the end of that poll.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ const NONE: u32 = u32::MAX;
 
 /// See the [module](self). Written under the pool's lock.
 #[derive(Debug)]
-pub(crate) struct Carrier {
+pub(crate) struct PoolThread {
     /// Its task shall give way.
     is_asked: AtomicBool,
     /// The worker that it shall serve.
@@ -22,7 +22,7 @@ pub(crate) struct Carrier {
     bell: Condvar,
 }
 
-impl Default for Carrier {
+impl Default for PoolThread {
     /// It has no order.
     fn default() -> Self {
         Self {
@@ -33,7 +33,7 @@ impl Default for Carrier {
     }
 }
 
-impl Carrier {
+impl PoolThread {
     /// Whether its task shall give way. Read without the lock, so that it may be true no longer.
     #[inline]
     pub(crate) fn is_asked(&self) -> bool {
