@@ -32,11 +32,11 @@ use crate::shared::{ExpiredHook, Shared};
 pub struct Databases {
     count: usize,
     shared: Arc<Shared>,
-    held: Held,
+    backing: Backing,
 }
 
 #[derive(Debug)]
-enum Held {
+enum Backing {
     Roots(Box<[OnceLock<Arc<Keyspace>>]>),
     Forks(Forks),
 }
@@ -58,7 +58,7 @@ impl Databases {
         Self {
             count,
             shared: Shared::start(),
-            held: Held::Roots((0..count).map(|_| OnceLock::new()).collect()),
+            backing: Backing::Roots((0..count).map(|_| OnceLock::new()).collect()),
         }
     }
 
@@ -75,16 +75,16 @@ impl Databases {
     #[inline]
     #[must_use]
     pub fn get(&self, number: usize) -> &Keyspace {
-        match &self.held {
-            Held::Roots(_) => self.root(number),
-            Held::Forks(forks) => forks.get(number),
+        match &self.backing {
+            Backing::Roots(_) => self.root(number),
+            Backing::Forks(forks) => forks.get(number),
         }
     }
 
     /// # Panics
     /// These are forks, or there are not so many.
     fn root(&self, number: usize) -> &Arc<Keyspace> {
-        let Held::Roots(roots) = &self.held else {
+        let Backing::Roots(roots) = &self.backing else {
             panic!("forks have no forks");
         };
         roots[number].get_or_init(|| Arc::new(Keyspace::numbered(number, &self.shared)))
@@ -98,9 +98,9 @@ impl Databases {
     }
 
     fn is_used(&self, number: usize) -> bool {
-        match &self.held {
-            Held::Roots(roots) => roots[number].get().is_some(),
-            Held::Forks(forks) => forks.of.is_used(forks.origin_of(number)),
+        match &self.backing {
+            Backing::Roots(roots) => roots[number].get().is_some(),
+            Backing::Forks(forks) => forks.of.is_used(forks.origin_of(number)),
         }
     }
 
@@ -113,9 +113,9 @@ impl Databases {
         if one == other {
             return;
         }
-        match &self.held {
-            Held::Forks(forks) => forks.swap(one, other),
-            Held::Roots(_) => {
+        match &self.backing {
+            Backing::Forks(forks) => forks.swap(one, other),
+            Backing::Roots(_) => {
                 let shards = |number| (0..SHARDS).map(move |index| (number, index));
                 let places = numbers.into_iter().flat_map(shards).collect();
                 let mut locks = ShardLocks::take(&places, |number| self.get(number));
@@ -152,20 +152,20 @@ impl Databases {
         let _ = self.shared.on_expired.set(ExpiredHook(Box::new(tell)));
     }
 
-    /// Has `section` run what holds the locks of many shards, such as the commit of a long transaction: other requests wait
-    /// for that, wherever they run. Only the first call has an effect.
+    /// Has `section` run what holds the locks of many shards, such as the commit of a long transaction: other requests
+    /// wait for that, wherever they run. Only the first call has an effect.
     pub fn hold_locks_by(&self, section: fn(&mut dyn FnMut())) {
         let _ = self.shared.holding.set(section);
     }
 
-    /// Has `section` run what other requests' changes have made vain for long, one after the other, so that long requests do not
-    /// do so to each other. Only the first call has an effect.
+    /// Has `section` run what other requests' changes have made vain for long, one after the other, so that long
+    /// requests do not do so to each other. Only the first call has an effect.
     pub fn take_turns_by(&self, section: fn(&mut dyn FnMut())) {
         let _ = self.shared.turns.set(section);
     }
 
-    /// Has `pause` called now and then by what works on many keys, such as the commit of a long transaction, while it holds no
-    /// lock. Only the first call has an effect.
+    /// Has `pause` called now and then by what works on many keys, such as the commit of a long transaction, while it
+    /// holds no lock. Only the first call has an effect.
     pub fn give_way_by(&self, pause: fn()) {
         let _ = self.shared.giving_way.set(pause);
     }
@@ -247,7 +247,7 @@ impl Databases {
     /// Drops a fork piece by piece. No lock is held.
     pub(crate) fn dismantle(self) {
         let pace = Pace::of(&self.shared);
-        if let Held::Forks(forks) = self.held {
+        if let Backing::Forks(forks) = self.backing {
             let mut next = forks.first.into_inner();
             while let Some(node) = next {
                 let Node {
@@ -265,9 +265,9 @@ impl Databases {
     }
 
     pub(crate) fn forks(&self) -> Option<&Forks> {
-        match &self.held {
-            Held::Roots(_) => None,
-            Held::Forks(forks) => Some(forks),
+        match &self.backing {
+            Backing::Roots(_) => None,
+            Backing::Forks(forks) => Some(forks),
         }
     }
 
@@ -276,7 +276,7 @@ impl Databases {
         Self {
             count: self.count,
             shared: Arc::clone(&self.shared),
-            held: Held::Forks(Forks {
+            backing: Backing::Forks(Forks {
                 of: Arc::clone(self),
                 now_ms: unix_time_ms(),
                 locked: locks.map(ShardLocks::indexes),

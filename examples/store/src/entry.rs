@@ -20,8 +20,8 @@ const EXPIRY_LEN: usize = size_of::<u64>();
 /// Longest key for which the bytes of an entry are put together without an allocation.
 const USUAL_KEY_LEN_MAX: usize = 64;
 
-/// A key with its value and times: one allocation. A clone shares it. The keyspace changes it in place only while nobody
-/// else holds it.
+/// A key with its value and times: one allocation. A clone shares it. The keyspace changes it in place only while
+/// nobody else holds it.
 ///
 /// ```text
 ///   references, value, accesses │ length │ when it expires │ key
@@ -182,7 +182,7 @@ impl Open {
 }
 
 /// What a slot holds.
-enum Held {
+enum SlotContent {
     Nothing,
     /// The entry of the keyspace, or one made of it.
     Entry(Open),
@@ -196,7 +196,7 @@ enum Held {
 /// Exclusive access to one key during an update.
 pub struct Slot<'k> {
     key: &'k [u8],
-    held: Held,
+    content: SlotContent,
     changed: bool,
     locked: bool,
     quiet: bool,
@@ -211,7 +211,9 @@ impl<'k> Slot<'k> {
     pub(crate) fn new(key: &'k [u8], entry: Option<Entry>) -> Self {
         Self {
             key,
-            held: entry.map_or(Held::Nothing, |entry| Held::Entry(Open::new(entry))),
+            content: entry.map_or(SlotContent::Nothing, |entry| {
+                SlotContent::Entry(Open::new(entry))
+            }),
             changed: false,
             locked: true,
             quiet: false,
@@ -244,19 +246,19 @@ impl<'k> Slot<'k> {
 
     /// The key's entry, if it has one that is stored.
     pub(crate) fn stored(&self) -> Option<Entry> {
-        match &self.held {
-            Held::Entry(entry) => Some(Open(Arc::clone(&entry.0)).close()),
-            Held::Nothing | Held::New { .. } => None,
+        match &self.content {
+            SlotContent::Entry(entry) => Some(Open(Arc::clone(&entry.0)).close()),
+            SlotContent::Nothing | SlotContent::New { .. } => None,
         }
     }
 
     /// The key's value, if it has one.
     #[must_use]
     pub fn value(&self) -> Option<&Value> {
-        match &self.held {
-            Held::Nothing => None,
-            Held::Entry(entry) => Some(&entry.head().value),
-            Held::New { value, .. } => Some(value),
+        match &self.content {
+            SlotContent::Nothing => None,
+            SlotContent::Entry(entry) => Some(&entry.head().value),
+            SlotContent::New { value, .. } => Some(value),
         }
     }
 
@@ -265,10 +267,10 @@ impl<'k> Slot<'k> {
     /// An update that leaves a collection empty removes the key when it ends.
     pub fn value_mut(&mut self) -> Option<&mut Value> {
         self.changed = true;
-        match &mut self.held {
-            Held::Nothing => None,
-            Held::Entry(entry) => Some(&mut entry.make_mut().value),
-            Held::New { value, .. } => Some(value),
+        match &mut self.content {
+            SlotContent::Nothing => None,
+            SlotContent::Entry(entry) => Some(&mut entry.make_mut().value),
+            SlotContent::New { value, .. } => Some(value),
         }
     }
 
@@ -276,8 +278,8 @@ impl<'k> Slot<'k> {
     /// key has none.
     pub fn value_or_insert_with(&mut self, make: impl FnOnce() -> Value) -> &mut Value {
         self.changed = true;
-        if let Held::Nothing = self.held {
-            self.held = Held::New {
+        if let SlotContent::Nothing = self.content {
+            self.content = SlotContent::New {
                 value: make(),
                 expire_at_ms: NEVER,
             };
@@ -288,7 +290,7 @@ impl<'k> Slot<'k> {
     /// Stores `value` in place of any previous value. The key no longer expires.
     pub fn insert(&mut self, value: Value) {
         self.changed = true;
-        if let Held::Entry(entry) = &mut self.held
+        if let SlotContent::Entry(entry) = &mut self.content
             && let Some(head) = entry.get_mut()
         {
             let old = std::mem::replace(&mut head.value, value);
@@ -298,38 +300,38 @@ impl<'k> Slot<'k> {
             self.discarded.push(Garbage::Value(old));
             return;
         }
-        let fresh = Held::New {
+        let fresh = SlotContent::New {
             value,
             expire_at_ms: NEVER,
         };
-        match std::mem::replace(&mut self.held, fresh) {
-            Held::Nothing => {}
-            Held::Entry(entry) => self.discarded.push(Garbage::Entry(entry.close())),
-            Held::New { value, .. } => self.discarded.push(Garbage::Value(value)),
+        match std::mem::replace(&mut self.content, fresh) {
+            SlotContent::Nothing => {}
+            SlotContent::Entry(entry) => self.discarded.push(Garbage::Entry(entry.close())),
+            SlotContent::New { value, .. } => self.discarded.push(Garbage::Value(value)),
         }
     }
 
     /// Removes the key and returns the value it had.
     pub fn remove(&mut self) -> Option<Value> {
-        match std::mem::replace(&mut self.held, Held::Nothing) {
-            Held::Nothing => None,
-            Held::Entry(entry) => {
+        match std::mem::replace(&mut self.content, SlotContent::Nothing) {
+            SlotContent::Nothing => None,
+            SlotContent::Entry(entry) => {
                 self.changed = true;
                 let value = entry.head().value.clone();
                 self.discarded.push(Garbage::Entry(entry.close()));
                 Some(value)
             }
-            Held::New { value, .. } => Some(value),
+            SlotContent::New { value, .. } => Some(value),
         }
     }
 
     /// When the key expires, in milliseconds since the Unix epoch.
     #[must_use]
     pub fn expire_at_ms(&self) -> Option<u64> {
-        let expire_at_ms = match &self.held {
-            Held::Nothing => NEVER,
-            Held::Entry(entry) => entry.expire_at_ms(),
-            Held::New { expire_at_ms, .. } => *expire_at_ms,
+        let expire_at_ms = match &self.content {
+            SlotContent::Nothing => NEVER,
+            SlotContent::Entry(entry) => entry.expire_at_ms(),
+            SlotContent::New { expire_at_ms, .. } => *expire_at_ms,
         };
         (expire_at_ms != NEVER).then_some(expire_at_ms)
     }
@@ -337,10 +339,10 @@ impl<'k> Slot<'k> {
     /// Sets or clears the key's expiry time. Does nothing if the key has no value.
     pub fn set_expire_at_ms(&mut self, expire_at_ms: Option<u64>) {
         let new = expire_at_ms.unwrap_or(NEVER);
-        match &mut self.held {
-            Held::Nothing => return,
-            Held::Entry(entry) => entry.set_expire_at_ms(new),
-            Held::New { expire_at_ms, .. } => *expire_at_ms = new,
+        match &mut self.content {
+            SlotContent::Nothing => return,
+            SlotContent::Entry(entry) => entry.set_expire_at_ms(new),
+            SlotContent::New { expire_at_ms, .. } => *expire_at_ms = new,
         }
         self.changed = true;
     }
@@ -370,7 +372,7 @@ impl<'k> Slot<'k> {
 
     /// Notes an access to an entry that the update has left as it was.
     pub(crate) fn touch(&self, clock: &AccessClock) {
-        if let Held::Entry(entry) = &self.held {
+        if let SlotContent::Entry(entry) = &self.content {
             entry.head().access.touch(clock);
         }
     }
@@ -387,18 +389,18 @@ impl<'k> Slot<'k> {
         }
         // A change has made the entry the slot's own.
         if self.changed
-            && let Held::Entry(entry) = &mut self.held
+            && let SlotContent::Entry(entry) = &mut self.content
             && let Some(head) = entry.get_mut()
         {
             head.value.settle(limits);
         }
-        if let Held::New { value, .. } = &mut self.held {
+        if let SlotContent::New { value, .. } = &mut self.content {
             value.settle(limits);
         }
-        self.held = self
-            .take_entry()
-            .map_or(Held::Nothing, |entry| Held::Entry(Open::new(entry)));
-        if let Held::Entry(entry) = &self.held {
+        self.content = self.take_entry().map_or(SlotContent::Nothing, |entry| {
+            SlotContent::Entry(Open::new(entry))
+        });
+        if let SlotContent::Entry(entry) = &self.content {
             let access = &entry.head().access;
             access.touch(clock);
             if let Some(idle_s) = self.idle_s {
@@ -413,10 +415,10 @@ impl<'k> Slot<'k> {
 
     /// Takes the entry that the update wants to store.
     pub(crate) fn take_entry(&mut self) -> Option<Entry> {
-        match std::mem::replace(&mut self.held, Held::Nothing) {
-            Held::Nothing => None,
-            Held::Entry(entry) => Some(entry.close()),
-            Held::New {
+        match std::mem::replace(&mut self.content, SlotContent::Nothing) {
+            SlotContent::Nothing => None,
+            SlotContent::Entry(entry) => Some(entry.close()),
+            SlotContent::New {
                 value,
                 expire_at_ms,
             } => Some(Entry::with(

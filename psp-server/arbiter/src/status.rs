@@ -51,14 +51,14 @@ pub struct ServerStatus {
     /// How many cores it may hold.
     pub allowed: usize,
     /// Its cores, and the threads on them.
-    pub held: Vec<Held>,
+    pub held: Vec<GrantedCore>,
     /// How many of its threads sleep.
     pub idle_threads: usize,
 }
 
 /// A granted core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct GrantedCore {
     /// The core.
     pub core: CoreId,
     /// The thread that has it.

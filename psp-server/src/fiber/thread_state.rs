@@ -7,8 +7,8 @@
 //!                          checkpoint() and signals act at 0 only
 //! ```
 //!
-//! A request that is never preempted runs at depth 1. It may [wait](super::wait) all the same, at the depth at which its
-//! handler began.
+//! A request that is never preempted runs at depth 1. It may [wait](super::wait) all the same, at the depth at which
+//! its handler began.
 //!
 //! With preemption by the kernel, `preemptible` and `no_preempt` tell the [`GiveWay`], which cannot look at the
 //! depth.
@@ -62,12 +62,12 @@ pub(crate) trait GiveWay {
     /// returns when this request's next turn has begun.
     fn give_way(&self);
 
-    /// Called on the stack of a request that was asked to give way where nothing could take over from it. Makes what can,
-    /// if there may be more.
+    /// Called on the stack of a request that was asked to give way where nothing could take over from it. Makes what
+    /// can, if there may be more.
     fn make_spare(&self) {}
 
-    /// Called as that on the stack of a request that has had the thread for too long. Lets the thread do what else it has
-    /// to, and returns when this request's next turn has begun, or at once if nothing could have the thread.
+    /// Called as that on the stack of a request that has had the thread for too long. Lets the thread do what else it
+    /// has to, and returns when this request's next turn has begun, or at once if nothing could have the thread.
     fn pause(&self) {}
 
     /// Names the worker and, if `slot` is the slot of a type, that type. A signal's handler calls this: it does
@@ -215,8 +215,8 @@ impl ThreadState {
         self.depth.load(Ordering::Relaxed) == self.handler_depth.get()
     }
 
-    /// A checkpoint of a turn that may be watched. A signal that comes while the worker does what it does for a long turn
-    /// is [pending](Self::act_on_pending) afterwards.
+    /// A checkpoint of a turn that may be watched. A signal that comes while the worker does what it does for a long
+    /// turn is [pending](Self::act_on_pending) afterwards.
     fn look_at_turn(&self) {
         if !self.is_in_handler() || std::thread::panicking() {
             return;
@@ -370,9 +370,9 @@ pub fn checkpoint() {
 #[inline]
 pub fn no_preempt<T>(body: impl FnOnce() -> T) -> T {
     /// Leaves when `body` returns or panics, and opens again what was closed.
-    struct Held(Option<&'static dyn GiveWay>);
+    struct LeaveOnDrop(Option<&'static dyn GiveWay>);
 
-    impl Drop for Held {
+    impl Drop for LeaveOnDrop {
         #[inline]
         fn drop(&mut self) {
             if let Some(giver) = self.0 {
@@ -386,7 +386,7 @@ pub fn no_preempt<T>(body: impl FnOnce() -> T) -> T {
         state.enter();
         state.told().filter(|giver| giver.try_close())
     });
-    let _held = Held(closed);
+    let _leaves = LeaveOnDrop(closed);
     body()
 }
 

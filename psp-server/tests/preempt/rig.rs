@@ -47,7 +47,7 @@ pub(crate) struct Gates {
     open: Mutex<[bool; GATES]>,
     /// Long requests that have begun.
     pub(crate) begun: AtomicUsize,
-    /// Held by `keep` and `need`.
+    /// Locked by `keep` and `need`.
     kept: Mutex<()>,
     /// Requests that wait for a gate, to be woken when any opens.
     dozing: Mutex<Vec<Waker>>,

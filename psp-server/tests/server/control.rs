@@ -117,11 +117,11 @@ impl Drop for Rig {
 }
 
 /// A policy, and how many of two workers its long requests hold.
-type Held = (Policy, usize);
+type LongsHold = (Policy, usize);
 
-/// In `inline` the policies that keep long requests off the net thread. In `distributed` one worker is left, which serves
-/// the ports of both.
-fn held(topology: Topology) -> Vec<Held> {
+/// In `inline` the policies that keep long requests off the net thread. In `distributed` one worker is left, which
+/// serves the ports of both.
+fn held(topology: Topology) -> Vec<LongsHold> {
     match topology {
         Topology::Inline => vec![
             (Policy::darc(), 1),

@@ -121,13 +121,13 @@ fn who_waits_for_a_place_gets_it_from_whoever_gives_it_back() {
 
 /// How many requests run that begin with each word, and which words may end.
 #[derive(Default)]
-struct Held {
+struct Gates {
     first: AtomicUsize,
     second: AtomicUsize,
     open: [AtomicBool; 2],
 }
 
-impl Held {
+impl Gates {
     fn run(&self, line: &[u8]) {
         let (running, open) = match line {
             line if line.starts_with(b"first") => (&self.first, &self.open[0]),
@@ -160,13 +160,13 @@ impl Drop for Holding {
 /// worker reads all of a port at once.
 struct Holding {
     server: SpawnedServer,
-    held: Arc<Held>,
+    held: Arc<Gates>,
     holders: Vec<Client>,
     clients: Vec<Client>,
 }
 
 fn holding(policy: Policy, workers: usize, config: Config) -> Holding {
-    let held = Arc::new(Held::default());
+    let held = Arc::new(Gates::default());
     let at = held.clone();
     let server = Server::builder()
         .tcp("127.0.0.1:0")

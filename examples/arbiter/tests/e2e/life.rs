@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use psp_arbiter::status::Held;
+use psp_arbiter::status::GrantedCore;
 use psp_harness::wait_until;
 
 use crate::fixture::{Arbiter, Process, numbers};
@@ -19,7 +19,7 @@ fn cores_of(thread: i32) -> String {
 }
 
 /// Waits until the first server has a core, and says which.
-fn granted(arbiter: &Arbiter) -> Held {
+fn granted(arbiter: &Arbiter) -> GrantedCore {
     let mut granted = None;
     wait_until("a core is granted", || {
         let status = arbiter.status();

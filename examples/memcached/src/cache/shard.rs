@@ -47,7 +47,7 @@ pub(super) struct Now {
 pub(super) struct Dead {
     /// Bytes to return to the budget.
     pub(super) memory_bytes: usize,
-    /// Held to be dropped.
+    /// Kept until it is dropped.
     _content: Content,
 }
 

@@ -7,7 +7,7 @@ use crate::client::{ClientInfo, ClientKind, Replies, RequestBytes};
 use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
 use crate::error::{CommandError, quotable};
 use crate::parse::{self, Result};
-use crate::pause::Held;
+use crate::pause::PauseMode;
 
 use super::pace::Pace;
 use super::subcommand::{self, Subcommand, write_help};
@@ -211,10 +211,10 @@ pub(super) fn kind_named(name: &[u8]) -> Result<ClientKind> {
 
 /// `CLIENT PAUSE milliseconds [WRITE|ALL]`.
 fn pause(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let held = match args[3..] {
-        [] => Held::All,
-        [mode] if parse::is(mode, "ALL") => Held::All,
-        [mode] if parse::is(mode, "WRITE") => Held::Writes,
+    let mode = match args[3..] {
+        [] => PauseMode::All,
+        [mode] if parse::is(mode, "ALL") => PauseMode::All,
+        [mode] if parse::is(mode, "WRITE") => PauseMode::Writes,
         _ => return Err(CommandError::Syntax),
     };
     let timeout_ms = parse::integer(args[2])
@@ -223,7 +223,7 @@ fn pause(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         .map_err(|_negative| CommandError::line("ERR timeout is negative"))?;
     let server = context.server;
     let duration = Duration::from_millis(timeout_ms);
-    server.paused.pause(&server.databases, held, duration);
+    server.paused.pause(&server.databases, mode, duration);
     out.simple("OK");
     Ok(())
 }

@@ -54,7 +54,7 @@ const NEVER_HELD: &[&str] = &[
 /// Which commands are paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Held {
+pub enum PauseMode {
     /// None.
     Nothing,
     /// Those that may write, or tell others something.
@@ -88,8 +88,8 @@ impl Paused {
 /// The commands that wait.
 #[derive(Default)]
 pub struct PausedCommands {
-    /// A [`Held`]. Changed under the lock alone.
-    held: AtomicU8,
+    /// A [`PauseMode`]. Changed under the lock alone.
+    mode: AtomicU8,
     waiting: AtomicUsize,
     state: Mutex<State>,
     changed: Condvar,
@@ -106,7 +106,7 @@ struct State {
 impl std::fmt::Debug for PausedCommands {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PausedCommands")
-            .field("held", &self.held())
+            .field("mode", &self.mode())
             .field("waiting", &self.len())
             .finish_non_exhaustive()
     }
@@ -116,11 +116,11 @@ impl PausedCommands {
     /// Which commands are paused now.
     #[inline]
     #[must_use]
-    pub fn held(&self) -> Held {
-        match self.held.load(Ordering::Relaxed) {
-            0 => Held::Nothing,
-            1 => Held::Writes,
-            _ => Held::All,
+    pub fn mode(&self) -> PauseMode {
+        match self.mode.load(Ordering::Relaxed) {
+            0 => PauseMode::Nothing,
+            1 => PauseMode::Writes,
+            _ => PauseMode::All,
         }
     }
 
@@ -137,11 +137,11 @@ impl PausedCommands {
     }
 
     /// CLIENT PAUSE.
-    pub fn pause(&self, databases: &Databases, held: Held, duration: Duration) {
+    pub fn pause(&self, databases: &Databases, mode: PauseMode, duration: Duration) {
         psp_server::no_preempt(|| {
             let mut state = self.state.lock();
             state.until = Instant::now().checked_add(duration);
-            self.set_held(databases, held);
+            self.set_mode(databases, mode);
             self.changed.notify_one();
         });
     }
@@ -150,15 +150,15 @@ impl PausedCommands {
     pub fn unpause(&self, databases: &Databases) {
         psp_server::no_preempt(|| {
             let _state = self.state.lock();
-            self.set_held(databases, Held::Nothing);
+            self.set_mode(databases, PauseMode::Nothing);
             self.changed.notify_one();
         });
     }
 
     /// No key is removed during a pause because it has expired.
-    fn set_held(&self, databases: &Databases, held: Held) {
-        self.held.store(held as u8, Ordering::Relaxed);
-        databases.keep_expired(held != Held::Nothing);
+    fn set_mode(&self, databases: &Databases, mode: PauseMode) {
+        self.mode.store(mode as u8, Ordering::Relaxed);
+        databases.keep_expired(mode != PauseMode::Nothing);
     }
 
     /// Lets a command wait. If the pause has ended meanwhile, it does not wait for long.
@@ -196,9 +196,9 @@ impl PausedCommands {
             }
             let is_past = state.until.is_some_and(|until| until <= now);
             if is_past || server.is_stopping() {
-                self.set_held(&server.databases, Held::Nothing);
+                self.set_mode(&server.databases, PauseMode::Nothing);
             }
-            let is_paused = self.held() != Held::Nothing;
+            let is_paused = self.mode() != PauseMode::Nothing;
             if !is_paused && let Some(paused) = state.commands.pop_front() {
                 state.bytes -= paused.bytes();
                 self.waiting.store(state.commands.len(), Ordering::Relaxed);
@@ -278,20 +278,20 @@ pub fn holds(
     spec: &CommandSpec,
     args: &[&[u8]],
 ) -> bool {
-    match server.paused.held() {
-        Held::Nothing => false,
-        held => is_held(held, server, client, spec, args),
+    match server.paused.mode() {
+        PauseMode::Nothing => false,
+        mode => is_held(mode, server, client, spec, args),
     }
 }
 
 #[cold]
 fn is_held(
-    held: Held,
+    mode: PauseMode,
     server: &ServerState,
     client: &ClientInfo,
     spec: &CommandSpec,
     args: &[&[u8]],
 ) -> bool {
     let is_admin = spec.flags.contains(&Flag::Admin) || NEVER_HELD.contains(&spec.name);
-    !is_admin && (held == Held::All || may_replicate(server, client, spec, args))
+    !is_admin && (mode == PauseMode::All || may_replicate(server, client, spec, args))
 }

@@ -17,12 +17,12 @@ const HELD_BYTES_MAX: usize = 64 << 20;
 /// Messages, in order, and what those who track keys have to hear.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    held: RefCell<Held>,
+    pending: RefCell<Pending>,
     gathered: RefCell<Gathered>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct Pending {
     letters: Vec<Letter>,
     bytes: usize,
 }
@@ -44,14 +44,14 @@ impl Outbox {
     /// # Errors
     /// There are too many.
     pub fn add(&self, kind: TopicKind, channel: &[u8], text: &[u8]) -> Result<()> {
-        let mut held = self.held.borrow_mut();
-        held.bytes += channel.len() + text.len() + size_of::<Letter>();
-        if held.bytes > HELD_BYTES_MAX {
+        let mut pending = self.pending.borrow_mut();
+        pending.bytes += channel.len() + text.len() + size_of::<Letter>();
+        if pending.bytes > HELD_BYTES_MAX {
             return Err(CommandError::line(
                 "ERR the messages of one transaction are too long",
             ));
         }
-        held.letters.push(Letter::Message {
+        pending.letters.push(Letter::Message {
             kind,
             channel: channel.into(),
             text: text.into(),
@@ -61,11 +61,11 @@ impl Outbox {
 
     /// Adds a line for monitors. They do not see what is too much to keep.
     pub fn add_line(&self, line: Bytes) {
-        let mut held = self.held.borrow_mut();
-        let bytes = held.bytes + line.len() + size_of::<Letter>();
+        let mut pending = self.pending.borrow_mut();
+        let bytes = pending.bytes + line.len() + size_of::<Letter>();
         if bytes <= HELD_BYTES_MAX {
-            held.bytes = bytes;
-            held.letters.push(Letter::Line(line));
+            pending.bytes = bytes;
+            pending.letters.push(Letter::Line(line));
         }
     }
 
@@ -76,7 +76,7 @@ impl Outbox {
 
     /// Forgets everything: what sent the messages runs again, or was not carried out.
     pub fn clear(&self) {
-        *self.held.borrow_mut() = Held::default();
+        *self.pending.borrow_mut() = Pending::default();
         *self.gathered.borrow_mut() = Gathered::default();
     }
 
@@ -86,7 +86,7 @@ impl Outbox {
         clients
             .tracking
             .invalidate_gathered(author, &self.gathered.into_inner());
-        for letter in self.held.into_inner().letters {
+        for letter in self.pending.into_inner().letters {
             match letter {
                 Letter::Message {
                     kind,

@@ -48,7 +48,7 @@ pub(super) struct Chunk {
 
 /// An element in its chunk.
 #[derive(Clone, Copy)]
-pub(super) enum Held<'c> {
+pub(super) enum ChunkElement<'c> {
     Short(Content<'c>),
     Long(&'c Element),
 }
@@ -267,7 +267,7 @@ fn room_for(bytes: usize) -> usize {
 impl Leaf for Chunk {
     type New<'n> = ElementRef<'n>;
     type Key = ();
-    type Ref<'c> = Held<'c>;
+    type Ref<'c> = ChunkElement<'c>;
     type Walk<'c> = View<'c>;
 
     fn len(&self) -> usize {
@@ -405,7 +405,7 @@ impl<'c> View<'c> {
     }
 }
 
-impl<'c> Held<'c> {
+impl<'c> ChunkElement<'c> {
     #[inline]
     fn short(head: u8, bytes: &'c [u8]) -> Self {
         Self::Short(if head < LONG {
@@ -417,20 +417,20 @@ impl<'c> Held<'c> {
 }
 
 impl<'c> Iterator for View<'c> {
-    type Item = Held<'c>;
+    type Item = ChunkElement<'c>;
 
     #[inline]
-    fn next(&mut self) -> Option<Held<'c>> {
+    fn next(&mut self) -> Option<ChunkElement<'c>> {
         let (head, heads) = self.heads.split_last()?;
         self.heads = heads;
         if *head == LONG {
             let (first, long) = self.long.split_first()?;
             self.long = long;
-            return Some(Held::Long(first));
+            return Some(ChunkElement::Long(first));
         }
         let (first, bytes) = self.bytes.split_at(bytes_of(*head));
         self.bytes = bytes;
-        Some(Held::short(*head, first))
+        Some(ChunkElement::short(*head, first))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -446,11 +446,11 @@ impl DoubleEndedIterator for View<'_> {
         if *head == LONG {
             let (last, long) = self.long.split_last()?;
             self.long = long;
-            return Some(Held::Long(last));
+            return Some(ChunkElement::Long(last));
         }
         let (bytes, last) = self.bytes.split_at(self.bytes.len() - bytes_of(*head));
         self.bytes = bytes;
-        Some(Held::short(*head, last))
+        Some(ChunkElement::short(*head, last))
     }
 }
 

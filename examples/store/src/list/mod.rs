@@ -14,7 +14,7 @@ use std::ops::Range;
 use crate::packed::Content;
 use crate::tree::{Leaf, Tree};
 use crate::{Element, ElementRef};
-use chunk::{Chunk, Held};
+use chunk::{Chunk, ChunkElement};
 
 /// A list; a clone is O(1), access to either end or to an index O(log n).
 #[derive(Clone, Default)]
@@ -115,8 +115,8 @@ impl List {
         self.0.remove_range(0..range.start);
     }
 
-    /// Removes at most `limit` elements equal to `element`, counted from `end`. Returns how many. Calls `visit` for each
-    /// element that it compares or removes.
+    /// Removes at most `limit` elements equal to `element`, counted from `end`. Returns how many. Calls `visit` for
+    /// each element that it compares or removes.
     pub fn remove_equal(
         &mut self,
         element: &[u8],
@@ -183,7 +183,7 @@ impl List {
     }
 }
 
-impl Held<'_> {
+impl ChunkElement<'_> {
     fn content(&self) -> Content<'_> {
         match self {
             Self::Short(content) => *content,
@@ -192,12 +192,12 @@ impl Held<'_> {
     }
 }
 
-impl<'c> From<Held<'c>> for ElementRef<'c> {
+impl<'c> From<ChunkElement<'c>> for ElementRef<'c> {
     #[inline]
-    fn from(held: Held<'c>) -> Self {
-        match held {
-            Held::Short(content) => content.into(),
-            Held::Long(element) => element.into(),
+    fn from(element: ChunkElement<'c>) -> Self {
+        match element {
+            ChunkElement::Short(content) => content.into(),
+            ChunkElement::Long(element) => element.into(),
         }
     }
 }

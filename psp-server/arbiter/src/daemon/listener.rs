@@ -36,7 +36,7 @@ pub enum ListenError {
 pub struct Listener {
     socket: OwnedFd,
     path: PathBuf,
-    /// Held as long as the arbiter lives. The kernel lets go of it when the process dies.
+    /// Open as long as the arbiter lives. The kernel lets go of it when the process dies.
     _lock: File,
 }
 

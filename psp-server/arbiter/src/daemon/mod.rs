@@ -34,7 +34,7 @@ use crate::mechanism::{Mechanism, Started};
 use crate::packet;
 use crate::protocol::{Refusal, ToArbiter, ToServer};
 use crate::registration::Registration;
-use crate::status::{Held, ServerStatus, Status};
+use crate::status::{GrantedCore, ServerStatus, Status};
 use crate::thread::ThreadId;
 use connection::Connection;
 
@@ -455,7 +455,7 @@ impl Daemon {
 }
 
 fn server_status(server: &Server, process: i32) -> ServerStatus {
-    let held = server.held.iter().map(|&(core, thread)| Held {
+    let held = server.held.iter().map(|&(core, thread)| GrantedCore {
         core,
         thread: thread.number(),
     });

@@ -110,7 +110,8 @@ fn servers_go_on_without_the_arbiter_and_register_again() {
     let (thread, _) = client.granted();
     assert!(held.iter().all(|&(other, _)| other != thread));
     let status = rig.wait_for("two cores", |status| status.servers[0].held.len() == 2);
-    let kept = |held: &psp_arbiter::status::Held| held.thread == thread_number(client.threads[2]);
+    let kept =
+        |held: &psp_arbiter::status::GrantedCore| held.thread == thread_number(client.threads[2]);
     assert_eq!(
         held[0].0, client.threads[2],
         "the last offered is the first granted"

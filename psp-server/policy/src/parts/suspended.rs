@@ -80,12 +80,12 @@ const ENTRIES_PREALLOCATED: usize = 256;
 
 /// How many requests a worker holds that do not run.
 #[derive(Debug, Clone, Copy, Default)]
-struct Held {
+struct NotRunning {
     suspended: usize,
     blocked: usize,
 }
 
-impl Held {
+impl NotRunning {
     const fn all(self) -> usize {
         self.suspended + self.blocked
     }
@@ -104,7 +104,7 @@ pub(crate) struct Suspended {
     heaps: Vec<Heap>,
     entries: Heaps,
     /// Per worker. Empty if requests migrate.
-    held: Vec<Held>,
+    held: Vec<NotRunning>,
     /// How many are suspended.
     total: usize,
     /// Workers that have no context left for another request than the one that runs, or not even for
@@ -129,7 +129,7 @@ impl Suspended {
             present: setup.workers,
             heaps: vec![Heap::EMPTY; homes * lanes.heaps()],
             entries: Heaps::with_capacity(entries.min(ENTRIES_PREALLOCATED)),
-            held: vec![Held::default(); homes],
+            held: vec![NotRunning::default(); homes],
             total: 0,
             tight: 0,
         }
@@ -169,7 +169,7 @@ impl Suspended {
     }
 
     #[inline]
-    fn held(&self, worker: WorkerId) -> Held {
+    fn held(&self, worker: WorkerId) -> NotRunning {
         self.held.get(worker.index()).copied().unwrap_or_default()
     }
 
@@ -246,9 +246,9 @@ impl Suspended {
     }
 
     /// Changes what a worker holds. Nothing is counted where requests migrate.
-    fn change(&mut self, worker: WorkerId, change: impl FnOnce(&mut Held)) {
+    fn change(&mut self, worker: WorkerId, change: impl FnOnce(&mut NotRunning)) {
         if let Some(held) = self.held.get_mut(worker.index()) {
-            let is_tight = |held: Held| held.all() > 0 && held.all() >= self.contexts - 1;
+            let is_tight = |held: NotRunning| held.all() > 0 && held.all() >= self.contexts - 1;
             self.tight -= usize::from(is_tight(*held));
             change(held);
             self.tight += usize::from(is_tight(*held));

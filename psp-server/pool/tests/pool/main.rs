@@ -494,9 +494,9 @@ fn a_pool_that_must_end_gives_up_what_is_left() {
 }
 
 /// Says when it is dropped.
-struct Held(Arc<AtomicUsize>);
+struct CountsDrops(Arc<AtomicUsize>);
 
-impl Drop for Held {
+impl Drop for CountsDrops {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -506,8 +506,8 @@ impl Drop for Held {
 fn what_waits_when_a_pool_must_end_is_dropped_and_so_is_what_waits_later() {
     let pool = pool(1, Policy::c_fcfs());
     let dropped = Arc::new(AtomicUsize::new(0));
-    let held = || Held(dropped.clone());
-    let hold_for_ever = |held: Held| async move {
+    let held = || CountsDrops(dropped.clone());
+    let hold_for_ever = |held: CountsDrops| async move {
         pending::<()>().await;
         drop(held);
     };

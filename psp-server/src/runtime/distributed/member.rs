@@ -37,7 +37,7 @@ use psp_policy::{
     SchedulerSetup, TypeStatus, WorkerId,
 };
 
-use super::own_queue::{Held, Waiting};
+use super::own_queue::{BesideQueue, Waiting};
 use super::prompter::Prompter;
 use super::worker_group::{Object, WorkerGroup};
 use crate::fiber;
@@ -205,7 +205,7 @@ impl Member {
     /// Shows what this worker holds beside its queue.
     fn show_held(&self) {
         let begun = self.begun.len() + usize::from(self.running.is_some());
-        let held = Held {
+        let held = BesideQueue {
             requests: self.resumable() as u64,
             lanes: self.resumes(),
             has_context: begun < self.contexts,

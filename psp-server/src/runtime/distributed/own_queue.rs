@@ -60,7 +60,7 @@ impl Waiting {
 
 /// What the worker holds beside its queue: requests that began here, and that it alone can resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct BesideQueue {
     /// How many.
     pub(crate) requests: u64,
     /// In which lanes.
@@ -77,7 +77,7 @@ pub(crate) struct Lanes {
     lanes: Vec<VecDeque<Waiting>>,
     /// Per type slot.
     types: Vec<OfType>,
-    held: Held,
+    held: BesideQueue,
     is_closed: bool,
 }
 
@@ -186,7 +186,7 @@ impl OwnQueue {
             lanes: Mutex::new(Lanes {
                 lanes: (0..lanes).map(|_| VecDeque::with_capacity(each)).collect(),
                 types: vec![OfType::default(); capacities.len()],
-                held: Held {
+                held: BesideQueue {
                     requests: 0,
                     lanes: LaneSet::NONE,
                     has_context: true,
@@ -276,7 +276,7 @@ impl OwnQueue {
     }
 
     /// The worker holds something else from now on.
-    pub(crate) fn hold<C: Word>(&self, line: &Line<C>, held: Held) {
+    pub(crate) fn hold<C: Word>(&self, line: &Line<C>, held: BesideQueue) {
         self.change(line, |lanes| lanes.held = held);
     }
 }
@@ -361,7 +361,7 @@ mod tests {
     fn a_worker_without_contexts_finds_only_what_it_holds() {
         let (queue, line) = (OwnQueue::new(2, &[4, 4]), Line::<Plain>::default());
         assert_eq!(queue.put(&line, 0, waiting(0, 0, 0, false)), Ok(true));
-        let held = |has_context| Held {
+        let held = |has_context| BesideQueue {
             requests: 1,
             lanes: LaneSet::of(1),
             has_context,

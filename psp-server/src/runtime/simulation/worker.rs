@@ -7,11 +7,11 @@
 //!                                                        └─ held until Resume
 //! ```
 //!
-//! What the requests of a task take is known when its first turn begins: values may have grown since they were read. One that
-//! never ends has its time when it is killed.
+//! What the requests of a task take is known when its first turn begins: values may have grown since they were read.
+//! One that never ends has its time when it is killed.
 //!
-//! The requests of a turn that is interrupted run at its end all at once: what is simulated is when turns begin and end,
-//! and what the net worker is told.
+//! The requests of a turn that is interrupted run at its end all at once: what is simulated is when turns begin and
+//! end, and what the net worker is told.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -84,14 +84,14 @@ pub(super) struct Worker {
     /// Number of the turn that was sent last.
     turn: u64,
     running: Option<Turn>,
-    held: Vec<(RequestId, Held)>,
+    held: Vec<(RequestId, WorkerRequest)>,
     habits: Habits,
     is_dead: bool,
 }
 
 struct Turn {
     request: RequestId,
-    held: Held,
+    held: WorkerRequest,
     has_begun: bool,
     began_ns: u64,
     /// When the worker has its core.
@@ -109,7 +109,7 @@ enum Ends {
 }
 
 /// A request that a worker has.
-struct Held {
+struct WorkerRequest {
     task: SimTask,
     /// When its first turn began.
     first_ns: u64,
@@ -123,7 +123,7 @@ struct Held {
     endless: Option<Head>,
 }
 
-impl Held {
+impl WorkerRequest {
     fn new(task: SimTask) -> Self {
         Self {
             task,
@@ -281,7 +281,7 @@ impl Worker {
         follows: &mut dyn FnMut(Follows),
     ) {
         let (request, held) = match message {
-            Message::Run { request, task } => (request, Held::new(task)),
+            Message::Run { request, task } => (request, WorkerRequest::new(task)),
             Message::Resume(request) => {
                 let at = self.held.iter().position(|(held, _)| *held == request);
                 let at = at.expect("a worker is asked to resume what it holds");
@@ -365,7 +365,7 @@ impl Worker {
     }
 
     /// Runs the requests at the end of their last turn, and sends them back.
-    fn complete(&mut self, held: Held, now_ns: u64, follows: &mut dyn FnMut(Follows)) {
+    fn complete(&mut self, held: WorkerRequest, now_ns: u64, follows: &mut dyn FnMut(Follows)) {
         let mut task = held.task;
         let mut taken_ns = held.service_ns;
         let size = with_ledger(|ledger| {

@@ -19,7 +19,8 @@ const BACKGROUND_FLUSH_BYTES_MIN: usize = 32 * 1024;
 
 impl<F: Framing, C> Connections<F, C> {
     /// Advances up to `count` connections that have something to do, each once: one that has more to do is behind the
-    /// others, and behind what has come meanwhile. Of those that receive long requests one has its turn, behind the others.
+    /// others, and behind what has come meanwhile. Of those that receive long requests one has its turn, behind the
+    /// others.
     pub(in crate::runtime::net) fn advance_ready<K: Classifier<F::Head>>(
         &mut self,
         count: usize,
@@ -75,7 +76,8 @@ impl<F: Framing, C> Connections<F, C> {
         self.advance_one(index, READ_BYTES_MAX, dispatcher, now_ns);
     }
 
-    /// Whether the connection is in the middle of a long request, of which it may read much, and has nothing else to do.
+    /// Whether the connection is in the middle of a long request, of which it may read much, and has nothing else to
+    /// do.
     fn reads_long(&self, index: ConnectionIndex) -> bool {
         let Phase::Home(stream) = &self.slots[index.get()].phase else {
             return false;
@@ -108,7 +110,7 @@ impl<F: Framing, C> Connections<F, C> {
             Phase::Home(_) => self.advance(index, read_bytes_max, dispatcher, now_ns),
             Phase::Lingering { .. } => self.linger(index),
             // Its requests wait for a worker, maybe for long.
-            Phase::Held(_) | Phase::Queued(_) => self.send_meanwhile(index),
+            Phase::Backpressured(_) | Phase::Queued(_) => self.send_meanwhile(index),
             Phase::Free | Phase::Lent { .. } => {}
         }
     }

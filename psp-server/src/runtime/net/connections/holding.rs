@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   Home ── run ── the queue has room ────────────────────────► Queued
-//!             └─── full ──► Held ── a place is free ───────────► Queued
-//!                            └───── for backpressure_ms ───────► refused
+//!             └─── full ──► Backpressured ── a place is free ──► Queued
+//!                                └───── for backpressure_ms ───► refused
 //! ```
 //!
 //! Runs of one type get places in the order in which they came, and those of other types do not wait for them.
@@ -68,8 +68,8 @@ impl<F: Framing, C> Connections<F, C> {
         }
     }
 
-    /// Gives free places to the runs that wait for them, and refuses runs that have waited for too long. Returns whether
-    /// any run entered its queue.
+    /// Gives free places to the runs that wait for them, and refuses runs that have waited for too long. Returns
+    /// whether any run entered its queue.
     #[inline]
     pub(in crate::runtime::net) fn admit_held<K>(
         &mut self,

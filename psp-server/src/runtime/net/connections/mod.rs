@@ -4,13 +4,13 @@
 //!            ┌──────── output waits: send it ◄─────────────┐
 //!            ▼                                             │
 //!   Home ── frames in the input ──► Queued ──► Lent ──► Home again
-//!     │ │      └── queue is full ──► Held ──┘ a place is free
+//!     │ │      └── queue is full ──► Backpressured ──┘ a place is free
 //!     │ └── none: read ──► (blocked: wait for the socket)
 //!     └── closing, end of input ──► Lingering ──► Free
 //! ```
 //!
-//! One run of requests per connection is in flight at a time, and a connection with much unsent output starts no new run
-//! while its peer may read (`unread.rs`): replies keep their order, and a slow reader holds back only itself.
+//! One run of requests per connection is in flight at a time, and a connection with much unsent output starts no new
+//! run while its peer may read (`unread.rs`): replies keep their order, and a slow reader holds back only itself.
 //!
 //! | file | job |
 //! | --- | --- |
@@ -24,7 +24,7 @@
 //! | `closed_log.rs` | log of those that are closed for what is held for them |
 //! | `handshake.rs` | TLS handshakes: collects bytes, and has a worker take each step |
 //! | `parse.rs` | frames and classifies input into a run |
-//! | `held.rs` | connections whose runs wait for places in typed queues |
+//! | `backpressured.rs` | connections whose runs wait for places in typed queues |
 //! | `holding.rs` | gives places to such runs, or refuses them |
 //! | `body_line.rs` | connections whose long requests wait for room in the budget |
 //! | `bodies.rs` | reserves room for such requests |
@@ -38,13 +38,13 @@
 //! | `per_address.rs` | how many connections each address has |
 
 mod advance;
+mod backpressured;
 mod bodies;
 mod body_line;
 mod closed_log;
 mod dropping;
 mod evicting;
 mod handshake;
-mod held;
 mod holding;
 mod lingering;
 mod memory;

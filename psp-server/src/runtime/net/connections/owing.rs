@@ -19,7 +19,9 @@ impl<F: Framing, C> Connections<F, C> {
         let is_home = matches!(slot.phase, Phase::Home(_));
         let stream = match &mut slot.phase {
             Phase::Lent { .. } => return Some(completed),
-            Phase::Home(stream) | Phase::Held(stream) | Phase::Queued(stream) => Some(stream),
+            Phase::Home(stream) | Phase::Backpressured(stream) | Phase::Queued(stream) => {
+                Some(stream)
+            }
             Phase::Free | Phase::Lingering { .. } => None,
         };
         let owing = stream.and_then(|stream| {

@@ -41,7 +41,7 @@ impl<F: Framing, C> Connections<F, C> {
         let slot = &mut self.slots[index.get()];
         match &mut slot.phase {
             Phase::Home(_) => self.advance(index, READ_BYTES_MAX, dispatcher, now_ns),
-            Phase::Held(stream) | Phase::Queued(stream) => {
+            Phase::Backpressured(stream) | Phase::Queued(stream) => {
                 // Its requests wait for a worker, maybe for long.
                 let connection = &mut stream.connection;
                 if connection.may_send_pushed() && !connection.has_unsent() {

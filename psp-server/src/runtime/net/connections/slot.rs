@@ -61,7 +61,7 @@ pub(super) enum Phase<C, D> {
     /// The net worker reads from it and writes to it.
     Home(Box<Stream<C, D>>),
     /// Its run waits for a place in a typed queue.
-    Held(Box<Stream<C, D>>),
+    Backpressured(Box<Stream<C, D>>),
     /// Its run waits in a typed queue.
     Queued(Box<Stream<C, D>>),
     /// A worker has it.
@@ -118,7 +118,8 @@ impl<F: Framing, C> Slot<F, C> {
     /// Sends output that waits, if the net worker has the connection and its socket has room. Returns whether there is
     /// more, and room for it.
     pub(super) fn send_some(&mut self, net: &NetCounters) -> bool {
-        let (Phase::Home(stream) | Phase::Held(stream) | Phase::Queued(stream)) = &mut self.phase
+        let (Phase::Home(stream) | Phase::Backpressured(stream) | Phase::Queued(stream)) =
+            &mut self.phase
         else {
             return false;
         };
@@ -139,7 +140,7 @@ impl<C, D> Phase<C, D> {
     pub(super) fn stream(&self) -> Option<&Stream<C, D>> {
         match self {
             Self::Home(stream)
-            | Self::Held(stream)
+            | Self::Backpressured(stream)
             | Self::Queued(stream)
             | Self::Lingering { stream, .. } => Some(stream),
             Self::Free | Self::Lent { .. } => None,
@@ -160,7 +161,10 @@ impl<C, D> Phase<C, D> {
 
     /// Whether a run of the connection waits or runs, or a reply is deferred.
     pub(super) fn has_request(&self) -> bool {
-        matches!(self, Self::Held(_) | Self::Queued(_) | Self::Lent { .. }) || self.owes()
+        matches!(
+            self,
+            Self::Backpressured(_) | Self::Queued(_) | Self::Lent { .. }
+        ) || self.owes()
     }
 
     /// Whether replies of the connection, which the net worker has, are deferred.
@@ -173,12 +177,12 @@ impl<C, D> Phase<C, D> {
         matches!(self, Self::Lingering { .. })
     }
 
-    /// `Home` or `Held` becomes `Queued`. Returns until when the run may wait for its turn.
+    /// `Home` or `Backpressured` becomes `Queued`. Returns until when the run may wait for its turn.
     #[inline]
     pub(super) fn queue(&mut self) -> Option<u64> {
         let mut deadline_ns = None;
         *self = match std::mem::replace(self, Self::Free) {
-            Self::Home(stream) | Self::Held(stream) => {
+            Self::Home(stream) | Self::Backpressured(stream) => {
                 deadline_ns = stream.run.deadline_ns;
                 Self::Queued(stream)
             }
@@ -187,10 +191,10 @@ impl<C, D> Phase<C, D> {
         deadline_ns
     }
 
-    /// `Home` becomes `Held`.
+    /// `Home` becomes `Backpressured`.
     pub(super) fn hold(&mut self) {
         *self = match std::mem::replace(self, Self::Free) {
-            Self::Home(stream) => Self::Held(stream),
+            Self::Home(stream) => Self::Backpressured(stream),
             other => other,
         };
     }

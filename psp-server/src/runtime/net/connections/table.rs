@@ -7,9 +7,9 @@ use mio::{Interest, Registry};
 use psp_protocols::Framing;
 
 use super::super::tokens::Tokens;
+use super::backpressured::Backpressured;
 use super::body_line::BodyLine;
 use super::closed_log::ClosedLog;
-use super::held::Held;
 use super::memory::Memory;
 use super::peer_end::EventTime;
 use super::per_address::Counted;
@@ -44,7 +44,7 @@ pub(in crate::runtime::net) struct Connections<F: Framing, C> {
     pub(super) pushed: VecDeque<ConnectionIndex>,
     pub(super) memory: Memory,
     /// Connections whose runs wait for places in typed queues.
-    pub(super) held: Held,
+    pub(super) held: Backpressured,
     /// Connections whose peers may read later.
     pub(super) watched: Watched,
     pub(super) closed_log: ClosedLog,
@@ -68,7 +68,7 @@ impl<F: Framing, C> Connections<F, C> {
             ready: ReadyQueue::default(),
             pushed: VecDeque::new(),
             memory: Memory::new(),
-            held: Held::new(shared.types.len() + 1, backpressure_ns),
+            held: Backpressured::new(shared.types.len() + 1, backpressure_ns),
             watched: Watched::default(),
             closed_log: ClosedLog::default(),
             bodies: BodyLine::default(),
@@ -197,14 +197,14 @@ impl<F: Framing, C> Connections<F, C> {
         }
         match &mut slot.phase {
             Phase::Home(_) if !is_news => {}
-            Phase::Home(stream) | Phase::Held(stream) | Phase::Queued(stream)
+            Phase::Home(stream) | Phase::Backpressured(stream) | Phase::Queued(stream)
                 if stream.connection.has_unsent() =>
             {
                 self.ready.push_answered(index);
             }
             Phase::Home(_) | Phase::Lingering { .. } => self.ready.push(index),
             Phase::Lent { became_writable } => *became_writable |= writable || event.failed,
-            Phase::Free | Phase::Held(_) | Phase::Queued(_) => {}
+            Phase::Free | Phase::Backpressured(_) | Phase::Queued(_) => {}
         }
     }
 

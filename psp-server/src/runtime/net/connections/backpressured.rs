@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::transport::request_key::ConnectionIndex;
 
 /// The connections whose runs wait for places. Each is there once at most.
-pub(super) struct Held {
+pub(super) struct Backpressured {
     /// Per type slot, in the order in which the runs came.
     lines: Vec<VecDeque<ConnectionIndex>>,
     count: usize,
@@ -13,7 +13,7 @@ pub(super) struct Held {
     pub(super) wait_ns_max: u64,
 }
 
-impl Held {
+impl Backpressured {
     pub(super) fn new(type_slots: usize, wait_ns_max: u64) -> Self {
         Self {
             lines: vec![VecDeque::new(); type_slots],
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn each_type_has_its_own_order() {
         let index = |index| ConnectionIndex::new(index).unwrap();
-        let mut held = Held::new(2, 1);
+        let mut held = Backpressured::new(2, 1);
         for (slot, number) in [(1, 7), (0, 3), (1, 5)] {
             held.push(slot, index(number));
         }
