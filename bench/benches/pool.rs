@@ -1,5 +1,5 @@
 //! What a task costs in psp-pool: a closure that returns at once, beside `tokio::task::spawn_blocking`; and a task that
-//! gives way.
+//! yields.
 
 use std::hint::black_box;
 use std::sync::mpsc::channel;
@@ -49,7 +49,7 @@ fn tasks(c: &mut Criterion) {
     }
 }
 
-/// A checkpoint of a task that need not give way, and a task that gives way to another and goes on.
+/// A checkpoint of a task that need not yield, and a task that yields to another and goes on.
 fn checkpoints(c: &mut Criterion) {
     let mut group = c.benchmark_group("checkpoint");
     let pool = pool(Policy::mq().quantum_us(200));
@@ -73,7 +73,7 @@ fn checkpoints(c: &mut Criterion) {
     group.finish();
 }
 
-/// How long it takes from the end of a task until another, which gave way to it, goes on.
+/// How long it takes from the end of a task until another, which yielded to it, goes on.
 fn goes_on(pool: &Pool) -> Duration {
     let (begins, begun) = channel();
     let long = pool.run(LONG, move || {

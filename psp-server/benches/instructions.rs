@@ -1,5 +1,5 @@
-//! Instructions of the parts of a preemption, of a policy's decision and of what is counted of a request, by Valgrind: the
-//! same figures on any machine, busy or idle. They do not include the kernel and the caches.
+//! Instructions of the parts of a preemption, of a policy's decision and of what is counted of a request, by Valgrind:
+//! the same figures on any machine, busy or idle. They do not include the kernel and the caches.
 //!
 //! ```sh
 //! cargo bench -p psp-server --features instructions --bench instructions
@@ -46,7 +46,7 @@ mod ring;
 use std::hint::black_box;
 
 use counters::{Telemetry, Times};
-use fiber::{ContextPool, GiveWay, Pause, PreemptFlag, Wake};
+use fiber::{ContextPool, Pause, PreemptFlag, Wake, Yielder};
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use policy::{Contexts, Event, Preemption, RequestId, Sample, Scheduler, SchedulerSetup};
 use preempt::PreemptPolicy;
@@ -61,11 +61,11 @@ const LONG: RequestType = RequestType::new(1);
 /// Longer than any quantum.
 const LATER_NS: u64 = 1_000_000;
 
-/// Never gives way.
-struct NeverGivesWay;
+/// Never yields.
+struct NeverYields;
 
-impl GiveWay for NeverGivesWay {
-    fn give_way(&self) {}
+impl Yielder for NeverYields {
+    fn yield_now(&self) {}
 
     fn describe(&self, _slot: usize, _out: &mut dyn std::fmt::Write) -> std::fmt::Result {
         Ok(())
@@ -106,13 +106,13 @@ fn create() {
     ContextPool::new(1, STACK_BYTES, body).run().unwrap();
 }
 
-// Checkpoints of a request that is not asked to give way.
+// Checkpoints of a request that is not asked to yield.
 #[library_benchmark]
 #[bench::once(1)]
 #[bench::and_100_times(101)]
 fn checkpoint(times: u64) {
     let flag = PreemptFlag::new();
-    fiber::occupy(&flag, &NeverGivesWay, || {
+    fiber::occupy(&flag, &NeverYields, || {
         fiber::begin_turn();
         fiber::in_handler(0, PreemptPolicy::Cooperative, || {
             for _ in 0..times {
@@ -238,7 +238,7 @@ fn count(telemetry: Telemetry, times: u64) -> Telemetry {
     telemetry
 }
 
-/// A trace that nobody makes.
+/// A trace that is not made.
 fn no_trace() -> Trace {
     Trace::new(1, 1)
 }

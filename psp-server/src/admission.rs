@@ -9,10 +9,10 @@
 //! | `jsq`, `synergy` | no | no | yes | yes |
 //! | others that need preemption | no | no | yes | no |
 //!
-//! The net thread cannot preempt a request that it runs itself as worker 0. Workers that receive for themselves have a timer
-//! core for that. Without a mechanism, and on systems other than Linux, `jsq` and `synergy` run requests to completion there,
-//! and `darc-distributed` lends nothing. By `kernel-thread` a preempted request there has a thread of its own, and goes on at
-//! any worker.
+//! The net thread cannot preempt a request that it runs itself as worker 0. Workers that receive for themselves have a
+//! timer core for that. Without a mechanism, and on systems other than Linux, `jsq` and `synergy` run requests to
+//! completion there, and `darc-distributed` lends nothing. By `kernel-thread` a preempted request there has a thread of
+//! its own, and goes on at any worker.
 
 use psp_policy::{Contexts, Policy, PolicyError, PreemptPolicy, Preemption, SchedulerSetup};
 
@@ -85,9 +85,9 @@ pub(crate) fn preemption(config: &Config, topology: Topology, polls: bool) -> Op
     has_preemption.then_some(preemption)
 }
 
-/// The shortest quantum that a server chooses itself. `docs/preemption.md` has the measurements. A net thread that sleeps
-/// is woken for the end of a quantum, and for what the worker reports: some 50 us each on a virtual machine. Of such quanta
-/// 200 us is the shortest that leaves requests of 20 us alone there.
+/// The shortest quantum that a server chooses itself. `docs/preemption.md` has the measurements. A net thread that
+/// sleeps is woken for the end of a quantum, and for what the worker reports: some 50 us each on a virtual machine. Of
+/// such quanta 200 us is the shortest that leaves requests of 20 us alone there.
 const fn quantum_ns_min(preempt: PreemptPolicy, polls: bool) -> u64 {
     match preempt {
         PreemptPolicy::Cooperative if polls => 2_000,
@@ -97,7 +97,7 @@ const fn quantum_ns_min(preempt: PreemptPolicy, polls: bool) -> u64 {
     }
 }
 
-/// The requests that a worker can hold: one context takes over from a request that gives way or waits. Where workers
+/// The requests that a worker can hold: one context takes over from a request that yields or waits. Where workers
 /// receive for themselves, a request that the kernel preempts takes its thread along.
 pub(crate) fn contexts(config: &Config, topology: Topology) -> Contexts {
     let held = config.contexts() - 1;

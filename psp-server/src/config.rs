@@ -46,9 +46,10 @@ pub enum Topology {
     Inline,
     /// The net worker and the dispatcher share a thread, and each worker has a thread.
     Dedicated,
-    /// There is no net thread: each worker receives for itself, and decides what it runs. The kernel spreads connections
-    /// and datagrams over the workers. Connections of Unix sockets, and of sockets that the server was given, go to one
-    /// worker after the other. Each worker has queues of a polled port. The number of workers is fixed, and there is no arbiter.
+    /// There is no net thread: each worker receives for itself, and decides what it runs. The kernel spreads
+    /// connections and datagrams over the workers. Connections of Unix sockets, and of sockets that the server was
+    /// given, go to one worker after the other. Each worker has queues of a polled port. The number of workers is
+    /// fixed, and there is no arbiter.
     ///
     /// For the policies `d-fcfs`, `stealing`, `jsq`, `synergy` and `darc-distributed`, which preempt requests there
     /// with the mechanisms `cooperative` and `signal`, and else run them to completion.
@@ -113,9 +114,9 @@ pub struct Config {
     /// Where the [admin port](crate#features) listens: `HOST:PORT`, or a port of the loopback interface. It needs the
     /// feature `admin`.
     pub admin: Option<String>,
-    /// A file with the secret of those who may use the admin port: `Authorization: Bearer SECRET`, or the password of any
-    /// user. Without one, `/livez`, `/readyz` and `/metrics` answer everybody, and the rest those on the loopback interface.
-    /// With one, the rest needs it.
+    /// A file with the secret of those who may use the admin port: `Authorization: Bearer SECRET`, or the password of
+    /// any user. Without one, `/livez`, `/readyz` and `/metrics` answer everybody, and the rest those on the loopback
+    /// interface. With one, the rest needs it.
     pub admin_token_file: Option<PathBuf>,
     /// The certificate chain, in PEM, of an admin port that speaks TLS. It needs the feature `admin-tls` and
     /// [`admin_tls_key_file`](field@Self::admin_tls_key_file). Both files are read again within a minute of a change.
@@ -137,8 +138,8 @@ pub struct Config {
     pub connections_per_address_max: usize,
     /// A connection without a request for this long is closed; 0 never closes.
     pub idle_timeout_s: u64,
-    /// A connection that takes none of its output, and whose requests do not run either, for this long is closed; 0 never
-    /// closes.
+    /// A connection that takes none of its output, and whose requests do not run either, for this long is closed; 0
+    /// never closes.
     pub output_timeout_s: u64,
     /// A peer that ends its side of a connection later than this after its last bytes has gone: its requests that
     /// still wait are dropped, and its running request [is told](crate::is_abandoned). 0 takes every end for that.
@@ -149,28 +150,29 @@ pub struct Config {
     pub half_close_grace_ms: u64,
     /// A connection whose TLS handshake takes longer than this is closed; 0 never closes.
     pub handshake_timeout_s: u64,
-    /// A connection whose peer does not [authenticate](crate::Handler::is_authenticated) for this long is closed; 0 never
-    /// closes. Most handlers ask for no authentication.
+    /// A connection whose peer does not [authenticate](crate::Handler::is_authenticated) for this long is closed; 0
+    /// never closes. Most handlers ask for no authentication.
     pub auth_timeout_s: u64,
     /// Longest reply, in bytes. A reply on a connection has three quarters of
     /// [`buffered_bytes_max`](field@Self::buffered_bytes_max) at most.
     pub reply_bytes_max: usize,
-    /// Bytes that may be held for all peers together: incomplete requests, and replies from when they grow, by the memory
-    /// that they take. A connection may hold three quarters of it. A request of which more than 64 KiB are announced counts
-    /// as a whole from then on, and waits while there is no room for it. When a connection
-    /// that holds more than 64 KiB pushes the sum over this, others are closed that have waited for
-    /// longest, without progress for a second at least, and without such connections that one. A reply that grows beyond 64 KiB and pushes the sum over this is discarded: its peer
-    /// gets an error. Connections that hold 64 KiB or less are closed only when the sum is a quarter beyond this.
-    /// 128 KiB at least. Without this setting it is 1 GiB. The example programs set less in a control group with little memory.
+    /// Bytes that may be held for all peers together: incomplete requests, and replies from when they grow, by the
+    /// memory that they take. A connection may hold three quarters of it. A request of which more than 64 KiB are
+    /// announced counts as a whole from then on, and waits while there is no room for it. When a connection that holds
+    /// more than 64 KiB pushes the sum over this, others are closed that have waited for longest, without progress for
+    /// a second at least, and without such connections that one. A reply that grows beyond 64 KiB and pushes the sum
+    /// over this is discarded: its peer gets an error. Connections that hold 64 KiB or less are closed only when the
+    /// sum is a quarter beyond this. 128 KiB at least. Without this setting it is 1 GiB. The example programs set less in
+    /// a control group with little memory.
     pub buffered_bytes_max: Option<usize>,
     /// Longest datagram of a request, in bytes, and longest reply in datagrams; each with its header. A buffer
     /// has twice as many bytes, and takes memory as it is first used. There is one for each place in the typed
     /// queues, and in the topology `distributed` as many for each worker. All together have 16 GiB at most.
     pub datagram_bytes_max: usize,
-    /// Bytes of replies in datagrams that one source may get in a second; 0 for no limit. Headers of the protocol count,
-    /// those of UDP and IP do not. The addresses of an IPv6 network of 64 bits are one source. A source that got nothing
-    /// for a second may get the bytes of one second at once, and the replies to its requests that wait by then. Further
-    /// datagrams from it are dropped and counted until its bytes suffice.
+    /// Bytes of replies in datagrams that one source may get in a second; 0 for no limit. Headers of the protocol
+    /// count, those of UDP and IP do not. The addresses of an IPv6 network of 64 bits are one source. A source that got
+    /// nothing for a second may get the bytes of one second at once, and the replies to its requests that wait by then.
+    /// Further datagrams from it are dropped and counted until its bytes suffice.
     pub datagram_bytes_per_source_per_s: u64,
     /// A connection with more unsent output than this, in bytes, starts no further request while its peer may read: TCP
     /// holds back who sends faster than it reads. If neither direction moves for some 10 ms, its requests run on, up to
@@ -184,18 +186,18 @@ pub struct Config {
     /// [ready](crate::ServerHandle::is_ready), before it drains: for load balancers that ask the admin port, and then
     /// send their clients elsewhere. A second signal ends the process at once.
     pub drain_delay_ms: u64,
-    /// How long a stopping server waits for requests in flight. A connection that takes none of its replies for a second
-    /// is closed meanwhile.
+    /// How long a stopping server waits for requests in flight. A connection that takes none of its replies for a
+    /// second is closed meanwhile.
     pub drain_timeout_ms: u64,
     /// How long an idle thread polls before it sleeps, if every thread has a core to itself and one core is left
     /// over. If none is left over, threads of the topology `inline` poll for each other for so long, and threads of
     /// `dedicated` for as long as a wake-up takes at
     /// most: workers for their next request, and the net thread for a worker while requests wait.
     pub spin_us: u64,
-    /// Nice value of workers that share cores with the net thread (0 to 19), unless the process's is higher. Above 0 they
-    /// starve beside other programs that are busy. In the topology `distributed`, a worker
-    /// without a core to spare has it while it runs a long request, if it may take its own back: that needs
-    /// CAP_SYS_NICE, or an RLIMIT_NICE for its own nice value.
+    /// Nice value of workers that share cores with the net thread (0 to 19), unless the process's is higher. Above 0
+    /// they starve beside other programs that are busy. In the topology `distributed`, a worker without a core to spare
+    /// has it while it runs a long request, if it may take its own back: that needs CAP_SYS_NICE, or an RLIMIT_NICE for
+    /// its own nice value.
     pub background_nice: i32,
     /// Slice of those workers. A thread with a shorter slice, such as the net thread or a client on the same machine,
     /// may preempt them when it wakes. 0 leaves the system's default.
@@ -205,23 +207,23 @@ pub struct Config {
     /// workers have it, unless there is a core to spare.
     pub net_slice_us: u64,
     /// Mean service time from which the requests of a type are long: in the topology `distributed` a worker leaves its
-    /// connections to others while it runs one, or one that has turned out to take so long. 0: no request is long, and a
-    /// worker has its connections for good.
+    /// connections to others while it runs one, or one that has turned out to take so long. 0: no request is long, and
+    /// a worker has its connections for good.
     pub long_us: u64,
-    /// How long a request may have a thread that owns sockets: the net thread as worker 0, or in the topology `distributed` a
-    /// worker while nobody else drives its connections. At its next [checkpoint](crate::checkpoint) it gives the thread back,
-    /// whatever the policy, and goes on when the others that are there have had it for as long. 0: for any time.
-    /// Requests of types that [never give way](psp_policy::TypeSpec::preempt) do not.
+    /// How long a request may have a thread that owns sockets: the net thread as worker 0, or in the topology
+    /// `distributed` a worker while no other worker drives its connections. At its next [checkpoint](crate::checkpoint)
+    /// it gives the thread back, whatever the policy, and goes on when the others that are there have had it for as
+    /// long. 0: for any time. Requests of types that [never yield](psp_policy::TypeSpec::preempt) do not.
     pub net_budget_us: u64,
-    /// How policies that share time make a request give way; other policies never do. With `none` no
+    /// How policies that share time make a request yield; other policies never do. With `none` no
     /// such policy can be chosen, except in the topology `distributed`: there requests run to completion.
     pub preempt: PreemptPolicy,
     /// Contexts of each worker at most: all but one may hold a request that has begun, and that one takes
-    /// over when a request gives way or [waits](crate::wait). If none is left, the worker begins no other request.
+    /// over when a request yields or [waits](crate::wait). If none is left, the worker begins no other request.
     /// A worker makes a context when it first needs it. Without this setting there are as many as reserve 1 GiB for
     /// their [stacks](field@Self::stack_bytes): 4096, and fewer with larger stacks, down to 32.
-    /// With `kernel-thread` contexts are threads, 64 at most. In the topology `distributed` only requests with a quantum
-    /// have threads then, as many as this allows for all workers together, and others have contexts.
+    /// With `kernel-thread` contexts are threads, 64 at most. In the topology `distributed` only requests with a
+    /// quantum have threads then, as many as this allows for all workers together, and others have contexts.
     pub contexts_per_worker: Option<usize>,
     /// Stack of each context, in bytes. It is reserved with the context, and takes memory as it is used. The
     /// stacks of all contexts of all workers are 1 TiB at most.
@@ -230,13 +232,14 @@ pub struct Config {
     /// Threads that run [`blocking`](crate::blocking) calls of requests on contexts, for all workers together. They
     /// start when they are needed.
     pub blocking_threads_max: usize,
-    /// A request that was asked to give way and has not done so for this long is counted and logged;
+    /// A request that was asked to yield and has not done so for this long is counted and logged;
     /// 0 for never.
     pub preempt_warn_ms: u64,
-    /// A request that has run for this long, and for as many [mean service times](field@Self::stuck_after_means) of its type,
-    /// is *stuck*: it may never end. It is counted and logged, and policies that reserve workers let a type whose workers are
-    /// all stuck [use another](psp_policy::Scheduler::relief). From a fifth of that time on it yields at its checkpoints
-    /// while others wait, each [`net_budget_us`](field@Self::net_budget_us), whatever the policy. 0 for never.
+    /// A request that has run for this long, and for as many [mean service times](field@Self::stuck_after_means) of its
+    /// type, is *stuck*: it may never end. It is counted and logged, and policies that reserve workers let a type whose
+    /// workers are all stuck [use another](psp_policy::Scheduler::relief). From a fifth of that time on it yields at
+    /// its checkpoints while others wait, each [`net_budget_us`](field@Self::net_budget_us), whatever the policy. 0 for
+    /// never.
     pub stuck_after_ms: u64,
     /// See [`stuck_after_ms`](field@Self::stuck_after_ms). A run of pipelined requests, of which there are up to 64, is
     /// one request here.
@@ -246,8 +249,8 @@ pub struct Config {
     /// something else.
     pub slow_us: u64,
     /// One request in so many has a span of the crate `tracing` (target `psp::request`, level INFO) with its type, its
-    /// worker, and its times `wait_us` and `service_us`; 0 for none. The span lasts as long as the handler, which is not
-    /// within it.
+    /// worker, and its times `wait_us` and `service_us`; 0 for none. The span lasts as long as the handler, which is
+    /// not within it.
     pub span_every: u64,
     /// Seed of the policies that choose at random.
     pub seed: u64,

@@ -26,9 +26,9 @@ use crate::shared::ServerHandle;
 /// `H` is the [head](psp_protocols::Framing::Head) of the server's framing: a handler of RESP commands is a
 /// `Handler<RespHead>`.
 ///
-/// Any `Fn(Request<'_, (), H>, &mut Reply<'_>)` is a handler without state per worker or connection. It returns nothing,
-/// or a `Result<(), E>` whose error [fails](Reply::fail) the request: the peer gets the error's text in place of the
-/// reply.
+/// Any `Fn(Request<'_, (), H>, &mut Reply<'_>)` is a handler without state per worker or connection. It returns
+/// nothing, or a `Result<(), E>` whose error [fails](Reply::fail) the request: the peer gets the error's text in place
+/// of the reply.
 ///
 /// ```
 /// # use psp_server::protocols::Sink;
@@ -104,22 +104,22 @@ pub trait Handler<H = ()>: Send + Sync + 'static {
     /// connection was made and after its requests.
     ///
     /// A peer that has not may have lower limits
-    /// ([`Framing::next_frame_unauthenticated`](psp_protocols::Framing::next_frame_unauthenticated)), and is closed after
-    /// [`Config::auth_timeout_s`](crate::Config::auth_timeout_s).
+    /// ([`Framing::next_frame_unauthenticated`](psp_protocols::Framing::next_frame_unauthenticated)), and is closed
+    /// after [`Config::auth_timeout_s`](crate::Config::auth_timeout_s).
     fn is_authenticated(&self, connection: &Self::Connection) -> bool {
         let _ = connection;
         true
     }
 
-    /// Looks at the next requests of a connection before the first of them runs, on the worker that runs them. Without an
-    /// implementation nothing happens.
+    /// Looks at the next requests of a connection before the first of them runs, on the worker that runs them. Without
+    /// an implementation nothing happens.
     ///
     /// Called where a peer has pipelined: with two requests or more, in their order, and with
     /// [`Foreseen::COUNT_MAX`] at most. Each request still comes to [`handle`](Self::handle),
     /// unless its run ends before: then it is foreseen again, or never. What this method does must therefore change
     /// nothing that a peer could notice. It is meant for asking the processor for memory that several requests need, so
-    /// that they wait for it together. Its time counts as the first request's, and the worker can neither be preempted nor
-    /// wait meanwhile.
+    /// that they wait for it together. Its time counts as the first request's, and the worker can neither be preempted
+    /// nor wait meanwhile.
     fn foresee(&self, connection: &Self::Connection, requests: Foreseen<'_, H>) {
         let _ = (connection, requests);
     }
@@ -181,7 +181,7 @@ impl<'a, C, H> Request<'a, C, H> {
         self.origin.pusher().map(|push| push.closer())
     }
 
-    /// Whether nobody waits for the reply any more: [`is_abandoned`](crate::is_abandoned), for this request and
+    /// Whether no client waits for the reply any more: [`is_abandoned`](crate::is_abandoned), for this request and
     /// on any thread. A handler may ask at any time, and stop halfway: its reply is not sent.
     #[inline]
     #[must_use]

@@ -64,7 +64,7 @@
 //!     })
 //!     .build()?;
 //!
-//! /// Long work gives way to other requests at its checkpoints.
+//! /// Long work yields to other requests at its checkpoints.
 //! fn count_to(number: u32) -> u32 {
 //!     (0..number).inspect(|_| psp_server::checkpoint()).fold(0, |count, _| count + 1)
 //! }
@@ -98,7 +98,7 @@
 //! | name the types of requests | [`Classifier`], [`TypeSpec`] |
 //! | answer requests | [`Handler`], [`Request`], [`Reply`] |
 //! | choose how requests are scheduled | [`Policy`], [`policy`](mod@policy) |
-//! | let long requests give way | [`checkpoint`], [`preempt`], [`feedback::long`] |
+//! | let long requests yield | [`checkpoint`], [`preempt`], [`feedback::long`] |
 //! | learn for how long requests compute | [`CpuTimer`] |
 //! | wait for other servers, locks and timers | [`wait()`], [`task`], [`sync`] |
 //! | read settings from a file | [`Settings`], [`Config`] |
@@ -121,10 +121,10 @@
 //!
 //! # Metrics
 //!
-//! [`telemetry::Publisher`] hands a [snapshot](ServerHandle::snapshot) to the recorder of the crate `metrics`, from which
-//! any exporter takes it. The [admin port](Config::admin) serves the same figures to Prometheus by itself. Names with
-//! `_total` are counters, those of times without it are histograms, the others are gauges. All but those of the crate
-//! `metrics` have the label `server`, the name of the program. A server has the figures of its own parts alone.
+//! [`telemetry::Publisher`] hands a [snapshot](ServerHandle::snapshot) to the recorder of the crate `metrics`, from
+//! which any exporter takes it. The [admin port](Config::admin) serves the same figures to Prometheus by itself. Names
+//! with `_total` are counters, those of times without it are histograms, the others are gauges. All but those of the
+//! crate `metrics` have the label `server`, the name of the program. A server has the figures of its own parts alone.
 //!
 //! | metric | label | servers with | what it counts |
 //! | --- | --- | --- | --- |

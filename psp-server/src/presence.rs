@@ -36,7 +36,7 @@ pub(crate) enum State {
     Ended,
     /// It has ended its side. It is gone unless it has sent something together with the end.
     Unsure,
-    /// Nobody reads replies any more.
+    /// The peer reads no replies any more.
     Gone,
 }
 
@@ -50,7 +50,7 @@ impl State {
         }
     }
 
-    /// Whether nobody is known to be gone.
+    /// Whether no peer is known to be gone.
     pub(crate) fn may_read(self) -> bool {
         matches!(self, Self::Here | Self::Ended)
     }

@@ -209,13 +209,13 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Lets the handler return without a reply. Any thread completes the [`DeferredReply`] later: when another thread has
-    /// the result, say. A request whose reply is deferred holds neither a worker nor a stack, where one that
+    /// Lets the handler return without a reply. Any thread completes the [`DeferredReply`] later: when another thread
+    /// has the result, say. A request whose reply is deferred holds neither a worker nor a stack, where one that
     /// [waits](crate::wait()) holds a stack.
     ///
     /// What the reply has so far is discarded, unless [`flush`](Self::flush) has sent it, and so is what is written to
     /// this reply afterwards. If the handler then fails, by [`fail`](Self::fail) or a panic, the request fails at once,
-    /// and the deferred reply is for nobody.
+    /// and the deferred reply is for no client.
     ///
     /// For the policy, the counters and the profile, the request ends when the handler returns: its service time is the
     /// time for which it had the worker. A stopping server waits for deferred replies until `drain-timeout-ms`.
@@ -234,11 +234,11 @@ impl<'a> Reply<'a> {
     ///
     /// # Order and bounds
     ///
-    /// Replies keep the order of a connection's requests: its next request begins when the deferred reply is complete. A
-    /// framing whose replies [name their requests](psp_protocols::Framing::replies_in_order) has up to 64 deferred
-    /// replies a connection, and these overtake each other, as those of datagrams do. Half of the server's datagrams may
-    /// wait for deferred replies; one beyond fails, and its deferred reply is for nobody. So does a second call for one
-    /// request.
+    /// Replies keep the order of a connection's requests: its next request begins when the deferred reply is complete.
+    /// A framing whose replies [name their requests](psp_protocols::Framing::replies_in_order) has up to 64 deferred
+    /// replies a connection, and these overtake each other, as those of datagrams do. Half of the server's datagrams
+    /// may wait for deferred replies; one beyond fails, and its deferred reply is for no client. So does a second call
+    /// for one request.
     pub fn defer(&mut self) -> DeferredReply {
         let Origin {
             request,
@@ -319,9 +319,8 @@ impl<'a> Reply<'a> {
     }
 
     /// Most bytes of the reply that may wait, which is the length of the longest reply without
-    /// [`flush`](Self::flush): over TCP the server's `reply_bytes_max`, and three quarters of its `buffered_bytes_max` if
-    /// that is less, over UDP its `datagram_bytes_max` less the
-    /// header, and on a polled port the room in one frame.
+    /// [`flush`](Self::flush): over TCP the server's `reply_bytes_max`, and three quarters of its `buffered_bytes_max`
+    /// if that is less, over UDP its `datagram_bytes_max` less the header, and on a polled port the room in one frame.
     #[must_use]
     pub fn limit_bytes(&self) -> usize {
         self.limit_bytes
@@ -341,8 +340,8 @@ impl<'a> Reply<'a> {
         self.queued_bytes() <= self.covered_bytes || self.cover(self.queued_bytes())
     }
 
-    /// Takes from the budget what a reply of which `queued` bytes wait needs, and a quarter more. A reply for which there is
-    /// no room is discarded, so that it holds no memory while its handler goes on.
+    /// Takes from the budget what a reply of which `queued` bytes wait needs, and a quarter more. A reply for which
+    /// there is no room is discarded, so that it holds no memory while its handler goes on.
     #[cold]
     fn cover(&mut self, queued: usize) -> bool {
         if self.overflow.is_some() {

@@ -24,7 +24,7 @@ const HANDSHAKE_SERVICE_TIME: Duration = Duration::from_micros(500);
 /// Expected share of handshakes in all requests, until they are counted.
 const HANDSHAKE_SHARE: f64 = 0.001;
 
-/// Registers the type of TLS handshakes. They never give way: a library runs them.
+/// Registers the type of TLS handshakes. They never yield: a library runs them.
 pub(crate) fn register_handshake(types: &mut TypeTable) -> Result<RequestType, TypesError> {
     if types.by_name(HANDSHAKE).is_some() {
         return Err(TypesError::Duplicate(HANDSHAKE.to_owned()));
@@ -112,7 +112,7 @@ pub(crate) fn unhinted(types: &TypeTable) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// How requests of each type give way, by the type's slot. `UNKNOWN` comes last.
+/// How requests of each type yield, by the type's slot. `UNKNOWN` comes last.
 pub(crate) fn preempt_by_slot(
     types: &TypeTable,
     server: PreemptPolicy,
@@ -139,8 +139,8 @@ pub(crate) fn executors(types: &TypeTable, topology: Topology, workers: usize) -
     workers + usize::from(topology == Topology::Dedicated && types.has_control())
 }
 
-/// Control requests of a net thread that may have begun at the same time. They have contexts beside those of the policy's
-/// requests: a policy that may begin a request there relies on a context to which that one can give way.
+/// Control requests of a net thread that may have begun at the same time. They have contexts beside those of the
+/// policy's requests: a policy that may begin a request there relies on a context to which that one can yield.
 pub(crate) fn control_begun_max(config: &Config) -> usize {
     config.contexts()
 }

@@ -216,10 +216,10 @@ fn a_service_that_is_broken_is_replaced() {
     server.stop();
 }
 
-/// One worker: the request with the permit gives way at checkpoints, and a request that waits for the permit
-/// gives way in turn. Otherwise neither would make progress.
+/// One worker: the request with the permit yields at checkpoints, and a request that waits for the permit
+/// yields in turn. Otherwise neither would make progress.
 #[test]
-fn a_request_that_waits_gives_way_to_the_one_that_it_waits_for() {
+fn a_request_that_waits_yields_to_the_one_that_it_waits_for() {
     let spin = service_fn(async |line: String| {
         let rounds: usize = line.parse().unwrap_or(0);
         for _ in 0..rounds {

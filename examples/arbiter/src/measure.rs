@@ -130,7 +130,7 @@ fn grant(arbiter: &mut Arbiter) -> anyhow::Result<Duration> {
     Ok(taken)
 }
 
-/// Grants while nobody has a core.
+/// Grants while no server has a core.
 fn free_core(flags: &Flags) -> anyhow::Result<Vec<Duration>> {
     let mut arbiter = register(&flags.socket, "measure-free", Priority::HIGHEST)?;
     arbiter.offer(ThreadId::current());

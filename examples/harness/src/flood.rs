@@ -31,8 +31,8 @@ pub fn unfinished(address: SocketAddr, part: &[u8], clients: usize) -> Vec<TcpSt
     (0..clients).map(connect).collect()
 }
 
-/// Starts a server in control groups with little memory, and sends it each of `parts` of requests, which nobody ends, from
-/// so many connections. It has to live, and to answer what `ask` sends on new connections all the while.
+/// Starts a server in control groups with little memory, and sends it each of `parts` of requests, which no client
+/// ends, from so many connections. It has to live, and to answer what `ask` sends on new connections all the while.
 ///
 /// # Panics
 /// When the kernel has killed the server.
@@ -64,7 +64,8 @@ pub fn survives_unfinished(
     }
 }
 
-/// Calls `ask`, which sends a request and checks its reply, over and over while `flood` runs. Returns what that returns.
+/// Calls `ask`, which sends a request and checks its reply, over and over while `flood` runs. Returns what that
+/// returns.
 ///
 /// # Panics
 /// When either panics.

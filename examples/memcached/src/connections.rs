@@ -50,8 +50,8 @@ pub enum State {
 pub struct Socket {
     /// What it is for.
     pub role: Role,
-    /// The second of its last request, or else of its start, by [`Cache::now_s`](crate::cache::Cache::now_s), and in the
-    /// lowest bits its state.
+    /// The second of its last request, or else of its start, by [`Cache::now_s`](crate::cache::Cache::now_s), and in
+    /// the lowest bits its state.
     activity: AtomicU64,
 }
 
@@ -148,7 +148,7 @@ impl Sockets {
     }
 
     /// Calls `visit` with each socket and its number. One that comes or goes meanwhile may be left out. Ends early if
-    /// nobody waits for the reply any more.
+    /// no client waits for the reply any more.
     pub fn for_each(&self, mut visit: impl FnMut(u64, &Socket)) {
         let mut next = 0;
         loop {

@@ -12,7 +12,7 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 
 /// What jemalloc reads before its first allocation: text that ends in a zero. A large value takes no page more than it
 /// has bytes for, by which its start could vary.
-// SAFETY: jemalloc has this name for a pointer to such a text, as a reference to an array is, and nobody else has it.
+// SAFETY: jemalloc has this name for a pointer to such a text, as a reference to an array is, and no other code has it.
 #[allow(unsafe_code)]
 #[unsafe(export_name = "_rjem_malloc_conf")]
 static SETTINGS: &[u8; 22] = b"cache_oblivious:false\0";

@@ -40,8 +40,8 @@ impl From<LogLevel> for tracing::Level {
 
 impl LogLevel {
     /// Starts to log messages of at least this severity, and panics. Call it once per process, within
-    /// [`end`](crate::end), which waits until they are written. Nobody else waits for who reads the log: lines that find
-    /// no room are dropped and counted.
+    /// [`end`](crate::end), which waits until they are written. No other thread waits for the reader of the log: lines
+    /// that find no room are dropped and counted.
     ///
     /// # Errors
     /// When the system has no thread for it.

@@ -266,7 +266,7 @@ mod tests {
         for _ in 0..7 {
             queue.push(long.as_bytes());
         }
-        assert!(!queue.flush(Duration::from_millis(10)), "nobody reads");
+        assert!(!queue.flush(Duration::from_millis(10)), "no thread reads");
         permit.send(()).unwrap();
         while queue.state.queued_bytes.load(Ordering::Relaxed) == QUEUED_BYTES_MAX {
             thread::yield_now();

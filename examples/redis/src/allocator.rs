@@ -1,9 +1,10 @@
 //! The program's allocator, jemalloc, and its settings.
 //!
-//! It asks the system for huge pages. A look-up touches memory at several places, anywhere in the store. With small pages
-//! the processor waits for where each page is as well as for the memory: a pipelined GET among 100 000 keys takes a sixth
-//! more of its time. Redis advises against huge pages, because its snapshots are forks, which copy a page at the first write
-//! to it. Those of this server share no pages. `_RJEM_MALLOC_CONF=thp:never` in the environment turns huge pages off.
+//! It asks the system for huge pages. A look-up touches memory at several places, anywhere in the store. With small
+//! pages the processor waits for where each page is as well as for the memory: a pipelined GET among 100 000 keys takes
+//! a sixth more of its time. Redis advises against huge pages, because its snapshots are forks, which copy a page at
+//! the first write to it. Those of this server share no pages. `_RJEM_MALLOC_CONF=thp:never` in the environment turns
+//! huge pages off.
 //!
 //! Large allocations, such as the bodies of requests, are in small pages. They are written once, from beginning to end,
 //! mostly by the net thread. At the first touch of a huge page the kernel clears two megabytes in one go.
@@ -69,8 +70,8 @@ fn advise(start: *mut u8, len: usize, advice: Advice) {
     let skipped = start.align_offset(PAGE_BYTES);
     let len = len.saturating_sub(skipped) / PAGE_BYTES * PAGE_BYTES;
     let pages = start.wrapping_add(skipped).cast::<c_void>();
-    // SAFETY: the pages lie within an allocation that the caller has. Which size they are of changes no content. A system
-    // that does not know the advice, or has no mapping left, refuses, which does no harm.
+    // SAFETY: the pages lie within an allocation that the caller has. Which size they are of changes no content. A
+    // system that does not know the advice, or has no mapping left, refuses, which does no harm.
     let _ = unsafe { madvise(pages, len, advice) };
 }
 
@@ -109,6 +110,6 @@ unsafe impl GlobalAlloc for Allocator {
 }
 
 /// What jemalloc reads before its first allocation: text that ends in a zero.
-// SAFETY: jemalloc has this name for a pointer to such a text, as a reference to an array is, and nobody else has it.
+// SAFETY: jemalloc has this name for a pointer to such a text, as a reference to an array is, and no other code has it.
 #[unsafe(export_name = "_rjem_malloc_conf")]
 static SETTINGS: &[u8; 29] = b"thp:always,metadata_thp:auto\0";

@@ -265,7 +265,7 @@ impl ClientInfo {
         self.subscriber.push(message, outlet, batch, limit)
     }
 
-    /// Whether nobody reads what is sent to the client.
+    /// Whether no peer reads what is sent to the client.
     #[must_use]
     pub fn has_left(&self) -> bool {
         self.left.load(Ordering::SeqCst)
@@ -538,7 +538,7 @@ impl Registry {
         self.pubsub.count_closed(closed);
     }
 
-    /// A connection closes, or is closed: nobody reads what is sent to it.
+    /// A connection closes, or is closed: no peer reads what is sent to it.
     pub fn leave(&self, client: &Arc<ClientInfo>) {
         client.left.store(true, Ordering::SeqCst);
         self.tracking.forget_gone(client);

@@ -48,7 +48,7 @@ pub struct Config {
     pub acl_pubsub_default: PubSubDefault,
     /// Whether a server without a password refuses connections from other machines; true by default.
     pub protected_mode: bool,
-    /// Who may run DEBUG; nobody by default.
+    /// Who may run DEBUG; no client by default.
     pub enable_debug_command: DebugAccess,
     /// How many databases there are; 16 by default, 16384 at most.
     pub databases: usize,
@@ -68,8 +68,9 @@ pub struct Config {
     pub lfu_log_factor: u32,
     /// Minutes without an access after which the frequency of a key is one less; 1 by default, 0 for never.
     pub lfu_decay_time: u32,
-    /// What may wait for a client that reads slowly, as `normal HARD 0 0 pubsub HARD SOFT SECONDS`: replies, and messages
-    /// to a subscriber; `pubsub 32mb 8mb 60` by default. The class `normal` is `output-bytes-max` of the server.
+    /// What may wait for a client that reads slowly, as `normal HARD 0 0 pubsub HARD SOFT SECONDS`: replies, and
+    /// messages to a subscriber; `pubsub 32mb 8mb 60` by default. The class `normal` is `output-bytes-max` of the
+    /// server.
     pub client_output_buffer_limit: OutputLimit,
     /// Which events of keys are published, in Redis's letters; none by default.
     pub notify_keyspace_events: Classes,
@@ -162,7 +163,7 @@ impl Config {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum DebugAccess {
-    /// Nobody.
+    /// No client.
     #[default]
     No,
     /// Everybody.

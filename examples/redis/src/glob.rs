@@ -4,9 +4,9 @@
 //! a segment is the best one, and no place is tried twice. A segment without `?`, `[` and `\` is found
 //! by a search in linear time. Other segments are tried at every place.
 //!
-//! Both lengths come from clients, so a match counts its [`Steps`] and gives way meanwhile. A [`Pattern`] is looked at once
-//! for all texts: runs of stars become one star, long classes become short ones, and texts that are too short are refused
-//! at once.
+//! Both lengths come from clients, so a match counts its [`Steps`] and yields meanwhile. A [`Pattern`] is looked at
+//! once for all texts: runs of stars become one star, long classes become short ones, and texts that are too short are
+//! refused at once.
 
 use std::borrow::Cow;
 use std::cell::Cell;

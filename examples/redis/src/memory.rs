@@ -15,7 +15,8 @@ use tikv_jemalloc_ctl::{epoch, epoch_mib, stats};
 
 /// Age of the figure that writes are compared with.
 const AGE_MAX: Duration = Duration::from_millis(10);
-/// The same near the limit and beyond it: writes shall go on soon after memory is free. A reading takes some 50 us there.
+/// The same near the limit and beyond it: writes shall go on soon after memory is free. A reading takes some 50 us
+/// there.
 const AGE_MAX_NEAR_LIMIT: Duration = Duration::from_millis(4);
 /// This part of the limit is near it.
 const NEAR_DIVISOR: u64 = 16;
@@ -56,7 +57,7 @@ impl Memory {
         let mibs: Result<_, tikv_jemalloc_ctl::Error> = mibs();
         Self {
             allocator: mibs.ok(),
-            // The allocator would have a thread that nobody needs.
+            // The allocator would have a thread that is not needed.
             freed_pages: cfg!(not(feature = "system-allocator"))
                 .then(FreedPages::return_soon)
                 .flatten(),

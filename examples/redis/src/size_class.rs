@@ -48,8 +48,8 @@ const STEPS_PER_ELEMENT: usize = 128;
 /// What decides the work of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
-    /// Nothing: O(1) or O(log n), and a reply without copies of long strings. EXEC is of the type of what it runs, which
-    /// the connection knows: see [`of_transaction`].
+    /// Nothing: O(1) or O(log n), and a reply without copies of long strings. EXEC is of the type of what it runs,
+    /// which the connection knows: see [`of_transaction`].
     Constant,
     /// The number of arguments.
     Arguments,
@@ -517,8 +517,8 @@ impl OtherDatabases {
         }
     }
 
-    /// The type of a request that works on `database`, within a transaction if `is_queued`, if it is longer than `found`,
-    /// the type that the classifier gave it by database 0.
+    /// The type of a request that works on `database`, within a transaction if `is_queued`, if it is longer than
+    /// `found`, the type that the classifier gave it by database 0.
     #[must_use]
     pub fn longer(
         &self,
@@ -749,7 +749,8 @@ impl Judge<'_> {
         self.of_keys(frame, head).saturating_mul(each)
     }
 
-    /// Bytes are put into a string that has room for them and that nobody else reads. SETRANGE puts zeros before them.
+    /// Bytes are put into a string that has room for them and that no other request reads. SETRANGE puts zeros before
+    /// them.
     fn copied(&self, frame: &[u8], head: &RespHead) -> usize {
         const SETRANGE: CommandId = CommandId::of(b"setrange");
         let Some(key) = head.arg(frame, 1) else {
@@ -779,7 +780,7 @@ impl Judge<'_> {
         self.changes_in_place && string.has_room(len)
     }
 
-    /// Bits change in place in a string that reaches so far and that nobody else reads.
+    /// Bits change in place in a string that reaches so far and that no other request reads.
     fn patched(&self, frame: &[u8], head: &RespHead) -> usize {
         let Some(key) = head.arg(frame, 1) else {
             return 0;
@@ -1027,8 +1028,8 @@ mod tests {
         byte.repeat(60_000)
     }
 
-    /// A server with 200 strings and keys of each kind: three elements in `l`, `h`, `s`, `z`; 200 in `L`, `H`, `S`, `Z`; four of
-    /// 256 KiB in `lb`, `hb`, `sb`, `zb`.
+    /// A server with 200 strings and keys of each kind: three elements in `l`, `h`, `s`, `z`; 200 in `L`, `H`, `S`,
+    /// `Z`; four of 256 KiB in `lb`, `hb`, `sb`, `zb`.
     fn filled() -> Session {
         let mut session = Session::new();
         for index in 0..200 {

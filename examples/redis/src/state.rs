@@ -94,7 +94,7 @@ impl ServerState {
             tracking.invalidate(None, &[key]);
         });
         databases.hold_locks_by(|section| psp_server::critical(section));
-        databases.give_way_by(psp_server::checkpoint);
+        databases.yield_by(psp_server::checkpoint);
         databases.take_turns_by(turns::take);
         let state = Self {
             databases,
@@ -162,7 +162,8 @@ impl ServerState {
         self.configure_eviction(config);
     }
 
-    /// Users stay as they are, but for the password of the default one if the configuration has another one than it had.
+    /// Users stay as they are, but for the password of the default one if the configuration has another one than it
+    /// had.
     fn take_over_users(&self, started: &mut Config, config: &Config) {
         let password = config.requirepass.as_deref().unwrap_or_default();
         if self.acl.requirepass() != password.as_bytes() {

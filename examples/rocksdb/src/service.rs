@@ -77,7 +77,7 @@ impl KeyValue {
                 return ControlFlow::Break(());
             }
             if count % ENTRIES_PER_CHECKPOINT == 0
-                && let Err(failure) = call.give_way()
+                && let Err(failure) = call.checkpoint()
             {
                 given_up = Some(failure);
                 return ControlFlow::Break(());

@@ -5,8 +5,8 @@
 //!   writer:  stores the key ──► note: ready ──► take_ready, serves the waiters ──► served
 //! ```
 //!
-//! Waiter and writer lock the key's shard, one after the other. If the waiter is first, the writer finds that the key is
-//! awaited; if the writer is first, the waiter finds the value. Without waiters, a write reads one counter.
+//! Waiter and writer lock the key's shard, one after the other. If the waiter is first, the writer finds that the key
+//! is awaited; if the writer is first, the waiter finds the value. Without waiters, a write reads one counter.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -174,8 +174,8 @@ impl AwaitedKeys {
 }
 
 impl super::Keyspace {
-    /// Somebody waits for the key from now on: when a value is stored there, or the key is gone if `what` says so, it is
-    /// ready. Look at the key after this call: a value that is there already makes nothing ready.
+    /// Somebody waits for the key from now on: when a value is stored there, or the key is gone if `what` says so, it
+    /// is ready. Look at the key after this call: a value that is there already makes nothing ready.
     pub fn await_key(&self, key: &[u8], what: Awaits) {
         self.awaited.add(key, what);
     }
@@ -198,15 +198,15 @@ impl super::Keyspace {
 }
 
 impl Databases {
-    /// Whether awaited keys were stored for whose waiters nobody has looked to the [end](Self::served).
+    /// Whether awaited keys were stored for whose waiters no thread has looked to the [end](Self::served).
     #[inline]
     #[must_use]
     pub fn has_ready(&self) -> bool {
         self.shared().ready.unserved.load(Ordering::Relaxed) > 0
     }
 
-    /// The awaited keys that were stored since the last call, each once, in the order of their first storing. Pass their
-    /// number to [`served`](Self::served) when their waiters have been looked at.
+    /// The awaited keys that were stored since the last call, each once, in the order of their first storing. Pass
+    /// their number to [`served`](Self::served) when their waiters have been looked at.
     #[must_use]
     pub fn take_ready(&self) -> Vec<ReadyKey> {
         let ready = std::mem::take(&mut *self.shared().ready.queue.lock());

@@ -1,4 +1,5 @@
-//! The commit of a fork: what it changed takes the place of its origin's entries, if nobody changed these meanwhile.
+//! The commit of a fork: what it changed takes the place of its origin's entries, if no other request changed these
+//! meanwhile.
 //!
 //! ```text
 //!   steps ─ a key, its entry before and after ──► prepare (if many) ──► lock, is_valid, store ──► settle: tell who waits
@@ -85,7 +86,7 @@ impl<'f> Commit<'f> {
 
     /// What there is to do for each key, in the order of shards: all that can be found out without locks.
     pub(crate) fn steps<'s>(&'s self, pace: &Pace) -> Vec<Step<'s>> {
-        // Nobody else wants this lock.
+        // No other request wants this lock.
         let own = self.fork.shards[0].state.lock();
         let steps = self.touched.keys.iter().map(|(key, before)| {
             pace.step();
@@ -140,8 +141,8 @@ impl<'f> Commit<'f> {
         changes
     }
 
-    /// The shards as the steps leave them, in their order; each is locked for a moment. `None` if something that the fork
-    /// touched is not as it was.
+    /// The shards as the steps leave them, in their order; each is locked for a moment. `None` if something that the
+    /// fork touched is not as it was.
     pub(crate) fn prepare(&self, steps: &[Step<'_>], pace: &Pace) -> Option<Vec<Prepared>> {
         let prepare = |steps: &[Step<'_>]| {
             let mut prepared = Prepared::of(&self.origin.shards[steps[0].place.1]);
@@ -158,8 +159,8 @@ impl<'f> Commit<'f> {
         shards_of(steps).map(prepare).collect()
     }
 
-    /// Whether everything that the fork touched is as it was. All these shards are locked. `prepared` are the same shards, or
-    /// none.
+    /// Whether everything that the fork touched is as it was. All these shards are locked. `prepared` are the same
+    /// shards, or none.
     pub(crate) fn is_valid(
         steps: &[Step<'_>],
         prepared: &[Prepared],
@@ -173,9 +174,9 @@ impl<'f> Commit<'f> {
         })
     }
 
-    /// Stores what the fork changed. All shards that it touched are locked; `prepared` are the same shards, or none. With
-    /// `releases` each lock ends as soon as its shard is whole: who takes it then finds other shards locked until these are
-    /// whole, too.
+    /// Stores what the fork changed. All shards that it touched are locked; `prepared` are the same shards, or none.
+    /// With `releases` each lock ends as soon as its shard is whole: who takes it then finds other shards locked until
+    /// these are whole, too.
     pub(crate) fn store(
         &self,
         steps: &[Step<'_>],

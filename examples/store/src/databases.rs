@@ -166,11 +166,11 @@ impl Databases {
 
     /// Has `pause` called now and then by what works on many keys, such as the commit of a long transaction, while it
     /// holds no lock. Only the first call has an effect.
-    pub fn give_way_by(&self, pause: fn()) {
-        let _ = self.shared.giving_way.set(pause);
+    pub fn yield_by(&self, pause: fn()) {
+        let _ = self.shared.yield_by.set(pause);
     }
 
-    /// Whether keys that have expired stay for now. Nobody finds them, and who changes one of them removes it.
+    /// Whether keys that have expired stay for now. No request finds them, and one that changes such a key removes it.
     pub fn keep_expired(&self, keeps: bool) {
         self.shared.keeps_expired.store(keeps, Ordering::Relaxed);
     }

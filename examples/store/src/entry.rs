@@ -21,7 +21,7 @@ const EXPIRY_LEN: usize = size_of::<u64>();
 const USUAL_KEY_LEN_MAX: usize = 64;
 
 /// A key with its value and times: one allocation. A clone shares it. The keyspace changes it in place only while
-/// nobody else holds it.
+/// nothing else holds it.
 ///
 /// ```text
 ///   references, value, accesses │ length │ when it expires │ key
@@ -35,7 +35,7 @@ struct Head {
     access: Access,
 }
 
-/// An entry whose content may be changed if nobody else holds it.
+/// An entry whose content may be changed if nothing else holds it.
 struct Open(Arc<HeaderSlice<HeaderWithLength<Head>, [u8]>>);
 
 /// When the key expires, and the key.
@@ -116,7 +116,7 @@ impl Entry {
         self.0.as_ptr() == other.0.as_ptr()
     }
 
-    /// Whether nobody else holds the entry at this moment.
+    /// Whether nothing else holds the entry at this moment.
     pub(crate) fn is_unshared(&self) -> bool {
         ThinArc::strong_count(&self.0) == 1
     }
@@ -161,13 +161,13 @@ impl Open {
             let copy = Entry::with(key, value.clone(), expire_at_ms, access.clone());
             *self = Self::new(copy);
         }
-        self.get_mut().expect("nobody else holds the entry")
+        self.get_mut().expect("nothing else holds the entry")
     }
 
     /// Changes when the key expires. An entry that has no room for that is made anew.
     fn set_expire_at_ms(&mut self, expire_at_ms: u64) {
         self.make_mut();
-        let entry = Arc::get_mut(&mut self.0).expect("nobody else holds the entry");
+        let entry = Arc::get_mut(&mut self.0).expect("nothing else holds the entry");
         if entry.header.header.access.has_expiry
             && let Some((room, _)) = entry.slice.split_first_chunk_mut()
         {

@@ -1,4 +1,4 @@
-//! A fork: a keyspace over another one, its *origin*. A transaction reads and changes the fork, and nobody else
+//! A fork: a keyspace over another one, its *origin*. A transaction reads and changes the fork, and no other request
 //! sees it. Commands need not know: a fork is a [`Keyspace`].
 //!
 //! ```text

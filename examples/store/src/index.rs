@@ -11,8 +11,8 @@
 //!   leaf  [ position, entry | position, entry | .. ]      sorted; a position tells how far into the leaf its entry is
 //! ```
 //!
-//! A look-up touches two cache lines of a branch and one or two of a leaf. A node is one allocation. Clones share nodes:
-//! a clone costs one reference count, and a writer copies the nodes on its path that a clone still holds.
+//! A look-up touches two cache lines of a branch and one or two of a leaf. A node is one allocation. Clones share
+//! nodes: a clone costs one reference count, and a writer copies the nodes on its path that a clone still holds.
 
 mod ahead;
 
@@ -26,8 +26,8 @@ use crate::keyspace::Felt;
 
 /// Bits of a position that one branch looks at.
 const STEP_BITS: u32 = 6;
-/// Most entries of a leaf whose positions differ. With its head, such a leaf has 512 bytes. Small in unit tests, so that
-/// a few entries already make deep tries.
+/// Most entries of a leaf whose positions differ. With its head, such a leaf has 512 bytes. Small in unit tests, so
+/// that a few entries already make deep tries.
 const LEAF_ITEMS_MAX: usize = if cfg!(test) { 4 } else { 31 };
 
 /// Approximate bytes of an entry's share of the nodes.
@@ -289,12 +289,12 @@ fn make_mut<H: Copy, T: Clone, R>(
         *node = ThinArc::from_header_and_iter(node.header.header, node.slice.iter().cloned());
     }
     node.with_arc_mut(|node| {
-        let node = Arc::get_mut(node).expect("nobody else holds the node");
+        let node = Arc::get_mut(node).expect("nothing else holds the node");
         change(node.slice_mut())
     })
 }
 
-/// The items of a node that will not be used any more: moved if nobody else holds the node, and cloned otherwise.
+/// The items of a node that will not be used any more: moved if nothing else holds the node, and cloned otherwise.
 enum Taken<'n, T> {
     Own(slice::IterMut<'n, T>),
     Shared(slice::Iter<'n, T>),

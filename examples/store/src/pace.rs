@@ -10,16 +10,16 @@ const STEPS: u32 = 64;
 /// Counts the steps of work that holds no lock which another request might want.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// `None` where nobody gives way.
+    /// `None` where no request yields.
     pause: Option<fn()>,
     steps: Cell<u32>,
 }
 
 impl Pace {
-    /// Pauses as [`Databases::give_way_by`](crate::Databases::give_way_by) says.
+    /// Pauses as [`Databases::yield_by`](crate::Databases::yield_by) says.
     pub(crate) fn of(shared: &Shared) -> Self {
         Self {
-            pause: shared.giving_way.get().copied(),
+            pause: shared.yield_by.get().copied(),
             steps: Cell::new(0),
         }
     }

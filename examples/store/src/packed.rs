@@ -10,9 +10,9 @@
 //! The number of cells has its highest byte first. So that byte is 0 or 1, and tells cells from the
 //! [numbers](crate::numbers) that a set of integers has in their place.
 //!
-//! Nobody looks for anything but by walking, and a change copies the bytes, unless it replaces cells by cells of the
-//! same lengths. So the owner unpacks a collection before it has more than 2 KB or 256 cells: up to there, this is about as
-//! fast as a tree. A clone shares the bytes.
+//! Elements are found by walking alone, and a change copies the bytes, unless it replaces cells by cells of the
+//! same lengths. So the owner unpacks a collection before it has more than 2 KB or 256 cells: up to there, this is
+//! about as fast as a tree. A clone shares the bytes.
 
 use std::ops::Range;
 

@@ -1,12 +1,12 @@
 //! Fetches what look-ups of several keys will touch into the processor's caches.
 //!
-//! A look-up waits for memory four to six times, each time for where to read next. Look-ups of several keys that go step
-//! by step wait for all keys together:
+//! A look-up waits for memory four to six times, each time for where to read next. Look-ups of several keys that go
+//! step by step wait for all keys together:
 //!
 //! ```text
 //!   key 1   shard ·····► node ·····► leaf ·····► entry
 //!   key 2     shard ·····► node ·····► leaf ·····► entry
-//!   key 3       shard ·····► node ·····► leaf ·····► entry      ····  memory, which nobody waits for
+//!   key 3       shard ·····► node ·····► leaf ·····► entry      ····  memory, which no thread waits for
 //! ```
 
 use std::ptr;
@@ -24,8 +24,8 @@ const STEPS_MAX: u32 = 6;
 
 impl Keyspace {
     /// Has the processor fetch what look-ups of the first 32 `keys` touch, for whoever looks these up next on the same
-    /// thread. Changes nothing, counts no read, and waits for nobody: keys whose shards are locked are left out. Without
-    /// effect in a transaction, and on processors other than x86-64.
+    /// thread. Changes nothing, counts no read, and waits for no lock: keys whose shards are locked are left out.
+    /// Without effect in a transaction, and on processors other than x86-64.
     pub fn prefetch<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>) {
         if self.is_fork() {
             return;

@@ -30,7 +30,7 @@ pub(crate) enum Garbage {
 }
 
 impl Garbage {
-    /// Bytes of a value or an entry, by estimate. Nobody adds up those of whole shards.
+    /// Bytes of a value or an entry, by estimate. Those of whole shards are not added up.
     fn bytes(&self) -> usize {
         match self {
             Self::Value(value) => value.memory_bytes(),

@@ -28,8 +28,8 @@ pub(crate) struct Shared {
     /// How work that others' changes have made vain waits for its like.
     pub(crate) turns: OnceLock<Section>,
     /// How work that takes long lets others run.
-    pub(crate) giving_way: OnceLock<fn()>,
-    /// Keys that have expired stay for now. Nobody finds them.
+    pub(crate) yield_by: OnceLock<fn()>,
+    /// Keys that have expired stay for now. No request finds them.
     pub(crate) keeps_expired: AtomicBool,
     /// All databases that have been used, in the order of their first use.
     pub(crate) roots: RwLock<Vec<Root>>,
@@ -46,7 +46,7 @@ impl Shared {
             on_expired: OnceLock::new(),
             holding: OnceLock::new(),
             turns: OnceLock::new(),
-            giving_way: OnceLock::new(),
+            yield_by: OnceLock::new(),
             keeps_expired: AtomicBool::new(false),
             roots: RwLock::default(),
         })

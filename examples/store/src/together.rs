@@ -15,8 +15,8 @@ use crate::pace::Pace;
 use crate::reaper::Garbage;
 use crate::value::Value;
 
-/// Keys that are read under their locks. For more keys the indexes of the shards are cloned, which holds the locks for a
-/// shorter time.
+/// Keys that are read under their locks. For more keys the indexes of the shards are cloned, which holds the locks for
+/// a shorter time.
 const LOCKED_READS_MAX: usize = 64;
 
 /// A key and its place.
@@ -183,7 +183,7 @@ impl Keyspace {
         if_absent: bool,
     ) -> bool {
         let pace = Pace::of(&self.shared);
-        // Nobody else wants the lock of a fork.
+        // No other request wants the lock of a fork.
         let locked_pace = match self.is_fork() {
             true => &pace,
             false => &Pace::silent(),

@@ -1,8 +1,9 @@
 //! Transactions: work on several keys that takes effect at one instant, or not at all.
 //!
 //! A transaction runs on [forks](crate::fork) without any lock, however long it takes, and locks its keys for the
-//! commit alone; a large one [prepares](crate::prepared) its shards before. If another request changed one of them meanwhile, it runs again. After some conflicts a long one waits for its
-//! [turn](crate::Databases::take_turns_by), and after more it holds the locks of the shards that it needed before, so it ends.
+//! commit alone; a large one [prepares](crate::prepared) its shards before. If another request changed one of them
+//! meanwhile, it runs again. After some conflicts a long one waits for its [turn](crate::Databases::take_turns_by), and
+//! after more it holds the locks of the shards that it needed before, so it ends.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,9 +29,9 @@ struct Conflict {
 
 impl Databases {
     /// Runs `body` on a fork of the databases, and stores what it changed there, at one instant. If another request
-    /// changed a key meanwhile that `body` read or changed, or such a key has expired meanwhile, `body` runs again; so it must have no other effects than
-    /// such that may happen twice, and only its last result counts. `None` if one of `watched` has changed since
-    /// [`watch`](crate::Keyspace::watch).
+    /// changed a key meanwhile that `body` read or changed, or such a key has expired meanwhile, `body` runs again; so
+    /// it must have no other effects than such that may happen twice, and only its last result counts. `None` if one of
+    /// `watched` has changed since [`watch`](crate::Keyspace::watch).
     ///
     /// While [`is_locked`](Self::is_locked) says so of the fork, `body` must neither wait for anything nor yield to
     /// other requests, and must not touch the databases themselves.
@@ -60,8 +61,8 @@ impl Databases {
         })
     }
 
-    /// One attempt of [`transact`](Self::transact), which holds the locks of all that was `needed` before if it `locks`.
-    /// `None` if it was in vain.
+    /// One attempt of [`transact`](Self::transact), which holds the locks of all that was `needed` before if it
+    /// `locks`. `None` if it was in vain.
     fn attempt<R>(
         self: &Arc<Self>,
         watched: &[Watched],
@@ -117,7 +118,7 @@ impl Databases {
         if locks.as_ref().is_some_and(|locks| !locks.hold(&places)) {
             return Err(Conflict { places });
         }
-        // Nobody finds a key dead that has been locked since before the instant of the fork.
+        // No request finds a key dead that has been locked since before the instant of the fork.
         let dies_at_ms = match locks {
             Some(_) => None,
             None => { with_steps.clone() }
@@ -544,7 +545,7 @@ mod tests {
         assert_added(&store, &keys);
         assert_eq!(store.len(), 320);
         assert_eq!(store.transact(&absent, |_| ()), None, "both have come");
-        assert!(snapshot[1].is_some(), "nobody changes what others hold");
+        assert!(snapshot[1].is_some(), "no request changes what others hold");
     }
 
     #[test]

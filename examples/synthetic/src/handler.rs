@@ -53,7 +53,7 @@ impl Synthetic {
         };
         match self.mode {
             Mode::Spin => {
-                // Whether it ends early does not matter: there is nobody to tell.
+                // Whether it ends early does not matter: there is no client to tell.
                 let _early = spin(run_time, || {
                     between();
                     if is_abandoned() { Err(()) } else { Ok(()) }

@@ -246,7 +246,7 @@ fn plan_for(addrs: Vec<SocketAddr>) -> RunPlan {
     plan(target, vec![command("GET", 200.0, ThreadClass::Fast)])
 }
 
-/// Addresses where nobody listens.
+/// Addresses where no server listens.
 fn closed_addrs() -> Vec<SocketAddr> {
     let listeners = ["[::1]:0", "127.0.0.1:0"].map(TcpListener::bind);
     let listeners = listeners.iter().flatten();

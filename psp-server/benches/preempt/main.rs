@@ -1,4 +1,4 @@
-//! The cost of the parts of a preemption: switching contexts, asking a request to give way, and checking for
+//! The cost of the parts of a preemption: switching contexts, asking a request to yield, and checking for
 //! it.
 //!
 //! ```sh
@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 
-use fiber::{ContextPool, GiveWay, Pause, PreemptFlag, PreemptSafeAlloc, Target, Wake};
+use fiber::{ContextPool, Pause, PreemptFlag, PreemptSafeAlloc, Target, Wake, Yielder};
 use policy::RequestId;
 use preempt::PreemptPolicy;
 use runtime::channel::message::Message;
@@ -46,11 +46,11 @@ use runtime::new_team;
 const STACK_BYTES: usize = 256 * 1024;
 const ONE: RequestId = RequestId(1);
 
-/// Never gives way.
-struct NeverGivesWay;
+/// Never yields.
+struct NeverYields;
 
-impl GiveWay for NeverGivesWay {
-    fn give_way(&self) {}
+impl Yielder for NeverYields {
+    fn yield_now(&self) {}
 
     fn describe(&self, _slot: usize, _out: &mut dyn std::fmt::Write) -> std::fmt::Result {
         Ok(())
@@ -160,11 +160,11 @@ fn threads(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The cost for handlers that are not asked to give way.
+/// The cost for handlers that are not asked to yield.
 fn unasked(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("unasked");
     let flag = PreemptFlag::new();
-    fiber::occupy(&flag, &NeverGivesWay, || {
+    fiber::occupy(&flag, &NeverYields, || {
         fiber::begin_turn();
         fiber::in_handler(0, PreemptPolicy::Signal, || {
             group.bench_function("checkpoint", |bencher| bencher.iter(fiber::checkpoint));

@@ -53,7 +53,7 @@ pub enum Event<'a> {
         /// What it measured, one entry for each type in the run. The service time of a preempted
         /// request is the sum over all its turns. Empty if the policy shall learn nothing from it.
         samples: &'a [Sample],
-        /// The driver did not run the request, because nobody waits for its reply any more. It took
+        /// The driver did not run the request, because no client waits for its reply any more. It took
         /// no time, and there are no samples. Only a request that never ran is dropped.
         dropped: bool,
     },
@@ -121,8 +121,9 @@ pub enum Action {
         hand_off: HandOff,
     },
     /// Stop the request on `worker`, and report [`Event::Yielded`], or [`Event::Completed`] or
-    /// [`Event::Blocked`] if it ends or is blocked before. The worker counts as busy until then. At most one follows each
-    /// [`Action::Run`], and only where [`SchedulerSetup::preemption`](crate::SchedulerSetup::preemption) allows it.
+    /// [`Event::Blocked`] if it ends or is blocked before. The worker counts as busy until then. At most one follows
+    /// each [`Action::Run`], and only where [`SchedulerSetup::preemption`](crate::SchedulerSetup::preemption) allows
+    /// it.
     Preempt {
         /// Where.
         worker: WorkerId,

@@ -1,8 +1,8 @@
-//! How a running request gives way to another one.
+//! How a running request yields to another one.
 
 use serde::{Deserialize, Serialize};
 
-/// How a running request is made to give way to another one.
+/// How a running request is made to yield to another one.
 ///
 /// A server has one mechanism; a type can narrow it ([`TypeSpec::preempt`](crate::TypeSpec::preempt)).
 /// Policies that run every request to its end never use it.

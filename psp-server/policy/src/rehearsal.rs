@@ -20,7 +20,7 @@ const QUEUE_CAPACITY: usize = 64;
 /// with commas between.
 ///
 /// Where time matters, events are told theirs. Where only order does, there are
-/// [`arrive_all`](Self::arrive_all), [`finishes`](Self::finishes), [`gives_way`](Self::gives_way)
+/// [`arrive_all`](Self::arrive_all), [`finishes`](Self::finishes), [`yields_now`](Self::yields_now)
 /// and [`drain`](Self::drain), at the time of the event before.
 pub(crate) struct Rehearsal {
     scheduler: Box<dyn Scheduler>,
@@ -221,7 +221,7 @@ impl Rehearsal {
     }
 
     /// A worker stops, now, what it ran for `served_ns`.
-    pub(crate) fn gives_way(&mut self, worker: u32, served_ns: u64) -> String {
+    pub(crate) fn yields_now(&mut self, worker: u32, served_ns: u64) -> String {
         self.yields_after(self.now_ns, worker, served_ns)
     }
 

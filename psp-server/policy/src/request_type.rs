@@ -57,8 +57,8 @@ pub struct TypeSpec {
     #[serde(rename = "max-wait-us", with = "micros", default)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_wait: Option<Duration>,
-    /// Live servers log requests of the type that take this long or longer from arrival to completion; zero is never, and
-    /// absent as the server says.
+    /// Live servers log requests of the type that take this long or longer from arrival to completion; zero is never,
+    /// and absent as the server says.
     #[serde(rename = "slow-us", with = "micros", default)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slow: Option<Duration>,
@@ -68,7 +68,7 @@ pub struct TypeSpec {
     pub weight: Option<u32>,
     /// Requests that may wait in the typed queue; the server's default when absent.
     pub queue_capacity: Option<usize>,
-    /// How its requests give way; as the server says if absent.
+    /// How its requests yield; as the server says if absent.
     pub preempt: Option<PreemptPolicy>,
     /// Live servers run its requests where they arrive, past the policy; `false` when absent.
     pub control: Option<bool>,
@@ -145,7 +145,7 @@ impl TypeSpec {
         self
     }
 
-    /// Says how its requests give way: [`PreemptPolicy::None`] for never,
+    /// Says how its requests yield: [`PreemptPolicy::None`] for never,
     /// [`PreemptPolicy::Cooperative`] for at checkpoints only, or the server's own mechanism.
     #[must_use]
     pub fn preempt(mut self, preempt: PreemptPolicy) -> Self {
@@ -154,16 +154,16 @@ impl TypeSpec {
     }
 
     /// Says that its requests are administration, which must work whatever else runs: live servers run each of them on
-    /// the thread that received it, as soon as it is read. No policy sees them, so none groups them, queues them, or gives
-    /// them a worker. Everything else that this thread does waits meanwhile: such requests are few and short.
+    /// the thread that received it, as soon as it is read. No policy sees them, so none groups them, queues them, or
+    /// gives them a worker. Everything else that this thread does waits meanwhile: such requests are few and short.
     #[must_use]
     pub fn control(mut self) -> Self {
         self.control = Some(true);
         self
     }
 
-    /// Says that no policy serves the type in one group with others of similar length. For types that are short on average
-    /// and must not wait behind their like: DARC gives the type reservations of its own.
+    /// Says that no policy serves the type in one group with others of similar length. For types that are short on
+    /// average and must not wait behind their like: DARC gives the type reservations of its own.
     #[must_use]
     pub fn never_grouped(mut self) -> Self {
         self.never_grouped = Some(true);
@@ -280,9 +280,9 @@ impl TypeTable {
         ty.index().map_or(self.len(), |index| index.min(self.len()))
     }
 
-    /// Whether requests of the type at `slot` give way at all; `UNKNOWN` ones do.
+    /// Whether requests of the type at `slot` yield at all; `UNKNOWN` ones do.
     #[must_use]
-    pub fn gives_way(&self, slot: usize) -> bool {
+    pub fn yields(&self, slot: usize) -> bool {
         let spec = self.specs.get(slot);
         spec.is_none_or(|spec| spec.preempt != Some(PreemptPolicy::None))
     }

@@ -144,7 +144,7 @@ impl TypedQueues {
     }
 
     /// Asks the request on `worker` to stop, no earlier than `quantum_ns` after it began this turn.
-    /// `None` if nothing runs there, it was asked before, or its type never gives way.
+    /// `None` if nothing runs there, it was asked before, or its type never yields.
     ///
     /// Only for a scheduler whose [`SchedulerSetup::preemption`] is not `None`.
     pub fn preempt(&mut self, worker: WorkerId, quantum_ns: u64) -> Option<Action> {

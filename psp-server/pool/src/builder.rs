@@ -16,8 +16,8 @@ use crate::state::{Limits, State};
 /// sleeps takes some ten microseconds.
 const SPIN: Duration = Duration::from_micros(20);
 
-/// What a pool is made of. By default it has a worker for each core, the policy `drr`, under which no type waits long for its
-/// turn, and queues of 1024 tasks for each type.
+/// What a pool is made of. By default it has a worker for each core, the policy `drr`, under which no type waits long
+/// for its turn, and queues of 1024 tasks for each type.
 #[must_use]
 pub struct Builder {
     types: TypeTable,
@@ -79,8 +79,8 @@ impl Builder {
         self
     }
 
-    /// Tasks that may wait for each type that does not say otherwise, at least 1: each task waits at first, if only for a
-    /// moment.
+    /// Tasks that may wait for each type that does not say otherwise, at least 1: each task waits at first, if only for
+    /// a moment.
     pub const fn queue_capacity(mut self, tasks: usize) -> Self {
         self.queue_capacity = tasks;
         self
@@ -92,26 +92,27 @@ impl Builder {
         self
     }
 
-    /// The nice value of the threads, on Linux. By default it is that of the thread which builds the pool. With 19 they get
-    /// what all other threads leave, those of other programs too: beside a busy one tasks take a hundred times as long.
+    /// The nice value of the threads, on Linux. By default it is that of the thread which builds the pool. With 19 they
+    /// get what all other threads leave, those of other programs too: beside a busy one tasks take a hundred times as
+    /// long.
     pub const fn nice(mut self, nice: i32) -> Self {
         self.threads.nice = Some(nice);
         self
     }
 
-    /// A worker that has nothing to do looks for more for so long before it sleeps: 20 us by default if the machine has more
-    /// cores than the pool has workers, and not at all otherwise. A task that comes meanwhile wakes no thread.
+    /// A worker that has nothing to do looks for more for so long before it sleeps: 20 us by default if the machine has
+    /// more cores than the pool has workers, and not at all otherwise. A task that comes meanwhile wakes no thread.
     pub const fn spin(mut self, time: Duration) -> Self {
         self.spin = Some(time);
         self
     }
 
-    /// A task that has run for so long while others wait is handed off: another thread takes the worker's place, and the
-    /// task ends on its own. So one task does not keep others waiting for much longer than this, at the cost of a thread
-    /// that is started, and of one more thread that wants a processor. By default tasks keep their workers.
+    /// A task that has run for so long while others wait is handed off: another thread takes the worker's place, and
+    /// the task ends on its own. So one task does not keep others waiting for much longer than this, at the cost of a
+    /// thread that is started, and of one more thread that wants a processor. By default tasks keep their workers.
     ///
-    /// A pool that hands off tasks has one more thread, which sleeps while nothing waits. A task that was handed off gives
-    /// way at no [`checkpoint`](crate::checkpoint()) any more.
+    /// A pool that hands off tasks has one more thread, which sleeps while nothing waits. A task that was handed off
+    /// yields at no [`checkpoint`](crate::checkpoint()) any more.
     pub const fn hand_off_after(mut self, time: Duration) -> Self {
         self.hand_off_after = Some(time);
         self
@@ -123,8 +124,8 @@ impl Builder {
         self
     }
 
-    /// Most tasks for each worker that have given way at a [`checkpoint`](crate::checkpoint()) and wait for their turns: 8 by
-    /// default. Each of them keeps a thread. With 0 no task gives way, and all policies run tasks to completion.
+    /// Most tasks for each worker that have yielded at a [`checkpoint`](crate::checkpoint()) and wait for their turns:
+    /// 8 by default. Each of them keeps a thread. With 0 no task yields, and all policies run tasks to completion.
     ///
     /// While policies may preempt tasks, the pool has one more thread, which sleeps while no quantum ends.
     pub const fn contexts_per_worker(mut self, tasks: usize) -> Self {

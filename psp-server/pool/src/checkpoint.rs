@@ -1,4 +1,4 @@
-//! Where tasks give way to others.
+//! Where tasks yield to others.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ use crate::worker;
 #[inline]
 pub fn checkpoint() {
     if Here::is_asked() {
-        let _ = Here::with(give_way);
+        let _ = Here::with(yield_now);
     }
 }
 
@@ -53,7 +53,7 @@ pub fn suspended() -> Duration {
     Duration::from_nanos(suspended_ns.unwrap_or(0))
 }
 
-/// Whether nobody waits for the result of the calling task any more: its [`Running`](crate::Running) was dropped, or
+/// Whether no caller waits for the result of the calling task any more: its [`Running`](crate::Running) was dropped, or
 /// the pool gave it up. A closure that runs for long asks this beside its checkpoints, and returns early: a task that
 /// is cancelled ends by itself only where it waits. `false` on a thread of no pool.
 ///
@@ -87,7 +87,7 @@ pub fn is_cancelled() -> bool {
 }
 
 #[cold]
-fn give_way(here: &Here) {
+fn yield_now(here: &Here) {
     let (Some(shared), Some(polled)) = (here.shared.upgrade(), here.polled.get()) else {
         return;
     };
@@ -97,8 +97,9 @@ fn give_way(here: &Here) {
     let Here { thread, worker, .. } = here;
     let gave_ns = loop {
         let now_ns = shared.now_ns();
-        let way =
-            shared.change(|state, left| state.give_way(now_ns, worker.get(), thread, polled, left));
+        let way = shared.change(|state, left| {
+            state.yield_at_checkpoint(now_ns, worker.get(), thread, polled, left)
+        });
         match way {
             Way::Given => break now_ns,
             Way::Kept => return,

@@ -48,7 +48,7 @@ impl Here {
         })
     }
 
-    /// Whether a task on the calling thread shall give way.
+    /// Whether a task on the calling thread shall yield.
     #[inline]
     pub(crate) fn is_asked() -> bool {
         let is_asked = |here: &OnceCell<Self>| here.get().is_some_and(|it| it.thread.is_asked());

@@ -21,7 +21,7 @@ pub(crate) enum Fate {
     Expired = 2,
     /// The pool has ended.
     Closed = 3,
-    /// Nobody waits for its result.
+    /// No caller waits for its result.
     Cancelled = 4,
 }
 

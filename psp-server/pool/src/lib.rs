@@ -41,7 +41,7 @@
 //! - **A full queue** refuses a task with [`PoolError::Busy`]. Each type has a queue of
 //!   [its own capacity](TypeSpec::queue_capacity).
 //! - **A panic** of a task goes on where its [`Running`] is awaited. The worker stays.
-//! - **Preemption** is at [checkpoints](checkpoint()): a task that calls them gives way where the policy asks for that,
+//! - **Preemption** is at [checkpoints](checkpoint()): a task that calls them yields where the policy asks for that,
 //!   and goes on later. Any other has its worker until it ends, or its future is pending. A pool may
 //!   [hand off](Builder::hand_off_after) tasks that run for too long.
 //!
@@ -50,7 +50,7 @@
 //! | `builder.rs` | what a pool is made of |
 //! | `pool.rs` | takes tasks, changes the policy, ends |
 //! | `running.rs` | the result of a task |
-//! | `checkpoint.rs`, `here.rs` | where tasks give way, and what the calling thread does for a pool |
+//! | `checkpoint.rs`, `here.rs` | where tasks yield, and what the calling thread does for a pool |
 //! | `shared.rs` | the lock, and what is beside it |
 //! | `bell.rs` | how workers wait for tasks |
 //! | `sync.rs` | locks, for programs and for models |

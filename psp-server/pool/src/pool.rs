@@ -18,7 +18,7 @@ use crate::snapshot::Snapshot;
 use crate::state::State;
 use crate::{timer, worker};
 
-/// Ends the pool when nobody can submit tasks any more.
+/// Ends the pool when no handle is left to submit tasks any more.
 struct Owner(Arc<Shared>);
 
 impl Drop for Owner {
@@ -38,7 +38,7 @@ pub struct Pool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DrainReport {
-    /// Tasks that had not ended by then. Those that a worker was polling, or that had given way at a checkpoint, go on
+    /// Tasks that had not ended by then. Those that a worker was polling, or that had yielded at a checkpoint, go on
     /// until they return, or wait; then they are dropped as the others are.
     pub abandoned: usize,
 }

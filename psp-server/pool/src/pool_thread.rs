@@ -14,7 +14,7 @@ const NONE: u32 = u32::MAX;
 /// See the [module](self). Written under the pool's lock.
 #[derive(Debug)]
 pub(crate) struct PoolThread {
-    /// Its task shall give way.
+    /// Its task shall yield.
     is_asked: AtomicBool,
     /// The worker that it shall serve.
     order: AtomicU32,
@@ -34,13 +34,13 @@ impl Default for PoolThread {
 }
 
 impl PoolThread {
-    /// Whether its task shall give way. Read without the lock, so that it may be true no longer.
+    /// Whether its task shall yield. Read without the lock, so that it may be true no longer.
     #[inline]
     pub(crate) fn is_asked(&self) -> bool {
         self.is_asked.load(Ordering::Relaxed)
     }
 
-    /// Its task shall give way, or need not any more.
+    /// Its task shall yield, or need not any more.
     pub(crate) fn set_asked(&self, is_asked: bool) {
         self.is_asked.store(is_asked, Ordering::Relaxed);
     }

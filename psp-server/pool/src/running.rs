@@ -12,8 +12,8 @@ use crate::error::PoolError;
 use crate::job::{Fate, Job};
 use crate::shared::Shared;
 
-/// A task that was submitted: a future of its result. Dropped, it cancels the task. A task that runs goes on to its next
-/// point of waiting; one that has not begun never begins, and is dropped at once.
+/// A task that was submitted: a future of its result. Dropped, it cancels the task. A task that runs goes on to its
+/// next point of waiting; one that has not begun never begins, and is dropped at once.
 ///
 /// Awaiting it panics if the task has panicked.
 #[must_use = "a task is cancelled when this is dropped; see `Running::detach`"]
@@ -35,15 +35,15 @@ impl<T> Running<T> {
     }
 
     /// As this, for a task that has to begin by `at`: if its turn comes later it does not run, and the result is
-    /// [`PoolError::Expired`]. Of several such times, and its type's [`max_wait`](crate::TypeSpec::max_wait), the earliest
-    /// holds.
+    /// [`PoolError::Expired`]. Of several such times, and its type's [`max_wait`](crate::TypeSpec::max_wait), the
+    /// earliest holds.
     pub fn deadline(self, at: Instant) -> Self {
         self.job.begin_by(self.shared.ns_at(at));
         self
     }
 
-    /// Lets the task run to its end, whether or not anybody waits for that. One that nobody can wake any more is there until
-    /// the pool gives it up.
+    /// Lets the task run to its end, whether or not anybody waits for that. One that no waker can wake any more is
+    /// there until the pool gives it up.
     pub fn detach(mut self) {
         if let Some(task) = self.task.take() {
             task.detach();

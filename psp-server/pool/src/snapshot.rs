@@ -38,12 +38,12 @@ pub struct TypeSnapshot {
     pub cancelled: u64,
     /// Tasks that ran for so long that [another thread](crate::Builder::hand_off_after) took their worker's place.
     pub handed_off: u64,
-    /// Times that tasks gave way at a [`checkpoint`](crate::checkpoint()).
+    /// Times that tasks yielded at a [`checkpoint`](crate::checkpoint()).
     pub yielded: u64,
-    /// Times that tasks were asked to give way and ran on, because as many were suspended as
+    /// Times that tasks were asked to yield and ran on, because as many were suspended as
     /// [there may be](crate::Builder::contexts_per_worker), or the system had no thread.
     pub yields_missed: u64,
-    /// Tasks that wait for a worker, those that gave way among them.
+    /// Tasks that wait for a worker, those that yielded among them.
     pub queued: usize,
     /// From the submission of tasks to their beginning, added up.
     pub wait_ns: u64,

@@ -1,12 +1,12 @@
-//! Studies: computations that a policy asks for, such as the trials of `portfolio`. Each has a thread of its own, of nice value
-//! 19.
+//! Studies: computations that a policy asks for, such as the trials of `portfolio`. Each has a thread of its own, of
+//! nice value 19.
 //!
 //! ```text
 //!   a worker, between two tasks:  Scheduler::study ──► NAME-study ──┐
 //!   the scheduler, under the lock:  Scheduler::conclude ◄───────────┘
 //! ```
 //!
-//! Nobody waits for a study. One that still runs when the pool ends goes on until it is done, or the process ends.
+//! No thread waits for a study. One that still runs when the pool ends goes on until it is done, or the process ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

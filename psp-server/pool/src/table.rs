@@ -21,7 +21,7 @@ pub(crate) enum Place {
     Runs,
     /// The same, and it was woken meanwhile.
     Woken(Task),
-    /// On a thread that waits, as the task gave way at a checkpoint.
+    /// On a thread that waits, as the task yielded at a checkpoint.
     Suspended(Arc<PoolThread>),
     /// Nowhere: its wakers have it.
     Pending,

@@ -18,7 +18,7 @@ use crate::pool_thread::PoolThread;
 /// The shortest time between two looks at a turn that has not begun, in nanoseconds.
 const LOOK_NS: u64 = 50_000;
 
-/// A decision to have the task on a worker give way.
+/// A decision to have the task on a worker yield.
 #[derive(Debug, Clone, Copy)]
 struct Stop {
     /// The time that its turn must have had.
@@ -38,7 +38,7 @@ struct WorkerState {
 }
 
 impl WorkerState {
-    /// When the task is to be asked to give way, if it was not asked before. A turn that has not begun is looked at
+    /// When the task is to be asked to yield, if it was not asked before. A turn that has not begun is looked at
     /// when it could have had its time.
     fn due_ns(&self) -> Option<u64> {
         let stop = self.stop.filter(|stop| !stop.is_asked)?;
@@ -57,16 +57,16 @@ impl WorkerState {
     }
 }
 
-/// What a task does that was asked to give way.
+/// What a task does that was asked to yield.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It gives way.
+    /// It yields.
     GivesWay,
     /// It would, if there were a spare thread to serve its worker.
     WantsSpare,
     /// It runs on, as there are as many suspended tasks as there may be.
     Misses,
-    /// It runs on: it need not give way any more.
+    /// It runs on: it need not yield any more.
     RunsOn,
 }
 
@@ -148,7 +148,7 @@ impl WorkerThreads {
         since.min_by_key(|(since_ns, _)| *since_ns)
     }
 
-    /// The task on a worker shall give way once its turn has had its time.
+    /// The task on a worker shall yield once its turn has had its time.
     pub(crate) fn stop(&mut self, now_ns: u64, worker: WorkerId, quantum_ns: u64) {
         let state = self.state_of(worker);
         if state.stop.is_none() {
@@ -162,13 +162,13 @@ impl WorkerThreads {
         self.ask_due(now_ns);
     }
 
-    /// When a task is to be asked to give way.
+    /// When a task is to be asked to yield.
     pub(crate) fn due_ns(&self) -> Option<u64> {
         let due = self.workers.iter().filter_map(WorkerState::due_ns);
         due.min().filter(|_| self.early > 0)
     }
 
-    /// Asks the tasks to give way whose turns have had their time.
+    /// Asks the tasks to yield whose turns have had their time.
     pub(crate) fn ask_due(&mut self, now_ns: u64) {
         if self.early == 0 {
             return;
@@ -187,7 +187,7 @@ impl WorkerThreads {
         }
     }
 
-    /// What the task on a thread does that finds itself asked to give way.
+    /// What the task on a thread does that finds itself asked to yield.
     pub(crate) fn answer(&self, worker: WorkerId, thread: &Arc<PoolThread>) -> Answer {
         let is_asked = |stop: Stop| stop.is_asked;
         let state = &self.workers[worker.index()];
@@ -205,7 +205,7 @@ impl WorkerThreads {
         }
     }
 
-    /// The task on a worker gives way, with its thread. Another thread has to [fill](Self::fill) its place.
+    /// The task on a worker yields, with its thread. Another thread has to [fill](Self::fill) its place.
     pub(crate) fn suspends(&mut self, worker: WorkerId) {
         self.end_turn(worker);
         self.suspended += 1;
@@ -237,7 +237,7 @@ impl WorkerThreads {
     pub(crate) fn resumes(&mut self, worker: WorkerId, thread: &Arc<PoolThread>) {
         self.suspended -= 1;
         self.put(worker, thread);
-        // One of those that found no room may give way now.
+        // One of those that found no room may yield now.
         for state in &self.workers {
             let is_asked = state.stop.is_some_and(|stop| stop.is_asked);
             state.thread.set_asked(is_asked);
@@ -359,7 +359,7 @@ mod tests {
         assert!(first.is_asked());
         spare(&mut threads);
         assert_eq!(threads.relieves(WORKERS[0]), Some((TYPE, 5)));
-        assert!(!first.is_asked(), "it need not give way any more");
+        assert!(!first.is_asked(), "it need not yield any more");
         threads.fill(WORKERS[0]).unwrap();
         assert_eq!(threads.relieved(), 1);
         assert!(!threads.ends(WORKERS[0], &first));

@@ -4,8 +4,8 @@
 //!   request ──► names one host ──► on loopback: an address or localhost ──► PUT: of no other site ──► token ──► answer
 //! ```
 //!
-//! Probes and Prometheus ask for health and figures without the token. Everything else needs it if there is one, and beyond
-//! the loopback interface in any case.
+//! Probes and Prometheus ask for health and figures without the token. Everything else needs it if there is one, and
+//! beyond the loopback interface in any case.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -21,7 +21,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::answer::Answer;
 
-/// Paths that nobody needs a token for.
+/// Paths that need no token.
 const OPEN: [&str; 3] = ["/livez", "/readyz", "/metrics"];
 
 /// See the [module](self).
@@ -135,8 +135,8 @@ fn one(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, ()> {
     }
 }
 
-/// The host that a request names. The inner `None` is for HTTP/1.0, where it need not name one; the outer one for a request
-/// that names none, two, or different ones.
+/// The host that a request names. The inner `None` is for HTTP/1.0, where it need not name one; the outer one for a
+/// request that names none, two, or different ones.
 fn host_of(head: &Parts) -> Option<Option<&str>> {
     let host = one(&head.headers, HOST).ok()?;
     if head.version >= Version::HTTP_11 && host.is_none() {

@@ -1,11 +1,11 @@
 //! The connections of the admin port.
 //!
-//! There are so many places. When all are taken, a newcomer gets the place of whoever is slowest, so that nobody who sends
-//! a request at once waits for those who do not:
+//! There are so many places. When all are taken, a newcomer gets the place of whoever is slowest, so that no client
+//! that sends a request at once waits for those who do not:
 //!
 //! ```text
 //!   Asking ── the request is complete ──► Working ── the answer is there ──► Reading ──► closed
-//!   displaced, the oldest first           never displaced                    displaced if there is nobody else,
+//!   displaced, the oldest first           never displaced                    displaced if there is no other,
 //!                                                                            or if they have more than half of the places
 //! ```
 

@@ -8,7 +8,7 @@ use super::certificates::Certificates;
 use crate::config::Config;
 use crate::error::BuildError;
 
-/// A bound port that nobody serves yet.
+/// A bound port that no thread serves yet.
 #[derive(Debug)]
 pub(crate) struct AdminListener {
     pub(super) listener: TcpListener,

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   time    ──────────────────────────────────────────────────────────────►
-//!   thread  A ████████ gives way ─ B ████ ─ A ███ the kernel runs others ─ A ████
+//!   thread  A ████████ yields ─ B ████ ─ A ███ the kernel runs others ─ A ████
 //!   A's       ████████                        ███                            ████
 //! ```
 //!
-//! The CPU clock of a thread leaves out what other threads do on its core. [`keep`] and [`restore`] leave out what other
-//! requests do on the thread.
+//! The CPU clock of a thread leaves out what other threads do on its core. [`keep`] and [`restore`] leave out what
+//! other requests do on the thread.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -78,7 +78,7 @@ pub(super) fn own_ns() -> u64 {
     OWN.with(Own::ns)
 }
 
-/// The timers of a request that gives way: how many there are, and the request's time.
+/// The timers of a request that yields: how many there are, and the request's time.
 #[derive(Debug)]
 pub(super) struct Kept(Option<(u32, u64)>);
 
@@ -101,7 +101,7 @@ pub(super) fn keep() -> Kept {
     })
 }
 
-/// The request that gave way goes on.
+/// The request that yielded goes on.
 pub(super) fn restore(kept: &Kept) {
     OWN.with(|own| match kept.0 {
         None => own.timers.set(0),

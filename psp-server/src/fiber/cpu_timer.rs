@@ -1,7 +1,7 @@
 //! For how long a request computes, for servers that learn the type of a request from that.
 //!
-//! To read the [CPU clock](super::cpu_clock) takes up to a microsecond. A timer reads it only where it can differ much from
-//! the clock on the wall.
+//! To read the [CPU clock](super::cpu_clock) takes up to a microsecond. A timer reads it only where it can differ much
+//! from the clock on the wall.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::thread_state::no_preempt;
 const WALL_MIN: Duration = Duration::from_micros(100);
 
 /// Measures for how long the handler that starts it computes. What other requests do on the worker while this one
-/// gives way or waits does not count, and neither does what other threads do on the worker's core.
+/// yields or waits does not count, and neither does what other threads do on the worker's core.
 ///
 /// A classifier that learns how long requests take asks a timer rather than a clock: on a busy machine, a request of
 /// 5 us now and then takes some milliseconds by the clock.
@@ -26,10 +26,10 @@ const WALL_MIN: Duration = Duration::from_micros(100);
 /// assert!(timer.elapsed() < std::time::Duration::from_millis(20));
 /// ```
 ///
-/// A timer reads the system's clock twice. It also reads the thread's CPU clock, which takes up to a microsecond: at the
-/// start, unless the thread did so in the last 50 us, and at the end, if more than 100 us have passed. So times of up to
-/// 100 us are those of the system's clock. Longer ones may be too long by up to 50 us of what the thread did just before,
-/// but never longer than those of the system's clock.
+/// A timer reads the system's clock twice. It also reads the thread's CPU clock, which takes up to a microsecond: at
+/// the start, unless the thread did so in the last 50 us, and at the end, if more than 100 us have passed. So times of
+/// up to 100 us are those of the system's clock. Longer ones may be too long by up to 50 us of what the thread did just
+/// before, but never longer than those of the system's clock.
 #[derive(Debug)]
 pub struct CpuTimer {
     started: Instant,
@@ -102,7 +102,7 @@ mod tests {
         let timer = CpuTimer::start();
         compute(AWAY);
         let kept = keep();
-        // Another request, which gives way itself.
+        // Another request, which yields itself.
         let other = CpuTimer::start();
         compute(AWAY / 4);
         let kept_other = keep();

@@ -1,4 +1,4 @@
-//! The flag by which a dispatcher, or the timer core, asks a worker's request to give way.
+//! The flag by which a dispatcher, or the timer core, asks a worker's request to yield.
 //!
 //! ```text
 //!   dispatcher:  begins turn 7 … asks 7            the flag holds 7 from here on
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Turns are numbered from 1 upwards, and no number is used twice. So the flag is never reset, and a request that was
-//! over before it was asked to give way costs its successor nothing.
+//! over before it was asked to yield costs its successor nothing.
 //!
 //! A worker may name a turn of its own, too, so that checkpoints [look](super::TurnWatch) at it. The flag says which it
 //! is, and holds the latest turn: who asks an older one changes nothing.
@@ -17,7 +17,7 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// See the [module](self). The number of a turn, and in the lowest bit whether it was asked to give way.
+/// See the [module](self). The number of a turn, and in the lowest bit whether it was asked to yield.
 ///
 /// Relaxed accesses are enough: the flag guards no other data, which travels by the rings.
 #[derive(Debug)]
@@ -31,12 +31,12 @@ impl PreemptFlag {
         Self(AtomicU64::new(0))
     }
 
-    /// Asks the request of this turn to give way.
+    /// Asks the request of this turn to yield.
     pub(crate) fn ask(&self, turn: u64) {
         self.0.fetch_max(turn << 1 | ASKED, Ordering::Relaxed);
     }
 
-    /// Names this turn, which nobody has asked.
+    /// Names this turn, which was not asked.
     pub(crate) fn watch(&self, turn: u64) {
         self.0.fetch_max(turn << 1, Ordering::Relaxed);
     }
@@ -92,7 +92,7 @@ mod loom_tests {
 
     /// A dispatcher asks turns 1 and 3. A worker tells it, as by a ring, which turn is over.
     #[test]
-    fn only_the_turn_that_was_asked_gives_way() {
+    fn only_the_turn_that_was_asked_yields() {
         loom::model(|| {
             let flag = Arc::new(PreemptFlag::new());
             let over = Arc::new(AtomicU64::new(0));

@@ -50,7 +50,7 @@ impl Helpers {
 
     /// Has a thread run `job`, which does not panic. Gives it back if there is no thread, and the system has none.
     pub(crate) fn submit(self: &Arc<Self>, job: Job) -> Result<(), Job> {
-        // A request that gives way while it has the lock would be waited for.
+        // A request that yields while it has the lock would be waited for.
         no_preempt(|| {
             let mut state = self.lock();
             state.jobs.push_back(job);

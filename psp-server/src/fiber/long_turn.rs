@@ -1,13 +1,13 @@
-//! Turns that become long while they last, on a worker that would have done something before them, had it known, or whose
-//! thread others need.
+//! Turns that become long while they last, on a worker that would have done something before them, had it known, or
+//! whose thread others need.
 //!
 //! ```text
 //!   worker: watch ──► handler ── checkpoint ──────┐           ┌─► nothing, or what comes before a long turn: goes on
 //!                       └── feedback::long() ─────┴─► look ───┴─► pauses: the thread does other things first
 //! ```
 //!
-//! The flag by which turns are asked to give way names a turn that is watched from its beginning, so that a checkpoint of
-//! a turn that is not costs what it always does. Whoever asks that turn to give way is heard all the same.
+//! The flag by which turns are asked to yield names a turn that is watched from its beginning, so that a checkpoint of
+//! a turn that is not costs what it always does. Whoever asks that turn to yield is heard all the same.
 //!
 //! Like the [state](super::thread_state) of the thread, these are thread-local variables with a constant initial value
 //! and no destructor.
@@ -32,14 +32,14 @@ pub(crate) enum Looked {
     GoesOn,
     /// The request goes on, and there is nothing more to look for.
     Settled,
-    /// The request gives the thread back for a while, if requests of its type give way.
+    /// The request gives the thread back for a while, if requests of its type yield.
     Pauses,
 }
 
 /// What a worker does when the turn becomes long that it runs.
 pub(crate) trait TurnWatch {
-    /// Looks at the turn. `has_said_long` says that its handler called it long. Called at checkpoints on the stack of the
-    /// request, outside of [`no_preempt`](super::no_preempt): it holds no lock.
+    /// Looks at the turn. `has_said_long` says that its handler called it long. Called at checkpoints on the stack of
+    /// the request, outside of [`no_preempt`](super::no_preempt): it holds no lock.
     fn look(&self, has_said_long: bool) -> Looked;
 }
 

@@ -1,14 +1,14 @@
-//! Contexts, and making the request that runs on one give way, or wait.
+//! Contexts, and making the request that runs on one yield, or wait.
 //!
 //! ```text
 //!   dispatcher ── PreemptFlag: "turn 7" ──►  checkpoint() ─┐
 //!                                                          ▼
-//!   worker thread:  pool ⇄ contexts      may it give way? ── give_way ── pause ──► pool ──► another
+//!   worker thread:  pool ⇄ contexts      may it yield? ── yield_now ── pause ──► pool ──► another
 //! ```
 //!
 //! | file | job |
 //! | --- | --- |
-//! | `flag.rs` | the turn that shall give way |
+//! | `flag.rs` | the turn that shall yield |
 //! | `thread_state.rs` | whether it may: `checkpoint`, `no_preempt` |
 //! | `long_turn.rs` | turns that become long while they last |
 //! | `cpu_clock.rs` | the CPU time of the thread that is the request's own |
@@ -21,7 +21,7 @@
 //! | `timers.rs` | times at which requests are woken |
 //! | `helpers.rs` | threads that run what blocks in the kernel |
 //! | `overflow.rs` | names the request that used up its stack |
-//! | `signal/` | giving way without a checkpoint |
+//! | `signal/` | yielding without a checkpoint |
 //! | `alternate_stack.rs` | where a worker's signals are handled |
 //! | `alloc.rs` | an allocator that is not preempted |
 //! | `platform.rs` | what the machine offers |
@@ -62,7 +62,7 @@ pub use platform::Platform;
 pub(crate) use pool::{ContextPool, Pause, Wake, ensure_spare, pause};
 pub(crate) use signal::{Target, prepare_process, prepare_thread};
 pub(crate) use thread_state::{
-    GiveWay, begin_turn, in_handler, is_asked, occupy, say_long, set_spare, set_turn, spare, turn,
+    Yielder, begin_turn, in_handler, is_asked, occupy, say_long, set_spare, set_turn, spare, turn,
     watch_turn,
 };
 pub use thread_state::{checkpoint, no_preempt};

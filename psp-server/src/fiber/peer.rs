@@ -13,7 +13,7 @@ thread_local! {
     static PEER: AtomicPtr<PeerWatch<'static>> = const { AtomicPtr::new(ptr::null_mut()) };
 }
 
-/// The peer of a request that gives way.
+/// The peer of a request that yields.
 #[derive(Debug)]
 pub(super) struct Kept(*mut PeerWatch<'static>);
 
@@ -22,7 +22,7 @@ pub(super) fn keep() -> Kept {
     Kept(PEER.with(|peer| peer.load(Ordering::Relaxed)))
 }
 
-/// The request that gave way goes on.
+/// The request that yielded goes on.
 pub(super) fn restore(kept: &Kept) {
     PEER.with(|peer| peer.store(kept.0, Ordering::Relaxed));
 }
@@ -46,7 +46,7 @@ pub(crate) fn for_peer<T>(watch: Option<&PeerWatch<'_>>, body: impl FnOnce() -> 
     body()
 }
 
-/// Whether nobody waits any more for the reply to the request that runs on this thread: its connection was reset, or
+/// Whether no client waits any more for the reply to the request that runs on this thread: its connection was reset, or
 /// the peer has ended it later than [`Config::half_close_grace_ms`](crate::Config::half_close_grace_ms) after its
 /// last bytes.
 ///
@@ -89,7 +89,7 @@ mod tests {
             assert!(!is_abandoned());
             first.set(State::Gone);
             assert!(is_abandoned());
-            // The request gives way to another one, and goes on.
+            // The request yields to another one, and goes on.
             let kept = keep();
             for_peer(Some(&watch(&other)), || assert!(!is_abandoned()));
             for_peer(None, || assert!(!is_abandoned()));

@@ -41,7 +41,7 @@ use super::thread_state::{self, StackBounds};
 /// Why a context stops for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// Its request gave way, or waits. The pool resumes the context under this name.
+    /// Its request yielded, or waits. The pool resumes the context under this name.
     Suspended(RequestId),
     /// The context has no request; the context of this request shall go on.
     StepAside(RequestId),

@@ -1,4 +1,4 @@
-//! What a kernel thread knows of the request that runs on it: whether the request may give way, and to what.
+//! What a kernel thread knows of the request that runs on it: whether the request may yield, and to what.
 //!
 //! ```text
 //!   message loop ──► preemptible ─► Handler::handle ─► no_preempt ─► … ─► back
@@ -10,7 +10,7 @@
 //! A request that is never preempted runs at depth 1. It may [wait](super::wait) all the same, at the depth at which
 //! its handler began.
 //!
-//! With preemption by the kernel, `preemptible` and `no_preempt` tell the [`GiveWay`], which cannot look at the
+//! With preemption by the kernel, `preemptible` and `no_preempt` tell the [`Yielder`], which cannot look at the
 //! depth.
 //!
 //! The state is a thread-local variable with a constant initial value and no destructor, so that a signal
@@ -40,7 +40,7 @@ const NO_SLOT: usize = usize::MAX;
 thread_local! {
     static THREAD_STATE: ThreadState = const { ThreadState {
         flag: Cell::new(None),
-        giver: Cell::new(None),
+        yielder: Cell::new(None),
         turn: AtomicU64::new(0),
         depth: AtomicU32::new(OUTSIDE),
         handler_depth: Cell::new(NO_HANDLER),
@@ -57,12 +57,12 @@ thread_local! {
 }
 
 /// Takes the worker away from the request that runs on it.
-pub(crate) trait GiveWay {
-    /// Called on the stack of a request that was asked to give way. Lets other requests have the worker, and
+pub(crate) trait Yielder {
+    /// Called on the stack of a request that was asked to yield. Lets other requests have the worker, and
     /// returns when this request's next turn has begun.
-    fn give_way(&self);
+    fn yield_now(&self);
 
-    /// Called on the stack of a request that was asked to give way where nothing could take over from it. Makes what
+    /// Called on the stack of a request that was asked to yield where nothing could take over from it. Makes what
     /// can, if there may be more.
     fn make_spare(&self) {}
 
@@ -91,7 +91,7 @@ pub(crate) trait GiveWay {
 struct ThreadState {
     /// `None` on threads that are not workers.
     flag: Cell<Option<&'static PreemptFlag>>,
-    giver: Cell<Option<&'static dyn GiveWay>>,
+    yielder: Cell<Option<&'static dyn Yielder>>,
     /// Number of the turn that began last.
     turn: AtomicU64,
     /// How many reasons there are not to preempt: being outside of a handler, and each `no_preempt`.
@@ -102,9 +102,9 @@ struct ThreadState {
     by_signal: AtomicBool,
     /// The signals that the thread blocks while it runs no signal's handler, as the kernel's 64 bits.
     signal_mask: AtomicU64,
-    /// A signal came at a depth above 0: the request gives way when it returns to depth 0.
+    /// A signal came at a depth above 0: the request yields when it returns to depth 0.
     pending: AtomicBool,
-    /// Whether the giver has to be told where the request may be preempted.
+    /// Whether the yielder has to be told where the request may be preempted.
     by_kernel: Cell<bool>,
     /// Contexts that could take over.
     spare: AtomicUsize,
@@ -128,14 +128,14 @@ pub(super) struct StackBounds {
 }
 
 impl ThreadState {
-    /// Whether the turn was asked to give way, or is watched.
+    /// Whether the turn was asked to yield, or is watched.
     #[inline]
     fn is_named(&self) -> bool {
         let flag = self.flag.get();
         flag.is_some_and(|flag| flag.names(self.turn.load(Ordering::Relaxed)))
     }
 
-    /// Whether the turn was asked to give way.
+    /// Whether the turn was asked to yield.
     #[inline]
     fn is_asked(&self) -> bool {
         let flag = self.flag.get();
@@ -155,19 +155,19 @@ impl ThreadState {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// The giver, if it has to be told.
-    fn told(&self) -> Option<&'static dyn GiveWay> {
-        self.giver.get().filter(|_| self.by_kernel.get())
+    /// The yielder, if it has to be told.
+    fn told(&self) -> Option<&'static dyn Yielder> {
+        self.yielder.get().filter(|_| self.by_kernel.get())
     }
 
-    /// Gives way if a signal asked for it since `enter`.
+    /// Yields if a signal asked for it since `enter`.
     #[inline]
     fn leave(&self) {
         self.leave_depth();
         self.act_on_pending();
     }
 
-    /// Leaves at the beginning of a turn. Returns whether the turn was asked to give way before, by a signal
+    /// Leaves at the beginning of a turn. Returns whether the turn was asked to yield before, by a signal
     /// that had no effect then.
     #[inline]
     fn leave_for_turn(&self) -> bool {
@@ -176,7 +176,7 @@ impl ThreadState {
         self.by_signal.load(Ordering::Relaxed) && self.is_asked()
     }
 
-    /// Whether the running request may give way now.
+    /// Whether the running request may yield now.
     fn is_open(&self) -> bool {
         self.depth.load(Ordering::Relaxed) == 0
             && self.spare.load(Ordering::Relaxed) > 0
@@ -185,7 +185,7 @@ impl ThreadState {
 
     #[cold]
     #[inline(never)]
-    fn give_way(&self) {
+    fn yield_now(&self) {
         if long_turn::is_watched() {
             self.look_at_turn();
         }
@@ -195,14 +195,14 @@ impl ThreadState {
             && spare.load(Ordering::Relaxed) == 0
         {
             self.enter();
-            self.without_request(GiveWay::make_spare);
+            self.without_request(Yielder::make_spare);
             self.leave_depth();
         }
         while self.is_asked() && self.is_open() {
             self.enter();
             // A signal may have been faster: this may be another turn by now.
             if self.is_asked() {
-                self.give_way_entered();
+                self.yield_entered();
             }
             if !self.leave_for_turn() {
                 return;
@@ -221,7 +221,7 @@ impl ThreadState {
         if !self.is_in_handler() || std::thread::panicking() {
             return;
         }
-        let gives_way = self.depth.load(Ordering::Relaxed) == 0;
+        let yields = self.depth.load(Ordering::Relaxed) == 0;
         self.enter();
         match long_turn::look() {
             Looked::GoesOn => {}
@@ -229,32 +229,32 @@ impl ThreadState {
                 let flag = self.flag.get();
                 flag.inspect(|flag| flag.unwatch(self.turn.load(Ordering::Relaxed)));
             }
-            Looked::Pauses if gives_way => self.without_request(GiveWay::pause),
+            Looked::Pauses if yields => self.without_request(Yielder::pause),
             Looked::Pauses => {}
         }
         self.leave_depth();
     }
 
-    /// Gives way if a signal asked for it that came when the request could not.
+    /// Yields if a signal asked for it that came when the request could not.
     #[inline]
     fn act_on_pending(&self) {
         if self.depth.load(Ordering::Relaxed) == 0
             && self.pending.load(Ordering::Relaxed)
             && self.is_asked()
         {
-            self.give_way();
+            self.yield_now();
         }
     }
 
-    fn give_way_entered(&self) {
-        self.without_request(GiveWay::give_way);
+    fn yield_entered(&self) {
+        self.without_request(Yielder::yield_now);
     }
 
     /// Runs `body` with the thread as it is outside of a handler. To be called where nothing preempts.
-    fn without_request(&self, body: impl FnOnce(&'static dyn GiveWay)) {
+    fn without_request(&self, body: impl FnOnce(&'static dyn Yielder)) {
         let kept = self.keep();
-        if let Some(giver) = self.giver.get() {
-            body(giver);
+        if let Some(yielder) = self.yielder.get() {
+            body(yielder);
         }
         self.restore(&kept);
     }
@@ -306,12 +306,12 @@ impl Kept {
         })
     }
 
-    /// The request goes on. Gives way at once if it was asked to.
+    /// The request goes on. Yields at once if it was asked to.
     pub(super) fn restore(&self) {
         THREAD_STATE.with(|state| {
             state.restore(self);
             if state.leave_for_turn() {
-                state.give_way();
+                state.yield_now();
             }
             if long_turn::has_said() {
                 state.look_at_turn();
@@ -356,27 +356,27 @@ pub(super) fn may_wait() -> bool {
 pub fn checkpoint() {
     THREAD_STATE.with(|state| {
         if state.is_named() {
-            state.give_way();
+            state.yield_now();
         }
     });
 }
 
 /// Runs `body` without preemption: Shinjuku's `call_safe`. A request that is preempted by signals
 /// wraps it around locks, and around everything that other requests of the same worker
-/// would find half done. Calls may be nested. A request that was asked to give way meanwhile
+/// would find half done. Calls may be nested. A request that was asked to yield meanwhile
 /// does so at the end of the outermost call.
 ///
-/// In requests that give way at checkpoints, the checkpoints that `body` calls do nothing.
+/// In requests that yield at checkpoints, the checkpoints that `body` calls do nothing.
 #[inline]
 pub fn no_preempt<T>(body: impl FnOnce() -> T) -> T {
     /// Leaves when `body` returns or panics, and opens again what was closed.
-    struct LeaveOnDrop(Option<&'static dyn GiveWay>);
+    struct LeaveOnDrop(Option<&'static dyn Yielder>);
 
     impl Drop for LeaveOnDrop {
         #[inline]
         fn drop(&mut self) {
-            if let Some(giver) = self.0 {
-                giver.open();
+            if let Some(yielder) = self.0 {
+                yielder.open();
             }
             THREAD_STATE.with(ThreadState::leave);
         }
@@ -384,15 +384,15 @@ pub fn no_preempt<T>(body: impl FnOnce() -> T) -> T {
 
     let closed = THREAD_STATE.with(|state| {
         state.enter();
-        state.told().filter(|giver| giver.try_close())
+        state.told().filter(|yielder| yielder.try_close())
     });
     let _leaves = LeaveOnDrop(closed);
     body()
 }
 
-/// Runs `body`, a worker's whole life, on this thread. `flag` says when to give way, `giver` how.
+/// Runs `body`, a worker's whole life, on this thread. `flag` says when to yield, `yielder` how.
 #[allow(unsafe_code)]
-pub(crate) fn occupy<T>(flag: &PreemptFlag, giver: &dyn GiveWay, body: impl FnOnce() -> T) -> T {
+pub(crate) fn occupy<T>(flag: &PreemptFlag, yielder: &dyn Yielder, body: impl FnOnce() -> T) -> T {
     /// Empties the state before the objects that it points to are gone.
     struct Occupied;
 
@@ -401,7 +401,7 @@ pub(crate) fn occupy<T>(flag: &PreemptFlag, giver: &dyn GiveWay, body: impl FnOn
             THREAD_STATE.with(|state| {
                 state.spare.store(0, Ordering::Relaxed);
                 state.flag.set(None);
-                state.giver.set(None);
+                state.yielder.set(None);
             });
         }
     }
@@ -409,16 +409,16 @@ pub(crate) fn occupy<T>(flag: &PreemptFlag, giver: &dyn GiveWay, body: impl FnOn
     // SAFETY: only this thread reads the state, in this function or below it, and `Occupied` empties it before
     // the function returns or unwinds. A reference kept beyond that, or a suspended context resumed after it,
     // would break this; contexts are leaked instead.
-    let (flag, giver) = unsafe {
+    let (flag, yielder) = unsafe {
         (
             std::mem::transmute::<&PreemptFlag, &'static PreemptFlag>(flag),
-            std::mem::transmute::<&dyn GiveWay, &'static dyn GiveWay>(giver),
+            std::mem::transmute::<&dyn Yielder, &'static dyn Yielder>(yielder),
         )
     };
     THREAD_STATE.with(|state| {
         state.turn.store(0, Ordering::Relaxed);
         state.flag.set(Some(flag));
-        state.giver.set(Some(giver));
+        state.yielder.set(Some(yielder));
     });
     let _occupied = Occupied;
     body()
@@ -467,8 +467,8 @@ fn preemptible<T>(preempt: PreemptPolicy, body: impl FnOnce() -> T) -> T {
         #[inline]
         fn drop(&mut self) {
             THREAD_STATE.with(|state| {
-                if let Some(giver) = state.told() {
-                    giver.close();
+                if let Some(yielder) = state.told() {
+                    yielder.close();
                     state.by_kernel.set(false);
                 }
                 state.enter();
@@ -481,10 +481,10 @@ fn preemptible<T>(preempt: PreemptPolicy, body: impl FnOnce() -> T) -> T {
         state.by_signal.store(by_signal, Ordering::Relaxed);
         state.by_kernel.set(preempt == PreemptPolicy::KernelThread);
         if state.leave_for_turn() {
-            state.give_way();
+            state.yield_now();
         }
-        if let Some(giver) = state.told() {
-            giver.open();
+        if let Some(yielder) = state.told() {
+            yielder.open();
         }
     });
     let _open = Open;
@@ -509,7 +509,7 @@ pub(crate) fn turn() -> u64 {
     THREAD_STATE.with(|state| state.turn.load(Ordering::Relaxed))
 }
 
-/// Whether the request of this turn was asked to give way to others.
+/// Whether the request of this turn was asked to yield to others.
 pub(crate) fn is_asked() -> bool {
     THREAD_STATE.with(ThreadState::is_asked)
 }
@@ -539,7 +539,7 @@ pub(crate) fn spare() -> usize {
     THREAD_STATE.with(|state| state.spare.load(Ordering::Relaxed))
 }
 
-/// Sets how many contexts could take over. Without one no request gives way.
+/// Sets how many contexts could take over. Without one no request yields.
 pub(crate) fn set_spare(contexts: usize) {
     THREAD_STATE.with(|state| state.spare.store(contexts, Ordering::Relaxed));
 }
@@ -562,10 +562,10 @@ pub(super) fn stack() -> StackBounds {
     })
 }
 
-/// Names the request that runs on this thread; see [`GiveWay::describe`].
+/// Names the request that runs on this thread; see [`Yielder::describe`].
 pub(super) fn describe(out: &mut dyn fmt::Write) -> fmt::Result {
-    THREAD_STATE.with(|state| match state.giver.get() {
-        Some(giver) => giver.describe(state.slot.load(Ordering::Relaxed), out),
+    THREAD_STATE.with(|state| match state.yielder.get() {
+        Some(yielder) => yielder.describe(state.slot.load(Ordering::Relaxed), out),
         None => Ok(()),
     })
 }
@@ -580,15 +580,15 @@ pub(super) fn set_signal_mask(mask: u64) {
 pub(super) enum Interruption {
     /// Nothing: the signal is late, or the end of `no_preempt` looks at the flag again.
     None,
-    /// The code gives way now.
-    GiveWay,
+    /// The code yields now.
+    Yield,
     /// Another signal's handler runs, which may not be suspended. The signal comes again when that returns.
     AfterHandler,
 }
 
 /// Called by the handler of the preempting signal. The signal interrupted code with its stack pointer at `rsp` and
-/// the signals of `mask` blocked. With [`Interruption::GiveWay`] the state is entered, for
-/// [`give_way_interrupted`].
+/// the signals of `mask` blocked. With [`Interruption::Yield`] the state is entered, for
+/// [`yield_interrupted`].
 ///
 /// While another signal's handler runs, the kernel blocks that signal, so that `mask` is not the thread's own.
 ///
@@ -607,19 +607,19 @@ pub(super) fn interrupt(rsp: usize, room_bytes: usize, mask: u64) -> Interruptio
         }
         if is_open && rsp < base && rsp >= limit + room_bytes {
             state.enter();
-            return Interruption::GiveWay;
+            return Interruption::Yield;
         }
         state.pending.store(true, Ordering::Relaxed);
         Interruption::None
     })
 }
 
-/// Gives way after [`Interruption::GiveWay`].
-pub(super) fn give_way_interrupted() {
+/// Yields after [`Interruption::Yield`].
+pub(super) fn yield_interrupted() {
     THREAD_STATE.with(|state| {
-        state.give_way_entered();
+        state.yield_entered();
         if state.leave_for_turn() {
-            state.give_way();
+            state.yield_now();
         }
     });
 }

@@ -111,8 +111,8 @@ pub(crate) fn let_wait<T>(waiting: &dyn Waiting, body: impl FnOnce() -> T) -> T 
         }
     }
 
-    // SAFETY: the reference is used by this thread only, while `body` runs, and `Forget` takes it away when that returns
-    // or unwinds. A request that waits keeps it on its context, which is resumed in `body` or never.
+    // SAFETY: the reference is used by this thread only, while `body` runs, and `Forget` takes it away when that
+    // returns or unwinds. A request that waits keeps it on its context, which is resumed in `body` or never.
     let waiting = unsafe { std::mem::transmute::<&dyn Waiting, &'static dyn Waiting>(waiting) };
     WAITING.set(Some(waiting));
     let _forget = Forget;
@@ -128,7 +128,7 @@ pub(crate) fn wait_until(poll: &mut dyn FnMut(&mut Context<'_>) -> bool) {
     }
 }
 
-/// Polls within what the server asks for. Its surroundings belong to the thread, so that the request may not give way
+/// Polls within what the server asks for. Its surroundings belong to the thread, so that the request may not yield
 /// within.
 fn poll_within(waiting: Option<&'static dyn Waiting>, mut poll: impl FnMut() -> bool) -> bool {
     match waiting.and_then(Waiting::surroundings) {
@@ -229,7 +229,7 @@ impl Wake for Alarm {
     }
 }
 
-/// Parks the thread between polls. If it is a net thread, nobody else wakes the timers.
+/// Parks the thread between polls. If it is a net thread, no other thread wakes the timers.
 fn park_until(
     waiting: Option<&'static dyn Waiting>,
     poll: &mut dyn FnMut(&mut Context<'_>) -> bool,

@@ -12,8 +12,8 @@
 //! the state by a swap, so that each `Blocked` puts the waiter into the list once: the net thread resumes the request
 //! once. A wake that finds anything else has at most the effect that the future is polled once more.
 //!
-//! A request with a thread of its own may wait at another worker each time: it says which when it blocks, and the wake puts
-//! it into the list of that worker's net thread.
+//! A request with a thread of its own may wait at another worker each time: it says which when it blocks, and the wake
+//! puts it into the list of that worker's net thread.
 //!
 //! The list is a stack linked through the waiters themselves, so that a wake allocates nothing and takes no lock. The
 //! net thread takes it as a whole. Checked by loom.
@@ -35,7 +35,7 @@ use psp_policy::{RequestId, WorkerId};
 
 use super::thread_state::no_preempt;
 
-/// Nobody waits, or the request was woken.
+/// No request waits, or the request was woken.
 const AWAKE: u8 = 0;
 /// The future is being polled.
 const POLLING: u8 = 1;
@@ -227,7 +227,7 @@ impl Wake for Waiter {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // If the caller is a request that gave way in between, this one would wait for it.
+        // If the caller is a request that yielded in between, this one would wait for it.
         no_preempt(|| {
             if self.state.swap(AWAKE, Ordering::AcqRel) == BLOCKED {
                 self.lists.of(self.worker()).push(self.clone());
@@ -267,7 +267,7 @@ impl Waiters {
         unused.unwrap_or_else(|| self.new_one())
     }
 
-    /// A waiter that nobody has a waker of.
+    /// A waiter that no waker knows.
     pub(super) fn new_one(&self) -> Arc<Waiter> {
         Arc::new(Waiter::new(self.lists.clone()))
     }
@@ -316,7 +316,7 @@ mod tests {
         let blocked: Vec<_> = (0..4).map(|_| waiters.get()).collect();
         let wakers: Vec<Waker> = blocked.iter().cloned().map(Waker::from).collect();
         wakers[0].wake_by_ref();
-        assert!(taken(&waiters).is_empty(), "nobody waits");
+        assert!(taken(&waiters).is_empty(), "no request waits");
         for (request, waiter) in (10..).zip(&blocked) {
             waiter.begin_poll();
             assert!(waiter.block(RequestId(request), WORKER));

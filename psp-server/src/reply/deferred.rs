@@ -6,9 +6,9 @@
 //!   any thread:  DeferredReply ◄──┘ put, put .. finish ── list, bell ──► net thread: the reply
 //! ```
 //!
-//! The request holds no stack and no worker meanwhile. Its connection, or its datagram, stays with the net thread, which
-//! knows the reply by its [`Ticket`]. A ticket is used once: a reply that comes when its connection is gone finds
-//! nobody who knows it.
+//! The request holds no stack and no worker meanwhile. Its connection, or its datagram, stays with the net thread,
+//! which knows the reply by its [`Ticket`]. A ticket is used once: a reply that comes when its connection is gone finds
+//! no connection that knows it.
 
 use std::fmt::{self, Display};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -36,9 +36,9 @@ use crate::transport::request_key::RequestKey;
 /// # Bounds
 ///
 /// The limit of a reply holds, [`limit_bytes`](Self::limit_bytes). All its bytes count in the server's
-/// `buffered_bytes_max` from the first one on. If that has no room, the net thread closes connections whose peers do not
-/// read, and the thread that writes waits for this, up to a second; in the topology `distributed` the reply becomes an
-/// error at once. Short replies need no room: those to datagrams, and up to 64 KiB for all deferred replies that a
+/// `buffered_bytes_max` from the first one on. If that has no room, the net thread closes connections whose peers do
+/// not read, and the thread that writes waits for this, up to a second; in the topology `distributed` the reply becomes
+/// an error at once. Short replies need no room: those to datagrams, and up to 64 KiB for all deferred replies that a
 /// connection may have.
 #[must_use = "a reply that is dropped is an error for its peer"]
 pub struct DeferredReply {
@@ -53,7 +53,7 @@ pub struct DeferredReply {
 
 /// What was written so far.
 struct Body {
-    /// For whom it is. `None`: for nobody, as it could not be deferred.
+    /// For whom it is. `None`: for no client, as it could not be deferred.
     request: Option<(RequestKey, Ticket)>,
     output: OutputQueue,
     limit_bytes: usize,
@@ -83,16 +83,16 @@ impl DeferredReply {
         self.body_mut().close = true;
     }
 
-    /// Whether nobody waits for the reply any more. Always `false` for datagrams.
+    /// Whether no client waits for the reply any more. Always `false` for datagrams.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         let presence = self.presence.as_ref();
         presence.is_some_and(|presence| presence.state() == State::Gone)
     }
 
-    /// Whether the peer has ended its side. It is gone, unless it ended its requests right behind the last one and still
-    /// reads replies: see [`Config::half_close_grace_ms`](crate::Config::half_close_grace_ms). Who would wait for long
-    /// had better not wait for such a peer. Always `false` for datagrams.
+    /// Whether the peer has ended its side. It is gone, unless it ended its requests right behind the last one and
+    /// still reads replies: see [`Config::half_close_grace_ms`](crate::Config::half_close_grace_ms). Who would wait for
+    /// long had better not wait for such a peer. Always `false` for datagrams.
     #[must_use]
     pub fn has_peer_ended(&self) -> bool {
         let presence = self.presence.as_ref();
@@ -101,8 +101,8 @@ impl DeferredReply {
 
     /// From now on, and until the reply is complete, a peer that ends its side counts as one that is gone, whenever it
     /// does: its connection is closed at once. For replies that may take for ever. Call
-    /// [`has_peer_ended`](Self::has_peer_ended) after this: a peer that had ended its side before stays. Does nothing for
-    /// datagrams.
+    /// [`has_peer_ended`](Self::has_peer_ended) after this: a peer that had ended its side before stays. Does nothing
+    /// for datagrams.
     pub fn require_peer(&mut self) {
         self.required = self.presence.as_ref().map(Presence::require);
     }
@@ -390,7 +390,7 @@ impl Deferrals {
         self.completed.take(into);
     }
 
-    /// The reply is for nobody.
+    /// The reply is for no client.
     pub(crate) fn forget(&self, completed: &Completed) {
         self.budget.give_back(completed.reserved_bytes);
     }
@@ -488,7 +488,7 @@ mod tests {
         let [first, second, third] = [defer(), defer(), defer()];
         assert!(first.0.is_some() && second.0.is_some() && third.0.is_none());
         let (_, mut reply) = third;
-        reply.put(b"for nobody");
+        reply.put(b"for no client");
         reply.finish();
         assert_eq!((taken(&deferrals).len(), deferrals.open()), (0, 2));
         first.1.finish();

@@ -21,7 +21,7 @@
 //! | `worker_link.rs` | the net thread's end of a channel |
 //! | `task.rs` | what a worker is lent |
 //! | `worker/` | runs tasks |
-//! | `dispatch/` | classifies requests, drives the scheduler, asks requests to give way |
+//! | `dispatch/` | classifies requests, drives the scheduler, asks requests to yield |
 //! | `net/` | the net worker |
 //! | `launch.rs` | starts and ends the threads |
 //! | `receivers.rs` | the same for workers that receive for themselves |

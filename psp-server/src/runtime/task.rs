@@ -24,7 +24,7 @@ impl<C, D> Task<C, D> {
         }
     }
 
-    /// Whether nobody waits for its requests any more, or they have waited for too long.
+    /// Whether no client waits for its requests any more, or they have waited for too long.
     pub(crate) fn is_unwanted(&self, now_ns: u64) -> bool {
         match self {
             Self::Stream(stream) => stream.is_unwanted(now_ns),

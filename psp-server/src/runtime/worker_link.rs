@@ -65,12 +65,12 @@ impl<T> WorkerLink<T> {
         self.receiver = Some(Receiver::Team(team));
     }
 
-    /// Sets how a running request is made to give way.
+    /// Sets how a running request is made to yield.
     pub(crate) fn attach_preempter(&mut self, preempter: Box<dyn Preempter>) {
         self.preempter = Some(preempter);
     }
 
-    /// Asks the running request to give way. The request may complete before it notices. A request that
+    /// Asks the running request to yield. The request may complete before it notices. A request that
     /// [sleeps](crate::sleep) is woken to notice.
     pub(crate) fn preempt(&mut self) {
         if let Some(preempter) = &self.preempter {

@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     pub(crate) types: TypeTable,
     /// The type of TLS handshakes, which no classifier can name.
     pub(crate) handshake: Option<RequestType>,
-    /// How requests of each type give way, by the type's slot; `UNKNOWN` comes last.
+    /// How requests of each type yield, by the type's slot; `UNKNOWN` comes last.
     pub(crate) preempt: Vec<PreemptPolicy>,
     pub(crate) telemetry: Telemetry,
     /// What threads record while a trace is made.

@@ -5,8 +5,8 @@
 //!          ◄─ client_read ──  output of it (bounded)               ◄── write ──
 //! ```
 //!
-//! - A read that returns less than it has room for has emptied the socket. The event queue is edge-triggered: a socket is
-//!   in it again when something came, ended or failed, or when output that blocked has room. An event tells all that
+//! - A read that returns less than it has room for has emptied the socket. The event queue is edge-triggered: a socket
+//!   is in it again when something came, ended or failed, or when output that blocked has room. An event tells all that
 //!   holds by then.
 //! - A peer that resets discards what lies in the socket. So does a server that closes a socket with unread input: what
 //!   it sent last may be lost on the way.
@@ -77,7 +77,7 @@ struct Pair {
     is_full: bool,
     client_ended: bool,
     server_ended: bool,
-    /// Nobody has the server's end any more, or the client's.
+    /// The server's end is closed, or the client's.
     server_gone: bool,
     client_gone: bool,
     /// The connection was reset, by either side. The server is told once.
@@ -206,7 +206,7 @@ impl Network {
         self.backlog.len()
     }
 
-    /// Nobody accepts those who wait.
+    /// The connections that wait are not accepted.
     pub(crate) fn forget_backlog(&mut self) {
         for id in std::mem::take(&mut self.backlog) {
             let pair = &mut self.pairs[id.index()];
@@ -332,7 +332,7 @@ impl ClientEnd {
             let max = network.limits().input_max;
             let pair = &mut network.pairs[self.id.index()];
             if pair.is_reset || pair.server_gone {
-                // Nobody reads it.
+                // It is not read.
                 return bytes.len();
             }
             let count = bytes.len().min(max.saturating_sub(pair.input.len()));

@@ -32,7 +32,7 @@ use super::wait_list::WaitList;
 pub struct Condvar(WaitList);
 
 impl Condvar {
-    /// Nobody waits for it.
+    /// No request waits for it.
     #[must_use]
     pub fn new() -> Self {
         Self(WaitList::keeping_none())
@@ -64,7 +64,7 @@ impl Condvar {
         guard
     }
 
-    /// Notifies the one who has waited longest. Does nothing if nobody waits.
+    /// Notifies the one who has waited longest. Does nothing if no request waits.
     pub fn notify_one(&self) {
         self.0.give(1);
     }
@@ -151,7 +151,7 @@ mod tests {
         drop(first);
         drop(held);
         let Poll::Ready(guard) = second.as_mut().poll(&mut context) else {
-            panic!("nobody notified the second");
+            panic!("no request notified the second");
         };
         assert!(mutex.try_lock().is_none());
         drop(guard);

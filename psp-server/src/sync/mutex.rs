@@ -7,11 +7,11 @@ use std::sync::{self, PoisonError, TryLockError};
 use super::semaphore::granted;
 use super::wait_list::WaitList;
 
-/// A lock that a request may hold while it waits or gives way. Other requests that want the lock leave their workers to
+/// A lock that a request may hold while it waits or yields. Other requests that want the lock leave their workers to
 /// others meanwhile. They get it in the order in which they asked.
 ///
-/// Where nobody waits while the lock is held, `std::sync::Mutex` within [`no_preempt`](crate::no_preempt) is cheaper.
-/// If a request panics while it holds the lock, the lock is released, and the value stays as it is.
+/// Where no request waits while the lock is held, `std::sync::Mutex` within [`no_preempt`](crate::no_preempt) is
+/// cheaper. If a request panics while it holds the lock, the lock is released, and the value stays as it is.
 ///
 /// ```no_run
 /// # use psp_server::protocols::Sink;
@@ -64,12 +64,12 @@ impl<T: ?Sized> Mutex<T> {
         self.locked()
     }
 
-    /// Locks it if it is free and nobody waits.
+    /// Locks it if it is free and no request waits.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.turns.try_take(1).then(|| self.locked())
     }
 
-    /// The value, without locking: nobody else can have it.
+    /// The value, without locking: no other request can have it.
     pub fn get_mut(&mut self) -> &mut T {
         let value = self.value.get_mut();
         value.unwrap_or_else(PoisonError::into_inner)

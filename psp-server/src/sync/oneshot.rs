@@ -72,7 +72,7 @@ impl<T> Sender<T> {
         value.map_or(Ok(()), Err)
     }
 
-    /// Whether the receiver was dropped: nobody wants the value any more.
+    /// Whether the receiver was dropped: no request wants the value any more.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.0.with(|stage| matches!(stage, Stage::Over))
@@ -124,7 +124,7 @@ fn wake<T>(replaced: Option<Stage<T>>) {
 }
 
 impl<T> Shared<T> {
-    /// A request that gives way while it has the lock would be waited for.
+    /// A request that yields while it has the lock would be waited for.
     fn with<U>(&self, use_stage: impl FnOnce(&mut Stage<T>) -> U) -> U {
         no_preempt(|| use_stage(&mut self.lock()))
     }

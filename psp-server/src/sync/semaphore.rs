@@ -48,7 +48,7 @@ impl Semaphore {
         }
     }
 
-    /// Takes a permit if there is one and nobody waits.
+    /// Takes a permit if there is one and no request waits.
     pub fn try_acquire(&self) -> Option<Permit<'_>> {
         // Not made if it was not taken: it would give back what it has not.
         self.0.try_take(1).then(|| Permit {

@@ -30,7 +30,7 @@ type Granted = SmallVec<[Waker; 4]>;
 
 /// See the [module](self).
 pub(super) struct WaitList {
-    /// Whether permits are kept that nobody waits for.
+    /// Whether permits are kept that no request waits for.
     keeps: bool,
     state: Mutex<State>,
 }
@@ -64,7 +64,7 @@ enum Stage {
 }
 
 impl State {
-    /// Takes so many permits if there are as many and nobody waits.
+    /// Takes so many permits if there are as many and no request waits.
     fn try_take(&mut self, wanted: usize) -> bool {
         let may_take = self.waiting.is_empty() && wanted <= self.permits;
         if may_take {
@@ -95,7 +95,7 @@ impl State {
 }
 
 impl WaitList {
-    /// Of `permits`. Those that nobody waits for are kept.
+    /// Of `permits`. Those that no request waits for are kept.
     pub(super) fn new(permits: usize) -> Self {
         Self::with(permits, true)
     }
@@ -116,7 +116,7 @@ impl WaitList {
         }
     }
 
-    /// Takes so many permits if there are as many and nobody waits.
+    /// Takes so many permits if there are as many and no request waits.
     pub(super) fn try_take(&self, wanted: usize) -> bool {
         self.with_state(|state| state.try_take(wanted))
     }
@@ -167,7 +167,7 @@ impl WaitList {
         granted.into_iter().for_each(Waker::wake);
     }
 
-    /// A request that gives way while it has the lock would be waited for.
+    /// A request that yields while it has the lock would be waited for.
     fn with_state<T>(&self, use_state: impl FnOnce(&mut State) -> T) -> T {
         no_preempt(|| use_state(&mut self.lock()))
     }

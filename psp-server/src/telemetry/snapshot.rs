@@ -20,8 +20,9 @@ pub struct Snapshot {
     pub net: NetSnapshot,
     /// One entry for each registered type, in a server with TLS one for handshakes, and `UNKNOWN` last.
     pub types: Vec<TypeSnapshot>,
-    /// One entry for each worker. Where the net thread is none of them, and types are [control](psp_policy::TypeSpec::control)
-    /// types, another one at the end for the net thread, which runs their requests.
+    /// One entry for each worker. Where the net thread is none of them, and types are
+    /// [control](psp_policy::TypeSpec::control) types, another one at the end for the net thread, which runs their
+    /// requests.
     pub workers: Vec<WorkerSnapshot>,
     /// How often reservations were computed.
     pub reservation_updates: u64,
@@ -132,8 +133,8 @@ pub struct NetSnapshot {
     pub datagrams_over_budget: u64,
     /// Peers that broke the protocol: connections closed and datagrams dropped for it.
     pub malformed: u64,
-    /// Bytes of memory held for peers: incomplete requests, replies of more than 64 KiB that grow, and replies that wait
-    /// for a slow reader.
+    /// Bytes of memory held for peers: incomplete requests, replies of more than 64 KiB that grow, and replies that
+    /// wait for a slow reader.
     pub buffered_bytes: u64,
     /// Times the rest of a long reply was handed to a worker because its socket had blocked.
     pub background_flushes: u64,
@@ -287,13 +288,14 @@ impl WaitSnapshot {
 pub struct TurnSnapshot {
     /// Turns that began.
     pub turns: u64,
-    /// Times a request was asked to give way.
+    /// Times a request was asked to yield.
     pub preemptions_asked: u64,
     /// Times the request did. The other requests were complete before.
     pub preemptions_honoured: u64,
-    /// Times a request had not given way after [`Config::preempt_warn_ms`](crate::Config::preempt_warn_ms).
+    /// Times a request had not yielded after [`Config::preempt_warn_ms`](crate::Config::preempt_warn_ms).
     pub preemptions_late: u64,
-    /// Turns that lasted for so long that their request may never end: [`Config::stuck_after_ms`](crate::Config::stuck_after_ms).
+    /// Turns that lasted for so long that their request may never end:
+    /// [`Config::stuck_after_ms`](crate::Config::stuck_after_ms).
     pub stuck: u64,
     /// Times a request gave a thread that owns sockets back: it had had that for
     /// [`Config::net_budget_us`](crate::Config::net_budget_us).
@@ -338,11 +340,11 @@ pub struct WorkerSnapshot {
     pub replies_over_budget: u64,
     /// Replies in datagrams that were dropped because the socket or transmit queue took no more.
     pub replies_unsent: u64,
-    /// Turns whose request was asked to give way and ran to its end instead: it was nearly done, reached no
+    /// Turns whose request was asked to yield and ran to its end instead: it was nearly done, reached no
     /// checkpoint, stayed in `no_preempt`, or there was no idle context.
     pub preemptions_missed: u64,
-    /// How many of these found no idle context; and under `kernel-thread` in the topology `distributed` requests that found
-    /// no thread when they began, and cannot be asked.
+    /// How many of these found no idle context; and under `kernel-thread` in the topology `distributed` requests that
+    /// found no thread when they began, and cannot be asked.
     pub contexts_exhausted: u64,
     /// Requests that the worker took from another worker's queue; in the topology `distributed`.
     pub stolen: u64,

@@ -6,9 +6,9 @@
 //!   timer core ───────────────────────────► ring ──┘     (when it is over)
 //! ```
 //!
-//! Each thread that schedules has a ring of its own, with room for so many events. While no trace is made, an event is a
-//! load of a word that nobody writes. The first trace makes the rings. Nobody waits for anybody: an event that finds no
-//! room is counted, and the trace ends before it.
+//! Each thread that schedules has a ring of its own, with room for so many events. While no trace is made, an event is
+//! a load of a word that no thread writes. The first trace makes the rings. No thread waits for another: an event that
+//! finds no room is counted, and the trace ends before it.
 //!
 //! | file | job |
 //! | --- | --- |

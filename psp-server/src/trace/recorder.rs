@@ -149,7 +149,7 @@ impl Trace {
         );
     }
 
-    /// A receiver asks the request on a worker to give way.
+    /// A receiver asks the request on a worker to yield.
     #[inline]
     pub(crate) fn asked(&self, receiver: usize, worker: WorkerId) {
         self.record(
@@ -158,7 +158,7 @@ impl Trace {
         );
     }
 
-    /// The timer core asks the request on a worker to give way.
+    /// The timer core asks the request on a worker to yield.
     #[inline]
     pub(crate) fn asked_by_timer(&self, worker: WorkerId) {
         self.record(
@@ -192,7 +192,7 @@ impl Trace {
         self.record_turn(Kind::Completed, at_ns, turn, replies);
     }
 
-    /// It ended because the request gave way.
+    /// It ended because the request yielded.
     #[inline]
     pub(crate) fn yielded(&self, at_ns: u64, turn: Turn) {
         self.record_turn(Kind::Yielded, at_ns, turn, 0);

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A queue belongs to its connection and dies with it. Whoever has the connection moves messages from the queue to the
-//! output, between two replies. The net thread does so while nothing else waits to be sent, so what a peer does not read
-//! stays in the queue, where the senders share its bytes and see how many there are.
+//! output, between two replies. The net thread does so while nothing else waits to be sent, so what a peer does not
+//! read stays in the queue, where the senders share its bytes and see how many there are.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -43,17 +43,17 @@ const IDLE_MESSAGES_MAX: usize = 4;
 /// A message is sent whole, and never inside a reply. Messages keep the order in which one thread sends them. A request
 /// of the connection that begins after a message was sent gets its reply after it.
 ///
-/// A connection whose `Push` exists is not closed for being idle. A `Push` of a connection that is gone is an error, and
-/// holds no messages.
+/// A connection whose `Push` exists is not closed for being idle. A `Push` of a connection that is gone is an error,
+/// and holds no messages.
 ///
 /// # Bounds
 ///
 /// What waits for a peer counts in the server's `buffered_bytes_max` when it is more than 64 KiB, and is three quarters
-/// of it at most. A message of 128 bytes or more counts once for all connections to which one [`PushBatch`] sends it. If
-/// there is no room for a message, the server closes the connections of the peers that have not read the most for the
-/// longest time, and meanwhile takes an eighth more. A message that has no room even so is [refused](PushError::NoRoom).
-/// `Push` does not wait for room, so that a peer who does not read holds nobody up:
-/// [`queued_bytes`](Self::queued_bytes) tells who that is, and [`close`](Self::close) ends it.
+/// of it at most. A message of 128 bytes or more counts once for all connections to which one [`PushBatch`] sends it.
+/// If there is no room for a message, the server closes the connections of the peers that have not read the most for
+/// the longest time, and meanwhile takes an eighth more. A message that has no room even so is
+/// [refused](PushError::NoRoom). `Push` does not wait for room, so that a peer who does not read holds no other peer
+/// up: [`queued_bytes`](Self::queued_bytes) tells who that is, and [`close`](Self::close) ends it.
 ///
 /// ```
 /// # use std::sync::Mutex;
@@ -84,8 +84,8 @@ pub struct Push {
 pub struct Closer(Weak<Queue>);
 
 impl Closer {
-    /// Closes the connection at once, without what waits to be sent. Its requests that wait are not run. Nothing happens
-    /// if it is gone.
+    /// Closes the connection at once, without what waits to be sent. Its requests that wait are not run. Nothing
+    /// happens if it is gone.
     pub fn close(&self) {
         if let Some(queue) = self.0.upgrade() {
             queue.cut_off();
@@ -160,8 +160,8 @@ impl fmt::Debug for Push {
     }
 }
 
-/// Messages to several connections. The threads that send them are woken once, when the batch is dropped, and in between
-/// when it is long.
+/// Messages to several connections. The threads that send them are woken once, when the batch is dropped, and in
+/// between when it is long.
 #[derive(Default)]
 pub struct PushBatch {
     /// Connections with new messages, by the threads that receive from them.
@@ -331,7 +331,8 @@ impl Queue {
         Ok(!std::mem::replace(&mut messages.is_announced, true))
     }
 
-    /// Counts `bytes` more. A queue that has little takes them in any case. If there is no room, the net thread makes some.
+    /// Counts `bytes` more. A queue that has little takes them in any case. If there is no room, the net thread makes
+    /// some.
     fn take_room(&self, bytes: usize) -> Result<(), PushError> {
         let budget = &self.announcements.budget;
         if self.held_bytes.load(Ordering::Relaxed) + bytes <= EXEMPT_BYTES {
@@ -392,7 +393,7 @@ impl Queue {
     fn cut_off(&self) {
         no_preempt(|| {
             if self.end() {
-                // Requests of the connection that wait are for nobody.
+                // Requests of the connection that wait are for no client.
                 self.presence.set(State::Gone);
                 self.announcements.add(&mut vec![self.connection]);
             }

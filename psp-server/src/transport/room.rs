@@ -109,7 +109,7 @@ impl Room {
     }
 }
 
-/// A thread makes room. From its drop on, nobody waits for an answer: deferred replies may outlive their server.
+/// A thread makes room. From its drop on, no thread waits for an answer: deferred replies may outlive their server.
 #[must_use]
 pub(crate) struct Kept<'a>(&'a Room);
 

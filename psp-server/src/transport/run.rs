@@ -19,7 +19,7 @@ pub(crate) struct Stream<C, D> {
 }
 
 impl<C, D> Stream<C, D> {
-    /// Whether nobody waits for the run any more, or it has waited for too long.
+    /// Whether no client waits for the run any more, or it has waited for too long.
     pub(crate) fn is_unwanted(&self, now_ns: u64) -> bool {
         let is_late = self.run.deadline_ns.is_some_and(|at_ns| now_ns > at_ns);
         is_late || self.connection.is_abandoned()
@@ -61,7 +61,7 @@ pub(crate) struct Run<D> {
 /// Why a run is not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TurnedDown {
-    /// Nobody waits for it any more, or it waited for too long.
+    /// No client waits for it any more, or it waited for too long.
     Unwanted,
     /// The queues had no room for it.
     Rejected,
@@ -104,8 +104,8 @@ impl<D> Run<D> {
         self.turned_down = None;
     }
 
-    /// The run has ended. The next one may have twice as many requests as this one had done, if it was cut off: what it left is
-    /// framed again. Otherwise it may have twice as many as this one might.
+    /// The run has ended. The next one may have twice as many requests as this one had done, if it was cut off: what it
+    /// left is framed again. Otherwise it may have twice as many as this one might.
     pub(crate) fn learn_len(&mut self) {
         let fits = match self.unfinished() {
             [] => self.len_max,

@@ -37,7 +37,7 @@ pub(crate) fn listen_unix(
     }?;
     let file = SocketFile::at(path)?;
     if let Some(mode) = mode {
-        // Nobody can connect before the socket listens.
+        // No client can connect before the socket listens.
         fs::set_permissions(path, Permissions::from_mode(mode))?;
     }
     socket.listen(BACKLOG)?;

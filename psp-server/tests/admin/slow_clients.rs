@@ -115,7 +115,10 @@ fn a_trace_is_made_beside_slow_clients_and_is_the_only_one_until_it_is_read() {
         let newcomers: Vec<TcpStream> = (0..CLIENTS).map(|_| connect(port)).collect();
         assert_eq!(get(port, "/livez").0, 200);
         let (status, trace) = traced.join().unwrap();
-        assert_eq!(status, 200, "nobody displaces who is being answered");
+        assert_eq!(
+            status, 200,
+            "no client displaces one that is being answered"
+        );
         assert!(trace.contains("traceEvents"));
         drop(newcomers);
     });

@@ -105,7 +105,7 @@ fn every_topology_tells_of_its_requests() {
 }
 
 #[test]
-fn requests_that_give_way_have_several_turns() {
+fn requests_that_yield_have_several_turns() {
     let by = |preempt| config().preempt(preempt);
     for (topology, policy, config) in [
         (

@@ -63,7 +63,7 @@ fn every_policy_answers_every_request_in_every_topology() {
 }
 
 #[test]
-fn requests_give_way_by_contexts_and_by_threads() {
+fn requests_yield_by_contexts_and_by_threads() {
     let _turn = turn();
     for preempt in [PreemptPolicy::Cooperative, PreemptPolicy::KernelThread] {
         let wire = Wire::new();
@@ -75,7 +75,7 @@ fn requests_give_way_by_contexts_and_by_threads() {
         let server = TestServer::start(wire.server(), policy, config);
         let mut client = wire.client();
         client.exchange(200);
-        // The worker has requests that give way, and requests that are answered meanwhile.
+        // The worker has requests that yield, and requests that are answered meanwhile.
         let long = client.send(LONG, &spin(20_000_000));
         client.exchange_beside(long);
         let snapshot = server.handle.snapshot();

@@ -92,7 +92,7 @@ impl Gate {
     fn pass(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let since = Instant::now();
-        // A request that gives way holds no lock.
+        // A request that yields holds no lock.
         while !no_preempt(|| *self.open.lock().unwrap()) && since.elapsed() < PATIENCE {
             checkpoint();
         }

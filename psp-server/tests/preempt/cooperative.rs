@@ -1,4 +1,4 @@
-//! Requests that give way at checkpoints.
+//! Requests that yield at checkpoints.
 
 use psp_server::{Config, PreemptPolicy};
 

@@ -34,8 +34,8 @@ fn policies() -> [Policy; 4] {
             .adaptive_quantum(false)
             .quantum_us(20.0)
             .conditional_preemption(false)
-            // Several turns of threads that preempt threads: with less, the wait queue is always congested, and what is new
-            // does not begin.
+            // Several turns of threads that preempt threads: with less, the wait queue is always congested, and what is
+            // new does not begin.
             .congestion_threshold_us(20_000.0)
             .into(),
     ]
@@ -104,7 +104,8 @@ fn what_lies_in_a_buffer_passes_a_long_request_too() {
         let server = start(Config::default().preempt(preempt), Policy::synergy());
         let mut first = server.connect();
         let mut long = server.begin("spin 0");
-        // All are read at once. Behind each `work` the worker gives their connection back, and could go on with the long one.
+        // All are read at once. Behind each `work` the worker gives their connection back, and could go on with the
+        // long one.
         first.send("work 1\nwhat\nwork 2\nwhat\nwork 3\n");
         for line in ["work 1", "what", "work 2", "what", "work 3"] {
             assert_eq!(first.line(), format!("ok {line}"), "{preempt}");
@@ -165,8 +166,8 @@ fn one_that_has_waited_passes_a_long_one() {
     }
 }
 
-/// The worker of the short requests is lent to a long one, and taken back for short ones that nobody has read. Half of them
-/// came to the other worker, which does not give way and has left its port.
+/// The worker of the short requests is lent to a long one, and taken back for short ones that no worker has read. Half
+/// of them came to the other worker, which does not yield and has left its port.
 #[test]
 fn darc_without_a_dispatcher_takes_back_what_it_lent() {
     for preempt in MECHANISMS.iter().copied() {
@@ -195,7 +196,7 @@ fn darc_without_a_dispatcher_takes_back_what_it_lent() {
                 .all(|(&now, before)| now > before)
         });
         // The lent worker may be between two long ones when the short ones come.
-        until("a long request gives way to short ones", || {
+        until("a long request yields to short ones", || {
             let before = server.preempted();
             for short in &mut shorts {
                 short.send("short 2\n");
@@ -203,12 +204,12 @@ fn darc_without_a_dispatcher_takes_back_what_it_lent() {
             for short in &mut shorts {
                 assert_eq!(short.line(), "ok short 2");
             }
-            let gave_way = server.preempted() > before;
+            let yielded = server.preempted() > before;
             // A worker of long ones may have taken what the lent one ran.
-            if !gave_way {
+            if !yielded {
                 begin_another();
             }
-            gave_way
+            yielded
         });
         (0..2).for_each(|gate| server.gates.open(gate));
         for (number, long) in longs.iter_mut().enumerate() {
@@ -219,7 +220,7 @@ fn darc_without_a_dispatcher_takes_back_what_it_lent() {
 }
 
 #[test]
-fn a_type_that_does_not_give_way_is_not_asked() {
+fn a_type_that_does_not_yield_is_not_asked() {
     let setup = Setup {
         policy: Policy::synergy(),
         topology: Topology::Distributed,
@@ -238,7 +239,7 @@ fn a_type_that_does_not_give_way_is_not_asked() {
 }
 
 #[test]
-fn a_request_that_does_not_give_way_is_late_once() {
+fn a_request_that_does_not_yield_is_late_once() {
     let config = Config::default().preempt_warn_ms(1);
     let server = start(config, Policy::synergy());
     let mut long = server.begin("block 0");

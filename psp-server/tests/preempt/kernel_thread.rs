@@ -1,4 +1,4 @@
-//! Requests that give way anywhere, to another thread of their worker.
+//! Requests that yield anywhere, to another thread of their worker.
 
 #![cfg(target_os = "linux")]
 
@@ -18,7 +18,7 @@ fn kernel_thread() -> Config {
 
 /// A handler that sleeps holds up only its own client.
 #[test]
-fn a_handler_that_blocks_gives_way_too() {
+fn a_handler_that_blocks_yields_too() {
     let server = start(kernel_thread());
     let mut blocked = server.begin("block 0");
     let mut short = server.connect();
@@ -67,7 +67,7 @@ fn within_no_preempt_a_request_keeps_its_worker() {
 }
 
 #[test]
-fn a_type_that_is_cooperative_gives_way_at_checkpoints_only() {
+fn a_type_that_is_cooperative_yields_at_checkpoints_only() {
     let long = TypeSpec::new("long").preempt(PreemptPolicy::Cooperative);
     let server = start_with(kernel_thread(), Setup::of_long(long));
     let mut spinning = server.begin("spin 0");
@@ -113,9 +113,9 @@ const NOBODY: u32 = 65_534;
 /// Preempted threads keep their standing then and share the core. If the tests have no privilege to give up,
 /// they show that themselves.
 #[test]
-fn without_privilege_requests_give_way_too() {
+fn without_privilege_requests_yield_too() {
     let tests = [
-        "kernel_thread::a_handler_that_blocks_gives_way_too",
+        "kernel_thread::a_handler_that_blocks_yields_too",
         "kernel_thread::a_lock_of_a_preempted_request_is_waited_for",
         "every_mechanism::preempted_requests_of_many_connections_all_go_on",
         "moving::a_preempted_request_goes_on_at_another_worker_with_its_thread",

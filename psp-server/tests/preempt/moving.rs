@@ -132,7 +132,7 @@ impl CarriedServer {
         Client::new(TcpStream::connect(self.address).unwrap())
     }
 
-    /// Per worker: how often a request gave way there.
+    /// Per worker: how often a request yielded there.
     fn preempted(&self) -> Vec<u64> {
         let workers = self.handle.snapshot().workers;
         let honoured = workers.iter().map(|it| it.turns.preemptions_honoured);
@@ -244,7 +244,7 @@ fn setup(long: TypeSpec) -> Setup {
 }
 
 #[test]
-fn a_type_that_is_cooperative_gives_way_at_checkpoints_only() {
+fn a_type_that_is_cooperative_yields_at_checkpoints_only() {
     let long = TypeSpec::new("long").preempt(PreemptPolicy::Cooperative);
     let server = start_with(moving(Config::default()), setup(long));
     let mut spinning = server.begin("spin 0");

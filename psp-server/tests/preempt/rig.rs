@@ -114,7 +114,7 @@ fn in_signal_handler() {
 ///
 /// | request | until its gate is open it |
 /// | --- | --- |
-/// | `spin` | spins, and calls checkpoints where requests give way at them |
+/// | `spin` | spins, and calls checkpoints where requests yield at them |
 /// | `hold` | does so within `no_preempt` |
 /// | `hold-then-spin` | does so, and then spins until the next gate is open |
 /// | `fail` | spins, and panics then |
@@ -347,7 +347,7 @@ impl RigServer {
         client
     }
 
-    /// Times that a request gave way.
+    /// Times that a request yielded.
     pub(crate) fn preempted(&self) -> u64 {
         let workers = self.handle.snapshot().workers;
         let honoured = workers.iter().map(|it| it.turns.preemptions_honoured);

@@ -35,7 +35,7 @@ fn a_handler_that_is_not_signal_preemptible_is_refused() {
 }
 
 #[test]
-fn a_request_that_is_asked_within_no_preempt_gives_way_at_its_end() {
+fn a_request_that_is_asked_within_no_preempt_yields_at_its_end() {
     let server = start(signal());
     // Holds while gate 0 is closed, then spins until gate 1 is open.
     let mut long = server.begin("hold-then-spin 0");
@@ -54,7 +54,7 @@ fn a_request_that_is_asked_within_no_preempt_gives_way_at_its_end() {
 
 /// The request is not suspended within the handler, and not forgotten when the handler returns.
 #[test]
-fn a_request_in_another_signals_handler_gives_way_when_that_returns() {
+fn a_request_in_another_signals_handler_yields_when_that_returns() {
     let server = start(signal());
     // Spins in the handler of SIGUSR2, and then until gate 1 is open.
     let mut long = server.begin("signalled 0");

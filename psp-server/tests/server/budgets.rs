@@ -74,7 +74,7 @@ fn others_are_served(policy: Policy, config: Config, count: u64, line: &str) {
     let topology = config.topology;
     let shape = format!("{policy}, {topology} workers {:?}, {line}", config.workers);
     let loops = Arc::new(Loops::default());
-    // Its requests may give way before they have had their budget.
+    // Its requests may yield before they have had their budget.
     let preempts = policy.can_preempt();
     let server = start(policy, config, looping(&loops));
     let mut witness = connect(&server);
@@ -99,8 +99,8 @@ fn others_are_served(policy: Policy, config: Config, count: u64, line: &str) {
     let turns = |at: usize| server.handle().snapshot().types[at].turns;
     let (short, long) = (turns(0), turns(1));
     if line.starts_with("long") || topology == Topology::Dedicated {
-        let gave_way = [short, long].map(|turns| turns.preemptions_honoured + turns.pauses);
-        assert!(gave_way.iter().sum::<u64>() > 0, "{shape}");
+        let yielded = [short, long].map(|turns| turns.preemptions_honoured + turns.pauses);
+        assert!(yielded.iter().sum::<u64>() > 0, "{shape}");
     } else {
         assert!(short.pauses > 0 || preempts, "{shape}");
         assert_eq!(long.pauses, 0, "{shape}: none is longer than its budget");
@@ -193,9 +193,9 @@ fn long_requests_alone_run_one_after_the_other() {
     assert!(pauses >= 8, "each had its thread for longer than a budget");
 }
 
-/// Neither does a request of a type that never gives way pause, nor any request without a budget.
+/// Neither does a request of a type that never yields pause, nor any request without a budget.
 #[test]
-fn requests_that_do_not_give_way_do_not_pause() {
+fn requests_that_do_not_yield_do_not_pause() {
     let never = |config: Config| config.preempt(PreemptPolicy::None);
     let for_ever = |config: Config| config.net_budget_us(0);
     let settings: [fn(Config) -> Config; 2] = [never, for_ever];
@@ -226,7 +226,7 @@ fn requests_that_do_not_give_way_do_not_pause() {
 #[cfg(target_os = "linux")]
 fn others_are_served_beside_endless_requests_on_all_workers_that_receive() {
     for policy in policies_of_workers() {
-        // It has endless requests give way itself.
+        // It has endless requests yield itself.
         if policy == Policy::synergy() {
             continue;
         }

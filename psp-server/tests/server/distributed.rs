@@ -362,7 +362,7 @@ fn finish_all(kept: &Kept) {
     kept.into_iter().for_each(|(_, reply)| reply.finish());
 }
 
-/// Another thread writes the replies first, then another worker, and then nobody does.
+/// Another thread writes the replies first, then another worker, and then no worker does.
 #[test]
 fn a_deferred_reply_finds_its_connection_whoever_writes_it() {
     let kept = Kept::default();
@@ -573,7 +573,7 @@ fn datagrams_beyond_the_queues_are_dropped_and_counted_at_all_workers() {
     assert_eq!(server.stop().abandoned, 0);
 }
 
-/// Datagrams that wait in a socket are nobody's yet.
+/// Datagrams that wait in a socket belong to no worker yet.
 #[test]
 fn a_server_that_stops_answers_the_datagrams_that_all_its_workers_have_received() {
     for policy in policies_of_workers() {

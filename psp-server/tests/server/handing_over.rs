@@ -156,8 +156,8 @@ impl Drop for Holding {
     }
 }
 
-/// A server all of whose workers run a `first` request, and clients whose requests nobody reads until that ends. Then a
-/// worker reads all of a port at once.
+/// A server all of whose workers run a `first` request, and clients whose requests no worker reads until that ends.
+/// Then a worker reads all of a port at once.
 struct Holding {
     server: SpawnedServer,
     held: Arc<Gates>,
@@ -197,7 +197,7 @@ fn holding(policy: Policy, workers: usize, config: Config) -> Holding {
         holder.send("first\n");
         holders.push(holder);
         std::thread::sleep(Duration::from_millis(5));
-        // More than that, where one gives way to another before this is seen.
+        // More than that, where one yields to another before this is seen.
         held.first.load(Ordering::SeqCst) >= workers
     });
     Holding {

@@ -230,9 +230,9 @@ fn a_peer_that_does_not_read_holds_nobody_up_and_a_bounded_memory() {
     }
 }
 
-/// Messages to several peers that do not read use the budget up. Those give way, and nobody else does.
+/// Messages to several peers that do not read use the budget up. Those are evicted, and no other peer.
 #[test]
-fn the_slowest_give_way_to_those_who_read() {
+fn the_slowest_are_evicted_for_those_who_read() {
     const BUDGET: usize = 8 << 20;
     const SILENT: usize = 6;
     for topology in TOPOLOGIES {
@@ -312,7 +312,7 @@ fn one_that_listens_is_not_idle() {
         push.send(message("still here")).unwrap();
         assert_eq!(client.line(), "still here");
         drop(push);
-        assert_eq!(client.rest(), "", "nobody sends to it any more");
+        assert_eq!(client.rest(), "", "no handler sends to it any more");
         server.stop();
     }
 }

@@ -151,7 +151,7 @@ fn a_worker_that_dies_later_is_an_error_with_its_cause() {
     }
 }
 
-/// Without a further context, requests run on instead of giving way.
+/// Without a further context, requests run on instead of yielding.
 #[test]
 fn a_worker_goes_on_without_a_further_context() {
     for kind in kinds() {

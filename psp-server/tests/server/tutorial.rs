@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   ```LANG file=PATH     the file has this content
-//!   ```diff file=PATH     the file is changed: lines with `-` give way to lines with `+`
+//!   ```diff file=PATH     the file is changed: lines with `+` replace lines with `-`
 //!   ```console            `$ COMMAND`, and its output below; … is a number from 1
 //!   ```console any-order  the same, and the lines may come in any order
 //!   ```console server     the same, and the program runs until the next one starts

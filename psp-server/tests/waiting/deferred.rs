@@ -154,7 +154,7 @@ fn one_that_fails_is_dropped_or_is_too_long_is_an_error_for_its_peer_alone() {
             );
             assert_eq!(client.ask("short"), "ok short", "{name}");
         }
-        // That of a handler that panicked has nobody to fail.
+        // That of a handler that panicked has no client to fail.
         assert_eq!(server.handle.snapshot().net.deferred_failed, 9, "{name}");
         until("its bytes are given back", || {
             server.handle.snapshot().net.buffered_bytes < 200_000
@@ -180,7 +180,7 @@ fn silent(server: &WaitingServer, requests: &str) -> Client {
 /// The reply to another finds no room, until a connection is closed whose peer does not read. One whose peer reads, and
 /// waits for a reply, stays.
 #[test]
-fn who_does_not_read_gives_way_to_those_of_others() {
+fn who_does_not_read_is_evicted_for_those_of_others() {
     for topology in [Topology::Inline, Topology::Dedicated] {
         let config = config(topology, PreemptPolicy::None).buffered_bytes_max(30_000_000);
         for is_owed_another in [false, true] {
@@ -342,6 +342,6 @@ fn a_stopping_server_waits_for_them_and_not_for_ever() {
         let kept = take(&server, 1);
         assert_eq!(server.stop().abandoned, 1);
         kept.into_iter().for_each(DeferredReply::finish);
-        assert_eq!(client.rest(), "", "nobody is left to send it");
+        assert_eq!(client.rest(), "", "no handler is left to send it");
     }
 }

@@ -1,4 +1,4 @@
-//! Requests that wait, defer their replies, time out, panic, give way and lose their clients at random: each that has
+//! Requests that wait, defer their replies, time out, panic, yield and lose their clients at random: each that has
 //! a client left is answered once, in its order.
 
 use std::thread;

@@ -15,17 +15,17 @@ use crate::table::Table;
 /// Routes that get a type when they are first asked for, unless [`ByRoute::room_for`] says otherwise.
 const ROOM: usize = 32;
 
-/// Routes that orchestrators ask. They are cheap, and seldom asked for: a type of their own, which is polled inline from the
-/// first request on, has no cold start. One that turns out to be long goes to the pool, as any type.
+/// Routes that orchestrators ask. They are cheap, and seldom asked for: a type of their own, which is polled inline
+/// from the first request on, has no cold start. One that turns out to be long goes to the pool, as any type.
 const PROBES: [&str; 7] = [
     "/health", "/healthz", "/live", "/livez", "/ready", "/readyz", "/ping",
 ];
 const PROBE_TIME: Duration = Duration::from_micros(10);
 
 /// Types requests by the routes of an axum `Router`. Nothing has to be declared: a route gets its type with its first
-/// request, and those named `/health`, `/healthz`, `/live`, `/livez`, `/ready`, `/readyz` and `/ping` share one that is taken
-/// for short at once. The layer has to be one of the router (`Router::layer`), so that the route is known. Requests that match no
-/// route are `UNKNOWN`.
+/// request, and those named `/health`, `/healthz`, `/live`, `/livez`, `/ready`, `/readyz` and `/ping` share one that is
+/// taken for short at once. The layer has to be one of the router (`Router::layer`), so that the route is known.
+/// Requests that match no route are `UNKNOWN`.
 ///
 /// ```
 /// use psp_tower::{ByRoute, decade};
@@ -38,7 +38,7 @@ const PROBE_TIME: Duration = Duration::from_micros(10);
 pub struct ByRoute {
     table: Table,
     room: usize,
-    /// Routes that nobody has declared, in the order of their first requests.
+    /// Routes that were not declared, in the order of their first requests.
     seen: RwLock<Seen>,
 }
 
@@ -86,9 +86,9 @@ impl ByRoute {
         self
     }
 
-    /// The types, for [`Builder::types`](psp_pool::Builder::types), once [`by`](Self::by) and [`room_for`](Self::room_for) have
-    /// said all. Those of routes that are not known yet are called
-    /// `route 0`, `route 1` and so on there; the layer's snapshots have their true names.
+    /// The types, for [`Builder::types`](psp_pool::Builder::types), once [`by`](Self::by) and
+    /// [`room_for`](Self::room_for) have said all. Those of routes that are not known yet are called `route 0`,
+    /// `route 1` and so on there; the layer's snapshots have their true names.
     #[must_use]
     pub fn types(&self) -> Vec<TypeSpec> {
         let mut types = self.table.types();

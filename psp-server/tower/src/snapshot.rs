@@ -29,7 +29,7 @@ pub struct TypeSnapshot {
     pub shed: u64,
     /// Requests whose deadline has passed before there was an answer.
     pub expired: u64,
-    /// Requests whose response nobody awaited any more.
+    /// Requests whose response no caller awaited any more.
     pub cancelled: u64,
     /// Requests that panicked.
     pub panicked: u64,
@@ -48,13 +48,13 @@ pub struct TypeSnapshot {
     pub service_ns_mean: u64,
     /// Polls of requests whose answers no client got, added up: cancelled ones and those that expired.
     pub abandoned_ns: u64,
-    /// Polls of responses' bodies that took longer than [`PspLayer::long_poll`](crate::PspLayer::long_poll), but for the
-    /// first one: that may have waited for other programs.
+    /// Polls of responses' bodies that took longer than [`PspLayer::long_poll`](crate::PspLayer::long_poll), but for
+    /// the first one: that may have waited for other programs.
     pub slow_frames: u64,
     /// How far its service times are apart, once 512 requests were measured.
     pub spread: Option<Spread>,
-    /// What to do about a type whose service times are more than a decade apart, if they are, and if its requests are long
-    /// enough to be in the way of others.
+    /// What to do about a type whose service times are more than a decade apart, if they are, and if its requests are
+    /// long enough to be in the way of others.
     pub advice: Option<String>,
 }
 

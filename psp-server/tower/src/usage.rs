@@ -1,8 +1,8 @@
 //! How much of the processor the calling thread has had.
 //!
-//! A poll that took a millisecond on the clock may have computed for ten microseconds, while other programs had the core.
-//! Its type is none that keeps threads of tokio busy. A poll that blocked its thread for a millisecond is: nobody else was
-//! polled meanwhile.
+//! A poll that took a millisecond on the clock may have computed for ten microseconds, while other programs had the
+//! core. Its type is none that keeps threads of tokio busy. A poll that blocked its thread for a millisecond is: no
+//! other task was polled meanwhile.
 
 /// See the [module](self). Unknown where the system does not tell.
 #[derive(Debug, Clone, Copy)]
@@ -21,8 +21,8 @@ impl Usage {
         Self(used())
     }
 
-    /// The time of what began when this was taken, ends now, and took `wall_ns` on the clock: without the time that other
-    /// threads had the core, if the thread has waited for nothing else.
+    /// The time of what began when this was taken, ends now, and took `wall_ns` on the clock: without the time that
+    /// other threads had the core, if the thread has waited for nothing else.
     pub(crate) fn without_others(self, wall_ns: u64) -> u64 {
         match (self.0, used()) {
             (Some(before), Some(now)) if now.waits == before.waits => {

@@ -183,22 +183,22 @@ async fn the_time_for_which_a_request_is_suspended_is_no_service_time() {
     let pool = pool.build().unwrap();
     let layer = layer(pool.clone());
     let (begins, begun) = channel();
-    let gives_way = service_fn(move |_: Request<String>| {
+    let yields = service_fn(move |_: Request<String>| {
         let begins = begins.clone();
         async move {
             begins.send(()).unwrap();
             let began = Instant::now();
             while psp_pool::suspended() < pause {
-                assert!(began.elapsed() < PATIENCE, "nobody had it give way");
+                assert!(began.elapsed() < PATIENCE, "no request had it yield");
                 psp_pool::checkpoint();
             }
             Answer::Ok(Response::new(began.elapsed().as_nanos().to_string()))
         }
     });
-    let report = tokio::spawn(layer.layer(gives_way).oneshot(get("/report")));
+    let report = tokio::spawn(layer.layer(yields).oneshot(get("/report")));
     let suspended = tokio::task::spawn_blocking(move || {
         begun.recv_timeout(PATIENCE).unwrap();
-        // It has the worker once the report has given way.
+        // It has the worker once the report has yielded.
         let (gate, short) = hold(&pool);
         std::thread::sleep(pause);
         drop(gate);

@@ -21,7 +21,7 @@ pub struct Checked {
     pub refused: usize,
     /// Those that have not ended with the trace.
     pub unfinished: usize,
-    /// Turns that ended because the request gave way.
+    /// Turns that ended because the request yielded.
     pub gave_way: usize,
     /// Preemptions that were asked for.
     pub preemptions: usize,
@@ -155,9 +155,9 @@ struct Span {
     is_last: bool,
 }
 
-/// Checks the text of a file: each event has what its kind needs, tracks have names, each begin has an end, turns of one
-/// worker and turns of one request follow each other, a request arrives before its turns and ends with the last one, and
-/// requests of one name follow each other.
+/// Checks the text of a file: each event has what its kind needs, tracks have names, each begin has an end, turns of
+/// one worker and turns of one request follow each other, a request arrives before its turns and ends with the last
+/// one, and requests of one name follow each other.
 ///
 /// # Errors
 /// The first thing that is not in order.

@@ -10,13 +10,13 @@ pub enum Kind {
     Begun = 2,
     /// The turn ended with the request, which has its reply.
     Completed = 3,
-    /// The turn ended because the request gave way. It waits for another one.
+    /// The turn ended because the request yielded. It waits for another one.
     Yielded = 4,
     /// The turn ended because the request waits for something else.
     Blocked = 5,
     /// That has come: the request waits for another turn.
     Woken = 6,
-    /// The turn on a worker was asked to give way. The request may not be known.
+    /// The turn on a worker was asked to yield. The request may not be known.
     Asked = 7,
     /// A worker took the request from another worker's queue.
     Stolen = 8,
@@ -24,7 +24,7 @@ pub enum Kind {
     HandedOver = 9,
     /// The request was refused: a queue was full.
     Rejected = 10,
-    /// The request was not run: nobody waits for it any more, or it had waited for too long.
+    /// The request was not run: no client waits for it any more, or it had waited for too long.
     Dropped = 11,
 }
 

@@ -2,11 +2,11 @@
 
 mod bodies;
 mod ending;
-mod giving_way;
 mod pages;
 mod pressure;
 #[path = "../../src/service.rs"]
 mod service;
+mod yielding;
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};

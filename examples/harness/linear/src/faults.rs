@@ -28,7 +28,7 @@ enum Fault {
     TornScript,
     /// EXEC ignores that a watched key has changed.
     NoWatch,
-    /// EXEC stops transactions whose watched key nobody touched.
+    /// EXEC stops transactions whose watched key no client touched.
     TimidWatch,
     /// A pop that waits gives up although its list has never been empty.
     EarlyTimeout,
@@ -333,7 +333,10 @@ fn a_transaction_that_watches_sees_no_change_in_between() {
         "the watch before, the read after the change"
     );
     assert!(calls(None, done(text("a"))));
-    assert!(!calls(None, stopped(text("a"))), "nobody touched the key");
+    assert!(
+        !calls(None, stopped(text("a"))),
+        "no client touched the key"
+    );
     assert!(
         !calls(Some(Get(1)), stopped(text("a"))),
         "nor did a read of another"

@@ -21,14 +21,14 @@ pub trait Operation: Clone + Debug {
     /// Changes `state` and returns the reply. It depends on nothing else.
     fn apply(&self, state: &mut Self::State) -> Self::Reply;
 
-    /// Whether an operation that is pending may never happen although later ones of its connection have. It then happened
-    /// in another way, which changes nothing.
+    /// Whether an operation that is pending may never happen although later ones of its connection have. It then
+    /// happened in another way, which changes nothing.
     fn may_be_passed_over(&self) -> bool {
         false
     }
 
-    /// `Some` for an operation that nobody sends, and that may happen by itself at any time: whether it changes this state.
-    /// What it changes cannot be changed back.
+    /// `Some` for an operation that no client sends, and that may happen by itself at any time: whether it changes this
+    /// state. What it changes cannot be changed back.
     fn by_itself(&self, _state: &Self::State) -> Option<bool> {
         None
     }

@@ -98,7 +98,7 @@ pub struct CacheStats {
     pub evicted_expiring: u64,
     /// Evicted items that were used again since they came to their list.
     pub evicted_active: u64,
-    /// When an item was last evicted, and how long nobody had used it, in seconds by [`now_ms`].
+    /// When an item was last evicted, and how long no client had used it, in seconds by [`now_ms`].
     pub last_evicted_s: (u32, u32),
     /// Expired or flushed items that were removed, by whatever found them.
     pub reclaimed: u64,

@@ -54,7 +54,7 @@ impl Value {
             })));
         };
         let mut shared: Arc<[u8]> = blank.into();
-        let mut rest = Arc::get_mut(&mut shared).expect("nobody shares it yet");
+        let mut rest = Arc::get_mut(&mut shared).expect("it is not shared yet");
         for part in [&[key_len], key].into_iter().chain(parts) {
             let (place, after) = rest.split_at_mut(part.len());
             place.copy_from_slice(part);

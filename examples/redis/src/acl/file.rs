@@ -90,7 +90,7 @@ pub(super) fn save(path: &Path, users: &Users) -> io::Result<()> {
     written
 }
 
-/// Writes a new file, which those may read who may read the file at `like`; nobody else, if there is none.
+/// Writes a new file with the permissions of the file at `like`. If there is none, only the owner may read the new one.
 fn write(path: &Path, like: &Path, text: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = options

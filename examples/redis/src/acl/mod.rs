@@ -8,9 +8,9 @@
 //!                        command ─► All: runs │ Checked: User::check ─► runs, or -NOPERM and ACL LOG
 //! ```
 //!
-//! A user never changes. Another one takes its place, in the registry and in all connections at once, under one lock that
-//! AUTH takes, too. So a command of a connection that may do everything costs one load of [`Account::access`], which it
-//! would take for authentication alone.
+//! A user never changes. Another one takes its place, in the registry and in all connections at once, under one lock
+//! that AUTH takes, too. So a command of a connection that may do everything costs one load of [`Account::access`],
+//! which it would take for authentication alone.
 //!
 //! | file | job |
 //! | --- | --- |
@@ -270,8 +270,8 @@ impl Acl {
         })
     }
 
-    /// ACL LOAD: the users of the file in the place of all others. Returns the connections to close: those of all users but
-    /// the default one, as in Redis, and subscribers that have lost a channel.
+    /// ACL LOAD: the users of the file in the place of all others. Returns the connections to close: those of all users
+    /// but the default one, as in Redis, and subscribers that have lost a channel.
     ///
     /// # Errors
     /// The file is wrong, and nothing has changed.
@@ -318,14 +318,14 @@ fn hand_out(clients: &Registry, user: &Arc<User>) -> Vec<Arc<ClientInfo>> {
     subscribed.cloned().collect()
 }
 
-/// The connections whose users are none of these. They are nobody from now on.
+/// The connections whose users are none of these. They have no user from now on.
 fn without_users(clients: &Registry, users: &Users) -> Closing {
     let clients = clients.snapshot();
     let is_gone = |client: &&Arc<ClientInfo>| !users.contains_key(client.account.user().name());
     let gone: Closing = clients.values().filter(is_gone).cloned().collect();
-    let nobody = Arc::new(User::new(DEFAULT, PubSubDefault::ResetChannels));
+    let no_user = Arc::new(User::new(DEFAULT, PubSubDefault::ResetChannels));
     for client in &gone {
-        client.account.set(&nobody, false);
+        client.account.set(&no_user, false);
     }
     gone
 }

@@ -76,13 +76,13 @@ struct Waiting {
     /// The number of a client's wait, by the client's id.
     by_client: HashMap<u64, u64>,
     deadlines: BTreeSet<(Instant, u64)>,
-    /// Until when the timer thread waits; `None` while nobody needs it.
+    /// Until when the timer thread waits; `None` while no client needs it.
     timer_until: Option<Instant>,
     /// What the commands hold.
     held_bytes: usize,
     /// The server, once somebody has waited.
     runtime: Option<ServerHandle>,
-    /// Nobody will wait any more.
+    /// No client will wait any more.
     is_over: bool,
 }
 
@@ -159,8 +159,8 @@ impl BlockedClients {
         self.len() == 0
     }
 
-    /// Lets `client` wait, unless it has left. If an element came after its command looked for one, it is served at once,
-    /// unless others wait for it, too.
+    /// Lets `client` wait, unless it has left. If an element came after its command looked for one, it is served at
+    /// once, unless others wait for it, too.
     pub fn wait(
         &self,
         server: &ServerState,

@@ -22,11 +22,11 @@ const ROOMY_LEN_MIN: usize = 64 * 1024;
 /// The part of its length by which such a string may grow in place.
 const ROOM_DIVISOR: usize = 4;
 
-/// Changes bytes of the string at `key`, which first gets zeros up to `len` bytes if it is shorter. `change` makes about
-/// `changes` steps of its pace, has no other effect, and may run several times.
+/// Changes bytes of the string at `key`, which first gets zeros up to `len` bytes if it is shorter. `change` makes
+/// about `changes` steps of its pace, has no other effect, and may run several times.
 ///
-/// The bytes change in place if the string is long enough and nobody else reads it. Otherwise they are copied, outside
-/// of the key's lock.
+/// The bytes change in place if the string is long enough and no other request reads it. Otherwise they are copied,
+/// outside of the key's lock.
 pub(super) fn change<R>(
     context: &Context<'_>,
     key: &[u8],
@@ -66,8 +66,8 @@ pub(super) fn changes_of(patch: &[u8]) -> usize {
     }
 }
 
-/// Appends to the string at `key`, and returns its length. The bytes are put behind it if it has room and nobody else
-/// reads it.
+/// Appends to the string at `key`, and returns its length. The bytes are put behind it if it has room and no other
+/// request reads it.
 pub(super) fn append(context: &Context<'_>, key: &[u8], suffix: &[u8]) -> Result<usize> {
     let joined_len = |old: &[u8]| {
         let len = old.len() + suffix.len();

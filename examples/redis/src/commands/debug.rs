@@ -92,7 +92,7 @@ fn object(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
     Ok(())
 }
 
-/// `POPULATE count [prefix] [size]` stores strings that are not there yet, and tells nobody.
+/// `POPULATE count [prefix] [size]` stores strings that are not there yet, and notifies no client.
 fn populate(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     if !context.may_block {
         return Err(CommandError::line(

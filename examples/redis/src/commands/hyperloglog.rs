@@ -39,8 +39,8 @@ fn pfadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     Ok(())
 }
 
-/// Adds a few members in place, to a dense HyperLogLog that nobody else reads. Returns whether one of its registers
-/// changed, or `None` if there is no such HyperLogLog.
+/// Adds a few members in place, to a dense HyperLogLog that no other request reads. Returns whether one of its
+/// registers changed, or `None` if there is no such HyperLogLog.
 fn add_to_dense(context: &Context<'_>, key: &[u8], members: &[&[u8]]) -> Result<Option<bool>> {
     if members.is_empty() || members.len() > LOCKED_MEMBERS_MAX {
         return Ok(None);

@@ -108,8 +108,8 @@ struct Table<'s> {
     right: &'s [u8],
     /// The length for the whole strings.
     len: usize,
-    /// A bit for each pair of bytes that differ, with whole words for each left byte: is the length without the left one
-    /// greater than without the right one? Empty if nobody walks back.
+    /// A bit for each pair of bytes that differ, with whole words for each left byte: is the length without the left
+    /// one greater than without the right one? Empty if no walk back follows.
     skips_left: Vec<u64>,
 }
 

@@ -141,7 +141,7 @@ fn run(command: &QueuedCommand, transaction: &mut Context<'_>, replies: &mut dyn
     let (busy, who) = (started.elapsed(), (context.client, context.stats));
     let records = &context.server.records;
     records.ended(who, entry, &args, busy, result.as_ref().err());
-    // A transaction of many short commands gives way as one long command does.
+    // A transaction of many short commands yields as one long command does.
     Pace::new().pause();
     transaction.close |= context.close;
     transaction.select(context.database);

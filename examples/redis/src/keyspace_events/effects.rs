@@ -710,7 +710,7 @@ mod tests {
     use super::*;
     use crate::command::CommandTable;
 
-    /// Commands that write, but change no key one by one, or tell nobody.
+    /// Commands that write, but change no key one by one, or notify no client.
     const WITHOUT: &[&str] = &["flushall", "flushdb", "swapdb"];
 
     #[test]

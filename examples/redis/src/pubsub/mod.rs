@@ -202,7 +202,7 @@ impl PubSub {
     }
 
     /// Sends a message to the subscribers of a channel, and of patterns unless the channel is a shard channel. Returns
-    /// how many there are. Gives way to other requests meanwhile, so the caller must hold no lock.
+    /// how many there are. Yields to other requests meanwhile, so the caller must hold no lock.
     pub fn publish(&self, kind: TopicKind, channel: &[u8], text: &[u8]) -> usize {
         let mut delivery = Delivery {
             limit: self.limit(),

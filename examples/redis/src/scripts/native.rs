@@ -10,8 +10,8 @@ use mlua::{Either, IntoLua, Lua, MultiValue, Table, Value};
 
 use super::control::Control;
 
-/// Most values that a function gives at once. As arguments of a native function each needs a place on a stack of mlua that
-/// has 8000, beside up to 250 arguments that the script spells out; without a place, mlua panics.
+/// Most values that a function gives at once. As arguments of a native function each needs a place on a stack of mlua
+/// that has 8000, beside up to 250 arguments that the script spells out; without a place, mlua panics.
 pub(super) const VALUES_MAX: usize = 7700;
 
 /// An error that scripts may catch.
@@ -152,7 +152,7 @@ pub(super) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// Counts values that a native function walks, and gives way now and then.
+/// Counts values that a native function walks, and yields now and then.
 pub(super) struct Walk<'c> {
     control: &'c Control,
     values: Cell<usize>,
@@ -185,9 +185,9 @@ impl<'c> Walk<'c> {
     }
 }
 
-/// Runs `make`, which makes values of Lua that take `bytes` at most. If there is room for these, Lua does not look at its
-/// limit meanwhile: mlua makes each value that may find no memory within a protected call, which takes longer than the
-/// value.
+/// Runs `make`, which makes values of Lua that take `bytes` at most. If there is room for these, Lua does not look at
+/// its limit meanwhile: mlua makes each value that may find no memory within a protected call, which takes longer than
+/// the value.
 ///
 /// `make` may call nothing of Lua that fails for other reasons: such an error would leave the functions of Rust between
 /// it and the script. So the collector, whose finalizers may find no room on Lua's stack, has to wait.
@@ -235,8 +235,8 @@ pub(super) fn control(lua: &Lua) -> Outcome<Arc<Control>> {
     control.ok_or_else(|| "the interpreter has no control".into())
 }
 
-/// What the keys of a table are like. The table is walked: a list of its values would need a reference for each, of which
-/// there are no more than 8000.
+/// What the keys of a table are like. The table is walked: a list of its values would need a reference for each, of
+/// which there are no more than 8000.
 pub(super) struct Shape {
     /// Number of pairs.
     pub(super) pairs: usize,

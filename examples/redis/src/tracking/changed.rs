@@ -69,7 +69,7 @@ pub(crate) struct Gathered {
     keys: IndexSet<Box<[u8]>>,
     bytes: usize,
     is_all: bool,
-    /// A command wrote while nobody tracked, so its keys are not here.
+    /// A command wrote while no client tracked, so its keys are not here.
     has_others: bool,
 }
 
@@ -89,7 +89,7 @@ impl Gathered {
         }
     }
 
-    /// A command wrote while nobody tracked.
+    /// A command wrote while no client tracked.
     pub(super) fn note_others(&mut self) {
         self.has_others = true;
     }

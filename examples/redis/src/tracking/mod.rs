@@ -18,13 +18,13 @@
 //! - The write is first. Then the read gets the new value.
 //!
 //! Whether anybody tracks is a counter. It is raised before the first read of a client that tracks, so a write that
-//! loads it after it has stored, sees that client if its read was first. A write that stored while nobody tracked loads
-//! it then, too.
+//! loads it after it has stored, sees that client if its read was first. A write that stored while no client tracked
+//! loads it then, too.
 //!
 //! A message must not overtake the reply with the old value. What is pushed to a connection while one of its requests
-//! runs comes after the reply to that request. Replies that are written later, because the command waited for a key or for
-//! the end of a pause, end with a message about what was read. A client that redirects to another connection has to see to
-//! the order of the two by itself, as with Redis.
+//! runs comes after the reply to that request. Replies that are written later, because the command waited for a key or
+//! for the end of a pause, end with a message about what was read. A client that redirects to another connection has to
+//! see to the order of the two by itself, as with Redis.
 //!
 //! A message may come for a key that has not changed after all: SADD of a member that is there.
 //!
@@ -84,7 +84,7 @@ pub struct Tracking {
 }
 
 impl Tracking {
-    /// Nobody tracks yet. Messages wait within the limit of subscribers.
+    /// No client tracks yet. Messages wait within the limit of subscribers.
     #[must_use]
     pub fn new(pubsub: Arc<PubSub>) -> Self {
         Self {
@@ -221,7 +221,7 @@ impl Tracking {
         for (index, key) in keys.iter().enumerate() {
             self.table.add(client, key);
             self.shrink(2);
-            give_way_after(index);
+            yield_after(index);
         }
         if client.has_left() {
             self.table.forget(client);
@@ -256,7 +256,7 @@ impl Tracking {
         }
     }
 
-    /// Tells of a change. What the author itself gets on its own connection goes to `aside`, if there is one. Gives way
+    /// Tells of a change. What the author itself gets on its own connection goes to `aside`, if there is one. Yields
     /// to other requests meanwhile, so the caller must hold no lock.
     fn tell(&self, author: Option<u64>, changed: &Changed<'_>, aside: Option<&mut Vec<Bytes>>) {
         let mut delivery = Delivery::new(self, author, aside);
@@ -272,7 +272,7 @@ impl Tracking {
             if let Some(taken) = self.table.take(key, &self.members) {
                 delivery.send_to_readers(&taken);
             }
-            give_way_after(index);
+            yield_after(index);
         }
         for (clients, keys) in self.prefixes.matching(keys) {
             let message = &mut Invalidation::of(Stale::Keys(&keys));
@@ -284,7 +284,7 @@ impl Tracking {
 }
 
 /// Lets the server run another request after some keys.
-fn give_way_after(index: usize) {
+fn yield_after(index: usize) {
     if (index + 1).is_multiple_of(KEYS_PER_TURN) {
         checkpoint();
     }

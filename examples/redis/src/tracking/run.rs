@@ -1,5 +1,5 @@
-//! What surrounds a command while somebody tracks: its keys go into the table before it reads, and those who have copies
-//! hear of its changes after it has written.
+//! What surrounds a command while somebody tracks: its keys go into the table before it reads, and those who have
+//! copies hear of its changes after it has written.
 
 use std::sync::Arc;
 use std::thread;
@@ -118,7 +118,7 @@ impl Drop for Changes<'_> {
             None => self.tracking.tell(Some(self.author), changed, None),
         };
         if thread::panicking() {
-            // What unwinds cannot give way.
+            // What unwinds cannot yield.
             no_preempt(tell);
         } else {
             tell();
@@ -136,7 +136,7 @@ pub(crate) struct LateChanges {
 }
 
 impl LateChanges {
-    /// A call of `client`; `None` while nobody tracks.
+    /// A call of `client`; `None` while no client tracks.
     pub(crate) fn of(
         tracking: &Arc<Tracking>,
         client: &Arc<ClientInfo>,

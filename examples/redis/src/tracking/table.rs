@@ -170,7 +170,7 @@ impl Table {
         })
     }
 
-    /// Takes all keys out. Gives way to other requests meanwhile, so the caller must hold no lock.
+    /// Takes all keys out. Yields to other requests meanwhile, so the caller must hold no lock.
     pub(super) fn clear(&self, members: &Members) {
         for shard in &self.shards {
             let taken = no_preempt(|| {

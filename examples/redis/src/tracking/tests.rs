@@ -155,7 +155,7 @@ fn keys_that_expire_are_evicted_or_flushed_count() {
     session.expect(&[("SET k 1", "+OK")]);
     let mut tracker = Tracker::beside(&session, "");
     tracker.session.expect(&[("GET k", "$1 1")]);
-    // Its time is over, and nobody has looked for it.
+    // Its time is over, and no client has looked for it.
     let expire = |slot: &mut psp_store::Slot<'_>| slot.set_expire_at_ms(Some(1));
     session.store().update(b"k", expire);
     assert_eq!(tracker.news(), [""; 0]);

@@ -1,5 +1,5 @@
-//! Requests with large bodies: other requests go on meanwhile, memory holds each body once, and bodies that do not fit in
-//! the budget together wait for each other.
+//! Requests with large bodies: other requests go on meanwhile, memory holds each body once, and bodies that do not fit
+//! in the budget together wait for each other.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -67,7 +67,7 @@ fn bodies_that_exceed_the_budget_together_are_stored_one_after_the_other() {
 
 /// A peer that announces a body and sends nothing more gives its room to one that does.
 #[test]
-fn who_announces_a_body_and_stops_gives_way() {
+fn who_announces_a_body_and_stops_is_evicted() {
     const BODY: usize = 5 * MB / 2;
     if !Server::is_psp_redis() {
         return skip(NOT_PSP);
@@ -186,7 +186,7 @@ fn appends_to_a_long_string_do_not_copy_it() {
     }
 }
 
-/// Within a transaction the first one copies the string, as nobody sees the change before EXEC.
+/// Within a transaction the first one copies the string, as no other client sees the change before EXEC.
 #[test]
 fn appends_of_a_transaction_copy_a_long_string_once() {
     const LEN: usize = 64 * MB;
@@ -211,7 +211,7 @@ fn appends_of_a_transaction_copy_a_long_string_once() {
     }
 }
 
-/// At the first touch of a huge page the kernel clears two megabytes, and the net thread serves nobody meanwhile.
+/// At the first touch of a huge page the kernel clears two megabytes, and the net thread serves no client meanwhile.
 #[test]
 fn large_values_are_in_small_pages_and_others_in_huge_ones() {
     if !Server::is_psp_redis() {

@@ -1,4 +1,4 @@
-//! Replies that nobody reads, and requests for replies without end: what the process holds stays near the budget for
+//! Replies that no client reads, and requests for replies without end: what the process holds stays near the budget for
 //! buffered bytes, and requests beyond it get errors.
 
 use std::time::Duration;
@@ -72,7 +72,7 @@ fn unread_replies_hold_no_more_than_the_budget() {
 
 /// Clients that do not read hold the budget. Replies to others find room, and they lose their connections.
 #[test]
-fn who_does_not_read_gives_way_to_the_replies_of_others() {
+fn who_does_not_read_is_evicted_for_the_replies_of_others() {
     const ELEMENTS: usize = 60_000;
     const CLIENTS: usize = 40;
     /// Their replies need more than the others left, and less than these hold.

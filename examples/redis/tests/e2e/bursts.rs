@@ -106,7 +106,7 @@ fn every_policy_dedicated_holds_a_burst() {
     short_queues_hold_bursts("dedicated", &Policy::NAMES);
 }
 
-/// Long requests that run for longer than others may wait for places: those are refused, and nobody else.
+/// Long requests that run for longer than others may wait for places: those are refused, and no others.
 #[test]
 fn a_queue_that_stays_full_refuses_its_type_alone() {
     const SLEEPERS: usize = 20;

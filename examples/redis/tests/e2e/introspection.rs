@@ -46,7 +46,7 @@ fn killed_clients_are_closed_and_the_others_stay() {
         }
         assert_eq!(blocked.read_to_close(), b"", "{topology}");
         admin.wait_for_clients(1);
-        // Nobody takes the element that the killed client waited for.
+        // No client takes the element that the killed client waited for.
         assert_eq!(admin.ask("RPUSH list a"), "1");
         assert_eq!(admin.ask("LLEN list"), "1");
         assert_eq!(admin.ask("CLIENT KILL SKIPME no"), "1");

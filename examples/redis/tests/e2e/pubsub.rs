@@ -362,7 +362,7 @@ fn who_reads_is_not_closed_for_hundreds_who_do_not() {
             config: Some("[server]\nbuffered-bytes-max = 16777216\n"),
             ..Options::default()
         });
-        // A Unix socket takes little of what nobody reads.
+        // A Unix socket takes little of what its peer does not read.
         let silent: Vec<_> = (0..SILENT)
             .map(|_| {
                 let mut socket = UnixStream::connect(server.unix_socket()).unwrap();
@@ -521,7 +521,7 @@ fn gets_go_on_beside_a_message_to_thousands() {
             format!("[\"c\", {subscribers}]")
         );
         drop(listening);
-        wait_until("nobody is subscribed", || {
+        wait_until("no client is subscribed", || {
             publisher.ask("PUBSUB CHANNELS") == "[]"
         });
     }
@@ -836,7 +836,7 @@ fn events_tell_what_commands_did_to_keys() {
         assert_eq!(
             listener.reply().to_string(),
             r#"["message", "__keyevent@0__:expired", "untouched"]"#,
-            "{topology}: nobody looks for it"
+            "{topology}: no client looks for it"
         );
     }
 }

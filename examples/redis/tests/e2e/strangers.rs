@@ -97,7 +97,7 @@ fn clients_that_do_not_authenticate_are_closed_after_a_while() {
 
 /// Clients that have not authenticated hold the whole budget, and a client that has needs a part of it.
 #[test]
-fn strangers_give_way_to_clients_that_have_authenticated() {
+fn strangers_are_evicted_for_clients_that_have_authenticated() {
     const CONFIG: &str = "[server]\nbuffered-bytes-max = 4194304\nauth-timeout-s = 0\n";
     const STRANGERS: usize = 60;
     if !Server::is_psp_redis() {
@@ -130,9 +130,9 @@ fn strangers_give_way_to_clients_that_have_authenticated() {
     }
 }
 
-/// Clients that have authenticated and send nothing more give way, too: those first that have waited for longest.
+/// Clients that have authenticated and send nothing more are evicted, too: those first that have waited for longest.
 #[test]
-fn who_waits_longest_for_nothing_gives_way_first() {
+fn who_waits_longest_for_nothing_is_evicted_first() {
     const CONFIG: &str = "[server]\nbuffered-bytes-max = 4194304\n";
     if !Server::is_psp_redis() {
         return skip(NOT_PSP);

@@ -165,7 +165,7 @@ fn entries_reach_one_member_and_every_reader() {
     }
 }
 
-/// XRANGE of many entries gives way to short requests, and reads them as they were at one instant.
+/// XRANGE of many entries yields to short requests, and reads them as they were at one instant.
 #[test]
 fn a_long_range_is_of_one_instant_and_delays_no_short_request() {
     const ENTRIES: usize = 50_000;

@@ -377,7 +377,7 @@ fn converges(topology: &'static str, policy: &'static str, seed: u64) {
             kept += reader.copies.len();
         }
     }
-    assert!(kept > 0, "nobody has kept anything");
+    assert!(kept > 0, "no client has kept anything");
 }
 
 #[test]
@@ -432,7 +432,7 @@ fn who_leaves_is_forgotten() {
     }
 }
 
-/// A client that does not read what it tracks is closed, and nobody else waits for it.
+/// A client that does not read what it tracks is closed, and no other client waits for it.
 #[test]
 fn a_client_that_does_not_read_is_closed() {
     let server = start("dedicated", "darc");
@@ -450,7 +450,7 @@ fn a_client_that_does_not_read_is_closed() {
             .info("stats")
             .contains("client_output_buffer_limit_disconnections:1\r\n")
     });
-    wait_until("nobody tracks", || {
+    wait_until("no client tracks", || {
         writer.info("clients").contains("tracking_clients:0\r\n")
     });
     slow.read_to_close();

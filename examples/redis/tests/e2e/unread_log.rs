@@ -60,7 +60,7 @@ impl Logged {
         Connection::open(self.address).unwrap()
     }
 
-    /// Logs more than anything takes that nobody reads, while another client asks for keys.
+    /// Logs more than fits into a pipe that is not read, while another client asks for keys.
     fn fill(&self) {
         let mut asking = self.connect();
         let noise = |mut client: Connection| {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   frame ─► RpcHandler: envelope ─► Call ─► Service::call ─► payload, or Failure ─► response
-//!               │ malformed                    │ give_way: checkpoint, client, deadline
+//!               │ malformed                    │ checkpoint: client, deadline, yields
 //!               └─► INVALID_ARGUMENT           └─► DEADLINE_EXCEEDED
 //! ```
 //!
@@ -123,7 +123,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// [`Status::Cancelled`] when the client has gone, and [`Failure::deadline_exceeded`].
-    pub fn give_way(&self) -> Result<(), Failure> {
+    pub fn checkpoint(&self) -> Result<(), Failure> {
         checkpoint();
         self.is_wanted()
     }
@@ -142,7 +142,7 @@ impl<'a> Call<'a> {
     /// ```
     ///
     /// # Errors
-    /// Those of [`give_way`](Self::give_way).
+    /// Those of [`checkpoint`](Self::checkpoint).
     pub fn wait<F: Future>(&self, future: F) -> Result<F::Output, Failure> {
         psp_server::wait(async {
             let mut future = pin!(future);
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(waited_for_it.in_time(), Err(Failure::deadline_exceeded()));
         let call = call(1, Duration::ZERO);
         let passed = loop {
-            if let Err(failure) = call.give_way() {
+            if let Err(failure) = call.checkpoint() {
                 break failure;
             }
         };

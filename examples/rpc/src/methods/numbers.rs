@@ -21,7 +21,7 @@ pub fn sum(context: &mut Context<'_>, call: &Call<'_>) -> Result<(), Failure> {
     let mut total = 0_i128;
     for stride in numbers.values.chunks(STRIDE) {
         total += stride.iter().copied().map(i128::from).sum::<i128>();
-        call.give_way()?;
+        call.checkpoint()?;
     }
     let value = i64::try_from(total)
         .map_err(|_| Failure::new(Status::OutOfRange, "the sum has more than 64 bits"))?;
@@ -37,7 +37,7 @@ pub fn sort(context: &mut Context<'_>, call: &Call<'_>) -> Result<(), Failure> {
     let scratch = &mut *context.scratch;
     read(&mut scratch.numbers, call.payload)?;
     merge_sort(&mut scratch.numbers.values, &mut scratch.merged, || {
-        call.give_way()
+        call.checkpoint()
     })?;
     let numbers = std::mem::take(&mut scratch.numbers);
     context.respond(&numbers);

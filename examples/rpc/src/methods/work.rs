@@ -26,7 +26,7 @@ pub fn echo(context: &mut Context<'_>, call: &Call<'_>) -> Result<(), Failure> {
 /// # Errors
 /// When the payload is not [`Work`], the duration is too long, or the deadline has passed.
 pub fn spin(_context: &mut Context<'_>, call: &Call<'_>) -> Result<(), Failure> {
-    psp_program::spin(duration(call)?, || call.give_way())
+    psp_program::spin(duration(call)?, || call.checkpoint())
 }
 
 /// Occupies a worker without keeping a core busy. Requests that the policy prefers may run meanwhile.

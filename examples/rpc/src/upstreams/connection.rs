@@ -45,7 +45,7 @@ impl Connection {
         })
     }
 
-    /// Whether the upstream has neither closed the connection nor sent what nobody asked for.
+    /// Whether the upstream has neither closed the connection nor sent what was not asked for.
     pub(super) fn is_open(&self) -> bool {
         let read = self.stream.try_read(&mut [0]);
         read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
@@ -105,8 +105,8 @@ impl Connection {
 }
 
 impl Drop for Connection {
-    /// Resets the connection if nobody waits for the response any more: an upstream may take an end for that of a client
-    /// that goes on to read.
+    /// Resets the connection if no request waits for the response any more: an upstream may take an end for that of a
+    /// client that goes on to read.
     fn drop(&mut self) {
         if self.in_flight {
             let _ = self.stream.set_zero_linger();

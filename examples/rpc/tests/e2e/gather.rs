@@ -393,9 +393,9 @@ fn questions_that_cannot_be_asked_get_their_status() {
     let (status, error) = end(&response);
     assert_eq!(status, Status::FailedPrecondition);
     assert!(error.contains("--upstream"), "{error}");
-    let nobody = format!("127.0.0.1:{}", free_port());
+    let unused = format!("127.0.0.1:{}", free_port());
     let front = Server::start_with(
-        &["--upstream", &nobody],
+        &["--upstream", &unused],
         "[upstreams]\ntimeout-ms = 600000\n",
     );
     let mut client = front.connect();

@@ -187,7 +187,7 @@ fn a_transaction_swaps_as_it_ends() {
         fork.swap(1, 2);
         put(fork.get(0), b"new in", 0);
         fork.swap(3, 2);
-        assert_eq!(number(all.get(0), b"was in"), 0, "nobody else sees it");
+        assert_eq!(number(all.get(0), b"was in"), 0, "no other client sees it");
         assert!(!all.get(1).contains(b"new in"));
         let places = [0, 1, 2, 3].map(|number| text(fork.get(number), b"was in"));
         assert_eq!(fork.used().count(), 4);

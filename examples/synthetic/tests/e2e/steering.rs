@@ -86,7 +86,7 @@ fn short_requests_pass_a_long_one_that_spins_or_sleeps() {
         let sq = Policy::sq().quantum_us(1000);
         (sq, Topology::Dedicated)
     };
-    // Nobody but the timer core sees what comes in while its worker runs the long request. `synergy` would go by service
+    // Only the timer core sees what comes in while its worker runs the long request. `synergy` would go by service
     // times, and five short requests that lost their core for a while are no short ones.
     let of_worker = || {
         let jsq = Policy::jsq().quantum_us(1000);

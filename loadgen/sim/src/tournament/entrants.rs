@@ -1,7 +1,7 @@
 //! The settings that policies enter with.
 //!
 //! Each policy whose best setting depends on the workload has a range of it, and takes part with each. The best of them
-//! in a cell counts, though nobody could know in advance which it is.
+//! in a cell counts, though no operator could know in advance which it is.
 
 use psp_policy::Policy;
 use psp_policy::internal::{QUANTA, least_quantum_us};

@@ -1,4 +1,4 @@
-//! A tournament: one policy beside all others, on workloads that nobody chose.
+//! A tournament: one policy beside all others, on workloads that were not chosen by hand.
 //!
 //! ```text
 //!   mixes, workers, SLOs, costs, homes ─► Grid ─► cells ─► searches ─► capacity ─► Journal

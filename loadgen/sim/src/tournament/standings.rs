@@ -51,7 +51,7 @@ impl Score {
         self.champion().max(self.rival().load)
     }
 
-    /// Whether any policy bears enough load for a ratio.
+    /// Whether any policy sustains enough load for a ratio.
     #[must_use]
     pub fn is_decided(&self) -> bool {
         self.best() >= CAPACITY_MIN
@@ -85,7 +85,7 @@ pub struct Standings {
 pub struct Tally {
     /// Decided cells.
     pub cells: usize,
-    /// Cells in which no policy bears a load to speak of.
+    /// Cells in which no policy sustains a load to speak of.
     pub undecided: usize,
     /// Cells in which the champion is ahead by more than the tolerance.
     pub wins: usize,

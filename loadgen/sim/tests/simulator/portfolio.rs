@@ -53,7 +53,7 @@ fn where_lending_is_late_it_chooses_a_policy_that_is_not() {
 
 /// Until the burst all candidates are level.
 #[test]
-fn it_chooses_what_bears_a_burst_before_there_is_one() {
+fn it_chooses_what_sustains_a_burst_before_there_is_one() {
     let worst = |policy| worst(BURSTS, policy, 0.86, 60_000);
     assert!(worst("darc-lending") > 1.5);
     assert!(worst("darc-lending darc.delta=4") < 0.5);

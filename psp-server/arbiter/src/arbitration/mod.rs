@@ -326,7 +326,7 @@ impl Arbitration {
         }
     }
 
-    /// Takes cores that were not released in time, and gives up orphans that nobody has claimed.
+    /// Takes cores that were not released in time, and gives up orphans that no server has claimed.
     pub fn tick(&mut self, now_ns: u64) {
         for (&id, server) in &mut self.servers {
             let late = |until_ns: &u64| *until_ns <= now_ns;
@@ -371,7 +371,7 @@ impl Arbitration {
         &self.servers
     }
 
-    /// The cores that nobody has been granted.
+    /// The cores that no server has been granted.
     #[must_use]
     pub fn unmanaged(&self) -> CoreSet {
         let orphans: CoreSet = self.orphans.keys().copied().collect();

@@ -412,7 +412,7 @@ proptest! {
                 for &until_ns in &server.recalled_until_ns {
                     prop_assert!(now_ns < until_ns && until_ns <= now_ns + 10_000_000);
                 }
-                // Nobody waits for a free core.
+                // No server waits for a free core.
                 let hungry = server.held.len() < server.allowed && !server.idle.is_empty();
                 prop_assert!(!hungry || arbitration.free_count() == 0, "{server:?}");
             }

@@ -9,7 +9,7 @@ use crate::registration::RegistrationError;
 /// Why there is no link to an arbiter.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Nobody listens there, or this user may not connect.
+    /// No arbiter listens there, or this user may not connect.
     #[error("cannot reach an arbiter at {path}: {source}")]
     Unreachable {
         /// The socket's path.

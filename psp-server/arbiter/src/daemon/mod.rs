@@ -330,7 +330,8 @@ impl Daemon {
         }
     }
 
-    /// Does what the arbitration says. Threads that sleep are moved away from their cores last: nobody waits for that.
+    /// Does what the arbitration says. Threads that sleep are moved away from their cores last: no server waits for
+    /// that.
     fn act(&mut self) {
         let mut vacated = Vec::new();
         while let Some(action) = self.arbitration.next_action() {

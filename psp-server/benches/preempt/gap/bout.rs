@@ -9,7 +9,7 @@ use crate::runtime::host::cores::Cores;
 
 /// Iterations between two looks at the clock, some 50 ns.
 const STRIDE: u32 = 16;
-/// A request that does not give way for this long never will.
+/// A request that does not yield for this long never will.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The state that the two threads share.
@@ -43,7 +43,7 @@ pub(crate) struct Measured {
     pub(crate) send_ns: Figures,
     /// From the decision until another request ran.
     pub(crate) propagation_ns: Figures,
-    /// From giving way until the other request ran, if the worker measures it.
+    /// From yielding until the other request ran, if the worker measures it.
     pub(crate) switch_ns: Option<Figures>,
     pub(crate) long: LongRun,
 }
@@ -53,14 +53,14 @@ pub(crate) trait Asker {
     /// How long the long request has had its turn; `None` if the turn has not begun.
     fn had_ns(&self, now_ns: u64) -> Option<u64>;
 
-    /// Asks it to give way.
+    /// Asks it to yield.
     fn ask(&mut self);
 
     /// Runs another request and resumes the long one, if the worker does not do so by itself.
     fn follow_up(&mut self);
 
     /// Whether another request ran since the long one was asked.
-    fn gave_way(&mut self) -> bool;
+    fn yielded(&mut self) -> bool;
 }
 
 impl Bout {
@@ -144,7 +144,7 @@ impl Bout {
             asker.ask();
             send_ns.push(self.clock.now_ns() - decided_ns);
             asker.follow_up();
-            while !asker.gave_way() {
+            while !asker.yielded() {
                 assert!(self.since_decision_ns() < PATIENCE.as_nanos() as u64);
                 std::hint::spin_loop();
             }

@@ -1,11 +1,11 @@
-//! Requests that give way to another context of their thread: at checkpoints, or by a signal.
+//! Requests that yield to another context of their thread: at checkpoints, or by a signal.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::bout::{Asker, Bout, LongRun, Measured};
 use crate::fiber::{
-    self, AlternateStack, ContextPool, GiveWay, Pause, PreemptFlag, Target, Wake, begin_turn,
+    self, AlternateStack, ContextPool, Pause, PreemptFlag, Target, Wake, Yielder, begin_turn,
     checkpoint, in_handler, occupy, pause,
 };
 use crate::figures::Figures;
@@ -27,15 +27,15 @@ struct Link {
 struct Worker<'a> {
     bout: &'a Bout,
     link: &'a Link,
-    /// When the long request gave way last.
+    /// When the long request yielded last.
     left_ns: Cell<u64>,
     switch_ns: RefCell<Figures>,
     propagation_ns: RefCell<Figures>,
     long: RefCell<Option<LongRun>>,
 }
 
-impl GiveWay for Worker<'_> {
-    fn give_way(&self) {
+impl Yielder for Worker<'_> {
+    fn yield_now(&self) {
         self.left_ns.set(self.bout.clock.now_ns());
         pause(Pause::Suspended(LONG));
         self.bout.next_turn();
@@ -148,7 +148,7 @@ impl Asker for ByFlag<'_> {
 
     fn follow_up(&mut self) {}
 
-    fn gave_way(&mut self) -> bool {
+    fn yielded(&mut self) -> bool {
         let turn = self.bout.turns() + 1;
         std::mem::replace(&mut self.turn, turn) != turn
     }

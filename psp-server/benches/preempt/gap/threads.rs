@@ -1,4 +1,4 @@
-//! Requests that give way to another thread of their worker's team.
+//! Requests that yield to another thread of their worker's team.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -53,7 +53,7 @@ impl Asker for ByTeam {
         self.turn += 2;
     }
 
-    fn gave_way(&mut self) -> bool {
+    fn yielded(&mut self) -> bool {
         matches!(self.link.receive(), Some(Report::Completed(Work::Other)))
     }
 }

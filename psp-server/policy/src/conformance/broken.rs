@@ -26,7 +26,7 @@ pub enum Promise {
     /// A worker holds no more requests than it has contexts: running, suspended and blocked ones.
     Contexts,
     /// Requests are preempted only where the setup allows it, and only if they run and their type
-    /// gives way.
+    /// yields.
     PreemptsWhatCanStop,
     /// A request is asked to stop at most once in a turn.
     PreemptsOnce,

@@ -181,8 +181,8 @@ impl Case {
         }
     }
 
-    /// Whether requests of the type at `slot` give way at all.
-    pub(super) fn gives_way(&self, slot: usize) -> bool {
+    /// Whether requests of the type at `slot` yield at all.
+    pub(super) fn yields(&self, slot: usize) -> bool {
         let spec = self.types.specs().get(slot);
         spec.is_none_or(|spec| spec.preempt != Some(PreemptPolicy::None))
     }

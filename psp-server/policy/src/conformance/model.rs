@@ -253,7 +253,8 @@ impl<'a> Model<'a> {
         after.is_some_and(|after| attained_ns >= after.service_ns(mean_ns))
     }
 
-    /// Whether a request of the type at `slot` may begin on `worker`, which is not its own, because its own are all stuck.
+    /// Whether a request of the type at `slot` may begin on `worker`, which is not its own, because its own are all
+    /// stuck.
     fn relief(&self, seen: &Seen<'_>, slot: usize, worker: usize) -> bool {
         let workers = &self.promises.workers;
         let own_thread = self.case.inline && worker == 0;
@@ -690,11 +691,11 @@ impl<'a> Model<'a> {
             let what = format!("{worker:?} was asked to stop, and runs nothing");
             return Err(Broken::new(Promise::PreemptsWhatCanStop, what));
         };
-        let stops = self.case.gives_way(turn.slot);
+        let stops = self.case.yields(turn.slot);
         require!(
             PreemptsWhatCanStop,
             stops,
-            "slot {} never gives way",
+            "slot {} never yields",
             turn.slot
         );
         require!(
@@ -845,12 +846,12 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
-    /// The workers that run a request beyond `quantum_ns` which gives way and was not asked to.
+    /// The workers that run a request beyond `quantum_ns` which yields and was not asked to.
     fn expired(&self, quantum_ns: u64) -> impl Iterator<Item = usize> {
         let turns = self.running.iter().enumerate();
         let expired = move |turn: &Turn| {
             let started_ns = turn.started_ns.max(self.since_ns);
-            self.case.gives_way(turn.slot)
+            self.case.yields(turn.slot)
                 && !turn.preempted
                 && started_ns.saturating_add(quantum_ns) <= self.now_ns
         };

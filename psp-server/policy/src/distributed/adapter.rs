@@ -63,7 +63,7 @@ pub(crate) struct Distributed<W, F> {
     congestion: Congestion,
     /// When to look for stuck requests again.
     stuck_ns: Option<u64>,
-    /// Per worker: the lanes for which its turn gives way.
+    /// Per worker: the lanes for which its turn yields.
     yields_to: Vec<LaneSet>,
     /// Of requests whose flows are few.
     receivers: Option<Receivers>,

@@ -47,7 +47,7 @@ pub struct Runs {
 pub struct Quantum {
     /// Its length in nanoseconds; above 0.
     pub ns: u64,
-    /// The lanes of the worker's own queue for whose requests it gives way.
+    /// The lanes of the worker's own queue for whose requests it yields.
     pub yields_to: LaneSet,
 }
 
@@ -167,8 +167,8 @@ impl<C: Word> Line<C> {
         self.turn.set(self.turn.get() + 1);
     }
 
-    /// The worker is idle here from now on, and has shown its turns elsewhere before: the last one had this number, or the
-    /// one before it.
+    /// The worker is idle here from now on, and has shown its turns elsewhere before: the last one had this number, or
+    /// the one before it.
     pub fn settle(&self, now_ns: u64, last_turn: u64) {
         self.since_ns.set(now_ns);
         self.quantum_ns.set(0);

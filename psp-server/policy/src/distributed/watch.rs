@@ -1,12 +1,12 @@
 //! The timer core of workers that are threads: finds by the board alone which worker to preempt, and when (Synergy
 //! II-B, algorithm 3).
 //!
-//! Its thread looks whenever a quantum ends that matters, and whenever the first request begins to wait for a worker. It
-//! preempts nothing that is not on the board then. A worker whose turn has another number than before runs something
+//! Its thread looks whenever a quantum ends that matters, and whenever the first request begins to wait for a worker.
+//! It preempts nothing that is not on the board then. A worker whose turn has another number than before runs something
 //! else. The adapter's timer decides the same by the events.
 //!
-//! What a worker has not read yet is not on the board. The thread [says](Watch::set_unread) whether there is any: it may be
-//! a request of any type, so the worker gives way to it.
+//! What a worker has not read yet is not on the board. The thread [says](Watch::set_unread) whether there is any: it
+//! may be a request of any type, so the worker yields to it.
 
 use crate::distributed::board::{Board, Line, Quantum};
 use crate::distributed::local::Ways;
@@ -22,7 +22,7 @@ struct Watched {
     begun_ns: u64,
     /// The worker was asked to stop in this turn.
     asked: bool,
-    /// Nobody waited for the worker in this turn when it was seen last.
+    /// No request waited for the worker in this turn when it was seen last.
     spared: bool,
     /// The worker has something to read.
     unread: bool,
@@ -58,7 +58,7 @@ impl Watched {
     }
 }
 
-/// A turn that is to give way.
+/// A turn that is to yield.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expired {
     /// Whose.
@@ -91,15 +91,15 @@ impl Watch {
         self.workers[worker.index()].unread = unread;
     }
 
-    /// Whether `worker` is in a turn that will be preempted when somebody begins to wait for it, and nobody did when it was
-    /// seen last.
+    /// Whether `worker` is in a turn that will be preempted when a request begins to wait for it, and none did when it
+    /// was seen last.
     #[must_use]
     pub fn is_spared(&self, worker: WorkerId) -> bool {
         let watched = &self.workers[worker.index()];
         watched.spared && !watched.asked
     }
 
-    /// The turn whose quantum ended first, of those that give way to what waits for their workers. It counts as asked to
+    /// The turn whose quantum ended first, of those that yield to what waits for their workers. It counts as asked to
     /// stop until its worker begins another.
     pub fn expired<C: Word>(&mut self, now_ns: u64, board: &Board<C>) -> Option<Expired> {
         let (end_ns, worker, quantum_ns) = self.earliest(now_ns, board)?;
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_is_preempted_at_the_end_of_a_quantum_for_those_it_gives_way_to() {
+    fn a_worker_is_preempted_at_the_end_of_a_quantum_for_those_it_yields_to() {
         let board = Board::<Live>::new(1);
         let mut watch = Watch::new(1, Ways::default());
         assert_eq!(watch.expired(99, &board), None, "idle");

@@ -108,7 +108,7 @@ pub trait WorkerPolicy<C: Word>: Send {
     /// What this worker does next, which is idle.
     fn next(&mut self, look: &mut Look<'_, C>) -> Next;
 
-    /// Whether this worker, when it is idle, may find requests that wait elsewhere. If not, nobody needs to wake
+    /// Whether this worker, when it is idle, may find requests that wait elsewhere. If not, no worker needs to wake
     /// it for those.
     fn looks_elsewhere(&self) -> bool {
         true

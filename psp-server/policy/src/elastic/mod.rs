@@ -236,7 +236,11 @@ mod tests {
         assert_eq!(driver.elastic.deadline_ns(), None, "nothing runs");
         driver.pass(1);
         assert_eq!(driver.elastic.deadline_ns(), Some(50 * MILLI));
-        assert_eq!(driver.pass_all(1, 1_000), 1, "it is busy, and nobody waits");
+        assert_eq!(
+            driver.pass_all(1, 1_000),
+            1,
+            "it is busy, and no request waits"
+        );
         assert_eq!(driver.pass_all(3, 48), 1, "within the interval");
         assert_eq!(driver.pass_all(3, 2_000), 4, "one to drain the backlog");
         assert_eq!(driver.pass_all(0, 3_000), 1);
@@ -261,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_or_gives_way_is_counted_once() {
+    fn what_is_refused_or_yields_is_counted_once() {
         let mut driver = Driver::new();
         driver.pass(3_000);
         assert_eq!(driver.running.len(), 1);

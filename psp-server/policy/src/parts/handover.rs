@@ -61,8 +61,8 @@ mod tests {
             running.start(now_ns, WorkerId(worker), waiting, HandOff::Own);
         }
         running.preempt(WorkerId(2), 0);
-        let gave_way = running.give_up(WorkerId(0), 7);
-        queues.put_back_last(0, gave_way);
+        let yielded = running.give_up(WorkerId(0), 7);
+        queues.put_back_last(0, yielded);
 
         let before = backlog(&queues, &running);
         let ids: Vec<u32> = before.requests.iter().map(|held| held.request.0).collect();

@@ -204,7 +204,7 @@ mod tests {
             assert_eq!(policy.arrives(0, 1, ONE), "");
             assert_eq!(policy.ticks(50_000), "");
             assert_eq!(policy.deadline_ns(), None);
-            assert_eq!(policy.yields(60_000, 0), "1@0", "the handler gave way");
+            assert_eq!(policy.yields(60_000, 0), "1@0", "the handler yielded");
             assert_eq!(policy.completes(70_000, 0), "0@0");
         }
     }

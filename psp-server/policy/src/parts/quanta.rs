@@ -9,7 +9,7 @@
 //!     ├── within its quantum ──┼───── expired ─────┼───── stopping ────┤
 //! ```
 //!
-//! A request of a type that does not give way has no quantum.
+//! A request of a type that does not yield has no quantum.
 //!
 //! A policy may leave requests alone that are about to finish ([`finishing`](super::finishing)). Their
 //! workers are *finishing* until they should be idle, and expired again after that. A finishing worker
@@ -98,7 +98,7 @@ impl Quanta {
         before
     }
 
-    /// The request on `worker` gets a new quantum, if its type gives way. A request that was asked to
+    /// The request on `worker` gets a new quantum, if its type yields. A request that was asked to
     /// stop keeps stopping.
     pub(crate) fn start(&mut self, now_ns: u64, worker: WorkerId, running: &Running) {
         self.start_for(now_ns, worker, running, self.quantum_ns);
@@ -112,8 +112,8 @@ impl Quanta {
         running: &Running,
         quantum_ns: u64,
     ) {
-        let gives_way = running.on(worker).is_some_and(|turn| turn.gives_way);
-        if self.preemptive && gives_way && self.states[worker.index()] != State::Stopping {
+        let yields = running.on(worker).is_some_and(|turn| turn.yields);
+        if self.preemptive && yields && self.states[worker.index()] != State::Stopping {
             let end_ns = now_ns.saturating_add(quantum_ns);
             self.set(worker, State::Until(end_ns));
             self.lengths_ns[worker.index()] = quantum_ns;
@@ -311,7 +311,7 @@ mod tests {
         for (now_ns, worker) in [(0, 2), (1, 0), (2, 1)] {
             run(&mut quanta, &mut running, now_ns, worker);
         }
-        assert_eq!(quanta.deadline_for(&waiting(0)), None, "nobody waits");
+        assert_eq!(quanta.deadline_for(&waiting(0)), None, "no request waits");
         assert_eq!(quanta.deadline_for(&waiting(1)), Some(10));
         assert_eq!(quanta.preempt_for(&waiting(1), 9, &mut running), None);
         assert_eq!(quanta.preempt_for(&waiting(0), 11, &mut running), None);
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_give_way_has_no_quantum_and_others_stop_in_its_place() {
+    fn what_does_not_yield_has_no_quantum_and_others_stop_in_its_place() {
         let types = [TypeSpec::new("LONG").preempt(PreemptPolicy::None)];
         let types: TypeTable = types.into_iter().collect();
         let setup = SchedulerSetup {

@@ -15,8 +15,8 @@ pub(crate) struct Turn {
     pub(crate) started_ns: u64,
     /// Whether the driver was asked to stop it.
     pub(crate) preempted: bool,
-    /// Whether its type gives way.
-    pub(crate) gives_way: bool,
+    /// Whether its type yields.
+    pub(crate) yields: bool,
 }
 
 impl Turn {
@@ -30,13 +30,13 @@ impl Turn {
 #[derive(Debug)]
 pub(crate) struct Running {
     turns: Vec<Option<Turn>>,
-    /// Per type slot: whether such requests give way.
-    give_way: Arc<[bool]>,
+    /// Per type slot: whether such requests yield.
+    yields: Arc<[bool]>,
     /// How many workers are present.
     present: usize,
     /// How many of those the driver was asked to stop.
     stopping: usize,
-    /// Whether a request that gave way resumes where it ran.
+    /// Whether a request that yielded resumes where it ran.
     stays: bool,
 }
 
@@ -46,7 +46,7 @@ impl Running {
         let slots = 0..=setup.types.len();
         Self {
             turns: vec![None; setup.workers],
-            give_way: slots.map(|slot| setup.types.gives_way(slot)).collect(),
+            yields: slots.map(|slot| setup.types.yields(slot)).collect(),
             present: setup.workers,
             stopping: 0,
             stays: !setup.contexts.preempted_migrate,
@@ -60,12 +60,12 @@ impl Running {
         self.stopping = turns.filter(|turn| turn.preempted).count();
     }
 
-    /// Whether requests of a type give way.
+    /// Whether requests of a type yield.
     #[inline]
-    fn gives_way(&self, request_type: RequestType) -> bool {
-        let unknown = self.give_way.len() - 1;
+    fn yields(&self, request_type: RequestType) -> bool {
+        let unknown = self.yields.len() - 1;
         let slot = request_type.index().unwrap_or(unknown).min(unknown);
-        self.give_way[slot]
+        self.yields[slot]
     }
 
     /// Records that `waiting` runs on `worker`. Returns the action.
@@ -81,14 +81,14 @@ impl Running {
         waiting: Waiting,
         hand_off: HandOff,
     ) -> Action {
-        let gives_way = self.gives_way(waiting.request_type);
+        let yields = self.yields(waiting.request_type);
         let turn = &mut self.turns[worker.index()];
         assert!(turn.is_none(), "worker {} runs something", worker.0);
         *turn = Some(Turn {
             waiting,
             started_ns: now_ns,
             preempted: false,
-            gives_way,
+            yields,
         });
         Action::Run {
             worker,
@@ -127,10 +127,10 @@ impl Running {
     }
 
     /// Records that the request on `worker` shall stop after `quantum_ns` of its turn. Returns the
-    /// action; `None` if nothing runs there, it was asked before, or its type never gives way.
+    /// action; `None` if nothing runs there, it was asked before, or its type never yields.
     pub(crate) fn preempt(&mut self, worker: WorkerId, quantum_ns: u64) -> Option<Action> {
         let turn = self.turns[worker.index()].as_mut()?;
-        if !turn.gives_way || std::mem::replace(&mut turn.preempted, true) {
+        if !turn.yields || std::mem::replace(&mut turn.preempted, true) {
             return None;
         }
         self.stopping += usize::from(worker.index() < self.present);
@@ -152,7 +152,7 @@ impl Running {
                 waiting: Waiting::of(request, sequence, None),
                 started_ns,
                 preempted,
-                gives_way: self.gives_way(request.request_type),
+                yields: self.yields(request.request_type),
             });
             self.stopping += usize::from(preempted && worker.index() < self.present);
         }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_give_way_is_not_asked() {
+    fn what_does_not_yield_is_not_asked() {
         let types = [TypeSpec::new("LONG").preempt(PreemptPolicy::None)];
         let types: TypeTable = types.into_iter().collect();
         let mut running = Running::new(&setup(2, &types));

@@ -120,7 +120,7 @@ mod tests {
             let on_1 = started.split(", ").find(|run| run.ends_with("@1"));
             let on_1 = on_1.expect("eight requests, two workers").to_owned();
             assert_eq!(policy.has_workers(1), "");
-            assert_eq!(policy.gives_way(1, 500), on_1, "it resumes at once");
+            assert_eq!(policy.yields_now(1, 500), on_1, "it resumes at once");
             assert_eq!(policy.finishes(1, 1_000), "", "seven wait for worker 0");
             let ran = policy.drain(1_000);
             assert_eq!(ran.len(), 6);

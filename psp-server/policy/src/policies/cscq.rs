@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(cscq.finishes(0, 10_000), "3@0");
         assert_eq!(cscq.finishes(0, 10_000), "5@0");
         assert_eq!(cscq.arrive_all([1]), "", "both are busy");
-        assert_eq!(cscq.gives_way(1, 500), "6@1", "they have changed places");
+        assert_eq!(cscq.yields_now(1, 500), "6@1", "they have changed places");
         assert_eq!(cscq.finishes(0, 1_000), "4@0");
     }
 

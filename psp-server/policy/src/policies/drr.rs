@@ -123,7 +123,8 @@ impl Drr {
     }
 
     /// Replaces what a request was charged by the service time that it used: in all its turns, by
-    /// the samples of its completion, or in the turn that it gave up or in which it was blocked. A dropped request used none.
+    /// the samples of its completion, or in the turn that it gave up or in which it was blocked. A dropped request used
+    /// none.
     fn charge_used(&mut self, turn: &Turn, event: &Event<'_>) {
         let slot = self.grouped.queues.slot(turn.waiting.request_type);
         match *event {
@@ -368,7 +369,7 @@ mod tests {
     fn what_yields_pays_for_its_turn_and_goes_on_when_its_type_is_next() {
         let mut drr = one_worker(20, [20, 20]);
         assert_eq!(drr.arrive_all([0, 0, 1, 1]), "0@0");
-        let next = drr.gives_way(0, 15 * US);
+        let next = drr.yields_now(0, 15 * US);
         assert_eq!(next, "0@0", "5 of its 20 us are left");
         assert_eq!(drr.drain(20 * US), [2, 1, 3]);
     }

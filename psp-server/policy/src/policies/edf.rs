@@ -2,11 +2,11 @@
 //! any idle worker (Liu and Layland 1973; Perséphone, table 5).
 //!
 //! A request may have a deadline of its own, which its peer or the longest wait of its type gives. Any
-//! other request's deadline is its arrival plus the SLO of its type, and plus the time for which it was blocked. A type without an SLO has
-//! `slo-factor` mean service times: the hinted, later the measured ones. Types of unknown length, and
-//! `UNKNOWN`, have the longest SLO of all types. Their requests lose against requests that arrived
-//! with them, but not against requests that arrive much later, so none starves. If no length is known
-//! at all, the order is that of arrival.
+//! other request's deadline is its arrival plus the SLO of its type, and plus the time for which it was blocked. A type
+//! without an SLO has `slo-factor` mean service times: the hinted, later the measured ones. Types of unknown length,
+//! and `UNKNOWN`, have the longest SLO of all types. Their requests lose against requests that arrived with them, but
+//! not against requests that arrive much later, so none starves. If no length is known at all, the order is that of
+//! arrival.
 
 use crate::backlog::Handover;
 use crate::event::{Action, Event, HandOff};
@@ -231,7 +231,7 @@ mod tests {
         let mut policy = one_worker(Policy::c_fcfs());
         assert_eq!(policy.arrive_all([1, 1, 0]), "0@0");
         assert_eq!(policy.switches(10, one_worker(Policy::edf())), "");
-        assert_eq!(policy.gives_way(0, 500), "2@0");
+        assert_eq!(policy.yields_now(0, 500), "2@0");
         let next = policy.finishes(0, 100_000);
         assert_eq!(next, "0@0", "before the one that arrived later");
         assert_eq!(policy.switches(20, one_worker(Policy::darc())), "");

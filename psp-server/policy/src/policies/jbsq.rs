@@ -251,10 +251,10 @@ mod tests {
         let mut jbsq = Rehearsal::with_one_type(Policy::jbsq(), 2);
         assert_eq!(jbsq.arrives(0, 0, ONE), "0@0");
         assert_eq!(jbsq.arrives(0, 1, ONE), "1@1");
-        assert_eq!(jbsq.deadline_ns(), None, "nobody waits");
+        assert_eq!(jbsq.deadline_ns(), None, "no request waits");
         assert_eq!(jbsq.arrives(1_000, 2, ONE), "");
         assert_eq!(jbsq.deadline_ns(), Some(5_000));
-        assert_eq!(jbsq.ticks(5_000), "stop 0", "nobody waits for worker 1");
+        assert_eq!(jbsq.ticks(5_000), "stop 0", "no request waits for worker 1");
         assert_eq!(jbsq.completes(5_050, 1), "", "2 is bound to worker 0");
         assert_eq!(jbsq.yields(5_100, 0), "2@0, 0@1");
         assert_eq!(jbsq.hand_offs[2..], [HandOff::Own, HandOff::Dispatched]);

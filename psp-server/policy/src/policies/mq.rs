@@ -1,4 +1,4 @@
-//! Shinjuku's multi queue: typed queues weighed by SLO, and requests that give way after a quantum
+//! Shinjuku's multi queue: typed queues weighed by SLO, and requests that yield after a quantum
 //! while others wait (Shinjuku 3.4, "MQ").
 //!
 //! The queue is served whose first request has been in the system for the largest part of its
@@ -72,9 +72,9 @@ impl Mq {
         }
     }
 
-    /// Whether a preempted request of the type at `slot` that has run for `served_ns` goes to the tail of its queue. The
-    /// head until the dispersion of its type's service times is known: a type's requests are alike, as a rule. One that
-    /// has run for its whole SLO is not like the others, and may never end.
+    /// Whether a preempted request of the type at `slot` that has run for `served_ns` goes to the tail of its queue.
+    /// The head until the dispersion of its type's service times is known: a type's requests are alike, as a rule. One
+    /// that has run for its whole SLO is not like the others, and may never end.
     fn to_tail(&self, slot: usize, served_ns: u64) -> bool {
         let alike_ns = self.slos.all_ns()[slot].max(ALIKE_QUANTA_MIN * self.quantum_ns as f64);
         let wide = || match served_ns as f64 > alike_ns {

@@ -94,7 +94,7 @@ mod tests {
     fn any_worker_will_do_and_what_yielded_goes_on_first() {
         let mut sjf = Rehearsal::new(Policy::sjf(), 2, misled());
         assert_eq!(sjf.arrive_all([1, 1, 1, 0]), "3@0, 0@1");
-        assert_eq!(sjf.gives_way(1, 500), "0@1");
+        assert_eq!(sjf.yields_now(1, 500), "0@1");
         assert_eq!(sjf.finishes(0, 1_000), "1@0");
     }
 

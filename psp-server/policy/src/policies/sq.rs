@@ -1,4 +1,4 @@
-//! Shinjuku's single queue: c-FCFS whose requests give way after a quantum while others wait
+//! Shinjuku's single queue: c-FCFS whose requests yield after a quantum while others wait
 //! (Shinjuku 3.4, "SQ").
 //!
 //! A preempted request goes to the tail, and requests take turns as in processor sharing. At the head
@@ -42,7 +42,7 @@ impl Sq {
         }
     }
 
-    /// Whether requests take turns, that is, give way at the ends of their quanta.
+    /// Whether requests take turns, that is, yield at the ends of their quanta.
     fn take_turns(&self) -> bool {
         let wide = || self.dispersion.is_wide_overall();
         self.requeue.is_tail(wide).unwrap_or(true)
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(sq.arrives(0, 0, ANY), "0@0");
         assert_eq!(sq.arrives(0, 1, ANY), "");
         assert_eq!((sq.ticks(50_000).as_str(), sq.deadline_ns()), ("", None));
-        assert_eq!(sq.yields(50_001, 0), "0@0", "the handler gave way");
+        assert_eq!(sq.yields(50_001, 0), "0@0", "the handler yielded");
         assert_eq!(sq.completes(60_000, 0), "1@0");
     }
 
@@ -192,10 +192,10 @@ mod tests {
         let mut after = |now_ns, samples: &[Sample]| {
             sq.arrives(now_ns, 0, ANY);
             sq.arrives(now_ns, 1, ANY);
-            let given_way = sq.ticks(now_ns + 5_000) == "stop 0";
+            let has_yielded = sq.ticks(now_ns + 5_000) == "stop 0";
             sq.measures(now_ns + 5_001, 0, samples);
             sq.completes(now_ns + 5_002, 0);
-            given_way
+            has_yielded
         };
         let alike = vec![sample(ANY, 1000); 5_000];
         let apart = [sample(ANY, 1000), sample(ANY, 100_000)].repeat(2_500);

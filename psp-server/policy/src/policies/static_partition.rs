@@ -201,7 +201,7 @@ mod tests {
         let next = policy.finishes(1, 1_000);
         assert_eq!(next, "3@1", "worker 1 is no longer A's");
         assert_eq!(policy.arrive_all([1]), "");
-        assert_eq!(policy.gives_way(1, 500), "3@1", "it was first");
+        assert_eq!(policy.yields_now(1, 500), "3@1", "it was first");
         let stealing = two_workers(Policy::stealing());
         assert_eq!(policy.switches(20, stealing), "");
         assert_eq!(policy.drain(1_000).len(), 2);

@@ -107,7 +107,7 @@ mod tests {
     fn one_worker_has_no_victim() {
         let mut stealing = Rehearsal::new(Policy::stealing(), 1, []);
         assert_eq!(stealing.arrive_all([UNKNOWN; 3]), "0@0");
-        assert_eq!(stealing.gives_way(0, 500), "0@0", "it was first");
+        assert_eq!(stealing.yields_now(0, 500), "0@0", "it was first");
         assert_eq!(stealing.finishes(0, 900), "1@0");
         assert_eq!(stealing.hand_offs, [HandOff::Own; 3]);
     }

@@ -23,7 +23,7 @@ pub enum Quantum {
 }
 
 impl Quantum {
-    /// In nanoseconds, at least 1, where the policy's own quantum is `own_us` and requests give way by `preemption`.
+    /// In nanoseconds, at least 1, where the policy's own quantum is `own_us` and requests yield by `preemption`.
     #[must_use]
     pub fn ns(self, own_us: f64, preemption: Option<Preemption>) -> u64 {
         match self {

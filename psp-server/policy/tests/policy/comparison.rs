@@ -66,7 +66,7 @@ fn stealing_absorbs_bursts_of_shorts() {
 }
 
 #[test]
-fn shorts_fare_better_when_longs_give_way() {
+fn shorts_fare_better_when_longs_yield() {
     let types = types_of(&HIGH_BIMODAL, true);
     let slowdown = |mut simulation: Simulation| {
         simulation.run(&HIGH_BIMODAL, 0.7, 60_000);
@@ -76,10 +76,10 @@ fn shorts_fare_better_when_longs_give_way() {
     let policies: [Policy; 2] = [Policy::sq(), Policy::mq()];
     for policy in policies {
         let to_the_end = slowdown(Simulation::new(&policy, 14, &types));
-        let giving_way = slowdown(Simulation::preemptive(&policy, 14, &types, 1_000));
+        let yielding = slowdown(Simulation::preemptive(&policy, 14, &types, 1_000));
         assert!(
-            to_the_end > 5.0 * giving_way,
-            "{policy}: {to_the_end} {giving_way}"
+            to_the_end > 5.0 * yielding,
+            "{policy}: {to_the_end} {yielding}"
         );
     }
 }

@@ -6,7 +6,7 @@ use psp_policy::{
     TypeTable, TypedQueues, WorkerId,
 };
 
-/// Serves the first type that can run, and has the others give way where requests migrate.
+/// Serves the first type that can run, and has the others yield where requests migrate.
 struct FirstType {
     queues: TypedQueues,
     preempts: bool,

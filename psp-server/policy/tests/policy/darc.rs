@@ -264,7 +264,7 @@ fn reservations_change_only_on_delay_and_moved_demand_together() {
     };
     assert_eq!(window(0, 100_000), 1, "as hinted");
     assert_eq!(window(20_000, 100_000), 1, "delay, same demand");
-    assert_eq!(window(0, 3_000), 1, "demand moved, nobody waited");
+    assert_eq!(window(0, 3_000), 1, "demand moved, no request waited");
     assert_eq!(
         window(9_000, 3_000),
         1,
@@ -275,7 +275,7 @@ fn reservations_change_only_on_delay_and_moved_demand_together() {
 }
 
 #[test]
-fn the_turns_of_a_request_that_gives_way_are_no_delay() {
+fn the_turns_of_a_request_that_yields_are_no_delay() {
     let types = types_of(&HIGH_BIMODAL, true);
     let mut driver = Driver::new(&small_windows().into(), 4, &types);
     driver.arrive(B);
@@ -289,7 +289,7 @@ fn the_turns_of_a_request_that_gives_way_are_no_delay() {
     assert_eq!(driver.poll_run().1, request);
     driver.serve(A, 0, 50, 1_000);
     driver.serve(B, 0, 50, 3_000);
-    assert_eq!(driver.updates(), 1, "demand moved, nobody waited");
+    assert_eq!(driver.updates(), 1, "demand moved, no request waited");
 }
 
 #[test]
@@ -361,7 +361,7 @@ fn an_unmeasured_type_waits_for_the_spillway_until_its_first_window() {
         service_ns: 100 * 100_000,
     };
     driver.complete(WorkerId(2), &[measured]);
-    assert_eq!(driver.updates(), 2, "nobody had to wait for it");
+    assert_eq!(driver.updates(), 2, "no request had to wait for it");
     assert_eq!(driver.status(B).group, Some(1));
 }
 

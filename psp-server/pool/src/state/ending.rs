@@ -18,7 +18,7 @@ impl State {
         self.is_closed = true;
     }
 
-    /// Gives up all tasks that no thread polls; others are given up where they wait next. Those that gave way go on
+    /// Gives up all tasks that no thread polls; others are given up where they wait next. Those that yielded go on
     /// without a worker. Returns how many there were.
     pub(crate) fn give_up(&mut self, left: &mut Left) -> usize {
         self.is_closed = true;

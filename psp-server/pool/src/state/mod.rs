@@ -10,11 +10,11 @@
 //! A task that is [handed off](State::hand_off) is `Blocked` to the scheduler while it goes on. When it has ended it is
 //! `Unblocked`, and its next turn is over as it begins.
 //!
-//! A task that [gives way](State::give_way) at a checkpoint has `Yielded`. Its next turn begins as the thread that serves the
-//! worker then [hands it over](Next::HandedOver) to the task's own.
+//! A task that [yields](State::yield_at_checkpoint) at a checkpoint has `Yielded`. Its next turn begins as the thread
+//! that serves the worker then [hands it over](Next::HandedOver) to the task's own.
 //!
-//! What is refused or dropped leaves through [`Left`]: futures are dropped without the lock, as their destructors are the
-//! user's.
+//! What is refused or dropped leaves through [`Left`]: futures are dropped without the lock, as their destructors are
+//! the user's.
 //!
 //! | file | job |
 //! | --- | --- |

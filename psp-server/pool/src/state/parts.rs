@@ -68,7 +68,7 @@ pub(crate) enum Next {
     Over,
 }
 
-/// What comes of a task that was asked to give way.
+/// What comes of a task that was asked to yield.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// It waits for its next turn.

@@ -15,7 +15,7 @@ use crate::table::{Place, Table};
 use crate::vacant::Vacant;
 use crate::worker_threads::WorkerThreads;
 
-/// What it costs that a task gives way, in nanoseconds: two changes of threads.
+/// What it costs that a task yields, in nanoseconds: two changes of threads.
 const PREEMPTION_NS: u64 = 20_000;
 /// The shortest quantum that a pool chooses itself, in nanoseconds. As in servers whose threads sleep, it leaves tasks
 /// alone that take some tens of microseconds.

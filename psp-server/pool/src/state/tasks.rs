@@ -100,7 +100,7 @@ impl State {
         job.set_name(vacant);
     }
 
-    /// Nobody waits for the result of a task any more. If it has not begun it goes at once.
+    /// No caller waits for the result of a task any more. If it has not begun it goes at once.
     pub(crate) fn withdraw(&mut self, job: &Arc<Job>, left: &mut Left) {
         if job.fate() != Fate::Open || job.is_over() {
             return;

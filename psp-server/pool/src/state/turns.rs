@@ -1,4 +1,4 @@
-//! What the threads do that serve workers: begin tasks, have them give way, end them.
+//! What the threads do that serve workers: begin tasks, have them yield, end them.
 
 use std::sync::Arc;
 
@@ -46,8 +46,8 @@ impl State {
         self.threads.begins(worker, request_type, now_ns);
     }
 
-    /// The task on a thread was asked to give way, and is at a checkpoint.
-    pub(crate) fn give_way(
+    /// The task on a thread was asked to yield, and is at a checkpoint.
+    pub(crate) fn yield_at_checkpoint(
         &mut self,
         now_ns: u64,
         worker: WorkerId,
@@ -82,7 +82,7 @@ impl State {
         Way::Given
     }
 
-    /// A task that was asked to give way runs on.
+    /// A task that was asked to yield runs on.
     pub(crate) fn misses(&mut self, request_type: RequestType) {
         self.counted(request_type).yields_missed += 1;
     }

@@ -1,4 +1,4 @@
-//! Tasks that give way at checkpoints: who runs meanwhile, how they go on, and what is left.
+//! Tasks that yield at checkpoints: who runs meanwhile, how they go on, and what is left.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -52,7 +52,7 @@ fn begin<T: Send + 'static>(
     (may_end, running)
 }
 
-/// A long task that gave way, and a short one that holds the only worker until its gate is dropped.
+/// A long task that yielded, and a short one that holds the only worker until its gate is dropped.
 struct Suspended<T> {
     may_end: Arc<AtomicBool>,
     long: Running<T>,
@@ -92,7 +92,7 @@ fn all_are_counted(pool: &Pool) {
 }
 
 #[test]
-fn a_long_task_gives_way_to_a_short_one_and_goes_on() {
+fn a_long_task_yields_to_a_short_one_and_goes_on() {
     checkpoint();
     let pool = sharing();
     let order = Arc::new(Mutex::new(Vec::new()));
@@ -129,7 +129,7 @@ fn a_task_is_told_for_how_long_it_was_suspended() {
 }
 
 #[test]
-fn a_future_gives_way_in_its_polls() {
+fn a_future_yields_in_its_polls() {
     let pool = sharing();
     let flag = Arc::new(AtomicBool::new(false));
     let is_set = flag.clone();
@@ -151,7 +151,7 @@ fn a_future_gives_way_in_its_polls() {
 #[test]
 fn a_suspended_task_waits_and_goes_on_at_any_worker() {
     let [short, long] = types();
-    // Short tasks are not asked to give way: they would not.
+    // Short tasks are not asked to yield: they would not.
     let types = [short.preempt(PreemptPolicy::None), long];
     let pool = builder("mq quantum-us=200").types(types).workers(2);
     let pool = pool.build().unwrap();
@@ -206,7 +206,7 @@ fn a_task_that_finds_no_context_runs_on_until_there_is_one() {
     let pool = builder("sq quantum-us=100").contexts_per_worker(1);
     let pool = pool.build().unwrap();
     let (first_may_end, first) = begin(&pool, || 1);
-    // Begins as the first one gives way, and cannot give way to the last one.
+    // Begins as the first one yields, and cannot yield to the last one.
     let (second_may_end, second) = begin(&pool, || 2);
     let last = pool.run(SHORT, || 3);
     until("one misses", || of(&pool, LONG).yields_missed > 0);
@@ -240,7 +240,7 @@ fn first_to_end(pool: &Pool) -> RequestType {
 }
 
 #[test]
-fn tasks_run_to_completion_if_they_must_not_give_way() {
+fn tasks_run_to_completion_if_they_must_not_yield() {
     let pool = builder("mq quantum-us=200").contexts_per_worker(0);
     let pool = pool.build().unwrap();
     assert_eq!(first_to_end(&pool), LONG);
@@ -254,7 +254,7 @@ fn tasks_run_to_completion_if_they_must_not_give_way() {
 }
 
 #[test]
-fn a_task_that_was_handed_off_gives_way_no_more() {
+fn a_task_that_was_handed_off_yields_no_more() {
     let pool = builder("mq quantum-us=200").hand_off_after(Duration::from_millis(1));
     let pool = pool.build().unwrap();
     let (opens, opened) = channel::<()>();
@@ -263,7 +263,7 @@ fn a_task_that_was_handed_off_gives_way_no_more() {
     let seen = done.clone();
     let long = pool.run(LONG, move || {
         begins.send(()).unwrap();
-        // Asked to give way, and handed off, since it does not.
+        // Asked to yield, and handed off, since it does not.
         assert!(opened.recv().is_err());
         work_until(|| seen.load(Ordering::SeqCst) == 10);
         9
@@ -380,13 +380,13 @@ fn a_pool_that_must_end_lets_suspended_tasks_go_on_alone() {
 }
 
 #[test]
-fn a_task_of_a_pool_that_was_given_up_gives_way_no_more() {
+fn a_task_of_a_pool_that_was_given_up_yields_no_more() {
     let pool = sharing();
     let (closes, closed) = channel::<()>();
     let (begins, begun) = channel();
     let long = pool.run(LONG, move || {
         begins.send(()).unwrap();
-        // Asked to give way meanwhile.
+        // Asked to yield meanwhile.
         assert!(closed.recv().is_err());
         (0..100).for_each(|_| checkpoint());
         2
@@ -456,7 +456,7 @@ fn tasks_run_once_each_under_policies_that_preempt_and_change() {
     assert_eq!(pool.close(PATIENCE).abandoned, 0);
 }
 
-/// What it computes nobody wants any more: it stops, and the worker is there for others.
+/// No caller wants what it computes any more: it stops, and the worker is there for others.
 #[test]
 fn a_task_sees_that_it_is_cancelled_while_it_runs() {
     let pool = sharing();

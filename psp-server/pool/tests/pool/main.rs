@@ -488,7 +488,7 @@ fn a_pool_that_must_end_gives_up_what_is_left() {
     assert_eq!(
         block_on(forever),
         Err(PoolError::Closed),
-        "nobody would have woken it"
+        "no waker would have woken it"
     );
     until("nothing is left", || pool.snapshot().unfinished == 0);
 }

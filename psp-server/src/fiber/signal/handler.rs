@@ -125,7 +125,7 @@ extern "C" fn on_signal(_signal: c_int, _info: *mut libc::siginfo_t, context: *m
         Interruption::None => {}
         // SAFETY: `interrupt` has checked the stack, its room and that the code may be preempted, and has
         // entered the thread's state.
-        Interruption::GiveWay => unsafe { trampoline::redirect(&mut registers.gregs) },
+        Interruption::Yield => unsafe { trampoline::redirect(&mut registers.gregs) },
         // SAFETY: the mask is the frame's, as above: the kernel reads it when this handler returns.
         Interruption::AfterHandler => unsafe {
             let mask = (&raw mut (*context).uc_sigmask).cast::<u64>();

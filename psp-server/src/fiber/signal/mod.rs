@@ -9,7 +9,7 @@
 //!                           in another signal's handler: the signal comes again when that returns
 //!                           yes: sets rip to the trampoline, rsp below the red zone, returns
 //!                         trampoline, on the context's stack: saves all registers and the extended
-//!                         state, gives way …
+//!                         state, yields …
 //!                         … next turn: restores them, returns to where it was interrupted
 //! ```
 //!
@@ -19,7 +19,7 @@
 //! | `trampoline.rs` | saves and restores the registers of the interrupted code |
 //! | `xstate.rs` | the extended state of the processor, and its size |
 //!
-//! The handler does not give way itself: the kernel's signal frame would have to stay until the context goes
+//! The handler does not yield itself: the kernel's signal frame would have to stay until the context goes
 //! on, with the signal's mask and the alternate stack in use. After the handler has returned, the thread is in
 //! no special state, and any other context may run.
 //!

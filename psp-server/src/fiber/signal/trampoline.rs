@@ -1,4 +1,4 @@
-//! Where interrupted code goes on: the trampoline saves its registers, gives way, and restores them.
+//! Where interrupted code goes on: the trampoline saves its registers, yields, and restores them.
 
 #![allow(unsafe_code)]
 
@@ -14,7 +14,7 @@ const RED_ZONE_BYTES: usize = 128;
 const REGISTERS_BYTES: usize = 17 * 8;
 /// The extended state is aligned to this.
 const AREA_ALIGNMENT: usize = 64;
-/// For the frames of `give_way` and its callees, down to the switch.
+/// For the frames of `yield_here` and its callees, down to the switch.
 const FRAMES_BYTES: usize = 16 * 1024;
 
 /// Control and status of SSE at a program's start: round to nearest, no exceptions.
@@ -86,7 +86,7 @@ unsafe extern "C" fn trampoline() {
         "xsave64 [rsp]",
         "fninit",
         "ldmxcsr dword ptr [rip + {mxcsr}]",
-        "call {give_way}",
+        "call {yield_here}",
         "mov eax, dword ptr [rip + {mask}]",
         "mov edx, dword ptr [rip + {mask} + 4]",
         "xrstor64 [rsp]",
@@ -112,21 +112,21 @@ unsafe extern "C" fn trampoline() {
         area_bytes = sym AREA_BYTES,
         mask = sym MASK,
         mxcsr = sym MXCSR_DEFAULT,
-        give_way = sym give_way,
+        yield_here = sym yield_here,
         alignment = const AREA_ALIGNMENT,
         red_zone = const RED_ZONE_BYTES,
     )
 }
 
-/// Gives way. Keeps `errno`, which belongs to the interrupted code.
-extern "C" fn give_way() {
+/// Yields. Keeps `errno`, which belongs to the interrupted code.
+extern "C" fn yield_here() {
     // SAFETY: `__errno_location` returns the address of this thread's `errno`, which is valid as long as the
     // thread, and a context stays on its thread. It is read and written through the pointer, because libc and
     // other contexts write it meanwhile.
     unsafe {
         let errno = libc::__errno_location();
         let kept = errno.read();
-        thread_state::give_way_interrupted();
+        thread_state::yield_interrupted();
         errno.write(kept);
     }
 }

@@ -91,7 +91,7 @@ impl TurnStart {
         Some(had_ns.max(passed_ns.saturating_sub(STARVED_NS_MAX)))
     }
 
-    /// In how many nanoseconds the turn of this number, which was to give way after `quantum_ns` by a decision at
+    /// In how many nanoseconds the turn of this number, which was to yield after `quantum_ns` by a decision at
     /// `decided_ns`, may have had them. 0 if it has.
     pub(crate) fn left_ns(&self, turn: u64, quantum_ns: u64, decided_ns: u64, now_ns: u64) -> u64 {
         match self.had_ns(turn, now_ns) {

@@ -3,12 +3,12 @@
 //! ```text
 //!   arrived ──► at hand ──► runs ──► done
 //!                  ▲         │
-//!                  ├─────────┤ gave way: behind the others
+//!                  ├─────────┤ yielded: behind the others
 //!                  └── woken ┘ waits
 //! ```
 //!
-//! Each connection has one run in flight, so that there are no more of them than connections and datagrams. Those that have
-//! begun and gave way, or wait, have a context each: as long as there are as many as may be, no others begin.
+//! Each connection has one run in flight, so that there are no more of them than connections and datagrams. Those that
+//! have begun and yielded, or wait, have a context each: as long as there are as many as may be, no others begin.
 
 use std::collections::VecDeque;
 

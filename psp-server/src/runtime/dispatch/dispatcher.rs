@@ -43,14 +43,14 @@ pub(crate) struct Dispatcher<K> {
     turns: Turns,
     /// Per type slot: how long requests may wait.
     waits_max: Vec<Option<Duration>>,
-    /// Requests (or runs) that arrived or gave way, and were neither run nor refused since.
+    /// Requests (or runs) that arrived or yielded, and were neither run nor refused since.
     places: Arc<Places>,
     blocked: Blocked,
     brief: Brief,
     /// Requests that the scheduler never sees.
     control: Control,
-    /// Requests that arrived and have to be offered to all workers; `None` where the scheduler has one driver. They have
-    /// their places as long as they are on offer.
+    /// Requests that arrived and have to be offered to all workers; `None` where the scheduler has one driver. They
+    /// have their places as long as they are on offer.
     offered: Option<Vec<Arrived>>,
     /// Where ports move between threads.
     lengths: Option<Lengths>,
@@ -244,7 +244,7 @@ impl<K> Dispatcher<K> {
     }
 
     /// Whether requests of two types may travel in one run: because the policy says so, or because both are brief. They
-    /// give way by the same mechanism then. Control requests travel with their like alone.
+    /// yield by the same mechanism then. Control requests travel with their like alone.
     pub(crate) fn same_run(&self, first: RequestType, next: RequestType) -> bool {
         let [first_slot, next_slot] = [first, next].map(|request_type| self.slot(request_type));
         if self.control.has(first_slot) || self.control.has(next_slot) {
@@ -400,7 +400,7 @@ impl<K> Dispatcher<K> {
         self.scheduler.on_event(now_ns, dropped);
     }
 
-    /// The request on `worker` was asked to give way, by others than the scheduler.
+    /// The request on `worker` was asked to yield, by others than the scheduler.
     pub(crate) fn asked(&self, worker: WorkerId) {
         self.turns.asked(worker);
     }
@@ -436,7 +436,8 @@ impl<K> Dispatcher<K> {
             .on_event(now_ns, Event::Blocked { worker, served_ns });
     }
 
-    /// The request on `worker` gave way because it is stuck: it neither runs nor waits until it [goes on](Self::goes_on).
+    /// The request on `worker` yielded because it is stuck: it neither runs nor waits until it
+    /// [goes on](Self::goes_on).
     pub(crate) fn shares(&mut self, now_ns: u64, worker: WorkerId, served_ns: u64) {
         self.turns.yielded(worker);
         self.scheduler
@@ -509,7 +510,7 @@ impl<K> Dispatcher<K> {
     }
 
     /// A control request goes on later.
-    pub(crate) fn control_gave_way(&mut self, request: RequestId, request_type: RequestType) {
+    pub(crate) fn control_yielded(&mut self, request: RequestId, request_type: RequestType) {
         self.control.note_begun(request);
         self.control.put(request, request_type);
     }
@@ -530,7 +531,8 @@ impl<K> Dispatcher<K> {
         self.blocked.begin(now_ns, request, request_type);
     }
 
-    /// Whether every request that waits has a place, also between two turns. Elsewhere those have one that are on offer.
+    /// Whether every request that waits has a place, also between two turns. Elsewhere those have one that are on
+    /// offer.
     #[inline]
     fn counts_all(&self) -> bool {
         self.offered.is_none()
@@ -633,8 +635,8 @@ impl<K> Dispatcher<K> {
         }
     }
 
-    /// How long requests of a type are. Asked where ports move between threads. Of the steps of handshakes that is unknown
-    /// even if most are short: they reach no checkpoint, and some need what others than the server have.
+    /// How long requests of a type are. Asked where ports move between threads. Of the steps of handshakes that is
+    /// unknown even if most are short: they reach no checkpoint, and some need what others than the server have.
     #[inline]
     pub(crate) fn length(&self, request_type: RequestType) -> Length {
         let slot = self.slot(request_type);
@@ -700,8 +702,8 @@ impl<K> Dispatcher<K> {
     }
 }
 
-/// The mean service time of the type at `slot`, as the scheduler has profiled it, or as all workers have measured it; 0 if it
-/// is unknown.
+/// The mean service time of the type at `slot`, as the scheduler has profiled it, or as all workers have measured it; 0
+/// if it is unknown.
 fn mean_ns(scheduler: &ElasticScheduler, shared: &Receiver, slot: usize) -> f64 {
     let profiled_ns = scheduler.type_status(slot).service_ns_mean;
     if profiled_ns > 0.0 {
@@ -721,7 +723,7 @@ mod tests {
     use psp_policy::{TypeSpec, TypeTable};
 
     #[test]
-    fn requests_that_arrived_or_gave_way_wait_until_they_run_or_are_refused() {
+    fn requests_that_arrived_or_yielded_wait_until_they_run_or_are_refused() {
         let types: TypeTable = [TypeSpec::new("ONE").queue_capacity(3)]
             .into_iter()
             .collect();

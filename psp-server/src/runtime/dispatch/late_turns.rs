@@ -1,4 +1,4 @@
-//! Tells of turns that have not given way.
+//! Tells of turns that have not yielded.
 
 /// There is at most one warning in this time, for all workers together.
 const WARN_INTERVAL_NS: u64 = 1_000_000_000;

@@ -3,8 +3,8 @@
 //! The dispatcher counts what it tells the scheduler and what the scheduler answers, so the net worker can ask for a
 //! free place at each request without asking the policy.
 //!
-//! Workers that run each other's requests have places each, for the requests that they receive. Who takes such a request
-//! out of a queue gives its place back, on whichever thread.
+//! Workers that run each other's requests have places each, for the requests that they receive. Who takes such a
+//! request out of a queue gives its place back, on whichever thread.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -78,7 +78,7 @@ impl Places {
         queue.waiting() < queue.capacity
     }
 
-    /// A request waits, which may be one beyond the capacity: it gave way, or is about to be refused.
+    /// A request waits, which may be one beyond the capacity: it yielded, or is about to be refused.
     #[inline]
     pub(crate) fn take(&self, slot: usize) {
         let queue = &self.slots[slot];
@@ -141,7 +141,7 @@ mod tests {
             assert!(!places.has_free(other) && places.has_free(unknown));
             places.take(own);
             assert!(!places.give_back(own));
-            assert!(!places.has_free(own), "a request that gave way waits, too");
+            assert!(!places.has_free(own), "a request that yielded waits, too");
             assert!(places.give_back(own) && places.has_free(own));
             assert!(places.give_back(other) && !places.give_back(other));
             places.take(other);

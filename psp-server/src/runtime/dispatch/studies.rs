@@ -5,7 +5,7 @@
 //!                Scheduler::conclude ◄── findings ──┘
 //! ```
 //!
-//! Nobody waits for a study. One that still runs when the server ends goes on until it is done, or the process ends.
+//! No thread waits for a study. One that still runs when the server ends goes on until it is done, or the process ends.
 
 use std::thread::JoinHandle;
 

@@ -1,4 +1,4 @@
-//! The turn that runs on each worker, as the net thread knows it, and when a turn is asked to give way.
+//! The turn that runs on each worker, as the net thread knows it, and when a turn is asked to yield.
 //!
 //! ```text
 //!            Run               Preempt            had its quantum            preempt_warn_ms
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Policies count a quantum from when they gave the request to its worker. The worker may take longer to wake
-//! than a short quantum lasts. So a turn is asked to give way when it has had the quantum since its [own
+//! than a short quantum lasts. So a turn is asked to yield when it has had the quantum since its [own
 //! beginning](TurnStart). A turn that has not begun is not asked. It cannot be over before a quantum has passed, so it
 //! is checked no earlier than that, and ever more rarely. It does not hold up other turns.
 
@@ -32,7 +32,7 @@ pub(crate) struct Turns {
     quantum_ns_min: u64,
     /// When the next due turn is checked, if there is one.
     look_ns: Option<u64>,
-    /// How long a request may take to give way before a warning. `None`: no warning.
+    /// How long a request may take to yield before a warning. `None`: no warning.
     warn_after_ns: Option<u64>,
     late: LateLog,
     stuck_after: Option<StuckAfter>,
@@ -70,7 +70,7 @@ struct Stop {
     decided_ns: u64,
     /// The time that the turn must have had.
     quantum_ns: u64,
-    /// When to check again whether the turn has had that. `None` once it was asked to give way.
+    /// When to check again whether the turn has had that. `None` once it was asked to yield.
     look_ns: Option<u64>,
     is_late: bool,
 }
@@ -169,7 +169,7 @@ impl Turns {
         stops.filter_map(|stop| stop.look_ns).min()
     }
 
-    /// Checks a turn if it is time for that. Returns whether the turn is asked to give way by this call.
+    /// Checks a turn if it is time for that. Returns whether the turn is asked to yield by this call.
     fn ask_if_had(&mut self, now_ns: u64, worker: WorkerId) -> bool {
         let turn = &mut self.workers[worker.index()];
         let Some(stop) = &mut turn.stop else {
@@ -212,12 +212,12 @@ impl Turns {
         self.workers[worker.index()].request_type
     }
 
-    /// The request on `worker` was asked to give way, by others than this.
+    /// The request on `worker` was asked to yield, by others than this.
     pub(crate) fn asked(&self, worker: WorkerId) {
         self.count(worker, |counters| counters.preemptions_asked.add(1));
     }
 
-    /// The request on `worker` gave way.
+    /// The request on `worker` yielded.
     pub(crate) fn yielded(&mut self, worker: WorkerId) {
         self.end(worker);
         self.count(worker, |counters| counters.preemptions_honoured.add(1));
@@ -277,7 +277,7 @@ impl Turns {
             .min()
     }
 
-    /// Counts and logs turns that have not given way in time, each turn once.
+    /// Counts and logs turns that have not yielded in time, each turn once.
     pub(crate) fn watch(&mut self, now_ns: u64) {
         let Some(after_ns) = self.warn_after_ns else {
             return;
@@ -379,7 +379,7 @@ mod tests {
         turns_by(PreemptPolicy::Cooperative, preempt_warn_ms)
     }
 
-    /// The same where requests give way by `preempt`.
+    /// The same where requests yield by `preempt`.
     fn turns_by(preempt: PreemptPolicy, preempt_warn_ms: u64) -> Turns {
         let config = Config {
             preempt,
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_gives_way_is_counted_and_one_that_completes_first_is_not() {
+    fn a_request_that_yields_is_counted_and_one_that_completes_first_is_not() {
         let mut turns = turns(100);
         run(&mut turns, 0, 0);
         run(&mut turns, 0, 1);
@@ -573,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_does_not_give_way_is_late_once() {
+    fn a_request_that_does_not_yield_is_late_once() {
         let mut turns = turns(100);
         run(&mut turns, 0, 1);
         run(&mut turns, 0, 0);

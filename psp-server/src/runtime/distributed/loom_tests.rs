@@ -203,7 +203,7 @@ fn a_preempted_request_is_found_by_a_worker_that_goes_to_sleep_or_wakes_it() {
     });
 }
 
-/// A turn with a quantum ends while the timer core asks it to give way. The next one has none.
+/// A turn with a quantum ends while the timer core asks it to yield. The next one has none.
 #[test]
 fn a_turn_that_ends_meanwhile_does_not_have_the_next_one_preempted() {
     const WORKER: WorkerId = WorkerId(0);

@@ -16,7 +16,7 @@
 //! that of all workers then, and what the policy does not put aside waits in the own queue, from where others may steal
 //! it. A request that was blocked goes on where it was. It has a quantum only if it has a thread.
 //!
-//! A turn has the number that the board shows, so that the timer core asks that turn to give way and no other.
+//! A turn has the number that the board shows, so that the timer core asks that turn to yield and no other.
 //!
 //! Requests keep their names wherever they wait: the driver names those of all ports apart.
 //!
@@ -95,8 +95,8 @@ pub(crate) struct Member {
     wait_queue: VecDeque<RequestId>,
     /// How many of `begun` are blocked.
     blocked: usize,
-    /// When a request gave way after which none has begun.
-    gave_way_ns: Option<u64>,
+    /// When a request yielded after which none has begun.
+    yielded_ns: Option<u64>,
     contexts: usize,
     stolen: Vec<Waiting>,
     /// What runs has a thread of its own, which is released at its end.
@@ -126,7 +126,7 @@ impl Member {
             held: vec![BinaryHeap::new(); group.lanes],
             wait_queue: VecDeque::new(),
             blocked: 0,
-            gave_way_ns: None,
+            yielded_ns: None,
             contexts: setup.contexts.per_worker.max(1),
             stolen: Vec::with_capacity(STOLEN_PREALLOCATED),
             has_thread: false,
@@ -151,7 +151,7 @@ impl Member {
             .collect()
     }
 
-    /// Whether nothing waits here, neither to begin nor to go on: another worker has what gave way here.
+    /// Whether nothing waits here, neither to begin nor to go on: another worker has what yielded here.
     fn has_lost_all(&self) -> bool {
         let waits = !self.line().waiting().is_empty() || !self.wait_queue.is_empty();
         !waits && self.resumable() == 0
@@ -214,7 +214,7 @@ impl Member {
         self.group.queues[self.me.index()].hold(self.line(), held);
     }
 
-    /// Puts a request that nobody has into the queue that the policy names. Where another worker's has too many
+    /// Puts a request that no worker has into the queue that the policy names. Where another worker's has too many
     /// already, it stays here. Gives it back if here are too many, too.
     fn place(&mut self, now_ns: u64, waiting: Waiting) -> Result<(), Waiting> {
         let slot = waiting.slot;
@@ -240,7 +240,7 @@ impl Member {
         put.map(|_| ())
     }
 
-    /// Prompts the timer core, if `worker` gives way to what begins to wait for it in `lane`.
+    /// Prompts the timer core, if `worker` yields to what begins to wait for it in `lane`.
     fn prompt_for(&self, now_ns: u64, worker: WorkerId, lane: usize) {
         let quantum = self.group.line(worker).quantum();
         if let Some(prompter) = self.group.prompter()
@@ -426,7 +426,7 @@ impl Member {
             ..
         } = begun.waiting;
         self.running = Some(begun);
-        self.gave_way_ns = None;
+        self.yielded_ns = None;
         self.show_contexts();
         let group = &*self.group;
         let long = group.knowledge.is_long(slot);
@@ -532,10 +532,10 @@ impl Member {
         }
     }
 
-    /// A request gave way, and waits again.
-    fn gave_way(&mut self, now_ns: u64, begun: Begun) {
+    /// A request yielded, and waits again.
+    fn yielded(&mut self, now_ns: u64, begun: Begun) {
         // What lies unread comes before a request that waits at the tail of its lane. Elsewhere it makes no difference.
-        self.gave_way_ns = (self.object.requeue() == Requeue::Tail).then_some(now_ns);
+        self.yielded_ns = (self.object.requeue() == Requeue::Tail).then_some(now_ns);
         let rank_ns = match self.object.requeue() {
             Requeue::Head => begun.waiting.arrived_ns,
             Requeue::Tail | Requeue::WaitQueue => now_ns,
@@ -571,7 +571,7 @@ impl Member {
         }
     }
 
-    /// A request that gave way waits in the wait queue.
+    /// A request that yielded waits in the wait queue.
     fn put_aside(&mut self, now_ns: u64, begun: Begun) {
         let request = begun.waiting.request;
         self.begun.insert(request, begun);
@@ -616,16 +616,16 @@ impl Scheduler for Member {
                 ..
             } => {
                 let slot = self.group.knowledge.slot(request_type);
-                if self.gave_way_ns.is_some() && self.has_lost_all() {
-                    self.gave_way_ns = None;
+                if self.yielded_ns.is_some() && self.has_lost_all() {
+                    self.yielded_ns = None;
                 }
                 self.arrived.push_back(Waiting {
                     request,
                     request_type,
                     slot,
                     arrived_ns: now_ns,
-                    // It was there already, unread, when the request gave way.
-                    rank_ns: self.gave_way_ns.unwrap_or(now_ns),
+                    // It was there already, unread, when the request yielded.
+                    rank_ns: self.yielded_ns.unwrap_or(now_ns),
                     handed_over: false,
                     has_begun: false,
                     served_ns: 0,
@@ -643,7 +643,7 @@ impl Scheduler for Member {
             }
             Event::Yielded { served_ns, .. } => {
                 let begun = self.ended(now_ns, served_ns);
-                self.gave_way(now_ns, begun);
+                self.yielded(now_ns, begun);
             }
             Event::Blocked { served_ns, .. } => {
                 let begun = self.ended(now_ns, served_ns);

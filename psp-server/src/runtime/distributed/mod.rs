@@ -11,7 +11,7 @@
 //!     ▼                         ▼
 //!   board: a line of atomics per worker ◄── read by all members, without a lock
 //!   knowledge: what each type may use   ◄── published by feedback, every few milliseconds
-//!   timer core: reads the board, and asks long requests to give way
+//!   timer core: reads the board, and asks long requests to yield
 //! ```
 //!
 //! A worker reads requests from the ports that it drives, and its [`Member`] decides by the policy's objects where

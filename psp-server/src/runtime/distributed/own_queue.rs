@@ -8,8 +8,8 @@
 //!                        the worker's line of the board
 //! ```
 //!
-//! A short lock keeps the queue and its line of the board together: some 20 ns where nobody else wants it, and nobody
-//! holds it for longer than a few requests take to move. The board is read without it.
+//! A short lock keeps the queue and its line of the board together: some 20 ns where no other thread wants it, and no
+//! thread holds it for longer than a few requests take to move. The board is read without it.
 //!
 //! Of each type it has at most as many requests that the worker received as the typed queue holds, and as many again
 //! that were handed over. Beside them are those that were preempted and may go on at any worker, one for each
@@ -263,7 +263,7 @@ impl OwnQueue {
         line.waiting()
     }
 
-    /// Takes everything, and lets nobody put anything in from now on.
+    /// Takes everything, and lets no worker put anything in from now on.
     pub(crate) fn close<C: Word>(&self, line: &Line<C>) -> Vec<Waiting> {
         self.change(line, |queue| {
             queue.is_closed = true;
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_gave_way_takes_no_place_of_its_type() {
+    fn a_request_that_yielded_takes_no_place_of_its_type() {
         let (queue, line) = (OwnQueue::new(1, &[1]), Line::<Plain>::default());
         let preempted = Waiting {
             has_begun: true,

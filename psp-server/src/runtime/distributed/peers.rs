@@ -129,7 +129,7 @@ impl<T> Peers<T> {
 
     /// Whether the worker's turn has a quantum, so that what comes before it must be done by now.
     #[inline]
-    pub(crate) fn may_give_way(&self) -> bool {
+    pub(crate) fn may_yield(&self) -> bool {
         self.quantum_end_ns().is_some()
     }
 
@@ -142,7 +142,7 @@ impl<T> Peers<T> {
     ) -> Option<RequestThreadNumber> {
         let moving = self.moving.as_ref()?;
         // What has neither begun nor a quantum has none.
-        (has_begun || self.may_give_way())
+        (has_begun || self.may_yield())
             .then(|| moving.thread_of(request))
             .flatten()
     }
@@ -163,7 +163,7 @@ impl<T> Peers<T> {
         self.group.as_ref()?.prompter()
     }
 
-    /// The worker is about to run a turn that may give way. `unserved` says that connections of it have something that
+    /// The worker is about to run a turn that may yield. `unserved` says that connections of it have something that
     /// it has not looked at. The worker looks for what other threads did after this call.
     pub(crate) fn begins(&self, unserved: bool) {
         if let Some(prompter) = self.prompter() {

@@ -60,12 +60,12 @@ impl Prompter {
         self.quantum_ns_min
     }
 
-    /// Somebody waits for a worker that gives way at the end of its quantum.
+    /// Somebody waits for a worker that yields at the end of its quantum.
     pub(super) fn prompt(&self, now_ns: u64) {
         self.alarm.set(now_ns, now_ns);
     }
 
-    /// `worker` is about to run a request that may give way. `unserved` says that it has read something that it has not
+    /// `worker` is about to run a request that may yield. `unserved` says that it has read something that it has not
     /// looked at.
     pub(super) fn begins(&self, worker: WorkerId, unserved: bool) {
         let turn = &self.turns[worker.index()];
@@ -87,7 +87,7 @@ impl Prompter {
         turn.is_called.store(true, Ordering::Relaxed);
     }
 
-    /// The turn may give way at `end_ns`.
+    /// The turn may yield at `end_ns`.
     pub(super) fn set_end(&self, now_ns: u64, end_ns: u64) {
         self.alarm.set(now_ns, end_ns);
     }

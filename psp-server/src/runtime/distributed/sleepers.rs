@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The bits are in one word for 64 workers, so a worker that begins a request reads one cache line to know that
-//! nobody sleeps. Whoever takes a bit away wakes that worker, and nobody else does. The two fences are as those of
-//! [`SleepFlag`](crate::runtime::channel::sleep_flag::SleepFlag): checked by loom.
+//! no worker sleeps. Whoever takes a bit away wakes that worker, and no other thread does. The two fences are as those
+//! of [`SleepFlag`](crate::runtime::channel::sleep_flag::SleepFlag): checked by loom.
 //!
 //! A worker that was woken for something may find something else first. Then it passes the wake on: it
 //! [looks](Sleepers::was_woken) for what else waits, and wakes the next.

@@ -6,9 +6,9 @@
 //!   worker 1      ... a long request of group 1 ...          its turn ends ──► member of group 2
 //! ```
 //!
-//! Each worker comes when its turn has ended, so that nobody waits for anybody. Until then it is a member of the group
-//! that it was in, whose queue it reads. Others may put requests for it into its queue in the latest group. If that
-//! group is replaced before it came, whoever comes first to the next one takes these along.
+//! Each worker comes when its turn has ended, so that no worker waits for another. Until then it is a member of the
+//! group that it was in, whose queue it reads. Others may put requests for it into its queue in the latest group. If
+//! that group is replaced before it came, whoever comes first to the next one takes these along.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -113,7 +113,7 @@ impl Succession {
         (state.epoch, state.latest.group.clone())
     }
 
-    /// There may be something to read that no worker reads: those who can have to give way.
+    /// There may be something to read that no worker reads: those who can have to yield.
     pub(crate) fn no_worker_reads(&self) {
         if let (_, Some(group)) = self.latest() {
             group.no_worker_reads();
@@ -215,7 +215,7 @@ mod tests {
             assert!(hand_over(&group, FIRST, 1) && hand_over(&group, SECOND, 2));
             succession.post(20, regime(next));
             assert!(hand_over(&group, FIRST, 3), "it is there");
-            assert!(!hand_over(&group, SECOND, 4), "nobody would find it");
+            assert!(!hand_over(&group, SECOND, 4), "no worker would find it");
             assert!(succession.is_in_use(epoch));
             let (_, second) = succession.join(SECOND);
             assert_eq!(ids(&second.left), [2]);

@@ -4,7 +4,7 @@
 //! ```text
 //!   the worker   listens ── fence ── looks at wakes, timers and mail ── begins a turn with a quantum
 //!   another      wakes a request of it, or brings a connection back ── fence ── rings: does it listen?
-//!                                                                        └─► the timer core: it has to give way
+//!                                                                        └─► the timer core: it has to yield
 //! ```
 //!
 //! A worker that sleeps wakes by its doorbell. One that runs a request sees neither its doorbell nor its timers, and
@@ -23,7 +23,7 @@ use crate::runtime::channel::sleep_flag::SleepFlag;
 pub(crate) struct TurnBell {
     worker: WorkerId,
     doorbell: Arc<Doorbell>,
-    /// The worker runs a turn that may give way.
+    /// The worker runs a turn that may yield.
     listens: SleepFlag,
     /// Has the timer core of that turn.
     group: Mutex<Option<Arc<WorkerGroup>>>,
@@ -49,7 +49,7 @@ impl TurnBell {
         *self.group() = group;
     }
 
-    /// The worker is about to run a turn that may give way. It must look for all of that after this call.
+    /// The worker is about to run a turn that may yield. It must look for all of that after this call.
     pub(super) fn listen(&self) {
         self.listens.announce();
     }

@@ -89,7 +89,7 @@ impl WorkerGroup {
             measured: (0..workers).map(|_| Measured::new(slots)).collect(),
             ways,
             has_quantum: (0..slots)
-                .map(|slot| can_preempt(policy, setup) && setup.types.gives_way(slot))
+                .map(|slot| can_preempt(policy, setup) && setup.types.yields(slot))
                 .collect(),
             wait_queue: Guard::new(ways.congestion_ns),
             suspended: WaitQueue::new(),
@@ -148,7 +148,7 @@ impl WorkerGroup {
         self.prompter.as_ref()
     }
 
-    /// There may be something to read that no worker reads: those who can have to give way.
+    /// There may be something to read that no worker reads: those who can have to yield.
     pub(crate) fn no_worker_reads(&self) {
         if let Some(prompter) = &self.prompter
             && self

@@ -5,13 +5,13 @@
 //! ```
 //!
 //! The event queue's own timeout counts milliseconds, and quanta are shorter. Most times that are asked for never come:
-//! a turn ends before its quantum does, and the next turn has a later one. To set the timer is a system call, so a timer
-//! that rings early enough stays as it is:
+//! a turn ends before its quantum does, and the next turn has a later one. To set the timer is a system call, so a
+//! timer that rings early enough stays as it is:
 //!
 //! ```text
 //!   asked for    a            b    c                        d
 //!   timer        set to a ....:....:........ rings          :
-//!                                            set to c ..... : rings, nobody needs it any more
+//!                                            set to c ..... : rings, is not needed any more
 //! ```
 //!
 //! When it rings too early, the net thread asks again for what is left. So it is set once for each time that it rings,

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! None of these needs a privilege. Only leaving SCHED_IDLE does, and taking a lower nice value back
-//! ([`can_be_raised`], [`at_own_priority`]). The kernel also tells how long a thread has run ([`ThreadClock`]). `unsafe` is for
-//! `sched_setattr`, `sched_getattr` and the clocks of other threads, which no safe library offers.
+//! ([`can_be_raised`], [`at_own_priority`]). The kernel also tells how long a thread has run ([`ThreadClock`]).
+//! `unsafe` is for `sched_setattr`, `sched_getattr` and the clocks of other threads, which no safe library offers.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -95,7 +95,7 @@ pub(crate) fn lower_priority(background: Background) {
     }
 }
 
-/// Runs `body`, which must not give way, with the priority that the calling thread has given up, if it may take that back.
+/// Runs `body`, which must not yield, with the priority that the calling thread has given up, if it may take that back.
 /// A thread that has given it up for a long request keeps it afterwards.
 pub(crate) fn at_own_priority<T>(body: impl FnOnce() -> T) -> T {
     /// Takes a thread back to where it was.
@@ -239,8 +239,8 @@ impl Demotion {
         self.delayed_ns = self.delays_ns();
     }
 
-    /// Takes the lower standing. Returns whether the thread could. It holds no lock meanwhile: who gives its own standing
-    /// back must not wait for a thread that no core runs.
+    /// Takes the lower standing. Returns whether the thread could. It holds no lock meanwhile: who gives its own
+    /// standing back must not wait for a thread that no core runs.
     fn step_back(&self) -> bool {
         let Ok(own) = Standing::of_this_thread() else {
             return false;
@@ -328,8 +328,8 @@ pub(crate) fn can_be_raised() -> bool {
         .is_ok_and(|raised| raised.is_ok())
 }
 
-/// Whether preempted threads can have the [lowest standing](Standing::suspend), as they can have their own again. Says so
-/// if not.
+/// Whether preempted threads can have the [lowest standing](Standing::suspend), as they can have their own again. Says
+/// so if not.
 pub(crate) fn can_lower_preempted() -> bool {
     let can_be_raised = can_be_raised();
     if !can_be_raised {

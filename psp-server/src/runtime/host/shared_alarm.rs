@@ -6,8 +6,8 @@
 //!                                      ┘
 //! ```
 //!
-//! The thread calls [`SharedAlarm::rang`] before it looks. Either that comes after a `set`, and the thread sees what was
-//! published before; or the `set` comes later, and the alarm rings again. Checked by loom.
+//! The thread calls [`SharedAlarm::rang`] before it looks. Either that comes after a `set`, and the thread sees what
+//! was published before; or the `set` comes later, and the alarm rings again. Checked by loom.
 //!
 //! Setting the timer is a system call. An alarm that rings early enough stays as it is.
 
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(
             set(30_000, 90_000),
             (2, Some(19_990)),
-            "nobody has heard it"
+            "no thread has heard it"
         );
         alarm.rang();
         assert_eq!(set(30_000, 90_000), (3, Some(60_000)));

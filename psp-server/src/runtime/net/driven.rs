@@ -1,4 +1,5 @@
-//! The ports that a net worker drives: its own, and in the topology `distributed` those of workers that run long requests.
+//! The ports that a net worker drives: its own, and in the topology `distributed` those of workers that run long
+//! requests.
 //!
 //! ```text
 //!                ┌─ event queue of the own port ◄── sockets, alarm, doorbell
@@ -157,7 +158,7 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
             })
     }
 
-    /// Whether nobody drives some port.
+    /// Whether no worker drives some port.
     pub(super) fn any_is_free(&self) -> bool {
         let leases = self.leases.as_ref();
         leases.is_some_and(|leases| leases.any_free())
@@ -181,7 +182,7 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
         Ok(has_waited && self.home_mut().wait(Duration::ZERO)?)
     }
 
-    /// Gives ports to owners that wait for them, and takes those that nobody drives. No run of their connections may
+    /// Gives ports to owners that wait for them, and takes those that no worker drives. No run of their connections may
     /// wait in the dispatcher. Returns whether there were any of these.
     #[cold]
     pub(super) fn exchange(&mut self) -> bool {
@@ -221,8 +222,8 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
         leases.leave(port.number(), port);
     }
 
-    /// Takes the own port back after a long request. Waits for the worker that drives it to end its turn, for `patience`
-    /// at most. Returns whether the port is here.
+    /// Takes the own port back after a long request. Waits for the worker that drives it to end its turn, for
+    /// `patience` at most. Returns whether the port is here.
     #[cold]
     pub(super) fn return_home(&mut self, patience: Duration) -> bool {
         let leases = self.leases.as_ref();

@@ -9,17 +9,18 @@
 //!     └── the owner waits no longer ──► Driven
 //! ```
 //!
-//! A port belongs to its *owner*, who drives it as long as its requests are short. Before a long request the owner leaves
-//! all ports that it drives, and a worker that sleeps is woken, which drives them meanwhile. After the request the owner
-//! takes its own port back: at once if nobody drives it, and otherwise when the driver has ended its turn and sees
-//! that the port [is wanted](Leases::is_wanted). An owner that has something else to do may give up waiting, and ask later.
+//! A port belongs to its *owner*, who drives it as long as its requests are short. Before a long request the owner
+//! leaves all ports that it drives, and a worker that sleeps is woken, which drives them meanwhile. After the request
+//! the owner takes its own port back: at once if no worker drives it, and otherwise when the driver has ended its turn
+//! and sees that the port [is wanted](Leases::is_wanted). An owner that has something else to do may give up waiting,
+//! and ask later.
 //!
 //! Who drives a port has it: what two threads do to it, they do one after the other. Nothing here is on the way of a
 //! short request, except for a look at how many ports are free and whether one is wanted.
 //!
 //! No worker sleeps beside a free port: a worker announces its sleep and then looks
-//! ([`any_free`](Leases::any_free), [`is_wanted`](Leases::is_wanted)), and who leaves or wants a port looks for sleepers
-//! afterwards ([`SleepFlag`](crate::runtime::channel::sleep_flag::SleepFlag)). Checked by loom, see the tests.
+//! ([`any_free`](Leases::any_free), [`is_wanted`](Leases::is_wanted)), and who leaves or wants a port looks for
+//! sleepers afterwards ([`SleepFlag`](crate::runtime::channel::sleep_flag::SleepFlag)). Checked by loom, see the tests.
 
 #[cfg(loom)]
 use loom::sync::{
@@ -56,7 +57,7 @@ pub(crate) struct Leases<P, S> {
     sleepers: Box<[Arc<S>]>,
     /// How many ports are free.
     free: AtomicUsize,
-    /// Called when a port was left and nobody sleeps who would drive it.
+    /// Called when a port was left and no worker sleeps that would drive it.
     alert: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -76,7 +77,7 @@ enum State<P> {
     Driven,
     /// A worker has the port, and its owner waits for it.
     Wanted,
-    /// Nobody drives the port.
+    /// No worker drives the port.
     Free(P),
     /// The owner is about to take the port.
     Handed(P),
@@ -109,13 +110,13 @@ impl<P, S: Sleeper> Leases<P, S> {
         }
     }
 
-    /// As this. `alert` is called when a port was left and nobody sleeps who would drive it.
+    /// As this. `alert` is called when a port was left and no worker sleeps that would drive it.
     pub(crate) fn alerting(self, alert: impl Fn() + Send + Sync + 'static) -> Self {
         let alert = Some(Box::new(alert) as _);
         Self { alert, ..self }
     }
 
-    /// Whether nobody drives the port.
+    /// Whether no worker drives the port.
     pub(crate) fn is_free(&self, port: PortNumber) -> bool {
         self.any_free() && matches!(*self.leases[port.index()].lock(), State::Free(_))
     }
@@ -165,7 +166,7 @@ impl<P, S: Sleeper> Leases<P, S> {
         }
     }
 
-    /// Takes a port that nobody drives and that is not wanted, if there is one.
+    /// Takes a port that no worker drives and that is not wanted, if there is one.
     pub(crate) fn take(&self) -> Option<(PortNumber, P)> {
         if !self.any_free() {
             return None;

@@ -15,9 +15,9 @@
 //! If the request has a thread of its own, the worker does not step back, and needs no checkpoint to see that the turn
 //! lasts: its own thread has nothing else to do.
 //!
-//! A long request that runs on the worker's own thread gives that back for a while, too, if nobody drives a port: all other
-//! workers have long requests themselves. So does one of a type that is not long, if others wait in the worker's queue. It
-//! does so each time that it has had the thread for its [budget](super::pauses).
+//! A long request that runs on the worker's own thread gives that back for a while, too, if no worker drives a port:
+//! all other workers have long requests themselves. So does one of a type that is not long, if others wait in the
+//! worker's queue. It does so each time that it has had the thread for its [budget](super::pauses).
 //!
 //! It steps back behind its ports and comes forward before them: no thread waits for one of no standing that has what
 //! short requests need.
@@ -53,8 +53,8 @@ pub(super) struct LongTurn<'a, F: Framing, H: Handler<F::Head>> {
 
 impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
     /// A turn of the worker that drives these ports. `demotion` is how it steps back, if it shares its core. It is
-    /// `now_ns`, and the turn is long after `long_us`. The request may have the thread for `budget`, and for longer unless it
-    /// `holds_up_others`.
+    /// `now_ns`, and the turn is long after `long_us`. The request may have the thread for `budget`, and for longer
+    /// unless it `holds_up_others`.
     #[inline]
     pub(super) fn new(
         ports: &'a mut Driven<F, H>,

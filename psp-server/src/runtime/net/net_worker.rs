@@ -60,7 +60,7 @@ const LEFT_NS_MAX: u64 = TURN_NS_MAX / 2;
 const CONTROL_NS_MAX: u64 = TURN_NS_MAX / 2;
 /// For how long a worker waits for its port before it looks for something else to do.
 const HOME_PATIENCE: Duration = Duration::from_millis(1);
-/// A request is not run, because nobody waits for it.
+/// A request is not run, because no client waits for it.
 struct Dropped;
 
 /// What a net worker starts with.
@@ -103,8 +103,8 @@ pub(crate) struct NetWorker<F: Framing, K, H: Handler<F::Head>> {
     spin: Spin,
     /// The last turn ended before all of the scheduler's decisions were carried out.
     unfinished: bool,
-    /// A request of this thread gave way in the last turn, maybe to what lies in a socket.
-    gave_way: bool,
+    /// A request of this thread yielded in the last turn, maybe to what lies in a socket.
+    yielded: bool,
     /// Requests that had this thread for longer than they may.
     pauses: Pauses,
     /// Requests that are stuck on other threads.
@@ -144,7 +144,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             peers,
             cores: None,
             unfinished: false,
-            gave_way: false,
+            yielded: false,
             pauses: Pauses::new(shared.config.net_budget_us),
             now_ns,
             busy_at_ns: 0,
@@ -173,7 +173,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// given up.
     pub(crate) fn serve(mut self, shutdown: &Shutdown) -> Result<usize, RunError> {
         let (shared, doorbell) = (self.shared.clone(), self.ports.home().doorbell().clone());
-        // A worker that receives for itself has nobody to ask.
+        // A worker that receives for itself has no other worker to ask.
         let _kept = (shared.topology != Topology::Distributed)
             .then(|| shared.buffers.room.keep(move || doorbell.ring()));
         loop {
@@ -186,7 +186,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             if self.ports.can_exchange() {
                 self.offer_arrived();
                 if self.ports.exchange() {
-                    // What lies there comes before a request that gave way to it.
+                    // What lies there comes before a request that yielded to it.
                     self.look_at_others(false).map_err(RunError::Events)?;
                 }
             }
@@ -600,7 +600,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                     }
                     self.take_back(task, worker, true);
                 }
-                Report::Yielded { served_ns } if was_asked => self.give_way(worker, served_ns),
+                Report::Yielded { served_ns } if was_asked => self.stuck_yielded(worker, served_ns),
                 Report::Yielded { served_ns } => {
                     self.dispatcher.yielded(self.now_ns, worker, served_ns);
                 }
@@ -613,9 +613,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         received
     }
 
-    /// A stuck request on `worker` gave way. Others have its worker now.
+    /// A stuck request on `worker` yielded. Others have its worker now.
     #[cold]
-    fn give_way(&mut self, worker: WorkerId, served_ns: u64) {
+    fn stuck_yielded(&mut self, worker: WorkerId, served_ns: u64) {
         let Some(turn) = self.dispatcher.unasked(self.now_ns, worker) else {
             return self.dispatcher.yielded(self.now_ns, worker, served_ns);
         };
@@ -629,7 +629,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         });
     }
 
-    /// Has stuck requests give way to those that wait, and go on when these have had their workers. To be called when
+    /// Has stuck requests yield to those that wait, and go on when these have had their workers. To be called when
     /// the policy has decided.
     #[inline]
     fn share_workers(&mut self) {
@@ -656,7 +656,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
     }
 
-    /// In how long the request that runs on `worker` is asked to give way if others wait.
+    /// In how long the request that runs on `worker` is asked to yield if others wait.
     fn asks_in_ns(&self, worker: WorkerId) -> Option<u64> {
         let turn = self.dispatcher.unasked(self.now_ns, worker)?;
         let after_ns = match self.sharing.patience(worker, turn.request)? {
@@ -666,7 +666,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         Some(after_ns.saturating_sub(turn.for_ns))
     }
 
-    /// When the next stuck request is asked to give way.
+    /// When the next stuck request is asked to yield.
     fn ask_at_ns(&self) -> Option<u64> {
         if self.workers.lent() == 0 || !self.dispatcher.any_waiting() {
             return None;
@@ -770,8 +770,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             return self.serve_ports();
         }
         let end_ns = self.now_ns + TURN_NS_MAX;
-        // Workers of a group find what was left, and a request that gave way did so to what lies in the sockets.
-        if self.unfinished && !self.gave_way && !self.has_group() {
+        // Workers of a group find what was left, and a request that yielded did so to what lies in the sockets.
+        if self.unfinished && !self.yielded && !self.has_group() {
             self.carry_out(self.now_ns + LEFT_NS_MAX);
         }
         loop {
@@ -782,7 +782,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             self.settle_pause();
             self.carry_out(end_ns);
             if !self.ports.iter().any(Port::has_ready)
-                || self.gave_way
+                || self.yielded
                 || self.now_ns > end_ns
                 || self.ports.can_exchange()
             {
@@ -854,12 +854,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
     /// Returns whether all decisions were carried out.
     fn act(&mut self, end_ns: u64) -> bool {
         self.admit_held();
-        self.gave_way = false;
+        self.yielded = false;
         let before_ns = self.now_ns;
         let has_run_control = self.dispatcher.control_at_hand() == 0 || self.run_control();
         let end_ns = end_ns.saturating_add(self.now_ns.saturating_sub(before_ns));
         for _ in 0..ACTIONS_PER_TURN {
-            if self.now_ns > end_ns || self.gave_way || self.holds_up_an_owner() {
+            if self.now_ns > end_ns || self.yielded || self.holds_up_an_owner() {
                 return false;
             }
             match self.next_action() {
@@ -879,7 +879,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             true => u64::MAX,
             false => self.now_ns + CONTROL_NS_MAX,
         };
-        // One that gives way goes on in the next turn.
+        // One that yields goes on in the next turn.
         for _ in 0..self.dispatcher.control_at_hand() {
             if let Some((request, request_type)) = self.dispatcher.next_control() {
                 self.run_one_control(request, request_type);
@@ -916,7 +916,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                     .control_blocked(self.now_ns, request, request_type);
             }
             Report::Yielded { .. } | Report::Paused { .. } => {
-                self.dispatcher.control_gave_way(request, request_type);
+                self.dispatcher.control_yielded(request, request_type);
             }
         }
         if was_home && !self.ports.is_home() {
@@ -1046,7 +1046,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         have_entered
     }
 
-    /// Runs a request on `worker`, or resumes it there if it yielded. Drops a request that nobody waits for.
+    /// Runs a request on `worker`, or resumes it there if it yielded. Drops a request that no client waits for.
     fn run(&mut self, worker: WorkerId, request: RequestId, request_type: RequestType) {
         let Ok(task) = self.task_of(request) else {
             return self.dispatcher.dropped(self.now_ns, worker);
@@ -1062,7 +1062,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         let slot = self.dispatcher.slot(request_type);
         self.ports.note_run(self.shared.global(worker), slot);
         let was_home = self.ports.is_home();
-        if let Some(peers) = self.peers.as_ref().filter(|peers| peers.may_give_way()) {
+        if let Some(peers) = self.peers.as_ref().filter(|peers| peers.may_yield()) {
             let mut unserved = false;
             for port in self.ports.iter_mut() {
                 let connections = &mut port.requests.connections;
@@ -1114,7 +1114,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         if was_asked {
             self.dispatcher.asked(worker);
         }
-        let gave_way = matches!(report, Report::Yielded { .. } | Report::Paused { .. });
+        let yielded = matches!(report, Report::Yielded { .. } | Report::Paused { .. });
         match report {
             Report::Completed(task) => {
                 self.pauses.end(self.now_ns, request);
@@ -1146,7 +1146,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             self.return_home();
         }
         // Behind the way home, on which other requests may have run.
-        self.gave_way |= gave_way;
+        self.yielded |= yielded;
         self.busy_at_ns = self.now_ns;
     }
 
@@ -1266,7 +1266,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         self.peers.as_ref()?.take(request)
     }
 
-    /// The task of a request, or `None` if it has begun before. An error if it is dropped: nobody waits for it.
+    /// The task of a request, or `None` if it has begun before. An error if it is dropped: no client waits for it.
     #[inline]
     fn task_of(&mut self, request: RequestId) -> Result<Option<ContextTask<F, H>>, Dropped> {
         match self.take_offered(request) {

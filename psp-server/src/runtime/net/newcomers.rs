@@ -4,8 +4,9 @@
 //!   socket ──► port that was woken: accept ── give ──► list of the next port in turn, bell ──► who drives it: admits
 //! ```
 //!
-//! The kernel wakes whoever sleeps, and so often the same one. In turn, each port gets as many connections as the others.
-//! A port whose driver is held up gets some at most. Beyond these the connections stay where they were accepted.
+//! The kernel wakes whoever sleeps, and so often the same one. In turn, each port gets as many connections as the
+//! others. A port whose driver is held up gets some at most. Beyond these the connections stay where they were
+//! accepted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +20,7 @@ use crate::transport::socket::Socket;
 /// Connections that may be on their way to one port.
 const NEWCOMERS_MAX: usize = 64;
 
-/// A connection that nobody has admitted yet.
+/// A connection that was not admitted yet.
 pub(super) struct Newcomer {
     pub(super) socket: Socket,
     pub(super) peer: Peer,

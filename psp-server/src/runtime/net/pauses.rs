@@ -1,15 +1,16 @@
 //! Requests that have had the net thread for longer than they may, and gave it back for a while.
 //!
 //! ```text
-//!   runs ── checkpoint: over its budget ──► paused ─┬─ nobody else is there ────────────────► goes on at once
+//!   runs ── checkpoint: over its budget ──► paused ─┬─ no other is there ──────────────────► goes on at once
 //!     ▲                                             └─ others are ──► away, for as long as it ran ──┐
 //!     └──────────────── the first of those away, one at a time ◄────────────────────────────────────┘
 //! ```
 //!
 //! A request that has begun never moves to another thread. So one that turns out to be long shares the net thread with
-//! sockets and with short requests: they have it for half of the time at least, whatever the policy. To the policy, such a
-//! request is blocked while it is away. In the topology `inline` the policy knows nothing before the net worker has looked at
-//! its sockets: if nobody waits who may be short, other long requests begin no sooner than they would have.
+//! sockets and with short requests: they have it for half of the time at least, whatever the policy. To the policy,
+//! such a request is blocked while it is away. In the topology `inline` the policy knows nothing before the net worker
+//! has looked at its sockets: if no request waits that may be short, other long requests begin no sooner than they
+//! would have.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -20,7 +21,7 @@ use psp_policy::{RequestId, RequestType, WorkerId};
 use crate::fiber::{Looked, TurnWatch};
 use crate::runtime::host::clock::Clock;
 
-/// A request that has had this many budgets gives way to all others, and not only to short ones: it may never end.
+/// A request that has had this many budgets yields to all others, and not only to short ones: it may never end.
 const BUDGETS_PATIENT: u64 = 100;
 
 /// A request is away for so many budgets at most.
@@ -188,7 +189,7 @@ impl Pauses {
         begun.map_or(0, |begun| begun.served_ns)
     }
 
-    /// Whether the request has run for so long that it gives way to all others.
+    /// Whether the request has run for so long that it yields to all others.
     pub(super) fn is_lasting(&self, request: RequestId) -> bool {
         self.served_ns(request) / BUDGETS_PATIENT >= self.budget_ns()
     }
@@ -204,8 +205,9 @@ impl Pauses {
         !self.away.is_empty()
     }
 
-    /// The request is away. With `for_others` the next one goes on when others have had the thread for as long. A request
-    /// had it for longer than its budget if it reached no checkpoint, or if nobody needed the thread; that is its affair.
+    /// The request is away. With `for_others` the next one goes on when others have had the thread for as long. A
+    /// request had it for longer than its budget if it reached no checkpoint, or if no other request needed the thread;
+    /// that is its affair.
     pub(super) fn put_away(&mut self, paused: Paused, for_others: bool) {
         let away_ns = match for_others {
             true => paused.served_ns.min(AWAY_BUDGETS_MAX * self.budget_ns()),
@@ -277,12 +279,16 @@ mod tests {
         assert_eq!(due(&mut pauses, 1_350), Some(1));
         assert_eq!(due(&mut pauses, 1_400), None, "the first one runs");
         pauses.put_away(paused(1, 1_450, 100), false);
-        assert_eq!(due(&mut pauses, 1_450), Some(2), "nobody else was there");
+        assert_eq!(
+            due(&mut pauses, 1_450),
+            Some(2),
+            "no other request was there"
+        );
         assert_eq!(due(&mut pauses, 1_649), None);
         assert_eq!(due(&mut pauses, 1_650), Some(1), "that one is stuck");
         assert_eq!(pauses.due_ns(), None);
         pauses.put_away(paused(3, 2_000, 5_000), true);
-        assert_eq!(pauses.due_ns(), Some(2_200 * US), "nobody was held up");
+        assert_eq!(pauses.due_ns(), Some(2_200 * US), "no request was held up");
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(super) struct Requests<F: Framing, C> {
     pub(super) names: Names,
     pub(super) connections: Connections<F, C>,
     pub(super) datagrams: DatagramPool<C, F::Head>,
-    /// Deferred replies that are complete, and for which nobody was here yet.
+    /// Deferred replies that are complete, and for which no worker was here yet.
     pub(super) completed: Vec<Completed>,
     /// What all ports have in common.
     pub(super) commons: Arc<Commons<C, F::Head>>,

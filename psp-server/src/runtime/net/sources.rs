@@ -35,7 +35,7 @@ pub(super) struct Sources {
     own: Vec<SocketAddr>,
     /// Bytes of replies that a source may get in a second; 0 for no limit.
     bytes_per_s: u64,
-    /// By a random key, so that nobody can choose sources that share a slot.
+    /// By a random key, so that no client can choose sources that share a slot.
     hasher: RandomState,
     /// When each slot's source would have received all bytes sent to it, at its bytes per second.
     received_at_ns: Box<[AtomicU64]>,

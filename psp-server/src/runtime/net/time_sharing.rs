@@ -1,17 +1,17 @@
 //! Requests that are stuck on workers with threads of their own, and share these workers with what waits.
 //!
 //! ```text
-//!   runs, is stuck ── a request waits: asked ──► gives way: away ─┬─ its worker runs nothing ──────────────► goes on
+//!   runs, is stuck ── a request waits: asked ──► yields: away ────┬─ its worker runs nothing ──────────────► goes on
 //!     ▲                                                           └─ for as long as it ran, 2 budgets at most ──┐
 //!     └──────────────────── the first of those away from this worker, one at a time ◄───────────────────────────┘
 //! ```
 //!
-//! Most policies run requests to their ends. A request that has none would keep its worker for ever, and with as many of
-//! them as workers nothing else ran. So a request yields at its checkpoints, under each policy, from a fifth of the time on
-//! after which it is [stuck](field@crate::Config::stuck_after_ms): others have its worker for half of the time at least.
-//! What begins beside such a request yields sooner, because a client that sent one may have sent many. To the policy, the
-//! request is blocked while it is away, as one is that [paused](super::pauses) on the net thread. Policies that preempt ask
-//! first.
+//! Most policies run requests to their ends. A request that has none would keep its worker for ever, and with as many
+//! of them as workers nothing else ran. So a request yields at its checkpoints, under each policy, from a fifth of the
+//! time on after which it is [stuck](field@crate::Config::stuck_after_ms): others have its worker for half of the time
+//! at least. What begins beside such a request yields sooner, because a client that sent one may have sent many. To the
+//! policy, the request is blocked while it is away, as one is that [paused](super::pauses) on the net thread. Policies
+//! that preempt ask first.
 
 use psp_policy::{RequestId, WorkerId};
 
@@ -30,10 +30,10 @@ pub(super) struct TimeSharing {
     away: usize,
 }
 
-/// For how long requests wait for one that runs, before it is asked to give way.
+/// For how long requests wait for one that runs, before it is asked to yield.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patience {
-    /// It has given way before.
+    /// It has yielded before.
     Ns(u64),
     /// This part of the time after which it would be stuck.
     PartOfStuck(u64),
@@ -42,12 +42,12 @@ pub(super) enum Patience {
 #[derive(Debug)]
 struct SharedWorker {
     pauses: Pauses,
-    /// The request that runs was asked to give way.
+    /// The request that runs was asked to yield.
     is_asked: bool,
 }
 
 impl TimeSharing {
-    /// Of so many workers; a request that is stuck has turns of `budget_us`. 0: none gives way.
+    /// Of so many workers; a request that is stuck has turns of `budget_us`. 0: none yields.
     pub(super) fn new(workers: usize, budget_us: u64) -> Self {
         let shared = || SharedWorker {
             pauses: Pauses::new(budget_us),
@@ -71,12 +71,12 @@ impl TimeSharing {
         Some(patience).filter(|_| !shared.is_asked)
     }
 
-    /// The request that runs on `worker` is asked to give way.
+    /// The request that runs on `worker` is asked to yield.
     pub(super) fn ask(&mut self, worker: WorkerId) {
         self.workers[worker.index()].is_asked = true;
     }
 
-    /// The turn on `worker` is over. Returns whether its request was asked to give way.
+    /// The turn on `worker` is over. Returns whether its request was asked to yield.
     #[inline]
     pub(super) fn turn_ended(&mut self, worker: WorkerId) -> bool {
         let shared = self.workers.get_mut(worker.index());
@@ -91,7 +91,7 @@ impl TimeSharing {
         }
     }
 
-    /// A request gave way.
+    /// A request yielded.
     pub(super) fn put_away(&mut self, paused: Paused) {
         let pauses = &mut self.workers[paused.worker.index()].pauses;
         pauses.count(&paused);
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(
             next(&mut sharing, 849, None),
             Some(8),
-            "7 could have given way"
+            "7 could have yielded"
         );
         assert!(!sharing.any_away() && sharing.due_ns().is_none());
         [7, 8]

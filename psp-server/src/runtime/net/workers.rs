@@ -108,7 +108,7 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
         ended
     }
 
-    /// The same for a task that has a thread of its own, which any worker may resume. Nobody holds it while it waits
+    /// The same for a task that has a thread of its own, which any worker may resume. No worker holds it while it waits
     /// for its next turn, unless it was blocked. `watch` hears if the turn becomes long.
     pub(super) fn run_on_thread(
         &mut self,
@@ -167,7 +167,7 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
         self.sent_to.push(worker);
     }
 
-    /// Asks the request that runs on `worker` to give way.
+    /// Asks the request that runs on `worker` to yield.
     pub(super) fn preempt(&mut self, worker: WorkerId) {
         // A request on the net thread itself is complete by now.
         if let Link::Thread(link) = &mut self.links[worker.index()] {

@@ -36,7 +36,7 @@ pub(crate) struct Lent<T> {
     pub(crate) report: Report<T>,
     /// When it ended, in nanoseconds of the runtime's clock.
     pub(crate) ended_ns: u64,
-    /// It was asked to give way.
+    /// It was asked to yield.
     pub(crate) was_asked: bool,
     /// The worker did not hold the request before: it began now, or moves.
     pub(crate) is_new_here: bool,
@@ -75,7 +75,7 @@ impl<T> RequestThreads<T> {
         if let Some(core) = self.cores.as_ref().and_then(|it| it.number(core_index)) {
             request_thread.move_to(core);
         }
-        // Before the request thread has the turn: a request to give way that comes at once finds this thread.
+        // Before the request thread has the turn: a request to yield that comes at once finds this thread.
         owner.active.rest(FIRST);
         let wanted = member.raise(|| {
             let wanted = owner.active.resume_as(REQUEST_THREAD, turn, phase);
@@ -116,7 +116,7 @@ impl<T> RequestThreads<T> {
         }
     }
 
-    /// Returns whether the turn was asked to give way.
+    /// Returns whether the turn was asked to yield.
     fn wait_for_end(
         &self,
         worker: WorkerId,

@@ -135,7 +135,7 @@ fn a_turn_that_was_asked_before_it_was_lent_is_taken_once() {
 /// The request closes and opens again, as in `no_preempt`, while the timer core asks its turn: it is taken away by one
 /// of them in the end, however often each finds that the other has the worker's thread in hand.
 #[test]
-fn no_request_to_give_way_is_lost_while_a_request_closes_and_opens() {
+fn no_request_to_yield_is_lost_while_a_request_closes_and_opens() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {

@@ -82,7 +82,7 @@ impl<T> RequestThreads<T> {
         std::mem::take(&mut *lock(&self.handles))
     }
 
-    /// The flag that names the request thread's own turn which has to give way at a checkpoint.
+    /// The flag that names the request thread's own turn which has to yield at a checkpoint.
     pub(crate) fn flag(&self, number: RequestThreadNumber) -> &PreemptFlag {
         &self.request_thread(number).flag
     }
@@ -189,16 +189,16 @@ impl<T> RequestThreads<T> {
         closed
     }
 
-    /// Waits for another turn if the request was asked to give way. For requests that cannot be preempted at this
+    /// Waits for another turn if the request was asked to yield. For requests that cannot be preempted at this
     /// point.
-    pub(crate) fn give_way(&self, number: RequestThreadNumber) {
+    pub(crate) fn yield_now(&self, number: RequestThreadNumber) {
         let request_thread = self.request_thread(number);
         if request_thread.member.preemptible.load(Ordering::Relaxed) {
             return;
         }
         let at = request_thread.worker_turn();
         let owner = self.owner(at.worker);
-        match owner.active.give_way(REQUEST_THREAD) {
+        match owner.active.yield_now(REQUEST_THREAD) {
             Move::Moved { .. } => owner.wake(),
             // A late request to an earlier turn has claimed the worker's thread, and lets go of it again.
             Move::NobodyIdle => hand_over(owner),
@@ -238,7 +238,7 @@ impl<T> RequestThreads<T> {
 
 /// Gives the turn back to the worker's thread, and wakes that. The request is closed.
 fn hand_over<T>(owner: &TurnOwner<T>) {
-    // A request to give way, which comes too late, claims the worker's thread and lets go of it again.
+    // A request to yield, which comes too late, claims the worker's thread and lets go of it again.
     while !matches!(owner.active.hand_over(REQUEST_THREAD), Move::Moved { .. }) {
         yield_now();
     }

@@ -8,7 +8,7 @@ use super::pool::RequestThreads;
 use super::request_thread::WorkerTurn;
 use crate::runtime::channel::preempter::Preempter;
 
-/// Asks the request that runs on a worker to give way.
+/// Asks the request that runs on a worker to yield.
 pub(crate) struct RequestThreadPreempter<T> {
     request_threads: Arc<RequestThreads<T>>,
     worker: WorkerId,
@@ -35,7 +35,7 @@ impl<T: Send> Preempter for RequestThreadPreempter<T> {
                 .lower(|| request_thread.worker_turn() == at);
             owner.wake();
         } else if owner.active.is_wanted() {
-            // The worker's thread tells the request, which gives way at a checkpoint.
+            // The worker's thread tells the request, which yields at a checkpoint.
             owner.wake();
         }
     }

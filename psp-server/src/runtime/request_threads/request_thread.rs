@@ -97,7 +97,7 @@ pub(super) struct RequestThread<T> {
     pub(super) inbox: Mutex<Option<T>>,
     /// Counts its turns at all workers.
     own_turn: AtomicU64,
-    /// Asks requests that give way at checkpoints only, by the number of the own turn.
+    /// Asks requests that yield at checkpoints only, by the number of the own turn.
     pub(super) flag: PreemptFlag,
     thread: OnceLock<Movable>,
     /// The core that it was moved to, and one; 0 before the first time.

@@ -25,7 +25,7 @@ const READ_BYTES: usize = 64 * 1024;
 const SLOW_READ_BYTES: u64 = 3_000;
 /// How long a slow client waits before it reads again.
 const SLOW_WAIT_NS: u64 = 20 * MS;
-/// How long a silent client stays, if nobody closes its connection.
+/// How long a silent client stays, if no side closes its connection.
 const SILENCE_NS: u64 = 4 * S;
 /// For how long a turn of the server that began before a jump of the clock may go on.
 pub(super) const TURN_NS: u64 = S;
@@ -263,8 +263,8 @@ impl Client {
         self.is_slow
     }
 
-    /// Whether the next reply is to a request of no known type. Policies that rank types begin these last: as long as other
-    /// clients keep all workers busy, none of them runs.
+    /// Whether the next reply is to a request of no known type. Policies that rank types begin these last: as long as
+    /// other clients keep all workers busy, none of them runs.
     pub(super) fn waits_for_unknown(&self) -> bool {
         let next = self.sent.front();
         next.is_some_and(|sent| sent.head.request_type == UNKNOWN_TYPE)

@@ -94,7 +94,7 @@ impl Ledger {
     pub(super) fn begin(&mut self, head: &Head, request: &[u8]) -> bool {
         let slot = slot_of(head.client);
         let Some(executed) = self.slots.get_mut(slot) else {
-            self.fail(format!("a request of nobody: {head:?}"));
+            self.fail(format!("a request of no client: {head:?}"));
             return false;
         };
         if executed.client != head.client {

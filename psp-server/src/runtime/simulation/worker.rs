@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   net worker ── Run, Resume ──► begins after a moment ─┬─ had its time ──► executor runs it ──► Completed
-//!      (real ring)                                       ├─ asked to give way, or waits ──► Yielded, Blocked
+//!      (real ring)                                       ├─ asked to yield, or waits ──► Yielded, Blocked
 //!                                                        └─ held until Resume
 //! ```
 //!
@@ -39,7 +39,7 @@ pub(super) type SimTask = Task<(), Head>;
 
 /// What sending the rest of a long reply takes.
 const SENDING_NS: u64 = 1_000;
-/// What a request takes that nobody kills.
+/// What a request takes that is not killed.
 const ENDLESS_NS: u64 = 1_000_000_000_000;
 /// A request that blocks does so within this time.
 const BLOCKS_NS_MAX: u64 = 5_000_000;
@@ -49,7 +49,7 @@ const BLOCKS_NS_MAX: u64 = 5_000_000;
 pub(super) struct Habits {
     /// The longest time until a worker begins what it was sent.
     pub(super) begin_ns_max: u64,
-    /// The longest time until a request that was asked to give way does so.
+    /// The longest time until a request that was asked to yield does so.
     pub(super) yield_ns_max: u64,
     /// One turn in so many is blocked in between; 0 for none.
     pub(super) blocked: u64,
@@ -79,7 +79,7 @@ pub(super) struct Worker {
     executor: Executor<SimFraming, SimHandler>,
     start: Arc<TurnStart>,
     away_ns: Rc<Cell<u64>>,
-    /// The turn that was asked to give way.
+    /// The turn that was asked to yield.
     asked: Arc<AtomicU64>,
     /// Number of the turn that was sent last.
     turn: u64,
@@ -187,7 +187,7 @@ pub(super) enum Follows {
     Death,
 }
 
-/// Notes which turn is asked to give way.
+/// Notes which turn is asked to yield.
 struct Asks(Arc<AtomicU64>);
 
 impl Preempter for Asks {
@@ -234,7 +234,7 @@ impl Worker {
         self.running.is_none() && self.held.is_empty()
     }
 
-    /// Looks at what it was sent, and whether it was asked to give way.
+    /// Looks at what it was sent, and whether it was asked to yield.
     pub(super) fn look(
         &mut self,
         now_ns: u64,

@@ -1,5 +1,5 @@
-//! What happens beside the net worker, in order of time: clients, workers' turns, wakes, deferred replies, changes of the
-//! policy, jumps of the clock, the drain. And the watch over all of it.
+//! What happens beside the net worker, in order of time: clients, workers' turns, wakes, deferred replies, changes of
+//! the policy, jumps of the clock, the drain. And the watch over all of it.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -382,7 +382,7 @@ impl World {
         id
     }
 
-    /// Endless requests are killed: by the operator, who is one more client, or from outside if nobody could.
+    /// Endless requests are killed: by the operator, who is one more client, or from outside if no client could.
     fn kill(&mut self, at_ns: u64) {
         self.kills_later = false;
         let operator = self.clients.len() - 1;
@@ -608,7 +608,7 @@ impl World {
             .collect();
         if !left.is_empty() {
             return Some(format!(
-                "nobody is there any more, and the server still has {left:?}"
+                "no client is there any more, and the server still has {left:?}"
             ));
         }
         let sum = |figure: fn(&crate::telemetry::TypeSnapshot) -> u64| -> u64 {

@@ -13,7 +13,7 @@
 //! `leave` and `preempt` race for the same word. So a request that completes at the instant of its preemption
 //! either has completed or has yielded, never both. The thread that makes another thread active wakes it.
 //!
-//! A request to give way may come before its turn has begun. It is kept in `wanted`, and `enter` finds it there.
+//! A request to yield may come before its turn has begun. It is kept in `wanted`, and `enter` finds it there.
 //! Two fences order "want, look at the word" against "enter, look at `wanted`". Checked by loom, see the tests.
 
 #[cfg(loom)]
@@ -36,7 +36,7 @@ pub(crate) const FIRST: TeamThread = 0;
 /// What the active thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Reads messages, keeps books, or runs a request that gives way only by itself.
+    /// Reads messages, keeps books, or runs a request that yields only by itself.
     Serving = 0,
     /// Runs a request that may be preempted anywhere.
     Preemptible = 1,
@@ -98,7 +98,7 @@ impl State {
     }
 }
 
-/// The result of a request to give way.
+/// The result of a request to yield.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Move {
     /// An idle thread became active, and has to be woken.
@@ -113,7 +113,7 @@ pub(crate) enum Move {
 #[derive(Debug)]
 pub(crate) struct ActiveThread {
     word: AtomicU64,
-    /// The latest turn that was asked to give way.
+    /// The latest turn that was asked to yield.
     wanted: AtomicU64,
     /// The latest turn for which no thread was idle.
     undone: AtomicU64,
@@ -156,7 +156,7 @@ impl ActiveThread {
         self.set(thread, turn, Phase::Serving);
     }
 
-    /// From here on the active thread may be preempted at any time. `true` if the turn was asked to give way
+    /// From here on the active thread may be preempted at any time. `true` if the turn was asked to yield
     /// before: then the caller asks again, by [`preempt`](Self::preempt).
     pub(crate) fn enter(&self, thread: TeamThread) -> bool {
         let turn = self.state().turn;
@@ -170,7 +170,8 @@ impl ActiveThread {
         self.leave_state(thread, self.state())
     }
 
-    /// The same of the turn with this number, and of no other: what is active by this index may be another thread by now.
+    /// The same of the turn with this number, and of no other: what is active by this index may be another thread by
+    /// now.
     pub(crate) fn leave_turn(&self, thread: TeamThread, turn: u64) -> bool {
         let state = self.state();
         state.turn == turn & TURN_MASK && self.leave_state(thread, state)
@@ -192,8 +193,8 @@ impl ActiveThread {
         fence(Ordering::SeqCst);
     }
 
-    /// Gives the next turn to a thread that was preempted, or that gave way itself. `true` if that
-    /// turn was asked to give way already.
+    /// Gives the next turn to a thread that was preempted, or that yielded itself. `true` if that
+    /// turn was asked to yield already.
     pub(crate) fn resume(&self, to: TeamThread, phase: Phase) -> bool {
         self.resume_as(to, self.state().turn + 1, phase)
     }
@@ -223,13 +224,13 @@ impl ActiveThread {
         self.idle.load(Ordering::Acquire)
     }
 
-    /// Whether the running turn was asked to give way. Cheap: two loads of one cache line.
+    /// Whether the running turn was asked to yield. Cheap: two loads of one cache line.
     pub(crate) fn is_wanted(&self) -> bool {
         let turn = self.word.load(Ordering::Relaxed) >> TURN_SHIFT;
         self.wanted.load(Ordering::Relaxed) == turn
     }
 
-    /// Whether no thread was idle when the running turn was asked to give way.
+    /// Whether no thread was idle when the running turn was asked to yield.
     pub(crate) fn is_undone(&self) -> bool {
         let turn = self.word.load(Ordering::Relaxed) >> TURN_SHIFT;
         self.undone.load(Ordering::Relaxed) == turn
@@ -254,8 +255,8 @@ impl ActiveThread {
         }
     }
 
-    /// As [`preempt`](Self::preempt) where one thread alone may take over, which is always there: if it is not idle, another
-    /// caller is about to make it active, or to let go of it. Returns whether this caller made it active.
+    /// As [`preempt`](Self::preempt) where one thread alone may take over, which is always there: if it is not idle,
+    /// another caller is about to make it active, or to let go of it. Returns whether this caller made it active.
     pub(crate) fn take_away(&self, turn: u64) -> bool {
         loop {
             self.wanted.fetch_max(turn, Ordering::Relaxed);
@@ -276,7 +277,7 @@ impl ActiveThread {
     }
 
     /// Makes an idle thread active, in whatever phase, if the caller is active and its turn is wanted.
-    pub(crate) fn give_way(&self, thread: TeamThread) -> Move {
+    pub(crate) fn yield_now(&self, thread: TeamThread) -> Move {
         let state = self.state();
         if state.thread != thread || self.wanted.load(Ordering::Relaxed) != state.turn {
             return Move::Stays;
@@ -393,21 +394,21 @@ mod tests {
         assert!(!active.enter(0));
         assert_eq!(active.preempt(1), Move::NobodyIdle);
         assert!(!active.is_wanted());
-        assert_eq!(active.give_way(0), Move::Stays);
+        assert_eq!(active.yield_now(0), Move::Stays);
         assert!(active.leave(0));
     }
 
     #[test]
-    fn only_the_active_thread_gives_way() {
+    fn only_the_active_thread_yields() {
         let active = ActiveThread::new();
         active.rest(1);
         active.rest(2);
         active.begin(0);
         assert_eq!(active.preempt(1), Move::Stays);
         assert!(active.is_wanted());
-        assert_eq!(active.give_way(1), Move::Stays);
-        assert_eq!(active.give_way(0), Move::Moved { from: 0, to: 1 });
-        assert_eq!(active.give_way(0), Move::Stays);
+        assert_eq!(active.yield_now(1), Move::Stays);
+        assert_eq!(active.yield_now(0), Move::Moved { from: 0, to: 1 });
+        assert_eq!(active.yield_now(0), Move::Stays);
     }
 }
 
@@ -467,10 +468,10 @@ mod loom_tests {
         });
     }
 
-    /// A request that closes and opens again, as around `no_preempt`, gives way to the only idle thread: whichever
+    /// A request that closes and opens again, as around `no_preempt`, yields to the only idle thread: whichever
     /// side claims that thread, the turn is taken once.
     #[test]
-    fn no_request_to_give_way_is_lost_at_a_reopening() {
+    fn no_request_to_yield_is_lost_at_a_reopening() {
         loom::model(|| {
             let active = Arc::new(ActiveThread::new());
             active.rest(1);
@@ -495,9 +496,9 @@ mod loom_tests {
         });
     }
 
-    /// The dispatcher finds a resumed turn, or the resumed turn finds that it was asked to give way.
+    /// The dispatcher finds a resumed turn, or the resumed turn finds that it was asked to yield.
     #[test]
-    fn no_request_to_give_way_is_lost_at_a_resumption() {
+    fn no_request_to_yield_is_lost_at_a_resumption() {
         loom::model(|| {
             let active = Arc::new(ActiveThread::new());
             active.begin(0);
@@ -547,13 +548,13 @@ mod loom_tests {
                     Some(message.load(Ordering::Acquire) == 1)
                 })
             };
-            let giver = {
+            let yielder = {
                 let active = active.clone();
                 thread::spawn(move || active.preempt(1))
             };
             message.store(1, Ordering::Release);
             let woken = active.thread_to_wake();
-            assert_eq!(giver.join().unwrap(), Move::Moved { from: 0, to: 1 });
+            assert_eq!(yielder.join().unwrap(), Move::Moved { from: 0, to: 1 });
             // A thread that was not active when it looked has not slept on the message.
             if taker.join().unwrap() == Some(false) {
                 assert_eq!(woken, 1);

@@ -60,7 +60,7 @@ pub(crate) struct Team {
     clock: Clock,
     /// When the active thread's turn began.
     start: Arc<TurnStart>,
-    /// Asks requests that give way at checkpoints only.
+    /// Asks requests that yield at checkpoints only.
     flag: PreemptFlag,
     /// Who hears of turns that the kernel ends, if anybody does.
     listener: Option<Box<dyn TurnListener>>,
@@ -132,7 +132,7 @@ impl Team {
     /// Whether a thread can take over from the active one. Only the active thread may ask, while its request is
     /// [closed](Self::closed): otherwise another thread may have become active, and the answer be about its turn.
     ///
-    /// A thread that neither holds a request nor is active is idle, or a request to give way that comes too late has
+    /// A thread that neither holds a request nor is active is idle, or a request to yield that comes too late has
     /// claimed it and is about to let go of it. So [`idle`](Self::idle) may say less.
     pub(crate) fn has_successor(&self) -> bool {
         let away = self.members.iter().filter(|member| member.is_away());
@@ -166,7 +166,7 @@ impl Team {
         std::mem::take(&mut handles)
     }
 
-    /// The flag that names the turn which has to give way at a checkpoint.
+    /// The flag that names the turn which has to yield at a checkpoint.
     pub(crate) fn flag(&self) -> &PreemptFlag {
         &self.flag
     }
@@ -176,12 +176,12 @@ impl Team {
         self.active.state().turn
     }
 
-    /// Whether the running turn was asked to give way and has not yet.
+    /// Whether the running turn was asked to yield and has not yet.
     pub(crate) fn is_wanted(&self) -> bool {
         self.active.is_wanted()
     }
 
-    /// Whether no thread was idle when the running turn was asked to give way.
+    /// Whether no thread was idle when the running turn was asked to yield.
     pub(crate) fn is_undone(&self) -> bool {
         self.active.is_undone()
     }
@@ -280,11 +280,11 @@ impl Team {
         closed
     }
 
-    /// Waits for another turn if the request was asked to give way. For requests that cannot be preempted
+    /// Waits for another turn if the request was asked to yield. For requests that cannot be preempted
     /// at this point.
-    pub(crate) fn give_way(&self, thread: TeamThread) {
+    pub(crate) fn yield_now(&self, thread: TeamThread) {
         if !self.members[thread].preemptible.load(Ordering::Relaxed) {
-            let moved = self.active.give_way(thread);
+            let moved = self.active.yield_now(thread);
             self.carry_out(moved, Some(thread));
             self.wait_until_active(thread);
         }
@@ -312,7 +312,7 @@ impl Team {
         let moved = loop {
             match self.active.hand_over(thread) {
                 moved @ Move::Moved { .. } => break moved,
-                // A request to give way, which comes too late, claims the idle thread and lets go of it again.
+                // A request to yield, which comes too late, claims the idle thread and lets go of it again.
                 Move::Stays | Move::NobodyIdle => std::thread::yield_now(),
             }
         };
@@ -354,7 +354,7 @@ impl Team {
         self.tell(to, |listener, request, slot| {
             listener.resumed(now_ns, request, slot);
         });
-        // Idle before the other thread is active: a request to give way that comes at once finds a thread. Nothing
+        // Idle before the other thread is active: a request to yield that comes at once finds a thread. Nothing
         // claims this one before, for it cannot be preempted here.
         self.active.rest(thread);
         let wanted = member.raise(|| self.active.resume(to, phase));

@@ -139,7 +139,7 @@ fn flags() -> [Arc<AtomicBool>; 2] {
     std::array::from_fn(|_| Arc::new(AtomicBool::new(false)))
 }
 
-/// If a turn were asked to give way when it was sent, the next turn would be asked, too, before the thread ran.
+/// If a turn were asked to yield when it was sent, the next turn would be asked, too, before the thread ran.
 #[test]
 fn a_request_that_is_asked_when_its_turn_had_its_quantum_makes_progress() {
     const QUANTUM_NS: u64 = 10_000;
@@ -200,7 +200,7 @@ fn a_turn_begins_when_a_thread_takes_it_up() {
 }
 
 #[test]
-fn a_request_gives_way_and_goes_on() {
+fn a_request_yields_and_goes_on() {
     let mut rig = Rig::new(2);
     let [begun, end] = flags();
     rig.run(7, spinner(&begun, &end, 70));
@@ -234,7 +234,7 @@ fn a_request_that_finishes_between_its_turns_is_reported_in_the_next() {
 }
 
 #[test]
-fn a_request_to_give_way_before_the_turn_is_kept() {
+fn a_request_to_yield_before_the_turn_is_kept() {
     let mut rig = Rig::new(2);
     let [begun, end] = flags();
     let (hold, go) = std::sync::mpsc::channel::<()>();
@@ -266,7 +266,7 @@ fn without_an_idle_thread_the_request_runs_on() {
 }
 
 #[test]
-fn a_request_outside_of_preemptible_code_gives_way_at_a_checkpoint_only() {
+fn a_request_outside_of_preemptible_code_yields_at_a_checkpoint_only() {
     let mut rig = Rig::new(2);
     let [begun, end] = flags();
     let passed = Arc::new(AtomicU64::new(0));
@@ -277,9 +277,9 @@ fn a_request_outside_of_preemptible_code_gives_way_at_a_checkpoint_only() {
             while !end.load(Ordering::Acquire) {
                 std::hint::spin_loop();
             }
-            team.give_way(thread);
+            team.yield_now(thread);
             passed.fetch_add(1, Ordering::Release);
-            team.give_way(thread);
+            team.yield_now(thread);
             70
         });
     }
@@ -348,7 +348,7 @@ fn a_lock_held_by_a_preempted_request_is_released() {
     rig.stop();
 }
 
-/// A handler that sleeps gives way at once: the thread that takes over finds the core free.
+/// A handler that sleeps yields at once: the thread that takes over finds the core free.
 #[test]
 fn a_handler_that_blocks_is_preempted() {
     let mut rig = Rig::new(2);

@@ -1,8 +1,8 @@
-//! A worker of one thread, whose tasks give way to each other, and wait.
+//! A worker of one thread, whose tasks yield to each other, and wait.
 //!
 //! ```text
 //!   port ── Run ────► the context that runs: Executor::run ── done ──► Completed
-//!                          │ asked to give way, or waits
+//!                          │ asked to yield, or waits
 //!                          └─► Yielded or Blocked, suspended; a spare context takes over the loop
 //!        ── Resume ─► the context that runs steps aside; the suspended one goes on
 //! ```
@@ -27,8 +27,8 @@ use super::notices::Notifier;
 use super::setup::WorkerSetup;
 use crate::error::WorkerFault;
 use crate::fiber::{
-    self, AlternateStack, ContextPool, GiveWay, Helpers, Pause, PreemptFlag, Surroundings, Target,
-    Timers, Waiters, Waiting, Wake, WakeLists,
+    self, AlternateStack, ContextPool, Helpers, Pause, PreemptFlag, Surroundings, Target, Timers,
+    Waiters, Waiting, Wake, WakeLists, Yielder,
 };
 use crate::handler::Handler;
 use crate::runtime::channel::message::{Message, Report};
@@ -209,8 +209,8 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> ContextLoop<F,
     }
 }
 
-impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> GiveWay for ContextLoop<F, H, P> {
-    fn give_way(&self) {
+impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> Yielder for ContextLoop<F, H, P> {
+    fn yield_now(&self) {
         self.suspend(Trace::yielded, |served_ns| Report::Yielded { served_ns });
     }
 
@@ -257,7 +257,7 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> Waiting for Co
     }
 }
 
-/// Asks the request that runs on a worker to give way: by the flag, and by a signal to requests that do not look
+/// Asks the request that runs on a worker to yield: by the flag, and by a signal to requests that do not look
 /// at the flag.
 pub(crate) struct ContextPreempter {
     pub(super) flag: PreemptFlag,
@@ -306,8 +306,8 @@ impl Drop for Signalled<'_> {
 
 type Body = Box<dyn FnOnce()>;
 
-/// Up to `contexts_max` contexts of a worker, each with an executor; that of the first was made before. The first context
-/// tells `notifier` that it runs.
+/// Up to `contexts_max` contexts of a worker, each with an executor; that of the first was made before. The first
+/// context tells `notifier` that it runs.
 pub(super) type Contexts = ContextPool<Box<dyn FnMut() -> io::Result<Body>>>;
 
 pub(super) fn contexts<F, H, P>(

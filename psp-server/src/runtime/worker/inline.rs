@@ -6,7 +6,7 @@
 //!                 ◄─ switch, report ─────────  (a spare context, if the request waits)
 //! ```
 //!
-//! The net thread runs no request on its own stack, so that a request which waits, or gives way, leaves it free to
+//! The net thread runs no request on its own stack, so that a request which waits, or yields, leaves it free to
 //! receive others.
 
 use std::cell::Cell;
@@ -53,7 +53,7 @@ pub(crate) struct EndedTurn<T> {
     pub(crate) report: Report<T>,
     /// When the turn ended, in nanoseconds of the runtime's clock.
     pub(crate) ended_ns: u64,
-    /// It was asked to give way.
+    /// It was asked to yield.
     pub(crate) was_asked: bool,
     /// The worker did not hold the request before.
     pub(crate) is_new_here: bool,
@@ -71,7 +71,7 @@ pub(crate) struct InlineWorker<F: Framing, H: Handler<F::Head>> {
 }
 
 impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
-    /// A worker on the calling thread. Other threads may ask its requests to give way by `preempter`.
+    /// A worker on the calling thread. Other threads may ask its requests to yield by `preempter`.
     ///
     /// # Errors
     /// When the handler cannot make the worker's state, or there is no memory for the first stack.
@@ -126,7 +126,7 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
         self.carry_out(Message::Run { request, task })
     }
 
-    /// The next turn of a task that blocked or gave way.
+    /// The next turn of a task that blocked or yielded.
     pub(crate) fn resume(&mut self, request: RequestId) -> EndedTurn<ContextTask<F, H>> {
         self.carry_out(Message::Resume(request))
     }

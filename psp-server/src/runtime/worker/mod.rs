@@ -6,7 +6,7 @@
 //! | `notices.rs` | what workers tell at their start and their death |
 //! | `executor.rs` | runs a task: the same code on a worker's thread and on the net thread |
 //! | `spans.rs` | spans of the crate `tracing`, of some requests |
-//! | `contexts.rs` | runs tasks on contexts, which give way to each other, and wait |
+//! | `contexts.rs` | runs tasks on contexts, which yield to each other, and wait |
 //! | `inline.rs` | runs tasks on contexts of the net thread |
 //! | `thread_runner.rs` | runs tasks of net threads on threads that go from worker to worker |
 //! | `threads.rs` | runs tasks on a team of threads, which the kernel preempts |

@@ -38,7 +38,7 @@ pub(crate) struct WorkerSetup<F, H> {
     pub(crate) core_index: usize,
     /// Threads of the server that would have a core each.
     pub(crate) threads: usize,
-    /// Whether threads share cores instead, and the worker gives way to the net thread.
+    /// Whether threads share cores instead, and the worker yields to the net thread.
     pub(crate) background: bool,
 }
 

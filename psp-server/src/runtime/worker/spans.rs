@@ -1,6 +1,6 @@
 //! Spans of the crate `tracing`, of one request in so many.
 //!
-//! A request that gives way leaves its thread to others, so its span is not entered. It lasts from before the handler to
+//! A request that yields leaves its thread to others, so its span is not entered. It lasts from before the handler to
 //! behind it.
 
 use psp_policy::WorkerId;

@@ -1,4 +1,4 @@
-//! Workers that receive for themselves, and whose requests the kernel makes give way: those with a quantum run on
+//! Workers that receive for themselves, and whose requests the kernel makes yield: those with a quantum run on
 //! [request threads](crate::runtime::request_threads).
 //!
 //! ```text
@@ -26,7 +26,7 @@ use super::executor::Sending;
 use super::setup::WorkerSetup;
 use crate::error::WorkerFault;
 use crate::fiber::{
-    self, GiveWay, Helpers, Looked, Surroundings, Timers, TurnWatch, Waiters, Waiting, WakeLists,
+    self, Helpers, Looked, Surroundings, Timers, TurnWatch, Waiters, Waiting, WakeLists, Yielder,
 };
 use crate::handler::Handler;
 use crate::runtime::channel::message::Report;
@@ -80,7 +80,7 @@ impl<F: Framing, H: Handler<F::Head>> ThreadRunner<F, H> {
         }
     }
 
-    /// Asks the requests of a worker to give way.
+    /// Asks the requests of a worker to yield.
     pub(crate) fn preempter(&self, worker: WorkerId) -> RequestThreadPreempter<ContextTask<F, H>> {
         RequestThreadPreempter::new(self.request_threads.clone(), worker)
     }
@@ -224,9 +224,9 @@ impl<T> ThreadWorker<'_, T> {
     }
 }
 
-impl<T> GiveWay for ThreadWorker<'_, T> {
-    fn give_way(&self) {
-        self.request_threads.give_way(self.number);
+impl<T> Yielder for ThreadWorker<'_, T> {
+    fn yield_now(&self) {
+        self.request_threads.yield_now(self.number);
         self.has_turn();
     }
 

@@ -1,4 +1,4 @@
-//! A worker whose tasks the kernel makes give way to each other.
+//! A worker whose tasks the kernel makes yield to each other.
 //!
 //! ```text
 //!   port ── Run ────► the active thread: Executor::run ── done ──► Completed
@@ -23,7 +23,7 @@ use psp_protocols::Framing;
 use super::executor::Sending;
 use super::setup::WorkerSetup;
 use crate::error::{RunError, WorkerFault};
-use crate::fiber::{self, GiveWay, Helpers, Surroundings, Timers, Waiters, Waiting, WakeLists};
+use crate::fiber::{self, Helpers, Surroundings, Timers, Waiters, Waiting, WakeLists, Yielder};
 use crate::handler::Handler;
 use crate::runtime::channel::task_port::TaskPort;
 use crate::runtime::task::Task;
@@ -33,7 +33,7 @@ use crate::telemetry::WorkerCounters;
 use crate::trace::Turn;
 
 /// Threads that a worker keeps idle: one to take over, and one more, because a thread that lost its turn at the
-/// instant at which it gave way may hold one back for a moment.
+/// instant at which it yielded may hold one back for a moment.
 const SPARE_THREADS: usize = 2;
 /// How long a request waits for a thread that could take over from it.
 const START_TIMEOUT: Duration = Duration::from_secs(1);
@@ -59,9 +59,9 @@ impl TeamWorker<'_> {
     }
 }
 
-impl GiveWay for TeamWorker<'_> {
-    fn give_way(&self) {
-        self.team.give_way(self.thread);
+impl Yielder for TeamWorker<'_> {
+    fn yield_now(&self) {
+        self.team.yield_now(self.thread);
         self.has_turn();
     }
 

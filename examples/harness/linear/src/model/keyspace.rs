@@ -1,14 +1,14 @@
 //! Strings, counters and lists with the commands of psp-redis, as docs/redis.md promises them: atomic on one key, and
-//! MSET, MGET, MSETNX, RENAME, COPY, LMOVE, transactions and scripts on all of theirs. Commands that wait look at one of
-//! their keys after the other, and give up after some milliseconds.
+//! MSET, MGET, MSETNX, RENAME, COPY, LMOVE, transactions and scripts on all of theirs. Commands that wait look at one
+//! of their keys after the other, and give up after some milliseconds.
 //!
-//! Keys that expire are strings of their own. When each of them dies, an operation that nobody sends says: a [`Request::Dies`]
-//! enters the history with what gives the key its life, and may happen at any time since, or never. It never happens
-//! within another operation, so all that a transaction or a script sees of a key is as of one instant.
+//! Keys that expire are strings of their own. When each of them dies, an operation that no client sends says: a
+//! [`Request::Dies`] enters the history with what gives the key its life, and may happen at any time since, or never.
+//! It never happens within another operation, so all that a transaction or a script sees of a key is as of one instant.
 //!
-//! A transaction that EXEC carries out reads its watched key at the same instant, as that has not changed since. One that
-//! EXEC does not carry out enters a history as three operations: the watch, the read, and an [`Request::Abort`], before
-//! which another client must have done something with the key.
+//! A transaction that EXEC carries out reads its watched key at the same instant, as that has not changed since. One
+//! that EXEC does not carry out enters a history as three operations: the watch, the read, and an [`Request::Abort`],
+//! before which another client must have done something with the key.
 
 mod draw;
 mod script;
@@ -132,7 +132,7 @@ pub enum Request {
     Pttl(Key),
     /// EXISTS.
     Exists(Vec<Key>),
-    /// The end of this life. Nobody sends it.
+    /// The end of this life. No client sends it.
     Dies(Key, Life),
     /// LPUSH or RPUSH.
     Push(Side, Key, Vec<Text>),
@@ -491,8 +491,8 @@ impl Reply {
     }
 }
 
-/// A pop that looks at one key after the other found nothing at those before the one that it popped from. Unanswered, it
-/// may have popped from any.
+/// A pop that looks at one key after the other found nothing at those before the one that it popped from. Unanswered,
+/// it may have popped from any.
 fn parts_of_pop(
     keys: Vec<Key>,
     reply: Option<Reply>,

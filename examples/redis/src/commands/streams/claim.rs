@@ -34,7 +34,7 @@ struct Claim<'a> {
     delivered_ms: i64,
     /// How often they count as delivered.
     deliveries: Option<u64>,
-    /// Entries that nobody has are claimed, too.
+    /// Entries that no consumer has are claimed, too.
     force: bool,
     only_ids: bool,
 }
@@ -42,7 +42,7 @@ struct Claim<'a> {
 /// What became of an entry that somebody wants to claim.
 enum Outcome {
     Claimed,
-    /// Nobody has it, or its owner had it not long enough.
+    /// No consumer has it, or its owner had it not long enough.
     Kept,
     /// The stream has it no longer.
     Gone,

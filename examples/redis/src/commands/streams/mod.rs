@@ -167,7 +167,7 @@ fn xtrim(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     Ok(())
 }
 
-/// Changes the stream of the key, if there is one, so that nobody who waits gets anything.
+/// Changes the stream of the key, if there is one, so that no client that waits gets anything.
 fn change<R>(
     context: &Context<'_>,
     key: &[u8],

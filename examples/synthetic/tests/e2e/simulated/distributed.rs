@@ -1,9 +1,9 @@
 //! Workers that receive for themselves, beside the simulator.
 //!
-//! Requests belong to 512 flows, as in Synergy's paper. Dilated, even the shortest one takes longer than `long-us`, so a
-//! worker leaves its socket to others before each: an idle worker finds at once what came to a busy one, as in the paper and
-//! in the simulator. Under d-FCFS it keeps its socket, as there. With sockets that move, psp's `d-fcfs` is another policy: an
-//! idle worker takes what waits behind a long request. The long comparison prints it, too.
+//! Requests belong to 512 flows, as in Synergy's paper. Dilated, even the shortest one takes longer than `long-us`, so
+//! a worker leaves its socket to others before each: an idle worker finds at once what came to a busy one, as in the
+//! paper and in the simulator. Under d-FCFS it keeps its socket, as there. With sockets that move, psp's `d-fcfs` is
+//! another policy: an idle worker takes what waits behind a long request. The long comparison prints it, too.
 
 use psp_server::policy::Synergy;
 use psp_server::{Policy, PreemptPolicy, Topology};
@@ -74,7 +74,7 @@ fn short_requests_wait_longest_where_workers_keep_theirs_and_least_under_synergy
     panic!("in {SHORT_ATTEMPTS} runs:\n{failures}");
 }
 
-/// Says how much short requests bear under each policy of [`FROM_WORST`], whose order it checks.
+/// Says how much load short requests sustain under each policy of [`FROM_WORST`], whose order it checks.
 fn check_order(found: &[Compared<'_>], quantile: f64, load: f64) -> Result<String, String> {
     let short = |name: &str| {
         let wanted = |it: &&Compared<'_>| (it.point.load, it.point.policy.name()) == (load, name);

@@ -87,7 +87,7 @@ fn cscq() -> Promises {
     }
 }
 
-/// Every request gives way when its quantum is over.
+/// Every request yields when its quantum is over.
 fn sq() -> Policy {
     settings::Sq::default().spare_finishing(false).into()
 }
@@ -152,10 +152,10 @@ fn never_preempts(_: &View, action: Action) -> Option<Action> {
     (!matches!(action, Action::Preempt { .. })).then_some(action)
 }
 
-/// Preempts whatever gives way, where another request can begin.
+/// Preempts whatever yields, where another request can begin.
 fn preempts_all(view: &View) -> Option<Action> {
     let can_begin = |worker| view.can_begin(worker);
-    view.preempts(|turn| !turn.preempted && turn.gives_way && can_begin(turn.worker))
+    view.preempts(|turn| !turn.preempted && turn.yields && can_begin(turn.worker))
 }
 
 /// The same, until one worker more stops than requests wait.
@@ -316,7 +316,7 @@ pub(super) fn breaking(promise: Promise) -> Vec<Row> {
                 "preempts where no other request can begin",
                 faulty(
                     keeps_all(),
-                    Adds(|view| view.preempts(|turn| !turn.preempted && turn.gives_way)),
+                    Adds(|view| view.preempts(|turn| !turn.preempted && turn.yields)),
                 ),
                 Promises {
                     preempts: Preempts::Freely,
@@ -333,8 +333,8 @@ pub(super) fn breaking(promise: Promise) -> Vec<Row> {
                 }),
             ),
             fcfs(
-                "preempts what never gives way",
-                Adds(|view| view.preempts(|turn| !turn.gives_way)),
+                "preempts what never yields",
+                Adds(|view| view.preempts(|turn| !turn.yields)),
             ),
             fcfs(
                 "preempts an idle worker",

@@ -20,7 +20,7 @@ pub(super) struct View {
 pub(super) struct Turn {
     pub(super) worker: WorkerId,
     pub(super) preempted: bool,
-    pub(super) gives_way: bool,
+    pub(super) yields: bool,
 }
 
 pub(super) const fn runs(request: &BacklogRequest) -> bool {
@@ -91,7 +91,7 @@ impl View {
                 } => Some(Turn {
                     worker,
                     preempted,
-                    gives_way: self.types.gives_way(slot),
+                    yields: self.types.yields(slot),
                 }),
                 _ => None,
             }

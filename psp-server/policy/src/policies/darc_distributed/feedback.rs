@@ -43,7 +43,7 @@ struct Loans {
     cost_max: f64,
     slos: Slos,
     /// Per type slot.
-    gives_way: Vec<bool>,
+    yields: Vec<bool>,
     /// The first worker that is lent: worker 0 cannot be preempted if it is the driver's own thread.
     first_lent: u32,
     /// Per group, the rest last.
@@ -58,14 +58,14 @@ impl Loans {
             cost_ns: preemption.cost_ns as f64,
             cost_max: settings.cost_max,
             slos: Slos::new(setup, settings.slo_slowdown),
-            gives_way: (0..slots).map(|slot| setup.types.gives_way(slot)).collect(),
+            yields: (0..slots).map(|slot| setup.types.yields(slot)).collect(),
             first_lent: u32::from(setup.inline),
             groups: Vec::with_capacity(slots + 1),
         })
     }
 
     /// A group lends if a preemption costs little beside what its requests may wait. It borrows if its types
-    /// give way.
+    /// yield.
     fn lend(&mut self, plan: &mut Plan, profile: &Profile) {
         self.groups.clear();
         for (_, members) in plan.groups() {
@@ -78,7 +78,7 @@ impl Loans {
             let is_known = shortest_ns.is_finite();
             self.groups.push(Loan {
                 lends: is_known && self.cost_ns <= self.cost_max * shortest_ns,
-                borrows: members.iter().all(|&slot| self.gives_way[slot]),
+                borrows: members.iter().all(|&slot| self.yields[slot]),
                 borrow_after_ns: 0,
                 allowance_ns: 0,
                 aging: None,

@@ -61,8 +61,8 @@ pub(crate) struct GroupAllowance {
     /// The same for borrowing.
     pub(crate) borrow_ns: f64,
     pub(crate) recall: Recall,
-    /// Whether all its types give way. A group that does not borrows no worker.
-    pub(crate) gives_way: bool,
+    /// Whether all its types yield. A group that does not borrows no worker.
+    pub(crate) yields: bool,
 }
 
 /// See the [module](self).
@@ -75,8 +75,8 @@ pub(crate) struct Allowances {
     /// The first worker that is lent: worker 0 cannot be preempted if it is the driver's own thread.
     first_lent: u32,
     slos: Slos,
-    /// Per type slot: whether the type gives way.
-    gives_way: Vec<bool>,
+    /// Per type slot: whether the type yields.
+    yields: Vec<bool>,
     /// Per type slot.
     service_times: Vec<ServiceTimes>,
     /// Per type slot: arrivals since `counted_ns`.
@@ -105,7 +105,7 @@ impl Allowances {
             keep_max: keep_max(setup.workers),
             first_lent: u32::from(setup.inline),
             slos: Slos::new(setup, settings.slo_slowdown),
-            gives_way: (0..slots).map(|slot| setup.types.gives_way(slot)).collect(),
+            yields: (0..slots).map(|slot| setup.types.yields(slot)).collect(),
             service_times: vec![ServiceTimes::new(); slots],
             arrivals: vec![0; slots],
             counted_ns: None,
@@ -203,7 +203,7 @@ impl Allowances {
         let allowance = &self.groups[number];
         Loan {
             lends: allowance.recall != Recall::Never,
-            borrows: allowance.gives_way,
+            borrows: allowance.yields,
             borrow_after_ns: (allowance.borrow_ns * self.settings.borrow_after) as u64,
             allowance_ns: allowance.allowance_ns as u64,
             aging: match allowance.recall {
@@ -217,8 +217,8 @@ impl Allowances {
         }
     }
 
-    /// For how many times as long as it ran an aged request of a group waits until it is late. No request of the longest
-    /// group is: what it waits for are shorter ones.
+    /// For how many times as long as it ran an aged request of a group waits until it is late. No request of the
+    /// longest group is: what it waits for are shorter ones.
     fn late_after(&self, number: usize) -> f64 {
         let is_longest = number + 2 >= self.groups.len();
         let allowance = &self.groups[number];
@@ -255,7 +255,7 @@ impl Allowances {
             patient_ns: longest.map_or(0.0, |longest| longest.patient_ns),
             borrow_ns: longest.map_or(0.0, |longest| longest.borrow_ns),
             recall: Recall::Never,
-            gives_way: self.give_way(members),
+            yields: self.all_yield(members),
         }
     }
 
@@ -295,7 +295,7 @@ impl Allowances {
             patient_ns: quick_ns.max(self.cost_ns * PATIENT_COSTS).min(allowance_ns),
             borrow_ns: quick_ns.min(allowance_ns),
             recall,
-            gives_way: self.give_way(members),
+            yields: self.all_yield(members),
         }
     }
 
@@ -321,8 +321,8 @@ impl Allowances {
         ages.then_some(after_ns as u64)
     }
 
-    fn give_way(&self, members: &[usize]) -> bool {
-        members.iter().all(|&slot| self.gives_way[slot])
+    fn all_yield(&self, members: &[usize]) -> bool {
+        members.iter().all(|&slot| self.yields[slot])
     }
 
     /// Workers to keep idle, if the shortest requests cannot wait for a preemption: as many as

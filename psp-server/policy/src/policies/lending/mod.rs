@@ -210,8 +210,8 @@ impl Recaller {
         None
     }
 
-    /// A worker that an aged request waits for, and that runs a request of its group which ran for much longer, or one of a
-    /// longer group.
+    /// A worker that an aged request waits for, and that runs a request of its group which ran for much longer, or one
+    /// of a longer group.
     fn victim_for_aged(
         &mut self,
         now_ns: u64,
@@ -267,7 +267,7 @@ impl Recaller {
 
     /// Whether a turn can be asked to stop.
     const fn can_stop(&self, worker: WorkerId, turn: &Turn) -> bool {
-        turn.gives_way && !turn.preempted && !(self.inline && worker.0 == 0)
+        turn.yields && !turn.preempted && !(self.inline && worker.0 == 0)
     }
 
     /// Whether the request on `worker` is about to finish. Sets the deadline for when it should have.
@@ -348,7 +348,7 @@ impl Recaller {
     /// The worker whose request is expected to run on for longest, of the longest group. If no longer
     /// group runs any, and requests of this group age, a worker with an aged request.
     ///
-    /// Longer groups give way only to requests that wait, not to future ones: they would borrow the
+    /// Longer groups yield only to requests that wait, not to future ones: they would borrow the
     /// worker again at once. A request that is about to finish frees one of the workers `wanted` by
     /// itself; others are preempted for the rest. Sets the deadline for when a request ages, or
     /// should have finished.

@@ -401,7 +401,7 @@ fn with_the_setting_off_a_request_about_to_finish_is_preempted_too() {
 }
 
 #[test]
-fn a_short_that_gave_way_goes_on_before_a_long_that_was_there() {
+fn a_short_that_yielded_goes_on_before_a_long_that_was_there() {
     let mut rehearsal = all_lent_at_home(8, DarcLending::default());
     rehearsal.arrives(50 * MICRO, 3, SHORT);
     assert_eq!(rehearsal.ticks(50_800), "stop 0");

@@ -23,7 +23,7 @@ pub(super) struct Candidate {
     /// As [`Policy`](crate::Policy) spells it, without the settings that are the default ones.
     pub(super) name: String,
     /// It is here for latencies: where no candidate is sure to keep the limits, it is the last choice.
-    pub(super) bears_less: bool,
+    pub(super) sustains_less: bool,
     make: Arc<Make>,
 }
 
@@ -47,7 +47,7 @@ impl Candidate {
     ) -> Self {
         Self {
             name: name.into(),
-            bears_less: false,
+            sustains_less: false,
             make: Arc::new(move |setup| Box::new(make(setup))),
         }
     }
@@ -77,8 +77,8 @@ pub fn least_quantum_us(mean_ns: f64, cost_ns: u64) -> f64 {
         .max(of_mean_us)
 }
 
-/// All candidates for a workload with this mean service time. Of two that decide alike the one comes first that can do more:
-/// lending before all others, and what preempts before what does not.
+/// All candidates for a workload with this mean service time. Of two that decide alike the one comes first that can do
+/// more: lending before all others, and what preempts before what does not.
 pub(super) fn candidates(
     setup: &SchedulerSetup<'_>,
     mean_ns: f64,
@@ -93,7 +93,7 @@ pub(super) fn candidates(
             settings().darc(settings::Darc::default().delta(wide)),
         ));
         all.extend(EAGER.map(|patience| Candidate {
-            bears_less: true,
+            sustains_less: true,
             ..lending(
                 format!("darc-lending patience={patience} patience-min=0"),
                 settings().patience(patience).patience_min(0.0),

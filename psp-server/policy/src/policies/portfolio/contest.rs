@@ -1,11 +1,11 @@
 //! Which candidate does best on what arrived lately.
 //!
 //! All candidates are tried over a short tape, the better half of them over one twice as long, and so on (successive
-//! halving). All of a round have the same requests. Those of the last round are tried at a higher load, too, and those that have
-//! room to spare at a much higher one.
+//! halving). All of a round have the same requests. Those of the last round are tried at a higher load, too, and those
+//! that have room to spare at a much higher one.
 //!
-//! Where the load is low, most candidates are level with the best. They climb then: they are tried at higher and higher loads,
-//! so that the load may rise, or a burst may come, before the next study.
+//! Where the load is low, most candidates are level with the best. They climb then: they are tried at higher and higher
+//! loads, so that the load may rise, or a burst may come, before the next study.
 
 use std::borrow::Cow;
 
@@ -33,8 +33,8 @@ const GROWTH: f64 = 1.6;
 const GROWTH_BEYOND: f64 = 1.2;
 /// Recorded arrivals from which on a candidate can be ample: the tail of a short record says too little.
 const AMPLE_ARRIVALS: u64 = 8_192;
-/// An ample candidate keeps the limits at so many times the load that arrived. Level candidates are tried at so many times
-/// the load, at so many times that, and so on.
+/// An ample candidate keeps the limits at so many times the load that arrived. Level candidates are tried at so many
+/// times the load, at so many times that, and so on.
 const RUNG: f64 = 1.25;
 /// The highest of these loads, in parts of what the workers can do.
 const RUNG_LOAD_MAX: f64 = 0.95;
@@ -103,7 +103,8 @@ impl Contest<'_> {
         }
     }
 
-    /// The best of the candidates, which are in order. The log has three, with their worst slowdown in parts of what it may be.
+    /// The best of the candidates, which are in order. The log has three, with their worst slowdown in parts of what it
+    /// may be.
     fn findings(&self, tried: &[Tried]) -> Findings {
         let choice = tried.first().map_or(0, |tried| tried.index);
         let best = tried.iter().take(REPORTED);
@@ -184,15 +185,15 @@ impl Contest<'_> {
         tried.collect()
     }
 
-    /// The candidates of the last round, and how they do on its tape. Of those that decide alike on it the one is there that
-    /// is preferred.
+    /// The candidates of the last round, and how they do on its tape. Of those that decide alike on it the one is there
+    /// that is preferred.
     fn finalists(&self, candidates: &[usize], tape: &[Request]) -> Vec<(usize, Figures)> {
         let mut finalists: Vec<(usize, Figures)> = Vec::with_capacity(candidates.len());
         let mut is_beaten = false;
         for &index in candidates {
             let figures = self.figures_unless(is_beaten, index, tape);
-            // One that bears less may come last though it keeps the limits.
-            is_beaten |= figures.parts.keep_limits() && !self.ranking.bears_less(index);
+            // One that sustains less may come last though it keeps the limits.
+            is_beaten |= figures.parts.keep_limits() && !self.ranking.sustains_less(index);
             let alike = |(_, other): &&mut (usize, Figures)| figures.are_of_the_same_turns(other);
             match finalists.iter_mut().find(alike) {
                 Some((first, _)) => *first = self.ranking.preferred(*first, index),
@@ -202,8 +203,8 @@ impl Contest<'_> {
         finalists
     }
 
-    /// Tries level candidates at higher and higher loads, until one of them is left, none keeps the limits, or the load is
-    /// all that the workers can do.
+    /// Tries level candidates at higher and higher loads, until one of them is left, none keeps the limits, or the load
+    /// is all that the workers can do.
     fn climb(&self, level: &mut [Tried], tape: &[Request]) {
         let most = self.load_max(tape);
         let mut left: Vec<&mut Tried> = level.iter_mut().collect();

@@ -1,13 +1,13 @@
 //! Which of the candidates that were tried is the best.
 //!
-//! A candidate that *holds* keeps the limits of all types at a higher load, and no type waits longer and longer there. It
-//! comes before those that do not. Of these, the candidates that are here for latencies come last, but for one that is in
-//! force and does well. An *ample* candidate keeps the limits with room to spare, and at a much higher load, and comes first.
-//! Among ample candidates the shortest type decides, elsewhere the type that is furthest from its limit. Small differences
-//! are chance, so the one in force has a bonus, and the first candidate a smaller one. For the same reason the worst type's figure
-//! is taken together with that of earlier studies.
+//! A candidate that *holds* keeps the limits of all types at a higher load, and no type waits longer and longer there.
+//! It comes before those that do not. Of these, the candidates that are here for latencies come last, but for one that
+//! is in force and does well. An *ample* candidate keeps the limits with room to spare, and at a much higher load, and
+//! comes first. Among ample candidates the shortest type decides, elsewhere the type that is furthest from its limit.
+//! Small differences are chance, so the one in force has a bonus, and the first candidate a smaller one. For the same
+//! reason the worst type's figure is taken together with that of earlier studies.
 //!
-//! *Level* candidates are as good as the best one. Of these, the one comes first that bears the highest load.
+//! *Level* candidates are as good as the best one. Of these, the one comes first that sustains the highest load.
 
 use std::cmp::Reverse;
 
@@ -22,8 +22,8 @@ const NEAR: f64 = 4.0;
 const LEVEL: f64 = 1.1;
 /// What the figure of the first candidate is multiplied by, a lower figure being better.
 const FIRST_BONUS: f64 = 0.9;
-/// The same of the one in force, also if that is the first: what an earlier study chose stays where this one sees little to
-/// choose.
+/// The same of the one in force, also if that is the first: what an earlier study chose stays where this one sees
+/// little to choose.
 const IN_FORCE_BONUS: f64 = 0.95 * FIRST_BONUS;
 
 /// How a candidate did.
@@ -165,12 +165,13 @@ impl Ranking<'_> {
         sort_by(tried, |tried| {
             let Climbed { rungs, worst } = tried.climbed;
             let figure = worst.max(ROOM) * self.bonus(tried.index);
-            ((Reverse(rungs), self.bears_less(tried.index)), figure)
+            ((Reverse(rungs), self.sustains_less(tried.index)), figure)
         });
     }
 
-    /// Those that are tried again: the first `keep`, the first candidate of all and the one in force, which did well on longer
-    /// tapes; `with_equals`, those too that decide as one of the first `keep` does, whom a longer tape may tell apart.
+    /// Those that are tried again: the first `keep`, the first candidate of all and the one in force, which did well on
+    /// longer tapes; `with_equals`, those too that decide as one of the first `keep` does, whom a longer tape may tell
+    /// apart.
     pub(super) fn survivors(&self, tried: &[Tried], keep: usize, with_equals: bool) -> Vec<Tried> {
         let (first, others) = tried.split_at(keep.min(tried.len()));
         let is_equal = |tried: &Tried| first.iter().any(|other| tried.decides_as(other));
@@ -181,32 +182,32 @@ impl Ranking<'_> {
         first.iter().chain(others).copied().collect()
     }
 
-    /// What an earlier study said of a candidate. One that it did not try to the end was no better there than the one in force,
-    /// and counts as that does.
+    /// What an earlier study said of a candidate. One that it did not try to the end was no better there than the one
+    /// in force, and counts as that does.
     pub(super) fn earlier(&self, index: usize) -> Option<f64> {
         let name = &self.candidates[index].name;
         let of_one_in_force = || self.told.figure(self.in_force);
         self.told.figure(name).or_else(of_one_in_force)
     }
 
-    /// It bears less than others, and nothing says that it bears this.
+    /// It sustains less than others, and nothing says that it sustains this.
     fn is_risky(&self, tried: &Tried) -> bool {
         let does_well = self.is_in_force(tried.index) && tried.figures.have_room();
-        self.bears_less(tried.index) && !does_well
+        self.sustains_less(tried.index) && !does_well
     }
 
-    pub(super) fn bears_less(&self, index: usize) -> bool {
-        self.candidates[index].bears_less
+    pub(super) fn sustains_less(&self, index: usize) -> bool {
+        self.candidates[index].sustains_less
     }
 
     fn is_in_force(&self, index: usize) -> bool {
         self.candidates[index].name == self.in_force
     }
 
-    /// Which of two candidates that decide alike: there is nothing to choose between them, so the first of all comes before the
-    /// one in force.
+    /// Which of two candidates that decide alike: there is nothing to choose between them, so the first of all comes
+    /// before the one in force.
     pub(super) fn preferred(&self, one: usize, other: usize) -> usize {
-        let rank = |index| (self.bears_less(index), index != 0, self.bonus(index));
+        let rank = |index| (self.sustains_less(index), index != 0, self.bonus(index));
         if rank(other) < rank(one) { other } else { one }
     }
 
@@ -230,8 +231,8 @@ fn sort_by<K: Ord>(tried: &mut [Tried], rank: impl Fn(&Tried) -> (K, f64)) {
     });
 }
 
-/// Puts candidates with the figures of a better one behind those that are at most [`NEAR`] times as bad: they decide alike on
-/// this tape, though they may not on a longer one.
+/// Puts candidates with the figures of a better one behind those that are at most [`NEAR`] times as bad: they decide
+/// alike on this tape, though they may not on a longer one.
 pub(super) fn equals_later(tried: Vec<Tried>) -> Vec<Tried> {
     let mut seen: Vec<Tried> = Vec::with_capacity(tried.len());
     let (equal, mut ordered): (Vec<_>, Vec<_>) = tried.into_iter().partition(|tried| {
@@ -295,7 +296,11 @@ mod tests {
         let types = TypeTable::new();
         let setup = SchedulerSetup::new(4, &types).preemption(Some(Preemption::new(1_000)));
         let candidates = super::super::candidates::candidates(&setup, 10_000.0, 10.0);
-        assert!(candidates[2].bears_less && candidates[3].bears_less && !candidates[4].bears_less);
+        assert!(
+            candidates[2].sustains_less
+                && candidates[3].sustains_less
+                && !candidates[4].sustains_less
+        );
         rank(Ranking {
             candidates: &candidates,
             in_force: &candidates[5].name,
@@ -434,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn of_level_ones_the_one_comes_first_that_bears_the_most() {
+    fn of_level_ones_the_one_comes_first_that_sustains_the_most() {
         with_ranking(|ranking| {
             let climbed = |index, rungs, worst| Tried {
                 climbed: Climbed { rungs, worst },

@@ -128,7 +128,7 @@ fn short_requests_take_workers_back_soon_or_at_once_where_there_is_room_for_it()
     let preemption = Some(Preemption::new(1_000));
     let soon = "darc-lending patience=0.1 patience-min=0";
     let at_once = "darc-lending patience=0 patience-min=0";
-    // At 0.6 they would be as fast under DARC, which does not bear much more.
+    // At 0.6 they would be as fast under DARC, which does not sustain much more.
     for (load, last) in [(0.6, soon), (0.7, at_once), (0.97, "darc-lending")] {
         let tape = drawn(&types, load, 20_000);
         let (in_force, slowdowns) = run(&tape, 2, preemption);

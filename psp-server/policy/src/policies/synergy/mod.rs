@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
         assert_eq!(synergy.arrives(100, 1, SHORT), "1@1");
         assert_eq!(synergy.hand_offs[1], HandOff::Stolen);
-        assert_eq!(synergy.deadline_ns(), None, "nobody waits");
+        assert_eq!(synergy.deadline_ns(), None, "no request waits");
         assert_eq!(synergy.arrives(200, 2, SHORT), "");
         assert_eq!(synergy.deadline_ns(), Some(10_000));
         assert_eq!(synergy.completes(300, 1), "2@1");
@@ -348,7 +348,7 @@ mod tests {
             (synergy.ticks(50_000).as_str(), synergy.deadline_ns()),
             ("", None)
         );
-        assert_eq!(synergy.yields(60_000, 0), "1@0", "the handler gave way");
+        assert_eq!(synergy.yields(60_000, 0), "1@0", "the handler yielded");
         assert_eq!(synergy.completes(61_000, 0), "0@0");
     }
 

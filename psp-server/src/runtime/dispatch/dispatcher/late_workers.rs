@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   dispatcher   Run                Preempt
-//!   worker        └──── WAKE_NS ────► begins, and says so ── served ──► done, or gives way when it is asked; at
+//!   worker        └──── WAKE_NS ────► begins, and says so ── served ──► done, or yields when it is asked; at
 //!                                                                       once if that was before it began
 //! ```
 
@@ -176,6 +176,6 @@ fn requests_make_progress_with_quanta_shorter_than_a_wake_up() {
             assert!(served_ns >= US || is_last, "{preempt}: {served_ns}");
             assert!(served_ns <= 2 * WAKE_NS, "{preempt}: turns are not checked");
         }
-        assert!(served_ns.len() > REQUESTS, "{preempt}: no request gave way");
+        assert!(served_ns.len() > REQUESTS, "{preempt}: no request yielded");
     }
 }

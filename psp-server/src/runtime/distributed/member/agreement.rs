@@ -1,6 +1,6 @@
 //! Members decide as one scheduler of all workers does, which the simulator and the property kit drive: under the same
 //! events, with the same chance, and with workers that look in the same order. The timer core, which sees nothing but
-//! the board, asks the same turns to give way at the same time.
+//! the board, asks the same turns to yield at the same time.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -25,7 +25,7 @@ enum Act {
         request: u32,
         stolen: bool,
     },
-    /// The worker is asked to give way.
+    /// The worker is asked to yield.
     Preempts { worker: u32 },
 }
 
@@ -254,7 +254,7 @@ enum Step {
     Unblocks {
         which: usize,
     },
-    /// One that was asked to give way does so.
+    /// One that was asked to yield does so.
     Obeys {
         which: usize,
     },
@@ -285,7 +285,7 @@ fn types() -> TypeTable {
 /// Both, and what they have done together.
 struct Pair {
     machines: [Box<dyn Machine>; 2],
-    /// What both run, by the numbers of workers: the request, since when, and whether it was asked to give way.
+    /// What both run, by the numbers of workers: the request, since when, and whether it was asked to yield.
     busy: Vec<(u32, Turn)>,
 }
 

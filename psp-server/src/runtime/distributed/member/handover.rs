@@ -107,7 +107,7 @@ impl Handover for Member {
 
     fn take_over(&mut self, now_ns: u64, backlog: Backlog) {
         self.seen_ns = now_ns;
-        // The numbers of its turns go on: somebody may be about to ask an earlier one to give way.
+        // The numbers of its turns go on: somebody may be about to ask an earlier one to yield.
         self.line().settle(now_ns, fiber::turn());
         self.refused.extend(backlog.refused);
         for request in backlog.requests {
@@ -227,7 +227,7 @@ mod tests {
         waiting.iter().map(|waiting| waiting.request.0).collect()
     }
 
-    /// Requests that wait, one that gave way and one that is blocked, which this returns.
+    /// Requests that wait, one that yielded and one that is blocked, which this returns.
     fn busy(member: &mut Member) -> RequestId {
         arrive(member, 0, 0..3);
         let (worker, served_ns) = (HERE, 10);

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   port of worker 1, which runs a long request ── read by worker 0 ──► own queue of 0
-//!                                                             └───────► own queue of 1, if that one gives way
+//!                                                             └───────► own queue of 1, if that one yields
 //!                                                                       and a long request waits at 0
 //! ```
 //!
 //! Synergy's idle workers take from the queues of others. A worker that drives the ports of others takes all that came
 //! there, even if it has something to do itself: then a short request would wait behind a long one here, while the
-//! worker to which it came is preempted for nobody. Behind short ones it waits for less time than a preemption takes.
-//! Where the other worker does not give way, its requests wait with who read them.
+//! worker to which it came is preempted for no request. Behind short ones it waits for less time than a preemption
+//! takes. Where the other worker does not yield, its requests wait with who read them.
 
 use psp_policy::WorkerId;
 
@@ -29,8 +29,8 @@ impl Member {
         }
         let lane = group.lane(waiting.slot);
         let quantum = group.line(owner).quantum();
-        let gives_way = quantum.is_some_and(|quantum| quantum.yields_to.contains(lane));
-        match gives_way && self.has_long(lane) {
+        let yields = quantum.is_some_and(|quantum| quantum.yields_to.contains(lane));
+        match yields && self.has_long(lane) {
             true => owner,
             false => self.me,
         }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_to_a_worker_that_gives_way_does_not_wait_behind_a_long_request_of_another() {
+    fn what_came_to_a_worker_that_yields_does_not_wait_behind_a_long_request_of_another() {
         let mut member = member(Some(Quantum {
             ns: 1_000,
             yields_to: LaneSet::ALL,
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_other_one_does_not_give_way_all_wait_with_the_reader() {
+    fn where_the_other_one_does_not_yield_all_wait_with_the_reader() {
         let mut member = member(None);
         let waiting = arrive(&mut member, &[(KEYS, OTHER), (GET, OTHER)]);
         assert_eq!(waiting, [[1, 0], [2, 0]]);

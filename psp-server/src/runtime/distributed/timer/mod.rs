@@ -8,9 +8,9 @@
 //!                                                                         board: turns, quanta, queues
 //! ```
 //!
-//! The thread sleeps on a timer of the system, and on the event queues of workers for which nobody waits. So a long
+//! The thread sleeps on a timer of the system, and on the event queues of workers for which no request waits. So a long
 //! request that runs alone wakes it once, at the end of its first quantum. A worker whose turn has no quantum does not
-//! give way to what comes to the port that it has left. If nobody drives that, all others give way. It polls for the
+//! yield to what comes to the port that it has left. If no worker drives that, all others yield. It polls for the
 //! end of a quantum where the server has a core to spare for that. It is not there where nothing can be preempted.
 //!
 //! | file | job |
@@ -50,7 +50,7 @@ pub(crate) struct Watched {
     pub(crate) is_polled: bool,
     /// Whether it has left its port, and another worker reads what comes there.
     pub(crate) is_served_elsewhere: Box<dyn Fn() -> bool + Send + Sync>,
-    /// Whether it has left its port, and nobody reads what comes there.
+    /// Whether it has left its port, and no worker reads what comes there.
     pub(crate) is_left: Box<dyn Fn() -> bool + Send + Sync>,
     /// How its request is asked.
     pub(crate) preempter: Box<dyn Preempter + Sync>,
@@ -65,7 +65,7 @@ impl Watched {
     /// Whether there is something to read in its port.
     fn has_events(&self) -> bool {
         let mut events = [PollFd::new(&self.events, PollFlags::IN)];
-        // Nobody but who drives a port knows of its frames.
+        // Only the worker that drives a port knows of its frames.
         self.is_polled || poll(&mut events, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 }
@@ -103,13 +103,13 @@ impl Turns for Workers<'_> {
     }
 
     /// The worker has its own standing again from here on. Otherwise those who wait for it would wait for all other
-    /// threads of the machine, before its request gets to where it gives way.
+    /// threads of the machine, before its request gets to where it yields.
     fn ask(&self, worker: WorkerId, turn: u64) {
         let watched = &self.workers[worker.index()];
         watched.preempter.preempt(turn);
         watched.receiver.trace.asked_by_timer(worker);
         if let Some(Err(error)) = watched.given_up.as_ref().map(GivenUp::give_back) {
-            tracing::debug!(%error, "a worker that is to give way cannot be raised");
+            tracing::debug!(%error, "a worker that is to yield cannot be raised");
         }
     }
 
@@ -122,7 +122,7 @@ impl Turns for Workers<'_> {
         has_begun: bool,
     ) {
         let receiver = &self.workers[worker.index()].receiver;
-        // Nobody else counts these.
+        // No other thread counts these.
         receiver.counters(slot).turns.preemptions_late.add(1);
         receiver.turns(WorkerId(0)).preemptions_late.add(1);
         let name = receiver.types.name_of_slot(slot);

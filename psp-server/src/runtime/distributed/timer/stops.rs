@@ -1,4 +1,4 @@
-//! Which turns are asked to give way, and when.
+//! Which turns are asked to yield, and when.
 //!
 //! ```text
 //!   board ──► Watch: the quantum is over, and somebody waits ──► stop: has the turn had it? ──► asked ──► late
@@ -19,17 +19,17 @@ pub(super) trait Turns {
     fn has_unread(&self, worker: WorkerId) -> bool;
     /// When a timer of a request is due that waits for this worker.
     fn due_ns(&self, worker: WorkerId) -> Option<u64>;
-    /// Whether a worker has left its port, and there is something to read that nobody reads.
+    /// Whether a worker has left its port, and there is something to read that no worker reads.
     fn has_left_unread(&self, worker: WorkerId) -> bool;
     /// When its turn began.
     fn start(&self, worker: WorkerId) -> &TurnStart;
-    /// Asks its request to give way, unless that turn is over.
+    /// Asks its request to yield, unless that turn is over.
     fn ask(&self, worker: WorkerId, turn: u64);
     /// A request of the type at `slot` has not given way for so long.
     fn is_late(&mut self, now_ns: u64, worker: WorkerId, slot: usize, for_ns: u64, has_begun: bool);
 }
 
-/// A turn that is to give way.
+/// A turn that is to yield.
 #[derive(Debug, Clone, Copy)]
 struct Stop {
     turn: u64,
@@ -45,12 +45,12 @@ struct Stop {
 pub(super) struct Stops {
     watch: Watch,
     workers: Box<[Option<Stop>]>,
-    /// How long a request may take to give way. `None`: for ever.
+    /// How long a request may take to yield. `None`: for ever.
     warn_after_ns: Option<u64>,
 }
 
 impl Stops {
-    /// `warn_ms` is how long a request may take to give way, 0 for ever.
+    /// `warn_ms` is how long a request may take to yield, 0 for ever.
     pub(super) fn new(group: &WorkerGroup, warn_ms: u64) -> Self {
         let workers = group.workers().count();
         Self {
@@ -60,7 +60,7 @@ impl Stops {
         }
     }
 
-    /// Whether `worker` will give way as soon as somebody waits for it, and nobody did at the last look.
+    /// Whether `worker` will yield as soon as a request waits for it, and none did at the last look.
     pub(super) fn is_spared(&self, worker: WorkerId) -> bool {
         self.watch.is_spared(worker)
     }
@@ -74,7 +74,7 @@ impl Stops {
         turns: &mut impl Turns,
     ) -> Option<u64> {
         let has_quantum = |worker: &WorkerId| group.line(*worker).quantum().is_some();
-        // Those who left it do not give way to it.
+        // Those who left it do not yield to it.
         let left_unread = group.workers().any(|worker| has_quantum(&worker)) && { group.workers() }
             .any(|worker| !has_quantum(&worker) && turns.has_left_unread(worker));
         let mut due_ns: Option<u64> = None;
@@ -268,7 +268,7 @@ mod tests {
         let mut scene = Scene::new();
         let turn = scene.begin(100, FIRST, 1_000, 0);
         scene.begin(200, SECOND, 0, 0);
-        assert_eq!(scene.look(1_100), (vec![], None), "nobody waits");
+        assert_eq!(scene.look(1_100), (vec![], None), "no request waits");
         assert!(scene.stops.is_spared(FIRST) && !scene.stops.is_spared(SECOND));
         for worker in [FIRST, SECOND] {
             scene.waits(worker, 1);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_worker_reads_waits_for_those_who_give_way() {
+    fn what_no_worker_reads_waits_for_those_who_yield() {
         let mut scene = Scene::new();
         let lent = scene.begin(0, FIRST, 1_000, 0);
         let own = scene.begin(0, SECOND, 0, 0);
@@ -322,7 +322,7 @@ mod tests {
             scene.begin(3_000, worker, 1_000, 0);
         }
         let (asked, _) = scene.look(4_000);
-        assert_eq!(asked, [], "the second would give way by itself");
+        assert_eq!(asked, [], "the second would yield by itself");
     }
 
     #[test]
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_does_not_give_way_is_late_once() {
+    fn a_request_that_does_not_yield_is_late_once() {
         let mut scene = Scene::new();
         scene.waits(FIRST, 1);
         scene.begin(0, FIRST, 1_000, 0);

@@ -1,4 +1,4 @@
-//! Drops runs that nobody waits for, when their turn comes. Until then they keep their places in their queues, where
+//! Drops runs that no client waits for, when their turn comes. Until then they keep their places in their queues, where
 //! a run costs nothing but its place.
 
 use psp_policy::RequestType;

@@ -28,7 +28,7 @@
 //! | `holding.rs` | gives places to such runs, or refuses them |
 //! | `body_line.rs` | connections whose long requests wait for room in the budget |
 //! | `bodies.rs` | reserves room for such requests |
-//! | `dropping.rs` | refuses runs, and drops those that nobody waits for |
+//! | `dropping.rs` | refuses runs, and drops those that no client waits for |
 //! | `evicting.rs` | closes connections that hold much and wait for nothing |
 //! | `owing.rs` | sends replies that were deferred |
 //! | `pushing.rs` | sends messages that were pushed |

@@ -49,7 +49,7 @@ impl<F: Framing, C> Connections<F, C> {
                     self.send_meanwhile(index);
                 }
             }
-            // Whoever has the connection sends them, or nobody.
+            // The worker that has the connection sends them, or they are not sent.
             Phase::Lent { .. } | Phase::Lingering { .. } | Phase::Free => {}
         }
     }

@@ -1,4 +1,4 @@
-//! The handler of the page that gives way as it computes.
+//! The handler of the page that yields as it computes.
 
 use std::hint::black_box;
 

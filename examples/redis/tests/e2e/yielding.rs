@@ -1,5 +1,5 @@
-//! Long commands give way all along, by themselves, in transactions and in scripts. On one worker a request that does not is
-//! seen by how seldom it yields, compared with a loop in Lua that yields whenever it is asked to.
+//! Long commands yield all along, by themselves, in transactions and in scripts. On one worker a request that does not
+//! is seen by how seldom it yields, compared with a loop in Lua that yields whenever it is asked to.
 
 use std::time::{Duration, Instant};
 
@@ -153,7 +153,7 @@ fn fill(client: &mut Connection) {
 }
 
 #[test]
-fn long_commands_give_way_by_themselves_in_transactions_and_in_scripts() {
+fn long_commands_yield_by_themselves_in_transactions_and_in_scripts() {
     if !Server::is_psp_redis() {
         return skip(NOT_PSP);
     }
@@ -179,7 +179,7 @@ fn long_commands_give_way_by_themselves_in_transactions_and_in_scripts() {
         for way in Way::ALL {
             let requests = way.requests(&lines);
             let mut seen = Vec::new();
-            let gives_way = (0..ATTEMPTS).any(|_| {
+            let yields = (0..ATTEMPTS).any(|_| {
                 let usual = rate(&mut client, &mut witness, &loops, 1);
                 let replies = way.replies(lines.len());
                 let found = rate(&mut client, &mut witness, &requests, replies);
@@ -188,7 +188,7 @@ fn long_commands_give_way_by_themselves_in_transactions_and_in_scripts() {
             });
             let line = lines.last().expect("a command");
             assert!(
-                gives_way,
+                yields,
                 "{line}, {way:?}: yields a second, and those of the loop: {seen:?}"
             );
         }
