@@ -1,5 +1,5 @@
-//! Benchmarks the collections: growth at the ends, walks of 10 000 elements, changes of single elements of lists, changes
-//! and ranks in sorted sets.
+//! Benchmarks the collections: growth at the ends, walks of 10 000 elements, changes of single elements of lists,
+//! changes and ranks in sorted sets.
 
 use std::hint::black_box;
 

@@ -1,5 +1,5 @@
-//! What studies of the portfolio cost: the thread that drives it, to ask for one and to conclude it, and the thread of the
-//! study. Prints the shortest and the longest time of each over the studies of 70 000 requests.
+//! What studies of the portfolio cost: the thread that drives it, to ask for one and to conclude it, and the thread of
+//! the study. Prints the shortest and the longest time of each over the studies of 70 000 requests.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -17,8 +17,8 @@ pub trait Sink {
         self.put(&bytes);
     }
 
-    /// Asks for room for `bytes` more bytes, which the caller gathers before it puts them. Returns `false` if there is none:
-    /// whatever is put later is lost.
+    /// Asks for room for `bytes` more bytes, which the caller gathers before it puts them. Returns `false` if there is
+    /// none: whatever is put later is lost.
     fn reserve(&mut self, bytes: usize) -> bool {
         let _ = bytes;
         true

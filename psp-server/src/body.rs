@@ -15,8 +15,8 @@ impl<'a> Body<'a> {
         Self { buffer }
     }
 
-    /// `part` of the request, without a copy. `None` if the part should be copied: the request is short, or more than an
-    /// eighth of what would be kept is something else.
+    /// `part` of the request, without a copy. `None` if the part should be copied: the request is short, or more than
+    /// an eighth of what would be kept is something else.
     ///
     /// What is kept counts no more as memory of the connection.
     #[must_use]

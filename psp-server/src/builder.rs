@@ -232,8 +232,8 @@ impl<F, K, H> ServerBuilder<F, K, H> {
     }
 
     /// Serves UDP on a port that the net thread polls through DPDK, or in the topology
-    /// [`Distributed`](Topology::Distributed) each worker, which has receive queues of its own. A server has at most one
-    /// port; a second call replaces the first. Needs the feature `dpdk`.
+    /// [`Distributed`](Topology::Distributed) each worker, which has receive queues of its own. A server has at most
+    /// one port; a second call replaces the first. Needs the feature `dpdk`.
     ///
     /// If each thread has a core to itself, those that poll do so all the time. [`build`](Self::build) refuses workers
     /// beyond the port's queues in the topology `Distributed`.
@@ -244,8 +244,8 @@ impl<F, K, H> ServerBuilder<F, K, H> {
         self
     }
 
-    /// Has each poll of a request that [waits](crate::wait()) call `within`, which calls its argument, once: the poll. So
-    /// a runtime's context is there for the futures that need it. A poll within it is not preempted.
+    /// Has each poll of a request that [waits](crate::wait()) call `within`, which calls its argument, once: the poll.
+    /// So a runtime's context is there for the futures that need it. A poll within it is not preempted.
     #[must_use]
     pub fn poll_within(
         mut self,

@@ -24,8 +24,8 @@ pub fn long() {
     fiber::say_long();
 }
 
-/// Says that the request in hand is of `request_type`: the classifier took it for another, such as a short one, and cannot
-/// have known better.
+/// Says that the request in hand is of `request_type`: the classifier took it for another, such as a short one, and
+/// cannot have known better.
 ///
 /// The request goes on as it does. Its time is measured as one of this type, so that it spoils no other: a policy that
 /// groups types by their mean would treat all requests of a type by one that only seemed to be of it. Where the request

@@ -86,8 +86,8 @@ impl Settings {
         Self::default().with_file(path)
     }
 
-    /// These settings, changed by those that a TOML text names: a program's own defaults and its file. Hints in the text
-    /// replace all of [`types`](field@Self::types).
+    /// These settings, changed by those that a TOML text names: a program's own defaults and its file. Hints in the
+    /// text replace all of [`types`](field@Self::types).
     ///
     /// # Errors
     /// As [`from_toml`](Self::from_toml).

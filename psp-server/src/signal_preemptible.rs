@@ -7,9 +7,9 @@
 ///
 /// # Safety
 /// Between its first and its last instruction [`Handler::handle`](crate::Handler::handle) leaves nothing half done
-/// that another request on the same thread could find, except within [`no_preempt`](crate::no_preempt). That is more than the
-/// compiler checks: `Send` and `Sync` say nothing about two requests on *one* thread. In particular,
-/// outside of [`no_preempt`](crate::no_preempt) the handler and all code that it calls
+/// that another request on the same thread could find, except within [`no_preempt`](crate::no_preempt). That is more
+/// than the compiler checks: `Send` and `Sync` say nothing about two requests on *one* thread. In particular, outside
+/// of [`no_preempt`](crate::no_preempt) the handler and all code that it calls
 ///
 /// - allocate only from an allocator that is not preempted, such as
 ///   [`PreemptSafeAlloc`](crate::preempt::PreemptSafeAlloc);

@@ -1,8 +1,8 @@
-//! The thread that sees that a net thread stands still: code without checkpoints runs there, in a handler, a classifier or a
-//! framing, or the thread gets no processor. Nothing on that thread could tell.
+//! The thread that sees that a net thread stands still: code without checkpoints runs there, in a handler, a classifier
+//! or a framing, or the thread gets no processor. Nothing on that thread could tell.
 //!
-//! It looks at each port's [words](crate::telemetry::Turning) and compares. A stall is logged, counted, and known to the
-//! admin port.
+//! It looks at each port's [words](crate::telemetry::Turning) and compares. A stall is logged, counted, and known to
+//! the admin port.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::shared::Shared;
 const NAME: &str = "psp-watchdog";
 const INTERVAL: Duration = Duration::from_millis(250);
 const INTERVAL_NS: u64 = INTERVAL.as_nanos() as u64;
-/// A turn that was seen by so many looks after the first stands still: for a second. Looks are counted, and not the time,
-/// since the whole process may have been stopped.
+/// A turn that was seen by so many looks after the first stands still: for a second. Looks are counted, and not the
+/// time, since the whole process may have been stopped.
 const LOOKS: u64 = 4;
 
 /// The watchdog of a running server. Dropping it ends its thread.

@@ -111,8 +111,8 @@ impl Login {
         }
     }
 
-    /// Takes the message of SASL's mechanism PLAIN: an identity to act as, which must be empty or the name, the name and
-    /// the password, with zeros between them. Returns whether the client is known.
+    /// Takes the message of SASL's mechanism PLAIN: an identity to act as, which must be empty or the name, the name
+    /// and the password, with zeros between them. Returns whether the client is known.
     pub fn attempt_plain(
         &self,
         message: &[u8],

@@ -61,8 +61,8 @@ fn put_item(item: &Item, now: Moment, line: &mut String, out: &mut dyn Sink) {
 /// Most bytes of a reply to `stats cachedump`, as in memcached.
 const CACHEDUMP_LEN_MAX: usize = 2 << 20;
 
-/// `stats cachedump <class> <items>`: writes a line for each of some items, 0 for as many as a reply may have. Keys that
-/// are no words are left out.
+/// `stats cachedump <class> <items>`: writes a line for each of some items, 0 for as many as a reply may have. Keys
+/// that are no words are left out.
 pub fn cachedump(cache: &Cache, mut args: Words<'_>, out: &mut dyn Sink) {
     let (Some(class), Some(items_max)) = (args.next(), args.next()) else {
         return client_error(out, "bad command line");

@@ -17,7 +17,8 @@ pub trait ProgramConfig: Clone + Default + Serialize + DeserializeOwned + Send +
     /// The settings that all programs have.
     fn common(&mut self) -> CommonSettings<'_>;
 
-    /// Bytes that the program's data may take, apart from the buffers of connections; 0 if there is no limit, or no data.
+    /// Bytes that the program's data may take, apart from the buffers of connections; 0 if there is no limit, or no
+    /// data.
     fn data_bytes(&self) -> u64 {
         0
     }

@@ -72,8 +72,8 @@ impl GroupMemory {
     }
 }
 
-/// Sets the limit of buffers, if there is none, to what the control group of the process has room for beside `data_bytes`.
-/// Logs what the memory of the group is for, and warns if that is more than it has.
+/// Sets the limit of buffers, if there is none, to what the control group of the process has room for beside
+/// `data_bytes`. Logs what the memory of the group is for, and warns if that is more than it has.
 pub fn fit_buffers(server: &mut Config, data_bytes: u64) {
     if let Some(group) = GroupMemory::get() {
         fit(server, data_bytes, group);

@@ -1,7 +1,8 @@
 //! Builds the Lua of psp-redis: 5.1.5, which has no maintainer any more, with the faults mended that were found since.
 //!
-//! mlua builds Lua by the crate `lua-src`. The workspace puts this package in its place (`[patch.crates-io]`). Each change
-//! of the sources in `src/` is between `psp:` comments; `docs/security.md` lists them with the tests that show them.
+//! mlua builds Lua by the crate `lua-src`. The workspace puts this package in its place (`[patch.crates-io]`). Each
+//! change of the sources in `src/` is between `psp:` comments; `docs/security.md` lists them with the tests that show
+//! them.
 
 use std::env;
 use std::path::{Path, PathBuf};

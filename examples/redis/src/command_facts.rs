@@ -70,7 +70,8 @@ impl Facts {
         TABLE.keys().copied()
     }
 
-    /// The facts about the command of this name, such as `get` or `client|list`. None about commands that Redis has not.
+    /// The facts about the command of this name, such as `get` or `client|list`. None about commands that Redis has
+    /// not.
     pub(crate) fn of(name: &str) -> &'static Self {
         static NONE: Facts = Facts {
             since: "",

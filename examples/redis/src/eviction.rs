@@ -7,8 +7,9 @@
 //!   psp-eviction, every 10 ms ──► keys evicted until there is room
 //! ```
 //!
-//! A write evicts few keys, so that it stays short. The thread does the rest when no write comes, or when much is to go.
-//! Otherwise it leaves the work to writes: on a busy machine it may lose its core while it holds the lock of a shard.
+//! A write evicts few keys, so that it stays short. The thread does the rest when no write comes, or when much is to
+//! go. Otherwise it leaves the work to writes: on a busy machine it may lose its core while it holds the lock of a
+//! shard.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -37,8 +37,8 @@ impl Foresight {
         }
     }
 
-    /// The first key, if the command has one. With quotes or escapes it comes as it was written: another key, which costs
-    /// nothing but time.
+    /// The first key, if the command has one. With quotes or escapes it comes as it was written: another key, which
+    /// costs nothing but time.
     #[inline]
     fn first_key<'a>(&self, frame: &'a [u8], head: &RespHead) -> Option<&'a [u8]> {
         match self.0[head.command().index()] {

@@ -35,7 +35,8 @@ const PAGES_DIVISOR: u64 = 4;
 const BESIDE_DATA_DIVISOR: u64 = 32;
 
 impl ServerState {
-    /// Reserves `bytes` that the command is about to allocate for a value. The reservation ends when they are allocated.
+    /// Reserves `bytes` that the command is about to allocate for a value. The reservation ends when they are
+    /// allocated.
     ///
     /// # Errors
     /// [`CommandError::OutOfMemory`] if the process would hold more than `maxmemory`, or than its control group has for

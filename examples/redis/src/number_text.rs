@@ -10,8 +10,8 @@ pub const LEN_MAX: usize = 5 * 1024 - 1;
 /// Exponents beyond this one are as good as infinite: no text of [`LEN_MAX`] bytes makes up for them.
 const EXPONENT_MAX: i64 = 100_000;
 
-/// The number nearest to what `text` says. Infinities are valid. NaN, numbers that overflow, and numbers that underflow to
-/// zero are not, as in Redis.
+/// The number nearest to what `text` says. Infinities are valid. NaN, numbers that overflow, and numbers that underflow
+/// to zero are not, as in Redis.
 #[must_use]
 pub fn parse<F: Float>(text: &[u8]) -> Option<F> {
     if text.len() > LEN_MAX {

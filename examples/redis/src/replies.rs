@@ -41,8 +41,8 @@ impl Sink for Wanted<'_> {
     }
 }
 
-/// A reply that comes later, or none if the client does not want it. A client that ends its side of the connection until
-/// then has left.
+/// A reply that comes later, or none if the client does not want it. A client that ends its side of the connection
+/// until then has left.
 pub(crate) fn wanted_later(client: &ClientInfo, mut reply: DeferredReply) -> Box<dyn LateReply> {
     reply.require_peer();
     let reply = Box::new(reply);

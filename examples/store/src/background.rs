@@ -1,7 +1,8 @@
 //! Code that the background threads share.
 //!
-//! They have the weight of any other thread. They hold locks of shards, and of the allocator: a thread of less weight that
-//! loses its core meanwhile gets none for seconds beside busy programs, and a net thread that needs the lock waits as long.
+//! They have the weight of any other thread. They hold locks of shards, and of the allocator: a thread of less weight
+//! that loses its core meanwhile gets none for seconds beside busy programs, and a net thread that needs the lock waits
+//! as long.
 
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

@@ -3,8 +3,8 @@
 use std::cell::OnceCell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The instant of an operation: by this one it decides of all its keys whether they have expired. The clock is read when
-/// the instant is first asked for.
+/// The instant of an operation: by this one it decides of all its keys whether they have expired. The clock is read
+/// when the instant is first asked for.
 #[derive(Debug, Default)]
 pub struct Now(OnceCell<u64>);
 

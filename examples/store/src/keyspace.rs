@@ -34,8 +34,8 @@ const SHARD_BITS: u32 = 10;
 /// Number of shards of a keyspace that is no fork.
 pub(crate) const SHARDS: usize = 1 << SHARD_BITS;
 
-/// How often [`Keyspace::update_large`] and [`Databases::transact`](crate::Databases::transact) try without a lock before
-/// they take it.
+/// How often [`Keyspace::update_large`] and [`Databases::transact`](crate::Databases::transact) try without a lock
+/// before they take it.
 pub(crate) const OPTIMISTIC_ATTEMPTS: usize = 3;
 
 /// How often work that has been in vain for [long](LONG_IN_VAIN) tries again, while its like waits.
@@ -198,7 +198,8 @@ impl Keyspace {
     }
 
     /// The instant of an operation that begins: that of the transaction if this is its fork. Other operations first ask
-    /// for theirs when they hold the locks of their keys: what one of them finds dead, none that comes later finds alive.
+    /// for theirs when they hold the locks of their keys: what one of them finds dead, none that comes later finds
+    /// alive.
     #[must_use]
     pub fn now(&self) -> Now {
         let origin = self.origin.as_ref();
@@ -409,8 +410,8 @@ impl Keyspace {
 
     /// Changes one key with work that takes long. `change` runs on a snapshot, outside the lock. If
     /// the key has not changed since the snapshot, the outcome is stored. Otherwise `change` runs
-    /// again: if it takes long, in [turn](crate::Databases::take_turns_by) with its like, and the last time under the lock ([`Slot::is_locked`]). `change` must therefore have no
-    /// effect outside its slot.
+    /// again: if it takes long, in [turn](crate::Databases::take_turns_by) with its like, and the last time under the
+    /// lock ([`Slot::is_locked`]). `change` must therefore have no effect outside its slot.
     pub fn update_large<R>(&self, key: &[u8], change: impl FnMut(&mut Slot<'_>) -> R) -> R {
         self.update_apart(key, Old::Whole, change)
     }

@@ -259,8 +259,8 @@ impl Set {
         self.0.scan(cursor, count, || self.iter(), some)
     }
 
-    /// How many members all of `sets` share, counted up to `limit`, in time proportional to the smallest. Calls `visit` for
-    /// each member that it examines.
+    /// How many members all of `sets` share, counted up to `limit`, in time proportional to the smallest. Calls `visit`
+    /// for each member that it examines.
     #[must_use]
     pub fn intersection_len(sets: &[Self], limit: usize, visit: &dyn Fn()) -> usize {
         let maps: Vec<_> = sets.iter().map(Self::to_map).collect();

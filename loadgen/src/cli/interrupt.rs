@@ -11,8 +11,8 @@ use signal_hook::flag;
 const SIGNAL_EXIT_CODE: i32 = 128;
 
 /// The first signal sets `stop`, and the command prints its results so far. A second signal ends
-/// the program. A SIGHUP that the parent has the program ignore, as `nohup` does, stays ignored. Shells have programs in the
-/// background ignore SIGINT, and those who send it all the same want the results.
+/// the program. A SIGHUP that the parent has the program ignore, as `nohup` does, stays ignored. Shells have programs
+/// in the background ignore SIGINT, and those who send it all the same want the results.
 pub(super) fn stop_on_signals(stop: &Arc<AtomicBool>) -> std::io::Result<()> {
     let has_hangup = ignored_signals() >> (SIGHUP - 1) & 1 == 0;
     let hangup = has_hangup.then_some(SIGHUP);

@@ -1,6 +1,6 @@
 #![no_main]
-//! Payloads of psp-redis's RESTORE, built by the structure of their type: with right fields they are read, and with wrong
-//! ones they are read or refused. What is true of read values is as in `rdb`.
+//! Payloads of psp-redis's RESTORE, built by the structure of their type: with right fields they are read, and with
+//! wrong ones they are read or refused. What is true of read values is as in `rdb`.
 
 use libfuzzer_sys::fuzz_target;
 

@@ -1,5 +1,5 @@
-//! Payloads of RESTORE, built field by field as Redis lays them out. The bytes of a fuzzer decide what is in them, and which
-//! field says something else than it should.
+//! Payloads of RESTORE, built field by field as Redis lays them out. The bytes of a fuzzer decide what is in them, and
+//! which field says something else than it should.
 
 use std::ops::RangeInclusive;
 

@@ -20,8 +20,8 @@ fn written(value: &Value) -> Vec<u8> {
     parts
 }
 
-/// Checks the value that was read of these parts: it fits what the size of the request promised, and is the same when it
-/// is written and read again.
+/// Checks the value that was read of these parts: it fits what the size of the request promised, and is the same when
+/// it is written and read again.
 pub fn check(parts: &[u8], value: &Value) {
     let (elements_max, _) = rdb::elements_max(parts);
     assert!(value.cardinality() as u64 <= elements_max);

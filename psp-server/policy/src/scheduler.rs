@@ -88,12 +88,14 @@ pub trait Scheduler: Send {
         TypeStatus::default()
     }
 
-    /// What is left to the type at `slot` while requests are stuck, by [`SchedulerSetup::stuck`](crate::SchedulerSetup::stuck).
+    /// What is left to the type at `slot` while requests are stuck, by
+    /// [`SchedulerSetup::stuck`](crate::SchedulerSetup::stuck).
     ///
     /// A policy that reserves workers may leave a type only one, and a request that never ends would have all
     /// others of the type wait for ever. So a group of types whose workers are all stuck may use any other worker but
     /// the driver's own thread, while no other group has a request for that worker. One request of the group does so
-    /// at a time: if that is stuck as well, no further worker is lost. When a stuck request ends, everything is as before.
+    /// at a time: if that is stuck as well, no further worker is lost. When a stuck request ends, everything is as
+    /// before.
     fn relief(&self, now_ns: u64, slot: usize) -> Relief {
         let _ = (now_ns, slot);
         Relief::NotNeeded
@@ -104,15 +106,15 @@ pub trait Scheduler: Send {
         0
     }
 
-    /// Work that the scheduler wants done aside, if any. The driver asks now and then, after events. It asks for no other
-    /// before it has reported the findings with [`conclude`](Self::conclude). A driver that never asks has a
+    /// Work that the scheduler wants done aside, if any. The driver asks now and then, after events. It asks for no
+    /// other before it has reported the findings with [`conclude`](Self::conclude). A driver that never asks has a
     /// scheduler that knows less.
     fn study(&mut self) -> Option<Study> {
         None
     }
 
-    /// What came of the study; `None` if nothing did, because there was no thread for it or it panicked. The driver polls
-    /// afterwards.
+    /// What came of the study; `None` if nothing did, because there was no thread for it or it panicked. The driver
+    /// polls afterwards.
     fn conclude(&mut self, now_ns: u64, findings: Option<&Findings>) {
         let _ = (now_ns, findings);
     }

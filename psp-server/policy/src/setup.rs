@@ -169,8 +169,8 @@ pub struct Contexts {
     /// suspended there. Ignored where requests migrate.
     pub per_worker: usize,
     /// Whether any worker may resume a request that was preempted, while one that was blocked resumes at home. The
-    /// preempted ones do not count among those that a worker holds. For workers that neither come nor go. Ignored where all
-    /// requests migrate.
+    /// preempted ones do not count among those that a worker holds. For workers that neither come nor go. Ignored where
+    /// all requests migrate.
     pub preempted_migrate: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The thread that sees to what happens by time alone: ends of quanta, and tasks that run for too long. A pool that hands
-//! off no tasks, and never had a policy that preempts them, has none.
+//! The thread that sees to what happens by time alone: ends of quanta, and tasks that run for too long. A pool that
+//! hands off no tasks, and never had a policy that preempts them, has none.
 
 use std::io;
 use std::sync::Arc;

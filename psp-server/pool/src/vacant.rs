@@ -1,7 +1,8 @@
 //! Names of tasks that were withdrawn while they waited.
 //!
-//! The scheduler goes on to queue such a name, and the pool drops it when its turn comes. Until then it holds a place in the
-//! bounded queue of its type. So a task that finds the queue full takes the name, and the place, of one that was withdrawn.
+//! The scheduler goes on to queue such a name, and the pool drops it when its turn comes. Until then it holds a place
+//! in the bounded queue of its type. So a task that finds the queue full takes the name, and the place, of one that was
+//! withdrawn.
 
 use psp_policy::RequestId;
 

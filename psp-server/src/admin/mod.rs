@@ -4,8 +4,8 @@
 //!   browser, Prometheus, kubelet ──► psp-admin (a thread of its own) ──► ServerHandle ──► counters, policy
 //! ```
 //!
-//! [`Config::admin`](crate::Config::admin) names its address. The thread has its port from the server's start to the end
-//! of the drain. It shares nothing with the path of requests: it reads counters, and posts a new policy.
+//! [`Config::admin`](crate::Config::admin) names its address. The thread has its port from the server's start to the
+//! end of the drain. It shares nothing with the path of requests: it reads counters, and posts a new policy.
 //!
 //! | request | answer |
 //! | --- | --- |
@@ -23,8 +23,8 @@
 //! `connections.rs`.
 //!
 //! A port without a host is one of the loopback interface. There, a request has to name the host by an address or as
-//! `localhost`, so that a page of another site cannot reach the port by a name of its own. Beyond it, all but health and
-//! figures needs the token of [`Config::admin_token_file`](crate::Config::admin_token_file): `access.rs`. With
+//! `localhost`, so that a page of another site cannot reach the port by a name of its own. Beyond it, all but health
+//! and figures needs the token of [`Config::admin_token_file`](crate::Config::admin_token_file): `access.rs`. With
 //! [`Config::admin_tls_cert_file`](crate::Config::admin_tls_cert_file) the port speaks TLS: `certificates.rs`.
 
 mod access;

@@ -1,5 +1,6 @@
 //! Tells the thread sanitizer on which stack a thread runs: it would take a switch of stacks for a frame that never
-//! returns, and requests of one worker for threads that race. Compiled by `.ci/sanitize thread` alone (`--cfg psp_tsan`).
+//! returns, and requests of one worker for threads that race. Compiled by `.ci/sanitize thread` alone
+//! (`--cfg psp_tsan`).
 //!
 //! ```text
 //!   ContextPool::resume ── enter: the context's fiber ──► context ── leave: the thread's own ──► resume returns
@@ -19,7 +20,8 @@ unsafe extern "C" {
     fn __tsan_switch_to_fiber(fiber: *mut c_void, flags: c_uint);
 }
 
-/// What the sanitizer calls a stack. It is kept for as long as the process lives, as those of contexts that are leaked are.
+/// What the sanitizer calls a stack. It is kept for as long as the process lives, as those of contexts that are leaked
+/// are.
 #[derive(Debug)]
 pub(super) struct Fiber(*mut c_void);
 

@@ -170,8 +170,8 @@ impl ServerHandle {
             .store(output_bytes_max, Ordering::Relaxed);
     }
 
-    /// Changes from when on requests are [slow](Config::slow_us), in microseconds; 0 for never. Types that say something
-    /// else keep that.
+    /// Changes from when on requests are [slow](Config::slow_us), in microseconds; 0 for never. Types that say
+    /// something else keep that.
     pub fn set_slow_us(&self, slow_us: u64) {
         self.shared.slow.set_slow_us(slow_us);
     }

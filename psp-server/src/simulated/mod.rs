@@ -13,9 +13,9 @@
 //! queue, alarm and doorbell on this thread are the simulated ones. Other threads notice nothing. Live builds contain
 //! nothing of this.
 //!
-//! Time passes by what the runtime does: each reading of the clock and each system call takes some nanoseconds. At these
-//! points, and while the runtime waits for events, what happens elsewhere at that time happens: the [`begin`]ner's
-//! function is called.
+//! Time passes by what the runtime does: each reading of the clock and each system call takes some nanoseconds. At
+//! these points, and while the runtime waits for events, what happens elsewhere at that time happens: the
+//! [`begin`]ner's function is called.
 //!
 //! | file | job |
 //! | --- | --- |
@@ -139,8 +139,8 @@ pub(crate) fn spend(ns: u64) {
     });
 }
 
-/// Runs `body`, a part of a simulated worker's life, whose clock shows `own_ns` at its start. Returns what it shows at the
-/// end, too.
+/// Runs `body`, a part of a simulated worker's life, whose clock shows `own_ns` at its start. Returns what it shows at
+/// the end, too.
 pub(crate) fn at_own_time<T>(own_ns: u64, body: impl FnOnce() -> T) -> (T, u64) {
     SYSTEM.with(|system| system.own_ns.set(Some(own_ns)));
     let out = body();

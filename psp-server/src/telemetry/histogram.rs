@@ -1,7 +1,7 @@
 //! Histograms of times, with one writer and any number of readers.
 //!
-//! Buckets are eight to an octave, from 64 ns on, so that a bucket is at most an eighth of its time wide. What takes more
-//! than 137 s is in the last bucket.
+//! Buckets are eight to an octave, from 64 ns on, so that a bucket is at most an eighth of its time wide. What takes
+//! more than 137 s is in the last bucket.
 
 use super::counter::Counter;
 
@@ -104,8 +104,8 @@ impl HistogramSnapshot {
         self.sum_ns
     }
 
-    /// The time that this fraction of all times does not exceed, from 0 to 1, in nanoseconds: at most an eighth more than
-    /// the exact one. 0 if there are none.
+    /// The time that this fraction of all times does not exceed, from 0 to 1, in nanoseconds: at most an eighth more
+    /// than the exact one. 0 if there are none.
     #[must_use]
     pub fn quantile_ns(&self, fraction: f64) -> u64 {
         let rank = (self.count() as f64 * fraction).ceil().max(1.0) as u64;

@@ -34,9 +34,9 @@ impl Publisher {
         self
     }
 
-    /// Hands the figures of `snapshot`, the server's latest, to the recorder that is installed. The first call describes
-    /// them, too. Times that were measured since the last call become samples of histograms, each up to a sixteenth
-    /// off.
+    /// Hands the figures of `snapshot`, the server's latest, to the recorder that is installed. The first call
+    /// describes them, too. Times that were measured since the last call become samples of histograms, each up to a
+    /// sixteenth off.
     pub fn publish(&mut self, snapshot: &Snapshot) {
         if !std::mem::replace(&mut self.is_described, true) {
             describe(&snapshot.parts);

@@ -5,10 +5,10 @@
 //!   reader   (trace 7 is over) session = 7? ─► len (acquire) ─► words below len
 //! ```
 //!
-//! A ring has one writer at a time: its thread, or the threads of a worker one after the other. The reader reads when the
-//! trace is over. The writer may still be about to add an event of that trace, which the reader then misses. It begins
-//! another trace only when the reader has read this one. So the words below `len` never change under the reader. Checked
-//! by loom.
+//! A ring has one writer at a time: its thread, or the threads of a worker one after the other. The reader reads when
+//! the trace is over. The writer may still be about to add an event of that trace, which the reader then misses. It
+//! begins another trace only when the reader has read this one. So the words below `len` never change under the reader.
+//! Checked by loom.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};

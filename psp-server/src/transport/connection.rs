@@ -16,8 +16,8 @@ use super::wire::Wire;
 use crate::peer::Peer;
 use crate::presence::{PeerWatch, Presence};
 
-/// What the kernel holds until the peer of a connection that has messages has room, in bytes. Without a bound it takes some
-/// megabytes, and every connection of the machine stalls when that is more than all sockets may hold (`tcp_mem`).
+/// What the kernel holds until the peer of a connection that has messages has room, in bytes. Without a bound it takes
+/// some megabytes, and every connection of the machine stalls when that is more than all sockets may hold (`tcp_mem`).
 const KERNEL_BYTES_MAX: u32 = 128 * 1024;
 
 /// A connection has one owner at a time: the net worker, or the worker that runs its requests. That keeps

@@ -335,8 +335,8 @@ impl<C, D> Datagram<C, D> {
         self.names.of_datagram(self.index)
     }
 
-    /// Sends the replies that its polled port has kept for `worker`. Returns how many were dropped because the port took no
-    /// more.
+    /// Sends the replies that its polled port has kept for `worker`. Returns how many were dropped because the port
+    /// took no more.
     pub(crate) fn flush(&self, worker: WorkerId) -> usize {
         let outlet = self.endpoint.as_ref().map(|endpoint| &endpoint.outlet);
         match outlet {

@@ -1,8 +1,8 @@
 //! A connection's input buffer, and the pool it comes from.
 //!
-//! A request of up to 64 KiB is read into a buffer that doubles. A longer one, which is called a body, gets a buffer for
-//! all that is announced once so much of it has come. It is read into place, and a handler may keep parts of it without
-//! a copy.
+//! A request of up to 64 KiB is read into a buffer that doubles. A longer one, which is called a body, gets a buffer
+//! for all that is announced once so much of it has come. It is read into place, and a handler may keep parts of it
+//! without a copy.
 
 use std::io;
 
@@ -146,8 +146,8 @@ impl InputBuffer {
         }
     }
 
-    /// Makes room for a frame of which `len_min` bytes are announced. Unless it is a body whose buffer was reserved, the
-    /// buffer is at most twice as long as the received input, whatever the peer announces.
+    /// Makes room for a frame of which `len_min` bytes are announced. Unless it is a body whose buffer was reserved,
+    /// the buffer is at most twice as long as the received input, whatever the peer announces.
     pub(crate) fn make_room(&mut self, len_min: usize, pool: &mut BufferPool) {
         self.unshare();
         let capacity = self.bytes.capacity();

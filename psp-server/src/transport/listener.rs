@@ -47,8 +47,8 @@ pub(crate) fn bind_udp(
     })
 }
 
-/// So many sockets that are bound to `address`. Of several the kernel gives a connection, or the datagrams of a peer, to
-/// one.
+/// So many sockets that are bound to `address`. Of several the kernel gives a connection, or the datagrams of a peer,
+/// to one.
 ///
 /// The first one shares its port only once it has it. Another server that shares its port as well would get some of the
 /// requests, and of UDP ports the system chooses such a port, too.

@@ -245,8 +245,8 @@ impl OutputQueue {
         }
     }
 
-    /// Appends bytes that the tail's buffer has no room for. A tail grows to the length of a segment. It may be longer if
-    /// its buffer had more room: TLS returns such buffers.
+    /// Appends bytes that the tail's buffer has no room for. A tail grows to the length of a segment. It may be longer
+    /// if its buffer had more room: TLS returns such buffers.
     #[cold]
     fn put_growing(&mut self, mut bytes: &[u8]) {
         if self.tail.len() >= SEGMENT_LEN {

@@ -8,13 +8,13 @@ use std::thread;
 use super::wait;
 use crate::fiber::{self, Aside};
 
-/// Runs `work`, which blocks its thread in the kernel, and returns what it returns: an `fsync`, a read of a file, a call
-/// of a C library. Other requests have the worker meanwhile, as in a [`wait`](crate::wait()).
+/// Runs `work`, which blocks its thread in the kernel, and returns what it returns: an `fsync`, a read of a file, a
+/// call of a C library. Other requests have the worker meanwhile, as in a [`wait`](crate::wait()).
 ///
 /// With [`KernelThread`](crate::PreemptPolicy::KernelThread) the request's own thread runs `work`, and the team's next
-/// thread is the worker before `work` begins. With other mechanisms one of the server's helper threads runs it, of which
-/// there are [`blocking_threads_max`](crate::Config::blocking_threads_max); beyond that, calls wait their turn. Where the
-/// worker cannot be given away, and outside of servers, `work` runs where it is called.
+/// thread is the worker before `work` begins. With other mechanisms one of the server's helper threads runs it, of
+/// which there are [`blocking_threads_max`](crate::Config::blocking_threads_max); beyond that, calls wait their turn.
+/// Where the worker cannot be given away, and outside of servers, `work` runs where it is called.
 ///
 /// A panic of `work` is a panic of the request. `work` cannot [`wait`](crate::wait()) itself: it parks its thread.
 ///

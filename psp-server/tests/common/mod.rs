@@ -72,7 +72,8 @@ pub(crate) type AnyHandler = Box<dyn Fn(Request<'_, ()>, &mut Reply<'_>) + Send 
 /// Any classifier, as one type.
 pub(crate) type AnyClassifier = Box<dyn Fn(&[u8]) -> RequestType + Send + Sync>;
 
-/// Makes a handler of that type. The compiler makes the runtime anew for each type of handler, and needs seconds for it.
+/// Makes a handler of that type. The compiler makes the runtime anew for each type of handler, and needs seconds for
+/// it.
 pub(crate) fn handler(
     serve: impl Fn(Request<'_, ()>, &mut Reply<'_>) + Send + Sync + 'static,
 ) -> AnyHandler {
@@ -150,8 +151,8 @@ pub(crate) fn policies_of_workers() -> [Policy; 5] {
     ]
 }
 
-/// On how many of two workers requests of the type `long` run at least: DARC reserves one for shorter ones, and may lend
-/// it.
+/// On how many of two workers requests of the type `long` run at least: DARC reserves one for shorter ones, and may
+/// lend it.
 pub(crate) fn workers_of_long_requests(policy: &Policy) -> usize {
     match *policy == Policy::darc_distributed() {
         true => 1,

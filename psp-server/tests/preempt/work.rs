@@ -63,8 +63,8 @@ fn lock(seed: u64, pause: Pause) -> u64 {
     let mut sum = seed;
     for round in 0..5000 {
         let equal = no_preempt(|| {
-            // A request that a signal suspends while std counts its panics down leaves the count of its thread as it is.
-            // Then a panic elsewhere poisons this lock.
+            // A request that a signal suspends while std counts its panics down leaves the count of its thread as it
+            // is. Then a panic elsewhere poisons this lock.
             let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
             shared[0] += 1;
             let before = shared[0];
@@ -187,8 +187,8 @@ fn vector_of(seed: u64, times: usize, pause: Pause) -> u64 {
         macro_rules! in_registers {
             ($register:literal, $bytes:literal, $lanes:ident, $rounds:ident) => {
                 for lanes in $lanes.chunks_exact_mut(4 * $bytes / size_of::<f64>()) {
-                    // SAFETY: it reads the two factors, and reads and writes the bytes of `lanes` that four registers hold.
-                    // `rounds` is not zero, or it would not end.
+                    // SAFETY: it reads the two factors, and reads and writes the bytes of `lanes` that four registers
+                    // hold. `rounds` is not zero, or it would not end.
                     unsafe {
                         asm!(
                             concat!("vbroadcastsd ", $register, "4, qword ptr [{factor}]"),

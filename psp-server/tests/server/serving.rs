@@ -240,8 +240,8 @@ fn replies_over_the_buffer_budget_become_errors_while_they_grow() {
     }
 }
 
-/// Returns `false` where the machine was so busy that clients lost their connections: those that read nothing for a second
-/// do, if others need their room.
+/// Returns `false` where the machine was so busy that clients lost their connections: those that read nothing for a
+/// second do, if others need their room.
 fn replies_over_the_budget(topology: Topology) -> bool {
     const STALE: Duration = Duration::from_secs(1);
     let config = two_workers().buffered_bytes_max(30_000_000);

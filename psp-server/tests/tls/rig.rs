@@ -30,8 +30,8 @@ pub(crate) struct TlsServer {
     thread: Option<JoinHandle<DrainReport>>,
 }
 
-/// Requests are lines: `big N` answers N bytes, `push N` pushes N messages, `quit` closes; each is answered with `ok` and itself. They are of
-/// the one type `short`; a line that starts with `2` has the number of the type of handshakes.
+/// Requests are lines: `big N` answers N bytes, `push N` pushes N messages, `quit` closes; each is answered with `ok`
+/// and itself. They are of the one type `short`; a line that starts with `2` has the number of the type of handshakes.
 pub(crate) fn start_with(
     files: Certificates,
     tls: &TlsConfig,

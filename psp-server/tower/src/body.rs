@@ -1,7 +1,8 @@
 //! The body of a response, whose frames are timed.
 //!
-//! The server polls a body after the service's future has returned, on a thread of tokio. A body that computes as it streams
-//! keeps that thread from others, and no policy can help. So the layer counts such frames, and names the type once.
+//! The server polls a body after the service's future has returned, on a thread of tokio. A body that computes as it
+//! streams keeps that thread from others, and no policy can help. So the layer counts such frames, and names the type
+//! once.
 
 use std::ops::Deref;
 use std::pin::Pin;

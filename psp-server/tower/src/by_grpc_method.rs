@@ -7,8 +7,8 @@ use crate::classify::Classify;
 use crate::parts::Parts;
 use crate::table::Table;
 
-/// Types calls by their methods, `/package.Service/Method`. A method that it was not told is `UNKNOWN`: who calls may name
-/// any.
+/// Types calls by their methods, `/package.Service/Method`. A method that it was not told is `UNKNOWN`: who calls may
+/// name any.
 ///
 /// ```
 /// use psp_tower::{ByGrpcMethod, decade};

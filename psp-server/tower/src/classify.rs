@@ -10,8 +10,8 @@ pub trait Classify<R>: Send + Sync + 'static {
     /// The type of a request; [`RequestType::UNKNOWN`] if the classifier does not know it.
     fn classify(&self, request: &R) -> RequestType;
 
-    /// How a type is called in snapshots and logs, if not as in the pool. Asked once for each type, with the first of its
-    /// requests.
+    /// How a type is called in snapshots and logs, if not as in the pool. Asked once for each type, with the first of
+    /// its requests.
     fn type_name(&self, request_type: RequestType) -> Option<String> {
         let _ = request_type;
         None

@@ -14,8 +14,8 @@ use crate::types::Types;
 /// When clients that were refused may come back.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Has short requests of a service polled where they arrive, and long ones by a pool, in the order of its policy. See the
-/// [crate](crate).
+/// Has short requests of a service polled where they arrive, and long ones by a pool, in the order of its policy. See
+/// the [crate](crate).
 ///
 /// Clones have the same pool, and the same knowledge of types.
 pub struct PspLayer<C> {
@@ -52,8 +52,8 @@ impl<C> PspLayer<C> {
         }
     }
 
-    /// Types whose requests take less than this, on average, are polled where they arrive; 100 us by default. With zero all
-    /// requests go to the pool.
+    /// Types whose requests take less than this, on average, are polled where they arrive; 100 us by default. With zero
+    /// all requests go to the pool.
     ///
     /// Forgets what is known of the types.
     #[must_use]
@@ -99,9 +99,10 @@ impl<C> PspLayer<C> {
         self
     }
 
-    /// Takes along what belongs to the caller's task or thread: values of `task_local!`, the hub of Sentry, the context of
-    /// OpenTelemetry. `capture` runs where a request arrives that goes to the pool. What it returns is called for each poll,
-    /// on a worker, and has to call its argument once. Spans and subscribers of `tracing` need no such thing.
+    /// Takes along what belongs to the caller's task or thread: values of `task_local!`, the hub of Sentry, the context
+    /// of OpenTelemetry. `capture` runs where a request arrives that goes to the pool. What it returns is called for
+    /// each poll, on a worker, and has to call its argument once. Spans and subscribers of `tracing` need no such
+    /// thing.
     ///
     /// ```
     /// use psp_pool::{Pool, RequestType};

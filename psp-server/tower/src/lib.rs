@@ -11,8 +11,8 @@
 //!
 //! A request whose handler computes for milliseconds keeps a thread of tokio, and all others of that thread wait. The
 //! layer measures what the polls of requests take, by type. Types that are short on average stay where they are, at the
-//! cost of four looks at a clock and one at the thread's processor time. All others, and those of which nothing is known yet, are polled by the workers of a
-//! [`Pool`](psp_pool::Pool), in the order of a policy of psp.
+//! cost of four looks at a clock and one at the thread's processor time. All others, and those of which nothing is
+//! known yet, are polled by the workers of a [`Pool`](psp_pool::Pool), in the order of a policy of psp.
 //!
 //! ```
 //! use psp_pool::{Pool, RequestType, TypeSpec};
@@ -43,23 +43,24 @@
 //! ```
 //!
 //! - **Classifiers:** `ByRoute` for axum (feature `axum`), [`ByGrpcMethod`] for tonic, or any closure
-//!   from a request to a [`RequestType`](psp_pool::RequestType). Requests whose cost depends on an argument are best given
-//!   several types: the layer [says](TypeSnapshot::advice) which ones need that.
+//!   from a request to a [`RequestType`](psp_pool::RequestType). Requests whose cost depends on an argument are best
+//!   given several types: the layer [says](TypeSnapshot::advice) which ones need that.
 //! - **A full queue** answers at once: 503 with `Retry-After`, or `RESOURCE_EXHAUSTED` to clients of gRPC. Services are
 //!   never made to wait by `poll_ready`.
 //! - **Deadlines** come from `grpc-timeout` and from [a header](PspLayer::deadline_header). What is late gets 504, or
 //!   `DEADLINE_EXCEEDED`.
-//! - **A client that goes away** drops the response's future, which cancels the request: one that waits never begins, one
-//!   that runs ends where it next waits.
+//! - **A client that goes away** drops the response's future, which cancels the request: one that waits never begins,
+//!   one that runs ends where it next waits.
 //! - **A panic** goes on in the task that awaits the response, as without the layer.
 //! - **Tracing:** the span and the subscriber at the time of the call are those of the request wherever it is polled.
 //! - **Task-locals and thread-locals** that are set outside of the layer are there in a pooled request if
 //!   [`PspLayer::carry`] takes them along.
-//! - **What is lost:** `spawn_local`, `task::id` and tokio's cooperative budget, since a pooled request is polled by no task
-//!   of tokio.
-//! - **What is not scheduled:** the bodies of responses. The server polls them after the service's future has returned. So
-//!   a response that computes as it streams keeps a thread of tokio. The layer [counts](TypeSnapshot::slow_frames) frames
-//!   that took long, and the log names their type once: compute such parts in `Pool::spawn`, and stream what that returns.
+//! - **What is lost:** `spawn_local`, `task::id` and tokio's cooperative budget, since a pooled request is polled by no
+//!   task of tokio.
+//! - **What is not scheduled:** the bodies of responses. The server polls them after the service's future has returned.
+//!   So a response that computes as it streams keeps a thread of tokio. The layer [counts](TypeSnapshot::slow_frames)
+//!   frames that took long, and the log names their type once: compute such parts in `Pool::spawn`, and stream what
+//!   that returns.
 //!
 //! | file | job |
 //! | --- | --- |

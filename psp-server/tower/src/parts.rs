@@ -44,8 +44,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The decade of a number, as a class of requests whose cost grows with it: 0 below 10, 1 below 100, 2 below 1000, and so
-/// on.
+/// The decade of a number, as a class of requests whose cost grows with it: 0 below 10, 1 below 100, 2 below 1000, and
+/// so on.
 #[must_use]
 pub fn decade(number: u64) -> usize {
     number.checked_ilog10().unwrap_or(0) as usize

@@ -8,8 +8,8 @@
 //!                        one long poll, or a mean that is no longer short
 //! ```
 //!
-//! A type that was moved to the pool has to show twice as many good requests as before until it leaves that again, up to a
-//! bound. So a type whose requests are seldom long is mostly in the pool.
+//! A type that was moved to the pool has to show twice as many good requests as before until it leaves that again, up
+//! to a bound. So a type whose requests are seldom long is mostly in the pool.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;

@@ -11,9 +11,9 @@ use crate::snapshot::TypeSnapshot;
 use crate::times::{Counts, Times};
 use crate::types::{Type, Types};
 
-/// Hands the figures of a layer to the recorder of the crate [`metrics`], by the names that psp's servers have for them,
-/// with the label `type`. The application that owns the exporter calls [`publish`](Self::publish) every second or so. It
-/// is not on the path of a request.
+/// Hands the figures of a layer to the recorder of the crate [`metrics`], by the names that psp's servers have for
+/// them, with the label `type`. The application that owns the exporter calls [`publish`](Self::publish) every second or
+/// so. It is not on the path of a request.
 ///
 /// | name | what it counts |
 /// | --- | --- |
@@ -102,8 +102,8 @@ impl Publisher {
         self
     }
 
-    /// Hands the figures to the recorder that is installed. The first call describes them, too. Times that were measured since the last call become samples
-    /// of histograms, each up to an eighth off.
+    /// Hands the figures to the recorder that is installed. The first call describes them, too. Times that were
+    /// measured since the last call become samples of histograms, each up to an eighth off.
     pub fn publish(&mut self) {
         if !std::mem::replace(&mut self.is_described, true) {
             describe();

@@ -27,7 +27,8 @@ pin_project! {
 }
 
 pin_project! {
-    /// The response of a service in a [`PspLayer`](crate::PspLayer), or one in its place. Dropped, it cancels the request.
+    /// The response of a service in a [`PspLayer`](crate::PspLayer), or one in its place. Dropped, it cancels the
+    /// request.
     pub struct ResponseFuture<F, B, E> {
         #[pin]
         state: State<F, Result<Response<B>, E>>,

@@ -92,7 +92,8 @@ impl Type {
         self.has_slow_frames.load(Ordering::Relaxed)
     }
 
-    /// A poll of a body took long; it `is_known` whether the thread had the processor. Returns whether that is to be told.
+    /// A poll of a body took long; it `is_known` whether the thread had the processor. Returns whether that is to be
+    /// told.
     pub(crate) fn slow_frame(&self, is_known: bool) -> bool {
         if !is_known {
             self.has_slow_frames.store(true, Ordering::Relaxed);

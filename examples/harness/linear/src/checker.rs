@@ -117,7 +117,8 @@ struct Search<'a, O: Operation> {
     has_next: Vec<bool>,
     /// The keys of each call, as a set of 64.
     keys: Vec<u64>,
-    /// Whether a call may happen by itself. The state tells whether it has, so it never counts as one that has happened.
+    /// Whether a call may happen by itself. The state tells whether it has, so it never counts as one that has
+    /// happened.
     by_itself: Vec<bool>,
     happened: Happened,
     /// Ended calls that have not happened.
@@ -175,8 +176,8 @@ impl<'a, O: Operation> Search<'a, O> {
         Outcome::Order(order)
     }
 
-    /// Nothing is left to try in the last step. Goes back to the last call that shares keys with what was tried in vain:
-    /// another call in the place of others would not help.
+    /// Nothing is left to try in the last step. Goes back to the last call that shares keys with what was tried in
+    /// vain: another call in the place of others would not help.
     fn go_back(
         &mut self,
         steps: &mut Vec<Step<O::State>>,

@@ -13,8 +13,8 @@
 //! ```
 //!
 //! A model is a type of operations, a state, and [`Operation::apply`]. There are two: [`keyspace`] has the commands of
-//! psp-redis, [`cache`] those of psp-memcached. A transaction or a script is an operation that applies several. A pop that
-//! waits is a pop: it happened when the list had an element, or at some instant when it had none.
+//! psp-redis, [`cache`] those of psp-memcached. A transaction or a script is an operation that applies several. A pop
+//! that waits is a pop: it happened when the list had an element, or at some instant when it had none.
 
 mod checker;
 #[cfg(test)]

@@ -24,8 +24,8 @@ impl Default for Flushes {
 }
 
 impl Flushes {
-    /// Ends the epoch now, or at a future time by [`now_ms`]: as in memcached, when a second begins, so that what is stored
-    /// after the delay survives.
+    /// Ends the epoch now, or at a future time by [`now_ms`]: as in memcached, when a second begins, so that what is
+    /// stored after the delay survives.
     pub(super) fn flush(&self, due_ms: Option<u64>) {
         let due_ms = due_ms.map(|due_ms| due_ms / 1000 * 1000);
         match due_ms.filter(|due_ms| *due_ms > now_ms()) {

@@ -5,8 +5,8 @@
 //!                   [ · | t:5 | t:0 | · | t:7 | · ]     t: low bits of the tag, then the slot's index
 //! ```
 //!
-//! An entry is in the first free place from its home on. It has as many bits of the tag as the index leaves, so that few
-//! other items are looked at.
+//! An entry is in the first free place from its home on. It has as many bits of the tag as the index leaves, so that
+//! few other items are looked at.
 
 use super::held::held_bytes;
 use super::item::Item;

@@ -163,7 +163,8 @@ impl CommandSet {
         rules
     }
 
-    /// Which category brings the set nearest to none, or to all: the one with the fewest commands that do not belong there.
+    /// Which category brings the set nearest to none, or to all: the one with the fewest commands that do not belong
+    /// there.
     fn best_of(&self, categories: &[(&str, Categories)], is_added: bool) -> Option<usize> {
         let commands = Commands::get();
         let counted = categories.iter().enumerate().map(|(index, (_, category))| {

@@ -1,5 +1,5 @@
-//! The commands that rules name: those of the command table, and those that Redis 7.0 has and psp-redis has not. So rules
-//! that were written for Redis are understood, and are still what they were when they go back there.
+//! The commands that rules name: those of the command table, and those that Redis 7.0 has and psp-redis has not. So
+//! rules that were written for Redis are understood, and are still what they were when they go back there.
 
 use std::ops::Range;
 use std::sync::LazyLock;

@@ -13,8 +13,8 @@ use crate::error::CommandError;
 use crate::parse::Result;
 use crate::state::ServerState;
 
-/// Whether a client may run the command `args` now, whose index in the command table is `command`. A command that is not
-/// checked costs one load.
+/// Whether a client may run the command `args` now, whose index in the command table is `command`. A command that is
+/// not checked costs one load.
 ///
 /// # Errors
 /// `-NOAUTH` or `-NOPERM`.

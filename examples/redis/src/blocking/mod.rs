@@ -218,8 +218,8 @@ impl Blocking {
         Ok(is_served)
     }
 
-    /// Whether others came first, who get the next element that the key has. If it has some already, they are served here:
-    /// what they leave is for this command, before what its other keys have.
+    /// Whether others came first, who get the next element that the key has. If it has some already, they are served
+    /// here: what they leave is for this command, before what its other keys have.
     fn is_behind(&self, context: &Context<'_>, key: &[u8]) -> bool {
         if !context.may_block
             || self.line.sharing != Sharing::Taken

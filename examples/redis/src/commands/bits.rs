@@ -97,8 +97,8 @@ impl Unit {
         }
     }
 
-    /// The bits from `start` to `end` in a string of `len` bytes; `None` if there are none. Negative ends count from the end
-    /// of the string. As in Redis, an end before the string's first unit means that unit.
+    /// The bits from `start` to `end` in a string of `len` bytes; `None` if there are none. Negative ends count from
+    /// the end of the string. As in Redis, an end before the string's first unit means that unit.
     fn range(self, start: i64, end: i64, len: usize) -> Option<RangeInclusive<u64>> {
         let units = i64::try_from(len as u64 * (8 / self.bits)).unwrap_or(i64::MAX);
         let from_start = |index: i64| {

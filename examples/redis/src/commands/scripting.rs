@@ -136,8 +136,8 @@ fn compile(lease: &mut Lease<'_>, digest: Digest, body: &[u8]) -> Result<Arc<Scr
     Ok(script)
 }
 
-/// Runs `script` and lets the classifier know how long that took. `body_tag` is the tag under which the classifier knows
-/// the body, too.
+/// Runs `script` and lets the classifier know how long that took. `body_tag` is the tag under which the classifier
+/// knows the body, too.
 fn call(
     context: &mut Context<'_>,
     script: &Script,

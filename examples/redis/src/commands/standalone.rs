@@ -77,7 +77,8 @@ fn role(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<
     Ok(())
 }
 
-/// Drains the server, as SIGTERM does. There is nothing to be saved. As in Redis the end of the connection is the reply.
+/// Drains the server, as SIGTERM does. There is nothing to be saved. As in Redis the end of the connection is the
+/// reply.
 fn shutdown(context: &mut Context<'_>, args: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result<()> {
     for option in &args[1..] {
         if parse::is(option, "SAVE") {

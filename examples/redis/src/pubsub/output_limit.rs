@@ -18,8 +18,8 @@ pub struct OutputLimit {
     pub soft_bytes: u64,
     /// That time in seconds.
     pub soft_s: u64,
-    /// Replies that may wait for other clients; 0 for no limit but that of all buffers. `None`: as the server's settings
-    /// say.
+    /// Replies that may wait for other clients; 0 for no limit but that of all buffers. `None`: as the server's
+    /// settings say.
     pub normal_bytes: Option<u64>,
 }
 

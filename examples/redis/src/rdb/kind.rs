@@ -83,8 +83,8 @@ impl Kind {
     }
 }
 
-/// The most elements that the value of a payload may have, and the most bytes of its longest string, judged by its first
-/// bytes. A payload that cannot be restored has none.
+/// The most elements that the value of a payload may have, and the most bytes of its longest string, judged by its
+/// first bytes. A payload that cannot be restored has none.
 pub(crate) fn elements_max(payload: &[u8]) -> (u64, u64) {
     judge(payload).unwrap_or((0, 0))
 }

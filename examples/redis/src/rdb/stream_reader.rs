@@ -1,7 +1,7 @@
 //! Reads streams as Redis 5 to 7.2 writes them; `stream_writer` has their form.
 //!
-//! An entry of a node with many or long names takes few bytes in the payload. So the names of a node are stored once for
-//! what it has beside them, and a payload never grows by more than a constant factor.
+//! An entry of a node with many or long names takes few bytes in the payload. So the names of a node are stored once
+//! for what it has beside them, and a payload never grows by more than a constant factor.
 
 use psp_protocols::resp::parse_integer;
 use psp_store::{BlockLimits, Element, Group, NewId, Pending, Stream, StreamId};

@@ -41,7 +41,8 @@ fn number_or(
     Ok(args.number(lua, index, function)? as i64)
 }
 
-/// Up to `count` values from `offset` on, behind the next offset, which is -1 at the end. Without both, all values alone.
+/// Up to `count` values from `offset` on, behind the next offset, which is -1 at the end. Without both, all values
+/// alone.
 fn unpack_some(lua: &Lua, args: &Arguments, function: &str, count: i64, offset: i64) -> Outcome {
     let text = args.text(lua, 0, function)?;
     let bytes = text.as_bytes();

@@ -24,7 +24,8 @@ const IDLE: u64 = u64::MAX;
 /// Checkpoints that a library may pass while it is loaded: about half a second.
 const LOADING_CHECKPOINTS: u32 = 25_000;
 
-/// After so many counts of instructions, about a millisecond of Lua, a script is long, whatever its runs were like before.
+/// After so many counts of instructions, about a millisecond of Lua, a script is long, whatever its runs were like
+/// before.
 const COUNTS_OF_LONG: u32 = 50;
 
 /// Arguments that FUNCTION STATS shows of a call, and bytes of each.

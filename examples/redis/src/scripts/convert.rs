@@ -185,7 +185,8 @@ pub(super) fn write(
     Ok(())
 }
 
-/// `number` without its fraction. What no integer of 64 bits can hold is the least one, as the processor has it for Redis.
+/// `number` without its fraction. What no integer of 64 bits can hold is the least one, as the processor has it for
+/// Redis.
 fn truncated(number: f64) -> i64 {
     const BOUND: f64 = 9_223_372_036_854_775_808.0;
     if (-BOUND..BOUND).contains(&number) {

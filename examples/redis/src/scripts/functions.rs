@@ -1,6 +1,7 @@
 //! The libraries of functions that clients have loaded, and their functions by name.
 //!
-//! A library is here as text. Each interpreter runs it for itself when it needs one of its functions for the first time.
+//! A library is here as text. Each interpreter runs it for itself when it needs one of its functions for the first
+//! time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Random scripts by a grammar: calls of all that scripts see, with arguments that are extreme, of other types, or missing.
-//! Whatever they do, the server goes on, answers, and scripts after them see what they always see.
+//! Random scripts by a grammar: calls of all that scripts see, with arguments that are extreme, of other types, or
+//! missing. Whatever they do, the server goes on, answers, and scripts after them see what they always see.
 
 use std::env;
 use std::time::{Duration, Instant};
@@ -10,7 +10,8 @@ use rand::{RngExt as _, SeedableRng as _};
 use super::tests::eval;
 use crate::testing::Session;
 
-/// Programs of `cargo test`. `PSP_SCRIPT_PROGRAMS` names another number, and `PSP_SCRIPT_SEED` the first program's seed.
+/// Programs of `cargo test`. `PSP_SCRIPT_PROGRAMS` names another number, and `PSP_SCRIPT_SEED` the first program's
+/// seed.
 const PROGRAMS: u64 = 200;
 const TIME_LIMIT_MS: u64 = 20;
 /// The longest that a program may take. Most of it is memory: a script may have 256 MB of it.

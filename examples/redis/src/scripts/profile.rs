@@ -4,10 +4,10 @@
 //!   a run ends ─► record ─► [ tag | runs, mean ] ◄─ kind_of ◄─ classifier, on the net thread
 //! ```
 //!
-//! The net thread knows EVALSHA by its digest, EVAL by a keyed hash of its body, and FCALL by one of the function's name,
-//! whose measure goes when another library brings the name. The table has a fixed size, and each
-//! number has four places in it. Readers and writers take no lock: two of them at once may lose a run, or give a
-//! script the measure of another one for some runs. Both cost a wrong type for a moment and nothing else.
+//! The net thread knows EVALSHA by its digest, EVAL by a keyed hash of its body, and FCALL by one of the function's
+//! name, whose measure goes when another library brings the name. The table has a fixed size, and each number has four
+//! places in it. Readers and writers take no lock: two of them at once may lose a run, or give a script the measure of
+//! another one for some runs. Both cost a wrong type for a moment and nothing else.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,8 +55,8 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tag(u64);
 
-/// Runs `run`, and returns what it returned and for how long it would have computed in an optimised build. What others do
-/// on the core meanwhile does not count: on a busy machine, a worker of low priority may be without its core for
+/// Runs `run`, and returns what it returned and for how long it would have computed in an optimised build. What others
+/// do on the core meanwhile does not count: on a busy machine, a worker of low priority may be without its core for
 /// milliseconds at a time.
 pub(crate) fn timed<T>(run: impl FnOnce() -> T) -> (T, Duration) {
     let timer = CpuTimer::start();

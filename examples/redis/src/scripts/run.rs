@@ -67,8 +67,8 @@ pub(crate) struct Run<'a> {
 type CallArguments = (Option<BString>, MultiValue);
 
 impl Run<'_> {
-    /// Runs `function`, which errors call `name`, with its keys and `args`, and writes its reply. The lease says whether it
-    /// is a script or the function of a library.
+    /// Runs `function`, which errors call `name`, with its keys and `args`, and writes its reply. The lease says
+    /// whether it is a script or the function of a library.
     ///
     /// # Errors
     /// The script ended with an error, or was stopped.

@@ -447,8 +447,8 @@ fn a_server_that_stops_lets_nobody_wait() {
     }
 }
 
-/// As many clients as there may be wait, for 100 keys. That costs much the same in each topology. Another client's GETs go
-/// on and cost the server no more; then all are served, each once.
+/// As many clients as there may be wait, for 100 keys. That costs much the same in each topology. Another client's GETs
+/// go on and cost the server no more; then all are served, each once.
 #[test]
 fn gets_cost_no_more_beside_very_many_who_wait() {
     const CLIENTS_MAX: usize = 9_990;

@@ -20,8 +20,8 @@ const LONG: [&[&str]; 4] = [
     &["EVAL", SUM, "0", "500000"],
 ];
 const ROUNDS: usize = 5;
-/// A worker has a third of its core beside two loops, and waits for some of their slices. One of nice value 19 would have
-/// a hundredth of it.
+/// A worker has a third of its core beside two loops, and waits for some of their slices. One of nice value 19 would
+/// have a hundredth of it.
 const TIMES_MAX: u32 = 30;
 /// Each topology, with a policy.
 const SETUPS: [(&str, &str); 3] = [

@@ -1,5 +1,5 @@
-//! Faults of commands that were found in Redis and Valkey: `docs/security.md` lists them, and those of scripts have their
-//! tests beside the scripts. After each the server answers.
+//! Faults of commands that were found in Redis and Valkey: `docs/security.md` lists them, and those of scripts have
+//! their tests beside the scripts. After each the server answers.
 
 use std::io::Write as _;
 use std::net::TcpStream;

@@ -121,8 +121,8 @@ fn administration_goes_on(topology: &'static str) {
         let list = operator.request(&["CLIENT", "LIST"]).to_string();
         list.matches("cmd=debug").count() == SLEEPERS
     });
-    // They sleep without their workers, and INFO counts that. Each looks for its client now and then, so that some may be
-    // awake.
+    // They sleep without their workers, and INFO counts that. Each looks for its client now and then, so that some may
+    // be awake.
     wait_until("INFO has them as requests that wait", || {
         let info = operator.info("psp");
         let of_types = |name: &str| -> usize {

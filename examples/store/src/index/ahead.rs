@@ -6,8 +6,8 @@
 //!   two lines     two or three    two         two
 //! ```
 //!
-//! Where in a node a look-up will read follows from the position and the number of entries, but for a few lines: the node
-//! itself is not in the caches yet.
+//! Where in a node a look-up will read follows from the position and the number of entries, but for a few lines: the
+//! node itself is not in the caches yet.
 
 use triomphe::ThinArc;
 
@@ -20,8 +20,9 @@ use crate::value::Value;
 const SPREAD_BYTES: usize = 24;
 
 impl Index {
-    /// Calls `fetch` with the addresses that a look-up of `position` reads in this step, and reads nothing there. It reads
-    /// what the steps before this one name. There are `len` entries. Returns whether there may be a step behind it.
+    /// Calls `fetch` with the addresses that a look-up of `position` reads in this step, and reads nothing there. It
+    /// reads what the steps before this one name. There are `len` entries. Returns whether there may be a step behind
+    /// it.
     #[inline]
     pub(crate) fn step_ahead(
         &self,

@@ -1,5 +1,5 @@
-//! Workers that come and go with the cores that an arbiter grants. It moves nothing here, so it can have more cores than
-//! the machine.
+//! Workers that come and go with the cores that an arbiter grants. It moves nothing here, so it can have more cores
+//! than the machine.
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};

@@ -152,7 +152,8 @@ impl Ramp {
         self.workers.iter().sum::<f64>() * STEP.as_secs_f64()
     }
 
-    /// Whether there are more workers at the peak than at both ends, and they cost little more than `needed` core seconds.
+    /// Whether there are more workers at the peak than at both ends, and they cost little more than `needed` core
+    /// seconds.
     fn follows_the_load(&self, needed: f64) -> bool {
         let at_peak = self.workers[PEAK];
         let ends = [self.workers[0], self.workers[LOADS.len() - 1]];
@@ -196,8 +197,8 @@ fn means(exchange: &Exchange, seen: &[(Instant, usize)]) -> Vec<f64> {
     (0..LOADS.len() as u32).map(step).collect()
 }
 
-/// Core seconds that the ramp needs: in each step, the fewest workers that keep the tails near those of the most, if the
-/// step's rate lasted.
+/// Core seconds that the ramp needs: in each step, the fewest workers that keep the tails near those of the most, if
+/// the step's rate lasted.
 fn needed_core_seconds() -> f64 {
     let ramp = plan(WORKERS_MAX);
     let flat = Workload {

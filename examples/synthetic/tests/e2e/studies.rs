@@ -1,4 +1,5 @@
-//! Studies of the portfolio on a live server: where the system has no thread for one, and when the server ends meanwhile.
+//! Studies of the portfolio on a live server: where the system has no thread for one, and when the server ends
+//! meanwhile.
 
 use std::io::BufReader;
 use std::net::TcpStream;

@@ -66,8 +66,8 @@ pub struct Cell {
 pub struct Extent {
     /// Measured arrivals of each simulation.
     pub requests: u64,
-    /// Tolerance of the search, as a part of the capacity. Older journals have a `tolerance` of the load instead. They get 0 here,
-    /// which no search has, so they do not count.
+    /// Tolerance of the search, as a part of the capacity. Older journals have a `tolerance` of the load instead. They
+    /// get 0 here, which no search has, so they do not count.
     #[serde(default)]
     pub relative_tolerance: f64,
 }

@@ -274,8 +274,8 @@ fn probes(extent: Extent) -> u32 {
     extent.tolerance().probes(TRIED_LOAD)
 }
 
-/// How long all searches will take on one thread. Studies can make the champion's a hundred times as long as a rival's, so
-/// that both kinds are tried.
+/// How long all searches will take on one thread. Studies can make the champion's a hundred times as long as a rival's,
+/// so that both kinds are tried.
 fn time_of(searches: &[Search], champion: &Policy, extent: Extent) -> Duration {
     let (own, rivals): (Vec<&Search>, Vec<&Search>) = searches
         .iter()

@@ -33,9 +33,8 @@ impl<'a> Key<'a> {
         Some(&buffer[..len]).filter(|key| !key.is_empty())
     }
 
-    /// Spells `key` for a reply, in base64 or as it is. A key with white space is no word, and is in base64 in any case.
-    /// Keys of more than
-    /// [`KEY_LEN_MAX`] bytes are cut off.
+    /// Spells `key` for a reply, in base64 or as it is. A key with white space is no word, and is in base64 in any
+    /// case. Keys of more than [`KEY_LEN_MAX`] bytes are cut off.
     pub fn spell(key: &'a [u8], is_base64: bool, buffer: &'a mut [u8; SPELLED_LEN_MAX]) -> Self {
         let key = &key[..key.len().min(KEY_LEN_MAX)];
         if !is_base64 && !key.iter().any(u8::is_ascii_whitespace) {

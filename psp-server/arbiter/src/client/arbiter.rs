@@ -141,8 +141,8 @@ impl Arbiter {
         }
     }
 
-    /// Says that the thread sleeps, or is about to, until it is granted a core. Of several, the one that was offered last
-    /// is granted a core first. A thread that may run without a core of its own, too, need not sleep.
+    /// Says that the thread sleeps, or is about to, until it is granted a core. Of several, the one that was offered
+    /// last is granted a core first. A thread that may run without a core of its own, too, need not sleep.
     pub fn offer(&mut self, thread: ThreadId) {
         self.forget(thread);
         self.threads.push((thread, Occupation::Idle));

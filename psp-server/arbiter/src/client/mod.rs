@@ -9,7 +9,8 @@
 //! ```
 //!
 //! One thread owns the [`Arbiter`]. It waits for the descriptor beside its sockets, and polls when that is readable;
-//! nothing here blocks, except for [`Arbiter::connect`]. Threads that are busy for long read the shared [`Page`](crate::Page).
+//! nothing here blocks, except for [`Arbiter::connect`]. Threads that are busy for long read the shared
+//! [`Page`](crate::Page).
 //!
 //! When the arbiter dies, a server goes on with what it has. The client registers again by itself, and names the cores
 //! that its threads have.

@@ -1,9 +1,9 @@
 //! Requests that are preempted and go on at another worker, on their own threads.
 //!
 //! ```text
-//!   core 0   worker 0: decides ── asks ─────────────► has seen it free ── lends its turn ──► the request thread goes on here
+//!   core 0   worker 0: decides ── asks ─────────────► has seen it free ── lends its turn ──► the thread goes on here
 //!                        │◄────── freed ─────►│                 │◄──────── resumed ────────►│
-//!   core 1   request thread runs a turn of worker 1 ─► worker 1 ── spins, and decides next
+//!   core 1   the request thread: a turn of worker 1 ─► worker 1 ── spins, and decides next
 //! ```
 //!
 //! At home, worker 1 lends its next turn to the same request thread, and worker 0 asks each time.

@@ -20,7 +20,8 @@ pub struct Promises {
     /// No request begins on the driver's own thread whose length the policy does not know, if there are other
     /// workers and types. The length is known of types whose status has a mean service time.
     pub own_thread_spared: bool,
-    /// A group of types that may use stuck workers alone gets another; see [`Scheduler::relief`](crate::Scheduler::relief).
+    /// A group of types that may use stuck workers alone gets another; see
+    /// [`Scheduler::relief`](crate::Scheduler::relief).
     pub relieves: bool,
     /// When requests are preempted.
     pub preempts: Preempts,

@@ -1,7 +1,7 @@
 //! What feedback has published: lengths of types, and the workers that each may use.
 //!
-//! [`Feedback`](super::Feedback) writes and workers read. Each word makes sense by itself: a worker that reads old and new
-//! ones side by side decides as it would have a moment earlier for one type, and as now for another.
+//! [`Feedback`](super::Feedback) writes and workers read. Each word makes sense by itself: a worker that reads old and
+//! new ones side by side decides as it would have a moment earlier for one type, and as now for another.
 
 use crate::distributed::lanes::{LANES_MAX, LaneSet, lane_of};
 use crate::distributed::word::Word;

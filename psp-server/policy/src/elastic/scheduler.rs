@@ -98,9 +98,9 @@ impl ElasticScheduler {
         Some(present)
     }
 
-    /// At the end of an interval, how many workers the load needs. For a driver that gives no more than it has cores for:
-    /// it calls this in place of [`follow_load`](Self::follow_load), and says with [`set_present`](Self::set_present) how
-    /// many there are. The estimator goes on from these.
+    /// At the end of an interval, how many workers the load needs. For a driver that gives no more than it has cores
+    /// for: it calls this in place of [`follow_load`](Self::follow_load), and says with
+    /// [`set_present`](Self::set_present) how many there are. The estimator goes on from these.
     pub fn needed(&mut self, now_ns: u64) -> Option<usize> {
         let elastic = self.elastic.as_mut()?;
         if elastic

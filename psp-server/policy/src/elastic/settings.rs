@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-/// When workers come and go. The defaults are Arachne's (section 6.2), but for [`tail_factor`](field@Self::tail_factor),
-/// which Arachne does not have.
+/// When workers come and go. The defaults are Arachne's (section 6.2), but for
+/// [`tail_factor`](field@Self::tail_factor), which Arachne does not have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct ElasticSettings {

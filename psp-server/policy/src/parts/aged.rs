@@ -1,5 +1,5 @@
-//! Lanes of aged requests, which [`Grouped`](super::grouped) puts behind its typed queues: one per type slot of the first
-//! level, then those of the next. Most are empty, so it is known which are not.
+//! Lanes of aged requests, which [`Grouped`](super::grouped) puts behind its typed queues: one per type slot of the
+//! first level, then those of the next. Most are empty, so it is known which are not.
 
 use crate::parts::plan::{AGED_LEVELS, Aging};
 use crate::parts::waiting::Waiting;
@@ -29,8 +29,8 @@ pub(crate) struct AgedOf<'a> {
     pub(crate) levels: Levels,
     /// Workers that are idle or asked to stop.
     pub(crate) coming: usize,
-    /// The first of those that any worker may run, and its level. `None` if workers that come, beside those that stay idle,
-    /// run all of these.
+    /// The first of those that any worker may run, and its level. `None` if workers that come, beside those that stay
+    /// idle, run all of these.
     pub(crate) anywhere: Option<(usize, &'a Waiting)>,
 }
 

@@ -345,8 +345,8 @@ impl Grouped {
         looked
     }
 
-    /// The same for the types `members` of a group, which are cut off if all `workers` are stuck, on a worker that is not
-    /// among `mine`.
+    /// The same for the types `members` of a group, which are cut off if all `workers` are stuck, on a worker that is
+    /// not among `mine`.
     fn look_for(
         &self,
         looked: &mut Looked,
@@ -718,8 +718,8 @@ impl Grouped {
     }
 
     /// The first request of these that could run on `worker` if that were idle, its level, and from when it may resume:
-    /// now, unless too few workers are idle. One that any worker may run counts only if the worker has a context for another
-    /// request.
+    /// now, unless too few workers are idle. One that any worker may run counts only if the worker has a context for
+    /// another request.
     pub(crate) fn first_aged<'a>(
         &'a self,
         aged: &AgedOf<'a>,
@@ -756,8 +756,8 @@ impl Grouped {
         self.queues.queued(slot) > 0
     }
 
-    /// Whether any request of the types `members` waits. A server has many types and few of them wait at a time, so this is
-    /// asked before their queues are looked through.
+    /// Whether any request of the types `members` waits. A server has many types and few of them wait at a time, so
+    /// this is asked before their queues are looked through.
     #[inline]
     fn any_waits(&self, members: &[usize]) -> bool {
         members.iter().any(|&slot| self.waits(slot))

@@ -60,8 +60,8 @@ pub(crate) struct Aging {
     pub(crate) after_ns: u64,
     /// Workers that stay idle when an aged request goes on.
     pub(crate) spare: usize,
-    /// An aged request that has waited for so many times as long as it ran is late: it goes on whatever stays idle, and is
-    /// not preempted for others of its group.
+    /// An aged request that has waited for so many times as long as it ran is late: it goes on whatever stays idle, and
+    /// is not preempted for others of its group.
     pub(crate) late_after: f64,
 }
 
@@ -196,7 +196,8 @@ impl Plan {
     }
 
     /// Sorts the types by `mean_ns` and groups those within a factor `delta` of a group's
-    /// shortest, but for types that are never grouped. The groups have no workers until one of the other methods gives them some.
+    /// shortest, but for types that are never grouped. The groups have no workers until one of the other methods gives
+    /// them some.
     pub(crate) fn regroup(&mut self, delta: f64, mean_ns: impl Fn(usize) -> Option<f64>) {
         let unknown = self.order.len() - 1;
         let key = |slot: usize| {
@@ -395,8 +396,8 @@ impl Plan {
             .then(|| self.order.split_at(self.groups[0].members.end))
     }
 
-    /// The group after the shortest, with the type slots of all groups but the shortest. `None` while no service time is
-    /// known.
+    /// The group after the shortest, with the type slots of all groups but the shortest. `None` while no service time
+    /// is known.
     pub(crate) fn longer(&self) -> Option<(&Group, &[usize])> {
         let (_, longer) = self.shortest_and_longer()?;
         Some((self.groups.get(1)?, longer))

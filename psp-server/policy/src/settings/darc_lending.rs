@@ -6,7 +6,8 @@ use crate::error::PolicyError;
 use crate::settings::check::{Setting, at_least, check, slo_slowdown};
 use crate::settings::darc::Darc;
 
-/// Settings of DARC with lending: when it lends workers, when it takes them back, and DARC's own. `docs/lending.md` has the measurements behind the defaults.
+/// Settings of DARC with lending: when it lends workers, when it takes them back, and DARC's own. `docs/lending.md` has
+/// the measurements behind the defaults.
 ///
 /// A request's *allowance* is the time that it may wait: its type's SLO without the mean service
 /// time and the cost of a preemption.
@@ -17,9 +18,11 @@ pub struct DarcLending {
     /// Time from arrival to completion, in mean service times, that a type without an SLO shall
     /// not exceed. Above 1; 10 unless set.
     pub slo_slowdown: f64,
-    /// Largest part of its allowance that a request waits before a longer one is preempted for it. 0 to 1; 0.6 unless set.
+    /// Largest part of its allowance that a request waits before a longer one is preempted for it. 0 to 1; 0.6 unless
+    /// set.
     pub patience: f64,
-    /// Smallest part of its allowance that a request waits before a longer one is preempted for it. 0 to 1; 0.1 unless set.
+    /// Smallest part of its allowance that a request waits before a longer one is preempted for it. 0 to 1; 0.1 unless
+    /// set.
     pub patience_min: f64,
     /// How fast patience grows with the pressure on longer groups. The pressure is the largest part
     /// of its allowance that a longer request has waited. At least 0; 2 unless set.
@@ -30,9 +33,9 @@ pub struct DarcLending {
     /// A group lends, and takes back, when a preemption costs no more than this part of the time
     /// that its requests may wait. At least 0; 0.65 unless set.
     pub cost_max: f64,
-    /// In a group with widely spread service times, a request is aged when it has run for long: it may then be preempted
-    /// for others of its group. A quarter of the group's work is beyond that age, but it is at most this many times the
-    /// cost of a preemption. At least 3, which is also the least age that pays; 50 unless set.
+    /// In a group with widely spread service times, a request is aged when it has run for long: it may then be
+    /// preempted for others of its group. A quarter of the group's work is beyond that age, but it is at most this many
+    /// times the cost of a preemption. At least 3, which is also the least age that pays; 50 unless set.
     pub aged_after_costs: f64,
     /// As in [`Sq::spare_finishing`](crate::Sq::spare_finishing).
     pub spare_finishing: Option<bool>,

@@ -1,5 +1,6 @@
-//! Types whose requests are brief: they travel in one run of pipelined requests, whatever their types. To hand a request to
-//! a worker, and to take it back, takes longer than such a request; and the replies of a connection are in order anyhow.
+//! Types whose requests are brief: they travel in one run of pipelined requests, whatever their types. To hand a
+//! request to a worker, and to take it back, takes longer than such a request; and the replies of a connection are in
+//! order anyhow.
 
 use psp_policy::{TypeSpec, TypeTable};
 

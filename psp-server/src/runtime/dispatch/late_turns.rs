@@ -10,7 +10,7 @@ pub(crate) struct LateLog {
 }
 
 impl LateLog {
-    /// The request of this type on `worker` has not given way for `for_ns`. `has_begun` says that it was asked: before
+    /// The request of this type on `worker` has not yielded for `for_ns`. `has_begun` says that it was asked: before
     /// that, its worker has not begun it.
     pub(crate) fn warn(
         &mut self,
@@ -30,6 +30,6 @@ impl LateLog {
         } else {
             "has not begun, because its worker gets no processor"
         };
-        tracing::warn!("worker {worker} has not given way for {for_ms} ms: {type_name} {reason}");
+        tracing::warn!("worker {worker} has not yielded for {for_ms} ms: {type_name} {reason}");
     }
 }

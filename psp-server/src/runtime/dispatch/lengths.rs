@@ -1,6 +1,6 @@
 //! Which types of requests are long, by what all workers have measured: those that take
-//! [`long_us`](crate::Config::long_us) or more on average. By default that is several times as long as handing a port to
-//! another worker and getting it back.
+//! [`long_us`](crate::Config::long_us) or more on average. By default that is several times as long as handing a port
+//! to another worker and getting it back.
 
 use crate::shared::Shared;
 

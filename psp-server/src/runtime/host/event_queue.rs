@@ -73,8 +73,9 @@ impl EventQueue {
     }
 }
 
-/// Sleeps until one of the event queues has events. Returns whether the wait was not interrupted. A look at an event queue
-/// costs the same for any number of sockets; to register it with another one, the kernel goes through all of them.
+/// Sleeps until one of the event queues has events. Returns whether the wait was not interrupted. A look at an event
+/// queue costs the same for any number of sockets; to register it with another one, the kernel goes through all of
+/// them.
 ///
 /// # Errors
 /// The system's.
@@ -90,8 +91,8 @@ pub(crate) fn sleep<'a>(
     }
 }
 
-/// Has an event queue say when something has come to `socket`. Where several event queues do, the kernel wakes one of the
-/// threads that sleep in them, rather than all.
+/// Has an event queue say when something has come to `socket`. Where several event queues do, the kernel wakes one of
+/// the threads that sleep in them, rather than all.
 #[cfg(target_os = "linux")]
 pub(crate) fn watch(registry: &Registry, socket: &impl AsFd, token: Token) -> io::Result<()> {
     use rustix::event::epoll::{EventData, EventFlags, add};

@@ -18,9 +18,9 @@ pub(crate) struct Spin {
 }
 
 impl Spin {
-    /// For a server of `threads` threads, which may poll for `longest`. With `inline` a worker may be the only one for a
-    /// type whose requests wait, and have several turns in a millisecond. Each would cost two wake-ups, so the threads
-    /// poll for one another for as long as they may.
+    /// For a server of `threads` threads, which may poll for `longest`. With `inline` a worker may be the only one for
+    /// a type whose requests wait, and have several turns in a millisecond. Each would cost two wake-ups, so the
+    /// threads poll for one another for as long as they may.
     pub(crate) fn new(cores: &Cores, threads: usize, inline: bool, longest: Duration) -> Self {
         let none = Duration::ZERO;
         let (idle, turn) = if cores.spare_for(threads) {

@@ -50,8 +50,8 @@ pub(super) struct GrantedCores {
 }
 
 impl GrantedCores {
-    /// Asks the arbiter at `path` from now on, for this thread, which is the net thread, and for `workers`, the threads of
-    /// all workers.
+    /// Asks the arbiter at `path` from now on, for this thread, which is the net thread, and for `workers`, the threads
+    /// of all workers.
     ///
     /// # Errors
     /// The system has no descriptors left.

@@ -8,8 +8,10 @@
 //! ```
 //!
 //! - Threads get cores in their order, and give them back from the end, so that the workers with cores are a range.
-//! - A worker that gives its core back is absent at once. It keeps the core until the requests that it holds have ended.
-//! - The net thread and the fewest workers do not need a core of their own. Without one they run beside everything else.
+//! - A worker that gives its core back is absent at once. It keeps the core until the requests that it holds have
+//!   ended.
+//! - The net thread and the fewest workers do not need a core of their own. Without one they run beside everything
+//!   else.
 //! - Without an arbiter, as many workers are present as the load needs.
 
 /// A thread, as far as cores are concerned.
@@ -149,8 +151,8 @@ impl Grants {
         }
     }
 
-    /// The first `keep` threads stay, if they have cores. A core beyond a thread without one is of no use to a worker, and
-    /// goes back for the sake of that thread.
+    /// The first `keep` threads stay, if they have cores. A core beyond a thread without one is of no use to a worker,
+    /// and goes back for the sake of that thread.
     fn choose(&mut self, keep: usize) {
         let (mut kept, mut is_range) = (0, true);
         for standing in &mut self.threads {

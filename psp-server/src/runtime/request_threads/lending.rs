@@ -53,11 +53,11 @@ impl<T> RequestThreads<T> {
             request,
             task,
         } = turn;
-        let (owner, request_thread) = (self.owner(worker), self.request_thread(number));
-        let member = &request_thread.member;
+        let (owner, thread) = (self.owner(worker), self.request_thread(number));
+        let member = &thread.member;
         let phase = if task.is_some() {
-            *lock(&request_thread.inbox) = task;
-            request_thread.set_said_long(false);
+            *lock(&thread.inbox) = task;
+            thread.set_said_long(false);
             Phase::Serving
         } else {
             let now_ns = self.clock.now_ns();
@@ -70,16 +70,16 @@ impl<T> RequestThreads<T> {
         };
         member.request.store(request.0, Ordering::Relaxed);
         owner.set_request_thread(number);
-        let is_new_here = !request_thread.set_held(true);
-        let own_turn = request_thread.begin_turn();
+        let is_new_here = !thread.set_held(true);
+        let own_turn = thread.begin_turn();
         if let Some(core) = self.cores.as_ref().and_then(|it| it.number(core_index)) {
-            request_thread.move_to(core);
+            thread.move_to(core);
         }
         // Before the request thread has the turn: a request to yield that comes at once finds this thread.
         owner.active.rest(FIRST);
         let wanted = member.raise(|| {
             let wanted = owner.active.resume_as(REQUEST_THREAD, turn, phase);
-            request_thread.set_worker_turn(WorkerTurn::new(worker, turn));
+            thread.set_worker_turn(WorkerTurn::new(worker, turn));
             wanted
         });
         member.wake();
@@ -105,7 +105,7 @@ impl<T> RequestThreads<T> {
             }
         };
         if !matches!(report, Report::Blocked { .. }) {
-            request_thread.set_held(false);
+            thread.set_held(false);
         }
         owner.active.take_over(FIRST);
         Lent {
@@ -124,7 +124,7 @@ impl<T> RequestThreads<T> {
         own_turn: u64,
         mut watch: Option<&dyn TurnWatch>,
     ) -> bool {
-        let (owner, request_thread) = (self.owner(worker), self.request_thread(number));
+        let (owner, thread) = (self.owner(worker), self.request_thread(number));
         let mut is_told = false;
         loop {
             let was_asked = owner.active.is_wanted();
@@ -132,10 +132,10 @@ impl<T> RequestThreads<T> {
                 return was_asked || owner.active.is_wanted();
             }
             if was_asked && !std::mem::replace(&mut is_told, true) {
-                request_thread.flag.ask(own_turn);
+                thread.flag.ask(own_turn);
             }
             match watch {
-                Some(it) => match it.look(request_thread.has_said_long()) {
+                Some(it) => match it.look(thread.has_said_long()) {
                     Looked::GoesOn => park_timeout(LOOK_INTERVAL),
                     Looked::Settled | Looked::Pauses => watch = None,
                 },
@@ -146,8 +146,8 @@ impl<T> RequestThreads<T> {
 
     /// The handler of its request says that it is long. The worker whose turn it has hears of that.
     pub(crate) fn say_long(&self, number: RequestThreadNumber) {
-        let request_thread = self.request_thread(number);
-        request_thread.set_said_long(true);
-        self.owner(request_thread.worker_turn().worker).wake();
+        let thread = self.request_thread(number);
+        thread.set_said_long(true);
+        self.owner(thread.worker_turn().worker).wake();
     }
 }

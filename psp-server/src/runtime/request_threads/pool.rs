@@ -78,7 +78,7 @@ impl<T> RequestThreads<T> {
         self.is_over.store(true, Ordering::SeqCst);
         self.request_threads
             .iter()
-            .for_each(|request_thread| request_thread.member.wake());
+            .for_each(|thread| thread.member.wake());
         std::mem::take(&mut *lock(&self.handles))
     }
 
@@ -111,21 +111,21 @@ impl<T> RequestThreads<T> {
     /// Serves as a request thread, on the calling thread, until that is told to [stop](Self::stop). `run` runs a task,
     /// and may [`open`](Self::open) and close parts of it.
     pub(crate) fn serve(&self, number: RequestThreadNumber, mut run: impl FnMut(&mut T)) {
-        let request_thread = self.request_thread(number);
-        request_thread.enlist(self.lowers);
-        request_thread.set_readiness(Readiness::Ready);
-        let mut last = request_thread.worker_turn();
-        while self.wait_for_turn(request_thread, last) {
-            let Some(mut task) = lock(&request_thread.inbox).take() else {
+        let thread = self.request_thread(number);
+        thread.enlist(self.lowers);
+        thread.set_readiness(Readiness::Ready);
+        let mut last = thread.worker_turn();
+        while self.wait_for_turn(thread, last) {
+            let Some(mut task) = lock(&thread.inbox).take() else {
                 debug_assert!(false, "a request thread's first turn has a task");
                 return;
             };
-            let at = request_thread.worker_turn();
+            let at = thread.worker_turn();
             let start = &self.owner(at.worker).start;
             start.announce(at.turn, self.clock.now_ns());
             run(&mut task);
             // It may have moved.
-            last = request_thread.worker_turn();
+            last = thread.worker_turn();
             let owner = self.owner(last.worker);
             *lock(&owner.completed) = Some(task);
             hand_over(owner);
@@ -133,8 +133,8 @@ impl<T> RequestThreads<T> {
     }
 
     /// Waits until the idle request thread has another turn than `last`. Returns `false` if it has to stop.
-    fn wait_for_turn(&self, request_thread: &RequestThread<T>, last: WorkerTurn) -> bool {
-        while request_thread.worker_turn() == last {
+    fn wait_for_turn(&self, thread: &RequestThread<T>, last: WorkerTurn) -> bool {
+        while thread.worker_turn() == last {
             if self.is_over.load(Ordering::SeqCst) {
                 return false;
             }
@@ -145,12 +145,9 @@ impl<T> RequestThreads<T> {
 
     /// From here on the request thread, which has a turn, may lose it at any time.
     pub(crate) fn open(&self, number: RequestThreadNumber) {
-        let request_thread = self.request_thread(number);
-        request_thread
-            .member
-            .preemptible
-            .store(true, Ordering::Relaxed);
-        let at = request_thread.worker_turn();
+        let thread = self.request_thread(number);
+        thread.member.preemptible.store(true, Ordering::Relaxed);
+        let at = thread.worker_turn();
         let owner = self.owner(at.worker);
         if owner.active.enter(REQUEST_THREAD) && owner.active.take_away(at.turn) {
             owner.wake();
@@ -161,30 +158,27 @@ impl<T> RequestThreads<T> {
 
     /// Ends what `open` began. If the request thread has lost its turn, waits until it has another.
     pub(crate) fn close(&self, number: RequestThreadNumber) {
-        let request_thread = self.request_thread(number);
+        let thread = self.request_thread(number);
         loop {
-            let at = request_thread.worker_turn();
-            if self.leave(request_thread, at) {
+            let at = thread.worker_turn();
+            if self.leave(thread, at) {
                 return;
             }
-            wait_for_another_turn(request_thread, at);
+            wait_for_another_turn(thread, at);
         }
     }
 
     /// Ends what `open` began, or returns `false` if the request thread has lost its turn.
     pub(crate) fn try_close(&self, number: RequestThreadNumber) -> bool {
-        let request_thread = self.request_thread(number);
-        self.leave(request_thread, request_thread.worker_turn())
+        let thread = self.request_thread(number);
+        self.leave(thread, thread.worker_turn())
     }
 
-    fn leave(&self, request_thread: &RequestThread<T>, at: WorkerTurn) -> bool {
+    fn leave(&self, thread: &RequestThread<T>, at: WorkerTurn) -> bool {
         let owner = self.owner(at.worker);
         let closed = owner.active.leave_turn(REQUEST_THREAD, at.turn);
         if closed {
-            request_thread
-                .member
-                .preemptible
-                .store(false, Ordering::Relaxed);
+            thread.member.preemptible.store(false, Ordering::Relaxed);
         }
         closed
     }
@@ -192,11 +186,11 @@ impl<T> RequestThreads<T> {
     /// Waits for another turn if the request was asked to yield. For requests that cannot be preempted at this
     /// point.
     pub(crate) fn yield_now(&self, number: RequestThreadNumber) {
-        let request_thread = self.request_thread(number);
-        if request_thread.member.preemptible.load(Ordering::Relaxed) {
+        let thread = self.request_thread(number);
+        if thread.member.preemptible.load(Ordering::Relaxed) {
             return;
         }
-        let at = request_thread.worker_turn();
+        let at = thread.worker_turn();
         let owner = self.owner(at.worker);
         match owner.active.yield_now(REQUEST_THREAD) {
             Move::Moved { .. } => owner.wake(),
@@ -204,7 +198,7 @@ impl<T> RequestThreads<T> {
             Move::NobodyIdle => hand_over(owner),
             Move::Stays => return,
         }
-        wait_for_another_turn(request_thread, at);
+        wait_for_another_turn(thread, at);
     }
 
     /// Runs `body` while the request thread has a turn that it cannot lose.
@@ -224,15 +218,12 @@ impl<T> RequestThreads<T> {
     /// Ends the turn of a request that waits and is [closed](Self::closed), calls `meanwhile`, and returns in the
     /// request's next turn.
     pub(crate) fn block(&self, number: RequestThreadNumber, meanwhile: &mut dyn FnMut()) {
-        let request_thread = self.request_thread(number);
-        let at = request_thread.worker_turn();
-        request_thread
-            .member
-            .is_blocked
-            .store(true, Ordering::Relaxed);
+        let thread = self.request_thread(number);
+        let at = thread.worker_turn();
+        thread.member.is_blocked.store(true, Ordering::Relaxed);
         hand_over(self.owner(at.worker));
         meanwhile();
-        wait_for_another_turn(request_thread, at);
+        wait_for_another_turn(thread, at);
     }
 }
 
@@ -246,8 +237,8 @@ fn hand_over<T>(owner: &TurnOwner<T>) {
 }
 
 /// Waits until the request thread, which has a request, has another turn than this.
-fn wait_for_another_turn<T>(request_thread: &RequestThread<T>, at: WorkerTurn) {
-    while request_thread.worker_turn() == at {
+fn wait_for_another_turn<T>(thread: &RequestThread<T>, at: WorkerTurn) {
+    while thread.worker_turn() == at {
         park();
     }
 }

@@ -28,11 +28,9 @@ impl<T: Send> Preempter for RequestThreadPreempter<T> {
         let owner = self.request_threads.owner(self.worker);
         if owner.active.take_away(turn) {
             let at = WorkerTurn::new(self.worker, turn);
-            let request_thread = self.request_threads.request_thread(owner.request_thread());
+            let thread = self.request_threads.request_thread(owner.request_thread());
             // Another request thread may have the next turn by now, or this one.
-            request_thread
-                .member
-                .lower(|| request_thread.worker_turn() == at);
+            thread.member.lower(|| thread.worker_turn() == at);
             owner.wake();
         } else if owner.active.is_wanted() {
             // The worker's thread tells the request, which yields at a checkpoint.

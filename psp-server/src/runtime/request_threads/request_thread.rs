@@ -1,7 +1,7 @@
 //! One request thread, and where it has a turn.
 //!
 //! ```text
-//!   worker 1:        its word names the thread, turn 8 ── then ──► the thread's word: worker 1, turn 8 ── wakes the thread
+//!   worker 1:        its word: the thread, turn 8 ── then ──► the thread's word: worker 1, turn 8 ── wakes the thread
 //!   request thread:  reads its word ── leaves that turn, or has lost it ── sleeps until its word is another
 //! ```
 //!

@@ -30,7 +30,8 @@ unsafe extern "C" {
 }
 
 extern "C" fn run(input: *const u8, len: usize) -> c_int {
-    // SAFETY: libFuzzer calls this with its input, which is there until the call returns. It is null only if it is empty.
+    // SAFETY: libFuzzer calls this with its input, which is there until the call returns. It is null only if it is
+    // empty.
     let input = match len {
         0 => &[],
         len => unsafe { std::slice::from_raw_parts(input, len) },

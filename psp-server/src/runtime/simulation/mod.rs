@@ -7,19 +7,19 @@
 //!      └── model: what has to come, and why it may not ◄── ledger: what ran ────┘
 //! ```
 //!
-//! The net worker runs its own loop. Whenever it reads the clock, makes a system call or waits, virtual time passes, and
-//! what happens elsewhere by then happens ([`world`]): clients send and read, workers' turns begin and end, policies change.
-//! A seed is a [`plan`]: settings, habits and faults. The same seed does the same again.
+//! The net worker runs its own loop. Whenever it reads the clock, makes a system call or waits, virtual time passes,
+//! and what happens elsewhere by then happens ([`world`]): clients send and read, workers' turns begin and end,
+//! policies change. A seed is a [`plan`]: settings, habits and faults. The same seed does the same again.
 //!
-//! Where a plan has a control type, endless requests run until a client kills them by a request of that type: if they kept
-//! that from running, it would wait in vain. Elsewhere they are killed from outside after a while.
+//! Where a plan has a control type, endless requests run until a client kills them by a request of that type: if they
+//! kept that from running, it would wait in vain. Elsewhere they are killed from outside after a while.
 //!
 //! Requests have deadlines, and expire in queues. Keys that expire are no matter of this crate, which has no store: the
 //! checks of linearizability of psp-redis have them.
 //!
 //! What is not simulated: threads and what passes between them at the same time (loom checks the lock-free parts), the
-//! stacks of workers with a thread (their turns end by the simulation's schedule; the net thread as worker 0 has its real
-//! contexts), the kernel's event queue, datagrams, TLS, and the topology `distributed`.
+//! stacks of workers with a thread (their turns end by the simulation's schedule; the net thread as worker 0 has its
+//! real contexts), the kernel's event queue, datagrams, TLS, and the topology `distributed`.
 //!
 //! | file | job |
 //! | --- | --- |

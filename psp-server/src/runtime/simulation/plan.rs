@@ -114,8 +114,8 @@ pub(super) struct Clients {
     pub(super) deadlines: u64,
     /// One request in so many is of an odd kind.
     pub(super) odd: u64,
-    /// One client in so many leaves in the middle, reads slowly, ends its side behind its requests, sends bytes that are
-    /// no request, stays silent in the end; 0 for none.
+    /// One client in so many leaves in the middle, reads slowly, ends its side behind its requests, sends bytes that
+    /// are no request, stays silent in the end; 0 for none.
     pub(super) leaving: u64,
     pub(super) slow: u64,
     /// One client in so many reads nothing before it has written all that it is about to.

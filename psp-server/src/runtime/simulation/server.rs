@@ -103,7 +103,8 @@ pub(super) fn simulate(plan: Plan) -> Outcome {
     }
 }
 
-/// Puts the server together and lets it serve until it has drained. Returns the number of connections that were given up.
+/// Puts the server together and lets it serve until it has drained. Returns the number of connections that were given
+/// up.
 fn serve(plan: &Plan) -> Result<usize, RunError> {
     let shared = Arc::new(shared(plan));
     let poll = Poll::new().map_err(RunError::Events)?;

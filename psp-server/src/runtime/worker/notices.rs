@@ -50,8 +50,8 @@ impl Notices {
         }
     }
 
-    /// Waits until so many workers are ready, or until `shutdown` is triggered. Returns the threads of those that are, in
-    /// the order of workers.
+    /// Waits until so many workers are ready, or until `shutdown` is triggered. Returns the threads of those that are,
+    /// in the order of workers.
     ///
     /// # Errors
     /// When a worker dies instead.

@@ -29,8 +29,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 ///                    └─► transmit queue 1, from UDP port p + 1 ─┘   receive queues, by flow or by queue
 /// ```
 ///
-/// A NIC of the server spreads flows. Over a memory interface (`net_memif`) each transmit queue ends in the receive queue
-/// of the same number.
+/// A NIC of the server spreads flows. Over a memory interface (`net_memif`) each transmit queue ends in the receive
+/// queue of the same number.
 #[derive(Debug)]
 pub struct DpdkClient {
     burst: Vec<Mbuf>,

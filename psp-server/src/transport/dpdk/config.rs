@@ -32,9 +32,9 @@ pub struct DpdkConfig {
     pub port: u16,
     /// `auto`, or an address to give to the port.
     pub mac: Mac,
-    /// Queues of each kind, as far as the port has them. By default a server has one for each worker and one for the net
-    /// thread, if there is one, and a client has one. In the topology `distributed` there must be one for each worker. Both
-    /// ends of a `net_memif` need the same number.
+    /// Queues of each kind, as far as the port has them. By default a server has one for each worker and one for the
+    /// net thread, if there is one, and a client has one. In the topology `distributed` there must be one for each
+    /// worker. Both ends of a `net_memif` need the same number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<usize>,
     /// Frames that are taken from a receive queue together, up to 256.

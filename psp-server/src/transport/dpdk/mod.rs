@@ -12,8 +12,9 @@
 //! there. Each worker sends on its own queue; if the port has too few, workers share queues.
 //!
 //! In the topology `distributed` each worker polls receive queues of its own, as a part of its port. Another worker may
-//! drive that meanwhile (`runtime/net/lease.rs`): one thread at a time polls a queue. Who runs a request sends its reply on
-//! a transmit queue of its own, wherever the request came in, so that no reply waits for a thread that runs something else:
+//! drive that meanwhile (`runtime/net/lease.rs`): one thread at a time polls a queue. Who runs a request sends its
+//! reply on a transmit queue of its own, wherever the request came in, so that no reply waits for a thread that runs
+//! something else:
 //!
 //! ```text
 //!   port ──► RxQueue k ──► Interface ──► Packet ──► queue of worker k ──► Handler, on worker k ──► TxQueue k

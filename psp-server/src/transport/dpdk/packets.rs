@@ -79,7 +79,8 @@ pub(crate) struct PacketPort {
 }
 
 impl PacketPort {
-    /// Opens the port for `workers` workers, with `requests` requests waiting or in flight for each thread that polls it.
+    /// Opens the port for `workers` workers, with `requests` requests waiting or in flight for each thread that polls
+    /// it.
     ///
     /// # Errors
     /// When a setting is out of its range, there are too few queues, or DPDK or the port refuses.
@@ -177,8 +178,8 @@ impl PacketPort {
 
 /// The transmit queues of a port: the first is the net thread's, if there is one, and the others are the workers'.
 ///
-/// A worker may be a team of threads, another worker may drive its port, and workers share queues if the port has few. So
-/// each queue has a lock, which is free whenever a worker with a queue of its own takes it.
+/// A worker may be a team of threads, another worker may drive its port, and workers share queues if the port has few.
+/// So each queue has a lock, which is free whenever a worker with a queue of its own takes it.
 #[derive(Debug, Clone)]
 pub(crate) struct Transmitters {
     queues: Arc<[Mutex<TxQueue>]>,
@@ -208,8 +209,8 @@ impl Transmitters {
         })
     }
 
-    /// Sends the replies that wait on a worker's queue. Returns the number of replies that were dropped because the queue
-    /// was full.
+    /// Sends the replies that wait on a worker's queue. Returns the number of replies that were dropped because the
+    /// queue was full.
     pub(crate) fn flush(&self, worker: WorkerId) -> usize {
         self.with(self.first + worker.index(), TxQueue::flush)
     }

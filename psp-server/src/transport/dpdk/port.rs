@@ -217,8 +217,8 @@ impl Port {
         MacAddr(self.info.mac)
     }
 
-    /// Whether frames of different flows come to different receive queues: the port spreads them, or the peer of a memory
-    /// interface, which chooses the queue.
+    /// Whether frames of different flows come to different receive queues: the port spreads them, or the peer of a
+    /// memory interface, which chooses the queue.
     pub(crate) fn spreads_flows(&self) -> bool {
         self.info.spreads_flows != 0 || self.rings() == Rings::Shared
     }

@@ -13,7 +13,8 @@ use super::Connection;
 
 const CONFIG_FILE: &str = "psp-memcached.toml";
 
-/// Flags of servers whose workers receive for themselves: under one policy they hand nothing over, under the other they do.
+/// Flags of servers whose workers receive for themselves: under one policy they hand nothing over, under the other they
+/// do.
 pub(crate) const OF_WORKERS: [&[&str]; 2] = [
     &["--topology", "distributed", "--policy", "d-fcfs"],
     &["--topology", "distributed", "--policy", "darc-distributed"],

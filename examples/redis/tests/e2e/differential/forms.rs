@@ -1,13 +1,13 @@
 //! The forms of commands.
 //!
-//! `{k}` is a key. `{s}`, `{l}`, `{h}`, `{e}` and `{z}` are keys that mostly hold a string, a list, a hash, a set or a sorted
-//! set; `{y}` is one that holds a sorted set with equal scores alone, `{p}` one that holds a HyperLogLog, `{q}` one that
-//! holds places. `{a}` is one that mostly holds a stream, whose IDs are `{u}`, and `{j}` is one above them all, `{n}` an end
-//! of a range of them.
+//! `{k}` is a key. `{s}`, `{l}`, `{h}`, `{e}` and `{z}` are keys that mostly hold a string, a list, a hash, a set or a
+//! sorted set; `{y}` is one that holds a sorted set with equal scores alone, `{p}` one that holds a HyperLogLog, `{q}`
+//! one that holds places. `{a}` is one that mostly holds a stream, whose IDs are `{u}`, and `{j}` is one above them
+//! all, `{n}` an end of a range of them.
 //!
-//! `{v}` is a value, `{m}` a member or field, `{i}` an integer, `{c}` a small count, `{f}` a number whose sums are exact,
-//! `{d}` any number, `{b}` and `{x}` bounds of scores and of names, `{t}` seconds, `{o}` an offset, `{w}` a longitude and a
-//! latitude, `{r}` a distance with its unit, `{g}` a pattern.
+//! `{v}` is a value, `{m}` a member or field, `{i}` an integer, `{c}` a small count, `{f}` a number whose sums are
+//! exact, `{d}` any number, `{b}` and `{x}` bounds of scores and of names, `{t}` seconds, `{o}` an offset, `{w}` a
+//! longitude and a latitude, `{r}` a distance with its unit, `{g}` a pattern.
 //!
 //! `?a|b,c` is one of these alternatives, whose words are separated by commas, or nothing; `!a|b` is one of them;
 //! `*{m},{v}` is repeated one to three times.

@@ -26,7 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Requests that a socket surely holds. Where no more are without a reply, none is lost while the server stalls.
 pub(crate) const SOCKET_HOLDS: usize = 250;
 
-/// Late requests that are sent at once. Behind a stall of the machine many are late, and a socket does not hold them all.
+/// Late requests that are sent at once. Behind a stall of the machine many are late, and a socket does not hold them
+/// all.
 const BURST_MAX: usize = 64;
 /// Time for the server to read a burst.
 const BURST_PAUSE: Duration = Duration::from_millis(20);
@@ -52,7 +53,8 @@ fn way(request: &SimRequest) -> usize {
 }
 
 /// Sends `requests` through `sockets`, by their receivers, to a server that multiplies run times by `stretch`. No more
-/// than `window` are without a reply at a time; further ones are late. Calls `sent` when the last request is on its way.
+/// than `window` are without a reply at a time; further ones are late. Calls `sent` when the last request is on its
+/// way.
 pub(crate) fn exchange(
     sockets: &[UdpSocket],
     requests: &[SimRequest],

@@ -6,8 +6,8 @@
 //! the machine stalled. The short one looks at percentiles with enough requests beyond them, and allows for the lag
 //! of the machine. The long one looks at p99.9, and dilates so much that a stall of a millisecond does not matter.
 //!
-//! Workers that receive for themselves have sockets of their own, and a timer core that preempts by signals: a signal ends
-//! the sleep of a worker at once. Of each request, client and simulation know which worker receives it.
+//! Workers that receive for themselves have sockets of their own, and a timer core that preempts by signals: a signal
+//! ends the sleep of a worker at once. Of each request, client and simulation know which worker receives it.
 //!
 //! ```text
 //!   SimPlan ──► requests ──► client ──► psp-synthetic ──► latency of each ──┐

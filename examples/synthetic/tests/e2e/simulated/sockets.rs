@@ -1,8 +1,8 @@
 //! Sockets of which the client knows who receives what they send.
 //!
-//! Where workers receive for themselves, the kernel gives all datagrams of one source address and port to one of them, by
-//! a hash. The client tries ports until it has one for each worker. All flows of a worker can then share that worker's
-//! socket: the server sees no difference.
+//! Where workers receive for themselves, the kernel gives all datagrams of one source address and port to one of them,
+//! by a hash. The client tries ports until it has one for each worker. All flows of a worker can then share that
+//! worker's socket: the server sees no difference.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;

@@ -18,19 +18,20 @@
 //! - **Receiving.** An idle worker keeps a request that it may run. Otherwise the request goes to an idle worker of its
 //!   group, else to an idle one of longer groups; of several, the one that was active last. If all are busy, it
 //!   joins the shorter queue of two workers of its group: the receiver if that is one, and others by chance.
-//! - **Running.** A worker takes from its own queue, the shortest group first, and within a group the request that arrived
-//!   first. If that has nothing, it takes a request that it may run from another worker's queue, again the
+//! - **Running.** A worker takes from its own queue, the shortest group first, and within a group the request that
+//!   arrived first. If that has nothing, it takes a request that it may run from another worker's queue, again the
 //!   shortest group first. So no worker idles while a request waits that it may run.
-//! - **Lending.** Where requests can be preempted, a worker that finds nothing else takes a request of a longer group. It is
-//!   preempted for a request of its own group, or of a shorter one, that joins its queue, and not
-//!   before the lent turn has lasted for as long as a preemption costs. A preempted request waits in the worker's own queue,
-//!   from which a worker of its own group takes it if requests migrate.
+//! - **Lending.** Where requests can be preempted, a worker that finds nothing else takes a request of a longer group.
+//!   It is preempted for a request of its own group, or of a shorter one, that joins its queue, and not before the lent
+//!   turn has lasted for as long as a preemption costs. A preempted request waits in the worker's own queue, from which
+//!   a worker of its own group takes it if requests migrate.
 //!
 //! - **Relief.** When all workers that a group may use are [stuck](crate::parts::stuck), feedback names an idle worker
 //!   of others, which takes one of its requests if it finds nothing else.
 //!
 //! A request that joined the queue of a busy worker before another worker became idle is found by that one.
-//! `UNKNOWN` and types of unknown length have the spillway, as under DARC; an untried type goes before all others there.
+//! `UNKNOWN` and types of unknown length have the spillway, as under DARC; an untried type goes before all others
+//! there.
 
 mod feedback;
 

@@ -45,8 +45,8 @@ impl ServiceTimes {
         self.counts.iter_mut().for_each(|count| *count /= 2);
     }
 
-    /// What is known of all requests in `parts` together. The part `late` of all work lies beyond `late_ns`, and the part
-    /// `rare` of all requests beyond `rare_ns`. `None` when nothing was counted.
+    /// What is known of all requests in `parts` together. The part `late` of all work lies beyond `late_ns`, and the
+    /// part `rare` of all requests beyond `rare_ns`. `None` when nothing was counted.
     pub(crate) fn spread<'a>(
         parts: impl Iterator<Item = &'a Self> + Clone,
         late: f64,

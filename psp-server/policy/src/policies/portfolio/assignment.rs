@@ -129,8 +129,8 @@ impl Assigned {
         self.is_outdated = true;
     }
 
-    /// What to go on under, where so many workers are present; `None` if all stays as it is. Puts what the study said into
-    /// `memory`.
+    /// What to go on under, where so many workers are present; `None` if all stays as it is. Puts what the study said
+    /// into `memory`.
     pub(super) fn next(
         self,
         now_ns: u64,

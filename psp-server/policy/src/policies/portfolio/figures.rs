@@ -14,9 +14,9 @@ const TAIL: f64 = 0.9;
 pub(super) struct Figures {
     /// The percentiles that count, by their limits.
     pub(super) parts: Parts,
-    /// The mean slowdown of the last third of a type's requests by that of the first third, of the type that has the most:
-    /// 1 in a steady state. After a warm-up of a quarter these are the second and the last quarter of the tape, which have
-    /// the same arrivals.
+    /// The mean slowdown of the last third of a type's requests by that of the first third, of the type that has the
+    /// most: 1 in a steady state. After a warm-up of a quarter these are the second and the last quarter of the tape,
+    /// which have the same arrivals.
     pub(super) growth: f64,
     /// How often it preempted.
     pub(super) preemptions: u64,
@@ -80,8 +80,8 @@ fn mean(slowdowns: &[f32]) -> f64 {
     }
 }
 
-/// The percentile that counts; 0 of none. Of few slowdowns it is at least what an exponential tail with the mean of their
-/// largest tenth has: the largest of a hundred says nothing of one in a thousand.
+/// The percentile that counts; 0 of none. Of few slowdowns it is at least what an exponential tail with the mean of
+/// their largest tenth has: the largest of a hundred says nothing of one in a thousand.
 fn high(slowdowns: &mut [f32]) -> f64 {
     let index = |part: f64| (slowdowns.len() as f64 * part).ceil() as usize;
     let (tail, rank) = (index(TAIL), index(PERCENTILE));

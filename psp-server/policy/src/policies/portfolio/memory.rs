@@ -1,7 +1,8 @@
 //! What earlier studies said of the candidates that they tried to the end.
 //!
-//! A few requests of a rare type can decide a study. A later one has other arrivals on record, so both together say more than
-//! either. Arrivals that two studies share would count twice, so a study is told what the latest one said that shares none.
+//! A few requests of a rare type can decide a study. A later one has other arrivals on record, so both together say
+//! more than either. Arrivals that two studies share would count twice, so a study is told what the latest one said
+//! that shares none.
 
 use std::collections::VecDeque;
 

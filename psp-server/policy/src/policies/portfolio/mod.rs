@@ -1,4 +1,5 @@
-//! A portfolio of policies: the one in force is the one that does best on what arrived lately, by trials in virtual time.
+//! A portfolio of policies: the one in force is the one that does best on what arrived lately, by trials in virtual
+//! time.
 //!
 //! ```text
 //!   driver ── events ──► the policy in force ── actions ──► driver
@@ -12,8 +13,8 @@
 //! execution of scientific workloads in IaaS clouds*, SC 2013). Here the candidates are schedulers, and the trial of a
 //! candidate is the scheduler itself over the recorded arrivals, with service times drawn from those measured.
 //!
-//! A study is due after 1024 arrivals, after twice as many each time, and when the rate of arrivals or the types' shares
-//! of the demand have moved. A driver that runs no studies has the first candidate, DARC with lending.
+//! A study is due after 1024 arrivals, after twice as many each time, and when the rate of arrivals or the types'
+//! shares of the demand have moved. A driver that runs no studies has the first candidate, DARC with lending.
 
 mod assignment;
 pub(crate) mod candidates;

@@ -41,7 +41,8 @@ pub(super) fn at_load(tape: &[Request], factor: f64) -> Vec<Request> {
     tape.iter().map(closer).collect()
 }
 
-/// A tape of which each request takes so many turns. One with more than [`BOUNDED_TURNS_MAX`] is cut to half, and half again.
+/// A tape of which each request takes so many turns. One with more than [`BOUNDED_TURNS_MAX`] is cut to half, and half
+/// again.
 pub(super) fn bounded(tape: &[Request], turns: f64) -> Cow<'_, [Request]> {
     let mut tape = Cow::Borrowed(tape);
     while tape.len() >= 2 * BOUNDED_LENGTH_MIN && tape.len() as f64 * turns > BOUNDED_TURNS_MAX {
@@ -86,8 +87,9 @@ pub(super) fn demand(tape: &[Request], recorded: usize) -> f64 {
     (work_ns + error_ns) / span_ns.max(1) as f64
 }
 
-/// At most `requests` requests: the arrivals of the record over and over, each time with other service times. Types of which
-/// no service time is known are left out. Both halves of the tape have the same arrivals, if two rounds of the record fit.
+/// At most `requests` requests: the arrivals of the record over and over, each time with other service times. Types of
+/// which no service time is known are left out. Both halves of the tape have the same arrivals, if two rounds of the
+/// record fit.
 pub(super) fn tape(record: &Record, requests: usize, seed: u64) -> Vec<Request> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut now_ns = 0_u64;

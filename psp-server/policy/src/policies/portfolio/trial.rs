@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A preemption takes what the server reckons with in the median, and its times are log-normal: with the mechanisms of
-//! `docs/preemption.md` one preemption in a hundred takes three to seven times as long as most. Everything else takes no
-//! time. No request waits for anything but a worker.
+//! `docs/preemption.md` one preemption in a hundred takes three to seven times as long as most. Everything else takes
+//! no time. No request waits for anything but a worker.
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -30,8 +30,8 @@ const FAR: f64 = 4.0;
 /// A trial ends once this part of its requests is far too late, waits or is refused: what comes after is in vain.
 const HOPELESS: f64 = 0.05;
 
-/// A trial ends after so many turns for each of its requests, too: with service times of seconds and turns of microseconds it
-/// would take minutes.
+/// A trial ends after so many turns for each of its requests, too: with service times of seconds and turns of
+/// microseconds it would take minutes.
 const TURNS_MAX: u64 = 1_000;
 
 /// Standard deviation of the logarithm of the time that a preemption takes: that of signals.
@@ -118,8 +118,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Ends the trial as soon as the percentile that counts is far beyond the limit of some type, of the requests from this
-    /// one on.
+    /// Ends the trial as soon as the percentile that counts is far beyond the limit of some type, of the requests from
+    /// this one on.
     pub(super) fn until_far(self, counts_from: usize) -> Self {
         // Of one type there are more than that part, then.
         let max = (self.tape.len() - counts_from) as f64 * (1.0 - PERCENTILE);
@@ -130,7 +130,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// What comes of it. All slowdowns are infinite after a hopeless or an endless trial, and after one that ended early.
+    /// What comes of it. All slowdowns are infinite after a hopeless or an endless trial, and after one that ended
+    /// early.
     pub(super) fn run(mut self) -> Outcome {
         let mut ticks = 0;
         let lost_max = (self.tape.len() as f64 * HOPELESS) as usize;

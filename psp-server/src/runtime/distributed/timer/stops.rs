@@ -25,7 +25,7 @@ pub(super) trait Turns {
     fn start(&self, worker: WorkerId) -> &TurnStart;
     /// Asks its request to yield, unless that turn is over.
     fn ask(&self, worker: WorkerId, turn: u64);
-    /// A request of the type at `slot` has not given way for so long.
+    /// A request of the type at `slot` has not yielded for so long.
     fn is_late(&mut self, now_ns: u64, worker: WorkerId, slot: usize, for_ns: u64, has_begun: bool);
 }
 

@@ -1,6 +1,6 @@
 //! Room for bodies: requests of which more than 64 KiB are announced. A body reserves room for all that is announced
-//! before its rest is read, so that whoever has begun can end. Beyond the budget bodies wait in a line, in which they hold
-//! little, and their rest stays in the sockets.
+//! before its rest is read, so that whoever has begun can end. Beyond the budget bodies wait in a line, in which they
+//! hold little, and their rest stays in the sockets.
 //!
 //! ```text
 //!   64 KiB have come ── room for all of it ────────────────────► read into place

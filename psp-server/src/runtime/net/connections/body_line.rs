@@ -9,7 +9,8 @@ use crate::transport::request_key::ConnectionIndex;
 /// become stale.
 const LOOK_INTERVAL_NS: u64 = 10_000_000;
 
-/// How long a body waits. What others hold may never become free: each of them may have its 64 KiB for as long as it likes.
+/// How long a body waits. What others hold may never become free: each of them may have its 64 KiB for as long as it
+/// likes.
 const PATIENCE_NS: u64 = 30_000_000_000;
 /// The part of the budget that the line may hold: else it would wait for what it holds itself.
 const BUDGET_DIVISOR: usize = 4;

@@ -56,7 +56,8 @@ impl<F: Framing, C> Connections<F, C> {
     }
 
     /// Closes connections until the budget is kept and has room for `bytes` more: those first that have not
-    /// authenticated, and then those that have held the most for the longest time without progress. Returns whether it has.
+    /// authenticated, and then those that have held the most for the longest time without progress. Returns whether it
+    /// has.
     #[cold]
     pub(super) fn make_room(
         &mut self,

@@ -59,8 +59,8 @@ impl<F: Framing, C> Connections<F, C> {
         }
     }
 
-    /// Discards some input of a connection that closes once its peer has read the replies before: the peer may be one that
-    /// writes all before it reads. Returns `false` if it has sent too much, and the connection is gone.
+    /// Discards some input of a connection that closes once its peer has read the replies before: the peer may be one
+    /// that writes all before it reads. Returns `false` if it has sent too much, and the connection is gone.
     pub(super) fn discard_meanwhile(&mut self, index: ConnectionIndex) -> bool {
         let slot = &mut self.slots[index.get()];
         let Phase::Home(stream) = &mut slot.phase else {

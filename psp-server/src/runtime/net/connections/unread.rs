@@ -11,9 +11,9 @@
 //!
 //! A peer that could authenticate and has not is at its limit with the first step.
 //!
-//! Neither direction moves if the socket takes no output and is full of input that was not read: a peer with less there is
-//! free to read. A peer that is about to read looks the same for a moment, so the net worker looks again after a while. It
-//! tries to send then: the event queue tells of room in a socket only once much of it is free.
+//! Neither direction moves if the socket takes no output and is full of input that was not read: a peer with less there
+//! is free to read. A peer that is about to read looks the same for a moment, so the net worker looks again after a
+//! while. It tries to send then: the event queue tells of room in a socket only once much of it is free.
 
 use psp_protocols::Framing;
 

@@ -13,8 +13,8 @@ use crate::model::Key;
 use crate::recorder::Draw;
 
 impl Request {
-    /// A request for keys of a round: mostly a command on strings for one of three keys, or a command on lists for one of
-    /// three others. Now and then the key is any of the six, or the request is a script, or a transaction of such
+    /// A request for keys of a round: mostly a command on strings for one of three keys, or a command on lists for one
+    /// of three others. Now and then the key is any of the six, or the request is a script, or a transaction of such
     /// commands. Some commands, and whole transactions, are about keys that expire, of which there are two more.
     pub fn draw(draw: Draw<'_>) -> Self {
         let Draw {

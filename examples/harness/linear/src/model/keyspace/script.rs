@@ -26,8 +26,8 @@ pub enum Script {
     Drain,
     /// Reads a string and a list, and what is wrong with them.
     Read,
-    /// Counts in a key that expires, as a rate limiter does. Returns whether another key is there, before and after that,
-    /// and the time that the first one has, as 0.
+    /// Counts in a key that expires, as a rate limiter does. Returns whether another key is there, before and after
+    /// that, and the time that the first one has, as 0.
     Limit(Life),
 }
 

@@ -1,8 +1,9 @@
-//! The table of what live servers serve. Points of a case run at the same time, and all figures that need them share them.
+//! The table of what live servers serve. Points of a case run at the same time, and all figures that need them share
+//! them.
 //!
-//! Policies stand for the systems of the papers: d-FCFS for IX and for Shenango without stealing, stealing for ZygOS and
-//! Shenango, SQ and MQ for Shinjuku, DARC for Perséphone, JBSQ for Concord. The shortest type takes 10 ms or more after
-//! dilation.
+//! Policies stand for the systems of the papers: d-FCFS for IX and for Shenango without stealing, stealing for ZygOS
+//! and Shenango, SQ and MQ for Shinjuku, DARC for Perséphone, JBSQ for Concord. The shortest type takes 10 ms or more
+//! after dilation.
 
 use psp_server::policy::{Requeue, Sq, Synergy};
 use psp_server::{Policy, PreemptPolicy};
@@ -86,7 +87,8 @@ fn single_queue(us: f64, requeue: Requeue) -> Policy {
     Sq::default().quantum_us(5.0 * us).requeue(requeue).into()
 }
 
-/// Perséphone's table 3. Checkpoints lie apart by the server's factor: some 200 ns before dilation, as those of compilers.
+/// Perséphone's table 3. Checkpoints lie apart by the server's factor: some 200 ns before dilation, as those of
+/// compilers.
 pub(super) static HIGH: Case = Case {
     workload: "high-bimodal",
     dilation: (1000, 20),

@@ -1,7 +1,7 @@
 //! Draws figures of the papers from live servers, and beside them what the simulator says of the same requests.
 //!
-//! A figure is a row of [`catalogue`]: the systems, the quantities and the numbers of the paper's text. What systems serve
-//! is a row of [`cases`], which figures share.
+//! A figure is a row of [`catalogue`]: the systems, the quantities and the numbers of the paper's text. What systems
+//! serve is a row of [`cases`], which figures share.
 //!
 //! ```text
 //!   catalogue ─► Figure ──┐                                        ┌─► SVG, CSV
