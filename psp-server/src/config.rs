@@ -136,7 +136,7 @@ pub struct Config {
     /// Connections that one address may have open at once; 0 for no limit. The addresses of an IPv6 network of 64
     /// bits count as one. Unix sockets have no addresses and no such limit.
     pub connections_per_address_max: usize,
-    /// A connection without a request for this long is closed; 0 never closes.
+    /// A connection is closed that sends no request for this long, and less than a kilobyte of one; 0 never closes.
     pub idle_timeout_s: u64,
     /// A connection that takes none of its output, and whose requests do not run either, for this long is closed; 0
     /// never closes.
@@ -186,8 +186,8 @@ pub struct Config {
     /// [ready](crate::ServerHandle::is_ready), before it drains: for load balancers that ask the admin port, and then
     /// send their clients elsewhere. A second signal ends the process at once.
     pub drain_delay_ms: u64,
-    /// How long a stopping server waits for requests in flight. A connection that takes none of its replies for a
-    /// second is closed meanwhile.
+    /// How long a stopping server waits for requests in flight. A connection that takes none of its replies for
+    /// two seconds is closed meanwhile.
     pub drain_timeout_ms: u64,
     /// How long an idle thread polls before it sleeps, if every thread has a core to itself and one core is left
     /// over. If none is left over, threads of the topology `inline` poll for each other for so long, and threads of

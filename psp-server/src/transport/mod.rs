@@ -55,6 +55,8 @@ pub(crate) mod push;
 pub(crate) mod request_key;
 pub(crate) mod room;
 pub(crate) mod run;
+#[cfg(target_os = "linux")]
+mod send_queue;
 pub(crate) mod socket;
 pub(crate) mod socket_file;
 mod spare;

@@ -12,6 +12,8 @@ use nix::sys::socket::sockopt::PeerCredentials;
 #[cfg(target_os = "linux")]
 use socket2::SockRef;
 
+#[cfg(target_os = "linux")]
+use super::send_queue;
 use super::socket_file::SocketFile;
 use super::spare::{self, Receive};
 use crate::peer::{Credentials, Peer};
@@ -73,6 +75,19 @@ impl Socket {
         }
         #[cfg(not(target_os = "linux"))]
         let _ = bytes_max;
+    }
+
+    /// Bytes that the kernel holds for the peer, where it says so.
+    pub(crate) fn queued_bytes(&self) -> Option<usize> {
+        #[cfg(target_os = "linux")]
+        return match self {
+            Self::Tcp(socket) => send_queue::queued_bytes(socket).ok(),
+            Self::Unix(socket) => send_queue::queued_bytes(socket).ok(),
+            #[cfg(all(test, not(loom)))]
+            Self::Simulated(_) => None,
+        };
+        #[cfg(not(target_os = "linux"))]
+        None
     }
 
     /// Ends one direction, or both.

@@ -111,6 +111,11 @@ impl Wire {
         self.socket.hold_at_most(bytes_max);
     }
 
+    /// Bytes that the kernel holds for the peer, where it says so.
+    pub(crate) fn queued_bytes(&self) -> Option<usize> {
+        self.socket.queued_bytes()
+    }
+
     /// Ends one direction, or both.
     ///
     /// # Errors

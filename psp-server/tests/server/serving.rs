@@ -1,7 +1,7 @@
 //! A server with a user's protocol, end to end over TCP and UDP.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown as Half, UdpSocket};
+use std::net::{Shutdown as Half, TcpStream, UdpSocket};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -309,6 +309,25 @@ fn idle_connections_are_closed_and_busy_ones_are_not() {
     assert_eq!(waiting.line(), "ok wait here");
 }
 
+/// What comes slowly comes all the same. A few bytes now and then are nothing.
+#[test]
+fn a_client_that_sends_a_long_request_is_not_idle() {
+    const PIECES: usize = 40;
+    let config = two_workers().idle_timeout_s(2);
+    let server = start(Policy::darc(), Topology::Inline, config);
+    let (mut sends, mut trickles) = (server.connect(), server.connect());
+    for _ in 0..PIECES {
+        sends.send(&"x".repeat(1024));
+        // It may be closed by now.
+        let _closed = trickles.stream.write_all(b"x");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    sends.send("\n");
+    assert_eq!(sends.line(), format!("ok {}", "x".repeat(PIECES * 1024)));
+    assert_eq!(trickles.line(), "", "closed by the server");
+    assert_eq!(server.handle.snapshot().net.connections_timed_out, 1);
+}
+
 #[test]
 fn quit_answers_and_closes() {
     let server = start(Policy::darc(), Topology::Inline, two_workers());
@@ -353,20 +372,53 @@ fn a_peer_that_never_pauses_does_not_keep_the_server_from_stopping() {
     }
 }
 
+/// Requests whose replies the system does not hold for a client that does not read.
+const UNREAD: usize = 600_000;
+
+/// A client that has read none of its replies.
+fn has_not_read(server: &TestServer) -> TcpStream {
+    let mut client = server.connect().stream;
+    client.write_all(&b"short\n".repeat(UNREAD)).unwrap();
+    until("all have run", || {
+        server.handle.snapshot().types[0].completions == UNREAD as u64
+    });
+    client
+}
+
 #[test]
 fn a_server_that_stops_does_not_wait_for_clients_that_read_nothing() {
     const HOUR_MS: u64 = 3_600_000;
     for topology in [Topology::Inline, Topology::Dedicated] {
         let config = two_workers().drain_timeout_ms(HOUR_MS);
         let server = start(Policy::c_fcfs(), topology, config);
-        let mut silent = server.connect().stream;
-        silent
-            .set_write_timeout(Some(Duration::from_millis(100)))
-            .unwrap();
-        while silent.write_all(&b"short\n".repeat(1000)).is_ok() {}
-        let stopped = server.stop();
-        assert_eq!(stopped.abandoned, 0, "{topology}");
+        let _silent = has_not_read(&server);
+        let handle = server.handle.clone();
+        assert_eq!(server.stop().abandoned, 0, "{topology}");
+        assert_eq!(handle.snapshot().net.connections_timed_out, 1, "{topology}");
     }
+}
+
+/// A socket takes more only once a third of its buffer is free, and that takes such a client seconds.
+#[test]
+fn a_server_that_stops_waits_for_clients_that_read_slowly() {
+    let config = two_workers().drain_timeout_ms(60_000);
+    let server = start(Policy::c_fcfs(), Topology::Inline, config);
+    let handle = server.handle.clone();
+    let mut slow = has_not_read(&server);
+    let read = std::thread::scope(|scope| {
+        let reads = scope.spawn(|| {
+            let (mut piece, mut text) = (vec![0; 16 * 1024], Vec::new());
+            while let Ok(count @ 1..) = slow.read(&mut piece) {
+                text.extend_from_slice(&piece[..count]);
+                std::thread::sleep(Duration::from_millis(60));
+            }
+            text
+        });
+        assert_eq!(server.stop().abandoned, 0);
+        reads.join().unwrap()
+    });
+    assert!(read == b"ok short\n".repeat(UNREAD), "{} bytes", read.len());
+    assert_eq!(handle.snapshot().net.connections_timed_out, 0);
 }
 
 #[test]

@@ -29,8 +29,8 @@ use crate::setup::SchedulerSetup;
 
 /// The most quanta that a request of a short type has before it is preempted, where the machine lengthens the quantum.
 const SHORT_QUANTA_MAX: f64 = 5.0;
-/// For so many quanta a request may be like those of its type, whatever their SLO is.
-const ALIKE_QUANTA_MIN: f64 = 10.0;
+/// A request may be like those of its type for so many of their mean service times, or quanta if these are longer.
+const ALIKE_TIMES: f64 = 10.0;
 
 /// See the [module](self).
 pub(crate) struct Mq {
@@ -72,11 +72,12 @@ impl Mq {
         }
     }
 
-    /// Whether a preempted request of the type at `slot` that has run for `served_ns` goes to the tail of its queue.
-    /// The head until the dispersion of its type's service times is known: a type's requests are alike, as a rule. One
-    /// that has run for its whole SLO is not like the others, and may never end.
+    /// Whether a preempted request of the type at `slot` that has run for `served_ns` goes to the tail of its queue. The
+    /// head until the dispersion of its type's service times is known: a type's requests are alike, as a rule. One that
+    /// has run for many times their mean is not like the others, and may never end.
     fn to_tail(&self, slot: usize, served_ns: u64) -> bool {
-        let alike_ns = self.slos.all_ns()[slot].max(ALIKE_QUANTA_MIN * self.quantum_ns as f64);
+        let mean_ns = self.grouped.profile.mean_ns(slot).unwrap_or(0.0);
+        let alike_ns = ALIKE_TIMES * mean_ns.max(self.quantum_ns as f64);
         let wide = || match served_ns as f64 > alike_ns {
             true => Some(true),
             false => self.dispersion.is_wide(slot),
@@ -405,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_outlasts_its_slo_lets_its_like_pass() {
+    fn a_request_that_outlasts_its_like_lets_them_pass() {
         for (requeue, turns) in [(Requeue::Automatic, 11), (Requeue::Head, 40)] {
             let mut mq = one_worker(settings::Mq::default().requeue(requeue));
             assert_eq!(mq.arrives(0, 0, SHORT), "0@0");

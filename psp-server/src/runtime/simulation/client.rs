@@ -710,7 +710,7 @@ impl Client {
         /// By how much the server's clock may be ahead when it decides.
         const AHEAD_NS: u64 = 100 * MS;
         /// How long a draining server waits for one that reads nothing.
-        const UNREAD_DRAIN_S: u64 = 1;
+        const UNREAD_DRAIN_S: u64 = 2;
         let mut active_ns = self.progress_ns.max(self.written_ns.min(self.asked_ns()));
         if self.is_slow {
             // The server may have written long ago what it reads now.

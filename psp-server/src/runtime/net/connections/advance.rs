@@ -309,7 +309,9 @@ impl<F: Framing, C> Connections<F, C> {
                 net.bytes_received.add(count as u64);
                 let held_bytes = connection.held_bytes().max(connection.counted_bytes);
                 let large = held_bytes > POOLED_LEN;
+                let begins = connection.input.data().len() <= count;
                 slot.note_progress(count, held_bytes > EXEMPT_BYTES, now_ns);
+                slot.note_heard(count, begins, now_ns);
                 if large && !self.may_hold(index, now_ns) {
                     self.refuse(index, &Rejection::OutOfBuffers);
                 }

@@ -13,6 +13,8 @@ use crate::transport::run::Stream;
 
 /// Input that one connection may have read before others have their turn, in bytes.
 pub(super) const READ_BYTES_MAX: usize = 64 * 1024;
+/// So much of a request shows that its peer is not idle.
+const HEARD_BYTES_MIN: usize = 1024;
 /// Input of a connection that a drain still reads: what its socket has received, up to this many bytes.
 const DRAIN_READ_BYTES_MAX: usize = 256 * 1024;
 /// Output that the net worker sends in one go, in bytes; other connections wait meanwhile.
@@ -37,6 +39,10 @@ pub(super) struct Slot<F: Framing, C> {
     pub(super) last_active_ns: u64,
     /// Since when the peer could have authenticated and has not.
     pub(super) stranger_since_ns: Option<u64>,
+    /// When the peer last sent so much of a request that it is not idle.
+    pub(super) heard_ns: u64,
+    /// What the peer has sent since.
+    pub(super) since_heard_bytes: usize,
     /// When the peer last sent so much that it counts as progress.
     pub(super) progress_ns: u64,
     /// What the peer has sent since.
@@ -50,6 +56,8 @@ pub(super) struct Slot<F: Framing, C> {
     pub(super) drain_read_left: usize,
     /// Input that the peer may still send once the connection closes, in bytes.
     pub(super) discard_left: usize,
+    /// What the kernel held for the peer when a drain looked last.
+    pub(super) queued_bytes: usize,
     /// It is looked at later, if its peer has not read by then.
     pub(super) is_watched: bool,
 }
@@ -105,14 +113,39 @@ impl<F: Framing, C> Slot<F, C> {
             },
             last_active_ns: 0,
             stranger_since_ns: None,
+            heard_ns: 0,
+            since_heard_bytes: 0,
             progress_ns: 0,
             since_progress_bytes: 0,
             awaits_bytes: None,
             _counted: Counted::default(),
             drain_read_left: DRAIN_READ_BYTES_MAX,
             discard_left: DISCARDED_BYTES_MAX,
+            queued_bytes: 0,
             is_watched: false,
         }
+    }
+
+    /// The peer has sent `count` bytes, which `begin` a request or not. One that sends a few bytes of a request now and then
+    /// is idle.
+    pub(super) fn note_heard(&mut self, count: usize, begin: bool, now_ns: u64) {
+        self.since_heard_bytes += count;
+        if begin || self.since_heard_bytes >= HEARD_BYTES_MIN {
+            (self.heard_ns, self.since_heard_bytes) = (now_ns, 0);
+        }
+    }
+
+    /// Whether output waits, and the kernel holds less for the peer than when this was last asked.
+    pub(super) fn has_been_read(&mut self) -> bool {
+        let Phase::Home(stream) = &self.phase else {
+            return false;
+        };
+        let connection = &stream.connection;
+        let queued_bytes = { connection.has_unsent() }.then(|| connection.socket.queued_bytes());
+        let Some(queued_bytes) = queued_bytes.flatten() else {
+            return false;
+        };
+        std::mem::replace(&mut self.queued_bytes, queued_bytes) > queued_bytes
     }
 
     /// Sends output that waits, if the net worker has the connection and its socket has room. Returns whether there is

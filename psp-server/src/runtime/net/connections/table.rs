@@ -30,7 +30,7 @@ use crate::transport::request_key::{ConnectionIndex, Names, PortNumber};
 use crate::transport::run::{Run, Stream};
 
 /// A connection that has taken nothing of what waits for it for this long is closed in a drain.
-const UNREAD_DRAIN_S: u64 = 1;
+const UNREAD_DRAIN_S: u64 = 2;
 
 /// All connections of one net worker.
 pub(in crate::runtime::net) struct Connections<F: Framing, C> {
@@ -298,7 +298,10 @@ impl<F: Framing, C> Connections<F, C> {
                 && now_ns.saturating_sub(since_ns) > timeout_s.saturating_mul(1_000_000_000)
         };
         for index in (0..self.slots.len()).map_while(ConnectionIndex::new) {
-            let slot = &self.slots[index.get()];
+            let slot = &mut self.slots[index.get()];
+            if self.draining && slot.has_been_read() {
+                slot.last_active_ns = now_ns;
+            }
             let config = &self.shared.config;
             let (timeout_s, since_ns) = match &slot.phase {
                 Phase::Home(stream)
@@ -310,7 +313,7 @@ impl<F: Framing, C> Connections<F, C> {
                 Phase::Home(stream) => match stream.connection.socket.handshake_since_ns() {
                     Some(since_ns) => (config.handshake_timeout_s, since_ns),
                     None if !stream.connection.has_unsent() => {
-                        (idle_timeout_s, slot.last_active_ns)
+                        (idle_timeout_s, slot.last_active_ns.max(slot.heard_ns))
                     }
                     // Replies are owed, messages are not: only replies wait from the drain on.
                     None if self.draining && stream.connection.has_had_pushes() => {
