@@ -26,6 +26,7 @@
 //! | `launch.rs` | starts and ends the threads |
 //! | `receivers.rs` | the same for workers that receive for themselves |
 //! | `distributed/` | how these run each other's requests |
+//! | `request_threads/` | the threads of their requests that the kernel preempts |
 //! | `start.rs` | what threads start with: an event queue and the sockets on which a thread receives |
 
 pub(crate) mod channel;
