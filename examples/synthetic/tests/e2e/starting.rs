@@ -21,15 +21,15 @@ fn wrong_settings_are_one_line() {
     let cases: [(&[&str], &str); 4] = [
         (
             &["--workers", "5000000000"],
-            "workers is 5000000000, it must be between 1 and 1024",
+            "server.workers (--workers) is 5000000000, it must be between 1 and 1024",
         ),
         (
             &["--workers", "0"],
-            "workers is 0, it must be between 1 and 1024",
+            "server.workers (--workers) is 0, it must be between 1 and 1024",
         ),
         (
             &["--config", file],
-            "queue_capacity is 1000000000, it must be between 1 and 1048576",
+            "server.queue-capacity is 1000000000, it must be between 1 and 1048576",
         ),
         (
             &["--policy", "mq", "--topology", "inline"],
