@@ -136,7 +136,7 @@ pub struct Config {
     /// Connections that one address may have open at once; 0 for no limit. The addresses of an IPv6 network of 64
     /// bits count as one. Unix sockets have no addresses and no such limit.
     pub connections_per_address_max: usize,
-    /// A connection is closed that sends no request for this long, and less than a kilobyte of one; 0 never closes.
+    /// A connection that sends neither a request nor a kilobyte of one for this long is closed; 0 never closes.
     pub idle_timeout_s: u64,
     /// A connection that takes none of its output, and whose requests do not run either, for this long is closed; 0
     /// never closes.

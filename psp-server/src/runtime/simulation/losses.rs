@@ -14,6 +14,6 @@ pub(super) struct Losses {
 impl Losses {
     /// What a piece of a request loses on average.
     pub(super) fn of_piece_ns(&self) -> u64 {
-        self.ns_max / 2 / self.pieces.max(1) * u64::from(self.pieces > 0)
+        (self.ns_max / 2).checked_div(self.pieces).unwrap_or(0)
     }
 }
