@@ -52,7 +52,6 @@ pub(in crate::runtime::net) struct Connections<F: Framing, C> {
     pub(super) bodies: BodyLine,
     pub(super) lingering: usize,
     pub(super) draining: bool,
-    drain_since_ns: u64,
     /// How many replies a connection may owe before its next request has to wait.
     pub(super) owed_max: usize,
 }
@@ -74,7 +73,6 @@ impl<F: Framing, C> Connections<F, C> {
             bodies: BodyLine::default(),
             lingering: 0,
             draining: false,
-            drain_since_ns: 0,
             names: shared.names(),
             shared,
         }
@@ -315,13 +313,7 @@ impl<F: Framing, C> Connections<F, C> {
                     None if !stream.connection.has_unsent() => {
                         (idle_timeout_s, slot.last_active_ns.max(slot.heard_ns))
                     }
-                    // Replies are owed, messages are not: only replies wait from the drain on.
-                    None if self.draining && stream.connection.has_had_pushes() => {
-                        (UNREAD_DRAIN_S, slot.last_active_ns)
-                    }
-                    None if self.draining => {
-                        (UNREAD_DRAIN_S, slot.last_active_ns.max(self.drain_since_ns))
-                    }
+                    None if self.draining => (UNREAD_DRAIN_S, slot.last_active_ns),
                     None => (config.output_timeout_s, slot.last_active_ns),
                 },
                 Phase::Lingering { until_ns, .. } if now_ns >= *until_ns => {
@@ -343,12 +335,15 @@ impl<F: Framing, C> Connections<F, C> {
     /// Takes no more requests: received requests are served, then connections close.
     pub(in crate::runtime::net) fn drain(&mut self, now_ns: u64) {
         self.draining = true;
-        self.drain_since_ns = now_ns;
         for index in (0..self.slots.len()).map_while(ConnectionIndex::new) {
             let slot = &mut self.slots[index.get()];
             // Input may have come in without an event yet.
             slot.readiness.set(Condition::Readable, true);
-            if matches!(slot.phase, Phase::Home(_)) {
+            if let Phase::Home(stream) = &slot.phase {
+                // Replies are owed, messages are not: only replies wait from the drain on.
+                if stream.connection.has_unsent() && !stream.connection.has_had_pushes() {
+                    slot.last_active_ns = now_ns;
+                }
                 self.ready.push(index);
             }
         }
