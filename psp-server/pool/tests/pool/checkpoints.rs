@@ -330,7 +330,7 @@ fn other_policies_take_over_a_suspended_task() {
     assert_eq!(pool.close(PATIENCE).abandoned, 0);
 }
 
-/// Threads of this process whose names begin so.
+/// Threads of this process whose names begin so. Linux leaves some out while others end: ask again.
 #[cfg(target_os = "linux")]
 fn threads(name: &str) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
@@ -345,7 +345,7 @@ fn a_pool_that_is_dropped_ends_its_suspended_tasks_and_threads() {
     let pool = pool.unwrap();
     let suspended = Suspended::new(&pool, || 6);
     #[cfg(target_os = "linux")]
-    assert_eq!(threads("dropped"), 3, "two and the timer");
+    until("two and the timer", || threads("dropped") == 3);
     drop(pool);
     assert_eq!(suspended.release(), Ok(6));
     #[cfg(target_os = "linux")]
