@@ -244,14 +244,6 @@ impl<'k> Slot<'k> {
         self.key
     }
 
-    /// The key's entry, if it has one that is stored.
-    pub(crate) fn stored(&self) -> Option<Entry> {
-        match &self.content {
-            SlotContent::Entry(entry) => Some(Open(Arc::clone(&entry.0)).close()),
-            SlotContent::Nothing | SlotContent::New { .. } => None,
-        }
-    }
-
     /// The key's value, if it has one.
     #[must_use]
     pub fn value(&self) -> Option<&Value> {

@@ -16,12 +16,15 @@ use smallvec::SmallVec;
 
 use crate::databases::Databases;
 use crate::entry::Entry;
+use crate::hashed::position_of;
 use crate::keyspace::Keyspace;
 
 /// Candidates that are remembered from earlier samples.
 const CANDIDATES_MAX: usize = 16;
 /// Neighbours that are looked at together.
 const NEIGHBOURS: usize = 16;
+/// Longest key that a candidate holds without an allocation.
+const USUAL_KEY_LEN_MAX: usize = 32;
 
 /// Which keys may be evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,7 +141,9 @@ struct Candidate {
     rank: u64,
     /// The number of its database.
     database: usize,
-    key: Box<[u8]>,
+    /// Tells it from most others at once.
+    position: u64,
+    key: SmallVec<[u8; USUAL_KEY_LEN_MAX]>,
 }
 
 /// The best candidates so far, the best one last.
@@ -163,8 +168,12 @@ impl Candidates {
         if is_full && self.best[0].rank >= rank {
             return;
         }
-        let is_known =
-            |candidate: &Candidate| candidate.database == database && *candidate.key == *key;
+        let position = position_of(key);
+        let is_known = |candidate: &Candidate| {
+            candidate.position == position
+                && candidate.database == database
+                && *candidate.key == *key
+        };
         if self.best.iter().any(is_known) {
             return;
         }
@@ -172,11 +181,11 @@ impl Candidates {
             self.best.remove(0);
         }
         let place = self.best.partition_point(|other| other.rank <= rank);
-        let key = key.into();
         let candidate = Candidate {
             rank,
             database,
-            key,
+            position,
+            key: SmallVec::from_slice(key),
         };
         self.best.insert(place, candidate);
     }

@@ -15,12 +15,14 @@
 //! nodes: a clone costs one reference count, and a writer copies the nodes on its path that a clone still holds.
 
 mod ahead;
+mod leaf;
 
 use std::{fmt, iter, mem, slice};
 
 use smallvec::SmallVec;
 use triomphe::{Arc, ThinArc};
 
+use self::leaf::{Item, Leaf, find, guess, items, seek};
 use crate::entry::Entry;
 use crate::keyspace::Felt;
 
@@ -45,19 +47,10 @@ pub(crate) struct Index {
 enum Node {
     #[default]
     Empty,
-    /// With the number of items, so that a look-up need not wait for the leaf's head to know where an item is.
+    /// With the number of items: a look-up need not wait for the leaf's head to know where an item is.
     Leaf(u32, Leaf),
     /// The head has a bit for each slot at which a child's run starts.
     Branch(ThinArc<u64, Node>),
-}
-
-type Leaf = ThinArc<(), Item>;
-
-#[derive(Clone, Default)]
-struct Item {
-    position: u64,
-    /// `None` only while an update has taken it.
-    entry: Option<Entry>,
 }
 
 /// Where the way to a position leads from a branch.
@@ -119,10 +112,9 @@ impl Index {
             match node {
                 Node::Empty => return None,
                 Node::Leaf(len, leaf) => {
-                    let guess = guess(*len, width, position);
-                    let is_key = |entry: &Entry| entry.key() == key;
-                    let place = find(&leaf.slice, guess, position, is_key)?;
-                    return leaf.slice[place].entry.as_ref();
+                    let (items, guess) = (items(*len, leaf), guess(*len, width, position));
+                    let place = find(items, guess, position, |entry| entry.key() == key)?;
+                    return items[place].entry.as_ref();
                 }
                 Node::Branch(branch) => {
                     let turn = Turn::at(branch.header.header, width, position);
@@ -220,8 +212,9 @@ impl Index {
             match node {
                 Node::Empty => break,
                 Node::Leaf(len, leaf) => {
-                    let start = seek(&leaf.slice, guess(*len, width, from), from);
-                    range.items = leaf.slice[start..].iter();
+                    let items = items(*len, leaf);
+                    let start = seek(items, guess(*len, width, from), from);
+                    range.items = items[start..].iter();
                     break;
                 }
                 Node::Branch(branch) => {
@@ -246,38 +239,6 @@ impl fmt::Debug for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Index").finish_non_exhaustive()
     }
-}
-
-/// About where an item of this position is, in a leaf of so many whose positions differ in `width` bits.
-fn guess(len: u32, width: u32, position: u64) -> usize {
-    let offset = position & ((1 << width) - 1);
-    ((u128::from(offset) * u128::from(len)) >> width) as usize
-}
-
-/// Where the first item at `position` or above is.
-fn seek(items: &[Item], guess: usize, position: u64) -> usize {
-    let mut place = guess;
-    while place < items.len() && items[place].position < position {
-        place += 1;
-    }
-    while place > 0 && items[place - 1].position >= position {
-        place -= 1;
-    }
-    place
-}
-
-fn find(
-    items: &[Item],
-    guess: usize,
-    position: u64,
-    is_wanted: impl Fn(&Entry) -> bool,
-) -> Option<usize> {
-    let start = seek(items, guess, position);
-    let mut here = items[start..]
-        .iter()
-        .take_while(|item| item.position == position);
-    let place = here.position(|item| item.entry.as_ref().is_some_and(&is_wanted))?;
-    Some(start + place)
 }
 
 /// Changes a node's items in place, after copying the node if others hold it.
@@ -351,17 +312,19 @@ impl Node {
         if len == 0 {
             return Self::Empty;
         }
-        let items = (0..len).map(|_| items.next().unwrap_or_default());
-        Self::Leaf(len as u32, ThinArc::from_header_and_iter((), items))
+        Self::Leaf(len as u32, leaf::of(len, items))
     }
 
     /// A leaf of the items of two neighbours, which are no branches.
     fn joined(mut left: Self, mut right: Self) -> Self {
         match (&mut left, &mut right) {
-            (Self::Leaf(_, left), Self::Leaf(_, right)) => {
-                let len = left.slice.len() + right.slice.len();
+            (Self::Leaf(left_len, left), Self::Leaf(len, right)) => {
+                let (left_len, len) = (*left_len as usize, *len as usize);
                 consume(left, |left| {
-                    consume(right, |right| Self::leaf(len, &mut left.chain(right)))
+                    let left = left.take(left_len);
+                    consume(right, |right| {
+                        Self::leaf(left_len + len, &mut left.chain(right))
+                    })
                 })
             }
             (Self::Empty, _) => right,
@@ -388,8 +351,8 @@ impl Node {
         match self {
             Self::Empty => edit(None),
             Self::Leaf(len, leaf) => {
-                let guess = guess(*len, width, position);
-                match find(&leaf.slice, guess, position, |entry| entry.key() == key) {
+                let (items, guess) = (items(*len, leaf), guess(*len, width, position));
+                match find(items, guess, position, |entry| entry.key() == key) {
                     Some(place) => make_mut(leaf, |items| edit(Some(&mut items[place].entry))),
                     None => edit(None),
                 }
@@ -406,19 +369,10 @@ impl Node {
     fn insert(&mut self, width: u32, item: Item) {
         match self {
             Self::Empty => *self = Self::leaf(1, &mut iter::once(item)),
-            Self::Leaf(_, leaf) if leaf.slice.len() < LEAF_ITEMS_MAX || width == 0 => {
-                let place = leaf
-                    .slice
-                    .partition_point(|other| other.position < item.position);
-                let len = leaf.slice.len() + 1;
-                let mut item = Some(item);
-                *self = consume(leaf, |mut items| {
-                    let next = |index| match index == place {
-                        true => item.take(),
-                        false => items.next(),
-                    };
-                    Self::leaf(len, &mut (0..len).filter_map(next))
-                });
+            Self::Leaf(len, leaf) if (*len as usize) < LEAF_ITEMS_MAX || width == 0 => {
+                let guess = guess(*len, width, item.position);
+                let place = seek(items(*len, leaf), guess, item.position);
+                leaf::insert(len, leaf, place, item);
             }
             Self::Leaf(..) => {
                 let leaf = mem::take(self);
@@ -450,26 +404,15 @@ impl Node {
         match self {
             Self::Empty => None,
             Self::Leaf(len, leaf) => {
-                let start = seek(&leaf.slice, guess(*len, width, position), position);
-                let mut here = leaf.slice[start..]
-                    .iter()
-                    .take_while(|item| item.position == position);
+                let items = items(*len, leaf);
+                let start = seek(items, guess(*len, width, position), position);
+                let mut here =
+                    { items[start..].iter() }.take_while(|item| item.position == position);
                 let place = start + here.position(|item| is_wanted(&item.entry))?;
-                let len = leaf.slice.len() - 1;
-                let mut removed = None;
-                *self = consume(leaf, |items| {
-                    let mut left = items.enumerate().filter_map(|(index, item)| {
-                        if index == place {
-                            removed = item.entry;
-                            return None;
-                        }
-                        Some(item)
-                    });
-                    let node = Self::leaf(len, &mut left);
-                    // The removed item may be the last one.
-                    left.for_each(drop);
-                    node
-                });
+                let removed = leaf::remove(len, leaf, place);
+                if *len == 0 {
+                    *self = Self::Empty;
+                }
                 removed
             }
             Self::Branch(branch) => {
@@ -499,8 +442,9 @@ fn split(branch: &mut ThinArc<u64, Node>, turn: &Turn) {
                 return mem::take(&mut upper);
             }
             match children.next_item() {
-                Node::Leaf(_, mut leaf) if child == turn.child => {
-                    let (all, lower) = (leaf.slice.len(), leaf.slice.partition_point(is_lower));
+                Node::Leaf(len, mut leaf) if child == turn.child => {
+                    let lower = items(len, &leaf).partition_point(is_lower);
+                    let all = len as usize;
                     consume(&mut leaf, |mut items| {
                         let left = Node::leaf(lower, &mut items);
                         upper = Node::leaf(all - lower, &mut items);
@@ -562,8 +506,8 @@ impl<'i> Iterator for Range<'i> {
             match self.nodes.last_mut()?.next() {
                 None => drop(self.nodes.pop()),
                 Some(Node::Empty) => {}
-                Some(Node::Leaf(_, leaf)) => {
-                    self.items = leaf.slice.iter();
+                Some(Node::Leaf(len, leaf)) => {
+                    self.items = items(*len, leaf).iter();
                     self.fetch_first_entries();
                     self.fetch_next_leaf();
                 }
@@ -633,10 +577,13 @@ mod tests {
         match node {
             Node::Empty => {}
             Node::Leaf(len, leaf) => {
-                assert!(!leaf.slice.is_empty());
-                assert_eq!(*len as usize, leaf.slice.len());
-                assert!(width == 0 || leaf.slice.len() <= LEAF_ITEMS_MAX);
-                assert!(leaf.slice.is_sorted_by_key(|item| item.position));
+                let (used, spare) = leaf.slice.split_at(*len as usize);
+                assert!(!used.is_empty());
+                assert_eq!(leaf.slice.len(), leaf::room(used.len()));
+                assert!(width == 0 || used.len() <= LEAF_ITEMS_MAX);
+                assert!(used.is_sorted_by_key(|item| item.position));
+                assert!(used.iter().all(|item| item.entry.is_some()));
+                assert!(spare.iter().all(|item| item.entry.is_none()));
             }
             Node::Branch(branch) => {
                 let starts = branch.header.header;

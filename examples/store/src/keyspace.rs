@@ -732,18 +732,23 @@ impl Keyspace {
     }
 
     /// Removes the key if its entry `qualifies`. Returns the bytes that it had.
-    pub(crate) fn evict(
-        &self,
-        key: &[u8],
-        qualifies: impl FnOnce(&Entry) -> bool,
-    ) -> Option<usize> {
-        self.update(key, |slot| {
-            let entry = slot.stored().filter(qualifies)?;
-            let bytes = entry.memory_bytes();
-            drop(entry);
-            slot.discard();
-            Some(bytes)
-        })
+    pub(crate) fn evict(&self, key: &[u8], qualifies: impl Fn(&Entry) -> bool) -> Option<usize> {
+        let position = position_of(key);
+        let shard = self.shard(position);
+        let mut state = shard.state.lock();
+        let is_victim = |entry: &Entry| entry.key() == key && qualifies(entry);
+        let victim = state.index.remove(position, is_victim)?;
+        state.feel(Felt {
+            position,
+            presence: [true, false],
+            expiry: [victim.expire_at_ms(), None],
+        });
+        shard.publish(&state);
+        drop(state);
+        self.awaited.note_removed(key);
+        let bytes = victim.memory_bytes();
+        self.discard_all([Garbage::Entry(victim)]);
+        Some(bytes)
     }
 
     /// Removes up to `count_max` keys of shard `index` that expired by `now_ms`. Returns how many.

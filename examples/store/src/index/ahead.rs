@@ -11,7 +11,8 @@
 
 use triomphe::ThinArc;
 
-use super::{Index, Item, LEAF_ITEMS_MAX, Leaf, Node, Range, STEP_BITS, Turn, guess, seek};
+use super::leaf::{Item, guess, items, seek};
+use super::{Index, LEAF_ITEMS_MAX, Node, Range, STEP_BITS, Turn};
 use crate::cache_line::{LINE_BYTES, fetch};
 use crate::entry::Entry;
 use crate::value::Value;
@@ -59,7 +60,7 @@ impl Index {
                         fetch(at.wrapping_add(SPREAD_BYTES));
                         return true;
                     }
-                    let Some(entry) = entry_at(leaf, guess, position) else {
+                    let Some(entry) = entry_at(items(*len, leaf), guess, position) else {
                         return false;
                     };
                     let (at, is_last) = match (step - level, entry.value()) {
@@ -80,8 +81,8 @@ impl Index {
 }
 
 /// The first entry at the position.
-fn entry_at(leaf: &Leaf, guess: usize, position: u64) -> Option<&Entry> {
-    let item = leaf.slice.get(seek(&leaf.slice, guess, position))?;
+fn entry_at(items: &[Item], guess: usize, position: u64) -> Option<&Entry> {
+    let item = items.get(seek(items, guess, position))?;
     item.entry.as_ref().filter(|_| item.position == position)
 }
 
@@ -204,7 +205,7 @@ mod tests {
                     }
                     Node::Leaf(len, leaf) => {
                         let guess = guess(*len, width, position);
-                        let place = seek(&leaf.slice, guess, position);
+                        let place = seek(items(*len, leaf), guess, position);
                         let item = &raw const leaf.slice[place];
                         assert!(covers(asked, node_address(leaf)));
                         assert_eq!(item_address(leaf, place), item.cast());
