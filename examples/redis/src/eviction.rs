@@ -22,8 +22,12 @@ use quanta::Instant;
 use crate::config::Config;
 use crate::state::ServerState;
 
-/// Keys that one write evicts at most.
-const KEYS_PER_WRITE: usize = 32;
+/// Keys that one write evicts at most. Their memory is what the write and those after it take, and is in the caches.
+const KEYS_PER_WRITE: usize = 2;
+/// The same where that does not suffice, as new values are longer than old ones.
+const KEYS_PER_WRITE_MAX: usize = 32;
+/// More than this part of the limit is too much for [`KEYS_PER_WRITE`].
+const HASTE_DIVISOR: u64 = 256;
 /// Keys that the thread evicts between two looks at the memory.
 const KEYS_PER_LOOK: usize = 256;
 /// Time between two looks of the thread.
@@ -97,7 +101,14 @@ impl ServerState {
     /// Whether commands that may store more get an error, at `now`. Evicts some keys if that helps.
     #[must_use]
     pub fn is_out_of_memory(&self, now: Instant) -> bool {
-        self.is_full(now) && self.make_room(KEYS_PER_WRITE) == Room::None
+        self.is_full(now) && {
+            let limit_bytes = self.settings.maxmemory_bytes();
+            let keys_max = match self.memory.excess_bytes(limit_bytes) > limit_bytes / HASTE_DIVISOR {
+                true => KEYS_PER_WRITE_MAX,
+                false => KEYS_PER_WRITE,
+            };
+            self.make_room(keys_max) == Room::None
+        }
     }
 
     /// Whether the process holds more than `maxmemory`.

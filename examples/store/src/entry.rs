@@ -111,6 +111,14 @@ impl Entry {
         self.0.as_ptr().cast()
     }
 
+    /// Where the bytes of a string are that is not part of the entry. Reads nothing of them.
+    pub(crate) fn bytes_address(&self) -> Option<*const u8> {
+        match self.value() {
+            Value::String(text) if text.heap_bytes() > 0 => Some(text.as_slice().as_ptr()),
+            _ => None,
+        }
+    }
+
     /// Whether both are the same entry, not only equal.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.0.as_ptr() == other.0.as_ptr()

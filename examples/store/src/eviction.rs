@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
+use crate::cache_line::fetch;
 use crate::databases::Databases;
 use crate::entry::Entry;
 use crate::hashed::position_of;
@@ -163,12 +164,12 @@ impl Candidates {
         }
     }
 
-    fn offer(&mut self, rank: u64, database: usize, key: &[u8]) {
+    fn offer(&mut self, rank: u64, database: usize, entry: &Entry) {
         let is_full = self.best.len() == CANDIDATES_MAX;
         if is_full && self.best[0].rank >= rank {
             return;
         }
-        let position = position_of(key);
+        let (key, position) = (entry.key(), position_of(entry.key()));
         let is_known = |candidate: &Candidate| {
             candidate.position == position
                 && candidate.database == database
@@ -188,6 +189,8 @@ impl Candidates {
             key: SmallVec::from_slice(key),
         };
         self.best.insert(place, candidate);
+        // It is dropped soon, and the entry is in the caches now.
+        entry.bytes_address().into_iter().for_each(fetch);
     }
 }
 
@@ -304,7 +307,7 @@ impl Evictor {
             let mut found = 0;
             while found < samples {
                 let mut offer = |entry: &Entry| {
-                    candidates.offer(rank(keyspace, order, entry), keyspace.number(), entry.key());
+                    candidates.offer(rank(keyspace, order, entry), keyspace.number(), entry);
                 };
                 let more = match (order, scope) {
                     (Order::Ttl, _) => keyspace.sample_due(&mut offer),

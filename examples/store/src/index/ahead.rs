@@ -15,7 +15,6 @@ use super::leaf::{Item, guess, items, seek};
 use super::{Index, LEAF_ITEMS_MAX, Node, Range, STEP_BITS, Turn};
 use crate::cache_line::{LINE_BYTES, fetch};
 use crate::entry::Entry;
-use crate::value::Value;
 
 /// How far from the guess an item of a leaf mostly is, in bytes.
 const SPREAD_BYTES: usize = 24;
@@ -63,16 +62,14 @@ impl Index {
                     let Some(entry) = entry_at(items(*len, leaf), guess, position) else {
                         return false;
                     };
-                    let (at, is_last) = match (step - level, entry.value()) {
-                        (1, _) => (entry.address(), false),
-                        (2, Value::String(text)) if text.heap_bytes() > 0 => {
-                            (text.as_slice().as_ptr(), true)
-                        }
-                        _ => return false,
+                    let at = match step - level {
+                        1 => Some(entry.address()),
+                        2 => entry.bytes_address(),
+                        _ => None,
                     };
-                    fetch(at);
-                    fetch(at.wrapping_add(LINE_BYTES));
-                    return !is_last;
+                    let lines = at.map(|at| [at, at.wrapping_add(LINE_BYTES)]);
+                    lines.into_iter().flatten().for_each(fetch);
+                    return step - level == 1;
                 }
             }
         }
@@ -150,6 +147,7 @@ fn fetch_entry(item: &Item) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::Value;
 
     fn index(width: u32, positions: impl Iterator<Item = u64>) -> Index {
         let mut index = Index::new(width);
