@@ -103,7 +103,8 @@ impl ServerState {
     pub fn is_out_of_memory(&self, now: Instant) -> bool {
         self.is_full(now) && {
             let limit_bytes = self.settings.maxmemory_bytes();
-            let keys_max = match self.memory.excess_bytes(limit_bytes) > limit_bytes / HASTE_DIVISOR {
+            let keys_max = match self.memory.excess_bytes(limit_bytes) > limit_bytes / HASTE_DIVISOR
+            {
                 true => KEYS_PER_WRITE_MAX,
                 false => KEYS_PER_WRITE,
             };
