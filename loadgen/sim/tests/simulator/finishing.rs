@@ -1,5 +1,5 @@
 //! Sparing requests that are about to finish pays, in virtual time: 14 workers, 10 us for a
-//! preemption, requests that resume on their home worker. `docs/policies.md` has the full figures.
+//! preemption, requests that resume on their home worker. `docs/policies.md` has the rule.
 
 use std::ops::ControlFlow;
 

@@ -6,8 +6,8 @@ use crate::error::PolicyError;
 use crate::settings::check::{Setting, at_least, check, slo_slowdown};
 use crate::settings::darc::Darc;
 
-/// Settings of DARC with lending: when it lends workers, when it takes them back, and DARC's own. `docs/lending.md` has
-/// the measurements behind the defaults.
+/// Settings of DARC with lending: when it lends workers, when it takes them back, and DARC's own.
+/// `docs/lending.md` has the rules.
 ///
 /// A request's *allowance* is the time that it may wait: its type's SLO without the mean service
 /// time and the cost of a preemption.

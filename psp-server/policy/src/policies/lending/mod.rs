@@ -10,7 +10,7 @@
 //!
 //! A request's *allowance* is the time that its SLO leaves for waiting. Groups, windows and
 //! reservations are [DARC's](crate::policies::darc); without preemption it decides exactly as DARC
-//! does. `docs/lending.md` has the rules, with the measurements behind them.
+//! does. `docs/lending.md` has the rules.
 //!
 //! In a group with widely spread service times ([`service_times`]) nothing tells short requests from
 //! long ones before they run. A request of such a group that has run for long is *aged*: it may be
