@@ -228,6 +228,7 @@ pub mod error;
 pub mod feedback;
 mod fiber;
 mod foreseen;
+mod guarded;
 pub mod handler;
 #[doc(hidden)]
 pub mod internal;

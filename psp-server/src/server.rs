@@ -15,6 +15,7 @@ use psp_protocols::Framing;
 use crate::admin::{Admin, AdminListener};
 use crate::classifier::Classifier;
 use crate::error::RunError;
+use crate::guarded::Guarded;
 use crate::handler::Handler;
 use crate::peer::Peer;
 use crate::request_types;
@@ -228,7 +229,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
                 classifier,
                 scheduler,
                 handler,
-                framing: Arc::new(framing),
+                framing: Arc::new(Guarded::new(framing)),
                 shared,
                 cores,
                 datagrams,

@@ -11,6 +11,7 @@ mod control;
 mod deadlines;
 #[cfg(target_os = "linux")]
 mod distributed;
+mod faulty_framings;
 mod foreseen;
 #[cfg(target_os = "linux")]
 mod handing_over;

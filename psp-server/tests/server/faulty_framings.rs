@@ -1,0 +1,82 @@
+//! Framings that panic, or that find frames which are not there: they cost the connection on which they show.
+
+use std::net::TcpStream;
+
+use psp_server::protocols::{FrameError, Framing, Rejection, Sink, Step};
+use psp_server::{Policy, Reply, Request, Server, Topology, TypeSpec};
+
+use crate::common::{Client, Lines, UdpClient, until};
+
+/// Lines, with a fault for those that begin with these characters.
+struct Faulty;
+
+impl Framing for Faulty {
+    type Cursor = usize;
+    type Head = ();
+
+    fn next_frame(&self, scanned: &mut usize, input: &[u8]) -> Result<Step, FrameError> {
+        let frame = |len| Ok(Step::Frame { len, head: () });
+        match input[0] {
+            b'!' => panic!("the test asked for it"),
+            b'>' => frame(input.len() + 1),
+            b'0' => frame(0),
+            _ => Lines.next_frame(scanned, input),
+        }
+    }
+
+    fn closes_after(&self, frame: &[u8], (): &()) -> bool {
+        assert_ne!(frame[0], b'?', "the test asked for it");
+        false
+    }
+
+    fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
+        Lines.encode_rejection(rejection, request, out);
+    }
+}
+
+#[test]
+fn faults_of_a_framing_cost_the_connection_on_which_they_show() {
+    for (policy, topology) in [
+        (Policy::darc(), Topology::Inline),
+        (Policy::c_fcfs(), Topology::Dedicated),
+        #[cfg(target_os = "linux")]
+        (Policy::d_fcfs(), Topology::Distributed),
+    ] {
+        let local = "127.0.0.1:0";
+        let server = Server::builder()
+            .framing(Faulty)
+            .types([TypeSpec::new("line")])
+            .handler(|request: Request<'_, ()>, reply: &mut Reply<'_>| reply.put(request.payload))
+            .policy(policy)
+            .topology(topology)
+            .workers(2)
+            .tcp(local)
+            .udp(local)
+            .build()
+            .unwrap()
+            .spawn()
+            .unwrap();
+        let addresses = server.local_addrs().to_vec();
+        let connect = || Client::new(TcpStream::connect(addresses[0]).unwrap());
+        let mut other = connect();
+        let datagrams = UdpClient::new(addresses[1]);
+        for line in ["!\n", ">\n", "0\n"] {
+            let mut client = connect();
+            client.send(&format!("first\n{line}"));
+            assert_eq!(client.line(), "first");
+            let fault = "!malformed: the server cannot read this request ";
+            assert_eq!(client.rest().trim_end_matches('\n'), fault, "{line}");
+            datagrams.send(line.trim_end());
+            assert_eq!(datagrams.ask("datagram"), "datagram");
+            assert_eq!(other.ask("other"), "other");
+        }
+        let mut client = connect();
+        client.send("?\n");
+        assert_eq!(client.rest(), "?\n", "it is the last one");
+        until("faults are counted", || {
+            server.handle().snapshot().net.malformed >= 3
+        });
+        server.handle().shut_down();
+        assert_eq!(server.join().unwrap().abandoned, 0);
+    }
+}
