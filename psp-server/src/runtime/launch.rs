@@ -1,5 +1,6 @@
 //! Starts the threads of a server, and ends them.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -13,6 +14,7 @@ use super::channel::turn_start::TurnStart;
 use super::dispatch::dispatcher::Dispatcher;
 use super::drain_report::DrainReport;
 use super::host::clock::Clock;
+use super::host::cores::Cores;
 use super::host::scheduling::{can_lower_preempted, sharpen_timers, shorten_slice};
 use super::host::spin::Spin;
 use super::net::commons::Commons;
@@ -22,18 +24,18 @@ use super::net::workers::Link;
 use super::receivers;
 use super::start::{Launch, Port};
 use super::team::Team;
-use super::worker::contexts::{ContextPreempter, serve_on_contexts};
+use super::worker::contexts::{ContextPreempter, ContextTask, serve_on_contexts};
 use super::worker::inline::InlineWorker;
 use super::worker::notices::{Notices, death_error, start_error};
 use super::worker::setup::WorkerSetup;
 use super::worker::threads::{TeamSetup, TracedTurns};
-use super::worker_link::channel;
+use super::worker_link::{WorkerLink, channel};
 use crate::classifier::Classifier;
 use crate::config::Topology;
 use crate::error::{RunError, WorkerFault};
 use crate::fiber::{Timers, WakeList};
 use crate::handler::Handler;
-use crate::shared::Receiver;
+use crate::shared::{Receiver, Shared};
 use crate::shutdown::Shutdown;
 
 /// How long workers may take to end once the net worker is done.
@@ -67,157 +69,30 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     threads: &mut Threads,
     on_ready: impl FnOnce(),
 ) -> Result<usize, RunError> {
-    let clock = Clock::new();
-    let traced_by = clock.clone();
-    launch.shared.trace.run_by(move || traced_by.now_ns());
-    let Port {
-        poll,
-        waker,
-        listeners,
-    } = launch.ports.pop().expect("a server has a net thread");
-    let endpoints = launch.endpoints.pop().unwrap_or_default();
-    let doorbell = Arc::new(Doorbell::new(waker));
-    let wakes = Arc::new(WakeList::new(doorbell.clone()));
-    for deferrals in &launch.shared.deferrals {
-        deferrals.run(doorbell.clone(), launch.datagrams);
-    }
-    let timers = Arc::new(Timers::new(doorbell.clone()));
-    let Launch { shared, cores, .. } = &launch;
-    let inline = shared.topology == Topology::Inline;
-    let count = shared.workers + usize::from(!inline);
-    let spin_longest = Duration::from_micros(shared.config.spin_us);
-    let spin = Spin::new(cores, count, inline, spin_longest);
-    let background = inline || count > cores.count;
-
-    // The net thread is worker 0, or another one behind all, for control requests. Nothing preempts what it runs, and
-    // nothing is preempted beside worker 0.
-    let own = match inline {
-        true => Some(0),
-        false => (shared.executors() > shared.workers).then_some(shared.workers),
-    };
-    let preempt = match inline {
-        true => PreemptPolicy::None,
-        false => shared.config.preempt,
-    };
-    let lowers = preempt == PreemptPolicy::KernelThread && can_lower_preempted();
-    let mut links = Vec::with_capacity(shared.executors());
-    let mut starts = Vec::with_capacity(shared.executors());
+    let port = launch.ports.pop().expect("a server has a net thread");
+    let net_thread = NetThread::new(&launch, &port);
+    let (shared, cores) = (launch.shared.clone(), launch.cores.clone());
+    let starts: Vec<_> = { 0..shared.executors() }
+        .map(|_| Arc::new(TurnStart::new()))
+        .collect();
+    let mut links = Vec::with_capacity(starts.len());
     let mut own_thread = None;
-    for index in 0..shared.executors() {
-        let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
-        let start = Arc::new(TurnStart::new());
-        starts.push(start.clone());
-        let setup = WorkerSetup {
-            worker,
-            notifier: notices.notifier(worker),
-            handler: launch.handler.clone(),
-            framing: launch.framing.clone(),
-            shared: shared.clone(),
-            clock: clock.clone(),
-            wakes: wakes.clone(),
-            timers: timers.clone(),
-            spin: spin.turn,
-            cores: cores.clone(),
-            core_index: if inline { index } else { index + 1 },
-            threads: count,
-            background,
-        };
-        if own == Some(index) {
-            let notifier = setup.notifier.clone();
-            // Nothing asks: the net thread cannot preempt itself.
-            let preempter = Arc::new(ContextPreempter::new(PreemptPolicy::None));
-            let own = InlineWorker::new(setup, start, preempter);
-            let own = own.map_err(|fault| start_error(worker, fault))?;
-            if inline {
-                notifier.ready();
+    for (worker, start) in (0..).map(WorkerId).zip(&starts) {
+        let setup = net_thread.setup(&launch, notices, worker);
+        links.push(match net_thread.own == Some(worker) {
+            true => {
+                let own = net_thread.own_worker(setup, start.clone())?;
+                own_thread = Some((worker, own.thread()));
+                Link::Inline(own)
             }
-            own_thread = Some((worker, own.thread()));
-            links.push(Link::Inline(own));
-            continue;
-        }
-        let (mut link, port) = channel(doorbell.clone());
-        match preempt {
-            PreemptPolicy::KernelThread => {
-                let contexts = setup.shared.config.contexts();
-                let team = Team::new(contexts, lowers, setup.clock.clone(), start);
-                let listener = TracedTurns {
-                    shared: shared.clone(),
-                    worker,
-                };
-                let team = Arc::new(team.heard_by(Box::new(listener)));
-                link.attach_team(team.clone());
-                TeamSetup::new(setup, team.clone(), port).start_thread()?;
-                threads.teams.push(team);
-            }
-            preempt => {
-                let preempter = Arc::new(ContextPreempter::new(preempt));
-                link.attach_preempter(Box::new(preempter.clone()));
-                let life = move |setup: &WorkerSetup<F, H>| {
-                    setup.apply_scheduling();
-                    serve_on_contexts(setup.clone(), port, start, &preempter)
-                };
-                let handle = setup.spawn(format!("psp-worker-{index}"), life)?;
-                link.attach(handle.thread().clone());
-                threads.handles.push(handle);
-            }
-        }
-        links.push(Link::Thread(link));
+            false => Link::Thread(net_thread.start_worker(setup, start.clone(), threads)?),
+        });
     }
-    if background {
-        shorten_slice(shared.config.net_slice_us);
-    } else {
-        cores.pin(0, count);
-    }
-    sharpen_timers();
-    let Launch {
-        datagram_addrs,
-        mut polled,
-        classifier,
-        scheduler,
-        handler,
-        framing,
-        shared,
-        datagrams,
-        cores,
-        ..
-    } = launch;
-    let workers = shared.workers;
-    let commons = Commons::new(
-        std::slice::from_ref(&doorbell),
-        datagram_addrs,
-        &shared.config,
-    );
-    let shared = Receiver::new(shared, 0);
-    let dispatcher =
-        Dispatcher::new(classifier, scheduler, shared.clone(), starts).with_studies(cores);
-    let port = PortParts {
-        poll,
-        doorbell,
-        listeners,
-        endpoints,
-        polled: polled.pop(),
-        handler,
-        framing,
-        shared: shared.clone(),
-        commons: Arc::new(commons),
-        datagrams,
-    };
-    let mut net_worker = NetWorker::new(Parts {
-        port,
-        leases: None,
-        links,
-        dispatcher,
-        peers: None,
-        demotion: None,
-        shared,
-        clock,
-        wakes,
-        timers,
-        spin,
-    })
-    .map_err(RunError::Events)?;
-    let ready = notices.wait_until_ready(workers, shutdown)?;
-    if ready.len() == workers {
+    net_thread.apply_scheduling(&shared, &cores);
+    let net_worker = net_thread.net_worker(launch, port, links, starts);
+    let mut net_worker = net_worker.map_err(RunError::Events)?;
+    let ready = notices.wait_until_ready(shared.workers, shutdown)?;
+    if ready.len() == shared.workers {
         net_worker.ask_for_cores(&ready).map_err(RunError::Events)?;
     }
     on_ready();
@@ -236,6 +111,186 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         Ok(fault) => Err(death_error(own, *fault)),
         Err(payload) => resume_unwind(payload),
     })
+}
+
+/// The thread that receives for all workers, and what they have of it.
+struct NetThread {
+    clock: Clock,
+    doorbell: Arc<Doorbell>,
+    wakes: Arc<WakeList>,
+    timers: Arc<Timers>,
+    inline: bool,
+    /// The worker that it is, if it is one: worker 0, or another one behind all, for control requests.
+    own: Option<WorkerId>,
+    /// How the other workers are preempted. Nothing preempts what the net thread runs, and nothing is preempted beside
+    /// it as worker 0.
+    preempt: PreemptPolicy,
+    /// Preempted requests step back on their cores.
+    lowers: bool,
+    /// All threads, this one included.
+    threads: usize,
+    background: bool,
+    spin: Spin,
+}
+
+impl NetThread {
+    fn new<F: Framing, K, H: Handler<F::Head>>(launch: &Launch<F, K, H>, port: &Port) -> Self {
+        let Launch { shared, cores, .. } = launch;
+        let clock = Clock::new();
+        let traced_by = clock.clone();
+        shared.trace.run_by(move || traced_by.now_ns());
+        let doorbell = Arc::new(Doorbell::new(port.waker.clone()));
+        for deferrals in &shared.deferrals {
+            deferrals.run(doorbell.clone(), launch.datagrams);
+        }
+        let inline = shared.topology == Topology::Inline;
+        let threads = shared.workers + usize::from(!inline);
+        let spin_longest = Duration::from_micros(shared.config.spin_us);
+        let preempt = match inline {
+            true => PreemptPolicy::None,
+            false => shared.config.preempt,
+        };
+        let behind_all = (shared.executors() > shared.workers).then_some(shared.workers);
+        Self {
+            clock,
+            wakes: Arc::new(WakeList::new(doorbell.clone())),
+            timers: Arc::new(Timers::new(doorbell.clone())),
+            doorbell,
+            own: match inline {
+                true => Some(WorkerId(0)),
+                false => behind_all.map(|index| WorkerId(index as u32)),
+            },
+            lowers: preempt == PreemptPolicy::KernelThread && can_lower_preempted(),
+            preempt,
+            spin: Spin::new(cores, threads, inline, spin_longest),
+            background: inline || threads > cores.count,
+            inline,
+            threads,
+        }
+    }
+
+    fn setup<F: Framing, K, H: Handler<F::Head>>(
+        &self,
+        launch: &Launch<F, K, H>,
+        notices: &Notices,
+        worker: WorkerId,
+    ) -> WorkerSetup<F, H> {
+        WorkerSetup {
+            worker,
+            notifier: notices.notifier(worker),
+            handler: launch.handler.clone(),
+            framing: launch.framing.clone(),
+            shared: launch.shared.clone(),
+            clock: self.clock.clone(),
+            wakes: self.wakes.clone(),
+            timers: self.timers.clone(),
+            spin: self.spin.turn,
+            cores: launch.cores.clone(),
+            core_index: worker.index() + usize::from(!self.inline),
+            threads: self.threads,
+            background: self.background,
+        }
+    }
+
+    /// The worker that this thread is.
+    fn own_worker<F: Framing, H: Handler<F::Head>>(
+        &self,
+        setup: WorkerSetup<F, H>,
+        start: Arc<TurnStart>,
+    ) -> Result<InlineWorker<F, H>, RunError> {
+        let (worker, notifier) = (setup.worker, setup.notifier.clone());
+        // Nothing asks: the net thread cannot preempt itself.
+        let preempter = Arc::new(ContextPreempter::new(PreemptPolicy::None));
+        let own = InlineWorker::new(setup, start, preempter);
+        let own = own.map_err(|fault| start_error(worker, fault))?;
+        if self.inline {
+            notifier.ready();
+        }
+        Ok(own)
+    }
+
+    /// Starts a worker with a thread of its own, or with a team of them.
+    fn start_worker<F: Framing, H: Handler<F::Head>>(
+        &self,
+        setup: WorkerSetup<F, H>,
+        start: Arc<TurnStart>,
+        threads: &mut Threads,
+    ) -> Result<WorkerLink<ContextTask<F, H>>, RunError> {
+        let (mut link, port) = channel(self.doorbell.clone());
+        if self.preempt == PreemptPolicy::KernelThread {
+            let contexts = setup.shared.config.contexts();
+            let team = Team::new(contexts, self.lowers, self.clock.clone(), start);
+            let listener = TracedTurns {
+                shared: setup.shared.clone(),
+                worker: setup.worker,
+            };
+            let team = Arc::new(team.heard_by(Box::new(listener)));
+            link.attach_team(team.clone());
+            TeamSetup::new(setup, team.clone(), port).start_thread()?;
+            threads.teams.push(team);
+            return Ok(link);
+        }
+        let preempter = Arc::new(ContextPreempter::new(self.preempt));
+        link.attach_preempter(Box::new(preempter.clone()));
+        let life = move |setup: &WorkerSetup<F, H>| {
+            setup.apply_scheduling();
+            serve_on_contexts(setup.clone(), port, start, &preempter)
+        };
+        let handle = setup.spawn(format!("psp-worker-{}", setup.worker.0), life)?;
+        link.attach(handle.thread().clone());
+        threads.handles.push(handle);
+        Ok(link)
+    }
+
+    /// Tells the kernel how the calling thread, which is this one, shares its core. Threads that it starts later would
+    /// do the same.
+    fn apply_scheduling(&self, shared: &Shared, cores: &Cores) {
+        if self.background {
+            shorten_slice(shared.config.net_slice_us);
+        } else {
+            cores.pin(0, self.threads);
+        }
+        sharpen_timers();
+    }
+
+    fn net_worker<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
+        self,
+        mut launch: Launch<F, K, H>,
+        port: Port,
+        links: Vec<Link<F, H>>,
+        starts: Vec<Arc<TurnStart>>,
+    ) -> io::Result<NetWorker<F, K, H>> {
+        let (bells, config) = (std::slice::from_ref(&self.doorbell), &launch.shared.config);
+        let commons = Arc::new(Commons::new(bells, launch.datagram_addrs, config));
+        let shared = Receiver::new(launch.shared, 0);
+        let dispatcher =
+            Dispatcher::new(launch.classifier, launch.scheduler, shared.clone(), starts);
+        let port = PortParts {
+            poll: port.poll,
+            doorbell: self.doorbell,
+            listeners: port.listeners,
+            endpoints: launch.endpoints.pop().unwrap_or_default(),
+            polled: launch.polled.pop(),
+            handler: launch.handler,
+            framing: launch.framing,
+            shared: shared.clone(),
+            commons,
+            datagrams: launch.datagrams,
+        };
+        NetWorker::new(Parts {
+            port,
+            leases: None,
+            links,
+            dispatcher: dispatcher.with_studies(launch.cores),
+            peers: None,
+            demotion: None,
+            shared,
+            clock: self.clock,
+            wakes: self.wakes,
+            timers: self.timers,
+            spin: self.spin,
+        })
+    }
 }
 
 /// The threads of all workers.

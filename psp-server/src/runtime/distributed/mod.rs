@@ -60,7 +60,7 @@ pub(crate) use moving::Moving;
 pub(crate) use offers::Offers;
 pub(crate) use peers::Peers;
 pub(crate) use roster::Roster;
-pub(crate) use succession::{Joined, Succession};
+pub(crate) use succession::Joined;
 pub(crate) use supervisor::{Rules, Supervisor};
 pub(crate) use timer::{Watched, events_of};
 pub(crate) use turn_bell::TurnBell;

@@ -9,6 +9,7 @@ use super::offers::Offers;
 use super::prompter::Prompter;
 use super::roster::Roster;
 use super::succession::{Joined, Succession};
+use super::supervisor::Rules;
 use super::turn_bell::TurnBell;
 use super::worker_group::WorkerGroup;
 use crate::runtime::dispatch::places::Places;
@@ -39,19 +40,17 @@ impl<T> Peers<T> {
     /// The worker comes to the first policy.
     pub(crate) fn new(
         me: WorkerId,
-        roster: Arc<Roster>,
-        succession: Arc<Succession>,
-        moving: Option<Arc<Moving>>,
+        rules: &Rules,
         offers: Arc<Offers<T>>,
         bell: Arc<TurnBell>,
     ) -> (Self, Joined) {
         let mut peers = Self {
             me,
-            roster,
-            succession,
+            roster: rules.roster.clone(),
+            succession: rules.succession.clone(),
             epoch: 0,
             group: None,
-            moving,
+            moving: rules.moving.clone(),
             offers,
             bell,
             has_offers: false,

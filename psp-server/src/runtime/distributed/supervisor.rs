@@ -31,6 +31,7 @@ use crate::shared::Shared;
 use crate::transport::request_key::{Names, PortNumber};
 
 /// How workers schedule themselves, before they have threads.
+#[derive(Clone)]
 pub(crate) struct Rules {
     shared: Arc<Shared>,
     /// The threads of requests, where preempted ones move.
