@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use psp_arbiter::ThreadId;
 use psp_policy::{PreemptPolicy, WorkerId};
 use psp_protocols::Framing;
 
@@ -20,7 +21,8 @@ use super::host::spin::Spin;
 use super::net::commons::Commons;
 use super::net::net_worker::{NetWorker, Parts};
 use super::net::port::PortParts;
-use super::net::workers::Link;
+use super::net::topology::{Dedicated, Inline};
+use super::net::workers::Workers;
 use super::receivers;
 use super::start::{Launch, Port};
 use super::team::Team;
@@ -75,40 +77,37 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let starts: Vec<_> = { 0..shared.executors() }
         .map(|_| Arc::new(TurnStart::new()))
         .collect();
-    let mut links = Vec::with_capacity(starts.len());
-    let mut own_thread = None;
+    let (mut own, mut links) = (None, Vec::with_capacity(starts.len()));
     for (worker, start) in (0..).map(WorkerId).zip(&starts) {
         let setup = net_thread.setup(&launch, notices, worker);
-        links.push(match net_thread.own == Some(worker) {
-            true => {
-                let own = net_thread.own_worker(setup, start.clone())?;
-                own_thread = Some((worker, own.thread()));
-                Link::Inline(own)
-            }
-            false => Link::Thread(net_thread.start_worker(setup, start.clone(), threads)?),
-        });
+        match net_thread.own == Some(worker) {
+            true => own = Some(net_thread.own_worker(setup, start.clone())?),
+            false => links.push(net_thread.start_worker(setup, start.clone(), threads)?),
+        }
     }
     net_thread.apply_scheduling(&shared, &cores);
-    let net_worker = net_thread.net_worker(launch, port, links, starts);
-    let mut net_worker = net_worker.map_err(RunError::Events)?;
+    let (inline, own_id) = (net_thread.inline, net_thread.own.unwrap_or(WorkerId(0)));
+    let net = net_thread.net_worker(launch, port, starts);
+    let net = net.map_err(RunError::Events)?;
+    let mut workers = Workers::new(WorkerId(u32::from(inline)), links, &shared);
     let ready = notices.wait_until_ready(shared.workers, shutdown)?;
     if ready.len() == shared.workers {
-        net_worker.ask_for_cores(&ready).map_err(RunError::Events)?;
+        let net_thread = (!inline).then(ThreadId::current);
+        { workers.ask_for_cores(&net, net_thread, &ready) }.map_err(RunError::Events)?;
     }
     on_ready();
-    let own = own_thread
-        .as_ref()
-        .map_or(WorkerId(0), |&(worker, _)| worker);
-    let served = catch_unwind(AssertUnwindSafe(|| match own_thread {
-        None => net_worker.serve(shutdown),
-        Some((_, thread)) => {
-            let served = thread.occupy(|| net_worker.serve(shutdown));
-            served.map_err(|fault| start_error(own, fault))?
-        }
+    let thread = own.as_ref().map(InlineWorker::thread);
+    let serve = || match own {
+        Some(own) if inline => Inline { net, own, workers }.serve(shutdown),
+        own => Dedicated { net, own, workers }.serve(shutdown),
+    };
+    let served = catch_unwind(AssertUnwindSafe(|| match thread {
+        None => serve(),
+        Some(thread) => { thread.occupy(serve) }.map_err(|fault| start_error(own_id, fault))?,
     }));
     served.unwrap_or_else(|payload| match payload.downcast::<WorkerFault>() {
         // The net thread is that worker.
-        Ok(fault) => Err(death_error(own, *fault)),
+        Ok(fault) => Err(death_error(own_id, *fault)),
         Err(payload) => resume_unwind(payload),
     })
 }
@@ -257,12 +256,11 @@ impl NetThread {
         self,
         mut launch: Launch<F, K, H>,
         port: Port,
-        links: Vec<Link<F, H>>,
         starts: Vec<Arc<TurnStart>>,
     ) -> io::Result<NetWorker<F, K, H>> {
         let (bells, config) = (std::slice::from_ref(&self.doorbell), &launch.shared.config);
         let commons = Arc::new(Commons::new(bells, launch.datagram_addrs, config));
-        let shared = Receiver::new(launch.shared, 0);
+        let (shared, executors) = (Receiver::new(launch.shared, 0), starts.len());
         let dispatcher =
             Dispatcher::new(launch.classifier, launch.scheduler, shared.clone(), starts);
         let port = PortParts {
@@ -273,18 +271,14 @@ impl NetThread {
             polled: launch.polled.pop(),
             handler: launch.handler,
             framing: launch.framing,
-            shared: shared.clone(),
+            shared,
             commons,
             datagrams: launch.datagrams,
         };
         NetWorker::new(Parts {
             port,
-            leases: None,
-            links,
+            executors,
             dispatcher: dispatcher.with_studies(launch.cores),
-            peers: None,
-            demotion: None,
-            shared,
             clock: self.clock,
             wakes: self.wakes,
             timers: self.timers,

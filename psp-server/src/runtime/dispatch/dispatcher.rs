@@ -17,7 +17,6 @@ use super::places::Places;
 use super::studies::Studies;
 use super::turns::{RunningTurn, Turns};
 use crate::classifier::Classifier;
-use crate::config::Topology;
 use crate::request_types::control_begun_max;
 use crate::runtime::channel::turn_start::TurnStart;
 use crate::runtime::host::cores::Cores;
@@ -102,8 +101,7 @@ impl<K> Dispatcher<K> {
             brief: Brief::new(&shared.types),
             control: Control::new(&shared.types, control_begun_max(&shared.config)),
             offered: None,
-            lengths: (shared.topology == Topology::Distributed)
-                .then(|| Lengths::new(shared.types.len() + 1)),
+            lengths: None,
             studies: None,
             before: Counted {
                 steals: vec![0; shared.types.len() + 1],
@@ -120,6 +118,12 @@ impl<K> Dispatcher<K> {
     /// As this, where the scheduler has studies done on these cores.
     pub(crate) fn with_studies(mut self, cores: Cores) -> Self {
         self.studies = Some(Studies::new(cores));
+        self
+    }
+
+    /// As this, where ports move between threads.
+    pub(crate) fn with_lengths(mut self) -> Self {
+        self.lengths = Some(Lengths::new(self.shared.types.len() + 1));
         self
     }
 

@@ -10,7 +10,6 @@
 //! The net worker sleeps until one of them has events.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use psp_policy::{RequestId, WorkerId};
@@ -34,18 +33,15 @@ pub(super) struct Driven<F: Framing, H: Handler<F::Head>> {
     ports: Vec<Box<Port<F, H>>>,
     /// The port that is next to do something.
     next: usize,
-    /// `None` where a port belongs to its thread for good.
-    leases: Option<Arc<PortLeases<F, H>>>,
 }
 
 impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
     /// The own port alone.
-    pub(super) fn new(home: Port<F, H>, leases: Option<Arc<PortLeases<F, H>>>) -> Self {
+    pub(super) fn new(home: Port<F, H>) -> Self {
         Self {
             number: home.number(),
             ports: vec![Box::new(home)],
             next: 0,
-            leases,
         }
     }
 
@@ -101,12 +97,6 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
         self.iter_mut().find(|port| port.has(request))
     }
 
-    /// Whether ports move between threads.
-    #[inline]
-    pub(super) fn move_about(&self) -> bool {
-        self.leases.is_some()
-    }
-
     /// The next port that has something to do, each in its turn.
     #[inline]
     pub(super) fn next_ready(&mut self) -> Option<&mut Port<F, H>> {
@@ -149,25 +139,9 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
 
     /// Whether the owner of a port waits for it.
     #[inline]
-    pub(super) fn is_wanted(&self) -> bool {
-        let leases = self.leases.as_ref();
-        self.ports.len() > 1
-            && leases.is_some_and(|leases| {
-                let others = self.ports.iter().skip(1);
-                { others }.any(|port| leases.is_wanted(port.number()))
-            })
-    }
-
-    /// Whether no worker drives some port.
-    pub(super) fn any_is_free(&self) -> bool {
-        let leases = self.leases.as_ref();
-        leases.is_some_and(|leases| leases.any_free())
-    }
-
-    /// Whether [`exchange`](Self::exchange) has something to do.
-    #[inline]
-    pub(super) fn can_exchange(&self) -> bool {
-        self.any_is_free() || self.is_wanted()
+    pub(super) fn is_wanted(&self, leases: &PortLeases<F, H>) -> bool {
+        let mut others = self.ports.iter().skip(1);
+        others.any(|port| leases.is_wanted(port.number()))
     }
 
     /// Waits for events of all ports. Returns whether the wait was not interrupted.
@@ -185,13 +159,10 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
     /// Gives ports to owners that wait for them, and takes those that no worker drives. No run of their connections may
     /// wait in the dispatcher. Returns whether there were any of these.
     #[cold]
-    pub(super) fn exchange(&mut self) -> bool {
-        let Some(leases) = self.leases.clone() else {
-            return false;
-        };
+    pub(super) fn exchange(&mut self, leases: &PortLeases<F, H>) -> bool {
         for at in (1..self.ports.len()).rev() {
             if leases.is_wanted(self.ports[at].number()) {
-                self.leave_at(at, &leases);
+                self.leave_at(at, leases);
             }
         }
         let kept = self.ports.len();
@@ -204,17 +175,25 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
     /// Gives all ports up before a long request, and wakes a worker that sleeps for them. Replies that are complete
     /// leave before: there may be no such worker.
     #[cold]
-    pub(super) fn leave(&mut self) {
-        if let Some(leases) = self.leases.clone() {
-            for port in self.iter_mut() {
-                port.requests.connections.send_replies();
-                port.flush();
-            }
-            for at in (0..self.ports.len()).rev() {
-                self.leave_at(at, &leases);
-            }
-            leases.wake_one(self.number);
+    pub(super) fn leave(&mut self, leases: &PortLeases<F, H>) {
+        for port in self.iter_mut() {
+            port.requests.connections.send_replies();
+            port.flush();
         }
+        self.leave_from(0, leases);
+    }
+
+    /// The net worker ends. Ports of others outlive it.
+    pub(super) fn leave_others(&mut self, leases: &PortLeases<F, H>) {
+        self.iter().for_each(|port| port.turning().sleeps());
+        self.leave_from(1, leases);
+    }
+
+    fn leave_from(&mut self, first: usize, leases: &PortLeases<F, H>) {
+        for at in (first..self.ports.len()).rev() {
+            self.leave_at(at, leases);
+        }
+        leases.wake_one(self.number);
     }
 
     fn leave_at(&mut self, at: usize, leases: &PortLeases<F, H>) {
@@ -225,10 +204,8 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
     /// Takes the own port back after a long request. Waits for the worker that drives it to end its turn, for
     /// `patience` at most. Returns whether the port is here.
     #[cold]
-    pub(super) fn return_home(&mut self, patience: Duration) -> bool {
-        let leases = self.leases.as_ref();
-        let port = leases.and_then(|leases| leases.take_back(self.number, patience));
-        self.ports.extend(port);
+    pub(super) fn return_home(&mut self, leases: &PortLeases<F, H>, patience: Duration) -> bool {
+        self.ports.extend(leases.take_back(self.number, patience));
         self.is_home()
     }
 
@@ -239,15 +216,8 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
     }
 }
 
-/// Ports of others outlive this net worker.
 impl<F: Framing, H: Handler<F::Head>> Drop for Driven<F, H> {
     fn drop(&mut self) {
         self.iter().for_each(|port| port.turning().sleeps());
-        if let Some(leases) = self.leases.clone() {
-            for at in (1..self.ports.len()).rev() {
-                self.leave_at(at, &leases);
-            }
-            leases.wake_one(self.number);
-        }
     }
 }

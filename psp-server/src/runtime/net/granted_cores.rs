@@ -21,7 +21,6 @@ use psp_arbiter::{Priority, Registration, ThreadId};
 
 use super::grants::{Grants, Settled};
 use super::tokens::ARBITER;
-use crate::config::Topology;
 use crate::shared::Shared;
 
 /// Intervals without a request after which a server gives its cores back: as many as it takes until a worker goes.
@@ -50,19 +49,19 @@ pub(super) struct GrantedCores {
 }
 
 impl GrantedCores {
-    /// Asks the arbiter at `path` from now on, for this thread, which is the net thread, and for `workers`, the threads
-    /// of all workers.
+    /// Asks the arbiter at `path` from now on, for `workers`, the threads of all workers, and for the `net_thread`, if
+    /// that is no worker.
     ///
     /// # Errors
     /// The system has no descriptors left.
     pub(super) fn new(
         path: &Path,
+        net_thread: Option<ThreadId>,
         workers: &[ThreadId],
         shared: Arc<Shared>,
         registry: &Registry,
     ) -> io::Result<Self> {
-        let inline = shared.topology == Topology::Inline;
-        let net_thread = (!inline).then(ThreadId::current);
+        let inline = net_thread.is_none();
         let threads: Vec<ThreadId> = net_thread
             .into_iter()
             .chain(workers.iter().copied())

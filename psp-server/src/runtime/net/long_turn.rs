@@ -26,7 +26,7 @@ use std::cell::{Cell, RefCell};
 
 use psp_protocols::Framing;
 
-use super::driven::Driven;
+use super::driven::{Driven, PortLeases};
 use super::pauses::Budget;
 use crate::fiber::{self, Looked, TurnWatch};
 use crate::handler::Handler;
@@ -34,9 +34,16 @@ use crate::runtime::dispatch::lengths::Length;
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::scheduling::Demotion;
 
+/// What a worker leaves for a long request: ports, by these leases, and its standing, if it shares its core.
+type LongTurnOf<'a, F, H> = (
+    &'a mut Driven<F, H>,
+    &'a PortLeases<F, H>,
+    &'a mut Option<Demotion>,
+);
+
 /// See the [module](self). One turn, long or not.
 pub(super) struct LongTurn<'a, F: Framing, H: Handler<F::Head>> {
-    worker: RefCell<(&'a mut Driven<F, H>, &'a mut Option<Demotion>)>,
+    worker: RefCell<LongTurnOf<'a, F, H>>,
     clock: &'a Clock,
     /// When the turn is longer than a short one.
     overdue_at_ns: u64,
@@ -52,13 +59,11 @@ pub(super) struct LongTurn<'a, F: Framing, H: Handler<F::Head>> {
 }
 
 impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
-    /// A turn of the worker that drives these ports. `demotion` is how it steps back, if it shares its core. It is
-    /// `now_ns`, and the turn is long after `long_us`. The request may have the thread for `budget`, and for longer
-    /// unless it `holds_up_others`.
+    /// A turn of `worker`. It is `now_ns`, and the turn is long after `long_us`. The request may have the thread for
+    /// `budget`, and for longer unless it `holds_up_others`.
     #[inline]
     pub(super) fn new(
-        ports: &'a mut Driven<F, H>,
-        demotion: &'a mut Option<Demotion>,
+        worker: LongTurnOf<'a, F, H>,
         clock: &'a Clock,
         now_ns: u64,
         long_us: u64,
@@ -66,7 +71,7 @@ impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
         holds_up_others: &'a dyn Fn() -> bool,
     ) -> Self {
         Self {
-            worker: RefCell::new((ports, demotion)),
+            worker: RefCell::new(worker),
             clock,
             overdue_at_ns: now_ns.saturating_add(long_us.saturating_mul(1_000)),
             is_away: Cell::new(false),
@@ -112,8 +117,8 @@ impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
     #[cold]
     fn leave(&self) {
         if !self.is_away.replace(true) {
-            let (ports, _) = &mut *self.worker.borrow_mut();
-            ports.leave();
+            let (ports, leases, _) = &mut *self.worker.borrow_mut();
+            ports.leave(leases);
         }
     }
 
@@ -124,14 +129,14 @@ impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
             return;
         }
         self.is_long.set(true);
-        if let (_, Some(demotion)) = &mut *self.worker.borrow_mut() {
+        if let (.., Some(demotion)) = &mut *self.worker.borrow_mut() {
             demotion.begin();
         }
     }
 
     /// Whether others need the thread.
     fn is_needed(&self) -> bool {
-        self.worker.borrow().0.any_is_free() || (self.holds_up_others)()
+        self.worker.borrow().1.any_free() || (self.holds_up_others)()
     }
 
     /// Whether the worker has stepped back on its core.
@@ -144,7 +149,7 @@ impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
     #[inline]
     pub(super) fn end(self) -> u64 {
         match self.worker.into_inner() {
-            (_, Some(demotion)) if self.is_long.get() => demotion.end(),
+            (.., Some(demotion)) if self.is_long.get() => demotion.end(),
             _ => 0,
         }
     }

@@ -10,7 +10,8 @@
 //!
 //! | file | job |
 //! | --- | --- |
-//! | `net_worker.rs` | coordinates: the turn of the loop, when to sleep, draining |
+//! | `topology/` | the turn of the loop in each topology |
+//! | `net_worker.rs` | what these have in common: when to sleep, draining, pauses |
 //! | `driven.rs` | the ports that a net worker drives |
 //! | `lease.rs` | who drives a port, of several workers |
 //! | `long_turn.rs` | what a worker does around a long request |
@@ -28,7 +29,8 @@
 //! | `requests.rs` | lends requests to workers and takes them back |
 //! | `returns.rs` | brings connections and datagrams back to their ports from whichever worker ran their requests |
 //! | `commons.rs` | what all ports of a server have in common |
-//! | `workers.rs` | the links to the workers: messages out, completions in |
+//! | `lent.rs` | the tasks that workers hold |
+//! | `workers.rs` | workers with threads of their own: messages out, completions in |
 //! | `granted_cores.rs` | asks an arbiter for cores |
 //! | `grants.rs` | which threads have cores of their own, and which workers are present therefore |
 
@@ -41,6 +43,7 @@ mod granted_cores;
 mod grants;
 pub(crate) mod intake;
 mod lease;
+mod lent;
 mod long_turn;
 pub(crate) mod net_worker;
 mod newcomers;
@@ -53,6 +56,7 @@ mod returns;
 mod sources;
 mod time_sharing;
 mod tokens;
+pub(crate) mod topology;
 pub(crate) mod workers;
 
 pub(crate) use driven::PortLeases;

@@ -1,194 +1,296 @@
-//! The net worker's links to its workers.
+//! Workers with threads of their own: what the net worker sends them and receives from them, the requests that are
+//! stuck there, and the cores that an arbiter grants to the threads.
 
+use std::io;
+use std::time::Duration;
+
+use psp_arbiter::ThreadId;
 use psp_policy::{RequestId, WorkerId};
 use psp_protocols::Framing;
 
-use crate::fiber::TurnWatch;
+use super::granted_cores::GrantedCores;
+use super::net_worker::{ACTIONS_PER_TURN, NetWorker};
+use super::pauses::Paused;
+use super::time_sharing::{Patience, TimeSharing};
+use crate::classifier::Classifier;
 use crate::handler::Handler;
 use crate::runtime::channel::message::{Message, Report};
-use crate::runtime::request_threads::RequestThreadNumber;
-use crate::runtime::task::Task;
-use crate::runtime::worker::inline::{EndedTurn, InlineWorker};
+use crate::runtime::worker::contexts::ContextTask;
 use crate::runtime::worker_link::{WorkerLink, wake_parked};
+use crate::shared::Shared;
 
-/// How the net worker reaches one worker.
-pub(crate) enum Link<F: Framing, H: Handler<F::Head>> {
-    /// The net thread is that worker.
-    Inline(InlineWorker<F, H>),
-    /// The worker has a thread of its own.
-    Thread(WorkerLink<Task<H::Connection, F::Head>>),
-}
-
-/// All workers of a server.
-pub(super) struct Workers<F: Framing, H: Handler<F::Head>> {
-    links: Vec<Link<F, H>>,
-    /// The worker that the net thread is, if it is one.
-    own: Option<WorkerId>,
-    /// Tasks that workers hold.
-    lent: usize,
-    /// Per worker: those of them that run or wait for their turn, and do not wait for anything else.
-    runnable: Vec<i32>,
-    /// Workers that were sent a message since [`wake_parked`](Self::wake_parked).
+/// See the [module](self).
+pub(crate) struct Workers<F: Framing, H: Handler<F::Head>> {
+    /// The first of them.
+    first: WorkerId,
+    links: Vec<WorkerLink<ContextTask<F, H>>>,
+    /// Those that were sent a message since [`wake_parked`](Self::wake_parked).
     sent_to: Vec<WorkerId>,
+    /// Requests that are stuck.
+    sharing: TimeSharing,
+    /// If an arbiter is asked.
+    cores: Option<GrantedCores>,
 }
 
 impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
-    /// `sends_max` is the number of messages between two calls of [`wake_parked`](Self::wake_parked).
-    pub(super) fn new(links: Vec<Link<F, H>>, sends_max: usize) -> Self {
-        let mut numbered = (0..).map(WorkerId).zip(&links);
-        let own = numbered.find(|(_, link)| matches!(link, Link::Inline(_)));
+    /// The workers from `first` on.
+    pub(crate) fn new(
+        first: WorkerId,
+        links: Vec<WorkerLink<ContextTask<F, H>>>,
+        shared: &Shared,
+    ) -> Self {
         Self {
-            runnable: vec![0; links.len()],
-            own: own.map(|(worker, _)| worker),
+            first,
             links,
-            lent: 0,
-            sent_to: Vec::with_capacity(sends_max),
+            sent_to: Vec::with_capacity(ACTIONS_PER_TURN),
+            sharing: TimeSharing::new(shared.workers, shared.config.net_budget_us),
+            cores: None,
         }
     }
 
-    pub(super) fn count(&self) -> usize {
-        self.links.len()
-    }
-
-    /// All of them.
-    pub(super) fn ids(&self) -> impl Iterator<Item = WorkerId> + use<F, H> {
-        (0..).map(WorkerId).take(self.links.len())
-    }
-
-    /// Tasks that workers hold.
-    pub(super) fn lent(&self) -> usize {
-        self.lent
-    }
-
-    /// Whether the worker at `index` holds a task that runs, or waits for its turn.
-    pub(super) fn has_runnable(&self, index: usize) -> bool {
-        self.runnable[index] > 0
-    }
-
-    /// A task that the worker holds was woken.
-    pub(super) fn woken(&mut self, worker: WorkerId) {
-        self.runnable[worker.index()] += 1;
-    }
-
-    /// Counts what a worker reports.
     #[inline]
-    fn note(&mut self, index: usize, report: &Report<Task<H::Connection, F::Head>>) {
-        let is_completed = matches!(report, Report::Completed(_));
-        self.lent -= usize::from(is_completed);
-        let is_runnable = !is_completed && !matches!(report, Report::Blocked { .. });
-        self.runnable[index] -= i32::from(!is_runnable);
+    fn link(&mut self, worker: WorkerId) -> Option<&mut WorkerLink<ContextTask<F, H>>> {
+        let at = worker.index().checked_sub(self.first.index())?;
+        self.links.get_mut(at)
     }
 
-    /// The worker that the net thread is. Under a dispatcher that runs nothing else, it is that of control requests, if
-    /// there are such types: the one behind those that the scheduler knows.
-    #[inline]
-    pub(super) fn own(&self) -> Option<WorkerId> {
-        self.own
+    fn ids(&self) -> impl Iterator<Item = WorkerId> + use<F, H> {
+        (self.first.0..).map(WorkerId).take(self.links.len())
     }
 
-    /// Runs a turn of a task on the net thread, which is that worker: the first, or another one of the task that it
-    /// holds.
-    #[inline]
-    pub(super) fn run_inline(
-        &mut self,
-        worker: WorkerId,
-        request: RequestId,
-        task: Option<Task<H::Connection, F::Head>>,
-    ) -> EndedTurn<Task<H::Connection, F::Head>> {
-        let Link::Inline(inline) = &mut self.links[worker.index()] else {
-            unreachable!("another thread is that worker");
-        };
-        self.lent += usize::from(task.is_some());
-        self.runnable[worker.index()] += i32::from(task.is_some());
-        let ended = match task {
-            Some(task) => inline.run(request, task),
-            None => inline.resume(request),
-        };
-        self.note(worker.index(), &ended.report);
-        ended
-    }
-
-    /// The same for a task that has a thread of its own, which any worker may resume. No worker holds it while it waits
-    /// for its next turn, unless it was blocked. `watch` hears if the turn becomes long.
-    pub(super) fn run_on_thread(
-        &mut self,
-        worker: WorkerId,
-        request: RequestId,
-        request_thread: RequestThreadNumber,
-        task: Option<Task<H::Connection, F::Head>>,
-        watch: Option<&dyn TurnWatch>,
-    ) -> EndedTurn<Task<H::Connection, F::Head>> {
-        let Link::Inline(inline) = &mut self.links[worker.index()] else {
-            unreachable!("another thread is that worker");
-        };
-        let ended = inline.run_on_thread(request, request_thread, task, watch);
-        self.lent += usize::from(ended.is_new_here);
-        self.runnable[worker.index()] += i32::from(ended.is_new_here);
-        self.note(worker.index(), &ended.report);
-        if matches!(ended.report, Report::Yielded { .. }) {
-            self.lent -= 1;
-            self.runnable[worker.index()] -= 1;
-        }
-        ended
-    }
-
-    /// The next report of the worker at `index`.
-    #[inline]
-    pub(super) fn receive(&mut self, index: usize) -> Option<Report<Task<H::Connection, F::Head>>> {
-        let Link::Thread(link) = &mut self.links[index] else {
-            return None;
-        };
-        let report = link.receive()?;
-        self.note(index, &report);
-        Some(report)
-    }
-
-    /// Sends a task to a worker with a thread of its own, or has the worker resume the task that it holds.
-    #[inline]
-    pub(super) fn run(
-        &mut self,
-        worker: WorkerId,
-        request: RequestId,
-        task: Option<Task<H::Connection, F::Head>>,
-    ) {
-        let Link::Thread(link) = &mut self.links[worker.index()] else {
-            unreachable!("the net thread runs its own tasks");
-        };
-        let message = match task {
-            Some(task) => {
-                self.lent += 1;
-                self.runnable[worker.index()] += 1;
-                Message::Run { request, task }
-            }
-            None => Message::Resume(request),
-        };
-        let sent = link.send(message);
-        assert!(sent.is_ok(), "the scheduler gave a busy worker a request");
-        self.sent_to.push(worker);
-    }
-
-    /// Asks the request that runs on `worker` to yield.
+    /// Asks the request that runs on `worker` to yield. One on the net thread itself is complete by now.
     pub(super) fn preempt(&mut self, worker: WorkerId) {
-        // A request on the net thread itself is complete by now.
-        if let Link::Thread(link) = &mut self.links[worker.index()] {
+        if let Some(link) = self.link(worker) {
             link.preempt();
         }
     }
 
     /// Wakes workers that fell asleep while messages were sent to them.
+    #[inline]
     pub(super) fn wake_parked(&mut self) {
         if self.sent_to.is_empty() {
             return;
         }
-        let links = &self.links;
-        wake_parked(
-            self.sent_to
-                .iter()
-                .filter_map(|worker| match &links[worker.index()] {
-                    Link::Thread(link) => Some(link),
-                    Link::Inline(_) => None,
-                }),
-        );
+        let (first, links) = (self.first.index(), &self.links);
+        let sent_to = self.sent_to.iter();
+        wake_parked(sent_to.map(|worker| &links[worker.index() - first]));
         self.sent_to.clear();
+    }
+
+    /// A request begins or goes on, on whichever worker.
+    #[inline]
+    pub(super) fn note_work(&mut self, now_ns: u64) {
+        if let Some(cores) = &mut self.cores {
+            cores.work(now_ns);
+        }
+    }
+}
+
+/// What they do together with the net worker.
+impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
+    /// Asks the arbiter, if there is to be one, for cores for these threads: those of all workers, and that of the net
+    /// thread, if it is no worker.
+    pub(crate) fn ask_for_cores<K: Classifier<F::Head>>(
+        &mut self,
+        net: &NetWorker<F, K, H>,
+        net_thread: Option<ThreadId>,
+        workers: &[ThreadId],
+    ) -> io::Result<()> {
+        if let Some(path) = &net.shared.config.arbiter {
+            let registry = net.ports.home().queue().poll().registry();
+            let shared = net.shared.shared().clone();
+            self.cores = Some(GrantedCores::new(
+                path, net_thread, workers, shared, registry,
+            )?);
+        }
+        Ok(())
+    }
+
+    /// Waits for events, for as long as there is nothing to do.
+    pub(super) fn wait<K: Classifier<F::Head>>(
+        &mut self,
+        net: &mut NetWorker<F, K, H>,
+    ) -> io::Result<()> {
+        let Some(mut timeout) = net.timeout() else {
+            return Ok(());
+        };
+        if !timeout.is_zero() {
+            net.ports.announce_sleep();
+            timeout = timeout.min(net.until_deadline(self.deadline_ns(net)));
+            // Others give places back.
+            if self.receive(net) > 0 || net.shared.buffers.room.is_asked() || net.admit_held() {
+                timeout = Duration::ZERO;
+            }
+        }
+        let waited = net.ports.wait(timeout);
+        net.ports.awake();
+        if waited? && net.note_events(!timeout.is_zero()) {
+            self.cores.as_mut().map(GrantedCores::on_event);
+        }
+        Ok(())
+    }
+
+    /// When they have something to do without an event.
+    fn deadline_ns<K: Classifier<F::Head>>(&self, net: &NetWorker<F, K, H>) -> Option<u64> {
+        let deadlines_ns = [
+            self.sharing.due_ns(),
+            self.ask_at_ns(net),
+            self.cores.as_ref().and_then(GrantedCores::deadline_ns),
+        ];
+        deadlines_ns.into_iter().flatten().min()
+    }
+
+    /// Receives a report of each worker, the wakes of requests that wait, connections that come back, deferred
+    /// replies, and what was pushed. Returns the number of all.
+    pub(super) fn receive<K: Classifier<F::Head>>(
+        &mut self,
+        net: &mut NetWorker<F, K, H>,
+    ) -> usize {
+        net.timers.wake_due();
+        let of_workers = match net.lent.count() {
+            0 => 0,
+            _ => net.receive_wakes() + self.receive_reports(net),
+        };
+        of_workers + net.receive_mail()
+    }
+
+    fn receive_reports<K: Classifier<F::Head>>(&mut self, net: &mut NetWorker<F, K, H>) -> usize {
+        let mut received = 0;
+        for worker in self.ids() {
+            let at = worker.index() - self.first.index();
+            let Some(report) = self.links[at].receive() else {
+                continue;
+            };
+            received += 1;
+            net.lent.ended(worker, &report);
+            net.busy_at_ns = net.now_ns;
+            let was_asked = self.sharing.turn_ended(worker);
+            match report {
+                Report::Completed(task) => {
+                    if let Some(request) = net.dispatcher.request_on(worker) {
+                        self.sharing.end(net.now_ns, worker, request);
+                    }
+                    net.take_back(task, worker, true);
+                }
+                Report::Yielded { served_ns } if was_asked => {
+                    self.stuck_yielded(net, worker, served_ns);
+                }
+                Report::Yielded { served_ns } => {
+                    net.dispatcher.yielded(net.now_ns, worker, served_ns);
+                }
+                Report::Blocked { served_ns } => {
+                    net.dispatcher.blocked(net.now_ns, worker, served_ns);
+                }
+                Report::Paused { .. } => unreachable!("it has a thread without sockets"),
+            }
+        }
+        received
+    }
+
+    /// Sends a task to its worker, or has the worker resume the task that it holds.
+    #[inline]
+    pub(super) fn run<K: Classifier<F::Head>>(
+        &mut self,
+        net: &mut NetWorker<F, K, H>,
+        worker: WorkerId,
+        request: RequestId,
+        task: Option<ContextTask<F, H>>,
+    ) {
+        net.lent.begins(worker, task.is_some());
+        let message = match task {
+            Some(task) => Message::Run { request, task },
+            None => Message::Resume(request),
+        };
+        let link = self.link(worker).expect("it has a thread of its own");
+        let sent = link.send(message);
+        assert!(sent.is_ok(), "the scheduler gave a busy worker a request");
+        self.sent_to.push(worker);
+    }
+
+    /// A stuck request on `worker` yielded. Others have its worker now.
+    #[cold]
+    fn stuck_yielded<K: Classifier<F::Head>>(
+        &mut self,
+        net: &mut NetWorker<F, K, H>,
+        worker: WorkerId,
+        served_ns: u64,
+    ) {
+        let Some(turn) = net.dispatcher.unasked(net.now_ns, worker) else {
+            return net.dispatcher.yielded(net.now_ns, worker, served_ns);
+        };
+        net.dispatcher.shares(net.now_ns, worker, served_ns);
+        self.sharing.put_away(Paused {
+            worker,
+            request: turn.request,
+            request_type: turn.request_type,
+            served_ns,
+            since_ns: net.now_ns,
+        });
+    }
+
+    /// Has stuck requests yield to those that wait, and go on when these have had their workers. To be called when
+    /// the policy has decided.
+    #[inline]
+    pub(super) fn share<K: Classifier<F::Head>>(&mut self, net: &mut NetWorker<F, K, H>) {
+        if self.sharing.any_away() && !net.unfinished {
+            self.resume_stuck(net);
+        }
+        if net.lent.count() > 0 && net.dispatcher.any_waiting() {
+            for worker in self.ids() {
+                if self.asks_in_ns(net, worker) == Some(0) {
+                    self.sharing.ask(worker);
+                    net.dispatcher.asked(worker);
+                    self.preempt(worker);
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn resume_stuck<K: Classifier<F::Head>>(&mut self, net: &mut NetWorker<F, K, H>) {
+        let dispatcher = &net.dispatcher;
+        let is_idle = |worker| dispatcher.request_on(worker).is_none();
+        if let Some(paused) = self.sharing.next_due(net.now_ns, is_idle) {
+            net.go_on(&paused);
+        }
+    }
+
+    /// In how long the request that runs on `worker` is asked to yield if others wait.
+    fn asks_in_ns<K: Classifier<F::Head>>(
+        &self,
+        net: &NetWorker<F, K, H>,
+        worker: WorkerId,
+    ) -> Option<u64> {
+        let turn = net.dispatcher.unasked(net.now_ns, worker)?;
+        let after_ns = match self.sharing.patience(worker, turn.request)? {
+            Patience::Ns(budget_ns) => budget_ns,
+            Patience::PartOfStuck(part) => net.dispatcher.stuck_after_ns(turn.request_type) / part,
+        };
+        Some(after_ns.saturating_sub(turn.for_ns))
+    }
+
+    /// When the next stuck request is asked to yield.
+    fn ask_at_ns<K: Classifier<F::Head>>(&self, net: &NetWorker<F, K, H>) -> Option<u64> {
+        if net.lent.count() == 0 || !net.dispatcher.any_waiting() {
+            return None;
+        }
+        let asks_in_ns = { self.ids() }.filter_map(|worker| self.asks_in_ns(net, worker));
+        Some(net.now_ns.saturating_add(asks_in_ns.min()?))
+    }
+
+    /// Has workers come and go with the cores that the arbiter grants, and tells it what the load needs.
+    pub(super) fn follow_cores<K: Classifier<F::Head>>(&mut self, net: &mut NetWorker<F, K, H>) {
+        let Some(cores) = &mut self.cores else {
+            return;
+        };
+        if net.lent.count() > 0 {
+            cores.work(net.now_ns);
+        }
+        let (needed, lent) = (net.dispatcher.needed(net.now_ns), &net.lent);
+        if let Some(present) = cores.turn(net.now_ns, needed, |at| lent.has_runnable(at)) {
+            net.dispatcher.set_present(net.now_ns, present);
+            // The scheduler may have decided something.
+            net.unfinished = true;
+        }
     }
 }

@@ -18,7 +18,7 @@ use crate::runtime::host::scheduling::{Demotion, sharpen_timers, shorten_slice};
 use crate::runtime::net::Polled;
 use crate::runtime::net::net_worker::{NetWorker, Parts};
 use crate::runtime::net::port::PortParts;
-use crate::runtime::net::workers::Link;
+use crate::runtime::net::topology::Distributed;
 use crate::runtime::start::Port;
 use crate::runtime::worker::contexts::ContextPreempter;
 use crate::runtime::worker::inline::{InlineThread, InlineWorker};
@@ -64,7 +64,7 @@ pub(super) struct Worker<F: Framing, K, H: Handler<F::Head>> {
 }
 
 /// A worker on its thread.
-type Started<F, K, H> = (NetWorker<F, CommonClassifier<K>, H>, InlineThread<F, H>);
+type Started<F, K, H> = (Distributed<F, CommonClassifier<K>, H>, InlineThread<F, H>);
 
 impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Worker<F, K, H> {
     pub(super) fn new(
@@ -171,9 +171,9 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Worker<F, K, H> {
         }
         sharpen_timers();
         let turns = common.starts[index].clone();
-        let inline = InlineWorker::new(setup.clone(), turns.clone(), self.preempter)?;
-        let inline = inline.with_thread_runner(common.thread_runner.clone());
-        let thread = inline.thread();
+        let own = InlineWorker::new(setup.clone(), turns.clone(), self.preempter)?;
+        let own = own.with_thread_runner(common.thread_runner.clone());
+        let thread = own.thread();
         let (rules, bell) = (&common.rules, common.bells[index].clone());
         let (peers, joined) = Peers::new(setup.worker, rules, common.offers.clone(), bell);
         let Joined { policy, member, .. } = joined;
@@ -184,6 +184,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Worker<F, K, H> {
         if has_group {
             dispatcher = dispatcher.offering(peers.places().clone());
         }
+        let dispatcher = dispatcher.with_lengths();
         let port = PortParts {
             poll: sources.port.poll,
             doorbell: common.doorbells[index].clone(),
@@ -192,24 +193,27 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Worker<F, K, H> {
             polled: sources.polled,
             handler: setup.handler,
             framing: setup.framing,
-            shared: receiver.clone(),
+            shared: receiver,
             commons: common.commons.clone(),
             datagrams: common.datagrams,
         };
-        let net_worker = NetWorker::new(Parts {
+        let net = NetWorker::new(Parts {
             port,
-            leases: Some(common.leases.clone()),
-            links: vec![Link::Inline(inline)],
+            executors: 1,
             dispatcher,
-            peers: Some(peers),
-            demotion: self.demotion,
-            shared: receiver,
             clock: setup.clock,
             wakes: setup.wakes,
             timers: setup.timers,
             spin: common.spin(common.shared.workers),
         })
         .map_err(|error| WorkerFault::State(error.into()))?;
+        let net_worker = Distributed {
+            net,
+            own,
+            peers,
+            leases: common.leases.clone(),
+            demotion: self.demotion,
+        };
         Ok((net_worker, thread))
     }
 }

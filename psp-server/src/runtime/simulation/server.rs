@@ -33,7 +33,8 @@ use crate::runtime::host::spin::Spin;
 use crate::runtime::net::commons::Commons;
 use crate::runtime::net::net_worker::{NetWorker, Parts};
 use crate::runtime::net::port::PortParts;
-use crate::runtime::net::workers::Link;
+use crate::runtime::net::topology::{Dedicated, Inline};
+use crate::runtime::net::workers::Workers;
 use crate::runtime::net::{ALARM, Tokens, WAKER};
 use crate::runtime::worker::contexts::ContextPreempter;
 use crate::runtime::worker::executor::{Executor, Sending};
@@ -136,18 +137,18 @@ fn serve(plan: &Plan) -> Result<usize, RunError> {
         notices: Notices::new(),
     };
     let (mut links, mut workers, mut starts) = (Vec::new(), Vec::new(), Vec::new());
-    let mut inline_thread = None;
+    let (mut own, mut own_thread) = (None, None);
+    let inline = plan.topology == Topology::Inline;
     for number in 0..executors(&plan.types, plan.topology, plan.workers) {
         let (id, start) = (WorkerId(number as u32), Arc::new(TurnStart::new()));
         starts.push(start.clone());
-        if (plan.topology == Topology::Inline && number == 0) || number == plan.workers {
-            let (inline, thread) = maker.inline(id, start)?;
-            inline_thread = Some(thread);
-            links.push(Link::Inline(inline));
+        if (inline && number == 0) || number == plan.workers {
+            let (worker, thread) = maker.inline(id, start)?;
+            (own, own_thread) = (Some(worker), Some(thread));
         } else {
             let (link, worker) = maker.worker(id, start)?;
             workers.push(worker);
-            links.push(Link::Thread(link));
+            links.push(link);
         }
     }
     let scheduler = shared.scheduler(&shared.policy.policy());
@@ -156,6 +157,7 @@ fn serve(plan: &Plan) -> Result<usize, RunError> {
         _ => scheduler,
     };
     let receiver = Receiver::new(shared.clone(), 0);
+    let executors = starts.len();
     let dispatcher = Dispatcher::new(SimClassifier, scheduler, receiver.clone(), starts);
     let commons = Commons::new(std::slice::from_ref(&doorbell), Vec::new(), &shared.config);
     let shutdown = Shutdown::new();
@@ -178,19 +180,15 @@ fn serve(plan: &Plan) -> Result<usize, RunError> {
         polled: None,
         handler: handler.clone(),
         framing: framing.clone(),
-        shared: receiver.clone(),
+        shared: receiver,
         commons: Arc::new(commons),
         datagrams: 0,
     };
     let clock = maker.clock.clone();
-    let net_worker = NetWorker::new(Parts {
+    let net = NetWorker::new(Parts {
         port,
-        leases: None,
-        links,
+        executors,
         dispatcher,
-        peers: None,
-        demotion: None,
-        shared: receiver,
         clock,
         wakes: wakes.clone(),
         timers: timers.clone(),
@@ -204,9 +202,14 @@ fn serve(plan: &Plan) -> Result<usize, RunError> {
         shared.buffers.try_take(1);
     }
     world::install(plan.clone(), outside);
-    let served = catch_unwind(AssertUnwindSafe(|| match inline_thread {
-        None => net_worker.serve(&shutdown),
-        Some(thread) => { thread.occupy(|| net_worker.serve(&shutdown)) }
+    let workers = Workers::new(WorkerId(u32::from(inline)), links, &shared);
+    let serve = || match own {
+        Some(own) if inline => Inline { net, own, workers }.serve(&shutdown),
+        own => Dedicated { net, own, workers }.serve(&shutdown),
+    };
+    let served = catch_unwind(AssertUnwindSafe(|| match own_thread {
+        None => serve(),
+        Some(thread) => { thread.occupy(serve) }
             .unwrap_or_else(|fault| Err(RunError::WorkerDied { worker: 0, fault })),
     }));
     served.unwrap_or_else(|payload| match payload.downcast::<WorkerFault>() {

@@ -117,18 +117,29 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
         }
     }
 
-    /// Runs a task until its turn ends.
+    /// Runs a task until its turn ends, or has the next turn of a task that blocked or yielded.
+    #[inline]
     pub(crate) fn run(
         &mut self,
         request: RequestId,
-        task: ContextTask<F, H>,
+        task: Option<ContextTask<F, H>>,
     ) -> EndedTurn<ContextTask<F, H>> {
-        self.carry_out(Message::Run { request, task })
-    }
-
-    /// The next turn of a task that blocked or yielded.
-    pub(crate) fn resume(&mut self, request: RequestId) -> EndedTurn<ContextTask<F, H>> {
-        self.carry_out(Message::Resume(request))
+        let port = &self.context_loop.port;
+        let is_new_here = task.is_some();
+        port.message.set(Some(match task {
+            Some(task) => Message::Run { request, task },
+            None => Message::Resume(request),
+        }));
+        self.contexts.serve();
+        let report = port.report.take();
+        let report = report.expect("a context that leaves has reported");
+        EndedTurn {
+            report,
+            ended_ns: self.context_loop.ended_ns.get(),
+            was_asked: fiber::is_asked(),
+            is_new_here,
+            thread_began_ns: None,
+        }
     }
 
     /// Runs a turn of a request on its own thread, or on this one if it begins and there is no such thread.
@@ -161,26 +172,7 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
                     thread_began_ns: Some(self.context_loop.start().began_ns()),
                 }
             }
-            Err(ThreadTurn {
-                task: Some(task), ..
-            }) => self.run(request, task),
-            Err(ThreadTurn { task: None, .. }) => self.resume(request),
-        }
-    }
-
-    fn carry_out(&mut self, message: Message<ContextTask<F, H>>) -> EndedTurn<ContextTask<F, H>> {
-        let port = &self.context_loop.port;
-        let is_new_here = matches!(message, Message::Run { .. });
-        port.message.set(Some(message));
-        self.contexts.serve();
-        let report = port.report.take();
-        let report = report.expect("a context that leaves has reported");
-        EndedTurn {
-            report,
-            ended_ns: self.context_loop.ended_ns.get(),
-            was_asked: fiber::is_asked(),
-            is_new_here,
-            thread_began_ns: None,
+            Err(ThreadTurn { task, .. }) => self.run(request, task),
         }
     }
 }
