@@ -71,6 +71,23 @@ pub(crate) fn topology(config: &Config, policy: &Policy, cores: usize) -> Topolo
     }
 }
 
+/// How many workers there are on so many cores, unless a setting says so. Where the net thread is a worker, one more for
+/// long requests than there are cores costs nothing while they are idle.
+pub(crate) fn workers_by_cores(topology: Topology, cores: usize) -> usize {
+    match topology {
+        Topology::Inline | Topology::Distributed => cores.max(2),
+        _ => cores.saturating_sub(1).max(2),
+    }
+}
+
+/// How many threads receive requests, where there are so many workers.
+pub(crate) fn receivers(topology: Topology, workers: usize) -> usize {
+    match topology {
+        Topology::Distributed => workers,
+        _ => 1,
+    }
+}
+
 /// The preemption that policies may use. Without it they run requests to completion. `polls` says that the net thread
 /// polls while it is idle, rather than sleeping.
 pub(crate) fn preemption(config: &Config, topology: Topology, polls: bool) -> Option<Preemption> {

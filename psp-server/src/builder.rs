@@ -404,6 +404,47 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
     /// # Errors
     /// A setting is out of its range, or an address cannot be bound.
     pub fn build(mut self) -> Result<Server<F, K, H>, BuildError> {
+        let plan = self.plan()?;
+        let (workers, datagrams) = (plan.workers.max, plan.datagrams);
+        let mut bound = std::mem::take(&mut self.settings.places).bind(plan.receivers)?;
+        let listeners = std::mem::take(&mut bound.listeners).into_iter();
+        let ports = listeners.map(Port::new).collect::<Result<_, _>>()?;
+        let mut local_addrs = bound.local_addrs();
+        let packet_port = { &self.settings }.open_packet_port(plan.topology, workers, datagrams)?;
+        local_addrs.extend(packet_port.as_ref().map(PacketPort::address));
+        let config = &self.settings.config;
+        let admin = config.admin.as_deref();
+        let admin = admin.map(|place| AdminListener::bind(place, config));
+        let admin = admin.transpose()?;
+        let parts = Parts {
+            tls: plan.handshake.is_some(),
+            datagrams: packet_port.is_some() || !bound.udp_sockets.is_empty(),
+            polled_port: packet_port.is_some(),
+            elastic: plan.workers.min < workers,
+            arbiter: config.arbiter.is_some(),
+        };
+        let cores = plan.cores.clone();
+        let owed_max = owed_max(self.framing.replies_in_order());
+        let admin_addr = admin.as_ref().map(AdminListener::address);
+        let shared = Arc::new(self.settings.shared(plan, parts, owed_max, admin_addr));
+        Ok(Server {
+            framing: self.framing,
+            classifier: self.classifier,
+            handler: self.handler,
+            shared,
+            cores,
+            ports,
+            udp_sockets: bound.udp_sockets,
+            packet_port,
+            datagrams,
+            local_addrs,
+            unix_paths: bound.unix_paths,
+            admin,
+        })
+    }
+
+    /// Checks all settings.
+    fn plan(&mut self) -> Result<Plan, BuildError> {
         if let Some(error) = self.settings.error.take() {
             return Err(error);
         }
@@ -423,109 +464,102 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
             None => cores,
         };
         let topology = admission::topology(config, policy, cores.count);
-        let by_cores = match topology {
-            // One more for long requests than there are cores costs nothing while they are idle.
-            Topology::Inline | Topology::Distributed => cores.count.max(2),
-            _ => cores.count.saturating_sub(1).max(2),
-        };
-        let Workers {
-            min: workers_min,
-            max: workers,
-        } = config.workers.unwrap_or(by_cores.into());
+        let by_cores = admission::workers_by_cores(topology, cores.count);
+        let workers = config.workers.unwrap_or(by_cores.into());
         let types = self.settings.types.take();
         let types = types.unwrap_or_else(|| self.classifier.types());
         let mut types = request_types::with_hints(types, &self.settings.hints)?;
         request_types::validate(&types)?;
-        let executors = request_types::executors(&types, topology, workers);
+        let executors = request_types::executors(&types, topology, workers.max);
         config.validate_stacks(executors)?;
         let has_tls = self.settings.places.has_tls();
         let handshake = has_tls
             .then(|| request_types::register_handshake(&mut types))
             .transpose()?;
-        let config = &self.settings.config;
-        let policy = self.settings.policy();
-        let preempt_by_slot = request_types::preempt_by_slot(&types, config.preempt)?;
-        admission::admit(policy, config, topology, workers)?;
-        if topology == Topology::Distributed {
-            self.settings.admit_distributed(workers_min < workers)?;
+        let preempt = request_types::preempt_by_slot(&types, config.preempt)?;
+        admission::admit(self.settings.policy(), config, topology, workers.max)?;
+        let receivers = admission::receivers(topology, workers.max);
+        if receivers > 1 {
+            self.settings.admit_distributed(workers.min < workers.max)?;
         }
-        let receivers = match topology {
-            Topology::Distributed => workers,
-            _ => 1,
-        };
-        let datagrams = self.settings.datagrams(&types, workers, receivers)?;
-
-        let mut bound = std::mem::take(&mut self.settings.places).bind(receivers)?;
-        let listeners = std::mem::take(&mut bound.listeners).into_iter();
-        let ports = listeners.map(Port::new).collect::<Result<_, _>>()?;
-        let mut local_addrs = bound.local_addrs();
-        let packet_port = self
-            .settings
-            .open_packet_port(topology, workers, datagrams)?;
-        local_addrs.extend(packet_port.as_ref().map(PacketPort::address));
-        let blocking_threads_max = self.settings.config.blocking_threads_max;
-        let cores_of_helpers = cores.clone();
-        let buffers = Arc::new(Budget::new(self.settings.config.buffered_bytes()));
-        let owed_max = owed_max(self.framing.replies_in_order());
-        let config = &self.settings.config;
-        let admin = config.admin.as_deref();
-        let admin = admin.map(|place| AdminListener::bind(place, config));
-        let admin = admin.transpose()?;
-        let parts = Parts {
-            tls: has_tls,
-            datagrams: packet_port.is_some() || !bound.udp_sockets.is_empty(),
-            polled_port: packet_port.is_some(),
-            elastic: workers_min < workers,
-            arbiter: self.settings.config.arbiter.is_some(),
-        };
-        let shared = Arc::new(Shared {
-            parts,
-            telemetry: Telemetry::new(types.len() + 1, receivers, executors),
-            trace: Trace::new(receivers, executors),
-            slow: SlowLog::new(&types, self.settings.config.slow_us),
-            deferrals: (0..receivers)
-                .map(|_| Arc::new(Deferrals::new(buffers.clone(), owed_max)))
-                .collect(),
-            buffers,
-            connections_max: AtomicUsize::new(self.settings.config.connections_max),
-            idle_timeout_s: AtomicU64::new(self.settings.config.idle_timeout_s),
-            output_bytes_max: AtomicUsize::new(self.settings.config.output_bytes_max),
-            config: self.settings.config.clone(),
-            helpers: Helpers::new(blocking_threads_max, move || cores_of_helpers.unpin()),
+        let datagrams = self.settings.datagrams(&types, workers.max, receivers)?;
+        Ok(Plan {
+            cores,
             topology,
             workers,
-            workers_min,
-            polls: cores.spare_for(workers + 1) && self.settings.config.spin_us > 0,
-            policy: PolicyMailbox::new(self.settings.policy().clone()),
-            can_preempt: AtomicBool::new(false),
+            executors,
+            receivers,
+            datagrams,
             types,
             handshake,
-            preempt: preempt_by_slot,
-            poll_within: self.settings.poll_within,
-            shutdown: Shutdown::new(),
-            admin_addr: admin.as_ref().map(AdminListener::address),
-            is_serving: AtomicBool::new(false),
-            is_leaving: AtomicBool::new(false),
-            started: Instant::now(),
-        });
-        Ok(Server {
-            framing: self.framing,
-            classifier: self.classifier,
-            handler: self.handler,
-            shared,
-            cores,
-            ports,
-            udp_sockets: bound.udp_sockets,
-            packet_port,
-            datagrams,
-            local_addrs,
-            unix_paths: bound.unix_paths,
-            admin,
+            preempt,
         })
     }
 }
 
+/// What a server is to be, by settings that were checked.
+struct Plan {
+    cores: Cores,
+    topology: Topology,
+    workers: Workers,
+    /// Threads that run requests as workers.
+    executors: usize,
+    /// Threads that receive requests.
+    receivers: usize,
+    /// Datagrams that may wait or be in flight, at each of these.
+    datagrams: usize,
+    types: TypeTable,
+    handshake: Option<RequestType>,
+    /// The mechanism by type slot.
+    preempt: Vec<PreemptPolicy>,
+}
+
 impl Settings {
+    /// The state that all threads share.
+    fn shared(
+        self,
+        plan: Plan,
+        parts: Parts,
+        owed_max: usize,
+        admin_addr: Option<SocketAddr>,
+    ) -> Shared {
+        let (receivers, executors) = (plan.receivers, plan.executors);
+        let policy = self.policy().clone();
+        let config = self.config;
+        let buffers = Arc::new(Budget::new(config.buffered_bytes()));
+        let workers = plan.workers.max;
+        Shared {
+            parts,
+            telemetry: Telemetry::new(plan.types.len() + 1, receivers, executors),
+            trace: Trace::new(receivers, executors),
+            slow: SlowLog::new(&plan.types, config.slow_us),
+            deferrals: (0..receivers)
+                .map(|_| Arc::new(Deferrals::new(buffers.clone(), owed_max)))
+                .collect(),
+            buffers,
+            connections_max: AtomicUsize::new(config.connections_max),
+            idle_timeout_s: AtomicU64::new(config.idle_timeout_s),
+            output_bytes_max: AtomicUsize::new(config.output_bytes_max),
+            topology: plan.topology,
+            workers,
+            workers_min: plan.workers.min,
+            polls: plan.cores.spare_for(workers + 1) && config.spin_us > 0,
+            helpers: Helpers::new(config.blocking_threads_max, move || plan.cores.unpin()),
+            config,
+            policy: PolicyMailbox::new(policy),
+            can_preempt: AtomicBool::new(false),
+            types: plan.types,
+            handshake: plan.handshake,
+            preempt: plan.preempt,
+            poll_within: self.poll_within,
+            shutdown: Shutdown::new(),
+            admin_addr,
+            is_serving: AtomicBool::new(false),
+            is_leaving: AtomicBool::new(false),
+            started: Instant::now(),
+        }
+    }
+
     fn policy(&self) -> &Policy {
         self.policy.as_ref().unwrap_or(&self.file_policy)
     }
