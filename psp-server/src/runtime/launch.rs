@@ -86,41 +86,27 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         }
     }
     net_thread.apply_scheduling(&shared, &cores);
-    let (inline, own_id) = (net_thread.inline, net_thread.own.unwrap_or(WorkerId(0)));
-    let net = net_thread.net_worker(launch, port, starts);
+    let net = net_thread.net_worker(launch, port, starts, Some(cores));
     let net = net.map_err(RunError::Events)?;
-    let mut workers = Workers::new(WorkerId(u32::from(inline)), links, &shared);
+    let mut workers = net_thread.workers(links, &shared);
     let ready = notices.wait_until_ready(shared.workers, shutdown)?;
     if ready.len() == shared.workers {
-        let net_thread = (!inline).then(ThreadId::current);
-        { workers.ask_for_cores(&net, net_thread, &ready) }.map_err(RunError::Events)?;
+        let this = (!net_thread.inline).then(ThreadId::current);
+        { workers.ask_for_cores(&net, this, &ready) }.map_err(RunError::Events)?;
     }
     on_ready();
-    let thread = own.as_ref().map(InlineWorker::thread);
-    let serve = || match own {
-        Some(own) if inline => Inline { net, own, workers }.serve(shutdown),
-        own => Dedicated { net, own, workers }.serve(shutdown),
-    };
-    let served = catch_unwind(AssertUnwindSafe(|| match thread {
-        None => serve(),
-        Some(thread) => { thread.occupy(serve) }.map_err(|fault| start_error(own_id, fault))?,
-    }));
-    served.unwrap_or_else(|payload| match payload.downcast::<WorkerFault>() {
-        // The net thread is that worker.
-        Ok(fault) => Err(death_error(own_id, *fault)),
-        Err(payload) => resume_unwind(payload),
-    })
+    net_thread.serve(net, own, workers, shutdown)
 }
 
 /// The thread that receives for all workers, and what they have of it.
-struct NetThread {
+pub(super) struct NetThread {
     clock: Clock,
-    doorbell: Arc<Doorbell>,
-    wakes: Arc<WakeList>,
+    pub(super) doorbell: Arc<Doorbell>,
+    pub(super) wakes: Arc<WakeList>,
     timers: Arc<Timers>,
     inline: bool,
     /// The worker that it is, if it is one: worker 0, or another one behind all, for control requests.
-    own: Option<WorkerId>,
+    pub(super) own: Option<WorkerId>,
     /// How the other workers are preempted. Nothing preempts what the net thread runs, and nothing is preempted beside
     /// it as worker 0.
     preempt: PreemptPolicy,
@@ -129,11 +115,14 @@ struct NetThread {
     /// All threads, this one included.
     threads: usize,
     background: bool,
-    spin: Spin,
+    pub(super) spin: Spin,
 }
 
 impl NetThread {
-    fn new<F: Framing, K, H: Handler<F::Head>>(launch: &Launch<F, K, H>, port: &Port) -> Self {
+    pub(super) fn new<F: Framing, K, H: Handler<F::Head>>(
+        launch: &Launch<F, K, H>,
+        port: &Port,
+    ) -> Self {
         let Launch { shared, cores, .. } = launch;
         let clock = Clock::new();
         let traced_by = clock.clone();
@@ -168,7 +157,7 @@ impl NetThread {
         }
     }
 
-    fn setup<F: Framing, K, H: Handler<F::Head>>(
+    pub(super) fn setup<F: Framing, K, H: Handler<F::Head>>(
         &self,
         launch: &Launch<F, K, H>,
         notices: &Notices,
@@ -192,7 +181,7 @@ impl NetThread {
     }
 
     /// The worker that this thread is.
-    fn own_worker<F: Framing, H: Handler<F::Head>>(
+    pub(super) fn own_worker<F: Framing, H: Handler<F::Head>>(
         &self,
         setup: WorkerSetup<F, H>,
         start: Arc<TurnStart>,
@@ -252,11 +241,21 @@ impl NetThread {
         sharpen_timers();
     }
 
-    fn net_worker<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
-        self,
+    pub(super) fn workers<F: Framing, H: Handler<F::Head>>(
+        &self,
+        links: Vec<WorkerLink<ContextTask<F, H>>>,
+        shared: &Shared,
+    ) -> Workers<F, H> {
+        Workers::new(WorkerId(u32::from(self.inline)), links, shared)
+    }
+
+    /// Its scheduler may have studies done on these cores.
+    pub(super) fn net_worker<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
+        &self,
         mut launch: Launch<F, K, H>,
         port: Port,
         starts: Vec<Arc<TurnStart>>,
+        studies_on: Option<Cores>,
     ) -> io::Result<NetWorker<F, K, H>> {
         let (bells, config) = (std::slice::from_ref(&self.doorbell), &launch.shared.config);
         let commons = Arc::new(Commons::new(bells, launch.datagram_addrs, config));
@@ -265,7 +264,7 @@ impl NetThread {
             Dispatcher::new(launch.classifier, launch.scheduler, shared.clone(), starts);
         let port = PortParts {
             poll: port.poll,
-            doorbell: self.doorbell,
+            doorbell: self.doorbell.clone(),
             listeners: port.listeners,
             endpoints: launch.endpoints.pop().unwrap_or_default(),
             polled: launch.polled.pop(),
@@ -278,11 +277,37 @@ impl NetThread {
         NetWorker::new(Parts {
             port,
             executors,
-            dispatcher: dispatcher.with_studies(launch.cores),
-            clock: self.clock,
-            wakes: self.wakes,
-            timers: self.timers,
+            dispatcher: dispatcher.with_studies(studies_on),
+            clock: self.clock.clone(),
+            wakes: self.wakes.clone(),
+            timers: self.timers.clone(),
             spin: self.spin,
+        })
+    }
+
+    /// Serves on the calling thread, which is this one, until the shutdown is triggered. Returns the number of
+    /// connections that were given up.
+    pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
+        &self,
+        net: NetWorker<F, K, H>,
+        own: Option<InlineWorker<F, H>>,
+        workers: Workers<F, H>,
+        shutdown: &Shutdown,
+    ) -> Result<usize, RunError> {
+        let id = self.own.unwrap_or(WorkerId(0));
+        let thread = own.as_ref().map(InlineWorker::thread);
+        let serve = || match own {
+            Some(own) if self.inline => Inline { net, own, workers }.serve(shutdown),
+            own => Dedicated { net, own, workers }.serve(shutdown),
+        };
+        let served = catch_unwind(AssertUnwindSafe(|| match thread {
+            None => serve(),
+            Some(thread) => { thread.occupy(serve) }.map_err(|fault| start_error(id, fault))?,
+        }));
+        served.unwrap_or_else(|payload| match payload.downcast::<WorkerFault>() {
+            // The net thread is that worker.
+            Ok(fault) => Err(death_error(id, *fault)),
+            Err(payload) => resume_unwind(payload),
         })
     }
 }

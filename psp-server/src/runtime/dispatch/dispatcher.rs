@@ -115,9 +115,9 @@ impl<K> Dispatcher<K> {
         }
     }
 
-    /// As this, where the scheduler has studies done on these cores.
-    pub(crate) fn with_studies(mut self, cores: Cores) -> Self {
-        self.studies = Some(Studies::new(cores));
+    /// As this, where the scheduler has studies done on these cores, if there are any.
+    pub(crate) fn with_studies(mut self, cores: Option<Cores>) -> Self {
+        self.studies = cores.map(Studies::new);
         self
     }
 

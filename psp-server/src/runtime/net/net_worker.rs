@@ -19,6 +19,8 @@ use crate::fiber::{self, Bell, Timers, WakeList};
 use crate::handler::Handler;
 use crate::runtime::channel::message::Report;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
+#[cfg(all(test, not(loom)))]
+use crate::runtime::dispatch::places::Places;
 use crate::runtime::dispatch::turns::RunningTurn;
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::spin::Spin;
@@ -89,7 +91,7 @@ pub(super) fn send_replies<C, D>(stream: &mut Stream<C, D>, counters: &WorkerCou
     counters.bytes_sent.add(sent as u64);
 }
 
-impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H> {
+impl<F: Framing, K, H: Handler<F::Head>> NetWorker<F, K, H> {
     pub(crate) fn new(parts: Parts<F, K, H>) -> io::Result<Self> {
         let (now_ns, shared) = (parts.clock.now_ns(), parts.port.shared.clone());
         Ok(Self {
@@ -109,6 +111,12 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             timers: parts.timers,
             spin: parts.spin,
         })
+    }
+
+    /// The places in the typed queues.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn places(&self) -> &Arc<Places> {
+        self.dispatcher.places()
     }
 
     /// Makes room for whichever thread needs it, while this one serves.
@@ -335,12 +343,6 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
         }
     }
 
-    /// Receives a datagram from a socket of the port at `at`. Returns whether there may be another.
-    pub(super) fn receive_datagram(&mut self, at: usize, socket: usize) -> bool {
-        let (dispatcher, now_ns) = (&mut self.dispatcher, self.now_ns);
-        { self.ports.at(at) }.receive_datagram(socket, dispatcher, now_ns)
-    }
-
     /// Takes a burst of frames, if they come to the port at `at`. Returns whether there are any to read.
     pub(super) fn receive_burst(&mut self, at: usize) -> bool {
         let any = self.ports.at(at).receive_burst();
@@ -348,13 +350,6 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             self.busy_at_ns = self.now_ns;
         }
         any
-    }
-
-    /// Reads some frames of the port at `at`. Returns whether there were any.
-    pub(super) fn read_frames(&mut self, at: usize) -> bool {
-        let (dispatcher, now_ns) = (&mut self.dispatcher, self.now_ns);
-        let port = self.ports.at(at);
-        port.read_frames(FRAMES_PER_LOOK, dispatcher, now_ns)
     }
 
     /// Receives the wakes of requests that wait. Returns their number.
@@ -461,31 +456,6 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
             Task::Datagram(_) => {}
         }
         self.commons.returns.give(task);
-    }
-
-    /// Sends messages, behind the requests that are at hand, and not for long: a message to thousands of connections
-    /// shall hold up no request that comes meanwhile.
-    #[inline]
-    pub(super) fn send_pushed(&mut self) {
-        if self.ports.iter().any(Port::has_pushed) {
-            self.send_some_pushed();
-        }
-    }
-
-    #[cold]
-    fn send_some_pushed(&mut self) {
-        let end_ns = self.clock.now_ns() + PUSHED_NS_MAX;
-        for port in self.ports.iter_mut() {
-            let connections = &mut port.requests.connections;
-            for _ in 0..PUSHED_PER_TURN {
-                let has_sent = connections.send_pushed(&mut self.dispatcher, self.now_ns);
-                if !has_sent || self.clock.now_ns() > end_ns {
-                    break;
-                }
-            }
-        }
-        // Their connections may have had requests, too.
-        self.unfinished = true;
     }
 
     /// Gives free places in typed queues to requests that wait for them, and free room to bodies. Returns whether there
@@ -610,5 +580,46 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H>
                 self.dispatcher.control_yielded(request, request_type);
             }
         }
+    }
+}
+
+/// What reads requests.
+impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> NetWorker<F, K, H> {
+    /// Receives a datagram from a socket of the port at `at`. Returns whether there may be another.
+    pub(super) fn receive_datagram(&mut self, at: usize, socket: usize) -> bool {
+        let (dispatcher, now_ns) = (&mut self.dispatcher, self.now_ns);
+        { self.ports.at(at) }.receive_datagram(socket, dispatcher, now_ns)
+    }
+
+    /// Reads some frames of the port at `at`. Returns whether there were any.
+    pub(super) fn read_frames(&mut self, at: usize) -> bool {
+        let (dispatcher, now_ns) = (&mut self.dispatcher, self.now_ns);
+        let port = self.ports.at(at);
+        port.read_frames(FRAMES_PER_LOOK, dispatcher, now_ns)
+    }
+
+    /// Sends messages, behind the requests that are at hand, and not for long: a message to thousands of connections
+    /// shall hold up no request that comes meanwhile.
+    #[inline]
+    pub(super) fn send_pushed(&mut self) {
+        if self.ports.iter().any(Port::has_pushed) {
+            self.send_some_pushed();
+        }
+    }
+
+    #[cold]
+    fn send_some_pushed(&mut self) {
+        let end_ns = self.clock.now_ns() + PUSHED_NS_MAX;
+        for port in self.ports.iter_mut() {
+            let connections = &mut port.requests.connections;
+            for _ in 0..PUSHED_PER_TURN {
+                let has_sent = connections.send_pushed(&mut self.dispatcher, self.now_ns);
+                if !has_sent || self.clock.now_ns() > end_ns {
+                    break;
+                }
+            }
+        }
+        // Their connections may have had requests, too.
+        self.unfinished = true;
     }
 }

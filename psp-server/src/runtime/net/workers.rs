@@ -12,7 +12,6 @@ use super::granted_cores::GrantedCores;
 use super::net_worker::{ACTIONS_PER_TURN, NetWorker};
 use super::pauses::Paused;
 use super::time_sharing::{Patience, TimeSharing};
-use crate::classifier::Classifier;
 use crate::handler::Handler;
 use crate::runtime::channel::message::{Message, Report};
 use crate::runtime::worker::contexts::ContextTask;
@@ -90,7 +89,7 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
 impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
     /// Asks the arbiter, if there is to be one, for cores for these threads: those of all workers, and that of the net
     /// thread, if it is no worker.
-    pub(crate) fn ask_for_cores<K: Classifier<F::Head>>(
+    pub(crate) fn ask_for_cores<K>(
         &mut self,
         net: &NetWorker<F, K, H>,
         net_thread: Option<ThreadId>,
@@ -107,10 +106,7 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
     }
 
     /// Waits for events, for as long as there is nothing to do.
-    pub(super) fn wait<K: Classifier<F::Head>>(
-        &mut self,
-        net: &mut NetWorker<F, K, H>,
-    ) -> io::Result<()> {
+    pub(super) fn wait<K>(&mut self, net: &mut NetWorker<F, K, H>) -> io::Result<()> {
         let Some(mut timeout) = net.timeout() else {
             return Ok(());
         };
@@ -131,7 +127,7 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
     }
 
     /// When they have something to do without an event.
-    fn deadline_ns<K: Classifier<F::Head>>(&self, net: &NetWorker<F, K, H>) -> Option<u64> {
+    fn deadline_ns<K>(&self, net: &NetWorker<F, K, H>) -> Option<u64> {
         let deadlines_ns = [
             self.sharing.due_ns(),
             self.ask_at_ns(net),
@@ -142,10 +138,7 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
 
     /// Receives a report of each worker, the wakes of requests that wait, connections that come back, deferred
     /// replies, and what was pushed. Returns the number of all.
-    pub(super) fn receive<K: Classifier<F::Head>>(
-        &mut self,
-        net: &mut NetWorker<F, K, H>,
-    ) -> usize {
+    pub(super) fn receive<K>(&mut self, net: &mut NetWorker<F, K, H>) -> usize {
         net.timers.wake_due();
         let of_workers = match net.lent.count() {
             0 => 0,
@@ -154,7 +147,7 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
         of_workers + net.receive_mail()
     }
 
-    fn receive_reports<K: Classifier<F::Head>>(&mut self, net: &mut NetWorker<F, K, H>) -> usize {
+    fn receive_reports<K>(&mut self, net: &mut NetWorker<F, K, H>) -> usize {
         let mut received = 0;
         for worker in self.ids() {
             let at = worker.index() - self.first.index();
@@ -189,7 +182,7 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
 
     /// Sends a task to its worker, or has the worker resume the task that it holds.
     #[inline]
-    pub(super) fn run<K: Classifier<F::Head>>(
+    pub(super) fn run<K>(
         &mut self,
         net: &mut NetWorker<F, K, H>,
         worker: WorkerId,
@@ -209,12 +202,7 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
 
     /// A stuck request on `worker` yielded. Others have its worker now.
     #[cold]
-    fn stuck_yielded<K: Classifier<F::Head>>(
-        &mut self,
-        net: &mut NetWorker<F, K, H>,
-        worker: WorkerId,
-        served_ns: u64,
-    ) {
+    fn stuck_yielded<K>(&mut self, net: &mut NetWorker<F, K, H>, worker: WorkerId, served_ns: u64) {
         let Some(turn) = net.dispatcher.unasked(net.now_ns, worker) else {
             return net.dispatcher.yielded(net.now_ns, worker, served_ns);
         };
@@ -231,7 +219,7 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
     /// Has stuck requests yield to those that wait, and go on when these have had their workers. To be called when
     /// the policy has decided.
     #[inline]
-    pub(super) fn share<K: Classifier<F::Head>>(&mut self, net: &mut NetWorker<F, K, H>) {
+    pub(super) fn share<K>(&mut self, net: &mut NetWorker<F, K, H>) {
         if self.sharing.any_away() && !net.unfinished {
             self.resume_stuck(net);
         }
@@ -247,7 +235,7 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
     }
 
     #[cold]
-    fn resume_stuck<K: Classifier<F::Head>>(&mut self, net: &mut NetWorker<F, K, H>) {
+    fn resume_stuck<K>(&mut self, net: &mut NetWorker<F, K, H>) {
         let dispatcher = &net.dispatcher;
         let is_idle = |worker| dispatcher.request_on(worker).is_none();
         if let Some(paused) = self.sharing.next_due(net.now_ns, is_idle) {
@@ -256,11 +244,7 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
     }
 
     /// In how long the request that runs on `worker` is asked to yield if others wait.
-    fn asks_in_ns<K: Classifier<F::Head>>(
-        &self,
-        net: &NetWorker<F, K, H>,
-        worker: WorkerId,
-    ) -> Option<u64> {
+    fn asks_in_ns<K>(&self, net: &NetWorker<F, K, H>, worker: WorkerId) -> Option<u64> {
         let turn = net.dispatcher.unasked(net.now_ns, worker)?;
         let after_ns = match self.sharing.patience(worker, turn.request)? {
             Patience::Ns(budget_ns) => budget_ns,
@@ -270,7 +254,7 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
     }
 
     /// When the next stuck request is asked to yield.
-    fn ask_at_ns<K: Classifier<F::Head>>(&self, net: &NetWorker<F, K, H>) -> Option<u64> {
+    fn ask_at_ns<K>(&self, net: &NetWorker<F, K, H>) -> Option<u64> {
         if net.lent.count() == 0 || !net.dispatcher.any_waiting() {
             return None;
         }
@@ -279,7 +263,7 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
     }
 
     /// Has workers come and go with the cores that the arbiter grants, and tells it what the load needs.
-    pub(super) fn follow_cores<K: Classifier<F::Head>>(&mut self, net: &mut NetWorker<F, K, H>) {
+    pub(super) fn follow_cores<K>(&mut self, net: &mut NetWorker<F, K, H>) {
         let Some(cores) = &mut self.cores else {
             return;
         };

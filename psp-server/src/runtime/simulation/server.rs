@@ -2,14 +2,13 @@
 //! threads.
 
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use mio::{Poll, Waker};
-use psp_policy::{Scheduler, WorkerId};
+use psp_policy::WorkerId;
 
 use super::client::Counts;
 use super::faults::{Fault, Losing};
@@ -19,30 +18,21 @@ use super::plan::Plan;
 use super::protocol::{SimClassifier, SimFraming};
 use super::worker::{SimTask, Worker};
 use super::world::{self, Outside};
-use crate::config::Topology;
-use crate::error::{RunError, WorkerFault};
-use crate::fiber::{Timers, WakeList};
+use crate::error::RunError;
 use crate::reply::Deferrals;
 use crate::request_types::executors;
 use crate::runtime::channel::doorbell::Doorbell;
 use crate::runtime::channel::turn_start::TurnStart;
-use crate::runtime::dispatch::dispatcher::Dispatcher;
-use crate::runtime::host::clock::Clock;
 use crate::runtime::host::cores::Cores;
 use crate::runtime::host::spin::Spin;
-use crate::runtime::net::commons::Commons;
-use crate::runtime::net::net_worker::{NetWorker, Parts};
-use crate::runtime::net::port::PortParts;
-use crate::runtime::net::topology::{Dedicated, Inline};
-use crate::runtime::net::workers::Workers;
+use crate::runtime::launch::NetThread;
 use crate::runtime::net::{ALARM, Tokens, WAKER};
-use crate::runtime::worker::contexts::ContextPreempter;
-use crate::runtime::worker::executor::{Executor, Sending};
-use crate::runtime::worker::inline::{InlineThread, InlineWorker};
-use crate::runtime::worker::notices::Notices;
+use crate::runtime::start::{Launch, Port};
+use crate::runtime::worker::executor::Sending;
+use crate::runtime::worker::notices::{Notices, start_error};
 use crate::runtime::worker::setup::WorkerSetup;
 use crate::runtime::worker_link::{WorkerLink, channel};
-use crate::shared::{PolicyMailbox, Receiver, Shared};
+use crate::shared::{PolicyMailbox, Shared};
 use crate::shutdown::Shutdown;
 use crate::simulated;
 use crate::simulated::ListenerEnd;
@@ -110,118 +100,93 @@ fn serve(plan: &Plan) -> Result<usize, RunError> {
     let shared = Arc::new(shared(plan));
     let poll = Poll::new().map_err(RunError::Events)?;
     let waker = Waker::new(poll.registry(), WAKER).map_err(RunError::Events)?;
-    let doorbell = Arc::new(Doorbell::new(Arc::new(waker)));
-    let wakes = Arc::new(WakeList::new(doorbell.clone()));
-    for deferrals in &shared.deferrals {
-        deferrals.run(doorbell.clone(), 0);
-    }
-    let timers = Arc::new(Timers::new(doorbell.clone()));
     let listener = ListenerEnd::new().map_err(RunError::Events)?;
     simulated::with_network(|network| network.listen(Tokens::new(1, 0).listener(0)));
-
-    let framing = Arc::new(SimFraming {
-        in_order: plan.in_order,
-    });
-    let handler = Arc::new(SimHandler {
-        types: plan.types.len() as u32,
-    });
-    let maker = Maker {
-        plan,
-        shared: &shared,
-        framing: &framing,
-        handler: &handler,
-        clock: Clock::new(),
-        doorbell: &doorbell,
-        wakes: &wakes,
-        timers: &timers,
-        notices: Notices::new(),
-    };
-    let (mut links, mut workers, mut starts) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut own, mut own_thread) = (None, None);
-    let inline = plan.topology == Topology::Inline;
-    for number in 0..executors(&plan.types, plan.topology, plan.workers) {
-        let (id, start) = (WorkerId(number as u32), Arc::new(TurnStart::new()));
-        starts.push(start.clone());
-        if (inline && number == 0) || number == plan.workers {
-            let (worker, thread) = maker.inline(id, start)?;
-            (own, own_thread) = (Some(worker), Some(thread));
-        } else {
-            let (link, worker) = maker.worker(id, start)?;
-            workers.push(worker);
-            links.push(link);
-        }
-    }
-    let scheduler = shared.scheduler(&shared.policy.policy());
-    let scheduler: Box<dyn Scheduler> = match plan.fault {
-        Fault::LosesRequest => Box::new(Losing::new(scheduler)),
-        _ => scheduler,
-    };
-    let receiver = Receiver::new(shared.clone(), 0);
-    let executors = starts.len();
-    let dispatcher = Dispatcher::new(SimClassifier, scheduler, receiver.clone(), starts);
-    let commons = Commons::new(std::slice::from_ref(&doorbell), Vec::new(), &shared.config);
-    let shutdown = Shutdown::new();
-    let outside = Outside {
-        workers,
-        wakes: wakes.clone(),
-        shared: shared.clone(),
-        places: dispatcher.places().clone(),
-        shutdown: shutdown.clone(),
-    };
-    let port = PortParts {
+    let port = Port {
         poll,
-        doorbell: doorbell.clone(),
+        waker: Arc::new(waker),
         listeners: vec![Listening {
             socket: Arc::new(ListenerSocket::Simulated(listener)),
             is_shared: false,
             tls: None,
         }],
+    };
+    let scheduler = shared.scheduler(&shared.policy.policy());
+    let launch = Launch {
+        ports: Vec::new(),
         endpoints: Vec::new(),
-        polled: None,
-        handler: handler.clone(),
-        framing: framing.clone(),
-        shared: receiver,
-        commons: Arc::new(commons),
+        datagram_addrs: Vec::new(),
+        polled: Vec::new(),
+        classifier: SimClassifier,
+        scheduler: match plan.fault {
+            Fault::LosesRequest => Box::new(Losing::new(scheduler)),
+            _ => scheduler,
+        },
+        handler: Arc::new(SimHandler {
+            types: plan.types.len() as u32,
+        }),
+        framing: Arc::new(SimFraming {
+            in_order: plan.in_order,
+        }),
+        shared: shared.clone(),
+        cores: Cores::discover().unpinned(),
         datagrams: 0,
     };
-    let clock = maker.clock.clone();
-    let net = NetWorker::new(Parts {
-        port,
-        executors,
-        dispatcher,
-        clock,
-        wakes: wakes.clone(),
-        timers: timers.clone(),
-        spin: Spin {
-            idle: Duration::ZERO,
-            turn: Duration::ZERO,
-        },
-    })
-    .map_err(RunError::Events)?;
+    let mut net_thread = NetThread::new(&launch, &port);
+    net_thread.spin = Spin {
+        idle: Duration::ZERO,
+        turn: Duration::ZERO,
+    };
+    let (notices, shutdown) = (Notices::new(), Shutdown::new());
+    let (mut own, mut links, mut workers, mut starts) = (None, Vec::new(), Vec::new(), Vec::new());
+    let executors = executors(&plan.types, plan.topology, plan.workers);
+    for id in (0..).map(WorkerId).take(executors) {
+        let start = Arc::new(TurnStart::new());
+        starts.push(start.clone());
+        let setup = net_thread.setup(&launch, &notices, id);
+        if net_thread.own == Some(id) {
+            own = Some(net_thread.own_worker(setup, start)?);
+        } else {
+            let (link, worker) = worker(setup, start, &net_thread.doorbell, plan)?;
+            workers.push(worker);
+            links.push(link);
+        }
+    }
+    let net = net_thread.net_worker(launch, port, starts, None);
+    let net = net.map_err(RunError::Events)?;
+    let outside = Outside {
+        workers,
+        wakes: net_thread.wakes.clone(),
+        shared: shared.clone(),
+        places: net.places().clone(),
+        shutdown: shutdown.clone(),
+    };
     if plan.fault == Fault::LeaksBudget {
         shared.buffers.try_take(1);
     }
     world::install(plan.clone(), outside);
-    let workers = Workers::new(WorkerId(u32::from(inline)), links, &shared);
-    let serve = || match own {
-        Some(own) if inline => Inline { net, own, workers }.serve(&shutdown),
-        own => Dedicated { net, own, workers }.serve(&shutdown),
-    };
-    let served = catch_unwind(AssertUnwindSafe(|| match own_thread {
-        None => serve(),
-        Some(thread) => { thread.occupy(serve) }
-            .unwrap_or_else(|fault| Err(RunError::WorkerDied { worker: 0, fault })),
-    }));
-    served.unwrap_or_else(|payload| match payload.downcast::<WorkerFault>() {
-        Ok(fault) => {
-            world::note_death();
-            Err(RunError::WorkerDied {
-                worker: 0,
-                fault: *fault,
-            })
-        }
-        Err(payload) => resume_unwind(payload),
-    })
+    let links = net_thread.workers(links, &shared);
+    let served = net_thread.serve(net, own, links, &shutdown);
+    if let Err(RunError::WorkerDied { .. }) = served {
+        world::note_death();
+    }
+    served
+}
+
+/// A worker without a thread.
+fn worker(
+    setup: WorkerSetup<SimFraming, SimHandler>,
+    start: Arc<TurnStart>,
+    doorbell: &Arc<Doorbell>,
+    plan: &Plan,
+) -> Result<(WorkerLink<SimTask>, Worker), RunError> {
+    let (mut link, port) = channel(doorbell.clone());
+    let away_ns = Rc::<Cell<u64>>::default();
+    let executor = setup.executor(Sending::AtOnce, away_ns.clone());
+    let executor = executor.map_err(|fault| start_error(setup.worker, fault))?;
+    let worker = Worker::new(setup.worker, port, executor, start, away_ns, plan.habits);
+    link.attach_preempter(worker.preempter());
+    Ok((link, worker))
 }
 
 /// The state that the server's threads would share.
@@ -234,76 +199,4 @@ fn shared(plan: &Plan) -> Shared {
     shared.deferrals = vec![Arc::new(Deferrals::new(shared.buffers.clone(), owed))];
     shared.connections_max = AtomicUsize::new(plan.config.connections_max);
     shared
-}
-
-/// Makes workers.
-struct Maker<'a> {
-    plan: &'a Plan,
-    shared: &'a Arc<Shared>,
-    framing: &'a Arc<SimFraming>,
-    handler: &'a Arc<SimHandler>,
-    clock: Clock,
-    doorbell: &'a Arc<Doorbell>,
-    wakes: &'a Arc<WakeList>,
-    timers: &'a Arc<Timers>,
-    notices: Notices,
-}
-
-/// The worker that the net thread is, and the part of its thread.
-type InlineParts = (
-    InlineWorker<SimFraming, SimHandler>,
-    InlineThread<SimFraming, SimHandler>,
-);
-
-impl Maker<'_> {
-    /// The worker that the net thread is: the real one.
-    fn inline(&self, worker: WorkerId, start: Arc<TurnStart>) -> Result<InlineParts, RunError> {
-        let setup = WorkerSetup {
-            worker,
-            notifier: self.notices.notifier(worker),
-            handler: self.handler.clone(),
-            framing: self.framing.clone(),
-            shared: self.shared.clone(),
-            clock: self.clock.clone(),
-            wakes: self.wakes.clone(),
-            timers: self.timers.clone(),
-            spin: Duration::ZERO,
-            cores: Cores::discover().unpinned(),
-            core_index: 0,
-            threads: self.plan.workers,
-            background: true,
-        };
-        let preempter = Arc::new(ContextPreempter::new(psp_policy::PreemptPolicy::None));
-        let inline = InlineWorker::new(setup, start, preempter)
-            .map_err(|fault| RunError::WorkerStart { worker: 0, fault })?;
-        let thread = inline.thread();
-        Ok((inline, thread))
-    }
-
-    /// A worker without a thread.
-    fn worker(
-        &self,
-        id: WorkerId,
-        start: Arc<TurnStart>,
-    ) -> Result<(WorkerLink<SimTask>, Worker), RunError> {
-        let (mut link, port) = channel(self.doorbell.clone());
-        let away_ns = Rc::<Cell<u64>>::default();
-        let executor = Executor::new(
-            Rc::new(Cell::new(id)),
-            self.handler.clone(),
-            self.framing.clone(),
-            self.shared.clone(),
-            self.clock.clone(),
-            Sending::AtOnce,
-            away_ns.clone(),
-        );
-        let executor = executor.map_err(|fault| RunError::WorkerStart {
-            worker: id.index(),
-            fault,
-        })?;
-        let habits = self.plan.habits;
-        let worker = Worker::new(id, port, executor, start, away_ns, habits);
-        link.attach_preempter(worker.preempter());
-        Ok((link, worker))
-    }
 }
