@@ -24,7 +24,7 @@
 //! | `dispatch/` | classifies requests, drives the scheduler, asks requests to yield |
 //! | `net/` | the net worker |
 //! | `launch.rs` | starts and ends the threads |
-//! | `receivers.rs` | the same for workers that receive for themselves |
+//! | `receivers/` | the same for workers that receive for themselves |
 //! | `distributed/` | how these run each other's requests |
 //! | `request_threads/` | the threads of their requests that the kernel preempts |
 //! | `start.rs` | what threads start with: an event queue and the sockets on which a thread receives |
