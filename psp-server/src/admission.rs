@@ -71,8 +71,8 @@ pub(crate) fn topology(config: &Config, policy: &Policy, cores: usize) -> Topolo
     }
 }
 
-/// How many workers there are on so many cores, unless a setting says so. Where the net thread is a worker, one more for
-/// long requests than there are cores costs nothing while they are idle.
+/// How many workers there are on so many cores, unless a setting says so. Where threads that receive are workers, one
+/// more for long requests than there are cores costs nothing while they are idle.
 pub(crate) fn workers_by_cores(topology: Topology, cores: usize) -> usize {
     match topology {
         Topology::Inline | Topology::Distributed => cores.max(2),

@@ -1,5 +1,5 @@
-//! What the net workers of all topologies have: ports, a dispatcher, and the stages of a turn to which it is no matter who
-//! runs the requests. See the [room](super).
+//! What the net workers of all topologies have: ports, a dispatcher, and those stages of a turn that do not depend on
+//! who runs the requests. See the [room](super).
 
 use std::io;
 use std::sync::Arc;
@@ -271,8 +271,8 @@ impl<F: Framing, K, H: Handler<F::Head>> NetWorker<F, K, H> {
         Duration::from_nanos(sweep_at_ns.saturating_sub(self.now_ns).max(1_000_000))
     }
 
-    /// The longest timeout with which the scheduler's deadline is kept, and another one. The event queue's timeout counts
-    /// milliseconds; if that is too late, the alarm is set.
+    /// The longest timeout with which the scheduler's deadline is kept, and another one. The event queue's timeout
+    /// counts milliseconds; if that is too late, the alarm is set.
     pub(super) fn until_deadline(&mut self, other_ns: Option<u64>) -> Duration {
         let deadlines_ns = [
             self.dispatcher.deadline_ns(),

@@ -1,5 +1,5 @@
-//! The net worker of the topology `distributed`: each worker receives requests and runs them. Ports [move](super::super)
-//! from worker to worker, and in a worker group requests do, too.
+//! The net worker of the topology `distributed`: each worker receives requests and runs them. Ports
+//! [move](super::super) from worker to worker, and in a worker group requests do, too.
 
 mod running;
 
@@ -183,8 +183,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Distributed<F, K, 
         }
     }
 
-    /// Reads requests that wait in ports, and has each run before the next is read: one connection, or one datagram, after
-    /// the other. The dispatcher has no more than the request that is next, and requests that began here.
+    /// Reads requests that wait in ports, and has each run before the next is read: one connection, or one datagram,
+    /// after the other. The dispatcher has no more than the request that is next, and requests that began here.
     fn serve_ports(&mut self) {
         let end_ns = self.net.now_ns + TURN_NS_MAX;
         let mut pushed = 0;
