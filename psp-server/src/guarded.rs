@@ -60,7 +60,7 @@ impl<F: Framing> Guarded<F> {
             tracing::error!(
                 framing,
                 "the framing has a fault: {fault}; connections on which it shows are closed"
-            )
+            );
         });
     }
 }
@@ -128,7 +128,7 @@ impl<F: Framing> Framing for Guarded<F> {
 
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
         self.call((), |framing| {
-            framing.encode_rejection(rejection, request, out)
+            framing.encode_rejection(rejection, request, out);
         });
     }
 }
