@@ -1,16 +1,16 @@
 //! The figures in which Perséphone's and Shinjuku's papers compare their systems with others, by service times alone.
 //!
-//! Each system is the policy that it implements, with the costs that its paper names.
+//! Each system is the policy that it implements, with the [costs](super::costs) of its design.
 
 use super::claim::{Claim, Reading};
+use super::costs::{POSTED, POSTED_AT_PERSEPHONE, TO_COMPLETION};
 use super::definition::{Body, Figure};
-use super::sweep::{Across, LOADS, Of, PanelOf, Quantity, Sweep, System, TAIL, Unit};
+use super::sweep::{Of, PanelOf, Quantity, Sweep, System, TAIL, Unit};
 
 /// Workers of the papers' experiments.
 const WORKERS: usize = 14;
 
-const SERVERS: &str =
-    "The paper measures on servers, at clients whose network takes 10 us; only the shape compares.";
+const SERVERS: &str = "The paper measures on servers; only the shape compares.";
 const SAME_WORKERS: &str = "IX and ZygOS have 16 hyperthreads in the paper and Shinjuku 14 of them, since two receive \
                             and dispatch. Here all have 14.";
 
@@ -20,29 +20,20 @@ pub(super) const FIGURES: &[Figure] = &[
         title: "Perséphone figure 3: DARC, c-FCFS and d-FCFS, High Bimodal, 14 workers",
         notes: &[SERVERS],
         claims: &[lower("15.7", 0, "DARC", "c-FCFS", 92.5)],
-        body: Body::Sweep(Sweep {
-            workers: WORKERS,
-            effort: 1,
-            across: Across::Load(Unit::Percent, LOADS),
-            panels: &[
+        body: Body::Sweep(Sweep::by_load(
+            WORKERS,
+            Unit::Percent,
+            &[
                 slowdown("All requests", "high-bimodal", None),
                 latency("Short requests (1 us)", "high-bimodal", 0),
                 latency("Long requests (100 us)", "high-bimodal", 1),
             ],
-            systems: &[
-                System::plain("d-FCFS", "d-fcfs"),
-                System {
-                    name: "c-FCFS",
-                    policy: "c-fcfs",
-                    set: DISPATCHED,
-                },
-                System {
-                    name: "DARC",
-                    policy: "darc",
-                    set: DISPATCHED,
-                },
+            &[
+                System::plain("d-FCFS", "d-fcfs").paying(TO_COMPLETION),
+                System::plain("c-FCFS", "c-fcfs").paying(TO_COMPLETION),
+                System::plain("DARC", "darc").paying(TO_COMPLETION),
             ],
-        }),
+        )),
     },
     Figure {
         name: "persephone-5a",
@@ -52,32 +43,30 @@ pub(super) const FIGURES: &[Figure] = &[
             lower("10.2", 0, PERSEPHONE, SHENANGO.name, 75.0),
             lower("1.75", 0, PERSEPHONE, SHINJUKU, 75.0),
         ],
-        body: Body::Sweep(Sweep {
-            workers: WORKERS,
-            effort: 1,
-            across: Across::Load(Unit::Percent, LOADS),
-            panels: &[
+        body: Body::Sweep(Sweep::by_load(
+            WORKERS,
+            Unit::Percent,
+            &[
                 slowdown("All requests", "high-bimodal", Some(20.0)),
                 latency("Long requests (100 us)", "high-bimodal", 1),
             ],
-            systems: &of_persephone("mq", &["quantum-us=5", "requeue=head", INTERRUPT]),
-        }),
+            &of_persephone("mq", &["quantum-us=5", "requeue=head"]),
+        )),
     },
     Figure {
         name: "persephone-5b",
         title: "Perséphone figure 5b: three systems, Extreme Bimodal, 14 workers",
         notes: &[SERVERS],
         claims: &[],
-        body: Body::Sweep(Sweep {
-            workers: WORKERS,
-            effort: 1,
-            across: Across::Load(Unit::Percent, LOADS),
-            panels: &[
+        body: Body::Sweep(Sweep::by_load(
+            WORKERS,
+            Unit::Percent,
+            &[
                 slowdown("All requests", "extreme-bimodal", Some(50.0)),
                 latency("Long requests (500 us)", "extreme-bimodal", 1),
             ],
-            systems: &of_persephone("sq", &["quantum-us=5", "requeue=tail", INTERRUPT]),
-        }),
+            &of_persephone("sq", &["quantum-us=5", "requeue=tail"]),
+        )),
     },
     Figure {
         name: "persephone-6",
@@ -89,11 +78,10 @@ pub(super) const FIGURES: &[Figure] = &[
             lower("7", 2, PERSEPHONE, SHENANGO.name, 85.0),
             lower("3.6", 3, PERSEPHONE, SHENANGO.name, 85.0),
         ],
-        body: Body::Sweep(Sweep {
-            workers: WORKERS,
-            effort: 1,
-            across: Across::Load(Unit::Percent, LOADS),
-            panels: &[
+        body: Body::Sweep(Sweep::by_load(
+            WORKERS,
+            Unit::Percent,
+            &[
                 slowdown("All requests", "tpcc", Some(10.0)),
                 latency("Payment (5.7 us)", "tpcc", 0),
                 latency("OrderStatus (6 us)", "tpcc", 1),
@@ -101,35 +89,33 @@ pub(super) const FIGURES: &[Figure] = &[
                 latency("Delivery (88 us)", "tpcc", 3),
                 latency("StockLevel (100 us)", "tpcc", 4),
             ],
-            systems: &of_persephone("mq", &["quantum-us=10", "requeue=head", INTERRUPT]),
-        }),
+            &of_persephone("mq", &["quantum-us=10", "requeue=head"]),
+        )),
     },
     Figure {
         name: "persephone-8",
         title: "Perséphone figure 8: three systems, service times of RocksDB, 14 workers",
         notes: &[SERVERS],
         claims: &[],
-        body: Body::Sweep(Sweep {
-            workers: WORKERS,
-            effort: 1,
-            across: Across::Load(Unit::Percent, LOADS),
-            panels: &[
+        body: Body::Sweep(Sweep::by_load(
+            WORKERS,
+            Unit::Percent,
+            &[
                 slowdown("All requests", "rocksdb", Some(20.0)),
                 latency("SCAN (635 us)", "rocksdb", 1),
             ],
-            systems: &of_persephone("mq", &["quantum-us=15", "requeue=head", INTERRUPT]),
-        }),
+            &of_persephone("mq", &["quantum-us=15", "requeue=head"]),
+        )),
     },
     Figure {
         name: "shinjuku-5",
         title: "Shinjuku figure 5a and b: light tails, 14 workers",
         notes: &[SAME_WORKERS],
         claims: &[],
-        body: Body::Sweep(Sweep {
-            workers: WORKERS,
-            effort: 1,
-            across: Across::Load(Unit::Mrps, LOADS),
-            panels: &[
+        body: Body::Sweep(Sweep::by_load(
+            WORKERS,
+            Unit::Mrps,
+            &[
                 p99(Quantity::Latency(Of::All), "(a) Fixed, 1 us", "fixed", None),
                 p99(
                     Quantity::Latency(Of::All),
@@ -138,37 +124,35 @@ pub(super) const FIGURES: &[Figure] = &[
                     None,
                 ),
             ],
-            systems: &of_shinjuku("sq", &interrupted("requeue=head")),
-        }),
+            &of_shinjuku("sq", &["quantum-us=5", "requeue=head"]),
+        )),
     },
     Figure {
         name: "shinjuku-5c",
         title: "Shinjuku figure 5c: Bimodal(99.5-0.5, 0.5-500), 14 workers",
         notes: &[SAME_WORKERS],
         claims: &[],
-        body: Body::Sweep(Sweep {
-            workers: WORKERS,
-            effort: 1,
-            across: Across::Load(Unit::Mrps, LOADS),
-            panels: &[p99(
+        body: Body::Sweep(Sweep::by_load(
+            WORKERS,
+            Unit::Mrps,
+            &[p99(
                 Quantity::Latency(Of::All),
                 "(c) 0.5 us, 0.5 % of 500 us",
                 "bimodal-995-500",
                 Some(300.0),
             )],
-            systems: &of_shinjuku("sq", &interrupted("requeue=tail")),
-        }),
+            &of_shinjuku("sq", &["quantum-us=5", "requeue=tail"]),
+        )),
     },
     Figure {
         name: "shinjuku-6",
         title: "Shinjuku figure 6: two and three types, 14 workers",
         notes: &[SAME_WORKERS],
         claims: &[],
-        body: Body::Sweep(Sweep {
-            workers: WORKERS,
-            effort: 1,
-            across: Across::Load(Unit::Krps, LOADS),
-            panels: &[
+        body: Body::Sweep(Sweep::by_load(
+            WORKERS,
+            Unit::Krps,
+            &[
                 p99(
                     Quantity::Slowdown(Of::All),
                     "(a) Bimodal(50-1, 50-100)",
@@ -182,68 +166,32 @@ pub(super) const FIGURES: &[Figure] = &[
                     Some(20.0),
                 ),
             ],
-            systems: &of_shinjuku("mq", &interrupted("requeue=head")),
-        }),
+            &of_shinjuku("mq", &["quantum-us=5", "requeue=head"]),
+        )),
     },
 ];
 
 const SHINJUKU: &str = "Shinjuku";
 const PERSEPHONE: &str = "Perséphone";
 
-/// What a dispatcher takes, with the classifier of Perséphone (5.1).
-const DISPATCHED: &[&str] = &["classify-ns=100", "dispatch-ns=100", "channel-ns=50"];
-/// Perséphone's 5.4.1: preemption every 5 us costs "at least 20 %".
-const INTERRUPT: &str = "preempt-ns=1000";
-/// What a worker takes that steals.
-const STEALING: &[&str] = &["steal-ns=100"];
-
-const SHENANGO: System = System {
-    name: "Shenango, c-FCFS",
-    policy: "stealing",
-    set: STEALING,
-};
+const SHENANGO: System = System::plain("Shenango, c-FCFS", "stealing").paying(TO_COMPLETION);
 
 const fn of_persephone(shinjuku: &'static str, with: &'static [&'static str]) -> [System; 4] {
     [
-        System::plain("Shenango, d-FCFS", "d-fcfs"),
+        System::plain("Shenango, d-FCFS", "d-fcfs").paying(TO_COMPLETION),
         SHENANGO,
-        System {
-            name: SHINJUKU,
-            policy: shinjuku,
-            set: with,
-        },
-        System {
-            name: PERSEPHONE,
-            policy: "darc",
-            set: DISPATCHED,
-        },
+        System::plain(SHINJUKU, shinjuku)
+            .paying(POSTED_AT_PERSEPHONE)
+            .set(with),
+        System::plain(PERSEPHONE, "darc").paying(TO_COMPLETION),
     ]
 }
 
 const fn of_shinjuku(shinjuku: &'static str, with: &'static [&'static str]) -> [System; 3] {
     [
-        System::plain("IX", "d-fcfs"),
-        System {
-            name: "ZygOS",
-            policy: "stealing",
-            set: STEALING,
-        },
-        System {
-            name: SHINJUKU,
-            policy: shinjuku,
-            set: with,
-        },
-    ]
-}
-
-/// Interrupts as in Shinjuku's table 1.
-const fn interrupted(requeue: &'static str) -> [&'static str; 5] {
-    [
-        "quantum-us=5",
-        requeue,
-        "propagation-ns=130",
-        "preempt-ns=527",
-        "switch-ns=48",
+        System::plain("IX", "d-fcfs").paying(TO_COMPLETION),
+        System::plain("ZygOS", "stealing").paying(TO_COMPLETION),
+        System::plain(SHINJUKU, shinjuku).paying(POSTED).set(with),
     ]
 }
 

@@ -130,6 +130,6 @@ const fn columns(panels: usize) -> usize {
 fn simulated(workers: usize, systems: &[System], extent: &str) -> Vec<String> {
     let conditions =
         format!("Simulated with psp's policies: {workers} workers, Poisson arrivals, {extent}.");
-    let settings = systems.iter().filter_map(System::settings);
+    let settings = System::settings(systems);
     std::iter::once(conditions).chain(settings).collect()
 }

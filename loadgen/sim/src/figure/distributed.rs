@@ -1,20 +1,9 @@
 //! DARC without a dispatcher beside DARC with one, Synergy and stealing, and what a dispatcher costs.
 
+use super::costs::{CHECKPOINTS, at_server};
 use super::definition::{Body, Figure};
 use super::saturation::Saturation;
-use super::sweep::{Across, LOADS, PanelOf, Sweep, System, Unit};
-
-/// The costs of all systems; each pays those of its own ways.
-const COSTS: [&str; 8] = [
-    "classify-ns=100",
-    "dispatch-ns=100",
-    "channel-ns=50",
-    "steal-ns=100",
-    "hand-over-ns=200",
-    "propagation-ns=100",
-    "preempt-ns=50",
-    "switch-ns=20",
-];
+use super::sweep::{PanelOf, Sweep, System, Unit};
 
 pub(super) const FIGURES: &[Figure] = &[
     Figure {
@@ -22,27 +11,23 @@ pub(super) const FIGURES: &[Figure] = &[
         title: "DARC without a dispatcher: slowdown of the worst type by load, 14 workers",
         notes: &["The rate at which the dispatcher itself saturates is not part of this figure."],
         claims: &[],
-        body: Body::Sweep(Sweep {
-            workers: 14,
-            effort: 1,
-            across: Across::Load(Unit::Percent, LOADS),
-            panels: &[
+        body: Body::Sweep(Sweep::by_load(
+            14,
+            Unit::Percent,
+            &[
                 PanelOf::worst_type("High Bimodal", "high-bimodal"),
                 PanelOf::worst_type("TPC-C", "tpcc"),
                 PanelOf::worst_type("ZippyDB", "zippydb"),
             ],
-            systems: &[
+            &[
                 with_costs("stealing", "stealing"),
                 with_costs("Synergy", "synergy"),
                 with_costs("DARC", "darc"),
-                System {
-                    name: "distributed DARC, no lending",
-                    policy: "darc-distributed",
-                    set: &without_lending(),
-                },
+                with_costs("distributed DARC, no lending", "darc-distributed")
+                    .set(&["lends=false"]),
                 with_costs("distributed DARC", "darc-distributed"),
             ],
-        }),
+        )),
     },
     Figure {
         name: "saturation",
@@ -61,14 +46,5 @@ pub(super) const FIGURES: &[Figure] = &[
 ];
 
 const fn with_costs(name: &'static str, policy: &'static str) -> System {
-    System {
-        name,
-        policy,
-        set: &COSTS,
-    }
-}
-
-const fn without_lending() -> [&'static str; 9] {
-    let [a, b, c, d, e, f, g, h] = COSTS;
-    ["lends=false", a, b, c, d, e, f, g, h]
+    System::plain(name, policy).paying(at_server(CHECKPOINTS))
 }

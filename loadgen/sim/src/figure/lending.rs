@@ -33,9 +33,5 @@ pub(super) const FIGURES: &[Figure] = &[Figure {
 }];
 
 const fn preemptive(name: &'static str, policy: &'static str) -> System {
-    System {
-        name,
-        policy,
-        set: PREEMPT,
-    }
+    System::plain(name, policy).set(PREEMPT)
 }

@@ -14,6 +14,7 @@ mod catalogue;
 mod claim;
 mod compared;
 mod connections;
+mod costs;
 mod definition;
 mod distributed;
 mod error;

@@ -2,9 +2,10 @@
 //! Workloads with Perséphone", SOSP '21.
 
 use super::claim::{Claim, Reading};
+use super::costs::TO_COMPLETION;
 use super::definition::{Body, Figure};
 use super::phases::{PhaseOf, Phases};
-use super::sweep::{Across, LOADS, LOADS_FINE, Of, PanelOf, Quantity, Sweep, System, TAIL, Unit};
+use super::sweep::{Across, LOADS_FINE, Of, PanelOf, Quantity, Sweep, System, TAIL, Unit};
 
 pub(super) const FIGURES: &[Figure] = &[
     Figure {
@@ -40,21 +41,12 @@ pub(super) const FIGURES: &[Figure] = &[
             systems: &[
                 System::plain("d-FCFS", "d-fcfs"),
                 System::plain("c-FCFS", "c-fcfs"),
-                System {
-                    name: "TS (5 us, 1 us), typed queues",
-                    policy: "mq",
-                    set: &["quantum-us=5", "preempt-ns=1000"],
-                },
-                System {
-                    name: "TS (5 us, 1 us), one queue",
-                    policy: "sq",
-                    set: &["quantum-us=5", "preempt-ns=1000"],
-                },
-                System {
-                    name: "TS (1 us within 5 us), typed queues",
-                    policy: "mq",
-                    set: &["quantum-us=4", "preempt-ns=1000"],
-                },
+                System::plain("TS (5 us, 1 us), typed queues", "mq")
+                    .set(&["quantum-us=5", "preempt-ns=1000"]),
+                System::plain("TS (5 us, 1 us), one queue", "sq")
+                    .set(&["quantum-us=5", "preempt-ns=1000"]),
+                System::plain("TS (1 us within 5 us), typed queues", "mq")
+                    .set(&["quantum-us=4", "preempt-ns=1000"]),
                 System::plain("DARC", "darc"),
             ],
         }),
@@ -102,8 +94,8 @@ pub(super) const FIGURES: &[Figure] = &[
                 reserved("Extreme Bimodal, 92 % load", "extreme-bimodal", 0.92),
             ],
             systems: &[
-                System::plain("DARC-static", "darc-static"),
-                System::plain("c-FCFS", "c-fcfs"),
+                System::plain("DARC-static", "darc-static").paying(TO_COMPLETION),
+                System::plain("c-FCFS", "c-fcfs").paying(TO_COMPLETION),
             ],
         }),
     },
@@ -138,11 +130,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 },
             ],
             systems: &[
-                System {
-                    name: "DARC",
-                    policy: "darc",
-                    set: &["hints=false", "samples-min=5000"],
-                },
+                System::plain("DARC", "darc").set(&["hints=false", "samples-min=5000"]),
                 System::plain("c-FCFS", "c-fcfs"),
             ],
             latency_us: (0.1, 1e5),
@@ -153,11 +141,10 @@ pub(super) const FIGURES: &[Figure] = &[
         title: "Perséphone figure 9: a random classifier, High Bimodal, 8 workers",
         notes: &[],
         claims: &[],
-        body: Body::Sweep(Sweep {
-            workers: 8,
-            effort: 1,
-            across: Across::Load(Unit::Percent, LOADS),
-            panels: &[
+        body: Body::Sweep(Sweep::by_load(
+            8,
+            Unit::Percent,
+            &[
                 PanelOf {
                     quantity: Quantity::Slowdown(Of::All),
                     ..high("All requests", (1.0, 1e4))
@@ -171,20 +158,16 @@ pub(super) const FIGURES: &[Figure] = &[
                     ..high("Long requests (100 us)", (1e2, 1e4))
                 },
             ],
-            systems: &[
-                System {
-                    name: "DARC",
-                    policy: "darc",
-                    set: &["hints=false"],
-                },
-                System {
-                    name: "DARC-random",
-                    policy: "darc",
-                    set: &["hints=false", "classifier=random"],
-                },
-                System::plain("c-FCFS", "c-fcfs"),
+            &[
+                System::plain("DARC", "darc")
+                    .paying(TO_COMPLETION)
+                    .set(&["hints=false"]),
+                System::plain("DARC-random", "darc")
+                    .paying(TO_COMPLETION)
+                    .set(&["hints=false", "classifier=random"]),
+                System::plain("c-FCFS", "c-fcfs").paying(TO_COMPLETION),
             ],
-        }),
+        )),
     },
     Figure {
         name: "persephone-10",
@@ -203,39 +186,25 @@ pub(super) const FIGURES: &[Figure] = &[
             Claim::new("as DARC or better", 0, "TS 0 us", Reading::Reach(10.0)),
             Claim::new("5.1 (figure 1)", 0, "DARC", Reading::Reach(10.0)),
         ],
-        body: Body::Sweep(Sweep {
-            workers: 16,
-            effort: 1,
-            across: Across::Load(Unit::Mrps, LOADS),
-            panels: &[
+        body: Body::Sweep(Sweep::by_load(
+            16,
+            Unit::Mrps,
+            &[
                 extreme("Short requests (0.5 us)", Of::Type(0)),
                 extreme("Long requests (500 us)", Of::Type(1)),
             ],
-            systems: &[
-                System {
-                    name: "TS 0 us",
-                    policy: "sq",
-                    set: &AT_ONCE,
-                },
-                System {
-                    name: "TS 1 us",
-                    policy: "sq",
-                    set: &after_half_of("propagation-ns=500", "preempt-ns=500"),
-                },
-                System {
-                    name: "TS 2 us",
-                    policy: "sq",
-                    set: &after_half_of("propagation-ns=1000", "preempt-ns=1000"),
-                },
-                System {
-                    name: "TS 4 us",
-                    policy: "sq",
-                    set: &after_half_of("propagation-ns=2000", "preempt-ns=2000"),
-                },
+            &[
+                System::plain("TS 0 us", "sq").set(&AT_ONCE),
+                System::plain("TS 1 us", "sq")
+                    .set(&after_half_of("propagation-ns=500", "preempt-ns=500")),
+                System::plain("TS 2 us", "sq")
+                    .set(&after_half_of("propagation-ns=1000", "preempt-ns=1000")),
+                System::plain("TS 4 us", "sq")
+                    .set(&after_half_of("propagation-ns=2000", "preempt-ns=2000")),
                 System::plain("DARC", "darc"),
                 System::plain("c-FCFS", "c-fcfs"),
             ],
-        }),
+        )),
     },
 ];
 

@@ -2,7 +2,7 @@
 //! Microsecond-Scale Scheduler for Rack-Scale Computers", OSDI '20.
 
 use super::definition::{Body, Figure};
-use super::sweep::{Across, LOADS, PanelOf, Sweep, System, Unit};
+use super::sweep::{PanelOf, Sweep, System, Unit};
 
 const PANELS: &[PanelOf] = &[
     PanelOf::worst_type("High Bimodal", "high-bimodal"),
@@ -58,7 +58,7 @@ const JSQ_10: Settings = &["servers=8", "spread=jsq", "feedback-delay-ns=10000"]
 const JSQ_100: Settings = &["servers=8", "spread=jsq", "feedback-delay-ns=100000"];
 
 const fn behind(name: &'static str, policy: &'static str, set: Settings) -> System {
-    System { name, policy, set }
+    System::plain(name, policy).set(set)
 }
 
 /// These systems at all loads.
@@ -73,12 +73,6 @@ const fn by_load(
         title,
         notes,
         claims: &[],
-        body: Body::Sweep(Sweep {
-            workers: 8,
-            effort: 1,
-            across: Across::Load(Unit::Percent, LOADS),
-            panels: PANELS,
-            systems,
-        }),
+        body: Body::Sweep(Sweep::by_load(8, Unit::Percent, PANELS, systems)),
     }
 }

@@ -2,8 +2,9 @@
 
 use super::claim::{Claim, Reading};
 use super::connections::Connections;
+use super::costs::POSTED;
 use super::definition::{Body, Figure};
-use super::sweep::{Across, LOADS, Of, PanelOf, Quantity, Sweep, System, Unit};
+use super::sweep::{Of, PanelOf, Quantity, Sweep, System, Unit};
 
 pub(super) const FIGURES: &[Figure] = &[
     Figure {
@@ -11,11 +12,10 @@ pub(super) const FIGURES: &[Figure] = &[
         title: "Shinjuku figure 1: policies under three distributions, 16 workers",
         notes: &["Nothing costs anything. The paper's PS has slices of 0.1 us, ours is the ideal."],
         claims: &[],
-        body: Body::Sweep(Sweep {
-            workers: 16,
-            effort: 1,
-            across: Across::Load(Unit::Mrps, LOADS),
-            panels: &[
+        body: Body::Sweep(Sweep::by_load(
+            16,
+            Unit::Mrps,
+            &[
                 latency("Exponential, mean 1 us", "exponential", (1.0, 1e3)),
                 latency(
                     "Log-normal, mean 1 us, deviation 10 us",
@@ -28,24 +28,23 @@ pub(super) const FIGURES: &[Figure] = &[
                     (0.3, 1e4),
                 ),
             ],
-            systems: &[
+            &[
                 D_FCFS,
                 C_FCFS,
                 System::plain("PS", "ps"),
                 System::plain("c-PRE-SQ (5 us)", "sq"),
             ],
-        }),
+        )),
     },
     Figure {
         name: "shinjuku-2",
         title: "Shinjuku figure 2: Bimodal(50-1, 50-100), 16 workers",
         notes: &["Nothing costs anything. The paper's PS has slices of 0.1 us, ours is the ideal."],
         claims: &[],
-        body: Body::Sweep(Sweep {
-            workers: 16,
-            effort: 1,
-            across: Across::Load(Unit::Krps, LOADS),
-            panels: &[
+        body: Body::Sweep(Sweep::by_load(
+            16,
+            Unit::Krps,
+            &[
                 of_type("(a) 1 us requests", 0, (1.0, 1e3)),
                 of_type("(b) 100 us requests", 1, (100.0, 1e3)),
                 PanelOf {
@@ -53,17 +52,13 @@ pub(super) const FIGURES: &[Figure] = &[
                     ..of_type("(c) All requests", 0, (1.0, 1e3))
                 },
             ],
-            systems: &[
+            &[
                 D_FCFS,
                 C_FCFS,
                 System::plain("PS", "ps"),
-                System {
-                    name: "c-PRE-MQ (5 us)",
-                    policy: "mq",
-                    set: &["requeue=head"],
-                },
+                System::plain("c-PRE-MQ (5 us)", "mq").set(&["requeue=head"]),
             ],
-        }),
+        )),
     },
     Figure {
         name: "shinjuku-4",
@@ -83,35 +78,27 @@ pub(super) const FIGURES: &[Figure] = &[
     Figure {
         name: "shinjuku-7a",
         title: "Shinjuku figure 7a: the preemption interval, Bimodal(50-1, 50-100), 14 workers",
-        notes: &[
-            "Costs are the paper's, at 2.3 GHz: an interrupt takes 298 cycles to send and 1212 to \
-             receive, a context switch 110.",
-        ],
+        notes: &[],
         claims: &[],
-        body: Body::Sweep(Sweep {
-            workers: 14,
-            effort: 1,
-            across: Across::Load(Unit::Krps, LOADS),
-            panels: &[
+        body: Body::Sweep(Sweep::by_load(
+            14,
+            Unit::Krps,
+            &[
                 PanelOf {
                     quantity: Quantity::Slowdown(Of::All),
                     ..of_type("All requests", 0, (1.0, 1e3))
                 },
                 of_type("1 us requests", 0, (1.0, 1e3)),
             ],
-            systems: &[
-                interval("5 us", &interrupted("quantum-us=5")),
-                interval("10 us", &interrupted("quantum-us=10")),
-                interval("15 us", &interrupted("quantum-us=15")),
-                interval("25 us", &interrupted("quantum-us=25")),
-                interval("50 us", &interrupted("quantum-us=50")),
-                System {
-                    name: "none",
-                    policy: "mq",
-                    set: &["preemption=false"],
-                },
+            &[
+                preempting("5 us", &["quantum-us=5", "requeue=head"]),
+                preempting("10 us", &["quantum-us=10", "requeue=head"]),
+                preempting("15 us", &["quantum-us=15", "requeue=head"]),
+                preempting("25 us", &["quantum-us=25", "requeue=head"]),
+                preempting("50 us", &["quantum-us=50", "requeue=head"]),
+                preempting("none", &["preemption=false"]),
             ],
-        }),
+        )),
     },
 ];
 
@@ -138,20 +125,6 @@ const fn of_type(title: &'static str, index: usize, range: (f64, f64)) -> PanelO
     }
 }
 
-const fn interrupted(quantum: &'static str) -> [&'static str; 5] {
-    [
-        quantum,
-        "requeue=head",
-        "propagation-ns=130",
-        "preempt-ns=527",
-        "switch-ns=48",
-    ]
-}
-
-const fn interval(name: &'static str, set: &'static [&'static str]) -> System {
-    System {
-        name,
-        policy: "mq",
-        set,
-    }
+const fn preempting(name: &'static str, set: &'static [&'static str]) -> System {
+    System::plain(name, "mq").paying(POSTED).set(set)
 }

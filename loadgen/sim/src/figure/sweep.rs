@@ -2,7 +2,7 @@
 
 use crate::chart::{Axis, Panel, grouped};
 use crate::experiment::{Assignment, SimSettings};
-use crate::simulator::{Outcome, SimPlan, SimPolicy};
+use crate::simulator::{Costs, Outcome, SimPlan, SimPolicy};
 use crate::workload::Workload;
 
 use super::error::FigureError;
@@ -129,11 +129,29 @@ pub(super) struct System {
     pub(super) name: &'static str,
     /// Its policy.
     pub(super) policy: &'static str,
-    /// Settings as `key=value`.
+    /// A row of [the table](super::costs).
+    pub(super) costs: Costs,
+    /// Further settings as `key=value`.
     pub(super) set: &'static [&'static str],
 }
 
 impl Sweep {
+    /// Systems by load.
+    pub(super) const fn by_load(
+        workers: usize,
+        unit: Unit,
+        panels: &'static [PanelOf],
+        systems: &'static [System],
+    ) -> Self {
+        Self {
+            workers,
+            across: Across::Load(unit, LOADS),
+            panels,
+            systems,
+            effort: 1,
+        }
+    }
+
     /// The panels without lines.
     pub(super) fn panels(&self) -> Result<Vec<Panel>, FigureError> {
         let empty = |panel: &PanelOf| {
@@ -339,21 +357,52 @@ impl Quantity {
 }
 
 impl System {
-    /// A policy with nothing set.
+    /// A policy with nothing set, under which nothing costs anything.
     pub(super) const fn plain(name: &'static str, policy: &'static str) -> Self {
         Self {
             name,
             policy,
+            costs: Costs::FREE,
             set: &[],
         }
     }
 
-    /// Its policy and settings; `None` when its name says the same.
-    pub(super) fn settings(&self) -> Option<String> {
-        let Self { name, policy, set } = self;
-        let is_plain = set.is_empty() && name.to_lowercase() == *policy;
-        let settings: String = set.iter().map(|pair| format!(" {pair}")).collect();
-        (!is_plain).then(|| format!("{name}: {policy}{settings}"))
+    /// With these costs.
+    pub(super) const fn paying(self, costs: Costs) -> Self {
+        Self { costs, ..self }
+    }
+
+    /// With these settings.
+    pub(super) const fn set(self, set: &'static [&'static str]) -> Self {
+        Self { set, ..self }
+    }
+
+    /// What each costs that is not free, as `key=value`.
+    fn costs(&self) -> Vec<String> {
+        let [costs, free] = [self.costs, Costs::FREE].map(|costs| toml::Table::try_from(costs));
+        let (costs, free) = (costs.unwrap_or_default(), free.unwrap_or_default());
+        let paid = costs
+            .iter()
+            .filter(|(key, value)| free.get(*key) != Some(*value));
+        paid.map(|(key, value)| format!("{key}={value}")).collect()
+    }
+
+    /// Policies, settings and costs: first what all systems pay, then each whose name does not say the same.
+    pub(super) fn settings(systems: &[Self]) -> Vec<String> {
+        let costs: Vec<Vec<String>> = systems.iter().map(Self::costs).collect();
+        let of_all = |cost: &&String| costs.iter().all(|costs| costs.contains(cost));
+        let shared: Vec<&String> = costs.iter().take(1).flatten().filter(of_all).collect();
+        let words: Vec<&str> = shared.iter().map(|cost| cost.as_str()).collect();
+        let first = format!("All, where they have the stage: {}", words.join(" "));
+        let own = systems.iter().zip(&costs).filter_map(|(system, costs)| {
+            let costs = costs.iter().filter(|cost| !shared.contains(cost));
+            let pairs = costs.map(String::as_str).chain(system.set.iter().copied());
+            let settings: String = pairs.map(|pair| format!(" {pair}")).collect();
+            let is_plain = settings.is_empty() && system.name.to_lowercase() == system.policy;
+            (!is_plain).then(|| format!("{}: {}{settings}", system.name, system.policy))
+        });
+        let first = (!shared.is_empty()).then_some(first);
+        first.into_iter().chain(own).collect()
     }
 
     pub(super) fn plan(
@@ -365,7 +414,10 @@ impl System {
         scale: &Scale,
     ) -> Result<SimPlan, FigureError> {
         let mut policies = [self.policy.parse::<SimPolicy>()?];
-        let mut settings = SimSettings::default();
+        let mut settings = SimSettings {
+            costs: self.costs,
+            ..SimSettings::default()
+        };
         let keys = self.set.iter().copied().chain(more);
         let assignments: Vec<Assignment> = keys.map(str::parse).collect::<Result<_, _>>()?;
         settings.assign(&mut policies, &assignments)?;

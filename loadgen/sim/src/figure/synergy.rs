@@ -1,16 +1,17 @@
 //! "Synergy", IFIP Networking 2025: a preemptive scheduler without a dispatcher, beside others.
 
 use super::claim::{Claim, Reading};
+use super::costs::{CHECKPOINTS, IPI, POSTED, SIGNAL, TO_COMPLETION, UINTR};
 use super::definition::{Body, Figure};
-use super::sweep::{Across, LOADS, Of, PanelOf, Quantity, Sweep, System, TAIL, Unit};
+use super::sweep::{Of, PanelOf, Quantity, Sweep, System, TAIL, Unit};
+use crate::simulator::Costs;
 
 /// Workers of the paper's experiments.
 const WORKERS: usize = 14;
 /// The slowdown of the paper's numbers.
 const SLO: f64 = 50.0;
 
-const SHAPE: &str = "The paper measures on servers, at clients whose network takes 10 us; only the \
-                     shape compares.";
+const SHAPE: &str = "The paper measures on servers; only the shape compares.";
 
 pub(super) const FIGURES: &[Figure] = &[
     Figure {
@@ -24,16 +25,15 @@ pub(super) const FIGURES: &[Figure] = &[
             reach("239", TINY_QUANTA.name),
             reach("266", SYNERGY.name),
         ],
-        body: Body::Sweep(Sweep {
-            workers: WORKERS,
-            effort: 1,
-            across: Across::Load(Unit::Krps, LOADS),
-            panels: &[
+        body: Body::Sweep(Sweep::by_load(
+            WORKERS,
+            Unit::Krps,
+            &[
                 slowdown("high-bimodal", (1.0, 1e3)),
                 latency("high-bimodal", (1e2, 1e4)),
             ],
-            systems: SYSTEMS,
-        }),
+            SYSTEMS,
+        )),
     },
     Figure {
         name: "synergy-4",
@@ -46,16 +46,15 @@ pub(super) const FIGURES: &[Figure] = &[
             reach("3.79", TINY_QUANTA.name),
             reach("3.79", SYNERGY.name),
         ],
-        body: Body::Sweep(Sweep {
-            workers: WORKERS,
-            effort: 1,
-            across: Across::Load(Unit::Mrps, LOADS),
-            panels: &[
+        body: Body::Sweep(Sweep::by_load(
+            WORKERS,
+            Unit::Mrps,
+            &[
                 slowdown("extreme-bimodal", (1.0, 1e4)),
                 latency("extreme-bimodal", (1e2, 1e5)),
             ],
-            systems: SYSTEMS,
-        }),
+            SYSTEMS,
+        )),
     },
     Figure {
         name: "synergy-5",
@@ -68,16 +67,15 @@ pub(super) const FIGURES: &[Figure] = &[
             reach("717", TINY_QUANTA.name),
             reach("843", SYNERGY.name),
         ],
-        body: Body::Sweep(Sweep {
-            workers: WORKERS,
-            effort: 1,
-            across: Across::Load(Unit::Krps, LOADS),
-            panels: &[
+        body: Body::Sweep(Sweep::by_load(
+            WORKERS,
+            Unit::Krps,
+            &[
                 slowdown("zippydb", (1.0, 1e3)),
                 latency("zippydb", (1e2, 1e4)),
             ],
-            systems: SYSTEMS,
-        }),
+            SYSTEMS,
+        )),
     },
     Figure {
         name: "synergy-6",
@@ -88,16 +86,15 @@ pub(super) const FIGURES: &[Figure] = &[
             reach("224", CONCORD.name),
             reach("284", SYNERGY.name),
         ],
-        body: Body::Sweep(Sweep {
-            workers: WORKERS,
-            effort: 1,
-            across: Across::Load(Unit::Krps, LOADS),
-            panels: &[
+        body: Body::Sweep(Sweep::by_load(
+            WORKERS,
+            Unit::Krps,
+            &[
                 slowdown("leveldb", (1.0, 1e3)),
                 latency("leveldb", (1e2, 1e4)),
             ],
-            systems: &[SHINJUKU_CI, CONCORD, SYNERGY],
-        }),
+            &[SHINJUKU_CI, CONCORD, SYNERGY],
+        )),
     },
     Figure {
         name: "synergy-7",
@@ -110,11 +107,10 @@ pub(super) const FIGURES: &[Figure] = &[
             reach("843", "+cp"),
             reach("843", "+qa"),
         ],
-        body: Body::Sweep(Sweep {
-            workers: WORKERS,
-            effort: 1,
-            across: Across::Load(Unit::Krps, LOADS),
-            panels: &[
+        body: Body::Sweep(Sweep::by_load(
+            WORKERS,
+            Unit::Krps,
+            &[
                 slowdown("zippydb", (1.0, 1e3)),
                 latency("zippydb", (1e2, 1e4)),
                 PanelOf {
@@ -125,7 +121,7 @@ pub(super) const FIGURES: &[Figure] = &[
                     ..latency("zippydb", (1e2, 1e4))
                 },
             ],
-            systems: &[
+            &[
                 part(
                     "rss-ci",
                     &fixed(["stealing=false", "wait-queue=false", UNCONDITIONAL]),
@@ -146,77 +142,63 @@ pub(super) const FIGURES: &[Figure] = &[
                         "conditional-preemption=true",
                     ]),
                 ),
-                part("+qa", SYNERGY.set),
+                part("+qa", &[]),
             ],
-        }),
+        )),
     },
     Figure {
         name: "synergy-8",
         title: "Synergy figure 8: its knobs, Extreme, 14 workers",
         notes: &[SHAPE],
         claims: &[],
-        body: Body::Sweep(Sweep {
-            workers: WORKERS,
-            effort: 1,
-            across: Across::Load(Unit::Mrps, LOADS),
-            panels: &[
+        body: Body::Sweep(Sweep::by_load(
+            WORKERS,
+            Unit::Mrps,
+            &[
                 slowdown("extreme-bimodal", (1.0, 1e3)),
                 latency("extreme-bimodal", (1e2, 1e4)),
             ],
-            systems: &[
+            &[
                 part(
                     "d0-f0",
-                    &knobs("congestion-threshold-us=0", "congested-quantum-factor=2"),
+                    &["congestion-threshold-us=0", "congested-quantum-factor=2"],
                 ),
                 part(
                     "d15-f20",
-                    &knobs("congestion-threshold-us=15", "congested-quantum-factor=20"),
+                    &["congestion-threshold-us=15", "congested-quantum-factor=20"],
                 ),
                 part(
                     "d10-f5",
-                    &knobs("congestion-threshold-us=10", "congested-quantum-factor=5"),
+                    &["congestion-threshold-us=10", "congested-quantum-factor=5"],
                 ),
                 part(
                     "d10-f10",
-                    &knobs("congestion-threshold-us=10", "congested-quantum-factor=10"),
+                    &["congestion-threshold-us=10", "congested-quantum-factor=10"],
                 ),
                 PERSEPHONE,
             ],
-        }),
+        )),
     },
     Figure {
         name: "synergy-9",
         title: "Synergy figure 9: methods of interruption, High, 14 workers",
-        notes: &[
-            SHAPE,
-            "Medians of the paper's table I: propagation, then receiving and returning. S-CI as in figure 3.",
-        ],
+        notes: &[SHAPE, "Interrupts have the medians of the paper's table I."],
         claims: &[],
-        body: Body::Sweep(Sweep {
-            workers: WORKERS,
-            effort: 1,
-            across: Across::Load(Unit::Krps, LOADS),
-            panels: &[
+        body: Body::Sweep(Sweep::by_load(
+            WORKERS,
+            Unit::Krps,
+            &[
                 slowdown("high-bimodal", (1.0, 1e3)),
                 latency("high-bimodal", (1e2, 1e4)),
             ],
-            systems: &[
-                part(
-                    "S-Signal",
-                    &interrupted("propagation-ns=2216", "preempt-ns=2075"),
-                ),
-                part(
-                    "S-IPI",
-                    &interrupted("propagation-ns=1225", "preempt-ns=828"),
-                ),
-                part(
-                    "S-UINTR",
-                    &interrupted("propagation-ns=671", "preempt-ns=509"),
-                ),
-                part("S-CI", SYNERGY.set),
+            &[
+                interrupts("S-Signal", SIGNAL),
+                interrupts("S-IPI", IPI),
+                interrupts("S-UINTR", UINTR),
+                interrupts("S-CI", CHECKPOINTS),
                 PERSEPHONE,
             ],
-        }),
+        )),
     },
 ];
 
@@ -229,119 +211,52 @@ const SYSTEMS: &[System] = &[
     PERSEPHONE,
 ];
 
-/// Interrupts as in Shinjuku's table 1.
-const SHINJUKU: System = System {
-    name: "Shinjuku",
-    policy: "mq",
-    set: &[
-        "classify-ns=100",
-        "dispatch-ns=100",
-        "channel-ns=50",
-        "propagation-ns=130",
-        "preempt-ns=527",
-        "switch-ns=48",
-    ],
-};
+const SHINJUKU: System = System::plain("Shinjuku", "mq").paying(POSTED);
+const SHINJUKU_CI: System = System::plain("Shinjuku-CI", "mq").paying(CHECKPOINTS);
+const CONCORD: System = System::plain("Concord", "jbsq").paying(CHECKPOINTS);
 
-const SHINJUKU_CI: System = System {
-    name: "Shinjuku-CI",
-    policy: "mq",
-    set: &[
-        "classify-ns=100",
-        "dispatch-ns=100",
-        "channel-ns=50",
-        "propagation-ns=100",
-        "preempt-ns=50",
-        "switch-ns=20",
-    ],
-};
-
-const CONCORD: System = System {
-    name: "Concord",
-    policy: "jbsq",
-    ..SHINJUKU_CI
-};
-
-/// The dispatcher sees a request once. A worker counts quanta itself.
-const TINY_QUANTA: System = System {
-    name: "Tiny Quanta",
-    policy: "jsq",
-    set: &[
+/// The dispatcher hands a request out as soon as it has classified it, and sees it once. A worker counts quanta itself.
+const TINY_QUANTA: System = System::plain("Tiny Quanta", "jsq")
+    .paying(CHECKPOINTS)
+    .set(&[
         "ties=most-served",
         "classify-ns=200",
-        "channel-ns=50",
-        "propagation-ns=100",
-        "preempt-ns=50",
-        "switch-ns=20",
-    ],
-};
+        "dispatch-ns=0",
+        "send-ns=0",
+    ]);
 
-const SYNERGY: System = System {
-    name: "Synergy",
-    policy: "synergy",
-    set: &COSTS_OF_SYNERGY,
-};
-
-const COSTS_OF_SYNERGY: [&str; 5] = [
-    "classify-ns=100",
-    "steal-ns=100",
-    "propagation-ns=100",
-    "preempt-ns=50",
-    "switch-ns=20",
-];
-
-const UNCONDITIONAL: &str = "conditional-preemption=false";
+const SYNERGY: System = System::plain("Synergy", "synergy").paying(CHECKPOINTS);
+const PERSEPHONE: System = System::plain("Perséphone", "darc").paying(TO_COMPLETION);
 
 const fn part(name: &'static str, set: &'static [&'static str]) -> System {
     System {
         name,
-        set,
+        ..SYNERGY.set(set)
+    }
+}
+
+/// Synergy with other interrupts.
+const fn interrupts(name: &'static str, costs: Costs) -> System {
+    System {
+        name,
+        costs,
         ..SYNERGY
     }
 }
 
 /// Parts of Synergy with a quantum of 5 us.
-const fn fixed(parts: [&'static str; 3]) -> [&'static str; 10] {
+const fn fixed(parts: [&'static str; 3]) -> [&'static str; 5] {
     let [stealing, wait_queue, conditional] = parts;
-    let [classify, steal, propagation, preempt, switch] = COSTS_OF_SYNERGY;
-    let (quantum, adaptive) = ("quantum-us=5", "adaptive-quantum=false");
     [
-        quantum,
-        adaptive,
+        "quantum-us=5",
+        "adaptive-quantum=false",
         stealing,
         wait_queue,
         conditional,
-        classify,
-        steal,
-        propagation,
-        preempt,
-        switch,
     ]
 }
 
-const fn interrupted(propagation: &'static str, preempt: &'static str) -> [&'static str; 5] {
-    let [classify, steal, _, _, switch] = COSTS_OF_SYNERGY;
-    [classify, steal, propagation, preempt, switch]
-}
-
-const fn knobs(threshold: &'static str, factor: &'static str) -> [&'static str; 7] {
-    let [classify, steal, propagation, preempt, switch] = COSTS_OF_SYNERGY;
-    [
-        threshold,
-        factor,
-        classify,
-        steal,
-        propagation,
-        preempt,
-        switch,
-    ]
-}
-
-const PERSEPHONE: System = System {
-    name: "Perséphone",
-    policy: "darc",
-    set: &["classify-ns=100", "dispatch-ns=100", "channel-ns=50"],
-};
+const UNCONDITIONAL: &str = "conditional-preemption=false";
 
 const fn reach(paper: &'static str, series: &'static str) -> Claim {
     Claim::new(paper, 0, series, Reading::Reach(SLO))

@@ -24,7 +24,8 @@ pub struct Costs {
     /// no new request before its completion has travelled back. A request in the worker's own queue
     /// does not wait.
     pub channel_ns: u64,
-    /// To ask a worker to preempt its request: the dispatcher's time, if the policy has one.
+    /// To ask a worker to preempt its request, one worker after the other: the time of the dispatcher, or of the timer
+    /// core where there is none.
     pub send_ns: u64,
     /// From the decision to preempt until it reaches the worker. The worker continues its request
     /// meanwhile and may finish it.
@@ -42,25 +43,16 @@ pub struct Costs {
     /// To take a request that another worker received and handed over: both ends of the queue between them, and the
     /// wake. The worker that takes it pays for both.
     pub hand_over_ns: u64,
+    /// Between client and server, for a request and its reply together. It is part of latencies and slowdowns, and
+    /// nobody's time.
+    pub network_ns: u64,
     /// Dispatchers that share the work. At least 1; 1 unless set.
     pub dispatchers: usize,
 }
 
 impl Default for Costs {
     fn default() -> Self {
-        Self {
-            classify_ns: 0,
-            dispatch_ns: 0,
-            channel_ns: 0,
-            send_ns: 0,
-            propagation_ns: 0,
-            preempt_ns: 0,
-            preempt_sigma: 0.0,
-            switch_ns: 0,
-            steal_ns: 0,
-            hand_over_ns: 0,
-            dispatchers: 1,
-        }
+        Self::FREE
     }
 }
 
@@ -113,6 +105,22 @@ struct Measured {
 const NORMAL_99: f64 = 2.326;
 
 impl Costs {
+    /// Nothing takes time, and there is one dispatcher.
+    pub const FREE: Self = Self {
+        classify_ns: 0,
+        dispatch_ns: 0,
+        channel_ns: 0,
+        send_ns: 0,
+        propagation_ns: 0,
+        preempt_ns: 0,
+        preempt_sigma: 0.0,
+        switch_ns: 0,
+        steal_ns: 0,
+        hand_over_ns: 0,
+        network_ns: 0,
+        dispatchers: 1,
+    };
+
     /// The names that [`Costs::measured`] knows.
     pub fn mechanisms() -> impl Iterator<Item = &'static str> {
         MEASURED.iter().map(|(name, _)| *name)
@@ -157,6 +165,7 @@ impl Costs {
             switch_ns,
             steal_ns,
             hand_over_ns,
+            network_ns,
             preempt_sigma: _,
             dispatchers: _,
         } = *self;
@@ -170,6 +179,7 @@ impl Costs {
             switch_ns,
             steal_ns,
             hand_over_ns,
+            network_ns,
         ]
         .into_iter()
         .max()

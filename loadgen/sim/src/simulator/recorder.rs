@@ -28,6 +28,7 @@ pub(super) struct Recorder {
     types: Vec<TypeRecord>,
     timeline: Option<Timeline>,
     each: Option<Vec<Completion>>,
+    network_ns: u64,
     window: Option<Window>,
     /// Arrivals, warm-up included.
     arrivals: u64,
@@ -55,6 +56,7 @@ impl Recorder {
                 .timeline_ns
                 .map(|width_ns| Timeline::new(width_ns, types, plan.workers_of_all())),
             each: plan.each.then(Vec::new),
+            network_ns: plan.costs.network_ns,
             window: None,
             arrivals: 0,
             warmup: plan.warmup,
@@ -139,7 +141,7 @@ impl Recorder {
             return;
         }
         let kind = request.kind as usize;
-        let latency_ns = now_ns - request.arrived_ns;
+        let latency_ns = now_ns - request.arrived_ns + self.network_ns;
         let record = &mut self.types[kind];
         record.completed += 1;
         record.latency_ns.saturating_record(latency_ns);

@@ -67,6 +67,8 @@ pub(super) struct Server<'a> {
     dispatchers: Option<Dispatchers>,
     /// Whether the policy has a dispatcher.
     dispatched: bool,
+    /// Until when the timer core, which asks workers to preempt where there is no dispatcher, is busy.
+    timer_until_ns: u64,
     in_system: u64,
     preemptions: u64,
     steals: u64,
@@ -94,6 +96,7 @@ impl<'a> Server<'a> {
             wakes: Wakes::default(),
             dispatchers: None,
             dispatched,
+            timer_until_ns: 0,
             in_system: 0,
             preemptions: 0,
             steals: 0,
@@ -355,7 +358,11 @@ impl<'a> Server<'a> {
         let costs = &self.plan.costs;
         let asked_ns = match &mut self.dispatchers {
             Some(dispatchers) if self.dispatched => dispatchers.send(self.now_ns, costs),
-            _ => self.now_ns,
+            _ => {
+                let begins_ns = self.timer_until_ns.max(self.now_ns);
+                self.timer_until_ns = begins_ns + costs.send_ns;
+                begins_ns
+            }
         };
         self.workers.preempt(asked_ns, worker, costs);
     }

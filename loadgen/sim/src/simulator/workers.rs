@@ -175,15 +175,7 @@ mod tests {
     const COSTS: Costs = Costs {
         propagation_ns: 20,
         preempt_ns: 5,
-        preempt_sigma: 0.0,
-        classify_ns: 0,
-        dispatch_ns: 0,
-        channel_ns: 0,
-        send_ns: 0,
-        switch_ns: 0,
-        steal_ns: 0,
-        hand_over_ns: 0,
-        dispatchers: 1,
+        ..Costs::FREE
     };
 
     #[test]

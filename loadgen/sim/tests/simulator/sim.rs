@@ -75,6 +75,34 @@ fn a_dispatcher_delays_what_it_classifies_and_dispatches() {
 }
 
 #[test]
+fn the_network_is_part_of_latencies_and_nobodys_time() {
+    let costs = Costs {
+        network_ns: 9_000,
+        ..Costs::FREE
+    };
+    for policy in [Policy::c_fcfs(), Policy::d_fcfs()] {
+        let plan = lonely(policy, costs);
+        let outcome = run(&plan);
+        assert_eq!(outcome.types[0].latency_ns.min(), 10_000);
+        assert_eq!(outcome.overall.at(0.5), 10.0);
+        assert_eq!(outcome.overhead, 0.0);
+    }
+}
+
+/// A timer core asks one worker after the other, and so preempts less where that takes long.
+#[test]
+fn a_timer_core_is_a_bottleneck_too() {
+    let preemptions = |send_ns| {
+        let mut plan = plan("high-bimodal", Policy::synergy(), 14, 0.9);
+        plan.preemption = true;
+        plan.costs.send_ns = send_ns;
+        run(&plan).preemptions
+    };
+    let [free, slow] = [0, 5_000].map(preemptions);
+    assert!(slow * 5 < free * 4, "{slow} of {free}");
+}
+
+#[test]
 fn one_dispatcher_is_a_bottleneck_that_two_are_not() {
     let mut plan = plan("fixed", Policy::c_fcfs(), 8, 0.75);
     plan.queue_capacity = 1_000;
