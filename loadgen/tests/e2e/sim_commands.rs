@@ -95,6 +95,7 @@ fn every_point_has_the_documented_fields() {
             "overall",
             "policy",
             "rejected",
+            "reserved_idle_cores",
             "types",
             "utilization",
             "workers",

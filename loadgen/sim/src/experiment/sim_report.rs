@@ -47,6 +47,9 @@ pub struct Point {
     pub rejected: u64,
     /// The part of the workers' time that they spent on requests.
     pub utilization: f64,
+    /// Workers that idled though requests waited which might not run there, on average.
+    #[serde(default)]
+    pub reserved_idle_cores: f64,
     /// All requests.
     pub overall: Overall,
     /// Each type.
@@ -107,6 +110,7 @@ impl Point {
             completed: outcome.completed,
             rejected: outcome.rejected,
             utilization: outcome.utilization,
+            reserved_idle_cores: outcome.reserved_idle_cores,
             overall: Overall {
                 slowdown: Quantiles::of(outcome.overall.percentiles()),
             },

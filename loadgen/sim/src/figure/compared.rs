@@ -5,7 +5,7 @@
 use super::claim::{Claim, Reading};
 use super::costs::{POSTED, POSTED_AT_PERSEPHONE, TO_COMPLETION};
 use super::definition::{Body, Figure};
-use super::sweep::{Of, PanelOf, Quantity, Sweep, System, TAIL, Unit};
+use super::sweep::{Across, Of, PanelOf, Quantity, Sweep, System, TAIL, Unit};
 
 /// Workers of the papers' experiments.
 const WORKERS: usize = 14;
@@ -108,6 +108,33 @@ pub(super) const FIGURES: &[Figure] = &[
         )),
     },
     Figure {
+        name: "persephone-idle",
+        title: "Perséphone equation 2: what a reservation idles, 14 workers",
+        notes: &[
+            "The paper's numbers are at its peak load, where long requests wait all the time.",
+        ],
+        claims: &[
+            idle("0.86", 0),
+            idle("0.67", 1),
+            idle("0.96", 2),
+            idle("0 (no average waste)", 3),
+        ],
+        body: Body::Sweep(Sweep::by_load(
+            WORKERS,
+            Unit::Percent,
+            &[
+                idle_cores("High Bimodal", "high-bimodal"),
+                idle_cores("Extreme Bimodal", "extreme-bimodal"),
+                idle_cores("RocksDB", "rocksdb"),
+                idle_cores("TPC-C", "tpcc"),
+            ],
+            &[
+                System::plain("DARC", "darc").paying(TO_COMPLETION),
+                System::plain("d-FCFS", "d-fcfs").paying(TO_COMPLETION),
+            ],
+        )),
+    },
+    Figure {
         name: "shinjuku-5",
         title: "Shinjuku figure 5a and b: light tails, 14 workers",
         notes: &[SAME_WORKERS],
@@ -169,6 +196,72 @@ pub(super) const FIGURES: &[Figure] = &[
             &of_shinjuku("mq", &["quantum-us=5", "requeue=head"]),
         )),
     },
+    Figure {
+        name: "shinjuku-7b",
+        title: "Shinjuku figure 7b: requests of 1 us by workers and dispatchers, offered twice what workers bear",
+        notes: &[
+            "Replies cost the workers nothing here. The paper's take 2.2 us for each request.",
+        ],
+        claims: &[
+            Claim::new("5", 0, "one dispatcher", Reading::At(11.0)),
+            Claim::new("9.5", 0, "two dispatchers", Reading::At(22.0)),
+        ],
+        body: Body::Sweep(Sweep {
+            workers: 22,
+            effort: 1,
+            across: Across::Workers(2.0, &[1, 2, 4, 6, 8, 11, 14, 18, 22]),
+            panels: &[PanelOf {
+                quantity: Quantity::Throughput,
+                range: (0.5, 20.0),
+                ..slowdown("Fixed, 1 us", "fixed", None)
+            }],
+            systems: &[
+                shinjuku("one dispatcher", "sq", &["queue-capacity=1000"]),
+                shinjuku(
+                    "two dispatchers",
+                    "sq",
+                    &["queue-capacity=1000", "dispatchers=2"],
+                ),
+            ],
+        }),
+    },
+    Figure {
+        name: "shinjuku-8",
+        title: "Shinjuku figure 8: service times of RocksDB, 14 workers",
+        notes: &[SAME_WORKERS],
+        claims: &[],
+        body: Body::Sweep(Sweep::by_load(
+            WORKERS,
+            Unit::Krps,
+            &[
+                p99(
+                    Quantity::Latency(Of::All),
+                    "(a) 0.5 % SCAN(1000)",
+                    "shinjuku-8a",
+                    Some(100.0),
+                ),
+                p99(
+                    Quantity::Latency(Of::Type(0)),
+                    "(b) GETs beside as many SCAN(5000)",
+                    "shinjuku-8b",
+                    None,
+                ),
+                p99(
+                    Quantity::Latency(Of::Type(1)),
+                    "(c) These SCANs",
+                    "shinjuku-8b",
+                    None,
+                ),
+            ],
+            &[
+                System::plain("IX", "d-fcfs").paying(TO_COMPLETION),
+                System::plain("ZygOS", "stealing").paying(TO_COMPLETION),
+                shinjuku("Shinjuku (SQ), no preemption", "sq", &["preemption=false"]),
+                shinjuku("Shinjuku (SQ)", "sq", &["quantum-us=15", "requeue=tail"]),
+                shinjuku("Shinjuku (MQ)", "mq", &["quantum-us=15", "requeue=head"]),
+            ],
+        )),
+    },
 ];
 
 const SHINJUKU: &str = "Shinjuku";
@@ -191,8 +284,16 @@ const fn of_shinjuku(shinjuku: &'static str, with: &'static [&'static str]) -> [
     [
         System::plain("IX", "d-fcfs").paying(TO_COMPLETION),
         System::plain("ZygOS", "stealing").paying(TO_COMPLETION),
-        System::plain(SHINJUKU, shinjuku).paying(POSTED).set(with),
+        self::shinjuku(SHINJUKU, shinjuku, with),
     ]
+}
+
+const fn shinjuku(
+    name: &'static str,
+    policy: &'static str,
+    set: &'static [&'static str],
+) -> System {
+    System::plain(name, policy).paying(POSTED).set(set)
 }
 
 /// How many times lower one system is than another at a load in percent.
@@ -204,6 +305,19 @@ const fn lower(
     load: f64,
 ) -> Claim {
     Claim::new(paper, panel, series, Reading::Lower(load, (than, load)))
+}
+
+/// What DARC idles at the highest load.
+const fn idle(paper: &'static str, panel: usize) -> Claim {
+    Claim::new(paper, panel, "DARC", Reading::At(99.0))
+}
+
+const fn idle_cores(title: &'static str, workload: &'static str) -> PanelOf {
+    PanelOf {
+        quantity: Quantity::IdleCores,
+        range: (1e-3, 10.0),
+        ..slowdown(title, workload, None)
+    }
 }
 
 const fn slowdown(title: &'static str, workload: &'static str, slo: Option<f64>) -> PanelOf {

@@ -32,7 +32,7 @@ mod synergy;
 mod tradeoff;
 mod waits;
 
-pub use catalogue::{all, named};
+pub use catalogue::{ELSEWHERE, all, named};
 pub use claim::{Claim, HEADER as CLAIMS_HEADER, Reading, rows as claim_rows};
 pub use connections::connections_needed;
 pub use definition::Figure;

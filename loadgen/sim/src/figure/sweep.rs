@@ -11,7 +11,7 @@ use super::job::{Job, Point, Scale};
 /// Systems side by side.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sweep {
-    /// Workers of every system.
+    /// Workers of every system; the most, in a sweep across these.
     pub(super) workers: usize,
     /// The horizontal axis.
     pub(super) across: Across,
@@ -28,6 +28,8 @@ pub(super) struct Sweep {
 pub(super) enum Across {
     /// The offered load, as a share of the workers' capacity.
     Load(Unit, &'static [f64]),
+    /// The number of workers, at one load.
+    Workers(f64, &'static [usize]),
     /// A setting, at one load.
     Setting {
         /// The policy that has the setting. Systems with another policy give a level line.
@@ -109,6 +111,10 @@ pub(super) enum Quantity {
     Latency(Of),
     /// Preemptions for each request. It has no percentile.
     Preemptions,
+    /// Workers that idle though requests wait. It has no percentile.
+    IdleCores,
+    /// Millions of completed requests per second. It has no percentile.
+    Throughput,
 }
 
 /// Of which requests.
@@ -201,7 +207,7 @@ impl Sweep {
             for (series, system) in self.systems.iter().enumerate() {
                 for stop in self.across.stops(system, case, &workload, self.workers) {
                     let more = stop.assignment.as_deref();
-                    let plan = system.plan(&workload, self.workers, stop.load, more, scale)?;
+                    let plan = system.plan(&workload, stop.workers, stop.load, more, scale)?;
                     jobs.push(self.job(case, series, stop, plan));
                 }
             }
@@ -236,6 +242,7 @@ impl Sweep {
 /// A stop on the horizontal axis.
 #[derive(Debug, Clone)]
 struct Stop {
+    workers: usize,
     load: f64,
     /// `key=value`, in a sweep across a setting.
     assignment: Option<String>,
@@ -250,6 +257,7 @@ impl Across {
                 let last = loads.iter().copied().fold(0.0, f64::max);
                 Axis::linear(unit.label(), 0.0, unit.of(last, workload, workers))
             }
+            Self::Workers(..) => Axis::linear("Workers", 0.0, workers as f64),
             Self::Setting { label, last, .. } => Axis::linear(*label, 0.0, f64::from(*last)),
         }
     }
@@ -264,17 +272,28 @@ impl Across {
         match *self {
             Self::Load(unit, loads) => {
                 let stop = |load: &f64| Stop {
+                    workers,
                     load: *load,
                     assignment: None,
                     shown_at: vec![unit.of(*load, workload, workers)],
                 };
                 loads.iter().map(stop).collect()
             }
+            Self::Workers(load, counts) => {
+                let stop = |&workers: &usize| Stop {
+                    workers,
+                    load,
+                    assignment: None,
+                    shown_at: vec![workers as f64],
+                };
+                counts.iter().map(stop).collect()
+            }
             Self::Setting {
                 policy, key, last, ..
             } => {
                 let load = load.unwrap_or(1.0);
                 let stop = |value: u32| Stop {
+                    workers,
                     load,
                     assignment: Some(format!("{key}={value}")),
                     shown_at: vec![f64::from(value)],
@@ -283,6 +302,7 @@ impl Across {
                     return (0..=last).map(stop).collect();
                 }
                 vec![Stop {
+                    workers,
                     load,
                     assignment: None,
                     shown_at: (0..=last).map(f64::from).collect(),
@@ -323,6 +343,8 @@ impl PanelOf {
             Quantity::Slowdown(_) => "slowdown",
             Quantity::Latency(_) => "latency (us)",
             Quantity::Preemptions => return "Preemptions per request".to_owned(),
+            Quantity::IdleCores => return "Cores that idle while requests wait".to_owned(),
+            Quantity::Throughput => return "Million requests/s".to_owned(),
         };
         format!("p{} {quantity}", self.percentile)
     }
@@ -351,6 +373,8 @@ impl Quantity {
             }
             Self::Latency(Of::Type(index)) => latency_us(index),
             Self::Preemptions => outcome.preemptions as f64 / outcome.arrived as f64,
+            Self::IdleCores => outcome.reserved_idle_cores,
+            Self::Throughput => outcome.completed as f64 * 1e3 / outcome.duration_ns as f64,
             Self::Latency(Of::WorstType) => (0..types.len()).map(latency_us).fold(0.0, f64::max),
         }
     }
@@ -379,7 +403,7 @@ impl System {
 
     /// What each costs that is not free, as `key=value`.
     fn costs(&self) -> Vec<String> {
-        let [costs, free] = [self.costs, Costs::FREE].map(|costs| toml::Table::try_from(costs));
+        let [costs, free] = [self.costs, Costs::FREE].map(toml::Table::try_from);
         let (costs, free) = (costs.unwrap_or_default(), free.unwrap_or_default());
         let paid = costs
             .iter()

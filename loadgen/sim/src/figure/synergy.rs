@@ -1,9 +1,9 @@
 //! "Synergy", IFIP Networking 2025: a preemptive scheduler without a dispatcher, beside others.
 
 use super::claim::{Claim, Reading};
-use super::costs::{CHECKPOINTS, IPI, POSTED, SIGNAL, TO_COMPLETION, UINTR};
+use super::costs::{CHECKPOINTS, IPI, POSTED, SIGNAL, TO_COMPLETION, UINTR, at_server};
 use super::definition::{Body, Figure};
-use super::sweep::{Of, PanelOf, Quantity, Sweep, System, TAIL, Unit};
+use super::sweep::{Across, Of, PanelOf, Quantity, Sweep, System, TAIL, Unit};
 use crate::simulator::Costs;
 
 /// Workers of the paper's experiments.
@@ -200,6 +200,36 @@ pub(super) const FIGURES: &[Figure] = &[
             ],
         )),
     },
+    Figure {
+        name: "synergy-11",
+        title: "Synergy figure 11: more workers, ZippyDB, 50 % load",
+        notes: &[
+            SHAPE,
+            "Other machines than in the other figures: 10 us of network would be a slowdown of 20.",
+        ],
+        claims: &[
+            Claim::new("13", 0, SYNERGY.name, Reading::At(8.0)),
+            Claim::new("16", 0, ONE_GROUP, Reading::At(8.0)),
+            Claim::new("596", 0, "c-FCFS", Reading::At(8.0)),
+            Claim::new("598 us", 1, SYNERGY.name, Reading::At(8.0)),
+            Claim::new("826 us", 1, ONE_GROUP, Reading::At(8.0)),
+        ],
+        body: Body::Sweep(Sweep {
+            workers: 30,
+            effort: 1,
+            across: Across::Workers(0.5, &[8, 14, 22, 30]),
+            panels: &[
+                slowdown("zippydb", (1.0, 1e3)),
+                latency("zippydb", (1e2, 1e4)),
+            ],
+            systems: &[
+                near("Synergy", "synergy", CHECKPOINTS),
+                near("Perséphone", "darc", TO_COMPLETION),
+                near(ONE_GROUP, "darc", TO_COMPLETION).set(&["delta=6"]),
+                near("c-FCFS", "c-fcfs", TO_COMPLETION),
+            ],
+        }),
+    },
 ];
 
 const SYSTEMS: &[System] = &[
@@ -227,6 +257,13 @@ const TINY_QUANTA: System = System::plain("Tiny Quanta", "jsq")
 
 const SYNERGY: System = System::plain("Synergy", "synergy").paying(CHECKPOINTS);
 const PERSEPHONE: System = System::plain("Perséphone", "darc").paying(TO_COMPLETION);
+
+const ONE_GROUP: &str = "Perséphone, both short types in one group";
+
+/// Whose clients' network takes nothing.
+const fn near(name: &'static str, policy: &'static str, costs: Costs) -> System {
+    System::plain(name, policy).paying(at_server(costs))
+}
 
 const fn part(name: &'static str, set: &'static [&'static str]) -> System {
     System {

@@ -38,6 +38,13 @@ impl Dispatchers {
         self.classified_at.earliest_ns().unwrap_or(u64::MAX)
     }
 
+    /// Arrivals that are not classified yet.
+    pub(super) fn held(&self) -> usize {
+        let at = (0..).map(WorkerId).take(self.classifying.len());
+        let classifying = at.filter(|&dispatcher| self.classified_at.get(dispatcher).is_some());
+        self.waiting.len() + classifying.count()
+    }
+
     /// A request arrives. Returns whether there was room for it.
     pub(super) fn arrived(&mut self, now_ns: u64, request: u32, costs: &Costs) -> bool {
         if self.waiting.len() >= self.waiting_max {

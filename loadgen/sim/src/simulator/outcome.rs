@@ -26,6 +26,9 @@ pub struct Outcome {
     /// Share of the workers' time that was overhead: waiting for dispatched requests, stealing,
     /// switching, being preempted.
     pub overhead: f64,
+    /// Workers that idled though requests waited which might not run there, on average over that time: under DARC the
+    /// price of its reservation (Perséphone, equation 2). 0 for ideals.
+    pub reserved_idle_cores: f64,
     /// Workers that were present, on average over that time. Times the duration, these are core seconds.
     pub workers_mean: f64,
     /// How often a worker came or went, warm-up included.

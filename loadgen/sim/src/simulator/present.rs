@@ -31,6 +31,11 @@ impl Present {
         self.workers = workers;
     }
 
+    /// How many are present.
+    pub(super) const fn workers(&self) -> usize {
+        self.workers
+    }
+
     /// The time of all workers together up to now.
     pub(super) const fn spent_ns(&self, now_ns: u64) -> u64 {
         self.spent_ns + (now_ns - self.since_ns) * self.workers as u64

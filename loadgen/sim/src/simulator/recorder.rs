@@ -216,6 +216,7 @@ impl Recorder {
             rejected: self.types.iter().map(|record| record.rejected).sum(),
             utilization,
             worker_utilization,
+            reserved_idle_cores: share(|snapshot| snapshot.idle_ns) * plan.workers_of_all() as f64,
             overhead: (occupied - utilization).max(0.0),
             workers_mean,
             worker_changes: last.worker_changes,

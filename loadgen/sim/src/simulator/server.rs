@@ -70,6 +70,9 @@ pub(super) struct Server<'a> {
     /// Until when the timer core, which asks workers to preempt where there is no dispatcher, is busy.
     timer_until_ns: u64,
     in_system: u64,
+    /// Time in which workers idled though requests waited, of all together up to `idle_since_ns`.
+    idle_ns: u64,
+    idle_since_ns: u64,
     preemptions: u64,
     steals: u64,
     /// Where somebody wants to know what happens to each request.
@@ -98,6 +101,8 @@ impl<'a> Server<'a> {
             dispatched,
             timer_until_ns: 0,
             in_system: 0,
+            idle_ns: 0,
+            idle_since_ns: 0,
             preemptions: 0,
             steals: 0,
             tape: None,
@@ -180,10 +185,31 @@ impl<'a> Server<'a> {
         deadline_ns.min(self.now_ns + TICK_NS)
     }
 
+    /// Nothing happens until `now_ns`.
+    #[inline]
+    fn pass_until(&mut self, now_ns: u64) {
+        self.idle_ns = self.idle_ns(now_ns);
+        self.idle_since_ns = now_ns;
+        self.now_ns = now_ns;
+    }
+
+    /// The time up to `now_ns` in which workers idled though requests waited, of all together.
+    fn idle_ns(&self, now_ns: u64) -> u64 {
+        let passed_ns = now_ns - self.idle_since_ns;
+        let idle = self.present.workers().saturating_sub(self.workers.busy());
+        if idle == 0 || passed_ns == 0 {
+            return self.idle_ns;
+        }
+        let held = self.dispatchers.as_ref().map_or(0, Dispatchers::held);
+        let elsewhere = self.workers.busy() + self.wakes.len() + held;
+        let waiting = self.in_system.saturating_sub(elsewhere as u64);
+        self.idle_ns + passed_ns * waiting.min(idle as u64)
+    }
+
     /// The event that is due at `now_ns`, which is [`Server::event_ns`].
     #[inline]
     pub(super) fn proceed(&mut self, now_ns: u64, recorder: &mut Recorder) {
-        self.now_ns = now_ns;
+        self.pass_until(now_ns);
         if self.workers.next_ns() == now_ns {
             self.worker_free(recorder);
         } else if self.wakes.next_ns() == now_ns {
@@ -195,7 +221,7 @@ impl<'a> Server<'a> {
 
     /// The tick that is due at `tick_ns`, which is [`Server::tick_ns`].
     pub(super) fn tick(&mut self, tick_ns: u64, recorder: &mut Recorder) {
-        self.now_ns = tick_ns.max(self.now_ns);
+        self.pass_until(tick_ns.max(self.now_ns));
         self.ticked_ns = self.now_ns;
         self.scheduler.on_event(self.now_ns, Event::Tick);
         if let Some(present) = self.scheduler.follow_load(self.now_ns) {
@@ -211,7 +237,7 @@ impl<'a> Server<'a> {
         request_type: RequestType,
         recorder: &mut Recorder,
     ) {
-        self.now_ns = measured.arrived_ns;
+        self.pass_until(measured.arrived_ns);
         self.in_system += 1;
         if let Some(tape) = self.tape.as_mut().filter(|_| measured.measured) {
             tape.begin(self.now_ns);
@@ -425,7 +451,7 @@ impl<'a> Server<'a> {
 
     /// Another policy takes over all waiting and running requests.
     pub(super) fn switch_to(&mut self, now_ns: u64, policy: &Policy, recorder: &mut Recorder) {
-        self.now_ns = now_ns;
+        self.pass_until(now_ns);
         let next = policy.scheduler(&self.plan.setup(self.types));
         let switched = self.scheduler.switch_to(self.now_ns, next);
         assert!(switched, "plans switch between policies that can hand over");
@@ -441,6 +467,7 @@ impl<'a> Server<'a> {
         snapshot.served_each_ns.extend(served_each_ns);
         snapshot.occupied_ns += occupied_ns;
         snapshot.present_ns += self.present.spent_ns(now_ns);
+        snapshot.idle_ns += self.idle_ns(now_ns);
         snapshot.worker_changes += self.present.changes();
         snapshot.reservation_updates += self.scheduler.reservation_updates();
         snapshot.workers_reserved.resize(self.types.len(), 0);

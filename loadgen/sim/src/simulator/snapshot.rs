@@ -11,6 +11,8 @@ pub(super) struct Snapshot {
     pub(super) occupied_ns: u64,
     /// Time in which workers were present, of all together.
     pub(super) present_ns: u64,
+    /// Time in which workers idled though requests waited, of all together.
+    pub(super) idle_ns: u64,
     /// How often a worker came or went.
     pub(super) worker_changes: u64,
     pub(super) reservation_updates: u64,

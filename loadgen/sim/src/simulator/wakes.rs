@@ -18,6 +18,12 @@ impl Wakes {
         self.began += 1;
     }
 
+    /// How many requests wait.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// When the next request has waited long enough; the end of time if none waits.
     #[inline]
     pub(super) fn next_ns(&self) -> u64 {

@@ -49,6 +49,7 @@ pub(super) struct Workers {
     stays: Vec<Stay>,
     /// When each busy worker becomes free.
     free_at: WorkerTimes,
+    busy: usize,
     /// Totals over all turns that have ended: of each worker, and of all.
     served_ns: Vec<u64>,
     occupied_ns: u64,
@@ -63,6 +64,7 @@ impl Workers {
             preemptions: Stream::Preemptions.rng(seed),
             stays: vec![Stay::default(); workers],
             free_at: WorkerTimes::new(workers),
+            busy: 0,
             served_ns: vec![0; workers],
             occupied_ns: 0,
         }
@@ -72,6 +74,12 @@ impl Workers {
     #[inline]
     pub(super) fn next_ns(&self) -> u64 {
         self.free_at.earliest_ns().unwrap_or(u64::MAX)
+    }
+
+    /// How many workers have a request.
+    #[inline]
+    pub(super) const fn busy(&self) -> usize {
+        self.busy
     }
 
     /// When a worker last became free.
@@ -105,6 +113,7 @@ impl Workers {
             freed_ns: stay.freed_ns,
         };
         self.free_at.set(worker, stay.stops_ns);
+        self.busy += 1;
     }
 
     /// Preempts a worker. If the request completes before the worker hears of it, it runs to its
@@ -141,6 +150,7 @@ impl Workers {
     pub(super) fn free_next(&mut self) -> Option<Left> {
         let (now_ns, worker) = self.free_at.earliest()?;
         self.free_at.clear(worker);
+        self.busy -= 1;
         let stay = &mut self.stays[worker.index()];
         stay.busy = false;
         stay.freed_ns = now_ns;

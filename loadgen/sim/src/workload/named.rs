@@ -98,13 +98,31 @@ const NAMED: &[Row] = &[
     },
 ];
 
+/// Mixes of single figures, which `all` leaves out.
+const OF_FIGURES: &[Row] = &[
+    // Shinjuku 4.4, figure 8a: 0.5 % of SCAN(1000).
+    Row {
+        name: "shinjuku-8a",
+        types: &[
+            ("GET", 0.995, 6_000, Fixed),
+            ("SCAN", 0.005, 240_000, Fixed),
+        ],
+    },
+    // Figures 8b and c: half SCAN(5000).
+    Row {
+        name: "shinjuku-8b",
+        types: &[("GET", 0.5, 6_000, Fixed), ("SCAN", 0.5, 1_200_000, Fixed)],
+    },
+];
+
 impl Workload {
     /// The workload called `name`.
     ///
     /// # Errors
     /// [`WorkloadError::Unknown`].
     pub fn named(name: &str) -> Result<Self, WorkloadError> {
-        let row = NAMED.iter().find(|row| row.name == name);
+        let mut rows = NAMED.iter().chain(OF_FIGURES);
+        let row = rows.find(|row| row.name == name);
         row.map(|row| {
             let types = row.types.iter();
             let types = types.map(|&(name, share, service_ns, distribution)| WorkloadType {
@@ -124,7 +142,7 @@ impl Workload {
         })
     }
 
-    /// The names that [`named`](Self::named) knows.
+    /// The names that [`named`](Self::named) knows, without mixes of single figures.
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMED.iter().map(|row| row.name)
     }

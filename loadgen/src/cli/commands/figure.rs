@@ -49,15 +49,19 @@ pub(crate) struct FigureArgs {
     /// Seed of arrivals and service times
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print the names of all figures and exit
+    /// Print the names of all figures, and where others of the papers are, and exit
     #[arg(long)]
     list: bool,
 }
 
 pub(crate) fn figure(args: &FigureArgs) -> Result<(), Failure> {
     if args.list {
-        let row = |figure: &Figure| format!("{:15} {}\n", figure.name, figure.title);
-        return print(&figure::all().map(row).collect::<String>()).map_err(Failure::work);
+        let drawn = figure::all().map(|figure| (figure.name, figure.title));
+        let all = drawn.chain(figure::ELSEWHERE.iter().copied());
+        let rows: String = all
+            .map(|(name, about)| format!("{name:16} {about}\n"))
+            .collect();
+        return print(&rows).map_err(Failure::work);
     }
     let name = args.name.as_deref().unwrap_or_default();
     let figures = figures(name).map_err(Failure::usage)?;
