@@ -388,6 +388,18 @@ fn capacities_in_csv_are_those_in_json() {
 }
 
 #[test]
+fn the_list_names_figures_that_are_elsewhere_too() {
+    let list = stdout("figure --list");
+    let names: Vec<&str> = list
+        .lines()
+        .filter_map(|row| row.split(' ').next())
+        .collect();
+    for name in ["persephone-1", "shinjuku-8", "shinjuku-7c", "arachne-11"] {
+        assert!(names.contains(&name), "{list}");
+    }
+}
+
+#[test]
 fn simulations_become_a_page_and_a_figures_numbers_do_not() {
     let dir = tempfile::tempdir().unwrap();
     let server = format!("--workload high-bimodal --policy c-fcfs,darc --workers 4 {SHORT}");
