@@ -22,17 +22,17 @@ use quanta::Instant;
 use crate::config::Config;
 use crate::state::ServerState;
 
-/// Keys that one write evicts at most. Their memory is what the write and those after it take, and is in the caches.
+/// Keys that one write evicts at most. This write and the next ones take their memory, which is in the caches.
 const KEYS_PER_WRITE: usize = 2;
-/// The same where that does not suffice, as new values are longer than old ones.
+/// The same where two do not suffice: new values may be longer than old ones.
 const KEYS_PER_WRITE_MAX: usize = 32;
-/// More than this part of the limit is too much for [`KEYS_PER_WRITE`].
+/// If more than this part of the limit is to go, a write evicts up to [`KEYS_PER_WRITE_MAX`] keys.
 const HASTE_DIVISOR: u64 = 256;
 /// Keys that the thread evicts between two looks at the memory.
 const KEYS_PER_LOOK: usize = 256;
 /// Time between two looks of the thread.
 const PAUSE: Duration = Duration::from_millis(10);
-/// More than this part of the limit is much.
+/// If more than this part of the limit is to go, writes do not make room for it by themselves.
 const MUCH_DIVISOR: u64 = 64;
 /// This part of the limit is evicted beyond what is necessary. Else each write would evict.
 const MARGIN_DIVISOR: u64 = 1024;
@@ -101,14 +101,13 @@ impl ServerState {
     /// Whether commands that may store more get an error, at `now`. Evicts some keys if that helps.
     #[must_use]
     pub fn is_out_of_memory(&self, now: Instant) -> bool {
-        self.is_full(now) && {
-            let limit_bytes = self.settings.maxmemory_bytes();
-            let keys_max = match self.memory.excess_bytes(limit_bytes) > limit_bytes / HASTE_DIVISOR
-            {
-                true => KEYS_PER_WRITE_MAX,
-                false => KEYS_PER_WRITE,
-            };
-            self.make_room(keys_max) == Room::None
+        self.is_full(now) && self.make_room(self.keys_per_write()) == Room::None
+    }
+
+    fn keys_per_write(&self) -> usize {
+        match self.is_beyond_by(HASTE_DIVISOR) {
+            true => KEYS_PER_WRITE_MAX,
+            false => KEYS_PER_WRITE,
         }
     }
 
@@ -121,10 +120,10 @@ impl ServerState {
                 .exceeds(limit_bytes, now, || self.databases.pending_bytes())
     }
 
-    /// Whether more is to go than writes make room for by themselves.
-    fn is_much_too_full(&self) -> bool {
+    /// Whether more than this part of the limit is to go.
+    fn is_beyond_by(&self, divisor: u64) -> bool {
         let limit_bytes = self.settings.maxmemory_bytes();
-        self.memory.excess_bytes(limit_bytes) > limit_bytes / MUCH_DIVISOR
+        self.memory.excess_bytes(limit_bytes) > limit_bytes / divisor
     }
 
     /// Evicts up to `keys_max` keys.
@@ -169,7 +168,7 @@ pub fn start(state: Arc<ServerState>) -> std::io::Result<Periodic> {
     let mut evicted_before = 0;
     Periodic::start("psp-eviction", PAUSE, move || {
         let writes_evict = state.evictions.evicted_keys() != evicted_before;
-        if !writes_evict || state.is_much_too_full() {
+        if !writes_evict || state.is_beyond_by(MUCH_DIVISOR) {
             while state.is_full(Instant::now()) && state.make_room(KEYS_PER_LOOK) == Room::TooLittle
             {
             }

@@ -111,7 +111,7 @@ impl Entry {
         self.0.as_ptr().cast()
     }
 
-    /// Where the bytes of a string are that is not part of the entry. Reads nothing of them.
+    /// Where the value is, if it is a string that is not part of the entry. Reads nothing there.
     pub(crate) fn bytes_address(&self) -> Option<*const u8> {
         match self.value() {
             Value::String(text) if text.heap_bytes() > 0 => Some(text.as_slice().as_ptr()),

@@ -142,7 +142,7 @@ struct Candidate {
     rank: u64,
     /// The number of its database.
     database: usize,
-    /// Tells it from most others at once.
+    /// Of the key. Candidates with other positions are other keys.
     position: u64,
     key: SmallVec<[u8; USUAL_KEY_LEN_MAX]>,
 }
@@ -169,7 +169,8 @@ impl Candidates {
         if is_full && self.best[0].rank >= rank {
             return;
         }
-        let (key, position) = (entry.key(), position_of(entry.key()));
+        let key = entry.key();
+        let position = position_of(key);
         let is_known = |candidate: &Candidate| {
             candidate.position == position
                 && candidate.database == database
@@ -189,7 +190,7 @@ impl Candidates {
             key: SmallVec::from_slice(key),
         };
         self.best.insert(place, candidate);
-        // It is dropped soon, and the entry is in the caches now.
+        // The candidate's value is freed soon. The entry, which says where it is, is in the caches now.
         entry.bytes_address().into_iter().for_each(fetch);
     }
 }
@@ -279,7 +280,7 @@ impl Evictor {
                     (!is_volatile || entry.expire_at_ms().is_some())
                         && (order == Order::Random || rank >= candidate.rank.min(next))
                 };
-                if let Some(bytes) = keyspace.evict(&candidate.key, is_best) {
+                if let Some(bytes) = keyspace.evict(candidate.position, &candidate.key, is_best) {
                     *looks = looks.saturating_sub(samples);
                     return Some((candidate, bytes));
                 }

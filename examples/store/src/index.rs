@@ -443,8 +443,7 @@ fn split(branch: &mut ThinArc<u64, Node>, turn: &Turn) {
             }
             match children.next_item() {
                 Node::Leaf(len, mut leaf) if child == turn.child => {
-                    let lower = items(len, &leaf).partition_point(is_lower);
-                    let all = len as usize;
+                    let (all, lower) = (len as usize, items(len, &leaf).partition_point(is_lower));
                     consume(&mut leaf, |mut items| {
                         let left = Node::leaf(lower, &mut items);
                         upper = Node::leaf(all - lower, &mut items);

@@ -731,9 +731,13 @@ impl Keyspace {
         around.find(|shard| len(shard).load(Ordering::Relaxed) > 0)
     }
 
-    /// Removes the key if its entry `qualifies`. Returns the bytes that it had.
-    pub(crate) fn evict(&self, key: &[u8], qualifies: impl Fn(&Entry) -> bool) -> Option<usize> {
-        let position = position_of(key);
+    /// Removes the key, whose position this is, if its entry `qualifies`. Returns the bytes that it had.
+    pub(crate) fn evict(
+        &self,
+        position: u64,
+        key: &[u8],
+        qualifies: impl Fn(&Entry) -> bool,
+    ) -> Option<usize> {
         let shard = self.shard(position);
         let mut state = shard.state.lock();
         let is_victim = |entry: &Entry| entry.key() == key && qualifies(entry);

@@ -5,7 +5,7 @@
 //!                                └──── len of them ─┘         as many in all as the allocator's size has room for
 //! ```
 //!
-//! Three of four insertions and removals find the spare item that they need, and move what is behind their place.
+//! Most insertions find a spare item, and most removals leave one. They move the items behind their place.
 
 use triomphe::ThinArc;
 
@@ -26,7 +26,7 @@ pub(super) struct Item {
 /// Bytes of a leaf before its items.
 const HEAD_BYTES: usize = 2 * size_of::<usize>();
 
-/// How many items a leaf of `len` has room for: what the allocator gives holds so many.
+/// How many items a leaf of `len` has room for: as many as fit in what the allocator gives.
 pub(super) fn room(len: usize) -> usize {
     // Small leaves of unit tests have spare items as well.
     let spare = if cfg!(test) { len % 2 } else { 0 };
