@@ -41,12 +41,8 @@ fn main() {
 
 /// The words that pkg-config prints about libdpdk.
 fn pkg_config(arguments: &[&str]) -> Vec<String> {
-    let output = Command::new("pkg-config")
-        .args(arguments)
-        .arg("libdpdk")
-        .output();
-    let output = output
-        .unwrap_or_else(|error| fail(&format!("cannot run pkg-config to find libdpdk: {error}")));
+    let output = Command::new("pkg-config").args(arguments).arg("libdpdk").output();
+    let output = output.unwrap_or_else(|error| fail(&format!("cannot run pkg-config to find libdpdk: {error}")));
     if !output.status.success() {
         let answer = String::from_utf8_lossy(&output.stderr);
         let answer = answer.lines().next().unwrap_or_default();

@@ -7,9 +7,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use psp_classifiers::prefix::{PrefixClassifier, memcached_key, resp_key};
-use psp_classifiers::{
-    ChainClassifier, MemcachedClassifier, RandomClassifier, RespClassifier, SizeClassifier,
-};
+use psp_classifiers::{ChainClassifier, MemcachedClassifier, RandomClassifier, RespClassifier, SizeClassifier};
 use psp_protocols::Framing;
 use psp_protocols::memcached::MemcachedFraming;
 use psp_protocols::psp_header::PspFraming;
@@ -44,35 +42,18 @@ fn resp(criterion: &mut Criterion) {
         let mut frame = Vec::new();
         encode_command(args, &mut frame);
         let resp = Resp::default();
-        measure(
-            criterion,
-            &format!("resp/{name}"),
-            (&resp, &classifier),
-            &frame,
-        );
+        measure(criterion, &format!("resp/{name}"), (&resp, &classifier), &frame);
     }
-    measure(
-        criterion,
-        "resp/get_inline",
-        (&Resp::default(), &classifier),
-        b"GET key:0000012345\r\n",
-    );
+    measure(criterion, "resp/get_inline", (&Resp::default(), &classifier), b"GET key:0000012345\r\n");
 }
 
 fn rpc(criterion: &mut Criterion) {
-    for (name, method, payload_len) in [
-        ("get", "Get", 16),
-        ("put_16k", "Put", 16 << 10),
-        ("unknown", "NoSuchMethod", 16),
-    ] {
+    for (name, method, payload_len) in
+        [("get", "Get", 16), ("put_16k", "Put", 16 << 10), ("unknown", "NoSuchMethod", 16)]
+    {
         let (classifier, frame) = requests::rpc(method, payload_len);
         let rpc = Rpc::default();
-        measure(
-            criterion,
-            &format!("rpc/{name}"),
-            (&rpc, &classifier),
-            &frame,
-        );
+        measure(criterion, &format!("rpc/{name}"), (&rpc, &classifier), &frame);
     }
 }
 
@@ -84,28 +65,15 @@ fn memcached(criterion: &mut Criterion) {
         ("get", &b"get key:0000012345\r\n"[..]),
         ("set", b"set key:0000012345 0 0 5\r\nvalue\r\n"),
         ("meta_get", b"mg key:0000012345 v t\r\n"),
-        (
-            "get_8_keys",
-            b"get key1 key2 key3 key4 key5 key6 key7 key8\r\n",
-        ),
+        ("get_8_keys", b"get key1 key2 key3 key4 key5 key6 key7 key8\r\n"),
         ("get_1000_keys", multiget.as_bytes()),
         ("version", b"version\r\n"),
         ("unknown", b"nosuchcommand\r\n"),
     ] {
-        measure(
-            criterion,
-            &format!("memcached/{name}"),
-            (&framing, &classifier),
-            request,
-        );
+        measure(criterion, &format!("memcached/{name}"), (&framing, &classifier), request);
     }
     let (classifier, request) = requests::memcached_binary();
-    measure(
-        criterion,
-        "memcached/binary_get",
-        (&framing, &classifier),
-        &request,
-    );
+    measure(criterion, "memcached/binary_get", (&framing, &classifier), &request);
 }
 
 fn prefixes() -> [(&'static str, TypeSpec); 4] {
@@ -150,19 +118,9 @@ fn sizes_above(size_min: usize) -> SizeClassifier {
 
 fn others(criterion: &mut Criterion) {
     let (classifier, request) = requests::psp_header();
-    measure(
-        criterion,
-        "psp_header",
-        (&PspFraming::default(), &classifier),
-        &request,
-    );
+    measure(criterion, "psp_header", (&PspFraming::default(), &classifier), &request);
     let random = RandomClassifier::new(requests::three_types(), 1);
-    measure(
-        criterion,
-        "random",
-        (&PspFraming::default(), &random),
-        &request,
-    );
+    measure(criterion, "random", (&PspFraming::default(), &random), &request);
 }
 
 criterion_group!(benches, resp, memcached, rpc, combined, others);

@@ -80,10 +80,7 @@ fn list(criterion: &mut Criterion) {
                 list.remove_range(place..place + 1);
             });
         });
-        for (from, to) in [
-            (ListEnd::Left, ListEnd::Right),
-            (ListEnd::Right, ListEnd::Left),
-        ] {
+        for (from, to) in [(ListEnd::Left, ListEnd::Right), (ListEnd::Right, ListEnd::Left)] {
             let id = BenchmarkId::new(format!("from {from:?} to {to:?}"), len);
             group.bench_function(id, |bencher| {
                 bencher.iter(|| {
@@ -108,23 +105,11 @@ fn walk(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(WALKED as u64));
     let list = list_of(WALKED);
     group.bench_function("list", |bencher| {
-        bencher.iter(|| {
-            black_box(&list)
-                .range(0..WALKED)
-                .map(|element| element.len())
-                .sum::<usize>()
-        });
+        bencher.iter(|| black_box(&list).range(0..WALKED).map(|element| element.len()).sum::<usize>());
     });
-    let numbers: List = (0..WALKED)
-        .map(|index| Element::from(index.to_string().as_bytes()))
-        .collect();
+    let numbers: List = (0..WALKED).map(|index| Element::from(index.to_string().as_bytes())).collect();
     group.bench_function("list of numbers", |bencher| {
-        bencher.iter(|| {
-            black_box(&numbers)
-                .range(0..WALKED)
-                .map(|element| element.len())
-                .sum::<usize>()
-        });
+        bencher.iter(|| black_box(&numbers).range(0..WALKED).map(|element| element.len()).sum::<usize>());
     });
     let mut set = Set::new();
     let mut hash = Hash::new();
@@ -133,28 +118,16 @@ fn walk(criterion: &mut Criterion) {
         hash.insert(&name(index), Element::from(b"value"));
     }
     group.bench_function("set", |bencher| {
-        bencher.iter(|| {
-            black_box(&set)
-                .iter()
-                .map(|member| member.len())
-                .sum::<usize>()
-        });
+        bencher.iter(|| black_box(&set).iter().map(|member| member.len()).sum::<usize>());
     });
     group.bench_function("hash", |bencher| {
-        bencher.iter(|| {
-            black_box(&hash)
-                .iter()
-                .map(|(field, value)| field.len() + value.len())
-                .sum::<usize>()
-        });
+        bencher.iter(|| black_box(&hash).iter().map(|(field, value)| field.len() + value.len()).sum::<usize>());
     });
     let sorted_set = sorted_set_of(WALKED);
     group.bench_function("sorted set", |bencher| {
         bencher.iter(|| {
             let members = black_box(&sorted_set).range(0..WALKED);
-            members
-                .map(|scored| scored.member.len() as f64 + scored.score)
-                .sum::<f64>()
+            members.map(|scored| scored.member.len() as f64 + scored.score).sum::<f64>()
         });
     });
     group.finish();
@@ -175,10 +148,7 @@ fn sorted_set(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::new("ranks by score", len), |bencher| {
             bencher.iter(|| {
                 step += 1;
-                let bound = |score| ScoreBound {
-                    score,
-                    exclusive: false,
-                };
+                let bound = |score| ScoreBound { score, exclusive: false };
                 set.ranks_by_score(bound(score_of(step)), bound(f64::INFINITY))
             });
         });

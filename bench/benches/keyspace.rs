@@ -12,9 +12,7 @@ use psp_store::{Databases, Keyspace, Value};
 const KEYS: usize = 100_000;
 
 fn keys() -> Vec<Vec<u8>> {
-    (0..KEYS)
-        .map(|index| format!("key:{index:012}").into_bytes())
-        .collect()
+    (0..KEYS).map(|index| format!("key:{index:012}").into_bytes()).collect()
 }
 
 fn filled(keys: &[Vec<u8>]) -> Keyspace {
@@ -106,9 +104,7 @@ fn pipelines(criterion: &mut Criterion) {
             };
             let get = |key: &[u8; 16]| {
                 store.with(key, |value| match value {
-                    Some(Value::String(text)) => {
-                        text.as_slice().iter().map(|&byte| u64::from(byte)).sum()
-                    }
+                    Some(Value::String(text)) => text.as_slice().iter().map(|&byte| u64::from(byte)).sum(),
                     _ => 0_u64,
                 })
             };

@@ -10,10 +10,7 @@ use psp_protocols::skip::{ReplySkipper, Skipped};
 use psp_protocols::{Framing, Step};
 
 fn binary_get() -> Vec<u8> {
-    let get = RequestParts {
-        key: b"key:0000012345",
-        ..RequestParts::default()
-    };
+    let get = RequestParts { key: b"key:0000012345", ..RequestParts::default() };
     let mut request = Vec::new();
     encode_request(&get, &mut request);
     request

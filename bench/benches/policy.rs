@@ -10,13 +10,7 @@ use psp_policy::{Action, Darc, Event, RequestId, Sample, Scheduler, SchedulerSet
 use psp_policy::{Policy, RequestType, TypeSpec, TypeTable, WorkerId};
 
 /// TPC-C: mean service time in nanoseconds and share of each type (Perséphone, table 4).
-const TYPES: [(u64, f64); 5] = [
-    (5_700, 0.44),
-    (6_000, 0.04),
-    (20_000, 0.44),
-    (88_000, 0.04),
-    (100_000, 0.04),
-];
+const TYPES: [(u64, f64); 5] = [(5_700, 0.44), (6_000, 0.04), (20_000, 0.44), (88_000, 0.04), (100_000, 0.04)];
 
 /// A scheduler with requests that go round: whenever a worker is done, another request arrives.
 struct Cycle {
@@ -32,11 +26,7 @@ impl Cycle {
     fn new(policy: &Policy, workers: usize, waiting: usize) -> Self {
         let types: TypeTable = TYPES
             .iter()
-            .map(|&(service_ns, share)| {
-                TypeSpec::new("T")
-                    .service_time(Duration::from_nanos(service_ns))
-                    .share(share)
-            })
+            .map(|&(service_ns, share)| TypeSpec::new("T").service_time(Duration::from_nanos(service_ns)).share(share))
             .collect();
         let setup = SchedulerSetup::new(workers, &types);
         let mut cycle = Self {
@@ -68,12 +58,7 @@ impl Cycle {
 
     fn poll(&mut self) {
         while let Some(action) = self.scheduler.poll(self.now_ns) {
-            if let Action::Run {
-                worker,
-                request_type,
-                ..
-            } = black_box(action)
-            {
+            if let Action::Run { worker, request_type, .. } = black_box(action) {
                 self.running.push_back((worker, request_type));
             }
         }
@@ -84,11 +69,7 @@ impl Cycle {
         self.arrive();
         let (worker, request_type) = self.running.pop_front().expect("a request runs");
         let sample = measure(request_type);
-        let completed = Event::Completed {
-            worker,
-            samples: sample.as_slice(),
-            dropped: false,
-        };
+        let completed = Event::Completed { worker, samples: sample.as_slice(), dropped: false };
         self.scheduler.on_event(self.now_ns, completed);
         self.poll();
     }
@@ -96,11 +77,7 @@ impl Cycle {
 
 fn measured(request_type: RequestType) -> Option<Sample> {
     let (service_ns, _) = TYPES[request_type.index()?];
-    Some(Sample {
-        request_type,
-        count: 1,
-        service_ns,
-    })
+    Some(Sample { request_type, count: 1, service_ns })
 }
 
 fn decisions(criterion: &mut Criterion) {
@@ -128,9 +105,7 @@ fn profiling(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("profiling");
     let every_completion = Darc::default().samples_min(1).ewma_weight(1.0);
     let never_moves = every_completion.clone().demand_deviation(1.0);
-    let always_moves = every_completion
-        .demand_deviation(0.0)
-        .slowdown_trigger(1e-9);
+    let always_moves = every_completion.demand_deviation(0.0).slowdown_trigger(1e-9);
 
     let mut cycle = Cycle::new(&Policy::darc(), 14, BACKLOG);
     group.bench_function("nothing-measured", |bencher| {

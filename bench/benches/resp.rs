@@ -4,9 +4,7 @@ use std::hint::black_box;
 
 use bytes::BytesMut;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use psp_protocols::resp::{
-    Args, CommandId, Encoder, ReplyParser, Resp, RespCursor, Version, encode_command,
-};
+use psp_protocols::resp::{Args, CommandId, Encoder, ReplyParser, Resp, RespCursor, Version, encode_command};
 use psp_protocols::{Framing, Sink, Step};
 
 fn command(args: &[&[u8]]) -> Vec<u8> {
@@ -75,11 +73,7 @@ fn encode_array<S: Sink + ?Sized>(sink: &mut S) {
 
 fn replies(criterion: &mut Criterion) {
     criterion.bench_function("encode/array_100", |bencher| {
-        bencher.iter_batched_ref(
-            || BytesMut::with_capacity(8192),
-            encode_array,
-            BatchSize::SmallInput,
-        );
+        bencher.iter_batched_ref(|| BytesMut::with_capacity(8192), encode_array, BatchSize::SmallInput);
     });
     criterion.bench_function("encode/array_100_dyn", |bencher| {
         bencher.iter_batched_ref(

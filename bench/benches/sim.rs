@@ -92,9 +92,7 @@ fn bench(criterion: &mut Criterion) {
         "{engine_ns} ns, but {loop_ns} ns in the plain loop"
     );
     let mut group = criterion.benchmark_group("simulated requests");
-    group
-        .throughput(Throughput::Elements(REQUESTS))
-        .sample_size(10);
+    group.throughput(Throughput::Elements(REQUESTS)).sample_size(10);
     group.bench_function("plain heap loop", |bencher| {
         bencher.iter(|| yardstick(black_box(&c_fcfs)));
     });

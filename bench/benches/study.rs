@@ -17,8 +17,7 @@ const REQUESTS: usize = 70_000;
 const PREEMPTION_NS: u64 = 2_000;
 /// Workers and their load.
 const CASES: [(usize, f64); 3] = [(2, 0.6), (14, 0.8), (32, 0.8)];
-const HEADER: &str =
-    "workers  to ask, us  the study, s  to conclude, us  requests without studies, ns each";
+const HEADER: &str = "workers  to ask, us  the study, s  to conclude, us  requests without studies, ns each";
 
 /// Workers that serve requests under the portfolio, in virtual time.
 struct Served {
@@ -69,11 +68,7 @@ impl Served {
                 count: 1,
                 service_ns: TYPES[slot].0,
             }];
-            let completed = Event::Completed {
-                worker: WorkerId(worker),
-                samples: &samples,
-                dropped: false,
-            };
+            let completed = Event::Completed { worker: WorkerId(worker), samples: &samples, dropped: false };
             self.scheduler.on_event(end_ns, completed);
             self.poll(end_ns);
         }
@@ -82,10 +77,7 @@ impl Served {
     /// No request is preempted: that would change neither what is recorded nor what a study does.
     fn poll(&mut self, now_ns: u64) {
         while let Some(action) = self.scheduler.poll(now_ns) {
-            if let Action::Run {
-                worker, request, ..
-            } = action
-            {
+            if let Action::Run { worker, request, .. } = action {
                 let slot = self.types[request.0 as usize];
                 let end_ns = now_ns + TYPES[slot].0;
                 self.ends.push(Reverse((end_ns, worker.0, slot)));
@@ -111,9 +103,7 @@ impl Served {
 /// The shortest and the longest, in this unit.
 fn range(times: &[Duration], unit: Duration) -> String {
     let parts = times.iter().map(|time| time.div_duration_f64(unit));
-    let (least, most) = parts.fold((f64::INFINITY, 0.0_f64), |(least, most), part| {
-        (least.min(part), most.max(part))
-    });
+    let (least, most) = parts.fold((f64::INFINITY, 0.0_f64), |(least, most), part| (least.min(part), most.max(part)));
     format!("{least:.2} to {most:.2}")
 }
 

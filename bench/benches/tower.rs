@@ -22,30 +22,15 @@ async fn answer(request: Request<u64>) -> Result<Response<u64>, Infallible> {
     Ok(Response::new(black_box(request.into_body())))
 }
 
-fn answer_elsewhere(
-    request: Request<u64>,
-) -> impl Future<Output = Result<Response<u64>, Infallible>> {
-    let answered =
-        tokio::task::spawn_blocking(move || Response::new(black_box(request.into_body())));
+fn answer_elsewhere(request: Request<u64>) -> impl Future<Output = Result<Response<u64>, Infallible>> {
+    let answered = tokio::task::spawn_blocking(move || Response::new(black_box(request.into_body())));
     async { Ok(answered.await.expect("the closure returns")) }
 }
 
-fn layer(
-    runtime: &Runtime,
-    inline_below: Option<Duration>,
-) -> PspLayer<impl Fn(&Request<u64>) -> RequestType + use<>> {
-    let types = [
-        TypeSpec::new("short").service_time(EXPECTED),
-        TypeSpec::new("long"),
-    ];
-    let pool = Pool::builder()
-        .types(types)
-        .workers(1)
-        .policy(Policy::sjf());
-    let pool = pool
-        .tokio(runtime.handle().clone())
-        .build()
-        .expect("a pool");
+fn layer(runtime: &Runtime, inline_below: Option<Duration>) -> PspLayer<impl Fn(&Request<u64>) -> RequestType + use<>> {
+    let types = [TypeSpec::new("short").service_time(EXPECTED), TypeSpec::new("long")];
+    let pool = Pool::builder().types(types).workers(1).policy(Policy::sjf());
+    let pool = pool.tokio(runtime.handle().clone()).build().expect("a pool");
     let layer = PspLayer::new(pool, |request: &Request<u64>| {
         RequestType::new(u32::from(request.uri().path() == "/long"))
     });
@@ -87,9 +72,7 @@ where
 }
 
 fn requests(c: &mut Criterion) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.expect("a runtime");
     let mut group = c.benchmark_group("inline");
     group.bench_function("bare", |b| {

@@ -39,20 +39,14 @@ fn classify<F: Framing, C: Classifier<F::Head>>(
 #[library_benchmark]
 #[bench::once(requests::psp_header(), 1)]
 #[bench::and_100_times(requests::psp_header(), 101)]
-fn psp_header(
-    request: (PspHeaderClassifier, Vec<u8>),
-    times: u32,
-) -> (PspHeaderClassifier, Vec<u8>) {
+fn psp_header(request: (PspHeaderClassifier, Vec<u8>), times: u32) -> (PspHeaderClassifier, Vec<u8>) {
     classify(&PspFraming::default(), request, times)
 }
 
 #[library_benchmark]
 #[bench::once(requests::memcached_binary(), 1)]
 #[bench::and_100_times(requests::memcached_binary(), 101)]
-fn memcached_binary(
-    request: (MemcachedClassifier, Vec<u8>),
-    times: u32,
-) -> (MemcachedClassifier, Vec<u8>) {
+fn memcached_binary(request: (MemcachedClassifier, Vec<u8>), times: u32) -> (MemcachedClassifier, Vec<u8>) {
     classify(&MemcachedFraming::default(), request, times)
 }
 
@@ -63,8 +57,5 @@ fn rpc(request: (RpcClassifier, Vec<u8>), times: u32) -> (RpcClassifier, Vec<u8>
     classify(&Rpc::default(), request, times)
 }
 
-library_benchmark_group!(
-    name = fixed_headers,
-    benchmarks = [psp_header, memcached_binary, rpc]
-);
+library_benchmark_group!(name = fixed_headers, benchmarks = [psp_header, memcached_binary, rpc]);
 main!(library_benchmark_groups = [fixed_headers]);

@@ -102,14 +102,8 @@ mod tests {
 
     #[test]
     fn the_first_classifier_that_knows_a_request_decides() {
-        let chain = ChainClassifier::new(by_prefix(&["a", "b"]), by_prefix(&["b", "c"]))
-            .then(by_prefix(&["cc", "d"]));
-        let names: Vec<String> = chain
-            .types()
-            .specs()
-            .iter()
-            .map(|spec| spec.name.clone())
-            .collect();
+        let chain = ChainClassifier::new(by_prefix(&["a", "b"]), by_prefix(&["b", "c"])).then(by_prefix(&["cc", "d"]));
+        let names: Vec<String> = chain.types().specs().iter().map(|spec| spec.name.clone()).collect();
         assert_eq!(names, ["a", "b", "b", "c", "cc", "d"]);
         for (frame, index) in [("a", 0), ("b", 1), ("cc", 3), ("dd", 5)] {
             let expected = RequestType::new(index);

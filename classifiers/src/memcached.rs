@@ -81,17 +81,12 @@ impl Family {
     #[inline]
     fn of_name(name: &[u8]) -> Option<Self> {
         Some(match name {
-            b"get" | b"gets" | b"bget" => Self::MultiGet {
-                words_before_keys: 0,
-            },
-            b"gat" | b"gats" => Self::MultiGet {
-                words_before_keys: 1,
-            },
+            b"get" | b"gets" | b"bget" => Self::MultiGet { words_before_keys: 0 },
+            b"gat" | b"gats" => Self::MultiGet { words_before_keys: 1 },
             b"mg" | b"me" => Self::Get,
-            b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" | b"ms" | b"md"
-            | b"ma" | b"delete" | b"incr" | b"decr" | b"touch" => Self::Write,
-            b"mn" | b"version" | b"verbosity" | b"quit" | b"shutdown" | b"cache_memlimit"
-            | b"watch" => Self::Health,
+            b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" | b"ms" | b"md" | b"ma" | b"delete"
+            | b"incr" | b"decr" | b"touch" => Self::Write,
+            b"mn" | b"version" | b"verbosity" | b"quit" | b"shutdown" | b"cache_memlimit" | b"watch" => Self::Health,
             b"flush_all" | b"lru_crawler" | b"refresh_certs" => Self::Scan,
             b"stats" => Self::Stats,
             _ => return None,
@@ -101,9 +96,7 @@ impl Family {
     #[inline]
     fn of_command(command: Command) -> Self {
         match command {
-            Command::Get | Command::GetKey | Command::GetAndTouch | Command::GetKeyAndTouch => {
-                Self::Get
-            }
+            Command::Get | Command::GetKey | Command::GetAndTouch | Command::GetKeyAndTouch => Self::Get,
             Command::Set
             | Command::Add
             | Command::Replace
@@ -187,9 +180,7 @@ impl MemcachedClassifier {
 
     fn classify_text(&self, frame: &[u8]) -> RequestType {
         // The line end is not searched for: it is part of the last word, or a word by itself.
-        let mut words = Words::new(frame)
-            .map(<[u8]>::trim_ascii_end)
-            .filter(|word| !word.is_empty());
+        let mut words = Words::new(frame).map(<[u8]>::trim_ascii_end).filter(|word| !word.is_empty());
         match words.next().and_then(Family::of_name) {
             Some(Family::MultiGet { words_before_keys }) => {
                 let keys = words.skip(words_before_keys);
@@ -303,15 +294,12 @@ mod tests {
     fn binary_commands_have_the_type_of_their_text_command() {
         let classifier = MemcachedClassifier::new();
         for (opcodes, name) in [
-            (
-                &[0x07, 0x0a, 0x0b, 0x10, 0x17, 0x1b, 0x20, 0x21, 0x22][..],
-                "health",
-            ),
+            (&[0x07, 0x0a, 0x0b, 0x10, 0x17, 0x1b, 0x20, 0x21, 0x22][..], "health"),
             (&[0x00, 0x09, 0x0c, 0x0d, 0x1d, 0x1e, 0x23, 0x24], "read"),
             (
                 &[
-                    0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x0e, 0x0f, 0x11, 0x12, 0x13, 0x14, 0x15,
-                    0x16, 0x19, 0x1a, 0x1c,
+                    0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x0e, 0x0f, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x19, 0x1a,
+                    0x1c,
                 ],
                 "write",
             ),
@@ -344,13 +332,7 @@ mod tests {
         assert_eq!(types.len(), 6);
         assert_eq!(types.by_name("multiget"), Some(RequestType::new(3)));
         assert_eq!(types.specs()[3].share, Some(0.1));
-        for (keys, name) in [
-            (1, "read"),
-            (2, "multiget"),
-            (99, "multiget"),
-            (100, "bulk"),
-            (5000, "bulk"),
-        ] {
+        for (keys, name) in [(1, "read"), (2, "multiget"), (99, "multiget"), (100, "bulk"), (5000, "bulk")] {
             let frame = get_of(keys) + "\r\n";
             assert_eq!(name_of(&classifier, frame.as_bytes()), name, "{keys}");
         }

@@ -40,11 +40,7 @@ impl<E> PrefixClassifier<E> {
     where
         E: for<'a> Fn(&'a [u8], &H) -> Option<&'a [u8]>,
     {
-        Self {
-            key_of,
-            types: TypeTable::new(),
-            prefixes: Vec::new(),
-        }
+        Self { key_of, types: TypeTable::new(), prefixes: Vec::new() }
     }
 
     /// Requests with keys that start with `prefix` are of the type `spec`. The empty prefix matches all
@@ -57,9 +53,7 @@ impl<E> PrefixClassifier<E> {
         let prefix = prefix.as_ref();
         let request_type = register(&mut self.types, spec);
         self.prefixes.retain(|(other, _)| **other != *prefix);
-        let at = self
-            .prefixes
-            .partition_point(|(other, _)| other.len() > prefix.len());
+        let at = self.prefixes.partition_point(|(other, _)| other.len() > prefix.len());
         self.prefixes.insert(at, (prefix.into(), request_type));
         self
     }
@@ -74,10 +68,7 @@ where
         let Some(key) = (self.key_of)(request, head) else {
             return RequestType::UNKNOWN;
         };
-        let found = self
-            .prefixes
-            .iter()
-            .find(|(prefix, _)| key.starts_with(prefix));
+        let found = self.prefixes.iter().find(|(prefix, _)| key.starts_with(prefix));
         found.map_or(RequestType::UNKNOWN, |(_, request_type)| *request_type)
     }
 
@@ -162,12 +153,9 @@ mod tests {
 
     #[test]
     fn any_function_finds_keys() {
-        let classifier = PrefixClassifier::new(|frame: &[u8], skip: &usize| frame.get(*skip..))
-            .prefix([0xff], TypeSpec::new("a"));
-        assert_eq!(
-            classifier.classify(&[0, 0, 0xff, 1], &2),
-            RequestType::new(0)
-        );
+        let classifier =
+            PrefixClassifier::new(|frame: &[u8], skip: &usize| frame.get(*skip..)).prefix([0xff], TypeSpec::new("a"));
+        assert_eq!(classifier.classify(&[0, 0, 0xff, 1], &2), RequestType::new(0));
         assert_eq!(classifier.classify(&[0], &2), RequestType::UNKNOWN);
     }
 

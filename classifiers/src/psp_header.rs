@@ -64,10 +64,7 @@ mod tests {
         assert_eq!(classified(2), RequestType::UNKNOWN);
         assert_eq!(classified(u16::MAX), RequestType::UNKNOWN);
         let types = classifier().types();
-        assert_eq!(
-            [0, 1].map(|slot| types.name_of_slot(slot)),
-            ["short", "long"]
-        );
+        assert_eq!([0, 1].map(|slot| types.name_of_slot(slot)), ["short", "long"]);
         assert_eq!(types.len(), 2);
     }
 

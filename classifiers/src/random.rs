@@ -20,11 +20,7 @@ impl RandomClassifier {
     /// A classifier that answers one of `types`, or `UNKNOWN` when `types` is empty.
     #[must_use]
     pub fn new(types: TypeTable, seed: u64) -> Self {
-        Self {
-            types,
-            seed,
-            classified: AtomicU64::new(0),
-        }
+        Self { types, seed, classified: AtomicU64::new(0) }
     }
 }
 
@@ -65,29 +61,21 @@ mod tests {
     fn answers(names: &[&str], seed: u64, count: usize) -> Vec<RequestType> {
         let types = names.iter().copied().map(TypeSpec::new).collect();
         let classifier = RandomClassifier::new(types, seed);
-        (0..count)
-            .map(|_| classifier.classify(b"same", &()))
-            .collect()
+        (0..count).map(|_| classifier.classify(b"same", &())).collect()
     }
 
     #[test]
     fn the_generator_is_splitmix64() {
         // The published first outputs for seed 1234567.
         let outputs = [0, 1].map(|position| splitmix64(1_234_567, position));
-        assert_eq!(
-            outputs,
-            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]
-        );
+        assert_eq!(outputs, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
     }
 
     #[test]
     fn types_are_equally_frequent() {
         let answers = answers(&["a", "b", "c"], 42, 30_000);
         for index in 0..3 {
-            let count = answers
-                .iter()
-                .filter(|answer| **answer == RequestType::new(index))
-                .count();
+            let count = answers.iter().filter(|answer| **answer == RequestType::new(index)).count();
             // Six standard deviations of the binomial distribution are 490.
             assert!(count.abs_diff(10_000) < 490, "{index}: {count}");
         }

@@ -63,9 +63,7 @@ impl RpcClassifier {
 impl Classifier<RpcHead> for RpcClassifier {
     #[inline]
     fn classify(&self, request: &[u8], head: &RpcHead) -> RequestType {
-        let method = head
-            .method(request)
-            .and_then(|method| self.methods.get(method));
+        let method = head.method(request).and_then(|method| self.methods.get(method));
         method.copied().unwrap_or(RequestType::UNKNOWN)
     }
 
@@ -125,13 +123,7 @@ mod tests {
     fn malformed_requests_are_unknown() {
         let classifier = RpcClassifier::new().group(TypeSpec::new("short"), ["Get"]);
         let frame = framed("Get");
-        for request in [
-            &b""[..],
-            b"\0",
-            b"\x80",
-            b"\x02\x12\x03",
-            &frame[..frame.len() - 1],
-        ] {
+        for request in [&b""[..], b"\0", b"\x80", b"\x02\x12\x03", &frame[..frame.len() - 1]] {
             assert_eq!(classified(&classifier, request), RequestType::UNKNOWN);
         }
     }

@@ -113,27 +113,17 @@ mod tests {
             .at_least(100, TypeSpec::new("large"))
             .at_least(2, TypeSpec::new("small"));
         let types = classifier.types();
-        for (len, name) in [
-            (1, None),
-            (2, Some("small")),
-            (99, Some("small")),
-            (100, Some("large")),
-        ] {
+        for (len, name) in [(1, None), (2, Some("small")), (99, Some("small")), (100, Some("large"))] {
             let expected = name.map_or(Some(RequestType::UNKNOWN), |name| types.by_name(name));
-            assert_eq!(
-                Some(classifier.classify(&vec![0; len], &())),
-                expected,
-                "{len}"
-            );
+            assert_eq!(Some(classifier.classify(&vec![0; len], &())), expected, "{len}");
         }
     }
 
     #[test]
     fn a_function_may_measure_another_size() {
-        let classifier = SizeClassifier::measured_by(|frame, (): &()| {
-            frame.first().map_or(0, |count| usize::from(*count))
-        })
-        .at_least(7, TypeSpec::new("many"));
+        let classifier =
+            SizeClassifier::measured_by(|frame, (): &()| frame.first().map_or(0, |count| usize::from(*count)))
+                .at_least(7, TypeSpec::new("many"));
         assert_eq!(classifier.classify(&[7], &()), RequestType::new(0));
         assert_eq!(classifier.classify(&[6; 100], &()), RequestType::UNKNOWN);
     }

@@ -11,11 +11,8 @@ pub(crate) struct Thresholds {
 impl Thresholds {
     /// Amounts from `min` to the next threshold are of this type. Its former threshold is removed.
     pub(crate) fn set(&mut self, min: usize, request_type: RequestType) {
-        self.steps
-            .retain(|(other_min, other)| *other_min != min && *other != request_type);
-        let at = self
-            .steps
-            .partition_point(|(other_min, _)| *other_min < min);
+        self.steps.retain(|(other_min, other)| *other_min != min && *other != request_type);
+        let at = self.steps.partition_point(|(other_min, _)| *other_min < min);
         self.steps.insert(at, (min, request_type));
     }
 
@@ -45,15 +42,9 @@ mod tests {
         thresholds.set(10, b);
         thresholds.set(1, a);
         thresholds.set(100, c);
-        for (amount, expected) in [
-            (0, RequestType::UNKNOWN),
-            (1, a),
-            (9, a),
-            (10, b),
-            (99, b),
-            (100, c),
-            (usize::MAX, c),
-        ] {
+        for (amount, expected) in
+            [(0, RequestType::UNKNOWN), (1, a), (9, a), (10, b), (99, b), (100, c), (usize::MAX, c)]
+        {
             assert_eq!(thresholds.type_of(amount), expected, "{amount}");
         }
         assert_eq!(thresholds.highest(), 100);

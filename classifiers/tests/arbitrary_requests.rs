@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use psp_classifiers::prefix::{PrefixClassifier, memcached_key, resp_key};
 use psp_classifiers::{
-    ChainClassifier, MemcachedClassifier, PspHeaderClassifier, RandomClassifier, RespClassifier,
-    RpcClassifier, SizeClassifier,
+    ChainClassifier, MemcachedClassifier, PspHeaderClassifier, RandomClassifier, RespClassifier, RpcClassifier,
+    SizeClassifier,
 };
 use psp_protocols::Framing;
 use psp_protocols::resp::{Resp, RespHead, encode_command};
@@ -23,10 +23,7 @@ fn rpc() -> RpcClassifier {
 
 fn is_known_or_unknown<H>(classifier: &impl Classifier<H>, request: &[u8], head: &H) -> bool {
     let answer = classifier.classify(request, head);
-    answer == RequestType::UNKNOWN
-        || answer
-            .index()
-            .is_some_and(|index| index < classifier.types().len())
+    answer == RequestType::UNKNOWN || answer.index().is_some_and(|index| index < classifier.types().len())
 }
 
 /// Arguments that the rules of the RESP classifier look at, and others.
@@ -57,9 +54,7 @@ fn argument() -> impl Strategy<Value = Vec<u8>> {
 /// All classifiers of memcached requests that can be put together, in one.
 fn combined() -> impl Classifier {
     let [a, b, c] = ["a", "b", "c"].map(TypeSpec::new);
-    let by_prefix = PrefixClassifier::new(memcached_key)
-        .prefix("k", b.clone())
-        .prefix("key", a);
+    let by_prefix = PrefixClassifier::new(memcached_key).prefix("k", b.clone()).prefix("key", a);
     ChainClassifier::new(by_prefix, MemcachedClassifier::new())
         .then(SizeClassifier::new().at_least(10, c).at_least(20, b))
 }
@@ -68,8 +63,7 @@ fn combined() -> impl Classifier {
 fn combined_resp() -> impl Classifier<RespHead> {
     let [a, b, c] = ["a", "b", "c"].map(TypeSpec::new);
     let by_prefix = PrefixClassifier::new(resp_key).prefix("M", a);
-    ChainClassifier::new(by_prefix, RespClassifier::redis())
-        .then(SizeClassifier::new().at_least(10, c).at_least(20, b))
+    ChainClassifier::new(by_prefix, RespClassifier::redis()).then(SizeClassifier::new().at_least(10, c).at_least(20, b))
 }
 
 /// Words of memcached requests, and the binary protocol's first byte.

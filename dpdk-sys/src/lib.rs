@@ -94,21 +94,10 @@ unsafe extern "C" {
     pub fn rte_version() -> *const c_char;
     pub fn rte_eal_init(argc: c_int, argv: *mut *mut c_char) -> c_int;
     pub fn rte_strerror(errno: c_int) -> *const c_char;
-    pub fn rte_eal_hotplug_add(
-        bus: *const c_char,
-        device: *const c_char,
-        arguments: *const c_char,
-    ) -> c_int;
+    pub fn rte_eal_hotplug_add(bus: *const c_char, device: *const c_char, arguments: *const c_char) -> c_int;
     pub fn rte_eal_hotplug_remove(bus: *const c_char, device: *const c_char) -> c_int;
-    pub fn rte_eal_alarm_set(
-        us: u64,
-        callback: extern "C" fn(*mut c_void),
-        argument: *mut c_void,
-    ) -> c_int;
-    pub fn rte_eal_alarm_cancel(
-        callback: extern "C" fn(*mut c_void),
-        argument: *mut c_void,
-    ) -> c_int;
+    pub fn rte_eal_alarm_set(us: u64, callback: extern "C" fn(*mut c_void), argument: *mut c_void) -> c_int;
+    pub fn rte_eal_alarm_cancel(callback: extern "C" fn(*mut c_void), argument: *mut c_void) -> c_int;
     pub fn rte_thread_register() -> c_int;
     pub fn rte_thread_unregister();
 
@@ -171,13 +160,7 @@ unsafe extern "C" {
     pub fn psp_dpdk_link_is_up(port: u16) -> c_int;
     /// Receives up to `count` frames, at most [`BURST_MAX`]. Frees a frame in several mbufs or in a shared
     /// mbuf, and counts it in `odd`.
-    pub fn psp_dpdk_rx_burst(
-        port: u16,
-        queue: u16,
-        packets: *mut Packet,
-        count: u16,
-        odd: *mut u16,
-    ) -> u16;
+    pub fn psp_dpdk_rx_burst(port: u16, queue: u16, packets: *mut Packet, count: u16, odd: *mut u16) -> u16;
     /// Sends up to `count` frames, and returns how many the port took. The port owns these mbufs.
     pub fn psp_dpdk_tx_burst(port: u16, queue: u16, mbufs: *mut *mut Mbuf, count: u16) -> u16;
     /// Takes an mbuf with an empty frame from the pool; returns 0 when the pool has none.

@@ -147,11 +147,7 @@ fn main() -> anyhow::Result<()> {
                 };
                 opened += 1;
                 epoll::add(&poll, &socket, EventData::new_u64(opened), EventFlags::IN)?;
-                let connection = Connection {
-                    socket,
-                    input: Vec::new(),
-                    cursor: Default::default(),
-                };
+                let connection = Connection { socket, input: Vec::new(), cursor: Default::default() };
                 connections.insert(opened, connection);
             } else if let Some(connection) = connections.get_mut(&id)
                 && !connection.serve(&framing, &mut buffer, &mut replies)

@@ -29,9 +29,7 @@ impl Wire for Blobs {
     fn check(&self, template: &CommandTemplate) -> Result<(), TemplateError> {
         match template.arguments() {
             1 => Ok(()),
-            _ => Err(TemplateError::Shape {
-                usage: "one word".to_owned(),
-            }),
+            _ => Err(TemplateError::Shape { usage: "one word".to_owned() }),
         }
     }
 
@@ -90,9 +88,11 @@ pub(crate) fn measure(url: &str, mix: &str, duration: Duration) -> anyhow::Resul
     let target = Target::for_wire(url, &Blobs)?;
     let mix = Mix::parse(mix, target.protocol)?;
     let rates = mix.rates_rps(None)?;
-    let types = mix.items.into_iter().zip(rates).map(|(item, rate_rps)| {
-        TypePlan::new(item.name, rate_rps, RequestPlan::Command(item.command))
-    });
+    let types = mix
+        .items
+        .into_iter()
+        .zip(rates)
+        .map(|(item, rate_rps)| TypePlan::new(item.name, rate_rps, RequestPlan::Command(item.command)));
     let mut plan = RunPlan::new(target, types.collect());
     plan.warmup = Duration::ZERO;
     plan.duration = duration;

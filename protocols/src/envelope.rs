@@ -120,11 +120,7 @@ mod tests {
 
     impl Envelope for Small {
         fn shape(&self) -> Shape {
-            Shape {
-                header_len: 3,
-                datagram_len_max: 7,
-                parts_max: 3,
-            }
+            Shape { header_len: 3, datagram_len_max: 7, parts_max: 3 }
         }
 
         fn accepts(&self, _header: &[u8]) -> bool {

@@ -32,11 +32,7 @@ pub trait Framing: Send + Sync + 'static {
     /// [`FrameError`] when no continuation of `input` can be a valid frame, or when a limit is
     /// exceeded. The stream cannot be resynchronised: the transport sends the reply for
     /// [`Rejection::Malformed`] and closes the connection.
-    fn next_frame(
-        &self,
-        cursor: &mut Self::Cursor,
-        input: &[u8],
-    ) -> Result<Step<Self::Head>, FrameError>;
+    fn next_frame(&self, cursor: &mut Self::Cursor, input: &[u8]) -> Result<Step<Self::Head>, FrameError>;
 
     /// The same for a peer that has not authenticated, for whom a framing may have lower limits. By default it has not.
     ///
@@ -156,9 +152,7 @@ pub struct FrameError {
 impl FrameError {
     /// An error with a fixed text.
     pub const fn new(reason: &'static str) -> Self {
-        Self {
-            reason: Cow::Borrowed(reason),
-        }
+        Self { reason: Cow::Borrowed(reason) }
     }
 }
 

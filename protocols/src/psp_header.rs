@@ -139,9 +139,7 @@ pub struct PspFraming {
 impl Default for PspFraming {
     /// Payloads of up to 64 KiB.
     fn default() -> Self {
-        Self {
-            payload_len_max: 64 * 1024,
-        }
+        Self { payload_len_max: 64 * 1024 }
     }
 }
 
@@ -155,9 +153,7 @@ impl Framing for PspFraming {
 
     fn next_frame(&self, _cursor: &mut (), input: &[u8]) -> Result<Step, FrameError> {
         if input.len() < HEADER_LEN {
-            return Ok(Step::NeedMore {
-                len_min: HEADER_LEN,
-            });
+            return Ok(Step::NeedMore { len_min: HEADER_LEN });
         }
         let header = Header::decode(input)?;
         if header.kind != Kind::Request {
@@ -191,9 +187,8 @@ impl Framing for PspFraming {
             Rejection::ShuttingDown => "shutting down",
             Rejection::Expired => "expired",
         };
-        let (request_type, id, run_time_ns) = Header::decode(request).map_or((0, 0, 0), |header| {
-            (header.request_type, header.id, header.run_time_ns)
-        });
+        let (request_type, id, run_time_ns) =
+            Header::decode(request).map_or((0, 0, 0), |header| (header.request_type, header.id, header.run_time_ns));
         let text = &text.as_bytes()[..text.len().min(TEXT_LEN_MAX as usize)];
         let payload_len = u32::try_from(text.len()).unwrap_or(TEXT_LEN_MAX);
         let header = Header {
@@ -279,10 +274,7 @@ mod tests {
             (Rejection::Busy { type_name: "long" }, "busy"),
             (Rejection::HandlerFailed, "handler failed"),
             (Rejection::Failed("no disk"), "no disk"),
-            (
-                Rejection::ReplyTooLarge { limit_bytes: 1 },
-                "reply too large",
-            ),
+            (Rejection::ReplyTooLarge { limit_bytes: 1 }, "reply too large"),
             (Rejection::Malformed(&error), "psp header: unknown kind"),
             (Rejection::TooManyConnections, "too many connections"),
             (Rejection::Refused("not from there"), "not from there"),

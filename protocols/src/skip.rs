@@ -116,27 +116,18 @@ pub struct LineStep {
 
 impl LineStep {
     /// Another line follows at once.
-    pub const NEXT: Self = Self {
-        payload_len: 0,
-        end: None,
-    };
+    pub const NEXT: Self = Self { payload_len: 0, end: None };
 
     /// The rest of the connection belongs to the reply.
     #[must_use]
     pub const fn until_end(outcome: Outcome) -> Self {
-        Self {
-            payload_len: UNTIL_END,
-            end: Some(outcome),
-        }
+        Self { payload_len: UNTIL_END, end: Some(outcome) }
     }
 
     /// The reply ends here.
     #[must_use]
     pub const fn end(outcome: Outcome) -> Self {
-        Self {
-            payload_len: 0,
-            end: Some(outcome),
-        }
+        Self { payload_len: 0, end: Some(outcome) }
     }
 }
 
@@ -202,8 +193,7 @@ impl<G: ReplyGrammar> ReplySkipper for LineSkipper<G> {
         while at < input.len() {
             let rest = &input[at..];
             if self.payload_left > 0 {
-                let count = usize::try_from(self.payload_left)
-                    .map_or(rest.len(), |left| left.min(rest.len()));
+                let count = usize::try_from(self.payload_left).map_or(rest.len(), |left| left.min(rest.len()));
                 self.payload_left -= count as u64;
                 at += count;
             } else {

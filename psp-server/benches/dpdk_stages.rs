@@ -20,8 +20,8 @@ use psp_server::protocols::packet::udp::HEADERS_LEN;
 use psp_server::protocols::packet::{Checksums, End, Flow, MacAddr};
 use psp_server::protocols::psp_header::{HEADER_LEN, Header, Kind, PspFraming};
 use psp_server::{
-    Classifier, Config, Handler, Policy, Reply, Request, RequestType, Server, Shutdown, Topology,
-    TypeSpec, TypeTable, WorkerId,
+    Classifier, Config, Handler, Policy, Reply, Request, RequestType, Server, Shutdown, Topology, TypeSpec, TypeTable,
+    WorkerId,
 };
 use quanta::Clock as Tsc;
 
@@ -57,10 +57,7 @@ fn request() -> Vec<u8> {
     };
     let mut frame = vec![0; HEADERS_LEN];
     frame.extend(header.encode());
-    let flow = Flow {
-        source: CLIENT,
-        destination: SERVER,
-    };
+    let flow = Flow { source: CLIENT, destination: SERVER };
     flow.write_headers(&mut frame, Checksums::Software);
     frame
 }
@@ -145,12 +142,7 @@ fn scheduler_alone(policy: &Policy, extent: &Extent) {
         }
         loop {
             while let Some(action) = scheduler.poll(now_ns) {
-                if let Action::Run {
-                    worker,
-                    request_type,
-                    ..
-                } = action
-                {
+                if let Action::Run { worker, request_type, .. } = action {
                     running.push((worker, request_type));
                 }
             }
@@ -158,16 +150,8 @@ fn scheduler_alone(policy: &Policy, extent: &Extent) {
                 break;
             }
             for (worker, request_type) in running.drain(..) {
-                let sample = Sample {
-                    request_type,
-                    count: 1,
-                    service_ns: 1_000,
-                };
-                let completed = Event::Completed {
-                    worker,
-                    samples: &[sample],
-                    dropped: false,
-                };
+                let sample = Sample { request_type, count: 1, service_ns: 1_000 };
+                let completed = Event::Completed { worker, samples: &[sample], dropped: false };
                 scheduler.on_event(now_ns, completed);
             }
         }
@@ -176,26 +160,16 @@ fn scheduler_alone(policy: &Policy, extent: &Extent) {
     let cycles = median(cycles.collect());
     let passed = (tsc.raw() - started.0) as f64;
     let cycles_per_second = passed / started.1.elapsed().as_secs_f64();
-    println!(
-        "{}, the scheduler alone, {WORKERS} workers:",
-        policy.spelled()
-    );
+    println!("{}, the scheduler alone, {WORKERS} workers:", policy.spelled());
     print_rate("arrive, poll, complete", cycles, cycles_per_second);
 }
 
 fn stages(number: usize, policy: &Policy, workers: usize, extent: &Extent) {
     let server = server(number, policy, Topology::Dedicated, workers);
     let stages = measure_stages(server, extent.requests).expect("the server has a port");
-    println!(
-        "{}, {workers} workers, {} requests:",
-        policy.spelled(),
-        stages.requests
-    );
+    println!("{}, {workers} workers, {} requests:", policy.spelled(), stages.requests);
     let mut sum = 0.0;
-    for (side, name) in [
-        (Side::NetThread, "the net thread"),
-        (Side::Worker, "a worker"),
-    ] {
+    for (side, name) in [(Side::NetThread, "the net thread"), (Side::Worker, "a worker")] {
         let of_side = stages.cycles.iter().filter(|(_, of, _)| *of == side);
         let mut sum_of_side = 0.0;
         for (stage, _, cycles) in of_side {
@@ -238,21 +212,14 @@ fn whole(number: usize, policy: &Policy, topology: Topology, workers: usize, ext
 }
 
 fn main() {
-    let (options, selected): (Vec<String>, Vec<String>) = std::env::args()
-        .skip(1)
-        .partition(|argument| argument.starts_with("--"));
+    let (options, selected): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|argument| argument.starts_with("--"));
     let is_selected = |part: &str| selected.is_empty() || selected.iter().any(|name| name == part);
     // `cargo test` runs one round.
     let extent = if options.iter().any(|option| option == "--bench") {
-        Extent {
-            requests: 2_000_000,
-            period: Duration::from_secs(5),
-        }
+        Extent { requests: 2_000_000, period: Duration::from_secs(5) }
     } else {
-        Extent {
-            requests: 10_000,
-            period: Duration::from_millis(50),
-        }
+        Extent { requests: 10_000, period: Duration::from_millis(50) }
     };
     let policies = [Policy::c_fcfs(), Policy::darc()];
     if is_selected("scheduler") {

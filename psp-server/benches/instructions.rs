@@ -124,8 +124,7 @@ fn checkpoint(times: u64) {
 
 /// A scheduler of 14 workers that has served enough requests for its windows.
 fn warm(name: &str) -> Box<dyn Scheduler> {
-    let spec =
-        |name, micros| TypeSpec::new(name).service_time(std::time::Duration::from_micros(micros));
+    let spec = |name, micros| TypeSpec::new(name).service_time(std::time::Duration::from_micros(micros));
     let types: TypeTable = [spec("SHORT", 1), spec("LONG", 100)].into_iter().collect();
     let policy: Policy = name.parse().unwrap();
     let mut scheduler = policy.scheduler(
@@ -142,25 +141,13 @@ fn warm(name: &str) -> Box<dyn Scheduler> {
 
 /// A request arrives at `now_ns`, runs, and is done.
 fn serve(scheduler: &mut dyn Scheduler, now_ns: u64) {
-    let arrived = Event::Arrived {
-        request: ONE,
-        request_type: SHORT,
-        deadline_ns: None,
-    };
+    let arrived = Event::Arrived { request: ONE, request_type: SHORT, deadline_ns: None };
     scheduler.on_event(now_ns, arrived);
     let Some(policy::Action::Run { worker, .. }) = scheduler.poll(now_ns) else {
         unreachable!("a worker is idle");
     };
-    let sample = Sample {
-        request_type: SHORT,
-        count: 1,
-        service_ns: 1_000,
-    };
-    let completed = Event::Completed {
-        worker,
-        samples: &[sample],
-        dropped: false,
-    };
+    let sample = Sample { request_type: SHORT, count: 1, service_ns: 1_000 };
+    let completed = Event::Completed { worker, samples: &[sample], dropped: false };
     scheduler.on_event(now_ns + 1_000, completed);
     assert!(black_box(scheduler.poll(now_ns + 1_000)).is_none());
 }
@@ -250,11 +237,7 @@ fn no_trace() -> Trace {
 fn untraced(trace: Trace, times: u64) -> Trace {
     for number in 0..times {
         let number = black_box(number);
-        let turn = Turn {
-            worker: WorkerId(0),
-            request: ONE,
-            slot: 0,
-        };
+        let turn = Turn { worker: WorkerId(0), request: ONE, slot: 0 };
         trace.arrived(0, ONE, 0);
         trace.begun(number, turn, 1);
         trace.completed(number, turn, 1);

@@ -22,12 +22,7 @@ use crate::config::{Config, Topology};
 const INLINE_CORES_MAX: usize = 4;
 
 /// Refuses a policy that a server cannot run.
-pub(crate) fn admit(
-    policy: &Policy,
-    config: &Config,
-    topology: Topology,
-    workers: usize,
-) -> Result<(), PolicyError> {
+pub(crate) fn admit(policy: &Policy, config: &Config, topology: Topology, workers: usize) -> Result<(), PolicyError> {
     policy.validate(workers)?;
     if topology == Topology::Distributed {
         // Without a mechanism, what preempts elsewhere runs its requests to completion there.
@@ -51,10 +46,7 @@ pub(crate) fn admit(
 }
 
 /// Refuses to switch from or to a policy that cannot hand its requests over.
-pub(crate) fn admit_switch(
-    policies: &[&Policy],
-    setup: &SchedulerSetup<'_>,
-) -> Result<(), PolicyError> {
+pub(crate) fn admit_switch(policies: &[&Policy], setup: &SchedulerSetup<'_>) -> Result<(), PolicyError> {
     match policies.iter().find(|policy| !policy.can_switch(setup)) {
         None => Ok(()),
         Some(policy) => Err(PolicyError::NoHandover(policy.name().to_owned())),
@@ -127,9 +119,7 @@ pub(crate) fn contexts(config: &Config, topology: Topology) -> Contexts {
 
 /// Whether preempted requests go on at any worker.
 pub(crate) fn moves(config: &Config, topology: Topology) -> bool {
-    cfg!(target_os = "linux")
-        && topology == Topology::Distributed
-        && config.preempt == PreemptPolicy::KernelThread
+    cfg!(target_os = "linux") && topology == Topology::Distributed && config.preempt == PreemptPolicy::KernelThread
 }
 
 /// Time from the decision to the freed worker that policies assume. `docs/preemption.md` has the measurements.
@@ -149,11 +139,7 @@ mod tests {
     use psp_policy::Quantum;
 
     fn config(preempt: PreemptPolicy, topology: Topology) -> Config {
-        Config {
-            preempt,
-            topology,
-            ..Config::default()
-        }
+        Config { preempt, topology, ..Config::default() }
     }
 
     #[test]
@@ -185,9 +171,7 @@ mod tests {
 
     #[test]
     fn auto_has_a_net_thread_of_its_own_where_the_policy_preempts() {
-        let chosen = |policy: Policy, preempt, cores| {
-            topology(&config(preempt, Topology::Auto), &policy, cores)
-        };
+        let chosen = |policy: Policy, preempt, cores| topology(&config(preempt, Topology::Auto), &policy, cores);
         let cooperative = PreemptPolicy::Cooperative;
         assert_eq!(chosen(Policy::darc(), cooperative, 4), Topology::Inline);
         assert_eq!(chosen(Policy::darc(), cooperative, 5), Topology::Dedicated);
@@ -224,16 +208,9 @@ mod tests {
         assert_eq!(held(cooperative, Topology::Distributed), (false, 4095));
         let threads = PreemptPolicy::KernelThread;
         assert_eq!(held(threads, Topology::Dedicated), (false, 63));
-        assert_eq!(
-            held(threads, Topology::Distributed),
-            (cfg!(target_os = "linux"), 63)
-        );
-        let costs = [
-            PreemptPolicy::Cooperative,
-            PreemptPolicy::Signal,
-            PreemptPolicy::KernelThread,
-        ]
-        .map(|preempt| told(preempt, Topology::Dedicated).unwrap().cost_ns);
+        assert_eq!(held(threads, Topology::Distributed), (cfg!(target_os = "linux"), 63));
+        let costs = [PreemptPolicy::Cooperative, PreemptPolicy::Signal, PreemptPolicy::KernelThread]
+            .map(|preempt| told(preempt, Topology::Dedicated).unwrap().cost_ns);
         assert!(costs.is_sorted(), "a switch, a signal, a wake: {costs:?}");
     }
 

@@ -157,11 +157,7 @@ impl<F, K, H> ServerBuilder<F, K, H> {
     /// Needs the feature `tls`.
     #[cfg(feature = "tls")]
     #[must_use]
-    pub fn tls(
-        mut self,
-        address: impl ToSocketAddrs + std::fmt::Debug,
-        config: &crate::tls::TlsConfig,
-    ) -> Self {
+    pub fn tls(mut self, address: impl ToSocketAddrs + std::fmt::Debug, config: &crate::tls::TlsConfig) -> Self {
         let addresses = self.resolve(&address);
         let place = Place::Tls(config.clone(), Box::new(Place::Tcp(addresses)));
         self.settings.places.add(place);
@@ -247,10 +243,7 @@ impl<F, K, H> ServerBuilder<F, K, H> {
     /// Has each poll of a request that [waits](crate::wait()) call `within`, which calls its argument, once: the poll.
     /// So a runtime's context is there for the futures that need it. A poll within it is not preempted.
     #[must_use]
-    pub fn poll_within(
-        mut self,
-        within: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static,
-    ) -> Self {
+    pub fn poll_within(mut self, within: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) -> Self {
         self.settings.poll_within = Some(PollWithin(Arc::new(within)));
         self
     }
@@ -473,9 +466,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         let executors = request_types::executors(&types, topology, workers.max);
         config.validate_stacks(executors)?;
         let has_tls = self.settings.places.has_tls();
-        let handshake = has_tls
-            .then(|| request_types::register_handshake(&mut types))
-            .transpose()?;
+        let handshake = has_tls.then(|| request_types::register_handshake(&mut types)).transpose()?;
         let preempt = request_types::preempt_by_slot(&types, config.preempt)?;
         admission::admit(self.settings.policy(), config, topology, workers.max)?;
         let receivers = admission::receivers(topology, workers.max);
@@ -516,13 +507,7 @@ struct Plan {
 
 impl Settings {
     /// The state that all threads share.
-    fn shared(
-        self,
-        plan: Plan,
-        parts: Parts,
-        owed_max: usize,
-        admin_addr: Option<SocketAddr>,
-    ) -> Shared {
+    fn shared(self, plan: Plan, parts: Parts, owed_max: usize, admin_addr: Option<SocketAddr>) -> Shared {
         let (receivers, executors) = (plan.receivers, plan.executors);
         let policy = self.policy().clone();
         let config = self.config;
@@ -533,9 +518,7 @@ impl Settings {
             telemetry: Telemetry::new(plan.types.len() + 1, receivers, executors),
             trace: Trace::new(receivers, executors),
             slow: SlowLog::new(&plan.types, config.slow_us),
-            deferrals: (0..receivers)
-                .map(|_| Arc::new(Deferrals::new(buffers.clone(), owed_max)))
-                .collect(),
+            deferrals: (0..receivers).map(|_| Arc::new(Deferrals::new(buffers.clone(), owed_max))).collect(),
             buffers,
             connections_max: AtomicUsize::new(config.connections_max),
             idle_timeout_s: AtomicU64::new(config.idle_timeout_s),
@@ -573,12 +556,7 @@ impl Settings {
     }
 
     /// Datagrams of sockets, or of a polled port, that may wait or be in flight, at each of so many `receivers`.
-    fn datagrams(
-        &self,
-        types: &TypeTable,
-        workers: usize,
-        receivers: usize,
-    ) -> Result<usize, BuildError> {
+    fn datagrams(&self, types: &TypeTable, workers: usize, receivers: usize) -> Result<usize, BuildError> {
         let queued = request_types::queued_max(types, &self.config);
         let datagrams = queued + workers + DATAGRAMS_SPARE;
         let bytes_max = self.config.datagram_bytes_max;
@@ -638,12 +616,7 @@ impl Settings {
         clippy::unnecessary_wraps,
         reason = "the signature with the feature"
     )]
-    fn open_packet_port(
-        &self,
-        _: Topology,
-        _: usize,
-        _: usize,
-    ) -> Result<Option<PacketPort>, BuildError> {
+    fn open_packet_port(&self, _: Topology, _: usize, _: usize) -> Result<Option<PacketPort>, BuildError> {
         Ok(None)
     }
 }

@@ -10,10 +10,7 @@ use psp_policy::{PreemptPolicy, StuckAfter};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::BuildError;
-use crate::limits::{
-    CONNECTION_INDEX_LIMIT, QUEUE_CAPACITY_MAX, STACK_BYTES_TOTAL_MAX, TEAM_THREADS_MAX,
-    WORKERS_MAX,
-};
+use crate::limits::{CONNECTION_INDEX_LIMIT, QUEUE_CAPACITY_MAX, STACK_BYTES_TOTAL_MAX, TEAM_THREADS_MAX, WORKERS_MAX};
 
 /// The middle of the levels.
 const ARBITER_PRIORITY: u8 = 4;
@@ -65,9 +62,7 @@ impl std::str::FromStr for Topology {
             "inline" => Ok(Self::Inline),
             "dedicated" => Ok(Self::Dedicated),
             "distributed" => Ok(Self::Distributed),
-            _ => Err(format!(
-                "unknown topology '{name}' (auto, inline, dedicated, distributed)"
-            )),
+            _ => Err(format!("unknown topology '{name}' (auto, inline, dedicated, distributed)")),
         }
     }
 }
@@ -452,52 +447,22 @@ impl Config {
         let ranges = [
             ("workers", workers as i128, 1, WORKERS_MAX as i128),
             ("workers", workers_min as i128, 1, workers as i128),
-            (
-                "arbiter_priority",
-                self.arbiter_priority.into(),
-                0,
-                Priority::LOWEST.level().into(),
-            ),
-            (
-                "queue_capacity",
-                self.queue_capacity as i128,
-                1,
-                queue_capacity,
-            ),
-            (
-                "connections_max",
-                self.connections_max as i128,
-                1,
-                connections,
-            ),
-            (
-                "reply_bytes_max",
-                self.reply_bytes_max as i128,
-                1,
-                isize::MAX as i128,
-            ),
+            ("arbiter_priority", self.arbiter_priority.into(), 0, Priority::LOWEST.level().into()),
+            ("queue_capacity", self.queue_capacity as i128, 1, queue_capacity),
+            ("connections_max", self.connections_max as i128, 1, connections),
+            ("reply_bytes_max", self.reply_bytes_max as i128, 1, isize::MAX as i128),
             (
                 "buffered_bytes_max",
                 self.buffered_bytes() as i128,
                 BUFFERED_BYTES_MIN,
                 isize::MAX as i128,
             ),
-            (
-                "datagram_bytes_max",
-                self.datagram_bytes_max as i128,
-                64,
-                65_507,
-            ),
+            ("datagram_bytes_max", self.datagram_bytes_max as i128, 64, 65_507),
             ("background_nice", nice, 0, 19),
             slice("background_slice_us", self.background_slice_us),
             slice("net_slice_us", self.net_slice_us),
             ("contexts_per_worker", self.contexts() as i128, 2, contexts),
-            (
-                "blocking_threads_max",
-                self.blocking_threads_max as i128,
-                1,
-                1024,
-            ),
+            ("blocking_threads_max", self.blocking_threads_max as i128, 1, 1024),
             ("stack_bytes", self.stack_bytes as i128, 64 << 10, 1 << 30),
         ];
         for (setting, value, min, max) in ranges {
@@ -527,8 +492,7 @@ impl Config {
             ("admin_tls_cert_file", &self.admin_tls_cert_file),
             ("admin_tls_key_file", &self.admin_tls_key_file),
         ];
-        let given =
-            |(setting, file): (&'static str, &Option<PathBuf>)| Some((setting, file.clone()?));
+        let given = |(setting, file): (&'static str, &Option<PathBuf>)| Some((setting, file.clone()?));
         match files.into_iter().find_map(given) {
             Some((setting, file)) if self.admin.is_none() => Err(BuildError::Setting {
                 setting,

@@ -22,19 +22,13 @@ impl<'a, H> Foreseen<'a, H> {
     #[inline]
     pub(crate) fn new(input: &'a [u8], frames: &'a [Frame<H>]) -> Option<Self> {
         let frames = &frames[..frames.len().min(Self::COUNT_MAX)];
-        (frames.len() > 1).then(|| Self {
-            input,
-            frames: frames.iter(),
-        })
+        (frames.len() > 1).then(|| Self { input, frames: frames.iter() })
     }
 }
 
 impl<H> Clone for Foreseen<'_, H> {
     fn clone(&self) -> Self {
-        Self {
-            input: self.input,
-            frames: self.frames.clone(),
-        }
+        Self { input: self.input, frames: self.frames.clone() }
     }
 }
 
@@ -65,11 +59,7 @@ mod tests {
     use super::*;
 
     fn frames(lens: &[usize]) -> Vec<Frame<usize>> {
-        let frame = |(head, &len)| Frame {
-            len,
-            request_type: RequestType::new(0),
-            head,
-        };
+        let frame = |(head, &len)| Frame { len, request_type: RequestType::new(0), head };
         lens.iter().enumerate().map(frame).collect()
     }
 

@@ -20,10 +20,7 @@ pub(crate) struct Guarded<F> {
 
 impl<F: Framing> Guarded<F> {
     pub(crate) const fn new(framing: F) -> Self {
-        Self {
-            framing,
-            logged: Once::new(),
-        }
+        Self { framing, logged: Once::new() }
     }
 
     /// What `call` returns, or `otherwise` if it panics.
@@ -57,10 +54,7 @@ impl<F: Framing> Guarded<F> {
     fn log(&self, fault: &str) {
         let framing = std::any::type_name::<F>();
         self.logged.call_once(|| {
-            tracing::error!(
-                framing,
-                "the framing has a fault: {fault}; connections on which it shows are closed"
-            );
+            tracing::error!(framing, "the framing has a fault: {fault}; connections on which it shows are closed");
         });
     }
 }
@@ -70,23 +64,13 @@ impl<F: Framing> Framing for Guarded<F> {
     type Head = F::Head;
 
     #[inline]
-    fn next_frame(
-        &self,
-        cursor: &mut F::Cursor,
-        input: &[u8],
-    ) -> Result<Step<F::Head>, FrameError> {
+    fn next_frame(&self, cursor: &mut F::Cursor, input: &[u8]) -> Result<Step<F::Head>, FrameError> {
         self.step(input.len(), |framing| framing.next_frame(cursor, input))
     }
 
     #[inline]
-    fn next_frame_unauthenticated(
-        &self,
-        cursor: &mut F::Cursor,
-        input: &[u8],
-    ) -> Result<Step<F::Head>, FrameError> {
-        self.step(input.len(), |framing| {
-            framing.next_frame_unauthenticated(cursor, input)
-        })
+    fn next_frame_unauthenticated(&self, cursor: &mut F::Cursor, input: &[u8]) -> Result<Step<F::Head>, FrameError> {
+        self.step(input.len(), |framing| framing.next_frame_unauthenticated(cursor, input))
     }
 
     #[inline]

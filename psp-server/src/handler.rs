@@ -78,10 +78,7 @@ pub trait Handler<H = ()>: Send + Sync + 'static {
     /// [`RunError::WorkerStart`](crate::RunError::WorkerStart). For a further context it is logged, and the
     /// worker goes on with the contexts that it has. After a panic in [`handle`](Self::handle) the worker has no
     /// state left, so the server stops with [`RunError::WorkerDied`](crate::RunError::WorkerDied).
-    fn try_init_worker(
-        &self,
-        worker: WorkerId,
-    ) -> Result<Self::Worker, Box<dyn Error + Send + Sync>> {
+    fn try_init_worker(&self, worker: WorkerId) -> Result<Self::Worker, Box<dyn Error + Send + Sync>> {
         Ok(self.init_worker(worker))
     }
 
@@ -129,12 +126,7 @@ pub trait Handler<H = ()>: Send + Sync + 'static {
     ///
     /// A panic costs this request alone: its reply is discarded and the peer gets
     /// [`Rejection::HandlerFailed`](psp_protocols::Rejection::HandlerFailed).
-    fn handle(
-        &self,
-        worker: &mut Self::Worker,
-        request: Request<'_, Self::Connection, H>,
-        reply: &mut Reply<'_>,
-    );
+    fn handle(&self, worker: &mut Self::Worker, request: Request<'_, Self::Connection, H>, reply: &mut Reply<'_>);
 }
 
 /// One request as a handler sees it.

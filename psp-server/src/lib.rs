@@ -278,9 +278,7 @@ pub use error::{BuildError, RunError, SettingsError, TypesError, WorkerFault};
 pub use foreseen::Foreseen;
 pub use handler::{Handler, Outcome, Request};
 pub use peer::{Credentials, Peer};
-pub use preempt::{
-    CpuTimer, PreemptPolicy, SignalPreemptible, checkpoint, is_abandoned, no_preempt,
-};
+pub use preempt::{CpuTimer, PreemptPolicy, SignalPreemptible, checkpoint, is_abandoned, no_preempt};
 pub use refusal::Refusal;
 pub use reply::{Closer, DeferredReply, Push, PushBatch, PushError, Reply};
 pub use server::{DrainReport, Server};

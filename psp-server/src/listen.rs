@@ -59,13 +59,8 @@ pub(crate) struct Bound {
 }
 
 /// All addresses of a name, each once.
-pub(crate) fn resolve(
-    address: &(impl ToSocketAddrs + std::fmt::Debug),
-) -> Result<Vec<SocketAddr>, BuildError> {
-    let refused = |source| BuildError::Resolve {
-        address: format!("{address:?}"),
-        source,
-    };
+pub(crate) fn resolve(address: &(impl ToSocketAddrs + std::fmt::Debug)) -> Result<Vec<SocketAddr>, BuildError> {
+    let refused = |source| BuildError::Resolve { address: format!("{address:?}"), source };
     let mut addresses = Vec::new();
     for address in address.to_socket_addrs().map_err(refused)? {
         if !addresses.contains(&address) {
@@ -133,8 +128,7 @@ impl Places {
             listeners: (0..receivers).map(|_| Vec::new()).collect(),
             ..Bound::default()
         };
-        self.places
-            .sort_by_key(|place| !matches!(place, Place::Udp(_)));
+        self.places.sort_by_key(|place| !matches!(place, Place::Udp(_)));
         for place in self.places {
             bound.add(place, self.unix_mode)?;
         }
@@ -193,11 +187,7 @@ impl Bound {
         let sockets: Vec<_> = sockets.into_iter().map(Arc::new).collect();
         let is_shared = sockets.len() < self.listeners.len();
         for (listeners, socket) in self.listeners.iter_mut().zip(sockets.iter().cycle()) {
-            listeners.push(Listening {
-                socket: socket.clone(),
-                is_shared,
-                tls: None,
-            });
+            listeners.push(Listening { socket: socket.clone(), is_shared, tls: None });
         }
     }
 
@@ -207,10 +197,7 @@ impl Bound {
     }
 
     fn add_unix(&mut self, file: Option<SocketFile>, listener: UnixListener) {
-        let listener = ListenerSocket::Unix {
-            _file: file,
-            listener,
-        };
+        let listener = ListenerSocket::Unix { _file: file, listener };
         self.add_listeners([listener]);
     }
 
@@ -224,8 +211,7 @@ impl Bound {
     fn adopt_udp(&mut self, socket: net::UdpSocket) -> io::Result<()> {
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
-        self.udp_sockets
-            .push((vec![UdpSocket::from_std(socket)], address));
+        self.udp_sockets.push((vec![UdpSocket::from_std(socket)], address));
         Ok(())
     }
 
@@ -233,8 +219,7 @@ impl Bound {
     fn adopt_unix(&mut self, listener: unix::UnixListener) -> io::Result<()> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        self.unix_paths
-            .extend(address.as_pathname().map(PathBuf::from));
+        self.unix_paths.extend(address.as_pathname().map(PathBuf::from));
         self.add_unix(None, UnixListener::from_std(listener));
         Ok(())
     }

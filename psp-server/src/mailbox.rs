@@ -13,10 +13,7 @@ pub(crate) struct Mailbox<T> {
 
 impl<T> Default for Mailbox<T> {
     fn default() -> Self {
-        Self {
-            has_some: AtomicBool::new(false),
-            list: Mutex::default(),
-        }
+        Self { has_some: AtomicBool::new(false), list: Mutex::default() }
     }
 }
 
@@ -88,10 +85,7 @@ mod tests {
     #[test]
     fn a_full_mailbox_gives_back_what_is_put() {
         let mailbox = Mailbox::default();
-        assert_eq!(
-            [1, 2, 3].map(|item| mailbox.put_within(2, item)),
-            [Ok(()), Ok(()), Err(3)]
-        );
+        assert_eq!([1, 2, 3].map(|item| mailbox.put_within(2, item)), [Ok(()), Ok(()), Err(3)]);
         let mut taken = Vec::new();
         mailbox.take(&mut taken);
         assert_eq!((taken, mailbox.put_within(2, 4)), (vec![1, 2], Ok(())));

@@ -88,18 +88,8 @@ mod tests {
         for (peer, shown, ip, credentials) in [
             (Peer::from(address), "192.0.2.1:50000", Some(address), None),
             (Peer::Unix(None), "unix", None, None),
-            (
-                Peer::Unix(Some(process)),
-                "unix:pid=7,uid=1,gid=2",
-                None,
-                Some(process),
-            ),
-            (
-                Peer::Unix(Some(unseen)),
-                "unix:uid=1,gid=2",
-                None,
-                Some(unseen),
-            ),
+            (Peer::Unix(Some(process)), "unix:pid=7,uid=1,gid=2", None, Some(process)),
+            (Peer::Unix(Some(unseen)), "unix:uid=1,gid=2", None, Some(unseen)),
         ] {
             assert_eq!(peer.to_string(), shown);
             assert_eq!((peer.ip(), peer.credentials()), (ip, credentials));

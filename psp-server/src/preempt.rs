@@ -8,9 +8,7 @@ use crate::fiber;
 
 pub use psp_policy::PreemptPolicy;
 
-pub use crate::fiber::{
-    CpuTimer, Platform, PreemptSafeAlloc, checkpoint, is_abandoned, no_preempt,
-};
+pub use crate::fiber::{CpuTimer, Platform, PreemptSafeAlloc, checkpoint, is_abandoned, no_preempt};
 pub use crate::signal_preemptible::SignalPreemptible;
 
 /// Refuses a mechanism that this platform or this handler does not support. `vouched` says that the
@@ -20,10 +18,9 @@ pub(crate) fn validate(preempt: PreemptPolicy, vouched: bool) -> Result<(), Buil
         PreemptPolicy::None | PreemptPolicy::Cooperative => Ok(()),
         PreemptPolicy::KernelThread if cfg!(target_os = "linux") => Ok(()),
         PreemptPolicy::KernelThread => Err("it needs Linux".to_owned()),
-        PreemptPolicy::Signal if !vouched => Err(
-            "it needs a handler that is SignalPreemptible, and signal_preemption() in the builder"
-                .to_owned(),
-        ),
+        PreemptPolicy::Signal if !vouched => {
+            Err("it needs a handler that is SignalPreemptible, and signal_preemption() in the builder".to_owned())
+        }
         PreemptPolicy::Signal => fiber::prepare_process(),
         _ => Err("this server does not have it".to_owned()),
     };

@@ -125,11 +125,7 @@ impl PeerWatch<'_> {
     #[cold]
     fn look(&self) -> bool {
         let has_unread = self.has_unread();
-        self.presence.decide(if has_unread {
-            State::Ended
-        } else {
-            State::Gone
-        });
+        self.presence.decide(if has_unread { State::Ended } else { State::Gone });
         self.presence.state() == State::Gone
     }
 
@@ -173,10 +169,7 @@ mod tests {
             let mut end = [0; 8];
             while server.peek(&mut end).unwrap() != sent.len() {}
             let presence = Presence::default();
-            let watch = PeerWatch {
-                presence: &presence,
-                socket: server.as_raw_fd(),
-            };
+            let watch = PeerWatch { presence: &presence, socket: server.as_raw_fd() };
             assert!(!watch.is_gone(), "nothing was noted");
             presence.set(State::Unsure);
             assert_eq!(watch.is_gone(), gone);
@@ -204,10 +197,7 @@ mod tests {
         client.write_all(b"more").unwrap();
         let presence = Presence::default();
         presence.clone().set(State::Gone);
-        let watch = PeerWatch {
-            presence: &presence,
-            socket: server.as_raw_fd(),
-        };
+        let watch = PeerWatch { presence: &presence, socket: server.as_raw_fd() };
         assert!(watch.is_gone());
     }
 }

@@ -106,10 +106,7 @@ mod tests {
         let program = |port, workers, policy: Policy| Program {
             port,
             policy,
-            server: Config {
-                workers,
-                ..Config::default()
-            },
+            server: Config { workers, ..Config::default() },
         };
         let before = program(1, None, Policy::darc());
         assert_eq!(differences(&before, &before), [""; 0]);

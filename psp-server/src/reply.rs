@@ -86,9 +86,7 @@ impl Origin<'_> {
 
 impl fmt::Debug for Origin<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Origin")
-            .field("request", &self.request)
-            .finish_non_exhaustive()
+        f.debug_struct("Origin").field("request", &self.request).finish_non_exhaustive()
     }
 }
 
@@ -144,11 +142,7 @@ impl<'a> Reply<'a> {
         origin: Origin<'a>,
     ) -> Self {
         let ahead = output.len();
-        let target = Target::Stream {
-            output,
-            socket,
-            budget,
-        };
+        let target = Target::Stream { output, socket, budget };
         let mut reply = Self::new(target, limit_bytes, Some(origin));
         reply.covered_bytes = limit_bytes.min(EXEMPT_BYTES);
         reply.flushed.ahead = ahead;
@@ -192,8 +186,7 @@ impl<'a> Reply<'a> {
     /// Returns `false` for datagrams, and after [`flush`](Self::flush) has sent a part of the reply: the handler
     /// handles the request then.
     pub fn reclassify(&mut self, request_type: RequestType) -> bool {
-        let is_possible =
-            matches!(self.target, Target::Stream { .. }) && !self.flushed.is_committed;
+        let is_possible = matches!(self.target, Target::Stream { .. }) && !self.flushed.is_committed;
         if is_possible {
             self.reclassified = Some(request_type);
         }
@@ -240,12 +233,7 @@ impl<'a> Reply<'a> {
     /// may wait for deferred replies; one beyond fails, and its deferred reply is for no client. So does a second call
     /// for one request.
     pub fn defer(&mut self) -> DeferredReply {
-        let Origin {
-            request,
-            presence,
-            deferrals,
-            ..
-        } = self.origin.expect("handlers get replies with an origin");
+        let Origin { request, presence, deferrals, .. } = self.origin.expect("handlers get replies with an origin");
         if self.deferred.is_some() {
             self.fail("a reply was deferred twice");
         }
@@ -385,12 +373,7 @@ impl<'a> Reply<'a> {
 }
 
 /// Writes what the peer of a datagram gets in place of a reply. Returns its length: 0 if it does not fit.
-pub(crate) fn refuse<F: Framing>(
-    framing: &F,
-    rejection: &Rejection<'_>,
-    request: &[u8],
-    room: &mut [u8],
-) -> usize {
+pub(crate) fn refuse<F: Framing>(framing: &F, rejection: &Rejection<'_>, request: &[u8], room: &mut [u8]) -> usize {
     let mut reply = Reply::to_datagram(room, None);
     framing.encode_rejection(rejection, request, &mut reply);
     match reply.overflow {

@@ -13,10 +13,7 @@ use crate::limits::QUEUE_CAPACITY_MAX;
 const SHARES_SLACK: f64 = 1e-6;
 
 /// Name of the type of TLS handshakes, which a server with TLS has behind the user's types.
-#[cfg_attr(
-    not(feature = "tls"),
-    expect(unreachable_pub, reason = "public with TLS")
-)]
+#[cfg_attr(not(feature = "tls"), expect(unreachable_pub, reason = "public with TLS"))]
 pub const HANDSHAKE: &str = "HANDSHAKE";
 
 /// About what a step of a handshake takes: a key exchange, and a signature by an ECDSA or RSA key.
@@ -39,10 +36,7 @@ pub(crate) fn register_handshake(types: &mut TypeTable) -> Result<RequestType, T
 }
 
 /// `types` with the hints of a file. Without types, those of the file are the types.
-pub(crate) fn with_hints(
-    mut types: TypeTable,
-    hints: &[TypeSpec],
-) -> Result<TypeTable, TypesError> {
+pub(crate) fn with_hints(mut types: TypeTable, hints: &[TypeSpec]) -> Result<TypeTable, TypesError> {
     if types.is_empty() {
         return Ok(hints.iter().cloned().collect());
     }
@@ -113,16 +107,11 @@ pub(crate) fn unhinted(types: &TypeTable) -> Option<String> {
 }
 
 /// How requests of each type yield, by the type's slot. `UNKNOWN` comes last.
-pub(crate) fn preempt_by_slot(
-    types: &TypeTable,
-    server: PreemptPolicy,
-) -> Result<Vec<PreemptPolicy>, BuildError> {
+pub(crate) fn preempt_by_slot(types: &TypeTable, server: PreemptPolicy) -> Result<Vec<PreemptPolicy>, BuildError> {
     let of = |spec: &TypeSpec| match spec.preempt {
         None => Ok(server),
         Some(PreemptPolicy::None) => Ok(PreemptPolicy::None),
-        Some(PreemptPolicy::Cooperative) if server != PreemptPolicy::None => {
-            Ok(PreemptPolicy::Cooperative)
-        }
+        Some(PreemptPolicy::Cooperative) if server != PreemptPolicy::None => Ok(PreemptPolicy::Cooperative),
         Some(chosen) if chosen == server => Ok(server),
         Some(chosen) => Err(BuildError::Preempt {
             preempt: server,
@@ -181,12 +170,7 @@ mod tests {
         let of = |types: Vec<TypeSpec>| unhinted(&types.into_iter().collect());
         assert_eq!(of(vec![hinted("GET")]), None);
         let ping = TypeSpec::new("PING").control();
-        let types = vec![
-            TypeSpec::new("SCAN"),
-            hinted("GET"),
-            ping,
-            TypeSpec::new("KEYS"),
-        ];
+        let types = vec![TypeSpec::new("SCAN"), hinted("GET"), ping, TypeSpec::new("KEYS")];
         assert_eq!(of(types).as_deref(), Some("SCAN, KEYS"));
     }
 }

@@ -129,11 +129,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
     }
 
     /// [`run_until`](Self::run_until), which calls `on_ready` when all workers are ready.
-    fn run_and_tell(
-        self,
-        shutdown: &Shutdown,
-        on_ready: impl FnOnce(),
-    ) -> Result<DrainReport, RunError> {
+    fn run_and_tell(self, shutdown: &Shutdown, on_ready: impl FnOnce()) -> Result<DrainReport, RunError> {
         let Self {
             framing,
             classifier,
@@ -148,14 +144,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
             unix_paths,
             admin,
         } = self;
-        let admin_at = admin
-            .as_ref()
-            .map(|admin| (admin.scheme(), admin.address()));
+        let admin_at = admin.as_ref().map(|admin| (admin.scheme(), admin.address()));
         let server = ServerHandle::new(shared.clone());
         // Serves until the drain is over.
-        let _admin = admin
-            .map(|listener| Admin::start(listener, server.clone()))
-            .transpose()?;
+        let _admin = admin.map(|listener| Admin::start(listener, server.clone())).transpose()?;
         let _watchdog = Watchdog::start(shared.clone())?;
         let wakers: Vec<Arc<Waker>> = ports.iter().map(|port| port.waker.clone()).collect();
         shutdown.attach(wakers.clone());
@@ -189,10 +181,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
         });
         let (topology, workers) = (shared.topology, shared.workers);
         let cores_count = cores.count;
-        let unhinted = policy
-            .goes_by_length()
-            .then(|| request_types::unhinted(&shared.types))
-            .flatten();
+        let unhinted = policy.goes_by_length().then(|| request_types::unhinted(&shared.types)).flatten();
         let serving = shared.clone();
         let tell = move || {
             tracing::info!(

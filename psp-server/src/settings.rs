@@ -116,8 +116,7 @@ impl Settings {
         }
         read.server.validate()?;
         // How many workers there will be is known later. Two are the fewest that a server chooses.
-        read.policy
-            .validate(read.server.workers.map_or(2, |workers| workers.max))?;
+        read.policy.validate(read.server.workers.map_or(2, |workers| workers.max))?;
         Ok(read)
     }
 }
@@ -127,10 +126,7 @@ impl Settings {
 /// # Errors
 /// [`SettingsError::Read`].
 pub fn read(path: &Path) -> Result<String, SettingsError> {
-    std::fs::read_to_string(path).map_err(|source| SettingsError::Read {
-        path: path.to_owned(),
-        source,
-    })
+    std::fs::read_to_string(path).map_err(|source| SettingsError::Read { path: path.to_owned(), source })
 }
 
 /// Parses a configuration of any kind, whose keys may have dashes or underscores. `path` is for the error.
@@ -138,8 +134,7 @@ pub fn read(path: &Path) -> Result<String, SettingsError> {
 /// # Errors
 /// [`SettingsError::Text`], which is one line.
 pub fn parse<C: DeserializeOwned>(text: &str, path: Option<&Path>) -> Result<C, SettingsError> {
-    let parsed = toml::Deserializer::parse(text)
-        .and_then(|deserializer| C::deserialize(EitherCase(deserializer)));
+    let parsed = toml::Deserializer::parse(text).and_then(|deserializer| C::deserialize(EitherCase(deserializer)));
     parsed.map_err(|error| {
         let (span, reason) = refused_of_policy(text, &error)
             .unwrap_or_else(|| (error.span().unwrap_or_default(), error.message().to_owned()));
@@ -170,10 +165,7 @@ fn refused_of_policy(text: &str, error: &toml::de::Error) -> Option<(Range<usize
     let values = values.get("policy")?.as_table()?;
     let name = values.get("name")?;
     let refusal = |setting: &str, value: Value| {
-        let table = Table::from_iter([
-            ("name".to_owned(), name.clone()),
-            (setting.to_owned(), value),
-        ]);
+        let table = Table::from_iter([("name".to_owned(), name.clone()), (setting.to_owned(), value)]);
         let refused = Policy::deserialize(table).err()?;
         Some(refused.message().to_owned())
     };
@@ -252,10 +244,7 @@ mod tests {
             .weight(3)
             .queue_capacity(8)
             .preempt(PreemptPolicy::None);
-        let server = Config::default()
-            .workers(4)
-            .connections_max(7)
-            .topology(Topology::Dedicated);
+        let server = Config::default().workers(4).connections_max(7).topology(Topology::Dedicated);
         let expected = Settings::default()
             .policy(Darc::default().delta(3.0))
             .server(server)
@@ -273,9 +262,7 @@ mod tests {
             .server(Config::default().spin_us(7).workers(3))
             .types(vec![TypeSpec::new("a")]);
         assert_eq!(own.clone().with_toml("").unwrap(), own);
-        let changed = own
-            .with_toml("[server]\nspin-us = 50\nnet_slice_us = 200")
-            .unwrap();
+        let changed = own.with_toml("[server]\nspin-us = 50\nnet_slice_us = 200").unwrap();
         let expected = Config::default().workers(3).spin_us(50).net_slice_us(200);
         assert_eq!(changed.server, expected, "50 is the default, and named");
         assert_eq!(changed.policy, Policy::darc());
@@ -302,18 +289,11 @@ mod tests {
             let server = dashes["server"].as_table().unwrap();
             assert!(server.len() > 15 && server.keys().all(|key| !key.contains('_')));
             let text = toml::to_string(&underscores).unwrap();
-            assert!(
-                !text
-                    .lines()
-                    .any(|line| line.split('=').next().unwrap().contains('-'))
-            );
+            assert!(!text.lines().any(|line| line.split('=').next().unwrap().contains('-')));
             assert_eq!(Settings::from_toml(&text).unwrap(), settings, "{name}");
             let alone = toml::to_string(&underscores["server"]).unwrap();
             let alone: Config = toml::from_str(&alone).unwrap();
-            assert_eq!(
-                alone, settings.server,
-                "in a configuration of the user's own"
-            );
+            assert_eq!(alone, settings.server, "in a configuration of the user's own");
         }
     }
 
@@ -332,14 +312,8 @@ mod tests {
                 "[server]\nworkers = 'many'",
                 "psp.toml: line 2, column 11: `many` is not a number such as 4, or a range such as 2..8",
             ),
-            (
-                "policy = 'dark'",
-                "psp.toml: line 1, column 10: no policy is called `dark`",
-            ),
-            (
-                "[[types]]\nshare = 0.1",
-                "psp.toml: line 1, column 1: missing field `name`",
-            ),
+            ("policy = 'dark'", "psp.toml: line 1, column 10: no policy is called `dark`"),
+            ("[[types]]\nshare = 0.1", "psp.toml: line 1, column 1: missing field `name`"),
             (
                 "[[types]]\nname = 'a'\nslo-us = -1",
                 "psp.toml: line 3, column 10: -1 is no time in microseconds",
@@ -368,37 +342,23 @@ mod tests {
                 "[policy]\nname = 'darc-lending'\n\n[policy.drac]\ndelta = 1.0",
                 "psp.toml: line 4, column 9: unknown field `drac`",
             ),
-            (
-                "[policy]\nfoo = 1",
-                "psp.toml: line 1, column 1: missing field `name`",
-            ),
-            (
-                "server.spin-us = 1\nserver.spin_us = 2",
-                "psp.toml: line 1, column 1: duplicate field",
-            ),
+            ("[policy]\nfoo = 1", "psp.toml: line 1, column 1: missing field `name`"),
+            ("server.spin-us = 1\nserver.spin_us = 2", "psp.toml: line 1, column 1: duplicate field"),
         ] {
             let error = Settings::default().with_text(text, Some(path)).unwrap_err();
             let error = error.to_string();
             assert!(error.starts_with(expected), "{text:?}: {error}");
             assert_eq!(error.lines().count(), 1, "{error}");
         }
-        let missing = Settings::from_file("/nowhere/psp.toml")
-            .unwrap_err()
-            .to_string();
-        assert!(
-            missing.starts_with("cannot read /nowhere/psp.toml: "),
-            "{missing}"
-        );
+        let missing = Settings::from_file("/nowhere/psp.toml").unwrap_err().to_string();
+        assert!(missing.starts_with("cannot read /nowhere/psp.toml: "), "{missing}");
         for (text, expected) in [
             ("[server]\nqueue-capacity = 0", "queue_capacity is 0"),
             (
                 "[server]\nbuffered-bytes-max = 1",
                 "buffered_bytes_max is 1, it must be between 131072 and",
             ),
-            (
-                "policy = { name = 'mq', quantum-us = 0 }",
-                "policy mq: quantum-us is 0",
-            ),
+            ("policy = { name = 'mq', quantum-us = 0 }", "policy mq: quantum-us is 0"),
             (
                 "server.workers = 2\npolicy = { name = 'darc', spillway = 3 }",
                 "policy darc: spillway is 3",

@@ -52,15 +52,13 @@ impl Shutdown {
                 signal_hook::flag::register(signal, second.clone())?;
             }
             let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?;
-            std::thread::Builder::new()
-                .name("psp-signals".into())
-                .spawn(move || {
-                    if signals.forever().next().is_some() {
-                        before();
-                        trigger.trigger();
-                        then();
-                    }
-                })?;
+            std::thread::Builder::new().name("psp-signals".into()).spawn(move || {
+                if signals.forever().next().is_some() {
+                    before();
+                    trigger.trigger();
+                    then();
+                }
+            })?;
             Ok(())
         };
         install().map_err(RunError::Signals)?;

@@ -36,17 +36,9 @@ impl SpawnedServer {
     ) -> Result<Self, RunError> {
         let (ready, is_ready) = sync_channel(1);
         let spawned = Builder::new().name(NAME.into()).spawn(|| serve(ready));
-        let thread = spawned.map_err(|source| RunError::Thread {
-            name: NAME.into(),
-            source,
-        })?;
+        let thread = spawned.map_err(|source| RunError::Thread { name: NAME.into(), source })?;
         match is_ready.recv() {
-            Ok(()) => Ok(Self {
-                local_addrs,
-                unix_paths,
-                handle,
-                thread: Some(thread),
-            }),
+            Ok(()) => Ok(Self { local_addrs, unix_paths, handle, thread: Some(thread) }),
             Err(_) => Err(end_of(thread).expect_err("a server that ends well was ready before")),
         }
     }
@@ -82,11 +74,7 @@ impl SpawnedServer {
     /// # Panics
     /// When the server's thread panicked.
     pub fn join(mut self) -> Result<DrainReport, RunError> {
-        end_of(
-            self.thread
-                .take()
-                .expect("only join takes the thread, once"),
-        )
+        end_of(self.thread.take().expect("only join takes the thread, once"))
     }
 }
 
@@ -106,7 +94,5 @@ impl Drop for SpawnedServer {
 
 /// How the thread ended. A panic goes on here.
 fn end_of(thread: JoinHandle<Ended>) -> Ended {
-    thread
-        .join()
-        .unwrap_or_else(|payload| resume_unwind(payload))
+    thread.join().unwrap_or_else(|payload| resume_unwind(payload))
 }

@@ -160,28 +160,18 @@ impl<H, S, D, E, R, X> Handler<H> for TowerHandler<S, D, E>
 where
     S: Service<R> + Clone + Send + 'static,
     D: Fn(&Request<'_, (), H>) -> Result<R, X> + Send + Sync + 'static,
-    E: Fn(Result<S::Response, Failure<X, S::Error>>, &Request<'_, (), H>, &mut Reply<'_>)
-        + Send
-        + Sync
-        + 'static,
+    E: Fn(Result<S::Response, Failure<X, S::Error>>, &Request<'_, (), H>, &mut Reply<'_>) + Send + Sync + 'static,
 {
     type Worker = ServiceWorker<S>;
     type Connection = ();
 
     fn init_worker(&self, _worker: WorkerId) -> ServiceWorker<S> {
-        ServiceWorker {
-            service: self.clone_service(),
-        }
+        ServiceWorker { service: self.clone_service() }
     }
 
     fn connect(&self, _peer: Peer) {}
 
-    fn handle(
-        &self,
-        worker: &mut ServiceWorker<S>,
-        request: Request<'_, (), H>,
-        reply: &mut Reply<'_>,
-    ) {
+    fn handle(&self, worker: &mut ServiceWorker<S>, request: Request<'_, (), H>, reply: &mut Reply<'_>) {
         let outcome = match (self.decode)(&request) {
             Ok(decoded) => self.call(worker, decoded),
             Err(reason) => Err(Failure::Request(reason)),
@@ -191,11 +181,7 @@ where
 }
 
 impl<S: Clone, D, E> TowerHandler<S, D, E> {
-    fn call<R, X>(
-        &self,
-        worker: &mut ServiceWorker<S>,
-        request: R,
-    ) -> Result<S::Response, Failure<X, S::Error>>
+    fn call<R, X>(&self, worker: &mut ServiceWorker<S>, request: R) -> Result<S::Response, Failure<X, S::Error>>
     where
         S: Service<R>,
     {

@@ -30,11 +30,7 @@ impl Settings {
     ///
     /// # Errors
     /// When the file cannot be read or is not valid, and when the thread cannot be started.
-    pub fn watch(
-        self,
-        path: impl Into<PathBuf>,
-        server: ServerHandle,
-    ) -> Result<Watch, SettingsError> {
+    pub fn watch(self, path: impl Into<PathBuf>, server: ServerHandle) -> Result<Watch, SettingsError> {
         let path = path.into();
         let text = read(&path)?;
         let mut reloader = Reloader {
@@ -55,10 +51,7 @@ impl Settings {
                 }
             })
             .map_err(SettingsError::Watch)?;
-        Ok(Watch {
-            stop: Some(stop),
-            thread: Some(thread),
-        })
+        Ok(Watch { stop: Some(stop), thread: Some(thread) })
     }
 }
 
@@ -137,8 +130,7 @@ mod tests {
             in_force: defaults,
             server: handle.clone(),
         };
-        let text =
-            "policy = 'sjf'\n[server]\nconnections-max = 9\nspin-us = 3\n[[types]]\nname = 'a'";
+        let text = "policy = 'sjf'\n[server]\nconnections-max = 9\nspin-us = 3\n[[types]]\nname = 'a'";
         assert_eq!(reloader.apply(text).unwrap(), ["server.spin-us", "types"]);
         assert_eq!(handle.policy(), Policy::sjf());
         assert_eq!(handle.connections_max(), 9);

@@ -42,14 +42,8 @@ impl Watchdog {
             }
         };
         let thread = Builder::new().name(NAME.into()).spawn(life);
-        let thread = thread.map_err(|source| RunError::Thread {
-            name: NAME.into(),
-            source,
-        })?;
-        Ok(Self {
-            stop: Some(stop),
-            thread: Some(thread),
-        })
+        let thread = thread.map_err(|source| RunError::Thread { name: NAME.into(), source })?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }
 

@@ -11,9 +11,7 @@ use std::time::Duration;
 use common::{Client, Lines, PATIENCE};
 use psp_server::protocols::Sink;
 use psp_server::tower::{Failure, TowerHandler};
-use psp_server::{
-    Config, Policy, PreemptPolicy, Reply, Request, Server, SpawnedServer, Topology, checkpoint,
-};
+use psp_server::{Config, Policy, PreemptPolicy, Reply, Request, Server, SpawnedServer, Topology, checkpoint};
 use tower::util::BoxCloneService;
 use tower::{Service, ServiceBuilder, service_fn};
 
@@ -26,12 +24,7 @@ const PENDING_MAX: Duration = Duration::from_secs(1);
 struct Running(SpawnedServer);
 
 impl Running {
-    fn start(
-        service: AnyService,
-        pending_max: Duration,
-        policy: impl Into<Policy>,
-        config: Config,
-    ) -> Self {
+    fn start(service: AnyService, pending_max: Duration, policy: impl Into<Policy>, config: Config) -> Self {
         let handler = TowerHandler::new(service, decode, encode).pending_max(pending_max);
         let server = Server::builder()
             .tcp("127.0.0.1:0")
@@ -55,9 +48,7 @@ impl Running {
 }
 
 fn workers(workers: usize) -> Config {
-    Config::default()
-        .workers(workers)
-        .topology(Topology::Dedicated)
+    Config::default().workers(workers).topology(Topology::Dedicated)
 }
 
 fn decode(request: &Request<'_, ()>) -> Result<String, std::str::Utf8Error> {
@@ -151,10 +142,7 @@ fn a_future_that_is_pending_for_too_long_is_an_error_of_its_request() {
     let (service, pending_max) = (AnyService::new(service), Duration::from_millis(5));
     let server = Running::start(service, pending_max, Policy::c_fcfs(), workers(1));
     let mut client = server.connect();
-    assert_eq!(
-        client.ask("wait"),
-        "error: the service was pending for more than 5ms"
-    );
+    assert_eq!(client.ask("wait"), "error: the service was pending for more than 5ms");
     assert_eq!(client.ask("next"), "next");
     server.stop();
 }
@@ -169,10 +157,7 @@ struct Fragile {
 impl Clone for Fragile {
     fn clone(&self) -> Self {
         self.clones.fetch_add(1, Ordering::SeqCst);
-        Self {
-            served: 0,
-            clones: Arc::clone(&self.clones),
-        }
+        Self { served: 0, clones: Arc::clone(&self.clones) }
     }
 }
 
@@ -208,11 +193,7 @@ fn a_service_that_is_broken_is_replaced() {
         assert_eq!(client.ask("b"), "b");
         assert_eq!(client.ask("c"), "error: broken pipe", "round {round}");
     }
-    assert_eq!(
-        clones.load(Ordering::SeqCst),
-        4,
-        "one clone, and one more a round"
-    );
+    assert_eq!(clones.load(Ordering::SeqCst), 4, "one clone, and one more a round");
     server.stop();
 }
 

@@ -26,10 +26,7 @@ pub(crate) fn psp_header() -> (PspHeaderClassifier, Vec<u8>) {
 
 /// A get of memcached's binary protocol.
 pub(crate) fn memcached_binary() -> (MemcachedClassifier, Vec<u8>) {
-    let get = RequestParts {
-        key: b"key:0000012345",
-        ..RequestParts::default()
-    };
+    let get = RequestParts { key: b"key:0000012345", ..RequestParts::default() };
     let mut frame = Vec::new();
     encode_request(&get, &mut frame);
     (MemcachedClassifier::new(), frame)

@@ -55,10 +55,7 @@ impl CommandTable {
     /// The entry of `name`: a command, or a command and its subcommand. Creates the entry if there is
     /// none.
     pub(super) fn entry(&mut self, name: &str) -> &mut Entry {
-        assert!(
-            name.len() <= NAME_LEN_MAX,
-            "command name longer than {NAME_LEN_MAX} bytes: {name}"
-        );
+        assert!(name.len() <= NAME_LEN_MAX, "command name longer than {NAME_LEN_MAX} bytes: {name}");
         let name = name.to_ascii_lowercase();
         if let Some((command, _)) = name.split_once(' ') {
             self.existing_or_new(command).has_subcommands = true;
@@ -120,10 +117,7 @@ struct Key {
 
 impl Default for Key {
     fn default() -> Self {
-        Self {
-            bytes: [0; NAME_LEN_MAX],
-            len: 0,
-        }
+        Self { bytes: [0; NAME_LEN_MAX], len: 0 }
     }
 }
 

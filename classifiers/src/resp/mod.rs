@@ -148,11 +148,7 @@ impl RespClassifier {
     #[must_use]
     pub fn oversized(mut self, bytes_max: usize, args_max: usize, type_name: &str) -> Self {
         let request_type = self.type_named(type_name);
-        self.oversized = Some(Oversized {
-            bytes_max,
-            args_max,
-            request_type,
-        });
+        self.oversized = Some(Oversized { bytes_max, args_max, request_type });
         self
     }
 
@@ -189,9 +185,7 @@ impl Classifier<RespHead> for RespClassifier {
         let mut rules = entry.rules.iter();
         let by_rule = rules.find(|(rule, _)| rule.holds(request, head));
         let request_type = by_rule.map_or(entry.request_type, |(_, by_rule)| *by_rule);
-        let refinement = request_type
-            .index()
-            .and_then(|index| self.refinements.get(index)?.as_ref());
+        let refinement = request_type.index().and_then(|index| self.refinements.get(index)?.as_ref());
         match refinement {
             Some(refinement) => refinement(request, head),
             None => request_type,
@@ -245,9 +239,7 @@ mod tests {
 
     #[test]
     fn oversized_requests_are_of_one_type() {
-        let classifier = two_groups()
-            .refine("long", |_, _| RequestType::UNKNOWN)
-            .oversized(20, 4, "long");
+        let classifier = two_groups().refine("long", |_, _| RequestType::UNKNOWN).oversized(20, 4, "long");
         check(
             &classifier,
             &[
@@ -285,10 +277,7 @@ mod tests {
         );
         let array = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
         let head = Resp::default().head_of(array).expect("a whole frame");
-        assert_eq!(
-            Some(classifier.classify(array, &head)),
-            classifier.types().by_name("short")
-        );
+        assert_eq!(Some(classifier.classify(array, &head)), classifier.types().by_name("short"));
     }
 
     #[test]
@@ -311,38 +300,25 @@ mod tests {
     #[test]
     fn groups_can_be_extended_and_commands_moved() {
         let base = two_groups();
-        let numbers: Vec<_> = ["short", "long"]
-            .map(|name| base.types().by_name(name))
-            .into();
+        let numbers: Vec<_> = ["short", "long"].map(|name| base.types().by_name(name)).into();
         let classifier = base
             .group(TypeSpec::new("short").share(0.9), ["PING"])
             .group(TypeSpec::new("third"), ["MGET"]);
         let types = classifier.types();
-        assert_eq!(
-            ["short", "long"].map(|name| types.by_name(name))[..],
-            numbers
-        );
+        assert_eq!(["short", "long"].map(|name| types.by_name(name))[..], numbers);
         assert_eq!(types.len(), 3);
         assert_eq!(types.specs()[0].share, Some(0.9));
-        check(
-            &classifier,
-            &[("PING", "short"), ("GET k", "short"), ("MGET k", "third")],
-        );
+        check(&classifier, &[("PING", "short"), ("GET k", "short"), ("MGET k", "third")]);
     }
 
     #[test]
     fn the_first_rule_that_is_satisfied_decides() {
-        let classifier = two_groups()
-            .when(["MGET"], Rule::ArgCount { max: 1 }, "short")
-            .when(["MGET"], Rule::ArgCount { max: 3 }, "middle");
-        check(
-            &classifier,
-            &[
-                ("MGET a", "short"),
-                ("MGET a b c", "middle"),
-                ("MGET a b c d", "long"),
-            ],
+        let classifier = two_groups().when(["MGET"], Rule::ArgCount { max: 1 }, "short").when(
+            ["MGET"],
+            Rule::ArgCount { max: 3 },
+            "middle",
         );
+        check(&classifier, &[("MGET a", "short"), ("MGET a b c", "middle"), ("MGET a b c d", "long")]);
     }
 
     #[test]

@@ -371,32 +371,15 @@ const CURSORS: &[&str] = &["HSCAN", "SCAN", "SSCAN", "ZSCAN"];
 
 const READS_OF_STREAMS: &[&str] = &["XRANGE", "XREAD", "XREADGROUP", "XREVRANGE"];
 
-const RANGES_BY_VALUE: &[&str] = &[
-    "ZRANGEBYLEX",
-    "ZRANGEBYSCORE",
-    "ZREVRANGEBYLEX",
-    "ZREVRANGEBYSCORE",
-];
+const RANGES_BY_VALUE: &[&str] = &["ZRANGEBYLEX", "ZRANGEBYSCORE", "ZREVRANGEBYLEX", "ZREVRANGEBYSCORE"];
 
 /// Requests that are of a cheaper type than their command's group, in the order in which the rules
 /// are tried.
 const RULES: [(&[&str], Rule, &str); 14] = [
     (READS_OF_MANY, Rule::ArgCount { max: FEW_ARGS }, "read"),
-    (
-        READS_OF_MANY,
-        Rule::ArgCount {
-            max: RANGE_ARGS_MAX,
-        },
-        "range",
-    ),
+    (READS_OF_MANY, Rule::ArgCount { max: RANGE_ARGS_MAX }, "range"),
     (WRITES_OF_MANY, Rule::ArgCount { max: FEW_ARGS }, "write"),
-    (
-        WRITES_OF_MANY,
-        Rule::ArgCount {
-            max: RANGE_ARGS_MAX,
-        },
-        "range",
-    ),
+    (WRITES_OF_MANY, Rule::ArgCount { max: RANGE_ARGS_MAX }, "range"),
     (POPS, count_up_to(FEW_ARGS as u64), "write"),
     (POPS, count_up_to(RANGE_LEN_MAX), "range"),
     (POPS_OF_SEVERAL_KEYS, COUNT_OF_A_RANGE, "range"),
@@ -450,23 +433,17 @@ const fn span_from(start_arg: usize, unless: &'static [&'static str]) -> Rule {
 }
 
 pub(super) fn classifier() -> RespClassifier {
-    let grouped = GROUPS
-        .iter()
-        .fold(RespClassifier::new(), |classifier, group| {
-            let spec = TypeSpec::new(group.name)
-                .service_time(group.service_time)
-                .share(group.share);
-            let spec = match group.is_control {
-                true => spec.control(),
-                false => spec,
-            };
-            classifier.group(spec, group.commands)
-        });
-    RULES
-        .iter()
-        .fold(grouped, |classifier, (commands, rule, type_name)| {
-            classifier.when(*commands, rule.clone(), type_name)
-        })
+    let grouped = GROUPS.iter().fold(RespClassifier::new(), |classifier, group| {
+        let spec = TypeSpec::new(group.name).service_time(group.service_time).share(group.share);
+        let spec = match group.is_control {
+            true => spec.control(),
+            false => spec,
+        };
+        classifier.group(spec, group.commands)
+    });
+    RULES.iter().fold(grouped, |classifier, (commands, rule, type_name)| {
+        classifier.when(*commands, rule.clone(), type_name)
+    })
 }
 
 #[cfg(test)]

@@ -56,12 +56,7 @@ impl Rule {
         let number_at = |arg| head.arg(frame, arg).and_then(parse_integer);
         match *self {
             Self::ArgCount { max } => head.arg_count().saturating_sub(1) <= max,
-            Self::Span {
-                start_arg,
-                stop_arg,
-                max,
-                unless,
-            } => {
+            Self::Span { start_arg, stop_arg, max, unless } => {
                 let (Some(start), Some(stop)) = (number_at(start_arg), number_at(stop_arg)) else {
                     return false;
                 };
@@ -72,21 +67,14 @@ impl Rule {
                     && !options.any(|arg| unless.iter().any(|word| is_word(arg, word)))
             }
             Self::Number { arg, max } => {
-                arg >= head.arg_count()
-                    || number_at(arg).is_some_and(|count| count.unsigned_abs() <= max)
+                arg >= head.arg_count() || number_at(arg).is_some_and(|count| count.unsigned_abs() <= max)
             }
-            Self::Keyword {
-                word,
-                numbers,
-                max,
-                if_absent,
-            } => {
+            Self::Keyword { word, numbers, max, if_absent } => {
                 if head.arg_count() > OPTION_ARGS_MAX {
                     return false;
                 }
                 let is_small = |number: &[u8]| {
-                    let number =
-                        parse_integer(number).and_then(|number| u64::try_from(number).ok());
+                    let number = parse_integer(number).and_then(|number| u64::try_from(number).ok());
                     number.is_some_and(|number| number <= max)
                 };
                 // The last of several options counts, and an argument may merely look like one.
@@ -128,15 +116,7 @@ mod tests {
     #[test]
     fn arguments_are_counted_without_the_name() {
         let rule = Rule::ArgCount { max: 2 };
-        check(
-            &rule,
-            &[
-                ("", true),
-                ("MGET", true),
-                ("MGET a b", true),
-                ("MGET a b c", false),
-            ],
-        );
+        check(&rule, &[("", true), ("MGET", true), ("MGET a b", true), ("MGET a b c", false)]);
         let array = b"*4\r\n$4\r\nMGET\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n";
         let head = Resp::default().head_of(array).expect("a whole frame");
         assert!(!rule.holds(array, &head));
@@ -144,12 +124,7 @@ mod tests {
 
     #[test]
     fn spans_are_bounded_from_either_end() {
-        let rule = Rule::Span {
-            start_arg: 2,
-            stop_arg: 3,
-            max: 10,
-            unless: &["BYSCORE"],
-        };
+        let rule = Rule::Span { start_arg: 2, stop_arg: 3, max: 10, unless: &["BYSCORE"] };
         check(
             &rule,
             &[
@@ -189,12 +164,7 @@ mod tests {
 
     #[test]
     fn options_are_found_in_any_place() {
-        let scan = Rule::Keyword {
-            word: "COUNT",
-            numbers: 1,
-            max: 100,
-            if_absent: true,
-        };
+        let scan = Rule::Keyword { word: "COUNT", numbers: 1, max: 100, if_absent: true };
         check(
             &scan,
             &[
@@ -206,18 +176,10 @@ mod tests {
                 ("SCAN 0 COUNT 10 COUNT 101", false),
                 ("SCAN 0 MATCH count COUNT 10", false),
                 (&format!("SCAN 0{}", " TYPE hash".repeat(7)), true),
-                (
-                    &format!("SCAN 0{} COUNT 101", " TYPE hash".repeat(7)),
-                    false,
-                ),
+                (&format!("SCAN 0{} COUNT 101", " TYPE hash".repeat(7)), false),
             ],
         );
-        let limit = Rule::Keyword {
-            word: "LIMIT",
-            numbers: 2,
-            max: 100,
-            if_absent: false,
-        };
+        let limit = Rule::Keyword { word: "LIMIT", numbers: 2, max: 100, if_absent: false };
         check(
             &limit,
             &[

@@ -63,10 +63,7 @@ impl Default for Config {
 
 impl Config {
     pub(crate) fn settings(&self) -> anyhow::Result<Settings> {
-        ensure!(
-            self.reserve > 0,
-            "one core stays for everything else: reserve must be at least 1"
-        );
+        ensure!(self.reserve > 0, "one core stays for everything else: reserve must be at least 1");
         ensure!(
             self.parent.is_relative(),
             "the parent group is below the hierarchy's root: its path begins with no slash"
@@ -88,10 +85,7 @@ impl Config {
     }
 
     pub(crate) fn scope(&self) -> Scope {
-        Scope {
-            cores: self.cores,
-            parent: self.parent.clone(),
-        }
+        Scope { cores: self.cores, parent: self.parent.clone() }
     }
 }
 
@@ -156,10 +150,7 @@ impl Flags {
         replace(&mut config.log_level, self.log_level);
         config.cores = self.cores.or(config.cores);
         config.settings()?;
-        Ok(Resolved {
-            config,
-            print_only: self.print_config,
-        })
+        Ok(Resolved { config, print_only: self.print_config })
     }
 }
 
@@ -182,20 +173,10 @@ mod tests {
 
     #[test]
     fn a_printed_configuration_is_read_back() {
-        let config = resolve(&[
-            "--cores",
-            "1-3",
-            "--mechanism",
-            "affinity",
-            "--reserve",
-            "2",
-        ]);
+        let config = resolve(&["--cores", "1-3", "--mechanism", "affinity", "--reserve", "2"]);
         let mut config = config.unwrap();
         assert_eq!(config.settings().unwrap().reserve, 2);
-        let limits = UserLimits {
-            cores_max: Some(2),
-            priority_highest: None,
-        };
+        let limits = UserLimits { cores_max: Some(2), priority_highest: None };
         config.users.insert("1000".to_owned(), limits);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("arbiter.toml");
@@ -218,9 +199,7 @@ mod tests {
             assert!(refusal.contains(words), "{refusal}");
         }
         let mut config = Config::default();
-        config
-            .users
-            .insert("alice".to_owned(), UserLimits::default());
+        config.users.insert("alice".to_owned(), UserLimits::default());
         assert!(config.settings().unwrap_err().to_string().contains("alice"));
     }
 }

@@ -72,13 +72,7 @@ fn print_status(socket: &std::path::Path, json: bool) -> anyhow::Result<()> {
 }
 
 fn serve(resolved: config::Resolved) -> anyhow::Result<()> {
-    let Config {
-        socket,
-        socket_mode,
-        log_level,
-        mechanism: choice,
-        ..
-    } = resolved.config.clone();
+    let Config { socket, socket_mode, log_level, mechanism: choice, .. } = resolved.config.clone();
     if resolved.print_only {
         print!("{}", toml::to_string(&resolved.config)?);
         return Ok(());
@@ -92,20 +86,16 @@ fn serve(resolved: config::Resolved) -> anyhow::Result<()> {
     }
     // Before the mechanism: a second arbiter must not touch the first one's cores.
     let listener = Listener::bind(&socket, socket_mode.0)?;
-    let started = mechanism::choose(choice, &resolved.config.scope())
-        .context("cannot manage this machine's cores")?;
+    let started = mechanism::choose(choice, &resolved.config.scope()).context("cannot manage this machine's cores")?;
     be_prompt();
     let kind = started.mechanism.kind();
-    let daemon =
-        Daemon::new(listener, settings, started).context("cannot manage this machine's cores")?;
+    let daemon = Daemon::new(listener, settings, started).context("cannot manage this machine's cores")?;
     let status = daemon.status();
     tracing::info!(%kind, cores = %status.cores, grantable = status.grantable, socket = %socket.display(), "ready");
     if status.grantable == 0 {
         tracing::warn!("no core can be granted: as many are in reserve as there are");
     }
-    daemon
-        .run(stop)
-        .context("not everything could be put back")?;
+    daemon.run(stop).context("not everything could be put back")?;
     tracing::info!("everything is put back");
     Ok(())
 }

@@ -46,27 +46,16 @@ pub(crate) struct Flags {
 
 pub(crate) fn run(flags: &Flags) -> anyhow::Result<()> {
     ensure!(flags.rounds > 0, "--rounds must be at least 1");
-    println!(
-        "{:<48} {:>9} {:>9} {:>9} {:>9}",
-        "us", "p50", "p90", "p99", "max"
-    );
+    println!("{:<48} {:>9} {:>9} {:>9} {:>9}", "us", "p50", "p90", "p99", "max");
     moves(flags.rounds)?;
-    print(
-        "two threads wake each other over a socket",
-        wakes(flags.rounds)?,
-    );
+    print("two threads wake each other over a socket", wakes(flags.rounds)?);
     if flags.moves_only {
         return Ok(());
     }
     print("grant of a free core", free_core(flags)?);
-    print(
-        "grant of a core that another server must release",
-        recalled_core(flags)?,
-    );
+    print("grant of a core that another server must release", recalled_core(flags)?);
     let (load_ns, read_ns) = looks(&flags.socket)?;
-    println!(
-        "a look at the shared page: {load_ns:.2} ns as a load, {read_ns:.0} ns as a read of its file"
-    );
+    println!("a look at the shared page: {load_ns:.2} ns as a load, {read_ns:.0} ns as a read of its file");
     Ok(())
 }
 
@@ -76,22 +65,11 @@ fn print(what: &str, mut taken: Vec<Duration>) {
         let index = ((taken.len() - 1) as f64 * share).round() as usize;
         taken[index].as_secs_f64() * 1e6
     };
-    println!(
-        "{what:<48} {:>9.1} {:>9.1} {:>9.1} {:>9.1}",
-        us(0.5),
-        us(0.9),
-        us(0.99),
-        us(1.0)
-    );
+    println!("{what:<48} {:>9.1} {:>9.1} {:>9.1} {:>9.1}", us(0.5), us(0.9), us(0.99), us(1.0));
 }
 
 fn register(socket: &Path, name: &str, priority: Priority) -> anyhow::Result<Arbiter> {
-    let registration = Registration {
-        name: name.to_owned(),
-        priority,
-        cores_min: 0,
-        cores_max: 1,
-    };
+    let registration = Registration { name: name.to_owned(), priority, cores_min: 0, cores_max: 1 };
     Ok(Arbiter::connect(socket, registration)?)
 }
 
@@ -105,10 +83,7 @@ fn wait_for(arbiter: &mut Arbiter, wanted: impl Fn(ArbiterEvent) -> bool) -> any
             }
         }
         let left = give_up.saturating_duration_since(Instant::now());
-        ensure!(
-            !left.is_zero(),
-            "the arbiter did not grant a core: see psp-arbiter status"
-        );
+        ensure!(!left.is_zero(), "the arbiter did not grant a core: see psp-arbiter status");
         let timeout = Timespec::try_from(left)?;
         let mut readable = [PollFd::from_borrowed_fd(arbiter.as_fd(), PollFlags::IN)];
         let _ = poll(&mut readable, Some(&timeout));
@@ -169,18 +144,10 @@ fn take_from_others(flags: &Flags, grantable: usize) -> anyhow::Result<Vec<Durat
         loop {
             std::thread::sleep(REST);
             let servers = psp_arbiter::status::ask(&flags.socket)?.servers;
-            if servers
-                .iter()
-                .map(|server| server.held.len())
-                .sum::<usize>()
-                == grantable
-            {
+            if servers.iter().map(|server| server.held.len()).sum::<usize>() == grantable {
                 break;
             }
-            ensure!(
-                Instant::now() < give_up,
-                "not all cores were granted: see psp-arbiter status"
-            );
+            ensure!(Instant::now() < give_up, "not all cores were granted: see psp-arbiter status");
         }
         taken.push(grant(&mut arbiter)?);
     }
@@ -263,10 +230,7 @@ fn moves(rounds: usize) -> anyhow::Result<()> {
     print("move to a core: affinity", moves_by(&mut affinity, rounds)?);
     match Group::make() {
         Ok(group) => {
-            let scope = Scope {
-                parent: group.name.clone().into(),
-                ..scope
-            };
+            let scope = Scope { parent: group.name.clone().into(), ..scope };
             let mut cpusets = CpusetV1::open(&group.mount, &scope)?;
             cpusets.start()?;
             let taken = moves_by(&mut cpusets, rounds);
@@ -313,10 +277,7 @@ struct Group {
 impl Group {
     fn make() -> anyhow::Result<Self> {
         let mounts = cpuset_mount().into_iter();
-        let mount = mounts
-            .filter(|mount| !mount.is_v2)
-            .map(|mount| mount.path)
-            .next();
+        let mount = mounts.filter(|mount| !mount.is_v2).map(|mount| mount.path).next();
         let mount = mount.context("no cpusets of cgroup v1 are mounted")?;
         let own = fs::read_to_string("/proc/self/cgroup")?;
         let home = own.lines().find_map(|line| line.split_once(":cpuset:/"));
@@ -326,10 +287,7 @@ impl Group {
         fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
         let group = Self { mount, name, home };
         for file in ["cpuset.cpus", "cpuset.mems"] {
-            fs::write(
-                path.join(file),
-                fs::read_to_string(group.mount.join(file))?.trim(),
-            )?;
+            fs::write(path.join(file), fs::read_to_string(group.mount.join(file))?.trim())?;
         }
         Ok(group)
     }

@@ -117,15 +117,10 @@ struct Rows {
 fn pages(way: &Way) -> Router {
     let [fast, slow, rows] = [way.clone(), way.clone(), way.clone()];
     let fast = async move || fast.compute(Duration::ZERO, false).await;
-    let slow = async move |Query(Slow { us }): Query<Slow>| {
-        slow.compute(Duration::from_micros(us), true).await
-    };
+    let slow = async move |Query(Slow { us }): Query<Slow>| slow.compute(Duration::from_micros(us), true).await;
     let rows = async move |Query(Rows { n }): Query<Rows>| {
-        rows.compute(
-            Duration::from_nanos(10).saturating_mul(n.try_into().unwrap_or(u32::MAX)),
-            true,
-        )
-        .await
+        rows.compute(Duration::from_nanos(10).saturating_mul(n.try_into().unwrap_or(u32::MAX)), true)
+            .await
     };
     Router::new()
         .route("/fast", get(fast))

@@ -36,10 +36,9 @@ async fn main() -> anyhow::Result<()> {
     let layer = PspLayer::new(pool.clone(), routes);
     let seen = layer.clone();
 
-    let service = service::service().layer(layer).route(
-        "/psp",
-        get(async move || format!("{:#?}\n", seen.snapshot())),
-    );
+    let service = service::service()
+        .layer(layer)
+        .route("/psp", get(async move || format!("{:#?}\n", seen.snapshot())));
     let (drain, drains) = oneshot::channel::<()>();
     let serving = axum::serve(listener, service).with_graceful_shutdown(async {
         let _ = drains.await;

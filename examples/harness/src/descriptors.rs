@@ -9,10 +9,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// When the system refuses that.
 pub fn raise_descriptor_limit() -> usize {
     let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     setrlimit(Resource::Nofile, raised).expect("the soft limit may rise to the hard one");
     limit.maximum.map_or(usize::MAX, |maximum| maximum as usize)
 }

@@ -19,12 +19,7 @@ pub struct Load {
 impl Load {
     /// Starts this number of clients. Each reply to `request` must be `reply`.
     #[must_use = "call `finish` to check the replies"]
-    pub fn start(
-        server: SocketAddr,
-        clients: usize,
-        request: &'static [u8],
-        reply: &'static [u8],
-    ) -> Self {
+    pub fn start(server: SocketAddr, clients: usize, request: &'static [u8], reply: &'static [u8]) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let replies = Arc::new(AtomicU64::new(0));
         let client = |_| {
@@ -33,27 +28,15 @@ impl Load {
                 let mut connection = connect(server).expect("the server accepts connections");
                 let mut received = vec![0; reply.len()];
                 while !stop.load(Ordering::Relaxed) {
-                    connection
-                        .get_mut()
-                        .write_all(request)
-                        .expect("the server reads");
-                    connection
-                        .read_exact(&mut received)
-                        .expect("the server replies");
-                    assert_eq!(
-                        received.escape_ascii().to_string(),
-                        reply.escape_ascii().to_string()
-                    );
+                    connection.get_mut().write_all(request).expect("the server reads");
+                    connection.read_exact(&mut received).expect("the server replies");
+                    assert_eq!(received.escape_ascii().to_string(), reply.escape_ascii().to_string());
                     replies.fetch_add(1, Ordering::Relaxed);
                 }
             })
         };
         let clients = (0..clients).map(client).collect();
-        Self {
-            stop,
-            replies,
-            clients,
-        }
+        Self { stop, replies, clients }
     }
 
     /// Waits until some more requests have been answered.
@@ -62,9 +45,7 @@ impl Load {
     /// When they are not answered within [`DEADLINE`](crate::DEADLINE).
     pub fn goes_on(&self) {
         let aim = self.replies.load(Ordering::Relaxed) + 50 * self.clients.len() as u64;
-        wait_until("requests are answered", || {
-            self.replies.load(Ordering::Relaxed) >= aim
-        });
+        wait_until("requests are answered", || self.replies.load(Ordering::Relaxed) >= aim);
     }
 
     /// Ends the load.

@@ -40,11 +40,7 @@ impl Wire {
     #[must_use]
     pub fn new(queues: usize) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        Self {
-            folder: tempfile::tempdir().unwrap(),
-            queues,
-            _turn: turn,
-        }
+        Self { folder: tempfile::tempdir().unwrap(), queues, _turn: turn }
     }
 
     /// The server's end, at a UDP port.
@@ -66,23 +62,16 @@ impl Wire {
     #[must_use]
     pub fn connect(&self, port: u16) -> WireClient {
         let server = SocketAddrV4::new(SERVER, port);
-        let mut client = WireClient {
-            port: DpdkClient::open(&self.client(), server).unwrap(),
-        };
-        client.poll_until("the server's station", |client| {
-            client.port.resolve().then_some(())
-        });
+        let mut client = WireClient { port: DpdkClient::open(&self.client(), server).unwrap() };
+        client.poll_until("the server's station", |client| client.port.resolve().then_some(()));
         client
     }
 
     fn end(&self, role: &str, number: u32, address: SocketAddrV4) -> DpdkConfig {
         let socket = self.folder.path().join("memif.sock");
         let socket = socket.display();
-        let device =
-            format!("net_memif{number},role={role},socket-abstract=no,socket={socket},id=0");
-        DpdkConfig::new(address, EAL)
-            .virtual_device(Some(device))
-            .queues(Some(self.queues))
+        let device = format!("net_memif{number},role={role},socket-abstract=no,socket={socket},id=0");
+        DpdkConfig::new(address, EAL).virtual_device(Some(device)).queues(Some(self.queues))
     }
 }
 

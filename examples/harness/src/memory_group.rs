@@ -11,8 +11,7 @@ use std::time::Duration;
 pub const GROUPS_MIB: [u64; 2] = [200, 600];
 
 /// Why a test is skipped where no group can be made.
-pub const NO_MEMORY_GROUP: &str =
-    "no right to make a control group of the memory controller (cgroup v1 or v2)";
+pub const NO_MEMORY_GROUP: &str = "no right to make a control group of the memory controller (cgroup v1 or v2)";
 
 /// A control group with a limit of memory, beyond which the kernel kills what is in it. It ends with its processes.
 #[derive(Debug)]
@@ -34,9 +33,7 @@ impl MemoryGroup {
         };
         // The controller may be there already, and it is in v1.
         let _has_memory = fs::write(root.join("cgroup.subtree_control"), "+memory");
-        let group = Self {
-            folder: root.join(name),
-        };
+        let group = Self { folder: root.join(name) };
         fs::create_dir(&group.folder).ok()?;
         let limit_bytes = (limit_mib << 20).to_string();
         fs::write(group.folder.join(limit), limit_bytes).ok()?;

@@ -28,11 +28,7 @@ pub struct Exchange<'a> {
 /// When a request is lost, when a policy does not take effect, or when an invalid file changes the policy or is
 /// not logged.
 pub fn reloads_under_load(server: &ServerProcess, config_file: &Path, exchange: Exchange<'_>) {
-    let Exchange {
-        request,
-        reply,
-        policy,
-    } = exchange;
+    let Exchange { request, reply, policy } = exchange;
     let load = Load::start(server.address(), CLIENTS, request, reply);
     load.goes_on();
     for round in 0..ROUNDS {
@@ -48,9 +44,7 @@ pub fn reloads_under_load(server: &ServerProcess, config_file: &Path, exchange: 
         server.hang_up();
         wait_until("the log says that the file is refused", || {
             let log = server.log();
-            let errors = log
-                .iter()
-                .filter(|line| line.contains("configuration not reloaded"));
+            let errors = log.iter().filter(|line| line.contains("configuration not reloaded"));
             errors.count() == times
         });
         load.goes_on();

@@ -79,10 +79,7 @@ impl ServerProcess {
                 Ok(address) => server.address = address,
                 Err(RecvTimeoutError::Disconnected) => return Err(server.log()),
                 Err(RecvTimeoutError::Timeout) => {
-                    panic!(
-                        "no line \"listening on ADDRESS\" in\n{}",
-                        server.log().join("\n")
-                    )
+                    panic!("no line \"listening on ADDRESS\" in\n{}", server.log().join("\n"))
                 }
             }
         }
@@ -235,11 +232,7 @@ impl ServerProcess {
         let status = fs::read_to_string(path).expect("the server runs");
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         let kibibytes = line.and_then(|rest| rest.split_whitespace().next());
-        kibibytes
-            .expect("a line of that name")
-            .parse::<u64>()
-            .unwrap()
-            * 1024
+        kibibytes.expect("a line of that name").parse::<u64>().unwrap() * 1024
     }
 
     /// The processor time that the threads of the process have used.
@@ -249,8 +242,7 @@ impl ServerProcess {
     #[must_use]
     pub fn processor_time(&self) -> Duration {
         let statistics = self.of_threads("schedstat");
-        let used_ns =
-            statistics.filter_map(|text| text.split_whitespace().next()?.parse::<u64>().ok());
+        let used_ns = statistics.filter_map(|text| text.split_whitespace().next()?.parse::<u64>().ok());
         Duration::from_nanos(used_ns.sum())
     }
 
@@ -327,8 +319,6 @@ fn collect_log(process: &mut Child, log: Arc<Mutex<Vec<String>>>) -> Receiver<So
 fn announced_address(line: &str) -> Option<SocketAddr> {
     let (_, rest) = line.split_once("listening on ")?;
     let is_part_of_address = |letter: char| letter.is_ascii_hexdigit() || ".:[]".contains(letter);
-    let end = rest
-        .find(|letter| !is_part_of_address(letter))
-        .unwrap_or(rest.len());
+    let end = rest.find(|letter| !is_part_of_address(letter)).unwrap_or(rest.len());
     rest[..end].parse().ok()
 }

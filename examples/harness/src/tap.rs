@@ -52,9 +52,7 @@ pub fn in_own_network(name: &str, body: impl FnOnce()) {
     };
     let tap = "ip tuntap add dev psptap9 mode tap";
     if !succeeds(unshare().args(tap.split(' '))) {
-        return psp_skip::skip(
-            "no right to make a network namespace and a tap interface, or no `ip`",
-        );
+        return psp_skip::skip("no right to make a network namespace and a tap interface, or no `ip`");
     }
     let output = unshare()
         .arg(std::env::current_exe().unwrap())

@@ -34,9 +34,6 @@ pub fn start_twemproxy(ports: [String; 2], protocol: Protocol) -> ServerProcess 
         let mut command = Command::new("nutcracker");
         let stats_port = free_port().to_string();
         command.arg("-c").arg(file).args(["-s", &stats_port]);
-        Start {
-            command,
-            port: Some(port),
-        }
+        Start { command, port: Some(port) }
     })
 }

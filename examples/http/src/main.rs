@@ -13,9 +13,7 @@ use clap::Parser;
 use psp_classifiers::HttpClassifier;
 use psp_program::{ArbiterFlags, LogLevel, SocketConfig, SocketFlags, fit_buffers, spin};
 use psp_protocols::http::{Http, HttpHead, HttpRequest, Method, Response, Status};
-use psp_server::{
-    Config, Policy, Reply, Request, Server, Topology, TypeSpec, Workers, checkpoint, is_abandoned,
-};
+use psp_server::{Config, Policy, Reply, Request, Server, Topology, TypeSpec, Workers, checkpoint, is_abandoned};
 
 /// Most milliseconds of a slow page.
 const SLOW_MS_MAX: u64 = 1000;
@@ -60,9 +58,7 @@ fn answer(slow_ms: u64, request: Request<'_, (), HttpHead>, reply: &mut Reply<'_
     let page = HttpRequest::new(request.payload, request.head);
     let (status, text) = match (page.method(), page.path()) {
         (Method::Get | Method::Head, "/fast") => (Status::OK, "fast\n"),
-        (Method::Get | Method::Head, "/slow") => {
-            slow_page(page.query_value("ms").map_or(Ok(slow_ms), str::parse))
-        }
+        (Method::Get | Method::Head, "/slow") => slow_page(page.query_value("ms").map_or(Ok(slow_ms), str::parse)),
         (Method::Post, "/echo") => {
             return Response::new(reply, request.head, Status::OK).body(&page.body());
         }
@@ -108,18 +104,12 @@ fn serve() -> anyhow::Result<()> {
     let server = sockets
         .listen(Server::builder(), &[flags.bind], flags.port)
         .framing(Http::default())
-        .classifier(
-            HttpClassifier::new()
-                .route(slow, "*", "/slow*")
-                .route(fast, "*", "*"),
-        )
+        .classifier(HttpClassifier::new().route(slow, "*", "/slow*").route(fast, "*", "*"))
         .config(config)
         .policy(flags.policy)
-        .handler(
-            move |request: Request<'_, (), HttpHead>, reply: &mut Reply<'_>| {
-                answer(flags.slow_ms, request, reply);
-            },
-        )
+        .handler(move |request: Request<'_, (), HttpHead>, reply: &mut Reply<'_>| {
+            answer(flags.slow_ms, request, reply);
+        })
         .build()?;
     psp_program::run(server)
 }

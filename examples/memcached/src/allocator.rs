@@ -28,9 +28,7 @@ impl Usage {
     /// Bytes that belong to no allocation: gaps between allocations, and freed pages.
     #[must_use]
     pub fn gaps(self) -> usize {
-        self.resident
-            .saturating_sub(self.allocated)
-            .saturating_sub(self.metadata)
+        self.resident.saturating_sub(self.allocated).saturating_sub(self.metadata)
     }
 }
 

@@ -11,9 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, ensure};
 use psp_protocols::Sink;
-use psp_protocols::memcached::text::{
-    Request, Status, Store as StoreRequest, StoreMode, Words, client_error, status,
-};
+use psp_protocols::memcached::text::{Request, Status, Store as StoreRequest, StoreMode, Words, client_error, status};
 use subtle::ConstantTimeEq as _;
 
 use crate::counters::{Counter, WorkerCounters};
@@ -34,31 +32,22 @@ impl Passwords {
     /// It cannot be read, or a line has no colon, or there are too many.
     pub fn load(path: &Path) -> anyhow::Result<Self> {
         let name = path.display();
-        let text =
-            fs::read(path).with_context(|| format!("cannot read the passwords of {name}"))?;
+        let text = fs::read(path).with_context(|| format!("cannot read the passwords of {name}"))?;
         let lines: Vec<Vec<u8>> = text
             .split(|byte| matches!(byte, b'\n' | b'\r'))
             .filter(|line| !line.is_empty())
             .map(<[u8]>::to_vec)
             .collect();
         let has_colon = |line: &Vec<u8>| line.contains(&b':');
-        ensure!(
-            lines.iter().all(has_colon),
-            "{name} has a line without a colon"
-        );
-        ensure!(
-            (1..=NAMES_MAX).contains(&lines.len()),
-            "{name} must have 1 to {NAMES_MAX} names"
-        );
+        ensure!(lines.iter().all(has_colon), "{name} has a line without a colon");
+        ensure!((1..=NAMES_MAX).contains(&lines.len()), "{name} must have 1 to {NAMES_MAX} names");
         Ok(Self { lines })
     }
 
     /// Whether a name and its password are among these.
     fn contains(&self, name: &[u8], password: &[u8]) -> bool {
         let wanted = [name, b":", password].concat();
-        self.lines
-            .iter()
-            .fold(false, |found, line| found | bool::from(line.ct_eq(&wanted)))
+        self.lines.iter().fold(false, |found, line| found | bool::from(line.ct_eq(&wanted)))
     }
 }
 
@@ -72,9 +61,7 @@ impl Login {
     /// The state of a new connection.
     #[must_use]
     pub fn new(needs_password: bool) -> Self {
-        Self {
-            done: AtomicBool::new(!needs_password),
-        }
+        Self { done: AtomicBool::new(!needs_password) }
     }
 
     /// Whether the client may run requests.
@@ -84,19 +71,8 @@ impl Login {
     }
 
     /// Takes a text request of a client that has not shown who it is, and writes the reply.
-    pub fn attempt(
-        &self,
-        frame: &[u8],
-        passwords: &Passwords,
-        counters: &WorkerCounters,
-        out: &mut dyn Sink,
-    ) {
-        let Ok(Request::Store(StoreRequest {
-            mode: StoreMode::Set,
-            cas: None,
-            data,
-            ..
-        })) = Request::parse(frame)
+    pub fn attempt(&self, frame: &[u8], passwords: &Passwords, counters: &WorkerCounters, out: &mut dyn Sink) {
+        let Ok(Request::Store(StoreRequest { mode: StoreMode::Set, cas: None, data, .. })) = Request::parse(frame)
         else {
             return client_error(out, "unauthenticated");
         };
@@ -113,28 +89,16 @@ impl Login {
 
     /// Takes the message of SASL's mechanism PLAIN: an identity to act as, which must be empty or the name, the name
     /// and the password, with zeros between them. Returns whether the client is known.
-    pub fn attempt_plain(
-        &self,
-        message: &[u8],
-        passwords: &Passwords,
-        counters: &WorkerCounters,
-    ) -> bool {
+    pub fn attempt_plain(&self, message: &[u8], passwords: &Passwords, counters: &WorkerCounters) -> bool {
         let mut parts = message.splitn(3, |byte| *byte == 0);
         let (identity, name, password) = (parts.next(), parts.next(), parts.next());
         let name = name.unwrap_or_default();
-        let acts_as_itself =
-            identity.is_some_and(|identity| identity.is_empty() || identity == name);
+        let acts_as_itself = identity.is_some_and(|identity| identity.is_empty() || identity == name);
         let password = password.filter(|_| acts_as_itself).unwrap_or_default();
         self.check(name, password, passwords, counters)
     }
 
-    fn check(
-        &self,
-        name: &[u8],
-        password: &[u8],
-        passwords: &Passwords,
-        counters: &WorkerCounters,
-    ) -> bool {
+    fn check(&self, name: &[u8], password: &[u8], passwords: &Passwords, counters: &WorkerCounters) -> bool {
         counters.count(Counter::AuthCmds);
         let is_known = !password.is_empty() && passwords.contains(name, password);
         match is_known {

@@ -4,8 +4,7 @@ use std::num::NonZeroU64;
 
 use psp_protocols::Sink;
 use psp_protocols::memcached::binary::{
-    Command, Extras, HEADER_LEN, Header, Opcode, ReplyHead, Request, Status, error, reply,
-    reply_shared,
+    Command, Extras, HEADER_LEN, Header, Opcode, ReplyHead, Request, Status, error, reply, reply_shared,
 };
 use psp_protocols::memcached::text::StoreMode;
 
@@ -13,9 +12,7 @@ use crate::cache::{OutOfMemory, Value};
 use crate::counters::Counter;
 use crate::exptime::expire_at_ms;
 use crate::handler::{Context, Outcome};
-use crate::operations::{
-    Arithmetic, Computed, Condition, Delete, Deleted, Found, Operations, Store, Stored, Vivify,
-};
+use crate::operations::{Arithmetic, Computed, Condition, Delete, Deleted, Found, Operations, Store, Stored, Vivify};
 use crate::report::{self, MEMCACHED_VERSION, Report};
 use crate::text::SHARED_LEN_MIN;
 
@@ -48,11 +45,7 @@ pub fn run(context: Context<'_>, frame: &[u8], out: &mut dyn Sink) -> Outcome {
                 refuse_too_large(context.operations, frame, &refusal.header);
             }
             refusal.encode(out);
-            return if refusal.closes {
-                Outcome::Close
-            } else {
-                Outcome::Keep
-            };
+            return if refusal.closes { Outcome::Close } else { Outcome::Keep };
         }
         // The framing does not pass such a frame.
         None => return Outcome::Close,
@@ -68,17 +61,11 @@ pub fn run(context: Context<'_>, frame: &[u8], out: &mut dyn Sink) -> Outcome {
         Answer::Done { .. } | Answer::Number { .. } if quiet => {}
         Answer::Failed(Status::KeyNotFound) if quiet && gets(request.opcode.command) => {}
         Answer::Done { cas } => {
-            let head = ReplyHead {
-                cas,
-                ..ReplyHead::DONE
-            };
+            let head = ReplyHead { cas, ..ReplyHead::DONE };
             reply(out, &request.header, &head, b"");
         }
         Answer::Number { value, cas } => {
-            let head = ReplyHead {
-                cas,
-                ..ReplyHead::DONE
-            };
+            let head = ReplyHead { cas, ..ReplyHead::DONE };
             reply(out, &request.header, &head, &value.to_be_bytes());
         }
         Answer::Found(found) => put_found(&request, &found, out),
@@ -93,18 +80,12 @@ pub fn run(context: Context<'_>, frame: &[u8], out: &mut dyn Sink) -> Outcome {
 
 /// Whether clients may run the command before they have shown who they are.
 fn is_open_to_all(command: Command) -> bool {
-    matches!(
-        command,
-        Command::SaslList | Command::SaslAuth | Command::SaslStep | Command::Version
-    )
+    matches!(command, Command::SaslList | Command::SaslAuth | Command::SaslStep | Command::Version)
 }
 
 /// Whether the quiet form of the command is silent about misses.
 fn gets(command: Command) -> bool {
-    matches!(
-        command,
-        Command::Get | Command::GetKey | Command::GetAndTouch | Command::GetKeyAndTouch
-    )
+    matches!(command, Command::Get | Command::GetKey | Command::GetAndTouch | Command::GetKeyAndTouch)
 }
 
 /// Whether the reply contains the key.
@@ -121,14 +102,9 @@ fn answer(context: Context<'_>, request: &Request<'_>, out: &mut dyn Sink) -> An
     };
     match request.opcode.command {
         Command::Get | Command::GetKey => found(operations.get(key)),
-        Command::GetAndTouch | Command::GetKeyAndTouch => {
-            found(operations.get_and_touch(key, expiry))
-        }
+        Command::GetAndTouch | Command::GetKeyAndTouch => found(operations.get_and_touch(key, expiry)),
         Command::Touch => match operations.get_and_touch(key, expiry) {
-            Some(touched) => Answer::Found(Found {
-                value: Value::new(key, []),
-                ..touched
-            }),
+            Some(touched) => Answer::Found(Found { value: Value::new(key, []), ..touched }),
             None => Answer::Failed(Status::KeyNotFound),
         },
         Command::Set => store(operations, request, StoreMode::Set),
@@ -234,29 +210,18 @@ fn delete(operations: Operations<'_>, request: &Request<'_>) -> Answer {
 }
 
 fn arithmetic(operations: Operations<'_>, request: &Request<'_>, decrement: bool) -> Answer {
-    let Extras::Arithmetic {
-        delta,
-        initial,
-        exptime,
-    } = request.extras
-    else {
+    let Extras::Arithmetic { delta, initial, exptime } = request.extras else {
         return Answer::Failed(Status::InvalidArguments);
     };
     let computed = operations.compute(&Arithmetic {
         delta,
         decrement,
         condition: Condition::from_cas(cas_of(&request.header)),
-        vivify: (exptime != NO_VIVIFY).then(|| Vivify {
-            initial,
-            expire_at_ms: expire_at_ms(exptime),
-        }),
+        vivify: (exptime != NO_VIVIFY).then(|| Vivify { initial, expire_at_ms: expire_at_ms(exptime) }),
         ..Arithmetic::new(request.key)
     });
     match computed {
-        Ok(Computed::Done(number)) => Answer::Number {
-            value: number.value,
-            cas: number.cas,
-        },
+        Ok(Computed::Done(number)) => Answer::Number { value: number.value, cas: number.cas },
         Ok(Computed::NotFound) => Answer::Failed(Status::KeyNotFound),
         Ok(Computed::NonNumeric) => Answer::Failed(Status::NonNumeric),
         Ok(Computed::Exists) => Answer::Failed(Status::KeyExists),
@@ -284,11 +249,7 @@ fn put_found(request: &Request<'_>, found: &Found, out: &mut dyn Sink) {
 
 fn put_failure(request: &Request<'_>, status: Status, out: &mut dyn Sink) {
     if status == Status::KeyNotFound && returns_key(request.opcode.command) {
-        let head = ReplyHead {
-            status,
-            key: request.key,
-            ..ReplyHead::DONE
-        };
+        let head = ReplyHead { status, key: request.key, ..ReplyHead::DONE };
         return reply(out, &request.header, &head, b"");
     }
     error(out, &request.header, status);
@@ -308,25 +269,16 @@ fn stats(context: Context<'_>, request: &Request<'_>, out: &mut dyn Sink) -> Ans
     let Some(report) = Report::from_name(request.key) else {
         return Answer::Failed(Status::KeyNotFound);
     };
-    report::write(
-        report,
-        context.server,
-        Some(context.runtime),
-        &mut |name, value| {
-            let head = ReplyHead {
-                key: name.as_bytes(),
-                ..ReplyHead::DONE
-            };
-            reply(out, &request.header, &head, value.as_bytes());
-        },
-    );
+    report::write(report, context.server, Some(context.runtime), &mut |name, value| {
+        let head = ReplyHead { key: name.as_bytes(), ..ReplyHead::DONE };
+        reply(out, &request.header, &head, value.as_bytes());
+    });
     Answer::Done { cas: 0 }
 }
 
 /// Handles a value that is too long for an item. A set also removes the key's old value.
 fn refuse_too_large(operations: Operations<'_>, frame: &[u8], header: &Header) {
-    let is_set =
-        Opcode::from_number(header.opcode).is_some_and(|opcode| opcode.command == Command::Set);
+    let is_set = Opcode::from_number(header.opcode).is_some_and(|opcode| opcode.command == Command::Set);
     let key_start = HEADER_LEN + usize::from(header.extras_len);
     match frame.get(key_start..key_start + usize::from(header.key_len)) {
         Some(key) if is_set => operations.refuse_too_large(key),

@@ -26,10 +26,7 @@ impl Moment {
     /// Reads both clocks.
     #[must_use]
     pub fn now() -> Self {
-        Self {
-            ms: now_ms(),
-            unix_ms: unix_time_ms(),
-        }
+        Self { ms: now_ms(), unix_ms: unix_time_ms() }
     }
 
     /// When the wall clock will show `unix_ms` if it does not jump; 0 if that is past.
@@ -59,10 +56,7 @@ mod tests {
 
     #[test]
     fn unix_times_are_converted_and_shown_again() {
-        let moment = Moment {
-            ms: 5_000,
-            unix_ms: 1_700_000_000_400,
-        };
+        let moment = Moment { ms: 5_000, unix_ms: 1_700_000_000_400 };
         for (unix_s, ms) in [
             (1_700_000_001, 5_600),
             (1_800_000_000, 100_000_004_600),

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use anyhow::ensure;
 use clap::Parser;
 use psp_program::{
-    CommonSettings, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig, SocketFlags,
-    TlsFiles, TransportConfig, TransportFlags, UnixMode, number_or_text, replace,
+    CommonSettings, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig, SocketFlags, TlsFiles,
+    TransportConfig, TransportFlags, UnixMode, number_or_text, replace,
 };
 use psp_protocols::memcached::MemcachedFraming;
 use psp_server::{Policy, TypeSpec};
@@ -406,14 +406,10 @@ mod tests {
         assert!(debian.daemon);
         assert_eq!(debian.pid_file, Some("/run/memcached.pid".into()));
         assert_eq!(debian.without_effect, ["-u"]);
-        let config =
-            config("-F -X -C -B auto -b 1024 -R 20 -e f -o modern,idle_timeout=7,slab_reassign");
+        let config = config("-F -X -C -B auto -b 1024 -R 20 -e f -o modern,idle_timeout=7,slab_reassign");
         assert!(!config.enable_flush && !config.enable_dump && !config.daemon);
         assert_eq!(config.server.idle_timeout_s, 7);
-        assert_eq!(
-            config.without_effect,
-            ["-b", "-C", "-e", "-R", "-o modern", "-o slab_reassign"]
-        );
+        assert_eq!(config.without_effect, ["-b", "-C", "-e", "-R", "-o modern", "-o slab_reassign"]);
     }
 
     #[test]

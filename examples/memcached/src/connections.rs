@@ -156,8 +156,7 @@ impl Sockets {
             let part: Vec<(u64, Arc<Socket>)> = critical(|| {
                 let open = self.open.lock();
                 let part = open.range(next..).take(SOCKETS_PER_CHECKPOINT);
-                part.map(|(number, socket)| (*number, Arc::clone(socket)))
-                    .collect()
+                part.map(|(number, socket)| (*number, Arc::clone(socket))).collect()
             });
             for (number, socket) in &part {
                 visit(*number, socket);
@@ -186,10 +185,7 @@ impl Connection {
     #[must_use]
     pub fn run(&self, now_s: u32) -> Running<'_> {
         self.socket.record(now_s, State::Running);
-        Running {
-            socket: &self.socket,
-            now_s,
-        }
+        Running { socket: &self.socket, now_s }
     }
 }
 
@@ -222,12 +218,10 @@ mod tests {
 
     fn sockets(listening: &[&str], datagrams: &[&str]) -> Arc<Sockets> {
         let sockets = Arc::new(Sockets::default());
-        let addresses = listening
-            .iter()
-            .map(|address| match address.strip_prefix("unix:") {
-                Some(path) => Address::Unix(path.into()),
-                None => Address::Ip(ip(address)),
-            });
+        let addresses = listening.iter().map(|address| match address.strip_prefix("unix:") {
+            Some(path) => Address::Unix(path.into()),
+            None => Address::Ip(ip(address)),
+        });
         let listening = Listening {
             connections: addresses.collect(),
             datagrams: datagrams.iter().map(|address| ip(address)).collect(),
@@ -268,17 +262,10 @@ mod tests {
 
     #[test]
     fn a_listener_is_told_where_there_is_no_doubt() {
-        let peers = [
-            Peer::Ip(ip("127.0.0.1:5")),
-            Peer::Ip(ip("[::1]:5")),
-            Peer::Unix(None),
-        ];
+        let peers = [Peer::Ip(ip("127.0.0.1:5")), Peer::Ip(ip("[::1]:5")), Peer::Unix(None)];
         for (listening, expected) in [
             (&["127.0.0.1:1", "[::1]:1"][..], [Some(0), Some(1), None]),
-            (
-                &["127.0.0.1:1", "127.0.0.1:2", "[::]:2"],
-                [None, Some(2), None],
-            ),
+            (&["127.0.0.1:1", "127.0.0.1:2", "[::]:2"], [None, Some(2), None]),
             (&["unix:/tmp/socket"], [None, None, Some(0)]),
         ] {
             let sockets = sockets(listening, &[]);

@@ -86,10 +86,7 @@ impl WorkerCounters {
     /// Increments a counter.
     pub fn count(&self, counter: Counter) {
         let count = &self.counts[counter as usize];
-        count.store(
-            count.load(Ordering::Relaxed).wrapping_add(1),
-            Ordering::Relaxed,
-        );
+        count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 }
 
@@ -121,11 +118,7 @@ impl Counters {
     #[must_use]
     pub fn read(&self) -> Vec<(Counter, u64)> {
         let inner = self.inner.lock();
-        let since = inner
-            .sums()
-            .into_iter()
-            .zip(inner.zero)
-            .map(|(sum, zero)| sum.wrapping_sub(zero));
+        let since = inner.sums().into_iter().zip(inner.zero).map(|(sum, zero)| sum.wrapping_sub(zero));
         Counter::ALL.iter().copied().zip(since).collect()
     }
 

@@ -54,12 +54,9 @@ impl PidFile {
     /// # Errors
     /// It cannot be written.
     pub fn write(path: &Path) -> anyhow::Result<Self> {
-        fs::write(path, format!("{}\n", process::id())).with_context(|| {
-            format!("cannot write the file of the process id {}", path.display())
-        })?;
-        Ok(Self {
-            path: path.to_owned(),
-        })
+        fs::write(path, format!("{}\n", process::id()))
+            .with_context(|| format!("cannot write the file of the process id {}", path.display()))?;
+        Ok(Self { path: path.to_owned() })
     }
 }
 

@@ -40,10 +40,7 @@ fn put_item(item: &Item, now: Moment, line: &mut String, out: &mut dyn Sink) {
     }
     match item.content.expire_at_ms {
         None => line.push_str(" exp=-1"),
-        Some(expire_at_ms) => push_fmt(
-            line,
-            format_args!(" exp={}", now.unix_s(expire_at_ms.get())),
-        ),
+        Some(expire_at_ms) => push_fmt(line, format_args!(" exp={}", now.unix_s(expire_at_ms.get()))),
     }
     push_fmt(
         line,
@@ -95,10 +92,7 @@ fn write_items(cache: &Cache, items_max: u32, out: &mut dyn Sink) {
         let expire_at_ms = item.content.expire_at_ms;
         let unix_s = expire_at_ms.map_or(0, |expire_at_ms| now.unix_s(expire_at_ms.get()));
         line.clear();
-        push_fmt(
-            &mut line,
-            format_args!("ITEM {key} [{value_len} b; {unix_s} s]\r\n"),
-        );
+        push_fmt(&mut line, format_args!("ITEM {key} [{value_len} b; {unix_s} s]\r\n"));
         len += line.len();
         if len > CACHEDUMP_LEN_MAX {
             return ControlFlow::Break(());

@@ -37,10 +37,7 @@ fn at(exptime: i64, now: Moment) -> NonZeroU64 {
 mod tests {
     use super::*;
 
-    const START: Moment = Moment {
-        ms: 1_000,
-        unix_ms: 1_700_000_000_000,
-    };
+    const START: Moment = Moment { ms: 1_000, unix_ms: 1_700_000_000_000 };
 
     #[test]
     fn expiration_times_are_never_past_relative_or_absolute() {
@@ -57,10 +54,7 @@ mod tests {
 
     #[test]
     fn a_jump_of_the_wall_clock_moves_only_unix_times_that_arrive_after_it() {
-        let after_jump = Moment {
-            unix_ms: START.unix_ms + 1_000_000,
-            ..START
-        };
+        let after_jump = Moment { unix_ms: START.unix_ms + 1_000_000, ..START };
         assert_eq!(at(60, after_jump), at(60, START));
         assert_eq!(at(1_700_001_001, START).get(), 1_002_000);
         assert_eq!(at(1_700_001_001, after_jump).get(), 2_000);

@@ -54,19 +54,13 @@ impl FromStr for ExtendedOption {
                 "0" => Ok(Self::Tls(TlsOption::VerifyMode(AuthClients::No))),
                 "1" => Ok(Self::Tls(TlsOption::VerifyMode(AuthClients::Optional))),
                 "2" | "3" => Ok(Self::Tls(TlsOption::VerifyMode(AuthClients::Yes))),
-                _ => Err(format!(
-                    "ssl_verify_mode is {mode}, it must be between 0 and 3"
-                )),
+                _ => Err(format!("ssl_verify_mode is {mode}, it must be between 0 and 3")),
             },
             Some(("ssl_min_version", version)) => match version {
                 // The server has no older one than TLS 1.2.
-                "tlsv1.0" | "tlsv1.1" | "tlsv1.2" => {
-                    Ok(Self::Tls(TlsOption::MinVersion(OldestVersion::Tls12)))
-                }
+                "tlsv1.0" | "tlsv1.1" | "tlsv1.2" => Ok(Self::Tls(TlsOption::MinVersion(OldestVersion::Tls12))),
                 "tlsv1.3" => Ok(Self::Tls(TlsOption::MinVersion(OldestVersion::Tls13))),
-                _ => Err(format!(
-                    "ssl_min_version is {version}, it must be tlsv1.0, tlsv1.1, tlsv1.2 or tlsv1.3"
-                )),
+                _ => Err(format!("ssl_min_version is {version}, it must be tlsv1.0, tlsv1.1, tlsv1.2 or tlsv1.3")),
             },
             Some(("idle_timeout", seconds)) => match seconds.parse() {
                 Ok(seconds) => Ok(Self::IdleTimeout { seconds }),
@@ -103,9 +97,8 @@ impl ExtendedFlags {
             }
         }
         // memcached asks for certificates then, which it cannot check.
-        let asks_in_vain = |files: &&mut TlsFiles| {
-            files.ca_cert_file.is_none() && files.auth_clients == Some(AuthClients::Optional)
-        };
+        let asks_in_vain =
+            |files: &&mut TlsFiles| files.ca_cert_file.is_none() && files.auth_clients == Some(AuthClients::Optional);
         if let Some(files) = tls.as_mut().filter(asks_in_vain) {
             files.auth_clients = Some(AuthClients::No);
             let option = "-o ssl_verify_mode=1 without ssl_ca_cert";

@@ -84,12 +84,7 @@ impl Handler for MemcachedHandler {
         connection.login.is_done()
     }
 
-    fn handle(
-        &self,
-        worker: &mut Arc<WorkerCounters>,
-        request: Request<'_, Connection>,
-        reply: &mut Reply<'_>,
-    ) {
+    fn handle(&self, worker: &mut Arc<WorkerCounters>, request: Request<'_, Connection>, reply: &mut Reply<'_>) {
         let login = &request.connection.login;
         let _running = request.connection.run(self.server.cache.now_s());
         let is_binary = is_binary(request.payload);

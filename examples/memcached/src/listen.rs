@@ -41,9 +41,7 @@ impl FromStr for ListenAddress {
             (Ok(ip), _) => (ip, None),
             (_, Ok(address)) => (address.ip(), Some(address.port())),
             _ => {
-                return Err(format!(
-                    "'{rest}' is neither an IP address nor one with a port"
-                ));
+                return Err(format!("'{rest}' is neither an IP address nor one with a port"));
             }
         };
         Ok(Self { ip, port, is_plain })
@@ -89,21 +87,10 @@ mod tests {
             ("notls:[::]:1", Some(1), true),
         ] {
             let address: ListenAddress = written.parse().unwrap();
-            assert_eq!(
-                (address.port, address.is_plain),
-                (port, is_plain),
-                "{written}"
-            );
+            assert_eq!((address.port, address.is_plain), (port, is_plain), "{written}");
             assert_eq!(address.to_string(), written);
         }
-        for written in [
-            "",
-            "notls:",
-            "localhost",
-            "127.0.0.1:",
-            "127.0.0.1:65536",
-            "tls:::1",
-        ] {
+        for written in ["", "notls:", "localhost", "127.0.0.1:", "127.0.0.1:65536", "tls:::1"] {
             assert!(written.parse::<ListenAddress>().is_err(), "{written}");
         }
     }

@@ -2,9 +2,7 @@
 
 use psp_protocols::Sink;
 use psp_protocols::memcached::KEY_LEN_MAX;
-use psp_protocols::memcached::meta::{
-    Code, Flags, Key, Keyed, Reply, Request, SPELLED_LEN_MAX, debug,
-};
+use psp_protocols::memcached::meta::{Code, Flags, Key, Keyed, Reply, Request, SPELLED_LEN_MAX, debug};
 use psp_protocols::memcached::text::{StoreMode, Words, client_error};
 
 use crate::cache::{Item, Mark, OutOfMemory};
@@ -12,8 +10,7 @@ use crate::counters::Counter;
 use crate::dump::{CLASS, yes_or_no};
 use crate::exptime::expire_at_ms;
 use crate::operations::{
-    Arithmetic, Computed, Condition, Delete, Deleted, Fetch, Fetched, Number, Operations, Store,
-    Stored, Vivify,
+    Arithmetic, Computed, Condition, Delete, Deleted, Fetch, Fetched, Number, Operations, Store, Stored, Vivify,
 };
 use crate::text::{NON_NUMERIC, SHARED_LEN_MIN, out_of_memory};
 
@@ -82,9 +79,7 @@ fn get(operations: Operations<'_>, keyed: &Keyed<'_>, out: &mut dyn Sink) {
         return;
     };
     let value = &fetched.content.value;
-    let is_known = flags
-        .compare_cas
-        .is_some_and(|cas| cas == fetched.content.cas);
+    let is_known = flags.compare_cas.is_some_and(|cas| cas == fetched.content.cas);
     if !wants_value || is_known {
         return describe(Reply::new(out, Code::Done), keyed, &fetched).end();
     }
@@ -97,20 +92,14 @@ fn get(operations: Operations<'_>, keyed: &Keyed<'_>, out: &mut dyn Sink) {
 }
 
 /// Adds the figures of an item that the flags of `mg` request, and the flags that are always sent.
-fn describe<'a>(
-    mut reply: Reply<'a, dyn Sink + 'a>,
-    keyed: &Keyed<'_>,
-    fetched: &Fetched,
-) -> Reply<'a, dyn Sink + 'a> {
+fn describe<'a>(mut reply: Reply<'a, dyn Sink + 'a>, keyed: &Keyed<'_>, fetched: &Fetched) -> Reply<'a, dyn Sink + 'a> {
     let content = &fetched.content;
     for flag in keyed.flags.in_order() {
         reply = match flag.code {
             b'c' => reply.number(b'c', content.cas),
             b'f' => reply.number(b'f', content.flags),
             b'h' => reply.number(b'h', u8::from(fetched.was_fetched)),
-            b'k' => stored(keyed.key, content.has(Mark::BinaryKey), |key| {
-                reply.key(key)
-            }),
+            b'k' => stored(keyed.key, content.has(Mark::BinaryKey), |key| reply.key(key)),
             b'l' => reply.number(b'l', fetched.idle_s),
             b'O' => reply.token(b'O', flag.token),
             b's' => reply.number(b's', content.value.len()),
@@ -118,11 +107,7 @@ fn describe<'a>(
             _ => reply,
         };
     }
-    for (code, is_told) in [
-        (b'Z', fetched.token_was_sent),
-        (b'X', content.has(Mark::Stale)),
-        (b'W', fetched.won),
-    ] {
+    for (code, is_told) in [(b'Z', fetched.token_was_sent), (b'X', content.has(Mark::Stale)), (b'W', fetched.won)] {
         if is_told {
             reply = reply.flag(code);
         }
@@ -132,9 +117,7 @@ fn describe<'a>(
 
 /// Seconds of a time to live, rounded up; -1 for ever.
 fn ttl_s(ttl_ms: Option<u64>) -> i64 {
-    ttl_ms.map_or(-1, |ttl_ms| {
-        i64::try_from(ttl_ms.div_ceil(1000)).unwrap_or(i64::MAX)
-    })
+    ttl_ms.map_or(-1, |ttl_ms| i64::try_from(ttl_ms.div_ceil(1000)).unwrap_or(i64::MAX))
 }
 
 fn condition(flags: &Flags<'_>) -> Condition {
@@ -144,13 +127,7 @@ fn condition(flags: &Flags<'_>) -> Condition {
     }
 }
 
-fn set(
-    operations: Operations<'_>,
-    keyed: &Keyed<'_>,
-    mode: StoreMode,
-    data: &[u8],
-    out: &mut dyn Sink,
-) {
+fn set(operations: Operations<'_>, keyed: &Keyed<'_>, mode: StoreMode, data: &[u8], out: &mut dyn Sink) {
     let flags = &keyed.flags;
     let stored = with_key(keyed.key, |key| {
         operations.store(&Store {

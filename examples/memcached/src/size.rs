@@ -10,12 +10,8 @@ pub fn parse_bytes(text: &str) -> Result<usize, String> {
         Some(b'm' | b'M') => (&text[..text.len() - 1], 1 << 20),
         _ => (text, 1),
     };
-    let number: usize = digits
-        .parse()
-        .map_err(|_| format!("`{text}` is not a size such as 4096, 512k or 2m"))?;
-    number
-        .checked_mul(unit)
-        .ok_or_else(|| format!("`{text}` is too large"))
+    let number: usize = digits.parse().map_err(|_| format!("`{text}` is not a size such as 4096, 512k or 2m"))?;
+    number.checked_mul(unit).ok_or_else(|| format!("`{text}` is too large"))
 }
 
 #[cfg(test)]
@@ -27,15 +23,7 @@ mod tests {
         assert_eq!(parse_bytes("4096"), Ok(4096));
         assert_eq!(parse_bytes("512k"), Ok(512 << 10));
         assert_eq!(parse_bytes("2M"), Ok(2 << 20));
-        for wrong in [
-            "",
-            "m",
-            "1g",
-            "-1",
-            "1.5m",
-            "99999999999999999999",
-            "99999999999999m",
-        ] {
+        for wrong in ["", "m", "1g", "-1", "1.5m", "99999999999999999999", "99999999999999m"] {
             assert!(parse_bytes(wrong).is_err(), "{wrong}");
         }
     }

@@ -54,20 +54,14 @@ pub fn build(config: Config) -> anyhow::Result<MemcachedServer> {
         tls: tls.transpose()?,
         ..ServerState::new(config.clone())
     });
-    let reaper =
-        Reaper::start(Arc::clone(&state.cache)).context("cannot start the reaper's thread")?;
+    let reaper = Reaper::start(Arc::clone(&state.cache)).context("cannot start the reaper's thread")?;
     let bulk = TypeSpec::new("bulk").service_time(BULK_SERVICE_TIME);
     let serves_network = config.serves_network();
     let unix_mode = { config.sockets.unix.as_ref() }.map(|_| config.unix_mode().0);
     let builder = Server::builder()
         .framing(config.framing())
         .classifier(MemcachedClassifier::new().gets(BULK_KEYS_MIN, bulk))
-        .settings(
-            Settings::default()
-                .policy(config.policy)
-                .server(config.server)
-                .types(config.types),
-        )
+        .settings(Settings::default().policy(config.policy).server(config.server).types(config.types))
         .handler(MemcachedHandler::new(Arc::clone(&state)));
     let builder = match unix_mode {
         Some(mode) => builder.unix_mode(mode),
@@ -98,12 +92,7 @@ pub fn build(config: Config) -> anyhow::Result<MemcachedServer> {
     let listening = listening(server.local_addrs(), datagram_sockets, server.unix_paths());
     state.sockets.listen(listening, state.cache.now_s());
     let pid_file = config.pid_file.as_deref().map(PidFile::write).transpose()?;
-    Ok(MemcachedServer {
-        server,
-        pid_file,
-        state,
-        reaper,
-    })
+    Ok(MemcachedServer { server, pid_file, state, reaper })
 }
 
 /// Where a server listens. Of its addresses the last are those of datagrams.

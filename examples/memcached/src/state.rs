@@ -37,10 +37,7 @@ impl ServerState {
     /// The state of a server that starts now, without items, passwords and TLS.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let limits = Limits {
-            memory_bytes: config.memory_bytes(),
-            evict: config.evict,
-        };
+        let limits = Limits { memory_bytes: config.memory_bytes(), evict: config.evict };
         Self {
             cache: Arc::new(Cache::new(limits)),
             passwords: None,

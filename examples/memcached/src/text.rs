@@ -4,8 +4,8 @@ use std::num::NonZeroU64;
 
 use psp_protocols::Sink;
 use psp_protocols::memcached::text::{
-    Get, Request, RequestError, Status, Store as StoreRequest, Words, client_error, number,
-    server_error, stat, status, value, value_shared, version,
+    Get, Request, RequestError, Status, Store as StoreRequest, Words, client_error, number, server_error, stat, status,
+    value, value_shared, version,
 };
 
 use psp_server::{checkpoint, is_abandoned};
@@ -15,9 +15,7 @@ use crate::counters::Counter;
 use crate::exptime::expire_at_ms;
 use crate::extended::AUTH_CLIENTS;
 use crate::handler::{Context, Nowhere, Outcome};
-use crate::operations::{
-    Arithmetic, Computed, Condition, Delete, Deleted, Found, Operations, Store, Stored,
-};
+use crate::operations::{Arithmetic, Computed, Condition, Delete, Deleted, Found, Operations, Store, Stored};
 use crate::report::{self, MEMCACHED_VERSION, Report};
 use crate::state::ServerState;
 use crate::{dump, meta};
@@ -53,12 +51,7 @@ pub fn run(context: Context<'_>, frame: &[u8], reply: &mut dyn Sink) -> Outcome 
             Ok(Deleted::NotFound | Deleted::Exists) => status(out, Status::NotFound),
             Err(OutOfMemory) => out_of_memory(out),
         },
-        Request::Arithmetic {
-            key,
-            delta,
-            decrement,
-            ..
-        } => arithmetic(operations, key, delta, decrement, out),
+        Request::Arithmetic { key, delta, decrement, .. } => arithmetic(operations, key, delta, decrement, out),
         Request::Touch { key, exptime, .. } => {
             if operations.touch(key, expire_at_ms(exptime)) {
                 status(out, Status::Touched);
@@ -69,9 +62,7 @@ pub fn run(context: Context<'_>, frame: &[u8], reply: &mut dyn Sink) -> Outcome 
         Request::FlushAll { delay_s, .. } => {
             operations.counters.count(Counter::CmdFlush);
             if context.server.config.enable_flush {
-                operations
-                    .cache
-                    .flush(expire_at_ms(delay_s).map(NonZeroU64::get));
+                operations.cache.flush(expire_at_ms(delay_s).map(NonZeroU64::get));
                 status(out, Status::Ok);
             } else {
                 client_error(out, "flush_all not allowed");
@@ -79,9 +70,7 @@ pub fn run(context: Context<'_>, frame: &[u8], reply: &mut dyn Sink) -> Outcome 
         }
         Request::Verbosity { .. } => status(out, Status::Ok),
         Request::MemoryLimit { mib, .. } => {
-            let bytes = usize::try_from(mib)
-                .unwrap_or(usize::MAX)
-                .saturating_mul(MIB);
+            let bytes = usize::try_from(mib).unwrap_or(usize::MAX).saturating_mul(MIB);
             operations.cache.set_memory_bytes_max(bytes);
             status(out, Status::Ok);
         }
@@ -163,18 +152,8 @@ fn store(operations: Operations<'_>, request: &StoreRequest<'_>, out: &mut dyn S
     }
 }
 
-fn arithmetic(
-    operations: Operations<'_>,
-    key: &[u8],
-    delta: u64,
-    decrement: bool,
-    out: &mut dyn Sink,
-) {
-    let computed = operations.compute(&Arithmetic {
-        delta,
-        decrement,
-        ..Arithmetic::new(key)
-    });
+fn arithmetic(operations: Operations<'_>, key: &[u8], delta: u64, decrement: bool, out: &mut dyn Sink) {
+    let computed = operations.compute(&Arithmetic { delta, decrement, ..Arithmetic::new(key) });
     match computed {
         Ok(Computed::Done(done)) => number(out, done.value),
         Ok(Computed::NotFound | Computed::Exists) => status(out, Status::NotFound),
@@ -201,14 +180,9 @@ fn stats(context: Context<'_>, args: Words<'_>, out: &mut dyn Sink) {
     let Some(report) = Report::from_name(name) else {
         return status(out, Status::Error);
     };
-    report::write(
-        report,
-        context.server,
-        Some(context.runtime),
-        &mut |name, value| {
-            stat(out, name, value);
-        },
-    );
+    report::write(report, context.server, Some(context.runtime), &mut |name, value| {
+        stat(out, name, value);
+    });
     status(out, Status::End);
 }
 

@@ -25,14 +25,9 @@ fn workers_answer_requests_of_their_own_queues() {
         let memcached = startup::build(Config {
             port: 0,
             udp_port: UDP_PORT,
-            transport: TransportConfig {
-                name: Transport::Dpdk,
-                dpdk: wire.server(UDP_PORT),
-            },
+            transport: TransportConfig { name: Transport::Dpdk, dpdk: wire.server(UDP_PORT) },
             policy,
-            server: psp_server::Config::default()
-                .topology(Topology::Distributed)
-                .workers(WORKERS),
+            server: psp_server::Config::default().topology(Topology::Distributed).workers(WORKERS),
             ..Config::default()
         });
         let memcached = memcached.unwrap();
@@ -88,9 +83,6 @@ fn datagrams_read_items_that_streams_store() {
         assert_eq!(reply, format!("VALUE fits 0 1350\r\n{value}\r\nEND\r\n"));
         stream.expect(&format!("set long 0 0 1400|{}", "x".repeat(1400)), "STORED");
         let refused = datagrams.ask(10, "get long|");
-        assert!(
-            refused.starts_with("SERVER_ERROR reply is larger than the limit of"),
-            "{refused}"
-        );
+        assert!(refused.starts_with("SERVER_ERROR reply is larger than the limit of"), "{refused}");
     });
 }

@@ -10,10 +10,8 @@ use crate::configuration::ProgramFlags;
 use crate::descriptors;
 
 /// The flags of settings whose flags are called something else.
-const RENAMED: [(&str, &[&str]); 2] = [
-    ("connections_max", &["maxclients", "conn_limit"]),
-    ("idle_timeout_s", &["timeout"]),
-];
+const RENAMED: [(&str, &[&str]); 2] =
+    [("connections_max", &["maxclients", "conn_limit"]), ("idle_timeout_s", &["timeout"])];
 
 /// What programs call the addresses on which they listen.
 const ADDRESSES: [&str; 2] = ["bind", "listen"];
@@ -28,11 +26,7 @@ pub(crate) fn as_written<F: ProgramFlags>(error: anyhow::Error) -> anyhow::Error
             let name = with_flag(&command, key, &[key]);
             anyhow!("{name} is empty: there is no address to listen on")
         }
-        Some(BuildError::Setting {
-            setting,
-            value,
-            expected,
-        }) => {
+        Some(BuildError::Setting { setting, value, expected }) => {
             let table = match *setting {
                 "unix_mode" => "sockets",
                 _ => "server",
@@ -43,9 +37,7 @@ pub(crate) fn as_written<F: ProgramFlags>(error: anyhow::Error) -> anyhow::Error
             let name = with_flag(&command, &key, ids);
             anyhow!("{name} is {value}, it must be {expected}")
         }
-        _ if is_out_of_files(&error) => {
-            error.context(format!("{}, too low for this server", descriptors::limit()))
-        }
+        _ if is_out_of_files(&error) => error.context(format!("{}, too low for this server", descriptors::limit())),
         _ => error,
     }
 }
@@ -92,10 +84,7 @@ mod tests {
                 setting("connections_max"),
                 "server.connections-max (--maxclients) is 0, it must be at least 1",
             ),
-            (
-                setting("queue_capacity"),
-                "server.queue-capacity is 0, it must be at least 1",
-            ),
+            (setting("queue_capacity"), "server.queue-capacity is 0, it must be at least 1"),
             (setting("workers"), "server.workers (--workers) is 0"),
             (setting("unix_mode"), "sockets.unix-mode is 0"),
         ] {

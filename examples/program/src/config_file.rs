@@ -45,20 +45,14 @@ mod tests {
     fn settings_that_a_file_does_not_name_keep_the_programs_defaults() {
         let config: Config = parse("[server]\nworkers = 3\nspin_us = 7", None).unwrap();
         let expected = Config::default().server.workers(3).spin_us(7);
-        assert_ne!(
-            expected.connections_max,
-            psp_server::Config::default().connections_max
-        );
+        assert_ne!(expected.connections_max, psp_server::Config::default().connections_max);
         assert_eq!(config.server, expected);
         assert_eq!(parse::<Config>("", None).unwrap(), Config::default());
     }
 
     #[test]
     fn errors_name_the_line_of_an_unknown_setting() {
-        for (text, line) in [
-            ("port = 1\nprot = 2", "line 2"),
-            ("\n[server]\nworker = 2", "line 3"),
-        ] {
+        for (text, line) in [("port = 1\nprot = 2", "line 2"), ("\n[server]\nworker = 2", "line 3")] {
             let error = format!("{:#}", parse::<Config>(text, None).unwrap_err());
             assert!(error.contains(line), "{error}");
         }

@@ -48,16 +48,8 @@ impl<'a> CommonSettings<'a> {
     /// - `server`: workers, topology, connections and buffers
     ///
     /// The file has them under these names.
-    pub fn new(
-        log_level: &'a mut LogLevel,
-        policy: &'a mut Policy,
-        server: &'a mut psp_server::Config,
-    ) -> Self {
-        Self {
-            log_level,
-            policy,
-            server,
-        }
+    pub fn new(log_level: &'a mut LogLevel, policy: &'a mut Policy, server: &'a mut psp_server::Config) -> Self {
+        Self { log_level, policy, server }
     }
 }
 
@@ -85,17 +77,14 @@ impl<F: ProgramFlags> CommandLine<F> {
     /// [described](psp_manual::described) the program, if that is asked.
     #[must_use]
     pub fn parse() -> Self {
-        Self::parse_by(psp_manual::described(Self::command()), std::env::args_os())
-            .unwrap_or_else(|error| error.exit())
+        Self::parse_by(psp_manual::described(Self::command()), std::env::args_os()).unwrap_or_else(|error| error.exit())
     }
 
     /// Parses `words`, the first of which is the program's name.
     ///
     /// # Errors
     /// When there are unknown flags, or flags that ask for help or the version.
-    pub fn try_parse_from(
-        words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
-    ) -> clap::error::Result<Self> {
+    pub fn try_parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> clap::error::Result<Self> {
         Self::parse_by(Self::command(), words)
     }
 
@@ -143,10 +132,7 @@ mod tests {
         let help = CommandLine::<Flags>::try_parse_from(["program", "--help"]).unwrap_err();
         let help = help.to_string();
         assert!(help.starts_with("What the program is for"), "{help}");
-        assert!(
-            help.contains("--config") && help.contains("--print-config"),
-            "{help}"
-        );
+        assert!(help.contains("--config") && help.contains("--print-config"), "{help}");
         let error = CommandLine::<Flags>::try_parse_from(["program", "--bogus"]).unwrap_err();
         assert!(error.to_string().contains("'--bogus'"));
     }
@@ -160,42 +146,16 @@ mod tests {
             let words = ["program", "--config", &path];
             let words = words.iter().chain(flags);
             let command_line = CommandLine::<Flags>::try_parse_from(words);
-            let resolved = command_line
-                .map_err(Into::into)
-                .and_then(CommandLine::resolve);
+            let resolved = command_line.map_err(Into::into).and_then(CommandLine::resolve);
             format!("{:#}", resolved.unwrap_err())
         };
         for (file, flags, expected) in [
-            (
-                "",
-                &["--maxclients", "0"][..],
-                "(--maxclients) is 0, it must be between 1 and",
-            ),
-            (
-                "server.connections-max = 0",
-                &[],
-                "server.connections-max (--maxclients) is 0",
-            ),
-            (
-                "[server]\nqueue-capacity = 0",
-                &[],
-                "server.queue-capacity is 0",
-            ),
-            (
-                "",
-                &["--maxclients", "-5"],
-                "'-5' is out of range for '--maxclients <MAXCLIENTS>'",
-            ),
-            (
-                "",
-                &["--maxclients=-5"],
-                "'-5' is out of range for '--maxclients <MAXCLIENTS>'",
-            ),
-            (
-                "",
-                &["--maxclients", "x"],
-                "invalid value 'x' for '--maxclients <MAXCLIENTS>'",
-            ),
+            ("", &["--maxclients", "0"][..], "(--maxclients) is 0, it must be between 1 and"),
+            ("server.connections-max = 0", &[], "server.connections-max (--maxclients) is 0"),
+            ("[server]\nqueue-capacity = 0", &[], "server.queue-capacity is 0"),
+            ("", &["--maxclients", "-5"], "'-5' is out of range for '--maxclients <MAXCLIENTS>'"),
+            ("", &["--maxclients=-5"], "'-5' is out of range for '--maxclients <MAXCLIENTS>'"),
+            ("", &["--maxclients", "x"], "invalid value 'x' for '--maxclients <MAXCLIENTS>'"),
             ("", &["-5"], "unexpected argument '-5'"),
         ] {
             let message = refused(file, flags);

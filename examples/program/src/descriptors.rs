@@ -31,9 +31,7 @@ fn count_others(workers: usize) {
 /// number of connections that the limit then allows, at most `connections`.
 #[must_use]
 pub fn make_room(connections: usize) -> usize {
-    let wanted = u64::try_from(connections)
-        .unwrap_or(u64::MAX)
-        .saturating_add(others());
+    let wanted = u64::try_from(connections).unwrap_or(u64::MAX).saturating_add(others());
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < wanted) {
         let raised = limit.maximum.map_or(wanted, |maximum| wanted.min(maximum));
@@ -42,9 +40,7 @@ pub fn make_room(connections: usize) -> usize {
             limit.current = before;
         }
     }
-    let room = limit
-        .current
-        .map_or(u64::MAX, |current| current.saturating_sub(others()));
+    let room = limit.current.map_or(u64::MAX, |current| current.saturating_sub(others()));
     connections.min(usize::try_from(room).unwrap_or(usize::MAX))
 }
 
@@ -55,12 +51,7 @@ pub fn make_room(connections: usize) -> usize {
 /// Names the limit of open files, and the least that a server needs.
 pub fn require_room() -> anyhow::Result<()> {
     let has_room = make_room(1) > 0;
-    ensure!(
-        has_room,
-        "{}: the server needs {} at least",
-        limit(),
-        others() + 1
-    );
+    ensure!(has_room, "{}: the server needs {} at least", limit(), others() + 1);
     Ok(())
 }
 

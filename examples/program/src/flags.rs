@@ -99,11 +99,7 @@ pub struct ServerFlags {
 impl ServerFlags {
     /// Replaces settings by the flags that were given.
     pub fn apply_to(self, settings: CommonSettings<'_>) {
-        let CommonSettings {
-            log_level,
-            policy,
-            server,
-        } = settings;
+        let CommonSettings { log_level, policy, server } = settings;
         server.workers = self.workers.or(server.workers);
         self.arbiter.apply_to(server);
         server.admin = self.admin.or(server.admin.take());

@@ -33,9 +33,7 @@ where
 
         fn visit_str<E: Error>(self, text: &str) -> Result<Vec<T>, E> {
             let values = text.split(',').map(str::trim);
-            values
-                .map(|value| value.parse().map_err(E::custom))
-                .collect()
+            values.map(|value| value.parse().map_err(E::custom)).collect()
         }
 
         fn visit_seq<A: SeqAccess<'de>>(self, values: A) -> Result<Vec<T>, A::Error> {
@@ -50,10 +48,7 @@ where
 ///
 /// # Errors
 /// The number is out of range, or the text is no number.
-pub fn number_or_text<'de, D, N, E>(
-    deserializer: D,
-    parse: fn(&str) -> Result<N, E>,
-) -> Result<N, D::Error>
+pub fn number_or_text<'de, D, N, E>(deserializer: D, parse: fn(&str) -> Result<N, E>) -> Result<N, D::Error>
 where
     D: Deserializer<'de>,
     N: TryFrom<u64>,
@@ -71,9 +66,7 @@ where
         fn visit_i64<F: Error>(self, number: i64) -> Result<N, F> {
             match u64::try_from(number) {
                 Ok(number) => self.visit_u64(number),
-                Err(_negative) => Err(F::custom(format!(
-                    "{number} is out of range: it must be at least 0"
-                ))),
+                Err(_negative) => Err(F::custom(format!("{number} is out of range: it must be at least 0"))),
             }
         }
 
@@ -106,10 +99,7 @@ mod tests {
 
     fn dozens<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
         number_or_text(deserializer, |text| match text.strip_suffix("dz") {
-            Some(dozens) => dozens
-                .parse()
-                .map(|dozens: u32| 12 * dozens)
-                .map_err(|_| "no number"),
+            Some(dozens) => dozens.parse().map(|dozens: u32| 12 * dozens).map_err(|_| "no number"),
             None => Err("no dozens"),
         })
     }
@@ -129,10 +119,7 @@ mod tests {
         assert!(bind("bind = []").is_empty());
         for (text, expected) in [
             ("\nbind = 'here'", "line 2, column 8: invalid IP address"),
-            (
-                "bind = 7",
-                "line 1, column 8: invalid type: integer `7`, expected a text, or an array",
-            ),
+            ("bind = 7", "line 1, column 8: invalid type: integer `7`, expected a text, or an array"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.starts_with(expected), "{error}");
@@ -146,18 +133,9 @@ mod tests {
         }
         for (text, expected) in [
             ("\neggs = 'x'", "line 2, column 8: `x`: no dozens"),
-            (
-                "eggs = -1",
-                "line 1, column 8: -1 is out of range: it must be at least 0",
-            ),
-            (
-                "eggs = 4294967296",
-                "line 1, column 8: 4294967296 is out of range",
-            ),
-            (
-                "eggs = true",
-                "line 1, column 8: invalid type: boolean `true`, expected a number",
-            ),
+            ("eggs = -1", "line 1, column 8: -1 is out of range: it must be at least 0"),
+            ("eggs = 4294967296", "line 1, column 8: 4294967296 is out of range"),
+            ("eggs = true", "line 1, column 8: invalid type: boolean `true`, expected a number"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.starts_with(expected), "{error}");

@@ -73,9 +73,7 @@ impl LogQueue {
         let (entries, queued) = mpsc::channel();
         let state = Arc::new(State::default());
         let of_thread = state.clone();
-        Builder::new()
-            .name(NAME.into())
-            .spawn(move || of_thread.write(&queued, sink))?;
+        Builder::new().name(NAME.into()).spawn(move || of_thread.write(&queued, sink))?;
         Ok(Self { entries, state })
     }
 
@@ -151,12 +149,7 @@ impl State {
                 }
                 other => other.ok(),
             };
-            let Some(Entry {
-                missing,
-                text,
-                done,
-            }) = next
-            else {
+            let Some(Entry { missing, text, done }) = next else {
                 return;
             };
             self.tell_missing(&mut sink, missing);
@@ -257,10 +250,7 @@ mod tests {
     fn lines_that_find_no_room_are_told_where_they_are_missing() {
         let (permit, permits) = mpsc::channel();
         let written = Arc::default();
-        let pipe = Pipe {
-            permits,
-            written: Arc::clone(&written),
-        };
+        let pipe = Pipe { permits, written: Arc::clone(&written) };
         let queue = LogQueue::to(pipe).unwrap();
         let long = "x".repeat(QUEUED_BYTES_MAX / 4);
         for _ in 0..7 {

@@ -114,8 +114,7 @@ fn limit_bytes(groups: &str, root: &Path) -> Option<u64> {
             "" => (root.to_owned(), "memory.max"),
             _ => (root.join("memory"), "memory.limit_in_bytes"),
         };
-        let is_memory =
-            controllers.is_empty() || controllers.split(',').any(|name| name == "memory");
+        let is_memory = controllers.is_empty() || controllers.split(',').any(|name| name == "memory");
         let around = Path::new(path.trim_start_matches('/')).ancestors();
         let files = around.map(move |group| root.join(group).join(file));
         files.filter(move |_| is_memory).collect::<Vec<_>>()
@@ -178,10 +177,7 @@ mod tests {
         assert_eq!(buffered_mib(Config::default(), 0), 300);
         assert_eq!(buffered_mib(Config::default(), 400), 87);
         assert_eq!(buffered_mib(Config::default(), 600), 18);
-        assert_eq!(
-            buffered_mib(Config::default().buffered_bytes_max(5 << 20), 0),
-            5
-        );
+        assert_eq!(buffered_mib(Config::default().buffered_bytes_max(5 << 20), 0), 5);
         let group = GroupMemory::of_limit(64 << 30);
         let mut server = Config::default();
         fit(&mut server, 0, group);

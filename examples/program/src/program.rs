@@ -47,9 +47,7 @@ pub fn end(run: impl FnOnce() -> anyhow::Result<()>) -> ExitCode {
 }
 
 /// See [`main`].
-fn try_main<F: ProgramFlags>(
-    serve: impl FnOnce(Program<F>) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+fn try_main<F: ProgramFlags>(serve: impl FnOnce(Program<F>) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let command_line = CommandLine::<F>::parse();
     let mut config = command_line.clone().resolve()?;
     if command_line.file.print_config {
@@ -60,11 +58,7 @@ fn try_main<F: ProgramFlags>(
     let log = { config.common().log_level.start_log() }.context("cannot start the log")?;
     let data_bytes = config.data_bytes();
     fit_buffers(config.common().server, data_bytes);
-    serve(Program {
-        config,
-        log,
-        command_line,
-    })
+    serve(Program { config, log, command_line })
 }
 
 impl<F: ProgramFlags> Program<F> {
@@ -93,11 +87,7 @@ impl<F: ProgramFlags> Program<F> {
         server: Server<S, K, H>,
         take_over: impl FnMut(&mut F::Config, &F::Config) + Send + 'static,
     ) -> anyhow::Result<()> {
-        let Self {
-            config,
-            log,
-            command_line,
-        } = self;
+        let Self { config, log, command_line } = self;
         let reload = Reload {
             command_line,
             started: config,
@@ -114,17 +104,12 @@ impl<F: ProgramFlags> Program<F> {
 ///
 /// # Errors
 /// When the limit of open files allows no connection, and those of [`Server::run`].
-pub fn run<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
-    server: Server<F, K, H>,
-) -> anyhow::Result<()> {
+pub fn run<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(server: Server<F, K, H>) -> anyhow::Result<()> {
     descriptors::begin(&server.handle())?;
     let _notifier = Notifier::start(server.handle())?;
     let report = server.run()?;
     if report.abandoned > 0 {
-        tracing::warn!(
-            report.abandoned,
-            "stopped before all requests were answered"
-        );
+        tracing::warn!(report.abandoned, "stopped before all requests were answered");
     }
     Ok(())
 }

@@ -83,15 +83,9 @@ mod tests {
             .unwrap();
         let handle = server.handle();
         let (layer, log) = LogLevel::default().layer();
-        let file = FileFlags {
-            config: Some(path.clone()),
-            ..FileFlags::default()
-        };
+        let file = FileFlags { config: Some(path.clone()), ..FileFlags::default() };
         let mut reload = Reload {
-            command_line: CommandLine {
-                file,
-                own: Flags::default(),
-            },
+            command_line: CommandLine { file, own: Flags::default() },
             started: Config::default(),
             server: server.handle(),
             log: log.clone(),

@@ -34,10 +34,7 @@ impl Notifier {
         let (running, ended) = channel();
         let thread = Builder::new().name("psp-notify".into());
         let thread = thread.spawn(move || live(&server, &ended))?;
-        Ok(Some(Self {
-            running: Some(running),
-            thread: Some(thread),
-        }))
+        Ok(Some(Self { running: Some(running), thread: Some(thread) }))
     }
 }
 

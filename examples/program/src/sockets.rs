@@ -58,8 +58,7 @@ impl FromStr for UnixMode {
     type Err = String;
 
     fn from_str(digits: &str) -> Result<Self, String> {
-        let is_octal =
-            !digits.is_empty() && digits.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
+        let is_octal = !digits.is_empty() && digits.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
         let mode = u32::from_str_radix(digits, 8).ok();
         let mode = mode.filter(|&mode| is_octal && mode <= 0o777);
         mode.map(Self)

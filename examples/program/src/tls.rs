@@ -11,8 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// Why a program has no TLS.
 #[cfg(not(feature = "tls"))]
-const WITHOUT_TLS: &str =
-    "this program was built without the feature `tls`: build it with `--features tls`";
+const WITHOUT_TLS: &str = "this program was built without the feature `tls`: build it with `--features tls`";
 
 /// Which clients are let in by their certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,9 +137,9 @@ impl Tls {
         addresses: &[IpAddr],
         port: u16,
     ) -> ServerBuilder<F, K, H> {
-        addresses.iter().fold(builder, |builder, &address| {
-            builder.tls((address, port), &self.config)
-        })
+        addresses
+            .iter()
+            .fold(builder, |builder, &address| builder.tls((address, port), &self.config))
     }
 
     /// Serves connections from now on with what `files` have by now.
@@ -162,12 +161,7 @@ impl Tls {
     }
 
     #[must_use]
-    pub fn listen<F, K, H>(
-        &self,
-        _: ServerBuilder<F, K, H>,
-        _: &[IpAddr],
-        _: u16,
-    ) -> ServerBuilder<F, K, H> {
+    pub fn listen<F, K, H>(&self, _: ServerBuilder<F, K, H>, _: &[IpAddr], _: u16) -> ServerBuilder<F, K, H> {
         match self.config {}
     }
 
@@ -182,9 +176,7 @@ mod tests {
 
     #[test]
     fn a_program_says_what_it_needs_for_tls() {
-        let refused = |files: &TlsFiles, auth_clients| {
-            Tls::load(files, auth_clients).unwrap_err().to_string()
-        };
+        let refused = |files: &TlsFiles, auth_clients| Tls::load(files, auth_clients).unwrap_err().to_string();
         let mut files = TlsFiles::default();
         let no_files = refused(&files, AuthClients::No);
         files.cert_file = Some("cert.pem".into());
@@ -194,12 +186,7 @@ mod tests {
         let nothing_there = refused(&files, AuthClients::No);
         let messages = [no_files, no_key, no_authority, nothing_there];
         let words = match cfg!(feature = "tls") {
-            true => [
-                "of a certificate",
-                "of a key",
-                "authority's",
-                "cannot read certificates from cert.pem",
-            ],
+            true => ["of a certificate", "of a key", "authority's", "cannot read certificates from cert.pem"],
             false => ["`--features tls`"; 4],
         };
         for (message, words) in messages.iter().zip(words) {

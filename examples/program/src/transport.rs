@@ -77,9 +77,7 @@ impl TransportConfig {
         port: u16,
     ) -> ServerBuilder<F, K, H> {
         match self.name {
-            Transport::Kernel => bind
-                .iter()
-                .fold(builder, |builder, &address| builder.udp((address, port))),
+            Transport::Kernel => bind.iter().fold(builder, |builder, &address| builder.udp((address, port))),
             #[cfg(feature = "dpdk")]
             Transport::Dpdk => builder.listen_dpdk(self.dpdk.clone().port(port)),
         }

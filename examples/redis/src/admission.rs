@@ -39,19 +39,14 @@ pub enum Verdict {
 /// Whether `peer` is on this machine: it has a loopback address or a Unix socket.
 #[must_use]
 pub fn is_local(peer: &Peer) -> bool {
-    peer.ip()
-        .is_none_or(|address| address.ip().to_canonical().is_loopback())
+    peer.ip().is_none_or(|address| address.ip().to_canonical().is_loopback())
 }
 
 /// Protected mode refuses other machines while no password is set, as `has_nopass` says.
 ///
 /// # Errors
 /// The reason for the peer.
-pub fn admit(
-    peer: &Peer,
-    settings: &Settings,
-    has_nopass: impl FnOnce() -> bool,
-) -> Result<(), Refusal> {
+pub fn admit(peer: &Peer, settings: &Settings, has_nopass: impl FnOnce() -> bool) -> Result<(), Refusal> {
     if is_local(peer) || !settings.protected_mode() || !has_nopass() {
         Ok(())
     } else {

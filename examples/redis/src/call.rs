@@ -29,12 +29,7 @@ pub(crate) fn run(
 
 /// Runs a command that leaves its keys as recently and as often used as they were. What it overwrites is new.
 #[cold]
-fn untouched(
-    spec: &CommandSpec,
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+fn untouched(spec: &CommandSpec, context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let keys = tracking::named(spec, args, |flags| !flags.contains(&"OW")).unwrap_or_default();
     let store = context.store;
     let marks: Vec<Option<AccessMark>> = keys.iter().map(|key| store.access(key)).collect();

@@ -55,11 +55,7 @@ pub(crate) fn keys_of<'a>(name: &str, facts: &'a Facts, args: &'a [&'a [u8]]) ->
     }
 }
 
-fn key_at<'a>(
-    args: &'a [&'a [u8]],
-    index: usize,
-    flags: &'a [&'static str],
-) -> Option<CallKey<'a>> {
+fn key_at<'a>(args: &'a [&'a [u8]], index: usize, flags: &'a [&'static str]) -> Option<CallKey<'a>> {
     let name = args.get(index)?;
     Some(CallKey { name, index, flags })
 }
@@ -106,8 +102,7 @@ fn streams<'a>(facts: &'a Facts, args: &'a [&'a [u8]]) -> Option<Keys<'a>> {
 fn add<'a>(spec: &'a KeySpec, args: &'a [&'a [u8]], keys: &mut Keys<'a>) -> Option<()> {
     let count = i64::try_from(args.len()).ok()?;
     let at = |index: i64| args.get(usize::try_from(index).ok()?).copied();
-    if let (Begin::Keyword(word, from @ 1..), Find::Range { last: 0, .. }) = (spec.begin, spec.find)
-    {
+    if let (Begin::Keyword(word, from @ 1..), Find::Range { last: 0, .. }) = (spec.begin, spec.find) {
         // The last one counts for the command, and who may not touch an earlier one has no reason to name it.
         let from = usize::try_from(from).ok()?;
         let found = (from..args.len()).filter(|index| parse::is(args[*index], word));
@@ -157,10 +152,7 @@ mod tests {
     fn keys(line: &str) -> Option<String> {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let mut name = args[0].to_ascii_lowercase();
-        if ["memory", "object", "xgroup"]
-            .iter()
-            .any(|it| parse::is(args[0], it))
-        {
+        if ["memory", "object", "xgroup"].iter().any(|it| parse::is(args[0], it)) {
             name.extend([b"|", args[1]].concat());
         }
         let name = String::from_utf8(name).expect("text");
@@ -184,18 +176,9 @@ mod tests {
             ("sort a BY x store b", "a:RO,access b:OW,update"),
             ("sort a STORE STORE GET x", "a:RO,access STORE:OW,update"),
             ("sort a GET STORE BY store", "a:RO,access"),
-            (
-                "sort a STORE b LIMIT 0 1 STORE c",
-                "a:RO,access c:OW,update",
-            ),
-            (
-                "georadius a 1 2 3 m STORE b STORE c",
-                "a:RO,access b:OW,update c:OW,update",
-            ),
-            (
-                "georadius a 1 2 3 m STORE b STOREDIST c",
-                "a:RO,access b:OW,update c:OW,update",
-            ),
+            ("sort a STORE b LIMIT 0 1 STORE c", "a:RO,access c:OW,update"),
+            ("georadius a 1 2 3 m STORE b STORE c", "a:RO,access b:OW,update c:OW,update"),
+            ("georadius a 1 2 3 m STORE b STOREDIST c", "a:RO,access b:OW,update c:OW,update"),
             ("memory usage k", "k:RO"),
             ("xgroup create k g $", "k:RW,insert"),
             ("eval s 1 k x", "k:RW,access,update"),
@@ -203,10 +186,7 @@ mod tests {
             ("zunionstore d 2 a b", "d:OW,update a:RO,access b:RO,access"),
             ("xread COUNT 2 STREAMS a b 0 0", "a:RO,access b:RO,access"),
             ("xread COUNT 2", ""),
-            (
-                "xreadgroup COUNT 1 GROUP STREAMS c STREAMS k >",
-                "k:RO,access",
-            ),
+            ("xreadgroup COUNT 1 GROUP STREAMS c STREAMS k >", "k:RO,access"),
             ("blpop a b 0", "a:RW,access,delete b:RW,access,delete"),
             ("lcs a b", "a:RO,access b:RO,access"),
             ("bitfield k GET u8 0", "k:RO,access"),
@@ -214,12 +194,7 @@ mod tests {
         ] {
             assert_eq!(keys(line).as_deref(), Some(expected), "{line}");
         }
-        for line in [
-            "eval s 2 a",
-            "eval s x a",
-            "eval s -1 a",
-            "zunionstore d 9999999999 a",
-        ] {
+        for line in ["eval s 2 a", "eval s x a", "eval s -1 a", "zunionstore d 9999999999 a"] {
             assert_eq!(keys(line), None, "{line}");
         }
     }

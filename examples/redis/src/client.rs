@@ -125,10 +125,7 @@ impl LocalAddresses {
             Some(address) => {
                 let same = self.ip.iter().find(|it| it.is_ipv4() == address.is_ipv4());
                 let local = same.or(self.ip.first());
-                (
-                    address.to_string(),
-                    local.map_or_else(String::new, SocketAddr::to_string),
-                )
+                (address.to_string(), local.map_or_else(String::new, SocketAddr::to_string))
             }
             None => {
                 let path = format!("{}:0", self.unix.as_deref().unwrap_or("unix"));
@@ -184,8 +181,7 @@ impl ClientInfo {
 
     /// Switches to another protocol version.
     pub fn set_version(&self, version: Version) {
-        self.version
-            .store(version_number(version), Ordering::Relaxed);
+        self.version.store(version_number(version), Ordering::Relaxed);
     }
 
     /// Whether the client gets messages that it could take for replies, so that it may run few commands.
@@ -210,9 +206,7 @@ impl ClientInfo {
     /// The number of the database in which the client's next command will run, as far as its transaction says.
     #[must_use]
     pub fn next_database(&self) -> usize {
-        self.transaction
-            .database()
-            .unwrap_or_else(|| self.database())
+        self.transaction.database().unwrap_or_else(|| self.database())
     }
 
     /// Whether the client waits for a key.
@@ -370,10 +364,7 @@ impl ClientInfo {
             (self.no_evict.load(Ordering::Relaxed), 'e'),
             (self.is_no_touch(), 'T'),
         ];
-        let set: String = flags
-            .iter()
-            .filter_map(|(is_set, flag)| is_set.then_some(flag))
-            .collect();
+        let set: String = flags.iter().filter_map(|(is_set, flag)| is_set.then_some(flag)).collect();
         if set.is_empty() { "N".to_owned() } else { set }
     }
 
@@ -386,9 +377,7 @@ impl ClientInfo {
         let command = CommandTable::get().entry(self.last_command.load(Ordering::Relaxed));
         let labels = self.labels();
         let transaction = &self.transaction;
-        let queued = transaction
-            .queued()
-            .map_or(-1, |queued| i64::try_from(queued).unwrap_or(i64::MAX));
+        let queued = transaction.queued().map_or(-1, |queued| i64::try_from(queued).unwrap_or(i64::MAX));
         let (address, local_address) = local.of(&self.peer);
         let (queued_bytes, pushed_bytes) = (transaction.bytes(), self.subscriber.queued_bytes());
         let total_bytes = size_of::<Self>() + request.frame + queued_bytes + pushed_bytes;
@@ -526,10 +515,7 @@ impl Registry {
             labels: Mutex::default(),
         });
         self.clients.lock().insert(id, Arc::clone(&info));
-        Client {
-            info,
-            registry: Arc::clone(self),
-        }
+        Client { info, registry: Arc::clone(self) }
     }
 
     /// Sends a line to the monitors, within the limit of subscribers.

@@ -26,8 +26,7 @@ pub type ReplyEncoder<'a> = Encoder<'a, dyn Sink + 'a>;
 ///
 /// On success the command has written exactly one reply. On error it has written nothing, and the
 /// dispatcher writes the error.
-pub type CommandFn =
-    fn(&mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<(), CommandError>;
+pub type CommandFn = fn(&mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<(), CommandError>;
 
 /// The context of a command.
 #[derive(Debug)]
@@ -64,19 +63,12 @@ impl<'a> Context<'a> {
     /// The context of a command that a client sent.
     #[must_use]
     pub fn new(server: &'a ServerState, client: &'a ClientInfo, stats: &'a WorkerStats) -> Self {
-        Self {
-            may_block: true,
-            ..Self::of_waiting(server, client, stats)
-        }
+        Self { may_block: true, ..Self::of_waiting(server, client, stats) }
     }
 
     /// The context of a command whose client has waited.
     #[must_use]
-    pub fn of_waiting(
-        server: &'a ServerState,
-        client: &'a ClientInfo,
-        stats: &'a WorkerStats,
-    ) -> Self {
+    pub fn of_waiting(server: &'a ServerState, client: &'a ClientInfo, stats: &'a WorkerStats) -> Self {
         let (databases, database) = (&*server.databases, client.database());
         Self {
             store: databases.get(database),
@@ -131,12 +123,7 @@ impl<'a> Context<'a> {
     ///
     /// # Errors
     /// The transaction or the script has published too much.
-    pub fn publish(
-        &self,
-        kind: TopicKind,
-        channel: &[u8],
-        text: &[u8],
-    ) -> Result<usize, CommandError> {
+    pub fn publish(&self, kind: TopicKind, channel: &[u8], text: &[u8]) -> Result<usize, CommandError> {
         let pubsub = &self.server.clients.pubsub;
         match self.outbox {
             None => Ok(pubsub.publish(kind, channel, text)),
@@ -228,11 +215,7 @@ impl CommandSpec {
             name,
             arity,
             flags: &[],
-            keys: KeyPositions {
-                first: 0,
-                last: 0,
-                step: 0,
-            },
+            keys: KeyPositions { first: 0, last: 0, step: 0 },
             subcommands: &[],
             run,
         }
@@ -335,11 +318,7 @@ impl Entry {
             Some(subcommand) => format!("{}|{}", spec.name, subcommand.name()),
             None => spec.name.to_owned(),
         };
-        Self {
-            name,
-            spec,
-            subcommand,
-        }
+        Self { name, spec, subcommand }
     }
 }
 
@@ -373,12 +352,7 @@ impl CommandTable {
                 let subcommands = spec.subcommands.iter();
                 entries.extend(subcommands.map(|subcommand| Entry::of(spec, Some(subcommand))));
             }
-            CommandTable {
-                specs,
-                entries,
-                first_subcommands,
-                by_id,
-            }
+            CommandTable { specs, entries, first_subcommands, by_id }
         });
         &TABLE
     }
@@ -471,13 +445,7 @@ mod tests {
     fn subcommands_are_found_by_their_names_and_by_calls() {
         let table = CommandTable::get();
         let name_of = |index: usize| table.entries()[index].name();
-        for name in [
-            "get",
-            "client",
-            "client|list",
-            "config|set",
-            "xgroup|create",
-        ] {
+        for name in ["get", "client", "client|list", "config|set", "xgroup|create"] {
             let index = table.named(name.as_bytes()).expect(name);
             assert_eq!(name_of(index), name);
         }
@@ -485,17 +453,10 @@ mod tests {
             assert_eq!(table.named(name.as_bytes()), None, "{name}");
         }
         let client = table.named(b"CLIENT").expect("a command");
-        assert_eq!(
-            name_of(table.entry_of(client, &[b"x", b"LIST"])),
-            "client|list"
-        );
+        assert_eq!(name_of(table.entry_of(client, &[b"x", b"LIST"])), "client|list");
         assert_eq!(table.entry_of(client, &[b"x", b"nope"]), client);
         assert_eq!(table.entry_of(client, &[b"x"]), client);
-        assert!(
-            table
-                .subcommands_of(client)
-                .any(|index| name_of(index) == "client|id")
-        );
+        assert!(table.subcommands_of(client).any(|index| name_of(index) == "client|id"));
     }
 
     #[test]
@@ -503,12 +464,7 @@ mod tests {
         for spec in CommandTable::get().specs() {
             let access = [Flag::Write, Flag::Readonly].map(|flag| spec.flags.contains(&flag));
             if spec.keys.first > 0 {
-                assert_eq!(
-                    access.iter().filter(|set| **set).count(),
-                    1,
-                    "{}",
-                    spec.name
-                );
+                assert_eq!(access.iter().filter(|set| **set).count(), 1, "{}", spec.name);
             }
         }
     }

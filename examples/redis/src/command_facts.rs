@@ -116,8 +116,7 @@ impl Facts {
     pub(crate) fn positions(&self) -> [i64; 3] {
         let mut found: Option<[i64; 3]> = None;
         for spec in &self.key_specs {
-            let (Begin::Index(first), Find::Range { last, step, .. }) = (spec.begin, spec.find)
-            else {
+            let (Begin::Index(first), Find::Range { last, step, .. }) = (spec.begin, spec.find) else {
                 continue;
             };
             let last = if last >= 0 { first + last } else { last };
@@ -173,10 +172,7 @@ mod tests {
     #[test]
     fn every_line_is_read() {
         for line in include_str!("command_facts.txt").lines() {
-            assert!(
-                line.starts_with('#') || Facts::parse(line).is_some(),
-                "{line}"
-            );
+            assert!(line.starts_with('#') || Facts::parse(line).is_some(), "{line}");
         }
     }
 
@@ -191,11 +187,7 @@ mod tests {
             for flag in ["write", "denyoom", "pubsub", "blocking", "no_auth"] {
                 let has = entry.spec.flags.iter().any(|it| it.name() == flag);
                 let is_container = !entry.spec.subcommands.is_empty();
-                assert!(
-                    facts.flags.contains(&flag) == has || is_container,
-                    "{} and {flag}",
-                    entry.name()
-                );
+                assert!(facts.flags.contains(&flag) == has || is_container, "{} and {flag}", entry.name());
             }
         }
     }

@@ -7,8 +7,8 @@ use anyhow::ensure;
 use clap::Parser;
 pub use psp_program::LogLevel;
 use psp_program::{
-    CommonSettings, GroupMemory, ListenFlags, ProgramConfig, ProgramFlags, ServerFlags,
-    SocketConfig, TlsFiles, number_or_text, replace,
+    CommonSettings, GroupMemory, ListenFlags, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig, TlsFiles,
+    number_or_text, replace,
 };
 use psp_protocols::resp::Resp;
 use psp_server::{Policy, TypeSpec};
@@ -54,10 +54,7 @@ pub struct Config {
     pub databases: usize,
     /// Memory in bytes, or such as `100mb`, beyond which writes get an error; 0 for no limit. In a control group the
     /// default is three quarters of what its [margin](psp_program::GroupMemory) leaves.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "maxmemory_in_file"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "maxmemory_in_file")]
     pub maxmemory: Option<u64>,
     /// Which keys are evicted when the process holds more than `maxmemory`; none by default.
     #[serde(with = "eviction_policy")]
@@ -124,9 +121,7 @@ impl Default for Config {
             limits: Limits::default(),
             policy: Policy::darc(),
             // A command that takes a second may be a script without an end, whatever its like took.
-            server: psp_server::Config::default()
-                .stuck_after_ms(1000)
-                .stuck_after_means(0),
+            server: psp_server::Config::default().stuck_after_ms(1000).stuck_after_means(0),
             types: Vec::new(),
         }
     }
@@ -215,10 +210,7 @@ impl Limits {
             ("request-len-max", self.request_len_max, Self::LEN_MIN),
         ];
         for (name, value, min) in least {
-            ensure!(
-                value >= min,
-                "limits.{name} (--{name}) is {value}, it must be at least {min}"
-            );
+            ensure!(value >= min, "limits.{name} (--{name}) is {value}, it must be at least {min}");
         }
         // The default is not what somebody asked for.
         let (len, request_len) = (self.proto_max_bulk_len, self.request_len_max);
@@ -321,16 +313,11 @@ mod eviction_policy {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(
-        policy: &EvictionPolicy,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(policy: &EvictionPolicy, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(policy.name())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<EvictionPolicy, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<EvictionPolicy, D::Error> {
         let name = String::deserialize(deserializer)?;
         name.parse().map_err(Error::custom)
     }
@@ -398,8 +385,7 @@ impl ProgramFlags for Flags {
     type Config = Config;
 
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        self.listen
-            .apply_to(&mut config.bind, &mut config.port, &mut config.sockets);
+        self.listen.apply_to(&mut config.bind, &mut config.port, &mut config.sockets);
         self.tls.apply_to(&mut config.tls_port, &mut config.tls);
         self.server.apply_to(config.common());
         config.requirepass = self.requirepass.or(config.requirepass.take());
@@ -418,14 +404,8 @@ impl ProgramFlags for Flags {
         replace(&mut config.maxmemory_policy, self.maxmemory_policy);
         replace(&mut config.maxmemory_samples, self.maxmemory_samples);
         check_samples(config.maxmemory_samples).map_err(anyhow::Error::msg)?;
-        replace(
-            &mut config.client_output_buffer_limit,
-            self.client_output_buffer_limit,
-        );
-        replace(
-            &mut config.notify_keyspace_events,
-            self.notify_keyspace_events,
-        );
+        replace(&mut config.client_output_buffer_limit, self.client_output_buffer_limit);
+        replace(&mut config.notify_keyspace_events, self.notify_keyspace_events);
         let normal_bytes = config.client_output_buffer_limit.normal_bytes;
         let Config { limits, server, .. } = config;
         replace(
@@ -499,32 +479,17 @@ mod tests {
 
     #[test]
     fn a_printed_configuration_reads_back_the_same() {
-        let config = Config {
-            requirepass: Some("x".into()),
-            ..Config::default()
-        };
+        let config = Config { requirepass: Some("x".into()), ..Config::default() };
         let printed = toml::to_string(&config).expect("serialises");
         assert_eq!(toml::from_str::<Config>(&printed).expect("parses"), config);
     }
 
     #[test]
     fn errors_name_the_line_the_flag_or_the_file() {
-        let message = format!(
-            "{:#}",
-            resolve("port = 1\nprot = 2", &[]).expect_err("a typo")
-        );
-        assert!(
-            message.contains("line 2") && message.contains("prot"),
-            "{message}"
-        );
-        let message = format!(
-            "{:#}",
-            resolve("", &["--policy", "best"]).expect_err("no policy")
-        );
-        assert!(
-            message.contains("--policy") && message.contains("darc"),
-            "{message}"
-        );
+        let message = format!("{:#}", resolve("port = 1\nprot = 2", &[]).expect_err("a typo"));
+        assert!(message.contains("line 2") && message.contains("prot"), "{message}");
+        let message = format!("{:#}", resolve("", &["--policy", "best"]).expect_err("no policy"));
+        assert!(message.contains("--policy") && message.contains("darc"), "{message}");
         let flags = ["psp-redis", "--config", "/does/not/exist"];
         let flags = CommandLine::<Flags>::try_parse_from(flags).expect("known flags");
         let message = format!("{:#}", flags.resolve().expect_err("no file"));
@@ -534,9 +499,7 @@ mod tests {
     #[test]
     fn there_are_as_many_databases_as_the_setting_says() {
         let databases = |file: &str, flags: &[&str]| {
-            resolve(file, flags)
-                .map(|config| config.databases)
-                .map_err(|error| error.to_string())
+            resolve(file, flags).map(|config| config.databases).map_err(|error| error.to_string())
         };
         assert_eq!(databases("", &[]), Ok(16));
         assert_eq!(databases("databases = 4", &[]), Ok(4));
@@ -564,68 +527,28 @@ mod tests {
     #[test]
     fn settings_that_cannot_be_are_refused_by_their_names() {
         for (file, flags, expected) in [
-            (
-                "",
-                "--maxclients 0",
-                "server.connections-max (--maxclients) is 0, it must be",
-            ),
-            (
-                "server.connections-max = 0",
-                "",
-                "server.connections-max (--maxclients) is 0",
-            ),
-            (
-                "",
-                "--timeout -1",
-                "'-1' is out of range for '--timeout <SECONDS>'",
-            ),
-            (
-                "",
-                "--maxmemory -5",
-                "'--maxmemory <BYTES>': it must be a number of bytes, at least 0",
-            ),
+            ("", "--maxclients 0", "server.connections-max (--maxclients) is 0, it must be"),
+            ("server.connections-max = 0", "", "server.connections-max (--maxclients) is 0"),
+            ("", "--timeout -1", "'-1' is out of range for '--timeout <SECONDS>'"),
+            ("", "--maxmemory -5", "'--maxmemory <BYTES>': it must be a number of bytes, at least 0"),
             ("", "--port -1", "-1 is not in 0..=65535"),
-            (
-                "maxmemory = -5",
-                "",
-                "line 1, column 13: -5 is out of range",
-            ),
-            (
-                "maxmemory = 'much'",
-                "",
-                "line 1, column 13: `much`: it must be a number of bytes",
-            ),
-            (
-                "",
-                "--proto-max-bulk-len 0",
-                "limits.proto-max-bulk-len (--proto-max-bulk-len) is 0",
-            ),
+            ("maxmemory = -5", "", "line 1, column 13: -5 is out of range"),
+            ("maxmemory = 'much'", "", "line 1, column 13: `much`: it must be a number of bytes"),
+            ("", "--proto-max-bulk-len 0", "limits.proto-max-bulk-len (--proto-max-bulk-len) is 0"),
             (
                 "limits.proto-max-bulk-len = 99999999999",
                 "",
                 "limits.request-len-max (--request-len-max) is 1073741824",
             ),
-            (
-                "",
-                "--request-len-max 10",
-                "(--request-len-max) is 10, it must be at least 1048576",
-            ),
-            (
-                "",
-                "--arguments-max 0",
-                "(--arguments-max) is 0, it must be at least 1",
-            ),
+            ("", "--request-len-max 10", "(--request-len-max) is 10, it must be at least 1048576"),
+            ("", "--arguments-max 0", "(--arguments-max) is 0, it must be at least 1"),
             (
                 "[server]\nbuffered-bytes-max = 1",
                 "",
                 "server.buffered-bytes-max is 1, it must be between",
             ),
             ("bind = []", "--tls-port 0", "bind (--bind) is empty"),
-            (
-                "[policy]\nname = 'mq'\nfoo = 1",
-                "",
-                "line 3, column 1: unknown field `foo`",
-            ),
+            ("[policy]\nname = 'mq'\nfoo = 1", "", "line 3, column 1: unknown field `foo`"),
         ] {
             let flags: Vec<&str> = flags.split_whitespace().collect();
             let message = format!("{:#}", resolve(file, &flags).expect_err(expected));
@@ -646,10 +569,7 @@ mod tests {
 
     #[test]
     fn limits_reach_the_framing() {
-        let limits = Limits {
-            arguments_max: 7,
-            ..Limits::default()
-        };
+        let limits = Limits { arguments_max: 7, ..Limits::default() };
         assert_eq!(limits.framing().elements_max, 7);
     }
 }

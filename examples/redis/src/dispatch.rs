@@ -101,10 +101,7 @@ pub fn dispatch(
         }
         return Outcome::Keep;
     }
-    let mut context = Context {
-        body,
-        ..Context::new(server, client, stats)
-    };
+    let mut context = Context { body, ..Context::new(server, client, stats) };
     let is_monitored = server.clients.monitors.is_any();
     if is_monitored {
         show(&context, entry, args, Moment::Before);

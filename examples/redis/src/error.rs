@@ -81,13 +81,8 @@ impl CommandError {
     /// No command has the name `args[0]`.
     #[must_use]
     pub fn unknown_command(args: &[&[u8]]) -> Self {
-        let (name, rest) = args
-            .split_first()
-            .map_or((&[][..], &[][..]), |(name, rest)| (*name, rest));
-        let mut line = format!(
-            "ERR unknown command '{}', with args beginning with: ",
-            quotable(name)
-        );
+        let (name, rest) = args.split_first().map_or((&[][..], &[][..]), |(name, rest)| (*name, rest));
+        let mut line = format!("ERR unknown command '{}', with args beginning with: ", quotable(name));
         let mut shown = 0;
         for arg in rest {
             if shown >= QUOTED_LEN_MAX {
@@ -126,10 +121,7 @@ mod tests {
     #[test]
     fn unknown_commands_are_quoted_as_redis_does() {
         let line = |args: &[&[u8]]| CommandError::unknown_command(args).to_string();
-        assert_eq!(
-            line(&[b"FOO"]),
-            "ERR unknown command 'FOO', with args beginning with: "
-        );
+        assert_eq!(line(&[b"FOO"]), "ERR unknown command 'FOO', with args beginning with: ");
         assert_eq!(
             line(&[b"foo", b"a", b"b\r\nc"]),
             "ERR unknown command 'foo', with args beginning with: 'a' 'b  c' "

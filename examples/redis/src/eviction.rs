@@ -114,10 +114,7 @@ impl ServerState {
     /// Whether the process holds more than `maxmemory`.
     fn is_full(&self, now: Instant) -> bool {
         let limit_bytes = self.settings.maxmemory_bytes();
-        limit_bytes > 0
-            && self
-                .memory
-                .exceeds(limit_bytes, now, || self.databases.pending_bytes())
+        limit_bytes > 0 && self.memory.exceeds(limit_bytes, now, || self.databases.pending_bytes())
     }
 
     /// Whether more than this part of the limit is to go.
@@ -169,9 +166,7 @@ pub fn start(state: Arc<ServerState>) -> std::io::Result<Periodic> {
     Periodic::start("psp-eviction", PAUSE, move || {
         let writes_evict = state.evictions.evicted_keys() != evicted_before;
         if !writes_evict || state.is_beyond_by(MUCH_DIVISOR) {
-            while state.is_full(Instant::now()) && state.make_room(KEYS_PER_LOOK) == Room::TooLittle
-            {
-            }
+            while state.is_full(Instant::now()) && state.make_room(KEYS_PER_LOOK) == Room::TooLittle {}
         }
         evicted_before = state.evictions.evicted_keys();
     })

@@ -16,44 +16,17 @@ pub struct TimeForm {
 
 /// The options of SET and GETEX.
 const OPTIONS: [(&str, TimeForm); 4] = [
-    (
-        "EX",
-        TimeForm {
-            unit_ms: 1000,
-            relative: true,
-        },
-    ),
-    (
-        "PX",
-        TimeForm {
-            unit_ms: 1,
-            relative: true,
-        },
-    ),
-    (
-        "EXAT",
-        TimeForm {
-            unit_ms: 1000,
-            relative: false,
-        },
-    ),
-    (
-        "PXAT",
-        TimeForm {
-            unit_ms: 1,
-            relative: false,
-        },
-    ),
+    ("EX", TimeForm { unit_ms: 1000, relative: true }),
+    ("PX", TimeForm { unit_ms: 1, relative: true }),
+    ("EXAT", TimeForm { unit_ms: 1000, relative: false }),
+    ("PXAT", TimeForm { unit_ms: 1, relative: false }),
 ];
 
 impl TimeForm {
     /// The form that the option `arg` selects.
     #[must_use]
     pub fn of_option(arg: &[u8]) -> Option<Self> {
-        OPTIONS
-            .iter()
-            .find(|(name, _)| parse::is(arg, name))
-            .map(|(_, form)| *form)
+        OPTIONS.iter().find(|(name, _)| parse::is(arg, name)).map(|(_, form)| *form)
     }
 
     /// Converts `arg`, which may count from `now`, to milliseconds since the Unix epoch, possibly in the past. An error

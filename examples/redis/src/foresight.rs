@@ -25,12 +25,7 @@ impl Foresight {
 
     /// Fetches the first key of each command. A command that goes to another database than the client's next one gains
     /// nothing.
-    pub(crate) fn fetch(
-        &self,
-        server: &ServerState,
-        client: &Client,
-        commands: Foreseen<'_, RespHead>,
-    ) {
+    pub(crate) fn fetch(&self, server: &ServerState, client: &Client, commands: Foreseen<'_, RespHead>) {
         if client.account.access() != Access::None {
             let store = server.databases.get(client.next_database());
             store.prefetch(commands.filter_map(|(frame, head)| self.first_key(frame, head)));

@@ -39,19 +39,13 @@ impl Place {
     #[must_use]
     pub fn new(longitude: f64, latitude: f64) -> Option<Self> {
         let is_valid = longitude.abs() <= LONGITUDE_MAX && latitude.abs() <= LATITUDE_MAX;
-        is_valid.then_some(Self {
-            longitude,
-            latitude,
-        })
+        is_valid.then_some(Self { longitude, latitude })
     }
 
     /// The middle of the cell that `score` stands for.
     #[must_use]
     pub fn of_score(score: f64) -> Self {
-        let cell = Cell {
-            bits: score as i64 as u64,
-            step: STEP_MAX,
-        };
+        let cell = Cell { bits: score as i64 as u64, step: STEP_MAX };
         let [west, south, east, north] = cell.bounds();
         Self {
             longitude: f64::midpoint(west, east).clamp(-LONGITUDE_MAX, LONGITUDE_MAX),
@@ -71,10 +65,7 @@ impl Place {
         // The standard's range of latitudes reaches to the poles.
         let bits = self.encode(90.0, STEP_MAX);
         let mut letters = [ALPHABET[0]; 11];
-        for (letter, shift) in letters[..10]
-            .iter_mut()
-            .zip((0..SCORE_BITS - 4).rev().step_by(5))
-        {
+        for (letter, shift) in letters[..10].iter_mut().zip((0..SCORE_BITS - 4).rev().step_by(5)) {
             *letter = ALPHABET[(bits >> shift) as usize % ALPHABET.len()];
         }
         letters
@@ -90,15 +81,13 @@ impl Place {
     /// Metres to another place.
     #[must_use]
     pub fn distance_m(self, other: Self) -> f64 {
-        let half_sine =
-            |from: f64, to: f64| ((to.to_radians_of_c() - from.to_radians_of_c()) / 2.0).sin();
+        let half_sine = |from: f64, to: f64| ((to.to_radians_of_c() - from.to_radians_of_c()) / 2.0).sin();
         let across = half_sine(self.longitude, other.longitude);
         if across == 0.0 {
             return latitude_distance_m(self.latitude, other.latitude);
         }
         let along = half_sine(self.latitude, other.latitude);
-        let narrowing =
-            self.latitude.to_radians_of_c().cos() * other.latitude.to_radians_of_c().cos();
+        let narrowing = self.latitude.to_radians_of_c().cos() * other.latitude.to_radians_of_c().cos();
         let sum = along * along + narrowing * across * across;
         2.0 * EARTH_RADIUS_M * sum.sqrt().asin()
     }
@@ -230,16 +219,7 @@ pub struct Area {
 }
 
 /// Where the neighbours of the middle cell are, to the east and to the north, in the order of the search.
-const NEIGHBOURS: [(i32, i32); 8] = [
-    (0, 1),
-    (0, -1),
-    (1, 0),
-    (-1, 0),
-    (1, 1),
-    (-1, 1),
-    (1, -1),
-    (-1, -1),
-];
+const NEIGHBOURS: [(i32, i32); 8] = [(0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)];
 
 impl Area {
     /// Metres from the centre to `place`, if it lies in the area.
@@ -252,12 +232,8 @@ impl Area {
             }
             Shape::Rectangle { width, height } => {
                 let south = latitude_distance_m(place.latitude, self.centre.latitude);
-                let beside = Place {
-                    longitude: self.centre.longitude,
-                    ..place
-                };
-                south <= height * self.unit_m / 2.0
-                    && place.distance_m(beside) <= width * self.unit_m / 2.0
+                let beside = Place { longitude: self.centre.longitude, ..place };
+                south <= height * self.unit_m / 2.0 && place.distance_m(beside) <= width * self.unit_m / 2.0
             }
         };
         is_inside.then(|| self.centre.distance_m(place))
@@ -277,10 +253,7 @@ impl Area {
 
     /// Bounds of the area: west, south, east, north.
     fn bounds(&self) -> [f64; 4] {
-        let Place {
-            longitude,
-            latitude,
-        } = self.centre;
+        let Place { longitude, latitude } = self.centre;
         let (width, height) = match self.shape {
             Shape::Circle { radius } => (radius, radius),
             Shape::Rectangle { width, height } => (width / 2.0, height / 2.0),
@@ -294,12 +267,7 @@ impl Area {
             latitude + along
         };
         let across = (width_m / EARTH_RADIUS_M / side.to_radians_of_c().cos()).to_degrees_of_c();
-        [
-            longitude - across,
-            latitude - along,
-            longitude + across,
-            latitude + along,
-        ]
+        [longitude - across, latitude - along, longitude + across, latitude + along]
     }
 
     /// Ranges of scores, without their ends, that have all places of the area, in the order of the search.
@@ -310,10 +278,7 @@ impl Area {
         let [west, south, east, north] = self.bounds();
         let is_covered = {
             let side = |east, north| middle.moved(east, north).bounds();
-            side(0, 1)[3] >= north
-                && side(0, -1)[1] <= south
-                && side(1, 0)[2] >= east
-                && side(-1, 0)[0] <= west
+            side(0, 1)[3] >= north && side(0, -1)[1] <= south && side(1, 0)[2] >= east && side(-1, 0)[0] <= west
         };
         // Near the edge of its cell, an area may reach beyond the neighbours.
         if !is_covered && step > 1 {
@@ -366,10 +331,7 @@ fn step_for(mut reach_m: f64, latitude: f64) -> u32 {
         step += 1;
     }
     // Cells are narrower towards the poles.
-    let narrower = [66.0, 80.0]
-        .iter()
-        .filter(|bound| latitude.abs() > **bound)
-        .count() as i32;
+    let narrower = [66.0, 80.0].iter().filter(|bound| latitude.abs() > **bound).count() as i32;
     (step - 2 - narrower).clamp(1, STEP_MAX as i32) as u32
 }
 

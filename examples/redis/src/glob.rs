@@ -72,19 +72,13 @@ impl StepsBound {
     /// The bound for `pattern`.
     #[must_use]
     pub fn of(pattern: &[u8]) -> Self {
-        Self {
-            pattern_len: pattern.len(),
-            is_literal: is_literal(pattern),
-        }
+        Self { pattern_len: pattern.len(), is_literal: is_literal(pattern) }
     }
 
     /// The bound for any pattern of up to `pattern_len` bytes.
     #[must_use]
     pub const fn longest(pattern_len: usize) -> Self {
-        Self {
-            pattern_len,
-            is_literal: false,
-        }
+        Self { pattern_len, is_literal: false }
     }
 
     /// Most steps that a match with a text of `text_len` bytes takes.
@@ -177,10 +171,7 @@ impl NamedPattern {
     /// The pattern with this text.
     #[must_use]
     pub fn new(name: &[u8]) -> Self {
-        Self {
-            name: name.into(),
-            pattern: Pattern::new(name).into_owned(),
-        }
+        Self { name: name.into(), pattern: Pattern::new(name).into_owned() }
     }
 
     /// Its text, as it was given.
@@ -237,9 +228,7 @@ fn write_class(class: &[u8], out: &mut Vec<u8>) {
             continue;
         }
         let start = *first.get_or_insert(byte);
-        let next = byte
-            .checked_add(1)
-            .filter(|next| has(next) && !is_special(*next));
+        let next = byte.checked_add(1).filter(|next| has(next) && !is_special(*next));
         if next.is_none() {
             out.extend([start, b'-', byte]);
             first = None;
@@ -425,11 +414,7 @@ mod tests {
             ("[*]*[*]", "*x*", true),
             ("user:*:name", "user:17:name", true),
         ] {
-            assert_eq!(
-                matches(pattern.as_bytes(), text.as_bytes(), &Steps::new()),
-                expected,
-                "{pattern} {text}"
-            );
+            assert_eq!(matches(pattern.as_bytes(), text.as_bytes(), &Steps::new()), expected, "{pattern} {text}");
         }
     }
 
@@ -439,34 +424,22 @@ mod tests {
         for (long, short) in [
             ("*".repeat(60_000), "*".to_owned()),
             (format!("a{}b", "*".repeat(60_000)), "a*b".to_owned()),
-            (
-                format!("[{}]*c", "a-z".repeat(20_000)),
-                "[a-z]*c".to_owned(),
-            ),
+            (format!("[{}]*c", "a-z".repeat(20_000)), "[a-z]*c".to_owned()),
             (format!("*[^{}]", "ab".repeat(30_000)), "*[^a-b]".to_owned()),
             (format!("{}*", "?".repeat(60_000)), "?".repeat(101)),
         ] {
-            let (long, short) = (
-                Pattern::new(long.as_bytes()),
-                Pattern::new(short.as_bytes()),
-            );
+            let (long, short) = (Pattern::new(long.as_bytes()), Pattern::new(short.as_bytes()));
             let (steps, expected) = (Steps::new(), Steps::new());
             let matches = long.matches(&text, &steps);
             assert_eq!(matches, short.matches(&text, &expected), "{short:?}");
-            assert!(
-                steps.total() <= 16 * expected.total() + 16,
-                "{short:?}: {}",
-                steps.total()
-            );
+            assert!(steps.total() <= 16 * expected.total() + 16, "{short:?}: {}", steps.total());
         }
     }
 
     /// Tries all places for each star.
     fn matches_naively(pattern: &[u8], text: &[u8]) -> bool {
         match (pattern, text) {
-            ([b'*', rest @ ..], _) => {
-                (0..=text.len()).any(|start| matches_naively(rest, &text[start..]))
-            }
+            ([b'*', rest @ ..], _) => (0..=text.len()).any(|start| matches_naively(rest, &text[start..])),
             ([], _) => text.is_empty(),
             (_, []) => false,
             (_, [byte, text @ ..]) => {

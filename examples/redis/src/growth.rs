@@ -59,17 +59,11 @@ impl ServerState {
     /// # Errors
     /// [`CommandError::OutOfMemory`].
     pub fn reserve_for_reply(&self, bytes: usize) -> Result<Option<Reserved<'_>>> {
-        self.reserve_below(bytes, || {
-            GroupMemory::get().map(|group| group.usable_bytes())
-        })
+        self.reserve_below(bytes, || GroupMemory::get().map(|group| group.usable_bytes()))
     }
 
     #[inline]
-    fn reserve_below(
-        &self,
-        bytes: usize,
-        limit_bytes: impl FnOnce() -> Option<u64>,
-    ) -> Result<Option<Reserved<'_>>> {
+    fn reserve_below(&self, bytes: usize, limit_bytes: impl FnOnce() -> Option<u64>) -> Result<Option<Reserved<'_>>> {
         if bytes < RESERVED_BYTES_MIN {
             return Ok(None);
         }
@@ -85,9 +79,7 @@ impl ServerState {
             let limit_bytes = group.limit_bytes - group.margin_bytes / PAGES_DIVISOR;
             self.memory.has_pages(bytes, limit_bytes)
         });
-        reserved
-            .filter(|_| has_pages)
-            .ok_or(CommandError::OutOfMemory)
+        reserved.filter(|_| has_pages).ok_or(CommandError::OutOfMemory)
     }
 
     /// Evicts keys, if any may be evicted, until there is room for `bytes` more. No lock is held.
@@ -97,8 +89,7 @@ impl ServerState {
         }
         let bytes = bytes();
         for _ in 0..LOOKS_MAX {
-            if self.reserve(bytes).is_ok() || self.evict(bytes, KEYS_PER_LOOK) == Eviction::Nothing
-            {
+            if self.reserve(bytes).is_ok() || self.evict(bytes, KEYS_PER_LOOK) == Eviction::Nothing {
                 return;
             }
             checkpoint();
@@ -154,20 +145,12 @@ pub(crate) struct Growth<'s> {
 
 impl<'s> Growth<'s> {
     pub(crate) const fn new(server: &'s ServerState) -> Self {
-        Self {
-            server,
-            bytes: Cell::new(0),
-            is_refused: Cell::new(false),
-        }
+        Self { server, bytes: Cell::new(0), is_refused: Cell::new(false) }
     }
 
     /// Whether there is memory for one more element of `len` bytes.
     pub(crate) fn has_room(&self, len: usize) -> bool {
-        let bytes = self
-            .bytes
-            .get()
-            .saturating_add(len)
-            .saturating_add(ELEMENT_BYTES);
+        let bytes = self.bytes.get().saturating_add(len).saturating_add(ELEMENT_BYTES);
         if bytes < STEP_BYTES {
             self.bytes.set(bytes);
             return true;

@@ -66,11 +66,7 @@ impl RedisHandler {
     #[must_use]
     pub fn new(server: Arc<ServerState>) -> Self {
         let other_databases = OtherDatabases::new(Sources::of(&server));
-        Self {
-            server,
-            other_databases,
-            foresight: Foresight::new(),
-        }
+        Self { server, other_databases, foresight: Foresight::new() }
     }
 }
 
@@ -80,17 +76,12 @@ impl Handler<RespHead> for RedisHandler {
 
     fn init(&self, runtime: ServerHandle) {
         if self.server.runtime.set(runtime).is_err() {
-            tracing::warn!(
-                "a second server runs on the same keys: INFO shows the first one's state"
-            );
+            tracing::warn!("a second server runs on the same keys: INFO shows the first one's state");
         }
     }
 
     fn init_worker(&self, _worker: WorkerId) -> Worker {
-        Worker {
-            stats: self.server.add_worker(),
-            unescaped: Vec::new(),
-        }
+        Worker { stats: self.server.add_worker(), unescaped: Vec::new() }
     }
 
     fn accept(&self, peer: &Peer) -> Result<(), Refusal> {
@@ -110,12 +101,7 @@ impl Handler<RespHead> for RedisHandler {
         self.foresight.fetch(&self.server, client, commands);
     }
 
-    fn handle(
-        &self,
-        worker: &mut Worker,
-        request: Request<'_, Client, RespHead>,
-        reply: &mut Reply<'_>,
-    ) {
+    fn handle(&self, worker: &mut Worker, request: Request<'_, Client, RespHead>, reply: &mut Reply<'_>) {
         let client = request.connection;
         if !client.has_closer() && client.set_closer(|| request.closer()) {
             return reply.close();
@@ -123,9 +109,7 @@ impl Handler<RespHead> for RedisHandler {
         let head = request.head;
         let subscribing = SUBSCRIBING[head.command().index()];
         let longer = match subscribing {
-            Subscribing::Ends if head.arg_count() == 1 => {
-                size_class::of_unsubscribing(client.subscriber.total())
-            }
+            Subscribing::Ends if head.arg_count() == 1 => size_class::of_unsubscribing(client.subscriber.total()),
             _ if head.command() == EXEC => self.other_databases.of_exec(client),
             _ => {
                 let is_queued = client.transaction.queued().is_some();

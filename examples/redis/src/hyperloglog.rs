@@ -56,9 +56,7 @@ impl<'a> Sketch<'a> {
         if is_valid {
             Ok(Self(bytes))
         } else {
-            Err(CommandError::line(
-                "WRONGTYPE Key is not a valid HyperLogLog string value.",
-            ))
+            Err(CommandError::line("WRONGTYPE Key is not a valid HyperLogLog string value."))
         }
     }
 
@@ -222,10 +220,7 @@ pub struct Union {
 
 impl Default for Union {
     fn default() -> Self {
-        Self {
-            registers: Box::new([0; REGISTERS]),
-            has_dense: false,
-        }
+        Self { registers: Box::new([0; REGISTERS]), has_dense: false }
     }
 }
 
@@ -261,9 +256,7 @@ impl Union {
     #[must_use]
     pub fn count(&self) -> u64 {
         let mut histogram = Histogram::default();
-        self.registers
-            .iter()
-            .for_each(|value| histogram.add(*value, 1));
+        self.registers.iter().for_each(|value| histogram.add(*value, 1));
         histogram.count()
     }
 }
@@ -287,13 +280,7 @@ mod tests {
     #[test]
     fn counts_are_near_the_truth_in_both_forms() {
         assert_eq!(count(&HyperLogLog::new()), 0);
-        for (members, is_dense) in [
-            (1, false),
-            (100, false),
-            (1000, false),
-            (10_000, true),
-            (200_000, true),
-        ] {
+        for (members, is_dense) in [(1, false), (100, false), (1000, false), (10_000, true), (200_000, true)] {
             let log = with_members(members);
             let counted = count(&log) as f64;
             let error = (counted - f64::from(members)).abs() / f64::from(members);

@@ -35,9 +35,7 @@ impl LongDouble {
     /// # Errors
     /// [`CommandError::NotFloat`] for other texts, NaN, and numbers that overflow or become zero.
     pub fn parse(text: &[u8]) -> Result<Self> {
-        number_text::parse(text)
-            .map(Self)
-            .ok_or(CommandError::NotFloat)
+        number_text::parse(text).map(Self).ok_or(CommandError::NotFloat)
     }
 
     /// Whether the number is finite.
@@ -87,11 +85,7 @@ impl fmt::Display for LongDouble {
         let text = format!("{whole}.{fraction:017}");
         let text = text.trim_end_matches('0').trim_end_matches('.');
         let is_zero = text == "0";
-        let sign = if self.0.is_negative() && !is_zero {
-            "-"
-        } else {
-            ""
-        };
+        let sign = if self.0.is_negative() && !is_zero { "-" } else { "" };
         write!(formatter, "{sign}{text}")
     }
 }
@@ -124,11 +118,7 @@ fn shifted(number: u64, mut shift: u32) -> String {
             carry /= LIMB;
         }
     }
-    let digits: String = limbs
-        .iter()
-        .rev()
-        .map(|limb| format!("{limb:09}"))
-        .collect();
+    let digits: String = limbs.iter().rev().map(|limb| format!("{limb:09}")).collect();
     let digits = digits.trim_start_matches('0');
     if digits.is_empty() { "0" } else { digits }.to_owned()
 }
@@ -138,27 +128,16 @@ mod tests {
     use super::*;
 
     fn add(value: &str, increment: &str) -> Result<String> {
-        sum(
-            Some(value.as_bytes()),
-            increment.as_bytes(),
-            CommandError::Syntax,
-        )
+        sum(Some(value.as_bytes()), increment.as_bytes(), CommandError::Syntax)
     }
 
     /// The sums are those of redis-server 7.0.15.
     #[test]
     fn sums_have_the_digits_of_redis() {
         for (value, increment, expected) in SUMS {
-            assert_eq!(
-                add(value, increment).as_deref(),
-                Ok(*expected),
-                "{value} + {increment}"
-            );
+            assert_eq!(add(value, increment).as_deref(), Ok(*expected), "{value} + {increment}");
         }
-        assert_eq!(
-            sum(None, b"1.5", CommandError::Syntax).as_deref(),
-            Ok("1.5")
-        );
+        assert_eq!(sum(None, b"1.5", CommandError::Syntax).as_deref(), Ok("1.5"));
     }
 
     const SUMS: &[(&str, &str, &str)] = &[
@@ -184,11 +163,7 @@ mod tests {
         ("-1e-18", "0", "0"),
         ("18446744073709551615", "1", "18446744073709551616"),
         ("1e25", "-3", "10000000000000000000000000"),
-        (
-            "123456789012345678901234567890",
-            "0.1",
-            "123456789012345678899921813504",
-        ),
+        ("123456789012345678901234567890", "0.1", "123456789012345678899921813504"),
         ("0.00000000000000000500", "0", "0"),
         ("4.5e-17", "0", "0.00000000000000004"),
         ("0x1p-17", "0", "0.00000762939453125"),

@@ -16,9 +16,7 @@ fn main() -> ExitCode {
         let redis = startup::build(program.config.clone())?;
         let state = Arc::clone(&redis.state);
         let log = program.log.clone();
-        state
-            .settings
-            .on_log_level(move |level| log.set_level(level));
+        state.settings.on_log_level(move |level| log.set_level(level));
         let tls = redis.tls;
         program.serve_and_reload(redis.server, move |started, config| {
             state.take_over(started, config);

@@ -58,9 +58,7 @@ impl Memory {
         Self {
             allocator: mibs.ok(),
             // The allocator would have a thread that is not needed.
-            freed_pages: cfg!(not(feature = "system-allocator"))
-                .then(FreedPages::return_soon)
-                .flatten(),
+            freed_pages: cfg!(not(feature = "system-allocator")).then(FreedPages::return_soon).flatten(),
             created_at: Instant::now(),
             read_at_ns: AtomicU64::new(0),
             used_bytes: AtomicU64::new(0),
@@ -99,32 +97,20 @@ impl Memory {
     pub fn excess_bytes(&self, limit_bytes: u64) -> u64 {
         let used_bytes = self.used_bytes.load(Ordering::Relaxed);
         let freed_bytes = self.freed_bytes.load(Ordering::Relaxed);
-        used_bytes
-            .saturating_sub(limit_bytes)
-            .saturating_sub(freed_bytes)
+        used_bytes.saturating_sub(limit_bytes).saturating_sub(freed_bytes)
     }
 
     /// Reserves `bytes` that are allocated next, if the process has no more than `limit_bytes` then. `pending_bytes` of
     /// what it has will be free soon: as long as that is little, it counts as free.
     #[must_use]
-    pub fn reserve(
-        &self,
-        bytes: usize,
-        limit_bytes: u64,
-        pending_bytes: usize,
-    ) -> Option<Reserved<'_>> {
+    pub fn reserve(&self, bytes: usize, limit_bytes: u64, pending_bytes: usize) -> Option<Reserved<'_>> {
         let bytes = bytes as u64;
         // Whoever reserves at the same time sees this, and what it becomes.
         let others_bytes = self.reserved_bytes.fetch_add(bytes, Ordering::SeqCst);
-        let reserved = Reserved {
-            memory: self,
-            bytes,
-        };
+        let reserved = Reserved { memory: self, bytes };
         let free_soon_bytes = (pending_bytes as u64).min(limit_bytes / NEAR_DIVISOR);
         let held_bytes = self.used_bytes().saturating_sub(free_soon_bytes);
-        let sum_bytes = held_bytes
-            .saturating_add(others_bytes)
-            .saturating_add(bytes);
+        let sum_bytes = held_bytes.saturating_add(others_bytes).saturating_add(bytes);
         (sum_bytes <= limit_bytes).then_some(reserved)
     }
 
@@ -147,12 +133,7 @@ impl Memory {
     /// Whether the process has allocated more than `limit_bytes`, as of a few milliseconds before `now`.
     /// `pending_bytes` says what of it will be free soon, at a reading.
     #[must_use]
-    pub fn exceeds(
-        &self,
-        limit_bytes: u64,
-        now: Instant,
-        pending_bytes: impl FnOnce() -> usize,
-    ) -> bool {
+    pub fn exceeds(&self, limit_bytes: u64, now: Instant, pending_bytes: impl FnOnce() -> usize) -> bool {
         let used_bytes = self.used_bytes.load(Ordering::Relaxed);
         let age_max = if used_bytes > limit_bytes - limit_bytes / NEAR_DIVISOR {
             AGE_MAX_NEAR_LIMIT
@@ -222,9 +203,7 @@ pub fn system_bytes() -> Option<u64> {
 
 fn read_system_bytes() -> Option<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
     Some(kib * 1024)
 }
@@ -294,11 +273,7 @@ mod tests {
         let half = memory.reserve(BYTES as usize / 2, limit_bytes, 0);
         assert!(half.is_some() && memory.reserve(BYTES as usize, limit_bytes, 0).is_none());
         drop(half);
-        assert!(
-            memory
-                .reserve(BYTES as usize / 4 * 3, limit_bytes, 0)
-                .is_some()
-        );
+        assert!(memory.reserve(BYTES as usize / 4 * 3, limit_bytes, 0).is_some());
         drop(block);
         assert!(memory.used_bytes() < before + BYTES / 2);
     }

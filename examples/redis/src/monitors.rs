@@ -41,9 +41,7 @@ struct Member {
 
 impl fmt::Debug for Monitors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Monitors")
-            .field("count", &self.count)
-            .finish_non_exhaustive()
+        f.debug_struct("Monitors").field("count", &self.count).finish_non_exhaustive()
     }
 }
 
@@ -57,11 +55,7 @@ impl Monitors {
 
     /// Adds a client, which gets its lines through `outlet`.
     pub fn add(&self, client: &Arc<ClientInfo>, outlet: Box<dyn Outlet>) {
-        let member = Member {
-            client: Arc::clone(client),
-            outlet,
-            over_soft_since: None,
-        };
+        let member = Member { client: Arc::clone(client), outlet, over_soft_since: None };
         no_preempt(|| {
             let mut members = self.members.lock();
             members.insert(client.id, member);
@@ -181,16 +175,8 @@ mod tests {
 
     #[test]
     fn lines_are_quoted_as_redis_does() {
-        let line = line_of(
-            1_700_000_000_000_042,
-            3,
-            "127.0.0.1:5",
-            &[b"set", b"a\"\\\n\x00\xff b"],
-        );
-        assert_eq!(
-            &line[..],
-            b"+1700000000.000042 [3 127.0.0.1:5] \"set\" \"a\\\"\\\\\\n\\x00\\xff b\"\r\n"
-        );
+        let line = line_of(1_700_000_000_000_042, 3, "127.0.0.1:5", &[b"set", b"a\"\\\n\x00\xff b"]);
+        assert_eq!(&line[..], b"+1700000000.000042 [3 127.0.0.1:5] \"set\" \"a\\\"\\\\\\n\\x00\\xff b\"\r\n");
     }
 
     fn monitored(lines: &[&str]) -> Vec<String> {
@@ -200,20 +186,13 @@ mod tests {
         let monitors = &session.server.clients.monitors;
         monitors.add(monitor.client.info(), heard.outlet());
         for line in lines {
-            let words: Vec<Vec<u8>> = line
-                .split(' ')
-                .map(|it| it.replace('_', " ").into())
-                .collect();
+            let words: Vec<Vec<u8>> = line.split(' ').map(|it| it.replace('_', " ").into()).collect();
             let words: Vec<&[u8]> = words.iter().map(|it| &it[..]).collect();
             session.run_args(&words);
         }
         let texts = heard.messages();
-        let shown = texts
-            .iter()
-            .map(|text| text.split_once(" [0 ").map_or("", |(_, rest)| rest));
-        shown
-            .map(|text| text.trim_end().replace("127.0.0.1:50000", "peer"))
-            .collect()
+        let shown = texts.iter().map(|text| text.split_once(" [0 ").map_or("", |(_, rest)| rest));
+        shown.map(|text| text.trim_end().replace("127.0.0.1:50000", "peer")).collect()
     }
 
     #[test]
@@ -250,12 +229,7 @@ mod tests {
         let monitors = &session.server.clients.monitors;
         let heard = Heard::default();
         monitors.add(session.client.info(), heard.outlet());
-        let limit = OutputLimit {
-            hard_bytes: 10,
-            soft_bytes: 0,
-            soft_s: 0,
-            normal_bytes: None,
-        };
+        let limit = OutputLimit { hard_bytes: 10, soft_bytes: 0, soft_s: 0, normal_bytes: None };
         assert_eq!(monitors.send(&Bytes::from_static(b"1234"), &limit), 0);
         assert!(monitors.is_any() && !heard.is_closed());
         assert_eq!(monitors.send(&Bytes::from_static(b"12345678"), &limit), 1);
@@ -278,10 +252,7 @@ mod tests {
         session.expect(&[
             ("MULTI", "+OK"),
             ("MONITOR", "+QUEUED"),
-            (
-                "EXEC",
-                "*1 -ERR MONITOR isn't allowed for DENY BLOCKING client",
-            ),
+            ("EXEC", "*1 -ERR MONITOR isn't allowed for DENY BLOCKING client"),
         ]);
     }
 }

@@ -22,19 +22,10 @@ pub fn parse<F: Float>(text: &[u8]) -> Option<F> {
         Some(rest) => ("-", rest),
         None => ("", text.strip_prefix('+').unwrap_or(text)),
     };
-    if ["inf", "infinity"]
-        .iter()
-        .any(|name| magnitude.eq_ignore_ascii_case(name))
-    {
-        return Some(if sign.is_empty() {
-            F::INFINITY
-        } else {
-            -F::INFINITY
-        });
+    if ["inf", "infinity"].iter().any(|name| magnitude.eq_ignore_ascii_case(name)) {
+        return Some(if sign.is_empty() { F::INFINITY } else { -F::INFINITY });
     }
-    let hexadecimal = magnitude
-        .strip_prefix("0x")
-        .or(magnitude.strip_prefix("0X"));
+    let hexadecimal = magnitude.strip_prefix("0x").or(magnitude.strip_prefix("0X"));
     let (prefix, letter, digits) = match hexadecimal {
         Some(digits) => ("0x", 'p', digits),
         None => ("", 'e', magnitude),
@@ -64,11 +55,7 @@ fn exponent(text: &str) -> Option<i64> {
         return None;
     }
     let magnitude = digits.parse().unwrap_or(EXPONENT_MAX).min(EXPONENT_MAX);
-    Some(if text.starts_with('-') {
-        -magnitude
-    } else {
-        magnitude
-    })
+    Some(if text.starts_with('-') { -magnitude } else { magnitude })
 }
 
 #[cfg(test)]

@@ -46,8 +46,7 @@ pub fn float(arg: &[u8]) -> Result<f64> {
     let value = f64::from_str(text).map_err(|_text| CommandError::NotFloat)?;
     let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
     let has_digit = |least| mantissa.bytes().any(|byte| (least..=b'9').contains(&byte));
-    let is_out_of_range =
-        (value.is_infinite() && has_digit(b'0')) || (value == 0.0 && has_digit(b'1'));
+    let is_out_of_range = (value.is_infinite() && has_digit(b'0')) || (value == 0.0 && has_digit(b'1'));
     if value.is_nan() || is_out_of_range {
         Err(CommandError::NotFloat)
     } else {
@@ -59,11 +58,7 @@ pub fn float(arg: &[u8]) -> Result<f64> {
 #[must_use]
 pub fn arity_accepts(arity: i32, count: usize) -> bool {
     let bound = usize::try_from(arity.unsigned_abs()).unwrap_or(usize::MAX);
-    if arity < 0 {
-        count >= bound
-    } else {
-        count == bound
-    }
+    if arity < 0 { count >= bound } else { count == bound }
 }
 
 /// Whether `arg` is the option `keyword`. The case of letters does not matter.
@@ -100,21 +95,8 @@ mod tests {
     #[test]
     fn integers_are_strict() {
         assert_eq!(integer(b"-9223372036854775808"), Ok(i64::MIN));
-        for bad in [
-            "",
-            "+1",
-            "01",
-            " 1",
-            "1 ",
-            "9223372036854775808",
-            "1.0",
-            "-",
-        ] {
-            assert_eq!(
-                integer(bad.as_bytes()),
-                Err(CommandError::NotInteger),
-                "{bad:?}"
-            );
+        for bad in ["", "+1", "01", " 1", "1 ", "9223372036854775808", "1.0", "-"] {
+            assert_eq!(integer(bad.as_bytes()), Err(CommandError::NotInteger), "{bad:?}");
         }
     }
 
@@ -129,14 +111,8 @@ mod tests {
         assert_eq!(float(b"-0x1F"), Ok(-31.0));
         assert_eq!(float(b"0x1.8p1"), Ok(3.0));
         let long = "1".repeat(number_text::LEN_MAX + 1);
-        for bad in [
-            "0x", "0xg", "0x-1", "", "nan", " 1", "1x", "1e400", "-1e400", "1e-400", &long,
-        ] {
-            assert_eq!(
-                float(bad.as_bytes()),
-                Err(CommandError::NotFloat),
-                "{bad:.9}"
-            );
+        for bad in ["0x", "0xg", "0x-1", "", "nan", " 1", "1x", "1e400", "-1e400", "1e-400", &long] {
+            assert_eq!(float(bad.as_bytes()), Err(CommandError::NotFloat), "{bad:.9}");
         }
     }
 

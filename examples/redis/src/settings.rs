@@ -132,18 +132,14 @@ impl Settings {
 
     /// Sets the entries of one block of a stream; 0 for no limit.
     pub fn set_stream_node_entries_max(&self, entries: u64) {
-        self.stream_node_entries_max
-            .store(entries, Ordering::Relaxed);
+        self.stream_node_entries_max.store(entries, Ordering::Relaxed);
     }
 
     /// What one block of a stream may hold. Without limits, it is bounded all the same.
     #[must_use]
     pub fn stream_block(&self) -> BlockLimits {
         /// Bytes and entries of the largest block.
-        const MOST: BlockLimits = BlockLimits {
-            bytes: 64 * 1024,
-            entries: 4096,
-        };
+        const MOST: BlockLimits = BlockLimits { bytes: 64 * 1024, entries: 4096 };
         let limit = |limit: u64, most: usize| match usize::try_from(limit) {
             Ok(0) | Err(_) => most,
             Ok(limit) => limit.min(most),

@@ -241,16 +241,7 @@ const WORK: &[(Work, &[&str])] = &[
     ),
     (
         Work::Count,
-        &[
-            "hrandfield",
-            "lpop",
-            "rpop",
-            "spop",
-            "srandmember",
-            "zpopmax",
-            "zpopmin",
-            "zrandmember",
-        ],
+        &["hrandfield", "lpop", "rpop", "spop", "srandmember", "zpopmax", "zpopmin", "zrandmember"],
     ),
     (
         Work::Elements,
@@ -277,14 +268,8 @@ const WORK: &[(Work, &[&str])] = &[
             "zremrangebyscore",
         ],
     ),
-    (
-        Work::CountedKeys(1),
-        &["sintercard", "zdiff", "zinter", "zintercard", "zunion"],
-    ),
-    (
-        Work::CountedKeys(2),
-        &["zdiffstore", "zinterstore", "zunionstore"],
-    ),
+    (Work::CountedKeys(1), &["sintercard", "zdiff", "zinter", "zintercard", "zunion"]),
+    (Work::CountedKeys(2), &["zdiffstore", "zinterstore", "zunionstore"]),
     (
         Work::Range,
         &[
@@ -308,13 +293,7 @@ const WORK: &[(Work, &[&str])] = &[
     (Work::Sketches, &["pfcount", "pfmerge"]),
     (
         Work::Places(1),
-        &[
-            "georadius",
-            "georadius_ro",
-            "georadiusbymember",
-            "georadiusbymember_ro",
-            "geosearch",
-        ],
+        &["georadius", "georadius_ro", "georadiusbymember", "georadiusbymember_ro", "geosearch"],
     ),
     (Work::Places(2), &["geosearchstore"]),
     (Work::Pairs, &["lcs"]),
@@ -341,18 +320,13 @@ const WORK: &[(Work, &[&str])] = &[
     (Work::AnyKey, &["randomkey"]),
     (
         Work::Administration,
-        &[
-            "acl", "client", "config", "info", "latency", "module", "shutdown", "slowlog",
-        ],
+        &["acl", "client", "config", "info", "latency", "module", "shutdown", "slowlog"],
     ),
     (Work::Subscribers, &["publish", "spublish"]),
     (Work::Script, &["eval", "eval_ro", "evalsha", "evalsha_ro"]),
     (Work::Script, &["fcall", "fcall_ro"]),
     (Work::Unbounded, &["function", "pubsub"]),
-    (
-        Work::Unbounded,
-        &["command", "debug", "flushall", "flushdb", "script"],
-    ),
+    (Work::Unbounded, &["command", "debug", "flushall", "flushdb", "script"]),
 ];
 
 /// [`WORK`] by [`CommandId`].
@@ -461,8 +435,7 @@ pub fn of_unsubscribing(count: usize) -> Option<RequestType> {
 /// The type of long requests.
 #[must_use]
 pub fn of_long() -> Option<RequestType> {
-    static SCAN: LazyLock<Option<RequestType>> =
-        LazyLock::new(|| RespClassifier::redis().types().by_name("scan"));
+    static SCAN: LazyLock<Option<RequestType>> = LazyLock::new(|| RespClassifier::redis().types().by_name("scan"));
     *SCAN
 }
 
@@ -509,12 +482,7 @@ impl OtherDatabases {
         let type_of = |name| types.by_name(name).unwrap_or(RequestType::UNKNOWN);
         let spans = REFINED.map(|(name, _, span)| (type_of(name), span));
         let scan = type_of("scan");
-        Self {
-            sources,
-            by_name,
-            spans,
-            scan,
-        }
+        Self { sources, by_name, spans, scan }
     }
 
     /// The type of a request that works on `database`, within a transaction if `is_queued`, if it is longer than
@@ -534,10 +502,7 @@ impl OtherDatabases {
         }
         let name = self.by_name.classify(frame, head);
         let (_, span) = self.spans.iter().find(|(known, _)| *known == name)?;
-        let judge = Judge {
-            changes_in_place: !is_queued,
-            ..self.sources.judge(database)
-        };
+        let judge = Judge { changes_in_place: !is_queued, ..self.sources.judge(database) };
         let size = judge.size_of(frame, head, *span);
         (size == SizeClass::Large).then_some(self.scan)
     }
@@ -620,15 +585,12 @@ impl Judge<'_> {
             _by_digest => Digest::parse(name).map(|digest| self.scripts.tag_of_digest(&digest)),
         };
         let is_quoted = frame.first() != Some(&b'*');
-        let kind = tag
-            .filter(|_| !is_quoted)
-            .map(|tag| self.scripts.kind_of(tag));
+        let kind = tag.filter(|_| !is_quoted).map(|tag| self.scripts.kind_of(tag));
         Some(kind.unwrap_or(Kind::Long))
     }
 
     fn size_of(&self, frame: &[u8], head: &RespHead, span: Span) -> SizeClass {
-        let is_heard_by_many =
-            self.tracking.is_any() && self.listeners(frame, head) > SMALL_ELEMENTS_MAX;
+        let is_heard_by_many = self.tracking.is_any() && self.listeners(frame, head) > SMALL_ELEMENTS_MAX;
         if !is_heard_by_many && self.elements(frame, head, span) <= SMALL_ELEMENTS_MAX {
             SizeClass::Small
         } else {
@@ -641,10 +603,7 @@ impl Judge<'_> {
         let work = WORK_BY_ID[head.command().index()];
         match (work, span) {
             (Work::Constant | Work::Administration, _)
-            | (
-                Work::Arguments | Work::Count | Work::Range | Work::Pop(_) | Work::Unbounded,
-                Span::Few,
-            ) => 0,
+            | (Work::Arguments | Work::Count | Work::Range | Work::Pop(_) | Work::Unbounded, Span::Few) => 0,
             (Work::Script | Work::Unbounded, _) => usize::MAX,
             _ if has_quotes(frame) => usize::MAX,
             (Work::Arguments, _) => head.arg_count() - 1,
@@ -770,10 +729,7 @@ impl Judge<'_> {
             }
             _ => offset.unwrap_or(0),
         });
-        frame
-            .len()
-            .saturating_add(copied)
-            .div_ceil(COPIED_BYTES_PER_ELEMENT)
+        frame.len().saturating_add(copied).div_ceil(COPIED_BYTES_PER_ELEMENT)
     }
 
     fn has_room(&self, string: &Element, len: usize) -> bool {
@@ -801,9 +757,7 @@ impl Judge<'_> {
             return 0;
         };
         let end = |arg| head.arg(frame, arg).and_then(parse_integer);
-        let is_bits = head
-            .arg(frame, first + 2)
-            .is_some_and(|unit| unit.eq_ignore_ascii_case(b"bit"));
+        let is_bits = head.arg(frame, first + 2).is_some_and(|unit| unit.eq_ignore_ascii_case(b"bit"));
         let span = match (end(first), end(first + 1)) {
             (Some(start), Some(end)) if (start < 0) == (end < 0) => {
                 let units = usize::try_from(end.saturating_sub(start)).unwrap_or(0);
@@ -828,9 +782,7 @@ impl Judge<'_> {
         let patterns = self.pubsub.len(TopicKind::Pattern);
         let steps = StepsBound::longest(self.pubsub.pattern_len_max()).for_text(channel.len());
         let matched = patterns.saturating_mul(1 + steps / STEPS_PER_ELEMENT);
-        self.pubsub.subscribers(TopicKind::Channel, channel)
-            + self.pubsub.pattern_subscriptions()
-            + matched
+        self.pubsub.subscribers(TopicKind::Channel, channel) + self.pubsub.pattern_subscriptions() + matched
     }
 
     fn added_to_sketch(&self, frame: &[u8], head: &RespHead) -> usize {
@@ -846,9 +798,7 @@ impl Judge<'_> {
     fn sketches(&self, frame: &[u8], head: &RespHead) -> usize {
         let is_remembered = |key| {
             self.store.peek(key, |entry| match entry.map(Entry::value) {
-                Some(Value::String(bytes)) => {
-                    Sketch::of(bytes).is_ok_and(|sketch| sketch.cached_count().is_some())
-                }
+                Some(Value::String(bytes)) => Sketch::of(bytes).is_ok_and(|sketch| sketch.cached_count().is_some()),
                 _ => false,
             })
         };
@@ -868,9 +818,7 @@ impl Judge<'_> {
             return 0;
         }
         self.store.peek(key, |entry| match entry.map(Entry::value) {
-            Some(Value::SortedSet(set)) if set.len() > SMALL_ELEMENTS_MAX => {
-                geo::candidates(&args, set)
-            }
+            Some(Value::SortedSet(set)) if set.len() > SMALL_ELEMENTS_MAX => geo::candidates(&args, set),
             Some(Value::SortedSet(set)) => set.len(),
             _ => 0,
         })
@@ -1033,17 +981,9 @@ mod tests {
     fn filled() -> Session {
         let mut session = Session::new();
         for index in 0..200 {
-            let small = if index < 3 {
-                &["l", "h", "s", "z"][..]
-            } else {
-                &[]
-            };
+            let small = if index < 3 { &["l", "h", "s", "z"][..] } else { &[] };
             let large = &["L", "H", "S", "Z"][..];
-            let wide = if index < 4 {
-                &["lb", "hb", "sb", "zb"][..]
-            } else {
-                &[]
-            };
+            let wide = if index < 4 { &["lb", "hb", "sb", "zb"][..] } else { &[] };
             for key in small.iter().chain(large).chain(wide) {
                 let bytes = if key.len() == 2 { 1 << 18 } else { 1 };
                 let element = format!("{}{index}", "x".repeat(bytes));
@@ -1076,9 +1016,7 @@ mod tests {
         let classifier = classifier(&Sources::of(server));
         let head = Resp::default().head_of(frame).expect("a whole frame");
         let types = classifier.types();
-        types
-            .name_of_slot(types.slot(classifier.classify(frame, &head)))
-            .to_owned()
+        types.name_of_slot(types.slot(classifier.classify(frame, &head))).to_owned()
     }
 
     #[test]
@@ -1102,11 +1040,7 @@ mod tests {
         };
         assert_eq!(longer(1, "SMEMBERS only1"), Some(true));
         assert_eq!(longer(1, "SRANDMEMBER only1 999"), Some(true));
-        assert_eq!(
-            longer(1, "KEYS *"),
-            None,
-            "long in database 0, and found so"
-        );
+        assert_eq!(longer(1, "KEYS *"), None, "long in database 0, and found so");
         assert_eq!(longer(1, "SRANDMEMBER only1 9"), None);
         assert_eq!(longer(0, "SMEMBERS only1"), None);
         assert_eq!(longer(2, "SMEMBERS only1"), None);
@@ -1150,10 +1084,7 @@ mod tests {
         let session = filled();
         for (_, names) in WORK.iter().filter(|(work, _)| *work == Work::Constant) {
             for name in *names {
-                for line in [
-                    format!("{name} {} 1 b", long("a")),
-                    format!("{name} string"),
-                ] {
+                for line in [format!("{name} {} 1 b", long("a")), format!("{name} string")] {
                     let found = type_of(&session, &line);
                     assert_ne!(found, "scan", "{line:.20}");
                     assert_ne!(found, "UNKNOWN", "{line:.20}");
@@ -1170,11 +1101,7 @@ mod tests {
         let _reader = session.store().get(b"read");
         session.run("SET word ohmytext");
         for place in 0..300 {
-            session.run(&format!(
-                "GEOADD earth {} {} p{place}",
-                place % 20,
-                place / 20
-            ));
+            session.run(&format!("GEOADD earth {} {} p{place}", place % 20, place / 20));
         }
         // 500 short entries, of which the group `g` has delivered all; three; and three of 20 KB.
         for id in 1..=500 {
@@ -1205,30 +1132,17 @@ mod tests {
         // Matching them takes the product of both lengths.
         let slow = format!("*?{}b*", "a".repeat(2000));
         let matching = |line: &str| format!("{line} MATCH {slow}");
-        let hidden =
-            |line: &str, option: &str| format!("{line}{} {option}", " TYPE hash".repeat(10));
+        let hidden = |line: &str, option: &str| format!("{line}{} {option}", " TYPE hash".repeat(10));
         let cases: Vec<(&str, &[&str], Vec<String>)> = vec![
-            (
-                "append",
-                &["k v", "l v"],
-                vec!["string v".into(), huge_list("string")],
-            ),
+            ("append", &["k v", "l v"], vec!["string v".into(), huge_list("string")]),
             (
                 "bitcount",
                 &["k", "string 0 100", "string -100 -1", "string 0 90000 bit"],
-                vec![
-                    "string".into(),
-                    "string 0 -1".into(),
-                    "string 0 900000".into(),
-                ],
+                vec!["string".into(), "string 0 -1".into(), "string 0 900000".into()],
             ),
             (
                 "bitfield",
-                &[
-                    "k set u8 0 1",
-                    "string incrby u8 #9 1000000000",
-                    "k get u8 9000000 overflow fail",
-                ],
+                &["k set u8 0 1", "string incrby u8 #9 1000000000", "k get u8 9000000 overflow fail"],
                 vec![
                     "string set u8 9000000 1".into(),
                     "k get u8 0 incrby u8 #100000 1".into(),
@@ -1236,44 +1150,20 @@ mod tests {
                     many("k", " get u8 0"),
                 ],
             ),
-            (
-                "bitfield_ro",
-                &["string get u8 0"],
-                vec![many("k", " get u8 0")],
-            ),
-            (
-                "bitop",
-                &["and d k k"],
-                vec!["and d k string".into(), many("or d", " k")],
-            ),
+            ("bitfield_ro", &["string get u8 0"], vec![many("k", " get u8 0")]),
+            ("bitop", &["and d k k"], vec!["and d k string".into(), many("or d", " k")]),
             (
                 "bitpos",
                 &["k 1", "string 1 0 100"],
-                vec![
-                    "string 1".into(),
-                    "string 1 0".into(),
-                    "string 0 5 -1 bit".into(),
-                ],
+                vec!["string 1".into(), "string 1 0".into(), "string 0 5 -1 bit".into()],
             ),
-            (
-                "blmpop",
-                &["0 1 L left", "0 1 l left count 1000"],
-                vec!["0 1 L left count 1000".into()],
-            ),
+            ("blmpop", &["0 1 L left", "0 1 l left count 1000"], vec!["0 1 L left count 1000".into()]),
             ("blpop", &["L 0", "a b 0"], vec![many("", " k") + " 0"]),
             ("brpop", &["L 0", "a b 0"], vec![many("", " k") + " 0"]),
-            (
-                "bzmpop",
-                &["0 1 Z min", "0 1 z min count 1000"],
-                vec!["0 1 Z min count 1000".into()],
-            ),
+            ("bzmpop", &["0 1 Z min", "0 1 z min count 1000"], vec!["0 1 Z min count 1000".into()]),
             ("bzpopmax", &["Z 0", "a b 0"], vec![many("", " k") + " 0"]),
             ("bzpopmin", &["Z 0", "a b 0"], vec![many("", " k") + " 0"]),
-            (
-                "command",
-                &["count"],
-                vec![String::new(), "docs".into(), many("docs", " get")],
-            ),
+            ("command", &["count"], vec![String::new(), "docs".into(), many("docs", " get")]),
             ("debug", &[], vec!["sleep 1".into()]),
             ("del", &["L", "a b c"], vec![many("", " k")]),
             ("dump", &["k"], vec!["L".into(), "string".into()]),
@@ -1307,27 +1197,16 @@ mod tests {
                 &["earth 0 0 1 km", "z 0 0 9000 km", "earth 0 0 9000 parsec"],
                 vec!["earth 0 0 9000 km".into()],
             ),
-            (
-                "georadius_ro",
-                &["earth 0 0 1 km"],
-                vec!["earth 0 0 9000 km".into()],
-            ),
+            ("georadius_ro", &["earth 0 0 1 km"], vec!["earth 0 0 9000 km".into()]),
             (
                 "georadiusbymember",
                 &["earth p0 1 km", "earth none 9000 km"],
                 vec!["earth p0 9000 km".into()],
             ),
-            (
-                "georadiusbymember_ro",
-                &["earth p0 1 km"],
-                vec!["earth p0 9000 km".into()],
-            ),
+            ("georadiusbymember_ro", &["earth p0 1 km"], vec!["earth p0 9000 km".into()]),
             (
                 "geosearch",
-                &[
-                    "earth fromlonlat 0 0 bybox 1 1 km",
-                    "earth frommember p0 byradius 1 km",
-                ],
+                &["earth fromlonlat 0 0 bybox 1 1 km", "earth frommember p0 byradius 1 km"],
                 vec![
                     "earth fromlonlat 0 0 bybox 9000 9000 km".into(),
                     "earth frommember p0 byradius 9000 km count 1 any".into(),
@@ -1346,11 +1225,7 @@ mod tests {
             (
                 "hrandfield",
                 &["h", "H 100", "h 1000 withvalues"],
-                vec![
-                    "h -129".into(),
-                    "H 1000".into(),
-                    "h -900000 withvalues".into(),
-                ],
+                vec!["h -129".into(), "H 1000".into(), "h -900000 withvalues".into()],
             ),
             (
                 "hscan",
@@ -1368,11 +1243,7 @@ mod tests {
             ("hvals", &["h"], vec!["H".into(), "hb".into()]),
             ("keys", &[], vec!["*".into(), slow.clone()]),
             ("lcs", &["k k", "word word"], vec!["string word".into()]),
-            (
-                "linsert",
-                &["l before a b"],
-                vec!["L before a b".into(), "lb before a b".into()],
-            ),
+            ("linsert", &["l before a b"], vec!["L before a b".into(), "lb before a b".into()]),
             (
                 "lmpop",
                 &["1 L left", "1 l left count 1000"],
@@ -1386,11 +1257,7 @@ mod tests {
             ("lpos", &["l a"], vec!["L a".into(), "lb a".into()]),
             ("lpush", &["L a"], vec![many("l", " a")]),
             ("lpushx", &["L a"], vec![many("l", " a")]),
-            (
-                "lrange",
-                &["L 0 9", "l 0 -1"],
-                vec!["L 0 -1".into(), "L 0 500".into()],
-            ),
+            ("lrange", &["L 0 9", "l 0 -1"], vec!["L 0 -1".into(), "L 0 500".into()]),
             ("lrem", &["l 0 a"], vec!["L 0 a".into(), "lb 0 a".into()]),
             ("ltrim", &["l 0 1"], vec!["L 0 1".into()]),
             ("mget", &["a b c"], vec![many("", " k")]),
@@ -1401,19 +1268,11 @@ mod tests {
                 &["none a", "sketch a b c"],
                 vec![many("none", " a"), "sparse a b c d e f g h i j k".into()],
             ),
-            (
-                "pfcount",
-                &["none", "sketch"],
-                vec!["a b".into(), many("", " a")],
-            ),
+            ("pfcount", &["none", "sketch"], vec!["a b".into(), many("", " a")]),
             ("pfmerge", &["none"], vec!["none sketch".into()]),
             (
                 "restore",
-                &[
-                    "k 0 \u{0}\u{5}hello",
-                    "k 0 \u{2}\u{3}abcd",
-                    "k 0 \u{10}\u{3f}abcd",
-                ],
+                &["k 0 \u{0}\u{5}hello", "k 0 \u{2}\u{3}abcd", "k 0 \u{10}\u{3f}abcd"],
                 vec![
                     "k 0 \u{2}\u{41}\u{0}".into(),
                     "k 0 \u{10}\u{41}\u{1f}".into(),
@@ -1427,11 +1286,7 @@ mod tests {
             (
                 "scan",
                 &["0", "0 COUNT 100", "0 MATCH user:* COUNT 5"],
-                vec![
-                    matching("0"),
-                    "0 COUNT 10 COUNT 1000".into(),
-                    hidden("0", "COUNT 1000"),
-                ],
+                vec![matching("0"), "0 COUNT 10 COUNT 1000".into(), hidden("0", "COUNT 1000")],
             ),
             (
                 "script",
@@ -1442,28 +1297,16 @@ mod tests {
             (
                 "setbit",
                 &["k 9 1", "string 8000000 1", "none 100000 1"],
-                vec![
-                    "string 9000000 1".into(),
-                    "k 1000000 1".into(),
-                    "read 0 1".into(),
-                ],
+                vec!["string 9000000 1".into(), "k 1000000 1".into(), "read 0 1".into()],
             ),
             ("sdiffstore", &["d s s"], vec!["d s S".into()]),
             (
                 "setrange",
                 &["k 5 v", "string 9 v"],
-                vec![
-                    "string 2000000 v".into(),
-                    "k 100000 v".into(),
-                    "read 0 v".into(),
-                ],
+                vec!["string 2000000 v".into(), "k 100000 v".into(), "read 0 v".into()],
             ),
             ("sinter", &["s s"], vec!["s S".into(), "sb sb".into()]),
-            (
-                "sintercard",
-                &["2 s s"],
-                vec!["2 s S".into(), many("200", " s")],
-            ),
+            ("sintercard", &["2 s s"], vec!["2 s S".into(), many("200", " s")]),
             ("sinterstore", &["d s s"], vec!["d s S".into()]),
             ("smembers", &["s"], vec!["S".into(), "sb".into()]),
             ("smismember", &["S a"], vec![many("s", " a")]),
@@ -1486,29 +1329,16 @@ mod tests {
                 vec!["s -900000".into(), "none -900000".into(), "S 1000".into()],
             ),
             ("srem", &["S a"], vec![many("s", " a")]),
-            (
-                "sscan",
-                &["s 0"],
-                vec!["S 0 COUNT 1000".into(), matching("s 0")],
-            ),
+            ("sscan", &["s 0"], vec!["S 0 COUNT 1000".into(), matching("s 0")]),
             ("sunion", &["s s"], vec!["s S".into(), many("", " s")]),
-            (
-                "sunionstore",
-                &["d s s"],
-                vec!["d s S".into(), "d sb".into()],
-            ),
+            ("sunionstore", &["d s s"], vec!["d s S".into(), "d sb".into()]),
             ("touch", &["a b c"], vec![many("", " k")]),
             ("unlink", &["a b c"], vec![many("", " k")]),
             ("watch", &["a b c"], vec![many("", " k")]),
             ("xack", &["X g 1"], vec![many("X g", " 1")]),
             (
                 "xadd",
-                &[
-                    "X * f v",
-                    "X MAXLEN ~ 1000 * f v",
-                    "X MAXLEN 450 * f v",
-                    "x NOMKSTREAM MINID 9 * f v",
-                ],
+                &["X * f v", "X MAXLEN ~ 1000 * f v", "X MAXLEN 450 * f v", "x NOMKSTREAM MINID 9 * f v"],
                 vec![
                     many("X *", " f v"),
                     "X MAXLEN 0 * f v".into(),
@@ -1519,36 +1349,19 @@ mod tests {
             (
                 "xautoclaim",
                 &["X few c 0 -", "X g c 0 - COUNT 5", "X none c 0 -"],
-                vec![
-                    "X g c 0 -".into(),
-                    "X g c 0 - COUNT 100".into(),
-                    "X g c 0 - COUNT 5 COUNT 100".into(),
-                ],
+                vec!["X g c 0 -".into(), "X g c 0 - COUNT 100".into(), "X g c 0 - COUNT 5 COUNT 100".into()],
             ),
-            (
-                "xclaim",
-                &["X g c 0 1 2"],
-                vec![many("X g c 0", " 1"), "xb g c 0 1 2 3".into()],
-            ),
+            ("xclaim", &["X g c 0 1 2"], vec![many("X g c 0", " 1"), "xb g c 0 1 2 3".into()]),
             ("xdel", &["X 1"], vec![many("X", " 1")]),
             (
                 "xgroup",
-                &[
-                    "create X h 0",
-                    "destroy X few",
-                    "delconsumer X g none",
-                    "help",
-                ],
+                &["create X h 0", "destroy X few", "delconsumer X g none", "help"],
                 vec!["destroy X g".into(), "delconsumer X g c".into()],
             ),
             (
                 "xinfo",
                 &["stream X", "stream X full", "groups X", "consumers X g"],
-                vec![
-                    "stream X full count 0".into(),
-                    "stream X full count 400".into(),
-                    "stream xb".into(),
-                ],
+                vec!["stream X full count 0".into(), "stream X full count 400".into(), "stream xb".into()],
             ),
             (
                 "xpending",
@@ -1558,75 +1371,35 @@ mod tests {
             (
                 "xrange",
                 &["X - + COUNT 50", "X 10 40", "x - +", "none - +"],
-                vec![
-                    "X - +".into(),
-                    "xb - + COUNT 1".into(),
-                    "X - + COUNT 10 COUNT 400".into(),
-                ],
+                vec!["X - +".into(), "xb - + COUNT 1".into(), "X - + COUNT 10 COUNT 400".into()],
             ),
             (
                 "xread",
-                &[
-                    "COUNT 10 STREAMS X 0",
-                    "STREAMS X $",
-                    "STREAMS X 480",
-                    "BLOCK 0 STREAMS none 0",
-                ],
-                vec![
-                    "STREAMS X 0".into(),
-                    "COUNT 0 STREAMS X 0".into(),
-                    "COUNT 1 STREAMS xb 0".into(),
-                ],
+                &["COUNT 10 STREAMS X 0", "STREAMS X $", "STREAMS X 480", "BLOCK 0 STREAMS none 0"],
+                vec!["STREAMS X 0".into(), "COUNT 0 STREAMS X 0".into(), "COUNT 1 STREAMS xb 0".into()],
             ),
             (
                 "xreadgroup",
-                &[
-                    "GROUP g c COUNT 10 STREAMS X >",
-                    "GROUP g c STREAMS X >",
-                    "GROUP few c STREAMS X 0",
-                ],
-                vec![
-                    "GROUP few c STREAMS X >".into(),
-                    "GROUP g c STREAMS X 0".into(),
-                ],
+                &["GROUP g c COUNT 10 STREAMS X >", "GROUP g c STREAMS X >", "GROUP few c STREAMS X 0"],
+                vec!["GROUP few c STREAMS X >".into(), "GROUP g c STREAMS X 0".into()],
             ),
-            (
-                "xrevrange",
-                &["X + - COUNT 50", "X 40 10"],
-                vec!["X + -".into(), "xb + - COUNT 1".into()],
-            ),
+            ("xrevrange", &["X + - COUNT 50", "X 40 10"], vec!["X + -".into(), "xb + - COUNT 1".into()]),
             (
                 "xtrim",
                 &["X MAXLEN 450", "X MAXLEN ~ 450", "none MAXLEN 0"],
-                vec![
-                    "X MAXLEN 0".into(),
-                    "X MINID 400".into(),
-                    "X MAXLEN ~ 0".into(),
-                ],
+                vec!["X MAXLEN 0".into(), "X MINID 400".into(), "X MAXLEN ~ 0".into()],
             ),
             ("zadd", &["Z 1 a"], vec![many("z", " 1 a")]),
             ("zdiff", &["2 z z"], vec!["2 z Z".into()]),
-            (
-                "zdiffstore",
-                &["d 2 z z"],
-                vec!["d 2 z Z".into(), "d 1 zb".into()],
-            ),
+            ("zdiffstore", &["d 2 z z"], vec!["d 2 z Z".into(), "d 1 zb".into()]),
             ("zinter", &["2 z z"], vec!["2 z Z".into()]),
             ("zintercard", &["2 z z"], vec!["2 z Z".into()]),
             ("zinterstore", &["d 2 z z"], vec!["d 2 z Z".into()]),
-            (
-                "zmpop",
-                &["1 Z min", "1 z min count 1000"],
-                vec!["1 Z min count 1000".into()],
-            ),
+            ("zmpop", &["1 Z min", "1 z min count 1000"], vec!["1 Z min count 1000".into()]),
             ("zmscore", &["Z a"], vec![many("z", " a")]),
             ("zpopmax", &["Z", "Z 100"], vec!["Z 1000".into()]),
             ("zpopmin", &["Z", "Z 100"], vec!["Z 1000".into()]),
-            (
-                "zrandmember",
-                &["z", "Z 100"],
-                vec!["z -900000".into(), "Z 1000".into()],
-            ),
+            ("zrandmember", &["z", "Z 100"], vec!["z -900000".into(), "Z 1000".into()]),
             (
                 "zrange",
                 &["Z 0 9", "z 0 -1", "z 0 9 BYSCORE"],
@@ -1649,16 +1422,8 @@ mod tests {
             ("zremrangebyscore", &["z 0 1"], vec!["Z 0 1".into()]),
             ("zrevrange", &["Z 0 9"], vec!["Z 0 -1".into()]),
             ("zrevrangebylex", &["Z + - LIMIT 0 9"], vec!["Z + -".into()]),
-            (
-                "zrevrangebyscore",
-                &["Z 9 0 LIMIT 0 9"],
-                vec!["Z 9 0".into()],
-            ),
-            (
-                "zscan",
-                &["z 0"],
-                vec!["Z 0 COUNT 1000".into(), matching("z 0")],
-            ),
+            ("zrevrangebyscore", &["Z 9 0 LIMIT 0 9"], vec!["Z 9 0".into()]),
+            ("zscan", &["z 0"], vec!["Z 0 COUNT 1000".into(), matching("z 0")]),
             ("zunion", &["2 z z"], vec!["2 z Z".into(), "1 zb".into()]),
             ("zunionstore", &["d 2 z z"], vec!["d 1 Z".into()]),
             ("randomkey", &[""], vec![]),
@@ -1687,10 +1452,7 @@ mod tests {
         for (name, short, long) in &cases {
             for arguments in *short {
                 let found = type_of(&session, &format!("{name} {arguments}"));
-                assert!(
-                    found != "scan" && found != "UNKNOWN",
-                    "{name} {arguments}: {found}"
-                );
+                assert!(found != "scan" && found != "UNKNOWN", "{name} {arguments}: {found}");
             }
             for arguments in long {
                 let line = format!("{name} {arguments}");
@@ -1792,9 +1554,7 @@ mod tests {
     #[test]
     fn a_change_that_many_hear_of_is_long() {
         let mut session = filled();
-        let mut trackers: Vec<Session> = (0..SMALL_ELEMENTS_MAX)
-            .map(|_| session.beside().resp3())
-            .collect();
+        let mut trackers: Vec<Session> = (0..SMALL_ELEMENTS_MAX).map(|_| session.beside().resp3()).collect();
         for tracker in &mut trackers {
             tracker.expect(&[("CLIENT TRACKING ON", "+OK")]);
             tracker.run("GET k");

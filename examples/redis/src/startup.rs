@@ -47,10 +47,8 @@ pub fn build(mut config: Config) -> anyhow::Result<RedisServer> {
     { state.acl.configure(&state.clients, &config) }
         .map_err(anyhow::Error::msg)
         .context("cannot set up the users")?;
-    let expiry = ExpiryCycle::start(Arc::clone(&state.databases))
-        .context("cannot start the expiry thread")?;
-    let eviction =
-        eviction::start(Arc::clone(&state)).context("cannot start the eviction thread")?;
+    let expiry = ExpiryCycle::start(Arc::clone(&state.databases)).context("cannot start the expiry thread")?;
+    let eviction = eviction::start(Arc::clone(&state)).context("cannot start the eviction thread")?;
     let pause = PauseThread::start(Arc::clone(&state)).context("cannot start the pause thread")?;
     let builder = Server::builder()
         .settings(
@@ -75,14 +73,7 @@ pub fn build(mut config: Config) -> anyhow::Result<RedisServer> {
     let server = builder.build()?;
     let addresses = state.listening(server.local_addrs().iter().copied());
     let _first = state.local_addresses.set(addresses);
-    Ok(RedisServer {
-        server,
-        tls,
-        state,
-        expiry,
-        eviction,
-        pause,
-    })
+    Ok(RedisServer { server, tls, state, expiry, eviction, pause })
 }
 
 /// Serves TLS connections from now on with what the certificates' files have by now.

@@ -110,11 +110,7 @@ impl ServerState {
             clients: Arc::new(Registry::new(blocked, pubsub, tracking)),
             started_at: Instant::now(),
             started_at_ms: unix_time_ms(),
-            run_id: format!(
-                "{:032x}{:08x}",
-                rand::random::<u128>(),
-                rand::random::<u32>()
-            ),
+            run_id: format!("{:032x}{:08x}", rand::random::<u128>(), rand::random::<u32>()),
             runtime: OnceLock::new(),
             workers: Mutex::default(),
         };
@@ -198,44 +194,34 @@ impl ServerState {
     #[must_use]
     pub fn connections_max(&self) -> usize {
         let configured = self.settings.config.server.connections_max;
-        self.runtime
-            .get()
-            .map_or(configured, ServerHandle::connections_max)
+        self.runtime.get().map_or(configured, ServerHandle::connections_max)
     }
 
     /// Seconds after which an idle connection is closed; 0 for never.
     #[must_use]
     pub fn idle_timeout_s(&self) -> u64 {
         let configured = self.settings.config.server.idle_timeout_s;
-        self.runtime
-            .get()
-            .map_or(configured, ServerHandle::idle_timeout_s)
+        self.runtime.get().map_or(configured, ServerHandle::idle_timeout_s)
     }
 
     /// Replies that may wait for a client; 0 for no limit but that of all buffers.
     #[must_use]
     pub fn output_bytes_max(&self) -> usize {
         let configured = self.settings.config.server.output_bytes_max;
-        self.runtime
-            .get()
-            .map_or(configured, ServerHandle::output_bytes_max)
+        self.runtime.get().map_or(configured, ServerHandle::output_bytes_max)
     }
 
     /// The current policy.
     #[must_use]
     pub fn policy(&self) -> Policy {
         let configured = || self.settings.config.policy.clone();
-        self.runtime
-            .get()
-            .map_or_else(configured, ServerHandle::policy)
+        self.runtime.get().map_or_else(configured, ServerHandle::policy)
     }
 
     /// The server's thread topology.
     #[must_use]
     pub fn topology(&self) -> Topology {
-        self.runtime
-            .get()
-            .map_or(self.settings.config.server.topology, ServerHandle::topology)
+        self.runtime.get().map_or(self.settings.config.server.topology, ServerHandle::topology)
     }
 
     /// Number of workers; 0 until it is known.

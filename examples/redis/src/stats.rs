@@ -104,11 +104,7 @@ impl WorkerStats {
             if let Some(count) = errors.get_mut(code) {
                 *count += 1;
             } else {
-                let code = if errors.len() < ERROR_CODES_MAX {
-                    code
-                } else {
-                    "OTHERS"
-                };
+                let code = if errors.len() < ERROR_CODES_MAX { code } else { "OTHERS" };
                 *errors.entry(code.into()).or_default() += 1;
             }
         });
@@ -188,10 +184,7 @@ pub fn errors_since(errors: ErrorCounts, earlier: &ErrorCounts) -> ErrorCounts {
 }
 
 fn add(counter: &AtomicU64, amount: u64) {
-    counter.store(
-        counter.load(Ordering::Relaxed).wrapping_add(amount),
-        Ordering::Relaxed,
-    );
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
 }
 
 impl CommandStats {

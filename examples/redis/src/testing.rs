@@ -81,9 +81,7 @@ impl Heard {
 
     pub(crate) fn messages(&self) -> Vec<String> {
         let messages = &self.0.lock().0;
-        let texts = messages
-            .iter()
-            .map(|it| String::from_utf8_lossy(it).into_owned());
+        let texts = messages.iter().map(|it| String::from_utf8_lossy(it).into_owned());
         texts.collect()
     }
 
@@ -125,13 +123,7 @@ impl Session {
     pub(crate) fn from(server: Arc<ServerState>, peer: Peer) -> Self {
         let client = server.connect(peer);
         let stats = server.add_worker();
-        Self {
-            server,
-            client,
-            stats,
-            closed: false,
-            late: Arc::default(),
-        }
+        Self { server, client, stats, closed: false, late: Arc::default() }
     }
 
     /// The complete reply to the last command that waited, with a space for `\r\n`; `None` while it waits.
@@ -184,9 +176,7 @@ impl Session {
 
     pub(crate) fn run_raw(&mut self, args: &[&[u8]]) -> Vec<u8> {
         let mut reply = Vec::new();
-        let command = args
-            .first()
-            .map_or(CommandId::UNKNOWN, |name| CommandId::of(name));
+        let command = args.first().map_or(CommandId::UNKNOWN, |name| CommandId::of(name));
         let outcome = dispatch(
             &self.server,
             &self.client,
@@ -212,13 +202,7 @@ impl Session {
                 self.late = Arc::default();
                 let late = Box::new(LateSession(Arc::clone(&self.late)));
                 let blocked = &self.server.clients.blocked;
-                blocked.wait(
-                    &self.server,
-                    &self.stats,
-                    self.client.info(),
-                    *command,
-                    late,
-                );
+                blocked.wait(&self.server, &self.stats, self.client.info(), *command, late);
             }
         }
         reply

@@ -74,11 +74,7 @@ mod tests {
     fn versions_are_named_as_in_redis() {
         use OldestVersion::{Tls12, Tls13};
 
-        for (names, oldest) in [
-            ("TLSv1.2 TLSv1.3", Tls12),
-            ("tlsv1.3 tlsv1.2", Tls12),
-            ("TLSv1.3", Tls13),
-        ] {
+        for (names, oldest) in [("TLSv1.2 TLSv1.3", Tls12), ("tlsv1.3 tlsv1.2", Tls12), ("TLSv1.3", Tls13)] {
             assert_eq!(oldest_version(names), Ok(oldest));
         }
         for (names, told) in [

@@ -216,14 +216,8 @@ impl TransactionState {
         let len: usize = args.iter().map(|arg| arg.len()).sum();
         queue.bytes = queue.bytes.saturating_add(len + size_of::<QueuedCommand>());
         if queue.bytes > bytes_max {
-            *queue = Queue {
-                failed: true,
-                bytes: queue.bytes,
-                ..Queue::default()
-            };
-            return Err(CommandError::line(
-                "ERR the commands of the transaction are longer than request-len-max",
-            ));
+            *queue = Queue { failed: true, bytes: queue.bytes, ..Queue::default() };
+            return Err(CommandError::line("ERR the commands of the transaction are longer than request-len-max"));
         }
         if !queue.failed {
             queue.commands.push(QueuedCommand::new(index, args, body));
@@ -259,11 +253,7 @@ impl TransactionState {
         self.watching.store(0, Ordering::Relaxed);
         self.database.store(NONE, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
-        Some(Transaction {
-            commands: queue.commands,
-            watched,
-            failed: queue.failed,
-        })
+        Some(Transaction { commands: queue.commands, watched, failed: queue.failed })
     }
 
     /// WATCH. A key that is watched already stays as it was. Calls `pace` for each key.

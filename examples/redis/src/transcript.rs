@@ -22,11 +22,7 @@ enum Part {
 
 impl Transcript {
     pub(crate) const fn new(limit_bytes: usize) -> Self {
-        Self {
-            parts: Vec::new(),
-            len: 0,
-            limit_bytes,
-        }
+        Self { parts: Vec::new(), len: 0, limit_bytes }
     }
 
     pub(crate) const fn is_too_long(&self) -> bool {

@@ -53,9 +53,7 @@ typed! {
 /// # Errors
 /// [`CommandError::WrongType`].
 pub fn expect<T: Typed>(value: Option<&Value>) -> Result<Option<&T>> {
-    value
-        .map(|value| T::of(value).ok_or(CommandError::WrongType))
-        .transpose()
+    value.map(|value| T::of(value).ok_or(CommandError::WrongType)).transpose()
 }
 
 /// The value in `slot`, mutable. It must be a `T`.
@@ -81,11 +79,7 @@ pub fn expect_or_default<'s, T: Typed + Default>(slot: &'s mut Slot<'_>) -> Resu
 ///
 /// # Errors
 /// [`CommandError::WrongType`].
-pub fn read<T: Typed, R>(
-    store: &Keyspace,
-    key: &[u8],
-    read: impl FnOnce(Option<&T>) -> R,
-) -> Result<R> {
+pub fn read<T: Typed, R>(store: &Keyspace, key: &[u8], read: impl FnOnce(Option<&T>) -> R) -> Result<R> {
     store.with(key, |value| expect(value).map(read))
 }
 
@@ -108,11 +102,7 @@ pub fn snapshots(store: &Keyspace, keys: &[&[u8]]) -> Vec<Option<Value>> {
 ///
 /// # Errors
 /// [`CommandError::WrongType`].
-pub fn change<T: Typed, R>(
-    store: &Keyspace,
-    key: &[u8],
-    change: impl FnOnce(&mut T) -> R,
-) -> Result<Option<R>> {
+pub fn change<T: Typed, R>(store: &Keyspace, key: &[u8], change: impl FnOnce(&mut T) -> R) -> Result<Option<R>> {
     store.update(key, |slot| Ok(expect_mut(slot)?.map(change)))
 }
 

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail, ensure};
 use clap::Parser;
 use psp_program::{
-    CommonSettings, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig,
-    replace,
+    CommonSettings, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig, replace,
 };
 use psp_server::{Policy, TypeSpec};
 use serde::{Deserialize, Serialize};
@@ -91,9 +90,7 @@ impl Config {
                 bail!("--block-cache-mb needs --engine rocksdb: the engine `memory` has no blocks")
             }
             (EngineKind::RocksDb, directory, block_cache_mb) => Ok(Storage::RocksDb {
-                directory: directory
-                    .clone()
-                    .context("--engine rocksdb needs --data-dir")?,
+                directory: directory.clone().context("--engine rocksdb needs --data-dir")?,
                 sync: self.sync,
                 block_cache_mb,
             }),
@@ -151,8 +148,7 @@ impl ProgramFlags for Flags {
     type Config = Config;
 
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        self.listen
-            .apply_to(&mut config.bind, &mut config.port, &mut config.sockets);
+        self.listen.apply_to(&mut config.bind, &mut config.port, &mut config.sockets);
         self.server.apply_to(config.common());
         config.data_dir = self.data_dir.or(config.data_dir.take());
         config.block_cache_mb = self.block_cache_mb.or(config.block_cache_mb);

@@ -42,20 +42,11 @@ impl Limits {
     /// # Errors
     /// A limit is out of range. The error names it.
     pub fn validate(&self) -> anyhow::Result<()> {
-        for (name, bytes) in [
-            ("key_len_max", self.key_len_max),
-            ("value_len_max", self.value_len_max),
-        ] {
+        for (name, bytes) in [("key_len_max", self.key_len_max), ("value_len_max", self.value_len_max)] {
             let (least, most) = (LEN_RANGE.start(), LEN_RANGE.end());
-            ensure!(
-                LEN_RANGE.contains(&bytes),
-                "limits.{name} must be between {least} and {most}"
-            );
+            ensure!(LEN_RANGE.contains(&bytes), "limits.{name} must be between {least} and {most}");
         }
-        ensure!(
-            self.scan_count_max > 0,
-            "limits.scan_count_max must be at least 1"
-        );
+        ensure!(self.scan_count_max > 0, "limits.scan_count_max must be at least 1");
         Ok(())
     }
 
@@ -96,9 +87,7 @@ fn at_most(what: &str, number: usize, most: usize, unit: &str) -> Result<(), Fai
     if number <= most {
         return Ok(());
     }
-    Err(Failure::invalid(format!(
-        "{what} has {number} {unit}, at most {most} are allowed"
-    )))
+    Err(Failure::invalid(format!("{what} has {number} {unit}, at most {most} are allowed")))
 }
 
 #[cfg(test)]
@@ -107,11 +96,7 @@ mod tests {
 
     #[test]
     fn the_longest_message_within_the_limits_is_accepted() {
-        let limits = Limits {
-            key_len_max: 10,
-            value_len_max: 100,
-            ..Limits::default()
-        };
+        let limits = Limits { key_len_max: 10, value_len_max: 100, ..Limits::default() };
         assert_eq!(limits.framing().message_len_max, 1134);
         assert!(limits.check_key(&[b'k'; 10]).is_ok() && limits.check_value(&[0; 100]).is_ok());
         let refused = limits.check_key(&[b'k'; 11]).unwrap_err();

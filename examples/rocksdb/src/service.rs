@@ -49,12 +49,7 @@ impl KeyValue {
         }
     }
 
-    fn scan(
-        &self,
-        request: &ScanRequest,
-        call: &Call<'_>,
-        payload: &mut Vec<u8>,
-    ) -> Result<(), Failure> {
+    fn scan(&self, request: &ScanRequest, call: &Call<'_>, payload: &mut Vec<u8>) -> Result<(), Failure> {
         self.limits.check_start(&request.start)?;
         self.limits.check_count(request.count)?;
         let mut count = 0;
@@ -102,9 +97,7 @@ impl KeyValue {
     fn put(&self, request: &mut PutRequest) -> Result<(), Failure> {
         self.limits.check_key(&request.key)?;
         self.limits.check_value(&request.value)?;
-        self.write(request, |engine, request| {
-            engine.put(&request.key, &request.value)
-        })
+        self.write(request, |engine, request| engine.put(&request.key, &request.value))
     }
 
     fn delete(&self, request: &mut DeleteRequest) -> Result<(), Failure> {
@@ -136,12 +129,7 @@ impl Service for KeyValue {
         Requests::default()
     }
 
-    fn call(
-        &self,
-        requests: &mut Requests,
-        call: &Call<'_>,
-        payload: &mut Vec<u8>,
-    ) -> Result<(), Failure> {
+    fn call(&self, requests: &mut Requests, call: &Call<'_>, payload: &mut Vec<u8>) -> Result<(), Failure> {
         match call.method {
             kv::GET => self.get(decoded(&mut requests.get, call)?, payload),
             kv::SCAN => self.scan(decoded(&mut requests.scan, call)?, call, payload),

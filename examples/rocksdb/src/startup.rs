@@ -48,18 +48,10 @@ pub fn serve(engine: Arc<dyn Engine>, config: Config) -> anyhow::Result<KeyValue
     let builder = Server::builder()
         .framing(config.limits.framing())
         .classifier(classifier())
-        .settings(
-            Settings::default()
-                .policy(config.policy)
-                .server(config.server)
-                .types(config.types),
-        )
+        .settings(Settings::default().policy(config.policy).server(config.server).types(config.types))
         .handler(RpcHandler(KeyValue::new(engine.clone(), config.limits)));
     let builder = config.sockets.listen(builder, &config.bind, config.port);
-    Ok(KeyValueServer {
-        server: builder.build()?,
-        engine,
-    })
+    Ok(KeyValueServer { server: builder.build()?, engine })
 }
 
 /// The classifier: each method is a request type of the same name.

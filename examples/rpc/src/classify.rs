@@ -13,15 +13,13 @@ use crate::messages::Work;
 const LONG_US_MIN: usize = 100;
 
 /// See [`classifier`].
-pub type PspRpcClassifier =
-    ChainClassifier<RpcClassifier, SizeClassifier<fn(&[u8], &RpcHead) -> usize>>;
+pub type PspRpcClassifier = ChainClassifier<RpcClassifier, SizeClassifier<fn(&[u8], &RpcHead) -> usize>>;
 
 /// The types of the server, from the shortest: `short` (Echo), `sum`, `stats`, `gather`, `sort`, `work-short` and
 /// `work-long` (Spin and Sleep). Other methods are `UNKNOWN`.
 #[must_use]
 pub fn classifier() -> PspRpcClassifier {
-    let spec =
-        |name, service_us| TypeSpec::new(name).service_time(Duration::from_micros(service_us));
+    let spec = |name, service_us| TypeSpec::new(name).service_time(Duration::from_micros(service_us));
     let by_method = RpcClassifier::new()
         .group(spec("short", 1), ["Echo"])
         .group(spec("sum", 10), ["Sum"])
@@ -42,9 +40,7 @@ fn duration_us(frame: &[u8], head: &RpcHead) -> usize {
         .ok()
         .filter(|request| matches!(request.method, "Spin" | "Sleep"))
         .and_then(|request| Work::decode(request.payload).ok());
-    work.map_or(0, |work| {
-        usize::try_from(work.duration_us).map_or(usize::MAX, |us| us.max(1))
-    })
+    work.map_or(0, |work| usize::try_from(work.duration_us).map_or(usize::MAX, |us| us.max(1)))
 }
 
 #[cfg(test)]
@@ -68,20 +64,11 @@ mod tests {
             ("Spin", b"", "work-short"),
             ("Spin", b"\x08\x63", "work-short"),
             ("Spin", b"\x08\x64", "work-long"),
-            (
-                "Sleep",
-                b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
-                "work-long",
-            ),
+            ("Sleep", b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "work-long"),
             ("Sleep", b"\x08", "UNKNOWN"),
             ("Nap", b"\x08\x64", "UNKNOWN"),
         ] {
-            let request = RequestRef {
-                id: 1,
-                method,
-                deadline_us: 0,
-                payload,
-            };
+            let request = RequestRef { id: 1, method, deadline_us: 0, payload };
             let mut frame = Vec::new();
             request.encode_frame(&mut frame);
             let head = Rpc::default().head_of(&frame).expect("a whole frame");

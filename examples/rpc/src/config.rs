@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use anyhow::ensure;
 use clap::Parser;
 use psp_program::{
-    CommonSettings, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig,
-    TransportConfig, TransportFlags,
+    CommonSettings, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig, TransportConfig,
+    TransportFlags,
 };
 use psp_protocols::rpc::Rpc;
 use psp_server::{Policy, TypeSpec};
@@ -89,20 +89,13 @@ pub struct UpstreamConfig {
 
 impl Default for UpstreamConfig {
     fn default() -> Self {
-        Self {
-            addresses: Vec::new(),
-            connections_max: 32,
-            timeout_ms: 1000,
-        }
+        Self { addresses: Vec::new(), connections_max: 32, timeout_ms: 1000 }
     }
 }
 
 impl UpstreamConfig {
     fn validate(&self) -> anyhow::Result<()> {
-        ensure!(
-            self.addresses.len() <= UPSTREAMS_MAX,
-            "there may be at most {UPSTREAMS_MAX} upstreams"
-        );
+        ensure!(self.addresses.len() <= UPSTREAMS_MAX, "there may be at most {UPSTREAMS_MAX} upstreams");
         for address in &self.addresses {
             ensure!(
                 address.port() != 0 && !address.ip().is_unspecified(),
@@ -147,8 +140,7 @@ impl ProgramFlags for Flags {
     type Config = Config;
 
     fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        self.listen
-            .apply_to(&mut config.bind, &mut config.port, &mut config.sockets);
+        self.listen.apply_to(&mut config.bind, &mut config.port, &mut config.sockets);
         self.transport.apply_to(&mut config.transport);
         config.udp |= self.udp || config.transport.is_polled();
         if !self.upstreams.is_empty() {
@@ -171,8 +163,7 @@ mod tests {
 
     #[test]
     fn a_printed_configuration_is_read_back_unchanged() {
-        let flags =
-            "--bind 127.0.0.1,::1 -p 0 --udp --workers 3 --log-level warn --topology dedicated";
+        let flags = "--bind 127.0.0.1,::1 -p 0 --udp --workers 3 --log-level warn --topology dedicated";
         let mut words: Vec<&str> = flags.split(' ').collect();
         words.extend(["--policy", "mq quantum-us=20"]);
         let config = resolve(&words).unwrap();
@@ -193,11 +184,7 @@ mod tests {
 
     #[test]
     fn unknown_settings_are_refused() {
-        for flags in [
-            ["--policy", "best"],
-            ["--port", "70000"],
-            ["--topology", "round"],
-        ] {
+        for flags in [["--policy", "best"], ["--port", "70000"], ["--topology", "round"]] {
             assert!(resolve(&flags).is_err(), "{flags:?}");
         }
         assert!(toml::from_str::<Config>("colour = 1").is_err());
@@ -205,8 +192,7 @@ mod tests {
 
     #[test]
     fn a_file_has_one_address_or_several_and_hints_of_types() {
-        let one: Config =
-            toml::from_str("bind = '::1'\n[[types]]\nname = 'echo'\nshare = 0.1").unwrap();
+        let one: Config = toml::from_str("bind = '::1'\n[[types]]\nname = 'echo'\nshare = 0.1").unwrap();
         let several: Config = toml::from_str("bind = ['::1', '127.0.0.1']").unwrap();
         assert_eq!((one.bind.len(), several.bind.len()), (1, 2));
         assert_eq!(one.types[0].share, Some(0.1));
@@ -221,38 +207,21 @@ mod tests {
         let file = file.to_str().unwrap();
         let of_file = resolve(&["--config", file]).unwrap().upstreams;
         assert_eq!(of_file.addresses, ["127.0.0.1:1".parse().unwrap()]);
-        let named = [
-            "--config",
-            file,
-            "--upstream",
-            "10.0.0.1:2",
-            "--upstream",
-            "[::1]:3",
-        ];
+        let named = ["--config", file, "--upstream", "10.0.0.1:2", "--upstream", "[::1]:3"];
         let of_flags = resolve(&named).unwrap().upstreams;
-        let expected: Vec<SocketAddr> = { ["10.0.0.1:2", "[::1]:3"].iter() }
-            .map(|address| address.parse().unwrap())
-            .collect();
+        let expected: Vec<SocketAddr> =
+            { ["10.0.0.1:2", "[::1]:3"].iter() }.map(|address| address.parse().unwrap()).collect();
         assert_eq!((of_flags.addresses, of_flags.timeout_ms), (expected, 70));
     }
 
     #[test]
     fn upstreams_that_cannot_be_asked_are_refused_with_their_name() {
-        for address in [
-            "localhost",
-            "127.0.0.1",
-            "127.0.0.1:0",
-            "0.0.0.0:7100",
-            "[::]:7100",
-        ] {
+        for address in ["localhost", "127.0.0.1", "127.0.0.1:0", "0.0.0.0:7100", "[::]:7100"] {
             let refused = resolve(&["--upstream", address]).unwrap_err().to_string();
             assert!(refused.contains(address), "{refused}");
         }
         for (setting, name) in [
-            (
-                "addresses = ['127.0.0.1:seven']",
-                "line 2, column 14: invalid",
-            ),
+            ("addresses = ['127.0.0.1:seven']", "line 2, column 14: invalid"),
             ("connections-max = 0", "upstreams.connections-max"),
             ("connections-max = 65536", "upstreams.connections-max"),
             ("timeout-ms = 0", "upstreams.timeout-ms"),

@@ -71,21 +71,12 @@ impl Service for RpcService {
         Scratch::default()
     }
 
-    fn call(
-        &self,
-        scratch: &mut Scratch,
-        call: &Call<'_>,
-        payload: &mut Vec<u8>,
-    ) -> Result<(), Failure> {
+    fn call(&self, scratch: &mut Scratch, call: &Call<'_>, payload: &mut Vec<u8>) -> Result<(), Failure> {
         let (_, method) = METHODS
             .iter()
             .find(|(name, _)| *name == call.method)
             .ok_or_else(|| Failure::unknown_method(call.method))?;
-        let mut context = Context {
-            scratch,
-            payload,
-            upstreams: &self.upstreams,
-        };
+        let mut context = Context { scratch, payload, upstreams: &self.upstreams };
         let done = method(&mut context, call);
         scratch.numbers.clear();
         scratch.numbers.values.shrink_to(NUMBERS_KEPT_MAX);

@@ -18,18 +18,13 @@ pub type RpcServer = Server<Rpc, PspRpcClassifier, RpcHandler<RpcService>>;
 /// # Errors
 /// When a setting is out of its range, an address cannot be bound, or no thread can be started for the upstreams.
 pub fn build(config: Config) -> anyhow::Result<RpcServer> {
-    let upstreams = Upstreams::new(&config.upstreams, config.message_len_max)
-        .context("no runtime for the upstreams")?;
+    let upstreams =
+        Upstreams::new(&config.upstreams, config.message_len_max).context("no runtime for the upstreams")?;
     let runtime = upstreams.runtime().cloned();
     let mut builder = Server::builder()
         .framing(Rpc::default().message_len_max(config.message_len_max))
         .classifier(classifier())
-        .settings(
-            Settings::default()
-                .policy(config.policy)
-                .server(config.server)
-                .types(config.types),
-        )
+        .settings(Settings::default().policy(config.policy).server(config.server).types(config.types))
         .handler(RpcHandler(RpcService { upstreams }));
     if let Some(runtime) = runtime {
         builder = builder.tokio(runtime);

@@ -41,10 +41,7 @@ fn workers_answer_calls_of_their_own_queues_and_short_ones_pass_long_ones() {
             bind: Vec::new(),
             port: PORT,
             udp: true,
-            transport: TransportConfig {
-                name: Transport::Dpdk,
-                dpdk: wire.server(PORT),
-            },
+            transport: TransportConfig { name: Transport::Dpdk, dpdk: wire.server(PORT) },
             policy,
             server: psp_server::Config::default()
                 .topology(Topology::Distributed)
@@ -55,9 +52,7 @@ fn workers_answer_calls_of_their_own_queues_and_short_ones_pass_long_ones() {
         });
         let running = server.unwrap().spawn().unwrap();
         let mut client = wire.connect(PORT);
-        let values = Numbers {
-            values: (1..=100).collect(),
-        };
+        let values = Numbers { values: (1..=100).collect() };
         for id in 1..=100 {
             let queue = id as usize % WORKERS;
             let echo = response(&client.ask(queue, &call(id, "Echo", b"hello".to_vec())));
@@ -68,9 +63,7 @@ fn workers_answer_calls_of_their_own_queues_and_short_ones_pass_long_ones() {
         let workers = running.handle().snapshot().workers;
         let received = workers.iter().map(|worker| worker.datagrams_received);
         assert_eq!(received.collect::<Vec<_>>(), [100, 100]);
-        let long = Work {
-            duration_us: 20_000,
-        };
+        let long = Work { duration_us: 20_000 };
         client.send(0, &call(0, "Spin", &long));
         for id in 1..=5 {
             let echo = response(&client.ask(0, &call(id, "Echo", Vec::new())));
@@ -94,13 +87,8 @@ fn calls_are_answered_through_the_port_and_over_tcp() {
         datagrams.set_timeout(DEADLINE).unwrap();
         for mut client in [datagrams, server.connect()] {
             let echo = ask(&mut client, "Echo", b"hello".to_vec());
-            assert_eq!(
-                (echo.status(), &echo.payload[..]),
-                (Status::Ok, &b"hello"[..])
-            );
-            let values = Numbers {
-                values: (1..=100).collect(),
-            };
+            assert_eq!((echo.status(), &echo.payload[..]), (Status::Ok, &b"hello"[..]));
+            let values = Numbers { values: (1..=100).collect() };
             let total: Total = decode(&ask(&mut client, "Sum", &values)).unwrap();
             assert_eq!(total.value, 5050);
             let spin = ask(&mut client, "Spin", &Work { duration_us: 500 });

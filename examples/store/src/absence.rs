@@ -43,12 +43,7 @@ impl Absences {
     pub(crate) fn unwatch(&mut self, position: u64, came: &Came) {
         // The watcher's own reference, and the one in here.
         let is_last = Arc::strong_count(came) <= 2;
-        if is_last
-            && self
-                .0
-                .get(&position)
-                .is_some_and(|flag| Arc::ptr_eq(flag, came))
-        {
+        if is_last && self.0.get(&position).is_some_and(|flag| Arc::ptr_eq(flag, came)) {
             self.0.remove(&position);
         }
     }

@@ -25,10 +25,7 @@ pub struct LfuRates {
 
 impl Default for LfuRates {
     fn default() -> Self {
-        Self {
-            log_factor: 10,
-            decay_minutes: 1,
-        }
+        Self { log_factor: 10, decay_minutes: 1 }
     }
 }
 
@@ -44,10 +41,7 @@ pub(crate) struct AccessClock {
 
 impl Default for AccessClock {
     fn default() -> Self {
-        let LfuRates {
-            log_factor,
-            decay_minutes,
-        } = LfuRates::default();
+        let LfuRates { log_factor, decay_minutes } = LfuRates::default();
         Self {
             start: Instant::now(),
             now_ticks: AtomicU32::new(START_TICKS),
@@ -71,8 +65,7 @@ impl AccessClock {
     pub(crate) fn advance_to(&self, elapsed: Duration) {
         let ticks = elapsed.as_millis() * u128::from(TICKS_PER_S) / 1000;
         let ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
-        self.now_ticks
-            .store(START_TICKS.saturating_add(ticks), Ordering::Relaxed);
+        self.now_ticks.store(START_TICKS.saturating_add(ticks), Ordering::Relaxed);
     }
 
     /// Whether accesses are counted.
@@ -93,8 +86,7 @@ impl AccessClock {
 
     pub(crate) fn set_rates(&self, rates: LfuRates) {
         self.log_factor.store(rates.log_factor, Ordering::Relaxed);
-        self.decay_minutes
-            .store(rates.decay_minutes, Ordering::Relaxed);
+        self.decay_minutes.store(rates.decay_minutes, Ordering::Relaxed);
     }
 
     /// Minutes start again after so many as there is room for.
@@ -144,8 +136,7 @@ impl Access {
     }
 
     pub(crate) fn set(&self, mark: AccessMark) {
-        self.touched_ticks
-            .store(mark.touched_ticks, Ordering::Relaxed);
+        self.touched_ticks.store(mark.touched_ticks, Ordering::Relaxed);
         self.minute.store(mark.minute, Ordering::Relaxed);
         self.frequency.store(mark.frequency, Ordering::Relaxed);
     }
@@ -193,9 +184,7 @@ impl Access {
     pub(crate) fn frequency(&self, clock: &AccessClock) -> u8 {
         let frequency = self.frequency.load(Ordering::Relaxed);
         let idle_minutes = { clock.minute() }.wrapping_sub(self.minute.load(Ordering::Relaxed));
-        let lost = u32::from(idle_minutes)
-            .checked_div(clock.rates().decay_minutes)
-            .unwrap_or(0);
+        let lost = u32::from(idle_minutes).checked_div(clock.rates().decay_minutes).unwrap_or(0);
         frequency.saturating_sub(u8::try_from(lost).unwrap_or(u8::MAX))
     }
 
@@ -203,9 +192,7 @@ impl Access {
     fn count(&self, clock: &AccessClock, dice: u32) {
         let frequency = self.frequency(clock);
         let grown = u32::from(frequency.saturating_sub(FREQUENCY_AT_FIRST));
-        let one_of = grown
-            .saturating_mul(clock.rates().log_factor)
-            .saturating_add(1);
+        let one_of = grown.saturating_mul(clock.rates().log_factor).saturating_add(1);
         let grows = dice <= u32::MAX / one_of;
         self.set_frequency(frequency.saturating_add(grows.into()), clock);
     }
@@ -237,10 +224,7 @@ mod tests {
         assert_eq!(access.frequency(&clock), 4);
         at_minute(&clock, 1000);
         assert_eq!(access.frequency(&clock), 0);
-        clock.set_rates(LfuRates {
-            decay_minutes: 0,
-            ..LfuRates::default()
-        });
+        clock.set_rates(LfuRates { decay_minutes: 0, ..LfuRates::default() });
         assert_eq!(access.frequency(&clock), 7);
         access.set_frequency(255, &clock);
         access.count(&clock, 0);
@@ -258,10 +242,6 @@ mod tests {
         assert_eq!(access.idle_s(&clock), 0);
         access.set_idle_s(1000, &clock);
         assert_eq!(access.idle_s(&clock), 1000);
-        assert_eq!(
-            access.frequency(&clock),
-            FREQUENCY_AT_FIRST - 1,
-            "not counted"
-        );
+        assert_eq!(access.frequency(&clock), FREQUENCY_AT_FIRST - 1, "not counted");
     }
 }

@@ -219,10 +219,7 @@ impl Databases {
 
     /// So many ready keys have been looked at.
     pub fn served(&self, count: usize) {
-        self.shared()
-            .ready
-            .unserved
-            .fetch_sub(count, Ordering::Relaxed);
+        self.shared().ready.unserved.fetch_sub(count, Ordering::Relaxed);
     }
 }
 
@@ -241,9 +238,7 @@ mod tests {
     fn ready(store: &Store) -> Vec<String> {
         let keys = store.all.take_ready();
         store.all.served(keys.len());
-        let names = keys
-            .iter()
-            .map(|ready| String::from_utf8_lossy(&ready.key).into_owned());
+        let names = keys.iter().map(|ready| String::from_utf8_lossy(&ready.key).into_owned());
         names.collect()
     }
 
@@ -304,9 +299,7 @@ mod tests {
     #[test]
     fn every_way_of_removing_makes_keys_ready_whose_removal_is_awaited() {
         let store = Store::new();
-        let keys = [
-            "remove", "pair", "large", "fork", "due", "late", "clear", "cleared",
-        ];
+        let keys = ["remove", "pair", "large", "fork", "due", "late", "clear", "cleared"];
         for key in keys {
             store.insert(key.as_bytes(), text());
             store.await_key(key.as_bytes(), Awaits::ValueOrRemoval);
@@ -327,10 +320,7 @@ mod tests {
         }
         expire(b"late");
         assert!(!store.contains(b"late"));
-        assert_eq!(
-            ready(&store),
-            ["remove", "pair", "large", "fork", "due", "late"]
-        );
+        assert_eq!(ready(&store), ["remove", "pair", "large", "fork", "due", "late"]);
         store.remove(b"none");
         assert!(!store.all.has_ready());
         store.clear();

@@ -21,23 +21,14 @@ impl Periodic {
     ///
     /// # Errors
     /// The system refuses to start a thread.
-    pub fn start(
-        name: &str,
-        pause: Duration,
-        mut task: impl FnMut() + Send + 'static,
-    ) -> io::Result<Self> {
+    pub fn start(name: &str, pause: Duration, mut task: impl FnMut() + Send + 'static) -> io::Result<Self> {
         let (stop, stopped) = channel();
-        let thread = thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || {
-                while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                    task();
-                }
-            })?;
-        Ok(Self {
-            stop: Some(stop),
-            thread: Some(thread),
-        })
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+            while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                task();
+            }
+        })?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }
 

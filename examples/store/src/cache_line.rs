@@ -29,11 +29,7 @@ mod tests {
     #[test]
     fn any_address_will_do() {
         let here = 7_u8;
-        for address in [
-            &raw const here,
-            ptr::null(),
-            ptr::without_provenance(usize::MAX),
-        ] {
+        for address in [&raw const here, ptr::null(), ptr::without_provenance(usize::MAX)] {
             fetch(address);
         }
         assert_eq!(here, 7);

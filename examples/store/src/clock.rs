@@ -28,8 +28,6 @@ pub fn unix_time_ms() -> u64 {
 /// Microseconds since the Unix epoch.
 #[must_use]
 pub fn unix_time_us() -> u64 {
-    let elapsed = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX)
 }

@@ -123,10 +123,7 @@ impl<'f> Commit<'f> {
 
     /// What will have changed.
     pub(crate) fn changes<'s>(&self, steps: &[Step<'s>], pace: &Pace) -> Changes<'s> {
-        let mut changes = Changes {
-            cleared: self.touched.cleared,
-            ..Changes::default()
-        };
+        let mut changes = Changes { cleared: self.touched.cleared, ..Changes::default() };
         let now = self.fork.now();
         for step in steps.iter().filter(|step| self.changes_key(step)) {
             pace.step();
@@ -161,16 +158,11 @@ impl<'f> Commit<'f> {
 
     /// Whether everything that the fork touched is as it was. All these shards are locked. `prepared` are the same
     /// shards, or none.
-    pub(crate) fn is_valid(
-        steps: &[Step<'_>],
-        prepared: &[Prepared],
-        locks: &ShardLocks<'_>,
-    ) -> bool {
+    pub(crate) fn is_valid(steps: &[Step<'_>], prepared: &[Prepared], locks: &ShardLocks<'_>) -> bool {
         shards_of(steps).enumerate().all(|(index, steps)| {
             let state = locks.state(steps[0].place);
             let finds = |step: &Step<'_>| state.find(step.before.position, step.key);
-            prepared.get(index).is_some_and(|it| it.fits(state))
-                || steps.iter().all(|step| step.is_valid(finds(step)))
+            prepared.get(index).is_some_and(|it| it.fits(state)) || steps.iter().all(|step| step.is_valid(finds(step)))
         })
     }
 

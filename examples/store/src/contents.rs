@@ -67,8 +67,7 @@ pub(crate) struct Walk<'k> {
 impl Walk<'_> {
     /// Whether the content has nothing in this shard. A content that has moved is looked at.
     pub(crate) fn is_empty(&self, index: usize) -> bool {
-        self.keyspace.shards[index].len.load(Ordering::Relaxed) == 0
-            && self.keyspace.swaps.are_still(self.swaps)
+        self.keyspace.shards[index].len.load(Ordering::Relaxed) == 0 && self.keyspace.swaps.are_still(self.swaps)
     }
 
     /// Locks a shard of the content.
@@ -80,9 +79,7 @@ impl Walk<'_> {
         // It may move on between two looks.
         loop {
             let all: Vec<Root> = self.keyspace.shared.roots.read().clone();
-            let found = all
-                .iter()
-                .find_map(|root| self.visit_in(&root.shards, index, &mut visit));
+            let found = all.iter().find_map(|root| self.visit_in(&root.shards, index, &mut visit));
             if let Some(result) = found {
                 return result;
             }
@@ -134,11 +131,7 @@ impl Keyspace {
     pub(crate) fn walk(&self) -> Walk<'_> {
         let swaps = self.swaps.now();
         let content = self.shards[0].state.lock().content;
-        Walk {
-            keyspace: self,
-            content,
-            swaps,
-        }
+        Walk { keyspace: self, content, swaps }
     }
 
     /// Exchanges the contents of two databases, all of whose shards are locked.

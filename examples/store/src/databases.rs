@@ -51,10 +51,7 @@ impl Databases {
     /// It is none, or more than [`COUNT_MAX`](Self::COUNT_MAX).
     #[must_use]
     pub fn new(count: usize) -> Self {
-        assert!(
-            (1..=Self::COUNT_MAX).contains(&count),
-            "{count} databases are too few or too many"
-        );
+        assert!((1..=Self::COUNT_MAX).contains(&count), "{count} databases are too few or too many");
         Self {
             count,
             shared: Shared::start(),
@@ -92,9 +89,7 @@ impl Databases {
 
     /// The databases that have been used, in the order of their numbers. Others are empty.
     pub fn used(&self) -> impl Iterator<Item = &Keyspace> {
-        (0..self.count)
-            .filter(|number| self.is_used(*number))
-            .map(|number| self.get(number))
+        (0..self.count).filter(|number| self.is_used(*number)).map(|number| self.get(number))
     }
 
     fn is_used(&self, number: usize) -> bool {
@@ -250,10 +245,7 @@ impl Databases {
         if let Backing::Forks(forks) = self.backing {
             let mut next = forks.first.into_inner();
             while let Some(node) = next {
-                let Node {
-                    keyspace,
-                    next: rest,
-                } = *node;
+                let Node { keyspace, next: rest } = *node;
                 keyspace.dismantle(&pace);
                 next = rest.into_inner();
             }
@@ -327,8 +319,7 @@ impl Forks {
     fn node(&self, number: usize) -> Node {
         let locked = self.locked.as_ref().map(|locked| {
             let own = locked.iter().filter(|((of, _), _)| *of == number);
-            own.map(|((_, shard), index)| (*shard, index.clone()))
-                .collect()
+            own.map(|((_, shard), index)| (*shard, index.clone())).collect()
         });
         Node {
             keyspace: Keyspace::over(Origin::new(self.of.root(number), locked, self.now_ms)),
@@ -415,11 +406,7 @@ pub(crate) mod testing {
             Self { all }
         }
 
-        pub(crate) fn transact<R>(
-            &self,
-            watched: &[Watched],
-            mut body: impl FnMut(&Keyspace) -> R,
-        ) -> Option<R> {
+        pub(crate) fn transact<R>(&self, watched: &[Watched], mut body: impl FnMut(&Keyspace) -> R) -> Option<R> {
             self.all.transact(watched, |fork| {
                 assert_eq!(fork.is_locked(), fork.get(0).is_locked());
                 body(fork.get(0))

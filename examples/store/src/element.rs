@@ -59,19 +59,14 @@ impl AsRef<[u8]> for Reader {
     }
 }
 
-const EMPTY: Repr = Repr::Inline {
-    len: 0,
-    bytes: [0; INLINE_LEN_MAX],
-};
+const EMPTY: Repr = Repr::Inline { len: 0, bytes: [0; INLINE_LEN_MAX] };
 
 impl Element {
     /// The element's bytes.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         match &self.0 {
-            Repr::Inline { len, bytes } | Repr::RawInline { len, bytes } => {
-                &bytes[..usize::from(*len)]
-            }
+            Repr::Inline { len, bytes } | Repr::RawInline { len, bytes } => &bytes[..usize::from(*len)],
             Repr::Shared(bytes) | Repr::RawShared(bytes) => bytes,
             Repr::Large(large) => (**large).as_ref(),
         }
@@ -80,9 +75,7 @@ impl Element {
     /// The element's bytes, to be changed in place; `None` if others share them.
     pub fn get_mut(&mut self) -> Option<&mut [u8]> {
         match &mut self.0 {
-            Repr::Inline { len, bytes } | Repr::RawInline { len, bytes } => {
-                Some(&mut bytes[..usize::from(*len)])
-            }
+            Repr::Inline { len, bytes } | Repr::RawInline { len, bytes } => Some(&mut bytes[..usize::from(*len)]),
             Repr::Shared(bytes) | Repr::RawShared(bytes) => Arc::get_mut(bytes),
             Repr::Large(large) => Some(Arc::get_mut(large)?.get_mut()?),
         }
@@ -127,10 +120,7 @@ impl Element {
     /// Whether the string is [marked](Self::make_raw) as raw.
     #[must_use]
     pub fn is_raw(&self) -> bool {
-        matches!(
-            self.0,
-            Repr::RawInline { .. } | Repr::RawShared(_) | Repr::Large(_)
-        )
+        matches!(self.0, Repr::RawInline { .. } | Repr::RawShared(_) | Repr::Large(_))
     }
 
     /// Whether others share the bytes at this moment.
@@ -148,9 +138,7 @@ impl Element {
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
             Repr::Inline { .. } | Repr::RawInline { .. } => 0,
-            Repr::Shared(bytes) | Repr::RawShared(bytes) => {
-                allocated_bytes(REFERENCE_COUNT_LEN + bytes.len())
-            }
+            Repr::Shared(bytes) | Repr::RawShared(bytes) => allocated_bytes(REFERENCE_COUNT_LEN + bytes.len()),
             Repr::Large(large) => allocated_bytes(large.capacity()),
         }
     }
@@ -193,10 +181,7 @@ impl From<&[u8]> for Element {
         }
         let mut bytes = [0; INLINE_LEN_MAX];
         bytes[..source.len()].copy_from_slice(source);
-        Self(Repr::Inline {
-            len: source.len() as u8,
-            bytes,
-        })
+        Self(Repr::Inline { len: source.len() as u8, bytes })
     }
 }
 
@@ -264,14 +249,7 @@ mod tests {
 
     #[test]
     fn every_length_around_the_inline_limit_survives() {
-        for len in [
-            0,
-            1,
-            INLINE_LEN_MAX - 1,
-            INLINE_LEN_MAX,
-            INLINE_LEN_MAX + 1,
-            4096,
-        ] {
+        for len in [0, 1, INLINE_LEN_MAX - 1, INLINE_LEN_MAX, INLINE_LEN_MAX + 1, 4096] {
             let source: Vec<u8> = (0..len).map(|i| i as u8).collect();
             let element = Element::from(source.as_slice());
             assert_eq!(element.as_slice(), source);

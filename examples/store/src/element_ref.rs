@@ -35,10 +35,7 @@ impl From<i64> for Digits {
         let text = buffer.format(number).as_bytes();
         let mut bytes = [0; DIGITS_MAX];
         bytes[..text.len()].copy_from_slice(text);
-        Self {
-            len: text.len() as u8,
-            bytes,
-        }
+        Self { len: text.len() as u8, bytes }
     }
 }
 

@@ -41,9 +41,7 @@ struct Open(Arc<HeaderSlice<HeaderWithLength<Head>, [u8]>>);
 /// When the key expires, and the key.
 fn parts(entry: &HeaderSlice<HeaderWithLength<Head>, [u8]>) -> (u64, &[u8]) {
     match entry.slice.split_first_chunk() {
-        Some((expire_at_ms, key)) if entry.header.header.access.has_expiry => {
-            (u64::from_le_bytes(*expire_at_ms), key)
-        }
+        Some((expire_at_ms, key)) if entry.header.header.access.has_expiry => (u64::from_le_bytes(*expire_at_ms), key),
         _ => (NEVER, &entry.slice),
     }
 }
@@ -61,10 +59,7 @@ impl Entry {
             bytes.extend_from_slice(&expire_at_ms.to_le_bytes());
         }
         bytes.extend_from_slice(key);
-        Self(ThinArc::from_header_and_slice(
-            Head { value, access },
-            &bytes,
-        ))
+        Self(ThinArc::from_header_and_slice(Head { value, access }, &bytes))
     }
 
     fn head(&self) -> &Head {
@@ -102,8 +97,7 @@ impl Entry {
     }
 
     pub(crate) fn is_expired(&self, now: &Now) -> bool {
-        self.expire_at_ms()
-            .is_some_and(|expire_at_ms| expire_at_ms <= now.ms())
+        self.expire_at_ms().is_some_and(|expire_at_ms| expire_at_ms <= now.ms())
     }
 
     /// Where the entry is in memory. Reads nothing of it.
@@ -219,9 +213,7 @@ impl<'k> Slot<'k> {
     pub(crate) fn new(key: &'k [u8], entry: Option<Entry>) -> Self {
         Self {
             key,
-            content: entry.map_or(SlotContent::Nothing, |entry| {
-                SlotContent::Entry(Open::new(entry))
-            }),
+            content: entry.map_or(SlotContent::Nothing, |entry| SlotContent::Entry(Open::new(entry))),
             changed: false,
             locked: true,
             quiet: false,
@@ -233,10 +225,7 @@ impl<'k> Slot<'k> {
 
     /// A slot over a snapshot, for a change that has not been stored yet.
     pub(crate) fn of_snapshot(key: &'k [u8], entry: Option<Entry>) -> Self {
-        Self {
-            locked: false,
-            ..Self::new(key, entry)
-        }
+        Self { locked: false, ..Self::new(key, entry) }
     }
 
     /// Whether the lock of the key's shard is held. If it is, the change must neither wait for
@@ -279,10 +268,7 @@ impl<'k> Slot<'k> {
     pub fn value_or_insert_with(&mut self, make: impl FnOnce() -> Value) -> &mut Value {
         self.changed = true;
         if let SlotContent::Nothing = self.content {
-            self.content = SlotContent::New {
-                value: make(),
-                expire_at_ms: NEVER,
-            };
+            self.content = SlotContent::New { value: make(), expire_at_ms: NEVER };
         }
         self.value_mut().expect("there is a value by now")
     }
@@ -300,10 +286,7 @@ impl<'k> Slot<'k> {
             self.discarded.push(Garbage::Value(old));
             return;
         }
-        let fresh = SlotContent::New {
-            value,
-            expire_at_ms: NEVER,
-        };
+        let fresh = SlotContent::New { value, expire_at_ms: NEVER };
         match std::mem::replace(&mut self.content, fresh) {
             SlotContent::Nothing => {}
             SlotContent::Entry(entry) => self.discarded.push(Garbage::Entry(entry.close())),
@@ -378,11 +361,7 @@ impl<'k> Slot<'k> {
     }
 
     /// Ends the update. Returns the values and entries that it displaced.
-    pub(crate) fn finish(
-        &mut self,
-        clock: &AccessClock,
-        limits: &PackingLimits,
-    ) -> SmallVec<[Garbage; 1]> {
+    pub(crate) fn finish(&mut self, clock: &AccessClock, limits: &PackingLimits) -> SmallVec<[Garbage; 1]> {
         // A string, even an empty one, counts as one element.
         if self.value().is_some_and(Value::is_spent) {
             self.remove();
@@ -397,9 +376,9 @@ impl<'k> Slot<'k> {
         if let SlotContent::New { value, .. } = &mut self.content {
             value.settle(limits);
         }
-        self.content = self.take_entry().map_or(SlotContent::Nothing, |entry| {
-            SlotContent::Entry(Open::new(entry))
-        });
+        self.content = self
+            .take_entry()
+            .map_or(SlotContent::Nothing, |entry| SlotContent::Entry(Open::new(entry)));
         if let SlotContent::Entry(entry) = &self.content {
             let access = &entry.head().access;
             access.touch(clock);
@@ -418,15 +397,9 @@ impl<'k> Slot<'k> {
         match std::mem::replace(&mut self.content, SlotContent::Nothing) {
             SlotContent::Nothing => None,
             SlotContent::Entry(entry) => Some(entry.close()),
-            SlotContent::New {
-                value,
-                expire_at_ms,
-            } => Some(Entry::with(
-                self.key,
-                value,
-                expire_at_ms,
-                Access::default(),
-            )),
+            SlotContent::New { value, expire_at_ms } => {
+                Some(Entry::with(self.key, value, expire_at_ms, Access::default()))
+            }
         }
     }
 

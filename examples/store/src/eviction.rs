@@ -129,9 +129,7 @@ impl FromStr for EvictionPolicy {
     fn from_str(name: &str) -> Result<Self, UnknownEvictionPolicy> {
         let mut all = Self::ALL.iter();
         let found = all.find(|(known, _)| known.eq_ignore_ascii_case(name));
-        found
-            .map(|(_, policy)| *policy)
-            .ok_or(UnknownEvictionPolicy)
+        found.map(|(_, policy)| *policy).ok_or(UnknownEvictionPolicy)
     }
 }
 
@@ -172,9 +170,7 @@ impl Candidates {
         let key = entry.key();
         let position = position_of(key);
         let is_known = |candidate: &Candidate| {
-            candidate.position == position
-                && candidate.database == database
-                && *candidate.key == *key
+            candidate.position == position && candidate.database == database && *candidate.key == *key
         };
         if self.best.iter().any(is_known) {
             return;
@@ -183,12 +179,7 @@ impl Candidates {
             self.best.remove(0);
         }
         let place = self.best.partition_point(|other| other.rank <= rank);
-        let candidate = Candidate {
-            rank,
-            database,
-            position,
-            key: SmallVec::from_slice(key),
-        };
+        let candidate = Candidate { rank, database, position, key: SmallVec::from_slice(key) };
         self.best.insert(place, candidate);
         // The candidate's value is freed soon. The entry, which says where it is, is in the caches now.
         entry.bytes_address().into_iter().for_each(fetch);
@@ -336,9 +327,7 @@ fn rank(keyspace: &Keyspace, order: Order, entry: &Entry) -> u64 {
             let rareness = u64::from(u8::MAX - keyspace.frequency(entry));
             rareness << u32::BITS | u64::from(keyspace.idle_ticks(entry))
         }
-        Order::Ttl => entry
-            .expire_at_ms()
-            .map_or(0, |expire_at_ms| u64::MAX - expire_at_ms),
+        Order::Ttl => entry.expire_at_ms().map_or(0, |expire_at_ms| u64::MAX - expire_at_ms),
         Order::Random => rand::random(),
     }
 }
@@ -513,10 +502,7 @@ mod tests {
         store.all.count_accesses(policy.is_lfu());
         let mut hits = 0;
         for (at_ms, key) in trace.iter().enumerate() {
-            store
-                .shared
-                .clock
-                .advance_to(Duration::from_millis(at_ms as u64));
+            store.shared.clock.advance_to(Duration::from_millis(at_ms as u64));
             let key = format!("k{key}");
             if store.contains(key.as_bytes()) {
                 hits += 1;
@@ -551,10 +537,7 @@ mod tests {
     #[test]
     fn hits_are_nearly_those_of_the_exact_orders() {
         let trace = trace();
-        let (lru, exact) = (
-            hits(EvictionPolicy::AllKeysLru, &trace),
-            hits_in_exact_order(&trace),
-        );
+        let (lru, exact) = (hits(EvictionPolicy::AllKeysLru, &trace), hits_in_exact_order(&trace));
         // No order is better than to hold the keys that are wanted most.
         let lfu = hits(EvictionPolicy::AllKeysLfu, &trace);
         let most = trace.iter().filter(|key| **key < HELD_KEYS).count();
@@ -567,23 +550,15 @@ mod tests {
         let keyspace = filled(100);
         let evictor = Evictor::default();
         let policy = EvictionPolicy::AllKeysRandom;
-        let Eviction::Freed(bytes) =
-            evictor.evict(&keyspace.all, policy, SAMPLES, (1, 100), |_, _| {})
-        else {
+        let Eviction::Freed(bytes) = evictor.evict(&keyspace.all, policy, SAMPLES, (1, 100), |_, _| {}) else {
             panic!("nothing was evicted");
         };
         assert_eq!((keyspace.len(), evictor.evicted_keys()), (99, 1));
         assert!(bytes >= b"value".len());
         let mut evicted = Vec::new();
-        evictor.evict(
-            &keyspace.all,
-            policy,
-            SAMPLES,
-            (3 * bytes, 100),
-            |_, key| {
-                evicted.push(key.to_vec());
-            },
-        );
+        evictor.evict(&keyspace.all, policy, SAMPLES, (3 * bytes, 100), |_, key| {
+            evicted.push(key.to_vec());
+        });
         assert!((2..=4).contains(&evicted.len()));
         assert!((95..=97).contains(&keyspace.len()));
     }

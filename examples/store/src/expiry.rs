@@ -32,9 +32,7 @@ impl ExpiryCycle {
             databases.tick();
             databases.used().for_each(Keyspace::remove_expired);
         };
-        Ok(Self {
-            _thread: Periodic::start("psp-expiry", CYCLE, cycle)?,
-        })
+        Ok(Self { _thread: Periodic::start("psp-expiry", CYCLE, cycle)? })
     }
 }
 

@@ -62,11 +62,7 @@ pub(crate) struct Before {
 
 impl Origin {
     /// `locked` are the snapshots of the shards that are locked, if there are locks.
-    pub(crate) fn new(
-        keyspace: &Arc<Keyspace>,
-        locked: Option<HashMap<usize, Index>>,
-        now_ms: u64,
-    ) -> Self {
+    pub(crate) fn new(keyspace: &Arc<Keyspace>, locked: Option<HashMap<usize, Index>>, now_ms: u64) -> Self {
         Self {
             keyspace: Arc::clone(keyspace),
             locked,
@@ -94,11 +90,7 @@ impl Origin {
             }
             Some(entry)
         };
-        let before = Before {
-            position,
-            order: touched.keys.len(),
-            entry,
-        };
+        let before = Before { position, order: touched.keys.len(), entry };
         touched.keys.insert(key.into(), before);
     }
 
@@ -138,21 +130,11 @@ impl Origin {
 
     pub(crate) fn key_len_max(&self) -> usize {
         let cleared = self.touched.lock().cleared;
-        if cleared {
-            0
-        } else {
-            self.keyspace.key_len_max()
-        }
+        if cleared { 0 } else { self.keyspace.key_len_max() }
     }
 
     /// [`Keyspace::scan`] over the fork and what it has not touched of its origin.
-    pub(crate) fn scan(
-        &self,
-        fork: &Keyspace,
-        cursor: u64,
-        count: usize,
-        mut visit: impl FnMut(&Entry),
-    ) -> u64 {
+    pub(crate) fn scan(&self, fork: &Keyspace, cursor: u64, count: usize, mut visit: impl FnMut(&Entry)) -> u64 {
         let own = fork.shards[0].state.lock().index.clone();
         let mut left = count.max(1);
         let mut from = cursor;
@@ -181,12 +163,7 @@ impl Origin {
     }
 
     /// What the fork has not touched of a shard.
-    fn untouched(
-        &self,
-        walk: Option<&Walk<'_>>,
-        index: usize,
-        positions: std::ops::Range<u64>,
-    ) -> Index {
+    fn untouched(&self, walk: Option<&Walk<'_>>, index: usize, positions: std::ops::Range<u64>) -> Index {
         let mut touched = self.touched.lock();
         if touched.cleared {
             return Index::new(0);

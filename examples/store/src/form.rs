@@ -115,27 +115,10 @@ mod tests {
 
     #[test]
     fn integers_are_those_that_print_the_same() {
-        for text in [
-            "0",
-            "7",
-            "-1",
-            "9223372036854775807",
-            "-9223372036854775808",
-        ] {
+        for text in ["0", "7", "-1", "9223372036854775807", "-9223372036854775808"] {
             assert_eq!(integer(text.as_bytes()), text.parse().ok(), "{text}");
         }
-        for text in [
-            "",
-            "-",
-            "-0",
-            "00",
-            "01",
-            "+1",
-            " 1",
-            "1 ",
-            "1a",
-            "9223372036854775808",
-        ] {
+        for text in ["", "-", "-0", "00", "01", "+1", " 1", "1 ", "1a", "9223372036854775808"] {
             assert_eq!(integer(text.as_bytes()), None, "{text}");
         }
         assert_eq!(integer(b"1\xff"), None);

@@ -136,11 +136,8 @@ impl Hash {
     /// Gives the hash the form that it has after an update.
     pub(crate) fn settle(&mut self, limits: &PackingLimits) {
         let len = self.len();
-        self.0.settle(
-            len,
-            limits.get(PackingLimit::HashEntries),
-            limits.get(PackingLimit::HashBytes),
-        );
+        self.0
+            .settle(len, limits.get(PackingLimit::HashEntries), limits.get(PackingLimit::HashBytes));
     }
 
     /// Bytes of a packed hash; `None` for another.
@@ -258,9 +255,7 @@ impl<'h> Iterator for Fields<'h> {
 
     fn next(&mut self) -> Option<Pair<'h>> {
         match &mut self.0 {
-            Walk::Packed(cells) => {
-                next_pair(cells).map(|[field, value]| (field.element(), value.element()))
-            }
+            Walk::Packed(cells) => next_pair(cells).map(|[field, value]| (field.element(), value.element())),
             Walk::Hashed(entries) => entries.next().map(pair),
             Walk::Sorted(entries) => entries.next().map(pair),
         }
@@ -378,18 +373,9 @@ mod tests {
                 }
             });
             for _ in 0..20 {
-                assert_eq!(
-                    snapshot
-                        .iter()
-                        .filter(|(_, value)| **value == *b"old")
-                        .count(),
-                    1000
-                );
+                assert_eq!(snapshot.iter().filter(|(_, value)| **value == *b"old").count(), 1000);
             }
         });
-        assert_eq!(
-            hash.iter().filter(|(_, value)| **value == *b"new").count(),
-            1000
-        );
+        assert_eq!(hash.iter().filter(|(_, value)| **value == *b"new").count(), 1000);
     }
 }

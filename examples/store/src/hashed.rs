@@ -35,10 +35,7 @@ pub(crate) struct Hashed {
 impl Hashed {
     fn new(position: u64, mark: u16, name: Element) -> Self {
         let position_and_mark = position << MARK_BITS;
-        let mut key = Self {
-            position_and_mark,
-            name,
-        };
+        let mut key = Self { position_and_mark, name };
         key.set_mark(mark);
         key
     }
@@ -151,17 +148,13 @@ impl<V: Clone> HashedMap<V> {
     }
 
     fn find(&self, position: u64, name: &[u8]) -> Option<&V> {
-        let entry = self
-            .0
-            .find(|key| (key.position(), &*key.name) < (position, name))?;
+        let entry = self.0.find(|key| (key.position(), &*key.name) < (position, name))?;
         (*entry.key.name == *name).then_some(&entry.value)
     }
 
     /// The index at which `name` is or would be inserted, and whether the map holds it.
     fn seek(&self, position: u64, name: &[u8]) -> (usize, bool) {
-        let (rank, entry) = self
-            .0
-            .seek(|key| (key.position(), &*key.name) < (position, name));
+        let (rank, entry) = self.0.seek(|key| (key.position(), &*key.name) < (position, name));
         (rank, entry.is_some_and(|entry| *entry.key.name == *name))
     }
 
@@ -224,10 +217,7 @@ impl<V: Clone> HashedMap<V> {
             end = self.0.seek(|key| key.position() <= position).0;
             next = if end < self.len() { position + 1 } else { 0 };
         }
-        Scan {
-            cursor: next,
-            entries: self.0.range(start..end),
-        }
+        Scan { cursor: next, entries: self.0.range(start..end) }
     }
 }
 
@@ -242,10 +232,7 @@ impl<V: Clone> FromIterator<Entry<V>> for HashedMap<V> {
 ///
 /// `fold` gets the value of a name so far, the index of a source, and the value in that source. It
 /// is called for the sources in the order of their indices.
-pub(crate) fn merge<'a, V, I, F>(
-    sources: Vec<I>,
-    mut fold: F,
-) -> impl Iterator<Item = (&'a Hashed, V)>
+pub(crate) fn merge<'a, V, I, F>(sources: Vec<I>, mut fold: F) -> impl Iterator<Item = (&'a Hashed, V)>
 where
     I: Iterator<Item = (&'a Hashed, V)>,
     F: FnMut(Option<V>, usize, V) -> V,
@@ -363,9 +350,7 @@ mod tests {
             assert_eq!(hasher.finish(), siphash_1_3([0, 0], &name), "{len} bytes");
         }
         // Two keys differ, as those of two processes do.
-        let hashes: std::collections::HashSet<u64> = (0..8)
-            .map(|_| RandomState::new().hash_one(b"name"))
-            .collect();
+        let hashes: std::collections::HashSet<u64> = (0..8).map(|_| RandomState::new().hash_one(b"name")).collect();
         assert_eq!(hashes.len(), 8);
     }
 
@@ -375,15 +360,9 @@ mod tests {
             key: Hashed::new(position, 0, Element::from(name)),
             value: (),
         };
-        let map: HashedMap<()> = [
-            entry(3, b"a"),
-            entry(5, b"b"),
-            entry(5, b"c"),
-            entry(5, b"d"),
-            entry(9, b"e"),
-        ]
-        .into_iter()
-        .collect();
+        let map: HashedMap<()> = [entry(3, b"a"), entry(5, b"b"), entry(5, b"c"), entry(5, b"d"), entry(9, b"e")]
+            .into_iter()
+            .collect();
         let first = map.scan(0, 2);
         assert_eq!((first.entries.len(), first.cursor), (4, 6));
         let second = map.scan(first.cursor, 2);

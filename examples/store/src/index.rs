@@ -84,10 +84,7 @@ impl Turn {
 impl Index {
     /// An empty index of positions that differ in their lowest `width` bits.
     pub(crate) const fn new(width: u32) -> Self {
-        Self {
-            width,
-            root: Node::Empty,
-        }
+        Self { width, root: Node::Empty }
     }
 
     /// Leaves the index empty.
@@ -137,12 +134,7 @@ impl Index {
 
     /// Stores `entry` in place of the key's entry; `None` removes the key. Returns the entry that the key had, and what
     /// the change means to the rest of the shard, if anything.
-    pub(crate) fn replace(
-        &mut self,
-        position: u64,
-        key: &[u8],
-        entry: Option<Entry>,
-    ) -> (Option<Entry>, Option<Felt>) {
+    pub(crate) fn replace(&mut self, position: u64, key: &[u8], entry: Option<Entry>) -> (Option<Entry>, Option<Felt>) {
         let after = entry.as_ref().and_then(Entry::expire_at_ms);
         let is_present = entry.is_some();
         let (old, homeless) = self.edit(position, key, |place| match place {
@@ -168,9 +160,7 @@ impl Index {
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (&self.root, &other.root) {
             (Node::Empty, Node::Empty) => true,
-            (Node::Leaf(_, one), Node::Leaf(_, other)) => {
-                one.slice.as_ptr() == other.slice.as_ptr()
-            }
+            (Node::Leaf(_, one), Node::Leaf(_, other)) => one.slice.as_ptr() == other.slice.as_ptr(),
             (Node::Branch(one), Node::Branch(other)) => one.slice.as_ptr() == other.slice.as_ptr(),
             _ => false,
         }
@@ -178,35 +168,24 @@ impl Index {
 
     /// Adds an entry whose key has none.
     pub(crate) fn insert(&mut self, position: u64, entry: Entry) {
-        let item = Item {
-            position,
-            entry: Some(entry),
-        };
+        let item = Item { position, entry: Some(entry) };
         self.root.insert(self.width, item);
     }
 
     /// Removes a place whose entry was taken.
     pub(crate) fn remove_taken(&mut self, position: u64) {
-        self.root
-            .remove(self.width, position, &|entry| entry.is_none());
+        self.root.remove(self.width, position, &|entry| entry.is_none());
     }
 
     /// Removes an entry at this position that `is_wanted`.
-    pub(crate) fn remove(
-        &mut self,
-        position: u64,
-        is_wanted: impl Fn(&Entry) -> bool,
-    ) -> Option<Entry> {
+    pub(crate) fn remove(&mut self, position: u64, is_wanted: impl Fn(&Entry) -> bool) -> Option<Entry> {
         let is_wanted = |entry: &Option<Entry>| entry.as_ref().is_some_and(&is_wanted);
         self.root.remove(self.width, position, &is_wanted)
     }
 
     /// The entries from a position on, in the order of their positions.
     pub(crate) fn range(&self, from: u64) -> Range<'_> {
-        let mut range = Range {
-            nodes: SmallVec::new(),
-            items: [].iter(),
-        };
+        let mut range = Range { nodes: SmallVec::new(), items: [].iter() };
         let (mut node, mut width) = (&self.root, self.width);
         loop {
             match node {
@@ -229,9 +208,7 @@ impl Index {
 
     /// The entries at one position.
     pub(crate) fn at(&self, position: u64) -> impl Iterator<Item = &Entry> {
-        self.range(position)
-            .take_while(move |(at, _)| *at == position)
-            .map(|(_, entry)| entry)
+        self.range(position).take_while(move |(at, _)| *at == position).map(|(_, entry)| entry)
     }
 }
 
@@ -242,10 +219,7 @@ impl fmt::Debug for Index {
 }
 
 /// Changes a node's items in place, after copying the node if others hold it.
-fn make_mut<H: Copy, T: Clone, R>(
-    node: &mut ThinArc<H, T>,
-    change: impl FnOnce(&mut [T]) -> R,
-) -> R {
+fn make_mut<H: Copy, T: Clone, R>(node: &mut ThinArc<H, T>, change: impl FnOnce(&mut [T]) -> R) -> R {
     if ThinArc::strong_count(node) > 1 {
         *node = ThinArc::from_header_and_iter(node.header.header, node.slice.iter().cloned());
     }
@@ -300,9 +274,7 @@ impl Node {
             Self::Branch(branch) => {
                 let children = branch.slice.to_vec();
                 drop(branch);
-                children
-                    .into_iter()
-                    .for_each(|child| child.dismantle(visit));
+                children.into_iter().for_each(|child| child.dismantle(visit));
             }
         }
     }
@@ -322,9 +294,7 @@ impl Node {
                 let (left_len, len) = (*left_len as usize, *len as usize);
                 consume(left, |left| {
                     let left = left.take(left_len);
-                    consume(right, |right| {
-                        Self::leaf(left_len + len, &mut left.chain(right))
-                    })
+                    consume(right, |right| Self::leaf(left_len + len, &mut left.chain(right)))
                 })
             }
             (Self::Empty, _) => right,
@@ -359,9 +329,7 @@ impl Node {
             }
             Self::Branch(branch) => {
                 let turn = Turn::at(branch.header.header, width, position);
-                make_mut(branch, |children| {
-                    children[turn.child].edit(turn.width, position, key, edit)
-                })
+                make_mut(branch, |children| children[turn.child].edit(turn.width, position, key, edit))
             }
         }
     }
@@ -395,19 +363,13 @@ impl Node {
         }
     }
 
-    fn remove(
-        &mut self,
-        width: u32,
-        position: u64,
-        is_wanted: &impl Fn(&Option<Entry>) -> bool,
-    ) -> Option<Entry> {
+    fn remove(&mut self, width: u32, position: u64, is_wanted: &impl Fn(&Option<Entry>) -> bool) -> Option<Entry> {
         match self {
             Self::Empty => None,
             Self::Leaf(len, leaf) => {
                 let items = items(*len, leaf);
                 let start = seek(items, guess(*len, width, position), position);
-                let mut here =
-                    { items[start..].iter() }.take_while(|item| item.position == position);
+                let mut here = { items[start..].iter() }.take_while(|item| item.position == position);
                 let place = start + here.position(|item| is_wanted(&item.entry))?;
                 let removed = leaf::remove(len, leaf, place);
                 if *len == 0 {
@@ -417,9 +379,7 @@ impl Node {
             }
             Self::Branch(branch) => {
                 let turn = Turn::at(branch.header.header, width, position);
-                let removed = make_mut(branch, |children| {
-                    children[turn.child].remove(turn.width, position, is_wanted)
-                });
+                let removed = make_mut(branch, |children| children[turn.child].remove(turn.width, position, is_wanted));
                 while merge(branch, width, position) {}
                 if branch.slice.len() == 1 {
                     *self = branch.slice[0].clone();
@@ -608,10 +568,7 @@ mod tests {
 
     fn check(index: &Index, model: &Model) {
         check_node(&index.root, index.width);
-        let mut all: Vec<_> = index
-            .range(0)
-            .map(|(at, entry)| content(at, entry))
-            .collect();
+        let mut all: Vec<_> = index.range(0).map(|(at, entry)| content(at, entry)).collect();
         assert!(all.is_sorted_by_key(|((position, _), _)| *position));
         all.sort_unstable();
         let expected = model.iter().map(|(place, value)| (*place, *value));

@@ -161,17 +161,10 @@ impl Keyspace {
         keyspace
     }
 
-    fn with_shards(
-        shard_bits: u32,
-        number: usize,
-        shared: Arc<Shared>,
-        origin: Option<Origin>,
-    ) -> Self {
+    fn with_shards(shard_bits: u32, number: usize, shared: Arc<Shared>, origin: Option<Origin>) -> Self {
         let shard_shift = POSITION_BITS - shard_bits;
         Self {
-            shards: (0..1 << shard_bits)
-                .map(|_| Shard::new(number, shard_shift))
-                .collect(),
+            shards: (0..1 << shard_bits).map(|_| Shard::new(number, shard_shift)).collect(),
             shard_shift,
             number,
             origin,
@@ -232,12 +225,7 @@ impl Keyspace {
         self.read_untouched(key, true, read)
     }
 
-    fn read_untouched<R>(
-        &self,
-        key: &[u8],
-        counted: bool,
-        read: impl FnOnce(Option<&Entry>) -> R,
-    ) -> R {
+    fn read_untouched<R>(&self, key: &[u8], counted: bool, read: impl FnOnce(Option<&Entry>) -> R) -> R {
         let entry = self.lookup(key, counted);
         let result = read(entry.as_ref());
         self.release(entry);
@@ -348,22 +336,14 @@ impl Keyspace {
         change: impl FnOnce(&mut Slot<'k>, &mut Slot<'k>) -> R,
     ) -> R {
         let [(first, first_key), (second, second_key)] = places;
-        assert!(
-            first.number != second.number || first_key != second_key,
-            "two different keys are needed"
-        );
+        assert!(first.number != second.number || first_key != second_key, "two different keys are needed");
         let positions = places.map(|(_, key)| position_of(key));
         for ((keyspace, key), position) in places.into_iter().zip(positions) {
             keyspace.fetch(position, key);
         }
         let mut guards = Self::lock_pair([(first, positions[0]), (second, positions[1])]);
         // The slots and the map share the entries, so the map stays whole if `change` panics.
-        let mut slot_of = |index: usize, key| {
-            Slot::new(
-                key,
-                guards.state(index).find(positions[index], key).cloned(),
-            )
-        };
+        let mut slot_of = |index: usize, key| Slot::new(key, guards.state(index).find(positions[index], key).cloned());
         let mut slots = [slot_of(0, first_key), slot_of(1, second_key)];
         let now = first.now();
         let expired = slots.each_mut().map(|slot| expire_slot(slot, &now));
@@ -423,12 +403,7 @@ impl Keyspace {
         self.update_apart(key, Old::Part, change)
     }
 
-    fn update_apart<R>(
-        &self,
-        key: &[u8],
-        old: Old,
-        mut change: impl FnMut(&mut Slot<'_>) -> R,
-    ) -> R {
+    fn update_apart<R>(&self, key: &[u8], old: Old, mut change: impl FnMut(&mut Slot<'_>) -> R) -> R {
         let began = Instant::now();
         let mut attempt = || self.update_unlocked(key, old, &mut change);
         if let Some(result) = (0..OPTIMISTIC_ATTEMPTS).find_map(|_| attempt()) {
@@ -449,12 +424,7 @@ impl Keyspace {
     }
 
     /// One attempt of an update without the key's lock. `None` if the key has changed meanwhile.
-    fn update_unlocked<R>(
-        &self,
-        key: &[u8],
-        old: Old,
-        change: &mut impl FnMut(&mut Slot<'_>) -> R,
-    ) -> Option<R> {
+    fn update_unlocked<R>(&self, key: &[u8], old: Old, change: &mut impl FnMut(&mut Slot<'_>) -> R) -> Option<R> {
         // While the snapshot exists, no update can change the entry in place. The same entry later
         // therefore means the same content.
         let snapshot = self.lookup(key, false);
@@ -481,9 +451,7 @@ impl Keyspace {
         let (is_present, is_quiet) = (entry.is_some(), slot.wakes_nobody());
         let shard = self.shard(position);
         let mut state = shard.state.lock();
-        let current = state
-            .find(position, key)
-            .filter(|entry| !entry.is_expired(&self.now()));
+        let current = state.find(position, key).filter(|entry| !entry.is_expired(&self.now()));
         let unchanged = match (current, expected) {
             (None, None) => true,
             (Some(current), Some(expected)) => current.is(expected),
@@ -609,9 +577,7 @@ impl Keyspace {
     fn sum(&self, counter: impl Fn(&Shard) -> &AtomicUsize) -> usize {
         self.swaps.consistent(|| {
             let shards = self.shards.iter();
-            shards
-                .map(|shard| counter(shard).load(Ordering::Relaxed))
-                .sum()
+            shards.map(|shard| counter(shard).load(Ordering::Relaxed)).sum()
         })
     }
 
@@ -629,9 +595,7 @@ impl Keyspace {
     pub fn stats(&self) -> KeyspaceStats {
         let sum = |counter: fn(&Shard) -> &AtomicU64| {
             let shards = self.shards.iter();
-            shards
-                .map(|shard| counter(shard).load(Ordering::Relaxed))
-                .sum()
+            shards.map(|shard| counter(shard).load(Ordering::Relaxed)).sum()
         };
         KeyspaceStats {
             hits: sum(|shard| &shard.hits),
@@ -645,8 +609,7 @@ impl Keyspace {
     pub(crate) fn add_stats(&self, stats: KeyspaceStats) {
         self.count_reads(stats.hits, stats.misses);
         self.count_expired(stats.expired_keys);
-        self.contended_updates
-            .fetch_add(stats.contended_updates, Ordering::Relaxed);
+        self.contended_updates.fetch_add(stats.contended_updates, Ordering::Relaxed);
     }
 
     pub(crate) fn count_reads(&self, hits: u64, misses: u64) {
@@ -710,11 +673,7 @@ impl Keyspace {
     }
 
     /// Calls `visit` with the first entry of a random shard that expires at the time `from_ms` or later.
-    fn visit_due(
-        &self,
-        visit: &mut impl FnMut(&Entry),
-        from_ms: impl FnOnce(&Due) -> u64,
-    ) -> usize {
+    fn visit_due(&self, visit: &mut impl FnMut(&Entry), from_ms: impl FnOnce(&Due) -> u64) -> usize {
         let start = rand::random_range(0..1u64 << POSITION_BITS);
         let Some(shard) = self.first_shard(start, |shard| &shard.volatile_len) else {
             return 0;
@@ -732,12 +691,7 @@ impl Keyspace {
     }
 
     /// Removes the key, whose position this is, if its entry `qualifies`. Returns the bytes that it had.
-    pub(crate) fn evict(
-        &self,
-        position: u64,
-        key: &[u8],
-        qualifies: impl Fn(&Entry) -> bool,
-    ) -> Option<usize> {
+    pub(crate) fn evict(&self, position: u64, key: &[u8], qualifies: impl Fn(&Entry) -> bool) -> Option<usize> {
         let shard = self.shard(position);
         let mut state = shard.state.lock();
         let is_victim = |entry: &Entry| entry.key() == key && qualifies(entry);
@@ -839,9 +793,7 @@ impl Keyspace {
         let shard = self.shard(position);
         let state = shard.state.lock();
         let entry = state.find(position, key).cloned();
-        let expired = entry
-            .as_ref()
-            .is_some_and(|entry| entry.is_expired(&self.now()));
+        let expired = entry.as_ref().is_some_and(|entry| entry.is_expired(&self.now()));
         if counted {
             let missed = entry.is_none() || expired;
             count(if missed { &shard.misses } else { &shard.hits }, 1);
@@ -923,8 +875,7 @@ impl Keyspace {
     /// Locks the shards of both positions, in the order of the databases and the shards.
     fn lock_pair<'a>(places: [(&'a Self, u64); 2]) -> PairGuard<'a> {
         let [(first, _), (second, _)] = places;
-        let [first_shard, second_shard] =
-            places.map(|(keyspace, position)| keyspace.shard_index(position));
+        let [first_shard, second_shard] = places.map(|(keyspace, position)| keyspace.shard_index(position));
         let order = (first.number, first_shard).cmp(&(second.number, second_shard));
         let lock = |keyspace: &'a Self, shard: usize| keyspace.shards[shard].state.lock();
         match order {
@@ -1019,12 +970,7 @@ impl State {
     }
 
     /// Stores `entry` in place of the key's entry; `None` removes the key.
-    pub(crate) fn replace(
-        &mut self,
-        position: u64,
-        key: &[u8],
-        entry: Option<Entry>,
-    ) -> Option<Entry> {
+    pub(crate) fn replace(&mut self, position: u64, key: &[u8], entry: Option<Entry>) -> Option<Entry> {
         let (old, felt) = self.index.replace(position, key, entry);
         felt.into_iter().for_each(|felt| self.feel(felt));
         old
@@ -1047,8 +993,7 @@ impl State {
     /// The shard has other keys than before. Some that are watched may have come.
     pub(crate) fn end_absences(&mut self) {
         let index = &self.index;
-        self.absences
-            .end_those(|position| index.at(position).next().is_some());
+        self.absences.end_those(|position| index.at(position).next().is_some());
     }
 
     /// Leaves the shard empty.
@@ -1115,10 +1060,7 @@ struct Taken<'s, 'k> {
 impl<'s, 'k> Taken<'s, 'k> {
     fn new(mut place: Option<&'s mut Option<Entry>>, key: &'k [u8]) -> Self {
         let entry = place.as_mut().and_then(|place| place.take());
-        Self {
-            place,
-            slot: Slot::new(key, entry),
-        }
+        Self { place, slot: Slot::new(key, entry) }
     }
 
     /// Ends the update. Returns the entry if it has no place yet.

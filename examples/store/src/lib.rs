@@ -91,12 +91,11 @@ pub use keyspace::{Keyspace, KeyspaceStats};
 pub use list::{List, ListEnd};
 pub use set::{Members, Set, SetOperation};
 pub use sorted_set::{
-    Aggregate, LexBound, NotANumber, Operand, ScoreBound, Scored, ScoredMember, ScoredMembers,
-    SortedSet, Weighted,
+    Aggregate, LexBound, NotANumber, Operand, ScoreBound, Scored, ScoredMember, ScoredMembers, SortedSet, Weighted,
 };
 pub use stream::{
-    BlockLimits, Consumer, Delivery, Entries, Group, IdTaken, Kept, NewId, Pending, Stream,
-    StreamEntry, StreamId, Text, Trim,
+    BlockLimits, Consumer, Delivery, Entries, Group, IdTaken, Kept, NewId, Pending, Stream, StreamEntry, StreamId,
+    Text, Trim,
 };
 pub use value::Value;
 pub use watched::Watched;

@@ -16,10 +16,7 @@ pub(crate) struct ShardLocks<'k>(Vec<(Place, MutexGuard<'k, State>)>);
 
 impl<'k> ShardLocks<'k> {
     /// Locks these shards of the databases that `keyspace_of` finds by their numbers.
-    pub(crate) fn take(
-        places: &BTreeSet<Place>,
-        keyspace_of: impl Fn(usize) -> &'k Keyspace,
-    ) -> Self {
+    pub(crate) fn take(places: &BTreeSet<Place>, keyspace_of: impl Fn(usize) -> &'k Keyspace) -> Self {
         let lock = |&(number, index): &Place| {
             let state = keyspace_of(number).shards[index].state.lock();
             ((number, index), state)
@@ -30,9 +27,7 @@ impl<'k> ShardLocks<'k> {
     /// Snapshots of the locked shards.
     pub(crate) fn indexes(&self) -> HashMap<Place, Index> {
         let states = self.0.iter();
-        states
-            .map(|(place, state)| (*place, state.index.clone()))
-            .collect()
+        states.map(|(place, state)| (*place, state.index.clone())).collect()
     }
 
     /// Whether all these shards are locked.
@@ -72,7 +67,6 @@ impl<'k> ShardLocks<'k> {
     }
 
     fn index_of(&self, place: Place) -> usize {
-        self.find(place)
-            .unwrap_or_else(|_| panic!("shard {place:?} is not locked"))
+        self.find(place).unwrap_or_else(|_| panic!("shard {place:?} is not locked"))
     }
 }

@@ -27,18 +27,12 @@ impl<'n> Numbers<'n> {
     const HEAD_MAX: u8 = 9;
 
     /// No numbers.
-    pub(crate) const NONE: Self = Self {
-        width: 1,
-        bytes: &[],
-    };
+    pub(crate) const NONE: Self = Self { width: 1, bytes: &[] };
 
     /// The numbers in these bytes; `None` if they are something else.
     pub(crate) fn in_bytes(bytes: &'n [u8]) -> Option<Self> {
         match bytes {
-            [head @ Self::HEAD_MIN..=Self::HEAD_MAX, bytes @ ..] => Some(Self {
-                width: usize::from(head - 1),
-                bytes,
-            }),
+            [head @ Self::HEAD_MIN..=Self::HEAD_MAX, bytes @ ..] => Some(Self { width: usize::from(head - 1), bytes }),
             _ => None,
         }
     }
@@ -96,10 +90,7 @@ impl<'n> Numbers<'n> {
         if width > self.width {
             let mut bytes = Self::begin(width);
             let mut wider = self.iter();
-            wider
-                .by_ref()
-                .take(place)
-                .for_each(|number| put(&mut bytes, number));
+            wider.by_ref().take(place).for_each(|number| put(&mut bytes, number));
             put(&mut bytes, number);
             wider.for_each(|number| put(&mut bytes, number));
             return bytes;

@@ -18,18 +18,12 @@ pub(crate) struct Pace {
 impl Pace {
     /// Pauses as [`Databases::yield_by`](crate::Databases::yield_by) says.
     pub(crate) fn of(shared: &Shared) -> Self {
-        Self {
-            pause: shared.yield_by.get().copied(),
-            steps: Cell::new(0),
-        }
+        Self { pause: shared.yield_by.get().copied(), steps: Cell::new(0) }
     }
 
     /// Does not pause, for work that holds locks.
     pub(crate) const fn silent() -> Self {
-        Self {
-            pause: None,
-            steps: Cell::new(0),
-        }
+        Self { pause: None, steps: Cell::new(0) }
     }
 
     /// Counts one more step.

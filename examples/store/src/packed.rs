@@ -171,11 +171,7 @@ impl Packed {
 
     /// The cells in their order.
     pub(crate) fn cells(&self) -> Cells<'_> {
-        Cells {
-            bytes: self.bytes(),
-            at: COUNT_LEN,
-            left: self.len(),
-        }
+        Cells { bytes: self.bytes(), at: COUNT_LEN, left: self.len() }
     }
 
     /// Puts `new` in the place of `removed` cells, which these bytes hold.
@@ -240,10 +236,7 @@ impl<'p> Iterator for Cells<'p> {
         let start = self.at;
         let head = self.bytes[start];
         self.at += 1 + usize::from(if head < NUMBER { head } else { head - NUMBER });
-        Some(Placed {
-            start,
-            bytes: &self.bytes[start..self.at],
-        })
+        Some(Placed { start, bytes: &self.bytes[start..self.at] })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

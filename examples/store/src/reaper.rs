@@ -81,14 +81,12 @@ struct Counts {
 impl Counts {
     fn add(&self, size: Size) {
         self.pending_bytes.fetch_add(size.bytes, Ordering::Relaxed);
-        self.pending_objects
-            .fetch_add(size.objects, Ordering::Relaxed);
+        self.pending_objects.fetch_add(size.objects, Ordering::Relaxed);
     }
 
     fn remove(&self, size: Size) {
         self.pending_bytes.fetch_sub(size.bytes, Ordering::Relaxed);
-        self.pending_objects
-            .fetch_sub(size.objects, Ordering::Relaxed);
+        self.pending_objects.fetch_sub(size.objects, Ordering::Relaxed);
     }
 }
 
@@ -101,10 +99,7 @@ impl Reaper {
         let started = thread::Builder::new()
             .name("psp-reaper".to_owned())
             .spawn(move || reap(&arrivals, &counted));
-        Self {
-            backlog: started.is_ok().then_some(backlog),
-            counts,
-        }
+        Self { backlog: started.is_ok().then_some(backlog), counts }
     }
 
     /// Drops `garbage`: on the reaper's thread if dropping takes long, otherwise here.
@@ -112,10 +107,7 @@ impl Reaper {
         if garbage.is_heavy()
             && let Some(backlog) = &self.backlog
         {
-            let size = Size {
-                bytes: garbage.bytes(),
-                objects: garbage.objects(),
-            };
+            let size = Size { bytes: garbage.bytes(), objects: garbage.objects() };
             self.counts.add(size);
             // A full or closed channel returns the garbage, which is dropped here.
             if let Err(_dropped_here) = backlog.try_send((garbage, size)) {
@@ -143,9 +135,7 @@ impl Reaper {
 fn reap(arrivals: &Receiver<(Garbage, Size)>, counts: &Counts) {
     for (garbage, size) in arrivals {
         drop(garbage);
-        counts
-            .dropped_objects
-            .fetch_add(size.objects, Ordering::Relaxed);
+        counts.dropped_objects.fetch_add(size.objects, Ordering::Relaxed);
         counts.remove(size);
     }
 }

@@ -25,10 +25,7 @@ pub(crate) trait Formed: Clone {
 
 impl<T> Default for Repr<T> {
     fn default() -> Self {
-        Self::Packed {
-            cells: Packed::default(),
-            form: Form::default(),
-        }
+        Self::Packed { cells: Packed::default(), form: Form::default() }
     }
 }
 
@@ -62,16 +59,10 @@ impl<T: Formed> Repr<T> {
         some: impl FnOnce(Entries<'r, T::Value>) -> I,
     ) -> Scan<I> {
         match self {
-            Self::Packed { .. } => Scan {
-                cursor: 0,
-                entries: all(),
-            },
+            Self::Packed { .. } => Scan { cursor: 0, entries: all() },
             Self::Tree(tree) => {
                 let Scan { cursor, entries } = tree.names().scan(cursor, count);
-                Scan {
-                    cursor,
-                    entries: some(entries),
-                }
+                Scan { cursor, entries: some(entries) }
             }
         }
     }

@@ -140,8 +140,7 @@ impl Set {
     /// Gives the set the form that it has after an update.
     pub(crate) fn settle(&mut self, limits: &PackingLimits) {
         let len = self.len();
-        self.0
-            .settle(len, limits.get(PackingLimit::SetEntries), u64::MAX);
+        self.0.settle(len, limits.get(PackingLimit::SetEntries), u64::MAX);
     }
 
     /// Bytes of a packed set; `None` for another.
@@ -168,9 +167,7 @@ impl Set {
     pub fn contains(&self, member: &[u8]) -> bool {
         match &self.0 {
             Repr::Packed { cells, .. } => match cells.numbers() {
-                Some(numbers) => {
-                    integer(member).is_some_and(|number| numbers.place_of(number).is_ok())
-                }
+                Some(numbers) => integer(member).is_some_and(|number| numbers.place_of(number).is_ok()),
                 None => cell(member).is_some_and(|name| find(cells, &name).is_some()),
             },
             Repr::Tree(tree) => tree.members.get(member).is_some(),
@@ -319,31 +316,19 @@ impl<'s> Iterator for Members<'s> {
         match self.0 {
             Walk::Numbers(numbers) => numbers.map(Narrow::widen).map(digits).fold(init, visit),
             Walk::Packed(cells) => cells.fold(init, |folded, cell| visit(folded, cell.element())),
-            Walk::Hashed(entries) => {
-                entries.fold(init, |folded, entry| visit(folded, member(entry)))
-            }
+            Walk::Hashed(entries) => entries.fold(init, |folded, entry| visit(folded, member(entry))),
         }
     }
 }
 
 impl ExactSizeIterator for Members<'_> {}
 
-fn shared<'s>(
-    sets: &'s [HashedMap<()>],
-    visit: &'s dyn Fn(),
-) -> impl Iterator<Item = &'s Entry<()>> {
+fn shared<'s>(sets: &'s [HashedMap<()>], visit: &'s dyn Fn()) -> impl Iterator<Item = &'s Entry<()>> {
     let smallest = sets.iter().enumerate().min_by_key(|(_, set)| set.len());
     smallest.into_iter().flat_map(|(smallest, set)| {
-        let others = sets
-            .iter()
-            .enumerate()
-            .filter(move |(index, _)| *index != smallest);
+        let others = sets.iter().enumerate().filter(move |(index, _)| *index != smallest);
         let entries = set.iter().inspect(|_| visit());
-        entries.filter(move |entry| {
-            others
-                .clone()
-                .all(|(_, other)| other.get_hashed(&entry.key).is_some())
-        })
+        entries.filter(move |entry| others.clone().all(|(_, other)| other.get_hashed(&entry.key).is_some()))
     })
 }
 
@@ -358,27 +343,16 @@ impl SetOperation {
         let maps: Vec<_> = sets.iter().map(Set::to_map).collect();
         let members: HashedMap<()> = match (self, &*maps) {
             (Self::Union, _) => {
-                let sources = maps.iter().map(|map| {
-                    map.iter()
-                        .inspect(|_| visit())
-                        .map(|entry| (&entry.key, ()))
-                });
+                let sources = maps.iter().map(|map| map.iter().inspect(|_| visit()).map(|entry| (&entry.key, ())));
                 merge(sources.collect(), |_, _, ()| ())
-                    .map(|(key, value)| Entry {
-                        key: key.clone(),
-                        value,
-                    })
+                    .map(|(key, value)| Entry { key: key.clone(), value })
                     .collect()
             }
             (Self::Intersection, _) => shared(&maps, visit).cloned().collect(),
             (Self::Difference, [first, others @ ..]) => first
                 .iter()
                 .inspect(|_| visit())
-                .filter(|entry| {
-                    !others
-                        .iter()
-                        .any(|other| other.get_hashed(&entry.key).is_some())
-                })
+                .filter(|entry| !others.iter().any(|other| other.get_hashed(&entry.key).is_some()))
                 .cloned()
                 .collect(),
             (Self::Difference, []) => HashedMap::default(),
@@ -459,9 +433,7 @@ mod tests {
     fn a_small_set_sorts_integers_and_keeps_others_as_they_came() {
         let order = |set: &Set| -> Vec<String> {
             let members = set.iter();
-            members
-                .map(|member| String::from_utf8(member.to_vec()).unwrap())
-                .collect()
+            members.map(|member| String::from_utf8(member.to_vec()).unwrap()).collect()
         };
         let mut set = Set::new();
         for member in ["10", "-3", "9", "200"] {

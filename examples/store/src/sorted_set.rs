@@ -74,10 +74,7 @@ impl ScoredMember {
     /// The member as it is in a sorted set.
     #[must_use]
     pub fn scored(&self) -> Scored<'_> {
-        Scored {
-            score: self.score,
-            member: (&self.member).into(),
-        }
+        Scored { score: self.score, member: (&self.member).into() }
     }
 
     fn cmp_with(&self, score: f64, member: &[u8]) -> Ordering {
@@ -89,10 +86,7 @@ impl Scored<'_> {
     /// The member as one of its own.
     #[must_use]
     pub fn to_member(&self) -> ScoredMember {
-        ScoredMember {
-            score: self.score,
-            member: self.member.to_element(),
-        }
+        ScoredMember { score: self.score, member: self.member.to_element() }
     }
 }
 
@@ -122,19 +116,14 @@ fn score_cell(score: f64) -> Cell {
 fn score_of(cell: &Placed<'_>) -> f64 {
     match cell.content() {
         Content::Number(number) => number as f64,
-        Content::Text(bits) => bits
-            .first_chunk()
-            .map_or(0.0, |bits| f64::from_le_bytes(*bits)),
+        Content::Text(bits) => bits.first_chunk().map_or(0.0, |bits| f64::from_le_bytes(*bits)),
     }
 }
 
 /// The next member with its place.
 fn scored<'s>(walk: &mut impl Iterator<Item = Placed<'s>>) -> Option<(Scored<'s>, Range<usize>)> {
     let (member, score) = (walk.next()?, walk.next()?);
-    let scored = Scored {
-        score: score_of(&score),
-        member: member.element(),
-    };
+    let scored = Scored { score: score_of(&score), member: member.element() };
     Some((scored, member.start..score.end()))
 }
 
@@ -185,10 +174,7 @@ impl LexBound<'_> {
 }
 
 fn pair(entry: &Entry<f64>) -> Scored<'_> {
-    Scored {
-        score: entry.value,
-        member: (&entry.key.name).into(),
-    }
+    Scored { score: entry.value, member: (&entry.key.name).into() }
 }
 
 impl ScoreTree {
@@ -197,19 +183,11 @@ impl ScoreTree {
         let replaced = self.scores.insert(member, score);
         let element = match replaced {
             Some(old) if old.to_bits() == score.to_bits() => return replaced,
-            Some(old) => self
-                .take_from_order(old, member)
-                .map_or_else(|| member.into(), |old| old.member),
+            Some(old) => self.take_from_order(old, member).map_or_else(|| member.into(), |old| old.member),
             None => Element::from(member),
         };
         let rank = self.rank_of(score, member);
-        self.order.insert(
-            rank,
-            ScoredMember {
-                score,
-                member: element,
-            },
-        );
+        self.order.insert(rank, ScoredMember { score, member: element });
         replaced
     }
 
@@ -224,9 +202,7 @@ impl ScoreTree {
     }
 
     fn rank_of(&self, score: f64, member: &[u8]) -> usize {
-        self.order
-            .seek(|scored| scored.cmp_with(score, member) == Ordering::Less)
-            .0
+        self.order.seek(|scored| scored.cmp_with(score, member) == Ordering::Less).0
     }
 }
 
@@ -277,11 +253,8 @@ impl SortedSet {
     /// Gives the set the form that it has after an update.
     pub(crate) fn settle(&mut self, limits: &PackingLimits) {
         let len = self.len();
-        self.0.settle(
-            len,
-            limits.get(PackingLimit::SortedSetEntries),
-            limits.get(PackingLimit::SortedSetBytes),
-        );
+        self.0
+            .settle(len, limits.get(PackingLimit::SortedSetEntries), limits.get(PackingLimit::SortedSetBytes));
     }
 
     /// Bytes of a packed set; `None` for another.
@@ -334,8 +307,7 @@ impl SortedSet {
         if let [Some(name), Some(new_score)] = &new
             && cells.has_room_for(&[name, new_score])
         {
-            let old = find(cells, name)
-                .map(|[member, score]| (score_of(&score), member.start..score.end()));
+            let old = find(cells, name).map(|[member, score]| (score_of(&score), member.start..score.end()));
             let replaced = old.as_ref().map(|(old, _)| *old);
             if replaced.map(f64::to_bits) == Some(score.to_bits()) {
                 return Ok(replaced);
@@ -391,9 +363,7 @@ impl SortedSet {
     /// How many members in the order of the set satisfy `below`, which holds for the first of them.
     fn count(&self, below: impl Fn(Scored<'_>) -> bool) -> usize {
         match &self.0 {
-            Repr::Packed { cells, .. } => {
-                records(cells).partition_point(|(scored, _)| below(*scored))
-            }
+            Repr::Packed { cells, .. } => records(cells).partition_point(|(scored, _)| below(*scored)),
             Repr::Tree(tree) => tree.order.seek(|member| below(member.scored())).0,
         }
     }
@@ -402,9 +372,7 @@ impl SortedSet {
     #[must_use]
     pub fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
         let score = self.score(member)?;
-        let is_before = |other: Scored<'_>| {
-            compare((other.score, &other.member), (score, member)) == Ordering::Less
-        };
+        let is_before = |other: Scored<'_>| compare((other.score, &other.member), (score, member)) == Ordering::Less;
         Some((self.count(is_before), score))
     }
 
@@ -474,22 +442,14 @@ impl SortedSet {
     }
 
     /// A sorted set of these members, which are in their order. `scores` makes their map, if it needs one.
-    fn of(
-        sorted: Vec<ScoredMember>,
-        scores: impl FnOnce(&[ScoredMember]) -> HashedMap<f64>,
-        visit: &dyn Fn(),
-    ) -> Self {
+    fn of(sorted: Vec<ScoredMember>, scores: impl FnOnce(&[ScoredMember]) -> HashedMap<f64>, visit: &dyn Fn()) -> Self {
         let form = Form::of_lens(sorted.iter().map(|scored| scored.member.len()));
         let mut cells = Vec::new();
         let packable = sorted.iter().take(Packed::CELLS_MAX / 2 + 1);
         let all_fit = packable.into_iter().all(|scored| {
             let name = cell(&scored.member);
             let fits = name.is_some();
-            cells.extend(
-                name.map(|name| [name, score_cell(scored.score)])
-                    .into_iter()
-                    .flatten(),
-            );
+            cells.extend(name.map(|name| [name, score_cell(scored.score)]).into_iter().flatten());
             fits
         });
         if let Some(cells) = all_fit.then(|| Packed::of(&cells)).flatten() {
@@ -505,9 +465,8 @@ impl SortedSet {
     /// The ranks of the members with scores from `min` to `max`; empty if there are none.
     #[must_use]
     pub fn ranks_by_score(&self, min: ScoreBound, max: ScoreBound) -> Range<usize> {
-        let below = |bound: ScoreBound, score: f64, counted: bool| {
-            score < bound.score || (counted && score == bound.score)
-        };
+        let below =
+            |bound: ScoreBound, score: f64, counted: bool| score < bound.score || (counted && score == bound.score);
         let start = self.count(|scored| below(min, scored.score, min.exclusive));
         let end = self.count(|scored| below(max, scored.score, !max.exclusive));
         start..end.max(start)
@@ -586,12 +545,8 @@ impl<'s> Iterator for ScoredMembers<'s> {
 
     fn fold<B, F: FnMut(B, Scored<'s>) -> B>(self, init: B, mut visit: F) -> B {
         match self.0 {
-            Walk::Packed(records) => {
-                records.fold(init, |folded, (scored, _)| visit(folded, scored))
-            }
-            Walk::Tree(members) => {
-                members.fold(init, |folded, member| visit(folded, member.scored()))
-            }
+            Walk::Packed(records) => records.fold(init, |folded, (scored, _)| visit(folded, scored)),
+            Walk::Tree(members) => members.fold(init, |folded, member| visit(folded, member.scored())),
             Walk::Hashed(entries) => entries.fold(init, |folded, entry| visit(folded, pair(entry))),
         }
     }
@@ -730,10 +685,7 @@ struct Source {
 
 impl Source {
     fn all(sources: &[Weighted]) -> Vec<Self> {
-        let source = |source: &Weighted| Self {
-            map: source.operand.to_map(),
-            weight: source.weight,
-        };
+        let source = |source: &Weighted| Self { map: source.operand.to_map(), weight: source.weight };
         sources.iter().map(source).collect()
     }
 
@@ -744,10 +696,7 @@ impl Source {
 }
 
 fn entry((key, value): (&Hashed, f64)) -> Entry<f64> {
-    Entry {
-        key: key.clone(),
-        value,
-    }
+    Entry { key: key.clone(), value }
 }
 
 impl SortedSet {
@@ -756,10 +705,7 @@ impl SortedSet {
     #[must_use]
     pub fn union(sources: &[Weighted], aggregate: Aggregate, visit: &dyn Fn()) -> Self {
         let sources = Source::all(sources);
-        let entries = sources
-            .iter()
-            .map(|source| source.map.entries().inspect(|_| visit()))
-            .collect();
+        let entries = sources.iter().map(|source| source.map.entries().inspect(|_| visit())).collect();
         let merged = merge(entries, |folded, index, score| {
             let score = sources[index].scaled(score);
             folded.map_or(score, |folded| aggregate.combine(folded, score))
@@ -773,15 +719,8 @@ impl SortedSet {
     pub fn intersection(sources: &[Weighted], aggregate: Aggregate, visit: &dyn Fn()) -> Self {
         let sources = Source::all(sources);
         let shared = shared(&sources, visit).map(|(key, _)| {
-            let scores = sources
-                .iter()
-                .filter_map(|source| Some(source.scaled(source.map.get(key)?)));
-            entry((
-                key,
-                scores
-                    .reduce(|left, right| aggregate.combine(left, right))
-                    .unwrap_or(0.0),
-            ))
+            let scores = sources.iter().filter_map(|source| Some(source.scaled(source.map.get(key)?)));
+            entry((key, scores.reduce(|left, right| aggregate.combine(left, right)).unwrap_or(0.0)))
         });
         Self::of_scores(shared.collect(), visit)
     }
@@ -795,8 +734,7 @@ impl SortedSet {
             return Self::new();
         };
         let entries = first.map.entries().inspect(|_| visit());
-        let left =
-            entries.filter(|(key, _)| !others.iter().any(|other| other.map.get(key).is_some()));
+        let left = entries.filter(|(key, _)| !others.iter().any(|other| other.map.get(key).is_some()));
         Self::of_scores(left.map(entry).collect(), visit)
     }
 
@@ -809,10 +747,7 @@ impl SortedSet {
 }
 
 /// The members that all sources share, with their scores in the smallest source.
-fn shared<'s>(
-    sources: &'s [Source],
-    visit: &'s dyn Fn(),
-) -> impl Iterator<Item = (&'s Hashed, f64)> {
+fn shared<'s>(sources: &'s [Source], visit: &'s dyn Fn()) -> impl Iterator<Item = (&'s Hashed, f64)> {
     let smallest = sources.iter().min_by_key(|source| source.map.len());
     smallest.into_iter().flat_map(|smallest| {
         let entries = smallest.map.entries().inspect(|_| visit());
@@ -846,16 +781,11 @@ mod tests {
     }
 
     fn pairs(set: &SortedSet) -> Vec<(f64, u8)> {
-        set.iter()
-            .map(|scored| (scored.score, scored.member[0]))
-            .collect()
+        set.iter().map(|scored| (scored.score, scored.member[0])).collect()
     }
 
     fn sorted(model: &Model) -> Vec<(f64, u8)> {
-        let mut pairs: Vec<_> = model
-            .iter()
-            .map(|(member, score)| (*score, *member))
-            .collect();
+        let mut pairs: Vec<_> = model.iter().map(|(member, score)| (*score, *member)).collect();
         pairs.sort_by(|left, right| left.partial_cmp(right).unwrap());
         pairs
     }
@@ -991,32 +921,19 @@ mod tests {
         let mut plain = Set::new();
         plain.insert(b"a");
         let sources = [
-            Weighted {
-                operand: Operand::Set(plain),
-                weight: 2.0,
-            },
+            Weighted { operand: Operand::Set(plain), weight: 2.0 },
             Weighted {
                 operand: Operand::SortedSet(set_of(&[(b'a', 5.0)].into())),
                 weight: 1.0,
             },
         ];
-        assert_eq!(
-            pairs(&SortedSet::union(&sources, Aggregate::Sum, &|| ())),
-            [(7.0, b'a')]
-        );
-        assert_eq!(
-            pairs(&SortedSet::intersection(&sources, Aggregate::Max, &|| ())),
-            [(5.0, b'a')]
-        );
+        assert_eq!(pairs(&SortedSet::union(&sources, Aggregate::Sum, &|| ())), [(7.0, b'a')]);
+        assert_eq!(pairs(&SortedSet::intersection(&sources, Aggregate::Max, &|| ())), [(5.0, b'a')]);
     }
 
     #[test]
     fn a_snapshot_keeps_its_order_while_another_thread_moves_members() {
-        let mut set = set_of(
-            &(0..=255)
-                .map(|member| (member, f64::from(member)))
-                .collect(),
-        );
+        let mut set = set_of(&(0..=255).map(|member| (member, f64::from(member))).collect());
         let snapshot = set.clone();
         let before = pairs(&snapshot);
         std::thread::scope(|scope| {
@@ -1029,11 +946,6 @@ mod tests {
                 assert_eq!(pairs(&snapshot), before);
             }
         });
-        assert!(
-            pairs(&set)
-                .into_iter()
-                .map(|(_, member)| member)
-                .eq((0..=255).rev())
-        );
+        assert!(pairs(&set).into_iter().map(|(_, member)| member).eq((0..=255).rev()));
     }
 }

@@ -34,9 +34,7 @@ fn shards_of(keyspace: &Keyspace, keys: &[Placed<'_>]) -> SmallVec<[usize; 64]> 
         let mut has_key = vec![false; keyspace.shards.len()];
         all.for_each(|shard| has_key[shard] = true);
         let places = has_key.iter().enumerate();
-        return { places }
-            .filter_map(|(shard, has)| has.then_some(shard))
-            .collect();
+        return { places }.filter_map(|(shard, has)| has.then_some(shard)).collect();
     }
     let mut shards: SmallVec<[usize; 64]> = all.collect();
     shards.sort_unstable();
@@ -62,9 +60,7 @@ impl<'s> KeyLocks<'s> {
     }
 
     fn place(&self, placed: Placed<'_>) -> usize {
-        let found = self
-            .0
-            .binary_search_by_key(&placed.shard, |(shard, _)| *shard);
+        let found = self.0.binary_search_by_key(&placed.shard, |(shard, _)| *shard);
         found.unwrap_or_else(|_| panic!("shard {} is not locked", placed.shard))
     }
 
@@ -130,11 +126,7 @@ impl Keyspace {
             };
             return keys.iter().map(find).collect();
         }
-        let indexes: Vec<(usize, Index)> = locks
-            .0
-            .iter()
-            .map(|(shard, state)| (*shard, state.index.clone()))
-            .collect();
+        let indexes: Vec<(usize, Index)> = locks.0.iter().map(|(shard, state)| (*shard, state.index.clone())).collect();
         drop(locks);
         let find = |placed: &Placed<'_>| {
             pace.step();
@@ -156,11 +148,7 @@ impl Keyspace {
 
     fn place<'k>(&self, key: &'k [u8]) -> Placed<'k> {
         let position = position_of(key);
-        Placed {
-            key,
-            position,
-            shard: self.shard_index(position),
-        }
+        Placed { key, position, shard: self.shard_index(position) }
     }
 
     /// Stores all `pairs` at once. If keys are equal, the last one counts. The keys do not expire.
@@ -170,18 +158,11 @@ impl Keyspace {
 
     /// Stores all `pairs` at once if none of the keys has a value, and returns whether it did. If
     /// keys are equal, the last one counts.
-    pub fn insert_all_if_absent<'k>(
-        &self,
-        pairs: impl IntoIterator<Item = (&'k [u8], Value)>,
-    ) -> bool {
+    pub fn insert_all_if_absent<'k>(&self, pairs: impl IntoIterator<Item = (&'k [u8], Value)>) -> bool {
         self.store_all(pairs, true)
     }
 
-    fn store_all<'k>(
-        &self,
-        pairs: impl IntoIterator<Item = (&'k [u8], Value)>,
-        if_absent: bool,
-    ) -> bool {
+    fn store_all<'k>(&self, pairs: impl IntoIterator<Item = (&'k [u8], Value)>, if_absent: bool) -> bool {
         let pace = Pace::of(&self.shared);
         // No other request wants the lock of a fork.
         let locked_pace = match self.is_fork() {
@@ -208,9 +189,7 @@ impl Keyspace {
             locked_pace.step();
             let present = locks.state(*placed).find(placed.position, placed.key);
             let present = present.filter(|entry| !entry.is_expired(&now));
-            present
-                .inspect(|entry| entry.access().touch(&self.shared.clock))
-                .is_some()
+            present.inspect(|entry| entry.access().touch(&self.shared.clock)).is_some()
         };
         if if_absent && keys.iter().any(is_taken) {
             return false;

@@ -35,11 +35,7 @@ impl Databases {
     ///
     /// While [`is_locked`](Self::is_locked) says so of the fork, `body` must neither wait for anything nor yield to
     /// other requests, and must not touch the databases themselves.
-    pub fn transact<R>(
-        self: &Arc<Self>,
-        watched: &[Watched],
-        mut body: impl FnMut(&Self) -> R,
-    ) -> Option<R> {
+    pub fn transact<R>(self: &Arc<Self>, watched: &[Watched], mut body: impl FnMut(&Self) -> R) -> Option<R> {
         let began = Instant::now();
         let mut needed = BTreeSet::new();
         let mut attempt = |locks: bool| self.attempt(watched, &mut needed, locks, &mut body);
@@ -106,9 +102,7 @@ impl Databases {
         };
         let commits: Vec<Commit<'_>> = forks.made().filter_map(Commit::of).collect();
         let moves = forks.moves();
-        let moved = moves
-            .iter()
-            .flat_map(|(database, _)| (0..SHARDS).map(|index| (*database, index)));
+        let moved = moves.iter().flat_map(|(database, _)| (0..SHARDS).map(|index| (*database, index)));
         let steps: Vec<_> = commits.iter().map(|commit| commit.steps(&pace)).collect();
         let with_steps = commits.iter().zip(&steps);
         let places: BTreeSet<Place> = { with_steps.clone() }
@@ -121,13 +115,10 @@ impl Databases {
         // No request finds a key dead that has been locked since before the instant of the fork.
         let dies_at_ms = match locks {
             Some(_) => None,
-            None => { with_steps.clone() }
-                .filter_map(|(commit, steps)| commit.dies_at_ms(steps))
-                .min(),
+            None => { with_steps.clone() }.filter_map(|(commit, steps)| commit.dies_at_ms(steps)).min(),
         };
         let is_large = places.len() >= MANY_SHARDS;
-        let prepares =
-            is_large && locks.is_none() && moves.is_empty() && !commits.iter().any(Commit::clears);
+        let prepares = is_large && locks.is_none() && moves.is_empty() && !commits.iter().any(Commit::clears);
         let prepare = |(commit, steps): (&Commit<'_>, &Vec<_>)| match prepares {
             true => commit.prepare(steps, &pace),
             false => Some(Vec::new()),
@@ -136,9 +127,7 @@ impl Databases {
         let Some(mut prepared) = prepared else {
             return Err(Conflict { places });
         };
-        let changes: Vec<_> = { with_steps.clone() }
-            .map(|(commit, steps)| commit.changes(steps, &pace))
-            .collect();
+        let changes: Vec<_> = { with_steps.clone() }.map(|(commit, steps)| commit.changes(steps, &pace)).collect();
         let releases = commits.len() == 1 && moves.is_empty();
         let store = || {
             let mut locks = locks.unwrap_or_else(|| self.lock(&places));
@@ -150,9 +139,7 @@ impl Databases {
                 return None;
             }
             let all = with_steps.zip(&mut prepared);
-            let garbage = all.map(|((commit, steps), prepared)| {
-                commit.store(steps, prepared, &mut locks, releases)
-            });
+            let garbage = all.map(|((commit, steps), prepared)| commit.store(steps, prepared, &mut locks, releases));
             let garbage: Vec<_> = garbage.collect();
             for [one, other] in Forks::swaps_for(&moves) {
                 self.get(one).swap_locked(self.get(other), &mut locks);
@@ -227,16 +214,8 @@ mod tests {
             set_number(fork, b"a", 10);
             fork.remove(b"b");
             set_number(fork, b"c", 30);
-            assert_eq!(
-                (number(&store, b"a"), number(&store, b"b"), store.len()),
-                (1, 2, 2)
-            );
-            (
-                number(fork, b"a"),
-                fork.contains(b"b"),
-                fork.len(),
-                keys(fork),
-            )
+            assert_eq!((number(&store, b"a"), number(&store, b"b"), store.len()), (1, 2, 2));
+            (number(fork, b"a"), fork.contains(b"b"), fork.len(), keys(fork))
         });
         let names = ["a", "c"].map(String::from).to_vec();
         assert_eq!(seen, Some((10, false, 2, names.clone())));
@@ -282,9 +261,7 @@ mod tests {
         let store = keyspace();
         let shard_of = |key: &[u8]| store.shard_index(position_of(key));
         let others = (0..).map(|n| format!("other{n}").into_bytes());
-        let other = { others }
-            .find(|key| shard_of(key) != shard_of(b"a"))
-            .unwrap();
+        let other = { others }.find(|key| shard_of(key) != shard_of(b"a")).unwrap();
         set_number(&store, &other, 7);
         let mut runs = 0;
         let result = store.transact(&[], |fork| {
@@ -310,10 +287,7 @@ mod tests {
             set_number(fork, b"new", 1);
             before
         });
-        assert_eq!(
-            cleared,
-            Some(vec!["a".to_owned(), String::from_utf8(other).unwrap()])
-        );
+        assert_eq!(cleared, Some(vec!["a".to_owned(), String::from_utf8(other).unwrap()]));
         assert_eq!(keys(&store), ["new"]);
     }
 
@@ -353,10 +327,7 @@ mod tests {
         set_number(&store, b"a", 1);
         let watch = || [store.watch(b"a"), store.watch(b"none")];
         let watched = watch();
-        assert_eq!(
-            store.transact(&watched, |fork| set_number(fork, b"b", 1)),
-            Some(())
-        );
+        assert_eq!(store.transact(&watched, |fork| set_number(fork, b"b", 1)), Some(()));
         for change in [
             (|store| set_number(store, b"a", 1)) as fn(&Keyspace),
             |store| store.update(b"a", |slot| slot.set_expire_at_ms(Some(u64::MAX - 1))),
@@ -478,16 +449,10 @@ mod tests {
         store.transact(&[], |fork| {
             number(fork, b"a");
             fork.clear();
-            assert_eq!(
-                (fork.len(), keys(fork).len(), fork.contains(b"b")),
-                (0, 0, false)
-            );
+            assert_eq!((fork.len(), keys(fork).len(), fork.contains(b"b")), (0, 0, false));
             set_number(fork, b"b", 2);
         });
-        assert_eq!(
-            (keys(&store), number(&store, b"b")),
-            (vec!["b".to_owned()], 2)
-        );
+        assert_eq!((keys(&store), number(&store, b"b")), (vec!["b".to_owned()], 2));
     }
 
     thread_local! {
@@ -555,11 +520,7 @@ mod tests {
         MEANWHILE.set(Some(Box::new(move || {
             (0..others).for_each(|n| set_number(&inside, format!("other{n}").as_bytes(), n));
         })));
-        assert_eq!(
-            add_to_all(&store, &keys),
-            1,
-            "its own keys are as they were"
-        );
+        assert_eq!(add_to_all(&store, &keys), 1, "its own keys are as they were");
         assert_added(&store, &keys);
         for n in 0..others {
             assert_eq!(number(&store, format!("other{n}").as_bytes()), n);
@@ -607,9 +568,7 @@ mod tests {
                 .collect();
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
-                    let sum = store.transact(&[], |fork| {
-                        accounts.iter().map(|key| number(fork, key)).sum::<u64>()
-                    });
+                    let sum = store.transact(&[], |fork| accounts.iter().map(|key| number(fork, key)).sum::<u64>());
                     assert_eq!(sum, Some(4_000_000));
                     sums.fetch_add(1, Ordering::Relaxed);
                 }

@@ -98,13 +98,10 @@ impl Value {
                 total(fields, elements_max)
             }
             Self::Set(set) => total(set.iter().map(|member| member.len()), elements_max),
-            Self::SortedSet(set) => {
-                total(set.iter().map(|scored| scored.member.len()), elements_max)
-            }
+            Self::SortedSet(set) => total(set.iter().map(|scored| scored.member.len()), elements_max),
             Self::Stream(stream) => {
                 let entries = stream.entries().range(StreamId::MIN..=StreamId::MAX);
-                let lens =
-                    entries.map(|entry| entry.texts().map(|text| text.as_slice().len()).sum());
+                let lens = entries.map(|entry| entry.texts().map(|text| text.as_slice().len()).sum());
                 total(lens, elements_max)
             }
         }
@@ -139,18 +136,15 @@ impl Value {
         match self {
             Self::String(bytes) => bytes.heap_bytes(),
             Self::List(list) => list.memory_bytes(),
-            Self::Hash(hash) => estimate(hash.iter().map(|(field, value)| {
-                HASH_SHARE_BYTES + element_bytes(field) + element_bytes(value)
-            })),
-            Self::Set(set) => estimate(
-                set.iter()
-                    .map(|member| SET_SHARE_BYTES + element_bytes(member)),
+            Self::Hash(hash) => estimate(
+                hash.iter()
+                    .map(|(field, value)| HASH_SHARE_BYTES + element_bytes(field) + element_bytes(value)),
             ),
+            Self::Set(set) => estimate(set.iter().map(|member| SET_SHARE_BYTES + element_bytes(member))),
             // Each of the two trees has the member.
-            Self::SortedSet(set) => estimate(
-                set.iter()
-                    .map(|scored| SORTED_SET_SHARE_BYTES + 2 * element_bytes(scored.member)),
-            ),
+            Self::SortedSet(set) => {
+                estimate(set.iter().map(|scored| SORTED_SET_SHARE_BYTES + 2 * element_bytes(scored.member)))
+            }
             Self::Stream(stream) => stream.memory_bytes(SAMPLED_ELEMENTS),
         }
     }

@@ -56,11 +56,7 @@ impl Keyspace {
             Some(entry) => Found::Entry(entry),
             None => Found::Nothing(self.watch_for(key)),
         };
-        Watched {
-            database: self.number(),
-            key: key.into(),
-            found,
-        }
+        Watched { database: self.number(), key: key.into(), found }
     }
 
     /// Watches for a key that does not exist.
@@ -73,12 +69,7 @@ impl Keyspace {
             Some(_) => Came::new(true.into()),
             None => state.absences.watch(position),
         };
-        Absence {
-            shards: Arc::clone(&self.shards),
-            shard,
-            position,
-            came,
-        }
+        Absence { shards: Arc::clone(&self.shards), shard, position, came }
     }
 
     /// Whether the fork found a watched key of this database as it was.
@@ -88,9 +79,7 @@ impl Keyspace {
         };
         origin.fetch(self, position_of(&watched.key), &watched.key);
         let now = origin.entry_before(&watched.key);
-        let has_expired = now
-            .as_ref()
-            .is_some_and(|entry| entry.is_expired(&self.now()));
+        let has_expired = now.as_ref().is_some_and(|entry| entry.is_expired(&self.now()));
         match &watched.found {
             Found::Entry(entry) => !has_expired && same(now.as_ref(), Some(entry)),
             Found::Nothing(absence) => now.is_none() && !absence.came.load(Ordering::Relaxed),

@@ -5,8 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use anyhow::ensure;
 use clap::Parser;
 use psp_program::{
-    CommonSettings, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, TransportConfig,
-    TransportFlags, replace,
+    CommonSettings, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, TransportConfig, TransportFlags, replace,
 };
 use psp_server::{Policy, Topology};
 use serde::{Deserialize, Serialize};
@@ -157,15 +156,7 @@ mod tests {
 
     #[test]
     fn a_printed_configuration_is_read_back() {
-        let flags = [
-            "--policy",
-            "c-fcfs",
-            "--workers",
-            "14",
-            "--mode",
-            "sleep",
-            "--hints",
-        ];
+        let flags = ["--policy", "c-fcfs", "--workers", "14", "--mode", "sleep", "--hints"];
         let config = resolve(&flags).unwrap();
         let printed = toml::to_string(&config).unwrap();
         assert_eq!(toml::from_str::<Config>(&printed).unwrap(), config);

@@ -9,10 +9,7 @@ use psp_program::spin;
 use psp_protocols::Sink;
 use psp_protocols::psp_header::{HEADER_LEN, Header, Kind, decode_wait};
 use psp_server::preempt::SignalPreemptible;
-use psp_server::{
-    Handler, Peer, PreemptPolicy, Reply, Request, WorkerId, checkpoint, is_abandoned, no_preempt,
-    task,
-};
+use psp_server::{Handler, Peer, PreemptPolicy, Reply, Request, WorkerId, checkpoint, is_abandoned, no_preempt, task};
 use rustix::thread::{Timespec, nanosleep};
 use serde::{Deserialize, Serialize};
 
@@ -95,9 +92,7 @@ fn sleep_or_signal(duration: Duration) {
 fn wait(duration: Duration) {
     // Timers are behind locks, which a preempted request must not hold.
     let mut sleep = task::sleep(duration);
-    psp_server::wait(poll_fn(|context| {
-        no_preempt(|| Pin::new(&mut sleep).poll(context))
-    }));
+    psp_server::wait(poll_fn(|context| no_preempt(|| Pin::new(&mut sleep).poll(context))));
     no_preempt(|| drop(sleep));
 }
 
@@ -130,11 +125,7 @@ impl Handler for Synthetic {
             wait(waits);
             self.spend(run_time - first_half);
         }
-        let echo = Header {
-            kind: Kind::Reply,
-            payload_len: 0,
-            ..header
-        };
+        let echo = Header { kind: Kind::Reply, payload_len: 0, ..header };
         no_preempt(|| reply.put(&echo.encode()));
     }
 }
@@ -154,11 +145,7 @@ mod tests {
     #[test]
     fn both_modes_take_at_least_the_time_asked_for() {
         for mode in [Mode::Spin, Mode::Sleep] {
-            let synthetic = Synthetic {
-                mode,
-                stretch: 1,
-                preempt: PreemptPolicy::Cooperative,
-            };
+            let synthetic = Synthetic { mode, stretch: 1, preempt: PreemptPolicy::Cooperative };
             let started = Instant::now();
             synthetic.spend(Duration::from_millis(2));
             assert!(started.elapsed() >= Duration::from_millis(2), "{mode:?}");

@@ -33,11 +33,7 @@ pub fn build(config: Config) -> anyhow::Result<SyntheticServer> {
         .classifier(PspHeaderClassifier::new(types))
         .policy(config.policy)
         .config(config.server)
-        .handler(Synthetic {
-            mode: config.mode,
-            stretch: config.stretch,
-            preempt,
-        })
+        .handler(Synthetic { mode: config.mode, stretch: config.stretch, preempt })
         .signal_preemption()
         .build()
         .context("cannot start the server")
@@ -48,13 +44,10 @@ fn type_table(config: &Config) -> anyhow::Result<TypeTable> {
     let workload = Workload::named_or_file(&config.workload)?.dilated(config.dilate)?;
     let specs = workload.types.into_iter().map(|ty| {
         let mut spec = TypeSpec::new(ty.name);
-        spec.slo = ty
-            .slo_ns
-            .map(|ns| Duration::from_nanos(ns) * config.stretch);
+        spec.slo = ty.slo_ns.map(|ns| Duration::from_nanos(ns) * config.stretch);
         spec.weight = ty.weight;
         if config.hints {
-            spec.service_time(Duration::from_nanos(ty.service_ns) * config.stretch)
-                .share(ty.share)
+            spec.service_time(Duration::from_nanos(ty.service_ns) * config.stretch).share(ty.share)
         } else {
             spec
         }

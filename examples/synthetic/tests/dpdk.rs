@@ -32,10 +32,7 @@ struct Serving {
 impl Serving {
     fn start(wire: &Wire, policy: Policy, topology: Topology, mode: Mode) -> Self {
         let server = startup::build(Config {
-            transport: TransportConfig {
-                name: Transport::Dpdk,
-                dpdk: wire.server(PORT),
-            },
+            transport: TransportConfig { name: Transport::Dpdk, dpdk: wire.server(PORT) },
             policy,
             mode,
             server: psp_server::Config::default()
@@ -50,12 +47,7 @@ impl Serving {
         let shutdown = Shutdown::new();
         let until = shutdown.clone();
         let thread = std::thread::spawn(move || server.run_until(&until).unwrap());
-        Self {
-            address,
-            handle,
-            shutdown,
-            thread,
-        }
+        Self { address, handle, shutdown, thread }
     }
 
     fn stop(self) {
@@ -68,9 +60,7 @@ impl Serving {
 fn run(wire: &Wire, serving: &Serving, workload: &str, per_s: f64, count_min: u64) -> Report {
     let target: Target = format!("psp://{}", serving.address).parse().unwrap();
     let workload = LiveWorkload::named_or_file(workload).unwrap();
-    let types = workload
-        .type_plans(target.protocol, OfferedLoad::Rate(per_s), 1)
-        .unwrap();
+    let types = workload.type_plans(target.protocol, OfferedLoad::Rate(per_s), 1).unwrap();
     let plan = RunPlan {
         warmup: Duration::from_millis(200),
         duration: Duration::from_secs(1),
@@ -82,10 +72,7 @@ fn run(wire: &Wire, serving: &Serving, workload: &str, per_s: f64, count_min: u6
     let report = Report::new(&plan, &result);
     let overall = &report.overall;
     let counted = serving.handle.snapshot();
-    assert_eq!(
-        overall.completed, overall.scheduled,
-        "{report}\n{counted:?}"
-    );
+    assert_eq!(overall.completed, overall.scheduled, "{report}\n{counted:?}");
     assert!(overall.completed > count_min, "{report}");
     report
 }

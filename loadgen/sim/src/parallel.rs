@@ -17,11 +17,7 @@ pub fn cores() -> usize {
 /// # Panics
 ///
 /// When `work` panics.
-pub fn map<Job: Sync, Out: Send + Sync>(
-    jobs: &[Job],
-    threads: usize,
-    work: impl Fn(&Job) -> Out + Sync,
-) -> Vec<Out> {
+pub fn map<Job: Sync, Out: Send + Sync>(jobs: &[Job], threads: usize, work: impl Fn(&Job) -> Out + Sync) -> Vec<Out> {
     let slots: Vec<OnceLock<Out>> = jobs.iter().map(|_| OnceLock::new()).collect();
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {

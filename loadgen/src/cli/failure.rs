@@ -11,18 +11,12 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(super) fn usage(error: impl Into<anyhow::Error>) -> Self {
-        Self {
-            error: error.into(),
-            exit_code: 2,
-        }
+        Self { error: error.into(), exit_code: 2 }
     }
 
     /// The work was done, but a condition or an objective is missed.
     pub(super) fn condition(error: impl Into<anyhow::Error>) -> Self {
-        Self {
-            error: error.into(),
-            exit_code: 3,
-        }
+        Self { error: error.into(), exit_code: 3 }
     }
 
     /// A signal stopped the work. Results up to then were printed.
@@ -34,9 +28,6 @@ impl Failure {
     }
 
     pub(super) fn work(error: impl Into<anyhow::Error>) -> Self {
-        Self {
-            error: error.into(),
-            exit_code: 1,
-        }
+        Self { error: error.into(), exit_code: 1 }
     }
 }

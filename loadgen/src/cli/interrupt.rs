@@ -28,6 +28,5 @@ pub(super) fn stop_on_signals(stop: &Arc<AtomicBool>) -> std::io::Result<()> {
 fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    set.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok())
-        .unwrap_or(0)
+    set.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0)
 }

@@ -43,11 +43,7 @@ pub(super) fn run_jobs<Job: Sync, Done: Send + Sync>(
         flow.is_continue().then_some(result)
     });
     progress.finish();
-    let mut jobs = Jobs {
-        done: Vec::new(),
-        failure: None,
-        interrupted: false,
-    };
+    let mut jobs = Jobs { done: Vec::new(), failure: None, interrupted: false };
     for result in results {
         match result {
             Some(Ok(one)) => jobs.done.push(one),

@@ -36,11 +36,7 @@ impl Measurement {
         *seed = seed.wrapping_add(1);
     }
 
-    pub(super) fn run(
-        &self,
-        stop: &Arc<AtomicBool>,
-        mut observer: RunObserver<'_>,
-    ) -> Result<Report, Failure> {
+    pub(super) fn run(&self, stop: &Arc<AtomicBool>, mut observer: RunObserver<'_>) -> Result<Report, Failure> {
         match self {
             Self::Live(plan) => {
                 let result = clients::run(plan, stop, &mut observer).map_err(Failure::work)?;

@@ -14,9 +14,7 @@ mod progress;
 
 use clap::{Parser, Subcommand};
 
-use commands::{
-    calibrate, capacity, compare, figure, preload, report, run, sim, sweep, tournament,
-};
+use commands::{calibrate, capacity, compare, figure, preload, report, run, sim, sweep, tournament};
 use failure::Failure;
 
 /// Open-loop load generator that reports the tail latency of each request type.

@@ -30,11 +30,7 @@ pub(super) struct RunObserver<'a> {
 
 impl<'a> RunObserver<'a> {
     pub(super) fn new(names: Vec<String>, hdr: Option<&'a mut Log>) -> Self {
-        Self {
-            live: LiveLine::new(names),
-            hdr,
-            logged: Ok(()),
-        }
+        Self { live: LiveLine::new(names), hdr, logged: Ok(()) }
     }
 
     /// Returns whether the log was written.

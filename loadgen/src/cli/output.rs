@@ -38,9 +38,7 @@ pub(super) fn json(report: &impl Serialize) -> anyhow::Result<String> {
 /// Writes `text`. A reader that stops early is not an error.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout();
-    let written = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush());
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),

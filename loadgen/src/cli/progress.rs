@@ -20,10 +20,9 @@ impl Progress {
         let stop = Arc::default();
         stop_on_signals(&stop).map_err(Failure::work)?;
         let bar = ProgressBar::new(arrivals);
-        let style = ProgressStyle::with_template(
-            "{msg} {bar:40} {human_pos}/{human_len} requests, {per_sec}, {eta} left",
-        )
-        .expect("the template is fixed");
+        let style =
+            ProgressStyle::with_template("{msg} {bar:40} {human_pos}/{human_len} requests, {per_sec}, {eta} left")
+                .expect("the template is fixed");
         bar.set_style(style);
         bar.set_message(what);
         Ok(Self { bar, stop })

@@ -34,10 +34,7 @@ enum Types {
     /// Always the same type.
     Own,
     /// A random type for each request.
-    Shared {
-        choice: WeightedChoice,
-        rng: Box<Xoshiro256PlusPlus>,
-    },
+    Shared { choice: WeightedChoice, rng: Box<Xoshiro256PlusPlus> },
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -54,12 +51,7 @@ impl Clients {
     pub(crate) fn of_each(types: usize, count: usize, think_ns: u64, end_ns: u64) -> Self {
         let clients = (0..count).flat_map(|_| 0..types);
         Self {
-            waiting: clients
-                .map(|index| Waiting {
-                    index,
-                    due_ns: FIRST_NS,
-                })
-                .collect(),
+            waiting: clients.map(|index| Waiting { index, due_ns: FIRST_NS }).collect(),
             types: Types::Own,
             think_ns,
             end_ns,
@@ -67,19 +59,10 @@ impl Clients {
     }
 
     /// `count` clients that draw the types of their requests from `choice`.
-    pub(crate) fn of_all(
-        choice: WeightedChoice,
-        count: usize,
-        think_ns: u64,
-        end_ns: u64,
-        seed: u64,
-    ) -> Self {
+    pub(crate) fn of_all(choice: WeightedChoice, count: usize, think_ns: u64, end_ns: u64, seed: u64) -> Self {
         let mut clients = Self {
             waiting: VecDeque::with_capacity(count),
-            types: Types::Shared {
-                choice,
-                rng: Box::new(stream_rng(seed, TYPE_STREAM)),
-            },
+            types: Types::Shared { choice, rng: Box::new(stream_rng(seed, TYPE_STREAM)) },
             think_ns,
             end_ns,
         };
@@ -109,20 +92,14 @@ impl Clients {
     }
 
     /// A request to send now. Its intended time is `now_ns`.
-    pub(crate) fn take_due(
-        &mut self,
-        now_ns: u64,
-        has_room: impl Fn(usize) -> bool,
-    ) -> Option<Arrival> {
+    pub(crate) fn take_due(&mut self, now_ns: u64, has_room: impl Fn(usize) -> bool) -> Option<Arrival> {
         if now_ns >= self.end_ns {
             return None;
         }
         let position = self.ready(now_ns, has_room)?;
-        self.waiting.remove(position).map(|client| Arrival {
-            index: client.index,
-            command: 0,
-            intended_ns: now_ns,
-        })
+        self.waiting
+            .remove(position)
+            .map(|client| Arrival { index: client.index, command: 0, intended_ns: now_ns })
     }
 
     /// When a client can send next, or the end of the run. `None` after that.

@@ -25,10 +25,7 @@ pub(crate) fn connect(endpoint: &Endpoint) -> io::Result<(Socket, SockAddr)> {
 }
 
 /// The same with another timeout for each address.
-pub(crate) fn connect_within(
-    endpoint: &Endpoint,
-    timeout: Duration,
-) -> io::Result<(Socket, SockAddr)> {
+pub(crate) fn connect_within(endpoint: &Endpoint, timeout: Duration) -> io::Result<(Socket, SockAddr)> {
     let connect = |addr| connect_to(&addr, timeout).map(|socket| (socket, addr));
     match endpoint {
         Endpoint::Inet(addrs) => first_of(addrs, |addr| connect(addr.into())),
@@ -37,10 +34,7 @@ pub(crate) fn connect_within(
 }
 
 /// What `open` makes of the first address that it can open. The error names all addresses.
-pub(crate) fn first_of<T>(
-    addrs: &[SocketAddr],
-    open: impl Fn(SocketAddr) -> io::Result<T>,
-) -> io::Result<T> {
+pub(crate) fn first_of<T>(addrs: &[SocketAddr], open: impl Fn(SocketAddr) -> io::Result<T>) -> io::Result<T> {
     let mut kind = ErrorKind::NotFound;
     let mut reasons = Vec::new();
     for &addr in addrs {
@@ -110,12 +104,7 @@ enum State {
 
 impl Connection {
     /// An open connection, registered with `epoll` as `data`.
-    pub(crate) fn open(
-        target: &Target,
-        type_index: usize,
-        data: u64,
-        epoll: &OwnedFd,
-    ) -> io::Result<Self> {
+    pub(crate) fn open(target: &Target, type_index: usize, data: u64, epoll: &OwnedFd) -> io::Result<Self> {
         let (socket, addr) = connect(&target.endpoint)?;
         socket.set_nonblocking(true)?;
         epoll::add(epoll, &socket, EventData::new_u64(data), EventFlags::IN)?;
@@ -136,13 +125,7 @@ impl Connection {
         self.addr.as_socket()
     }
 
-    fn closed(
-        protocol: Protocol,
-        addr: SockAddr,
-        type_index: usize,
-        data: u64,
-        open_ns: u64,
-    ) -> Self {
+    fn closed(protocol: Protocol, addr: SockAddr, type_index: usize, data: u64, open_ns: u64) -> Self {
         Self {
             addr,
             type_index,
@@ -200,11 +183,7 @@ impl Connection {
         match socket.read(buffer) {
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
             Ok(count) => Ok(Some(count)),
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
-            {
-                Ok(None)
-            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -273,17 +252,14 @@ impl Connection {
         let State::Connecting(socket) = &self.state else {
             return None;
         };
-        let is_connecting = socket
-            .peer_addr()
-            .is_err_and(|error| error.kind() == ErrorKind::NotConnected);
+        let is_connecting = socket.peer_addr().is_err_and(|error| error.kind() == ErrorKind::NotConnected);
         let error = socket.take_error();
         if is_connecting && matches!(error, Ok(None)) {
             // The event was that of the socket before this one.
             return None;
         }
         let interest = EventData::new_u64(self.data);
-        let is_open = matches!(error, Ok(None))
-            && epoll::modify(epoll, socket, interest, EventFlags::IN).is_ok();
+        let is_open = matches!(error, Ok(None)) && epoll::modify(epoll, socket, interest, EventFlags::IN).is_ok();
         let resting = State::Closed { retry_ns: now_ns };
         match std::mem::replace(&mut self.state, resting) {
             State::Connecting(socket) if is_open => {

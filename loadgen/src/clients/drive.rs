@@ -51,12 +51,7 @@ pub(crate) fn drive<L: Lane>(
 }
 
 /// Sends due requests, up to the limit of a turn.
-fn send_due<L: Lane>(
-    lane: &mut L,
-    pacer: &mut Pacer,
-    waiter: &Waiter,
-    clock: &RunClock,
-) -> std::io::Result<()> {
+fn send_due<L: Lane>(lane: &mut L, pacer: &mut Pacer, waiter: &Waiter, clock: &RunClock) -> std::io::Result<()> {
     if let Some(clients) = pacer.clients() {
         let now_ns = clock.now_ns();
         for index in 0..lane.types() {

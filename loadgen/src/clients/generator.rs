@@ -52,9 +52,7 @@ fn pacer(plan: &RunPlan, indices: &[usize], end_ns: u64) -> Result<Pacer, RunErr
                 let ty = &plan.types[index];
                 let starts_ns = |starts| saturating_ns(plan.warmup.saturating_add(starts));
                 let phases = ty.phases.iter();
-                let changes: Vec<_> = phases
-                    .map(|phase| (starts_ns(phase.starts), phase.rate_rps))
-                    .collect();
+                let changes: Vec<_> = phases.map(|phase| (starts_ns(phase.starts), phase.rate_rps)).collect();
                 let stream = index as u64;
                 Schedule::changing(plan.arrivals, ty.rate_rps, &changes, plan.seed, stream)
             });
@@ -102,21 +100,10 @@ impl Generator {
         let waiter = Waiter::new(plan.waiting)?;
         let pacer = pacer(plan, &indices, end_ns)?;
         let lane = AnyLane::connect(plan, &indices, live, intervals, end_ns, &waiter)?;
-        Ok(Self {
-            class,
-            indices,
-            lane,
-            pacer,
-            waiter,
-        })
+        Ok(Self { class, indices, lane, pacer, waiter })
     }
 
-    pub(super) fn run(
-        self,
-        clock: RunClock,
-        slow_nice: i32,
-        stop: &AtomicBool,
-    ) -> io::Result<Vec<(usize, Notes)>> {
+    pub(super) fn run(self, clock: RunClock, slow_nice: i32, stop: &AtomicBool) -> io::Result<Vec<(usize, Notes)>> {
         // The kernel may otherwise extend each sleep by 50 us.
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
         match self.class {
@@ -125,13 +112,7 @@ impl Generator {
             ThreadClass::Fast => psp_server::internal::shorten_slice(SLICE_US),
             ThreadClass::Slow => rustix::process::setpriority_process(None, slow_nice)?,
         }
-        let Self {
-            indices,
-            lane,
-            pacer,
-            waiter,
-            ..
-        } = self;
+        let Self { indices, lane, pacer, waiter, .. } = self;
         let records = match lane {
             AnyLane::Stream(lane) => drive(lane, pacer, &waiter, &clock, stop)?,
             AnyLane::Psp(lane) => drive(lane, pacer, &waiter, &clock, stop)?,
@@ -159,9 +140,7 @@ impl AnyLane {
             Recorder::new(measured_ns.clone(), live, intervals, completions)
         });
         let recorders: Vec<_> = recorders.collect();
-        let rates_rps = indices
-            .iter()
-            .map(|&index| plan.types[index].rate_rps_max());
+        let rates_rps = indices.iter().map(|&index| plan.types[index].rate_rps_max());
         let rate_rps: f64 = rates_rps.sum();
         let connected = match plan.target.protocol {
             Protocol::Redis
@@ -182,8 +161,7 @@ impl AnyLane {
             Protocol::MemcachedUdp => {
                 let types = indices.iter().map(|&index| commands(plan, index));
                 let exchange = MemcachedExchange::new(types.collect::<Result<_, _>>()?);
-                DatagramLane::connect(plan, exchange, recorders, rate_rps, waiter)
-                    .map(Self::Memcached)
+                DatagramLane::connect(plan, exchange, recorders, rate_rps, waiter).map(Self::Memcached)
             }
             Protocol::PspUdp => {
                 let types = indices.iter().map(|&index| psp_type(plan, index));
@@ -191,10 +169,7 @@ impl AnyLane {
                 DatagramLane::connect(plan, exchange, recorders, rate_rps, waiter).map(Self::Psp)
             }
         };
-        connected.map_err(|source| RunError::Connect {
-            target: plan.target.to_string(),
-            source,
-        })
+        connected.map_err(|source| RunError::Connect { target: plan.target.to_string(), source })
     }
 }
 
@@ -206,11 +181,7 @@ fn commands(plan: &RunPlan, index: usize) -> Result<Commands, RunError> {
 /// The psp requests of the type at `index`.
 fn psp_type(plan: &RunPlan, index: usize) -> Result<PspType, RunError> {
     let ty = &plan.types[index];
-    let RequestPlan::Synthetic {
-        request_type,
-        service,
-    } = ty.request
-    else {
+    let RequestPlan::Synthetic { request_type, service } = ty.request else {
         return Err(mismatch(plan, index));
     };
     let phases = ty.phases.iter().map(|phase| {

@@ -59,12 +59,7 @@ impl InFlight {
     pub(crate) fn push(&mut self, intended_ns: u64, command: u32, expected: Expected) {
         self.first_id = self.first_id.max(1);
         self.waiting += 1;
-        self.slots.push_back(Some(Pending {
-            intended_ns,
-            command,
-            expected,
-            has_failed: false,
-        }));
+        self.slots.push_back(Some(Pending { intended_ns, command, expected, has_failed: false }));
     }
 
     /// The request of a reply that names `id`. A reply that names none is for the oldest request.
@@ -132,10 +127,7 @@ mod tests {
     use super::*;
     use crate::wire::Lookup;
 
-    const ONE: Expected = Expected {
-        replies: 1,
-        lookup: Lookup::None,
-    };
+    const ONE: Expected = Expected { replies: 1, lookup: Lookup::None };
 
     fn sent(count: u64) -> InFlight {
         let mut in_flight = InFlight::default();
@@ -188,10 +180,7 @@ mod tests {
         assert_eq!(intended(in_flight.pop_oldest_if(is_late)), Some(30));
         assert_eq!(in_flight.pop_oldest_if(is_late), None);
         assert_eq!(in_flight.answered(Some(3)), Answered::Late);
-        let lost: Vec<_> = in_flight
-            .drain()
-            .map(|pending| pending.intended_ns)
-            .collect();
+        let lost: Vec<_> = in_flight.drain().map(|pending| pending.intended_ns).collect();
         assert_eq!(lost, [40, 50]);
         assert_eq!((in_flight.len(), in_flight.next_id()), (0, 6));
         assert_eq!(in_flight.answered(Some(5)), Answered::Late);

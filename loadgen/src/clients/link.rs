@@ -40,16 +40,8 @@ impl Link {
         let options = SockRef::from(&socket);
         options.set_recv_buffer_size(SOCKET_BUFFER_LEN)?;
         options.set_send_buffer_size(SOCKET_BUFFER_LEN)?;
-        epoll::add(
-            waiter.epoll(),
-            &socket,
-            EventData::new_u64(0),
-            EventFlags::IN,
-        )?;
-        Ok(Self::Socket {
-            socket,
-            buffer: vec![0; DATAGRAM_LEN_MAX],
-        })
+        epoll::add(waiter.epoll(), &socket, EventData::new_u64(0), EventFlags::IN)?;
+        Ok(Self::Socket { socket, buffer: vec![0; DATAGRAM_LEN_MAX] })
     }
 
     /// Whether the link must be polled, because epoll does not report its datagrams.

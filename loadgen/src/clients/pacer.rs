@@ -25,11 +25,7 @@ pub(crate) enum Pacer {
 impl Pacer {
     /// Takes the next request if it is due at `now_ns`. A closed loop takes only a request for
     /// which `has_room` is true. An open loop ignores `has_room`.
-    pub(crate) fn take_due(
-        &mut self,
-        now_ns: u64,
-        has_room: impl Fn(usize) -> bool,
-    ) -> io::Result<Option<Arrival>> {
+    pub(crate) fn take_due(&mut self, now_ns: u64, has_room: impl Fn(usize) -> bool) -> io::Result<Option<Arrival>> {
         match self {
             Self::Drawn(schedules) => Ok(schedules.take_due(now_ns)),
             Self::Recorded(recorded) => recorded.take_due(now_ns),
@@ -67,11 +63,7 @@ pub(crate) struct Schedules {
 impl Schedules {
     /// Merges `schedules`. Arrivals at or after `end_ns` are left out.
     pub(crate) fn new(schedules: Vec<Schedule>, end_ns: u64) -> Self {
-        let mut merged = Self {
-            schedules,
-            end_ns,
-            next: None,
-        };
+        let mut merged = Self { schedules, end_ns, next: None };
         merged.next = merged.earliest();
         merged
     }
@@ -87,11 +79,7 @@ impl Schedules {
     fn earliest(&self) -> Option<Arrival> {
         let arrivals = self.schedules.iter().enumerate();
         arrivals
-            .map(|(index, schedule)| Arrival {
-                index,
-                command: 0,
-                intended_ns: schedule.next_ns(),
-            })
+            .map(|(index, schedule)| Arrival { index, command: 0, intended_ns: schedule.next_ns() })
             .min_by_key(|arrival| arrival.intended_ns)
             .filter(|arrival| arrival.intended_ns < self.end_ns)
     }
@@ -110,17 +98,8 @@ pub(crate) struct Recorded {
 impl Recorded {
     /// `replay` must hold only arrivals of types that have an index on the thread. Arrivals at or
     /// after `end_ns` are left out.
-    pub(crate) fn new(
-        replay: Replay,
-        positions: Vec<Option<usize>>,
-        end_ns: u64,
-    ) -> io::Result<Self> {
-        let mut recorded = Self {
-            replay,
-            positions,
-            end_ns,
-            next: None,
-        };
+    pub(crate) fn new(replay: Replay, positions: Vec<Option<usize>>, end_ns: u64) -> io::Result<Self> {
+        let mut recorded = Self { replay, positions, end_ns, next: None };
         recorded.advance()?;
         Ok(recorded)
     }
@@ -138,11 +117,7 @@ impl Recorded {
             let Place { index, command } = arrival.place;
             let index = self.positions.get(index).copied().flatten()?;
             let intended_ns = arrival.at_ns;
-            (intended_ns < self.end_ns).then_some(Arrival {
-                index,
-                command,
-                intended_ns,
-            })
+            (intended_ns < self.end_ns).then_some(Arrival { index, command, intended_ns })
         });
         Ok(())
     }
@@ -171,12 +146,7 @@ mod tests {
         assert!(pacer.next_ns(0, |_| true).is_some());
         let taken = all(pacer);
         assert!(taken.is_sorted_by_key(|arrival| arrival.intended_ns));
-        let count = |index| {
-            taken
-                .iter()
-                .filter(|arrival| arrival.index == index)
-                .count()
-        };
+        let count = |index| taken.iter().filter(|arrival| arrival.index == index).count();
         assert_eq!([count(0), count(1), count(2)], [10_000, 1_000, 0]);
     }
 
@@ -194,11 +164,7 @@ mod tests {
         let mut pacer = Pacer::Recorded(recorded);
         assert_eq!(pacer.next_ns(0, |_| true), Some(1_000_000_000));
         assert_eq!(pacer.take_due(999_999_999, |_| true).unwrap(), None);
-        let at = |seconds: u64| Arrival {
-            index: 0,
-            command: 0,
-            intended_ns: seconds * 1_000_000_000,
-        };
+        let at = |seconds: u64| Arrival { index: 0, command: 0, intended_ns: seconds * 1_000_000_000 };
         assert_eq!(all(pacer), [at(1), at(2)]);
     }
 }

@@ -8,9 +8,7 @@ use psp_sim::keys::Keyspace;
 use socket2::Socket;
 
 use super::connection::connect;
-use crate::wire::{
-    Arguments, CommandTemplate, Protocol, Replies, RequestWriter, Target, TemplateError,
-};
+use crate::wire::{Arguments, CommandTemplate, Protocol, Replies, RequestWriter, Target, TemplateError};
 
 /// Commands sent before their replies are read.
 const BATCH_COMMANDS: usize = 256;
@@ -110,26 +108,17 @@ impl PreloadPlan {
 pub fn preload(plan: &PreloadPlan, progress: &mut dyn FnMut(u64)) -> Result<(), PreloadError> {
     let protocol = plan.target.protocol;
     let set = match protocol {
-        Protocol::Redis
-        | Protocol::Memcached
-        | Protocol::MemcachedMeta
-        | Protocol::MemcachedUdp => "SET",
+        Protocol::Redis | Protocol::Memcached | Protocol::MemcachedMeta | Protocol::MemcachedUdp => "SET",
         Protocol::Protobuf => "PUT",
         Protocol::Wire(_) | Protocol::PspUdp => {
-            return Err(PreloadError::Protocol {
-                target: plan.target.to_string(),
-            });
+            return Err(PreloadError::Protocol { target: plan.target.to_string() });
         }
     };
     if protocol != Protocol::Redis && !plan.collections.is_empty() {
-        return Err(PreloadError::NoCollections {
-            target: plan.target.to_string(),
-        });
+        return Err(PreloadError::NoCollections { target: plan.target.to_string() });
     }
-    let (socket, _) = connect(&plan.target.endpoint).map_err(|source| PreloadError::Connect {
-        target: plan.target.to_string(),
-        source,
-    })?;
+    let (socket, _) = connect(&plan.target.endpoint)
+        .map_err(|source| PreloadError::Connect { target: plan.target.to_string(), source })?;
     let template = CommandTemplate::for_protocol(set, protocol)?;
     let writer = RequestWriter::new(protocol, plan.target.authority(), &template, Duration::ZERO)?;
     let mut pipeline = Pipeline::new(socket, writer, Replies::new(protocol), progress);
@@ -152,9 +141,8 @@ fn create(collection: &Collection, pipeline: &mut Pipeline<'_>) -> Result<(), Pr
     pipeline.command(&[b"DEL", key], 0)?;
     for start in (0..collection.len).step_by(ELEMENTS_PER_COMMAND as usize) {
         let end = collection.len.min(start + ELEMENTS_PER_COMMAND);
-        let elements: Vec<String> = (start..end)
-            .map(|position| scattered(position, collection.len).to_string())
-            .collect();
+        let elements: Vec<String> =
+            (start..end).map(|position| scattered(position, collection.len).to_string()).collect();
         let mut arguments: Vec<&[u8]> = Vec::with_capacity(elements.len() * 2 + 2);
         match collection.kind {
             CollectionKind::List => {
@@ -195,12 +183,7 @@ struct Pipeline<'a> {
 impl<'a> Pipeline<'a> {
     /// `writer` writes any command. In protocols whose commands differ in form it writes commands
     /// that set keys.
-    fn new(
-        socket: Socket,
-        writer: RequestWriter,
-        replies: Replies,
-        progress: &'a mut dyn FnMut(u64),
-    ) -> Self {
+    fn new(socket: Socket, writer: RequestWriter, replies: Replies, progress: &'a mut dyn FnMut(u64)) -> Self {
         Self {
             socket,
             out: Vec::new(),
@@ -242,9 +225,7 @@ impl<'a> Pipeline<'a> {
                     break;
                 };
                 if let Some(kind) = self.replies.error_kind(outcome) {
-                    return Err(PreloadError::Refused {
-                        kind: kind.to_owned(),
-                    });
+                    return Err(PreloadError::Refused { kind: kind.to_owned() });
                 }
                 input = &input[len..];
                 self.commands = self.commands.saturating_sub(1);

@@ -58,23 +58,15 @@ impl Observer for () {
 /// # Errors
 /// When the target cannot be reached at the start, or the system refuses sockets or threads. Later
 /// failures are counted in the records.
-pub fn run(
-    plan: &RunPlan,
-    stop: &Arc<AtomicBool>,
-    observer: &mut dyn Observer,
-) -> Result<RunResult, RunError> {
+pub fn run(plan: &RunPlan, stop: &Arc<AtomicBool>, observer: &mut dyn Observer) -> Result<RunResult, RunError> {
     let end_ns = saturating_ns(plan.warmup.saturating_add(plan.duration));
     let live: Vec<_> = plan.types.iter().map(|_| Arc::default()).collect();
     let mut collector = IntervalCollector::default();
-    let mut intervals: Vec<_> = plan
-        .types
-        .iter()
-        .map(|_| Some(collector.add_type(saturating_ns(plan.warmup))))
-        .collect();
+    let mut intervals: Vec<_> =
+        plan.types.iter().map(|_| Some(collector.add_type(saturating_ns(plan.warmup)))).collect();
     let mut prepared = Vec::new();
     // Clients that send requests of all types need one thread.
-    let is_shared =
-        matches!(plan.pacing, Pacing::Closed(closed) if !closed.per_type) || plan.has_one_link();
+    let is_shared = matches!(plan.pacing, Pacing::Closed(closed) if !closed.per_type) || plan.has_one_link();
     for class in [ThreadClass::Fast, ThreadClass::Slow] {
         let indices: Vec<usize> = (0..plan.types.len())
             .filter(|&index| {
@@ -83,14 +75,7 @@ pub fn run(
             })
             .collect();
         if !indices.is_empty() {
-            prepared.push(Generator::prepare(
-                plan,
-                class,
-                indices,
-                &live,
-                &mut intervals,
-                end_ns,
-            )?);
+            prepared.push(Generator::prepare(plan, class, indices, &live, &mut intervals, end_ns)?);
         }
     }
     let witnesses = plan.calm.then(Witnesses::start).transpose()?;
@@ -110,20 +95,14 @@ pub fn run(
             let _ = done.send(());
             outcome
         };
-        threads.push(
-            thread::Builder::new()
-                .name("generator".to_owned())
-                .spawn(run)?,
-        );
+        threads.push(thread::Builder::new().name("generator".to_owned()).spawn(run)?);
     }
     drop(done);
     watch(&finished, origin, observer, &live, &mut collector);
     let stalls = witnesses.map(Witnesses::stop);
     let mut records = vec![TypeRecord::default(); plan.types.len()];
     for thread in threads {
-        let outcome = thread
-            .join()
-            .map_err(|_| io::Error::other("a generator thread panicked"))??;
+        let outcome = thread.join().map_err(|_| io::Error::other("a generator thread panicked"))??;
         for (index, (mut record, completions)) in outcome {
             if let (Some(completions), Some(stalls)) = (completions, &stalls) {
                 record.find_calm(&completions, &clock, stalls);
@@ -143,10 +122,7 @@ pub fn run(
         plan.duration
     };
     let measured_from_ns = saturating_ns(plan.warmup);
-    let (from, until) = (
-        clock.at(measured_from_ns),
-        clock.at(measured_from_ns + saturating_ns(measured)),
-    );
+    let (from, until) = (clock.at(measured_from_ns), clock.at(measured_from_ns + saturating_ns(measured)));
     Ok(RunResult {
         records,
         measured_from,

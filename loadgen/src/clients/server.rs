@@ -119,10 +119,7 @@ impl Server {
     /// # Errors
     /// [`ServerError::Spawn`].
     pub fn start(command: &str) -> Result<Self, ServerError> {
-        let spawn_error = |source| ServerError::Spawn {
-            command: command.to_owned(),
-            source,
-        };
+        let spawn_error = |source| ServerError::Spawn { command: command.to_owned(), source };
         let output = tempfile::tempfile().map_err(spawn_error)?;
         let sink = || output.try_clone().map(Stdio::from).map_err(spawn_error);
         let mut child = Command::new("sh")
@@ -146,12 +143,7 @@ impl Server {
             .process_group(0)
             .spawn();
         match guard {
-            Ok(guard) => Ok(Self {
-                command: command.to_owned(),
-                child,
-                guard,
-                output,
-            }),
+            Ok(guard) => Ok(Self { command: command.to_owned(), child, guard, output }),
             Err(error) => {
                 signal_group(&child, Signal::KILL);
                 let _ = child.wait();
@@ -164,21 +156,13 @@ impl Server {
     ///
     /// # Errors
     /// When the server ends, takes too long, or `stop` is set.
-    pub fn wait_until_ready(
-        &mut self,
-        target: &Target,
-        stop: &AtomicBool,
-    ) -> Result<(), ServerError> {
+    pub fn wait_until_ready(&mut self, target: &Target, stop: &AtomicBool) -> Result<(), ServerError> {
         let deadline = Instant::now() + START_TIMEOUT;
         loop {
             let command = self.command.clone();
             if let Ok(Some(status)) = self.child.try_wait() {
                 let output = self.output_end();
-                return Err(ServerError::Ended {
-                    command,
-                    status,
-                    output,
-                });
+                return Err(ServerError::Ended { command, status, output });
             }
             if answers(target) {
                 return Ok(());
@@ -312,10 +296,7 @@ mod tests {
         let target: Target = closed.parse().unwrap();
         let error = server.wait_until_ready(&target, &AtomicBool::new(false));
         let text = error.unwrap_err().to_string();
-        assert!(
-            text.contains("no such flag") && text.contains('3'),
-            "{text}"
-        );
+        assert!(text.contains("no such flag") && text.contains('3'), "{text}");
     }
 
     #[test]

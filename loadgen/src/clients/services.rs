@@ -33,14 +33,10 @@ impl Services {
         seed: u64,
         stream: u64,
     ) -> Self {
-        let times = |service: ServicePlan| {
-            ServiceTimes::new(service.distribution, u64::from(service.mean_ns))
-        };
+        let times = |service: ServicePlan| ServiceTimes::new(service.distribution, u64::from(service.mean_ns));
         let all = std::iter::once((0, service)).chain(phases);
         Self {
-            phases: all
-                .map(|(from_ns, service)| (from_ns, times(service), service.wait_ns))
-                .collect(),
+            phases: all.map(|(from_ns, service)| (from_ns, times(service), service.wait_ns)).collect(),
             current: 0,
             rng: stream_rng(seed, stream),
         }
@@ -82,17 +78,11 @@ mod tests {
         let phases = [(100, fixed(2)), (200, fixed(3)), (300, wide)];
         let mut services = Services::new(fixed(1), phases.into_iter(), 1, 0);
         let at = [0, 99, 100, 250].map(|intended_ns| services.draw(intended_ns));
-        let expected = [1, 1, 2, 3].map(|run_time_ns| Service {
-            run_time_ns,
-            wait_ns: 10 * run_time_ns,
-        });
+        let expected = [1, 1, 2, 3].map(|run_time_ns| Service { run_time_ns, wait_ns: 10 * run_time_ns });
         assert_eq!(at, expected);
         let draws = (0..1_000).map(|_| services.draw(300).run_time_ns);
         let drawn: Vec<u32> = draws.collect();
-        let cut = drawn
-            .iter()
-            .filter(|service_ns| **service_ns == u32::MAX)
-            .count();
+        let cut = drawn.iter().filter(|service_ns| **service_ns == u32::MAX).count();
         // e^-1 of an exponential lies above its mean.
         assert!((300..440).contains(&cut), "{cut}");
     }

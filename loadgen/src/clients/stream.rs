@@ -129,19 +129,12 @@ impl StreamType {
     }
 
     /// Takes a reply that came on `connection`. Returns whether its request has ended.
-    fn take_reply(
-        &mut self,
-        connection: &mut Connection,
-        outcome: Outcome,
-        now_ns: u64,
-    ) -> Result<bool, End> {
+    fn take_reply(&mut self, connection: &mut Connection, outcome: Outcome, now_ns: u64) -> Result<bool, End> {
         let answered = connection.in_flight.answered(connection.replies.id());
         if !matches!(answered, Answered::Nothing) {
             connection.answered();
         }
-        let Connection {
-            in_flight, replies, ..
-        } = connection;
+        let Connection { in_flight, replies, .. } = connection;
         let id = match answered {
             Answered::Pending(id) => id,
             Answered::Late => return Ok(false),
@@ -162,12 +155,7 @@ impl StreamType {
     /// Records one of the replies to `pending`. An error ends the request at once. Its further
     /// replies are read and forgotten.
     fn note(&mut self, pending: &mut Pending, outcome: Outcome, error_kind: Option<&str>) {
-        let Pending {
-            intended_ns,
-            expected,
-            has_failed,
-            ..
-        } = pending;
+        let Pending { intended_ns, expected, has_failed, .. } = pending;
         expected.replies = expected.replies.saturating_sub(1);
         match error_kind {
             Some(kind) if !*has_failed => {
@@ -185,14 +173,9 @@ impl StreamType {
 
 impl StreamLane {
     /// Opens each type's first connection. Opens the others, too, or plans to with a ramp.
-    pub(crate) fn connect(
-        plan: &RunPlan,
-        setups: Vec<StreamTypeSetup>,
-        waiter: &Waiter,
-    ) -> io::Result<Self> {
+    pub(crate) fn connect(plan: &RunPlan, setups: Vec<StreamTypeSetup>, waiter: &Waiter) -> io::Result<Self> {
         // Far from the end of a u64 when multiplied by a number of connections.
-        let ramp_ns =
-            u64::try_from(plan.ramp.as_nanos()).map_or(RAMP_NS_MAX, |ns| ns.min(RAMP_NS_MAX));
+        let ramp_ns = u64::try_from(plan.ramp.as_nanos()).map_or(RAMP_NS_MAX, |ns| ns.min(RAMP_NS_MAX));
         let mut planned = 0;
         let mut target = plan.target.clone();
         let mut connections: Vec<Connection> = Vec::new();
@@ -264,19 +247,8 @@ impl StreamLane {
         }
     }
 
-    fn send(
-        &mut self,
-        index: usize,
-        request: Waiting,
-        sent_ns: u64,
-        waiter: &Waiter,
-        clock: &RunClock,
-    ) {
-        let Waiting {
-            intended_ns,
-            command,
-            is_sent,
-        } = request;
+    fn send(&mut self, index: usize, request: Waiting, sent_ns: u64, waiter: &Waiter, clock: &RunClock) {
+        let Waiting { intended_ns, command, is_sent } = request;
         let connection = &mut self.connections[index];
         let ty = &mut self.types[connection.type_index];
         // The rest of an earlier write continues when the socket is ready.
@@ -343,11 +315,7 @@ impl StreamLane {
                     ty.recorder.failed(intended_ns, failure);
                 }
                 End::Announced => {
-                    ty.queue.push_front(Waiting {
-                        intended_ns,
-                        command: pending.command,
-                        is_sent: true,
-                    });
+                    ty.queue.push_front(Waiting { intended_ns, command: pending.command, is_sent: true });
                     self.queued += 1;
                 }
             }
@@ -398,16 +366,8 @@ impl StreamLane {
 
 impl Lane for StreamLane {
     fn issue(&mut self, arrival: Arrival, waiter: &Waiter, clock: &RunClock) {
-        let Arrival {
-            index,
-            command,
-            intended_ns,
-        } = arrival;
-        let request = Waiting {
-            intended_ns,
-            command,
-            is_sent: false,
-        };
+        let Arrival { index, command, intended_ns } = arrival;
+        let request = Waiting { intended_ns, command, is_sent: false };
         let ty = &mut self.types[index];
         let taken_ns = clock.now_ns();
         let has_room = ty.in_flight + ty.queue.len() < self.limits.outstanding_max;
@@ -455,10 +415,7 @@ impl Lane for StreamLane {
     }
 
     fn ready(&mut self, data: u64, waiter: &Waiter, clock: &RunClock) {
-        let Some(index) = usize::try_from(data)
-            .ok()
-            .filter(|index| *index < self.connections.len())
-        else {
+        let Some(index) = usize::try_from(data).ok().filter(|index| *index < self.connections.len()) else {
             return;
         };
         let connection = &mut self.connections[index];
@@ -591,9 +548,7 @@ mod tests {
     fn requests(socket: &mut UnixStream) -> usize {
         let mut bytes = [0; 4096];
         let count = socket.read(&mut bytes).unwrap_or(0);
-        String::from_utf8_lossy(&bytes[..count])
-            .matches("GET / ")
-            .count()
+        String::from_utf8_lossy(&bytes[..count]).matches("GET / ").count()
     }
 
     #[test]
@@ -617,11 +572,7 @@ mod tests {
         let mut lane = StreamLane::connect(&plan, vec![setup], &waiter).unwrap();
         let (mut first, mut second) = (accept(&listener), accept(&listener));
         let issue = |lane: &mut StreamLane| {
-            let arrival = Arrival {
-                index: 0,
-                command: 0,
-                intended_ns: clock.now_ns(),
-            };
+            let arrival = Arrival { index: 0, command: 0, intended_ns: clock.now_ns() };
             lane.issue(arrival, &waiter, &clock);
             lane.flush(&waiter, &clock);
         };

@@ -27,10 +27,7 @@ impl Waiter {
             Waiting::BusyPoll => u64::MAX,
             Waiting::SleepThenSpin(spin) => u64::try_from(spin.as_nanos()).unwrap_or(u64::MAX),
         };
-        Ok(Self {
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            spin_ns,
-        })
+        Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, spin_ns })
     }
 
     /// The epoll instance of the sockets.
@@ -67,8 +64,7 @@ impl Waiter {
     }
 
     fn poll(&self, events: &mut Events, sleep_ns: u64) -> std::io::Result<()> {
-        let timeout = Timespec::try_from(Duration::from_nanos(sleep_ns))
-            .expect("sleeps are bounded by SLEEP_NS_MAX");
+        let timeout = Timespec::try_from(Duration::from_nanos(sleep_ns)).expect("sleeps are bounded by SLEEP_NS_MAX");
         events.ready.clear();
         let spare = rustix::buffer::spare_capacity(&mut events.ready);
         match epoll::wait(self.epoll.as_fd(), spare, Some(&timeout)) {
@@ -85,9 +81,7 @@ pub(crate) struct Events {
 
 impl Events {
     pub(crate) fn new() -> Self {
-        Self {
-            ready: Vec::with_capacity(EVENTS_MAX),
-        }
+        Self { ready: Vec::with_capacity(EVENTS_MAX) }
     }
 
     /// The registration data of the ready sockets.

@@ -51,9 +51,7 @@ pub fn html(title: &str, results: &[Results]) -> String {
         }
         for (title, table) in result.tables() {
             let (title, table) = (escaped(&title), table.html());
-            page.push_str(&format!(
-                "<h3>{title}</h3>\n<div class=\"scroll\">{table}</div>\n"
-            ));
+            page.push_str(&format!("<h3>{title}</h3>\n<div class=\"scroll\">{table}</div>\n"));
         }
     }
     let simulations: Vec<_> = results.iter().filter_map(Results::as_sim).collect();
@@ -82,9 +80,7 @@ fn heading(text: &str) -> String {
 }
 
 fn conditions(results: &[Results], measured: &[Measured<'_>]) -> String {
-    let heads = [
-        "target", "arrivals", "seeds", "measured", "warm-up", "client",
-    ];
+    let heads = ["target", "arrivals", "seeds", "measured", "warm-up", "client"];
     let mut table = Table::new(heads.len(), heads);
     for name in names(measured) {
         let mut runs = measured.iter().filter(|run| run.name == name);
@@ -127,9 +123,7 @@ fn conditions(results: &[Results], measured: &[Measured<'_>]) -> String {
 
 fn simulated_conditions(conditions: &Conditions) -> String {
     let settings = conditions.settings.describe(&conditions.policies, " ");
-    let lines = settings
-        .lines()
-        .map(|line| format!("<code>{}</code>", escaped(line)));
+    let lines = settings.lines().map(|line| format!("<code>{}</code>", escaped(line)));
     let settings: Vec<String> = lines.collect();
     format!(
         "<p>Simulated in virtual time: {}.<br>\n{}</p>\n",
@@ -172,8 +166,7 @@ mod tests {
     use crate::page::simulated::tests::sim_report;
     use crate::report::fixture::report;
     use crate::report::{
-        CompareReport, Condition, Range, Report, RunsReport, SWEEP_SCHEMA, SweepPoint, SweepReport,
-        Swept,
+        CompareReport, Condition, Range, Report, RunsReport, SWEEP_SCHEMA, SweepPoint, SweepReport, Swept,
     };
     use psp_sim::experiment::{CapacityReport, CapacityResult, Scope, Slo};
 
@@ -211,10 +204,7 @@ mod tests {
     fn a_page_stands_alone_and_has_all_plots() {
         let page = html("A <test>", &[Results::Sweep(sweep())]);
         for id in ["latency-by-load", "percentile-curve", "timeline"] {
-            assert!(
-                page.contains(&format!("class=\"plot\" id=\"{id}\"")),
-                "{id}"
-            );
+            assert!(page.contains(&format!("class=\"plot\" id=\"{id}\"")), "{id}");
         }
         assert_eq!(page.matches("<svg").count(), 3);
         assert!(page.contains("A &lt;test&gt;"));
@@ -262,11 +252,7 @@ mod tests {
     }
 
     fn capacity() -> CapacityReport {
-        let slo = Slo {
-            slowdown: 10.0,
-            percentile: 99.9,
-            scope: Scope::PerType,
-        };
+        let slo = Slo { slowdown: 10.0, percentile: 99.9, scope: Scope::PerType };
         let result = CapacityResult {
             policy: "darc".to_owned(),
             workload: "high-bimodal".to_owned(),

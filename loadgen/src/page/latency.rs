@@ -50,10 +50,7 @@ pub fn latency_svg(results: &[Results], type_name: Option<&str>) -> Result<Strin
     let first = *types.first().ok_or(LatencyError::NoLatency)?;
     let name = type_name.unwrap_or(first);
     if !types.contains(&name) {
-        return Err(LatencyError::UnknownType {
-            name: name.to_owned(),
-            known: types.join(", "),
-        });
+        return Err(LatencyError::UnknownType { name: name.to_owned(), known: types.join(", ") });
     }
     let drawing = latency(&measured, name, &types);
     if !drawing.has_points() {
@@ -75,12 +72,8 @@ fn latency(measured: &[Measured<'_>], name: &str, types: &[&str]) -> Drawing {
     let labels = PERCENTILES.map(|(one_in, label)| (one_in, label.to_owned()));
     let panel = Panel {
         title: String::new(),
-        x: Axis::log(
-            format!("percentile of {name} requests"),
-            FROM_ONE_IN,
-            last.fold(10.0, f64::max),
-        )
-        .labelled(labels.to_vec()),
+        x: Axis::log(format!("percentile of {name} requests"), FROM_ONE_IN, last.fold(10.0, f64::max))
+            .labelled(labels.to_vec()),
         y: decades(&format!("{name} latency (us)"), &lines, None),
         lines,
         target: None,
@@ -116,11 +109,7 @@ fn conditions(target: &str, report: &Report, runs: usize) -> String {
         1 => format!("{duration} s"),
         _ => format!("median of {runs} runs of {duration} s"),
     };
-    format!(
-        "{target}: {}; {extent}, {} cores.",
-        rates.join(", "),
-        report.client.cores
-    )
+    format!("{target}: {}; {extent}, {} cores.", rates.join(", "), report.client.cores)
 }
 
 #[cfg(test)]
@@ -190,9 +179,9 @@ mod tests {
         }
         // Each curve is a line of its colour in the document, beside the sample in the legend.
         for colour in ["#0072B2", "#D55E00"] {
-            let lines = document.lines().filter(|line| {
-                line.starts_with("<polyline") && line.contains(&format!("stroke=\"{colour}\""))
-            });
+            let lines = document
+                .lines()
+                .filter(|line| line.starts_with("<polyline") && line.contains(&format!("stroke=\"{colour}\"")));
             assert_eq!(lines.count(), 2, "{colour}");
         }
     }

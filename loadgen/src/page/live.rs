@@ -68,9 +68,8 @@ fn latency_by_load(measured: &[Measured<'_>], slo: &[Condition]) -> Option<Drawi
                 let at = |load: &f64| {
                     let latencies = runs_at(measured, name, *load);
                     let latencies = latencies.iter().filter_map(|run| of_type(run, ty));
-                    let values: Vec<f64> = latencies
-                        .filter_map(|ty| ty.summary.latency_us.as_ref().map(point))
-                        .collect();
+                    let values: Vec<f64> =
+                        latencies.filter_map(|ty| ty.summary.latency_us.as_ref().map(point)).collect();
                     Some((*load, Spread::of(&values)?.median))
                 };
                 loads.iter().filter_map(at).collect()
@@ -109,11 +108,7 @@ fn percentile_curves(measured: &[Measured<'_>]) -> Option<Drawing> {
         let last = lines.iter().flatten().map(|(one_in, _)| *one_in);
         panels.push(Panel {
             title: ty.to_owned(),
-            x: Axis::log(
-                "one request in so many is slower",
-                1.0,
-                decade_above(last.fold(10.0, f64::max)),
-            ),
+            x: Axis::log("one request in so many is slower", 1.0, decade_above(last.fold(10.0, f64::max))),
             y: decades(LATENCY, &lines, None),
             lines,
             target: None,
@@ -172,9 +167,7 @@ fn timelines(measured: &[Measured<'_>]) -> Option<Drawing> {
 fn at_rates(measured: &[Measured<'_>], names: &[&str]) -> Vec<String> {
     let name = |name: &&str| {
         let runs = representatives(measured, name);
-        let rate = runs
-            .first()
-            .map(|run| number(run.report.overall.offered_rps));
+        let rate = runs.first().map(|run| number(run.report.overall.offered_rps));
         rate.map_or_else(|| (*name).to_owned(), |rate| format!("{name} at {rate}/s"))
     };
     names.iter().map(name).collect()
@@ -194,25 +187,13 @@ mod tests {
     }
 
     fn measured(report: &Report, is_kept: bool) -> Measured<'_> {
-        Measured {
-            name: "one",
-            report,
-            is_kept,
-        }
+        Measured { name: "one", report, is_kept }
     }
 
     #[test]
     fn rates_are_points_and_repeats_have_their_median() {
-        let reports = [
-            at_rate(20.0, 9.0),
-            at_rate(10.0, 1.0),
-            at_rate(10.0, 3.0),
-            at_rate(10.0, 2.0),
-        ];
-        let runs: Vec<_> = reports
-            .iter()
-            .map(|report| measured(report, true))
-            .collect();
+        let reports = [at_rate(20.0, 9.0), at_rate(10.0, 1.0), at_rate(10.0, 3.0), at_rate(10.0, 2.0)];
+        let runs: Vec<_> = reports.iter().map(|report| measured(report, true)).collect();
         let slo = ["GET.p99 < 500us".parse().unwrap()];
         let drawing = latency_by_load(&runs, &slo).unwrap();
         // Two types, three percentiles.
@@ -229,11 +210,7 @@ mod tests {
     #[test]
     fn the_highest_rate_that_was_kept_stands_for_a_sweep() {
         let reports = [10.0, 20.0, 30.0].map(|rate_rps| at_rate(rate_rps, 1.0));
-        let runs = [
-            measured(&reports[0], true),
-            measured(&reports[1], true),
-            measured(&reports[2], false),
-        ];
+        let runs = [measured(&reports[0], true), measured(&reports[1], true), measured(&reports[2], false)];
         let chosen = representatives(&runs, "one");
         assert_eq!(chosen.len(), 1);
         assert_eq!(chosen[0].report.overall.offered_rps, 20.0);
@@ -241,13 +218,7 @@ mod tests {
         assert_eq!(drawing.series, ["one at 20.0/s"]);
         assert_eq!(drawing.panels[1].lines[0].len(), 10);
         let none_kept = [measured(&reports[1], false), measured(&reports[0], false)];
-        assert_eq!(
-            representatives(&none_kept, "one")[0]
-                .report
-                .overall
-                .offered_rps,
-            10.0
-        );
+        assert_eq!(representatives(&none_kept, "one")[0].report.overall.offered_rps, 10.0);
     }
 
     #[test]

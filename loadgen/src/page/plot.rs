@@ -14,12 +14,7 @@ pub(super) struct Plot {
 
 pub(super) type Points = Vec<(f64, f64)>;
 
-pub(super) fn drawing(
-    title: &str,
-    series: &[impl AsRef<str>],
-    panels: Vec<Panel>,
-    columns: usize,
-) -> Drawing {
+pub(super) fn drawing(title: &str, series: &[impl AsRef<str>], panels: Vec<Panel>, columns: usize) -> Drawing {
     Drawing {
         name: "report",
         title: title.to_owned(),

@@ -6,8 +6,7 @@ use serde::Deserialize;
 
 use super::measured::Measured;
 use crate::report::{
-    COMPARE_SCHEMA, CompareReport, Condition, RUNS_SCHEMA, Report, RunsReport, SCHEMA,
-    SWEEP_SCHEMA, SweepReport,
+    COMPARE_SCHEMA, CompareReport, Condition, RUNS_SCHEMA, Report, RunsReport, SCHEMA, SWEEP_SCHEMA, SweepReport,
 };
 
 /// The results in a file.
@@ -42,14 +41,7 @@ pub enum ResultsError {
 }
 
 /// The known schemas.
-const KNOWN: [&str; 6] = [
-    SCHEMA,
-    RUNS_SCHEMA,
-    SWEEP_SCHEMA,
-    COMPARE_SCHEMA,
-    SIM_SCHEMA,
-    CAPACITY_SCHEMA,
-];
+const KNOWN: [&str; 6] = [SCHEMA, RUNS_SCHEMA, SWEEP_SCHEMA, COMPARE_SCHEMA, SIM_SCHEMA, CAPACITY_SCHEMA];
 
 #[derive(Deserialize)]
 struct Schema {
@@ -76,11 +68,7 @@ impl Results {
 
     pub(super) fn measured(&self) -> Vec<Measured<'_>> {
         fn run(report: &Report) -> Measured<'_> {
-            Measured {
-                name: &report.target,
-                report,
-                is_kept: true,
-            }
+            Measured { name: &report.target, report, is_kept: true }
         }
         match self {
             Self::Run(report) => vec![run(report)],
@@ -100,11 +88,7 @@ impl Results {
                 .targets
                 .iter()
                 .flat_map(|target| {
-                    target.runs.iter().map(|report| Measured {
-                        name: &target.name,
-                        report,
-                        is_kept: true,
-                    })
+                    target.runs.iter().map(|report| Measured { name: &target.name, report, is_kept: true })
                 })
                 .collect(),
             Self::Sim(_) | Self::Capacity(_) => Vec::new(),
@@ -148,15 +132,11 @@ impl Results {
             Self::Run(_) | Self::Runs(_) | Self::Sim(_) | Self::Capacity(_) => Vec::new(),
             Self::Sweep(sweep) => {
                 let targets = sweep.targets.iter();
-                targets
-                    .map(|target| (&target.name, &target.command))
-                    .collect()
+                targets.map(|target| (&target.name, &target.command)).collect()
             }
             Self::Compare(compare) => {
                 let targets = compare.targets.iter();
-                targets
-                    .map(|target| (&target.name, &target.command))
-                    .collect()
+                targets.map(|target| (&target.name, &target.command)).collect()
             }
         };
         named
@@ -171,9 +151,7 @@ impl Results {
             Self::Runs(runs) => runs.runs.iter().any(|run| run.interrupted),
             Self::Sweep(sweep) => sweep.interrupted,
             Self::Compare(compare) => compare.interrupted,
-            Self::Sim(_) | Self::Capacity(_) => self
-                .simulated()
-                .is_some_and(|conditions| conditions.interrupted),
+            Self::Sim(_) | Self::Capacity(_) => self.simulated().is_some_and(|conditions| conditions.interrupted),
         }
     }
 
@@ -189,10 +167,6 @@ impl Results {
             return Vec::new();
         };
         // Another version may have written unknown conditions; the plot then lacks a line.
-        sweep
-            .slo
-            .iter()
-            .filter_map(|text| text.parse().ok())
-            .collect()
+        sweep.slo.iter().filter_map(|text| text.parse().ok()).collect()
     }
 }

@@ -32,29 +32,16 @@ pub(super) fn rates(measured: &[Measured<'_>], name: &str) -> Vec<f64> {
     rates
 }
 
-pub(super) fn runs_at<'a, 'b>(
-    measured: &'b [Measured<'a>],
-    name: &str,
-    rate_rps: f64,
-) -> Vec<&'b Measured<'a>> {
-    let is_meant = |run: &&Measured<'_>| {
-        run.name == name && is_same_rate(run.report.overall.offered_rps, rate_rps)
-    };
+pub(super) fn runs_at<'a, 'b>(measured: &'b [Measured<'a>], name: &str, rate_rps: f64) -> Vec<&'b Measured<'a>> {
+    let is_meant = |run: &&Measured<'_>| run.name == name && is_same_rate(run.report.overall.offered_rps, rate_rps);
     measured.iter().filter(is_meant).collect()
 }
 
 /// The runs that represent a target in plots without a load axis: at the highest rate that kept the
 /// objective, or else at the lowest rate.
-pub(super) fn representatives<'a, 'b>(
-    measured: &'b [Measured<'a>],
-    name: &str,
-) -> Vec<&'b Measured<'a>> {
+pub(super) fn representatives<'a, 'b>(measured: &'b [Measured<'a>], name: &str) -> Vec<&'b Measured<'a>> {
     let rates = rates(measured, name);
-    let is_kept = |rate: &&f64| {
-        runs_at(measured, name, **rate)
-            .iter()
-            .all(|run| run.is_kept)
-    };
+    let is_kept = |rate: &&f64| runs_at(measured, name, **rate).iter().all(|run| run.is_kept);
     let rate = rates.iter().rev().find(is_kept).or(rates.first());
     rate.map_or_else(Vec::new, |rate| runs_at(measured, name, *rate))
 }

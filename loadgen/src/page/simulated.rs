@@ -26,11 +26,7 @@ pub(super) fn simulated_plots(reports: &[&SimReport]) -> Vec<Plot> {
         let points: Vec<&Point> = points.iter().filter(is_meant).copied().collect();
         let policies = distinct(points.iter().map(|point| &*point.policy));
         let panels = panels(&points, &policies);
-        if panels
-            .iter()
-            .flat_map(|panel| &panel.lines)
-            .all(|line| line.len() < 2)
-        {
+        if panels.iter().flat_map(|panel| &panel.lines).all(|line| line.len() < 2) {
             continue;
         }
         let title = format!("{workload}, {workers} workers");
@@ -52,24 +48,14 @@ fn panels(points: &[&Point], policies: &[&str]) -> Vec<Panel> {
     let mut loads: Vec<f64> = points.iter().map(|point| point.load).collect();
     loads.sort_by(f64::total_cmp);
     loads.dedup();
-    let types = distinct(
-        points
-            .iter()
-            .flat_map(|point| point.types.iter().map(|ty| &*ty.name)),
-    );
+    let types = distinct(points.iter().flat_map(|point| point.types.iter().map(|ty| &*ty.name)));
     let mut panels = Vec::new();
     for ty in types {
         for (title, label, figure) in SHOWN {
             let value = |policy: &str, load: f64| {
                 let is_meant = |point: &&&Point| point.policy == policy && point.load == load;
-                let types = points
-                    .iter()
-                    .filter(is_meant)
-                    .flat_map(|point| &point.types);
-                let values: Vec<f64> = types
-                    .filter(|it| it.name == ty)
-                    .filter_map(figure)
-                    .collect();
+                let types = points.iter().filter(is_meant).flat_map(|point| &point.types);
+                let values: Vec<f64> = types.filter(|it| it.name == ty).filter_map(figure).collect();
                 Some((load, Spread::of(&values)?.median))
             };
             let line = |policy: &&str| -> Points {
@@ -106,9 +92,7 @@ pub(super) mod tests {
         for policy in &policies {
             for load in [0.4, 0.8] {
                 let plan = SimPlan::new(workload.clone(), policy.clone(), 4, load).requests(100);
-                let outcome = psp_sim::simulator::simulate(&plan, &mut |_| {
-                    std::ops::ControlFlow::Continue(())
-                });
+                let outcome = psp_sim::simulator::simulate(&plan, &mut |_| std::ops::ControlFlow::Continue(()));
                 points.push(Point::new(&plan, &outcome.unwrap()));
             }
         }
@@ -138,8 +122,7 @@ pub(super) mod tests {
         assert_eq!(titles[2], format!("{short} slowdown p99.9"));
         for (series, first) in [(0, 0), (1, 2)] {
             let expected = report.points[first..first + 2].iter();
-            let expected =
-                expected.map(|point| (point.load, point.types[0].slowdown.p999.unwrap()));
+            let expected = expected.map(|point| (point.load, point.types[0].slowdown.p999.unwrap()));
             assert_eq!(panels[2].lines[series], expected.collect::<Points>());
         }
     }

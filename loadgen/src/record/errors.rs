@@ -25,9 +25,7 @@ impl ErrorCounts {
 
     /// Kinds and counts.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.counts
-            .iter()
-            .map(|(kind, count)| (kind.as_str(), *count))
+        self.counts.iter().map(|(kind, count)| (kind.as_str(), *count))
     }
 
     /// All errors.

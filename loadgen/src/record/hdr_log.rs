@@ -9,9 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use super::intervals::{INTERVAL, Interval};
 use hdrhistogram::serialization::V2DeflateSerializer;
-use hdrhistogram::serialization::interval_log::{
-    IntervalLogWriterBuilder, IntervalLogWriterError, Tag,
-};
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, IntervalLogWriterError, Tag};
 
 /// The column of maxima is in milliseconds.
 const MAX_VALUE_DIVISOR: f64 = 1e6;
@@ -56,8 +54,7 @@ impl<W: Write> HdrLog<W> {
             .with_start_time(measured_from)
             .with_base_time(measured_from)
             .begin_log_with(&mut self.out, &mut self.serializer)?;
-        let heads =
-            r#""StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram""#;
+        let heads = r#""StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram""#;
         writeln!(self.out, "{heads}")
     }
 
@@ -75,12 +72,7 @@ impl<W: Write> HdrLog<W> {
         let written = IntervalLogWriterBuilder::new()
             .with_max_value_divisor(MAX_VALUE_DIVISOR)
             .begin_log_with(&mut self.line, &mut self.serializer)?
-            .write_histogram(
-                &interval.latency_ns,
-                self.offset + INTERVAL * second,
-                INTERVAL,
-                tag.and_then(Tag::new),
-            );
+            .write_histogram(&interval.latency_ns, self.offset + INTERVAL * second, INTERVAL, tag.and_then(Tag::new));
         match written {
             Ok(()) => {}
             Err(IntervalLogWriterError::IoError(error)) => return Err(error),

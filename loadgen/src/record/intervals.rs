@@ -60,9 +60,7 @@ pub struct TimelinePoint {
 impl TimelinePoint {
     fn of(interval: &Interval) -> Self {
         let latency_ns = &interval.latency_ns;
-        let at = |quantile| {
-            (!latency_ns.is_empty()).then(|| latency_ns.value_at_quantile(quantile) as f64 / 1e3)
-        };
+        let at = |quantile| (!latency_ns.is_empty()).then(|| latency_ns.value_at_quantile(quantile) as f64 / 1e3);
         Self {
             second: interval.second,
             completed: latency_ns.len(),
@@ -124,9 +122,7 @@ impl IntervalRecorder {
             failed: 0,
             latency_ns,
         };
-        self.end_ns = self
-            .measured_from_ns
-            .saturating_add((second + 1).saturating_mul(INTERVAL_NS));
+        self.end_ns = self.measured_from_ns.saturating_add((second + 1).saturating_mul(INTERVAL_NS));
         let ended = std::mem::replace(&mut self.current, next);
         // Without a collector the interval is dropped.
         let _ = self.full.send(ended);
@@ -205,10 +201,7 @@ impl IntervalCollector {
     pub(crate) fn into_timelines(mut self) -> Vec<Vec<TimelinePoint>> {
         self.full = None;
         for timeline in &mut self.timelines {
-            while timeline
-                .last()
-                .is_some_and(|point| point.completed + point.failed == 0)
-            {
+            while timeline.last().is_some_and(|point| point.completed + point.failed == 0) {
                 timeline.pop();
             }
         }
@@ -240,16 +233,10 @@ mod tests {
         assert_eq!(observed, [(1, 0), (1, 3), (0, 0), (1, 5), (0, 5)]);
         let timelines = collector.into_timelines();
         assert!(timelines[0].is_empty());
-        let counts: Vec<_> = timelines[1]
-            .iter()
-            .map(|point| (point.second, point.completed, point.failed))
-            .collect();
+        let counts: Vec<_> = timelines[1].iter().map(|point| (point.second, point.completed, point.failed)).collect();
         assert_eq!(counts, [(0, 2, 0), (1, 0, 0), (2, 0, 0), (3, 1, 1)]);
         let [p50, max] = [timelines[1][0].p50_us, timelines[1][0].max_us].map(Option::unwrap);
-        assert!(
-            (p50 - 10.0).abs() < 0.1 && (max - 30.0).abs() < 0.1,
-            "{p50} {max}"
-        );
+        assert!((p50 - 10.0).abs() < 0.1 && (max - 30.0).abs() < 0.1, "{p50} {max}");
         assert_eq!(timelines[1][1].p50_us, None);
     }
 

@@ -71,13 +71,7 @@ impl Recorder {
 
     /// The generator takes an arrival at `taken_ns`. Returns whether to send its request. The
     /// request is dropped without room, and it is a timeout if it is already `timeout_ns` late.
-    pub(crate) fn taken_up(
-        &mut self,
-        intended_ns: u64,
-        taken_ns: u64,
-        has_room: bool,
-        timeout_ns: u64,
-    ) -> bool {
+    pub(crate) fn taken_up(&mut self, intended_ns: u64, taken_ns: u64, has_room: bool, timeout_ns: u64) -> bool {
         let lag_ns = taken_ns.saturating_sub(intended_ns);
         let is_sent = has_room && lag_ns < timeout_ns;
         if let Some(record) = self.measured(intended_ns) {
@@ -120,9 +114,7 @@ impl Recorder {
         let latency_ns = now_ns.saturating_sub(intended_ns);
         self.ended += 1;
         self.live.completed.fetch_add(1, Ordering::Relaxed);
-        self.live
-            .latency_ns_max
-            .fetch_max(latency_ns, Ordering::Relaxed);
+        self.live.latency_ns_max.fetch_max(latency_ns, Ordering::Relaxed);
         self.record.completed_within += u64::from(self.measured_ns.contains(&now_ns));
         if let Some(record) = self.measured(intended_ns) {
             record.completed += 1;
@@ -215,10 +207,7 @@ mod tests {
         assert_eq!((recorder.take_ended(), recorder.take_ended()), (7, 0));
         let record = recorder.into_notes().0;
         assert_eq!((record.scheduled, record.sent), (5, 5));
-        assert_eq!(
-            record.sent_in_time, 4,
-            "one was sent after the measured part"
-        );
+        assert_eq!(record.sent_in_time, 4, "one was sent after the measured part");
         assert_eq!((record.slowdown.len(), record.slowdown.max()), (1, 2_000));
         let ends = [
             record.completed,

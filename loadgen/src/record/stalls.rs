@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use thread_priority::{
-    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
-    set_thread_priority_and_policy, thread_native_id,
+    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
+    thread_native_id,
 };
 
 /// How long a witness sleeps. A shorter stall may go unnoticed.
@@ -53,10 +53,7 @@ impl Witnesses {
         let cores = sched_getaffinity(None)?;
         let (ready, started) = std::sync::mpsc::channel();
         // If a later witness cannot start, dropping this value stops the earlier ones.
-        let mut witnesses = Self {
-            stop: Arc::new(AtomicBool::new(false)),
-            threads: Vec::new(),
-        };
+        let mut witnesses = Self { stop: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
         for core in (0..CpuSet::MAX_CPU).filter(|&core| cores.is_set(core)) {
             let (stop, ready) = (Arc::clone(&witnesses.stop), ready.clone());
             let watch = move || {
@@ -82,10 +79,7 @@ impl Witnesses {
     #[must_use]
     pub fn stop(mut self) -> Stalls {
         self.stop.store(true, Ordering::Relaxed);
-        let seen = self
-            .threads
-            .drain(..)
-            .filter_map(|thread| thread.join().ok());
+        let seen = self.threads.drain(..).filter_map(|thread| thread.join().ok());
         Stalls::new(seen.flatten().collect())
     }
 }
@@ -144,9 +138,7 @@ impl Stalls {
     pub fn within(&self, from: Instant, until: Instant) -> Duration {
         let first = self.0.partition_point(|stall| stall.1 <= from);
         let overlapping = self.0[first..].iter().take_while(|stall| stall.0 < until);
-        overlapping
-            .map(|stall| stall.1.min(until) - stall.0.max(from))
-            .sum()
+        overlapping.map(|stall| stall.1.min(until) - stall.0.max(from)).sum()
     }
 }
 
@@ -159,13 +151,7 @@ mod tests {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let stalls = Stalls::new(vec![(at(10), at(20)), (at(40), at(50)), (at(15), at(25))]);
-        let cases = [
-            (0, 10, 0),
-            (0, 12, 2),
-            (18, 45, 12),
-            (25, 40, 0),
-            (0, 99, 25),
-        ];
+        let cases = [(0, 10, 0), (0, 12, 2), (18, 45, 12), (25, 40, 0), (0, 99, 25)];
         for (from, until, ms) in cases {
             let within = stalls.within(at(from), at(until));
             assert_eq!(within, Duration::from_millis(ms), "{from} to {until}");

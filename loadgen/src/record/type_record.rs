@@ -121,12 +121,7 @@ impl TypeRecord {
     }
 
     /// Records which of `completions` were calm. Their times are on `clock`.
-    pub(crate) fn find_calm(
-        &mut self,
-        completions: &Completions,
-        clock: &RunClock,
-        stalls: &Stalls,
-    ) {
+    pub(crate) fn find_calm(&mut self, completions: &Completions, clock: &RunClock, stalls: &Stalls) {
         let mut calm_ns = new_histogram();
         for &(intended_ns, latency_ns) in &completions.0 {
             let (from, until) = (clock.at(intended_ns), clock.at(intended_ns + latency_ns));

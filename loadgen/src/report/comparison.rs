@@ -91,11 +91,7 @@ impl CompareReport {
         let heads = ["type", "target", "achieved/s", "failed"].into_iter();
         let mut folded = self.targets.iter().flat_map(|target| &target.medians);
         let is_calm = folded.any(|folded| folded.calm_latency_us.is_some());
-        let title = if is_calm {
-            "calm latency, us"
-        } else {
-            "latency, us"
-        };
+        let title = if is_calm { "calm latency, us" } else { "latency, us" };
         let mut medians = Table::new(2, heads.chain(PERCENTILE_HEADS)).group(4, title);
         let heads = ["type", "target", "achieved/s"].into_iter();
         let mut ratios = Table::new(2, heads.chain(PERCENTILE_HEADS)).group(3, "latency");
@@ -155,9 +151,8 @@ fn ratios(first: &[Report], other: &[Report]) -> Vec<Ratios> {
             Some(summary.clone())
         };
         let rounds = first.iter().zip(other);
-        let pairs: Option<Vec<(Summary, Summary)>> = rounds
-            .map(|(first, other)| Some((find(first)?, find(other)?)))
-            .collect();
+        let pairs: Option<Vec<(Summary, Summary)>> =
+            rounds.map(|(first, other)| Some((find(first)?, find(other)?))).collect();
         let pairs = pairs?;
         let achieved: Vec<f64> = pairs
             .iter()
@@ -221,10 +216,7 @@ mod tests {
     fn ratios_are_taken_round_by_round() {
         let first = vec![times(1.0), times(10.0), times(2.0)];
         let other = vec![times(2.0), times(30.0), times(1.0)];
-        let targets = vec![
-            ("one".to_owned(), None, first),
-            ("two".to_owned(), Some("start".to_owned()), other),
-        ];
+        let targets = vec![("one".to_owned(), None, first), ("two".to_owned(), Some("start".to_owned()), other)];
         let compared = CompareReport::new(targets, false);
         let [one, two] = &compared.targets[..] else {
             panic!("two targets");
@@ -240,10 +232,7 @@ mod tests {
         let text = compared.to_string();
         assert!(text.contains("2.00 (0.50 to 3.00)"), "{text}");
         let json = serde_json::to_string(&compared).unwrap();
-        assert_eq!(
-            serde_json::from_str::<CompareReport>(&json).unwrap(),
-            compared
-        );
+        assert_eq!(serde_json::from_str::<CompareReport>(&json).unwrap(), compared);
     }
 
     #[test]

@@ -103,17 +103,11 @@ const SLOWDOWN: [Metric; 7] = points!(
 );
 
 const fn count(name: &'static str, value: fn(&Summary) -> u64) -> Metric {
-    Metric {
-        name,
-        value: Value::Count(value),
-    }
+    Metric { name, value: Value::Count(value) }
 }
 
 const fn rate(name: &'static str, value: fn(&Summary) -> f64) -> Metric {
-    Metric {
-        name,
-        value: Value::Rate(value),
-    }
+    Metric { name, value: Value::Rate(value) }
 }
 
 const COUNTS: [Metric; 10] = [
@@ -184,9 +178,7 @@ impl FromStr for Condition {
     type Err = ConditionError;
 
     fn from_str(text: &str) -> Result<Self, ConditionError> {
-        let comparison_error = || ConditionError::Comparison {
-            text: text.to_owned(),
-        };
+        let comparison_error = || ConditionError::Comparison { text: text.to_owned() };
         let (at, sign, comparison) = COMPARISONS
             .iter()
             .find_map(|&(sign, comparison)| Some((text.rfind(sign)?, sign, comparison)))
@@ -218,14 +210,9 @@ fn subject_and_metric(left: &str) -> Result<(&str, &'static Metric), ConditionEr
         (Some((subject, metric)), _) if !subject.is_empty() => Ok((subject, metric)),
         (None, Some((subject, metric))) if !subject.is_empty() => {
             let known: Vec<_> = metrics().map(|metric| metric.name).collect();
-            Err(ConditionError::Metric {
-                metric: metric.to_owned(),
-                known: known.join(", "),
-            })
+            Err(ConditionError::Metric { metric: metric.to_owned(), known: known.join(", ") })
         }
-        _ => Err(ConditionError::Subject {
-            left: left.to_owned(),
-        }),
+        _ => Err(ConditionError::Subject { left: left.to_owned() }),
     }
 }
 
@@ -247,23 +234,14 @@ impl Metric {
                 });
                 (time, "a time in ns, us, ms or s, such as 500us")
             }
-            Value::Count(_) => (
-                share().or_else(plain),
-                "a number of requests, or their share such as 0.1%",
-            ),
+            Value::Count(_) => (share().or_else(plain), "a number of requests, or their share such as 0.1%"),
             Value::Rate(_) => (
-                share()
-                    .or_else(|| Some((number(text.strip_suffix("/s")?)?, false)))
-                    .or_else(plain),
+                share().or_else(|| Some((number(text.strip_suffix("/s")?)?, false))).or_else(plain),
                 "requests per second, or a share of the offered rate such as 99%",
             ),
             Value::Factor(_) => (plain(), "a number"),
         };
-        limit.ok_or_else(|| ConditionError::Limit {
-            limit: text.to_owned(),
-            metric: self.name,
-            expected,
-        })
+        limit.ok_or_else(|| ConditionError::Limit { limit: text.to_owned(), metric: self.name, expected })
     }
 }
 
@@ -272,10 +250,7 @@ impl Condition {
     ///
     /// # Errors
     /// [`ConditionError::UnknownSubject`].
-    pub fn require_subject<'a>(
-        &self,
-        types: impl Iterator<Item = &'a str> + Clone,
-    ) -> Result<(), ConditionError> {
+    pub fn require_subject<'a>(&self, types: impl Iterator<Item = &'a str> + Clone) -> Result<(), ConditionError> {
         let mut known = types.chain(std::iter::once(OVERALL));
         if known.clone().any(|name| name == self.subject) {
             return Ok(());
@@ -310,10 +285,7 @@ impl Condition {
     pub fn verdict(&self, runs: &[Report]) -> Verdict {
         let values: Option<Vec<f64>> = runs.iter().map(|report| self.value(report)).collect();
         let Some(values) = values.filter(|values| !values.is_empty()) else {
-            return Verdict {
-                holds: None,
-                value: None,
-            };
+            return Verdict { holds: None, value: None };
         };
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         Verdict {
@@ -365,10 +337,7 @@ mod tests {
     use crate::report::fixture::report;
 
     fn holds(text: &str) -> Option<bool> {
-        text.parse::<Condition>()
-            .unwrap()
-            .verdict(&[report()])
-            .holds
+        text.parse::<Condition>().unwrap().verdict(&[report()]).holds
     }
 
     /// The report has 100 GETs from 1 us to 100 us, of which 90 completed, and a type without
@@ -398,11 +367,7 @@ mod tests {
         ] {
             assert_eq!(holds(text), Some(expected), "{text}");
         }
-        for text in [
-            "odd.name.p50 < 1s",
-            "odd.name.p50 > 1s",
-            "odd.name.errors > 1%",
-        ] {
+        for text in ["odd.name.p50 < 1s", "odd.name.p50 > 1s", "odd.name.errors > 1%"] {
             assert_eq!(holds(text), None, "{text}");
         }
     }

@@ -37,12 +37,7 @@ impl Report {
                 summary.hits.unwrap_or(0),
                 summary.misses.unwrap_or(0),
             ];
-            let points = [
-                summary.latency_us,
-                summary.calm_latency_us,
-                summary.slowdown,
-                summary.lag_us,
-            ];
+            let points = [summary.latency_us, summary.calm_latency_us, summary.slowdown, summary.lag_us];
             let points = points.into_iter().flat_map(|points| {
                 let columns = points.map(|points| points.columns().map(|value| value.to_string()));
                 columns.unwrap_or_default()
@@ -74,9 +69,7 @@ pub(crate) fn csv_heads() -> Vec<String> {
         "misses",
     ];
     let points = ["latency_us", "calm_latency_us", "slowdown", "lag_us"].into_iter();
-    let points = points.flat_map(|figure| {
-        PERCENTILE_HEADS.map(|head| format!("{figure}_{}", head.replace('.', "")))
-    });
+    let points = points.flat_map(|figure| PERCENTILE_HEADS.map(|head| format!("{figure}_{}", head.replace('.', ""))));
     fixed.map(str::to_owned).into_iter().chain(points).collect()
 }
 

@@ -18,10 +18,7 @@ fn ty(name: &str, rate_rps: f64) -> TypePlan {
         distribution: Distribution::Fixed,
         wait_ns: 0,
     };
-    let request = RequestPlan::Synthetic {
-        request_type: 0,
-        service,
-    };
+    let request = RequestPlan::Synthetic { request_type: 0, service };
     TypePlan::new(name, rate_rps, request)
 }
 

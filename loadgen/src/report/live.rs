@@ -3,9 +3,7 @@
 use std::time::SystemTime;
 
 use super::client::Client;
-use super::run_report::{
-    ClosedLoopReport, Mode, Report, SCHEMA, SCHEMA_VERSION, TraceReport, TypeReport,
-};
+use super::run_report::{ClosedLoopReport, Mode, Report, SCHEMA, SCHEMA_VERSION, TraceReport, TypeReport};
 use super::summary::{Offers, Summary};
 use crate::clients::RunResult;
 use crate::record::TypeRecord;
@@ -19,11 +17,7 @@ impl Report {
         let dilation = plan.dilation.max(1);
         let mut total = TypeRecord::default();
         let mut types = Vec::new();
-        let offers = Offers {
-            pacing: &plan.pacing,
-            duration_s,
-            dilation,
-        };
+        let offers = Offers { pacing: &plan.pacing, duration_s, dilation };
         for (ty, record) in plan.types.iter().zip(&result.records) {
             total.add(record);
             let slowdown_known = ty.service_ns().is_some();
@@ -36,17 +30,12 @@ impl Report {
                 } else {
                     ty.connections
                 },
-                service_us: ty
-                    .service_ns()
-                    .map(|service_ns| f64::from(service_ns) / f64::from(dilation) / 1e3),
+                service_us: ty.service_ns().map(|service_ns| f64::from(service_ns) / f64::from(dilation) / 1e3),
                 summary: Summary::new(record, rate_rps, slowdown_known, &offers),
                 timeline: record.timeline.clone(),
             });
         }
-        let rates = plan
-            .types
-            .iter()
-            .map(|ty| ty.rate_rps_mean(result.measured));
+        let rates = plan.types.iter().map(|ty| ty.rate_rps_mean(result.measured));
         let slowdown_known = plan.types.iter().all(|ty| ty.service_ns().is_some());
         let overall = Summary::new(&total, rates.sum(), slowdown_known, &offers);
         let mut report = Self {
@@ -83,9 +72,7 @@ impl Report {
             client: Client::new(plan),
             warmup_s: plan.warmup.as_secs_f64(),
             duration_s,
-            stalled_share: result
-                .stalled
-                .map(|stalled| stalled.as_secs_f64() / duration_s.max(f64::MIN_POSITIVE)),
+            stalled_share: result.stalled.map(|stalled| stalled.as_secs_f64() / duration_s.max(f64::MIN_POSITIVE)),
             interrupted: result.interrupted,
             dilation,
             overall,

@@ -19,9 +19,7 @@ mod warnings;
 pub use client::Client;
 pub use comparison::{COMPARE_SCHEMA, CompareReport, Compared, Ratios};
 pub use condition::{Condition, ConditionError, Verdict};
-pub use run_report::{
-    ClosedLoopReport, Mode, OVERALL, Report, SCHEMA, SCHEMA_VERSION, TraceReport, TypeReport,
-};
+pub use run_report::{ClosedLoopReport, Mode, OVERALL, Report, SCHEMA, SCHEMA_VERSION, TraceReport, TypeReport};
 pub use runs::{Folded, RUNS_SCHEMA, RunsReport};
 pub use simulation::SimulationReport;
 pub use statistics::{Estimate, Spread};

@@ -123,10 +123,7 @@ fn cell(estimate: Estimate) -> String {
 }
 
 /// A title and the percentiles under it.
-type Points = (
-    &'static str,
-    fn(&Folded<Estimate>) -> Option<Percentiles<Estimate>>,
-);
+type Points = (&'static str, fn(&Folded<Estimate>) -> Option<Percentiles<Estimate>>);
 
 const POINTS: [Points; 4] = [
     ("latency, us", |folded| folded.latency_us),
@@ -205,10 +202,7 @@ mod tests {
         let [get, odd, overall] = &runs.estimates[..] else {
             panic!("two types and all");
         };
-        assert_eq!(
-            [&get.name, &odd.name, &overall.name],
-            ["GET", "odd.name", "overall"]
-        );
+        assert_eq!([&get.name, &odd.name, &overall.name], ["GET", "odd.name", "overall"]);
         let estimate = get.latency_us.unwrap().p99;
         assert!((estimate.mean - p99 - 5.0).abs() < 1e-9);
         // Half the difference times t for one degree of freedom.

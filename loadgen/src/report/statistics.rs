@@ -49,28 +49,19 @@ impl Spread {
         sorted.sort_by(f64::total_cmp);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
         let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
-        Some(Self {
-            median: f64::midpoint(low, high),
-            min,
-            max,
-        })
+        Some(Self { median: f64::midpoint(low, high), min, max })
     }
 }
 
 /// 97.5th percentiles of Student's t distribution for 1 and more degrees of freedom.
-const STUDENT_T_95: [f64; 12] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179,
-];
+const STUDENT_T_95: [f64; 12] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179];
 
 /// The 97.5th percentile of the normal distribution.
 const NORMAL_95: f64 = 1.959_964;
 
 /// Number of standard errors to either side of the mean that hold it in 95 % of all cases.
 fn student_t_95(degrees: usize) -> f64 {
-    if let Some(known) = degrees
-        .checked_sub(1)
-        .and_then(|index| STUDENT_T_95.get(index))
-    {
+    if let Some(known) = degrees.checked_sub(1).and_then(|index| STUDENT_T_95.get(index)) {
         return *known;
     }
     // Abramowitz and Stegun, 26.7.5.

@@ -89,17 +89,8 @@ pub struct Summary {
 
 impl Summary {
     /// `drawn_rps` is the planned rate if arrivals are drawn.
-    pub(crate) fn new(
-        record: &TypeRecord,
-        drawn_rps: f64,
-        has_slowdown: bool,
-        offers: &Offers<'_>,
-    ) -> Self {
-        let Offers {
-            pacing,
-            duration_s,
-            dilation,
-        } = *offers;
+    pub(crate) fn new(record: &TypeRecord, drawn_rps: f64, has_slowdown: bool, offers: &Offers<'_>) -> Self {
+        let Offers { pacing, duration_s, dilation } = *offers;
         let latency = |unit| Percentiles::of(&record.latency_ns, unit);
         let per_second = |count: u64| {
             if duration_s > 0.0 {
@@ -127,11 +118,7 @@ impl Summary {
             sent_in_time: record.sent_in_time,
             completed: record.completed,
             completed_within: record.completed_within,
-            errors: record
-                .errors
-                .iter()
-                .map(|(kind, count)| (kind.to_owned(), count))
-                .collect(),
+            errors: record.errors.iter().map(|(kind, count)| (kind.to_owned(), count)).collect(),
             dropped: record.dropped,
             timeouts: record.timeouts,
             unfinished: record.unfinished,
@@ -141,17 +128,10 @@ impl Summary {
             hits: looked_up.then_some(record.hits),
             misses: looked_up.then_some(record.misses),
             latency_us: latency(1e3),
-            latency_undilated_us: (dilation > 1)
-                .then(|| latency(1e3 * f64::from(dilation)))
-                .flatten(),
-            calm_latency_us: record
-                .calm_latency_ns
-                .as_ref()
-                .and_then(|calm_ns| Percentiles::of(calm_ns, 1e3)),
+            latency_undilated_us: (dilation > 1).then(|| latency(1e3 * f64::from(dilation))).flatten(),
+            calm_latency_us: record.calm_latency_ns.as_ref().and_then(|calm_ns| Percentiles::of(calm_ns, 1e3)),
             calm: record.calm_latency_ns.as_ref().map(Histogram::len),
-            slowdown: has_slowdown
-                .then(|| Percentiles::of(&record.slowdown, SLOWDOWN_STEPS))
-                .flatten(),
+            slowdown: has_slowdown.then(|| Percentiles::of(&record.slowdown, SLOWDOWN_STEPS)).flatten(),
             lag_us: Percentiles::of(&record.lag_ns, 1e3),
             latency_curve_us: curve(&record.latency_ns, 1e3),
         }

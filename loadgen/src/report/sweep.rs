@@ -47,32 +47,19 @@ impl Search {
     /// A search at its beginning.
     #[must_use]
     pub fn new(range: Range) -> Self {
-        Self {
-            range,
-            kept: None,
-            broken: None,
-            tries: 0,
-        }
+        Self { range, kept: None, broken: None, tries: 0 }
     }
 
     /// The next rate in requests per second; `None` when the search is over.
     #[must_use]
     pub fn next_rps(&self) -> Option<f64> {
-        let Range {
-            from_rps,
-            to_rps,
-            factor,
-            precision,
-            tries_max: _,
-        } = self.range;
+        let Range { from_rps, to_rps, factor, precision, tries_max: _ } = self.range;
         match (self.kept, self.broken) {
             (None, None) => Some(from_rps),
             (None, Some(_)) => None,
             (Some(kept), None) if kept >= to_rps => None,
             (Some(kept), None) => Some((kept * factor).min(to_rps)),
-            (Some(kept), Some(broken)) => {
-                (broken > kept * (1.0 + precision)).then(|| (kept * broken).sqrt())
-            }
+            (Some(kept), Some(broken)) => (broken > kept * (1.0 + precision)).then(|| (kept * broken).sqrt()),
         }
     }
 
@@ -84,11 +71,7 @@ impl Search {
             return;
         }
         self.tries = 0;
-        let side = if is_kept {
-            &mut self.kept
-        } else {
-            &mut self.broken
-        };
+        let side = if is_kept { &mut self.kept } else { &mut self.broken };
         *side = Some(rate_rps);
     }
 
@@ -158,16 +141,10 @@ impl SweepPoint {
             }
             if summary.rate_kept == Some(false) {
                 let sent = summary.sent_rps;
-                misses.push(format!(
-                    "{name}: only {sent:.0} requests per second were sent"
-                ));
+                misses.push(format!("{name}: only {sent:.0} requests per second were sent"));
             }
         }
-        Self {
-            rate_rps,
-            misses,
-            report,
-        }
+        Self { rate_rps, misses, report }
     }
 
     /// Whether the objective was kept.
@@ -181,15 +158,7 @@ impl SweepReport {
     /// Titles and tables: the rate that each target holds, and all points.
     pub(crate) fn tables(&self) -> Vec<(String, Table)> {
         let mut held = Table::new(3, ["target", "held, requests/s", "broken by"]);
-        let heads = [
-            "target",
-            "type",
-            "rate/s",
-            "kept",
-            "offered/s",
-            "achieved/s",
-            "failed",
-        ];
+        let heads = ["target", "type", "rate/s", "kept", "offered/s", "achieved/s", "failed"];
         let heads = heads.into_iter().chain(PERCENTILE_HEADS);
         let mut points = Table::new(2, heads).group(7, "latency, us");
         for target in &self.targets {
@@ -223,10 +192,7 @@ impl SweepReport {
             }
         }
         vec![
-            (
-                format!("Highest rate with {}", self.slo.join(" and ")),
-                held,
-            ),
+            (format!("Highest rate with {}", self.slo.join(" and ")), held),
             ("All points".to_owned(), points),
         ]
     }
@@ -296,10 +262,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_too_high_when_all_its_tries_broke_the_objective() {
-        let mut search = Search::new(Range {
-            tries_max: 3,
-            ..RANGE
-        });
+        let mut search = Search::new(Range { tries_max: 3, ..RANGE });
         for is_kept in [false, false, true] {
             assert_eq!(search.next_rps(), Some(100.0));
             search.tried(100.0, is_kept);
@@ -349,10 +312,7 @@ mod tests {
             }],
         };
         let text = sweep.to_string();
-        assert!(
-            text.contains("10.0/s: GET.p99 < 10us: GET.p99 is"),
-            "{text}"
-        );
+        assert!(text.contains("10.0/s: GET.p99 < 10us: GET.p99 is"), "{text}");
         assert_eq!(text.matches("odd.name").count(), 2);
         let json = serde_json::to_string(&sweep).unwrap();
         assert_eq!(serde_json::from_str::<SweepReport>(&json).unwrap(), sweep);

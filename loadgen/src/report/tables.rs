@@ -13,11 +13,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pace = match (&self.closed_loop, &self.trace) {
             (Some(closed), _) => {
-                let whose = if closed.per_type {
-                    "for each type"
-                } else {
-                    "in all"
-                };
+                let whose = if closed.per_type { "for each type" } else { "in all" };
                 writeln!(
                     f,
                     "mode: closed. {} requests outstanding {whose}, {} us between reply and next \
@@ -93,9 +89,7 @@ type Points = (&'static str, fn(&Summary) -> Option<Percentiles>);
 const POINTS: [Points; 5] = [
     ("latency, us", |summary| summary.latency_us),
     ("calm latency, us", |summary| summary.calm_latency_us),
-    ("latency / dilation, us", |summary| {
-        summary.latency_undilated_us
-    }),
+    ("latency / dilation, us", |summary| summary.latency_undilated_us),
     ("slowdown", |summary| summary.slowdown),
     ("generator lag, us", |summary| summary.lag_us),
 ];
@@ -104,20 +98,8 @@ impl Report {
     /// Titles and tables: outcomes of the requests, then each kind of percentiles that the run has.
     pub(crate) fn tables(&self) -> Vec<(String, Table)> {
         // A single type needs no total.
-        let rows: Vec<_> = self
-            .summaries()
-            .filter(|(name, _)| *name != OVERALL || self.types.len() > 1)
-            .collect();
-        let heads = [
-            "",
-            "offered/s",
-            "achieved/s",
-            "sent",
-            "completed",
-            "errors",
-            "drops",
-            "timeouts",
-        ];
+        let rows: Vec<_> = self.summaries().filter(|(name, _)| *name != OVERALL || self.types.len() > 1).collect();
+        let heads = ["", "offered/s", "achieved/s", "sent", "completed", "errors", "drops", "timeouts"];
         let mut counts = Table::new(1, heads);
         for &(name, summary) in &rows {
             counts.push(vec![

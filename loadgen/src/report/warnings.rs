@@ -61,10 +61,7 @@ impl Report {
             }
         }
         if self.interrupted {
-            reasons.push(format!(
-                "interrupted after {:.1} s of measurement",
-                self.duration_s
-            ));
+            reasons.push(format!("interrupted after {:.1} s of measurement", self.duration_s));
         }
         reasons
     }

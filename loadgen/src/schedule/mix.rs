@@ -101,9 +101,7 @@ impl Mix {
             .map(|item| match (item.rate, shared_rps) {
                 (ItemRate::PerSecond(rate_rps), _) => Ok(rate_rps),
                 (ItemRate::Weight(weight), Some(rate_rps)) => Ok(rate_rps * weight / weight_total),
-                (ItemRate::Weight(_), None) => Err(MixError::NoSharedRate {
-                    name: item.name.clone(),
-                }),
+                (ItemRate::Weight(_), None) => Err(MixError::NoSharedRate { name: item.name.clone() }),
             })
             .collect()
     }
@@ -127,9 +125,7 @@ fn split_items(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn parse_item(item: &str, protocol: Protocol) -> Result<MixItem, MixError> {
-    let rate_error = || MixError::Rate {
-        item: item.to_owned(),
-    };
+    let rate_error = || MixError::Rate { item: item.to_owned() };
     let split = item.rfind([':', '@']).ok_or_else(rate_error)?;
     let (named, suffix) = item.split_at(split);
     let positive = |text: &str| {
@@ -151,20 +147,13 @@ fn parse_item(item: &str, protocol: Protocol) -> Result<MixItem, MixError> {
         MixError::Template { item, source }
     })?;
     let name = name.map_or_else(|| protocol.type_name(text), str::to_owned);
-    Ok(MixItem {
-        name,
-        command,
-        rate,
-    })
+    Ok(MixItem { name, command, rate })
 }
 
 /// Splits off `NAME=` at the start. A later `=` belongs to the command.
 fn split_name(text: &str) -> (Option<&str>, &str) {
     let is_name = |name: &str| {
-        !name.is_empty()
-            && name
-                .chars()
-                .all(|character| character.is_alphanumeric() || "-_.".contains(character))
+        !name.is_empty() && name.chars().all(|character| character.is_alphanumeric() || "-_.".contains(character))
     };
     match text.split_once('=') {
         Some((name, command)) if is_name(name) => (Some(name), command),

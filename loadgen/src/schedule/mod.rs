@@ -8,8 +8,7 @@ mod workload;
 
 pub use mix::{ItemRate, Mix, MixError, MixItem};
 pub use plan::{
-    ClosedLoop, Pacing, RequestPlan, RunPlan, ServicePlan, ThreadClass, TypePhase, TypePlan,
-    Waiting, assign_threads,
+    ClosedLoop, Pacing, RequestPlan, RunPlan, ServicePlan, ThreadClass, TypePhase, TypePlan, Waiting, assign_threads,
 };
 pub use preset::{Preset, PresetError};
 pub use trace::file::{Trace, TracePace, TraceTypes};

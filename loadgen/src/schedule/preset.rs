@@ -60,9 +60,7 @@ impl FromStr for Preset {
 
     fn from_str(name: &str) -> Result<Self, PresetError> {
         let preset = PRESETS.iter().find(|preset| preset.name == name);
-        preset.copied().ok_or_else(|| PresetError {
-            name: name.to_owned(),
-        })
+        preset.copied().ok_or_else(|| PresetError { name: name.to_owned() })
     }
 }
 
@@ -84,11 +82,7 @@ mod tests {
     #[test]
     fn presets_are_what_the_command_line_takes() {
         for preset in PRESETS {
-            for protocol in [
-                Protocol::Redis,
-                Protocol::Memcached,
-                Protocol::MemcachedMeta,
-            ] {
+            for protocol in [Protocol::Redis, Protocol::Memcached, Protocol::MemcachedMeta] {
                 let mix = Mix::parse(preset.mix, protocol).unwrap();
                 assert_eq!(mix.items.len(), 2);
             }

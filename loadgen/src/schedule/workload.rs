@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use psp_sim::workload::{
-    ArrivalProcess, PhaseLength, Workload, WorkloadError, WorkloadFile, WorkloadType,
-    service_ns_mean,
+    ArrivalProcess, PhaseLength, Workload, WorkloadError, WorkloadFile, WorkloadType, service_ns_mean,
 };
 
 use super::plan::{RequestPlan, ServicePlan, TypePhase, TypePlan};
@@ -73,8 +72,7 @@ impl LiveWorkload {
         offered: OfferedLoad,
         dilation: u32,
     ) -> Result<Vec<TypePlan>, WorkloadError> {
-        let needs_service =
-            protocol.is_synthetic() || matches!(offered, OfferedLoad::Workers { .. });
+        let needs_service = protocol.is_synthetic() || matches!(offered, OfferedLoad::Workers { .. });
         if let Some(name) = self.file.without_service.as_ref().filter(|_| needs_service) {
             return Err(self.not_live(format!("type `{name}` has no `service_us`")));
         }
@@ -83,17 +81,12 @@ impl LiveWorkload {
             let total_rps = factor
                 * match offered {
                     OfferedLoad::Rate(rate_rps) => rate_rps / f64::from(dilation),
-                    OfferedLoad::Workers { load, workers } => {
-                        load * workers as f64 * 1e9 / service_ns_mean(types)
-                    }
+                    OfferedLoad::Workers { load, workers } => load * workers as f64 * 1e9 / service_ns_mean(types),
                 };
             types.iter().map(|ty| ty.share * total_rps).collect()
         };
         let first_factor = dilated.phases.first().map_or(1.0, |phase| phase.load);
-        let first = dilated
-            .phases
-            .first()
-            .map_or(&dilated.types, |it| &it.types);
+        let first = dilated.phases.first().map_or(&dilated.types, |it| &it.types);
         let mut plans = Vec::with_capacity(first.len());
         for (index, (ty, rate_rps)) in first.iter().zip(rates(first, first_factor)).enumerate() {
             let request = self.request(protocol, index, ty)?;
@@ -125,18 +118,10 @@ impl LiveWorkload {
     }
 
     fn not_live(&self, reason: String) -> WorkloadError {
-        WorkloadError::NotLive {
-            workload: self.file.workload.name.clone(),
-            reason,
-        }
+        WorkloadError::NotLive { workload: self.file.workload.name.clone(), reason }
     }
 
-    fn request(
-        &self,
-        protocol: Protocol,
-        index: usize,
-        ty: &WorkloadType,
-    ) -> Result<RequestPlan, WorkloadError> {
+    fn request(&self, protocol: Protocol, index: usize, ty: &WorkloadType) -> Result<RequestPlan, WorkloadError> {
         let name = &ty.name;
         match protocol {
             Protocol::Redis
@@ -146,14 +131,10 @@ impl LiveWorkload {
             | Protocol::Protobuf
             | Protocol::Wire(_) => {
                 let command = self.file.commands[index].as_ref().ok_or_else(|| {
-                    self.not_live(format!(
-                        "type `{name}` has no `command` that a {protocol} server could be sent"
-                    ))
+                    self.not_live(format!("type `{name}` has no `command` that a {protocol} server could be sent"))
                 })?;
-                let template =
-                    CommandTemplate::for_protocol(command, protocol).map_err(|error| {
-                        self.not_live(format!("the command of type `{name}`: {error}"))
-                    })?;
+                let template = CommandTemplate::for_protocol(command, protocol)
+                    .map_err(|error| self.not_live(format!("the command of type `{name}`: {error}")))?;
                 Ok(RequestPlan::Command(template))
             }
             Protocol::PspUdp => Ok(RequestPlan::Synthetic {
@@ -213,10 +194,7 @@ mod tests {
         let of = |plan: &TypePlan| {
             let phases = plan.phases.iter();
             let phases = phases.map(|it| (it.starts.as_millis(), rounded(it.rate_rps)));
-            [(0, rounded(plan.rate_rps))]
-                .into_iter()
-                .chain(phases)
-                .collect()
+            [(0, rounded(plan.rate_rps))].into_iter().chain(phases).collect()
         };
         plans.iter().map(of).collect()
     }
@@ -230,10 +208,7 @@ mod tests {
         assert_eq!(plans[0].name, "GET");
         assert!(matches!(plans[1].request, RequestPlan::Command(_)));
         // A thousand requests at 2000 per second take half a second.
-        let expected = [
-            vec![(0, 900), (500, 800), (1_000, 450)],
-            vec![(0, 100), (500, 1_200), (1_000, 50)],
-        ];
+        let expected = [vec![(0, 900), (500, 800), (1_000, 450)], vec![(0, 100), (500, 1_200), (1_000, 50)]];
         assert_eq!(rates(&plans), expected);
     }
 
@@ -243,17 +218,10 @@ mod tests {
             "[[type]]\nname='A'\nshare=1\nservice_us=100\ndistribution='exponential'
             [[phase]]\nduration_ms=10\nload=0.5\n[[phase]]\n[[phase.type]]\nname='A'\nservice_us=50",
         );
-        let offered = OfferedLoad::Workers {
-            load: 0.8,
-            workers: 2,
-        };
+        let offered = OfferedLoad::Workers { load: 0.8, workers: 2 };
         let plans = live.type_plans(Protocol::PspUdp, offered, 100).unwrap();
         assert_eq!(rates(&plans), [vec![(0, 80), (1_000, 320)]]);
-        let service = |mean_ns| ServicePlan {
-            mean_ns,
-            distribution: Distribution::Exponential,
-            wait_ns: 0,
-        };
+        let service = |mean_ns| ServicePlan { mean_ns, distribution: Distribution::Exponential, wait_ns: 0 };
         assert_eq!(plans[0].service(), Some(service(10_000_000)));
         assert_eq!(plans[0].phases[0].service, Some(service(5_000_000)));
         // So much work is offered per second in the first phase: half of 0.8 of 2 workers.
@@ -276,19 +244,11 @@ mod tests {
     #[test]
     fn what_a_target_needs_is_said() {
         let offered = OfferedLoad::Rate(1.0);
-        let workers = OfferedLoad::Workers {
-            load: 1.0,
-            workers: 1,
-        };
+        let workers = OfferedLoad::Workers { load: 1.0, workers: 1 };
         let named = LiveWorkload::named_or_file("tpcc").unwrap();
         let bad = read("[[type]]\nname='A'\nshare=1\ncommand='GET {x}'");
         for (live, protocol, offered, reason) in [
-            (
-                &named,
-                Protocol::Redis,
-                offered,
-                "`Payment` has no `command`",
-            ),
+            (&named, Protocol::Redis, offered, "`Payment` has no `command`"),
             (&bad, Protocol::PspUdp, offered, "`A` has no `service_us`"),
             (&bad, Protocol::Redis, workers, "`A` has no `service_us`"),
             (&bad, Protocol::Redis, offered, "unknown placeholder `{x}`"),

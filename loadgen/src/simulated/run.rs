@@ -9,9 +9,7 @@ use psp_sim::workload::{PhaseLength, Workload, service_ns_mean};
 
 use super::target::SimTarget;
 use crate::record::{ErrorCounts, TypeRecord};
-use crate::report::{
-    Client, Mode, Offers, Report, SCHEMA, SCHEMA_VERSION, SimulationReport, Summary, TypeReport,
-};
+use crate::report::{Client, Mode, Offers, Report, SCHEMA, SCHEMA_VERSION, SimulationReport, Summary, TypeReport};
 use crate::schedule::{OfferedLoad, Pacing};
 
 /// The error kind of requests whose typed queue is full, as psp's servers name it.
@@ -61,12 +59,7 @@ impl SimRun {
         let rate_rps = rates(&plan)[0].1;
         plan.warmup = whole(rate_rps * warmup.as_secs_f64());
         plan.validate()?;
-        Ok(Self {
-            target,
-            seed,
-            plan,
-            warmup,
-        })
+        Ok(Self { target, seed, plan, warmup })
     }
 
     /// Names of the types.
@@ -79,10 +72,7 @@ impl SimRun {
     /// # Errors
     /// [`SimError`] when the policy never runs some requests.
     pub fn run(&self, stop: &AtomicBool) -> Result<Report, SimError> {
-        let plan = SimPlan {
-            seed: self.seed,
-            ..self.plan.clone()
-        };
+        let plan = SimPlan { seed: self.seed, ..self.plan.clone() };
         let started = SystemTime::now();
         let outcome = simulate(&plan, &mut |_| {
             if stop.load(Ordering::Relaxed) {
@@ -96,11 +86,7 @@ impl SimRun {
 
     fn report(&self, plan: &SimPlan, outcome: &Outcome, started: SystemTime) -> Report {
         let duration_s = outcome.duration_ns as f64 / 1e9;
-        let offers = Offers {
-            pacing: &Pacing::Drawn,
-            duration_s,
-            dilation: 1,
-        };
+        let offers = Offers { pacing: &Pacing::Drawn, duration_s, dilation: 1 };
         let mut total = TypeRecord::default();
         let mut types = Vec::new();
         for (ty, ended) in plan.workload.types.iter().zip(&outcome.types) {
@@ -231,20 +217,13 @@ mod tests {
     }
 
     fn close(value: f64, expected: f64, part: f64) {
-        assert!(
-            (value / expected - 1.0).abs() < part,
-            "{value} of {expected}"
-        );
+        assert!((value / expected - 1.0).abs() < part, "{value} of {expected}");
     }
 
     #[test]
     fn a_simulation_has_the_report_of_a_run() {
         let workload = Workload::named("high-bimodal").unwrap();
-        let run = sim_run(
-            "sim:darc?workers=14",
-            workload,
-            OfferedLoad::Rate(200_000.0),
-        );
+        let run = sim_run("sim:darc?workers=14", workload, OfferedLoad::Rate(200_000.0));
         let report = run.run(&AtomicBool::new(false)).unwrap();
         close(report.overall.offered_rps, 200_000.0, 1e-9);
         assert_eq!(report.overall.scheduled, 200_000);
@@ -253,10 +232,7 @@ mod tests {
             panic!("two types");
         };
         close(short.summary.scheduled as f64, 100_000.0, 0.02);
-        assert_eq!(
-            (short.service_us, long.service_us),
-            (Some(1.0), Some(100.0))
-        );
+        assert_eq!((short.service_us, long.service_us), (Some(1.0), Some(100.0)));
         assert!(short.summary.latency_us.unwrap().p50 >= 1.0);
         assert!(long.summary.slowdown.unwrap().p99 >= 1.0);
         for summary in [&report.overall, &short.summary, &long.summary] {
@@ -274,10 +250,7 @@ mod tests {
 
     #[test]
     fn the_same_load_is_offered_to_any_number_of_workers() {
-        let offered = OfferedLoad::Workers {
-            load: 0.5,
-            workers: 14,
-        };
+        let offered = OfferedLoad::Workers { load: 0.5, workers: 14 };
         let rate = |url: &str| {
             let workload = Workload::named("high-bimodal").unwrap();
             sim_run(url, workload, offered).plan.offered_rps()

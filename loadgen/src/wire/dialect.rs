@@ -31,11 +31,7 @@ const MEMCACHED: Bare = &[
 ];
 
 /// Methods of a key-value store. Any other method without arguments gets a value.
-const PROTOBUF: Bare = &[
-    ("GET", "GET {key}"),
-    ("PUT", "PUT {key} {value}"),
-    ("DELETE", "DELETE {key}"),
-];
+const PROTOBUF: Bare = &[("GET", "GET {key}"), ("PUT", "PUT {key} {value}"), ("DELETE", "DELETE {key}")];
 
 /// `text` with the usual arguments of its command, if it has none.
 pub(crate) fn complete(protocol: Protocol, text: &str) -> Cow<'_, str> {
@@ -47,13 +43,11 @@ pub(crate) fn complete(protocol: Protocol, text: &str) -> Cow<'_, str> {
     let bare = |table| find(table, str::eq_ignore_ascii_case);
     let full = match protocol {
         Protocol::Redis => bare(REDIS),
-        Protocol::Memcached | Protocol::MemcachedMeta | Protocol::MemcachedUdp => bare(MEMCACHED)
-            .or_else(|| {
-                let (command, count) = text.split_once(' ')?;
-                let is_count = count.bytes().all(|byte| byte.is_ascii_digit());
-                (command.eq_ignore_ascii_case("MGET") && is_count)
-                    .then(|| Cow::Owned(format!("MGET {{keys:{count}}}")))
-            }),
+        Protocol::Memcached | Protocol::MemcachedMeta | Protocol::MemcachedUdp => bare(MEMCACHED).or_else(|| {
+            let (command, count) = text.split_once(' ')?;
+            let is_count = count.bytes().all(|byte| byte.is_ascii_digit());
+            (command.eq_ignore_ascii_case("MGET") && is_count).then(|| Cow::Owned(format!("MGET {{keys:{count}}}")))
+        }),
         Protocol::Protobuf => find(PROTOBUF, str::eq).or_else(|| {
             let is_bare = !text.is_empty() && !text.contains(char::is_whitespace);
             is_bare.then(|| Cow::Owned(format!("{text} {{value}}")))

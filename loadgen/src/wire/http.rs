@@ -70,10 +70,8 @@ impl Wire for HttpWire {
         let is_method = !method.is_empty() && method.iter().all(u8::is_ascii_uppercase);
         let is_refused = matches!(method, b"HEAD" | b"CONNECT");
         let first = template.literals(1).next().unwrap_or_default();
-        let is_target = first.starts_with(b"/")
-            && template
-                .literals(1)
-                .all(|literal| literal.iter().all(u8::is_ascii_graphic));
+        let is_target =
+            first.starts_with(b"/") && template.literals(1).all(|literal| literal.iter().all(u8::is_ascii_graphic));
         let is_header = |argument| {
             let line = template.literal(argument).map(str::from_utf8);
             line.is_some_and(|line| line.is_ok_and(|line| line.parse::<HttpHeader>().is_ok()))
@@ -82,9 +80,7 @@ impl Wire for HttpWire {
         if is_method && !is_refused && is_target && has_headers {
             return Ok(());
         }
-        Err(TemplateError::Shape {
-            usage: USAGE.to_owned(),
-        })
+        Err(TemplateError::Shape { usage: USAGE.to_owned() })
     }
 
     fn is_http(&self) -> bool {
@@ -142,9 +138,7 @@ mod tests {
 
     fn check(command: &str) -> bool {
         let complete = HttpWire.complete(command);
-        HttpWire
-            .check(&CommandTemplate::parse(&complete).unwrap())
-            .is_ok()
+        HttpWire.check(&CommandTemplate::parse(&complete).unwrap()).is_ok()
     }
 
     #[test]
@@ -201,9 +195,7 @@ mod tests {
 
     fn written(words: &[&str], headers: &[HttpHeader]) -> Vec<u8> {
         let mut arguments = Arguments::default();
-        words
-            .iter()
-            .for_each(|word| arguments.push(word.as_bytes()));
+        words.iter().for_each(|word| arguments.push(word.as_bytes()));
         let mut frame = Vec::new();
         let request = WireRequest {
             arguments: &arguments,
@@ -226,10 +218,7 @@ mod tests {
             let frame = written(words, &[]);
             let head = Http::default().head_of(&frame).expect("one whole request");
             let request = HttpRequest::new(&frame, &head);
-            assert_eq!(
-                (request.method_name(), request.target()),
-                (words[0], words[1])
-            );
+            assert_eq!((request.method_name(), request.target()), (words[0], words[1]));
             assert_eq!(request.header("host"), Some(&b"host:8080"[..]));
             assert_eq!(request.header("content-length"), len.map(str::as_bytes));
             assert_eq!(&*request.body(), body.as_bytes());
@@ -240,8 +229,7 @@ mod tests {
     fn headers_of_a_command_go_before_those_of_all() {
         let all = ["Accept: all", "Via: all"].map(|line| line.parse().unwrap());
         let own = ["GET", "/", "", "accept: own", "HOST: own", "accept: too"];
-        let expected =
-            "GET / HTTP/1.1\r\nVia: all\r\naccept: own\r\nHOST: own\r\naccept: too\r\n\r\n";
+        let expected = "GET / HTTP/1.1\r\nVia: all\r\naccept: own\r\nHOST: own\r\naccept: too\r\n\r\n";
         assert_eq!(written(&own, &all), expected.as_bytes());
     }
 }

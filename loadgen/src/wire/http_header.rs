@@ -45,10 +45,7 @@ impl FromStr for HttpHeader {
         if name.is_empty() || !name.bytes().all(in_name) || value.contains(char::is_control) {
             return Err(HttpHeaderError::Shape);
         }
-        let header = Self {
-            name: name.to_owned(),
-            value: value.trim().to_owned(),
-        };
+        let header = Self { name: name.to_owned(), value: value.trim().to_owned() };
         if header.is("content-length") || header.is("transfer-encoding") {
             return Err(HttpHeaderError::Framing { name: header.name });
         }

@@ -18,14 +18,11 @@ impl Wire for LinesWire {
 
     fn check(&self, template: &CommandTemplate) -> Result<(), TemplateError> {
         let is_line = |literal: &[u8]| !literal.contains(&b'\n') && !literal.contains(&b'\r');
-        let all =
-            (0..template.arguments()).all(|argument| template.literals(argument).all(is_line));
+        let all = (0..template.arguments()).all(|argument| template.literals(argument).all(is_line));
         if all {
             return Ok(());
         }
-        Err(TemplateError::Shape {
-            usage: "one line".to_owned(),
-        })
+        Err(TemplateError::Shape { usage: "one line".to_owned() })
     }
 
     fn write(&self, request: &WireRequest<'_>, out: &mut Vec<u8>) {
@@ -95,12 +92,7 @@ mod tests {
             arguments.push(word.as_bytes());
         }
         let mut out = Vec::new();
-        let request = WireRequest {
-            arguments: &arguments,
-            id: 1,
-            authority: "",
-            headers: &[],
-        };
+        let request = WireRequest { arguments: &arguments, id: 1, authority: "", headers: &[] };
         LinesWire.write(&request, &mut out);
         assert_eq!(out, b"fast 7\n");
         let check = |text| LinesWire.check(&CommandTemplate::parse(text).unwrap());

@@ -40,13 +40,7 @@ const fn verb(
     arguments: (usize, usize),
     usage: &'static str,
 ) -> Verb {
-    Verb {
-        name,
-        word,
-        action,
-        arguments,
-        usage,
-    }
+    Verb { name, word, action, arguments, usage }
 }
 
 const fn store(name: &'static str, word: &'static [u8], mode: u8, usage: &'static str) -> Verb {
@@ -57,47 +51,17 @@ const MANY: usize = usize::MAX;
 
 const VERBS: &[Verb] = &[
     verb("GET", b"get", Action::Get, (1, MANY), "GET KEY..."),
-    verb(
-        "MGET",
-        b"get",
-        Action::Get,
-        (1, MANY),
-        "MGET N or MGET KEY...",
-    ),
-    verb(
-        "GAT",
-        b"gat",
-        Action::GetAndTouch,
-        (2, MANY),
-        "GAT SECONDS KEY...",
-    ),
+    verb("MGET", b"get", Action::Get, (1, MANY), "MGET N or MGET KEY..."),
+    verb("GAT", b"gat", Action::GetAndTouch, (2, MANY), "GAT SECONDS KEY..."),
     store("SET", b"set", b'S', "SET KEY VALUE [SECONDS]"),
     store("ADD", b"add", b'E', "ADD KEY VALUE [SECONDS]"),
     store("REPLACE", b"replace", b'R', "REPLACE KEY VALUE [SECONDS]"),
     store("APPEND", b"append", b'A', "APPEND KEY VALUE [SECONDS]"),
     store("PREPEND", b"prepend", b'P', "PREPEND KEY VALUE [SECONDS]"),
     verb("DELETE", b"delete", Action::Delete, (1, 1), "DELETE KEY"),
-    verb(
-        "INCR",
-        b"incr",
-        Action::Count { mode: b'I' },
-        (2, 2),
-        "INCR KEY DELTA",
-    ),
-    verb(
-        "DECR",
-        b"decr",
-        Action::Count { mode: b'D' },
-        (2, 2),
-        "DECR KEY DELTA",
-    ),
-    verb(
-        "TOUCH",
-        b"touch",
-        Action::Touch,
-        (2, 2),
-        "TOUCH KEY SECONDS",
-    ),
+    verb("INCR", b"incr", Action::Count { mode: b'I' }, (2, 2), "INCR KEY DELTA"),
+    verb("DECR", b"decr", Action::Count { mode: b'D' }, (2, 2), "DECR KEY DELTA"),
+    verb("TOUCH", b"touch", Action::Touch, (2, 2), "TOUCH KEY SECONDS"),
 ];
 
 impl Verb {
@@ -193,11 +157,7 @@ fn push_data(out: &mut Vec<u8>, value: &[u8], flags: &[&[u8]]) {
 }
 
 /// An `mg` for each of `keys`. Each has a reply.
-fn get_each<'a>(
-    keys: impl ExactSizeIterator<Item = &'a [u8]>,
-    flags: &[&[u8]],
-    out: &mut Vec<u8>,
-) -> Expected {
+fn get_each<'a>(keys: impl ExactSizeIterator<Item = &'a [u8]>, flags: &[&[u8]], out: &mut Vec<u8>) -> Expected {
     let replies = keys.len();
     for key in keys {
         push(out, &[b"mg ", key]);
@@ -217,9 +177,7 @@ mod tests {
     /// A command in both protocols, and its expected replies.
     fn written(words: &[&str]) -> [(String, Expected); 2] {
         let mut arguments = Arguments::default();
-        words
-            .iter()
-            .for_each(|word| arguments.push(word.as_bytes()));
+        words.iter().for_each(|word| arguments.push(word.as_bytes()));
         let verb = Verb::named(words[0].as_bytes()).unwrap();
         assert!(verb.takes(words.len() - 1), "{words:?}");
         let write = |write: fn(Verb, &Arguments, &mut Vec<u8>) -> Expected| {
@@ -237,31 +195,11 @@ mod tests {
         for (words, text, meta, expected) in [
             (&["get", "k"][..], "get k\r\n", "mg k v\r\n", one_key),
             (&["GAT", "9", "k"], "gat 9 k\r\n", "mg k T9 v\r\n", one_key),
-            (
-                &["SET", "k", "abc"],
-                "set k 0 0 3\r\nabc\r\n",
-                "ms k 3 MS\r\nabc\r\n",
-                nothing,
-            ),
-            (
-                &["ADD", "k", "", "60"],
-                "add k 0 60 0\r\n\r\n",
-                "ms k 0 ME T60\r\n\r\n",
-                nothing,
-            ),
+            (&["SET", "k", "abc"], "set k 0 0 3\r\nabc\r\n", "ms k 3 MS\r\nabc\r\n", nothing),
+            (&["ADD", "k", "", "60"], "add k 0 60 0\r\n\r\n", "ms k 0 ME T60\r\n\r\n", nothing),
             (&["DELETE", "k"], "delete k\r\n", "md k\r\n", one_key),
-            (
-                &["DECR", "k", "2"],
-                "decr k 2\r\n",
-                "ma k D2 MD\r\n",
-                one_key,
-            ),
-            (
-                &["TOUCH", "k", "5"],
-                "touch k 5\r\n",
-                "mg k T5\r\n",
-                one_key,
-            ),
+            (&["DECR", "k", "2"], "decr k 2\r\n", "ma k D2 MD\r\n", one_key),
+            (&["TOUCH", "k", "5"], "touch k 5\r\n", "mg k T5\r\n", one_key),
         ] {
             let expected = [(text.to_owned(), expected), (meta.to_owned(), expected)];
             assert_eq!(written(words), expected);
@@ -271,14 +209,8 @@ mod tests {
     #[test]
     fn many_keys_have_one_reply_in_text_and_one_each_in_meta() {
         let [text, meta] = written(&["MGET", "a", "b"]);
-        assert_eq!(
-            text,
-            ("get a b\r\n".to_owned(), Expected::one(Lookup::keys(2)))
-        );
-        let expected = Expected {
-            replies: 2,
-            lookup: Lookup::keys(1),
-        };
+        assert_eq!(text, ("get a b\r\n".to_owned(), Expected::one(Lookup::keys(2))));
+        let expected = Expected { replies: 2, lookup: Lookup::keys(1) };
         assert_eq!(meta, ("mg a v\r\nmg b v\r\n".to_owned(), expected));
     }
 }

@@ -50,19 +50,11 @@ impl Method {
                 ("METHOD [PAYLOAD]", is_known.then_some(Self::Other))
             }
         };
-        method.ok_or_else(|| TemplateError::Shape {
-            usage: usage.to_owned(),
-        })
+        method.ok_or_else(|| TemplateError::Shape { usage: usage.to_owned() })
     }
 
     /// Appends a request with these arguments, the name of the method first.
-    pub(super) fn write(
-        self,
-        arguments: &Arguments,
-        id: u64,
-        deadline_us: u64,
-        out: &mut Vec<u8>,
-    ) -> Expected {
+    pub(super) fn write(self, arguments: &Arguments, id: u64, deadline_us: u64, out: &mut Vec<u8>) -> Expected {
         let mut arguments = arguments.iter();
         let mut next = || arguments.next().unwrap_or_default();
         let method = next();
@@ -81,11 +73,7 @@ impl Method {
                 frame(&GetRequest { key }.encode_to_vec());
                 Lookup::keys(1)
             }
-            Self::Scan {
-                count,
-                has_start,
-                pairs,
-            } => {
+            Self::Scan { count, has_start, pairs } => {
                 let request = ScanRequest {
                     start: if has_start { next() } else { &[] }.to_vec(),
                     count,
@@ -119,11 +107,7 @@ fn scan(template: &CommandTemplate, arguments: usize) -> Option<Method> {
     let count = template.literal(1 + usize::from(has_start))?;
     let count: u32 = str::from_utf8(count).ok()?.parse().ok()?;
     let is_shape = arguments <= 3 && (!pairs || template.literal(3) == Some(PAIRS));
-    (is_shape && count > 0).then_some(Method::Scan {
-        count,
-        has_start,
-        pairs,
-    })
+    (is_shape && count > 0).then_some(Method::Scan { count, has_start, pairs })
 }
 
 #[cfg(test)]
@@ -151,34 +135,15 @@ mod tests {
     #[test]
     fn payloads_are_messages_of_their_methods() {
         let key = || b"k".to_vec();
-        let scan = |start: &[u8], summary| ScanRequest {
-            start: start.to_vec(),
-            count: 50,
-            summary,
-        };
-        let put = PutRequest {
-            key: key(),
-            value: b"v".to_vec(),
-        };
+        let scan = |start: &[u8], summary| ScanRequest { start: start.to_vec(), count: 50, summary };
+        let put = PutRequest { key: key(), value: b"v".to_vec() };
         for (text, payload, lookup) in [
-            (
-                "GET k",
-                GetRequest { key: key() }.encode_to_vec(),
-                Lookup::keys(1),
-            ),
+            ("GET k", GetRequest { key: key() }.encode_to_vec(), Lookup::keys(1)),
             ("SCAN 50", scan(b"", true).encode_to_vec(), Lookup::None),
             ("SCAN k 50", scan(b"k", true).encode_to_vec(), Lookup::None),
-            (
-                "SCAN k 50 pairs",
-                scan(b"k", false).encode_to_vec(),
-                Lookup::None,
-            ),
+            ("SCAN k 50 pairs", scan(b"k", false).encode_to_vec(), Lookup::None),
             ("PUT k v", put.encode_to_vec(), Lookup::None),
-            (
-                "DELETE k",
-                DeleteRequest { key: key() }.encode_to_vec(),
-                Lookup::None,
-            ),
+            ("DELETE k", DeleteRequest { key: key() }.encode_to_vec(), Lookup::None),
             ("Get k", b"k".to_vec(), Lookup::Reply),
             ("Ping", Vec::new(), Lookup::Reply),
         ] {

@@ -85,10 +85,7 @@ mod tests {
     #[test]
     fn placeholders_are_drawn_for_each_request() {
         let mut source = source("SET user:{n}:x \"{value} {value}\" EX 10");
-        assert_eq!(
-            draw(&mut source),
-            ["SET", "user:0:x", "abc abc", "EX", "10"]
-        );
+        assert_eq!(draw(&mut source), ["SET", "user:0:x", "abc abc", "EX", "10"]);
         assert_eq!(draw(&mut source)[1], "user:1:x");
         let mut source = self::source(r#"SET k "{{\"id\": {n}, \"of\": \"{value}\"}}""#);
         assert_eq!(draw(&mut source)[2], r#"{"id": 0, "of": "abc"}"#);
@@ -100,8 +97,7 @@ mod tests {
         let drawn = draw(&mut source);
         assert_eq!(drawn.len(), 1001);
         let distinct: std::collections::BTreeSet<_> = drawn[1..].iter().cloned().collect();
-        let all: std::collections::BTreeSet<_> =
-            (0..50).map(|index| format!("key:{index:012}")).collect();
+        let all: std::collections::BTreeSet<_> = (0..50).map(|index| format!("key:{index:012}")).collect();
         assert_eq!(distinct, all);
         assert_ne!(draw(&mut source), drawn);
     }

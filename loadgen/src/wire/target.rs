@@ -62,11 +62,7 @@ const SCHEMES: &[Scheme] = &[
         name: "protobuf",
         port_default: None,
     },
-    Scheme {
-        protocol: Protocol::PspUdp,
-        name: "psp",
-        port_default: None,
-    },
+    Scheme { protocol: Protocol::PspUdp, name: "psp", port_default: None },
 ];
 
 /// The generator's own wires.
@@ -124,11 +120,9 @@ impl Protocol {
         match self {
             Self::Protobuf => word.to_owned(),
             Self::Wire(wire) => wire.type_name(command),
-            Self::Redis
-            | Self::Memcached
-            | Self::MemcachedMeta
-            | Self::MemcachedUdp
-            | Self::PspUdp => word.to_uppercase(),
+            Self::Redis | Self::Memcached | Self::MemcachedMeta | Self::MemcachedUdp | Self::PspUdp => {
+                word.to_uppercase()
+            }
         }
     }
 
@@ -163,9 +157,7 @@ impl FromStr for Protocol {
     fn from_str(name: &str) -> Result<Self, TargetError> {
         Self::all()
             .find(|protocol| protocol.to_string() == name)
-            .ok_or_else(|| TargetError::Protocol {
-                name: name.to_owned(),
-            })
+            .ok_or_else(|| TargetError::Protocol { name: name.to_owned() })
     }
 }
 
@@ -221,9 +213,7 @@ pub enum TargetError {
         source: std::io::Error,
     },
     /// Neither the URL nor an option names the protocol of a local socket.
-    #[error(
-        "`{url}`: the URL of a local socket names no protocol; give --protocol, or redis+unix:PATH"
-    )]
+    #[error("`{url}`: the URL of a local socket names no protocol; give --protocol, or redis+unix:PATH")]
     NoProtocol {
         /// The URL.
         url: String,
@@ -309,11 +299,7 @@ impl Target {
             None => Some(named(prefix).ok_or_else(scheme_error)?),
         };
         if let (Some(own), Some(told)) = (own, protocol.filter(|told| Some(*told) != own)) {
-            return Err(TargetError::Contradiction {
-                url: owned(),
-                protocol: own,
-                told,
-            });
+            return Err(TargetError::Contradiction { url: owned(), protocol: own, told });
         }
         let no_protocol = || TargetError::NoProtocol { url: owned() };
         let protocol = own.or(protocol).ok_or_else(no_protocol)?;
@@ -338,12 +324,7 @@ impl Target {
             Some(_) => "localhost".to_owned(),
             None => host.to_owned(),
         };
-        Ok(Self {
-            protocol,
-            endpoint,
-            url: owned(),
-            authority,
-        })
+        Ok(Self { protocol, endpoint, url: owned(), authority })
     }
 
     /// Host and port as the URL has them; `localhost` for a local socket.
@@ -357,36 +338,22 @@ fn unix_endpoint(url: &str, path: &str) -> Result<Endpoint, TargetError> {
     let path = PathBuf::from(path);
     match std::os::unix::net::SocketAddr::from_pathname(&path) {
         Ok(_) => Ok(Endpoint::Unix(path)),
-        Err(source) => Err(TargetError::Path {
-            url: url.to_owned(),
-            source,
-        }),
+        Err(source) => Err(TargetError::Path { url: url.to_owned(), source }),
     }
 }
 
 fn inet_endpoint(url: &str, host: &str, protocol: Protocol) -> Result<Endpoint, TargetError> {
     // The colons of a bare IPv6 address are inside brackets.
-    let has_port = host
-        .rsplit(']')
-        .next()
-        .is_some_and(|tail| tail.contains(':'));
+    let has_port = host.rsplit(']').next().is_some_and(|tail| tail.contains(':'));
     let with_port = match (has_port, protocol.port_default()) {
         (true, _) => host.to_owned(),
         (false, Some(port)) => format!("{host}:{port}"),
         (false, None) => {
-            return Err(TargetError::Port {
-                url: url.to_owned(),
-            });
+            return Err(TargetError::Port { url: url.to_owned() });
         }
     };
-    let resolve_error = |source| TargetError::Resolve {
-        url: url.to_owned(),
-        source,
-    };
-    let addrs: Vec<_> = with_port
-        .to_socket_addrs()
-        .map_err(resolve_error)?
-        .collect();
+    let resolve_error = |source| TargetError::Resolve { url: url.to_owned(), source };
+    let addrs: Vec<_> = with_port.to_socket_addrs().map_err(resolve_error)?.collect();
     if addrs.is_empty() {
         return Err(resolve_error(std::io::ErrorKind::NotFound.into()));
     }
@@ -419,37 +386,13 @@ mod tests {
     fn schemes_choose_protocol_and_port() {
         for (url, protocol, endpoint) in [
             ("redis://127.0.0.1", Protocol::Redis, inet("127.0.0.1:6379")),
-            (
-                "memcached://[::1]",
-                Protocol::Memcached,
-                inet("[::1]:11211"),
-            ),
-            (
-                "memcached+meta://127.0.0.1:1",
-                Protocol::MemcachedMeta,
-                inet("127.0.0.1:1"),
-            ),
-            (
-                "memcached+udp://127.0.0.1",
-                Protocol::MemcachedUdp,
-                inet("127.0.0.1:11211"),
-            ),
-            (
-                "protobuf://127.0.0.1:2",
-                Protocol::Protobuf,
-                inet("127.0.0.1:2"),
-            ),
+            ("memcached://[::1]", Protocol::Memcached, inet("[::1]:11211")),
+            ("memcached+meta://127.0.0.1:1", Protocol::MemcachedMeta, inet("127.0.0.1:1")),
+            ("memcached+udp://127.0.0.1", Protocol::MemcachedUdp, inet("127.0.0.1:11211")),
+            ("protobuf://127.0.0.1:2", Protocol::Protobuf, inet("127.0.0.1:2")),
             ("psp://[::1]:9000/", Protocol::PspUdp, inet("[::1]:9000")),
-            (
-                "http://127.0.0.1/",
-                Protocol::Wire(&HttpWire),
-                inet("127.0.0.1:80"),
-            ),
-            (
-                "lines+tcp://127.0.0.1:7",
-                Protocol::Wire(&LinesWire),
-                inet("127.0.0.1:7"),
-            ),
+            ("http://127.0.0.1/", Protocol::Wire(&HttpWire), inet("127.0.0.1:80")),
+            ("lines+tcp://127.0.0.1:7", Protocol::Wire(&LinesWire), inet("127.0.0.1:7")),
         ] {
             let target: Target = url.parse().unwrap();
             assert_eq!((target.protocol, &target.endpoint), (protocol, &endpoint));
@@ -506,16 +449,8 @@ mod tests {
             ("lines+tcp://127.0.0.1", None, "port is missing"),
             ("redis://127.0.0.1:port", None, "cannot resolve"),
             ("unix:/a", None, "give --protocol"),
-            (
-                "unix:/a",
-                Some(Protocol::PspUdp),
-                "psp is a protocol of UDP",
-            ),
-            (
-                "memcached+udp+unix:/a",
-                None,
-                "memcached-udp is a protocol of UDP",
-            ),
+            ("unix:/a", Some(Protocol::PspUdp), "psp is a protocol of UDP"),
+            ("memcached+udp+unix:/a", None, "memcached-udp is a protocol of UDP"),
             ("redis://127.0.0.1", Some(Protocol::PspUdp), "and not psp"),
             (&long, None, "cannot have this path"),
         ] {

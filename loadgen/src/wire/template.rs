@@ -59,9 +59,7 @@ pub enum TemplateError {
         hits: String,
     },
     /// `{keys:N}` with an N that is not a number, or with too many arguments.
-    #[error(
-        "`{{keys:{count}}}`: the count is a number from 1 to {ARGUMENTS_MAX}, alone in its word"
-    )]
+    #[error("`{{keys:{count}}}`: the count is a number from 1 to {ARGUMENTS_MAX}, alone in its word")]
     KeyCount {
         /// The text after the colon.
         count: String,
@@ -103,9 +101,7 @@ impl CommandTemplate {
                 let parsed = count.parse().ok();
                 let count = parsed
                     .filter(|count| (1..=ARGUMENTS_MAX).contains(count))
-                    .ok_or_else(|| TemplateError::KeyCount {
-                        count: count.to_owned(),
-                    })?;
+                    .ok_or_else(|| TemplateError::KeyCount { count: count.to_owned() })?;
                 arguments.extend(std::iter::repeat_n(vec![Piece::Key], count));
             } else {
                 arguments.push(parse_pieces(&word)?);
@@ -121,9 +117,7 @@ impl CommandTemplate {
     pub(super) fn of_literals(arguments: impl IntoIterator<Item = Arc<[u8]>>) -> Self {
         let arguments = arguments.into_iter();
         Self {
-            arguments: arguments
-                .map(|argument| vec![Piece::Literal(argument)])
-                .collect(),
+            arguments: arguments.map(|argument| vec![Piece::Literal(argument)]).collect(),
         }
     }
 
@@ -221,8 +215,7 @@ struct Pieces {
 impl Pieces {
     fn end_literal(&mut self) {
         if !self.literal.is_empty() {
-            self.ended
-                .push(Piece::Literal(self.literal.as_bytes().into()));
+            self.ended.push(Piece::Literal(self.literal.as_bytes().into()));
             self.literal.clear();
         }
     }
@@ -241,9 +234,7 @@ fn parse_plain(text: &str, pieces: &mut Pieces) -> Result<(), TemplateError> {
             continue;
         }
         let placeholder = inside.split_once('}').filter(|_| brace == "{");
-        let (name, after) = placeholder.ok_or_else(|| TemplateError::Brace {
-            brace: brace.to_owned(),
-        })?;
+        let (name, after) = placeholder.ok_or_else(|| TemplateError::Brace { brace: brace.to_owned() })?;
         pieces.end_literal();
         pieces.ended.push(match name {
             "key" => Piece::Key,
@@ -261,21 +252,12 @@ fn parse_plain(text: &str, pieces: &mut Pieces) -> Result<(), TemplateError> {
 fn parse_parameter(name: &str) -> Result<Piece, TemplateError> {
     match name.split_once(':') {
         Some(("key", hits)) => {
-            let ratio = hits
-                .parse()
-                .ok()
-                .filter(|ratio| (0.0..=1.0).contains(ratio));
+            let ratio = hits.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
             let piece = ratio.map(Piece::KeyOrMiss);
-            piece.ok_or_else(|| TemplateError::HitRatio {
-                hits: hits.to_owned(),
-            })
+            piece.ok_or_else(|| TemplateError::HitRatio { hits: hits.to_owned() })
         }
-        Some(("keys", count)) => Err(TemplateError::KeyCount {
-            count: count.to_owned(),
-        }),
-        _ => Err(TemplateError::Placeholder {
-            name: name.to_owned(),
-        }),
+        Some(("keys", count)) => Err(TemplateError::KeyCount { count: count.to_owned() }),
+        _ => Err(TemplateError::Placeholder { name: name.to_owned() }),
     }
 }
 
@@ -286,12 +268,8 @@ mod tests {
 
     #[test]
     fn bad_templates_are_refused() {
-        let key_count = |count: &str| TemplateError::KeyCount {
-            count: count.to_owned(),
-        };
-        let brace = |brace: &str| TemplateError::Brace {
-            brace: brace.to_owned(),
-        };
+        let key_count = |count: &str| TemplateError::KeyCount { count: count.to_owned() };
+        let brace = |brace: &str| TemplateError::Brace { brace: brace.to_owned() };
         for (text, expected) in [
             (" ", TemplateError::Empty),
             ("SET k \"v", TemplateError::Quote),
@@ -303,18 +281,8 @@ mod tests {
             ("MGET {keys:0}", key_count("0")),
             ("MGET {keys:many}", key_count("many")),
             ("MGET x{keys:2}", key_count("2")),
-            (
-                "GET {key:1.1}",
-                TemplateError::HitRatio {
-                    hits: "1.1".to_owned(),
-                },
-            ),
-            (
-                "GET {kee}",
-                TemplateError::Placeholder {
-                    name: "kee".to_owned(),
-                },
-            ),
+            ("GET {key:1.1}", TemplateError::HitRatio { hits: "1.1".to_owned() }),
+            ("GET {kee}", TemplateError::Placeholder { name: "kee".to_owned() }),
         ] {
             assert_eq!(CommandTemplate::parse(text), Err(expected), "{text}");
         }
@@ -323,10 +291,7 @@ mod tests {
     #[test]
     fn quotes_and_backslashes_are_those_of_a_shell() {
         for (text, word) in [
-            (
-                r#"'{"id": 1, "of": {"a": "\"}}'"#,
-                r#"{"id": 1, "of": {"a": "\"}}"#,
-            ),
+            (r#"'{"id": 1, "of": {"a": "\"}}'"#, r#"{"id": 1, "of": {"a": "\"}}"#),
             (r#""{{\"id\": 1}}""#, r#"{"id": 1}"#),
             (r#"{{\"id\":1}}"#, r#"{"id":1}"#),
             (r#"'it'\''s'"#, "it's"),
@@ -348,10 +313,7 @@ mod tests {
         let pieces = [literal(r#"{"id":"#), Piece::Number, literal("}")];
         assert_eq!(template.arguments, [pieces.to_vec()]);
         let braced = CommandTemplate::parse("{{{n}}}").unwrap();
-        assert_eq!(
-            braced.arguments,
-            [[literal("{"), Piece::Number, literal("}")]]
-        );
+        assert_eq!(braced.arguments, [[literal("{"), Piece::Number, literal("}")]]);
     }
 
     proptest! {

@@ -91,9 +91,7 @@ impl RequestWriter {
                 authority: authority.to_owned(),
                 headers: Arc::default(),
             }),
-            Protocol::PspUdp => Err(TemplateError::Shape {
-                usage: "no commands, but --workload".to_owned(),
-            }),
+            Protocol::PspUdp => Err(TemplateError::Shape { usage: "no commands, but --workload".to_owned() }),
         }
     }
 
@@ -120,21 +118,9 @@ impl RequestWriter {
             }
             Self::MemcachedText(verb) => verb.write_text(arguments, out),
             Self::MemcachedMeta(verb) => verb.write_meta(arguments, out),
-            Self::Rpc {
-                method,
-                deadline_us,
-            } => method.write(arguments, id, *deadline_us, out),
-            Self::Wire {
-                wire,
-                authority,
-                headers,
-            } => {
-                let request = WireRequest {
-                    arguments,
-                    id,
-                    authority,
-                    headers,
-                };
+            Self::Rpc { method, deadline_us } => method.write(arguments, id, *deadline_us, out),
+            Self::Wire { wire, authority, headers } => {
+                let request = WireRequest { arguments, id, authority, headers };
                 wire.write(&request, out);
                 Expected::one(Lookup::Reply)
             }
@@ -151,14 +137,11 @@ fn verb(template: &CommandTemplate) -> Result<Verb, TemplateError> {
     })?;
     let operands = template.arguments() - 1;
     if !verb.takes(operands) {
-        return Err(TemplateError::Shape {
-            usage: verb.usage.to_owned(),
-        });
+        return Err(TemplateError::Shape { usage: verb.usage.to_owned() });
     }
     let is_word = |operand: usize| {
         let mut literals = template.literals(operand + 1);
-        literals.all(|literal| literal.iter().all(u8::is_ascii_graphic))
-            && template.literal(operand + 1) != Some(b"")
+        literals.all(|literal| literal.iter().all(u8::is_ascii_graphic)) && template.literal(operand + 1) != Some(b"")
     };
     match (0..operands).find(|&operand| !verb.is_data(operand) && !is_word(operand)) {
         Some(_) => Err(TemplateError::Blank),

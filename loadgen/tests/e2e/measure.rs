@@ -22,14 +22,7 @@ const OK: &[u8] = b"+OK\r\n";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A short run with uniform arrivals.
-const SHORT: &[&str] = &[
-    "--duration",
-    "0.5",
-    "--warmup",
-    "0",
-    "--arrivals",
-    "uniform",
-];
+const SHORT: &[&str] = &["--duration", "0.5", "--warmup", "0", "--arrivals", "uniform"];
 
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_psp-loadgen"));
@@ -48,11 +41,7 @@ fn text(bytes: &[u8]) -> &str {
 /// The JSON output of a successful call.
 fn json(args: &[&str]) -> Value {
     let output = run(&[args, &["--output", "json"]].concat());
-    assert!(
-        output.status.success(),
-        "{args:?}: {}",
-        text(&output.stderr)
-    );
+    assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -88,39 +77,19 @@ fn a_run_reports_percentiles_seconds_and_a_log() {
     let (target, log_name) = (obliging(), log.to_str().unwrap());
     let mix = "GET@400/s,odd=SET {key} x@100/s";
     let args = ["run", "--target", &target, "--mix", mix, "--hdr", log_name];
-    let timing = [
-        "--duration",
-        "1.5",
-        "--warmup",
-        "0",
-        "--arrivals",
-        "uniform",
-    ];
+    let timing = ["--duration", "1.5", "--warmup", "0", "--arrivals", "uniform"];
     let report = json(&[&args[..], &timing].concat());
     assert_eq!(report["schema"], "psp-run/1");
     let get = &report["types"][0];
     let latency = &get["latency_us"];
     let points = ["p50", "p90", "p99", "p999", "p9999", "max"];
-    assert!(
-        points
-            .map(|point| latency[point].as_f64().unwrap())
-            .is_sorted()
-    );
+    assert!(points.map(|point| latency[point].as_f64().unwrap()).is_sorted());
     let timeline = get["timeline"].as_array().unwrap();
-    let seconds: Vec<_> = timeline
-        .iter()
-        .map(|point| point["second"].as_u64())
-        .collect();
+    let seconds: Vec<_> = timeline.iter().map(|point| point["second"].as_u64()).collect();
     let expected: Vec<_> = (0..timeline.len() as u64).map(Some).collect();
     assert_eq!(seconds, expected);
-    let completed: u64 = timeline
-        .iter()
-        .filter_map(|point| point["completed"].as_u64())
-        .sum();
-    assert_eq!(
-        (Some(completed), completed),
-        (get["completed"].as_u64(), 600)
-    );
+    let completed: u64 = timeline.iter().filter_map(|point| point["completed"].as_u64()).sum();
+    assert_eq!((Some(completed), completed), (get["completed"].as_u64(), 600));
     assert!(get["latency_curve_us"].as_array().unwrap().len() > 10);
 
     let log = fs::read(log).unwrap();
@@ -131,10 +100,7 @@ fn a_run_reports_percentiles_seconds_and_a_log() {
         }
     }
     for tag in ["GET", "odd"] {
-        assert!(
-            tags.iter().filter(|other| *other == tag).count() >= 2,
-            "{tags:?}"
-        );
+        assert!(tags.iter().filter(|other| *other == tag).count() >= 2, "{tags:?}");
     }
 }
 
@@ -165,20 +131,9 @@ fn calm_requests_are_told_apart_where_witnesses_may_watch() {
 #[test]
 fn csv_has_the_same_figures_in_lines() {
     let target = obliging();
-    let args = [
-        "run",
-        "--target",
-        &target,
-        "--mix",
-        "GET@200/s",
-        "--output",
-        "csv",
-    ];
+    let args = ["run", "--target", &target, "--mix", "GET@200/s", "--output", "csv"];
     let output = run(&[&args[..], SHORT].concat());
-    let lines: Vec<Vec<&str>> = text(&output.stdout)
-        .lines()
-        .map(|line| line.split(',').collect())
-        .collect();
+    let lines: Vec<Vec<&str>> = text(&output.stdout).lines().map(|line| line.split(',').collect()).collect();
     let [heads, get, overall] = &lines[..] else {
         panic!("three lines: {lines:?}");
     };
@@ -186,29 +141,17 @@ fn csv_has_the_same_figures_in_lines() {
     assert_eq!(get[column("type")], "GET");
     assert_eq!(get[column("completed")], "100");
     assert_eq!(overall[column("type")], "overall");
-    assert_eq!(
-        get[column("latency_us_p9999")],
-        overall[column("latency_us_p9999")]
-    );
+    assert_eq!(get[column("latency_us_p9999")], overall[column("latency_us_p9999")]);
 }
 
 #[test]
 fn slowdown_is_latency_over_service_time() {
     let addr = psp_server(|_| Some(Kind::Reply));
     let target = format!("psp://{addr}");
-    let args = [
-        "run",
-        "--target",
-        &target,
-        "--workload",
-        "high-bimodal",
-        "--rate",
-        "200",
-    ];
+    let args = ["run", "--target", &target, "--workload", "high-bimodal", "--rate", "200"];
     let report = json(&[&args[..], SHORT].concat());
     for ty in report["types"].as_array().unwrap() {
-        let [latency, slowdown] =
-            ["latency_us", "slowdown"].map(|field| ty[field]["p999"].as_f64().unwrap());
+        let [latency, slowdown] = ["latency_us", "slowdown"].map(|field| ty[field]["p999"].as_f64().unwrap());
         let service_us = ty["service_us"].as_f64().unwrap();
         assert!((slowdown * service_us / latency - 1.0).abs() < 0.01);
     }
@@ -217,42 +160,26 @@ fn slowdown_is_latency_over_service_time() {
 #[test]
 fn conditions_decide_the_exit_code() {
     let requests = AtomicU64::new(0);
-    let target = url(resp_server(move |_| {
-        match requests.fetch_add(1, Ordering::Relaxed) % 10 {
-            0 => Answer::Reply(b"-BUSY no\r\n"),
-            1 => Answer::Close,
-            _ => Answer::Reply(OK),
-        }
+    let target = url(resp_server(move |_| match requests.fetch_add(1, Ordering::Relaxed) % 10 {
+        0 => Answer::Reply(b"-BUSY no\r\n"),
+        1 => Answer::Close,
+        _ => Answer::Reply(OK),
     }));
     let judged = |conditions: &[&str]| {
         let mut args = vec!["run", "--target", &target, "--mix", "GET@100/s"];
         args.extend(SHORT);
-        args.extend(
-            conditions
-                .iter()
-                .flat_map(|condition| ["--fail-if", condition]),
-        );
+        args.extend(conditions.iter().flat_map(|condition| ["--fail-if", condition]));
         let output = run(&args);
         (output.status.code(), text(&output.stderr).to_owned())
     };
     let (code, errors) = judged(&["GET.p50 > 100s", "overall.errors > 90%"]);
     assert_eq!((code, errors.as_str()), (Some(0), ""));
-    let (code, errors) = judged(&[
-        "GET.errors > 5%",
-        "GET.p50 > 100s",
-        "overall.completed >= 1",
-    ]);
+    let (code, errors) = judged(&["GET.errors > 5%", "GET.p50 > 100s", "overall.completed >= 1"]);
     assert_eq!(code, Some(3));
-    let failed: Vec<_> = errors
-        .lines()
-        .filter(|line| line.starts_with("failed: "))
-        .collect();
+    let failed: Vec<_> = errors.lines().filter(|line| line.starts_with("failed: ")).collect();
     assert_eq!(failed.len(), 2, "{errors}");
     assert!(failed[0].starts_with("failed: GET.errors > 5%: GET.errors is"));
-    for (condition, reason) in [
-        ("SET.p99 > 1ms", "`SET` is no type of this run"),
-        ("GET.p99 > 1", "expected a time"),
-    ] {
+    for (condition, reason) in [("SET.p99 > 1ms", "`SET` is no type of this run"), ("GET.p99 > 1", "expected a time")] {
         let (code, errors) = judged(&[condition]);
         assert!(code == Some(2) && errors.contains(reason), "{errors}");
     }
@@ -261,15 +188,7 @@ fn conditions_decide_the_exit_code() {
 #[test]
 fn a_server_that_says_nothing_fails_conditions_on_its_latency() {
     let target = url(resp_server(|_| Answer::Silence));
-    let args = [
-        "run",
-        "--target",
-        &target,
-        "--mix",
-        "GET@20/s",
-        "--timeout",
-        "0.2",
-    ];
+    let args = ["run", "--target", &target, "--mix", "GET@20/s", "--timeout", "0.2"];
     let output = run(&[&args[..], SHORT, &["--fail-if", "GET.p99 > 1s"]].concat());
     // A server that answers nothing is the greater failure.
     assert_eq!(output.status.code(), Some(1));
@@ -279,25 +198,13 @@ fn a_server_that_says_nothing_fails_conditions_on_its_latency() {
 #[test]
 fn repeated_runs_have_confidence_intervals_and_seeds_of_their_own() {
     let target = obliging();
-    let args = [
-        "run",
-        "--target",
-        &target,
-        "--mix",
-        "GET@100/s",
-        "--runs",
-        "3",
-        "--seed",
-        "7",
-    ];
+    let args = ["run", "--target", &target, "--mix", "GET@100/s", "--runs", "3", "--seed", "7"];
     let report = json(&[&args[..], SHORT].concat());
     assert_eq!(report["schema"], "psp-runs/1");
     let runs = report["runs"].as_array().unwrap();
     let seeds: Vec<_> = runs.iter().map(|run| run["seed"].as_u64()).collect();
     assert_eq!(seeds, [Some(7), Some(8), Some(9)]);
-    let p99s = runs
-        .iter()
-        .map(|run| run["types"][0]["latency_us"]["p99"].as_f64().unwrap());
+    let p99s = runs.iter().map(|run| run["types"][0]["latency_us"]["p99"].as_f64().unwrap());
     let mean = p99s.sum::<f64>() / 3.0;
     let estimate = &report["estimates"][0]["latency_us"]["p99"];
     assert!((estimate["mean"].as_f64().unwrap() / mean - 1.0).abs() < 1e-9);
@@ -325,10 +232,7 @@ fn limited() -> String {
 fn a_sweep_finds_the_rate_at_which_errors_begin() {
     let dir = tempfile::tempdir().unwrap();
     let page = dir.path().join("sweep.html");
-    let (limited, obliging) = (
-        format!("limited={}", limited()),
-        format!("open={}", obliging()),
-    );
+    let (limited, obliging) = (format!("limited={}", limited()), format!("open={}", obliging()));
     let args = [
         "sweep",
         &limited,
@@ -359,10 +263,7 @@ fn a_sweep_finds_the_rate_at_which_errors_begin() {
     assert!((50.0..3_200.0).contains(&held), "{held}");
     assert_eq!(open["held_rps"], 3_200.0);
     let points = limited["points"].as_array().unwrap();
-    let rates: Vec<_> = points
-        .iter()
-        .map(|point| point["rate_rps"].as_f64().unwrap())
-        .collect();
+    let rates: Vec<_> = points.iter().map(|point| point["rate_rps"].as_f64().unwrap()).collect();
     assert!(rates.is_sorted());
     for (point, rate) in points.iter().zip(rates) {
         assert_eq!(point["misses"].as_array().unwrap().is_empty(), rate <= held);
@@ -387,16 +288,7 @@ fn a_sweep_finds_the_rate_at_which_errors_begin() {
 #[test]
 fn a_target_that_holds_nothing_has_an_exit_code_of_its_own() {
     let target = obliging();
-    let args = [
-        "sweep",
-        &target,
-        "--mix",
-        "GET:1",
-        "--from",
-        "100",
-        "--slo",
-        "GET.p50 < 1ns",
-    ];
+    let args = ["sweep", &target, "--mix", "GET:1", "--from", "100", "--slo", "GET.p50 < 1ns"];
     let output = run(&[&args[..], SHORT].concat());
     assert_eq!(output.status.code(), Some(3));
     assert!(text(&output.stderr).contains("not even 100 requests per second"));
@@ -417,10 +309,7 @@ fn a_comparison_alternates_and_relates_to_the_first() {
     let slow = server("slow", Duration::from_millis(50));
     let args = ["compare", &quick, &slow, "--mix", "GET@40/s", "--runs", "2"];
     let report = json(&[&args[..], SHORT].concat());
-    assert_eq!(
-        (&report["schema"], &report["rounds"]),
-        (&"psp-compare/1".into(), &2.into())
-    );
+    assert_eq!((&report["schema"], &report["rounds"]), (&"psp-compare/1".into(), &2.into()));
     let [first, second] = &report["targets"].as_array().unwrap()[..] else {
         panic!("two targets");
     };
@@ -457,9 +346,7 @@ fn start(name: &str, file: &Path) -> String {
 }
 
 fn port_in(file: &Path) -> u16 {
-    wait_until("the server starts", || {
-        fs::read_to_string(file).is_ok_and(|port| !port.is_empty())
-    });
+    wait_until("the server starts", || fs::read_to_string(file).is_ok_and(|port| !port.is_empty()));
     fs::read_to_string(file).unwrap().parse().unwrap()
 }
 
@@ -491,12 +378,7 @@ fn started_servers_are_measured_and_stopped() {
         page.to_str().unwrap(),
     ];
     let report = json(&[&args[..], SHORT].concat());
-    let names: Vec<_> = report["targets"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|target| &target["name"])
-        .collect();
+    let names: Vec<_> = report["targets"].as_array().unwrap().iter().map(|target| &target["name"]).collect();
     assert_eq!(names, ["two", "one"]);
     for file in &files {
         assert!(!is_served(port_in(file)));
@@ -506,11 +388,7 @@ fn started_servers_are_measured_and_stopped() {
 
 #[test]
 fn no_server_outlives_the_program_however_it_ends() {
-    for (signal, code) in [
-        (Signal::INT, Some(130)),
-        (Signal::HUP, Some(130)),
-        (Signal::KILL, None),
-    ] {
+    for (signal, code) in [(Signal::INT, Some(130)), (Signal::HUP, Some(130)), (Signal::KILL, None)] {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("port");
         let mut program = command(&[
@@ -589,10 +467,7 @@ fn a_command_that_fails_is_explained() {
     ]);
     assert_eq!(output.status.code(), Some(1));
     let errors = text(&output.stderr);
-    assert!(
-        errors.contains("bad:") && errors.contains("not found"),
-        "{errors}"
-    );
+    assert!(errors.contains("bad:") && errors.contains("not found"), "{errors}");
 }
 
 #[test]
@@ -611,11 +486,7 @@ fn files_become_one_page() {
     let output = run(&[&["report", &files[0], &files[1]], &out[..]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_has_plots(&page, &["latency-by-load", "percentile-curve", "timeline"]);
-    assert!(
-        fs::read_to_string(&page)
-            .unwrap()
-            .contains("<h1>Two rates</h1>")
-    );
+    assert!(fs::read_to_string(&page).unwrap().contains("<h1>Two rates</h1>"));
 
     fs::write(&files[0], r#"{"schema": "other/1"}"#).unwrap();
     let output = run(&[&["report", &files[0]], &out[..]].concat());

@@ -34,10 +34,7 @@ fn a_stall_is_seen_by_every_request_that_should_have_been_sent_meanwhile() {
         }
         Answer::Reply(OK)
     });
-    let mut plan = plan(
-        target("redis", addr),
-        vec![command("GET", RATE_RPS, ThreadClass::Fast)],
-    );
+    let mut plan = plan(target("redis", addr), vec![command("GET", RATE_RPS, ThreadClass::Fast)]);
     plan.duration = Duration::from_secs(2);
     let record = &run(&plan).records[0];
     assert_every_arrival_ends_once(record);
@@ -71,10 +68,7 @@ fn a_silent_type_times_out_and_leaves_the_other_alone() {
     });
     let mut plan = plan(
         target("redis", addr),
-        vec![
-            command("GET", 500.0, ThreadClass::Fast),
-            command("KEYS", 40.0, ThreadClass::Slow),
-        ],
+        vec![command("GET", 500.0, ThreadClass::Fast), command("KEYS", 40.0, ThreadClass::Slow)],
     );
     plan.timeout = Duration::from_millis(400);
     let result = run(&plan);
@@ -93,10 +87,7 @@ fn a_silent_type_times_out_and_leaves_the_other_alone() {
 #[test]
 fn more_than_may_be_outstanding_is_dropped() {
     let addr = resp_server(|_| Answer::Silence);
-    let mut plan = plan(
-        target("redis", addr),
-        vec![command("GET", 200.0, ThreadClass::Fast)],
-    );
+    let mut plan = plan(target("redis", addr), vec![command("GET", 200.0, ThreadClass::Fast)]);
     plan.outstanding_max = 10;
     plan.timeout = Duration::from_secs(1);
     let record = &run(&plan).records[0];
@@ -110,10 +101,7 @@ fn more_than_may_be_outstanding_is_dropped() {
 #[test]
 fn pipelining_allows_more_in_flight_on_a_connection() {
     let addr = resp_server(|_| Answer::Silence);
-    let mut plan = plan(
-        target("redis", addr),
-        vec![command("GET", 200.0, ThreadClass::Fast)],
-    );
+    let mut plan = plan(target("redis", addr), vec![command("GET", 200.0, ThreadClass::Fast)]);
     plan.pipeline = 5;
     plan.timeout = Duration::from_secs(1);
     let record = &run(&plan).records[0];
@@ -125,23 +113,14 @@ fn pipelining_allows_more_in_flight_on_a_connection() {
 #[test]
 fn what_is_written_together_is_answered_or_lost_one_by_one() {
     let requests = AtomicU64::new(0);
-    let addr = resp_server(
-        move |_| match requests.fetch_add(1, Ordering::Relaxed) % 100 {
-            99 => Answer::Close,
-            _ => Answer::Reply(b"+OK\r\n"),
-        },
-    );
-    let mut plan = plan(
-        target("redis", addr),
-        vec![command("GET", 1.0, ThreadClass::Fast)],
-    );
+    let addr = resp_server(move |_| match requests.fetch_add(1, Ordering::Relaxed) % 100 {
+        99 => Answer::Close,
+        _ => Answer::Reply(b"+OK\r\n"),
+    });
+    let mut plan = plan(target("redis", addr), vec![command("GET", 1.0, ThreadClass::Fast)]);
     plan.types[0].connections = 2;
     plan.pipeline = 16;
-    plan.pacing = Pacing::Closed(ClosedLoop {
-        outstanding: 32,
-        per_type: false,
-        think: Duration::ZERO,
-    });
+    plan.pacing = Pacing::Closed(ClosedLoop { outstanding: 32, per_type: false, think: Duration::ZERO });
     let record = &run(&plan).records[0];
     assert_every_arrival_ends_once(record);
     assert!(record.reconnects > 0 && record.completed >= 99);
@@ -155,17 +134,12 @@ fn what_is_written_together_is_answered_or_lost_one_by_one() {
 #[test]
 fn errors_are_counted_by_kind_and_have_no_latency() {
     let requests = AtomicU64::new(0);
-    let addr = resp_server(
-        move |_| match requests.fetch_add(1, Ordering::Relaxed) % 4 {
-            0 => Answer::Reply(b"-BUSY queue of GET is full\r\n"),
-            1 => Answer::Reply(b"-ERR no\r\n"),
-            _ => Answer::Reply(b"*2\r\n$1\r\na\r\n*1\r\n:1\r\n"),
-        },
-    );
-    let plan = plan(
-        target("redis", addr),
-        vec![command("GET", 800.0, ThreadClass::Fast)],
-    );
+    let addr = resp_server(move |_| match requests.fetch_add(1, Ordering::Relaxed) % 4 {
+        0 => Answer::Reply(b"-BUSY queue of GET is full\r\n"),
+        1 => Answer::Reply(b"-ERR no\r\n"),
+        _ => Answer::Reply(b"*2\r\n$1\r\na\r\n*1\r\n:1\r\n"),
+    });
+    let plan = plan(target("redis", addr), vec![command("GET", 800.0, ThreadClass::Fast)]);
     let record = &run(&plan).records[0];
     assert_every_arrival_ends_once(record);
     assert_eq!((record.scheduled, record.completed), (400, 200));
@@ -177,22 +151,14 @@ fn errors_are_counted_by_kind_and_have_no_latency() {
 #[test]
 fn closed_connections_are_opened_again() {
     let requests = AtomicU64::new(0);
-    let addr = resp_server(
-        move |_| match requests.fetch_add(1, Ordering::Relaxed) % 20 {
-            19 => Answer::Close,
-            _ => Answer::Reply(OK),
-        },
-    );
-    let plan = plan(
-        target("redis", addr),
-        vec![command("GET", 400.0, ThreadClass::Fast)],
-    );
+    let addr = resp_server(move |_| match requests.fetch_add(1, Ordering::Relaxed) % 20 {
+        19 => Answer::Close,
+        _ => Answer::Reply(OK),
+    });
+    let plan = plan(target("redis", addr), vec![command("GET", 400.0, ThreadClass::Fast)]);
     let record = &run(&plan).records[0];
     assert_every_arrival_ends_once(record);
-    assert_eq!(
-        record.errors.iter().collect::<Vec<_>>(),
-        [("CONNECTION", 10)]
-    );
+    assert_eq!(record.errors.iter().collect::<Vec<_>>(), [("CONNECTION", 10)]);
     assert_eq!(record.completed, 190);
     assert!(record.reconnects > 0);
 }
@@ -205,10 +171,7 @@ fn warm_up_is_sent_but_not_measured() {
         counted.fetch_add(1, Ordering::Relaxed);
         Answer::Reply(OK)
     });
-    let mut plan = plan(
-        target("redis", addr),
-        vec![command("GET", 1_000.0, ThreadClass::Fast)],
-    );
+    let mut plan = plan(target("redis", addr), vec![command("GET", 1_000.0, ThreadClass::Fast)]);
     plan.warmup = Duration::from_millis(300);
     let record = &run(&plan).records[0];
     assert_eq!((record.scheduled, record.completed), (500, 500));
@@ -226,10 +189,7 @@ fn an_interrupted_run_accounts_for_what_is_outstanding() {
         }
         Answer::Silence
     });
-    let mut plan = plan(
-        target("redis", addr),
-        vec![command("GET", 100.0, ThreadClass::Fast)],
-    );
+    let mut plan = plan(target("redis", addr), vec![command("GET", 100.0, ThreadClass::Fast)]);
     plan.duration = Duration::from_secs(3_600);
     let result = clients::run(&plan, &stop, &mut ()).unwrap();
     let record = &result.records[0];
@@ -261,10 +221,7 @@ fn nobody_listening_is_an_error_at_the_start() {
     let error = format!("{:#}", anyhow::Error::from(error));
     assert!(error.starts_with("cannot connect to redis://"), "{error}");
     for addr in addrs {
-        assert!(
-            error.contains(&format!("{addr}: Connection refused")),
-            "{error}"
-        );
+        assert!(error.contains(&format!("{addr}: Connection refused")), "{error}");
     }
 }
 
@@ -281,10 +238,7 @@ fn the_address_where_somebody_listens_is_found() {
 fn datagrams_find_their_requests_and_losses_time_out() {
     let seen = AtomicU64::new(0);
     let addr = psp_server(move |header| {
-        assert_eq!(
-            header.run_time_ns,
-            1_000 * (u32::from(header.request_type) + 1)
-        );
+        assert_eq!(header.run_time_ns, 1_000 * (u32::from(header.request_type) + 1));
         if header.request_type == 1 {
             return Some(Kind::Reply);
         }
@@ -313,10 +267,7 @@ fn datagrams_find_their_requests_and_losses_time_out() {
     assert_eq!(report.types[1].service_us, Some(0.2));
     let json = serde_json::to_string(&report).unwrap();
     let read: Report = serde_json::from_str(&json).unwrap();
-    assert_eq!(
-        read.types[0].summary.errors,
-        [("ERR".to_owned(), 100)].into()
-    );
+    assert_eq!(read.types[0].summary.errors, [("ERR".to_owned(), 100)].into());
     assert_eq!(read.types[0].summary.latency_us, None);
     assert_eq!(read.types[1].summary.completed, 200);
 }
@@ -331,8 +282,7 @@ fn preload_creates_every_key_and_element() {
             .next()
             .and_then(|count| count.parse().ok())
             .unwrap();
-        let (counter, values) = match &frame[frame.iter().position(|byte| *byte == b'$').unwrap()..]
-        {
+        let (counter, values) = match &frame[frame.iter().position(|byte| *byte == b'$').unwrap()..] {
             set if set.starts_with(b"$3\r\nSET") => (0, 1),
             list if list.starts_with(b"$5\r\nRPUSH") => (1, arguments - 2),
             sorted if sorted.starts_with(b"$4\r\nZADD") => (2, (arguments - 2) / 2),
@@ -341,18 +291,11 @@ fn preload_creates_every_key_and_element() {
         counters[counter].fetch_add(values, Ordering::Relaxed);
         Answer::Reply(OK)
     });
-    let collection = |kind, len| Collection {
-        kind,
-        key: "big".to_owned(),
-        len,
-    };
+    let collection = |kind, len| Collection { kind, key: "big".to_owned(), len };
     let plan = PreloadPlan {
         target: target("redis", addr),
         keyspace: Some(Keyspace::new(1_000, 10)),
-        collections: vec![
-            collection(CollectionKind::List, 777),
-            collection(CollectionKind::SortedSet, 401),
-        ],
+        collections: vec![collection(CollectionKind::List, 777), collection(CollectionKind::SortedSet, 401)],
     };
     let mut progress = Vec::new();
     preload(&plan, &mut |values| progress.push(values)).unwrap();

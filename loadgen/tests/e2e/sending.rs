@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use psp_loadgen::report::{Mode, Report};
 use psp_loadgen::schedule::{
-    ClosedLoop, LiveWorkload, OfferedLoad, Pacing, RequestPlan, RunPlan, ServicePlan, ThreadClass,
-    Trace, TraceFormat, TracePace, TraceTypes, TypePlan,
+    ClosedLoop, LiveWorkload, OfferedLoad, Pacing, RequestPlan, RunPlan, ServicePlan, ThreadClass, Trace, TraceFormat,
+    TracePace, TraceTypes, TypePlan,
 };
 use psp_loadgen::wire::Protocol;
 use psp_protocols::psp_header::Kind;
@@ -51,10 +51,7 @@ fn a_closed_loop_keeps_its_number_of_requests_outstanding() {
         current.fetch_sub(1, Ordering::SeqCst);
         Answer::Reply(OK)
     });
-    let mut plan = plan(
-        target("redis", addr),
-        vec![fast("GET", 3.0), command("SET", 1.0, ThreadClass::Slow)],
-    );
+    let mut plan = plan(target("redis", addr), vec![fast("GET", 3.0), command("SET", 1.0, ThreadClass::Slow)]);
     plan.pacing = closed(CLIENTS, false, 0);
     let result = run(&plan);
     let [get, set] = &result.records[..] else {
@@ -88,16 +85,11 @@ fn a_closed_loop_hides_a_stall_and_says_that_it_is_closed() {
     let record = &result.records[0];
     assert_every_arrival_ends_once(record);
     // An open loop would count every request that was due meanwhile.
-    let slow = record
-        .latency_ns
-        .count_between(STALL.as_nanos() as u64 / 2, u64::MAX >> 1);
+    let slow = record.latency_ns.count_between(STALL.as_nanos() as u64 / 2, u64::MAX >> 1);
     assert!((1..=3).contains(&slow), "{slow} of {}", record.completed);
 
     let report = Report::new(&plan, &result);
-    assert_eq!(
-        (report.mode, report.overall.rate_kept),
-        (Mode::Closed, None)
-    );
+    assert_eq!((report.mode, report.overall.rate_kept), (Mode::Closed, None));
     assert_eq!(report.closed_loop.as_ref().unwrap().outstanding, 3);
     assert!(report.warnings[0].starts_with("closed loop:"));
     let text = report.to_string();
@@ -109,10 +101,7 @@ fn a_closed_loop_hides_a_stall_and_says_that_it_is_closed() {
 #[test]
 fn clients_think_and_those_of_a_type_are_its_own() {
     let addr = resp_server(|_| Answer::Reply(OK));
-    let mut plan = plan(
-        target("redis", addr),
-        vec![fast("GET", 1.0), command("SET", 1.0, ThreadClass::Slow)],
-    );
+    let mut plan = plan(target("redis", addr), vec![fast("GET", 1.0), command("SET", 1.0, ThreadClass::Slow)]);
     plan.pacing = closed(2, true, 50);
     let result = run(&plan);
     for record in &result.records {
@@ -200,11 +189,7 @@ fn phases_change_rates_of_commands() {
     let record = &result.records[0];
     assert_every_arrival_ends_once(record);
     // A quarter of a second at 400 and one at 1200.
-    assert!(
-        (399..=401).contains(&record.scheduled),
-        "{}",
-        record.scheduled
-    );
+    assert!((399..=401).contains(&record.scheduled), "{}", record.scheduled);
     let offered_rps = Report::new(&plan, &result).overall.offered_rps;
     assert!((offered_rps - 800.0).abs() < 1e-6, "{offered_rps}");
 }
@@ -228,10 +213,7 @@ fn keys_and_values_are_as_told() {
         Answer::Reply(OK)
     });
     let mut plan = plan(target("redis", addr), vec![fast("SET", 400.0)]);
-    let format = KeyFormat {
-        prefix: "user".to_owned(),
-        sizes: Sizes::fixed(7),
-    };
+    let format = KeyFormat { prefix: "user".to_owned(), sizes: Sizes::fixed(7) };
     let values = "20-30".parse().unwrap();
     plan.keyspace = Keyspace::with(50, format, KeyDistribution::Sequential, values).unwrap();
     assert_eq!(run(&plan).records[0].completed, 200);
@@ -240,16 +222,9 @@ fn keys_and_values_are_as_told() {
 }
 
 fn exponential(mean_ns: u32) -> TypePlan {
-    let service = ServicePlan {
-        mean_ns,
-        distribution: Distribution::Exponential,
-        wait_ns: 0,
-    };
+    let service = ServicePlan { mean_ns, distribution: Distribution::Exponential, wait_ns: 0 };
     TypePlan {
-        request: RequestPlan::Synthetic {
-            request_type: 0,
-            service,
-        },
+        request: RequestPlan::Synthetic { request_type: 0, service },
         rate_rps: 1_600.0,
         ..synthetic("exponential", 0, mean_ns)
     }
@@ -302,10 +277,7 @@ fn connections_are_opened_evenly_over_the_ramp() {
     for (index, at) in (0..).zip(&*opened) {
         let since_first = at.duration_since(opened[0]);
         // The first connection opens before the run starts.
-        assert!(
-            since_first >= Duration::from_millis(90) * index,
-            "{since_first:?}"
-        );
+        assert!(since_first >= Duration::from_millis(90) * index, "{since_first:?}");
     }
     let warnings = Report::new(&plan, &result).warnings;
     let reaches = |warning: &String| warning.contains("reaches into the measured part");

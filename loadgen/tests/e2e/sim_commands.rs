@@ -43,12 +43,7 @@ fn refusal(line: &str) -> String {
 }
 
 fn keys(value: &Value) -> Vec<&str> {
-    let mut keys: Vec<_> = value
-        .as_object()
-        .unwrap()
-        .keys()
-        .map(String::as_str)
-        .collect();
+    let mut keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
     keys.sort_unstable();
     keys
 }
@@ -71,22 +66,9 @@ fn every_point_has_the_documented_fields() {
     let points = report["points"].as_array().unwrap();
     let order: Vec<_> = points
         .iter()
-        .map(|point| {
-            (
-                point["policy"].as_str().unwrap(),
-                point["load"].as_f64().unwrap(),
-            )
-        })
+        .map(|point| (point["policy"].as_str().unwrap(), point["load"].as_f64().unwrap()))
         .collect();
-    assert_eq!(
-        order,
-        [
-            ("c-fcfs", 0.3),
-            ("c-fcfs", 0.6),
-            ("darc", 0.3),
-            ("darc", 0.6)
-        ]
-    );
+    assert_eq!(order, [("c-fcfs", 0.3), ("c-fcfs", 0.6), ("darc", 0.3), ("darc", 0.6)]);
     for point in points {
         let expected = [
             "completed",
@@ -118,10 +100,7 @@ fn every_point_has_the_documented_fields() {
         let types = point["types"].as_array().unwrap();
         let names: Vec<_> = types.iter().map(|ty| &ty["name"]).collect();
         assert_eq!(names, ["short", "long"]);
-        let completed: u64 = types
-            .iter()
-            .map(|ty| ty["completed"].as_u64().unwrap())
-            .sum();
+        let completed: u64 = types.iter().map(|ty| ty["completed"].as_u64().unwrap()).sum();
         assert_eq!(completed, 20_000);
         for (ty, service_us) in types.iter().zip([1.0, 100.0]) {
             let expected = ["completed", "latency_us", "name", "rejected", "slowdown"];
@@ -149,12 +128,7 @@ fn csv_has_a_line_for_each_point_and_type() {
     assert_eq!((lines[20][policy], lines[20][ty]), ("darc", "StockLevel"));
     for line in &lines[1..] {
         assert_eq!(line.len(), lines[0].len());
-        for head in [
-            "load",
-            "offered_rps",
-            "overall_slowdown_p999",
-            "latency_us_max",
-        ] {
+        for head in ["load", "offered_rps", "overall_slowdown_p999", "latency_us_max"] {
             assert!(line[index(head)].parse::<f64>().unwrap() > 0.0, "{head}");
         }
     }
@@ -216,9 +190,7 @@ fn settings_change_what_they_name() {
     let line = format!("sim --workload high-bimodal --policy darc --workers 14 --load 0.5 {SHORT}");
     let plain = json(&line);
     let p50 = |report: &Value| report["points"][0]["types"][0]["latency_us"]["p50"].as_f64();
-    let slow = json(&format!(
-        "{line} --set dispatch-ns=400 --set channel-ns=300"
-    ));
+    let slow = json(&format!("{line} --set dispatch-ns=400 --set channel-ns=300"));
     assert!(p50(&slow).unwrap() >= p50(&plain).unwrap() + 0.7);
     assert_eq!(slow["settings"]["dispatch-ns"], 400);
     let set = json(&format!(
@@ -235,17 +207,12 @@ fn settings_change_what_they_name() {
 
 #[test]
 fn servers_behind_a_load_balancer_share_the_load() {
-    let line =
-        format!("sim --workload high-bimodal --policy c-fcfs --workers 4 --load 0.7 {SHORT}");
+    let line = format!("sim --workload high-bimodal --policy c-fcfs --workers 4 --load 0.7 {SHORT}");
     let rack = format!("{line} --servers 4 --spread jsq --feedback-delay-us 2.5");
     let (one, four) = (json(&line), json(&rack));
     let settings = &four["settings"];
     assert_eq!(
-        (
-            &settings["servers"],
-            &settings["spread"],
-            &settings["feedback-delay-ns"]
-        ),
+        (&settings["servers"], &settings["spread"], &settings["feedback-delay-ns"]),
         (&4.into(), &"jsq".into(), &2_500.into())
     );
     let rate_rps = |report: &Value| report["points"][0]["offered_rps"].as_f64().unwrap();
@@ -254,9 +221,7 @@ fn servers_behind_a_load_balancer_share_the_load() {
     assert!(stdout(&rack).contains("4 servers by jsq, seen 2.5 us late"));
     let set = format!("{line} --set servers=4 --set spread=jsq --set feedback-delay-ns=2500");
     assert_eq!(json(&set), four);
-    let capacity = line
-        .replace("sim", "capacity")
-        .replace("--load 0.7", "--tolerance 0.1");
+    let capacity = line.replace("sim", "capacity").replace("--load 0.7", "--tolerance 0.1");
     let found = json(&format!("{capacity} --servers 2"));
     assert_eq!(found["settings"]["spread"], "two-choices");
 }
@@ -265,53 +230,23 @@ fn servers_behind_a_load_balancer_share_the_load() {
 fn what_is_misspelt_or_out_of_range_is_named_beside_what_is_allowed() {
     let line = "sim --workload tpcc --policy darc --workers 14 --load 0.5";
     for (line, reasons) in [
-        (
-            line.replace("tpcc", "tpc-x"),
-            &["`tpc-x`", "high-bimodal", "tpcc"][..],
-        ),
+        (line.replace("tpcc", "tpc-x"), &["`tpc-x`", "high-bimodal", "tpcc"][..]),
         (line.replace("darc", "dark"), &["`dark`", "c-fcfs", "darc"]),
         (line.replace("0.5", "none"), &["'none'", "above 0"]),
         (line.replace("0.5", "-1"), &["-1"]),
         (line.replace("14", "0"), &["'0'", "from 1"]),
-        (
-            line.replace("14", "100000000"),
-            &["workers is 100000000", "from 1 to"],
-        ),
+        (line.replace("14", "100000000"), &["workers is 100000000", "from 1 to"]),
         (format!("{line} --servers 0"), &["'0'", "from 1"]),
-        (
-            format!("{line} --servers 5000"),
-            &["servers is 5000", "from 1 to"],
-        ),
+        (format!("{line} --servers 5000"), &["servers is 5000", "from 1 to"]),
         (format!("{line} --spread best"), &["'best'", "two-choices"]),
         (format!("{line} --requests 0"), &["'0'", "1.."]),
-        (
-            format!("{line} --set preempt=700"),
-            &["`preempt`", "preempt-ns=0", "darc.delta=2"],
-        ),
-        (
-            format!("{line} --set sq.delta=3"),
-            &["`sq.delta`", "darc.delta=2"],
-        ),
-        (
-            format!("{line} --set preempt-ns"),
-            &["`preempt-ns`", "key=value"],
-        ),
-        (
-            format!("{line} --set preempt-ns=soon"),
-            &["preempt-ns", "soon", "u64"],
-        ),
-        (
-            format!("{line} --set darc.delta=0.5"),
-            &["delta is 0.5", "at least 1"],
-        ),
-        (
-            format!("{line} --set name=sjf"),
-            &["`name`", "darc.delta=2"],
-        ),
-        (
-            format!("{line} --output xml"),
-            &["'xml'", "text, json, csv"],
-        ),
+        (format!("{line} --set preempt=700"), &["`preempt`", "preempt-ns=0", "darc.delta=2"]),
+        (format!("{line} --set sq.delta=3"), &["`sq.delta`", "darc.delta=2"]),
+        (format!("{line} --set preempt-ns"), &["`preempt-ns`", "key=value"]),
+        (format!("{line} --set preempt-ns=soon"), &["preempt-ns", "soon", "u64"]),
+        (format!("{line} --set darc.delta=0.5"), &["delta is 0.5", "at least 1"]),
+        (format!("{line} --set name=sjf"), &["`name`", "darc.delta=2"]),
+        (format!("{line} --output xml"), &["'xml'", "text, json, csv"]),
     ] {
         let refusal = refusal(&line);
         for reason in reasons {
@@ -324,14 +259,7 @@ fn what_is_misspelt_or_out_of_range_is_named_beside_what_is_allowed() {
 fn help_lists_every_name_and_setting() {
     for command in ["sim", "capacity"] {
         let help = stdout(&format!("{command} --help"));
-        for word in [
-            "extreme-bimodal",
-            "c-fcfs",
-            "srpt",
-            "preempt-ns=0",
-            "darc.delta=2",
-            "Examples",
-        ] {
+        for word in ["extreme-bimodal", "c-fcfs", "srpt", "preempt-ns=0", "darc.delta=2", "Examples"] {
             assert!(help.contains(word), "{word} is not in {help}");
         }
     }
@@ -354,13 +282,8 @@ fn capacity_is_at_the_top_for_one_policy_and_in_results_for_each() {
     assert!(gap > 0.0 && gap <= 0.005, "{gap}");
 
     let two = json(&format!("{line} --policy c-fcfs,darc --tolerance 0.05"));
-    assert_eq!(
-        (&two["capacity_load"], &two["capacity_rps"]),
-        (&Value::Null, &Value::Null)
-    );
-    let loads: Vec<_> = [0, 1]
-        .map(|index| two["results"][index]["capacity_load"].as_f64().unwrap())
-        .to_vec();
+    assert_eq!((&two["capacity_load"], &two["capacity_rps"]), (&Value::Null, &Value::Null));
+    let loads: Vec<_> = [0, 1].map(|index| two["results"][index]["capacity_load"].as_f64().unwrap()).to_vec();
     assert!(loads[0] < loads[1], "{loads:?}");
 }
 
@@ -370,13 +293,7 @@ fn capacities_in_csv_are_those_in_json() {
                 --requests 2000";
     let mut lines = vec!["policy,workload,workers,capacity_load,capacity_rps".to_owned()];
     for result in json(line)["results"].as_array().unwrap() {
-        let cells = [
-            "policy",
-            "workload",
-            "workers",
-            "capacity_load",
-            "capacity_rps",
-        ];
+        let cells = ["policy", "workload", "workers", "capacity_load", "capacity_rps"];
         let cells = cells.map(|key| result[key].to_string().replace('"', ""));
         lines.push(cells.join(","));
     }
@@ -390,10 +307,7 @@ fn capacities_in_csv_are_those_in_json() {
 #[test]
 fn the_list_names_figures_that_are_elsewhere_too() {
     let list = stdout("figure --list");
-    let names: Vec<&str> = list
-        .lines()
-        .filter_map(|row| row.split(' ').next())
-        .collect();
+    let names: Vec<&str> = list.lines().filter_map(|row| row.split(' ').next()).collect();
     for name in ["persephone-1", "shinjuku-8", "shinjuku-7c", "arachne-11"] {
         assert!(names.contains(&name), "{list}");
     }
@@ -405,33 +319,21 @@ fn simulations_become_a_page_and_a_figures_numbers_do_not() {
     let server = format!("--workload high-bimodal --policy c-fcfs,darc --workers 4 {SHORT}");
     let found = [
         ("sim", json(&format!("sim {server} --load 0.4,0.6"))),
-        (
-            "capacity",
-            json(&format!("capacity {server} --slo-slowdown 20")),
-        ),
+        ("capacity", json(&format!("capacity {server} --slo-slowdown 20"))),
     ];
     for (name, found) in found {
         fs::write(dir.path().join(name), found.to_string()).unwrap();
     }
     let dir = dir.path().display();
-    stdout(&format!(
-        "report {dir}/sim {dir}/capacity --out {dir}/page.html"
-    ));
+    stdout(&format!("report {dir}/sim {dir}/capacity --out {dir}/page.html"));
     let page = fs::read_to_string(format!("{dir}/page.html")).unwrap();
     assert_eq!(page.matches("<svg").count(), 1);
     assert!(page.contains("id=\"simulated-1\"") && page.contains("<polyline"));
-    for text in [
-        "<h2>Simulation</h2>",
-        "<h2>Capacity</h2>",
-        "slowdown p99.9",
-        "seed 1",
-    ] {
+    for text in ["<h2>Simulation</h2>", "<h2>Capacity</h2>", "slowdown p99.9", "seed 1"] {
         assert!(page.contains(text), "{text}");
     }
 
-    stdout(&format!(
-        "figure shinjuku-4 --quick --out {dir}/figure.svg --data {dir}/figure.csv"
-    ));
+    stdout(&format!("figure shinjuku-4 --quick --out {dir}/figure.svg --data {dir}/figure.csv"));
     let refused = run(&format!("report {dir}/figure.csv --out {dir}/page.html"));
     assert_eq!(refused.status.code(), Some(1));
     let errors = String::from_utf8(refused.stderr).unwrap();
@@ -441,11 +343,7 @@ fn simulations_become_a_page_and_a_figures_numbers_do_not() {
 #[test]
 fn a_looser_objective_is_kept_at_a_higher_load_and_a_rejection_misses_it() {
     let line = "capacity --workload high-bimodal --policy c-fcfs --workers 8 --requests 20000";
-    let load = |more: &str| {
-        json(&format!("{line} {more}"))["capacity_load"]
-            .as_f64()
-            .unwrap()
-    };
+    let load = |more: &str| json(&format!("{line} {more}"))["capacity_load"].as_f64().unwrap();
     let plain = load("--slo-slowdown 10");
     assert_eq!(plain, load("--per-type --percentile 99.9"));
     assert!(load("--slo-slowdown 100") > plain);
@@ -459,13 +357,12 @@ fn a_looser_objective_is_kept_at_a_higher_load_and_a_rejection_misses_it() {
 fn an_interrupted_command_prints_the_points_that_are_done() {
     const POINTS: usize = 5_000;
     let loads: Vec<_> = (1..=POINTS).map(|point| format!("0.{point:04}")).collect();
-    let child =
-        command("sim --workload tpcc --policy darc --workers 14 --requests 10000 --threads 1")
-            .args(["--output", "json", "--load", &loads.join(",")])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+    let child = command("sim --workload tpcc --policy darc --workers 14 --requests 10000 --threads 1")
+        .args(["--output", "json", "--load", &loads.join(",")])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     // Some points are done by then, and the program handles signals.
     wait_until(|| cpu_ticks(&child) >= 50);
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
@@ -478,10 +375,7 @@ fn an_interrupted_command_prints_the_points_that_are_done() {
     for (index, point) in done.iter().enumerate() {
         assert_eq!(point["completed"], 10_000);
         let load = point["load"].as_f64().unwrap();
-        assert!(
-            (load - (index + 1) as f64 / 1e4).abs() < 1e-9,
-            "{index}: {load}"
-        );
+        assert!((load - (index + 1) as f64 / 1e4).abs() < 1e-9, "{index}: {load}");
     }
     let message = String::from_utf8(output.stderr).unwrap();
     let expected = format!("interrupted; {} of {POINTS} points are done", done.len());
@@ -497,16 +391,9 @@ fn a_trace_of_one_simulation_is_a_file_in_order() {
     stdout(&format!("{one} {trace} --trace-ms 2 --trace-from-ms 5"));
     let text = fs::read_to_string(&path).unwrap();
     let checked = psp_trace::check(&text).unwrap();
-    assert!(
-        checked.workers == 4 && checked.replied > 10 && checked.gave_way > 0,
-        "{checked}"
-    );
-    assert!(
-        text.contains("\"length_us\":2000.000") && text.contains("\"policy\":\"mq"),
-        "{text}"
-    );
-    let several =
-        format!("sim --workload high-bimodal --policy mq,darc --workers 4 --load 0.8 {SHORT}");
+    assert!(checked.workers == 4 && checked.replied > 10 && checked.gave_way > 0, "{checked}");
+    assert!(text.contains("\"length_us\":2000.000") && text.contains("\"policy\":\"mq"), "{text}");
+    let several = format!("sim --workload high-bimodal --policy mq,darc --workers 4 --load 0.8 {SHORT}");
     assert!(refusal(&format!("{several} {trace}")).contains("one policy"));
     assert!(refusal(&format!("{one} --trace-ms 2")).contains("--trace"));
     assert!(refusal(&format!("{one} {trace} --trace-ms 0")).contains("from 0.001"));
@@ -543,10 +430,7 @@ fn a_tournament_goes_on_where_it_was_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("tournament.jsonl");
     let run = |options: &str| {
-        let output = run(&format!(
-            "{TOURNAMENT} {options} --journal {}",
-            journal.display()
-        ));
+        let output = run(&format!("{TOURNAMENT} {options} --journal {}", journal.display()));
         let errors = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "{errors}");
         (String::from_utf8(output.stdout).unwrap(), errors)
@@ -629,9 +513,7 @@ fn a_calibration_prints_settings_that_simulations_take() {
 #[test]
 fn hints_of_types_reach_the_policies() {
     let p999_us = |policy: &str, hints: &str| {
-        let line = format!(
-            "sim --workload high-bimodal --policy {policy} --workers 4 --load 0.8 {hints} {SHORT}"
-        );
+        let line = format!("sim --workload high-bimodal --policy {policy} --workers 4 --load 0.8 {hints} {SHORT}");
         let report = json(&line);
         [0, 1].map(|index| {
             let latency = &report["points"][0]["types"][index]["latency_us"]["p999"];
@@ -644,10 +526,7 @@ fn hints_of_types_reach_the_policies() {
     assert!(heavy[0] < plain[0], "{heavy:?} {plain:?}");
     let strict = p999_us("mq", "--slo-us short=0.1,long=100000");
     let loose = p999_us("mq", "--slo-us short=100000 --slo-us long=0.1");
-    assert!(
-        strict[0] < loose[0] && strict[1] > loose[1],
-        "{strict:?} {loose:?}"
-    );
+    assert!(strict[0] < loose[0] && strict[1] > loose[1], "{strict:?} {loose:?}");
 
     let line = "sim --workload high-bimodal --policy wrr --workers 4 --load 0.8";
     for (option, reason) in [

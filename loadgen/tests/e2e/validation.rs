@@ -179,10 +179,7 @@ fn assert_kept_or_said(plan: &RunPlan) {
     assert!(is_near(summary.sent_rps) || is_said, "{report}");
     // A datagram that found the server's buffer full counts as sent.
     let is_answered = summary.failed() == 0;
-    assert!(
-        is_near(summary.achieved_rps) || is_said || !is_answered,
-        "{report}"
-    );
+    assert!(is_near(summary.achieved_rps) || is_said || !is_answered, "{report}");
     assert!(summary.offered_rps < 1e6 || is_said, "{report}");
 }
 
@@ -204,14 +201,12 @@ fn replies_after_the_end_are_latencies_and_no_throughput() {
 #[test]
 fn only_replies_without_an_error_are_throughput() {
     let requests = AtomicU64::new(0);
-    let addr = resp_server(
-        move |_| match requests.fetch_add(1, Ordering::Relaxed) % 10 {
-            0 => Answer::Reply(b"-BUSY no\r\n"),
-            1 => Answer::Silence,
-            2 => Answer::Close,
-            _ => Answer::Reply(OK),
-        },
-    );
+    let addr = resp_server(move |_| match requests.fetch_add(1, Ordering::Relaxed) % 10 {
+        0 => Answer::Reply(b"-BUSY no\r\n"),
+        1 => Answer::Silence,
+        2 => Answer::Close,
+        _ => Answer::Reply(OK),
+    });
     let mut plan = plan(target("redis", addr), vec![get(100.0)]);
     plan.timeout = Duration::from_millis(300);
     let result = run(&plan);

@@ -17,13 +17,8 @@ impl Framing for Lines {
 
     fn next_frame(&self, _cursor: &mut (), input: &[u8]) -> Result<Step, FrameError> {
         match input.iter().position(|&byte| byte == b'\n') {
-            Some(end) => Ok(Step::Frame {
-                len: end + 1,
-                head: (),
-            }),
-            None if input.len() < 1024 => Ok(Step::NeedMore {
-                len_min: input.len() + 1,
-            }),
+            Some(end) => Ok(Step::Frame { len: end + 1, head: () }),
+            None if input.len() < 1024 => Ok(Step::NeedMore { len_min: input.len() + 1 }),
             None => Err(FrameError::new("the line is too long")),
         }
     }

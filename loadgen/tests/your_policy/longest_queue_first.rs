@@ -1,8 +1,6 @@
 use std::cmp::Reverse;
 
-use psp_policy::{
-    Action, Event, Handover, Policy, Scheduler, SchedulerSetup, TypeStatus, TypedQueues,
-};
+use psp_policy::{Action, Event, Handover, Policy, Scheduler, SchedulerSetup, TypeStatus, TypedQueues};
 
 /// The type with the longest queue first, on any idle worker.
 struct LongestQueueFirst {
@@ -49,7 +47,5 @@ impl Scheduler for LongestQueueFirst {
 
 /// Longest queue first, as servers and simulators take it.
 pub fn longest_queue_first() -> Policy {
-    Policy::custom("longest-queue-first", |setup| {
-        Box::new(LongestQueueFirst::new(setup))
-    })
+    Policy::custom("longest-queue-first", |setup| Box::new(LongestQueueFirst::new(setup)))
 }

@@ -20,10 +20,7 @@ fn block(file: &str) -> &'static str {
 
 #[test]
 fn the_page_shows_these_files() {
-    assert_eq!(
-        block("src/longest_queue_first.rs"),
-        include_str!("longest_queue_first.rs")
-    );
+    assert_eq!(block("src/longest_queue_first.rs"), include_str!("longest_queue_first.rs"));
     assert_eq!(block("src/simulated.rs"), include_str!("simulated.rs"));
     assert_eq!(block("src/checked.rs"), include_str!("checked.rs"));
     assert_eq!(block("src/live.rs"), include_str!("live.rs"));

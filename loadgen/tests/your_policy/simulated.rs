@@ -16,10 +16,7 @@ pub fn simulated(policy: Policy) -> Result<Outcome, Box<dyn Error>> {
 
 #[test]
 fn the_many_short_requests_go_first() -> Result<(), Box<dyn Error>> {
-    let (longest, arrival) = (
-        simulated(longest_queue_first())?,
-        simulated(Policy::c_fcfs())?,
-    );
+    let (longest, arrival) = (simulated(longest_queue_first())?, simulated(Policy::c_fcfs())?);
     let [longest, arrival] = [longest, arrival].map(|outcome| {
         assert_eq!(outcome.completed + outcome.rejected, 200_000);
         outcome.types[0].slowdown.mean()

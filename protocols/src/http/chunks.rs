@@ -55,11 +55,7 @@ impl ChunkScan {
     }
 
     /// Where the body ends; to go on while that has not arrived, with a lower bound of that offset.
-    pub(super) fn end(
-        &mut self,
-        input: &[u8],
-        limits: ChunkLimits,
-    ) -> Result<ControlFlow<usize, usize>, Violation> {
+    pub(super) fn end(&mut self, input: &[u8], limits: ChunkLimits) -> Result<ControlFlow<usize, usize>, Violation> {
         loop {
             self.stage = match &mut self.stage {
                 Stage::Size(lines) => {
@@ -101,31 +97,18 @@ impl ChunkScan {
     }
 
     /// What follows the size of a chunk whose data begins at `data_start`.
-    fn after_size(
-        &mut self,
-        size: u64,
-        data_start: usize,
-        limits: ChunkLimits,
-    ) -> Result<Stage, Violation> {
+    fn after_size(&mut self, size: u64, data_start: usize, limits: ChunkLimits) -> Result<Stage, Violation> {
         let overhead = data_start - self.body_start - self.data_len;
         if overhead.saturating_sub(self.data_len) > limits.overhead_bytes_max {
             return Err(Violation::ChunksTooSmall);
         }
         if size == 0 {
-            return Ok(Stage::Trailers {
-                start: data_start,
-                lines: LineScan::from(data_start),
-            });
+            return Ok(Stage::Trailers { start: data_start, lines: LineScan::from(data_start) });
         }
         let left = limits.body_bytes_max - self.data_len;
-        let size = usize::try_from(size)
-            .ok()
-            .filter(|size| *size <= left)
-            .ok_or(Violation::BodyTooLong)?;
+        let size = usize::try_from(size).ok().filter(|size| *size <= left).ok_or(Violation::BodyTooLong)?;
         self.data_len += size;
-        Ok(Stage::Data {
-            end: data_start + size,
-        })
+        Ok(Stage::Data { end: data_start + size })
     }
 }
 
@@ -136,10 +119,7 @@ fn window(input: &[u8], start: usize, len_max: usize) -> &[u8] {
 
 /// The size in the line `<hexadecimal digits> [; extensions]`.
 fn chunk_size(line: &[u8]) -> Option<u64> {
-    let len = line
-        .iter()
-        .position(|byte| !byte.is_ascii_hexdigit())
-        .unwrap_or(line.len());
+    let len = line.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(line.len());
     let (digits, extensions) = line.split_at(len);
     let extensions = extensions.trim_ascii_start();
     let printable = |byte: &u8| *byte == b'\t' || (*byte >= b' ' && *byte != 0x7f);
@@ -171,10 +151,7 @@ pub struct BodyPieces<'a> {
 
 impl<'a> BodyPieces<'a> {
     pub(super) fn new(body: &'a [u8], chunked: bool) -> Self {
-        Self {
-            rest: body,
-            chunked,
-        }
+        Self { rest: body, chunked }
     }
 
     fn next_chunk(&mut self) -> Option<&'a [u8]> {
@@ -208,10 +185,7 @@ impl<'a> Iterator for BodyPieces<'a> {
 mod tests {
     use super::*;
 
-    const LIMITS: ChunkLimits = ChunkLimits {
-        body_bytes_max: 20,
-        overhead_bytes_max: 40,
-    };
+    const LIMITS: ChunkLimits = ChunkLimits { body_bytes_max: 20, overhead_bytes_max: 40 };
 
     fn end(body: &str) -> Result<ControlFlow<usize, usize>, Violation> {
         ChunkScan::starting(0).end(body.as_bytes(), LIMITS)
@@ -227,10 +201,7 @@ mod tests {
         for (body, expected) in [
             ("0\r\n\r\n", ""),
             ("3\r\nabc\r\n0\r\n\r\n", "abc"),
-            (
-                "A;n=\"v\"\r\n0123456789\r\n00a \t;\r\n0123456789\r\n000\r\n\r\n",
-                "01234567890123456789",
-            ),
+            ("A;n=\"v\"\r\n0123456789\r\n00a \t;\r\n0123456789\r\n000\r\n\r\n", "01234567890123456789"),
             ("1\r\na\r\n0\r\nA: b\r\nC: d\r\n\r\n", "a"),
         ] {
             assert_eq!(end(body), Ok(ControlFlow::Break(body.len())), "{body:?}");
@@ -240,13 +211,7 @@ mod tests {
 
     #[test]
     fn lower_bounds_count_what_must_follow() {
-        for (body, len_min) in [
-            ("", 1),
-            ("3", 2),
-            ("3\r\na", 13),
-            ("3\r\nabc\r\n", 9),
-            ("0\r\n", 4),
-        ] {
+        for (body, len_min) in [("", 1), ("3", 2), ("3\r\na", 13), ("3\r\nabc\r\n", 9), ("0\r\n", 4)] {
             assert_eq!(end(body), Ok(ControlFlow::Continue(len_min)), "{body:?}");
         }
     }
@@ -290,14 +255,7 @@ mod tests {
 
     #[test]
     fn bodies_of_no_frame_end_early() {
-        for body in [
-            "",
-            "3",
-            "3\r\nab",
-            "3\r\nabc\r",
-            "ffffffffffffffff\r\na",
-            "z\r\n",
-        ] {
+        for body in ["", "3", "3\r\nab", "3\r\nabc\r", "ffffffffffffffff\r\na", "z\r\n"] {
             assert_eq!(data(body), "", "{body:?}");
         }
     }

@@ -188,49 +188,22 @@ mod tests {
         for (lines, expected) in [
             ("", Ok(BodyLength::Bytes(0))),
             ("content-length: 5\r\n", Ok(BodyLength::Bytes(5))),
-            (
-                "Content-Length: 5\r\nContent-Length: 05\r\n",
-                Ok(BodyLength::Bytes(5)),
-            ),
+            ("Content-Length: 5\r\nContent-Length: 05\r\n", Ok(BodyLength::Bytes(5))),
             ("Transfer-Encoding: Chunked\r\n", Ok(BodyLength::Chunked)),
             ("Transfer-Encoding: , chunked\r\n", Ok(BodyLength::Chunked)),
-            (
-                "Content-Length: 5\r\nContent-Length: 6\r\n",
-                Err(Violation::LengthsDiffer),
-            ),
+            ("Content-Length: 5\r\nContent-Length: 6\r\n", Err(Violation::LengthsDiffer)),
             ("Content-Length: 5, 5\r\n", Err(Violation::Length)),
             ("Content-Length: +5\r\n", Err(Violation::Length)),
             ("Content-Length: -5\r\n", Err(Violation::Length)),
             ("Content-Length: 0x5\r\n", Err(Violation::Length)),
             ("Content-Length:\r\n", Err(Violation::Length)),
-            (
-                "Content-Length: 99999999999999999999\r\n",
-                Err(Violation::BodyTooLong),
-            ),
-            (
-                "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
-                Err(Violation::LengthAndCoding),
-            ),
-            (
-                "Transfer-Encoding: gzip, chunked\r\n",
-                Err(Violation::CodingUnknown),
-            ),
-            (
-                "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
-                Err(Violation::CodingUnknown),
-            ),
-            (
-                "Transfer-Encoding: chunked, gzip\r\n",
-                Err(Violation::CodingUnframed),
-            ),
-            (
-                "Transfer-Encoding: chunked, chunked\r\n",
-                Err(Violation::CodingUnframed),
-            ),
-            (
-                "Transfer-Encoding: chunked;q=1\r\n",
-                Err(Violation::CodingUnframed),
-            ),
+            ("Content-Length: 99999999999999999999\r\n", Err(Violation::BodyTooLong)),
+            ("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", Err(Violation::LengthAndCoding)),
+            ("Transfer-Encoding: gzip, chunked\r\n", Err(Violation::CodingUnknown)),
+            ("Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n", Err(Violation::CodingUnknown)),
+            ("Transfer-Encoding: chunked, gzip\r\n", Err(Violation::CodingUnframed)),
+            ("Transfer-Encoding: chunked, chunked\r\n", Err(Violation::CodingUnframed)),
+            ("Transfer-Encoding: chunked;q=1\r\n", Err(Violation::CodingUnframed)),
             ("Transfer-Encoding:\r\n", Err(Violation::CodingUnframed)),
         ] {
             assert_eq!(body(lines), expected, "{lines:?}");
@@ -280,9 +253,8 @@ mod tests {
 
     #[test]
     fn a_client_may_wait_before_it_sends_a_body() {
-        let expects = |lines: &str, minor| {
-            read(&format!("Host: a\r\n{lines}"), minor).map(|fields| fields.expects_continue)
-        };
+        let expects =
+            |lines: &str, minor| read(&format!("Host: a\r\n{lines}"), minor).map(|fields| fields.expects_continue);
         let waits = "Content-Length: 1\r\nExpect: 100-Continue\r\n";
         assert_eq!(expects(waits, 1), Ok(true));
         assert_eq!(expects(waits, 0), Ok(false));

@@ -85,11 +85,7 @@ impl Http {
     }
 
     /// The head at the start of `input`; `None` while its end has not arrived.
-    fn head<'a>(
-        &self,
-        lines: &mut LineScan,
-        input: &'a [u8],
-    ) -> Result<Option<(&'a [u8], usize)>, Violation> {
+    fn head<'a>(&self, lines: &mut LineScan, input: &'a [u8]) -> Result<Option<(&'a [u8], usize)>, Violation> {
         let window = &input[..input.len().min(self.head_limit())];
         let mut end = lines.block_end(window)?;
         if end == Some(EMPTY_LINE_LEN) {
@@ -127,10 +123,7 @@ impl Http {
                 Part::Chunks { head, scan }
             }
         };
-        Ok(HttpCursor {
-            part,
-            continue_due: fields.expects_continue,
-        })
+        Ok(HttpCursor { part, continue_due: fields.expects_continue })
     }
 
     /// The length of the request at the start of `input` and its head; to go on while its end has not
@@ -148,9 +141,7 @@ impl Http {
         }
         match &mut cursor.part {
             Part::Head(_) => Ok(ControlFlow::Continue(input.len() + 1)),
-            Part::Body { head, end } if input.len() >= *end => {
-                Ok(ControlFlow::Break((*end, *head)))
-            }
+            Part::Body { head, end } if input.len() >= *end => Ok(ControlFlow::Break((*end, *head))),
             Part::Body { end, .. } => Ok(ControlFlow::Continue(*end)),
             Part::Chunks { head, scan } => {
                 let limits = ChunkLimits {
@@ -170,11 +161,7 @@ impl Framing for Http {
     type Cursor = HttpCursor;
     type Head = HttpHead;
 
-    fn next_frame(
-        &self,
-        cursor: &mut HttpCursor,
-        input: &[u8],
-    ) -> Result<Step<HttpHead>, FrameError> {
+    fn next_frame(&self, cursor: &mut HttpCursor, input: &[u8]) -> Result<Step<HttpHead>, FrameError> {
         match self.request(cursor, input)? {
             ControlFlow::Break((len, head)) => {
                 *cursor = HttpCursor::default();
@@ -203,11 +190,7 @@ impl Framing for Http {
 mod tests {
     use super::*;
 
-    const SMALL: Http = Http {
-        head_bytes_max: 64,
-        headers_max: 3,
-        body_bytes_max: 10,
-    };
+    const SMALL: Http = Http { head_bytes_max: 64, headers_max: 3, body_bytes_max: 10 };
 
     /// The step without the head.
     fn step(input: &str) -> Result<Step, String> {
@@ -226,8 +209,7 @@ mod tests {
     fn a_frame_is_a_request_with_its_body() {
         let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
         let post = "POST / HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc";
-        let chunked =
-            "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+        let chunked = "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
         for request in [get, post, chunked, &format!("\r\n{get}")] {
             let len = request.len();
             let frame = Ok(Step::Frame { len, head: () });
@@ -260,8 +242,7 @@ mod tests {
 
     #[test]
     fn a_client_that_waits_is_told_once_to_go_on() {
-        let request =
-            b"PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nab";
+        let request = b"PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nab";
         let http = Http::default();
         let mut cursor = HttpCursor::default();
         let mut told = Vec::new();
@@ -284,10 +265,7 @@ mod tests {
         let http = Http::default();
         for (request, closes) in [
             ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", false),
-            (
-                "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-                true,
-            ),
+            ("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", true),
             ("GET / HTTP/1.0\r\n\r\n", true),
         ] {
             let head = http.head_of(request.as_bytes()).unwrap();

@@ -41,11 +41,7 @@ impl HttpHead {
     /// Reads the head that ends with `block`, whose request line begins at `start`.
     ///
     /// `block` is at most [`u16::MAX`] bytes long, so that offsets fit.
-    pub(super) fn parse(
-        block: &[u8],
-        start: usize,
-        headers_max: usize,
-    ) -> Result<(Self, Fields), Violation> {
+    pub(super) fn parse(block: &[u8], start: usize, headers_max: usize) -> Result<(Self, Fields), Violation> {
         let mut places = [const { MaybeUninit::uninit() }; HEADERS_CEILING];
         let places = &mut places[..headers_max.min(HEADERS_CEILING)];
         let mut request = httparse::Request::new(&mut []);
@@ -176,10 +172,7 @@ mod tests {
         let frame = block.as_bytes();
         assert_eq!((head.method(), head.is_http10()), (Method::Get, false));
         assert_eq!(head.method_name(frame), b"GET");
-        assert_eq!(
-            (head.path(frame), head.query(frame)),
-            (&b"/a/b"[..], &b"c=d"[..])
-        );
+        assert_eq!((head.path(frame), head.query(frame)), (&b"/a/b"[..], &b"c=d"[..]));
         assert_eq!(head.target(frame), b"/a/b?c=d");
         assert_eq!(head.header_lines(frame), b"Host: x\r\nA: b\r\n");
         assert_eq!(head.body(frame), (&b""[..], false));
@@ -201,15 +194,9 @@ mod tests {
             ("PRI * HTTP/2.0\r\n\r\n", Violation::Version),
             ("GET x HTTP/1.0\r\n\r\n", Violation::Target),
             ("GET / HTTP/1.1\r\nHost : a\r\n\r\n", Violation::HeaderLine),
-            (
-                "GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n",
-                Violation::HeaderLine,
-            ),
+            ("GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", Violation::HeaderLine),
             ("GET / HTTP/1.1\r\n Host: a\r\n\r\n", Violation::HeaderLine),
-            (
-                "GET / HTTP/1.1\r\nHost: a\rb\r\n\r\n",
-                Violation::HeaderLine,
-            ),
+            ("GET / HTTP/1.1\r\nHost: a\rb\r\n\r\n", Violation::HeaderLine),
             ("GET / HTTP/1.1\r\nHost: a\0\r\n\r\n", Violation::HeaderLine),
             ("GET / HTTP/1.1\r\nHost\r\n\r\n", Violation::HeaderLine),
             (

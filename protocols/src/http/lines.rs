@@ -16,10 +16,7 @@ pub(super) struct LineScan {
 impl LineScan {
     /// Reads lines from the offset `start` on.
     pub(super) const fn from(start: usize) -> Self {
-        Self {
-            start,
-            scanned: start,
-        }
+        Self { start, scanned: start }
     }
 
     /// Where the next line begins.
@@ -35,9 +32,7 @@ impl LineScan {
             return Ok(None);
         };
         let end = self.scanned + at;
-        let line = input[self.start..end]
-            .strip_suffix(b"\r")
-            .ok_or(Violation::BareLineFeed)?;
+        let line = input[self.start..end].strip_suffix(b"\r").ok_or(Violation::BareLineFeed)?;
         *self = Self::from(end + 1);
         Ok(Some(line))
     }

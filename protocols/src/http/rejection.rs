@@ -28,11 +28,7 @@ pub(super) fn encode(rejection: &Rejection<'_>, head: Option<&HttpHead>, out: &m
         Rejection::ReplyTooLarge { limit_bytes } => {
             let mut digits = itoa::Buffer::new();
             let limit = digits.format(*limit_bytes);
-            let parts = [
-                "the response is larger than the limit of ",
-                limit,
-                " bytes\n",
-            ];
+            let parts = ["the response is larger than the limit of ", limit, " bytes\n"];
             respond(Status::INTERNAL_SERVER_ERROR, &parts);
         }
         Rejection::Malformed(error) => {
@@ -79,16 +75,8 @@ mod tests {
                 "503 Service Unavailable",
                 "typed queue of 'slow' is full",
             ),
-            (
-                Rejection::HandlerFailed,
-                "500 Internal Server Error",
-                "the handler failed",
-            ),
-            (
-                Rejection::Failed("no disk"),
-                "500 Internal Server Error",
-                "no disk",
-            ),
+            (Rejection::HandlerFailed, "500 Internal Server Error", "the handler failed"),
+            (Rejection::Failed("no disk"), "500 Internal Server Error", "no disk"),
             (
                 Rejection::ReplyTooLarge { limit_bytes: 5 },
                 "500 Internal Server Error",
@@ -99,50 +87,22 @@ mod tests {
                 "431 Request Header Fields Too Large",
                 "the header section is too long",
             ),
-            (
-                Rejection::Malformed(&unknown),
-                "400 Bad Request",
-                "other words",
-            ),
-            (
-                Rejection::TooManyConnections,
-                "503 Service Unavailable",
-                "too many connections",
-            ),
-            (
-                Rejection::Refused("not from there"),
-                "403 Forbidden",
-                "not from there",
-            ),
-            (
-                Rejection::OutOfBuffers,
-                "503 Service Unavailable",
-                "out of buffers",
-            ),
-            (
-                Rejection::ShuttingDown,
-                "503 Service Unavailable",
-                "shutting down",
-            ),
-            (
-                Rejection::Expired,
-                "503 Service Unavailable",
-                "the request waited too long",
-            ),
+            (Rejection::Malformed(&unknown), "400 Bad Request", "other words"),
+            (Rejection::TooManyConnections, "503 Service Unavailable", "too many connections"),
+            (Rejection::Refused("not from there"), "403 Forbidden", "not from there"),
+            (Rejection::OutOfBuffers, "503 Service Unavailable", "out of buffers"),
+            (Rejection::ShuttingDown, "503 Service Unavailable", "shutting down"),
+            (Rejection::Expired, "503 Service Unavailable", "the request waited too long"),
         ] {
             let len = words.len() + 1;
-            let fields =
-                format!("Content-Type: text/plain; charset=utf-8\r\nContent-Length: {len}\r\n\r\n");
+            let fields = format!("Content-Type: text/plain; charset=utf-8\r\nContent-Length: {len}\r\n\r\n");
             let closing = format!("HTTP/1.1 {status}\r\nConnection: close\r\n{fields}{words}\n");
             assert_eq!(encoded(&rejection, ""), closing);
             let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
             let open = format!("HTTP/1.1 {status}\r\n{fields}{words}\n");
             assert_eq!(encoded(&rejection, get), open);
             let head = "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n";
-            assert_eq!(
-                encoded(&rejection, head),
-                format!("HTTP/1.1 {status}\r\n{fields}")
-            );
+            assert_eq!(encoded(&rejection, head), format!("HTTP/1.1 {status}\r\n{fields}"));
         }
     }
 

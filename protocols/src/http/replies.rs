@@ -125,10 +125,7 @@ impl HttpReplies {
             return Ok(LineStep::NEXT);
         }
         Ok(match self.length {
-            Some(length) => LineStep {
-                payload_len: length,
-                end: Some(self.outcome()),
-            },
+            Some(length) => LineStep { payload_len: length, end: Some(self.outcome()) },
             None => LineStep::until_end(self.outcome()),
         })
     }
@@ -142,10 +139,7 @@ impl HttpReplies {
             self.at = At::Trailers;
             return Ok(LineStep::NEXT);
         }
-        Ok(LineStep {
-            payload_len: size + CHUNK_END_LEN,
-            end: None,
-        })
+        Ok(LineStep { payload_len: size + CHUNK_END_LEN, end: None })
     }
 
     const fn outcome(&self) -> Outcome {
@@ -181,36 +175,16 @@ mod tests {
     fn responses_end_where_they_say() {
         let chunked = "Transfer-Encoding: chunked\r\n\r\n";
         for (response, outcome) in [
-            (
-                "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
-                Outcome::Done,
-            ),
-            (
-                "HTTP/1.0 200\r\nContent-Length: 2\r\n\r\n\r\n",
-                Outcome::Done,
-            ),
+            ("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", Outcome::Done),
+            ("HTTP/1.0 200\r\nContent-Length: 2\r\n\r\n\r\n", Outcome::Done),
             ("HTTP/1.1 204 No Content\r\n\r\n", Outcome::Done),
             ("HTTP/1.1 304 \r\nContent-Length: 9\r\n\r\n", Outcome::Done),
+            ("HTTP/1.1 404 No\r\nContent-Length: 1\r\n\r\na", Outcome::Error),
+            ("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", Outcome::Busy),
+            ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 C\r\nContent-Length: 0\r\n\r\n", Outcome::Done),
+            (&format!("HTTP/1.1 200 OK\r\n{chunked}0\r\n\r\n"), Outcome::Done),
             (
-                "HTTP/1.1 404 No\r\nContent-Length: 1\r\n\r\na",
-                Outcome::Error,
-            ),
-            (
-                "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n",
-                Outcome::Busy,
-            ),
-            (
-                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 C\r\nContent-Length: 0\r\n\r\n",
-                Outcome::Done,
-            ),
-            (
-                &format!("HTTP/1.1 200 OK\r\n{chunked}0\r\n\r\n"),
-                Outcome::Done,
-            ),
-            (
-                &format!(
-                    "HTTP/1.1 500 E\r\n{chunked}A;x\r\n0123456789\r\n1 \r\n\n\r\n0\r\nT: x\r\n\r\n"
-                ),
+                &format!("HTTP/1.1 500 E\r\n{chunked}A;x\r\n0123456789\r\n1 \r\n\n\r\n0\r\nT: x\r\n\r\n"),
                 Outcome::Error,
             ),
         ] {
@@ -239,10 +213,7 @@ mod tests {
     fn a_response_without_a_length_ends_with_its_connection() {
         for (response, end) in [
             ("HTTP/1.0 200 OK\r\n\r\n", Some(Outcome::Done)),
-            (
-                "HTTP/1.1 404 No\r\nA: b\r\n\r\none\r\n\r\n",
-                Some(Outcome::Error),
-            ),
+            ("HTTP/1.1 404 No\r\nA: b\r\n\r\none\r\n\r\n", Some(Outcome::Error)),
             ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na", None),
             ("HTTP/1.1 200 OK\r\n", None),
             ("", None),

@@ -79,16 +79,13 @@ impl<'a> HttpRequest<'a> {
     /// The first value of this name in the query, percent-encoded.
     #[must_use]
     pub fn query_value(&self, name: &str) -> Option<&'a str> {
-        self.query_pairs()
-            .find_map(|(other, value)| (other == name).then_some(value))
+        self.query_pairs().find_map(|(other, value)| (other == name).then_some(value))
     }
 
     /// The header lines, in their order.
     #[must_use]
     pub fn headers(&self) -> Headers<'a> {
-        Headers {
-            rest: self.head.header_lines(self.frame),
-        }
+        Headers { rest: self.head.header_lines(self.frame) }
     }
 
     /// The value of the first header line of this name, in any case.
@@ -169,35 +166,20 @@ mod tests {
 
     fn with<T>(frame: &str, see: impl FnOnce(HttpRequest<'_>) -> T) -> T {
         let head = Http::default().head_of(frame.as_bytes());
-        see(HttpRequest::new(
-            frame.as_bytes(),
-            &head.expect("a whole request"),
-        ))
+        see(HttpRequest::new(frame.as_bytes(), &head.expect("a whole request")))
     }
 
     #[test]
     fn header_lines_are_names_and_values() {
-        let frame =
-            "BREW http://pot/tea HTTP/1.1\r\nHost: pot\r\nX-Empty:\r\nA:\t b: c \r\na: d\r\n\r\n";
+        let frame = "BREW http://pot/tea HTTP/1.1\r\nHost: pot\r\nX-Empty:\r\nA:\t b: c \r\na: d\r\n\r\n";
         with(frame, |request| {
             let headers: Vec<_> = request.headers().collect();
-            let expected = [
-                ("Host", &b"pot"[..]),
-                ("X-Empty", b""),
-                ("A", b"b: c"),
-                ("a", b"d"),
-            ];
+            let expected = [("Host", &b"pot"[..]), ("X-Empty", b""), ("A", b"b: c"), ("a", b"d")];
             assert_eq!(headers, expected);
             assert_eq!(request.header("a"), Some(&b"b: c"[..]));
             assert_eq!(request.header("b"), None);
-            assert_eq!(
-                (request.method(), request.method_name()),
-                (Method::Other, "BREW")
-            );
-            assert_eq!(
-                (request.target(), request.path()),
-                ("http://pot/tea", "/tea")
-            );
+            assert_eq!((request.method(), request.method_name()), (Method::Other, "BREW"));
+            assert_eq!((request.target(), request.path()), ("http://pot/tea", "/tea"));
         });
     }
 
@@ -219,11 +201,7 @@ mod tests {
             ("\r\n", "", false),
             ("Content-Length: 3\r\n\r\nabc", "abc", false),
             ("Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", false),
-            (
-                "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
-                "abc",
-                false,
-            ),
+            ("Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "abc", false),
             (
                 "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n1\r\nb\r\n1\r\nc\r\n0\r\nT: x\r\n\r\n",
                 "abc",

@@ -59,11 +59,7 @@ impl<'a> Response<'a> {
         out.put(b" ");
         out.put(status.phrase().as_bytes());
         out.put(b"\r\n");
-        Self {
-            out,
-            status,
-            to_head,
-        }
+        Self { out, status, to_head }
     }
 
     /// Writes a header line. Control characters in the value become spaces, so that a value cannot begin
@@ -101,8 +97,7 @@ impl<'a> Response<'a> {
 
     /// Ends the response with text in several parts.
     pub(super) fn text_parts(self, parts: &[&str]) {
-        self.header("Content-Type", "text/plain; charset=utf-8")
-            .parts(parts);
+        self.header("Content-Type", "text/plain; charset=utf-8").parts(parts);
     }
 
     fn parts(mut self, parts: &[impl AsRef<[u8]>]) {
@@ -159,15 +154,9 @@ mod tests {
     fn clients_are_told_whether_the_connection_stays_open() {
         for (head, connection) in [
             ("HTTP/1.1\r\nHost: a\r\n", ""),
-            (
-                "HTTP/1.1\r\nHost: a\r\nConnection: close\r\n",
-                "Connection: close\r\n",
-            ),
+            ("HTTP/1.1\r\nHost: a\r\nConnection: close\r\n", "Connection: close\r\n"),
             ("HTTP/1.0\r\n", "Connection: close\r\n"),
-            (
-                "HTTP/1.0\r\nConnection: keep-alive\r\n",
-                "Connection: keep-alive\r\n",
-            ),
+            ("HTTP/1.0\r\nConnection: keep-alive\r\n", "Connection: keep-alive\r\n"),
         ] {
             let request = format!("GET / {head}\r\n");
             let expected = format!("HTTP/1.1 200 OK\r\n{connection}Content-Length: 0\r\n\r\n");
@@ -180,12 +169,9 @@ mod tests {
     fn values_begin_no_other_line() {
         let request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
         let written = respond(request, Status::FOUND, |response| {
-            response
-                .header("Location", "/a\r\nSet-Cookie: b\tc")
-                .body(b"");
+            response.header("Location", "/a\r\nSet-Cookie: b\tc").body(b"");
         });
-        let expected =
-            "HTTP/1.1 302 Found\r\nLocation: /a  Set-Cookie: b\tc\r\nContent-Length: 0\r\n\r\n";
+        let expected = "HTTP/1.1 302 Found\r\nLocation: /a  Set-Cookie: b\tc\r\nContent-Length: 0\r\n\r\n";
         assert_eq!(written, expected);
     }
 }

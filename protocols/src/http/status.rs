@@ -79,13 +79,7 @@ mod tests {
 
     #[test]
     fn codes_have_three_digits_and_are_final() {
-        for (code, known) in [
-            (100, false),
-            (199, false),
-            (200, true),
-            (999, true),
-            (1000, false),
-        ] {
+        for (code, known) in [(100, false), (199, false), (200, true), (999, true), (1000, false)] {
             assert_eq!(Status::new(code).map(Status::code), known.then_some(code));
         }
         assert_eq!(Status::new(404).map(Status::phrase), Some("Not Found"));

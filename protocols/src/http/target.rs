@@ -20,9 +20,7 @@ pub(super) fn split(method: Method, target: &str) -> Option<(Range<usize>, Range
         let len = target[authority..].find(['/', '?']);
         len.map_or(target.len(), |len| authority + len)
     };
-    let path_end = target[path_start..]
-        .find('?')
-        .map_or(target.len(), |len| path_start + len);
+    let path_end = target[path_start..].find('?').map_or(target.len(), |len| path_start + len);
     let query_start = target.len().min(path_end + 1);
     Some((path_start..path_end, query_start..target.len()))
 }

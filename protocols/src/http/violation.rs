@@ -53,8 +53,6 @@ violations! {
 impl From<Violation> for FrameError {
     #[cold]
     fn from(violation: Violation) -> Self {
-        Self {
-            reason: Cow::Borrowed(violation.reason()),
-        }
+        Self { reason: Cow::Borrowed(violation.reason()) }
     }
 }

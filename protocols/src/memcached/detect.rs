@@ -52,11 +52,7 @@ impl Framing for MemcachedFraming {
         }
     }
 
-    fn next_frame_unauthenticated(
-        &self,
-        cursor: &mut TextCursor,
-        input: &[u8],
-    ) -> Result<Step, FrameError> {
+    fn next_frame_unauthenticated(&self, cursor: &mut TextCursor, input: &[u8]) -> Result<Step, FrameError> {
         match self.next_frame(cursor, input)? {
             Step::NeedMore { len_min } if len_min > UNAUTHENTICATED_LEN_MAX => {
                 Err(FrameError::new("too long before authentication"))
@@ -74,10 +70,7 @@ impl Framing for MemcachedFraming {
     }
 
     fn is_reply(&self, message: &[u8], _head: &()) -> bool {
-        message.first() == Some(&MAGIC_REPLY)
-            || MemcachedReplies::default()
-                .line(split_line(message).0)
-                .is_ok()
+        message.first() == Some(&MAGIC_REPLY) || MemcachedReplies::default().line(split_line(message).0).is_ok()
     }
 
     fn envelope(&self) -> &dyn Envelope {
@@ -100,8 +93,7 @@ mod tests {
     #[test]
     fn a_stranger_may_send_a_password_and_no_item() {
         let framing = MemcachedFraming::default();
-        let next =
-            |input: &[u8]| framing.next_frame_unauthenticated(&mut TextCursor::default(), input);
+        let next = |input: &[u8]| framing.next_frame_unauthenticated(&mut TextCursor::default(), input);
         assert!(next(b"set user 0 0 4000\r\n").is_ok());
         assert!(next(b"set user 0 0 5000\r\n").is_err());
         let mut binary = [0; 24];
@@ -137,11 +129,7 @@ mod tests {
             b"\r\n",
             b"\x80\n",
         ] {
-            assert!(
-                !framing.is_reply(request, &()),
-                "{}",
-                request.escape_ascii()
-            );
+            assert!(!framing.is_reply(request, &()), "{}", request.escape_ascii());
         }
     }
 }

@@ -42,10 +42,7 @@ impl ReplyGrammar for MemcachedReplies {
             b"VALUE" => {
                 self.values += 1;
                 // VALUE <key> <flags> <bytes> [<cas>]
-                return Ok(LineStep {
-                    payload_len: block_len(words.nth(2))?,
-                    end: None,
-                });
+                return Ok(LineStep { payload_len: block_len(words.nth(2))?, end: None });
             }
             b"VA" => {
                 return Ok(LineStep {
@@ -66,9 +63,7 @@ impl ReplyGrammar for MemcachedReplies {
                 0 => Outcome::Miss,
                 values => Outcome::Hit { values },
             },
-            b"STORED" | b"DELETED" | b"TOUCHED" | b"OK" | b"VERSION" | b"RESET" | b"HD" | b"MN" => {
-                Outcome::Done
-            }
+            b"STORED" | b"DELETED" | b"TOUCHED" | b"OK" | b"VERSION" | b"RESET" | b"HD" | b"MN" => Outcome::Done,
             b"ME" => Outcome::Hit { values: 1 },
             b"NOT_FOUND" | b"NF" | b"EN" => Outcome::Miss,
             b"NOT_STORED" | b"EXISTS" | b"NS" | b"EX" => Outcome::NotStored,
@@ -113,10 +108,7 @@ mod tests {
         for (reply, expected) in [
             ("END\r\n".to_owned(), Outcome::Miss),
             (format!("{value}END\r\n"), Outcome::Hit { values: 1 }),
-            (
-                format!("{value}VALUE l 1 0 17\r\n\r\nEND\r\n"),
-                Outcome::Hit { values: 2 },
-            ),
+            (format!("{value}VALUE l 1 0 17\r\n\r\nEND\r\n"), Outcome::Hit { values: 2 }),
             ("STORED\r\n".to_owned(), Outcome::Done),
             ("NOT_STORED\r\n".to_owned(), Outcome::NotStored),
             ("EXISTS\r\n".to_owned(), Outcome::NotStored),
@@ -128,16 +120,10 @@ mod tests {
             ("OK\r\n".to_owned(), Outcome::Done),
             ("RESET\r\n".to_owned(), Outcome::Done),
             ("VERSION 1.6.18\r\n".to_owned(), Outcome::Done),
-            (
-                "STAT a 1\r\nSTAT b x y\r\nEND\r\n".to_owned(),
-                Outcome::Done,
-            ),
+            ("STAT a 1\r\nSTAT b x y\r\nEND\r\n".to_owned(), Outcome::Done),
             ("ITEM k [1 b; 0 s]\r\nEND\r\n".to_owned(), Outcome::Done),
             ("key=k exp=-1 la=1\r\nEND\r\n".to_owned(), Outcome::Done),
-            (
-                format!("{value}SERVER_ERROR out of memory writing get response\r\n"),
-                Outcome::Error,
-            ),
+            (format!("{value}SERVER_ERROR out of memory writing get response\r\n"), Outcome::Error),
             ("BUSY currently processing\r\n".to_owned(), Outcome::Busy),
         ] {
             assert_eq!(outcome(reply.as_bytes()), expected, "{reply:?}");
@@ -166,28 +152,13 @@ mod tests {
     fn errors_keep_their_text() {
         for (reply, expected, kind) in [
             ("ERROR\r\n", Outcome::Error, "ERROR"),
-            (
-                "CLIENT_ERROR bad data chunk\r\n",
-                Outcome::Error,
-                "CLIENT_ERROR",
-            ),
-            (
-                "SERVER_ERROR object too large for cache\r\n",
-                Outcome::Error,
-                "SERVER_ERROR",
-            ),
-            (
-                "SERVER_ERROR busy: the queue of 'scan' is full\r\n",
-                Outcome::Busy,
-                "SERVER_ERROR",
-            ),
+            ("CLIENT_ERROR bad data chunk\r\n", Outcome::Error, "CLIENT_ERROR"),
+            ("SERVER_ERROR object too large for cache\r\n", Outcome::Error, "SERVER_ERROR"),
+            ("SERVER_ERROR busy: the queue of 'scan' is full\r\n", Outcome::Busy, "SERVER_ERROR"),
         ] {
             let mut skipper = MemcachedSkipper::default();
             let len = reply.len();
-            let skipped = Skipped::Reply {
-                len,
-                outcome: expected,
-            };
+            let skipped = Skipped::Reply { len, outcome: expected };
             assert_eq!(skipper.skip(reply.as_bytes()), Ok(skipped));
             assert_eq!(skipper.error_text(), reply.trim_ascii_end());
             assert_eq!(skipper.error_kind(), kind);

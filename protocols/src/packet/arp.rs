@@ -42,27 +42,7 @@ pub(super) fn receive(frame: &[u8], interface: &Interface) -> Result<Arp, DropRe
     if packet[..6] != ADDRESSES || packet[24..] != interface.ip.octets() {
         return Err(DropReason::OtherArp);
     }
-    let [
-        _,
-        _,
-        _,
-        _,
-        _,
-        _,
-        o0,
-        o1,
-        m0,
-        m1,
-        m2,
-        m3,
-        m4,
-        m5,
-        i0,
-        i1,
-        i2,
-        i3,
-        ..,
-    ] = packet;
+    let [_, _, _, _, _, _, o0, o1, m0, m1, m2, m3, m4, m5, i0, i1, i2, i3, ..] = packet;
     let sender = Neighbour {
         ip: Ipv4Addr::new(i0, i1, i2, i3),
         mac: MacAddr([m0, m1, m2, m3, m4, m5]),
@@ -91,26 +71,13 @@ pub fn answer(frame: &mut [u8], interface: &Interface, asker: Neighbour) -> usiz
 #[must_use]
 pub fn request(interface: &Interface, ip: Ipv4Addr) -> [u8; FRAME_LEN] {
     let mut frame = [0; FRAME_LEN];
-    let unknown = Neighbour {
-        ip,
-        mac: MacAddr::default(),
-    };
+    let unknown = Neighbour { ip, mac: MacAddr::default() };
     write(&mut frame, REQUEST, interface, unknown, MacAddr::BROADCAST);
     frame
 }
 
-fn write(
-    frame: &mut [u8],
-    operation: u16,
-    sender: &Interface,
-    target: Neighbour,
-    destination: MacAddr,
-) {
-    let header = Header {
-        destination,
-        source: sender.mac,
-        ether_type: ethernet::ARP,
-    };
+fn write(frame: &mut [u8], operation: u16, sender: &Interface, target: Neighbour, destination: MacAddr) {
+    let header = Header { destination, source: sender.mac, ether_type: ethernet::ARP };
     header.write(frame);
     let packet = &mut frame[ethernet::HEADER_LEN..FRAME_LEN];
     packet[..6].copy_from_slice(&ADDRESSES);

@@ -15,13 +15,9 @@ impl Sum {
     pub fn bytes(self, bytes: &[u8]) -> Self {
         // Wider words give the same sum after folding (RFC 1071, 2(C)).
         let (words, rest) = bytes.as_chunks::<8>();
-        let sum = words
-            .iter()
-            .fold(self, |sum, word| sum.add(u64::from_ne_bytes(*word)));
+        let sum = words.iter().fold(self, |sum, word| sum.add(u64::from_ne_bytes(*word)));
         let (words, rest) = rest.as_chunks::<4>();
-        let sum = words.iter().fold(sum, |sum, word| {
-            sum.add(u64::from(u32::from_ne_bytes(*word)))
-        });
+        let sum = words.iter().fold(sum, |sum, word| sum.add(u64::from(u32::from_ne_bytes(*word))));
         let mut last = [0; 4];
         for (to, from) in last.iter_mut().zip(rest) {
             *to = *from;

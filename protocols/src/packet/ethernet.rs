@@ -87,11 +87,7 @@ impl Header {
             source: MacAddr([s0, s1, s2, s3, s4, s5]),
             ether_type: u16::from_be_bytes([t0, t1]),
         };
-        let Self {
-            destination,
-            source,
-            ether_type,
-        } = header;
+        let Self { destination, source, ether_type } = header;
         // A datagram for one host in a broadcast frame is also dropped (RFC 1122, 3.3.6).
         if source.is_multicast() || destination.is_multicast() && ether_type != ARP {
             Err(DropReason::Multicast)
@@ -125,13 +121,7 @@ mod tests {
         let mac = MacAddr([2, 0, 0xab, 0, 0, 0x1f]);
         assert_eq!(mac.to_string(), "02:00:ab:00:00:1f");
         assert_eq!("02:00:AB:00:00:1f".parse(), Ok(mac));
-        for text in [
-            "",
-            "auto",
-            "2:0:ab:0:0:1f",
-            "02:00:ab:00:00",
-            "02:00:ab:00:00:1f:00",
-        ] {
+        for text in ["", "auto", "2:0:ab:0:0:1f", "02:00:ab:00:00", "02:00:ab:00:00:1f:00"] {
             assert_eq!(text.parse::<MacAddr>(), Err(NotAMac), "{text}");
         }
     }

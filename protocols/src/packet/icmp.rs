@@ -23,11 +23,7 @@ pub struct Echo {
 }
 
 /// Reads the message behind an IPv4 header. Ports do not verify its checksum, so this does.
-pub(super) fn receive(
-    frame: &[u8],
-    sender: MacAddr,
-    header: ipv4::Header,
-) -> Result<Echo, DropReason> {
+pub(super) fn receive(frame: &[u8], sender: MacAddr, header: ipv4::Header) -> Result<Echo, DropReason> {
     let message = &frame[header.payload.clone()];
     if message.len() < HEADER_LEN {
         Err(DropReason::WrongLength)
@@ -55,13 +51,7 @@ pub fn answer(frame: &mut [u8], interface: &Interface, echo: &Echo) -> usize {
         ether_type: ethernet::IPV4,
     };
     ethernet.write(frame);
-    ipv4::write(
-        frame,
-        interface.ip,
-        header.source,
-        ipv4::ICMP,
-        Checksums::Software,
-    );
+    ipv4::write(frame, interface.ip, header.source, ipv4::ICMP, Checksums::Software);
     let message = &mut frame[start..];
     message[..2].copy_from_slice(&ECHO_REPLY);
     message[2..4].fill(0);

@@ -37,17 +37,13 @@ impl Interface {
     /// The reason to drop the frame: it is not for the interface, or malformed.
     #[inline]
     pub fn receive(&self, frame: &[u8], verified: Checksums) -> Result<Frame, DropReason> {
-        let Header {
-            source, ether_type, ..
-        } = Header::receive(frame, self.mac)?;
+        let Header { source, ether_type, .. } = Header::receive(frame, self.mac)?;
         match ether_type {
             ethernet::ARP => arp::receive(frame, self).map(Frame::Arp),
             ethernet::IPV4 => {
                 let header = ipv4::receive(frame, self, verified)?;
                 match header.protocol {
-                    ipv4::UDP => {
-                        udp::receive(frame, source, &header, self, verified).map(Frame::Datagram)
-                    }
+                    ipv4::UDP => udp::receive(frame, source, &header, self, verified).map(Frame::Datagram),
                     ipv4::ICMP => icmp::receive(frame, source, header).map(Frame::Echo),
                     _ => Err(DropReason::NotUdp),
                 }

@@ -44,15 +44,10 @@ pub(super) struct Header {
 
 /// Reads the header in a frame whose datagram is for `interface`.
 #[inline]
-pub(super) fn receive(
-    frame: &[u8],
-    interface: &Interface,
-    verified: Checksums,
-) -> Result<Header, DropReason> {
+pub(super) fn receive(frame: &[u8], interface: &Interface, verified: Checksums) -> Result<Header, DropReason> {
     let header: [u8; HEADER_LEN] = field(frame, PLACE.start).ok_or(DropReason::WrongLength)?;
     let word = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
-    let address =
-        |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
+    let address = |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
     if header[0] != VERSION_AND_LEN {
         return Err(DropReason::Ipv4Header);
     }
@@ -91,13 +86,7 @@ pub(super) fn receive(
 /// The checksum is computed from the values rather than from the written bytes: the bytes are written in
 /// narrow pieces, and the processor would have to combine them before a wider read.
 #[inline]
-pub(super) fn write(
-    frame: &mut [u8],
-    source: Ipv4Addr,
-    destination: Ipv4Addr,
-    protocol: u8,
-    checksums: Checksums,
-) {
+pub(super) fn write(frame: &mut [u8], source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, checksums: Checksums) {
     let len = u16::try_from(frame.len() - PLACE.start).expect("a datagram has up to 65535 bytes");
     let version_and_tos = u16::from_be_bytes([VERSION_AND_LEN, 0]);
     let ttl_and_protocol = u16::from_be_bytes([TTL, protocol]);
@@ -111,14 +100,7 @@ pub(super) fn write(
             .checksum(),
     };
     let header = &mut frame[PLACE];
-    let words = [
-        version_and_tos,
-        len,
-        0,
-        DO_NOT_FRAGMENT,
-        ttl_and_protocol,
-        checksum,
-    ];
+    let words = [version_and_tos, len, 0, DO_NOT_FRAGMENT, ttl_and_protocol, checksum];
     for (place, word) in header.as_chunks_mut::<2>().0.iter_mut().zip(words) {
         *place = word.to_be_bytes();
     }
@@ -128,9 +110,7 @@ pub(super) fn write(
 
 #[inline]
 fn addresses(source: Ipv4Addr, destination: Ipv4Addr) -> Sum {
-    Sum::default()
-        .bytes(&source.octets())
-        .bytes(&destination.octets())
+    Sum::default().bytes(&source.octets()).bytes(&destination.octets())
 }
 
 /// The sum of the pseudo header: the part of the header that UDP's checksum covers (RFC 768).

@@ -57,20 +57,14 @@ impl Flow {
             ip: Ipv4Addr::from(part::<4>(frame, ipv4::ADDRESSES + 4 * end)),
             port: u16::from_be_bytes(part(frame, ipv4::PLACE.end + 2 * end)),
         };
-        Self {
-            source: end(0),
-            destination: end(1),
-        }
+        Self { source: end(0), destination: end(1) }
     }
 
     /// The flow of the reply: source and destination are exchanged.
     #[inline]
     #[must_use]
     pub fn reversed(self) -> Self {
-        Self {
-            source: self.destination,
-            destination: self.source,
-        }
+        Self { source: self.destination, destination: self.source }
     }
 
     /// Writes all headers into the first [`HEADERS_LEN`] bytes of `frame`, in front of the payload. With
@@ -81,10 +75,7 @@ impl Flow {
     /// When `frame` has no room for the headers, or the payload is longer than 65 507 bytes.
     #[inline]
     pub fn write_headers(&self, frame: &mut [u8], checksums: Checksums) {
-        let Self {
-            source,
-            destination,
-        } = self;
+        let Self { source, destination } = self;
         let header = ethernet::Header {
             destination: destination.mac,
             source: source.mac,
@@ -94,9 +85,7 @@ impl Flow {
         ipv4::write(frame, source.ip, destination.ip, ipv4::UDP, checksums);
         let datagram = &mut frame[ipv4::PLACE.end..];
         let len = u16::try_from(datagram.len()).expect("IPv4's length was as long");
-        let (header, payload) = datagram
-            .split_first_chunk_mut::<HEADER_LEN>()
-            .expect("there is room for headers");
+        let (header, payload) = datagram.split_first_chunk_mut::<HEADER_LEN>().expect("there is room for headers");
         let pseudo_header = ipv4::pseudo_header(source.ip, destination.ip, len);
         let checksum = match checksums {
             Checksums::Port => pseudo_header.folded(),

@@ -62,12 +62,7 @@ impl<'a> Deref for Args<'a> {
     }
 }
 
-fn collect_words<'a>(
-    frame: &'a [u8],
-    head: &RespHead,
-    unescaped: &'a mut Vec<u8>,
-    args: &mut ArgVec<'a>,
-) {
+fn collect_words<'a>(frame: &'a [u8], head: &RespHead, unescaped: &'a mut Vec<u8>, args: &mut ArgVec<'a>) {
     enum Place<'a> {
         Frame(&'a [u8]),
         Unescaped(Range<usize>),

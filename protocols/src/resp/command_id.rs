@@ -355,10 +355,7 @@ impl Key {
 
     #[inline]
     const fn is(&self, other: &Self) -> bool {
-        self.low == other.low
-            && self.high == other.high
-            && self.middle == other.middle
-            && self.len == other.len
+        self.low == other.low && self.high == other.high && self.middle == other.middle && self.len == other.len
     }
 
     /// Where the search for it begins.
@@ -401,12 +398,7 @@ static SLOTS: [Slot; 1 << SLOTS_LOG2] = slots();
 
 const fn slots() -> [Slot; 1 << SLOTS_LOG2] {
     let free = Slot {
-        key: Key {
-            low: 0,
-            high: 0,
-            middle: 0,
-            len: 0,
-        },
+        key: Key { low: 0, high: 0, middle: 0, len: 0 },
         id: CommandId::UNKNOWN,
     };
     let mut slots = [free; 1 << SLOTS_LOG2];
@@ -420,10 +412,7 @@ const fn slots() -> [Slot; 1 << SLOTS_LOG2] {
             at = (at + 1) % slots.len();
         }
         index += 1;
-        slots[at] = Slot {
-            key,
-            id: CommandId(index as u16),
-        };
+        slots[at] = Slot { key, id: CommandId(index as u16) };
     }
     slots
 }
@@ -449,9 +438,7 @@ mod tests {
     #[test]
     fn searches_are_short() {
         let probes = |name: &str| {
-            let start = Key::of(name.as_bytes())
-                .expect("a name of the table")
-                .slot();
+            let start = Key::of(name.as_bytes()).expect("a name of the table").slot();
             let id = CommandId::of(name.as_bytes());
             let place = SLOTS.iter().position(|slot| slot.id == id);
             (place.expect("in the table") + SLOTS.len() - start) % SLOTS.len() + 1
@@ -483,12 +470,7 @@ mod tests {
             b"{get",
             b"@uth",
         ] {
-            assert_eq!(
-                CommandId::of(name),
-                CommandId::UNKNOWN,
-                "{}",
-                name.escape_ascii()
-            );
+            assert_eq!(CommandId::of(name), CommandId::UNKNOWN, "{}", name.escape_ascii());
         }
     }
 

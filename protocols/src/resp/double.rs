@@ -20,9 +20,7 @@ impl Deref for DoubleText {
 
 impl DoubleText {
     fn new(text: &str) -> Self {
-        Self {
-            bytes: SmallVec::from_slice(text.as_bytes()),
-        }
+        Self { bytes: SmallVec::from_slice(text.as_bytes()) }
     }
 }
 
@@ -70,11 +68,8 @@ impl Decimal {
         let mut exponent: i32 = exponent.parse().expect("ryu writes a decimal exponent");
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
         exponent -= i32::try_from(fraction.len()).expect("at most 17 digits");
-        let mut digits: SmallVec<[u8; 20]> = whole
-            .bytes()
-            .chain(fraction.bytes())
-            .skip_while(|&digit| digit == b'0')
-            .collect();
+        let mut digits: SmallVec<[u8; 20]> =
+            whole.bytes().chain(fraction.bytes()).skip_while(|&digit| digit == b'0').collect();
         while digits.last() == Some(&b'0') {
             digits.pop();
             exponent += 1;

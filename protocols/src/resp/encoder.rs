@@ -242,11 +242,7 @@ mod tests {
             (|e| e.integer(-7), ":-7\r\n", ":-7\r\n"),
             (|e| e.bulk(b"ab"), "$2\r\nab\r\n", "$2\r\nab\r\n"),
             (|e| e.bulk(b""), "$0\r\n\r\n", "$0\r\n\r\n"),
-            (
-                |e| e.bulk_shared(Bytes::from_static(b"ab")),
-                "$2\r\nab\r\n",
-                "$2\r\nab\r\n",
-            ),
+            (|e| e.bulk_shared(Bytes::from_static(b"ab")), "$2\r\nab\r\n", "$2\r\nab\r\n"),
             (|e| e.null(), "$-1\r\n", "_\r\n"),
             (|e| e.null_array(), "*-1\r\n", "_\r\n"),
             (|e| e.array(12), "*12\r\n", "*12\r\n"),
@@ -258,11 +254,7 @@ mod tests {
             (|e| e.boolean(true), ":1\r\n", "#t\r\n"),
             (|e| e.boolean(false), ":0\r\n", "#f\r\n"),
             (|e| e.big_number("123"), "$3\r\n123\r\n", "(123\r\n"),
-            (
-                |e| e.verbatim("txt", b"hi"),
-                "$2\r\nhi\r\n",
-                "=6\r\ntxt:hi\r\n",
-            ),
+            (|e| e.verbatim("txt", b"hi"), "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"),
             (|e| e.raw(b"+QUEUED\r\n"), "+QUEUED\r\n", "+QUEUED\r\n"),
         ];
         for (write, resp2, resp3) in cases {
@@ -281,10 +273,7 @@ mod tests {
             e.simple("OK");
         };
         assert_eq!(encoded(Version::Resp2, write), "+OK\r\n");
-        assert_eq!(
-            encoded(Version::Resp3, write),
-            "|1\r\n+ttl\r\n:1\r\n+OK\r\n"
-        );
+        assert_eq!(encoded(Version::Resp3, write), "|1\r\n+ttl\r\n:1\r\n+OK\r\n");
     }
 
     #[test]

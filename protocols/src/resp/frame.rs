@@ -65,19 +65,11 @@ impl Framing for Resp {
     type Head = RespHead;
 
     #[inline]
-    fn next_frame(
-        &self,
-        cursor: &mut RespCursor,
-        input: &[u8],
-    ) -> Result<Step<RespHead>, FrameError> {
+    fn next_frame(&self, cursor: &mut RespCursor, input: &[u8]) -> Result<Step<RespHead>, FrameError> {
         Ok(self.step(cursor, input)?)
     }
 
-    fn next_frame_unauthenticated(
-        &self,
-        cursor: &mut RespCursor,
-        input: &[u8],
-    ) -> Result<Step<RespHead>, FrameError> {
+    fn next_frame_unauthenticated(&self, cursor: &mut RespCursor, input: &[u8]) -> Result<Step<RespHead>, FrameError> {
         let limited = Self {
             bulk_len_max: self.bulk_len_max.min(UNAUTHENTICATED_BULK_LEN_MAX),
             elements_max: self.elements_max.min(UNAUTHENTICATED_ELEMENTS_MAX),
@@ -105,9 +97,7 @@ impl Resp {
         let mut read = *cursor;
         if read.offset == 0 {
             let Some(header) = multibulk_header(input)? else {
-                return Ok(Step::NeedMore {
-                    len_min: input.len() + 1,
-                });
+                return Ok(Step::NeedMore { len_min: input.len() + 1 });
             };
             let count = u32::try_from(header.value.max(0))
                 .ok()
@@ -122,9 +112,7 @@ impl Resp {
         while read.elements_left > 0 {
             let Some(header) = bulk_header(&input[read.offset..])? else {
                 *cursor = read;
-                return Ok(Step::NeedMore {
-                    len_min: input.len() + 1,
-                });
+                return Ok(Step::NeedMore { len_min: input.len() + 1 });
             };
             let len = usize::try_from(header.value).unwrap_or(usize::MAX);
             if len > self.bulk_len_max {
@@ -150,10 +138,7 @@ impl Resp {
         }
         read.head.resolve(input);
         *cursor = RespCursor::default();
-        Ok(Step::Frame {
-            len: read.offset,
-            head: read.head,
-        })
+        Ok(Step::Frame { len: read.offset, head: read.head })
     }
 
     fn inline(&self, cursor: &mut RespCursor, input: &[u8]) -> Result<Step<RespHead>, Violation> {
@@ -169,9 +154,7 @@ impl Resp {
             return Err(Violation::InlineTooLong);
         }
         cursor.offset = input.len();
-        Ok(Step::NeedMore {
-            len_min: input.len() + 1,
-        })
+        Ok(Step::NeedMore { len_min: input.len() + 1 })
     }
 }
 
@@ -218,8 +201,7 @@ mod tests {
     #[test]
     fn a_peer_that_has_not_authenticated_sends_little() {
         let step = |input: &[u8]| {
-            let step =
-                Resp::default().next_frame_unauthenticated(&mut RespCursor::default(), input);
+            let step = Resp::default().next_frame_unauthenticated(&mut RespCursor::default(), input);
             step.map(|_| ()).map_err(|error| error.to_string())
         };
         let long = "Protocol error: unauthenticated bulk length";
@@ -270,10 +252,7 @@ mod tests {
         assert_eq!(step(b"*1\r\n$4\r\n"), Ok(Step::NeedMore { len_min: 14 }));
         assert!(step(b"*1\r\n$5\r\n").is_err());
         assert!(step(b"*3\r\n").is_err());
-        assert_eq!(
-            step(b"*2\r\n$4\r\nabcd\r\n$1\r\n"),
-            Err("Protocol error: request too large".to_owned())
-        );
+        assert_eq!(step(b"*2\r\n$4\r\nabcd\r\n$1\r\n"), Err("Protocol error: request too large".to_owned()));
     }
 
     #[test]

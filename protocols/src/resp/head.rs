@@ -50,10 +50,7 @@ impl RespHead {
     /// An array of `count` arguments, whose places are yet to come.
     #[inline]
     pub(super) fn of_array(count: u32) -> Self {
-        Self {
-            count,
-            ..Self::default()
-        }
+        Self { count, ..Self::default() }
     }
 
     /// The head of the inline command `line`.
@@ -120,12 +117,7 @@ impl RespHead {
     #[inline]
     #[must_use]
     pub fn args<'a>(&self, frame: &'a [u8]) -> ArgsIter<'a> {
-        ArgsIter {
-            frame,
-            head: *self,
-            index: 0,
-            rest: 0,
-        }
+        ArgsIter { frame, head: *self, index: 0, rest: 0 }
     }
 
     #[inline]
@@ -212,9 +204,7 @@ impl<'a> ArgsIter<'a> {
     fn next_bulk(&mut self) -> Option<(&'a [u8], bool)> {
         let rest = self.frame.get(self.rest..)?;
         let header = bulk_header(rest).ok()??;
-        let end = header
-            .len
-            .checked_add(usize::try_from(header.value).ok()?)?;
+        let end = header.len.checked_add(usize::try_from(header.value).ok()?)?;
         let arg = rest.get(header.len..end)?;
         self.rest += end + 2;
         Some((arg, false))
@@ -261,12 +251,7 @@ mod tests {
             assert_eq!(head.command(), get, "{}", frame.escape_ascii());
             assert_eq!((head.arg_count(), head.arg(frame, 1)), (2, Some(&b"k"[..])));
         }
-        for frame in [
-            &b"\r\n"[..],
-            b"*0\r\n",
-            b"nosuch k\r\n",
-            b"\"\\x47etgetgetgetgetget\"\r\n",
-        ] {
+        for frame in [&b"\r\n"[..], b"*0\r\n", b"nosuch k\r\n", b"\"\\x47etgetgetgetgetget\"\r\n"] {
             assert_eq!(head_of(frame).command(), CommandId::UNKNOWN);
         }
     }
@@ -292,8 +277,7 @@ mod tests {
     #[test]
     fn the_head_of_another_frame_does_no_harm() {
         let frames = [
-            &b"*7\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n$1\r\nd\r\n$1\r\ne\r\n$1\r\nf\r\n$1\r\ng\r\n"
-                [..],
+            &b"*7\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n$1\r\nd\r\n$1\r\ne\r\n$1\r\nf\r\n$1\r\ng\r\n"[..],
             b"a b c d e f g h\r\n",
             b"*1\r\n$4\r\nPING\r\n",
             b"\"a\\x41\" b\r\n",

@@ -40,10 +40,7 @@ pub(super) enum NumberError {
 pub(super) fn read_header(line: &[u8]) -> Result<Option<Header>, NumberError> {
     // Most counts and many lengths have one digit.
     if let [_, digit @ b'0'..=b'9', b'\r', b'\n', ..] = line {
-        return Ok(Some(Header {
-            value: i64::from(digit - b'0'),
-            len: 4,
-        }));
+        return Ok(Some(Header { value: i64::from(digit - b'0'), len: 4 }));
     }
     // The next common case: a whole line with a positive number that cannot overflow.
     if let [_, first @ b'1'..=b'9', digits @ ..] = line {
@@ -52,10 +49,7 @@ pub(super) fn read_header(line: &[u8]) -> Result<Option<Header>, NumberError> {
             match byte {
                 b'0'..=b'9' => value = value * 10 + i64::from(byte - b'0'),
                 b'\r' if digits.get(index + 1) == Some(&b'\n') => {
-                    return Ok(Some(Header {
-                        value,
-                        len: index + 4,
-                    }));
+                    return Ok(Some(Header { value, len: index + 4 }));
                 }
                 _ => break,
             }
@@ -79,10 +73,7 @@ fn read_any_header(line: &[u8]) -> Result<Option<Header>, NumberError> {
     let value = parse_integer(&window[..number_len]).ok_or(NumberError::Invalid)?;
     match line.get(number_len + 2) {
         None => Ok(None),
-        Some(b'\n') => Ok(Some(Header {
-            value,
-            len: number_len + 3,
-        })),
+        Some(b'\n') => Ok(Some(Header { value, len: number_len + 3 })),
         Some(_) => Err(NumberError::Invalid),
     }
 }
@@ -154,11 +145,7 @@ mod tests {
             "*9223372036854775808\r",
             "*99999999999999999999999\r",
         ] {
-            assert_eq!(
-                read_header(line.as_bytes()),
-                Err(NumberError::Invalid),
-                "{line:?}"
-            );
+            assert_eq!(read_header(line.as_bytes()), Err(NumberError::Invalid), "{line:?}");
         }
     }
 

@@ -106,9 +106,7 @@ fn scan_quoted(input: &[u8], quote: u8, mut emit: impl FnMut(u8)) -> Result<usiz
         let (byte, len) = match (quote, &input[index..]) {
             (_, []) => return Err(Violation::UnbalancedQuotes),
             (_, [byte, ..]) if *byte == quote => return Ok(index + 1),
-            (b'"', [b'\\', b'x', high, low, ..])
-                if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
-            {
+            (b'"', [b'\\', b'x', high, low, ..]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
                 (hex_value(*high) << 4 | hex_value(*low), 4)
             }
             (b'"', [b'\\', escaped, ..]) => (escape_value(*escaped), 2),
@@ -183,9 +181,7 @@ mod tests {
 
     #[test]
     fn unbalanced_quotes_are_refused() {
-        for line in [
-            r#"""#, r#""a"#, "'a", r#""a"b"#, "'a'b", r#""a\"#, r#""a\""#, "a 'b\r\n",
-        ] {
+        for line in [r#"""#, r#""a"#, "'a", r#""a"b"#, "'a'b", r#""a\"#, r#""a\""#, "a 'b\r\n"] {
             assert_eq!(split(line), None, "{line:?}");
             let last = Words::new(line.as_bytes()).last();
             assert_eq!(last, Some(Err(Violation::UnbalancedQuotes)), "{line:?}");
@@ -196,13 +192,7 @@ mod tests {
     fn quotes_without_escapes_need_no_copy() {
         let line = br#"a "b c" "\x41" '' d"#;
         let places: Vec<_> = Words::new(line).collect();
-        let word = |start, end, escaped| {
-            Ok(Word {
-                start,
-                end,
-                escaped,
-            })
-        };
+        let word = |start, end, escaped| Ok(Word { start, end, escaped });
         let expected = [
             word(0, 1, false),
             word(3, 6, false),

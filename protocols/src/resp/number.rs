@@ -15,9 +15,7 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
 pub(super) fn is_number_prefix(text: &[u8]) -> bool {
     match text {
         [] | [b'-'] | [b'0'] => true,
-        [b'-', b'1'..=b'9', rest @ ..] | [b'1'..=b'9', rest @ ..] => {
-            rest.iter().all(u8::is_ascii_digit)
-        }
+        [b'-', b'1'..=b'9', rest @ ..] | [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
         _ => false,
     }
 }

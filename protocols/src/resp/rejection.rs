@@ -22,11 +22,7 @@ pub(super) fn encode(rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Si
         Rejection::Failed(text) => encoder.error_parts(&["ERR ", text]),
         Rejection::ReplyTooLarge { limit_bytes } => {
             let mut digits = itoa::Buffer::new();
-            encoder.error_parts(&[
-                "ERR reply is larger than the limit of ",
-                digits.format(*limit_bytes),
-                " bytes",
-            ]);
+            encoder.error_parts(&["ERR reply is larger than the limit of ", digits.format(*limit_bytes), " bytes"]);
         }
         Rejection::Malformed(error) => encoder.error_parts(&["ERR ", &error.reason]),
         Rejection::TooManyConnections => encoder.error("ERR max number of clients reached"),
@@ -61,36 +57,19 @@ mod tests {
 
     #[test]
     fn every_rejection_is_one_error_line() {
-        let malformed = FrameError {
-            reason: "Protocol error: bad\r\n+OK".into(),
-        };
+        let malformed = FrameError { reason: "Protocol error: bad\r\n+OK".into() };
         let cases = [
-            (
-                Rejection::Busy { type_name: "scan" },
-                "-BUSY typed queue of 'scan' is full\r\n",
-            ),
+            (Rejection::Busy { type_name: "scan" }, "-BUSY typed queue of 'scan' is full\r\n"),
             (Rejection::HandlerFailed, "-ERR internal error\r\n"),
             (Rejection::Failed("no disk\r\n+OK"), "-ERR no disk  +OK\r\n"),
             (
                 Rejection::ReplyTooLarge { limit_bytes: 512 },
                 "-ERR reply is larger than the limit of 512 bytes\r\n",
             ),
-            (
-                Rejection::Malformed(&malformed),
-                "-ERR Protocol error: bad  +OK\r\n",
-            ),
-            (
-                Rejection::TooManyConnections,
-                "-ERR max number of clients reached\r\n",
-            ),
-            (
-                Rejection::Refused("not from\r\nthere"),
-                "-DENIED not from  there\r\n",
-            ),
-            (
-                Rejection::OutOfBuffers,
-                "-OOM the server's budget for buffered bytes is exhausted\r\n",
-            ),
+            (Rejection::Malformed(&malformed), "-ERR Protocol error: bad  +OK\r\n"),
+            (Rejection::TooManyConnections, "-ERR max number of clients reached\r\n"),
+            (Rejection::Refused("not from\r\nthere"), "-DENIED not from  there\r\n"),
+            (Rejection::OutOfBuffers, "-OOM the server's budget for buffered bytes is exhausted\r\n"),
             (Rejection::ShuttingDown, "-ERR server is shutting down\r\n"),
             (Rejection::Expired, "-ERR the request waited too long\r\n"),
         ];

@@ -38,12 +38,7 @@ enum Outermost {
 
 impl Default for RespReplies {
     fn default() -> Self {
-        Self {
-            values_left: 1,
-            outermost: None,
-            bulks: 0,
-            others: 0,
-        }
+        Self { values_left: 1, outermost: None, bulks: 0, others: 0 }
     }
 }
 
@@ -150,10 +145,7 @@ mod tests {
             ("_\r\n", Outcome::Miss),
             ("*0\r\n", Outcome::Miss),
             ("*2\r\n$-1\r\n$-1\r\n", Outcome::Miss),
-            (
-                "*3\r\n$1\r\na\r\n$-1\r\n$1\r\nb\r\n",
-                Outcome::Hit { values: 2 },
-            ),
+            ("*3\r\n$1\r\na\r\n$-1\r\n$1\r\nb\r\n", Outcome::Hit { values: 2 }),
             ("*2\r\n:1\r\n*1\r\n$1\r\na\r\n", Outcome::Hit { values: 1 }),
             ("*2\r\n-ERR inside\r\n+OK\r\n", Outcome::Done),
             ("%1\r\n+k\r\n:1\r\n", Outcome::Done),
@@ -168,11 +160,7 @@ mod tests {
     #[test]
     fn errors_keep_their_text() {
         for (reply, expected, text) in [
-            (
-                "-BUSY queue is full\r\n",
-                Outcome::Busy,
-                "BUSY queue is full",
-            ),
+            ("-BUSY queue is full\r\n", Outcome::Busy, "BUSY queue is full"),
             ("-ERR no\r\n", Outcome::Error, "ERR no"),
             ("-\r\n", Outcome::Error, "ERR"),
             ("!10\r\nOOM at all\r\n", Outcome::Error, "ERR"),

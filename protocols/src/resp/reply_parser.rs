@@ -142,10 +142,7 @@ impl ReplyParser {
                     }
                     let is_attribute = kind.is_none();
                     if values > 0 {
-                        self.progress.open.push(Open {
-                            values_left: values,
-                            is_attribute,
-                        });
+                        self.progress.open.push(Open { values_left: values, is_attribute });
                     } else if !is_attribute {
                         self.close_value();
                     }
@@ -223,9 +220,7 @@ impl ReplyParser {
                     Err(FrameError::new("reply line does not end with CRLF"))
                 }
             }
-            None if unread.len() >= self.line_len_max => {
-                Err(FrameError::new("reply line is too long"))
-            }
+            None if unread.len() >= self.line_len_max => Err(FrameError::new("reply line is too long")),
             None => {
                 self.progress.scanned = unread.len();
                 Ok(Value::Incomplete)
@@ -238,10 +233,7 @@ impl ReplyParser {
             return Ok(Value::Incomplete);
         };
         if value == -1 {
-            return Ok(Value::Leaf {
-                len: head_len,
-                kind: ReplyKind::Null,
-            });
+            return Ok(Value::Leaf { len: head_len, kind: ReplyKind::Null });
         }
         let len = usize::try_from(value)
             .ok()
@@ -259,28 +251,17 @@ impl ReplyParser {
 fn integer(unread: &[u8]) -> Result<Value, FrameError> {
     Ok(match head(unread)? {
         None => Value::Incomplete,
-        Some((_, len)) => Value::Leaf {
-            len,
-            kind: ReplyKind::Integer,
-        },
+        Some((_, len)) => Value::Leaf { len, kind: ReplyKind::Integer },
     })
 }
 
 /// An aggregate with `values_per_count` values for each unit of its count: 2 for maps.
-fn aggregate(
-    unread: &[u8],
-    kind: Option<ReplyKind>,
-    values_per_count: u64,
-) -> Result<Value, FrameError> {
+fn aggregate(unread: &[u8], kind: Option<ReplyKind>, values_per_count: u64) -> Result<Value, FrameError> {
     Ok(match head(unread)? {
         None => Value::Incomplete,
-        Some((-1, len)) if kind == Some(ReplyKind::Array) => Value::Leaf {
-            len,
-            kind: ReplyKind::Null,
-        },
+        Some((-1, len)) if kind == Some(ReplyKind::Array) => Value::Leaf { len, kind: ReplyKind::Null },
         Some((count, len)) => {
-            let count =
-                u64::try_from(count).map_err(|_| FrameError::new("reply has an invalid count"))?;
+            let count = u64::try_from(count).map_err(|_| FrameError::new("reply has an invalid count"))?;
             // The count fits i64, so twice the count fits u64.
             let values = count * values_per_count;
             Value::Aggregate { len, kind, values }
@@ -330,16 +311,10 @@ mod tests {
             ("=6\r\ntxt:hi\r\n", ReplyKind::Verbatim),
             ("|1\r\n+ttl\r\n:3\r\n:7\r\n", ReplyKind::Integer),
             ("|0\r\n+OK\r\n", ReplyKind::Simple),
-            (
-                "*2\r\n|1\r\n+a\r\n*1\r\n:1\r\n:2\r\n:3\r\n",
-                ReplyKind::Array,
-            ),
+            ("*2\r\n|1\r\n+a\r\n*1\r\n:1\r\n:2\r\n:3\r\n", ReplyKind::Array),
         ];
         for (reply, kind) in cases {
-            let whole = Ok(ReplyStep::Reply {
-                len: reply.len(),
-                kind,
-            });
+            let whole = Ok(ReplyStep::Reply { len: reply.len(), kind });
             assert_eq!(measure(reply.as_bytes()), whole, "{reply:?}");
             assert_eq!(measure(format!("{reply}+OK\r\n").as_bytes()), whole);
             let mut parser = ReplyParser::new();
@@ -372,20 +347,10 @@ mod tests {
 
     #[test]
     fn nesting_and_lines_are_bounded() {
-        let mut parser = ReplyParser {
-            depth_max: 3,
-            line_len_max: 8,
-            ..ReplyParser::default()
-        };
+        let mut parser = ReplyParser { depth_max: 3, line_len_max: 8, ..ReplyParser::default() };
         let nested = b"*1\r\n*1\r\n*1\r\n:1\r\n";
-        assert!(matches!(
-            parser.next_reply(nested),
-            Ok(ReplyStep::Reply { len: 16, .. })
-        ));
-        assert!(matches!(
-            parser.next_reply(b"+12345\r\n"),
-            Ok(ReplyStep::Reply { len: 8, .. })
-        ));
+        assert!(matches!(parser.next_reply(nested), Ok(ReplyStep::Reply { len: 16, .. })));
+        assert!(matches!(parser.next_reply(b"+12345\r\n"), Ok(ReplyStep::Reply { len: 8, .. })));
         let mut fresh = parser.clone();
         assert!(fresh.next_reply(b"+123456\r\n").is_err());
         let deeper = [&b"*1\r\n"[..], nested].concat();

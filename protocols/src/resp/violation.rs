@@ -36,27 +36,18 @@ impl From<Violation> for FrameError {
     fn from(violation: Violation) -> Self {
         Self {
             reason: match violation {
-                Violation::ExpectedBulk { found } => Cow::Owned(format!(
-                    "Protocol error: expected '$', got '{}'",
-                    found.escape_ascii()
-                )),
+                Violation::ExpectedBulk { found } => {
+                    Cow::Owned(format!("Protocol error: expected '$', got '{}'", found.escape_ascii()))
+                }
                 Violation::MultibulkLength => "Protocol error: invalid multibulk length".into(),
-                Violation::UnauthenticatedMultibulkLength => {
-                    "Protocol error: unauthenticated multibulk length".into()
-                }
-                Violation::UnauthenticatedBulkLength => {
-                    "Protocol error: unauthenticated bulk length".into()
-                }
+                Violation::UnauthenticatedMultibulkLength => "Protocol error: unauthenticated multibulk length".into(),
+                Violation::UnauthenticatedBulkLength => "Protocol error: unauthenticated bulk length".into(),
                 Violation::BulkLength => "Protocol error: invalid bulk length".into(),
                 Violation::BulkTerminator => "Protocol error: expected CRLF after bulk".into(),
-                Violation::MultibulkCountTooLong => {
-                    "Protocol error: too big mbulk count string".into()
-                }
+                Violation::MultibulkCountTooLong => "Protocol error: too big mbulk count string".into(),
                 Violation::BulkCountTooLong => "Protocol error: too big bulk count string".into(),
                 Violation::InlineTooLong => "Protocol error: too big inline request".into(),
-                Violation::UnbalancedQuotes => {
-                    "Protocol error: unbalanced quotes in request".into()
-                }
+                Violation::UnbalancedQuotes => "Protocol error: unbalanced quotes in request".into(),
                 Violation::FrameTooLong => "Protocol error: request too large".into(),
             },
         }

@@ -62,18 +62,10 @@ impl<'a, S: Sink + ?Sized> FrameWriter<'a, S> {
 
 /// Encoded length of a field of type `uint64` or of an enumeration whose number is below 16.
 pub(super) fn number_len(value: u64) -> usize {
-    if value == 0 {
-        0
-    } else {
-        1 + encoded_len(value)
-    }
+    if value == 0 { 0 } else { 1 + encoded_len(value) }
 }
 
 /// Encoded length of a field of type `string` or `bytes` whose number is below 16.
 pub(super) fn bytes_len(len: usize) -> usize {
-    if len == 0 {
-        0
-    } else {
-        1 + encoded_len(len as u64) + len
-    }
+    if len == 0 { 0 } else { 1 + encoded_len(len as u64) + len }
 }

@@ -27,10 +27,7 @@ pub struct Failure {
 impl Failure {
     /// A failure with this status and text.
     pub fn new(status: Status, error: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            status,
-            error: error.into(),
-        }
+        Self { status, error: error.into() }
     }
 
     /// [`Status::InvalidArgument`]: the frame is not a request, or the payload is not of the method's
@@ -43,10 +40,7 @@ impl Failure {
     #[must_use]
     pub fn unknown_method(method: &str) -> Self {
         let quoted: String = method.chars().take(QUOTED_MAX).collect();
-        Self::new(
-            Status::Unimplemented,
-            format!("unknown method '{}'", quoted.escape_debug()),
-        )
+        Self::new(Status::Unimplemented, format!("unknown method '{}'", quoted.escape_debug()))
     }
 
     /// [`Status::DeadlineExceeded`]: the client no longer needs the response.

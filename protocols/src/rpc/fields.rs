@@ -53,9 +53,7 @@ pub(super) fn field_of(tag: u64) -> Option<(u32, WireType)> {
         _ => return None,
     };
     let number = u32::try_from(tag >> 3).ok()?;
-    (1..1 << 29)
-        .contains(&number)
-        .then_some((number, wire_type))
+    (1..1 << 29).contains(&number).then_some((number, wire_type))
 }
 
 /// The message in `frame`; `None` when `frame` is not exactly one frame.
@@ -157,15 +155,7 @@ mod tests {
     fn the_id_is_found_wherever_it_stands() {
         assert_eq!(peek_id(b"\x06\x12\x01M\x08\xac\x02"), Some(300));
         let crowded = [&b"\x22"[..], &b"\x28\x01".repeat(FIELDS_MAX), b"\x08\x05"].concat();
-        for frame in [
-            &b""[..],
-            b"\0",
-            b"\x01\x08",
-            b"\x02\x08\x05x",
-            b"\x03\x08\x05",
-            b"\x02\x10\x05",
-            &crowded,
-        ] {
+        for frame in [&b""[..], b"\0", b"\x01\x08", b"\x02\x08\x05x", b"\x03\x08\x05", b"\x02\x10\x05", &crowded] {
             assert_eq!(peek_id(frame), None, "{frame:x?}");
         }
     }

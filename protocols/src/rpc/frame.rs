@@ -27,9 +27,7 @@ pub struct Rpc {
 
 impl Default for Rpc {
     fn default() -> Self {
-        Self {
-            message_len_max: 4 << 20,
-        }
+        Self { message_len_max: 4 << 20 }
     }
 }
 
@@ -47,14 +45,10 @@ impl Framing for Rpc {
         let (len, prefix_len) = match Varint::read(prefix) {
             Ok(Some(read)) => read,
             Ok(None) if prefix.len() < PREFIX_LEN_MAX => {
-                return Ok(Step::NeedMore {
-                    len_min: input.len() + 1,
-                });
+                return Ok(Step::NeedMore { len_min: input.len() + 1 });
             }
             Ok(None) | Err(Overflow) => {
-                return Err(FrameError::new(
-                    "rpc: the length is not a varint of 32 bits",
-                ));
+                return Err(FrameError::new("rpc: the length is not a varint of 32 bits"));
             }
         };
         if len > u64::from(self.message_len_max) {
@@ -89,9 +83,7 @@ impl Framing for Rpc {
             Rejection::Busy { .. } | Rejection::TooManyConnections | Rejection::OutOfBuffers => {
                 Status::ResourceExhausted
             }
-            Rejection::HandlerFailed | Rejection::Failed(_) | Rejection::ReplyTooLarge { .. } => {
-                Status::Internal
-            }
+            Rejection::HandlerFailed | Rejection::Failed(_) | Rejection::ReplyTooLarge { .. } => Status::Internal,
             Rejection::Malformed(_) => Status::InvalidArgument,
             Rejection::Refused(_) => Status::PermissionDenied,
             Rejection::ShuttingDown => Status::Unavailable,
@@ -115,9 +107,7 @@ mod tests {
     use super::*;
 
     fn step(input: &[u8]) -> Result<Step, String> {
-        let rpc = Rpc {
-            message_len_max: 300,
-        };
+        let rpc = Rpc { message_len_max: 300 };
         match rpc.next_frame(&mut (), input) {
             Ok(Step::Frame { len, .. }) => Ok(Step::Frame { len, head: () }),
             Ok(Step::NeedMore { len_min }) => Ok(Step::NeedMore { len_min }),
@@ -143,22 +133,11 @@ mod tests {
             rpc.is_reply(frame, &head)
         };
         let mut frame = Vec::new();
-        let request = Request {
-            id: 7,
-            method: "Echo".to_owned(),
-            ..Request::default()
-        };
+        let request = Request { id: 7, method: "Echo".to_owned(), ..Request::default() };
         request.encode_frame(&mut frame);
         assert!(!is_reply(&frame));
-        let ok = Response {
-            id: 7,
-            payload: frame.clone().into(),
-            ..Response::default()
-        };
-        for response in [
-            ok,
-            Response::failed(7, Status::Unimplemented, "no".to_owned()),
-        ] {
+        let ok = Response { id: 7, payload: frame.clone().into(), ..Response::default() };
+        for response in [ok, Response::failed(7, Status::Unimplemented, "no".to_owned())] {
             let mut frame = Vec::new();
             response.encode_frame(&mut frame);
             assert!(is_reply(&frame), "{response:?}");
@@ -171,10 +150,7 @@ mod tests {
     #[test]
     fn limits_hold() {
         assert_eq!(step(b"\xad\x02"), Err("rpc: message too long".to_owned()));
-        assert_eq!(
-            step(b"\xff\xff\xff\xff\x0f"),
-            Err("rpc: message too long".to_owned())
-        );
+        assert_eq!(step(b"\xff\xff\xff\xff\x0f"), Err("rpc: message too long".to_owned()));
         let endless = Err("rpc: the length is not a varint of 32 bits".to_owned());
         assert_eq!(step(b"\x80\x80\x80\x80\x80"), endless);
         assert_eq!(step(b"\x80\x80\x80\x80"), Ok(Step::NeedMore { len_min: 5 }));
@@ -182,11 +158,7 @@ mod tests {
 
     #[test]
     fn refusals_carry_the_id_of_the_request_and_the_reason() {
-        let request = Request {
-            id: 77,
-            method: "Scan".to_owned(),
-            ..Request::default()
-        };
+        let request = Request { id: 77, method: "Scan".to_owned(), ..Request::default() };
         let mut frame = Vec::new();
         request.encode_frame(&mut frame);
         let malformed = FrameError::new("rpc: message too long");
@@ -196,47 +168,19 @@ mod tests {
                 Status::ResourceExhausted,
                 "typed queue of 'scan' is full",
             ),
-            (
-                Rejection::HandlerFailed,
-                Status::Internal,
-                "the handler failed",
-            ),
+            (Rejection::HandlerFailed, Status::Internal, "the handler failed"),
             (Rejection::Failed("no disk"), Status::Internal, "no disk"),
             (
                 Rejection::ReplyTooLarge { limit_bytes: 5 },
                 Status::Internal,
                 "the response is larger than the limit of 5 bytes",
             ),
-            (
-                Rejection::Malformed(&malformed),
-                Status::InvalidArgument,
-                "rpc: message too long",
-            ),
-            (
-                Rejection::TooManyConnections,
-                Status::ResourceExhausted,
-                "too many connections",
-            ),
-            (
-                Rejection::Refused("not from there"),
-                Status::PermissionDenied,
-                "not from there",
-            ),
-            (
-                Rejection::OutOfBuffers,
-                Status::ResourceExhausted,
-                "out of buffers",
-            ),
-            (
-                Rejection::ShuttingDown,
-                Status::Unavailable,
-                "shutting down",
-            ),
-            (
-                Rejection::Expired,
-                Status::DeadlineExceeded,
-                "the request waited too long",
-            ),
+            (Rejection::Malformed(&malformed), Status::InvalidArgument, "rpc: message too long"),
+            (Rejection::TooManyConnections, Status::ResourceExhausted, "too many connections"),
+            (Rejection::Refused("not from there"), Status::PermissionDenied, "not from there"),
+            (Rejection::OutOfBuffers, Status::ResourceExhausted, "out of buffers"),
+            (Rejection::ShuttingDown, Status::Unavailable, "shutting down"),
+            (Rejection::Expired, Status::DeadlineExceeded, "the request waited too long"),
         ] {
             for (request, id) in [(&frame[..], 77), (b"", 0)] {
                 let mut out = Vec::new();

@@ -186,10 +186,7 @@ mod tests {
     fn the_head_of_another_frame_does_no_harm() {
         let frame = framed(b"\x12\x05Reset\x22\x01x");
         for other in [&b""[..], b"\0", &frame[..4], b"\x03\x12\x01M"] {
-            assert_eq!(
-                head_of(&frame).method(other).map(<[u8]>::len).unwrap_or(0),
-                0
-            );
+            assert_eq!(head_of(&frame).method(other).map(<[u8]>::len).unwrap_or(0), 0);
             let _ = head_of(&frame).request(other);
         }
     }

@@ -90,12 +90,7 @@ impl<'a> RequestRef<'a> {
     /// When `frame` is not exactly one frame, or its message is not a `Request`.
     pub fn from_frame(frame: &'a [u8]) -> Result<Self, FrameError> {
         let mut fields = Fields::of(message_of(frame).ok_or(NOT_A_FRAME)?);
-        let mut request = Self {
-            id: 0,
-            method: "",
-            deadline_us: 0,
-            payload: &[],
-        };
+        let mut request = Self { id: 0, method: "", deadline_us: 0, payload: &[] };
         for (number, value) in &mut fields {
             match (number, value) {
                 (ID, Value::Varint(id)) => request.id = id,
@@ -176,12 +171,7 @@ impl<'a> ResponseRef<'a> {
     /// The response to a request that succeeded.
     #[must_use]
     pub const fn ok(id: u64, payload: &'a [u8]) -> Self {
-        Self {
-            id,
-            status: Status::Ok,
-            error: "",
-            payload,
-        }
+        Self { id, status: Status::Ok, error: "", payload }
     }
 
     /// The response to a request that failed.
@@ -229,7 +219,5 @@ pub(super) fn text_of(method: &[u8]) -> Result<&str, FrameError> {
 
 fn decode<M: Message + Default>(frame: &[u8]) -> Result<M, FrameError> {
     let message = message_of(frame).ok_or(NOT_A_FRAME)?;
-    M::decode(message).map_err(|error| FrameError {
-        reason: format!("rpc: {error}").into(),
-    })
+    M::decode(message).map_err(|error| FrameError { reason: format!("rpc: {error}").into() })
 }

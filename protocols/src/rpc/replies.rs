@@ -88,20 +88,14 @@ impl RpcSkipper {
     /// The part of the response that follows a varint of this value.
     fn after(&mut self, value: u64) -> Result<At, NotAReply> {
         match self.at {
-            At::Prefix if value > u64::from(u32::MAX) => {
-                Err(NotAReply("the length has more than 32 bits"))
-            }
+            At::Prefix if value > u64::from(u32::MAX) => Err(NotAReply("the length has more than 32 bits")),
             At::Prefix => {
                 self.message_left = value;
                 Ok(At::Tag)
             }
             At::Tag => {
-                let (number, wire_type) =
-                    field_of(value).ok_or(NotAReply("a field's tag is invalid"))?;
-                let fixed = |left| At::Bytes {
-                    left,
-                    are_words: false,
-                };
+                let (number, wire_type) = field_of(value).ok_or(NotAReply("a field's tag is invalid"))?;
+                let fixed = |left| At::Bytes { left, are_words: false };
                 Ok(match wire_type {
                     WireType::Varint => At::Varint(number),
                     WireType::Len => At::Len(number),
@@ -122,10 +116,7 @@ impl RpcSkipper {
                 if number == ERROR {
                     self.words.clear();
                 }
-                Ok(At::Bytes {
-                    left: value,
-                    are_words: number == ERROR,
-                })
+                Ok(At::Bytes { left: value, are_words: number == ERROR })
             }
             bytes @ At::Bytes { .. } => Ok(bytes),
         }

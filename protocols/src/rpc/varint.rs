@@ -68,14 +68,7 @@ mod tests {
 
     #[test]
     fn lengths_grow_with_every_seven_bits() {
-        for (value, len) in [
-            (0, 1),
-            (127, 1),
-            (128, 2),
-            (16_383, 2),
-            (16_384, 3),
-            (u64::MAX, 10),
-        ] {
+        for (value, len) in [(0, 1), (127, 1), (128, 2), (16_383, 2), (16_384, 3), (u64::MAX, 10)] {
             assert_eq!(encoded_len(value), len, "{value}");
         }
     }

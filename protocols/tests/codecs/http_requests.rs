@@ -57,14 +57,7 @@ fn written() -> impl Strategy<Value = Written> {
                 frame.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
             }
             write_body(&body, &framed, &mut frame);
-            Written {
-                method: method.to_owned(),
-                path,
-                query,
-                headers,
-                body,
-                frame,
-            }
+            Written { method: method.to_owned(), path, query, headers, body, frame }
         })
 }
 
@@ -74,11 +67,7 @@ fn write_body(body: &[u8], framed: &Framed, frame: &mut Vec<u8>) {
         return frame.extend_from_slice(body);
     };
     frame.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
-    let mut places: Vec<usize> = places
-        .iter()
-        .map(|place| place.index(body.len() + 1))
-        .chain([body.len()])
-        .collect();
+    let mut places: Vec<usize> = places.iter().map(|place| place.index(body.len() + 1)).chain([body.len()]).collect();
     places.sort_unstable();
     places.dedup();
     let mut start = 0;

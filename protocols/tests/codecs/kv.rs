@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use prost::Message;
 use psp_protocols::kv::{
-    DeleteRequest, DeleteResponse, GetRequest, GetResponse, Pair, PutRequest, PutResponse,
-    ScanRequest, ScanResponse, pair_len, put_pair, put_value,
+    DeleteRequest, DeleteResponse, GetRequest, GetResponse, Pair, PutRequest, PutResponse, ScanRequest, ScanResponse,
+    pair_len, put_pair, put_value,
 };
 
 /// By number: the type of each field of `message` in the contract.
@@ -64,31 +64,16 @@ fn assert_is_of_the_contract(name: &str, message: &impl Message) {
 #[test]
 fn structs_have_the_fields_of_the_contract() {
     let (key, value) = (vec![b'k'], vec![b'v']);
-    let pair = Pair {
-        key: key.clone(),
-        value: value.clone(),
-    };
+    let pair = Pair { key: key.clone(), value: value.clone() };
     assert_is_of_the_contract("Pair", &pair);
     assert_is_of_the_contract("GetRequest", &GetRequest { key: key.clone() });
     let value_of = value.clone();
     assert_is_of_the_contract("GetResponse", &GetResponse { value: value_of });
-    let scan = ScanRequest {
-        start: key.clone(),
-        count: 1,
-        summary: true,
-    };
+    let scan = ScanRequest { start: key.clone(), count: 1, summary: true };
     assert_is_of_the_contract("ScanRequest", &scan);
-    let scanned = ScanResponse {
-        count: 1,
-        checksum: 1,
-        pairs: vec![pair],
-        truncated: true,
-    };
+    let scanned = ScanResponse { count: 1, checksum: 1, pairs: vec![pair], truncated: true };
     assert_is_of_the_contract("ScanResponse", &scanned);
-    let put = PutRequest {
-        key: key.clone(),
-        value,
-    };
+    let put = PutRequest { key: key.clone(), value };
     assert_is_of_the_contract("PutRequest", &put);
     assert_is_of_the_contract("PutResponse", &PutResponse {});
     assert_is_of_the_contract("DeleteRequest", &DeleteRequest { key });

@@ -52,16 +52,10 @@ impl Reply {
             }
             Self::ClientError(words) => text::client_error(out, words),
             Self::ServerError(words) => text::server_error(out, words),
-            Self::Busy(type_name) => MemcachedFraming::default().encode_rejection(
-                &Rejection::Busy { type_name },
-                b"get k\r\n",
-                out,
-            ),
-            Self::Refused(text) => RequestError {
-                text,
-                noreply: false,
+            Self::Busy(type_name) => {
+                MemcachedFraming::default().encode_rejection(&Rejection::Busy { type_name }, b"get k\r\n", out)
             }
-            .encode(out),
+            Self::Refused(text) => RequestError { text, noreply: false }.encode(out),
             Self::Meta(code, ttl, opaque) => {
                 let mut reply = meta::Reply::new(out, *code);
                 if let Some(ttl) = ttl {
@@ -70,17 +64,11 @@ impl Reply {
                 reply.flag(b'W').token(b'O', opaque.as_bytes()).end();
             }
             Self::MetaValue(data, key) => {
-                let key = Key {
-                    text: key.as_bytes(),
-                    is_base64: true,
-                };
+                let key = Key { text: key.as_bytes(), is_base64: true };
                 meta::Reply::value(out, data.len()).key(key).data(data);
             }
             Self::MetaDebug(key) => {
-                let key = Key {
-                    text: key.as_bytes(),
-                    is_base64: false,
-                };
+                let key = Key { text: key.as_bytes(), is_base64: false };
                 meta::debug(out, key, [("exp", "-1"), ("size", "7")]);
             }
         }
@@ -89,24 +77,17 @@ impl Reply {
     fn outcome(&self) -> Outcome {
         match self {
             Self::Values(values) if values.is_empty() => Outcome::Miss,
-            Self::Values(values) => Outcome::Hit {
-                values: values.len() as u64,
-            },
-            Self::Status(Status::End | Status::NotFound)
-            | Self::Meta(Code::Miss | Code::NotFound, ..) => Outcome::Miss,
-            Self::Status(Status::NotStored | Status::Exists)
-            | Self::Meta(Code::NotStored | Code::Exists, ..) => Outcome::NotStored,
+            Self::Values(values) => Outcome::Hit { values: values.len() as u64 },
+            Self::Status(Status::End | Status::NotFound) | Self::Meta(Code::Miss | Code::NotFound, ..) => Outcome::Miss,
+            Self::Status(Status::NotStored | Status::Exists) | Self::Meta(Code::NotStored | Code::Exists, ..) => {
+                Outcome::NotStored
+            }
             Self::MetaValue(..) | Self::MetaDebug(_) => Outcome::Hit { values: 1 },
-            Self::Status(Status::Error)
-            | Self::ClientError(_)
-            | Self::ServerError(_)
-            | Self::Refused(_) => Outcome::Error,
+            Self::Status(Status::Error) | Self::ClientError(_) | Self::ServerError(_) | Self::Refused(_) => {
+                Outcome::Error
+            }
             Self::Busy(_) => Outcome::Busy,
-            Self::Status(_)
-            | Self::Meta(..)
-            | Self::Number(_)
-            | Self::Version(_)
-            | Self::Stats(_) => Outcome::Done,
+            Self::Status(_) | Self::Meta(..) | Self::Number(_) | Self::Version(_) | Self::Stats(_) => Outcome::Done,
         }
     }
 }
@@ -127,14 +108,8 @@ fn reply() -> impl Strategy<Value = Reply> {
         Status::End,
         Status::Error,
     ]);
-    let code = prop::sample::select(vec![
-        Code::Done,
-        Code::Miss,
-        Code::NotFound,
-        Code::NotStored,
-        Code::Exists,
-        Code::Noop,
-    ]);
+    let code =
+        prop::sample::select(vec![Code::Done, Code::Miss, Code::NotFound, Code::NotStored, Code::Exists, Code::Noop]);
     prop_oneof![
         prop::collection::vec(value, 0..4).prop_map(Reply::Values),
         status.prop_map(Reply::Status),
@@ -145,8 +120,7 @@ fn reply() -> impl Strategy<Value = Reply> {
         "[A-Z\\n\\r]{0,20}".prop_map(Reply::ServerError),
         any::<String>().prop_map(Reply::Busy),
         Just(Reply::Refused("CLIENT_ERROR bad data chunk")),
-        (code, any::<Option<i64>>(), key())
-            .prop_map(|(code, ttl, opaque)| Reply::Meta(code, ttl, opaque)),
+        (code, any::<Option<i64>>(), key()).prop_map(|(code, ttl, opaque)| Reply::Meta(code, ttl, opaque)),
         (data(), key()).prop_map(|(data, key)| Reply::MetaValue(data, key)),
         key().prop_map(Reply::MetaDebug),
     ]

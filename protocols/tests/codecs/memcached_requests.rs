@@ -2,9 +2,7 @@
 
 use proptest::prelude::*;
 use psp_protocols::Framing;
-use psp_protocols::memcached::binary::{
-    self, BinaryFraming, HEADER_LEN, Header, RequestParts, encode_request,
-};
+use psp_protocols::memcached::binary::{self, BinaryFraming, HEADER_LEN, Header, RequestParts, encode_request};
 use psp_protocols::memcached::text::{self, Request, Store, StoreMode, TextFraming};
 use psp_protocols::memcached::{MemcachedFraming, is_binary};
 
@@ -15,10 +13,7 @@ fn key() -> impl Strategy<Value = String> {
 }
 
 fn data() -> impl Strategy<Value = Vec<u8>> {
-    prop_oneof![
-        prop::collection::vec(any::<u8>(), 0..40),
-        Just(b"\r\nget k\r\n".to_vec()),
-    ]
+    prop_oneof![prop::collection::vec(any::<u8>(), 0..40), Just(b"\r\nget k\r\n".to_vec()),]
 }
 
 fn line_end() -> impl Strategy<Value = &'static str> {
@@ -42,9 +37,8 @@ fn text_request() -> impl Strategy<Value = Vec<u8>> {
             let len = data.len();
             with_block(&format!("{name} {key} 1 0 {len}{last}"), end, &data)
         });
-    let meta_set = (key(), data(), line_end()).prop_map(|(key, data, end)| {
-        with_block(&format!("ms {key} {} T0 c", data.len()), end, &data)
-    });
+    let meta_set = (key(), data(), line_end())
+        .prop_map(|(key, data, end)| with_block(&format!("ms {key} {} T0 c", data.len()), end, &data));
     let get = (prop::collection::vec(key(), 1..40), line_end())
         .prop_map(|(keys, end)| format!("get {}{end}", keys.join(" ")).into_bytes());
     let other = (
@@ -72,16 +66,8 @@ fn text_request() -> impl Strategy<Value = Vec<u8>> {
 fn word() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<i64>().prop_map(|number| number.to_string()),
-        prop::sample::select(vec![
-            "0",
-            "4294967296",
-            "99999999999999999999",
-            "x",
-            "T0",
-            "c",
-            "noreply"
-        ])
-        .prop_map(str::to_owned),
+        prop::sample::select(vec!["0", "4294967296", "99999999999999999999", "x", "T0", "c", "noreply"])
+            .prop_map(str::to_owned),
         key(),
     ]
 }
@@ -97,34 +83,28 @@ fn storage_line(data_len: usize) -> impl Strategy<Value = String> {
         words(0..=4),
     )
         .prop_map(move |(name, key, before, after)| {
-            format!(
-                "{name} {key} {} {data_len} {}\r\n",
-                before.join(" "),
-                after.join(" ")
-            )
+            format!("{name} {key} {} {data_len} {}\r\n", before.join(" "), after.join(" "))
         });
-    let meta = (key, words(0..=24))
-        .prop_map(move |(key, flags)| format!("ms {key} {data_len} {}\r\n", flags.join(" ")));
+    let meta =
+        (key, words(0..=24)).prop_map(move |(key, flags)| format!("ms {key} {data_len} {}\r\n", flags.join(" ")));
     prop_oneof![text, meta]
 }
 
 fn binary_request() -> impl Strategy<Value = Vec<u8>> {
     let part = |len_max| prop::collection::vec(any::<u8>(), 0..len_max);
-    (0_u8..0x28, part(24), part(20), part(60), any::<u32>()).prop_map(
-        |(opcode, extras, key, value, opaque)| {
-            let parts = RequestParts {
-                opcode,
-                opaque,
-                cas: 0,
-                extras: &extras,
-                key: &key,
-                value: &value,
-            };
-            let mut frame = Vec::new();
-            encode_request(&parts, &mut frame);
-            frame
-        },
-    )
+    (0_u8..0x28, part(24), part(20), part(60), any::<u32>()).prop_map(|(opcode, extras, key, value, opaque)| {
+        let parts = RequestParts {
+            opcode,
+            opaque,
+            cas: 0,
+            extras: &extras,
+            key: &key,
+            value: &value,
+        };
+        let mut frame = Vec::new();
+        encode_request(&parts, &mut frame);
+        frame
+    })
 }
 
 /// Random bytes with many parts of requests among them.

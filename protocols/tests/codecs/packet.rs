@@ -6,9 +6,7 @@ use proptest::prelude::*;
 use psp_protocols::packet::arp::{self, Arp, Neighbour};
 use psp_protocols::packet::checksum::Sum;
 use psp_protocols::packet::udp::{self, HEADERS_LEN};
-use psp_protocols::packet::{
-    Checksums, Datagram, DropReason, End, Flow, Frame, Interface, MacAddr, icmp,
-};
+use psp_protocols::packet::{Checksums, Datagram, DropReason, End, Flow, Frame, Interface, MacAddr, icmp};
 
 const SERVER: Interface = Interface {
     mac: MacAddr([2, 0, 0, 0, 0, 1]),
@@ -20,10 +18,7 @@ const CLIENT: Interface = Interface {
     ip: Ipv4Addr::new(10, 78, 0, 2),
     port: 40_000,
 };
-const TO_SERVER: Flow = Flow {
-    source: end(CLIENT),
-    destination: end(SERVER),
-};
+const TO_SERVER: Flow = Flow { source: end(CLIENT), destination: end(SERVER) };
 
 const UDP_REQUEST: &str = "02 00 00 00 00 01 02 00 00 00 00 aa 08 00 45 00
     00 21 00 00 40 00 40 11 26 2e 0a 4e 00 02 0a 4e
@@ -51,9 +46,7 @@ const fn end(Interface { mac, ip, port }: Interface) -> End {
 
 fn bytes(hex: &str) -> Vec<u8> {
     let pairs = hex.split_whitespace();
-    pairs
-        .map(|pair| u8::from_str_radix(pair, 16).unwrap())
-        .collect()
+    pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
 }
 
 fn receive(frame: &[u8]) -> Result<Frame, DropReason> {
@@ -112,20 +105,14 @@ fn an_echo_in_its_own_frame() {
 
 #[test]
 fn an_arp_request_in_its_own_frame() {
-    let asker = Neighbour {
-        ip: CLIENT.ip,
-        mac: CLIENT.mac,
-    };
+    let asker = Neighbour { ip: CLIENT.ip, mac: CLIENT.mac };
     let mut frame = bytes(ARP_REQUEST);
     assert_eq!(arp::request(&CLIENT, SERVER.ip)[..], frame);
     frame.resize(60, 0);
     assert_eq!(receive(&frame), Ok(Frame::Arp(Arp::Request(asker))));
     let len = arp::answer(&mut frame, &SERVER, asker);
     assert_eq!(frame[..len], bytes(ARP_REPLY));
-    let learnt = Neighbour {
-        ip: SERVER.ip,
-        mac: SERVER.mac,
-    };
+    let learnt = Neighbour { ip: SERVER.ip, mac: SERVER.mac };
     let reply = CLIENT.receive(&frame, Checksums::Software);
     assert_eq!(reply, Ok(Frame::Arp(Arp::Reply(learnt))));
 }
@@ -203,10 +190,7 @@ fn dropped_frames_have_their_reason() {
 
 #[test]
 fn a_datagram_needs_no_checksum() {
-    assert!(matches!(
-        receive(&changed(UDP_REQUEST, &[])),
-        Ok(Frame::Datagram(_))
-    ));
+    assert!(matches!(receive(&changed(UDP_REQUEST, &[])), Ok(Frame::Datagram(_))));
 }
 
 #[test]

@@ -7,22 +7,19 @@ use psp_protocols::{Framing, Rejection};
 use crate::stream;
 
 fn header(payload_len: u32) -> impl Strategy<Value = Header> {
-    (any::<u16>(), any::<u32>(), any::<u32>()).prop_map(move |(request_type, id, run_time_ns)| {
-        Header {
-            kind: Kind::Request,
-            request_type,
-            id,
-            payload_len,
-            run_time_ns,
-        }
+    (any::<u16>(), any::<u32>(), any::<u32>()).prop_map(move |(request_type, id, run_time_ns)| Header {
+        kind: Kind::Request,
+        request_type,
+        id,
+        payload_len,
+        run_time_ns,
     })
 }
 
 fn message() -> impl Strategy<Value = Vec<u8>> {
     (0_u32..60).prop_flat_map(|payload_len| {
         let payload = prop::collection::vec(any::<u8>(), payload_len as usize);
-        (header(payload_len), payload)
-            .prop_map(|(header, payload)| [&header.encode()[..], &payload].concat())
+        (header(payload_len), payload).prop_map(|(header, payload)| [&header.encode()[..], &payload].concat())
     })
 }
 

@@ -72,10 +72,7 @@ fn check_replies<S: ReplySkipper + Default>(
     Ok(())
 }
 
-fn check_garbage<S: ReplySkipper + Default>(
-    stream: &[u8],
-    pieces: &[usize],
-) -> Result<(), TestCaseError> {
+fn check_garbage<S: ReplySkipper + Default>(stream: &[u8], pieces: &[usize]) -> Result<(), TestCaseError> {
     let whole = skip_all::<S>(stream, &[stream.len().max(1)]);
     prop_assert_eq!(skip_all::<S>(stream, pieces), whole);
     Ok(())

@@ -123,8 +123,7 @@ fn value() -> impl Strategy<Value = Value> {
             values().prop_map(Value::Set),
             values().prop_map(Value::Push),
             pairs().prop_map(Value::Map),
-            (pairs(), inner.clone())
-                .prop_map(|(pairs, value)| Value::Attributed(pairs, Box::new(value))),
+            (pairs(), inner.clone()).prop_map(|(pairs, value)| Value::Attributed(pairs, Box::new(value))),
         ]
     })
 }

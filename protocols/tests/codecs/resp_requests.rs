@@ -56,11 +56,7 @@ fn resp_like() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn small_limits() -> Resp {
-    Resp::default()
-        .bulk_len_max(20)
-        .elements_max(4)
-        .inline_len_max(24)
-        .frame_len_max(40)
+    Resp::default().bulk_len_max(20).elements_max(4).inline_len_max(24).frame_len_max(40)
 }
 
 proptest! {

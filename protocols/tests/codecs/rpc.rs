@@ -14,26 +14,22 @@ use crate::stream;
 
 fn request() -> impl Strategy<Value = Request> {
     let payload = prop::collection::vec(any::<u8>(), 0..200);
-    (any::<u64>(), "[A-Za-z]{0,9}", any::<u64>(), payload).prop_map(
-        |(id, method, deadline_us, payload)| Request {
-            id,
-            method,
-            deadline_us,
-            payload: payload.into(),
-        },
-    )
+    (any::<u64>(), "[A-Za-z]{0,9}", any::<u64>(), payload).prop_map(|(id, method, deadline_us, payload)| Request {
+        id,
+        method,
+        deadline_us,
+        payload: payload.into(),
+    })
 }
 
 fn response() -> impl Strategy<Value = Response> {
     let payload = prop::collection::vec(any::<u8>(), 0..200);
     // Some of the numbers have no status.
-    (any::<u64>(), -1..20, "\\PC{0,20}", payload).prop_map(|(id, status, error, payload)| {
-        Response {
-            id,
-            status,
-            error,
-            payload: payload.into(),
-        }
+    (any::<u64>(), -1..20, "\\PC{0,20}", payload).prop_map(|(id, status, error, payload)| Response {
+        id,
+        status,
+        error,
+        payload: payload.into(),
     })
 }
 
@@ -243,16 +239,8 @@ fn errors_are_named_by_their_status() {
             "RESOURCE_EXHAUSTED typed queue of 'a' is full",
             "RESOURCE_EXHAUSTED",
         ),
-        (
-            Response::failed(1, Status::Internal, ""),
-            "INTERNAL",
-            "INTERNAL",
-        ),
-        (
-            Response::failed(1, Status::Aborted, long),
-            "ABORTED xxx",
-            "ABORTED",
-        ),
+        (Response::failed(1, Status::Internal, ""), "INTERNAL", "INTERNAL"),
+        (Response::failed(1, Status::Aborted, long), "ABORTED xxx", "ABORTED"),
         (unknown, "STATUS_99", "STATUS_99"),
     ] {
         let mut skipper = RpcSkipper::default();
@@ -293,10 +281,7 @@ fn declared(header: &str) -> Declared {
         .map(|line| {
             let (left, number) = line.trim_end_matches(';').split_once(" = ").expect(line);
             let (ty, name) = left.rsplit_once(' ').unwrap_or(("", left));
-            (
-                name.to_owned(),
-                (ty.to_owned(), number.parse().expect(line)),
-            )
+            (name.to_owned(), (ty.to_owned(), number.parse().expect(line)))
         })
         .collect()
 }
@@ -342,19 +327,13 @@ fn structs_have_the_fields_of_the_contract() {
         payload: vec![1].into(),
     };
     let fields = ["id", "method", "deadline_us", "payload"];
-    assert_eq!(
-        wire_fields(&request),
-        contract_fields("message Request", &fields)
-    );
+    assert_eq!(wire_fields(&request), contract_fields("message Request", &fields));
     let response = Response {
         payload: vec![1].into(),
         ..Response::failed(1, Status::Internal, "e")
     };
     let fields = ["id", "status", "error", "payload"];
-    assert_eq!(
-        wire_fields(&response),
-        contract_fields("message Response", &fields)
-    );
+    assert_eq!(wire_fields(&response), contract_fields("message Response", &fields));
     let statuses = Status::ALL.iter().map(|status| {
         let number = u32::try_from(*status as i32).expect("none is negative");
         (status.name().to_owned(), (String::new(), number))

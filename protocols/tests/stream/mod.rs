@@ -17,9 +17,7 @@ pub(crate) fn cuts(len: usize) -> impl Strategy<Value = Vec<usize>> {
 }
 
 /// A stream together with places to cut it.
-pub(crate) fn with_cuts(
-    stream: impl Strategy<Value = Vec<u8>>,
-) -> impl Strategy<Value = (Vec<u8>, Vec<usize>)> {
+pub(crate) fn with_cuts(stream: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = (Vec<u8>, Vec<usize>)> {
     stream.prop_flat_map(|stream| {
         let len = stream.len();
         (Just(stream), cuts(len))

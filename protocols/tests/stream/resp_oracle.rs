@@ -37,10 +37,7 @@ fn of_line(line: &[u8]) -> Vec<Vec<u8>> {
     let mut args = Vec::new();
     let mut bytes = line.iter().copied().peekable();
     loop {
-        while bytes
-            .next_if(|byte| b" \t\n\x0b\x0c\r".contains(byte))
-            .is_some()
-        {}
+        while bytes.next_if(|byte| b" \t\n\x0b\x0c\r".contains(byte)).is_some() {}
         if bytes.peek().is_none() {
             return args;
         }

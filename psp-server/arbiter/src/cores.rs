@@ -90,9 +90,7 @@ impl CoreSet {
 
     /// Its cores in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CoreId> + '_ {
-        (0..CORES_MAX)
-            .filter_map(CoreId::new)
-            .filter(|&core| self.contains(core))
+        (0..CORES_MAX).filter_map(CoreId::new).filter(|&core| self.contains(core))
     }
 
     /// The cores that are in both sets.

@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::cmsg_space;
 use rustix::io::{Errno, Result};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    recvmsg, sendmsg,
 };
 
 use crate::protocol::{MESSAGE_BYTES, Packet};
@@ -31,11 +31,7 @@ impl Received {
 ///
 /// # Errors
 /// `AGAIN` when the peer has too many packets to read.
-pub(crate) fn send(
-    socket: impl AsFd,
-    packet: &Packet,
-    descriptor: Option<BorrowedFd<'_>>,
-) -> Result<()> {
+pub(crate) fn send(socket: impl AsFd, packet: &Packet, descriptor: Option<BorrowedFd<'_>>) -> Result<()> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let descriptors = descriptor.map(|descriptor| [descriptor]);
@@ -57,12 +53,7 @@ pub(crate) fn receive(socket: impl AsFd) -> Result<Option<Received>> {
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let len = loop {
-        let received = recvmsg(
-            &socket,
-            &mut [IoSliceMut::new(&mut bytes)],
-            &mut control,
-            flags,
-        );
+        let received = recvmsg(&socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags);
         match received {
             // The peer went without having read everything. What it said before comes next.
             Err(Errno::INTR | Errno::CONNRESET) => {}
@@ -73,11 +64,7 @@ pub(crate) fn receive(socket: impl AsFd) -> Result<Option<Received>> {
         RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
         _ => None,
     });
-    Ok((len > 0).then_some(Received {
-        bytes,
-        len,
-        descriptor,
-    }))
+    Ok((len > 0).then_some(Received { bytes, len, descriptor }))
 }
 
 #[cfg(test)]

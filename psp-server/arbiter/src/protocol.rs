@@ -128,12 +128,7 @@ struct Fields {
 
 impl Fields {
     fn new(kind: u16, a: u32, b: u32) -> Self {
-        Self {
-            kind,
-            a,
-            b,
-            ..Self::default()
-        }
+        Self { kind, a, b, ..Self::default() }
     }
 
     fn encode(&self) -> Packet {
@@ -291,14 +286,14 @@ mod tests {
     }
 
     fn registrations() -> impl Strategy<Value = Registration> {
-        ("[a-z-]{1,32}", 0..8_u8, 1..=256_usize, 0..=256_usize).prop_map(
-            |(name, level, cores_max, cores_min)| Registration {
+        ("[a-z-]{1,32}", 0..8_u8, 1..=256_usize, 0..=256_usize).prop_map(|(name, level, cores_max, cores_min)| {
+            Registration {
                 name,
                 priority: Priority::new(level).unwrap(),
                 cores_min: cores_min.min(cores_max),
                 cores_max,
-            },
-        )
+            }
+        })
     }
 
     fn to_arbiter() -> impl Strategy<Value = ToArbiter> {

@@ -109,9 +109,7 @@ pub fn ask(socket: &Path) -> Result<Status, StatusError> {
         Some(ToServer::Status { .. }) => {}
         _ => return Err(answer("it is another message")),
     }
-    let file = received
-        .descriptor
-        .ok_or_else(|| answer("no file came with it"))?;
+    let file = received.descriptor.ok_or_else(|| answer("no file came with it"))?;
     let mut text = String::new();
     let read = File::from(file).read_to_string(&mut text);
     read.map_err(|error| StatusError::Answer(error.to_string()))?;
@@ -121,17 +119,8 @@ pub fn ask(socket: &Path) -> Result<Status, StatusError> {
 impl std::fmt::Display for Status {
     /// As a table, a server a line.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self {
-            mechanism,
-            cores,
-            unmanaged,
-            grantable,
-            servers,
-        } = self;
-        writeln!(
-            f,
-            "mechanism {mechanism}; cores {cores}, of which {grantable} can be granted"
-        )?;
+        let Self { mechanism, cores, unmanaged, grantable, servers } = self;
+        writeln!(f, "mechanism {mechanism}; cores {cores}, of which {grantable} can be granted")?;
         writeln!(
             f,
             "{:<32} {:>8} {:>8} {:>8} {:>6} {:>7} {:>7}  cores",

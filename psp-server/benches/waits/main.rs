@@ -76,14 +76,8 @@ const GROUPS: [(&str, &[(&str, Measure)]); 5] = [
         &[
             ("psp, two tasks of a request", requests::signal_task),
             ("psp, two requests of a worker", requests::signal_request),
-            (
-                "psp, two requests of two workers",
-                requests::signal_across_workers,
-            ),
-            (
-                "psp, a request and a thread",
-                requests::signal_between_request_and_thread,
-            ),
+            ("psp, two requests of two workers", requests::signal_across_workers),
+            ("psp, a request and a thread", requests::signal_between_request_and_thread),
             ("tokio, two tasks on one thread", tasks::signal),
             ("tokio, two runtimes of two cores", tasks::signal_across),
             ("std, two threads of one core", threads::signal_on_one_core),

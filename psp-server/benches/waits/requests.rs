@@ -35,9 +35,7 @@ fn run(topology: Topology, workers: usize, jobs: Vec<Job>) {
         .spawn()
         .unwrap();
     let address = server.local_addrs()[0];
-    let mut clients: Vec<Client> = (0..count)
-        .map(|_| Client::new(TcpStream::connect(address).unwrap()))
-        .collect();
+    let mut clients: Vec<Client> = (0..count).map(|_| Client::new(TcpStream::connect(address).unwrap())).collect();
     for client in &mut clients {
         client.send("run\n");
     }
@@ -149,17 +147,10 @@ fn between_tasks<S: Signal + Send + Sync + 'static>(rounds: u64) -> Duration {
 }
 
 /// Both sides are requests.
-fn between_requests<S: Signal + Send + Sync + 'static>(
-    topology: Topology,
-    workers: usize,
-    rounds: u64,
-) -> Duration {
+fn between_requests<S: Signal + Send + Sync + 'static>(topology: Topology, workers: usize, rounds: u64) -> Duration {
     let rally = Arc::new(Rally::<S>::new(rounds));
     let (one, other) = (rally.clone(), rally.clone());
-    let jobs: Vec<Job> = vec![
-        Box::new(move || wait(one.first())),
-        Box::new(move || wait(other.second())),
-    ];
+    let jobs: Vec<Job> = vec![Box::new(move || wait(one.first())), Box::new(move || wait(other.second()))];
     run(topology, workers, jobs);
     rally.of_signals()
 }

@@ -35,9 +35,7 @@ pub(crate) fn yield_between(count: u64) -> Duration {
             both.wait();
             yield_alone(count.div_ceil(2))
         };
-        [(); 2]
-            .map(|()| scope.spawn(yields))
-            .map(|thread| thread.join().unwrap())[0]
+        [(); 2].map(|()| scope.spawn(yields)).map(|thread| thread.join().unwrap())[0]
     })
 }
 
@@ -78,20 +76,13 @@ impl Signal for Condition {
 
     async fn wait(&self) {
         let is_sent = self.is_sent.lock().unwrap();
-        let mut is_sent = self
-            .changed
-            .wait_while(is_sent, |is_sent| !*is_sent)
-            .unwrap();
+        let mut is_sent = self.changed.wait_while(is_sent, |is_sent| !*is_sent).unwrap();
         *is_sent = false;
     }
 }
 
 /// The sides are two threads of these cores.
-pub(crate) fn rally<S: Signal + Sync + Send>(
-    rounds: u64,
-    cores: [usize; 2],
-    block_on: BlockOn,
-) -> Duration {
+pub(crate) fn rally<S: Signal + Sync + Send>(rounds: u64, cores: [usize; 2], block_on: BlockOn) -> Duration {
     let (rally, both) = (&Rally::<S>::new(rounds), &Barrier::new(2));
     thread::scope(|scope| {
         scope.spawn(move || {

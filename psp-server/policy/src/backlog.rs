@@ -38,10 +38,7 @@ impl BacklogRequest {
     /// Whether it waits for a worker, at its first turn or between two.
     #[must_use]
     pub const fn waits(&self) -> bool {
-        matches!(
-            self.state,
-            RequestState::Waiting | RequestState::Suspended { .. }
-        )
+        matches!(self.state, RequestState::Waiting | RequestState::Suspended { .. })
     }
 }
 

@@ -38,9 +38,7 @@ pub enum PolicyError {
         to_completion: Vec<&'static str>,
     },
     /// The server's net thread runs requests itself, and cannot preempt them.
-    #[error(
-        "policy {0} preempts requests, and the net thread runs some itself; it needs topology dedicated"
-    )]
+    #[error("policy {0} preempts requests, and the net thread runs some itself; it needs topology dedicated")]
     NeedsDedicated(String),
     /// The server's workers receive for themselves, and the policy needs a dispatcher.
     #[error(
@@ -52,9 +50,7 @@ pub enum PolicyError {
     #[error("a custom policy cannot be called `{0}`")]
     CustomName(String),
     /// A policy whose schedulers have no [`Handover`](crate::Handover) would lose requests.
-    #[error(
-        "policy {0} cannot hand requests over: a running server can neither leave nor adopt it"
-    )]
+    #[error("policy {0} cannot hand requests over: a running server can neither leave nor adopt it")]
     NoHandover(String),
     /// A setting is out of its range.
     #[error("policy {policy}: {setting} is {value}, it must be {expected}")]

@@ -6,18 +6,13 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde::de::{
-    DeserializeSeed, Deserializer, EnumAccess, Error, IntoDeserializer, MapAccess, SeqAccess,
-    Visitor,
-};
+use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 
 /// Deserializes a value whose keys, and those of all values in it, may have dashes or underscores.
 ///
 /// # Errors
 /// Those of the format and of the type.
-pub(crate) fn either_case<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
+pub(crate) fn either_case<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     T::deserialize(EitherCase(deserializer))
 }
 
@@ -37,9 +32,7 @@ fn as_field<'a>(key: &'a str, fields: &[&str]) -> Cow<'a, str> {
         return key.into();
     }
     let others = [key.replace('_', "-"), key.replace('-', "_")];
-    let field = others
-        .into_iter()
-        .find(|other| fields.contains(&other.as_str()));
+    let field = others.into_iter().find(|other| fields.contains(&other.as_str()));
     field.map_or(key.into(), Cow::from)
 }
 
@@ -169,10 +162,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Fields<V> {
 impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for EitherCase<A> {
     type Error = A::Error;
 
-    fn next_element_seed<S: DeserializeSeed<'de>>(
-        &mut self,
-        seed: S,
-    ) -> Result<Option<S::Value>, A::Error> {
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
         self.0.next_element_seed(EitherCase(seed))
     }
 }
@@ -180,15 +170,9 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for EitherCase<A> {
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<A> {
     type Error = A::Error;
 
-    fn next_key_seed<S: DeserializeSeed<'de>>(
-        &mut self,
-        seed: S,
-    ) -> Result<Option<S::Value>, A::Error> {
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
         let fields = self.fields;
-        self.inner.next_key_seed(Fields {
-            inner: seed,
-            fields,
-        })
+        self.inner.next_key_seed(Fields { inner: seed, fields })
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
@@ -211,8 +195,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Fields<S> {
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Value, D::Error> {
         let key = String::deserialize(deserializer)?;
-        self.inner
-            .deserialize(as_field(&key, self.fields).into_deserializer())
+        self.inner.deserialize(as_field(&key, self.fields).into_deserializer())
     }
 }
 
@@ -243,10 +226,8 @@ mod tests {
 
     #[test]
     fn keys_of_structs_may_have_either_case_at_any_depth() {
-        let dashes =
-            "first-key = [{ a-b = 1.0 }]\nsecond-key = { a-b = 2.0 }\nwords = { a_b = 1, a-b = 2 }";
-        let underscores =
-            "first_key = [{ a_b = 1.0 }]\nsecond_key = { a_b = 2.0 }\nwords = { a_b = 1, a-b = 2 }";
+        let dashes = "first-key = [{ a-b = 1.0 }]\nsecond-key = { a-b = 2.0 }\nwords = { a_b = 1, a-b = 2 }";
+        let underscores = "first_key = [{ a_b = 1.0 }]\nsecond_key = { a_b = 2.0 }\nwords = { a_b = 1, a-b = 2 }";
         let outer = parse(dashes).unwrap();
         assert_eq!(outer.words.len(), 2, "the keys of a map are its own");
         assert_eq!(parse(underscores), Ok(outer));
@@ -255,16 +236,8 @@ mod tests {
     #[test]
     fn other_keys_and_doubled_ones_are_refused() {
         for (text, line, reason) in [
-            (
-                "first-key = []\nsecond_key = { a_c = 1.0 }",
-                2,
-                "unknown field `a_c`",
-            ),
-            (
-                "first-key = []\nwords = {}\nfirst_key = []",
-                1,
-                "duplicate field `first-key`",
-            ),
+            ("first-key = []\nsecond_key = { a_c = 1.0 }", 2, "unknown field `a_c`"),
+            ("first-key = []\nwords = {}\nfirst_key = []", 1, "duplicate field `first-key`"),
             ("\nthird_key = 1", 2, "unknown field `third_key`"),
         ] {
             let error = parse(text).unwrap_err();

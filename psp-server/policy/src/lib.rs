@@ -89,9 +89,8 @@ pub use preempt::PreemptPolicy;
 pub use request_type::{RequestType, TypeSpec, TypeTable};
 pub use scheduler::{Relief, Scheduler, TypeStatus, switch};
 pub use settings::{
-    CFcfs, Cscq, DFcfs, Darc, DarcDistributed, DarcLending, DarcStatic, Drr, Edf, FixedPriority,
-    Jbsq, Jsq, JsqTies, Mq, Portfolio, Quantum, Requeue, Sjf, Sq, StaticPartition, Stealing,
-    Synergy, Wrr,
+    CFcfs, Cscq, DFcfs, Darc, DarcDistributed, DarcLending, DarcStatic, Drr, Edf, FixedPriority, Jbsq, Jsq, JsqTies,
+    Mq, Portfolio, Quantum, Requeue, Sjf, Sq, StaticPartition, Stealing, Synergy, Wrr,
 };
 pub use setup::{Contexts, History, Preemption, SchedulerSetup, StuckAfter};
 pub use study::{Findings, Study};

@@ -111,11 +111,7 @@ impl Policy {
     pub const fn is_local(&self) -> bool {
         matches!(
             self,
-            Self::DFcfs(_)
-                | Self::Stealing(_)
-                | Self::Jsq(_)
-                | Self::Synergy(_)
-                | Self::DarcDistributed(_)
+            Self::DFcfs(_) | Self::Stealing(_) | Self::Jsq(_) | Self::Synergy(_) | Self::DarcDistributed(_)
         )
     }
 
@@ -147,10 +143,7 @@ impl Policy {
     pub(crate) fn named(name: &str) -> Result<Self, PolicyError> {
         let row = ROWS.iter().find(|row| row.name == name);
         row.map(|row| (row.by_default)())
-            .ok_or_else(|| PolicyError::UnknownName {
-                name: name.to_owned(),
-                known: Self::NAMES.to_vec(),
-            })
+            .ok_or_else(|| PolicyError::UnknownName { name: name.to_owned(), known: Self::NAMES.to_vec() })
     }
 
     /// All policies of this crate: name and one line of help.

@@ -35,11 +35,7 @@ pub(crate) struct Rehearsal {
 
 impl Rehearsal {
     /// `policy` with preemption.
-    pub(crate) fn new(
-        policy: impl Into<Policy>,
-        workers: usize,
-        types: impl IntoIterator<Item = TypeSpec>,
-    ) -> Self {
+    pub(crate) fn new(policy: impl Into<Policy>, workers: usize, types: impl IntoIterator<Item = TypeSpec>) -> Self {
         let preemption = Some(Preemption::new(1000));
         Self::with_preemption(policy, workers, types, preemption)
     }
@@ -85,11 +81,7 @@ impl Rehearsal {
         seed: u64,
     ) -> Self {
         let types: TypeTable = types.into_iter().collect();
-        let setup = SchedulerSetup {
-            preemption,
-            seed,
-            ..setup(workers, &types)
-        };
+        let setup = SchedulerSetup { preemption, seed, ..setup(workers, &types) };
         Self::of(policy, &setup)
     }
 
@@ -119,11 +111,7 @@ impl Rehearsal {
         inline: bool,
     ) -> Self {
         let types: TypeTable = types.into_iter().collect();
-        let setup = SchedulerSetup {
-            stuck: Some(stuck),
-            inline,
-            ..setup(workers, &types)
-        };
+        let setup = SchedulerSetup { stuck: Some(stuck), inline, ..setup(workers, &types) };
         Self::of(policy, &setup)
     }
 
@@ -143,13 +131,7 @@ impl Rehearsal {
     }
 
     /// As [`arrives`](Self::arrives), with a deadline of the request's own.
-    pub(crate) fn arrives_due(
-        &mut self,
-        now_ns: u64,
-        id: u32,
-        type_index: u32,
-        deadline_ns: Option<u64>,
-    ) -> String {
+    pub(crate) fn arrives_due(&mut self, now_ns: u64, id: u32, type_index: u32, deadline_ns: Option<u64>) -> String {
         self.arrivals += 1;
         let arrived = Event::Arrived {
             request: RequestId(id),
@@ -162,11 +144,7 @@ impl Rehearsal {
     /// The driver drops the request that was to run on a worker.
     pub(crate) fn drops(&mut self, now_ns: u64, worker: u32) -> String {
         self.ends(worker);
-        let dropped = Event::Completed {
-            worker: WorkerId(worker),
-            samples: &[],
-            dropped: true,
-        };
+        let dropped = Event::Completed { worker: WorkerId(worker), samples: &[], dropped: true };
         self.after(now_ns, dropped)
     }
 
@@ -182,11 +160,7 @@ impl Rehearsal {
 
     /// The order in which requests run that [arrive together](Self::arrive_all) and take
     /// `service_ns` each, and requests that waited before.
-    pub(crate) fn order_of(
-        &mut self,
-        types: impl IntoIterator<Item = u32>,
-        service_ns: u64,
-    ) -> Vec<u32> {
+    pub(crate) fn order_of(&mut self, types: impl IntoIterator<Item = u32>, service_ns: u64) -> Vec<u32> {
         let mut ran = requests(&self.arrive_all(types));
         ran.extend(self.drain(service_ns));
         ran
@@ -284,11 +258,7 @@ impl Rehearsal {
 
     fn notes_arrival(&mut self, now_ns: u64, id: u32, request_type: RequestType) {
         self.arrivals += 1;
-        let event = Event::Arrived {
-            request: RequestId(id),
-            request_type,
-            deadline_ns: None,
-        };
+        let event = Event::Arrived { request: RequestId(id), request_type, deadline_ns: None };
         self.notes(now_ns, event);
     }
 
@@ -313,12 +283,7 @@ impl Rehearsal {
         let mut actions = Vec::new();
         while let Some(action) = self.scheduler.poll(self.now_ns) {
             actions.push(match action {
-                Action::Run {
-                    worker,
-                    request,
-                    request_type,
-                    hand_off,
-                } => {
+                Action::Run { worker, request, request_type, hand_off } => {
                     let before = self.running[worker.index()].replace(request_type);
                     assert_eq!(before, None, "worker {} is busy", worker.0);
                     self.hand_offs.push(hand_off);
@@ -333,11 +298,7 @@ impl Rehearsal {
 }
 
 const fn completed(worker: u32, samples: &[Sample]) -> Event<'_> {
-    Event::Completed {
-        worker: WorkerId(worker),
-        samples,
-        dropped: false,
-    }
+    Event::Completed { worker: WorkerId(worker), samples, dropped: false }
 }
 
 /// What a part of a policy is built for, without preemption, where requests migrate.
@@ -365,9 +326,5 @@ pub(crate) fn requests(actions: &str) -> Vec<u32> {
 
 /// One measured request.
 pub(crate) const fn sample(request_type: RequestType, service_ns: u64) -> Sample {
-    Sample {
-        request_type,
-        count: 1,
-        service_ns,
-    }
+    Sample { request_type, count: 1, service_ns }
 }

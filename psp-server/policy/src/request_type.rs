@@ -190,17 +190,12 @@ mod micros {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(
-        duration: &Option<Duration>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
         let micros = duration.map(|duration| duration.as_nanos() as f64 / 1000.0);
         micros.serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Duration>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
         let micros = f64::deserialize(deserializer)?;
         // As nanoseconds, the unit of schedulers, it is exact.
         let duration = Duration::try_from_secs_f64(micros / 1e6)
@@ -308,8 +303,6 @@ impl TypeTable {
 
 impl FromIterator<TypeSpec> for TypeTable {
     fn from_iter<I: IntoIterator<Item = TypeSpec>>(specs: I) -> Self {
-        Self {
-            specs: specs.into_iter().collect(),
-        }
+        Self { specs: specs.into_iter().collect() }
     }
 }

@@ -140,10 +140,7 @@ impl Preemption {
     /// A preemption that frees its worker after `cost_ns`, and is worth its cost after any quantum.
     #[must_use]
     pub const fn new(cost_ns: u64) -> Self {
-        Self {
-            cost_ns,
-            quantum_ns_min: 0,
-        }
+        Self { cost_ns, quantum_ns_min: 0 }
     }
 
     crate::setters! {
@@ -189,20 +186,13 @@ impl Contexts {
     /// the running one included.
     #[must_use]
     pub const fn at_home(per_worker: usize) -> Self {
-        Self {
-            migrates: false,
-            per_worker,
-            preempted_migrate: false,
-        }
+        Self { migrates: false, per_worker, preempted_migrate: false }
     }
 
     /// As [`at_home`](Self::at_home), but any worker with a free context may resume a request that was preempted.
     #[must_use]
     pub const fn at_home_unless_preempted(per_worker: usize) -> Self {
-        Self {
-            preempted_migrate: true,
-            ..Self::at_home(per_worker)
-        }
+        Self { preempted_migrate: true, ..Self::at_home(per_worker) }
     }
 
     /// Whether a worker can run another request beside a suspended one.

@@ -108,10 +108,7 @@ mod tests {
     #[test]
     fn settings_follow_the_name() {
         let mq = Mq::default().quantum_us(20).requeue(Requeue::Tail);
-        assert_eq!(
-            "mq quantum-us=20 requeue=tail".parse(),
-            Ok(Policy::from(mq))
-        );
+        assert_eq!("mq quantum-us=20 requeue=tail".parse(), Ok(Policy::from(mq)));
         let lending = DarcLending::default().darc(Darc::default().delta(3.0).stealing(false));
         let line = "  darc-lending  darc.delta=3.0 darc.stealing=false ";
         assert_eq!(line.parse(), Ok(Policy::from(lending)));
@@ -135,10 +132,7 @@ mod tests {
         assert!(refusal("").contains("no policy is called ``"));
         assert!(refusal("mqq quantum-us=3").contains("`mqq`; there are d-fcfs"));
         let message = refusal("mq quantum=3");
-        assert!(
-            message.contains("`mq quantum=3`") && message.contains("quantum-us"),
-            "{message}"
-        );
+        assert!(message.contains("`mq quantum=3`") && message.contains("quantum-us"), "{message}");
         for line in [
             "mq quantum-us",
             "mq quantum-us=x",

@@ -38,10 +38,7 @@ impl StudyPace {
 
     /// A study begins.
     pub const fn begins(&mut self, began_ns: u64) {
-        self.running = Some(Running {
-            began_ns,
-            is_stale: false,
-        });
+        self.running = Some(Running { began_ns, is_stale: false });
     }
 
     /// The scheduler that may have asked for one is replaced.

@@ -51,14 +51,9 @@ impl TypedQueues {
     /// was not blocked.
     pub fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         match event {
-            Event::Arrived {
-                request,
-                request_type,
-                deadline_ns,
-            } => {
+            Event::Arrived { request, request_type, deadline_ns } => {
                 let slot = self.queues.slot(request_type);
-                self.queues
-                    .push(slot, now_ns, request, request_type, deadline_ns);
+                self.queues.push(slot, now_ns, request, request_type, deadline_ns);
             }
             Event::Completed { worker, .. } => {
                 self.running.finish(worker);
@@ -125,8 +120,7 @@ impl TypedQueues {
     /// the type [cannot run](Self::can_run).
     pub fn run(&mut self, now_ns: u64, slot: usize) -> Option<Action> {
         let present = self.idle.present();
-        let (worker, waiting) =
-            eligible::take_next(&mut self.queues, &mut self.idle, present, slot)?;
+        let (worker, waiting) = eligible::take_next(&mut self.queues, &mut self.idle, present, slot)?;
         let hand_off = HandOff::Dispatched;
         Some(self.running.start(now_ns, worker, waiting, hand_off))
     }

@@ -51,11 +51,7 @@ impl Bell {
     }
 
     /// Sleeps until it is rung, for so long at most.
-    pub(crate) fn sleep<'a, T>(
-        &self,
-        state: MutexGuard<'a, T>,
-        at_most: Duration,
-    ) -> MutexGuard<'a, T> {
+    pub(crate) fn sleep<'a, T>(&self, state: MutexGuard<'a, T>, at_most: Duration) -> MutexGuard<'a, T> {
         self.sleeps.store(true, Ordering::Relaxed);
         let state = wait(&self.condvar, state, at_most);
         self.sleeps.store(false, Ordering::Relaxed);
@@ -64,11 +60,7 @@ impl Bell {
 }
 
 /// Waits until it is notified, for so long at most.
-pub(crate) fn wait<'a, T>(
-    condvar: &Condvar,
-    guard: MutexGuard<'a, T>,
-    at_most: Duration,
-) -> MutexGuard<'a, T> {
+pub(crate) fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>, at_most: Duration) -> MutexGuard<'a, T> {
     if at_most == Duration::MAX {
         return condvar.wait(guard).unwrap_or_else(PoisonError::into_inner);
     }

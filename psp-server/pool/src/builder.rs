@@ -152,10 +152,7 @@ impl Builder {
             return Err(BuildError::NoWorkers);
         }
         let of_types = self.types.specs().iter().map(|spec| spec.queue_capacity);
-        if of_types
-            .chain([Some(self.queue_capacity)])
-            .any(|it| it == Some(0))
-        {
+        if of_types.chain([Some(self.queue_capacity)]).any(|it| it == Some(0)) {
             return Err(BuildError::NoQueue);
         }
         let types = Arc::new(self.types);
@@ -166,10 +163,7 @@ impl Builder {
         let contexts = self.contexts_per_worker.saturating_mul(self.workers);
         let has_spare_core = cores() > self.workers;
         let by_default = if has_spare_core { SPIN } else { Duration::ZERO };
-        let threads = Threads {
-            spin: self.spin.unwrap_or(by_default),
-            ..self.threads
-        };
+        let threads = Threads { spin: self.spin.unwrap_or(by_default), ..self.threads };
         let state = State::new(
             types.clone(),
             &self.policy,
@@ -180,13 +174,7 @@ impl Builder {
             },
             hand_offs,
         )?;
-        Ok(Pool::start(
-            state,
-            &self.policy,
-            types,
-            threads,
-            self.surroundings,
-        )?)
+        Ok(Pool::start(state, &self.policy, types, threads, self.surroundings)?)
     }
 }
 

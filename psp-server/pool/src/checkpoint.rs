@@ -80,8 +80,7 @@ pub fn suspended() -> Duration {
 pub fn is_cancelled() -> bool {
     let is_cancelled = |here: &Here| {
         let job = here.job.borrow();
-        job.as_ref()
-            .is_some_and(|job| matches!(job.fate(), Fate::Cancelled | Fate::Closed))
+        job.as_ref().is_some_and(|job| matches!(job.fate(), Fate::Cancelled | Fate::Closed))
     };
     Here::with(is_cancelled).unwrap_or(false)
 }
@@ -97,9 +96,7 @@ fn yield_now(here: &Here) {
     let Here { thread, worker, .. } = here;
     let gave_ns = loop {
         let now_ns = shared.now_ns();
-        let way = shared.change(|state, left| {
-            state.yield_at_checkpoint(now_ns, worker.get(), thread, polled, left)
-        });
+        let way = shared.change(|state, left| state.yield_at_checkpoint(now_ns, worker.get(), thread, polled, left));
         match way {
             Way::Given => break now_ns,
             Way::Kept => return,

@@ -33,11 +33,7 @@ pub(crate) struct HandOffs {
 
 impl HandOffs {
     pub(crate) const fn new(after_ns: Option<u64>, relieved_max: usize) -> Self {
-        Self {
-            after_ns,
-            relieved_max,
-            timer_sleeps: false,
-        }
+        Self { after_ns, relieved_max, timer_sleeps: false }
     }
 
     /// Whether tasks are ever handed off.
@@ -51,12 +47,7 @@ impl HandOffs {
     }
 
     /// What the timer has to see to.
-    pub(crate) fn overdue(
-        &mut self,
-        now_ns: u64,
-        threads: &WorkerThreads,
-        others_wait: bool,
-    ) -> Overdue {
+    pub(crate) fn overdue(&mut self, now_ns: u64, threads: &WorkerThreads, others_wait: bool) -> Overdue {
         let Some(after_ns) = self.after_ns(threads, others_wait) else {
             self.timer_sleeps = true;
             return Overdue::Never;
@@ -119,9 +110,7 @@ mod tests {
         threads.begins(WORKERS[1], TYPE, 6000);
         assert_eq!(hand_offs.overdue(9000, &threads, true), Overdue::Never);
         assert!(!hand_offs.wakes_timer(&threads, true));
-        threads.add_spare(std::sync::Arc::new(
-            crate::pool_thread::PoolThread::default(),
-        ));
+        threads.add_spare(std::sync::Arc::new(crate::pool_thread::PoolThread::default()));
         threads.fill(WORKERS[0]).unwrap();
         assert!(!threads.ends(WORKERS[0], &first), "it serves no worker");
         assert!(hand_offs.wakes_timer(&threads, true));

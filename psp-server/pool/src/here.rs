@@ -30,11 +30,7 @@ pub(crate) struct Here {
 
 impl Here {
     /// The calling thread is `thread`. Lives its life, which serves `worker` at first.
-    pub(crate) fn live<T>(
-        shared: &Arc<Shared>,
-        thread: Arc<PoolThread>,
-        life: impl FnOnce(&Self) -> T,
-    ) -> T {
+    pub(crate) fn live<T>(shared: &Arc<Shared>, thread: Arc<PoolThread>, life: impl FnOnce(&Self) -> T) -> T {
         let shared = Arc::downgrade(shared);
         HERE.with(|here| {
             life(here.get_or_init(|| Self {

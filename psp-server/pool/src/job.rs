@@ -25,13 +25,7 @@ pub(crate) enum Fate {
     Cancelled = 4,
 }
 
-const FATES: [Fate; 5] = [
-    Fate::Open,
-    Fate::Busy,
-    Fate::Expired,
-    Fate::Closed,
-    Fate::Cancelled,
-];
+const FATES: [Fate; 5] = [Fate::Open, Fate::Busy, Fate::Expired, Fate::Closed, Fate::Cancelled];
 
 /// See the [module](self).
 #[derive(Debug)]

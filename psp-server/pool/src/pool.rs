@@ -86,12 +86,7 @@ impl Pool {
 
     /// As [`spawn`](Self::spawn), of a task that has to begin by `at`. Unlike [`Running::deadline`] this is known to
     /// the policy.
-    pub fn spawn_by<F>(
-        &self,
-        request_type: RequestType,
-        at: Instant,
-        future: F,
-    ) -> Running<F::Output>
+    pub fn spawn_by<F>(&self, request_type: RequestType, at: Instant, future: F) -> Running<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
     {

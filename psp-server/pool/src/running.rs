@@ -25,11 +25,7 @@ pub struct Running<T> {
 }
 
 impl<T> Running<T> {
-    pub(crate) const fn new(
-        task: FallibleTask<T, Arc<Job>>,
-        job: Arc<Job>,
-        shared: Arc<Shared>,
-    ) -> Self {
+    pub(crate) const fn new(task: FallibleTask<T, Arc<Job>>, job: Arc<Job>, shared: Arc<Shared>) -> Self {
         let task = Some(task);
         Self { task, job, shared }
     }
@@ -76,16 +72,13 @@ impl<T> Future for Running<T> {
 impl<T> Drop for Running<T> {
     fn drop(&mut self) {
         if self.task.is_some() && !self.job.is_over() {
-            self.shared
-                .change(|state, left| state.withdraw(&self.job, left));
+            self.shared.change(|state, left| state.withdraw(&self.job, left));
         }
     }
 }
 
 impl<T> std::fmt::Debug for Running<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Running")
-            .field("job", &self.job)
-            .finish_non_exhaustive()
+        f.debug_struct("Running").field("job", &self.job).finish_non_exhaustive()
     }
 }

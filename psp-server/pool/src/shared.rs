@@ -129,11 +129,7 @@ impl Shared {
     }
 
     /// Waits until the timer has something to do, for so long at most.
-    pub(crate) fn timer_waits<'a>(
-        &self,
-        state: MutexGuard<'a, State>,
-        at_most: Duration,
-    ) -> MutexGuard<'a, State> {
+    pub(crate) fn timer_waits<'a>(&self, state: MutexGuard<'a, State>, at_most: Duration) -> MutexGuard<'a, State> {
         bell::wait(&self.timer, state, at_most)
     }
 

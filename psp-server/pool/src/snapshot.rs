@@ -59,10 +59,7 @@ impl TypeSnapshot {
     /// Nothing has happened yet.
     pub(crate) fn new(name: &str) -> Self {
         let name = name.to_owned();
-        Self {
-            name,
-            ..Self::default()
-        }
+        Self { name, ..Self::default() }
     }
 
     /// A task begins that has waited for so long.

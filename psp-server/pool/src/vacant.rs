@@ -17,9 +17,7 @@ pub(crate) struct Vacant {
 
 impl Vacant {
     pub(crate) fn new(slots: usize) -> Self {
-        Self {
-            names: (0..slots).map(|_| Vec::new()).collect(),
-        }
+        Self { names: (0..slots).map(|_| Vec::new()).collect() }
     }
 
     /// Remembers a name whose task is gone. Returns where the task was.

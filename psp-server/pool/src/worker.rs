@@ -73,11 +73,7 @@ fn serve(shared: &Arc<Shared>, here: &Here) -> bool {
 fn poll(shared: &Shared, here: &Here, turn: Turn<Task>, now_ns: u64) -> bool {
     let Turn { name, what: task } = turn;
     let job = task.metadata().clone();
-    let begun = Polled {
-        name,
-        request_type: job.request_type,
-        since_ns: now_ns,
-    };
+    let begun = Polled { name, request_type: job.request_type, since_ns: now_ns };
     here.polled.set(Some(begun));
     here.job.replace(Some(job.clone()));
     shared.within(|| {

@@ -152,11 +152,7 @@ impl WorkerThreads {
     pub(crate) fn stop(&mut self, now_ns: u64, worker: WorkerId, quantum_ns: u64) {
         let state = self.state_of(worker);
         if state.stop.is_none() {
-            state.stop = Some(Stop {
-                quantum_ns,
-                seen_ns: now_ns,
-                is_asked: false,
-            });
+            state.stop = Some(Stop { quantum_ns, seen_ns: now_ns, is_asked: false });
             self.early += 1;
         }
         self.ask_due(now_ns);

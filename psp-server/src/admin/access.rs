@@ -34,10 +34,7 @@ pub(super) struct Access {
 
 impl Access {
     pub(super) fn new(address: SocketAddr, token: Option<Token>) -> Self {
-        Self {
-            is_local: address.ip().is_loopback(),
-            token,
-        }
+        Self { is_local: address.ip().is_loopback(), token }
     }
 
     /// Refuses what a request may not have.
@@ -85,20 +82,15 @@ impl Token {
     pub(crate) fn read(path: &Path) -> io::Result<Self> {
         let token = fs::read_to_string(path)?.trim().to_owned();
         match token.is_empty() {
-            true => Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "the token is empty",
-            )),
+            true => Err(io::Error::new(io::ErrorKind::InvalidData, "the token is empty")),
             false => Ok(Self(token)),
         }
     }
 
     /// Whether the request has the secret: as a bearer token, or as the password of any user, which browsers ask for.
     fn is_in(&self, headers: &HeaderMap) -> bool {
-        let Some((scheme, credentials)) = one(headers, AUTHORIZATION)
-            .ok()
-            .flatten()
-            .and_then(|value| value.split_once(' '))
+        let Some((scheme, credentials)) =
+            one(headers, AUTHORIZATION).ok().flatten().and_then(|value| value.split_once(' '))
         else {
             return false;
         };
@@ -156,9 +148,7 @@ fn is_address_or_localhost(host: &str) -> bool {
         Some((name, port)) if !host.ends_with(']') => (name, port),
         _ => (host, ""),
     };
-    let v6 = name
-        .strip_prefix('[')
-        .and_then(|name| name.strip_suffix(']'));
+    let v6 = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
     let is_known = match v6 {
         Some(v6) => v6.parse::<Ipv6Addr>().is_ok(),
         None => name.eq_ignore_ascii_case("localhost") || name.parse::<Ipv4Addr>().is_ok(),
@@ -199,9 +189,7 @@ mod tests {
         headers: &[(HeaderName, &str)],
     ) -> u16 {
         let request = Request::builder().method(method).uri(path);
-        let request = { headers.iter() }.fold(request, |request, (name, value)| {
-            request.header(name, *value)
-        });
+        let request = { headers.iter() }.fold(request, |request, (name, value)| request.header(name, *value));
         let (head, ()) = request.body(()).unwrap().into_parts();
         let access = Access::new(address.parse().unwrap(), token);
         match access.admit(&head) {
@@ -215,14 +203,7 @@ mod tests {
         for (expected, hosts) in [
             (
                 200,
-                &[
-                    "127.0.0.1",
-                    "127.0.0.1:9100",
-                    "[::1]:9100",
-                    "[::1]",
-                    "localhost:1",
-                    "LOCALHOST",
-                ][..],
+                &["127.0.0.1", "127.0.0.1:9100", "[::1]:9100", "[::1]", "localhost:1", "LOCALHOST"][..],
             ),
             (
                 421,

@@ -2,9 +2,7 @@
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{
-    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE,
-};
+use hyper::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 
 pub(super) const JSON: &str = "application/json";
@@ -31,10 +29,7 @@ impl Answer {
 
     /// A file of JSON.
     pub(super) fn file(file_name: String, body: Bytes) -> Self {
-        Self {
-            file_name: Some(file_name),
-            ..Self::ok(JSON, body)
-        }
+        Self { file_name: Some(file_name), ..Self::ok(JSON, body) }
     }
 
     pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Self {

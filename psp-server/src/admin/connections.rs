@@ -51,15 +51,11 @@ pub(super) struct Connections {
 
 impl Connections {
     /// Runs `converse` if there is a place. Otherwise drops it, which closes the connection.
-    pub(super) fn admit<C: Future<Output = ()> + Send + 'static>(
-        &mut self,
-        converse: impl FnOnce(Progress) -> C,
-    ) {
+    pub(super) fn admit<C: Future<Output = ()> + Send + 'static>(&mut self, converse: impl FnOnce(Progress) -> C) {
         self.open.retain(|(_, task)| !task.is_finished());
         if self.open.len() >= PLACES {
             let stages = { self.open.iter() }.map(|(progress, _)| progress.stage());
-            let Some((_, task)) = slowest(stages).and_then(|slowest| self.open.remove(slowest))
-            else {
+            let Some((_, task)) = slowest(stages).and_then(|slowest| self.open.remove(slowest)) else {
                 return;
             };
             task.abort();

@@ -24,12 +24,10 @@ impl AdminListener {
     /// # Errors
     /// When there is no such address, or it cannot be bound. When the token or the certificate cannot be read.
     pub(crate) fn bind(place: &str, config: &Config) -> Result<Self, BuildError> {
-        let token = config.admin_token_file.as_deref().map(|path| {
-            Token::read(path).map_err(|source| BuildError::AdminToken {
-                path: path.to_owned(),
-                source,
-            })
-        });
+        let token = config
+            .admin_token_file
+            .as_deref()
+            .map(|path| Token::read(path).map_err(|source| BuildError::AdminToken { path: path.to_owned(), source }));
         let token = token.transpose()?;
         let bind = || {
             let listener = TcpListener::bind(&*addresses(place)?)?;
@@ -37,17 +35,9 @@ impl AdminListener {
             let address = listener.local_addr()?;
             let access = Access::new(address, token);
             let certificates = certificates(config)?;
-            Ok(Self {
-                listener,
-                address,
-                access,
-                certificates,
-            })
+            Ok(Self { listener, address, access, certificates })
         };
-        bind().map_err(|source| BuildError::Admin {
-            address: place.to_owned(),
-            source,
-        })
+        bind().map_err(|source| BuildError::Admin { address: place.to_owned(), source })
     }
 
     pub(crate) const fn address(&self) -> SocketAddr {
@@ -67,12 +57,8 @@ impl AdminListener {
 fn certificates(config: &Config) -> io::Result<Option<Certificates>> {
     match (&config.admin_tls_cert_file, &config.admin_tls_key_file) {
         (None, None) => Ok(None),
-        (Some(chain), Some(key)) => Certificates::read(chain, key)
-            .map(Some)
-            .map_err(io::Error::other),
-        _ => Err(io::Error::other(
-            "admin-tls-cert-file and admin-tls-key-file need each other",
-        )),
+        (Some(chain), Some(key)) => Certificates::read(chain, key).map(Some).map_err(io::Error::other),
+        _ => Err(io::Error::other("admin-tls-cert-file and admin-tls-key-file need each other")),
     }
 }
 
@@ -89,14 +75,8 @@ mod tests {
 
     #[test]
     fn a_port_alone_is_one_of_the_loopback_interface() {
-        assert_eq!(
-            addresses("9100").unwrap(),
-            ["127.0.0.1:9100".parse().unwrap()]
-        );
-        assert_eq!(
-            addresses("0.0.0.0:1").unwrap(),
-            ["0.0.0.0:1".parse().unwrap()]
-        );
+        assert_eq!(addresses("9100").unwrap(), ["127.0.0.1:9100".parse().unwrap()]);
+        assert_eq!(addresses("0.0.0.0:1").unwrap(), ["0.0.0.0:1".parse().unwrap()]);
         for wrong in ["", "host", "70000", "127.0.0.1"] {
             assert!(addresses(wrong).is_err(), "{wrong}");
         }

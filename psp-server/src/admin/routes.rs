@@ -76,10 +76,7 @@ impl Routes {
             "/" => Answer::ok("text/html; charset=utf-8", PAGE),
             "/livez" => self.liveness(),
             "/readyz" => self.readiness(),
-            "/metrics" => Answer::ok(
-                METRICS_CONTENT_TYPE,
-                exposition(&self.server.snapshot(), &self.name),
-            ),
+            "/metrics" => Answer::ok(METRICS_CONTENT_TYPE, exposition(&self.server.snapshot(), &self.name)),
             "/status" => Answer::ok(JSON, self.status()),
             "/slow" => Answer::ok(JSON, self.slow()),
             "/policy" => Answer::text(StatusCode::OK, self.server.policy().spelled()),
@@ -151,8 +148,5 @@ impl Routes {
 fn program_name() -> String {
     let program = std::env::current_exe().ok();
     let name = program.as_deref().and_then(|path| path.file_stem());
-    name.map_or_else(
-        || "psp".to_owned(),
-        |name| name.to_string_lossy().into_owned(),
-    )
+    name.map_or_else(|| "psp".to_owned(), |name| name.to_string_lossy().into_owned())
 }

@@ -52,10 +52,7 @@ impl Admin {
     /// When the system has no thread or no event queue for it.
     pub(crate) fn start(listener: AdminListener, server: ServerHandle) -> Result<Self, RunError> {
         let start = || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_io()
-                .enable_time()
-                .build()?;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
             let (stop, stopped) = oneshot::channel();
             let routes = Arc::new(Routes::new(server, listener.access));
             let tcp = {
@@ -71,15 +68,9 @@ impl Admin {
                     }
                 });
             })?;
-            Ok(Self {
-                stop: Some(stop),
-                thread: Some(thread),
-            })
+            Ok(Self { stop: Some(stop), thread: Some(thread) })
         };
-        start().map_err(|source: io::Error| RunError::Thread {
-            name: NAME.into(),
-            source,
-        })
+        start().map_err(|source: io::Error| RunError::Thread { name: NAME.into(), source })
     }
 }
 
@@ -93,11 +84,7 @@ impl Drop for Admin {
     }
 }
 
-async fn accept(
-    listener: TcpListener,
-    mut certificates: Option<Certificates>,
-    routes: Arc<Routes>,
-) -> Infallible {
+async fn accept(listener: TcpListener, mut certificates: Option<Certificates>, routes: Arc<Routes>) -> Infallible {
     let mut connections = Connections::default();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -141,11 +128,7 @@ async fn converse(stream: impl Read + Write + Unpin, routes: Arc<Routes>, progre
     }
 }
 
-async fn respond(
-    routes: &Routes,
-    progress: &Progress,
-    request: Request<Incoming>,
-) -> Response<Full<Bytes>> {
+async fn respond(routes: &Routes, progress: &Progress, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let (head, body) = request.into_parts();
     let body = Limited::new(body, BODY_BYTES_MAX).collect();
     let body = timeout(REQUEST_TIMEOUT, body).await;

@@ -80,16 +80,8 @@ fn asked_ms(query: &str) -> Option<NonZeroU64> {
 }
 
 fn file(server: &ServerHandle, name: String, recorded: Recorded) -> Vec<u8> {
-    let Recorded {
-        events,
-        from_ns,
-        until_ns,
-        dropped,
-    } = recorded;
-    let about = [
-        ("policy", server.policy().spelled()),
-        ("topology", server.topology().to_string()),
-    ];
+    let Recorded { events, from_ns, until_ns, dropped } = recorded;
+    let about = [("policy", server.policy().spelled()), ("topology", server.topology().to_string())];
     let trace = Trace {
         server: name,
         about: about.map(|(name, value)| (name.to_owned(), value)).to_vec(),
@@ -100,9 +92,7 @@ fn file(server: &ServerHandle, name: String, recorded: Recorded) -> Vec<u8> {
         dropped,
     };
     let mut out = Vec::new();
-    trace
-        .write(events, &mut out)
-        .expect("memory takes what is written");
+    trace.write(events, &mut out).expect("memory takes what is written");
     out
 }
 

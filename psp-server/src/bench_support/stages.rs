@@ -78,12 +78,7 @@ pub fn measure_stages<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let policy = shared.policy.policy();
     let scheduler = shared.scheduler(&policy);
     let starts = (0..shared.workers).map(|_| Arc::new(TurnStart::new()));
-    let mut dispatcher = Dispatcher::new(
-        classifier,
-        scheduler,
-        Receiver::new(shared.clone(), 0),
-        starts.collect(),
-    );
+    let mut dispatcher = Dispatcher::new(classifier, scheduler, Receiver::new(shared.clone(), 0), starts.collect());
     let clock = Clock::new();
     let receiver = Receiver::new(shared.clone(), 0);
     let net = receiver.net();
@@ -126,12 +121,7 @@ pub fn measure_stages<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         });
         watch.lap(Stage::Headers);
         let now_ns = clock.now_ns();
-        let mut intake = Intake {
-            framing: &*framing,
-            dispatcher: &mut dispatcher,
-            net,
-            now_ns,
-        };
+        let mut intake = Intake { framing: &*framing, dispatcher: &mut dispatcher, net, now_ns };
         for &index in &indices {
             if let Some(datagram) = pool.held(index) {
                 intake.classify(datagram);
@@ -169,9 +159,7 @@ pub fn measure_stages<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let medians = STAGES.into_iter().zip(watch.medians());
     Some(Stages {
         requests: done,
-        cycles: medians
-            .map(|((name, side), cycles)| (name, side, cycles))
-            .collect(),
+        cycles: medians.map(|((name, side), cycles)| (name, side, cycles)).collect(),
         cycles_per_second: cycles / started.1.elapsed().as_secs_f64(),
     })
 }
@@ -193,9 +181,7 @@ fn decide<K, C, D: Default>(
 ) {
     while let Some(action) = dispatcher.poll(now_ns) {
         match action {
-            Action::Run {
-                worker, request, ..
-            } => {
+            Action::Run { worker, request, .. } => {
                 let datagram = pool.take(index_of(request));
                 round.extend(datagram.map(|datagram| (worker, request, datagram)));
             }

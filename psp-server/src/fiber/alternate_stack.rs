@@ -37,10 +37,7 @@ impl AlternateStack {
             if libc::sigaltstack(&raw const ours, &raw mut before) != 0 {
                 return Err(io::Error::last_os_error());
             }
-            Ok(Self {
-                _stack: stack,
-                before,
-            })
+            Ok(Self { _stack: stack, before })
         }
     }
 }

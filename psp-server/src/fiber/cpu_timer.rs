@@ -45,11 +45,7 @@ impl CpuTimer {
         let started = Instant::now();
         // A signal between the readings would make them those of two turns.
         let started_ns = no_preempt(|| cpu_clock::begin_timer(started));
-        Self {
-            started,
-            started_ns,
-            _of_thread: PhantomData,
-        }
+        Self { started, started_ns, _of_thread: PhantomData }
     }
 
     /// For how long the request has computed since the start.
@@ -124,11 +120,7 @@ mod tests {
         let elapsed = std::thread::spawn(move || {
             compute(AWAY * 4);
             restore(&kept);
-            let timer = CpuTimer {
-                started,
-                started_ns,
-                _of_thread: PhantomData,
-            };
+            let timer = CpuTimer { started, started_ns, _of_thread: PhantomData };
             compute(AWAY);
             timer.elapsed()
         });

@@ -108,10 +108,7 @@ mod loom_tests {
             });
             // Asked or not, the first turn may end by itself.
             let _ = flag.asks(1);
-            assert!(
-                !flag.asks(2),
-                "the request to the first turn came to the second"
-            );
+            assert!(!flag.asks(2), "the request to the first turn came to the second");
             over.store(2, Ordering::Release);
             while !flag.asks(3) {
                 thread::yield_now();

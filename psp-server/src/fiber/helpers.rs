@@ -57,9 +57,7 @@ impl Helpers {
             if state.jobs.len() > state.idle && state.threads < self.threads_max {
                 let helpers = self.clone();
                 let name = format!("psp-helper-{}", state.threads);
-                let started = std::thread::Builder::new()
-                    .name(name)
-                    .spawn(move || helpers.serve());
+                let started = std::thread::Builder::new().name(name).spawn(move || helpers.serve());
                 match started {
                     Ok(_) => state.threads += 1,
                     Err(error) if state.threads == 0 => {
@@ -88,9 +86,7 @@ impl Helpers {
         let mut state = self.lock();
         if state.jobs.is_empty() {
             state.idle += 1;
-            let waited = self
-                .has_job
-                .wait_timeout_while(state, IDLE_TIME, |state| state.jobs.is_empty());
+            let waited = self.has_job.wait_timeout_while(state, IDLE_TIME, |state| state.jobs.is_empty());
             (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
             state.idle -= 1;
         }
@@ -106,9 +102,7 @@ impl Helpers {
 
 impl fmt::Debug for Helpers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Helpers")
-            .field("threads_max", &self.threads_max)
-            .finish_non_exhaustive()
+        f.debug_struct("Helpers").field("threads_max", &self.threads_max).finish_non_exhaustive()
     }
 }
 

@@ -112,10 +112,7 @@ pub(super) struct Sayings {
 
 /// What the handler that runs has said.
 pub(super) fn keep() -> Sayings {
-    Sayings {
-        is_long: SAID.get(),
-        request_type: TYPE.get(),
-    }
+    Sayings { is_long: SAID.get(), request_type: TYPE.get() }
 }
 
 /// A request goes on whose handler has said this.

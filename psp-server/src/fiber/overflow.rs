@@ -53,10 +53,7 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
         let _ = write!(message, "\npsp-server: stack overflow on ");
         let _ = thread_state::describe(&mut message);
         let bytes = stack.base - stack.limit;
-        let _ = writeln!(
-            message,
-            ": all {bytes} bytes are used; raise Config::stack_bytes"
-        );
+        let _ = writeln!(message, ": all {bytes} bytes are used; raise Config::stack_bytes");
         message.print();
         take_default(signal);
         return;
@@ -100,10 +97,7 @@ struct Message {
 
 impl Message {
     fn new() -> Self {
-        Self {
-            bytes: [0; 512],
-            len: 0,
-        }
+        Self { bytes: [0; 512], len: 0 }
     }
 
     fn print(&self) {

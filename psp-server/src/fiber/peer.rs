@@ -80,10 +80,7 @@ mod tests {
     fn each_request_sees_its_own_peer() {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let (first, other) = (Presence::default(), Presence::default());
-        let watch = |presence| PeerWatch {
-            presence,
-            socket: socket.as_raw_fd(),
-        };
+        let watch = |presence| PeerWatch { presence, socket: socket.as_raw_fd() };
         assert!(!is_abandoned(), "there is no request");
         for_peer(Some(&watch(&first)), || {
             assert!(!is_abandoned());

@@ -26,11 +26,7 @@ impl Platform {
 impl std::fmt::Display for Platform {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let word = |has| if has { "yes" } else { "no" };
-        let Self {
-            signal,
-            fsgsbase,
-            user_interrupts,
-        } = *self;
+        let Self { signal, fsgsbase, user_interrupts } = *self;
         write!(
             f,
             "signal={} fsgsbase={} user-interrupts={}",
@@ -74,10 +70,6 @@ mod imp {
     use super::Platform;
 
     pub(super) fn detect() -> Platform {
-        Platform {
-            signal: false,
-            fsgsbase: false,
-            user_interrupts: false,
-        }
+        Platform { signal: false, fsgsbase: false, user_interrupts: false }
     }
 }

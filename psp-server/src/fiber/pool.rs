@@ -193,16 +193,13 @@ impl<M: FnMut() -> io::Result<B>, B: FnOnce() + 'static> ContextPool<M> {
                 Pause::Suspended(request) => {
                     self.suspended.insert(request, current);
                     let spare = self.idle.pop();
-                    current = spare
-                        .expect("a request gives its worker only to a spare context")
-                        .context;
+                    current = spare.expect("a request gives its worker only to a spare context").context;
                     self.trimmed = self.trimmed.min(self.idle.len());
                 }
                 Pause::StepAside(request) => {
                     self.rest(current);
                     let suspended = self.suspended.remove(&request);
-                    current =
-                        suspended.expect("only a request that was suspended here is resumed here");
+                    current = suspended.expect("only a request that was suspended here is resumed here");
                 }
                 Pause::AddSpare => self.add_spare(),
                 Pause::Leave | Pause::Stop => break,
@@ -256,10 +253,7 @@ impl<M: FnMut() -> io::Result<B>, B: FnOnce() + 'static> ContextPool<M> {
     /// Makes an idle context. If that fails, requests run on, and the next one tries again.
     fn add_spare(&mut self) {
         match self.add() {
-            Ok(context) => self.idle.push(Idle {
-                context,
-                unused: Unused::default(),
-            }),
+            Ok(context) => self.idle.push(Idle { context, unused: Unused::default() }),
             Err(error) if !self.is_short => {
                 self.is_short = true;
                 tracing::warn!(%error, contexts = self.contexts.len(), "cannot make another context");
@@ -332,9 +326,7 @@ pub(crate) fn pause(pause: Pause) -> Wake {
     assert!(!yielder.is_null(), "only contexts pause");
     let stack = thread_state::stack();
     RUNNING.with(|running| {
-        running
-            .paused_at
-            .set(ptr::from_ref(&stack).expose_provenance());
+        running.paused_at.set(ptr::from_ref(&stack).expose_provenance());
     });
     #[cfg(psp_tsan)]
     Fiber::leave();
@@ -356,9 +348,7 @@ mod tests {
     const STACK_BYTES: usize = 64 * 1024;
 
     /// A pool whose contexts leave after each step, which they count.
-    fn leaving(
-        counted: &Rc<Cell<u64>>,
-    ) -> ContextPool<impl FnMut() -> io::Result<Box<dyn FnOnce()>>> {
+    fn leaving(counted: &Rc<Cell<u64>>) -> ContextPool<impl FnMut() -> io::Result<Box<dyn FnOnce()>>> {
         let counted = counted.clone();
         ContextPool::new(2, STACK_BYTES, move || {
             let counted = counted.clone();

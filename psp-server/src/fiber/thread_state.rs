@@ -178,9 +178,7 @@ impl ThreadState {
 
     /// Whether the running request may yield now.
     fn is_open(&self) -> bool {
-        self.depth.load(Ordering::Relaxed) == 0
-            && self.spare.load(Ordering::Relaxed) > 0
-            && !std::thread::panicking()
+        self.depth.load(Ordering::Relaxed) == 0 && self.spare.load(Ordering::Relaxed) > 0 && !std::thread::panicking()
     }
 
     #[cold]
@@ -190,10 +188,7 @@ impl ThreadState {
             self.look_at_turn();
         }
         let (depth, spare) = (&self.depth, &self.spare);
-        if self.is_asked()
-            && depth.load(Ordering::Relaxed) == 0
-            && spare.load(Ordering::Relaxed) == 0
-        {
+        if self.is_asked() && depth.load(Ordering::Relaxed) == 0 && spare.load(Ordering::Relaxed) == 0 {
             self.enter();
             self.without_request(Yielder::make_spare);
             self.leave_depth();
@@ -238,10 +233,7 @@ impl ThreadState {
     /// Yields if a signal asked for it that came when the request could not.
     #[inline]
     fn act_on_pending(&self) {
-        if self.depth.load(Ordering::Relaxed) == 0
-            && self.pending.load(Ordering::Relaxed)
-            && self.is_asked()
-        {
+        if self.depth.load(Ordering::Relaxed) == 0 && self.pending.load(Ordering::Relaxed) && self.is_asked() {
             self.yield_now();
         }
     }

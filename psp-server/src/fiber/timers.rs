@@ -60,9 +60,7 @@ impl Timers {
             let bell = Arc::<ThreadBell>::default();
             let timers = Arc::new(Self::new(bell.clone()));
             let served = timers.clone();
-            let spawned = std::thread::Builder::new()
-                .name("psp-timers".to_owned())
-                .spawn(move || served.serve());
+            let spawned = std::thread::Builder::new().name("psp-timers".to_owned()).spawn(move || served.serve());
             match spawned {
                 Ok(thread) => drop(bell.0.set(thread.thread().clone())),
                 Err(error) => tracing::error!(%error, "no thread for timers outside of servers"),
@@ -165,9 +163,7 @@ impl Timers {
             }
             self.publish(&set);
             drop(set);
-            due.iter_mut()
-                .filter_map(Option::take)
-                .for_each(Waker::wake);
+            due.iter_mut().filter_map(Option::take).for_each(Waker::wake);
             first_ns = self.first_ns().unwrap_or(NEVER);
         }
     }

@@ -87,14 +87,11 @@ pub(crate) fn without_worker(waiting: &'static dyn Waiting, work: &mut dyn FnMut
     let kept = Kept::take();
     let can_block = waiting.can_block();
     if can_block {
-        waiting.block(
-            &|request, worker| waiter.block(request, worker),
-            &mut || {
-                // Waits within park the thread.
-                thread_state::no_preempt(&mut *work);
-                waiter.wake_by_ref();
-            },
-        );
+        waiting.block(&|request, worker| waiter.block(request, worker), &mut || {
+            // Waits within park the thread.
+            thread_state::no_preempt(&mut *work);
+            waiter.wake_by_ref();
+        });
     }
     kept.restore();
     can_block
@@ -230,14 +227,8 @@ impl Wake for Alarm {
 }
 
 /// Parks the thread between polls. If it is a net thread, no other thread wakes the timers.
-fn park_until(
-    waiting: Option<&'static dyn Waiting>,
-    poll: &mut dyn FnMut(&mut Context<'_>) -> bool,
-) {
-    let alarm = Arc::new(Alarm {
-        thread: std::thread::current(),
-        rang: AtomicBool::new(false),
-    });
+fn park_until(waiting: Option<&'static dyn Waiting>, poll: &mut dyn FnMut(&mut Context<'_>) -> bool) {
+    let alarm = Arc::new(Alarm { thread: std::thread::current(), rang: AtomicBool::new(false) });
     let waker = Waker::from(alarm.clone());
     let mut context = Context::from_waker(&waker);
     thread_state::no_preempt(|| {

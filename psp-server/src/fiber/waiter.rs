@@ -87,10 +87,7 @@ pub(crate) struct Waiter {
 
 impl WakeList {
     pub(crate) fn new(bell: Arc<dyn Bell>) -> Self {
-        Self {
-            last: AtomicPtr::new(ptr::null_mut()),
-            bell,
-        }
+        Self { last: AtomicPtr::new(ptr::null_mut()), bell }
     }
 
     /// Rings the net thread's bell.
@@ -105,10 +102,7 @@ impl WakeList {
             // SAFETY: the pointer holds a count of the waiter, which `take` gives back. Only the thread that found
             // the waiter blocked pushes it, and it is not blocked again before it was taken.
             unsafe { (*waiter).before.store(last, Ordering::Relaxed) };
-            match self
-                .last
-                .compare_exchange(last, waiter, Ordering::Release, Ordering::Relaxed)
-            {
+            match self.last.compare_exchange(last, waiter, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => break,
                 Err(now) => last = now,
             }
@@ -197,9 +191,7 @@ impl Waiter {
     pub(crate) fn block(&self, request: RequestId, worker: WorkerId) -> bool {
         self.set_request(request, worker);
         let (from, to) = (POLLING, BLOCKED);
-        let exchanged = self
-            .state
-            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+        let exchanged = self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
         exchanged.is_ok()
     }
 
@@ -256,10 +248,7 @@ pub(crate) struct Waiters {
 impl Waiters {
     /// Of requests that are woken through `lists`.
     pub(crate) fn new(lists: WakeLists) -> Self {
-        Self {
-            lists,
-            unused: RefCell::default(),
-        }
+        Self { lists, unused: RefCell::default() }
     }
 
     pub(super) fn get(&self) -> Arc<Waiter> {
@@ -342,10 +331,7 @@ mod tests {
         waiter.begin_poll();
         waiter.end();
         waker.wake_by_ref();
-        assert_eq!(
-            (taken(&waiters), bell.0.load(Ordering::Relaxed)),
-            (vec![], 0)
-        );
+        assert_eq!((taken(&waiters), bell.0.load(Ordering::Relaxed)), (vec![], 0));
         waiter.begin_poll();
         waiter.block_awake(RequestId(7), WORKER);
         assert_eq!(taken(&waiters), [7]);

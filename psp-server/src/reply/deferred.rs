@@ -176,9 +176,7 @@ impl DeferredReply {
             return self.deferrals.budget.give_back(body.reserved_bytes);
         };
         let end = match (end, body.overflow) {
-            (End::Written, Some(Overflow::TooLarge)) => End::TooLarge {
-                limit_bytes: body.limit_bytes,
-            },
+            (End::Written, Some(Overflow::TooLarge)) => End::TooLarge { limit_bytes: body.limit_bytes },
             (End::Written, Some(Overflow::OutOfBuffers)) => End::OutOfBuffers,
             (end, _) => end,
         };
@@ -219,9 +217,7 @@ impl Drop for DeferredReply {
 
 impl fmt::Debug for DeferredReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeferredReply")
-            .field("len", &self.len())
-            .finish_non_exhaustive()
+        f.debug_struct("DeferredReply").field("len", &self.len()).finish_non_exhaustive()
     }
 }
 
@@ -302,10 +298,7 @@ impl Deferrals {
     pub(crate) fn run(&self, bell: Arc<dyn Bell>, datagrams: usize) {
         let datagrams_max = datagrams.div_ceil(2);
         self.announcements.run(bell.clone());
-        let _ = self.running.set(Running {
-            bell,
-            datagrams_max,
-        });
+        let _ = self.running.set(Running { bell, datagrams_max });
     }
 
     /// How many replies are deferred and not complete.
@@ -398,9 +391,7 @@ impl Deferrals {
 
 impl fmt::Debug for Deferrals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Deferrals")
-            .field("open", &self.open())
-            .finish_non_exhaustive()
+        f.debug_struct("Deferrals").field("open", &self.open()).finish_non_exhaustive()
     }
 }
 
@@ -428,13 +419,8 @@ mod tests {
             let (ticket, reply) = deferrals.defer(connection(), None, 4000);
             (ticket.unwrap(), reply)
         };
-        let [
-            (first, mut written),
-            (_, mut failed),
-            (_, dropped),
-            (_, mut long),
-            (_, mut full),
-        ] = std::array::from_fn(|_| defer());
+        let [(first, mut written), (_, mut failed), (_, dropped), (_, mut long), (_, mut full)] =
+            std::array::from_fn(|_| defer());
         written.put(b"whole");
         failed.put(b"half");
         long.put(&[0; 4001]);
@@ -443,10 +429,7 @@ mod tests {
         assert!(before >= 9 && budget.try_take(10_000 - before));
         let short = [0; EXEMPT_BYTES / OWED_MAX];
         full.put(&short);
-        assert!(
-            !full.is_too_large() && !budget.is_kept(),
-            "short ones need no room"
-        );
+        assert!(!full.is_too_large() && !budget.is_kept(), "short ones need no room");
         full.put(&short);
         assert!(full.is_too_large());
         assert_eq!(deferrals.open(), 5);

@@ -53,9 +53,7 @@ pub(crate) fn launch<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let notices = Notices::new();
     let mut threads = Threads::default();
     let served = match launch.shared.topology {
-        Topology::Distributed => {
-            receivers::serve(launch, shutdown, &notices, &mut threads.handles, on_ready)
-        }
+        Topology::Distributed => receivers::serve(launch, shutdown, &notices, &mut threads.handles, on_ready),
         _ => serve(launch, shutdown, &notices, &mut threads, on_ready),
     };
     threads.join();
@@ -74,9 +72,7 @@ fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
     let port = launch.ports.pop().expect("a server has a net thread");
     let net_thread = NetThread::new(&launch, &port);
     let (shared, cores) = (launch.shared.clone(), launch.cores.clone());
-    let starts: Vec<_> = { 0..shared.executors() }
-        .map(|_| Arc::new(TurnStart::new()))
-        .collect();
+    let starts: Vec<_> = { 0..shared.executors() }.map(|_| Arc::new(TurnStart::new())).collect();
     let (mut own, mut links) = (None, Vec::with_capacity(starts.len()));
     for (worker, start) in (0..).map(WorkerId).zip(&starts) {
         let setup = net_thread.setup(&launch, notices, worker);
@@ -119,10 +115,7 @@ pub(super) struct NetThread {
 }
 
 impl NetThread {
-    pub(super) fn new<F: Framing, K, H: Handler<F::Head>>(
-        launch: &Launch<F, K, H>,
-        port: &Port,
-    ) -> Self {
+    pub(super) fn new<F: Framing, K, H: Handler<F::Head>>(launch: &Launch<F, K, H>, port: &Port) -> Self {
         let Launch { shared, cores, .. } = launch;
         let clock = Clock::new();
         let traced_by = clock.clone();
@@ -208,10 +201,7 @@ impl NetThread {
         if self.preempt == PreemptPolicy::KernelThread {
             let contexts = setup.shared.config.contexts();
             let team = Team::new(contexts, self.lowers, self.clock.clone(), start);
-            let listener = TracedTurns {
-                shared: setup.shared.clone(),
-                worker: setup.worker,
-            };
+            let listener = TracedTurns { shared: setup.shared.clone(), worker: setup.worker };
             let team = Arc::new(team.heard_by(Box::new(listener)));
             link.attach_team(team.clone());
             TeamSetup::new(setup, team.clone(), port).start_thread()?;
@@ -260,8 +250,7 @@ impl NetThread {
         let (bells, config) = (std::slice::from_ref(&self.doorbell), &launch.shared.config);
         let commons = Arc::new(Commons::new(bells, launch.datagram_addrs, config));
         let (shared, executors) = (Receiver::new(launch.shared, 0), starts.len());
-        let dispatcher =
-            Dispatcher::new(launch.classifier, launch.scheduler, shared.clone(), starts);
+        let dispatcher = Dispatcher::new(launch.classifier, launch.scheduler, shared.clone(), starts);
         let port = PortParts {
             poll: port.poll,
             doorbell: self.doorbell.clone(),

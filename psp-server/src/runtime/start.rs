@@ -27,11 +27,7 @@ impl Port {
     pub(crate) fn new(listeners: Vec<Listening>) -> Result<Self, BuildError> {
         let poll = Poll::new().map_err(BuildError::EventQueue)?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(BuildError::Waker)?;
-        Ok(Self {
-            poll,
-            waker: Arc::new(waker),
-            listeners,
-        })
+        Ok(Self { poll, waker: Arc::new(waker), listeners })
     }
 }
 

@@ -80,10 +80,7 @@ impl ServerHandle {
         let policy = policy.into();
         let shared = &self.shared;
         admission::admit(&policy, &shared.config, shared.topology, shared.workers)?;
-        admission::admit_switch(
-            &[&shared.policy.policy(), &policy],
-            &shared.scheduler_setup(),
-        )?;
+        admission::admit_switch(&[&shared.policy.policy(), &policy], &shared.scheduler_setup())?;
         shared.policy.post(policy);
         Ok(())
     }
@@ -133,9 +130,7 @@ impl ServerHandle {
 
     /// Changes how many connections may be open at once. Open connections stay open.
     pub fn set_connections_max(&self, connections_max: usize) {
-        self.shared
-            .connections_max
-            .store(connections_max, Ordering::Relaxed);
+        self.shared.connections_max.store(connections_max, Ordering::Relaxed);
     }
 
     /// Seconds after which an idle connection is closed; 0 for never.
@@ -146,9 +141,7 @@ impl ServerHandle {
 
     /// Changes the idle timeout; 0 for never.
     pub fn set_idle_timeout_s(&self, idle_timeout_s: u64) {
-        self.shared
-            .idle_timeout_s
-            .store(idle_timeout_s, Ordering::Relaxed);
+        self.shared.idle_timeout_s.store(idle_timeout_s, Ordering::Relaxed);
     }
 
     /// Bytes that are held for all peers now, of those that [may be](Config::buffered_bytes_max).
@@ -165,9 +158,7 @@ impl ServerHandle {
 
     /// Changes [how much unsent output](Config::output_bytes_max) a connection may have; 0 for what the buffers allow.
     pub fn set_output_bytes_max(&self, output_bytes_max: usize) {
-        self.shared
-            .output_bytes_max
-            .store(output_bytes_max, Ordering::Relaxed);
+        self.shared.output_bytes_max.store(output_bytes_max, Ordering::Relaxed);
     }
 
     /// Changes from when on requests are [slow](Config::slow_us), in microseconds; 0 for never. Types that say

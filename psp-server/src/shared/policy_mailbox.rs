@@ -53,8 +53,7 @@ impl PolicyMailbox {
     /// The policy that was set since the last call, if any. The net thread calls this in every turn of its loop.
     pub(crate) fn take(&self) -> Option<Policy> {
         // The plain load keeps the usual case, an empty mailbox, free of a read-modify-write.
-        let unread =
-            self.unread.load(Ordering::Relaxed) && self.unread.swap(false, Ordering::Acquire);
+        let unread = self.unread.load(Ordering::Relaxed) && self.unread.swap(false, Ordering::Acquire);
         unread.then(|| self.policy())
     }
 }

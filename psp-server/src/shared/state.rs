@@ -8,9 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use psp_policy::elastic::{Elastic, ElasticScheduler};
-use psp_policy::{
-    Policy, PreemptPolicy, RequestType, Scheduler, SchedulerSetup, TypeTable, WorkerId,
-};
+use psp_policy::{Policy, PreemptPolicy, RequestType, Scheduler, SchedulerSetup, TypeTable, WorkerId};
 
 use crate::admission;
 use crate::config::{Config, Topology};
@@ -120,10 +118,7 @@ impl Shared {
 
     /// How many replies are deferred and not complete.
     pub(crate) fn replies_deferred(&self) -> usize {
-        self.deferrals
-            .iter()
-            .map(|deferrals| deferrals.open())
-            .sum()
+        self.deferrals.iter().map(|deferrals| deferrals.open()).sum()
     }
 
     /// What each poll of a request that waits runs within.
@@ -185,8 +180,7 @@ impl Shared {
 
     /// The setup of every scheduler of this server: one for each thread that receives requests.
     pub(crate) fn scheduler_setup(&self) -> SchedulerSetup<'_> {
-        self.setup_of(self.workers_each())
-            .inline(self.topology != Topology::Dedicated)
+        self.setup_of(self.workers_each()).inline(self.topology != Topology::Dedicated)
     }
 
     /// The setup of workers that schedule themselves: all of them together, none of which receives for the others.
@@ -198,23 +192,14 @@ impl Shared {
         SchedulerSetup::new(workers, &self.types)
             .present(self.workers_min.min(workers))
             .queue_capacity(self.config.queue_capacity)
-            .preemption(admission::preemption(
-                &self.config,
-                self.topology,
-                self.polls,
-            ))
+            .preemption(admission::preemption(&self.config, self.topology, self.polls))
             .contexts(admission::contexts(&self.config, self.topology))
             .stuck(self.config.stuck_after())
             .seed(self.config.seed)
     }
 
     /// Names a worker and, if `slot` is the slot of a type, that type. Does not allocate, lock or panic.
-    pub(crate) fn describe(
-        &self,
-        worker: WorkerId,
-        slot: usize,
-        out: &mut dyn fmt::Write,
-    ) -> fmt::Result {
+    pub(crate) fn describe(&self, worker: WorkerId, slot: usize, out: &mut dyn fmt::Write) -> fmt::Result {
         write!(out, "worker {}", worker.0)?;
         if slot <= self.types.len() {
             let name = self.types.name_of_slot(slot);

@@ -32,9 +32,7 @@ use std::time::Duration;
 
 use mio::Token;
 
-pub(crate) use self::network::{
-    ClientEnd, Found, Limits, ListenerEnd, Network, ServerEnd, SocketId,
-};
+pub(crate) use self::network::{ClientEnd, Found, Limits, ListenerEnd, Network, ServerEnd, SocketId};
 use crate::runtime::host::event::{Event, SocketEvent};
 
 /// What a reading of the clock takes.
@@ -204,9 +202,7 @@ pub(crate) fn set_alarm(in_ns: u64) -> bool {
         let is_simulated = system.elsewhere.get().is_some();
         if is_simulated {
             system.pass(CALL_NS);
-            system
-                .alarm_ns
-                .set(system.now_ns.get().saturating_add(in_ns));
+            system.alarm_ns.set(system.now_ns.get().saturating_add(in_ns));
         }
         is_simulated
     })
@@ -281,10 +277,7 @@ impl System {
             self.network.borrow_mut().take_events(events);
             if self.alarm_ns.get() <= self.now_ns.get() {
                 self.alarm_ns.set(u64::MAX);
-                events.extend(self.alarm.get().map(|token| Event {
-                    token,
-                    about: SocketEvent::default(),
-                }));
+                events.extend(self.alarm.get().map(|token| Event { token, about: SocketEvent::default() }));
             }
             if self.is_rung.take() || !events.is_empty() || self.now_ns.get() >= until_ns {
                 return Ok(());

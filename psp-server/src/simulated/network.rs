@@ -182,10 +182,7 @@ impl Network {
             SocketId(self.pairs.len() as u32 - 1)
         });
         let pair = &mut self.pairs[id.index()];
-        let (mut input, mut output) = (
-            std::mem::take(&mut pair.input),
-            std::mem::take(&mut pair.output),
-        );
+        let (mut input, mut output) = (std::mem::take(&mut pair.input), std::mem::take(&mut pair.output));
         input.clear();
         output.clear();
         *pair = Pair {
@@ -234,10 +231,7 @@ impl Network {
         if self.listener_noted && !self.backlog.is_empty() {
             events.extend(self.listener.map(|token| Event {
                 token,
-                about: SocketEvent {
-                    readable: true,
-                    ..SocketEvent::default()
-                },
+                about: SocketEvent { readable: true, ..SocketEvent::default() },
             }));
         }
         self.listener_noted = false;
@@ -265,8 +259,7 @@ impl Network {
 
     fn note(&mut self, id: SocketId) {
         let pair = &mut self.pairs[id.index()];
-        if pair.token.is_some() && !pair.server_gone && !std::mem::replace(&mut pair.is_noted, true)
-        {
+        if pair.token.is_some() && !pair.server_gone && !std::mem::replace(&mut pair.is_noted, true) {
             self.noted.push(id);
         }
     }

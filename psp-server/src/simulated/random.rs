@@ -71,11 +71,7 @@ mod given {
 
     /// Runs `body`, in which random numbers begin with these, two bytes for each.
     pub(crate) fn with_numbers<T>(bytes: &[u8], body: impl FnOnce() -> T) -> T {
-        let numbers = bytes
-            .as_chunks()
-            .0
-            .iter()
-            .map(|&pair| u16::from_be_bytes(pair));
+        let numbers = bytes.as_chunks().0.iter().map(|&pair| u16::from_be_bytes(pair));
         NUMBERS.with_borrow_mut(|left| {
             left.clear();
             left.extend(numbers);

@@ -108,8 +108,7 @@ mod tests {
                         let mut taken = Vec::new();
                         loop {
                             let waiting = wait(jobs.lock());
-                            let mut waiting =
-                                wait(some.wait_while(waiting, |jobs| jobs.is_empty()));
+                            let mut waiting = wait(some.wait_while(waiting, |jobs| jobs.is_empty()));
                             match waiting.pop_front().unwrap() {
                                 JOBS => return taken,
                                 job => taken.push(job),
@@ -136,18 +135,12 @@ mod tests {
         condvar.notify_one();
         let mut context = Context::from_waker(Waker::noop());
         let mut first = Box::pin(condvar.wait(mutex.try_lock().unwrap()));
-        assert!(
-            first.as_mut().poll(&mut context).is_pending(),
-            "none is kept"
-        );
+        assert!(first.as_mut().poll(&mut context).is_pending(), "none is kept");
         let mut second = pin!(condvar.wait(mutex.try_lock().unwrap()));
         assert!(second.as_mut().poll(&mut context).is_pending());
         condvar.notify_one();
         let held = mutex.try_lock().unwrap();
-        assert!(
-            first.as_mut().poll(&mut context).is_pending(),
-            "it has no lock"
-        );
+        assert!(first.as_mut().poll(&mut context).is_pending(), "it has no lock");
         drop(first);
         drop(held);
         let Poll::Ready(guard) = second.as_mut().poll(&mut context) else {

@@ -44,10 +44,7 @@ struct Turn<'a, T: ?Sized>(&'a Mutex<T>);
 impl<T> Mutex<T> {
     /// Unlocked, with this value.
     pub fn new(value: T) -> Self {
-        Self {
-            turns: WaitList::new(1),
-            value: sync::Mutex::new(value),
-        }
+        Self { turns: WaitList::new(1), value: sync::Mutex::new(value) }
     }
 
     /// The value.

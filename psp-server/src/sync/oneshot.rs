@@ -63,9 +63,7 @@ impl<T> Sender<T> {
     pub fn send(self, value: T) -> Result<(), T> {
         let mut value = Some(value);
         let replaced = self.0.with(|stage| match stage {
-            Stage::Empty(_) => value
-                .take()
-                .map(|value| std::mem::replace(stage, Stage::Sent(value))),
+            Stage::Empty(_) => value.take().map(|value| std::mem::replace(stage, Stage::Sent(value))),
             _ => None,
         });
         wake(replaced);
@@ -81,9 +79,9 @@ impl<T> Sender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        let replaced = self.0.with(|stage| {
-            matches!(stage, Stage::Empty(_)).then(|| std::mem::replace(stage, Stage::Unsent))
-        });
+        let replaced = self
+            .0
+            .with(|stage| matches!(stage, Stage::Empty(_)).then(|| std::mem::replace(stage, Stage::Unsent)));
         wake(replaced);
     }
 }
@@ -184,10 +182,6 @@ mod tests {
         let (sender, receiver) = channel();
         assert!(sender.send(value.clone()).is_ok());
         drop(receiver);
-        assert_eq!(
-            Arc::strong_count(&value),
-            1,
-            "a value that was not received is dropped"
-        );
+        assert_eq!(Arc::strong_count(&value), 1, "a value that was not received is dropped");
     }
 }

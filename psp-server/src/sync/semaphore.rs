@@ -42,19 +42,13 @@ impl Semaphore {
     /// so do those behind it.
     pub async fn acquire_many(&self, permits: usize) -> Permit<'_> {
         granted(&self.0, permits).await.consume();
-        Permit {
-            semaphore: self,
-            permits,
-        }
+        Permit { semaphore: self, permits }
     }
 
     /// Takes a permit if there is one and no request waits.
     pub fn try_acquire(&self) -> Option<Permit<'_>> {
         // Not made if it was not taken: it would give back what it has not.
-        self.0.try_take(1).then(|| Permit {
-            semaphore: self,
-            permits: 1,
-        })
+        self.0.try_take(1).then(|| Permit { semaphore: self, permits: 1 })
     }
 
     /// Adds so many permits.

@@ -89,8 +89,7 @@ impl State {
     }
 
     fn find(&self, ticket: u64) -> Result<usize, usize> {
-        self.waiting
-            .binary_search_by_key(&ticket, |waiting| waiting.ticket)
+        self.waiting.binary_search_by_key(&ticket, |waiting| waiting.ticket)
     }
 }
 
@@ -108,11 +107,7 @@ impl WaitList {
     fn with(permits: usize, keeps: bool) -> Self {
         Self {
             keeps,
-            state: Mutex::new(State {
-                permits,
-                next: 0,
-                waiting: VecDeque::new(),
-            }),
+            state: Mutex::new(State { permits, next: 0, waiting: VecDeque::new() }),
         }
     }
 
@@ -129,18 +124,10 @@ impl WaitList {
             }
             let ticket = state.next;
             state.next += 1;
-            state.waiting.push_back(Waiting {
-                ticket,
-                wanted,
-                waker: Waker::noop().clone(),
-            });
+            state.waiting.push_back(Waiting { ticket, wanted, waker: Waker::noop().clone() });
             Stage::Waiting(ticket)
         });
-        Place {
-            list: self,
-            wanted,
-            stage,
-        }
+        Place { list: self, wanted, stage }
     }
 
     /// Gives so many permits.
@@ -241,10 +228,7 @@ impl Drop for Place<'_> {
 impl fmt::Debug for WaitList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (permits, waiting) = self.counts();
-        f.debug_struct("WaitList")
-            .field("permits", &permits)
-            .field("waiting", &waiting)
-            .finish()
+        f.debug_struct("WaitList").field("permits", &permits).field("waiting", &waiting).finish()
     }
 }
 
@@ -296,10 +280,7 @@ mod tests {
         let mut few = Entered::new(&list, 1);
         drop(held);
         assert_eq!(list.counts(), (1, 2));
-        assert!(
-            !few.is_granted() && !list.try_take(1),
-            "the first wants more"
-        );
+        assert!(!few.is_granted() && !list.try_take(1), "the first wants more");
         list.give(1);
         assert_eq!((many.wakes(), few.wakes()), (1, 0));
         assert!(many.is_granted() && !few.is_granted());

@@ -149,11 +149,7 @@ impl DispatchCounters {
     pub(crate) fn publish(&self, status: &TypeStatus) {
         self.queued.set(status.queued as u64);
         self.workers_reserved.set(status.workers_reserved as u64);
-        self.worker_first.set(
-            status
-                .worker_first
-                .map_or(u64::MAX, |worker| worker.0.into()),
-        );
+        self.worker_first.set(status.worker_first.map_or(u64::MAX, |worker| worker.0.into()));
         self.steals.set(status.steals);
         self.relieved.set(status.relieved);
         self.service_ns_profiled.set(status.service_ns_mean as u64);
@@ -204,11 +200,7 @@ impl WorkCounters {
     /// A request has completed.
     #[inline]
     pub(crate) fn completed(&self, times: Times) {
-        let Times {
-            waited_ns,
-            served_ns,
-            sojourn_ns,
-        } = times;
+        let Times { waited_ns, served_ns, sojourn_ns } = times;
         self.completions.add(1);
         self.service_ns.add(served_ns);
         if served_ns > self.service_ns_max.get() {

@@ -1,8 +1,6 @@
 //! The figures in Prometheus' text format.
 
-use prometheus::proto::{
-    Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType,
-};
+use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 use prometheus::{Encoder, TextEncoder};
 
 use super::histogram::HistogramSnapshot;
@@ -14,17 +12,10 @@ pub(crate) const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
 
 /// All figures of `snapshot`, each with the label `server`.
 pub(crate) fn exposition(snapshot: &Snapshot, server: &str) -> String {
-    let mut page = Page {
-        families: Vec::new(),
-        parts: &snapshot.parts,
-        server,
-    };
+    let mut page = Page { families: Vec::new(), parts: &snapshot.parts, server };
     page.add(NET, [(None, &snapshot.net)]);
     let drops = snapshot.net.packets.dropped.iter();
-    page.add(
-        DROPS,
-        drops.map(|dropped| (Some(("reason", dropped.reason.to_owned())), dropped)),
-    );
+    page.add(DROPS, drops.map(|dropped| (Some(("reason", dropped.reason.to_owned())), dropped)));
     page.add(SERVER, [(None, snapshot)]);
     let types = || snapshot.types.iter();
     let by_type = |name: &String| Some(("type", name.clone()));
@@ -39,10 +30,7 @@ pub(crate) fn exposition(snapshot: &Snapshot, server: &str) -> String {
         page.put(row.name, row.help, MetricType::HISTOGRAM, metrics);
     }
     let workers = snapshot.workers.iter().enumerate();
-    page.add(
-        WORKERS,
-        workers.map(|(index, worker)| (Some(("worker", index.to_string())), worker)),
-    );
+    page.add(WORKERS, workers.map(|(index, worker)| (Some(("worker", index.to_string())), worker)));
     page.text()
 }
 
@@ -56,25 +44,19 @@ struct Page<'a> {
 
 impl Page<'_> {
     /// Adds rows of all these parts of the snapshot.
-    fn add<'s, S: 's>(
-        &mut self,
-        rows: &[Row<S>],
-        parts: impl IntoIterator<Item = (OwnLabel, &'s S)>,
-    ) {
+    fn add<'s, S: 's>(&mut self, rows: &[Row<S>], parts: impl IntoIterator<Item = (OwnLabel, &'s S)>) {
         let parts: Vec<_> = parts.into_iter().collect();
         for row in rows.iter().filter(|row| row.part.is_in(self.parts)) {
-            let metrics = parts.iter().map(|(label, part)| {
-                self.metric(label.clone(), |metric| row.figure.put(part, metric))
-            });
+            let metrics = parts
+                .iter()
+                .map(|(label, part)| self.metric(label.clone(), |metric| row.figure.put(part, metric)));
             let metrics = metrics.collect();
             self.put(row.name, row.help, row.figure.kind(), metrics);
         }
     }
 
     fn metric(&self, label: OwnLabel, set: impl FnOnce(&mut Metric)) -> Metric {
-        let labels = [("server", self.server.to_owned())]
-            .into_iter()
-            .chain(label);
+        let labels = [("server", self.server.to_owned())].into_iter().chain(label);
         let pairs = labels.map(|(name, value)| {
             let mut pair = LabelPair::default();
             pair.set_name(name.to_owned());

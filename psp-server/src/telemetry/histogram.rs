@@ -44,11 +44,7 @@ const fn bucket_of(ns: u64) -> usize {
     }
     let shift = magnitude - SPLIT_BITS;
     let bucket = ((shift as usize) << SPLIT_BITS) + (units >> shift) as usize;
-    if bucket < BUCKETS {
-        bucket
-    } else {
-        BUCKETS - 1
-    }
+    if bucket < BUCKETS { bucket } else { BUCKETS - 1 }
 }
 
 /// Where a bucket ends, in nanoseconds.
@@ -79,10 +75,7 @@ pub struct HistogramSnapshot {
 impl HistogramSnapshot {
     /// The sum of the histograms of several workers.
     pub(crate) fn sum<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> Self {
-        let mut sum = Self {
-            counts: Box::new([0; BUCKETS]),
-            sum_ns: 0,
-        };
+        let mut sum = Self { counts: Box::new([0; BUCKETS]), sum_ns: 0 };
         for histogram in histograms {
             for (sum, count) in sum.counts.iter_mut().zip(&histogram.counts) {
                 *sum += count.get();
@@ -122,9 +115,7 @@ impl HistogramSnapshot {
     pub fn since(&self, earlier: &Self) -> Self {
         let counts = self.counts.iter().zip(&earlier.counts);
         Self {
-            counts: counts
-                .map(|(now, then)| now.saturating_sub(*then))
-                .collect(),
+            counts: counts.map(|(now, then)| now.saturating_sub(*then)).collect(),
             sum_ns: self.sum_ns.wrapping_sub(earlier.sum_ns),
         }
     }
@@ -135,8 +126,7 @@ impl HistogramSnapshot {
         let counts = self.counts.iter().enumerate();
         counts.filter_map(move |(bucket, count)| {
             counted += count;
-            let is_bound =
-                bucket >= FIRST_BOUND && bucket % SPLIT == SPLIT - 1 && bucket + 1 < BUCKETS;
+            let is_bound = bucket >= FIRST_BOUND && bucket % SPLIT == SPLIT - 1 && bucket + 1 < BUCKETS;
             is_bound.then(|| (end_ns(bucket), counted))
         })
     }
@@ -144,12 +134,10 @@ impl HistogramSnapshot {
     /// Times that stand for all others, in nanoseconds: the middle of each bucket, and how many are in it.
     pub(super) fn middles_ns(&self) -> impl Iterator<Item = (u64, usize)> {
         let counts = self.counts.iter().enumerate();
-        counts
-            .filter(|(_, count)| **count > 0)
-            .map(|(bucket, count)| {
-                let begin_ns = bucket.checked_sub(1).map_or(0, end_ns);
-                (begin_ns.midpoint(end_ns(bucket)), *count as usize)
-            })
+        counts.filter(|(_, count)| **count > 0).map(|(bucket, count)| {
+            let begin_ns = bucket.checked_sub(1).map_or(0, end_ns);
+            (begin_ns.midpoint(end_ns(bucket)), *count as usize)
+        })
     }
 }
 
@@ -160,19 +148,12 @@ impl serde::Serialize for HistogramSnapshot {
         let mut fields = serializer.serialize_struct("HistogramSnapshot", 7)?;
         fields.serialize_field("count", &self.count())?;
         fields.serialize_field("sum_ns", &self.sum_ns)?;
-        for (name, fraction) in [
-            ("p50_ns", 0.5),
-            ("p90_ns", 0.9),
-            ("p99_ns", 0.99),
-            ("p999_ns", 0.999),
-        ] {
+        for (name, fraction) in [("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("p999_ns", 0.999)] {
             fields.serialize_field(name, &self.quantile_ns(fraction))?;
         }
         let buckets = self.counts.iter().enumerate();
         let buckets = buckets.filter(|(_, count)| **count > 0);
-        let buckets: Vec<_> = buckets
-            .map(|(bucket, count)| (end_ns(bucket), count))
-            .collect();
+        let buckets: Vec<_> = buckets.map(|(bucket, count)| (end_ns(bucket), count)).collect();
         fields.serialize_field("buckets", &buckets)?;
         fields.end()
     }
@@ -208,10 +189,7 @@ mod tests {
         for (fraction, exact_us) in [(0.0, 1), (0.5, 500), (0.99, 990), (0.999, 999), (1.0, 1000)] {
             let exact_ns = exact_us * 1000;
             let ns = histogram.quantile_ns(fraction);
-            assert!(
-                (exact_ns..=exact_ns * 9 / 8 + 64).contains(&ns),
-                "{fraction}: {ns}"
-            );
+            assert!((exact_ns..=exact_ns * 9 / 8 + 64).contains(&ns), "{fraction}: {ns}");
         }
         assert_eq!((histogram.count(), histogram.sum_ns()), (1000, 500_500_000));
     }
@@ -229,9 +207,7 @@ mod tests {
 
     #[test]
     fn octaves_add_up_and_double() {
-        let octaves: Vec<_> = histogram([10, 1023, 1024, 3000, u64::MAX / 2])
-            .octaves()
-            .collect();
+        let octaves: Vec<_> = histogram([10, 1023, 1024, 3000, u64::MAX / 2]).octaves().collect();
         assert_eq!(octaves[..3], [(1024, 2), (2048, 3), (4096, 4)]);
         assert!(octaves.windows(2).all(|pair| pair[0].0 * 2 == pair[1].0));
         assert_eq!(octaves.last().unwrap().1, 4, "the last bucket has no end");
@@ -240,10 +216,7 @@ mod tests {
     #[test]
     fn the_middles_have_about_the_same_sum() {
         let histogram = histogram((1..=1000).map(|us| us * 777));
-        let sum_ns: u64 = histogram
-            .middles_ns()
-            .map(|(ns, count)| ns * count as u64)
-            .sum();
+        let sum_ns: u64 = histogram.middles_ns().map(|(ns, count)| ns * count as u64).sum();
         assert!(sum_ns.abs_diff(histogram.sum_ns()) * 16 < histogram.sum_ns());
     }
 }

@@ -22,8 +22,7 @@ mod snapshot;
 mod turning;
 
 pub(crate) use counters::{
-    DispatchCounters, NetCounters, PacketCounters, Telemetry, Times, TurnCounters, WaitCounters,
-    WorkerCounters,
+    DispatchCounters, NetCounters, PacketCounters, Telemetry, Times, TurnCounters, WaitCounters, WorkerCounters,
 };
 #[cfg(feature = "admin")]
 pub(crate) use exposition::{CONTENT_TYPE as METRICS_CONTENT_TYPE, exposition};
@@ -33,7 +32,7 @@ pub use publish::Publisher;
 pub(crate) use slow::SlowLog;
 pub use slow::SlowRequest;
 pub use snapshot::{
-    ArbiterSnapshot, DropSnapshot, ElasticSnapshot, NetSnapshot, PacketSnapshot, Parts, Snapshot,
-    TurnSnapshot, TypeSnapshot, WaitSnapshot, WorkerSnapshot,
+    ArbiterSnapshot, DropSnapshot, ElasticSnapshot, NetSnapshot, PacketSnapshot, Parts, Snapshot, TurnSnapshot,
+    TypeSnapshot, WaitSnapshot, WorkerSnapshot,
 };
 pub(crate) use turning::Turning;

@@ -55,12 +55,7 @@ pub(super) struct HistogramRow {
 }
 
 const fn row<S>(name: &'static str, part: Part, figure: Figure<S>, help: &'static str) -> Row<S> {
-    Row {
-        name,
-        help,
-        part,
-        figure,
-    }
+    Row { name, help, part, figure }
 }
 
 /// Of connections and datagrams.
@@ -185,19 +180,14 @@ mod tests {
                 Part::Elastic => "range of workers",
                 Part::Arbiter => "arbiter",
             };
-            format!(
-                "//! | `{}` | {label} | {servers} | {} |",
-                row.name, row.help
-            )
+            format!("//! | `{}` | {label} | {servers} | {} |", row.name, row.help)
         };
         rows.iter().map(line).collect()
     }
 
     #[test]
     fn the_first_page_has_every_figure() {
-        let histograms = HISTOGRAMS
-            .iter()
-            .map(|row| format!("//! | `{}` | `type` |  | {} |", row.name, row.help));
+        let histograms = HISTOGRAMS.iter().map(|row| format!("//! | `{}` | `type` |  | {} |", row.name, row.help));
         let expected = [
             lines(NET, ""),
             lines(DROPS, "`reason`"),
@@ -206,10 +196,7 @@ mod tests {
             histograms.collect(),
             lines(WORKERS, "`worker`"),
         ];
-        let listed: Vec<&str> = FIRST_PAGE
-            .lines()
-            .filter(|line| line.starts_with("//! | `psp_"))
-            .collect();
+        let listed: Vec<&str> = FIRST_PAGE.lines().filter(|line| line.starts_with("//! | `psp_")).collect();
         assert_eq!(listed, expected.concat());
     }
 

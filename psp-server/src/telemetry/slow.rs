@@ -79,10 +79,7 @@ impl SlowLog {
     pub(crate) fn new(types: &TypeTable, slow_us: u64) -> Self {
         let own = types.specs().iter().map(|spec| spec.slow).chain([None]);
         let own = own.map(|slow| slow.map(|slow| u64::try_from(slow.as_nanos()).unwrap_or(NEVER)));
-        let threshold = |own_ns| Threshold {
-            own_ns,
-            ns: AtomicU64::new(NEVER),
-        };
+        let threshold = |own_ns| Threshold { own_ns, ns: AtomicU64::new(NEVER) };
         let log = Self {
             types: own.map(threshold).collect(),
             count: AtomicU64::new(0),
@@ -100,9 +97,7 @@ impl SlowLog {
         };
         for threshold in &self.types {
             let own_ns = threshold.own_ns.map(|ns| if ns == 0 { NEVER } else { ns });
-            threshold
-                .ns
-                .store(own_ns.unwrap_or(all_ns), Ordering::Relaxed);
+            threshold.ns.store(own_ns.unwrap_or(all_ns), Ordering::Relaxed);
         }
     }
 
@@ -137,14 +132,7 @@ impl SlowLog {
             log.warned = Some(Instant::now());
             let unsaid = number.saturating_sub(log.count_at_warning);
             log.count_at_warning = number + 1;
-            let SlowRequest {
-                worker,
-                peer,
-                wait_us,
-                service_us,
-                sojourn_us,
-                ..
-            } = &request;
+            let SlowRequest { worker, peer, wait_us, service_us, sojourn_us, .. } = &request;
             tracing::warn!(
                 request_type = type_name,
                 worker,
@@ -217,15 +205,9 @@ mod tests {
         let last = log.last();
         assert_eq!((log.count(), last.len()), (200, KEPT));
         let first = &last[0];
-        assert_eq!(
-            (first.number, first.wait_us, first.service_us),
-            (199, 199, 2)
-        );
+        assert_eq!((first.number, first.wait_us, first.service_us), (199, 199, 2));
         assert_eq!((first.type_name.as_str(), first.worker), ("any", 3));
         assert_eq!(first.peer, "127.0.0.1:1");
-        assert!(
-            last.windows(2)
-                .all(|pair| pair[0].number == pair[1].number + 1)
-        );
+        assert!(last.windows(2).all(|pair| pair[0].number == pair[1].number + 1));
     }
 }

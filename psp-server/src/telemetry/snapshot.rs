@@ -5,8 +5,8 @@ use psp_protocols::packet::DropReason;
 
 use super::counter::Counter;
 use super::counters::{
-    DispatchCounters, NetCounters, PacketCounters, ReceiverCounters, Telemetry, TurnCounters,
-    WaitCounters, WorkCounters,
+    DispatchCounters, NetCounters, PacketCounters, ReceiverCounters, Telemetry, TurnCounters, WaitCounters,
+    WorkCounters,
 };
 use super::histogram::{Histogram, HistogramSnapshot};
 use super::log_lines::dropped_log_lines;
@@ -370,15 +370,8 @@ impl Snapshot {
         let types = (0..receivers[0].types.len()).map(|slot| {
             let dispatch = &receivers[0].types[slot].0;
             let of_receivers = receivers.iter().map(|receiver| &receiver.types[slot].0);
-            let all = |counter: fn(&DispatchCounters) -> &Counter| -> u64 {
-                sum(of_receivers.clone().map(counter))
-            };
-            let work = || {
-                telemetry
-                    .workers
-                    .iter()
-                    .map(move |worker| &worker.types[slot].0)
-            };
+            let all = |counter: fn(&DispatchCounters) -> &Counter| -> u64 { sum(of_receivers.clone().map(counter)) };
+            let work = || telemetry.workers.iter().map(move |worker| &worker.types[slot].0);
             let histogram = |of: fn(&WorkCounters) -> &Histogram| match has_histograms {
                 true => HistogramSnapshot::sum(work().map(of)),
                 false => HistogramSnapshot::default(),
@@ -395,17 +388,13 @@ impl Snapshot {
                 expired: all(|counters| &counters.expired),
                 queued: all(|counters| &counters.queued),
                 service_ns_total: work().map(|work| work.service_ns.get()).sum(),
-                service_ns_max: work()
-                    .map(|work| work.service_ns_max.get())
-                    .max()
-                    .unwrap_or(0),
+                service_ns_max: work().map(|work| work.service_ns_max.get()).max().unwrap_or(0),
                 wait: histogram(|work| &work.waited),
                 service: histogram(|work| &work.served),
                 sojourn: histogram(|work| &work.sojourned),
                 service_ns_profiled: dispatch.service_ns_profiled.get(),
                 workers_reserved,
-                worker_first: (workers_reserved > 0 && worker_first != u64::MAX)
-                    .then_some(worker_first),
+                worker_first: (workers_reserved > 0 && worker_first != u64::MAX).then_some(worker_first),
                 steals: all(|counters| &counters.steals),
                 relieved: all(|counters| &counters.relieved),
                 turns: TurnSnapshot::sum(of_receivers.clone().map(|counters| &counters.turns)),
@@ -416,16 +405,8 @@ impl Snapshot {
         let is_receiver = receivers.len() == telemetry.workers.len();
         let workers = telemetry.workers.iter().zip(&telemetry.turns).enumerate();
         let workers = workers.map(|(index, (worker, turns))| WorkerSnapshot {
-            completions: worker
-                .types
-                .iter()
-                .map(|work| work.0.completions.get())
-                .sum(),
-            service_ns_total: worker
-                .types
-                .iter()
-                .map(|work| work.0.service_ns.get())
-                .sum(),
+            completions: worker.types.iter().map(|work| work.0.completions.get()).sum(),
+            service_ns_total: worker.types.iter().map(|work| work.0.service_ns.get()).sum(),
             panics: worker.panics.get(),
             failures: worker.failures.get(),
             bytes_sent: worker.bytes_sent.get(),
@@ -441,9 +422,8 @@ impl Snapshot {
             turns: TurnSnapshot::sum([&turns.0]),
         });
         let is_stalled = |receiver: &&ReceiverCounters| receiver.stalled_ns.get() > 0;
-        let net = |counter: fn(&NetCounters) -> &Counter| {
-            sum(receivers.iter().map(|receiver| counter(&receiver.net.0)))
-        };
+        let net =
+            |counter: fn(&NetCounters) -> &Counter| sum(receivers.iter().map(|receiver| counter(&receiver.net.0)));
         Self {
             net: NetSnapshot {
                 connections_accepted: net(|net| &net.connections_accepted),
@@ -458,8 +438,7 @@ impl Snapshot {
                 handshakes: net(|net| &net.handshakes),
                 handshakes_failed: net(|net| &net.handshakes_failed),
                 bytes_received: net(|net| &net.bytes_received),
-                bytes_sent: net(|net| &net.bytes_sent)
-                    + sum(telemetry.workers.iter().map(|worker| &worker.bytes_sent)),
+                bytes_sent: net(|net| &net.bytes_sent) + sum(telemetry.workers.iter().map(|worker| &worker.bytes_sent)),
                 datagrams_received: net(|net| &net.datagrams_received),
                 datagrams_reflected: net(|net| &net.datagrams_reflected),
                 datagrams_over_budget: net(|net| &net.datagrams_over_budget),
@@ -468,9 +447,7 @@ impl Snapshot {
                 background_flushes: net(|net| &net.background_flushes),
                 replies_deferred: replies_deferred as u64,
                 deferred_failed: net(|net| &net.deferred_failed),
-                packets: PacketSnapshot::sum(
-                    receivers.iter().map(|receiver| &receiver.net.0.packets),
-                ),
+                packets: PacketSnapshot::sum(receivers.iter().map(|receiver| &receiver.net.0.packets)),
             },
             types: types.collect(),
             workers: workers.collect(),

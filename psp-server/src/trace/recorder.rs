@@ -100,10 +100,7 @@ impl Trace {
 
     #[inline]
     fn record_of_receiver(&self, kind: Kind, receiver: usize, request: RequestId, slot: usize) {
-        self.record(
-            |_| receiver,
-            |now| event(now(), kind, request, slot, WorkerId(0), 0),
-        );
+        self.record(|_| receiver, |now| event(now(), kind, request, slot, WorkerId(0), 0));
     }
 
     /// A receiver has a request.
@@ -138,46 +135,26 @@ impl Trace {
             HandOff::HandedOver => Kind::HandedOver,
             HandOff::Own | HandOff::Dispatched => return,
         };
-        let Turn {
-            worker,
-            request,
-            slot,
-        } = turn;
-        self.record(
-            |_| receiver,
-            |now| event(now(), kind, request, slot, worker, 0),
-        );
+        let Turn { worker, request, slot } = turn;
+        self.record(|_| receiver, |now| event(now(), kind, request, slot, worker, 0));
     }
 
     /// A receiver asks the request on a worker to yield.
     #[inline]
     pub(crate) fn asked(&self, receiver: usize, worker: WorkerId) {
-        self.record(
-            |_| receiver,
-            |now| event(now(), Kind::Asked, RequestId(0), 0, worker, 0),
-        );
+        self.record(|_| receiver, |now| event(now(), Kind::Asked, RequestId(0), 0, worker, 0));
     }
 
     /// The timer core asks the request on a worker to yield.
     #[inline]
     pub(crate) fn asked_by_timer(&self, worker: WorkerId) {
-        self.record(
-            |trace| trace.rings.len() - 1,
-            |now| event(now(), Kind::Asked, RequestId(0), 0, worker, 0),
-        );
+        self.record(|trace| trace.rings.len() - 1, |now| event(now(), Kind::Asked, RequestId(0), 0, worker, 0));
     }
 
     #[inline]
     fn record_turn(&self, kind: Kind, at_ns: u64, turn: Turn, count: usize) {
-        let Turn {
-            worker,
-            request,
-            slot,
-        } = turn;
-        self.record(
-            |trace| trace.worker_ring(worker),
-            |_| event(at_ns, kind, request, slot, worker, count),
-        );
+        let Turn { worker, request, slot } = turn;
+        self.record(|trace| trace.worker_ring(worker), |_| event(at_ns, kind, request, slot, worker, count));
     }
 
     /// A turn began, of a run of so many requests. To be called on the thread that is the worker.
@@ -205,14 +182,7 @@ impl Trace {
     }
 }
 
-fn event(
-    at_ns: u64,
-    kind: Kind,
-    request: RequestId,
-    slot: usize,
-    worker: WorkerId,
-    count: usize,
-) -> Event {
+fn event(at_ns: u64, kind: Kind, request: RequestId, slot: usize, worker: WorkerId, count: usize) -> Event {
     let short = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
     Event {
         at_ns,

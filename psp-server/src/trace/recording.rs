@@ -58,11 +58,7 @@ impl<T: AsRef<Trace>> Recording<T> {
         this.last.store(session, Ordering::Relaxed);
         let from_ns = now();
         this.session.store(session, Ordering::Release);
-        Ok(Self {
-            trace,
-            session,
-            from_ns,
-        })
+        Ok(Self { trace, session, from_ns })
     }
 
     /// Ends the trace, and returns what was recorded.
@@ -83,12 +79,7 @@ impl<T: AsRef<Trace>> Recording<T> {
                 until_ns = until_ns.min(last_ns.unwrap_or(self.from_ns));
             }
         }
-        Recorded {
-            events,
-            from_ns: self.from_ns,
-            until_ns,
-            dropped,
-        }
+        Recorded { events, from_ns: self.from_ns, until_ns, dropped }
     }
 }
 
@@ -125,11 +116,7 @@ mod tests {
     }
 
     fn turn(worker: u32) -> Turn {
-        Turn {
-            worker: WorkerId(worker),
-            request: RequestId(7),
-            slot: 1,
-        }
+        Turn { worker: WorkerId(worker), request: RequestId(7), slot: 1 }
     }
 
     #[test]
@@ -144,16 +131,9 @@ mod tests {
         let kinds: Vec<_> = { recorded.events.iter() }
             .map(|event| (event.kind, event.request, event.worker, event.at_ns))
             .collect();
-        let expected = [
-            (Kind::Arrived, 8, 0, 1),
-            (Kind::Begun, 7, 1, 5),
-            (Kind::Asked, 0, 1, 2),
-        ];
+        let expected = [(Kind::Arrived, 8, 0, 1), (Kind::Begun, 7, 1, 5), (Kind::Asked, 0, 1, 2)];
         assert_eq!(kinds, expected);
-        assert_eq!(
-            (recorded.from_ns, recorded.until_ns, recorded.dropped),
-            (0, 3, 0)
-        );
+        assert_eq!((recorded.from_ns, recorded.until_ns, recorded.dropped), (0, 3, 0));
         trace.arrived(0, RequestId(7), 1);
         let recorded = Recording::begin(&trace).unwrap().end();
         assert_eq!(recorded.events, []);

@@ -54,8 +54,7 @@ impl Ring {
     /// Makes the room, unless it is there.
     pub(super) fn make(&self) {
         let empty = |_| std::array::from_fn(|_| AtomicU64::new(0));
-        self.words
-            .get_or_init(|| (0..self.capacity).map(empty).collect());
+        self.words.get_or_init(|| (0..self.capacity).map(empty).collect());
     }
 
     /// Adds an event to a trace. For the writer.
@@ -111,17 +110,11 @@ mod tests {
         for number in 1..=5 {
             ring.push(2, [number; 3]);
         }
-        let recorded = Recorded {
-            events: vec![[1; 3], [2; 3], [3; 3]],
-            dropped: 2,
-        };
+        let recorded = Recorded { events: vec![[1; 3], [2; 3], [3; 3]], dropped: 2 };
         assert_eq!(ring.read(2), recorded);
         assert_eq!(ring.read(3).events.len(), 0, "another trace");
         ring.push(3, [9; 3]);
-        let recorded = Recorded {
-            events: vec![[9; 3]],
-            dropped: 0,
-        };
+        let recorded = Recorded { events: vec![[9; 3]], dropped: 0 };
         assert_eq!(ring.read(3), recorded);
         ring.make();
         assert_eq!(ring.read(3), recorded, "it is made once");

@@ -68,13 +68,7 @@ pub(crate) struct Accepted<C> {
 
 impl<C> Connection<C> {
     pub(crate) fn new(port: PortNumber, index: ConnectionIndex, accepted: Accepted<C>) -> Self {
-        let Accepted {
-            socket,
-            session,
-            peer,
-            state,
-            is_authenticated,
-        } = accepted;
+        let Accepted { socket, session, peer, state, is_authenticated } = accepted;
         Self {
             port,
             index,
@@ -157,10 +151,7 @@ impl<C> Connection<C> {
     }
 
     fn watch(&self) -> PeerWatch<'_> {
-        PeerWatch {
-            presence: &self.presence,
-            socket: self.socket.as_raw_fd(),
-        }
+        PeerWatch { presence: &self.presence, socket: self.socket.as_raw_fd() }
     }
 
     /// Whether the peer is known to be gone. Only the connection's owner may ask.

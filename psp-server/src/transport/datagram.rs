@@ -147,10 +147,7 @@ impl Body {
                 });
             }
             Outlet::Port(transmitters) => {
-                let whole = Part {
-                    sequence: 0,
-                    count: 1,
-                };
+                let whole = Part { sequence: 0, count: 1 };
                 envelope.encode_header(header, whole, &mut free[..header_len]);
                 if let Place::Packet(packet) = &mut self.place
                     && let Some(packet) = packet.take()
@@ -212,10 +209,7 @@ impl<C, D: Default> DatagramPool<C, D> {
                 names,
                 index: index(number),
                 peer: SocketAddr::from(([0, 0, 0, 0], 0)),
-                body: Body {
-                    place,
-                    replied_bytes: 0,
-                },
+                body: Body { place, replied_bytes: 0 },
                 endpoint: None,
                 request_type: RequestType::UNKNOWN,
                 head: D::default(),
@@ -257,9 +251,7 @@ impl<C, D: Default> DatagramPool<C, D> {
         socket: &UdpSocket,
     ) -> io::Result<Option<&mut Datagram<C, D>>> {
         let index = *self.free.last().ok_or(io::ErrorKind::OutOfMemory)?;
-        let datagram = self.all[index.get()]
-            .as_mut()
-            .expect("a free buffer is in the pool");
+        let datagram = self.all[index.get()].as_mut().expect("a free buffer is in the pool");
         let Place::Buffer { bytes, len } = &mut datagram.body.place else {
             unreachable!("a socket's datagram has a buffer");
         };
@@ -275,15 +267,9 @@ impl<C, D: Default> DatagramPool<C, D> {
 
     /// Makes a port's request a datagram. The packet is dropped when every datagram is in use.
     #[inline]
-    pub(crate) fn hold(
-        &mut self,
-        endpoint: &Arc<Endpoint<C>>,
-        packet: Packet,
-    ) -> Option<&mut Datagram<C, D>> {
+    pub(crate) fn hold(&mut self, endpoint: &Arc<Endpoint<C>>, packet: Packet) -> Option<&mut Datagram<C, D>> {
         let index = self.free_packets.pop()?;
-        let datagram = self.all[index.get()]
-            .as_mut()
-            .expect("a free datagram is in the pool");
+        let datagram = self.all[index.get()].as_mut().expect("a free datagram is in the pool");
         datagram.peer = packet.peer();
         datagram.body.place = Place::Packet(Some(packet));
         datagram.set_endpoint(endpoint);

@@ -1,10 +1,7 @@
 //! What a connection in its TLS handshake does next.
 
 /// What the handshake of a connection needs.
-#[cfg_attr(
-    not(feature = "tls"),
-    expect(dead_code, reason = "only TLS has handshakes")
-)]
+#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "only TLS has handshakes"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HandshakeStage {
     /// More bytes are needed.

@@ -56,10 +56,7 @@ pub(crate) enum Fill {
     /// The peer sends no more.
     End,
     /// The peer broke the protocol of its session (TLS).
-    #[cfg_attr(
-        not(feature = "tls"),
-        expect(dead_code, reason = "only TLS has sessions")
-    )]
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "only TLS has sessions"))]
     Broken,
 }
 
@@ -102,11 +99,9 @@ impl InputBuffer {
     pub(crate) fn wants_body(&self, len_min: usize) -> Option<usize> {
         let held = self.end - self.start;
         let is_full = self.end == self.held_bytes();
-        (is_full && held >= BODY_LEN_MIN && is_announced(len_min, held)).then(|| {
-            match len_min >= ROOMY_BODY_LEN_MIN {
-                true => len_min.saturating_add(BODY_SLACK),
-                false => len_min,
-            }
+        (is_full && held >= BODY_LEN_MIN && is_announced(len_min, held)).then(|| match len_min >= ROOMY_BODY_LEN_MIN {
+            true => len_min.saturating_add(BODY_SLACK),
+            false => len_min,
         })
     }
 
@@ -243,9 +238,7 @@ pub(crate) struct BufferPool {
 
 impl BufferPool {
     pub(crate) fn new() -> Self {
-        Self {
-            free: Vec::with_capacity(POOL_KEEP),
-        }
+        Self { free: Vec::with_capacity(POOL_KEEP) }
     }
 
     pub(crate) fn take(&mut self) -> Vec<u8> {
@@ -266,10 +259,7 @@ mod tests {
     fn fill(input: &mut InputBuffer, pool: &mut BufferPool, mut bytes: &[u8], len_min: usize) {
         while !bytes.is_empty() {
             input.make_room(len_min, pool);
-            assert!(matches!(
-                input.read_from(&mut bytes).unwrap(),
-                Fill::Read { .. }
-            ));
+            assert!(matches!(input.read_from(&mut bytes).unwrap(), Fill::Read { .. }));
         }
     }
 
@@ -360,13 +350,7 @@ mod tests {
         let bytes: Vec<u8> = (0..200_000u32).map(|i| (i % 251) as u8).collect();
         let mut fed = 0;
         let mut consumed = 0;
-        for (feed, eat) in [
-            (10, 3),
-            (20_000, 19_000),
-            (100_000, 10),
-            (5, 100_000),
-            (40_000, 1),
-        ] {
+        for (feed, eat) in [(10, 3), (20_000, 19_000), (100_000, 10), (5, 100_000), (40_000, 1)] {
             fill(&mut input, &mut pool, &bytes[fed..fed + feed], 1);
             fed += feed;
             input.consume(eat);

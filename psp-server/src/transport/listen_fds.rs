@@ -31,11 +31,7 @@ pub(crate) fn take_passed() -> Result<Vec<Passed>, String> {
         value => Some(value.unwrap_or_else(|_| "no text".to_owned())),
     };
     let own_pid = std::process::id();
-    let count = expected(
-        variable("LISTEN_FDS").as_deref(),
-        variable("LISTEN_PID").as_deref(),
-        own_pid,
-    )?;
+    let count = expected(variable("LISTEN_FDS").as_deref(), variable("LISTEN_PID").as_deref(), own_pid)?;
     let mut passed = ListenFd::from_env();
     let take = |index| take(&mut passed, index).map_err(|why| numbered(index, count, &why));
     (0..count).map(take).collect()
@@ -45,9 +41,7 @@ pub(crate) fn take_passed() -> Result<Vec<Passed>, String> {
 fn expected(fds: Option<&str>, pid: Option<&str>, own_pid: u32) -> Result<usize, String> {
     let fds = fds.ok_or("the environment variable LISTEN_FDS is not set")?;
     if let Some(pid) = pid.filter(|pid| !pid.is_empty() && pid.parse() != Ok(own_pid)) {
-        return Err(format!(
-            "they are for process {pid} (LISTEN_PID), and this process is {own_pid}"
-        ));
+        return Err(format!("they are for process {pid} (LISTEN_PID), and this process is {own_pid}"));
     }
     match fds.parse::<u16>() {
         Ok(0) => Err("LISTEN_FDS is 0".to_owned()),
@@ -99,28 +93,13 @@ mod tests {
             (Some("2"), Some("7"), Ok(2)),
             (Some("1"), None, Ok(1)),
             (Some("1"), Some(""), Ok(1)),
-            (
-                None,
-                Some("7"),
-                Err("the environment variable LISTEN_FDS is not set"),
-            ),
+            (None, Some("7"), Err("the environment variable LISTEN_FDS is not set")),
             (Some("0"), Some("7"), Err("LISTEN_FDS is 0")),
-            (
-                Some("two"),
-                Some("7"),
-                Err("LISTEN_FDS is two, not a number of sockets"),
-            ),
-            (
-                Some("2"),
-                Some("8"),
-                Err("they are for process 8 (LISTEN_PID), and this process is 7"),
-            ),
+            (Some("two"), Some("7"), Err("LISTEN_FDS is two, not a number of sockets")),
+            (Some("2"), Some("8"), Err("they are for process 8 (LISTEN_PID), and this process is 7")),
         ] {
             let expected = expected(fds, pid, 7);
-            assert_eq!(
-                expected.as_ref().map_err(String::as_str),
-                found.as_ref().map_err(|e| *e)
-            );
+            assert_eq!(expected.as_ref().map_err(String::as_str), found.as_ref().map_err(|e| *e));
         }
     }
 }

@@ -19,10 +19,7 @@ const PORTS_TRIED: usize = 16;
 type Bound<S> = (S, SocketAddr);
 
 /// So many listening TCP sockets on each of `addresses`, which are those of one name.
-pub(crate) fn listen_tcp(
-    addresses: &[SocketAddr],
-    sockets: usize,
-) -> Result<Vec<Bound<Vec<TcpListener>>>, BuildError> {
+pub(crate) fn listen_tcp(addresses: &[SocketAddr], sockets: usize) -> Result<Vec<Bound<Vec<TcpListener>>>, BuildError> {
     bind_each("tcp", addresses, |address| {
         let (sockets, address) = bound(address, Type::STREAM, Protocol::TCP, sockets)?;
         let listening = |socket: Socket| {
@@ -35,10 +32,7 @@ pub(crate) fn listen_tcp(
 }
 
 /// So many UDP sockets on each of `addresses`, which are those of one name.
-pub(crate) fn bind_udp(
-    addresses: &[SocketAddr],
-    sockets: usize,
-) -> Result<Vec<Bound<Vec<UdpSocket>>>, BuildError> {
+pub(crate) fn bind_udp(addresses: &[SocketAddr], sockets: usize) -> Result<Vec<Bound<Vec<UdpSocket>>>, BuildError> {
     bind_each("udp", addresses, |address| {
         let (sockets, address) = bound(address, Type::DGRAM, Protocol::UDP, sockets)?;
         let sockets = sockets.into_iter();
@@ -52,12 +46,7 @@ pub(crate) fn bind_udp(
 ///
 /// The first one shares its port only once it has it. Another server that shares its port as well would get some of the
 /// requests, and of UDP ports the system chooses such a port, too.
-fn bound(
-    address: SocketAddr,
-    kind: Type,
-    protocol: Protocol,
-    sockets: usize,
-) -> io::Result<Bound<Vec<Socket>>> {
+fn bound(address: SocketAddr, kind: Type, protocol: Protocol, sockets: usize) -> io::Result<Bound<Vec<Socket>>> {
     let first = unbound(address, kind, protocol)?;
     first.bind(&address.into())?;
     let address = first.local_addr()?.as_socket().unwrap_or(address);
@@ -101,11 +90,7 @@ fn bind_each<S>(
         match bind_at_one_port(addresses, &bind) {
             Err((_, error)) if error.kind() == io::ErrorKind::AddrInUse && tries_left > 0 => {}
             bound => {
-                return bound.map_err(|(address, source)| BuildError::Bind {
-                    transport,
-                    address,
-                    source,
-                });
+                return bound.map_err(|(address, source)| BuildError::Bind { transport, address, source });
             }
         }
     }
@@ -153,16 +138,10 @@ mod tests {
     }
 
     /// Binds `texts` on a system that gives `ports` one after the other, and answers `errors` for some addresses.
-    fn bind(
-        texts: &[&str],
-        ports: &[u16],
-        errors: &[(&str, Errno)],
-    ) -> Result<Vec<SocketAddr>, String> {
+    fn bind(texts: &[&str], ports: &[u16], errors: &[(&str, Errno)]) -> Result<Vec<SocketAddr>, String> {
         let ports = RefCell::new(ports.iter().copied());
-        let errors: Vec<(SocketAddr, Errno)> = errors
-            .iter()
-            .map(|(text, errno)| (text.parse().unwrap(), *errno))
-            .collect();
+        let errors: Vec<(SocketAddr, Errno)> =
+            errors.iter().map(|(text, errno)| (text.parse().unwrap(), *errno)).collect();
         let bind = |mut address: SocketAddr| {
             if let Some((_, errno)) = errors.iter().find(|(refused, _)| *refused == address) {
                 return Err(io::Error::from(*errno));
@@ -183,9 +162,7 @@ mod tests {
     fn no_two_servers_share_a_port_that_the_system_chose() {
         const SERVERS: usize = 300;
         let any = addresses(&["127.0.0.1:0"]);
-        let servers: Vec<_> = (0..SERVERS)
-            .map(|_| bind_udp(&any, 2).unwrap().swap_remove(0))
-            .collect();
+        let servers: Vec<_> = (0..SERVERS).map(|_| bind_udp(&any, 2).unwrap().swap_remove(0)).collect();
         let ports: HashSet<u16> = servers.iter().map(|(_, at)| at.port()).collect();
         // Of the usual 28 232 ports, some two of them would have the same one four times out of five.
         assert_eq!(ports.len(), SERVERS);
@@ -219,10 +196,7 @@ mod tests {
             let bound = bind(&LOCALHOST, &[7], &[("[::1]:0", errno)]);
             assert_eq!(bound, Ok(addresses(&["127.0.0.1:7"])));
             let refused = bind(&["[::1]:0"], &[], &[("[::1]:0", errno)]).unwrap_err();
-            assert!(
-                refused.starts_with("cannot listen on tcp [::1]:0: "),
-                "{refused}"
-            );
+            assert!(refused.starts_with("cannot listen on tcp [::1]:0: "), "{refused}");
         }
         let forbidden = bind(&LOCALHOST, &[7], &[("[::1]:0", Errno::ACCESS)]);
         assert!(forbidden.is_err(), "another error is not ignored");

@@ -44,13 +44,7 @@ impl PacketPort {
 pub(crate) struct Transmitters(Infallible);
 
 impl Transmitters {
-    pub(crate) fn send(
-        &self,
-        _worker: WorkerId,
-        _packet: Packet,
-        _len: usize,
-        _at_once: bool,
-    ) -> usize {
+    pub(crate) fn send(&self, _worker: WorkerId, _packet: Packet, _len: usize, _at_once: bool) -> usize {
         match self.0 {}
     }
 
@@ -75,12 +69,7 @@ impl Packets {
         match self.0 {}
     }
 
-    pub(crate) fn read(
-        &mut self,
-        _frames: usize,
-        _counters: &PacketCounters,
-        _accept: impl FnMut(Packet),
-    ) -> bool {
+    pub(crate) fn read(&mut self, _frames: usize, _counters: &PacketCounters, _accept: impl FnMut(Packet)) -> bool {
         match self.0 {}
     }
 

@@ -138,11 +138,7 @@ impl OutputQueue {
     ///
     /// # Errors
     /// The socket's errors, except `WouldBlock` and `Interrupted`.
-    pub(crate) fn write_to(
-        &mut self,
-        socket: &mut impl Write,
-        budget_bytes: usize,
-    ) -> io::Result<Flush> {
+    pub(crate) fn write_to(&mut self, socket: &mut impl Write, budget_bytes: usize) -> io::Result<Flush> {
         let mut left = budget_bytes;
         while !self.is_empty() {
             if left == 0 {
@@ -176,11 +172,7 @@ impl OutputQueue {
         let mut count = 0;
         let mut left = budget_bytes;
         let mut skip = self.sent;
-        let parts = self
-            .segments
-            .iter()
-            .map(|segment| segment.bytes.as_ref())
-            .chain([self.tail.as_slice()]);
+        let parts = self.segments.iter().map(|segment| segment.bytes.as_ref()).chain([self.tail.as_slice()]);
         for part in parts.take(SLICES_MAX) {
             let part = &part[skip..];
             skip = 0;
@@ -330,10 +322,7 @@ mod tests {
         queue.put(&sent);
         queue.truncate(sent.len() + 3);
         let mut taken = Vec::new();
-        assert_eq!(
-            queue.write_to(&mut taken, usize::MAX).unwrap(),
-            Flush::Empty
-        );
+        assert_eq!(queue.write_to(&mut taken, usize::MAX).unwrap(), Flush::Empty);
         assert_eq!(taken, [&sent[..], &sent[..3]].concat());
         assert_eq!(queue.len(), 0);
     }
@@ -414,11 +403,7 @@ mod tests {
             while queue.len() < 4 << 20 {
                 queue.put(&piece);
                 let most = queue.len() + SEGMENT_LEN;
-                assert!(
-                    queue.held_bytes() <= most,
-                    "{} of {most}",
-                    queue.held_bytes()
-                );
+                assert!(queue.held_bytes() <= most, "{} of {most}", queue.held_bytes());
             }
             let mut taken = Vec::new();
             queue.write_to(&mut taken, 1 << 20).unwrap();
@@ -438,10 +423,7 @@ mod tests {
         }
         assert!(queue.held_bytes() <= 2 * queue.len() + SEGMENT_LEN);
         queue.truncate(0);
-        assert!(
-            queue.held_bytes() <= SEGMENT_LEN,
-            "discarded bytes hold nothing"
-        );
+        assert!(queue.held_bytes() <= SEGMENT_LEN, "discarded bytes hold nothing");
     }
 
     #[test]
@@ -455,10 +437,7 @@ mod tests {
         queue.return_buffer(&mut spare);
         assert!(spare.is_empty(), "the reply still waits in it");
         let mut taken = Vec::new();
-        assert_eq!(
-            queue.write_to(&mut taken, usize::MAX).unwrap(),
-            Flush::Empty
-        );
+        assert_eq!(queue.write_to(&mut taken, usize::MAX).unwrap(), Flush::Empty);
         queue.return_buffer(&mut spare);
         assert!(spare[0].capacity() >= 1024);
         assert_eq!(queue.held_bytes(), 0);

@@ -222,24 +222,16 @@ impl PushBatch {
         let budget = &queue.announcements.budget;
         let known = self.counted.iter().find(|known| {
             let (bytes, other) = (&known.message, &message);
-            (bytes.as_ptr(), bytes.len()) == (other.as_ptr(), other.len())
-                && Arc::ptr_eq(&known.budget, budget)
+            (bytes.as_ptr(), bytes.len()) == (other.as_ptr(), other.len()) && Arc::ptr_eq(&known.budget, budget)
         });
         if let Some(known) = known {
             return Ok(known.counting.clone());
         }
         queue.take_room(message.len())?;
         let budget = budget.clone();
-        let counting = Bytes::from_owner(Counting {
-            message: message.clone(),
-            budget: budget.clone(),
-        });
+        let counting = Bytes::from_owner(Counting { message: message.clone(), budget: budget.clone() });
         self.counted.truncate(COUNTED_MAX - 1);
-        self.counted.push_front(Counted {
-            message,
-            counting: counting.clone(),
-            budget,
-        });
+        self.counted.push_front(Counted { message, counting: counting.clone(), budget });
         Ok(counting)
     }
 
@@ -423,9 +415,7 @@ impl Pushes {
                 messages: Mutex::default(),
             })
         });
-        Push {
-            queue: queue.clone(),
-        }
+        Push { queue: queue.clone() }
     }
 
     /// Whether messages wait.
@@ -450,9 +440,7 @@ impl Pushes {
 
     /// Whether there may be more messages.
     pub(crate) fn has_senders(&self) -> bool {
-        self.0
-            .get()
-            .is_some_and(|queue| Arc::strong_count(queue) > 1)
+        self.0.get().is_some_and(|queue| Arc::strong_count(queue) > 1)
     }
 
     /// Moves the first messages to `output`, `bytes_max` of them or one. Returns what they took from the budget.
@@ -567,9 +555,7 @@ mod tests {
     fn a_closer_closes_and_counts_as_no_sender() {
         let (_, announcements) = announcements(1 << 20);
         let pushes = Pushes::default();
-        let closer = pushes
-            .pusher(index(5), &Presence::default(), &announcements)
-            .closer();
+        let closer = pushes.pusher(index(5), &Presence::default(), &announcements).closer();
         assert!(!pushes.has_senders() && !pushes.is_cut_off());
         closer.clone().close();
         assert!(pushes.is_cut_off());
@@ -585,9 +571,7 @@ mod tests {
     fn a_closer_knows_how_to_send() {
         let (_, announcements) = announcements(1 << 20);
         let pushes = Pushes::default();
-        let closer = pushes
-            .pusher(index(5), &Presence::default(), &announcements)
-            .closer();
+        let closer = pushes.pusher(index(5), &Presence::default(), &announcements).closer();
         let push = closer.pusher().expect("the connection is there");
         assert!(pushes.has_senders());
         push.send("a".into()).unwrap();

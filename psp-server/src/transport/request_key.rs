@@ -82,10 +82,7 @@ pub(crate) struct Names {
 impl Names {
     /// The names of one of so many ports.
     pub(crate) fn new(port: PortNumber, ports: usize) -> Self {
-        Self {
-            port,
-            port_bits: ports.next_power_of_two().trailing_zeros(),
-        }
+        Self { port, port_bits: ports.next_power_of_two().trailing_zeros() }
     }
 
     /// The port whose requests have these names.
@@ -143,17 +140,11 @@ mod tests {
         let names = Names::default();
         for index in [0, 1, LIMIT - 1] {
             let index = ConnectionIndex::new(index).unwrap();
-            assert_eq!(
-                names.request(names.of_run(index)),
-                RequestKey::Connection(index)
-            );
+            assert_eq!(names.request(names.of_run(index)), RequestKey::Connection(index));
         }
         for index in [0, 1, u32::MAX as usize - LIMIT] {
             let index = DatagramIndex::new(index).unwrap();
-            assert_eq!(
-                names.request(names.of_datagram(index)),
-                RequestKey::Datagram(index)
-            );
+            assert_eq!(names.request(names.of_datagram(index)), RequestKey::Datagram(index));
         }
         assert_eq!(ConnectionIndex::new(LIMIT), None);
         assert_eq!(DatagramIndex::new(u32::MAX as usize - LIMIT + 1), None);

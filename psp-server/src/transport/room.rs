@@ -91,10 +91,8 @@ impl Room {
     #[inline]
     pub(crate) fn asked(&self) -> Option<Asked> {
         let ticket = self.tickets.load(Ordering::SeqCst);
-        (ticket > self.answered.load(Ordering::Relaxed)).then(|| Asked {
-            bytes: self.wanted_bytes.swap(0, Ordering::Relaxed),
-            ticket,
-        })
+        (ticket > self.answered.load(Ordering::Relaxed))
+            .then(|| Asked { bytes: self.wanted_bytes.swap(0, Ordering::Relaxed), ticket })
     }
 
     /// Whether the net thread was asked for room.

@@ -135,11 +135,8 @@ mod tests {
         let mut run = Run::<()>::default();
         let mut len_max_after = |len, done| {
             run.clear();
-            run.frames.extend((0..len).map(|_| Frame {
-                len: 1,
-                request_type: RequestType::new(0),
-                head: (),
-            }));
+            run.frames
+                .extend((0..len).map(|_| Frame { len: 1, request_type: RequestType::new(0), head: () }));
             run.done = done;
             run.learn_len();
             run.len_max

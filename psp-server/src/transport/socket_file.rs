@@ -24,10 +24,7 @@ pub(crate) struct SocketFile {
 ///
 /// # Errors
 /// The system's, and `AddrInUse` if a process listens on `path` or the file is not a socket.
-pub(crate) fn listen_unix(
-    path: &Path,
-    mode: Option<u32>,
-) -> io::Result<(SocketFile, UnixListener)> {
+pub(crate) fn listen_unix(path: &Path, mode: Option<u32>) -> io::Result<(SocketFile, UnixListener)> {
     let socket = match bound(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
             remove_stale(path)?;

@@ -34,11 +34,7 @@ pub(super) fn read_cleared(
 }
 
 /// [`Receive::receive_spare`] of a socket of the system.
-pub(super) fn receive_spare(
-    socket: impl AsFd,
-    bytes: &mut Vec<u8>,
-    count_max: usize,
-) -> io::Result<usize> {
+pub(super) fn receive_spare(socket: impl AsFd, bytes: &mut Vec<u8>, count_max: usize) -> io::Result<usize> {
     let spare = bytes.spare_capacity_mut();
     let count_max = count_max.min(spare.len());
     let ((received, _), _) = recv(socket, &mut spare[..count_max], RecvFlags::empty())?;

@@ -12,11 +12,7 @@ pub(crate) struct Uptake {
 
 impl Default for Uptake {
     fn default() -> Self {
-        Self {
-            has_moved: true,
-            moved_ns: 0,
-            is_stalled: false,
-        }
+        Self { has_moved: true, moved_ns: 0, is_stalled: false }
     }
 }
 
@@ -37,11 +33,7 @@ impl Uptake {
 
     /// When the peer last took something.
     pub(crate) fn moved_ns(&self, now_ns: u64) -> u64 {
-        if self.has_moved {
-            now_ns
-        } else {
-            self.moved_ns
-        }
+        if self.has_moved { now_ns } else { self.moved_ns }
     }
 
     pub(crate) fn stall(&mut self) {

@@ -47,10 +47,7 @@ where
             ended.expect("the work has run")
         }
         Aside::Helpers(helpers) => {
-            let end = Arc::new(Mutex::new(End {
-                result: None,
-                waker: None,
-            }));
+            let end = Arc::new(Mutex::new(End { result: None, waker: None }));
             let at = end.clone();
             let job = move || put(&at, catch_unwind(AssertUnwindSafe(work)));
             if let Err(job) = helpers.submit(Box::new(job)) {

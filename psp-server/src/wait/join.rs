@@ -21,12 +21,8 @@ use std::task::{Context, Poll};
 /// Whenever one is woken, all that are not ready are polled: this is for some dozens. A panic of one is a panic of the
 /// request. [`Tasks`](super::tasks::Tasks) polls only those that were woken, and keeps panics apart.
 pub fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> JoinAll<F> {
-    let parts = futures
-        .into_iter()
-        .map(|future| Part::Pending(Box::pin(future)));
-    JoinAll {
-        parts: parts.collect(),
-    }
+    let parts = futures.into_iter().map(|future| Part::Pending(Box::pin(future)));
+    JoinAll { parts: parts.collect() }
 }
 
 /// See [`join_all`].
@@ -45,9 +41,7 @@ impl<F: Future> Unpin for JoinAll<F> {}
 
 impl<F: Future> std::fmt::Debug for JoinAll<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("JoinAll")
-            .field("futures", &self.parts.len())
-            .finish_non_exhaustive()
+        f.debug_struct("JoinAll").field("futures", &self.parts.len()).finish_non_exhaustive()
     }
 }
 

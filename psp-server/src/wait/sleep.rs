@@ -43,10 +43,7 @@ pub struct Elapsed(());
 /// A future that is ready when `duration` has passed since it was first polled. For use with others:
 /// [`psp_server::sleep`](crate::sleep) is all that a handler needs to sleep.
 pub const fn sleep(duration: Duration) -> Sleep {
-    Sleep {
-        duration,
-        set: None,
-    }
+    Sleep { duration, set: None }
 }
 
 /// See [`sleep`].
@@ -87,10 +84,7 @@ impl Future for Sleep {
         let timers = fiber::timers();
         let duration_ns = u64::try_from(this.duration.as_nanos()).unwrap_or(u64::MAX);
         // The last instant of the clock is for no timer.
-        let at_ns = timers
-            .now_ns()
-            .saturating_add(duration_ns)
-            .min(u64::MAX - 1);
+        let at_ns = timers.now_ns().saturating_add(duration_ns).min(u64::MAX - 1);
         let key = timers.set(at_ns, context.waker().clone());
         this.set = Some(SetTimer { timers, key });
         Poll::Pending
@@ -117,10 +111,7 @@ mod tests {
         let short = timeout(Duration::from_millis(2), pending::<()>());
         assert_eq!(wait(short), Err(Elapsed(())));
         assert_eq!(wait(timeout(LONG, async { 7 })), Ok(7));
-        assert_eq!(
-            wait(timeout(Duration::ZERO, pending::<()>())),
-            Err(Elapsed(()))
-        );
+        assert_eq!(wait(timeout(Duration::ZERO, pending::<()>())), Err(Elapsed(())));
         let mut given_up = Box::pin(timeout(LONG, pending::<()>()));
         let mut context = Context::from_waker(Waker::noop());
         assert!(given_up.as_mut().poll(&mut context).is_pending());

@@ -391,10 +391,7 @@ mod tests {
             };
             tasks.spawn(nap).unwrap();
         }
-        let all: Vec<_> = wait(tasks.join_all())
-            .into_iter()
-            .map(Joined::unwrap)
-            .collect();
+        let all: Vec<_> = wait(tasks.join_all()).into_iter().map(Joined::unwrap).collect();
         assert_eq!(all, [5, 0, 3, 1]);
         assert!(tasks.is_empty() && wait(tasks.join_next()).is_none());
     }
@@ -402,10 +399,7 @@ mod tests {
     #[test]
     fn there_are_no_more_than_may_be() {
         let mut tasks = Tasks::new(2);
-        assert_eq!(
-            (tasks.spawn(ready(7)), tasks.spawn(ready(8))),
-            (Ok(0), Ok(1))
-        );
+        assert_eq!((tasks.spawn(ready(7)), tasks.spawn(ready(8))), (Ok(0), Ok(1)));
         assert_eq!(tasks.spawn(ready(9)), Err(TooManyTasks(2)));
         assert_eq!(wait(tasks.join_next()).map(ended), Some((0, 7)));
         assert_eq!(tasks.spawn(ready(9)), Ok(2));
@@ -535,11 +529,7 @@ mod tests {
             })
             .unwrap();
         let mut context = Context::from_waker(Waker::noop());
-        assert!(
-            Pin::new(&mut Box::pin(tasks.join_next()))
-                .poll(&mut context)
-                .is_pending()
-        );
+        assert!(Pin::new(&mut Box::pin(tasks.join_next())).poll(&mut context).is_pending());
         assert!(wait(timeout(Duration::from_millis(1), tasks.join_next())).is_err());
     }
 }

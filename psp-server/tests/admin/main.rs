@@ -42,9 +42,8 @@ fn get(address: SocketAddr, path: &str) -> (u16, String) {
 
 fn put(address: SocketAddr, path: &str, body: &str) -> (u16, String) {
     let len = body.len();
-    let request = format!(
-        "PUT {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {len}\r\n\r\n{body}"
-    );
+    let request =
+        format!("PUT {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {len}\r\n\r\n{body}");
     exchange(address, &request)
 }
 
@@ -56,13 +55,7 @@ fn a_server_is_ready_until_it_drains_and_lives_until_it_has_drained() {
     assert_eq!(get(port, "/readyz"), (200, "ready\n".into()));
     let mut client = server.connect();
     client.send("wait 1\n");
-    until("the request runs", || {
-        server
-            .gate
-            .waiting
-            .load(std::sync::atomic::Ordering::SeqCst)
-            == 1
-    });
+    until("the request runs", || server.gate.waiting.load(std::sync::atomic::Ordering::SeqCst) == 1);
     server.handle.shut_down();
     assert_eq!(get(port, "/readyz"), (503, "draining\n".into()));
     assert_eq!(get(port, "/livez").0, 200);
@@ -83,9 +76,7 @@ fn a_net_thread_that_stands_still_is_seen_until_it_turns_again() {
         assert_eq!(client.ask("short"), "ok short");
         assert_eq!(get(port, "/livez"), (200, "alive\n".into()));
         client.send("wait here\n");
-        until("the net thread stands still", || {
-            get(port, "/livez").0 == 503
-        });
+        until("the net thread stands still", || get(port, "/livez").0 == 503);
         let (_, text) = get(port, "/livez");
         let begins = "a net thread has stood still for ";
         let ends = " ms: worker 0 in a request of type long\n";
@@ -111,9 +102,7 @@ fn a_net_thread_that_stands_still_is_seen_until_it_turns_again() {
 fn samples(text: &str) -> BTreeMap<&str, f64> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let pairs = lines.map(|line| line.rsplit_once(' ').unwrap());
-    pairs
-        .map(|(name, value)| (name, value.parse().unwrap()))
-        .collect()
+    pairs.map(|(name, value)| (name, value.parse().unwrap())).collect()
 }
 
 #[test]
@@ -136,43 +125,28 @@ fn prometheus_gets_all_figures_with_their_meaning() {
         let family = name.split('{').next().unwrap();
         let parts = ["_bucket", "_sum", "_count"];
         let of_histogram = parts.iter().find_map(|part| family.strip_suffix(part));
-        let is_described = [Some(family), of_histogram]
-            .into_iter()
-            .flatten()
-            .any(|family| families.contains(family));
+        let is_described = [Some(family), of_histogram].into_iter().flatten().any(|family| families.contains(family));
         assert!(is_described, "{name}");
     }
     let sum = |family: &str, label: &str| -> f64 {
         let of_family = samples.iter().filter(|(name, _)| {
-            name.strip_prefix(family)
-                .is_some_and(|rest| rest.starts_with('{'))
-                && name.contains(label)
+            name.strip_prefix(family).is_some_and(|rest| rest.starts_with('{')) && name.contains(label)
         });
         of_family.map(|(_, value)| value).sum()
     };
     let short = "type=\"short\"";
     assert_eq!(sum("psp_completions_total", short), 100.0);
-    for histogram in [
-        "psp_wait_seconds",
-        "psp_service_seconds",
-        "psp_sojourn_seconds",
-    ] {
+    for histogram in ["psp_wait_seconds", "psp_service_seconds", "psp_sojourn_seconds"] {
         assert_eq!(sum(&format!("{histogram}_count"), short), 100.0);
-        let buckets = samples.iter().filter(|(name, _)| {
-            name.starts_with(&format!("{histogram}_bucket")) && name.contains(short)
-        });
+        let buckets = samples
+            .iter()
+            .filter(|(name, _)| name.starts_with(&format!("{histogram}_bucket")) && name.contains(short));
         let last = buckets.map(|(_, count)| *count).fold(0.0, f64::max);
         assert_eq!(last, 100.0, "{histogram}");
     }
     let total = |histogram: &str| sum(&format!("{histogram}_sum"), short);
     assert!(total("psp_sojourn_seconds") >= total("psp_service_seconds"));
-    for absent in [
-        "psp_frames",
-        "psp_arbiter",
-        "psp_datagrams",
-        "psp_handshakes",
-        "psp_workers_came",
-    ] {
+    for absent in ["psp_frames", "psp_arbiter", "psp_datagrams", "psp_handshakes", "psp_workers_came"] {
         assert!(!text.contains(absent), "{absent}");
     }
 }
@@ -188,10 +162,7 @@ fn the_status_is_the_snapshot() {
     assert_eq!(report["topology"], "dedicated");
     assert!(report["policy"].as_str().unwrap().starts_with("darc "));
     let short = &report["types"][0];
-    assert_eq!(
-        (&short["name"], &short["completions"]),
-        (&"short".into(), &1.into())
-    );
+    assert_eq!((&short["name"], &short["completions"]), (&"short".into(), &1.into()));
     let (p50, max) = (&short["service"]["p50_ns"], &short["service_ns_max"]);
     assert!(p50.as_u64().unwrap() >= max.as_u64().unwrap() * 7 / 8);
     assert_eq!(short["service"]["buckets"].as_array().unwrap().len(), 1);
@@ -241,18 +212,12 @@ fn other_paths_methods_and_hosts_get_errors() {
     assert_eq!(exchange(port, of_1_0).0, 200);
     let from_page = "PUT /policy HTTP/1.1\r\nhost: localhost\r\norigin: http://example.org\r\n\r\n";
     assert_eq!(exchange(port, from_page).0, 403);
-    let long = format!(
-        "GET / HTTP/1.1\r\nhost: {port}\r\nx: {}\r\n\r\n",
-        "y".repeat(40_000)
-    );
+    let long = format!("GET / HTTP/1.1\r\nhost: {port}\r\nx: {}\r\n\r\n", "y".repeat(40_000));
     assert_eq!(exchange(port, &long).0, 431);
     assert_eq!(exchange(port, "nonsense\r\n\r\n").0, 400);
     let (status, page) = get(port, "/");
     assert_eq!(status, 200);
-    assert!(
-        page.contains("Busy workers") && !page.contains("http"),
-        "the page is one file"
-    );
+    assert!(page.contains("Busy workers") && !page.contains("http"), "the page is one file");
 }
 
 /// Beyond the loopback interface, which 0.0.0.0 counts as, strangers see health and figures.
@@ -295,9 +260,7 @@ fn a_token_that_cannot_be_read_is_an_error() {
 #[test]
 fn clients_that_say_nothing_stop_neither_requests_nor_the_server() {
     let server = server();
-    let silent: Vec<TcpStream> = (0..100)
-        .map(|_| TcpStream::connect(admin(&server)).unwrap())
-        .collect();
+    let silent: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(admin(&server)).unwrap()).collect();
     assert_eq!(server.connect().ask("one"), "ok one");
     assert_eq!(server.stop().abandoned, 0);
     drop(silent);

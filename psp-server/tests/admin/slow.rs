@@ -22,10 +22,7 @@ fn slow_requests_are_told_with_their_times_and_their_peer() {
     assert_eq!(client.ask("spin 10"), "ok spin 10");
     until("the request is told", || slow()["total"] == 1);
     let told = slow()["requests"][0].clone();
-    assert_eq!(
-        (&told["type"], &told["number"]),
-        (&"long".into(), &0.into())
-    );
+    assert_eq!((&told["type"], &told["number"]), (&"long".into(), &0.into()));
     let peer = client.stream.local_addr().unwrap().to_string();
     assert_eq!(told["peer"], peer);
     let us = |name: &str| told[name].as_u64().unwrap();
@@ -44,7 +41,5 @@ fn slow_requests_are_told_with_their_times_and_their_peer() {
     server.handle.set_slow_us(0);
     client.ask("one");
     client.ask("spin 1");
-    until("the type keeps its own threshold", || {
-        slow()["total"] == 202
-    });
+    until("the type keeps its own threshold", || slow()["total"] == 202);
 }

@@ -29,10 +29,7 @@ type Manners = (&'static str, &'static [u8]);
 
 const SILENT: Manners = ("", b"");
 const SLOW_HEAD: Manners = ("GET /livez HTTP/1.1\r\nx: ", b"y");
-const SLOW_BODY: Manners = (
-    "PUT /policy HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4000\r\n\r\n",
-    b"d",
-);
+const SLOW_BODY: Manners = ("PUT /policy HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4000\r\n\r\n", b"d");
 const NEVER_READS: Manners = ("GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n", b"");
 
 /// Asks for health and figures while as many clients as ever get in behave like this. A client that the server closes
@@ -115,10 +112,7 @@ fn a_trace_is_made_beside_slow_clients_and_is_the_only_one_until_it_is_read() {
         let newcomers: Vec<TcpStream> = (0..CLIENTS).map(|_| connect(port)).collect();
         assert_eq!(get(port, "/livez").0, 200);
         let (status, trace) = traced.join().unwrap();
-        assert_eq!(
-            status, 200,
-            "no client displaces one that is being answered"
-        );
+        assert_eq!(status, 200, "no client displaces one that is being answered");
         assert!(trace.contains("traceEvents"));
         drop(newcomers);
     });

@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use psp_server::protocols::Sink;
-use psp_server::{
-    Config, Policy, PreemptPolicy, RequestType, Server, SpawnedServer, Topology, TypeSpec,
-};
+use psp_server::{Config, Policy, PreemptPolicy, RequestType, Server, SpawnedServer, Topology, TypeSpec};
 use psp_trace::{Checked, check};
 use serde_json::Value;
 
@@ -108,32 +106,16 @@ fn every_topology_tells_of_its_requests() {
 fn requests_that_yield_have_several_turns() {
     let by = |preempt| config().preempt(preempt);
     for (topology, policy, config) in [
-        (
-            Topology::Dedicated,
-            Policy::mq().quantum_us(50),
-            by(PreemptPolicy::Cooperative),
-        ),
-        (
-            Topology::Dedicated,
-            Policy::mq().quantum_us(50),
-            by(PreemptPolicy::KernelThread),
-        ),
+        (Topology::Dedicated, Policy::mq().quantum_us(50), by(PreemptPolicy::Cooperative)),
+        (Topology::Dedicated, Policy::mq().quantum_us(50), by(PreemptPolicy::KernelThread)),
     ] {
         let server = start_tcp(policy, topology, config);
-        traced(&server, "spin 20000", |checked, _| {
-            checked.gave_way > 0 && checked.preemptions > 0
-        });
+        traced(&server, "spin 20000", |checked, _| checked.gave_way > 0 && checked.preemptions > 0);
     }
     // The timer core asks there.
     let policy = Policy::synergy();
-    let server = start_tcp(
-        policy,
-        Topology::Distributed,
-        by(PreemptPolicy::Cooperative),
-    );
-    traced(&server, "spin 50000", |checked, _| {
-        checked.gave_way > 0 && checked.preemptions > 0
-    });
+    let server = start_tcp(policy, Topology::Distributed, by(PreemptPolicy::Cooperative));
+    traced(&server, "spin 50000", |checked, _| checked.gave_way > 0 && checked.preemptions > 0);
 }
 
 #[test]
@@ -148,9 +130,7 @@ fn sleeping() -> SpawnedServer {
         .tcp("127.0.0.1:0")
         .framing(Lines)
         .types([TypeSpec::new("short"), TypeSpec::new("long")])
-        .classifier(classifier(|line| {
-            RequestType::new(line.starts_with(b"sleep").into())
-        }))
+        .classifier(classifier(|line| RequestType::new(line.starts_with(b"sleep").into())))
         .policy(Policy::c_fcfs())
         .config(config().topology(Topology::Dedicated))
         .handler(handler(|request, reply| {
@@ -188,9 +168,7 @@ fn there_is_one_trace_at_a_time_and_it_is_given_up_with_its_client() {
     let port = admin(&server);
     let mut first = TcpStream::connect(port).unwrap();
     first.set_read_timeout(Some(PATIENCE)).unwrap();
-    first
-        .write_all(b"GET /trace?ms=10000 HTTP/1.1\r\nhost: localhost\r\n\r\n")
-        .unwrap();
+    first.write_all(b"GET /trace?ms=10000 HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     let deadline = Instant::now() + PATIENCE;
     let refused = loop {
         let (status, text) = get(port, "/trace?ms=1");

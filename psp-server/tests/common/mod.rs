@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use psp_server::protocols::{FrameError, Framing, Rejection, Sink, Step};
 use psp_server::{
-    Config, DrainReport, Missing, OneType, Policy, Reply, Request, RequestType, Server,
-    ServerBuilder, ServerHandle, SpawnedServer, Topology, TypeSpec, checkpoint,
+    Config, DrainReport, Missing, OneType, Policy, Reply, Request, RequestType, Server, ServerBuilder, ServerHandle,
+    SpawnedServer, Topology, TypeSpec, checkpoint,
 };
 use tempfile::TempDir;
 
@@ -32,16 +32,11 @@ impl Framing for Lines {
             return Err(FrameError::new("zero byte"));
         }
         match input[*scanned..].iter().position(|&byte| byte == b'\n') {
-            Some(at) => Ok(Step::Frame {
-                len: std::mem::take(scanned) + at + 1,
-                head: (),
-            }),
+            Some(at) => Ok(Step::Frame { len: std::mem::take(scanned) + at + 1, head: () }),
             None if input.len() > 1 << 20 => Err(FrameError::new("line too long")),
             None => {
                 *scanned = input.len();
-                Ok(Step::NeedMore {
-                    len_min: input.len() + 1,
-                })
+                Ok(Step::NeedMore { len_min: input.len() + 1 })
             }
         }
     }
@@ -74,16 +69,12 @@ pub(crate) type AnyClassifier = Box<dyn Fn(&[u8]) -> RequestType + Send + Sync>;
 
 /// Makes a handler of that type. The compiler makes the runtime anew for each type of handler, and needs seconds for
 /// it.
-pub(crate) fn handler(
-    serve: impl Fn(Request<'_, ()>, &mut Reply<'_>) + Send + Sync + 'static,
-) -> AnyHandler {
+pub(crate) fn handler(serve: impl Fn(Request<'_, ()>, &mut Reply<'_>) + Send + Sync + 'static) -> AnyHandler {
     Box::new(serve)
 }
 
 /// Makes a classifier of that type, for the same reason.
-pub(crate) fn classifier(
-    classify: impl Fn(&[u8]) -> RequestType + Send + Sync + 'static,
-) -> AnyClassifier {
+pub(crate) fn classifier(classify: impl Fn(&[u8]) -> RequestType + Send + Sync + 'static) -> AnyClassifier {
     Box::new(classify)
 }
 
@@ -108,10 +99,7 @@ impl Gate {
     pub(crate) fn wait(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let open = self.open.lock().unwrap();
-        let _ = self
-            .changed
-            .wait_timeout_while(open, PATIENCE, |open| !*open)
-            .unwrap();
+        let _ = self.changed.wait_timeout_while(open, PATIENCE, |open| !*open).unwrap();
         self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
@@ -169,28 +157,13 @@ pub(crate) fn types() -> [TypeSpec; 2] {
 }
 
 /// The server of [`start`] with its types changed.
-pub(crate) fn start_typed(
-    policy: Policy,
-    topology: Topology,
-    config: Config,
-    types: [TypeSpec; 2],
-) -> TestServer {
-    start_on(
-        Server::builder().udp("127.0.0.1:0"),
-        policy,
-        config.topology(topology),
-        types,
-    )
+pub(crate) fn start_typed(policy: Policy, topology: Topology, config: Config, types: [TypeSpec; 2]) -> TestServer {
+    start_on(Server::builder().udp("127.0.0.1:0"), policy, config.topology(topology), types)
 }
 
 /// The server of [`start`] without UDP.
 pub(crate) fn start_tcp(policy: Policy, topology: Topology, config: Config) -> TestServer {
-    start_on(
-        Server::builder(),
-        policy,
-        config.topology(topology),
-        types(),
-    )
+    start_on(Server::builder(), policy, config.topology(topology), types())
 }
 
 /// The server of [`start_tcp`], to which clients connect on a Unix socket.
@@ -222,9 +195,7 @@ fn start_on(
         .policy(policy)
         .config(config)
         .handler(handler(move |request, reply| {
-            let line = std::str::from_utf8(request.payload)
-                .unwrap_or("binary")
-                .trim_end();
+            let line = std::str::from_utf8(request.payload).unwrap_or("binary").trim_end();
             match line.split_once(' ') {
                 Some(("wait", _)) => at.wait(),
                 Some(("panic", _)) => {
@@ -308,10 +279,7 @@ impl Client {
 
     fn on(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self {
-            reader: BufReader::new(stream.try_clone().unwrap()),
-            stream,
-        }
+        Self { reader: BufReader::new(stream.try_clone().unwrap()), stream }
     }
 
     pub(crate) fn send(&mut self, text: &str) {

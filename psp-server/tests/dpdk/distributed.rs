@@ -15,12 +15,7 @@ const MEASURED: Duration = Duration::from_millis(50);
 
 /// Those of workers that schedule themselves, and pass requests on.
 fn groups() -> [Policy; 4] {
-    [
-        Policy::stealing(),
-        Policy::jsq(),
-        Policy::synergy(),
-        Policy::darc_distributed(),
-    ]
+    [Policy::stealing(), Policy::jsq(), Policy::synergy(), Policy::darc_distributed()]
 }
 
 fn config() -> Config {
@@ -38,9 +33,7 @@ fn start(wire: &Wire, policy: Policy) -> TestServer {
 /// Requests that came to the queue of each worker.
 fn received(server: &TestServer) -> Vec<u64> {
     let workers = server.handle.snapshot().workers;
-    { workers.iter() }
-        .map(|worker| worker.datagrams_received)
-        .collect()
+    { workers.iter() }.map(|worker| worker.datagrams_received).collect()
 }
 
 /// Waits for the replies to these requests.
@@ -60,9 +53,7 @@ fn learn_short(client: &mut TestClient) {
     let since = Instant::now();
     while since.elapsed() < MEASURED {
         let queues = 0..client.port.queues();
-        let shorts: Vec<u32> = queues
-            .map(|queue| client.send_on(queue, SHORT, &[ask::ECHO]))
-            .collect();
+        let shorts: Vec<u32> = queues.map(|queue| client.send_on(queue, SHORT, &[ask::ECHO])).collect();
         await_replies(client, shorts);
     }
 }
@@ -70,9 +61,7 @@ fn learn_short(client: &mut TestClient) {
 /// Has short requests answered while one of this type, which passes checkpoints, runs on their queue.
 fn ask_beside(server: &TestServer, client: &mut TestClient, request_type: u16) {
     let long = client.send_on(0, request_type, &[ask::LOOP]);
-    until("the long request runs", || {
-        server.gate.waiting.load(Ordering::SeqCst) == 1
-    });
+    until("the long request runs", || server.gate.waiting.load(Ordering::SeqCst) == 1);
     for _ in 0..20 {
         let short = client.send_on(0, SHORT, &[ask::ECHO]);
         await_replies(client, [short]);
@@ -90,15 +79,10 @@ fn every_request_of_every_queue_is_answered() {
             let server = start(&wire, policy.clone());
             let mut client = wire.client();
             client.exchange(300);
-            until("the end of all requests", || {
-                server.counts() == (300, 0, 300)
-            });
+            until("the end of all requests", || server.counts() == (300, 0, 300));
             let received = received(&server);
             assert_eq!(received.iter().sum::<u64>(), 300);
-            assert!(
-                received.iter().all(|&of_worker| of_worker >= 100),
-                "{received:?}"
-            );
+            assert!(received.iter().all(|&of_worker| of_worker >= 100), "{received:?}");
             assert_eq!(client.port.mbufs_in_use(), 0);
             drop(client);
             server.stop();
@@ -110,20 +94,14 @@ fn every_request_of_every_queue_is_answered() {
 fn short_requests_pass_a_long_one_on_the_same_queue() {
     let _turn = turn();
     // Under `jsq` a request stays in the queue that it has joined, also behind a long one.
-    let others = [
-        Policy::d_fcfs(),
-        Policy::stealing(),
-        Policy::darc_distributed(),
-    ];
+    let others = [Policy::d_fcfs(), Policy::stealing(), Policy::darc_distributed()];
     for policy in others {
         for queue in 0..WORKERS {
             let wire = Wire::of(WORKERS);
             let server = start(&wire, policy.clone());
             let mut client = wire.client();
             let long = client.send_on(queue, LONG, &[ask::WAIT]);
-            until("the long request runs", || {
-                server.gate.waiting.load(Ordering::SeqCst) == 1
-            });
+            until("the long request runs", || server.gate.waiting.load(Ordering::SeqCst) == 1);
             for _ in 0..20 {
                 let short = client.send_on(queue, SHORT, &[ask::ECHO]);
                 await_replies(&mut client, [short]);
@@ -147,9 +125,7 @@ fn requests_of_one_burst_do_not_wait_for_a_long_one_among_them() {
         let server = start(&wire, policy.clone());
         let mut client = wire.client();
         let long = client.put_on(1, LONG, &[ask::WAIT]);
-        let shorts: Vec<u32> = (0..20)
-            .map(|_| client.put_on(1, SHORT, &[ask::ECHO]))
-            .collect();
+        let shorts: Vec<u32> = (0..20).map(|_| client.put_on(1, SHORT, &[ask::ECHO])).collect();
         assert_eq!(client.port.flush(), 0);
         await_replies(&mut client, shorts);
         let workers = server.handle.snapshot().workers;
@@ -219,9 +195,7 @@ fn overload_of_a_queue_is_dropped_and_counted() {
         for _ in 0..200 {
             client.send_on(0, LONG, &[ask::WAIT]);
         }
-        until("a request at the gate", || {
-            server.gate.waiting.load(Ordering::SeqCst) > 0
-        });
+        until("a request at the gate", || server.gate.waiting.load(Ordering::SeqCst) > 0);
         server.gate.open();
         let mut replies = 0;
         let counts = || {
@@ -250,16 +224,12 @@ fn a_server_drains_and_starts_again_on_the_same_wire() {
         let mut client = wire.client();
         client.exchange(50);
         client.send_on(1, LONG, &[ask::WAIT]);
-        until("the long request runs", || {
-            server.gate.waiting.load(Ordering::SeqCst) == 1
-        });
+        until("the long request runs", || server.gate.waiting.load(Ordering::SeqCst) == 1);
         let handle = server.handle.clone();
         server.stop();
         let snapshot = handle.snapshot();
         let completed: u64 = snapshot.types.iter().map(|ty| ty.completions).sum();
-        let unsent: u64 = { snapshot.workers.iter() }
-            .map(|worker| worker.replies_unsent)
-            .sum();
+        let unsent: u64 = { snapshot.workers.iter() }.map(|worker| worker.replies_unsent).sum();
         assert_eq!((completed, unsent), (51, 0), "it was to be answered");
     }
 }
@@ -290,12 +260,7 @@ fn a_port_needs_queues_for_all_workers() {
     let wire = Wire::of(1);
     let refused = TestServer::try_start(wire.server(), Policy::d_fcfs(), config()).err();
     let refused = refused.expect("two workers cannot share a queue");
-    let BuildError::Dpdk(DpdkError::TooFewQueues {
-        workers: WORKERS,
-        asked: 1,
-        ..
-    }) = &refused
-    else {
+    let BuildError::Dpdk(DpdkError::TooFewQueues { workers: WORKERS, asked: 1, .. }) = &refused else {
         panic!("{refused:?}");
     };
     // The port is free again.

@@ -23,9 +23,7 @@ fn ask(client: &mut TestClient, request_id: u16, len: usize) -> Vec<u8> {
     client.send_datagram(&[&header.encode()[..], request.as_bytes()].concat());
     let mut replies = Vec::new();
     until("a reply", || {
-        client
-            .port
-            .receive(|datagram| replies.push(datagram.to_vec()));
+        client.port.receive(|datagram| replies.push(datagram.to_vec()));
         !replies.is_empty()
     });
     assert_eq!(replies.len(), 1);
@@ -55,8 +53,7 @@ fn a_reply_beyond_one_frame_is_refused_in_its_envelope() {
         for (request_id, len) in [(8, longest + 1), (9, 100_000)] {
             assert_eq!(
                 ask(&mut client, request_id, len),
-                format!("SERVER_ERROR reply is larger than the limit of {longest} bytes\r\n")
-                    .as_bytes()
+                format!("SERVER_ERROR reply is larger than the limit of {longest} bytes\r\n").as_bytes()
             );
         }
         let workers = server.handle.snapshot().workers;

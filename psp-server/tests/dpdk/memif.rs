@@ -7,9 +7,7 @@ use psp_server::protocols::packet::{Checksums, End, Flow, MacAddr, arp};
 use psp_server::protocols::psp_header::Kind;
 use psp_server::{Config, Policy, PreemptPolicy, Topology};
 
-use crate::rig::{
-    CLIENT, LONG, SERVER, SHORT, TestClient, TestServer, Wire, ask, spin, turn, until,
-};
+use crate::rig::{CLIENT, LONG, SERVER, SHORT, TestClient, TestServer, Wire, ask, spin, turn, until};
 
 fn config(topology: Topology) -> Config {
     Config::default().topology(topology).workers(2)
@@ -21,11 +19,7 @@ fn bytes(count: u32) -> Vec<u8> {
 
 /// The flow from the client to the server.
 fn flow(client: &TestClient) -> Flow {
-    let end = |mac: MacAddr, address: std::net::SocketAddrV4| End {
-        mac,
-        ip: *address.ip(),
-        port: address.port(),
-    };
+    let end = |mac: MacAddr, address: std::net::SocketAddrV4| End { mac, ip: *address.ip(), port: address.port() };
     Flow {
         source: end(client.port.interface().mac, CLIENT),
         destination: end(client.port.server_mac().unwrap(), SERVER),
@@ -53,9 +47,7 @@ fn every_policy_answers_every_request_in_every_topology() {
             let mut client = wire.client();
             client.exchange(500);
             // A worker counts what it has sent.
-            until("the end of all requests", || {
-                server.counts() == (500, 0, 500)
-            });
+            until("the end of all requests", || server.counts() == (500, 0, 500));
             assert_eq!(client.port.mbufs_in_use(), 0);
             server.stop();
         }
@@ -67,10 +59,7 @@ fn requests_yield_by_contexts_and_by_threads() {
     let _turn = turn();
     for preempt in [PreemptPolicy::Cooperative, PreemptPolicy::KernelThread] {
         let wire = Wire::new();
-        let config = config(Topology::Dedicated)
-            .preempt(preempt)
-            .contexts_per_worker(4)
-            .workers(1);
+        let config = config(Topology::Dedicated).preempt(preempt).contexts_per_worker(4).workers(1);
         let policy = Policy::sq().quantum_us(50);
         let server = TestServer::start(wire.server(), policy, config);
         let mut client = wire.client();
@@ -79,11 +68,7 @@ fn requests_yield_by_contexts_and_by_threads() {
         let long = client.send(LONG, &spin(20_000_000));
         client.exchange_beside(long);
         let snapshot = server.handle.snapshot();
-        let honoured: u64 = snapshot
-            .types
-            .iter()
-            .map(|ty| ty.turns.preemptions_honoured)
-            .sum();
+        let honoured: u64 = snapshot.types.iter().map(|ty| ty.turns.preemptions_honoured).sum();
         assert!(honoured > 0, "{preempt}");
         server.stop();
     }
@@ -193,9 +178,7 @@ fn overload_is_dropped_and_counted() {
     for _ in 0..50 {
         assert_eq!(client.ask(SHORT, &[ask::ECHO]).0, Kind::Reply);
     }
-    until("a request at the gate", || {
-        server.gate.waiting.load(Ordering::SeqCst) > 0
-    });
+    until("a request at the gate", || server.gate.waiting.load(Ordering::SeqCst) > 0);
     server.gate.open();
     let mut replies = 0;
     until("every request is answered or was rejected", || {
@@ -240,9 +223,7 @@ fn frames_for_others_and_malformed_ones_are_counted_by_reason() {
         client.send_frame(frame);
     }
     client.send_frame(&right);
-    until("the malformed request", || {
-        server.handle.snapshot().net.malformed == 1
-    });
+    until("the malformed request", || server.handle.snapshot().net.malformed == 1);
     for (reason, _) in &cases {
         assert_eq!(server.dropped(reason), 1, "{reason}");
     }

@@ -30,9 +30,7 @@ const FILE_HEADER: [u32; 6] = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1];
 
 fn bytes(hex: &str) -> Vec<u8> {
     let pairs = hex.split_whitespace();
-    pairs
-        .map(|pair| u8::from_str_radix(pair, 16).unwrap())
-        .collect()
+    pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
 }
 
 fn words(words: &[u32]) -> Vec<u8> {
@@ -63,31 +61,17 @@ fn frames(file: &[u8]) -> Vec<Vec<u8>> {
 
 /// A message of psp in a frame, from the client to the server or back.
 fn message(kind: Kind, id: u32) -> Vec<u8> {
-    let end = |mac, address: std::net::SocketAddrV4| End {
-        mac,
-        ip: *address.ip(),
-        port: address.port(),
-    };
+    let end = |mac, address: std::net::SocketAddrV4| End { mac, ip: *address.ip(), port: address.port() };
     let asked = Flow {
         source: end(CLIENT_MAC, CLIENT),
         destination: end(SERVER_MAC, SERVER),
     };
-    let header = Header {
-        kind,
-        request_type: 0,
-        id,
-        payload_len: 5,
-        run_time_ns: 0,
-    };
+    let header = Header { kind, request_type: 0, id, payload_len: 5, run_time_ns: 0 };
     let mut frame = vec![0; HEADERS_LEN];
     frame.extend(header.encode());
     frame.extend(b"echo!");
     assert_eq!(frame.len(), HEADERS_LEN + HEADER_LEN + 5);
-    let flow = if kind == Kind::Request {
-        asked
-    } else {
-        asked.reversed()
-    };
+    let flow = if kind == Kind::Request { asked } else { asked.reversed() };
     flow.write_headers(&mut frame, Checksums::Software);
     frame
 }
@@ -105,11 +89,7 @@ fn frames_of_a_file_have_their_answers_in_another() {
     strange[5] = 0xfe;
     asked.push(strange);
     fs::write(path("in.pcap"), file(&asked)).unwrap();
-    let device = format!(
-        "net_pcap0,rx_pcap={},tx_pcap={}",
-        path("in.pcap").display(),
-        path("out.pcap").display()
-    );
+    let device = format!("net_pcap0,rx_pcap={},tx_pcap={}", path("in.pcap").display(), path("out.pcap").display());
     let port = port(SERVER, device).mac(Mac::Address(SERVER_MAC));
     // Three threads share the one queue.
     let config = Config::default().topology(Topology::Dedicated).workers(2);

@@ -13,8 +13,8 @@ use psp_server::internal::mbufs_lost;
 use psp_server::protocols::psp_header::{HEADER_LEN, Header, Kind, PspFraming};
 use psp_server::protocols::{Framing, Sink};
 use psp_server::{
-    BuildError, Classifier, Config, DrainReport, Handler, Policy, Reply, Request, RequestType,
-    Server, ServerHandle, Shutdown, TypeSpec, checkpoint, no_preempt,
+    BuildError, Classifier, Config, DrainReport, Handler, Policy, Reply, Request, RequestType, Server, ServerHandle,
+    Shutdown, TypeSpec, checkpoint, no_preempt,
 };
 
 /// Long enough for any machine; reached only when a test fails.
@@ -101,9 +101,7 @@ impl Gate {
     fn wait(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let open = self.open.lock().unwrap();
-        let waited = self
-            .changed
-            .wait_timeout_while(open, PATIENCE, |open| !*open);
+        let waited = self.changed.wait_timeout_while(open, PATIENCE, |open| !*open);
         drop(waited.unwrap());
     }
 }
@@ -114,9 +112,7 @@ pub(crate) fn spin(rounds: u32) -> Vec<u8> {
 }
 
 fn number(bytes: &[u8]) -> u32 {
-    bytes
-        .first_chunk()
-        .map_or(0, |bytes| u32::from_be_bytes(*bytes))
+    bytes.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
 fn handle(gate: &Gate, request: &Request<'_, ()>, reply: &mut Reply<'_>) {
@@ -134,14 +130,7 @@ fn handle(gate: &Gate, request: &Request<'_, ()>, reply: &mut Reply<'_>) {
     }
     let payload_len = u32::try_from(answer.len()).unwrap();
     let kind = Kind::Reply;
-    reply.put(
-        &Header {
-            kind,
-            payload_len,
-            ..header
-        }
-        .encode(),
-    );
+    reply.put(&Header { kind, payload_len, ..header }.encode());
     reply.put(&answer);
     if reply.is_too_large() {
         assert!(reply.len() > reply.limit_bytes());
@@ -164,11 +153,7 @@ impl TestServer {
     }
 
     /// The same, if the server can be built.
-    pub(crate) fn try_start(
-        port: DpdkConfig,
-        policy: Policy,
-        config: Config,
-    ) -> Result<Self, BuildError> {
+    pub(crate) fn try_start(port: DpdkConfig, policy: Policy, config: Config) -> Result<Self, BuildError> {
         let gate = Arc::new(Gate::default());
         let at = gate.clone();
         let server = Server::builder()
@@ -200,13 +185,7 @@ impl TestServer {
         let (handle, shutdown) = (server.handle(), Shutdown::new());
         let until = shutdown.clone();
         let thread = std::thread::spawn(move || server.run_until(&until).unwrap());
-        Self {
-            handle,
-            gate,
-            shutdown,
-            thread: Some(thread),
-            lost_before,
-        }
+        Self { handle, gate, shutdown, thread: Some(thread), lost_before }
     }
 
     /// Frames dropped for `reason`.
@@ -219,13 +198,8 @@ impl TestServer {
     /// Requests that arrived, that were rejected, and that completed.
     pub(crate) fn counts(&self) -> (u64, u64, u64) {
         let types = self.handle.snapshot().types;
-        let sum =
-            |count: fn(&psp_server::telemetry::TypeSnapshot) -> u64| types.iter().map(count).sum();
-        (
-            sum(|ty| ty.arrivals),
-            sum(|ty| ty.rejections),
-            sum(|ty| ty.completions),
-        )
+        let sum = |count: fn(&psp_server::telemetry::TypeSnapshot) -> u64| types.iter().map(count).sum();
+        (sum(|ty| ty.arrivals), sum(|ty| ty.rejections), sum(|ty| ty.completions))
     }
 
     /// Stops the server. It must have answered all requests and have all its mbufs back.
@@ -265,11 +239,7 @@ impl Wire {
         static WIRES: AtomicU32 = AtomicU32::new(0);
         let number = WIRES.fetch_add(1, Ordering::Relaxed);
         let name = format!("psp-memif-{}-{number}.sock", std::process::id());
-        Self {
-            number,
-            socket: std::env::temp_dir().join(name),
-            queues,
-        }
+        Self { number, socket: std::env::temp_dir().join(name), queues }
     }
 
     fn device(&self, role: &str) -> String {
@@ -336,16 +306,12 @@ impl TestClient {
 
     /// Sends a datagram of any kind.
     pub(crate) fn send_datagram(&mut self, payload: &[u8]) {
-        until("room in the transmit queue", || {
-            self.port.send(payload).is_ok() && self.port.flush() == 0
-        });
+        until("room in the transmit queue", || self.port.send(payload).is_ok() && self.port.flush() == 0);
     }
 
     /// Sends a frame unchanged.
     pub(crate) fn send_frame(&mut self, frame: &[u8]) {
-        until("room in the transmit queue", || {
-            self.port.send_frame(frame) && self.port.flush() == 0
-        });
+        until("room in the transmit queue", || self.port.send_frame(frame) && self.port.flush() == 0);
     }
 
     fn request(&mut self, request_type: u16, body: &[u8]) -> (u32, Vec<u8>) {

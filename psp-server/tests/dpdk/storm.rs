@@ -26,10 +26,7 @@ fn pour(client: &mut TestClient, count: u64, seed: &mut u64) {
             }
             2 => client.offer(SHORT, &vec![ask::SILENCE; len]),
             3 => client.offer(LONG, &[&[ask::SPIN][..], &2000_u32.to_be_bytes()].concat()),
-            4 => client.offer(
-                SHORT,
-                &[&[ask::BYTES][..], &4000_u32.to_be_bytes()].concat(),
-            ),
+            4 => client.offer(SHORT, &[&[ask::BYTES][..], &4000_u32.to_be_bytes()].concat()),
             5 => client.offer(9, &vec![ask::ECHO; len]),
             _ => client.offer(SHORT, &vec![ask::ECHO; len]),
         }
@@ -44,10 +41,7 @@ fn pour(client: &mut TestClient, count: u64, seed: &mut u64) {
 fn storm(frames: u64, topology: Topology, policy: Policy, queue_capacity: usize) {
     let _turn = turn();
     let wire = Wire::new();
-    let config = Config::default()
-        .topology(topology)
-        .workers(2)
-        .queue_capacity(queue_capacity);
+    let config = Config::default().topology(topology).workers(2).queue_capacity(queue_capacity);
     let server = TestServer::start(wire.server(), policy, config);
     let received = || server.handle.snapshot().net.packets.frames;
     let requests = || server.handle.snapshot().net.datagrams_received;
@@ -70,10 +64,7 @@ fn storm(frames: u64, topology: Topology, policy: Policy, queue_capacity: usize)
     let (kind, reply) = client.ask(SHORT, &[ask::ECHO, 1, 2, 3]);
     assert_eq!(
         (kind, &reply[..]),
-        (
-            psp_server::protocols::psp_header::Kind::Reply,
-            &[ask::ECHO, 1, 2, 3][..]
-        )
+        (psp_server::protocols::psp_header::Kind::Reply, &[ask::ECHO, 1, 2, 3][..])
     );
     let (_, rejected, completed) = server.counts();
     let packets = server.handle.snapshot().net.packets;

@@ -33,11 +33,7 @@ fn in_a_namespace() {
         command.arg("--net");
         command
     };
-    if !unshare()
-        .arg("true")
-        .status()
-        .is_ok_and(|status| status.success())
-    {
+    if !unshare().arg("true").status().is_ok_and(|status| status.success()) {
         return psp_skip::skip("no right to make a network namespace, or no `unshare`");
     }
     let again = unshare()
@@ -93,18 +89,14 @@ fn a_client_of_the_kernel_is_answered() {
                 payload_len: u32::try_from(body.len()).unwrap(),
                 run_time_ns: 0,
             };
-            client
-                .send(&[&request.encode()[..], body].concat())
-                .unwrap();
+            client.send(&[&request.encode()[..], body].concat()).unwrap();
             let mut reply = [0; 2048];
             let len = receive(&client, &mut reply).unwrap();
             let header = Header::decode(&reply).unwrap();
             assert_eq!((header.kind, header.id), (Kind::Reply, id));
             assert_eq!(reply[HEADER_LEN..len], *body);
         }
-        until("the end of all requests", || {
-            server.counts() == (200, 0, 200)
-        });
+        until("the end of all requests", || server.counts() == (200, 0, 200));
         assert!(server.handle.snapshot().net.packets.arp_answered > 0);
         server.stop();
     }

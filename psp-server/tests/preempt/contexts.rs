@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
-    ServerHandle, SpawnedServer, Topology, TypeSpec, WorkerId, checkpoint,
+    Config, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server, ServerHandle, SpawnedServer,
+    Topology, TypeSpec, WorkerId, checkpoint,
 };
 
 use crate::common::{Client, Lines, until};
@@ -60,13 +60,7 @@ impl Running {
             .types([TypeSpec::new("short"), TypeSpec::new("spin")])
             .classifier(|line: &[u8]| RequestType::new(line.starts_with(b"spin").into()))
             .policy(policy)
-            .config(
-                Config::default()
-                    .workers(WORKERS)
-                    .topology(topology)
-                    .preempt(preempt)
-                    .background_nice(0),
-            )
+            .config(Config::default().workers(WORKERS).topology(topology).preempt(preempt).background_nice(0))
             .handler(counting.clone())
             .build()
             .unwrap()
@@ -92,9 +86,7 @@ impl Running {
         for client in &mut clients {
             client.send("spin\n");
         }
-        until("all have begun", || {
-            self.counting.begun.load(Ordering::SeqCst) == longs
-        });
+        until("all have begun", || self.counting.begun.load(Ordering::SeqCst) == longs);
         self.counting.gate.store(true, Ordering::SeqCst);
         for client in &mut clients {
             assert_eq!(client.line(), "ok spin");
@@ -113,9 +105,7 @@ impl Running {
 
 fn mechanisms() -> impl Iterator<Item = PreemptPolicy> {
     let kernel_thread = cfg!(target_os = "linux").then_some(PreemptPolicy::KernelThread);
-    [PreemptPolicy::Cooperative]
-        .into_iter()
-        .chain(kernel_thread)
+    [PreemptPolicy::Cooperative].into_iter().chain(kernel_thread)
 }
 
 #[test]
@@ -154,10 +144,7 @@ fn states_are_made_when_needed_and_kept() {
         for round in 1..=ROUNDS {
             server.run(3 * WORKERS);
             let made = server.made();
-            assert!(
-                (least..=most).contains(&made),
-                "{preempt}: {made} states in round {round}"
-            );
+            assert!((least..=most).contains(&made), "{preempt}: {made} states in round {round}");
         }
         server.stop();
     }

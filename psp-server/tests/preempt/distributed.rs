@@ -59,10 +59,7 @@ fn short_requests_pass_a_long_one_on_the_only_worker() {
             assert_eq!(long.line(), "ok spin 0");
             // Nothing is counted any more.
             let turns = &server.handle.snapshot().workers[0].turns;
-            assert!(
-                turns.preemptions_asked >= turns.preemptions_honoured,
-                "{preempt} {policy}: {turns:?}"
-            );
+            assert!(turns.preemptions_asked >= turns.preemptions_honoured, "{preempt} {policy}: {turns:?}");
             assert_eq!(server.stop().abandoned, 0);
         }
     }
@@ -119,14 +116,9 @@ fn what_lies_in_a_buffer_passes_a_long_request_too() {
 fn long_requests_take_turns_and_all_end() {
     for preempt in MECHANISMS.iter().copied() {
         // By default those that Synergy preempted wait until nothing else is to run.
-        for policy in policies()
-            .into_iter()
-            .filter(|policy| *policy != Policy::synergy())
-        {
+        for policy in policies().into_iter().filter(|policy| *policy != Policy::synergy()) {
             let server = start(Config::default().preempt(preempt), policy);
-            let mut longs: Vec<_> = (0..10)
-                .map(|gate| server.begin(&format!("spin {gate}")))
-                .collect();
+            let mut longs: Vec<_> = (0..10).map(|gate| server.begin(&format!("spin {gate}"))).collect();
             for (gate, long) in longs.iter_mut().enumerate() {
                 server.gates.open(gate);
                 assert_eq!(long.line(), format!("ok spin {gate}"));
@@ -153,9 +145,7 @@ fn one_that_has_waited_passes_a_long_one() {
             let before = server.gates.begun.load(Ordering::SeqCst);
             server.gates.open(0);
             assert_eq!(holding.line(), "ok hold 0");
-            until("the long request runs", || {
-                server.gates.begun.load(Ordering::SeqCst) > before
-            });
+            until("the long request runs", || server.gates.begun.load(Ordering::SeqCst) > before);
             assert_eq!(napping.line(), "ok nap 0", "{preempt} {policy}");
             server.gates.open(1);
             assert_eq!(dozing.line(), "ok doze 1", "{preempt} {policy}");
@@ -189,11 +179,7 @@ fn darc_without_a_dispatcher_takes_back_what_it_lent() {
         // The worker of the long ones reads nothing meanwhile. If it paused, it has begun several.
         until("both workers run a long request", || {
             begin_another();
-            [0, 1]
-                .map(turns_of)
-                .iter()
-                .zip(before)
-                .all(|(&now, before)| now > before)
+            [0, 1].map(turns_of).iter().zip(before).all(|(&now, before)| now > before)
         });
         // The lent worker may be between two long ones when the short ones come.
         until("a long request yields to short ones", || {
@@ -263,9 +249,7 @@ fn a_server_that_stops_while_requests_are_suspended_answers_them() {
         let config = Config::default().workers(2).preempt(preempt);
         // In turn, so that each begins: one that was preempted at once would wait for the end of another.
         let server = start(config, Synergy::default().wait_queue(false));
-        let mut longs: Vec<_> = (0..6)
-            .map(|gate| server.begin(&format!("spin {gate}")))
-            .collect();
+        let mut longs: Vec<_> = (0..6).map(|gate| server.begin(&format!("spin {gate}"))).collect();
         server.handle.shut_down();
         (0..6).for_each(|gate| server.gates.open(gate));
         for (gate, long) in longs.iter_mut().enumerate() {

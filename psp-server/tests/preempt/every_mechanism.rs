@@ -35,9 +35,7 @@ fn short_requests_pass_a_long_one_on_its_own_worker() {
 fn preempted_requests_of_many_connections_all_go_on() {
     for &preempt in MECHANISMS {
         let server = start(Config::default().preempt(preempt));
-        let mut longs: Vec<_> = (0..10)
-            .map(|i| server.begin(&format!("spin {i}")))
-            .collect();
+        let mut longs: Vec<_> = (0..10).map(|i| server.begin(&format!("spin {i}"))).collect();
         for (gate, long) in longs.iter_mut().enumerate() {
             server.gates.open(gate);
             assert_eq!(long.line(), format!("ok spin {gate}"));
@@ -81,9 +79,7 @@ fn policies_change_while_requests_run_wait_and_are_suspended_and_none_is_lost() 
         let sharing = server.handle.policy();
         for name in Policy::NAMES {
             let before = server.preempted();
-            let mut longs: Vec<_> = (0..LONGS)
-                .map(|gate| server.begin(&format!("spin {gate}")))
-                .collect();
+            let mut longs: Vec<_> = (0..LONGS).map(|gate| server.begin(&format!("spin {gate}"))).collect();
             assert!(server.preempted() > before, "some are suspended");
             let mut shorts: Vec<_> = (0..SHORTS).map(|_| server.connect()).collect();
             for short in &mut shorts {
@@ -134,9 +130,7 @@ fn without_a_spare_context_a_request_runs_to_its_end() {
         let mut first = server.begin("spin 0");
         let mut short = server.connect();
         short.send("short 1\n");
-        until("it waits", || {
-            server.handle.snapshot().types[0].arrivals == 1
-        });
+        until("it waits", || server.handle.snapshot().types[0].arrivals == 1);
         server.gates.open(0);
         assert_eq!(first.line(), "ok spin 0");
         assert_eq!(short.line(), "ok short 1");

@@ -11,9 +11,7 @@ use crate::common::until;
 use crate::rig::{Setup, start, start_with};
 
 fn kernel_thread() -> Config {
-    Config::default()
-        .preempt(PreemptPolicy::KernelThread)
-        .contexts_per_worker(8)
+    Config::default().preempt(PreemptPolicy::KernelThread).contexts_per_worker(8)
 }
 
 /// A handler that sleeps holds up only its own client.
@@ -38,9 +36,7 @@ fn a_lock_of_a_preempted_request_is_waited_for() {
     let mut holder = server.begin("keep 0");
     let mut needing = server.connect();
     needing.send("need 1\n");
-    until("it waits", || {
-        server.handle.snapshot().types[0].arrivals == 1 && server.preempted() > 0
-    });
+    until("it waits", || server.handle.snapshot().types[0].arrivals == 1 && server.preempted() > 0);
     let mut short = server.connect();
     assert_eq!(short.ask("short 1"), "ok short 1");
     server.gates.open(0);
@@ -56,9 +52,7 @@ fn within_no_preempt_a_request_keeps_its_worker() {
     let before = server.preempted();
     let mut short = server.connect();
     short.send("short 1\n");
-    until("it waits", || {
-        server.handle.snapshot().types[0].arrivals == 1
-    });
+    until("it waits", || server.handle.snapshot().types[0].arrivals == 1);
     assert_eq!(server.preempted(), before);
     server.gates.open(0);
     assert_eq!(long.line(), "ok hold 0");
@@ -80,9 +74,7 @@ fn a_type_that_is_cooperative_yields_at_checkpoints_only() {
     let mut holding = server.begin("hold 1");
     let before = server.preempted();
     short.send("short 2\n");
-    until("it waits", || {
-        server.handle.snapshot().types[0].arrivals == 2
-    });
+    until("it waits", || server.handle.snapshot().types[0].arrivals == 2);
     assert_eq!(server.preempted(), before);
     server.gates.open(1);
     assert_eq!(holding.line(), "ok hold 1");
@@ -97,9 +89,7 @@ fn a_type_that_is_never_preempted_runs_to_its_end() {
     let mut spinning = server.begin("spin 0");
     let mut short = server.connect();
     short.send("short 1\n");
-    until("it waits", || {
-        server.handle.snapshot().types[0].arrivals == 1
-    });
+    until("it waits", || server.handle.snapshot().types[0].arrivals == 1);
     server.gates.open(0);
     assert_eq!(spinning.line(), "ok spin 0");
     assert_eq!(short.line(), "ok short 1");

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use psp_server::policy::Synergy;
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
-    ServerHandle, SpawnedServer, Topology, TypeSpec, WorkerId, feedback, sleep,
+    Config, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server, ServerHandle, SpawnedServer,
+    Topology, TypeSpec, WorkerId, feedback, sleep,
 };
 
 use crate::common::{Client, Lines, until};
@@ -98,10 +98,7 @@ impl CarriedServer {
     fn start(workers: usize, policy: impl Into<Policy>) -> Self {
         let carried = Shared::default();
         let ms = Duration::from_millis;
-        let types = [
-            TypeSpec::new("short").service_time(ms(1)),
-            TypeSpec::new("long").service_time(ms(100)),
-        ];
+        let types = [TypeSpec::new("short").service_time(ms(1)), TypeSpec::new("long").service_time(ms(100))];
         let server = Server::builder()
             .tcp("127.0.0.1:0")
             .framing(Lines)
@@ -308,9 +305,7 @@ fn a_server_that_stops_gives_up_requests_that_do_not_end() {
     const LONGS: usize = 5;
     let config = moving(Config::default()).workers(2).drain_timeout_ms(50);
     let server = start_with(config, setup(TypeSpec::new("long")));
-    let _longs: Vec<_> = (0..LONGS)
-        .map(|gate| server.begin(&format!("spin {gate}")))
-        .collect();
+    let _longs: Vec<_> = (0..LONGS).map(|gate| server.begin(&format!("spin {gate}"))).collect();
     let gates = server.gates.clone();
     assert_eq!(server.stop().abandoned, LONGS);
     (0..LONGS).for_each(|gate| gates.open(gate));

@@ -7,8 +7,8 @@ use std::process::{Command, Output};
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server, Shutdown,
-    SignalPreemptible, Topology, TypeSpec, WorkerId,
+    Config, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server, Shutdown, SignalPreemptible,
+    Topology, TypeSpec, WorkerId,
 };
 
 use crate::common::{Client, Lines};

@@ -12,9 +12,8 @@ use std::time::{Duration, Instant};
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, CpuTimer, DrainReport, Handler, Peer, Policy, PreemptPolicy, Reply, Request,
-    RequestType, Server, ServerHandle, Shutdown, SignalPreemptible, Topology, TypeSpec, WorkerId,
-    checkpoint, no_preempt, sleep, wait,
+    Config, CpuTimer, DrainReport, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
+    ServerHandle, Shutdown, SignalPreemptible, Topology, TypeSpec, WorkerId, checkpoint, no_preempt, sleep, wait,
 };
 
 use crate::common::{Client, Lines, until};
@@ -163,9 +162,7 @@ impl Handler for Rig {
         let (word, digits) = line.split_once(' ').unwrap_or((line, ""));
         let gate = digits.parse().unwrap_or(0);
         let long = request.request_type == RequestType::new(1);
-        self.gates
-            .begun
-            .fetch_add(usize::from(long), Ordering::SeqCst);
+        self.gates.begun.fetch_add(usize::from(long), Ordering::SeqCst);
         let mut taken = false;
         match word {
             "spin" => self.spin(gate),
@@ -255,10 +252,7 @@ impl Default for Setup {
 impl Setup {
     /// With another long type.
     pub(crate) fn of_long(long: TypeSpec) -> Self {
-        Self {
-            long,
-            ..Self::default()
-        }
+        Self { long, ..Self::default() }
     }
 }
 
@@ -269,12 +263,7 @@ pub(crate) fn start(config: Config) -> RigServer {
 
 /// The same with another setup.
 pub(crate) fn start_with(config: Config, setup: Setup) -> RigServer {
-    let Setup {
-        policy,
-        topology,
-        short,
-        long,
-    } = setup;
+    let Setup { policy, topology, short, long } = setup;
     let workers = config.workers.map_or(1, |workers| workers.max);
     let preempt = long.preempt.unwrap_or(config.preempt);
     let gates = Arc::new(Gates::default());
@@ -283,17 +272,7 @@ pub(crate) fn start_with(config: Config, setup: Setup) -> RigServer {
         .framing(Lines)
         .types([short, long])
         .classifier(|line: &[u8]| {
-            let long = [
-                "spin ",
-                "hold",
-                "fail ",
-                "block ",
-                "borrow ",
-                "lock ",
-                "keep ",
-                "signalled ",
-                "time ",
-            ];
+            let long = ["spin ", "hold", "fail ", "block ", "borrow ", "lock ", "keep ", "signalled ", "time "];
             let long = long.iter().any(|word| line.starts_with(word.as_bytes()));
             RequestType::new(u32::from(long))
         })
@@ -319,16 +298,8 @@ pub(crate) fn start_with(config: Config, setup: Setup) -> RigServer {
     let handle = server.handle();
     let shutdown = Shutdown::new();
     let until = shutdown.clone();
-    let thread = Some(std::thread::spawn(move || {
-        server.run_until(&until).unwrap()
-    }));
-    RigServer {
-        address,
-        handle,
-        gates,
-        shutdown,
-        thread,
-    }
+    let thread = Some(std::thread::spawn(move || server.run_until(&until).unwrap()));
+    RigServer { address, handle, gates, shutdown, thread }
 }
 
 impl RigServer {
@@ -341,9 +312,7 @@ impl RigServer {
         let before = self.gates.begun.load(Ordering::SeqCst);
         let mut client = self.connect();
         client.send(&format!("{line}\n"));
-        until("the long request runs", || {
-            self.gates.begun.load(Ordering::SeqCst) > before
-        });
+        until("the long request runs", || self.gates.begun.load(Ordering::SeqCst) > before);
         client
     }
 

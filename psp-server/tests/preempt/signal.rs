@@ -24,13 +24,7 @@ fn a_handler_that_is_not_signal_preemptible_is_refused() {
         .build()
         .err()
         .unwrap();
-    assert!(matches!(
-        error,
-        BuildError::Preempt {
-            preempt: PreemptPolicy::Signal,
-            ..
-        }
-    ));
+    assert!(matches!(error, BuildError::Preempt { preempt: PreemptPolicy::Signal, .. }));
     assert!(error.to_string().contains("SignalPreemptible"), "{error}");
 }
 
@@ -41,9 +35,7 @@ fn a_request_that_is_asked_within_no_preempt_yields_at_its_end() {
     let mut long = server.begin("hold-then-spin 0");
     let mut short = server.connect();
     short.send("short 1\n");
-    until("the short request waits", || {
-        server.handle.snapshot().types[0].queued == 1
-    });
+    until("the short request waits", || server.handle.snapshot().types[0].queued == 1);
     assert_eq!(server.preempted(), 0);
     server.gates.open(0);
     assert_eq!(short.line(), "ok short 1");

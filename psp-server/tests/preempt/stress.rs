@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use psp_server::policy::Synergy;
 use psp_server::{
-    Config, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server, Shutdown,
-    SignalPreemptible, Topology, TypeSpec, WorkerId, checkpoint, protocols::Sink,
+    Config, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server, Shutdown, SignalPreemptible,
+    Topology, TypeSpec, WorkerId, checkpoint, protocols::Sink,
 };
 
 use crate::common::{Client, Lines};
@@ -97,12 +97,7 @@ struct Progress {
 impl Progress {
     fn new(preempt: PreemptPolicy, preemptions: u64) -> Self {
         let none = (0, Instant::now());
-        Self {
-            preempt,
-            preemptions,
-            last: none,
-            said: none,
-        }
+        Self { preempt, preemptions, last: none, said: none }
     }
 
     /// Returns whether there were enough. Reports progress on stderr now and then, past the harness, which
@@ -118,10 +113,7 @@ impl Progress {
         if now - since >= INTERVAL {
             let per_second = (preempted - before) as f64 / (now - since).as_secs_f64();
             let (preempt, of) = (self.preempt, self.preemptions);
-            let _ = writeln!(
-                std::io::stderr(),
-                "{preempt}: {preempted} of {of} preemptions, {per_second:.0} a second"
-            );
+            let _ = writeln!(std::io::stderr(), "{preempt}: {preempted} of {of} preemptions, {per_second:.0} a second");
             self.said = (preempted, now);
         }
         preempted >= self.preemptions
@@ -152,13 +144,7 @@ fn run_distributed(preempt: PreemptPolicy, preemptions: u64) {
     }
 }
 
-fn run_under(
-    policy: Policy,
-    topology: Topology,
-    workers: usize,
-    preempt: PreemptPolicy,
-    preemptions: u64,
-) {
+fn run_under(policy: Policy, topology: Topology, workers: usize, preempt: PreemptPolicy, preemptions: u64) {
     silence_panics();
     let pause: Pause = match preempt {
         PreemptPolicy::Cooperative => checkpoint,
@@ -170,23 +156,14 @@ fn run_under(
         .types([TypeSpec::new("disturbs"), TypeSpec::new("works")])
         .classifier(|line: &[u8]| RequestType::new(u32::from(!line.starts_with(b"disturb"))))
         .policy(policy)
-        .config(
-            Config::default()
-                .workers(workers)
-                .topology(topology)
-                .preempt(preempt)
-                .background_nice(0),
-        )
+        .config(Config::default().workers(workers).topology(topology).preempt(preempt).background_nice(0))
         .handler(Work { pause })
         .signal_preemption()
         .build()
         .unwrap();
     let address = server.local_addrs()[0];
     let handle = server.handle();
-    let expected = [
-        expected(&KINDS),
-        expected(&[("disturb", |seed, _| disturb(seed))]),
-    ];
+    let expected = [expected(&KINDS), expected(&[("disturb", |seed, _| disturb(seed))])];
     let shutdown = Shutdown::new();
     let enough = AtomicBool::new(false);
     let preempted = || {
@@ -209,8 +186,7 @@ fn run_under(
             })
             .collect();
         let mut progress = Progress::new(preempt, preemptions);
-        while !progress.is_enough(preempted()) && !clients.iter().any(ScopedJoinHandle::is_finished)
-        {
+        while !progress.is_enough(preempted()) && !clients.iter().any(ScopedJoinHandle::is_finished) {
             std::thread::park_timeout(Duration::from_millis(10));
         }
         enough.store(true, Ordering::Relaxed);

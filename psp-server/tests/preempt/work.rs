@@ -29,9 +29,7 @@ pub(crate) const KINDS: [Kind; 7] = [
 ];
 
 fn mix(state: u64, value: u64) -> u64 {
-    (state ^ value)
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        .rotate_left(29)
+    (state ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
 }
 
 /// Spends most of its time in the allocator: an interruption there would corrupt its lists.
@@ -53,8 +51,7 @@ fn allocate(seed: u64, pause: Pause) -> u64 {
         }
         pause();
     }
-    tree.into_values()
-        .fold(sum, |sum, bytes| mix(sum, bytes.len() as u64))
+    tree.into_values().fold(sum, |sum, bytes| mix(sum, bytes.len() as u64))
 }
 
 /// All requests share the counters, which must stay equal.
@@ -86,9 +83,7 @@ fn format(seed: u64, pause: Pause) -> u64 {
     for round in 0..2000 {
         text.clear();
         write!(text, "{sum:x} of {round:>8} is {:.6e}", sum as f64 / 3.0).unwrap();
-        sum = text
-            .bytes()
-            .fold(sum, |sum, byte| mix(sum, u64::from(byte)));
+        sum = text.bytes().fold(sum, |sum, byte| mix(sum, u64::from(byte)));
         let parsed: u64 = u64::from_str_radix(text.split_once(' ').unwrap().0, 16).unwrap();
         sum = mix(sum, parsed);
         pause();
@@ -256,9 +251,7 @@ fn vector_of(seed: u64, times: usize, pause: Pause) -> u64 {
 /// A little of all work, to overwrite registers that a preempted request might have left behind.
 pub(crate) fn disturb(seed: u64) -> u64 {
     let text = format!("{seed:x} {:e}", (seed as f64).sqrt());
-    let sum = text
-        .bytes()
-        .fold(seed, |sum, byte| mix(sum, u64::from(byte)));
+    let sum = text.bytes().fold(seed, |sum, byte| mix(sum, u64::from(byte)));
     mix(sum, vector_of(seed, 1, || {}))
 }
 
@@ -268,14 +261,11 @@ static FACTOR: f64 = 3.999;
 static ONE: f64 = 1.0;
 
 fn lanes(seed: u64, times: usize, pause: Pause, run: impl Fn(&mut [f64; LANES], usize)) -> u64 {
-    let mut values: [f64; LANES] =
-        std::array::from_fn(|lane| mix(seed, lane as u64) as f64 / u64::MAX as f64);
+    let mut values: [f64; LANES] = std::array::from_fn(|lane| mix(seed, lane as u64) as f64 / u64::MAX as f64);
     let mut sum = seed;
     for _ in 0..times {
         run(&mut values, 200);
-        sum = values
-            .iter()
-            .fold(sum, |sum, value| mix(sum, value.to_bits()));
+        sum = values.iter().fold(sum, |sum, value| mix(sum, value.to_bits()));
         pause();
     }
     sum

@@ -9,9 +9,7 @@ use std::time::Instant;
 
 use crate::common::{Client, Lines, PATIENCE, TestServer, handler, start, until};
 use psp_server::telemetry::TypeSnapshot;
-use psp_server::{
-    Config, Policy, PreemptPolicy, Server, ServerHandle, Topology, checkpoint, is_abandoned,
-};
+use psp_server::{Config, Policy, PreemptPolicy, Server, ServerHandle, Topology, checkpoint, is_abandoned};
 
 /// A grace that no client of these tests exceeds.
 const LONG_GRACE_MS: u64 = 600_000;
@@ -29,13 +27,8 @@ fn one_at_a_time() -> [(Policy, Topology, usize); 4] {
     ]
 }
 
-fn start_with(
-    (policy, topology, workers): (Policy, Topology, usize),
-    half_close_grace_ms: u64,
-) -> TestServer {
-    let config = Config::default()
-        .workers(workers)
-        .half_close_grace_ms(half_close_grace_ms);
+fn start_with((policy, topology, workers): (Policy, Topology, usize), half_close_grace_ms: u64) -> TestServer {
+    let config = Config::default().workers(workers).half_close_grace_ms(half_close_grace_ms);
     start(policy, topology, config)
 }
 
@@ -49,14 +42,10 @@ fn waiting(server: &TestServer, count: u64) -> Vec<Client> {
     for number in 0..count {
         let mut client = server.connect();
         client.send(&format!("wait {number}\n"));
-        until("the request has arrived", || {
-            long(server).arrivals == number + 1
-        });
+        until("the request has arrived", || long(server).arrivals == number + 1);
         clients.push(client);
     }
-    until("the first request runs", || {
-        server.gate.waiting.load(Ordering::SeqCst) == 1
-    });
+    until("the first request runs", || server.gate.waiting.load(Ordering::SeqCst) == 1);
     clients
 }
 
@@ -74,18 +63,14 @@ fn requests_of_closed_connections_are_dropped_and_counted() {
         until("the server knows that six have left", || left(&server) == 6);
         let mut next = server.connect();
         next.send("wait behind them\n");
-        until("the next request has arrived", || {
-            long(&server).arrivals == 8
-        });
+        until("the next request has arrived", || long(&server).arrivals == 8);
         server.gate.open();
         assert_eq!(next.line(), "ok wait behind them");
         assert_eq!(first.line(), "ok wait 0");
         let long = long(&server);
         let ran = (long.completions, long.turns.turns);
         assert_eq!((long.abandoned, ran), (6, (2, 2)), "none of them ran");
-        until("their connections are closed", || {
-            server.handle.snapshot().net.connections_open == 2
-        });
+        until("their connections are closed", || server.handle.snapshot().net.connections_open == 2);
         assert_eq!(server.stop().abandoned, 0);
     }
 }
@@ -128,9 +113,7 @@ fn within_a_long_reply(server: &TestServer) -> Client {
     let mut client = server.connect();
     client.send(&format!("big {LONG_REPLY}\n"));
     until("the reply is written", || long(server).completions == 1);
-    until("it waits", || {
-        server.handle.snapshot().net.buffered_bytes > 0
-    });
+    until("it waits", || server.handle.snapshot().net.buffered_bytes > 0);
     client
 }
 
@@ -140,9 +123,7 @@ fn a_connection_that_is_reset_within_a_long_reply_is_closed() {
         let server = start_with((Policy::c_fcfs(), topology, 2), LONG_GRACE_MS);
         // To close with a reply unread resets the connection.
         drop(within_a_long_reply(&server));
-        until("the connection is closed", || {
-            server.handle.snapshot().net.connections_open == 0
-        });
+        until("the connection is closed", || server.handle.snapshot().net.connections_open == 0);
         let net = server.handle.snapshot().net;
         assert_eq!((net.buffered_bytes, long(&server).abandoned), (0, 0));
         assert_eq!(server.stop().abandoned, 0);
@@ -155,13 +136,8 @@ fn a_long_reply_is_sent_to_its_end_to_a_peer_that_is_taken_for_gone() {
     let mut client = within_a_long_reply(&server);
     client.stream.shutdown(Half::Write).unwrap();
     let reply = client.rest();
-    assert_eq!(
-        reply.len(),
-        LONG_REPLY + format!("ok big {LONG_REPLY}\n").len()
-    );
-    until("the connection is closed", || {
-        server.handle.snapshot().net.connections_open == 0
-    });
+    assert_eq!(reply.len(), LONG_REPLY + format!("ok big {LONG_REPLY}\n").len());
+    until("the connection is closed", || server.handle.snapshot().net.connections_open == 0);
 }
 
 #[test]
@@ -214,9 +190,7 @@ impl Watching {
             )
             .handler(handler(move |request, _| {
                 begins.fetch_add(1, Ordering::SeqCst);
-                let name = String::from_utf8_lossy(request.payload)
-                    .trim_end()
-                    .to_owned();
+                let name = String::from_utf8_lossy(request.payload).trim_end().to_owned();
                 let deadline = Instant::now() + PATIENCE;
                 while !is_abandoned() && Instant::now() < deadline {
                     (0..64).for_each(|_| std::hint::spin_loop());
@@ -268,16 +242,10 @@ fn a_running_request_learns_that_its_peer_has_left() {
             client
         };
         let (first, second) = (connect("first"), connect("second"));
-        until("both run, or take turns", || {
-            server.begun.load(Ordering::SeqCst) == 2
-        });
+        until("both run, or take turns", || server.begun.load(Ordering::SeqCst) == 2);
         drop(second);
         until("the second request ends", || !server.ended().is_empty());
-        assert_eq!(
-            server.ended(),
-            ["second"],
-            "{preempt}: each has its own peer"
-        );
+        assert_eq!(server.ended(), ["second"], "{preempt}: each has its own peer");
         drop(first);
         until("the first request ends", || server.ended().len() == 2);
     }

@@ -50,16 +50,12 @@ fn long(server: &TestServer) -> TypeSnapshot {
 fn flood(server: &TestServer) -> (Client, Vec<Client>) {
     let mut running = server.connect();
     running.send("wait here\n");
-    until("the first request runs", || {
-        server.gate.waiting.load(Ordering::SeqCst) == 1
-    });
+    until("the first request runs", || server.gate.waiting.load(Ordering::SeqCst) == 1);
     let mut clients = Vec::new();
     for number in 0..CLIENTS {
         let mut client = server.connect();
         client.send(&format!("wait {number}\n"));
-        until("the request has arrived", || {
-            long(server).arrivals == number as u64 + 2
-        });
+        until("the request has arrived", || long(server).arrivals == number as u64 + 2);
         clients.push(client);
     }
     (running, clients)
@@ -185,9 +181,7 @@ fn requests_of_closed_connections_get_no_places() {
         });
         server.gate.open();
         all_are_served(&server, &mut clients);
-        until("their requests are dropped", || {
-            long(&server).abandoned == HELD
-        });
+        until("their requests are dropped", || long(&server).abandoned == HELD);
         until("their connections are closed", || {
             server.handle.snapshot().net.connections_open == QUEUE_CAPACITY as u64 + 1
         });

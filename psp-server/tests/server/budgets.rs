@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, Policy, PreemptPolicy, Reply, Request, RequestType, Server, SpawnedServer, Topology,
-    TypeSpec, checkpoint,
+    Config, Policy, PreemptPolicy, Reply, Request, RequestType, Server, SpawnedServer, Topology, TypeSpec, checkpoint,
 };
 
 use crate::common::{AnyHandler, Client, Lines, PATIENCE, classifier, policies_of_workers, until};
@@ -38,9 +37,7 @@ fn start(policy: Policy, config: Config, handle: AnyHandler) -> SpawnedServer {
         .tcp("127.0.0.1:0")
         .framing(Lines)
         .types(["short", "long"].map(TypeSpec::new))
-        .classifier(classifier(|line| {
-            RequestType::new(u32::from(line.starts_with(b"long")))
-        }))
+        .classifier(classifier(|line| RequestType::new(u32::from(line.starts_with(b"long")))))
         .handler(handle)
         .policy(policy)
         .config(config)
@@ -115,11 +112,7 @@ fn others_are_served(policy: Policy, config: Config, count: u64, line: &str) {
 
 #[test]
 fn others_are_served_beside_endless_requests_on_the_net_thread() {
-    let inline = |workers| {
-        Config::default()
-            .workers(workers)
-            .topology(Topology::Inline)
-    };
+    let inline = |workers| Config::default().workers(workers).topology(Topology::Inline);
     for policy in to_completion(1) {
         others_are_served(policy, inline(1), 2, "endless");
     }
@@ -141,17 +134,13 @@ fn to_completion(workers: usize) -> impl Iterator<Item = Policy> {
 fn others_are_served_beside_endless_requests_on_all_workers() {
     for workers in [1, 2] {
         for policy in to_completion(workers) {
-            let config = Config::default()
-                .workers(workers)
-                .topology(Topology::Dedicated);
+            let config = Config::default().workers(workers).topology(Topology::Dedicated);
             let config = config.stuck_after_ms(20).stuck_after_means(0);
             others_are_served(policy, config, workers as u64 + 1, "endless");
         }
     }
     for policy in to_completion(2) {
-        let config = Config::default()
-            .workers(2_usize)
-            .topology(Topology::Inline);
+        let config = Config::default().workers(2_usize).topology(Topology::Inline);
         let config = config.stuck_after_ms(20).stuck_after_means(0);
         others_are_served(policy, config, 2, "long endless");
     }
@@ -208,11 +197,7 @@ fn requests_that_do_not_yield_do_not_pause() {
             echo(&request, reply);
         };
         let config = set(Config::default()).workers(1);
-        let server = start(
-            Policy::c_fcfs(),
-            config.topology(Topology::Inline),
-            Box::new(handle),
-        );
+        let server = start(Policy::c_fcfs(), config.topology(Topology::Inline), Box::new(handle));
         let mut clients = [connect(&server), connect(&server)];
         clients.iter_mut().for_each(|client| client.send("short\n"));
         for client in &mut clients {

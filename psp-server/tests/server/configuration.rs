@@ -14,9 +14,7 @@ fn rows(heading: &str) -> Vec<Vec<&'static str>> {
     let (_, section) = PAGE.split_once(&format!("## `{heading}`\n")).unwrap();
     let section = section.split("\n## ").next().unwrap();
     let lines = section.lines().filter(|line| line.starts_with("| `"));
-    lines
-        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
-        .collect()
+    lines.map(|line| line.trim_matches('|').split('|').map(str::trim).collect()).collect()
 }
 
 fn key<'a>(row: &[&'a str]) -> &'a str {
@@ -110,9 +108,7 @@ fn changed(config: &Config) -> Config {
             ("preempt", _) => "none".into(),
             ("arbiter", _) => "/run/other".into(),
             ("admin", _) => "9101".into(),
-            ("admin-token-file" | "admin-tls-cert-file" | "admin-tls-key-file", _) => {
-                "/run/other".into()
-            }
+            ("admin-token-file" | "admin-tls-cert-file" | "admin-tls-key-file", _) => "/run/other".into(),
             (_, Value::Integer(number)) => (number + 1).into(),
             (_, Value::Float(number)) => (number / 2.0).into(),
             (key, value) => panic!("{key} = {value}"),

@@ -8,13 +8,10 @@ use std::time::Duration;
 use psp_server::protocols::Sink;
 use psp_server::telemetry::TypeSnapshot;
 use psp_server::{
-    Config, DrainReport, Policy, RequestType, Server, ServerHandle, SpawnedServer, Topology,
-    TypeSpec, sleep,
+    Config, DrainReport, Policy, RequestType, Server, ServerHandle, SpawnedServer, Topology, TypeSpec, sleep,
 };
 
-use crate::common::{
-    Client, Gate, Lines, UdpClient, classifier, handler, policies_of_workers, until,
-};
+use crate::common::{Client, Gate, Lines, UdpClient, classifier, handler, policies_of_workers, until};
 
 const TOPOLOGIES: [Topology; 3] = [Topology::Inline, Topology::Dedicated, Topology::Distributed];
 
@@ -70,11 +67,7 @@ fn start(policy: Policy, topology: Topology, config: Config, admin: TypeSpec) ->
         .unwrap()
         .spawn()
         .unwrap();
-    Rig {
-        handle: server.handle().clone(),
-        server: Some(server),
-        gate,
-    }
+    Rig { handle: server.handle().clone(), server: Some(server), gate }
 }
 
 impl Rig {
@@ -98,8 +91,7 @@ impl Rig {
             client.send("long\n");
         }
         until("the workers are held", || {
-            self.gate.waiting.load(Ordering::SeqCst) == workers
-                && self.of(LONG).arrivals >= workers as u64
+            self.gate.waiting.load(Ordering::SeqCst) == workers && self.of(LONG).arrivals >= workers as u64
         });
         clients
     }
@@ -123,11 +115,7 @@ type LongsHold = (Policy, usize);
 /// serves the ports of both.
 fn held(topology: Topology) -> Vec<LongsHold> {
     match topology {
-        Topology::Inline => vec![
-            (Policy::darc(), 1),
-            (Policy::darc_static(1), 1),
-            (Policy::static_partition(), 1),
-        ],
+        Topology::Inline => vec![(Policy::darc(), 1), (Policy::darc_static(1), 1), (Policy::static_partition(), 1)],
         Topology::Dedicated => vec![
             (Policy::darc(), 1),
             (Policy::darc_lending(), 1),
@@ -183,8 +171,7 @@ fn a_type_that_is_grouped_with_longer_ones_waits_behind_them_unless_it_is_never_
         assert_eq!(grouped.of(ADMIN).completions, 0, "{topology}");
         grouped.gate.open();
         assert_eq!(other.line(), "ok admin");
-        long.iter_mut()
-            .for_each(|client| assert_eq!(client.line(), "ok long"));
+        long.iter_mut().for_each(|client| assert_eq!(client.line(), "ok long"));
 
         let apart = start(Policy::darc(), topology, config(), admin().never_grouped());
         let _long = apart.hold(1, 1);
@@ -196,17 +183,9 @@ fn a_type_that_is_grouped_with_longer_ones_waits_behind_them_unless_it_is_never_
 fn pipelines_keep_their_order_while_policies_change() {
     const ROUNDS: usize = 200;
     for topology in TOPOLOGIES {
-        let rig = start(
-            Policy::d_fcfs(),
-            topology,
-            Config::default().workers(2),
-            admin().control(),
-        );
+        let rig = start(Policy::d_fcfs(), topology, Config::default().workers(2), admin().control());
         rig.gate.open();
-        let policies: Vec<_> = held(topology)
-            .into_iter()
-            .map(|(policy, _)| policy)
-            .collect();
+        let policies: Vec<_> = held(topology).into_iter().map(|(policy, _)| policy).collect();
         thread::scope(|scope| {
             let clients: Vec<_> = (0..4)
                 .map(|client| {
@@ -216,8 +195,7 @@ fn pipelines_keep_their_order_while_policies_change() {
                             let words = ["get", "admin", "admin", "get", "long", "admin nap"];
                             let count = if round % 50 == client { 6 } else { 4 };
                             let lines = words[..count].iter();
-                            let sent: String =
-                                lines.clone().map(|word| format!("{word}\n")).collect();
+                            let sent: String = lines.clone().map(|word| format!("{word}\n")).collect();
                             connection.send(&sent);
                             for word in lines {
                                 assert_eq!(connection.line(), format!("ok {word}"));
@@ -234,18 +212,10 @@ fn pipelines_keep_their_order_while_policies_change() {
         });
         let snapshot = rig.handle.snapshot();
         let arrived: u64 = snapshot.types.iter().map(|ty| ty.arrivals).sum();
-        let completed: u64 = snapshot
-            .workers
-            .iter()
-            .map(|worker| worker.completions)
-            .sum();
+        let completed: u64 = snapshot.workers.iter().map(|worker| worker.completions).sum();
         assert_eq!(arrived, completed, "{topology}");
         let own = usize::from(topology == Topology::Dedicated);
-        assert_eq!(
-            snapshot.workers.len(),
-            2 + own,
-            "the net thread is one more"
-        );
+        assert_eq!(snapshot.workers.len(), 2 + own, "the net thread is one more");
         assert_eq!(rig.stop().abandoned, 0, "{topology}");
     }
 }
@@ -256,9 +226,7 @@ fn a_control_request_that_waits_holds_up_nobody_and_is_waited_for() {
         let config = Config::default().workers(2);
         let rig = start(Policy::d_fcfs(), topology, config, admin().control());
         let mut napping: Vec<_> = (0..20).map(|_| rig.connect()).collect();
-        napping
-            .iter_mut()
-            .for_each(|client| client.send("admin nap\n"));
+        napping.iter_mut().for_each(|client| client.send("admin nap\n"));
         let mut other = rig.connect();
         let mut answered = 0;
         until("all naps are over", || {
@@ -313,10 +281,7 @@ fn no_queue_is_full_and_no_wait_too_long_for_control_requests() {
             }
         }
         let admin = rig.of(ADMIN);
-        assert_eq!(
-            (admin.completions, admin.rejections, admin.expired),
-            (1_000, 0, 0)
-        );
+        assert_eq!((admin.completions, admin.rejections, admin.expired), (1_000, 0, 0));
     }
 }
 

@@ -14,9 +14,7 @@ const MAX_WAIT: Duration = Duration::from_millis(5);
 fn busy(policy: Policy, topology: Topology, workers: usize) -> TestServer {
     let [short, long] = types();
     // No worker is lent.
-    let config = Config::default()
-        .workers(workers)
-        .preempt(PreemptPolicy::None);
+    let config = Config::default().workers(workers).preempt(PreemptPolicy::None);
     let types = [short, long.max_wait(MAX_WAIT)];
     start_typed(policy, topology, config, types)
 }
@@ -28,9 +26,7 @@ fn long(server: &TestServer) -> TypeSnapshot {
 /// Opens the gate when all long requests that wait have expired.
 fn open_late(server: &TestServer) {
     let arrived = Instant::now();
-    until("the requests have waited", || {
-        arrived.elapsed() > 2 * MAX_WAIT
-    });
+    until("the requests have waited", || arrived.elapsed() > 2 * MAX_WAIT);
     server.gate.open();
 }
 
@@ -40,9 +36,7 @@ fn a_request_that_waited_too_long_is_refused() {
         let server = busy(policy, Topology::Dedicated, 1);
         let [mut first, mut late, mut short] = [(); 3].map(|()| server.connect());
         first.send("wait here\n");
-        until("the first request runs", || {
-            server.gate.waiting.load(Ordering::SeqCst) == 1
-        });
+        until("the first request runs", || server.gate.waiting.load(Ordering::SeqCst) == 1);
         late.send("wait 1\nwait 2\nshort behind\n");
         short.send("short\n");
         until("all have arrived", || {
@@ -71,9 +65,7 @@ fn datagrams_that_waited_too_long_are_dropped() {
         let server = busy(policy, topology, workers);
         let mut first = server.connect();
         first.send("wait here\n");
-        until("the first request runs", || {
-            server.gate.waiting.load(Ordering::SeqCst) == 1
-        });
+        until("the first request runs", || server.gate.waiting.load(Ordering::SeqCst) == 1);
         let client = UdpClient::new(server.udp);
         client.send("wait 1");
         client.send("short");

@@ -10,13 +10,13 @@ use std::time::Duration;
 use psp_server::protocols::Sink;
 use psp_server::sync::Semaphore;
 use psp_server::{
-    Config, DeferredReply, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
-    ServerBuilder, Topology, TypeSpec, WorkerId, no_preempt, sleep, wait,
+    Config, DeferredReply, Policy, PreemptPolicy, Reply, Request, RequestType, Server, ServerBuilder, Topology,
+    TypeSpec, WorkerId, no_preempt, sleep, wait,
 };
 
 use crate::common::{
-    Client, Gate, Lines, TestServer, UdpClient, classifier, handler, policies_of_workers,
-    start as start_with_udp, start_tcp, start_unix, until, workers_of_long_requests,
+    Client, Gate, Lines, TestServer, UdpClient, classifier, handler, policies_of_workers, start as start_with_udp,
+    start_tcp, start_unix, until, workers_of_long_requests,
 };
 
 /// Enough connections for every worker to have some: one of three has none once in 10^10 times.
@@ -90,9 +90,7 @@ fn replies_keep_their_order_and_all_workers_run_requests() {
         let completed: u64 = snapshot.types.iter().map(|ty| ty.completions).sum();
         assert_eq!((arrived, completed), (all, all));
         let turns: u64 = snapshot.types.iter().map(|ty| ty.turns.turns).sum();
-        let of_workers: Vec<u64> = { snapshot.workers.iter() }
-            .map(|worker| worker.turns.turns)
-            .collect();
+        let of_workers: Vec<u64> = { snapshot.workers.iter() }.map(|worker| worker.turns.turns).collect();
         assert_eq!(turns, of_workers.iter().sum::<u64>());
         let completions = completions(&server);
         assert_eq!(completions.len(), workers);
@@ -109,9 +107,7 @@ fn replies_keep_their_order_and_all_workers_run_requests() {
 fn run_long(server: &TestServer, client: &mut Client) {
     server.gate.close();
     client.send("wait here\n");
-    until("the long request runs", || {
-        server.gate.waiting.load(Ordering::SeqCst) == 1
-    });
+    until("the long request runs", || server.gate.waiting.load(Ordering::SeqCst) == 1);
 }
 
 /// Of the 64 connections some belong to the worker that runs the long request, whichever that is.
@@ -131,11 +127,7 @@ fn a_long_request_holds_up_no_other_connection() {
             }
             let mut late = server.connect();
             assert_eq!(late.ask("accepted meanwhile"), "ok accepted meanwhile");
-            assert_eq!(
-                server.gate.waiting.load(Ordering::SeqCst),
-                1,
-                "it runs still"
-            );
+            assert_eq!(server.gate.waiting.load(Ordering::SeqCst), 1, "it runs still");
             server.gate.open();
             assert_eq!(clients[long].line(), "ok wait here");
         }
@@ -181,9 +173,7 @@ fn a_connection_that_closes_while_its_port_is_elsewhere_is_closed() {
             assert_eq!(client.rest(), "ok quit\n");
         }
         drop(clients);
-        until("one connection is left", || {
-            server.handle.snapshot().net.connections_open == 1
-        });
+        until("one connection is left", || server.handle.snapshot().net.connections_open == 1);
         server.gate.open();
         assert_eq!(long.line(), "ok wait here");
         assert_eq!(long.ask("short"), "ok short");
@@ -200,9 +190,7 @@ fn a_request_that_waits_elsewhere_than_its_port_is_finds_it() {
             .tcp("127.0.0.1:0")
             .framing(Lines)
             .types(["short", "long"].map(TypeSpec::new))
-            .classifier(classifier(|line| {
-                RequestType::new(u32::from(line == b"long\n"))
-            }))
+            .classifier(classifier(|line| RequestType::new(u32::from(line == b"long\n"))))
             .handler(handler(move |request, reply| {
                 match request.payload {
                     b"long\n" => at.0.wait(),
@@ -226,9 +214,7 @@ fn a_request_that_waits_elsewhere_than_its_port_is_finds_it() {
         }
         let (long, others) = clients.split_first_mut().unwrap();
         long.send("long\n");
-        until("the long request runs", || {
-            gate.waiting.load(Ordering::SeqCst) == 1
-        });
+        until("the long request runs", || gate.waiting.load(Ordering::SeqCst) == 1);
         for client in &mut *others {
             client.send("hold\n");
         }
@@ -300,9 +286,7 @@ fn a_worker_that_is_stuck_is_left_behind() {
         let server = start_under(&policy, two_workers().drain_timeout_ms(50));
         let mut client = server.connect();
         client.send("wait here\n");
-        until("the request runs", || {
-            server.gate.waiting.load(Ordering::SeqCst) == 1
-        });
+        until("the request runs", || server.gate.waiting.load(Ordering::SeqCst) == 1);
         let gate = server.gate.clone();
         assert_eq!(server.handle.snapshot().net.connections_open, 1);
         assert_eq!(server.stop().abandoned, 1);
@@ -334,9 +318,7 @@ fn the_limit_of_connections_is_that_of_all_workers() {
     }
     assert_eq!(server.connect().line(), "!too many connections");
     clients.pop();
-    until("a place is free", || {
-        server.handle.snapshot().net.connections_open < CLIENTS as u64
-    });
+    until("a place is free", || server.handle.snapshot().net.connections_open < CLIENTS as u64);
     assert_eq!(server.connect().ask("short"), "ok short");
 }
 
@@ -397,9 +379,7 @@ fn a_deferred_reply_finds_its_connection_whoever_writes_it() {
         for (number, client) in clients.iter_mut().enumerate() {
             client.send(&format!("later {number}\n"));
         }
-        until("all replies are deferred", || {
-            kept.lock().unwrap().len() == CLIENTS
-        });
+        until("all replies are deferred", || kept.lock().unwrap().len() == CLIENTS);
         assert_eq!(handle.snapshot().net.replies_deferred, CLIENTS as u64);
         for worker in [0, 1] {
             let is_there = |(at, _): &(WorkerId, _)| *at == WorkerId(worker);
@@ -426,9 +406,7 @@ fn a_deferred_reply_finds_its_connection_whoever_writes_it() {
         assert_eq!(client.ask("nap"), "awake");
     }
     let waits = handle.snapshot().types.into_iter().map(|ty| ty.waits);
-    let counted = waits.fold((0, 0), |(waits, blocked), counted| {
-        (waits + counted.waits, blocked + counted.blocked)
-    });
+    let counted = waits.fold((0, 0), |(waits, blocked), counted| (waits + counted.waits, blocked + counted.blocked));
     assert_eq!(counted, (CLIENTS as u64, 0));
     // Those who wait for deferred replies keep the server from its end.
     defer_all(&mut clients);
@@ -493,11 +471,7 @@ fn a_long_request_in_a_datagram_holds_up_no_other_datagram() {
             }
             let behind: HashSet<String> = (0..8).map(|_| long.line()).collect();
             assert_eq!(behind.len(), 8, "{behind:?}");
-            assert!(
-                behind
-                    .iter()
-                    .all(|line| line.starts_with("ok short behind "))
-            );
+            assert!(behind.iter().all(|line| line.starts_with("ok short behind ")));
             for (number, client) in clients.iter().enumerate() {
                 if number != round {
                     let request = format!("short {number}");
@@ -505,9 +479,7 @@ fn a_long_request_in_a_datagram_holds_up_no_other_datagram() {
                 }
             }
             // Under some policies short requests overtake it first.
-            until("the long request runs", || {
-                server.gate.waiting.load(Ordering::SeqCst) == 1
-            });
+            until("the long request runs", || server.gate.waiting.load(Ordering::SeqCst) == 1);
             assert!(!long.has_line(), "it is over");
             server.gate.open();
             assert_eq!(long.line(), "ok wait here");
@@ -541,9 +513,7 @@ fn datagrams_are_answered_beside_connections_whoever_runs_them() {
             let request = format!("panic {number}");
             assert_eq!(datagram.ask(&request), format!("!failed {request}"));
         }
-        until("all are counted", || {
-            completions(&server).iter().sum::<u64>() == 4 * CLIENTS as u64
-        });
+        until("all are counted", || completions(&server).iter().sum::<u64>() == 4 * CLIENTS as u64);
         assert_eq!(server.stop().abandoned, 0);
     }
 }
@@ -567,9 +537,7 @@ fn datagrams_beyond_the_queues_are_dropped_and_counted_at_all_workers() {
     let rejected = long().rejections;
     assert!((1..all).contains(&rejected), "{rejected}");
     server.gate.open();
-    until("the others are answered", || {
-        long().completions + rejected == all
-    });
+    until("the others are answered", || long().completions + rejected == all);
     assert_eq!(server.stop().abandoned, 0);
 }
 
@@ -618,10 +586,7 @@ fn what_workers_of_their_own_cannot_do_is_refused() {
     assert_eq!(refusal(|builder| builder), None);
     let refused: [(Change, &str); 2] = [
         (|builder| builder.workers(1..=2), "a range of workers"),
-        (
-            |builder| builder.policy(Policy::darc()),
-            "policy darc needs a net thread",
-        ),
+        (|builder| builder.policy(Policy::darc()), "policy darc needs a net thread"),
     ];
     for (change, reason) in refused {
         let message = refusal(change).expect(reason);

@@ -73,9 +73,7 @@ fn faults_of_a_framing_cost_the_connection_on_which_they_show() {
         let mut client = connect();
         client.send("?\n");
         assert_eq!(client.rest(), "?\n", "it is the last one");
-        until("faults are counted", || {
-            server.handle().snapshot().net.malformed >= 3
-        });
+        until("faults are counted", || server.handle().snapshot().net.malformed >= 3);
         server.handle().shut_down();
         assert_eq!(server.join().unwrap().abandoned, 0);
     }

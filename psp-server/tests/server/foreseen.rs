@@ -3,10 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use psp_server::protocols::Sink;
-use psp_server::{
-    Config, Foreseen, Handler, Peer, Policy, Reply, Request, Server, SpawnedServer, Topology,
-    WorkerId,
-};
+use psp_server::{Config, Foreseen, Handler, Peer, Policy, Reply, Request, Server, SpawnedServer, Topology, WorkerId};
 use tempfile::TempDir;
 
 use crate::common::{Client, Lines};
@@ -132,13 +129,8 @@ fn a_panic_at_foreseeing_costs_no_request() {
         let replies = [client.line(), client.line(), client.line()];
         assert_eq!(replies, ["one", "panic", "two"], "{topology}");
         // The rest of a run that has taken its time is foreseen again.
-        let is_panic =
-            |call: &Call| matches!(call, Call::Foresee(texts) if texts.contains(&"panic".into()));
-        let expected = recording
-            .take()
-            .iter()
-            .filter(|call| is_panic(call))
-            .count();
+        let is_panic = |call: &Call| matches!(call, Call::Foresee(texts) if texts.contains(&"panic".into()));
+        let expected = recording.take().iter().filter(|call| is_panic(call)).count();
         let workers = server.handle().snapshot().workers;
         let panics: u64 = workers.iter().map(|worker| worker.panics).sum();
         assert!(panics > 0, "{topology}");

@@ -7,25 +7,15 @@ use std::time::{Duration, Instant};
 
 use psp_server::policy::PolicyError;
 use psp_server::protocols::Sink;
-use psp_server::{
-    Config, Policy, PreemptPolicy, RequestType, Server, SpawnedServer, Topology, TypeSpec,
-    checkpoint,
-};
+use psp_server::{Config, Policy, PreemptPolicy, RequestType, Server, SpawnedServer, Topology, TypeSpec, checkpoint};
 
-use crate::common::{
-    Client, Lines, PATIENCE, TestServer, classifier, handler, policies_of_workers, start_tcp, until,
-};
+use crate::common::{Client, Lines, PATIENCE, TestServer, classifier, handler, policies_of_workers, start_tcp, until};
 
 /// Enough connections for every worker to have some.
 const CLIENTS: usize = 64;
 
 fn policies() -> [Policy; 4] {
-    [
-        Policy::stealing(),
-        Policy::darc_distributed(),
-        Policy::jsq(),
-        Policy::synergy(),
-    ]
+    [Policy::stealing(), Policy::darc_distributed(), Policy::jsq(), Policy::synergy()]
 }
 
 fn start(policy: Policy, config: Config) -> TestServer {
@@ -40,16 +30,11 @@ fn clients(server: &TestServer) -> Vec<Client> {
 fn moved(server: &TestServer) -> (u64, u64) {
     let workers = server.handle.snapshot().workers;
     let stolen = workers.iter().map(|worker| worker.stolen).sum();
-    (
-        stolen,
-        workers.iter().map(|worker| worker.handed_over).sum(),
-    )
+    (stolen, workers.iter().map(|worker| worker.handed_over).sum())
 }
 
 fn wait_for(server: &TestServer, waiting: usize) {
-    until("requests wait at the gate", || {
-        server.gate.waiting.load(Ordering::SeqCst) == waiting
-    });
+    until("requests wait at the gate", || server.gate.waiting.load(Ordering::SeqCst) == waiting);
 }
 
 #[test]
@@ -200,12 +185,7 @@ fn holding(policy: Policy, workers: usize, config: Config) -> Holding {
         // More than that, where one yields to another before this is seen.
         held.first.load(Ordering::SeqCst) >= workers
     });
-    Holding {
-        server,
-        held,
-        holders,
-        clients,
-    }
+    Holding { server, held, holders, clients }
 }
 
 #[test]
@@ -221,9 +201,7 @@ fn an_idle_worker_runs_what_was_received_behind_a_long_request() {
         assert_eq!(client.line(), "ok short");
     }
     // Its worker steps back before it begins.
-    until("it runs", || {
-        holding.held.second.load(Ordering::SeqCst) == 1
-    });
+    until("it runs", || holding.held.second.load(Ordering::SeqCst) == 1);
     let workers = holding.server.handle().snapshot().workers;
     let stolen: u64 = workers.iter().map(|worker| worker.stolen).sum();
     assert!(stolen > 0, "half of the connections are the busy worker's");
@@ -250,9 +228,7 @@ fn replies_leave_before_a_long_request_that_follows() {
         for client in &mut holding.clients {
             assert_eq!(client.line(), "ok short");
         }
-        until("the long one runs", || {
-            holding.held.second.load(Ordering::SeqCst) == 1
-        });
+        until("the long one runs", || holding.held.second.load(Ordering::SeqCst) == 1);
         holding.held.open(1);
         assert_eq!(long.line(), "ok second");
     }
@@ -269,8 +245,7 @@ fn requests_beyond_the_queues_are_refused_and_all_others_answered() {
         holding.held.open(0);
         let clients = holding.clients.iter_mut().chain(&mut holding.holders);
         let replies = clients.map(Client::line);
-        let (refused, answered): (Vec<_>, Vec<_>) =
-            replies.partition(|reply| reply.starts_with("!busy any "));
+        let (refused, answered): (Vec<_>, Vec<_>) = replies.partition(|reply| reply.starts_with("!busy any "));
         let is_answer = |reply: &String| ["ok short", "ok first"].contains(&&**reply);
         assert!(answered.iter().all(is_answer), "{policy}: {answered:?}");
         assert!(answered.len() >= 4 && !refused.is_empty(), "{policy}");

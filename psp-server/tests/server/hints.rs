@@ -37,18 +37,13 @@ impl Slow {
 /// workers full of slow requests, and a fast one waits for one of them or two.
 #[test]
 fn fast_requests_stop_waiting_for_slow_ones() {
-    let slow = Arc::new(Slow {
-        shortest_ns: u64::MAX.into(),
-        ..Slow::default()
-    });
+    let slow = Arc::new(Slow { shortest_ns: u64::MAX.into(), ..Slow::default() });
     let at = slow.clone();
     let server = Server::builder()
         .tcp("127.0.0.1:0")
         .framing(Lines)
         .types([TypeSpec::new("fast"), TypeSpec::new("slow")])
-        .classifier(classifier(|line| {
-            RequestType::new(u32::from(line.starts_with(b"slow")))
-        }))
+        .classifier(classifier(|line| RequestType::new(u32::from(line.starts_with(b"slow")))))
         .policy(Policy::darc())
         .config(Config::default().workers(2).topology(Topology::Inline))
         .handler(handler(move |request, reply| {

@@ -13,8 +13,8 @@ use psp_server::protocols::Sink;
 use psp_server::sync::Semaphore;
 use psp_server::task::yield_now;
 use psp_server::{
-    Config, Policy, Reply, Request, RequestType, Server, SpawnedServer, Topology, TypeSpec,
-    WorkerId, checkpoint, feedback, no_preempt, wait,
+    Config, Policy, Reply, Request, RequestType, Server, SpawnedServer, Topology, TypeSpec, WorkerId, checkpoint,
+    feedback, no_preempt, wait,
 };
 use rustix::process::{getpriority_process, setpriority_process};
 
@@ -34,9 +34,7 @@ fn start(policy: Policy, config: Config, handle: AnyHandler) -> SpawnedServer {
         .tcp("127.0.0.1:0")
         .framing(Lines)
         .types(["short", "long"].map(TypeSpec::new))
-        .classifier(classifier(|line| {
-            RequestType::new(u32::from(line.starts_with(b"long")))
-        }))
+        .classifier(classifier(|line| RequestType::new(u32::from(line.starts_with(b"long")))))
         .handler(handle)
         .policy(policy)
         .config(config)
@@ -101,11 +99,7 @@ fn a_worker_steps_back_for_long_requests_alone() {
     let workers = available_parallelism().map_or(2, NonZero::get);
     for policy in policies_of_workers() {
         // Elsewhere requests gather at some workers.
-        let expected_workers = if policy == Policy::d_fcfs() {
-            workers
-        } else {
-            1
-        };
+        let expected_workers = if policy == Policy::d_fcfs() { workers } else { 1 };
         let handle = |request: Request<'_, ()>, reply: &mut Reply<'_>| {
             if request.request_type == RequestType::new(1) {
                 block(LONG);
@@ -163,12 +157,7 @@ fn nap() {
 /// A request of the type `short` that is none holds up no other connection, whatever its worker learns that by.
 #[test]
 fn a_request_that_turns_out_to_be_long_holds_up_no_other_connection() {
-    let hows = [
-        "passes checkpoints",
-        "says so",
-        "says so early",
-        "says so and waits",
-    ];
+    let hows = ["passes checkpoints", "says so", "says so early", "says so and waits"];
     let policies = policies_of_workers().into_iter();
     for (policy, how) in policies.flat_map(|policy| hows.map(|how| (policy.clone(), how))) {
         let (hold, permits) = (Arc::new(Hold::default()), Arc::new(Semaphore::new(1)));
@@ -210,11 +199,7 @@ fn a_request_that_turns_out_to_be_long_holds_up_no_other_connection() {
         until("it runs", || hold.runs.load(Ordering::SeqCst));
         for _ in 0..3 {
             for client in &mut *others {
-                assert_eq!(
-                    client.ask("short"),
-                    "short",
-                    "{policy} beside one that {how}"
-                );
+                assert_eq!(client.ask("short"), "short", "{policy} beside one that {how}");
             }
         }
         let completed = server.handle().snapshot().types[0].completions;
@@ -252,15 +237,9 @@ fn an_owner_whose_port_is_held_up_runs_what_waits() {
     for client in &mut clients {
         (0..100).for_each(|_| assert_eq!(client.line(), "short"));
     }
-    let mut holders: Vec<(&Hold, Client)> = { holds.iter() }
-        .map(|hold| (hold, clients.pop().expect("a client")))
-        .collect();
-    let [
-        (long, long_client),
-        (first, first_client),
-        (second, second_client),
-    ] = &mut holders[..]
-    else {
+    let mut holders: Vec<(&Hold, Client)> =
+        { holds.iter() }.map(|hold| (hold, clients.pop().expect("a client"))).collect();
+    let [(long, long_client), (first, first_client), (second, second_client)] = &mut holders[..] else {
         unreachable!("three holds");
     };
     let runs = |hold: &Hold| until("it runs", || hold.runs.load(Ordering::SeqCst));

@@ -25,13 +25,8 @@ fn a_pipeline_of_shorter_requests_does_not_hold_up_a_longer_one() {
     let server = Server::builder()
         .tcp("127.0.0.1:0")
         .framing(Lines)
-        .types([
-            TypeSpec::new("short").service_time(SHORT),
-            TypeSpec::new("long").service_time(10 * SHORT),
-        ])
-        .classifier(classifier(|line| {
-            RequestType::new(u32::from(line.starts_with(b"long")))
-        }))
+        .types([TypeSpec::new("short").service_time(SHORT), TypeSpec::new("long").service_time(10 * SHORT)])
+        .classifier(classifier(|line| RequestType::new(u32::from(line.starts_with(b"long")))))
         .policy(Policy::fixed_priority())
         .config(Config::default().workers(1).topology(Topology::Inline))
         .handler(handler(move |request, reply| {
@@ -51,14 +46,9 @@ fn a_pipeline_of_shorter_requests_does_not_hold_up_a_longer_one() {
     let connect = || TcpStream::connect(server.local_addrs()[0]).unwrap();
     let mut pipeline = connect();
     pipeline.write_all(&b"short\n".repeat(PIPELINED)).unwrap();
-    until("the pipeline is under way", || {
-        shorts.load(Ordering::SeqCst) > 0
-    });
+    until("the pipeline is under way", || shorts.load(Ordering::SeqCst) > 0);
     let before: usize = Client::new(connect()).ask("long").parse().unwrap();
-    assert!(
-        before < PIPELINED / 2,
-        "{before} of {PIPELINED} short requests went first"
-    );
+    assert!(before < PIPELINED / 2, "{before} of {PIPELINED} short requests went first");
     pipeline.shutdown(Shutdown::Both).unwrap();
     server.handle().shut_down();
     server.join().unwrap();
@@ -68,9 +58,7 @@ fn a_pipeline_of_shorter_requests_does_not_hold_up_a_longer_one() {
 #[test]
 fn brief_requests_of_several_types_travel_together() {
     const PAIRS: usize = 5_000;
-    let names = Policy::names_to_completion()
-        .into_iter()
-        .chain(["sq", "mq"]);
+    let names = Policy::names_to_completion().into_iter().chain(["sq", "mq"]);
     let policies = names.map(|name| name.parse::<Policy>().unwrap());
     for policy in policies.filter(|policy| policy.validate(1).is_ok()) {
         let name = policy.to_string();
@@ -78,9 +66,7 @@ fn brief_requests_of_several_types_travel_together() {
             .tcp("127.0.0.1:0")
             .framing(Lines)
             .types(["get", "set"].map(TypeSpec::new))
-            .classifier(classifier(|line| {
-                RequestType::new(u32::from(line.starts_with(b"set")))
-            }))
+            .classifier(classifier(|line| RequestType::new(u32::from(line.starts_with(b"set")))))
             .policy(policy)
             .config(Config::default().workers(1).topology(Topology::Dedicated))
             .handler(handler(|_, reply| reply.put(b"ok\n")))
@@ -94,10 +80,7 @@ fn brief_requests_of_several_types_travel_together() {
         pipeline.read_exact(&mut replies).unwrap();
         let types = server.handle().snapshot().types;
         let turns: u64 = types.iter().map(|ty| ty.turns.turns).sum();
-        assert!(
-            turns < PAIRS as u64 / 2,
-            "{turns} for {PAIRS} pairs, {name}"
-        );
+        assert!(turns < PAIRS as u64 / 2, "{turns} for {PAIRS} pairs, {name}");
         server.handle().shut_down();
         server.join().unwrap();
     }

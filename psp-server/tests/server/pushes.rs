@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, Policy, Push, PushBatch, PushError, Request, RequestType, Server, ServerHandle,
-    SpawnedServer, Topology, TypeSpec,
+    Config, Policy, Push, PushBatch, PushError, Request, RequestType, Server, ServerHandle, SpawnedServer, Topology,
+    TypeSpec,
 };
 
 use crate::common::{Client, Gate, Lines, classifier, handler, until};
@@ -40,9 +40,7 @@ fn start(topology: Topology, config: Config) -> Pushing {
             TypeSpec::new("long").service_time(Duration::from_millis(10)),
         ])
         .classifier(classifier(|line| {
-            RequestType::new(u32::from(
-                line.starts_with(b"wait") || line.starts_with(b"first"),
-            ))
+            RequestType::new(u32::from(line.starts_with(b"wait") || line.starts_with(b"first")))
         }))
         .policy(policy)
         .config(config.topology(topology).workers(2))
@@ -121,9 +119,7 @@ fn messages_come_in_order_and_between_replies() {
                 }
             }
         });
-        let requests: String = (0..REQUESTS)
-            .map(|number| format!("{number} {padding}\n"))
-            .collect();
+        let requests: String = (0..REQUESTS).map(|number| format!("{number} {padding}\n")).collect();
         let mut stream = client.stream.try_clone().unwrap();
         let sending = thread::spawn(move || {
             stream.write_all(requests.as_bytes()).unwrap();
@@ -160,10 +156,7 @@ fn a_request_that_comes_later_is_answered_later() {
             }
             for (client, _) in &mut clients {
                 let reply = client.ask("more");
-                assert_eq!(
-                    (reply, client.line()),
-                    (round.to_string(), "ok more".into())
-                );
+                assert_eq!((reply, client.line()), (round.to_string(), "ok more".into()));
             }
         }
         server.stop();
@@ -178,12 +171,7 @@ fn a_running_request_chooses_the_side_of_its_reply() {
             let server = start(topology, Config::default());
             let (mut client, push) = server.listener();
             client.send(&format!("{line}\n"));
-            let waiting = || {
-                server
-                    .gate
-                    .waiting
-                    .load(std::sync::atomic::Ordering::SeqCst)
-            };
+            let waiting = || server.gate.waiting.load(std::sync::atomic::Ordering::SeqCst);
             until("the request runs", || waiting() == 1);
             push.send(message("pushed")).unwrap();
             server.gate.open();

@@ -25,9 +25,7 @@ fn the_example_of_the_readme_answers() {
     std::thread::spawn(example::serve);
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
     client.connect(SERVER).unwrap();
-    client
-        .set_read_timeout(Some(Duration::from_millis(50)))
-        .unwrap();
+    client.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     let request = Header {
         kind: Kind::Request,
         request_type: 1,

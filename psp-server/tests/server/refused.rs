@@ -1,8 +1,8 @@
 //! Each wrong configuration ends with one line that names the setting, its value and its limit.
 
 use psp_server::{
-    BuildError, Config, Handler, Missing, OneType, Peer, Policy, PreemptPolicy, Reply, Request,
-    RequestType, Server, ServerBuilder, SignalPreemptible, Topology, TypeSpec, WorkerId,
+    BuildError, Config, Handler, Missing, OneType, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
+    ServerBuilder, SignalPreemptible, Topology, TypeSpec, WorkerId,
 };
 
 use crate::common::Lines;
@@ -43,14 +43,8 @@ fn short() -> TypeSpec {
 #[test]
 fn settings_out_of_range_are_named_with_value_and_limit() {
     let cases: Vec<(Builder, &str)> = vec![
-        (
-            builder().workers(0),
-            "workers is 0, it must be between 1 and 1024",
-        ),
-        (
-            builder().workers(2000),
-            "workers is 2000, it must be between 1 and 1024",
-        ),
+        (builder().workers(0), "workers is 0, it must be between 1 and 1024"),
+        (builder().workers(2000), "workers is 2000, it must be between 1 and 1024"),
         (
             config(|config| config.workers = Some(5_000_000_000.into())),
             "workers is 5000000000, it must be between 1 and 1024",
@@ -155,34 +149,16 @@ fn settings_out_of_range_are_named_with_value_and_limit() {
 fn types_that_no_server_can_have_are_named() {
     let share = |share| types([short().share(share)]);
     let cases: Vec<(Builder, &str)> = vec![
-        (
-            share(7.0),
-            "share of type short is 7, it must be between 0 and 1",
-        ),
-        (
-            types([short().weight(0)]),
-            "weight of type short is 0, it must be at least 1",
-        ),
-        (
-            share(-1.0),
-            "share of type short is -1, it must be between 0 and 1",
-        ),
-        (
-            share(f64::NAN),
-            "share of type short is NaN, it must be between 0 and 1",
-        ),
+        (share(7.0), "share of type short is 7, it must be between 0 and 1"),
+        (types([short().weight(0)]), "weight of type short is 0, it must be at least 1"),
+        (share(-1.0), "share of type short is -1, it must be between 0 and 1"),
+        (share(f64::NAN), "share of type short is NaN, it must be between 0 and 1"),
         (
             types([short().share(0.75), TypeSpec::new("long").share(0.75)]),
             "share of all types together is 1.5, it must be at most 1",
         ),
-        (
-            types([short(), short()]),
-            "two request types have the name short",
-        ),
-        (
-            types([short(), TypeSpec::new("")]),
-            "request type 1 has no name",
-        ),
+        (types([short(), short()]), "two request types have the name short"),
+        (types([short(), TypeSpec::new("")]), "request type 1 has no name"),
         (
             types([short().queue_capacity(0)]),
             "queue_capacity of type short is 0, it must be between 1 and 1048576",
@@ -219,10 +195,7 @@ fn refusals_say_what_failed() {
     let error = policy.build().err().unwrap();
     assert!(matches!(error, BuildError::Policy(_)), "{error:?}");
     let message = error.to_string();
-    assert!(
-        message.starts_with("policy mq preempts requests, and the net thread"),
-        "{message}"
-    );
+    assert!(message.starts_with("policy mq preempts requests, and the net thread"), "{message}");
 
     let nowhere = Server::builder().framing(Lines).handler(reply as Handle);
     assert!(matches!(nowhere.build(), Err(BuildError::NoAddress)));
@@ -261,20 +234,12 @@ fn signal_preemption_may_come_before_or_after_the_handler() {
 
 #[test]
 fn a_setting_of_its_own_comes_before_those_of_the_config_in_either_order() {
-    let config = || {
-        Config::default()
-            .workers(7)
-            .topology(Topology::Inline)
-            .preempt(PreemptPolicy::None)
-    };
+    let config = || Config::default().workers(7).topology(Topology::Inline).preempt(PreemptPolicy::None);
     let of_its_own = |builder: Builder| {
         let builder = builder.workers(3).topology(Topology::Dedicated);
         builder.preempt(PreemptPolicy::Cooperative)
     };
-    for builder in [
-        of_its_own(builder()).config(config()),
-        of_its_own(builder().config(config())),
-    ] {
+    for builder in [of_its_own(builder()).config(config()), of_its_own(builder().config(config()))] {
         // The policy needs preemption and the topology `dedicated`.
         let server = builder.policy(Policy::mq()).build().unwrap();
         assert_eq!(server.handle().snapshot().workers.len(), 3);

@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use psp_server::protocols::Sink;
-use psp_server::{
-    Config, Handler, Reply, Request, RequestType, Server, SpawnedServer, Topology, TypeSpec,
-};
+use psp_server::{Config, Handler, Reply, Request, RequestType, Server, SpawnedServer, Topology, TypeSpec};
 
 use crate::common::{Client, Lines, PATIENCE, classifier, handler, until};
 
@@ -38,19 +36,16 @@ const TOPOLOGIES: [Topology; 2] = [Topology::Inline, Topology::Dedicated];
 #[test]
 fn an_error_discards_the_reply_and_has_its_text_sent() {
     for topology in TOPOLOGIES {
-        let server = start(
-            topology,
-            |request: Request<'_, ()>, reply: &mut Reply<'_>| -> Result<(), String> {
-                reply.put(b"half a reply");
-                match request.payload {
-                    b"no\n" => Err("no disk".to_owned()),
-                    _ => {
-                        reply.put(b"\n");
-                        Ok(())
-                    }
+        let server = start(topology, |request: Request<'_, ()>, reply: &mut Reply<'_>| -> Result<(), String> {
+            reply.put(b"half a reply");
+            match request.payload {
+                b"no\n" => Err("no disk".to_owned()),
+                _ => {
+                    reply.put(b"\n");
+                    Ok(())
                 }
-            },
-        );
+            }
+        });
         let mut client = connect(&server);
         client.send("yes\nno\nyes\n");
         let replies = [(); 3].map(|()| client.line());
@@ -138,9 +133,7 @@ fn datagrams_are_sent_whole() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut datagram = [0; 64];
-    socket
-        .send_to(b"two pieces, please\n", server.local_addrs()[1])
-        .unwrap();
+    socket.send_to(b"two pieces, please\n", server.local_addrs()[1]).unwrap();
     let len = socket.recv(&mut datagram).unwrap();
     assert_eq!(&datagram[..len], b"one two");
 }
@@ -196,10 +189,7 @@ fn a_peer_that_takes_nothing_ends_the_reply_at_the_limit() {
             workers.iter().any(|worker| worker.replies_too_large == 1)
         });
         let taken = client.rest().len();
-        assert!(
-            taken < written.load(Ordering::SeqCst),
-            "the connection is closed behind what was queued"
-        );
+        assert!(taken < written.load(Ordering::SeqCst), "the connection is closed behind what was queued");
     }
 }
 
@@ -227,9 +217,7 @@ fn flush_says_that_the_peer_has_gone() {
         assert_eq!(client.line(), "still here?");
         drop(client);
         until("the handler knows", || gone.load(Ordering::SeqCst));
-        until("the connection is closed", || {
-            server.handle().snapshot().net.connections_open == 0
-        });
+        until("the connection is closed", || server.handle().snapshot().net.connections_open == 0);
     }
 }
 
@@ -251,9 +239,7 @@ fn a_handler_puts_a_request_back_under_another_type() {
         };
         let builder = Server::builder().tcp("127.0.0.1:0").udp("127.0.0.1:0");
         let builder = builder.framing(Lines).types(types.clone());
-        let builder = builder
-            .classifier(classifier(move |_| short))
-            .handler(handler(serve));
+        let builder = builder.classifier(classifier(move |_| short)).handler(handler(serve));
         let server = builder.topology(topology).workers(2).build().unwrap();
         let server = server.spawn().unwrap();
         let mut client = connect(&server);
@@ -262,9 +248,7 @@ fn a_handler_puts_a_request_back_under_another_type() {
         let expected = ["short", "long", "short", "long", "long", "short"];
         assert_eq!(replies, expected, "{topology}");
         let completions = |index: usize| server.handle().snapshot().types[index].completions;
-        until("both types are counted", || {
-            [0, 1].map(completions) == [3, 3]
-        });
+        until("both types are counted", || [0, 1].map(completions) == [3, 3]);
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.send_to(b"long\n", server.local_addrs()[1]).unwrap();

@@ -5,9 +5,7 @@ use std::net::{Shutdown as Half, TcpStream, UdpSocket};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::common::{
-    Client, Lines, PATIENCE, TestServer, handler, policies_of_workers, start, until,
-};
+use crate::common::{Client, Lines, PATIENCE, TestServer, handler, policies_of_workers, start, until};
 use psp_server::telemetry::WorkerSnapshot;
 use psp_server::{Config, Policy, PreemptPolicy, Server, Topology};
 
@@ -29,9 +27,7 @@ fn two_workers() -> Config {
 fn long_request_in_flight(server: &TestServer) -> Client {
     let mut client = server.connect();
     client.send("wait here\n");
-    until("the long request runs", || {
-        server.gate.waiting.load(Ordering::SeqCst) > 0
-    });
+    until("the long request runs", || server.gate.waiting.load(Ordering::SeqCst) > 0);
     client
 }
 
@@ -51,11 +47,7 @@ fn pipelined_replies_keep_their_order_in_every_shape() {
                 .collect();
             client.send(&(requests.join("\n") + "\n"));
             for request in &requests {
-                assert_eq!(
-                    client.line(),
-                    format!("ok {request}"),
-                    "{topology} {config:?}"
-                );
+                assert_eq!(client.line(), format!("ok {request}"), "{topology} {config:?}");
             }
             let snapshot = server.handle.snapshot();
             let completed: u64 = snapshot.types.iter().map(|ty| ty.completions).sum();
@@ -75,11 +67,7 @@ fn short_requests_pass_a_long_one_under_darc() {
         for i in 0..1000 {
             assert_eq!(short.ask(&format!("short {i}")), format!("ok short {i}"));
         }
-        assert_eq!(
-            server.gate.waiting.load(Ordering::SeqCst),
-            1,
-            "the long request still runs"
-        );
+        assert_eq!(server.gate.waiting.load(Ordering::SeqCst), 1, "the long request still runs");
         server.gate.open();
         assert_eq!(long.line(), "ok wait here");
     }
@@ -105,13 +93,7 @@ fn a_panicking_handler_costs_its_own_request() {
         assert_eq!(client.line(), "ok short 1");
         assert_eq!(client.line(), "!failed panic now");
         assert_eq!(client.line(), "ok short 2");
-        let panics: u64 = server
-            .handle
-            .snapshot()
-            .workers
-            .iter()
-            .map(|w| w.panics)
-            .sum();
+        let panics: u64 = server.handle.snapshot().workers.iter().map(|w| w.panics).sum();
         assert_eq!(panics, 1);
     }
 }
@@ -136,9 +118,7 @@ fn a_full_typed_queue_refuses_its_type_only() {
     for client in &mut waiting {
         client.send("wait too\n");
     }
-    until("both wait", || {
-        server.handle.snapshot().types[1].arrivals == 3
-    });
+    until("both wait", || server.handle.snapshot().types[1].arrivals == 3);
     let mut refused = server.connect();
     assert_eq!(refused.ask("wait as well"), "!busy long wait as well");
     assert_eq!(refused.ask("short"), "ok short");
@@ -176,9 +156,7 @@ fn half_closed_connections_get_all_their_replies() {
         assert_eq!(client.line().len(), 300_000 + "ok big 300000".len());
         assert_eq!(client.line(), "ok short 3");
         assert_eq!(client.line(), "", "closed");
-        until("the slot is free", || {
-            server.handle.snapshot().net.connections_open == 0
-        });
+        until("the slot is free", || server.handle.snapshot().net.connections_open == 0);
     }
 }
 
@@ -220,9 +198,7 @@ fn peers_over_the_buffer_budget_are_closed_and_others_served() {
             // The server may close the connection before it has read all.
             let _ = client.stream.write_all(&[b'x'; 900_000]);
         }
-        until("some are over the budget", || {
-            server.handle.snapshot().net.connections_over_budget > 0
-        });
+        until("some are over the budget", || server.handle.snapshot().net.connections_over_budget > 0);
         assert_eq!(server.connect().ask("short"), "ok short");
         until("the budget is kept", || {
             let buffered = server.handle.snapshot().net.buffered_bytes as usize;
@@ -247,18 +223,13 @@ fn replies_over_the_budget(topology: Topology) -> bool {
     let config = two_workers().buffered_bytes_max(30_000_000);
     let server = start(Policy::darc(), topology, config);
     let mut patient = server.connect();
-    assert_eq!(
-        patient.ask("big 22600000"),
-        "!larger than 22500000 big 22600000"
-    );
+    assert_eq!(patient.ask("big 22600000"), "!larger than 22500000 big 22600000");
     let mut greedy: Vec<_> = (0..12).map(|_| server.connect()).collect();
     let began = Instant::now();
     for client in &mut greedy {
         client.send("big 20000000\n");
     }
-    until("all are answered", || {
-        server.handle.snapshot().types[1].completions == 13
-    });
+    until("all are answered", || server.handle.snapshot().types[1].completions == 13);
     let snapshot = server.handle.snapshot();
     if snapshot.net.connections_over_budget > 0 && began.elapsed() >= STALE {
         return false;
@@ -289,9 +260,7 @@ fn connections_over_the_limit_are_told_so() {
     assert_eq!(second.ask("short"), "ok short");
     assert_eq!(server.connect().line(), "!too many connections");
     drop(first);
-    until("the place is free", || {
-        server.handle.snapshot().net.connections_open == 1
-    });
+    until("the place is free", || server.handle.snapshot().net.connections_open == 1);
     assert_eq!(server.connect().ask("short"), "ok short");
     assert_eq!(server.handle.snapshot().net.connections_refused, 1);
 }
@@ -346,9 +315,7 @@ fn a_stopping_server_answers_the_requests_that_it_has() {
         assert_eq!(idle.ask("short"), "ok short");
         server.handle.shut_down();
         assert_eq!(idle.line(), "", "idle connections are closed");
-        until("no new connections", || {
-            std::net::TcpStream::connect(server.address).is_err()
-        });
+        until("no new connections", || std::net::TcpStream::connect(server.address).is_err());
         server.gate.open();
         assert_eq!(long.line(), "ok wait here");
         assert_eq!(server.stop().abandoned, 0);
@@ -364,9 +331,7 @@ fn a_peer_that_never_pauses_does_not_keep_the_server_from_stopping() {
         std::thread::scope(|scope| {
             scope.spawn(move || while sender.write_all(&b"short\n".repeat(100)).is_ok() {});
             scope.spawn(move || while receiver.read(&mut [0; 4096]).is_ok_and(|len| len > 0) {});
-            until("it is served", || {
-                server.handle.snapshot().types[0].completions > 10_000
-            });
+            until("it is served", || server.handle.snapshot().types[0].completions > 10_000);
             assert_eq!(server.stop().abandoned, 0);
         });
     }
@@ -379,9 +344,7 @@ const UNREAD: usize = 600_000;
 fn has_not_read(server: &TestServer) -> TcpStream {
     let mut client = server.connect().stream;
     client.write_all(&b"short\n".repeat(UNREAD)).unwrap();
-    until("all have run", || {
-        server.handle.snapshot().types[0].completions == UNREAD as u64
-    });
+    until("all have run", || server.handle.snapshot().types[0].completions == UNREAD as u64);
     client
 }
 
@@ -447,9 +410,7 @@ fn every_connection_and_datagram_with_a_request_at_the_deadline_counts_as_abando
     for _ in 0..2 {
         socket.send_to(b"wait here\n", server.udp).unwrap();
     }
-    until("all have arrived", || {
-        server.handle.snapshot().types[1].arrivals == 12
-    });
+    until("all have arrived", || server.handle.snapshot().types[1].arrivals == 12);
     assert_eq!(server.stop().abandoned, 7);
     gate.open();
 }
@@ -474,10 +435,7 @@ fn datagrams_are_answered_in_place() {
             };
             socket.send_to(request.as_bytes(), server.udp).unwrap();
             let (len, from) = socket.recv_from(&mut buffer).unwrap();
-            assert_eq!(
-                (&buffer[..len], from),
-                (format!("ok {request}").as_bytes(), server.udp)
-            );
+            assert_eq!((&buffer[..len], from), (format!("ok {request}").as_bytes(), server.udp));
         }
         // Datagrams with two lines, and with none: dropped and counted.
         socket.send_to(b"a\nb\n", server.udp).unwrap();
@@ -497,9 +455,7 @@ fn a_full_typed_queue_drops_datagrams_of_its_type_only() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     for i in 0..10 {
-        socket
-            .send_to(format!("wait {i}\n").as_bytes(), server.udp)
-            .unwrap();
+        socket.send_to(format!("wait {i}\n").as_bytes(), server.udp).unwrap();
     }
     let long = || server.handle.snapshot().types[1].clone();
     until("all arrived", || long().arrivals == 10);
@@ -509,9 +465,7 @@ fn a_full_typed_queue_drops_datagrams_of_its_type_only() {
     assert_eq!(&buffer[..len], b"ok short\n");
     assert!((7..=8).contains(&long().rejections), "{:?}", long());
     server.gate.open();
-    until("the others are answered", || {
-        long().completions + long().rejections == 10
-    });
+    until("the others are answered", || long().completions + long().rejections == 10);
 }
 
 #[test]
@@ -535,13 +489,7 @@ fn many_clients_at_once_lose_nothing() {
                 });
             }
         });
-        let completed: u64 = server
-            .handle
-            .snapshot()
-            .types
-            .iter()
-            .map(|t| t.completions)
-            .sum();
+        let completed: u64 = server.handle.snapshot().types.iter().map(|t| t.completions).sum();
         assert_eq!(completed, 1600);
     }
 }

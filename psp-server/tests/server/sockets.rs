@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    BuildError, Config, DrainReport, Handler, Missing, OneType, Peer, Policy, Refusal, Reply,
-    Request, Server, ServerBuilder, ServerHandle, SpawnedServer, Topology, WorkerId,
+    BuildError, Config, DrainReport, Handler, Missing, OneType, Peer, Policy, Refusal, Reply, Request, Server,
+    ServerBuilder, ServerHandle, SpawnedServer, Topology, WorkerId,
 };
 use socket2::{Domain, Socket, Type};
 use tempfile::TempDir;
@@ -80,11 +80,7 @@ fn echoes() -> [Builder<Echo>; 3] {
         let builder = echo().policy(policy).workers(2);
         builder.topology(Topology::Distributed)
     };
-    [
-        echo(),
-        of_workers(Policy::d_fcfs()),
-        of_workers(Policy::darc_distributed()),
-    ]
+    [echo(), of_workers(Policy::d_fcfs()), of_workers(Policy::darc_distributed())]
 }
 
 /// A server that runs until it is dropped.
@@ -203,10 +199,7 @@ fn a_unix_socket_serves_and_its_file_goes_with_the_server() {
             (own.uid(), own.gid())
         };
         let pid = std::process::id();
-        assert_eq!(
-            client.ask("peer"),
-            format!("unix:pid={pid},uid={uid},gid={gid}")
-        );
+        assert_eq!(client.ask("peer"), format!("unix:pid={pid},uid={uid},gid={gid}"));
         drop(client);
         assert_eq!(server.stop().abandoned, 0);
         assert!(!path.exists());
@@ -236,9 +229,7 @@ fn a_long_reply_reaches_a_slow_reader_of_a_unix_socket() {
         let requests = format!("big {LEN}\nsecond\n");
         client.0.get_mut().write_all(requests.as_bytes()).unwrap();
         // The socket's buffer is full long before the end of the reply.
-        until("the server sends as much as it can", || {
-            server.handle.snapshot().net.bytes_sent > 0
-        });
+        until("the server sends as much as it can", || server.handle.snapshot().net.bytes_sent > 0);
         assert_eq!(client.next().len(), LEN);
         assert_eq!(client.next(), "second");
     }
@@ -249,10 +240,7 @@ fn a_live_socket_is_refused_and_a_stale_one_replaced() {
     let directory = directory();
     let path = socket_in(&directory);
     let server = Running::start(echo().unix(&path));
-    let expected = format!(
-        "cannot listen on unix:{}: another process listens on it",
-        path.display()
-    );
+    let expected = format!("cannot listen on unix:{}: another process listens on it", path.display());
     assert_eq!(refusal(echo().unix(&path)), expected);
     assert_eq!(server.unix().ask("still here"), "still here");
     server.stop();
@@ -264,10 +252,7 @@ fn a_live_socket_is_refused_and_a_stale_one_replaced() {
     server.stop();
 
     fs::write(&path, "not a socket").unwrap();
-    let expected = format!(
-        "cannot listen on unix:{}: the file is not a socket",
-        path.display()
-    );
+    let expected = format!("cannot listen on unix:{}: the file is not a socket", path.display());
     assert_eq!(refusal(echo().unix(&path)), expected);
 }
 
@@ -366,10 +351,7 @@ fn a_handler_refuses_connections_before_their_first_request() {
     assert_eq!(server.tcp().ask("hello"), "hello");
 
     let net = server.handle.snapshot().net;
-    assert_eq!(
-        (net.connections_refused, net.connections_refused_by_handler),
-        (3, 2)
-    );
+    assert_eq!((net.connections_refused, net.connections_refused_by_handler), (3, 2));
     assert_eq!((net.connections_accepted, net.malformed), (3, 0));
 }
 
@@ -396,17 +378,12 @@ fn an_address_has_a_limited_number_of_connections() {
             assert_eq!(client.ask("hello"), "hello");
         }
         let net = server.handle.snapshot().net;
-        assert_eq!(
-            (net.connections_refused, net.connections_over_address_limit),
-            (1, 1)
-        );
+        assert_eq!((net.connections_refused, net.connections_over_address_limit), (1, 1));
 
         let open = net.connections_open;
         let [first, mut second] = held;
         drop(first);
-        until("the connection is closed", || {
-            server.handle.snapshot().net.connections_open < open
-        });
+        until("the connection is closed", || server.handle.snapshot().net.connections_open < open);
         assert_eq!(server.tcp().ask("hello"), "hello");
         assert_eq!(second.ask("hello"), "hello");
     }
@@ -421,9 +398,7 @@ fn service(sockets: Vec<OwnedFd>, pid: &str) -> Child {
     let count = sockets.len();
     // The shell has the sockets as 0 and 1, and becomes the program, so that the process id is known.
     let redirections = ["", "3<&0", "3<&0 4<&1"][count];
-    let run = format!(
-        "LISTEN_FDS={count} LISTEN_PID={pid} exec \"$0\" \"$@\" {redirections} </dev/null >&2"
-    );
+    let run = format!("LISTEN_FDS={count} LISTEN_PID={pid} exec \"$0\" \"$@\" {redirections} </dev/null >&2");
     let mut sockets = sockets.into_iter().map(Stdio::from);
     let mut command = Command::new("sh");
     command
@@ -449,11 +424,7 @@ fn serves_passed_sockets() {
         Err(error) => eprintln!("refused: {error}"),
         Ok(server) => {
             assert!(std::env::var_os("LISTEN_FDS").is_none());
-            eprintln!(
-                "serves: {:?} {:?}",
-                server.local_addrs(),
-                server.unix_paths()
-            );
+            eprintln!("serves: {:?} {:?}", server.local_addrs(), server.unix_paths());
             let server = server.spawn().unwrap();
             let handle = server.handle().clone();
             until("a connection comes and goes", || {
@@ -508,26 +479,16 @@ fn a_service_manager_that_passes_nothing_useful_is_named() {
             "1",
             "they are for process 1 (LISTEN_PID), and this process is ",
         ),
+        (vec![file().into()], "$$", "socket 1 of 1 is not a socket of TCP, UDP or a Unix stream"),
         (
-            vec![file().into()],
-            "$$",
-            "socket 1 of 1 is not a socket of TCP, UDP or a Unix stream",
-        ),
-        (
-            vec![
-                TcpListener::bind("127.0.0.1:0").unwrap().into(),
-                connection().into(),
-            ],
+            vec![TcpListener::bind("127.0.0.1:0").unwrap().into(), connection().into()],
             "$$",
             "socket 2 of 2 is a connection, not a listener (Accept=yes passes connections)",
         ),
     ] {
         let said = line_of(service(sockets, pid), "refused: ");
         let reason = said.split_once(prefix).map(|(_, reason)| reason);
-        assert!(
-            reason.is_some_and(|reason| reason.starts_with(expected)),
-            "{said:?} for {expected:?}"
-        );
+        assert!(reason.is_some_and(|reason| reason.starts_with(expected)), "{said:?} for {expected:?}");
     }
 }
 

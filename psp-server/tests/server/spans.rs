@@ -63,9 +63,6 @@ fn one_request_in_so_many_has_a_span_with_its_times() {
         let names = words.iter().map(|word| word.split('=').next().unwrap());
         let names: Vec<_> = names.collect();
         assert_eq!(names, ["request_type", "worker", "wait_us", "service_us"]);
-        assert_eq!(
-            (words[0].as_str(), words[1].as_str()),
-            ("request_type=\"short\"", "worker=0")
-        );
+        assert_eq!((words[0].as_str(), words[1].as_str()), ("request_type=\"short\"", "worker=0"));
     }
 }

@@ -8,8 +8,8 @@ use std::sync::{Arc, mpsc};
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, DrainReport, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RunError, Server,
-    Shutdown, Topology, WorkerId,
+    Config, DrainReport, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RunError, Server, Shutdown, Topology,
+    WorkerId,
 };
 
 use crate::common::{Client, Lines, PATIENCE, handler, until};
@@ -182,12 +182,7 @@ fn a_spawned_server_serves_at_once_and_ends_with_its_owner() {
                 reply.put(request.payload);
             }))
             .policy(policy)
-            .config(
-                Config::default()
-                    .workers(2)
-                    .topology(topology)
-                    .preempt(preempt),
-            )
+            .config(Config::default().workers(2).topology(topology).preempt(preempt))
             .build()
             .unwrap()
             .spawn()
@@ -198,9 +193,7 @@ fn a_spawned_server_serves_at_once_and_ends_with_its_owner() {
         assert_eq!(server.handle().snapshot().net.connections_accepted, 1);
         drop(server);
         assert_eq!(client.line(), "", "{kind:?}: the connection is closed");
-        until("no thread has the handler", || {
-            Arc::strong_count(&alive) == 1
-        });
+        until("no thread has the handler", || Arc::strong_count(&alive) == 1);
     }
 }
 

@@ -21,9 +21,7 @@ fn long(server: &TestServer) -> TypeSnapshot {
 fn stick(server: &TestServer) -> Client {
     let mut client = server.connect();
     client.send("wait here\n");
-    until("the request runs", || {
-        server.gate.waiting.load(Ordering::SeqCst) == 1
-    });
+    until("the request runs", || server.gate.waiting.load(Ordering::SeqCst) == 1);
     client
 }
 
@@ -79,10 +77,7 @@ fn the_net_thread_does_not_stand_in_for_a_stuck_worker() {
             assert_eq!(witness.ask("short"), "ok short");
         }
         let waits = long(&server);
-        assert_eq!(
-            (waits.arrivals, waits.completions, waits.relieved),
-            (2, 0, 0)
-        );
+        assert_eq!((waits.arrivals, waits.completions, waits.relieved), (2, 0, 0));
         server.gate.open();
         assert_eq!(stuck.line(), "ok wait here");
         assert!(other.line().ends_with("xok big 1000"));
@@ -96,9 +91,7 @@ fn without_a_time_nothing_is_stuck() {
     let mut stuck = stick(&server);
     let (mut other, mut witness) = (server.connect(), server.connect());
     other.send("big 1000\n");
-    until("the other request has arrived", || {
-        long(&server).arrivals == 2
-    });
+    until("the other request has arrived", || long(&server).arrivals == 2);
     for _ in 0..1_000 {
         assert_eq!(witness.ask("short"), "ok short");
     }

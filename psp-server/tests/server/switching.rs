@@ -57,10 +57,7 @@ fn switch_under_load(server: TestServer, policies: &[Policy]) {
             until("requests go on", || completed() > before + 20);
         }
         stop.store(true, Ordering::Relaxed);
-        clients
-            .into_iter()
-            .map(|client| client.join().unwrap())
-            .sum()
+        clients.into_iter().map(|client| client.join().unwrap()).sum()
     });
     let snapshot = server.handle.snapshot();
     let arrived: u64 = snapshot.types.iter().map(|ty| ty.arrivals).sum();
@@ -72,10 +69,7 @@ fn switch_under_load(server: TestServer, policies: &[Policy]) {
 /// A portfolio studies what arrived, and goes on under what it chose.
 #[test]
 fn no_request_is_lost_while_a_portfolio_chooses() {
-    let few: Policy = Portfolio::default()
-        .first_study(50)
-        .trial_requests(256)
-        .into();
+    let few: Policy = Portfolio::default().first_study(50).trial_requests(256).into();
     for topology in [Topology::Inline, Topology::Dedicated] {
         let server = start(few.clone(), topology, config());
         server.gate.open();
@@ -108,9 +102,7 @@ fn no_request_is_lost_between_all_policies() {
     let handle = server.handle.clone();
     switch_under_load(server, &policies(&Policy::NAMES));
     let workers = handle.snapshot().workers;
-    let preemptions = |of: fn(&TurnSnapshot) -> u64| -> u64 {
-        workers.iter().map(|worker| of(&worker.turns)).sum()
-    };
+    let preemptions = |of: fn(&TurnSnapshot) -> u64| -> u64 { workers.iter().map(|worker| of(&worker.turns)).sum() };
     let honoured = preemptions(|turns| turns.preemptions_honoured);
     assert!(honoured > 0, "requests were suspended on the way");
     assert!(preemptions(|turns| turns.preemptions_asked) >= honoured);
@@ -144,15 +136,9 @@ fn what_was_handed_over_to_a_worker_that_never_came_is_run_by_another() {
     let server = start(Policy::stealing(), Topology::Distributed, two);
     let mut held = server.connect();
     held.send("wait here\n");
-    until("it runs", || {
-        server.gate.waiting.load(Ordering::SeqCst) == 1
-    });
+    until("it runs", || server.gate.waiting.load(Ordering::SeqCst) == 1);
     let mut shorts: Vec<Client> = (0..SHORTS).map(|_| server.connect()).collect();
-    for next in [
-        Policy::d_fcfs(),
-        Policy::stealing(),
-        Policy::darc_distributed(),
-    ] {
+    for next in [Policy::d_fcfs(), Policy::stealing(), Policy::darc_distributed()] {
         server.handle.set_policy(Policy::jsq()).unwrap();
         let arrivals = || server.handle.snapshot().types[0].arrivals;
         let all = arrivals() + SHORTS as u64;
@@ -178,14 +164,11 @@ fn waiting_requests_go_on_under_the_next_policy() {
     for client in &mut held {
         client.send("wait here\n");
     }
-    until("three run", || {
-        server.gate.waiting.load(Ordering::SeqCst) == 3
-    });
+    until("three run", || server.gate.waiting.load(Ordering::SeqCst) == 3);
     let mut short = server.connect();
     short.send("short\n");
     until("all have arrived", || {
-        server.handle.snapshot().types[0].arrivals == 1
-            && server.handle.snapshot().types[1].arrivals == 5
+        server.handle.snapshot().types[0].arrivals == 1 && server.handle.snapshot().types[1].arrivals == 5
     });
     server.handle.set_policy(Policy::fixed_priority()).unwrap();
     server.gate.open();
@@ -193,33 +176,15 @@ fn waiting_requests_go_on_under_the_next_policy() {
         assert_eq!(client.line(), "ok wait here");
     }
     assert_eq!(short.line(), "ok short");
-    let turns: u64 = server
-        .handle
-        .snapshot()
-        .workers
-        .iter()
-        .map(|worker| worker.turns.turns)
-        .sum();
+    let turns: u64 = server.handle.snapshot().workers.iter().map(|worker| worker.turns.turns).sum();
     assert_eq!(turns, 6);
 }
 
 #[test]
 fn a_policy_that_does_not_fit_is_refused_and_the_old_one_stays() {
     let server = start(Policy::darc(), Topology::Inline, config());
-    let error = server
-        .handle
-        .set_policy(Policy::darc_static(3))
-        .unwrap_err();
-    assert!(
-        matches!(
-            error,
-            PolicyError::Setting {
-                setting: "reserved",
-                ..
-            }
-        ),
-        "{error}"
-    );
+    let error = server.handle.set_policy(Policy::darc_static(3)).unwrap_err();
+    assert!(matches!(error, PolicyError::Setting { setting: "reserved", .. }), "{error}");
     let error = server.handle.set_policy(Policy::mq()).unwrap_err();
     assert_eq!(error, PolicyError::NeedsDedicated("mq".to_owned()));
     assert_eq!(server.handle.policy(), Policy::darc());
@@ -243,13 +208,8 @@ impl Scheduler for KeepsAll {
 
 #[test]
 fn a_policy_that_hands_nothing_over_is_neither_left_nor_adopted() {
-    let keeps_all = Policy::custom("keeps-all", |setup| {
-        Box::new(KeepsAll(TypedQueues::new(setup)))
-    });
-    for (first, next) in [
-        (keeps_all.clone(), Policy::darc()),
-        (Policy::darc(), keeps_all.clone()),
-    ] {
+    let keeps_all = Policy::custom("keeps-all", |setup| Box::new(KeepsAll(TypedQueues::new(setup))));
+    for (first, next) in [(keeps_all.clone(), Policy::darc()), (Policy::darc(), keeps_all.clone())] {
         let server = start(first.clone(), Topology::Dedicated, config());
         assert_eq!(server.connect().ask("short"), "ok short");
         let error = server.handle.set_policy(next).unwrap_err();
@@ -271,11 +231,5 @@ fn a_policy_set_before_the_start_is_in_force_from_the_start() {
     handle.set_policy(Policy::sjf()).unwrap();
     assert_eq!(handle.policy(), Policy::sjf());
     handle.shut_down();
-    assert_eq!(
-        server
-            .run_until(&psp_server::Shutdown::new())
-            .unwrap()
-            .abandoned,
-        0
-    );
+    assert_eq!(server.run_until(&psp_server::Shutdown::new()).unwrap().abandoned, 0);
 }

@@ -96,19 +96,14 @@ fn assert_line(command: &str, printed: &str, expected: &str) {
             .and_then(|number| number.parse().ok())
             .is_some_and(|number: u64| number > 0),
     };
-    assert!(
-        is_as_expected,
-        "{command}\nprints\n{printed}\ninstead of\n{expected}"
-    );
+    assert!(is_as_expected, "{command}\nprints\n{printed}\ninstead of\n{expected}");
 }
 
 /// Replaces the lines of a change, which occur once.
 fn changed(text: &str, change: &[String]) -> String {
     let side = |other: char| {
         let lines = change.iter().filter(|line| !line.starts_with(other));
-        lines
-            .map(|line| format!("{}\n", &line[1..]))
-            .collect::<String>()
+        lines.map(|line| format!("{}\n", &line[1..])).collect::<String>()
     };
     let (before, after) = (side('+'), side('-'));
     assert_eq!(text.matches(&before).count(), 1, "{before} in\n{text}");
@@ -181,10 +176,7 @@ impl Reader {
     /// Compiles a program of the crate, as cargo does by default, with this test's own psp-server.
     fn compile(&self, source: &str, edition: &str, program: &Path) {
         // Resolves the manifest, whose errors `rustc` would not find.
-        let tree = self
-            .shell("cargo tree --depth 1 --prefix none")
-            .output()
-            .unwrap();
+        let tree = self.shell("cargo tree --depth 1 --prefix none").output().unwrap();
         let resolved = String::from_utf8(tree.stdout).unwrap();
         let errors = String::from_utf8_lossy(&tree.stderr);
         assert!(resolved.contains("\npsp-server v"), "{errors}");
@@ -226,11 +218,7 @@ impl Reader {
     fn run(&mut self, command: &str, mut expected: Vec<&str>, order: Order) {
         if let Some(folder) = command.strip_prefix("cd ") {
             self.folder.push(folder);
-            fs::copy(
-                repository().join("Cargo.lock"),
-                self.folder.join("Cargo.lock"),
-            )
-            .unwrap();
+            fs::copy(repository().join("Cargo.lock"), self.folder.join("Cargo.lock")).unwrap();
             return;
         }
         let output = self.shell(&self.built(command)).output().unwrap();
@@ -238,11 +226,7 @@ impl Reader {
         let mut printed: Vec<&str> = printed.lines().collect();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{command}\n{errors}");
-        assert_eq!(
-            printed.len(),
-            expected.len(),
-            "{command}\n{printed:#?}\n{errors}"
-        );
+        assert_eq!(printed.len(), expected.len(), "{command}\n{printed:#?}\n{errors}");
         if order == Order::Any {
             printed.sort_unstable();
             expected.sort_unstable();
@@ -258,9 +242,7 @@ impl Reader {
         let mut shell = self.shell(&format!("exec {}", self.built(command)));
         let mut process = shell.stdout(Stdio::piped()).spawn().unwrap();
         let printed = BufReader::new(process.stdout.take().expect("a pipe")).lines();
-        self.server
-            .insert(Served { process, printed })
-            .prints(command, expected);
+        self.server.insert(Served { process, printed }).prints(command, expected);
     }
 
     /// Stops the server, which prints `expected` before it ends.
@@ -294,16 +276,12 @@ impl Drop for Reader {
 }
 
 fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace")
 }
 
 /// The file of the folder with the newest content, whose name begins and ends so.
 fn newest(folder: &Path, begins: &str, ends: &str) -> PathBuf {
-    let files = fs::read_dir(folder)
-        .unwrap()
-        .map(|file| file.unwrap().path());
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
     let named = files.filter(|file| {
         let name = file.file_name().and_then(|name| name.to_str());
         name.is_some_and(|name| name.starts_with(begins) && name.ends_with(ends))
@@ -335,10 +313,7 @@ fn the_tutorial_works_as_it_is_written() {
         page = page.replace(port, &listener.local_addr().unwrap().port().to_string());
     }
     drop(listeners);
-    let mut reader = Reader {
-        folder: folder.path().to_owned(),
-        server: None,
-    };
+    let mut reader = Reader { folder: folder.path().to_owned(), server: None };
     let mut commands_run = 0;
     for Block { kind, lines } in blocks(&page) {
         match kind {

@@ -57,13 +57,7 @@ fn who_writes_all_before_it_reads_gets_all_replies_in_order() {
             }
         }
         let net = server.handle.snapshot().net;
-        assert_eq!(
-            (
-                net.connections_over_budget,
-                net.connections_over_output_limit
-            ),
-            (0, 0)
-        );
+        assert_eq!((net.connections_over_budget, net.connections_over_output_limit), (0, 0));
         assert_eq!(client.ask("short"), "ok short");
     }
 }
@@ -88,10 +82,7 @@ fn who_never_reads_is_closed_at_the_limit_and_others_are_served() {
                 held = held.max(server.handle.snapshot().net.buffered_bytes);
             }
         });
-        assert_eq!(
-            server.handle.snapshot().net.connections_over_output_limit,
-            1
-        );
+        assert_eq!(server.handle.snapshot().net.connections_over_output_limit, 1);
         assert!(served > 100, "{served}");
         // A run may go over it, and the input has a buffer.
         assert!(held > LIMIT as u64 / 2 && held < 2 * LIMIT as u64, "{held}");

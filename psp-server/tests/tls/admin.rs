@@ -17,11 +17,8 @@ const LIVEZ: &str = "GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n";
 fn the_admin_port_has_the_certificate_that_the_settings_name() {
     let files = Certificates::new();
     let pair = &files.server;
-    let config = Config::default()
-        .admin("0")
-        .admin_tls(&pair.certificate, &pair.key);
-    let tls =
-        TlsConfig::from_pem_files(&pair.certificate, &pair.key, &ClientCertificates::NotAsked);
+    let config = Config::default().admin("0").admin_tls(&pair.certificate, &pair.key);
+    let tls = TlsConfig::from_pem_files(&pair.certificate, &pair.key, &ClientCertificates::NotAsked);
     let shape = (Policy::darc(), Topology::Auto);
     let server = start_with(files, &tls.unwrap(), shape, config);
     let port = server.handle.admin_addr().unwrap();
@@ -43,9 +40,7 @@ fn the_admin_port_has_the_certificate_that_the_settings_name() {
 fn a_certificate_that_cannot_be_used_is_an_error() {
     let files = Certificates::new();
     let no_file = Path::new("/no/such");
-    let both = Config::default()
-        .admin("0")
-        .admin_tls(no_file, &files.server.key);
+    let both = Config::default().admin("0").admin_tls(no_file, &files.server.key);
     let mut one = Config::default().admin("0");
     one.admin_tls_cert_file = Some(files.server.certificate.clone());
     for (config, said) in [(both, "/no/such"), (one, "need each other")] {

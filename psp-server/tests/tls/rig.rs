@@ -14,9 +14,7 @@ use psp_server::tls::rustls::pki_types::pem::PemObject;
 use psp_server::tls::rustls::pki_types::{CertificateDer, ServerName};
 use psp_server::tls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use psp_server::tls::{ClientCertificates, HANDSHAKE, TlsConfig};
-use psp_server::{
-    Config, DrainReport, Policy, RequestType, Server, ServerHandle, Shutdown, Topology, TypeSpec,
-};
+use psp_server::{Config, DrainReport, Policy, RequestType, Server, ServerHandle, Shutdown, Topology, TypeSpec};
 
 use crate::common::{Lines, PATIENCE, classifier, handler};
 
@@ -32,20 +30,13 @@ pub(crate) struct TlsServer {
 
 /// Requests are lines: `big N` answers N bytes, `push N` pushes N messages, `quit` closes; each is answered with `ok`
 /// and itself. They are of the one type `short`; a line that starts with `2` has the number of the type of handshakes.
-pub(crate) fn start_with(
-    files: Certificates,
-    tls: &TlsConfig,
-    (policy, topology): Shape,
-    config: Config,
-) -> TlsServer {
+pub(crate) fn start_with(files: Certificates, tls: &TlsConfig, (policy, topology): Shape, config: Config) -> TlsServer {
     let server = Server::builder()
         .tls("127.0.0.1:0", tls)
         .tcp("127.0.0.1:0")
         .framing(Lines)
         .types([TypeSpec::new("short").service_time(Duration::from_micros(1))])
-        .classifier(classifier(|line| {
-            RequestType::new(u32::from(line.starts_with(b"2")))
-        }))
+        .classifier(classifier(|line| RequestType::new(u32::from(line.starts_with(b"2")))))
         .policy(policy)
         .config(config.topology(topology).workers(2))
         .handler(handler(|request, reply| {
@@ -196,9 +187,7 @@ pub(crate) struct TlsClient {
 impl TlsClient {
     fn new(socket: TcpStream, session: ClientConnection) -> Self {
         socket.set_nodelay(true).unwrap();
-        Self {
-            stream: BufReader::new(StreamOwned::new(session, socket)),
-        }
+        Self { stream: BufReader::new(StreamOwned::new(session, socket)) }
     }
 
     pub(crate) fn send(&mut self, text: &str) {

@@ -24,14 +24,8 @@ fn requests_and_replies_pass_in_order_beside_plain_ones() {
         let mut secure = server.connect();
         let mut plain = Client::new(TcpStream::connect(server.plain).unwrap());
         for round in 0..20 {
-            assert_eq!(
-                secure.ask(&format!("secure {round}")),
-                format!("ok secure {round}")
-            );
-            assert_eq!(
-                plain.ask(&format!("plain {round}")),
-                format!("ok plain {round}")
-            );
+            assert_eq!(secure.ask(&format!("secure {round}")), format!("ok secure {round}"));
+            assert_eq!(plain.ask(&format!("plain {round}")), format!("ok plain {round}"));
         }
         secure.send("pieces\n");
         let pieces = [secure.line(), secure.line(), secure.line()];
@@ -47,17 +41,11 @@ fn requests_and_replies_pass_in_order_beside_plain_ones() {
         assert_eq!(reply.len(), 3_000_000 + "ok big 3000000".len());
 
         let snapshot = server.snapshot();
-        assert_eq!(
-            (snapshot.net.handshakes, snapshot.net.handshakes_failed),
-            (1, 0)
-        );
+        assert_eq!((snapshot.net.handshakes, snapshot.net.handshakes_failed), (1, 0));
         let names: Vec<&str> = snapshot.types.iter().map(|ty| ty.name.as_str()).collect();
         assert_eq!(names, ["short", HANDSHAKE, "UNKNOWN"]);
         let steps = server.handshakes();
-        assert!(
-            steps.completions >= 2 && steps.arrivals == steps.completions,
-            "{steps:?}"
-        );
+        assert!(steps.completions >= 2 && steps.arrivals == steps.completions, "{steps:?}");
         until("all is counted", || {
             let net = server.snapshot().net;
             net.bytes_sent > 3_900_000 && net.bytes_received > 900_000
@@ -106,17 +94,11 @@ fn messages_that_are_pushed_are_encrypted_too() {
 fn a_classifier_cannot_name_the_type_of_handshakes() {
     let server = start(Config::default());
     let mut client = server.connect();
-    until("the handshake is over", || {
-        server.snapshot().net.handshakes == 1
-    });
+    until("the handshake is over", || server.snapshot().net.handshakes == 1);
     let before = server.handshakes().arrivals;
     assert_eq!(client.ask("2"), "ok 2");
     assert_eq!(server.handshakes().arrivals, before);
-    assert_eq!(
-        server.snapshot().types.last().unwrap().arrivals,
-        1,
-        "UNKNOWN"
-    );
+    assert_eq!(server.snapshot().types.last().unwrap().arrivals, 1, "UNKNOWN");
 }
 
 #[test]
@@ -133,9 +115,7 @@ fn the_last_reply_comes_before_close_notify() {
         client.stream.get_mut().conn.send_close_notify();
         client.stream.get_mut().flush().unwrap();
         assert_eq!(client.rest(), b"ok first\nok second\n");
-        until("both are closed", || {
-            server.snapshot().net.connections_open == 0
-        });
+        until("both are closed", || server.snapshot().net.connections_open == 0);
     }
 }
 
@@ -146,9 +126,7 @@ fn a_stopping_server_answers_and_says_that_it_ends() {
         let mut client = server.connect();
         let mut silent = server.socket();
         silent.write_all(&server.hello()[..50]).unwrap();
-        until("both are open", || {
-            server.snapshot().net.connections_open == 2
-        });
+        until("both are open", || server.snapshot().net.connections_open == 2);
         assert_eq!(client.ask("request"), "ok request");
         let handle = server.handle.clone();
         assert_eq!(server.stop().abandoned, 0);
@@ -173,9 +151,7 @@ fn peers_that_do_not_finish_their_handshake_lose_the_connection() {
 
     let leaving = server.socket();
     leaving.shutdown(Shutdown::Both).unwrap();
-    until("the peer that left is counted", || {
-        server.snapshot().net.handshakes_failed == 3
-    });
+    until("the peer that left is counted", || server.snapshot().net.handshakes_failed == 3);
 }
 
 #[test]
@@ -186,24 +162,15 @@ fn a_peer_that_speaks_no_tls_gets_an_alert_and_no_reply() {
         peer.write_all(b"request\n").unwrap();
         let alert = read_to_close(&mut peer);
         assert_eq!((alert.len(), alert.first()), (7, Some(&21)), "{alert:?}");
-        until("it is counted", || {
-            server.snapshot().net.handshakes_failed == 1
-        });
+        until("it is counted", || server.snapshot().net.handshakes_failed == 1);
 
         // A record in the clear on an open session.
         let mut client = server.connect();
         assert_eq!(client.ask("request"), "ok request");
-        client
-            .stream
-            .get_mut()
-            .sock
-            .write_all(&[23, 3, 3, 0, 20])
-            .unwrap();
+        client.stream.get_mut().sock.write_all(&[23, 3, 3, 0, 20]).unwrap();
         client.stream.get_mut().sock.write_all(&[7; 20]).unwrap();
         until("it is counted", || server.snapshot().net.malformed == 1);
-        until("it is closed", || {
-            server.snapshot().net.connections_open == 0
-        });
+        until("it is closed", || server.snapshot().net.connections_open == 0);
         assert_eq!(server.connect().ask("request"), "ok request");
     }
 }

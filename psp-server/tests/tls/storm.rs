@@ -55,11 +55,7 @@ impl ResolvesServerCert for Gated {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let open = self.open.lock().unwrap();
         let closed = |open: &mut bool| !*open;
-        drop(
-            self.changed
-                .wait_timeout_while(open, PATIENCE, closed)
-                .unwrap(),
-        );
+        drop(self.changed.wait_timeout_while(open, PATIENCE, closed).unwrap());
         self.waiting.fetch_sub(1, Ordering::SeqCst);
         Some(self.certified.clone())
     }
@@ -111,10 +107,7 @@ fn requests_overtake_handshakes(topology: Topology, they_wait: bool) {
     assert_eq!(server.handshakes().held, held);
     assert_eq!(server.handshakes().rejections, refused);
     for round in 0..100 {
-        assert_eq!(
-            client.ask(&format!("during {round}")),
-            format!("ok during {round}")
-        );
+        assert_eq!(client.ask(&format!("during {round}")), format!("ok during {round}"));
     }
     // Each request overtook every handshake.
     assert_eq!(at_gate(), 1);
@@ -123,10 +116,7 @@ fn requests_overtake_handshakes(topology: Topology, they_wait: bool) {
     gate.set_open(true);
     let answered = storm.iter_mut().map(hears).filter(|&hears| hears).count() as u64;
     assert_eq!(answered, STORM as u64 - refused);
-    assert_eq!(
-        server.handshakes().completions,
-        before.completions + answered
-    );
+    assert_eq!(server.handshakes().completions, before.completions + answered);
 }
 
 #[test]

@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 use common::{Client, Lines, PATIENCE};
 use psp_server::protocols::Sink;
 use psp_server::tower::{Failure, TowerHandler};
-use psp_server::{
-    Config, Handler, Policy, Reply, Request, Server, SpawnedServer, Topology, task, wait,
-};
+use psp_server::{Config, Handler, Policy, Reply, Request, Server, SpawnedServer, Topology, task, wait};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
@@ -44,9 +42,7 @@ async fn answer_lines(stream: TcpStream) -> io::Result<()> {
     let mut lines = BufReader::new(reader).lines();
     while let Some(line) = lines.next_line().await? {
         tokio::time::sleep(Duration::from_millis(line.parse().unwrap())).await;
-        writer
-            .write_all(format!("after {line}\n").as_bytes())
-            .await?;
+        writer.write_all(format!("after {line}\n").as_bytes()).await?;
     }
     Ok(())
 }
@@ -56,11 +52,7 @@ async fn answer_http(stream: TcpStream) -> io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut lines = BufReader::new(reader).lines();
     while let Some(request) = lines.next_line().await? {
-        while lines
-            .next_line()
-            .await?
-            .is_some_and(|field| !field.is_empty())
-        {}
+        while lines.next_line().await?.is_some_and(|field| !field.is_empty()) {}
         let path = request.split(' ').nth(1).unwrap();
         let (status, page) = match path[1..].parse() {
             Ok(ms) => {
@@ -108,19 +100,13 @@ fn requests_ask_other_servers_and_leave_their_workers() {
     const CLIENTS: u32 = 80;
     let (runtime, address) = upstream(answer_lines);
     for topology in [Topology::Inline, Topology::Dedicated] {
-        let server = start(
-            &runtime,
-            topology,
-            move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
-                let line = std::str::from_utf8(request.payload).unwrap().trim_end();
-                let answers = wait(task::join_all(
-                    line.split(' ').map(|word| ask(address, word)),
-                ));
-                let answers: Vec<String> = answers.into_iter().map(Result::unwrap).collect();
-                reply.put(answers.join(", ").as_bytes());
-                reply.put(b"\n");
-            },
-        );
+        let server = start(&runtime, topology, move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+            let line = std::str::from_utf8(request.payload).unwrap().trim_end();
+            let answers = wait(task::join_all(line.split(' ').map(|word| ask(address, word))));
+            let answers: Vec<String> = answers.into_iter().map(Result::unwrap).collect();
+            reply.put(answers.join(", ").as_bytes());
+            reply.put(b"\n");
+        });
         let mut clients: Vec<Client> = (0..CLIENTS).map(|_| connect(&server)).collect();
         let started = Instant::now();
         for client in &mut clients {
@@ -130,11 +116,7 @@ fn requests_ask_other_servers_and_leave_their_workers() {
             assert_eq!(client.line(), "after 100, after 20, after 60", "{topology}");
         }
         let held = Duration::from_millis(100) * CLIENTS / 2;
-        assert!(
-            started.elapsed() < held / 2,
-            "{topology}: {:?}",
-            started.elapsed()
-        );
+        assert!(started.elapsed() < held / 2, "{topology}: {:?}", started.elapsed());
         server.shut_down();
         assert_eq!(server.join().unwrap().abandoned, 0);
     }
@@ -154,17 +136,9 @@ fn services_of_tower_use_the_timers_of_tokio() {
     for topology in [Topology::Inline, Topology::Dedicated] {
         let handler = TowerHandler::new(
             service.clone(),
-            |request: &Request<'_, ()>| {
-                std::str::from_utf8(request.payload).map(|line| line.trim_end().to_owned())
-            },
-            |outcome: Result<String, Failure<_, io::Error>>,
-             _: &Request<'_, ()>,
-             reply: &mut Reply<'_>| {
-                reply.put(
-                    outcome
-                        .unwrap_or_else(|failure| failure.to_string())
-                        .as_bytes(),
-                );
+            |request: &Request<'_, ()>| std::str::from_utf8(request.payload).map(|line| line.trim_end().to_owned()),
+            |outcome: Result<String, Failure<_, io::Error>>, _: &Request<'_, ()>, reply: &mut Reply<'_>| {
+                reply.put(outcome.unwrap_or_else(|failure| failure.to_string()).as_bytes());
                 reply.put(b"\n");
             },
         );
@@ -207,38 +181,27 @@ fn the_example_of_the_page_answers() {
     assert!(PAGE.contains(&format!("```rust\n{EXAMPLE}```")));
     let (runtime, address) = upstream(answer_lines);
     for topology in [Topology::Inline, Topology::Dedicated] {
-        let [upstreams, soon] =
-            [PATIENCE, Duration::from_millis(50)].map(|patience| example::Upstreams {
-                servers: vec![address; 3],
-                patience,
-                last: psp_server::sync::Mutex::default(),
-            });
-        let server = start(
-            &runtime,
-            topology,
-            move |request: Request<'_, ()>, reply: &mut Reply<'_>| match request.payload {
+        let [upstreams, soon] = [PATIENCE, Duration::from_millis(50)].map(|patience| example::Upstreams {
+            servers: vec![address; 3],
+            patience,
+            last: psp_server::sync::Mutex::default(),
+        });
+        let server = start(&runtime, topology, move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+            match request.payload {
                 b"1\n" => upstreams.forward(&request, reply),
                 b"60000\n" => soon.forward(&request, reply),
                 b"2\n" => upstreams.gather(&request, reply),
                 b"4\n" => upstreams.quorum(&request, reply),
                 _ => upstreams.refresh(&request, reply),
-            },
-        );
+            }
+        });
         let mut client = connect(&server);
         assert_eq!(client.ask("1"), "after 1", "{topology}");
         assert_eq!(client.ask("60000"), "!the time is over 60000", "{topology}");
         client.send("2\n");
-        assert_eq!(
-            [(); 3].map(|()| client.line()),
-            ["after 2"; 3],
-            "{topology}"
-        );
+        assert_eq!([(); 3].map(|()| client.line()), ["after 2"; 3], "{topology}");
         client.send("4\n");
-        assert_eq!(
-            [(); 2].map(|()| client.line()),
-            ["after 4"; 2],
-            "{topology}"
-        );
+        assert_eq!([(); 2].map(|()| client.line()), ["after 4"; 2], "{topology}");
         many_ask_at_once(server, topology);
     }
 }
@@ -256,20 +219,17 @@ fn the_example_of_the_page_fetches_with_reqwest() {
     let (runtime, address) = upstream(answer_http);
     for topology in [Topology::Inline, Topology::Dedicated] {
         let client = reqwest::Client::new();
-        let [pages, soon] =
-            [PATIENCE, Duration::from_millis(50)].map(|patience| reqwest_example::Pages {
-                client: client.clone(),
-                origin: format!("http://{address}"),
-                patience,
-            });
-        let server = start(
-            &runtime,
-            topology,
-            move |request: Request<'_, ()>, reply: &mut Reply<'_>| match request.payload {
+        let [pages, soon] = [PATIENCE, Duration::from_millis(50)].map(|patience| reqwest_example::Pages {
+            client: client.clone(),
+            origin: format!("http://{address}"),
+            patience,
+        });
+        let server = start(&runtime, topology, move |request: Request<'_, ()>, reply: &mut Reply<'_>| {
+            match request.payload {
                 b"60000\n" => soon.answer(&request, reply),
                 _ => pages.answer(&request, reply),
-            },
-        );
+            }
+        });
         let mut client = connect(&server);
         assert_eq!(client.ask("1"), "after 1", "{topology}");
         assert_eq!(client.ask("60000"), "!the time is over 60000", "{topology}");

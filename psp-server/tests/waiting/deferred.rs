@@ -104,9 +104,7 @@ fn replies_that_name_their_requests_overtake_deferred_ones() {
         let mut kept = take(&server, 2);
         // One comes while a request of its connection runs.
         client.send("nap 20\n");
-        until("it naps", || {
-            server.begun.load(std::sync::atomic::Ordering::SeqCst) == 4
-        });
+        until("it naps", || server.begun.load(std::sync::atomic::Ordering::SeqCst) == 4);
         kept.pop().unwrap().finish();
         drop(kept);
         let mut lines = [client.line(), client.line(), client.line()];
@@ -148,17 +146,12 @@ fn one_that_fails_is_dropped_or_is_too_long_is_an_error_for_its_peer_alone() {
             let long = client.ask("defer-big 150000");
             assert_eq!(long.len(), 150_000 + "ok defer-big 150000".len(), "{name}");
             let longer = client.ask("defer-big 200000");
-            assert!(
-                longer.starts_with("!larger than 200000"),
-                "{name}: {longer}"
-            );
+            assert!(longer.starts_with("!larger than 200000"), "{name}: {longer}");
             assert_eq!(client.ask("short"), "ok short", "{name}");
         }
         // That of a handler that panicked has no client to fail.
         assert_eq!(server.handle.snapshot().net.deferred_failed, 9, "{name}");
-        until("its bytes are given back", || {
-            server.handle.snapshot().net.buffered_bytes < 200_000
-        });
+        until("its bytes are given back", || server.handle.snapshot().net.buffered_bytes < 200_000);
         assert_eq!(server.stop().abandoned, 0, "{name}");
     }
 }
@@ -167,13 +160,10 @@ fn one_that_fails_is_dropped_or_is_too_long_is_an_error_for_its_peer_alone() {
 fn silent(server: &WaitingServer, requests: &str) -> Client {
     let mut client = server.connect();
     client.send(requests);
-    until(
-        "its reply is complete and does not fit into the socket",
-        || {
-            let net = server.handle.snapshot().net;
-            net.bytes_sent > 0 && net.buffered_bytes > 5_000_000
-        },
-    );
+    until("its reply is complete and does not fit into the socket", || {
+        let net = server.handle.snapshot().net;
+        net.bytes_sent > 0 && net.buffered_bytes > 5_000_000
+    });
     client
 }
 
@@ -206,9 +196,7 @@ fn who_does_not_read_is_evicted_for_those_of_others() {
             let left = std::mem::take(&mut *server.kept.lock().unwrap());
             assert!(left.iter().all(DeferredReply::is_abandoned), "{topology}");
             drop(left);
-            until("all bytes are given back", || {
-                server.handle.snapshot().net.buffered_bytes < 70_000
-            });
+            until("all bytes are given back", || server.handle.snapshot().net.buffered_bytes < 70_000);
             assert_eq!(server.stop().abandoned, 0, "{topology}");
         }
     }
@@ -226,9 +214,7 @@ fn one_whose_peer_has_left_is_for_nobody() {
         assert!(!kept[0].is_abandoned(), "{name}");
         drop(leaving);
         until("the peer is known to be gone", || kept[0].is_abandoned());
-        until("its connection is closed", || {
-            server.handle.snapshot().net.connections_open == 0
-        });
+        until("its connection is closed", || server.handle.snapshot().net.connections_open == 0);
         let mut other = server.connect();
         other.send("defer-kept 2\n");
         let others = take(&server, 1);
@@ -236,9 +222,7 @@ fn one_whose_peer_has_left_is_for_nobody() {
         others.into_iter().for_each(DeferredReply::finish);
         assert_eq!(other.line(), "ok defer-kept 2", "{name}");
         assert_eq!(other.ask("short"), "ok short", "{name}");
-        until("its bytes are given back", || {
-            server.handle.snapshot().net.buffered_bytes < 70_000
-        });
+        until("its bytes are given back", || server.handle.snapshot().net.buffered_bytes < 70_000);
         assert_eq!(server.stop().abandoned, 0, "{name}");
     }
 }

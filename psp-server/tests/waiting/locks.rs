@@ -43,11 +43,7 @@ fn those_who_want_a_lock_let_others_run_and_all_have_it_in_turn() {
         }
         let counted = format!("ok count {}", CLIENTS + 1);
         assert_eq!(counting.line(), counted, "{name}");
-        assert_eq!(
-            other.ask("lock-limit 60000"),
-            "ok lock-limit 60000",
-            "{name}"
-        );
+        assert_eq!(other.ask("lock-limit 60000"), "ok lock-limit 60000", "{name}");
         assert_eq!(*wait(lock.lock()), CLIENTS as u64 + 2, "{name}");
         assert_eq!(server.stop().abandoned, 0, "{name}");
     }
@@ -68,11 +64,7 @@ fn tasks_end_beside_each_other_and_others_run_meanwhile() {
             }
         }
         assert_eq!(clients[0].ask("oneshot 3"), "ok oneshot 3", "{name}");
-        assert_eq!(
-            clients[0].ask("oneshot-drop 3"),
-            "ok oneshot-drop 3",
-            "{name}"
-        );
+        assert_eq!(clients[0].ask("oneshot-drop 3"), "ok oneshot-drop 3", "{name}");
         assert_eq!(server.stop().abandoned, 0, "{name}");
     }
 }

@@ -8,9 +8,7 @@ use psp_server::protocols::psp_header::{HEADER_LEN, Header, Kind, PspFraming};
 use psp_server::protocols::resp::Resp;
 use psp_server::protocols::rpc::{Request as RpcRequest, Response, ResponseRef, Rpc, peek_id};
 use psp_server::protocols::{Framing, Sink};
-use psp_server::{
-    DeferredReply, Policy, PreemptPolicy, Reply, Request, Server, SpawnedServer, Topology,
-};
+use psp_server::{DeferredReply, Policy, PreemptPolicy, Reply, Request, Server, SpawnedServer, Topology};
 
 use crate::common::{PATIENCE, until};
 use crate::rig::config;
@@ -36,11 +34,7 @@ fn rpc() -> Numbers<Rpc> {
         request: |number| {
             let mut frame = Vec::new();
             let (id, method) = (number.into(), "Defer".to_owned());
-            let request = RpcRequest {
-                id,
-                method,
-                ..RpcRequest::default()
-            };
+            let request = RpcRequest { id, method, ..RpcRequest::default() };
             request.encode_frame(&mut frame);
             frame
         },
@@ -60,13 +54,7 @@ fn rpc() -> Numbers<Rpc> {
 
 fn psp() -> Numbers<PspFraming> {
     const fn header(kind: Kind, id: u32) -> Header {
-        Header {
-            kind,
-            request_type: 0,
-            id,
-            payload_len: 0,
-            run_time_ns: 0,
-        }
+        Header { kind, request_type: 0, id, payload_len: 0, run_time_ns: 0 }
     }
     Numbers {
         framing: PspFraming::default(),
@@ -195,10 +183,7 @@ fn those_of_resp_overtake_only_those_of_other_connections() {
             let list = kept.lock().unwrap();
             let is_alone = list.iter().all(|(other, _)| other % 2 != parity);
             drop(list);
-            assert!(
-                is_alone,
-                "{topology}: another of its connection is deferred"
-            );
+            assert!(is_alone, "{topology}: another of its connection is deferred");
             reply.finish();
             let client = &mut clients[1 - parity as usize];
             assert_eq!(read(client), (Some(number), true), "{topology}");

@@ -50,9 +50,7 @@ fn run_client(server: &WaitingServer, seed: u64) {
     let mut random = Random(seed + 1);
     let mut client = server.connect();
     for _ in 0..ROUNDS {
-        let run: Vec<_> = (0..=random.below(4))
-            .map(|_| request(&mut random))
-            .collect();
+        let run: Vec<_> = (0..=random.below(4)).map(|_| request(&mut random)).collect();
         for (line, _) in &run {
             client.send(&format!("{line}\n"));
         }
@@ -85,10 +83,7 @@ fn each_request_is_answered_once() {
         until("all have ended", || {
             let types = server.handle.snapshot().types;
             let begun: u64 = types.iter().map(|it| it.arrivals).sum();
-            let ended: u64 = types
-                .iter()
-                .map(|it| it.completions + it.rejections + it.abandoned + it.expired)
-                .sum();
+            let ended: u64 = types.iter().map(|it| it.completions + it.rejections + it.abandoned + it.expired).sum();
             assert!(ended <= begun, "{name}: {ended} of {begun}");
             ended == begun && server.handle.snapshot().net.replies_deferred == 0
         });

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use psp_server::protocols::{Framing, Sink};
 use psp_server::{
-    Config, DeferredReply, DrainReport, Handler, Peer, Policy, PreemptPolicy, Reply, Request,
-    RequestType, Server, ServerHandle, SignalPreemptible, SpawnedServer, Topology, TypeSpec,
-    WorkerId, blocking, checkpoint, no_preempt, sleep, sync, task, wait,
+    Config, DeferredReply, DrainReport, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
+    ServerHandle, SignalPreemptible, SpawnedServer, Topology, TypeSpec, WorkerId, blocking, checkpoint, no_preempt,
+    sleep, sync, task, wait,
 };
 
 use crate::common::{Client, Lines};
@@ -236,9 +236,7 @@ impl Handler for Waits {
         match word {
             "nap" => sleep(time),
             "fan" => passed = fan(number),
-            "lock" => self
-                .counter
-                .count(wait(self.counter.count.lock()), || sleep(time)),
+            "lock" => self.counter.count(wait(self.counter.count.lock()), || sleep(time)),
             "lock-gate" => {
                 let count = wait(self.counter.count.lock());
                 self.counter.count(count, || wait(self.gate.pass()));
@@ -426,10 +424,7 @@ pub(crate) fn servers() -> Vec<(Policy, Config)> {
     let mut servers = vec![
         (Policy::darc(), config(inline, PreemptPolicy::Cooperative)),
         (Policy::c_fcfs(), config(inline, PreemptPolicy::None)),
-        (
-            Policy::darc(),
-            config(dedicated, PreemptPolicy::Cooperative),
-        ),
+        (Policy::darc(), config(dedicated, PreemptPolicy::Cooperative)),
         (Policy::c_fcfs(), config(dedicated, PreemptPolicy::None)),
         (quick.clone(), config(dedicated, PreemptPolicy::Cooperative)),
     ];

@@ -21,11 +21,7 @@ fn one_that_waits_lets_others_run_and_goes_on_when_it_is_woken() {
         until("all wait", || running.begun.load(Ordering::SeqCst) == 8);
         let mut other = running.connect();
         for round in 0..50 {
-            assert_eq!(
-                other.ask(&format!("short {round}")),
-                format!("ok short {round}"),
-                "{name}"
-            );
+            assert_eq!(other.ask(&format!("short {round}")), format!("ok short {round}"), "{name}");
             assert_eq!(other.ask("spin 10"), "ok spin 10", "{name}");
             running.gate.disturb();
         }
@@ -72,9 +68,7 @@ fn what_is_woken_goes_on_soon_beside_many_short_ones() {
                 until("all wait", all_wait);
                 let before = running.shorts.begun.load(Ordering::SeqCst);
                 running.gate.open();
-                waiting
-                    .iter_mut()
-                    .for_each(|client| assert_eq!(client.line(), "ok gate"));
+                waiting.iter_mut().for_each(|client| assert_eq!(client.line(), "ok gate"));
                 running.gate.close();
                 let at_passes = std::mem::take(&mut *running.shorts.at_passes.lock().unwrap());
                 at_passes.into_iter().max().unwrap() - before
@@ -112,16 +106,8 @@ fn many_wait_at_once() {
     let nap = Duration::from_millis(50);
     for (policy, topology, preempt) in [
         (Policy::darc(), Topology::Inline, PreemptPolicy::Cooperative),
-        (
-            Policy::darc(),
-            Topology::Dedicated,
-            PreemptPolicy::Cooperative,
-        ),
-        (
-            Policy::mq(),
-            Topology::Dedicated,
-            PreemptPolicy::Cooperative,
-        ),
+        (Policy::darc(), Topology::Dedicated, PreemptPolicy::Cooperative),
+        (Policy::mq(), Topology::Dedicated, PreemptPolicy::Cooperative),
         (Policy::c_fcfs(), Topology::Dedicated, PreemptPolicy::None),
     ] {
         let policy: Policy = policy;

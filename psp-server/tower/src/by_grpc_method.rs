@@ -44,8 +44,7 @@ impl ByGrpcMethod {
         classes: usize,
         class: impl Fn(&Parts<'_>) -> usize + Send + Sync + 'static,
     ) -> Self {
-        self.table
-            .add_classes(method.into(), classes, Box::new(class));
+        self.table.add_classes(method.into(), classes, Box::new(class));
         self
     }
 
@@ -70,9 +69,8 @@ mod tests {
 
     #[test]
     fn methods_have_types_and_strangers_have_none() {
-        let methods = ByGrpcMethod::new(["/a.A/One", "/a.A/Two"]).by("/a.A/Three", 2, |parts| {
-            usize::from(parts.headers.contains_key("long")) * 100
-        });
+        let methods = ByGrpcMethod::new(["/a.A/One", "/a.A/Two"])
+            .by("/a.A/Three", 2, |parts| usize::from(parts.headers.contains_key("long")) * 100);
         let names: Vec<_> = methods.types().into_iter().map(|it| it.name).collect();
         let three = ["/a.A/Three class 0", "/a.A/Three class 1"];
         assert_eq!(names, ["/a.A/One", "/a.A/Two", three[0], three[1]]);

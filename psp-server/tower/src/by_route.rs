@@ -17,9 +17,7 @@ const ROOM: usize = 32;
 
 /// Routes that orchestrators ask. They are cheap, and seldom asked for: a type of their own, which is polled inline
 /// from the first request on, has no cold start. One that turns out to be long goes to the pool, as any type.
-const PROBES: [&str; 7] = [
-    "/health", "/healthz", "/live", "/livez", "/ready", "/readyz", "/ping",
-];
+const PROBES: [&str; 7] = ["/health", "/healthz", "/live", "/livez", "/ready", "/readyz", "/ping"];
 const PROBE_TIME: Duration = Duration::from_micros(10);
 
 /// Types requests by the routes of an axum `Router`. Nothing has to be declared: a route gets its type with its first
@@ -50,11 +48,7 @@ struct Seen {
 
 impl Default for ByRoute {
     fn default() -> Self {
-        Self {
-            table: Table::default(),
-            room: ROOM,
-            seen: RwLock::default(),
-        }
+        Self { table: Table::default(), room: ROOM, seen: RwLock::default() }
     }
 }
 
@@ -74,8 +68,7 @@ impl ByRoute {
         classes: usize,
         class: impl Fn(&Parts<'_>) -> usize + Send + Sync + 'static,
     ) -> Self {
-        self.table
-            .add_classes(route.into(), classes, Box::new(class));
+        self.table.add_classes(route.into(), classes, Box::new(class));
         self
     }
 

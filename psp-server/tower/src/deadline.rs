@@ -52,18 +52,7 @@ mod tests {
         let short = [5_000_000, 6_000, 7].map(|it| Some(Duration::from_nanos(it)));
         assert_eq!(read[3..6], short);
         assert_eq!(read[6], seconds(99_999_999));
-        for wrong in [
-            "",
-            "S",
-            "5",
-            "5s",
-            "-5S",
-            "+5S",
-            "100000000S",
-            "5 S",
-            "5\u{fc}",
-            "\u{fc}",
-        ] {
+        for wrong in ["", "S", "5", "5s", "-5S", "+5S", "100000000S", "5 S", "5\u{fc}", "\u{fc}"] {
             assert_eq!(grpc_timeout(wrong), None, "{wrong}");
         }
     }

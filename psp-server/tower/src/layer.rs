@@ -58,10 +58,7 @@ impl<C> PspLayer<C> {
     /// Forgets what is known of the types.
     #[must_use]
     pub fn inline_below(self, mean: Duration) -> Self {
-        let thresholds = Thresholds {
-            inline_below_ns: nanos(mean),
-            ..self.settings.thresholds
-        };
+        let thresholds = Thresholds { inline_below_ns: nanos(mean), ..self.settings.thresholds };
         self.with_thresholds(thresholds)
     }
 
@@ -70,10 +67,7 @@ impl<C> PspLayer<C> {
     /// Forgets what is known of the types.
     #[must_use]
     pub fn long_poll(self, time: Duration) -> Self {
-        let thresholds = Thresholds {
-            long_poll_ns: nanos(time),
-            ..self.settings.thresholds
-        };
+        let thresholds = Thresholds { long_poll_ns: nanos(time), ..self.settings.thresholds };
         self.with_thresholds(thresholds)
     }
 
@@ -154,8 +148,6 @@ impl<C> Clone for PspLayer<C> {
 
 impl<C> std::fmt::Debug for PspLayer<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PspLayer")
-            .field("settings", &self.settings)
-            .finish_non_exhaustive()
+        f.debug_struct("PspLayer").field("settings", &self.settings).finish_non_exhaustive()
     }
 }

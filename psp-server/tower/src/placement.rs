@@ -40,10 +40,7 @@ pub(crate) struct Thresholds {
 }
 
 impl Thresholds {
-    pub(crate) const DEFAULT: Self = Self {
-        inline_below_ns: 100_000,
-        long_poll_ns: 1_000_000,
-    };
+    pub(crate) const DEFAULT: Self = Self { inline_below_ns: 100_000, long_poll_ns: 1_000_000 };
 
     /// Whether it matters how long a poll was that took so long on the clock.
     pub(crate) const fn may_be_long(self, poll_ns: u64) -> bool {
@@ -179,10 +176,7 @@ mod tests {
         let placement = Placement::new(None, LIMITS);
         assert_eq!(until_inline(&placement, SHORT_NS, CALM_FIRST - 1), None);
         placement.polled(5_000_000, LIMITS);
-        assert_eq!(
-            until_inline(&placement, SHORT_NS, CALM_FIRST),
-            Some(CALM_FIRST)
-        );
+        assert_eq!(until_inline(&placement, SHORT_NS, CALM_FIRST), Some(CALM_FIRST));
     }
 
     #[test]
@@ -197,10 +191,7 @@ mod tests {
 
     #[test]
     fn nothing_is_inline_below_zero() {
-        let limits = Thresholds {
-            inline_below_ns: 0,
-            ..LIMITS
-        };
+        let limits = Thresholds { inline_below_ns: 0, ..LIMITS };
         let placement = Placement::new(Some(0), limits);
         (0..10_000).for_each(|_| placement.served(0, limits));
         assert_eq!(placement.place(), Place::Pool);

@@ -46,11 +46,7 @@ impl Refusal {
     }
 
     /// The answer.
-    pub(crate) fn response<B: Default>(
-        self,
-        dialect: Dialect,
-        retry_after: Duration,
-    ) -> Response<B> {
+    pub(crate) fn response<B: Default>(self, dialect: Dialect, retry_after: Duration) -> Response<B> {
         match dialect {
             Dialect::Http => self.http(retry_after),
             Dialect::Grpc => self.grpc(),

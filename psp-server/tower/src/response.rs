@@ -58,18 +58,8 @@ pub(crate) struct Terms {
 }
 
 impl<F, B, E> ResponseFuture<F, B, E> {
-    pub(crate) const fn new(
-        state: State<F, Result<Response<B>, E>>,
-        terms: Terms,
-        account: Account,
-    ) -> Self {
-        Self {
-            state,
-            terms,
-            account,
-            is_open: true,
-            sleep: None,
-        }
+    pub(crate) const fn new(state: State<F, Result<Response<B>, E>>, terms: Terms, account: Account) -> Self {
+        Self { state, terms, account, is_open: true, sleep: None }
     }
 }
 
@@ -96,9 +86,7 @@ where
             let Some(deadline) = this.terms.deadline else {
                 return false;
             };
-            let sleep = this
-                .sleep
-                .get_or_insert_with(|| Box::pin(sleep_until(deadline.into())));
+            let sleep = this.sleep.get_or_insert_with(|| Box::pin(sleep_until(deadline.into())));
             sleep.as_mut().poll(context).is_ready()
         };
         let ended = match polled {
@@ -120,11 +108,7 @@ where
                 of_type.refused(refusal);
                 // What is still to be polled ends here.
                 this.state.set(State::Refused { refusal });
-                let Terms {
-                    dialect,
-                    retry_after,
-                    ..
-                } = *this.terms;
+                let Terms { dialect, retry_after, .. } = *this.terms;
                 let response = refusal.response(dialect, retry_after);
                 Ok(response.map(|body| ResponseBody::new(body, None)))
             }
@@ -134,8 +118,6 @@ where
 
 impl<F, B, E> std::fmt::Debug for ResponseFuture<F, B, E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ResponseFuture")
-            .field("terms", &self.terms)
-            .finish_non_exhaustive()
+        f.debug_struct("ResponseFuture").field("terms", &self.terms).finish_non_exhaustive()
     }
 }

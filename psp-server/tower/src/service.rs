@@ -38,10 +38,7 @@ impl<S, C> Layer<S> for PspLayer<C> {
 
 impl<S, C, A, B> Service<Request<A>> for PspService<S, C>
 where
-    S: Service<Request<A>, Response = Response<B>, Future: Send, Error: Send + 'static>
-        + Clone
-        + Send
-        + 'static,
+    S: Service<Request<A>, Response = Response<B>, Future: Send, Error: Send + 'static> + Clone + Send + 'static,
     C: Classify<Request<A>>,
     A: Send + 'static,
     B: Default + Send + 'static,
@@ -55,12 +52,7 @@ where
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
-        let PspLayer {
-            pool,
-            classifier,
-            types,
-            settings,
-        } = &self.layer;
+        let PspLayer { pool, classifier, types, settings } = &self.layer;
         let request_type = classifier.classify(&request);
         let account = Account {
             types: types.clone(),
@@ -110,10 +102,7 @@ where
 
 impl<S: Clone, C> Clone for PspService<S, C> {
     fn clone(&self) -> Self {
-        Self {
-            inner: self.inner.clone(),
-            layer: self.layer.clone(),
-        }
+        Self { inner: self.inner.clone(), layer: self.layer.clone() }
     }
 }
 

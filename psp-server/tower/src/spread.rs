@@ -44,10 +44,7 @@ pub(crate) struct ServiceTimes {
 
 impl ServiceTimes {
     pub(crate) fn new() -> Self {
-        Self {
-            times: Times::new(),
-            requests: AtomicU64::new(0),
-        }
+        Self { times: Times::new(), requests: AtomicU64::new(0) }
     }
 
     /// Counts a request. Returns the spread when it is time to look at it.
@@ -65,10 +62,7 @@ impl ServiceTimes {
             return None;
         }
         let at = |share: f64| counts.of_rank((total as f64 * share) as u64);
-        Some(Spread {
-            low_ns: at(LEFT_OUT),
-            high_ns: at(1.0 - LEFT_OUT),
-        })
+        Some(Spread { low_ns: at(LEFT_OUT), high_ns: at(1.0 - LEFT_OUT) })
     }
 }
 

@@ -29,11 +29,7 @@ impl Table {
     pub(crate) fn add(&mut self, name: String) {
         let first = self.next();
         self.names.push(name.clone());
-        let row = Row {
-            first,
-            classes: 1,
-            class_of: None,
-        };
+        let row = Row { first, classes: 1, class_of: None };
         self.rows.insert(name, row);
     }
 
@@ -44,11 +40,7 @@ impl Table {
         let names = (0..classes).map(|class| format!("{name} class {class}"));
         self.names.extend(names);
         let class_of = Some(class_of);
-        let row = Row {
-            first,
-            classes,
-            class_of,
-        };
+        let row = Row { first, classes, class_of };
         self.rows.insert(name, row);
     }
 

@@ -131,9 +131,7 @@ impl<F: Future> Future for Timed<F> {
             this.account.of_type().waited(nanos(arrived.elapsed()));
         }
         let usage = this.usage.take().unwrap_or_else(Usage::now);
-        let polled = this
-            .account
-            .time(usage, this.served_ns, || this.future.poll(context));
+        let polled = this.account.time(usage, this.served_ns, || this.future.poll(context));
         if polled.is_ready() {
             *this.has_ended = !psp_pool::is_cancelled();
             this.account.served(*this.served_ns);

@@ -136,8 +136,7 @@ impl Type {
         self.service_ns.add(service_ns);
         self.service_ns_max.raise_to(service_ns);
         self.placement.served(service_ns, thresholds);
-        let spread =
-            { self.service_times.add(service_ns) }.filter(|it| matters(*it, thresholds))?;
+        let spread = { self.service_times.add(service_ns) }.filter(|it| matters(*it, thresholds))?;
         let is_first = !self.has_warned.swap(true, Ordering::Relaxed);
         is_first.then_some(spread)
     }
@@ -195,12 +194,8 @@ impl Types {
         };
         let slots = 0..=table.len();
         Self {
-            all: { slots.clone() }
-                .map(|slot| Type::new(expected_ns(slot), thresholds))
-                .collect(),
-            names: slots
-                .map(|slot| table.name_of_slot(slot).to_owned())
-                .collect(),
+            all: { slots.clone() }.map(|slot| Type::new(expected_ns(slot), thresholds)).collect(),
+            names: slots.map(|slot| table.name_of_slot(slot).to_owned()).collect(),
         }
     }
 
@@ -232,8 +227,6 @@ impl Types {
     pub(crate) fn snapshot(&self, thresholds: Thresholds) -> Snapshot {
         let types = self.all.iter().zip(&self.names);
         let types = types.map(|(it, name)| it.snapshot(name, thresholds));
-        Snapshot {
-            types: types.collect(),
-        }
+        Snapshot { types: types.collect() }
     }
 }

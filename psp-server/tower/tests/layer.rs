@@ -43,9 +43,7 @@ fn classify(request: &Request<String>) -> RequestType {
 fn pool(queue_capacity: usize) -> Pool {
     let types = [TypeSpec::new("page"), TypeSpec::new("report")];
     let pool = Pool::builder().types(types).workers(1);
-    let pool = { pool }
-        .queue_capacity(queue_capacity)
-        .tokio(Handle::current());
+    let pool = { pool }.queue_capacity(queue_capacity).tokio(Handle::current());
     pool.build().unwrap()
 }
 
@@ -55,8 +53,7 @@ fn layer(pool: Pool) -> PspLayer<Classifier> {
 
 /// In this layer the service that answers with what it was sent.
 fn echo(layer: &PspLayer<Classifier>) -> Layered {
-    let answer =
-        async |request: Request<String>| -> Answer { Ok(Response::new(request.into_body())) };
+    let answer = async |request: Request<String>| -> Answer { Ok(Response::new(request.into_body())) };
     BoxCloneService::new(layer.layer(service_fn(answer)))
 }
 
@@ -127,13 +124,10 @@ async fn what_a_caller_has_is_there_wherever_its_request_is_polled() {
         CONTEXT.set(before);
     }
 
-    let layer = layer(pool(64))
-        .inline_below(LONG)
-        .long_poll(LONG)
-        .carry(|| {
-            let (caller, context) = (CALLER.get(), CONTEXT.get());
-            move |poll: &mut dyn FnMut()| within(context, || CALLER.sync_scope(caller, &mut *poll))
-        });
+    let layer = layer(pool(64)).inline_below(LONG).long_poll(LONG).carry(|| {
+        let (caller, context) = (CALLER.get(), CONTEXT.get());
+        move |poll: &mut dyn FnMut()| within(context, || CALLER.sync_scope(caller, &mut *poll))
+    });
     let tells = service_fn(async |_: Request<String>| -> Answer {
         let mut seen = vec![(CALLER.get(), CONTEXT.get())];
         tokio::task::yield_now().await;
@@ -207,10 +201,7 @@ async fn the_time_for_which_a_request_is_suspended_is_no_service_time() {
     suspended.await.unwrap();
     let took_ns: u64 = report.await.unwrap().unwrap().into_body().parse().unwrap();
     let served_ns = of_type(&layer, 1).service_ns;
-    assert!(
-        served_ns + pause.as_nanos() as u64 / 2 <= took_ns,
-        "{served_ns} of {took_ns} ns"
-    );
+    assert!(served_ns + pause.as_nanos() as u64 / 2 <= took_ns, "{served_ns} of {took_ns} ns");
 }
 
 #[tokio::test]
@@ -315,10 +306,7 @@ async fn what_is_computed_for_clients_that_have_gone_is_counted() {
     until("it begins", || begun.load(Ordering::SeqCst)).await;
     gone.abort();
     assert!(gone.await.unwrap_err().is_cancelled());
-    until("its time is counted", || {
-        of_type(&layer, 1).abandoned_ns > 0
-    })
-    .await;
+    until("its time is counted", || of_type(&layer, 1).abandoned_ns > 0).await;
     // Other programs may have had the core for a part of it.
     assert!(of_type(&layer, 1).abandoned_ns > 10_000);
 }
@@ -348,10 +336,7 @@ impl http_body::Body for Computing {
 
 impl Default for Computing {
     fn default() -> Self {
-        Self {
-            frames: 0,
-            time: Duration::ZERO,
-        }
+        Self { frames: 0, time: Duration::ZERO }
     }
 }
 
@@ -454,10 +439,7 @@ async fn a_pool_that_has_ended_answers_so() {
 async fn errors_of_the_service_are_its_own() {
     let layer = layer(pool(64));
     let fails = service_fn(async |_: Request<String>| Err::<Response<String>, _>("no"));
-    assert_eq!(
-        layer.layer(fails).oneshot(get("/page")).await.unwrap_err(),
-        "no"
-    );
+    assert_eq!(layer.layer(fails).oneshot(get("/page")).await.unwrap_err(), "no");
     assert_eq!(of_type(&layer, 0).completed, 1);
 }
 
@@ -476,10 +458,7 @@ async fn the_span_and_the_subscriber_of_the_call_go_along() {
     }
     let lines = Lines::default();
     let writer = lines.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_writer(move || writer.clone())
-        .with_ansi(false)
-        .finish();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
     let _here = tracing::subscriber::set_default(subscriber);
     let layer = layer(pool(64));
     let threads = Arc::new(Mutex::new(Vec::new()));
@@ -498,9 +477,7 @@ async fn the_span_and_the_subscriber_of_the_call_go_along() {
         service.oneshot(get("/page"))
     };
     // The future of `oneshot` calls the service when it is polled.
-    tracing::Instrument::instrument(answered, span)
-        .await
-        .unwrap();
+    tracing::Instrument::instrument(answered, span).await.unwrap();
     let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
     assert!(text.contains("request{number=17}: layer: within"), "{text}");
     assert_ne!(*threads.lock().unwrap(), [std::thread::current().id()]);
@@ -516,19 +493,12 @@ async fn a_type_of_unlike_requests_is_reported() {
         Ok(Response::default())
     }));
     for request in 0..512 {
-        let page = if request % 4 == 0 {
-            "/page?long"
-        } else {
-            "/page"
-        };
+        let page = if request % 4 == 0 { "/page?long" } else { "/page" };
         service.clone().oneshot(get(page)).await.unwrap();
         service.clone().oneshot(get("/report?long")).await.unwrap();
     }
     let advice = of_type(&layer, 0).advice.unwrap();
-    assert!(
-        advice.starts_with("requests of `page` take from "),
-        "{advice}"
-    );
+    assert!(advice.starts_with("requests of `page` take from "), "{advice}");
     assert!(of_type(&layer, 0).spread.unwrap().is_wide());
     assert_eq!(of_type(&layer, 1).advice, None);
 }
@@ -577,12 +547,7 @@ async fn policies_change_under_load_and_every_request_is_answered_once() {
             Answer::Ok(Response::new(request.into_body()))
         }
     }));
-    let policies = [
-        Policy::darc(),
-        Policy::sjf(),
-        Policy::edf(),
-        Policy::c_fcfs(),
-    ];
+    let policies = [Policy::darc(), Policy::sjf(), Policy::edf(), Policy::c_fcfs()];
     let mut answers = Vec::new();
     for request in 0..REQUESTS {
         if request % 100 == 0 {

@@ -15,8 +15,7 @@ fn main() -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     for file in files {
         let text = std::fs::read_to_string(&file).map_err(|error| error.to_string());
-        let checked =
-            text.and_then(|text| psp_trace::check(&text).map_err(|error| error.to_string()));
+        let checked = text.and_then(|text| psp_trace::check(&text).map_err(|error| error.to_string()));
         match checked {
             Ok(checked) => println!("{file}: {checked}"),
             Err(error) => {

@@ -108,8 +108,7 @@ enum Phase {
 impl Entry {
     fn at_ns(&self) -> Result<i64, Disorder> {
         let ts = self.ts.filter(|&ts| ts >= 0.0);
-        ts.map(nanos)
-            .ok_or_else(|| order(format!("an event `{}` has no time", self.name)))
+        ts.map(nanos).ok_or_else(|| order(format!("an event `{}` has no time", self.name)))
     }
 
     fn number(&self, arg: &str) -> Result<u64, Disorder> {
@@ -163,9 +162,7 @@ struct Span {
 /// The first thing that is not in order.
 pub fn check(text: &str) -> Result<Checked, Disorder> {
     let file: File = serde_json::from_str(text)?;
-    ensure(file.display_time_unit == "ns", || {
-        format!("the unit is {}", file.display_time_unit)
-    })?;
+    ensure(file.display_time_unit == "ns", || format!("the unit is {}", file.display_time_unit))?;
     let dropped = file.other_data.get("dropped").and_then(Value::as_u64);
     let mut checked = Checked {
         dropped: dropped.ok_or_else(|| order("the file does not say what was lost".to_owned()))?,
@@ -192,9 +189,7 @@ pub fn check(text: &str) -> Result<Checked, Disorder> {
         let turns = by_request.remove(id).unwrap_or_default();
         within(request, turns)?;
     }
-    ensure(by_request.is_empty(), || {
-        "a turn is of no request".to_owned()
-    })?;
+    ensure(by_request.is_empty(), || "a turn is of no request".to_owned())?;
     for (name, mut requests) in by_name {
         requests.sort_by_key(|request| request.request);
         follow_each_other(&requests, || format!("the requests of name {name}"))?;
@@ -211,9 +206,7 @@ fn tracks(entries: &[Entry], checked: &mut Checked) -> Result<HashMap<u32, Strin
             let name = entry.text("name").to_owned();
             checked.workers += usize::from(name.starts_with("worker "));
             let other = tracks.insert(entry.tid, name);
-            ensure(other.is_none(), || {
-                format!("thread {} has two names", entry.tid)
-            })?;
+            ensure(other.is_none(), || format!("thread {} has two names", entry.tid))?;
         }
     }
     Ok(tracks)
@@ -235,9 +228,7 @@ fn requests(entries: &[Entry], checked: &mut Checked) -> Result<HashMap<u64, Spa
                 continue;
             }
             Phase::Instant => {
-                ensure(entry.s.as_deref() == Some("t"), || {
-                    format!("the instant `{}` has no scope", entry.name)
-                })?;
+                ensure(entry.s.as_deref() == Some("t"), || format!("the instant `{}` has no scope", entry.name))?;
                 checked.preemptions += usize::from(entry.name == "preempt");
                 checked.stolen += usize::from(entry.name == "stolen");
                 continue;
@@ -256,14 +247,8 @@ fn requests(entries: &[Entry], checked: &mut Checked) -> Result<HashMap<u64, Spa
                 false => None,
             };
             checked.waits += usize::from(!open.is_empty());
-            ensure(!requests.contains_key(&id), || {
-                format!("request {id} begins again")
-            })?;
-            open.push(Begun {
-                name: &entry.name,
-                from_ns: at_ns,
-                key,
-            });
+            ensure(!requests.contains_key(&id), || format!("request {id} begins again"))?;
+            open.push(Begun { name: &entry.name, from_ns: at_ns, key });
             continue;
         }
         let Some(Begun { name, from_ns, key }) = open.pop() else {
@@ -293,9 +278,7 @@ fn requests(entries: &[Entry], checked: &mut Checked) -> Result<HashMap<u64, Spa
         requests.insert(id, span);
     }
     let left = begun.iter().find(|(_, open)| !open.is_empty());
-    ensure(left.is_none(), || {
-        format!("request {} does not end", left.map_or(0, |(id, _)| *id))
-    })?;
+    ensure(left.is_none(), || format!("request {} does not end", left.map_or(0, |(id, _)| *id)))?;
     checked.requests = requests.len();
     Ok(requests)
 }
@@ -326,9 +309,7 @@ fn turns(entries: &[Entry], checked: &mut Checked) -> Result<HashMap<u32, Vec<Sp
 
 fn follow_each_other(spans: &[Span], whose: impl Fn() -> String) -> Result<(), Disorder> {
     for pair in spans.windows(2) {
-        ensure(pair[0].until_ns <= pair[1].from_ns, || {
-            format!("two of {} overlap: {:?}", whose(), pair)
-        })?;
+        ensure(pair[0].until_ns <= pair[1].from_ns, || format!("two of {} overlap: {:?}", whose(), pair))?;
     }
     Ok(())
 }
@@ -336,20 +317,14 @@ fn follow_each_other(spans: &[Span], whose: impl Fn() -> String) -> Result<(), D
 /// The turns of a request lie within it, follow each other, and only the last one replies.
 fn within(request: &Span, mut turns: Vec<Span>) -> Result<(), Disorder> {
     turns.sort_by_key(|turn| turn.number);
-    follow_each_other(&turns, || {
-        format!("the turns of request {}", request.request)
-    })?;
+    follow_each_other(&turns, || format!("the turns of request {}", request.request))?;
     for (index, turn) in turns.iter().enumerate() {
         let is_within = request.from_ns <= turn.from_ns && turn.until_ns <= request.until_ns;
-        ensure(is_within, || {
-            format!("{turn:?} is not within its request, {request:?}")
-        })?;
+        ensure(is_within, || format!("{turn:?} is not within its request, {request:?}"))?;
         let replies = request.is_last && index + 1 == turns.len();
         ensure(turn.is_last == replies, || {
             format!("{turn:?} of {request:?} is not its last one, or should be")
         })?;
     }
-    ensure(!request.is_last || !turns.is_empty(), || {
-        format!("{request:?} has a reply and no turn")
-    })
+    ensure(!request.is_last || !turns.is_empty(), || format!("{request:?} has a reply and no turn"))
 }

@@ -69,10 +69,7 @@ impl Event {
     /// The event as words of a fixed number.
     #[must_use]
     pub const fn to_words(self) -> [u64; Self::WORDS] {
-        let about = self.kind as u64
-            | (self.worker as u64) << 8
-            | (self.slot as u64) << 24
-            | (self.count as u64) << 40;
+        let about = self.kind as u64 | (self.worker as u64) << 8 | (self.slot as u64) << 24 | (self.count as u64) << 40;
         [self.at_ns, about, self.request as u64]
     }
 

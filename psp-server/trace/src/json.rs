@@ -36,25 +36,14 @@ pub(crate) struct Events<W> {
 impl<W: Write> Events<W> {
     pub(crate) fn begin(mut out: W) -> io::Result<Self> {
         out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
-        Ok(Self {
-            out,
-            is_first: true,
-        })
+        Ok(Self { out, is_first: true })
     }
 
     /// An event of this phase on this thread, and its other fields.
-    pub(crate) fn event(
-        &mut self,
-        phase: char,
-        thread: u32,
-        fields: fmt::Arguments<'_>,
-    ) -> io::Result<()> {
+    pub(crate) fn event(&mut self, phase: char, thread: u32, fields: fmt::Arguments<'_>) -> io::Result<()> {
         let separator = if self.is_first { "" } else { ",\n" };
         self.is_first = false;
-        write!(
-            self.out,
-            "{separator}{{\"ph\":\"{phase}\",\"pid\":{PROCESS},\"tid\":{thread},{fields}}}"
-        )
+        write!(self.out, "{separator}{{\"ph\":\"{phase}\",\"pid\":{PROCESS},\"tid\":{thread},{fields}}}")
     }
 
     /// Ends the file with what is known about it, as names and JSON.

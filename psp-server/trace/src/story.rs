@@ -113,11 +113,8 @@ struct Story<'a, W> {
 impl<W: Write> Story<'_, W> {
     fn name_tracks(&mut self) -> io::Result<()> {
         let server = quoted(&self.trace.server);
-        self.out.event(
-            'M',
-            REQUESTS,
-            format_args!("\"name\":\"process_name\",\"args\":{{\"name\":{server}}}"),
-        )?;
+        self.out
+            .event('M', REQUESTS, format_args!("\"name\":\"process_name\",\"args\":{{\"name\":{server}}}"))?;
         self.name_track(REQUESTS, "requests")?;
         for worker in 0..self.trace.workers {
             self.name_track(thread_of(worker), &format!("worker {worker}"))?;
@@ -126,11 +123,8 @@ impl<W: Write> Story<'_, W> {
     }
 
     fn name_track(&mut self, thread: u32, name: &str) -> io::Result<()> {
-        self.out.event(
-            'M',
-            thread,
-            format_args!("\"name\":\"thread_name\",\"args\":{{\"name\":\"{name}\"}}"),
-        )?;
+        self.out
+            .event('M', thread, format_args!("\"name\":\"thread_name\",\"args\":{{\"name\":\"{name}\"}}"))?;
         self.out.event(
             'M',
             thread,
@@ -165,20 +159,9 @@ impl<W: Write> Story<'_, W> {
             is_woken: false,
         };
         self.requests += 1;
-        let at_ns = if is_cut {
-            self.trace.from_ns
-        } else {
-            event.at_ns
-        };
+        let at_ns = if is_cut { self.trace.from_ns } else { event.at_ns };
         let (ts, name, number) = (self.since(at_ns), self.trace.name(event.slot), open.number);
-        let (key, cut) = (
-            event.request,
-            if is_cut {
-                ",\"arrived\":\"before\""
-            } else {
-                ""
-            },
-        );
+        let (key, cut) = (event.request, if is_cut { ",\"arrived\":\"before\"" } else { "" });
         self.out.event(
             'b',
             REQUESTS,
@@ -217,9 +200,7 @@ impl<W: Write> Story<'_, W> {
         self.out.event(
             phase,
             REQUESTS,
-            format_args!(
-                "\"ts\":{ts},\"cat\":\"request\",\"id\":\"{number:#x}\",\"name\":\"waits\",\"args\":{{}}"
-            ),
+            format_args!("\"ts\":{ts},\"cat\":\"request\",\"id\":\"{number:#x}\",\"name\":\"waits\",\"args\":{{}}"),
         )
     }
 
@@ -327,23 +308,10 @@ impl<W: Write> Story<'_, W> {
         Ok(())
     }
 
-    fn turn(
-        &mut self,
-        worker: usize,
-        running: Running,
-        until_ns: u64,
-        end: &str,
-        replies: u16,
-    ) -> io::Result<()> {
+    fn turn(&mut self, worker: usize, running: Running, until_ns: u64, end: &str, replies: u16) -> io::Result<()> {
         let (ts, name) = (self.since(running.began_ns), self.trace.name(running.slot));
         let dur = Micros(until_ns.saturating_sub(running.began_ns));
-        let Running {
-            number,
-            turn,
-            count,
-            is_cut,
-            ..
-        } = running;
+        let Running { number, turn, count, is_cut, .. } = running;
         let cut = if is_cut { ",\"began\":\"before\"" } else { "" };
         self.out.event(
             'X',
@@ -393,9 +361,7 @@ impl<W: Write> Story<'_, W> {
         self.out.event(
             'i',
             thread,
-            format_args!(
-                "\"ts\":{ts},\"s\":\"t\",\"cat\":\"scheduler\",\"name\":\"{name}\",\"args\":{{{args}}}"
-            ),
+            format_args!("\"ts\":{ts},\"s\":\"t\",\"cat\":\"scheduler\",\"name\":\"{name}\",\"args\":{{{args}}}"),
         )
     }
 

@@ -75,9 +75,7 @@ fn a_request_is_a_span_and_its_turns_are_on_tracks() {
     assert_eq!(check(&text).unwrap(), expected);
     let turns = entries(&text, "X");
     let times = turns.iter().map(|turn| (&turn["ts"], &turn["dur"]));
-    let times: Vec<_> = times
-        .map(|(ts, dur)| (ts.as_f64().unwrap(), dur.as_f64().unwrap()))
-        .collect();
+    let times: Vec<_> = times.map(|(ts, dur)| (ts.as_f64().unwrap(), dur.as_f64().unwrap())).collect();
     assert_eq!(times, [(0.5, 1.75), (3.0, 0.5), (5.002, 0.998)]);
     assert_eq!(turns[1]["tid"], 2);
     assert_eq!(turns[1]["name"], "lo\\ng");
@@ -164,16 +162,8 @@ fn a_file_that_is_not_in_order_is_refused() {
     let text = written(&trace(0, 10), events);
     assert!(check(&text).is_ok());
     for (from, to, expected) in [
-        (
-            "\"ts\":0.002,\"dur\":0.001",
-            "\"ts\":0.002,\"dur\":0.004",
-            "overlap",
-        ),
-        (
-            "\"ts\":0.002,\"dur\":0.001",
-            "\"ts\":0.000,\"dur\":0.001",
-            "not within",
-        ),
+        ("\"ts\":0.002,\"dur\":0.001", "\"ts\":0.002,\"dur\":0.004", "overlap"),
+        ("\"ts\":0.002,\"dur\":0.001", "\"ts\":0.000,\"dur\":0.001", "not within"),
         ("\"dur\":0.001", "\"dur\":-1", "no length"),
         (
             "\"ph\":\"e\",\"pid\":1,\"tid\":0,\"ts\":0.003",
@@ -181,21 +171,9 @@ fn a_file_that_is_not_in_order_is_refused() {
             "ends as",
         ),
         ("\"id\":\"0x1\"", "\"id\":\"0x0\"", "begins again"),
-        (
-            "\"args\":{\"request\":1",
-            "\"args\":{\"request\":7",
-            "no turn",
-        ),
-        (
-            "\"thread_name\",\"args\":{\"name\":\"worker 0\"}",
-            "\"name\",\"args\":{}",
-            "has no name",
-        ),
-        (
-            "\"displayTimeUnit\":\"ns\"",
-            "\"displayTimeUnit\":\"ms\"",
-            "unit",
-        ),
+        ("\"args\":{\"request\":1", "\"args\":{\"request\":7", "no turn"),
+        ("\"thread_name\",\"args\":{\"name\":\"worker 0\"}", "\"name\",\"args\":{}", "has no name"),
+        ("\"displayTimeUnit\":\"ns\"", "\"displayTimeUnit\":\"ms\"", "unit"),
         ("\"dropped\":0", "\"lost\":0", "lost"),
         ("\"cat\":\"request\"", "\"cat\":\"other\"", "of no request"),
         ("\"ph\":\"X\"", "\"ph\":\"Q\"", "no trace"),

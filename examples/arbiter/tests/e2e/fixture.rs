@@ -56,9 +56,7 @@ impl Cpuset {
     pub(crate) fn make() -> Result<Self, String> {
         static SO_FAR: AtomicU32 = AtomicU32::new(0);
         let mut mounts = cpuset_mount().into_iter();
-        let mount = mounts
-            .find(|mount| !mount.is_v2)
-            .ok_or("no cpusets of cgroup v1")?;
+        let mount = mounts.find(|mount| !mount.is_v2).ok_or("no cpusets of cgroup v1")?;
         let number = SO_FAR.fetch_add(1, Ordering::Relaxed);
         let cpuset = Self {
             mount: mount.path,
@@ -101,9 +99,7 @@ impl Drop for Cpuset {
 /// Removes a group and those below it, after their tasks have moved to the file `to`.
 fn remove(group: &Path, to: &Path) {
     let entries = fs::read_dir(group).into_iter().flatten().flatten();
-    let folders = entries
-        .map(|entry| entry.path())
-        .filter(|path| path.is_dir());
+    let folders = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
     folders.for_each(|below| remove(&below, to));
     for _ in 0..100 {
         for task in numbers(&group.join("tasks")) {
@@ -166,11 +162,7 @@ impl Arbiter {
     /// Starts it, and waits for nothing.
     pub(crate) fn spawn(&mut self) {
         let log = self.folder.path().join("log");
-        let log = fs::File::options()
-            .append(true)
-            .create(true)
-            .open(log)
-            .unwrap();
+        let log = fs::File::options().append(true).create(true).open(log).unwrap();
         let mut command = Command::new(PROGRAM);
         command.arg("--socket").arg(self.socket()).args(&self.flags);
         self.process = Some(Process::spawn(command.stderr(log)));

@@ -18,11 +18,8 @@ const LEVELS: [u8; 2] = [1, 6];
 /// Whether everybody is registered, and has what the priorities say.
 fn is_settled(status: &Status, servers: &[Process]) -> bool {
     let ids: Vec<i32> = servers.iter().map(Process::id).collect();
-    let registered = status.servers.len() == servers.len()
-        && status
-            .servers
-            .iter()
-            .all(|server| ids.contains(&server.process));
+    let registered =
+        status.servers.len() == servers.len() && status.servers.iter().all(|server| ids.contains(&server.process));
     registered
         && status.servers.iter().all(|server| {
             let expected = if server.priority.level() == LEVELS[0] {
@@ -36,23 +33,11 @@ fn is_settled(status: &Status, servers: &[Process]) -> bool {
 
 /// Each core has one owner, and the kernel agrees.
 fn check(status: &Status, arbiter: &Arbiter) {
-    let held: Vec<_> = status
-        .servers
-        .iter()
-        .flat_map(|server| &server.held)
-        .collect();
+    let held: Vec<_> = status.servers.iter().flat_map(|server| &server.held).collect();
     let granted: CoreSet = held.iter().map(|held| held.core).collect();
-    assert_eq!(
-        granted.len(),
-        held.len(),
-        "a core was granted twice: {status:?}"
-    );
+    assert_eq!(granted.len(), held.len(), "a core was granted twice: {status:?}");
     assert!(granted.and(&status.unmanaged).is_empty(), "{status:?}");
-    assert_eq!(
-        granted.len() + status.unmanaged.len(),
-        status.cores.len(),
-        "{status:?}"
-    );
+    assert_eq!(granted.len() + status.unmanaged.len(), status.cores.len(), "{status:?}");
     let Some(cpuset) = &arbiter.cpuset else {
         return;
     };
@@ -60,11 +45,7 @@ fn check(status: &Status, arbiter: &Arbiter) {
     assert_eq!(unmanaged.trim(), status.unmanaged.to_string());
     for core in status.cores.iter() {
         let threads = numbers(&cpuset.own(&format!("core{core}/tasks")));
-        let expected: Vec<i32> = held
-            .iter()
-            .filter(|held| held.core == core)
-            .map(|held| held.thread)
-            .collect();
+        let expected: Vec<i32> = held.iter().filter(|held| held.core == core).map(|held| held.thread).collect();
         assert_eq!(threads, expected, "on core {core}");
     }
 }
@@ -78,25 +59,19 @@ fn no_core_is_lost(mut arbiter: Arbiter, seed: u64) {
     arbiter.start();
     let cores = arbiter.status().grantable;
     let socket = arbiter.socket();
-    let mut servers: Vec<Process> = LEVELS
-        .iter()
-        .map(|&level| stand_in::start(&socket, level, cores))
-        .collect();
+    let mut servers: Vec<Process> = LEVELS.iter().map(|&level| stand_in::start(&socket, level, cores)).collect();
     for round in 0..ROUNDS {
         // Sometimes in the middle of what the last kill has caused.
         if random.random_bool(0.7) {
             let mut last = None;
-            wait_until(
-                &format!("seed {seed}, round {round}: all is settled"),
-                || {
-                    let Ok(status) = status::ask(&socket) else {
-                        return false;
-                    };
-                    let settled = is_settled(&status, &servers);
-                    last = Some(status);
-                    settled
-                },
-            );
+            wait_until(&format!("seed {seed}, round {round}: all is settled"), || {
+                let Ok(status) = status::ask(&socket) else {
+                    return false;
+                };
+                let settled = is_settled(&status, &servers);
+                last = Some(status);
+                settled
+            });
             // The kernel's files follow within the same turn of the arbiter, and a second question comes after that.
             check(&status::ask(&socket).unwrap(), &arbiter);
         } else {

@@ -12,9 +12,7 @@ use crate::stand_in;
 /// The cores on which the kernel lets a thread run.
 fn cores_of(thread: i32) -> String {
     let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     line.unwrap().trim().to_owned()
 }
 
@@ -53,11 +51,7 @@ fn everything_else_stays_off_granted_cores_and_is_put_back() {
     assert!(arbiter.process().terminate(), "{}", arbiter.log());
     assert!(!groups.exists(), "{} is still there", groups.display());
     assert_eq!(cores_of(other.id()), everything);
-    assert_eq!(
-        cores_of(held.thread),
-        everything,
-        "the server goes on without the arbiter"
-    );
+    assert_eq!(cores_of(held.thread), everything, "the server goes on without the arbiter");
     let tasks = numbers(&parents_tasks);
     assert!(tasks.contains(&other.id()) && tasks.contains(&held.thread));
     drop(server);
@@ -86,10 +80,6 @@ fn affinity_alone_pins_threads_and_says_so() {
     let server = stand_in::start(&arbiter.socket(), 3, 1);
     let held = granted(&arbiter);
     assert_eq!(cores_of(held.thread), held.core.to_string());
-    assert!(
-        arbiter.log().contains("other programs are not kept off"),
-        "{}",
-        arbiter.log()
-    );
+    assert!(arbiter.log().contains("other programs are not kept off"), "{}", arbiter.log());
     drop(server);
 }

@@ -39,13 +39,8 @@ pub(crate) fn start(socket: &Path, level: u8, workers_max: usize) -> ServerProce
     let flags = flags.join("\n");
     ServerProcess::start(|_| {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command
-            .args(["--exact", "server::serves", "--ignored", "--nocapture"])
-            .env(FLAGS, &flags);
-        Start {
-            command,
-            port: None,
-        }
+        command.args(["--exact", "server::serves", "--ignored", "--nocapture"]).env(FLAGS, &flags);
+        Start { command, port: None }
     })
 }
 
@@ -90,9 +85,7 @@ impl Callers {
                 return;
             };
             let mut received = vec![0; reply.len()];
-            while connection.get_mut().write_all(request).is_ok()
-                && connection.read_exact(&mut received).is_ok()
-            {
+            while connection.get_mut().write_all(request).is_ok() && connection.read_exact(&mut received).is_ok() {
                 assert_eq!(received, reply);
             }
         };

@@ -17,12 +17,7 @@ fn status_of(status: &Status, server: &ServerProcess) -> Option<ServerStatus> {
 }
 
 /// Waits until the arbiter and the server agree that it has so many cores as `expected` says.
-fn wait_for(
-    arbiter: &Arbiter,
-    what: &str,
-    server: &ServerProcess,
-    expected: fn(&ServerStatus) -> bool,
-) {
+fn wait_for(arbiter: &Arbiter, what: &str, server: &ServerProcess, expected: fn(&ServerStatus) -> bool) {
     let mut last = None;
     wait_until(what, || {
         last = status::ask(&arbiter.socket()).ok();
@@ -48,40 +43,20 @@ fn cores_follow_the_load(mut arbiter: Arbiter) {
     }
     all_cores_are_free(&arbiter);
     let on_low = server::load(&low, CLIENTS);
-    wait_for(&arbiter, "a server under load has cores", &low, |status| {
-        !status.held.is_empty()
-    });
+    wait_for(&arbiter, "a server under load has cores", &low, |status| !status.held.is_empty());
     on_low.goes_on();
     let on_high = server::load(&high, CLIENTS);
-    wait_for(
-        &arbiter,
-        "the more important server has cores",
-        &high,
-        |status| !status.held.is_empty(),
-    );
+    wait_for(&arbiter, "the more important server has cores", &high, |status| !status.held.is_empty());
     if arbiter.status().grantable == 1 {
-        wait_for(
-            &arbiter,
-            "the other one has given its core back",
-            &low,
-            |status| status.held.is_empty(),
-        );
+        wait_for(&arbiter, "the other one has given its core back", &low, |status| status.held.is_empty());
     }
     on_low.goes_on();
     on_high.goes_on();
     on_high.finish();
-    wait_for(
-        &arbiter,
-        "an idle server gives its cores back",
-        &high,
-        |status| status.held.is_empty() && status.wanted == 0,
-    );
-    wait_for(
-        &arbiter,
-        "the other server has cores again",
-        &low,
-        |status| !status.held.is_empty(),
-    );
+    wait_for(&arbiter, "an idle server gives its cores back", &high, |status| {
+        status.held.is_empty() && status.wanted == 0
+    });
+    wait_for(&arbiter, "the other server has cores again", &low, |status| !status.held.is_empty());
     on_low.goes_on();
     on_low.finish();
     all_cores_are_free(&arbiter);
@@ -100,11 +75,8 @@ fn nothing_is_lost(mut arbiter: Arbiter, seed: u64) {
     let mut killed = server::start(&socket, 1, 2);
     let mut on_killed = server::Callers::start(&killed, CLIENTS);
     for round in 0..ROUNDS {
-        let (kills_arbiter, kills_server) =
-            [(true, false), (false, true), (true, true)][random.random_range(0..3)];
-        std::thread::sleep(std::time::Duration::from_micros(
-            random.random_range(0..200_000),
-        ));
+        let (kills_arbiter, kills_server) = [(true, false), (false, true), (true, true)][random.random_range(0..3)];
+        std::thread::sleep(std::time::Duration::from_micros(random.random_range(0..200_000)));
         if kills_arbiter {
             arbiter.process().kill();
         }
@@ -122,22 +94,12 @@ fn nothing_is_lost(mut arbiter: Arbiter, seed: u64) {
         for server in [&kept, &killed] {
             wait_for(&arbiter, &registered, server, |_| true);
         }
-        wait_for(
-            &arbiter,
-            "the important server has cores",
-            &killed,
-            |status| !status.held.is_empty(),
-        );
+        wait_for(&arbiter, "the important server has cores", &killed, |status| !status.held.is_empty());
         on_kept.goes_on();
     }
     drop(killed);
     on_killed.end();
-    wait_for(
-        &arbiter,
-        "the server has the other one's cores",
-        &kept,
-        |status| !status.held.is_empty(),
-    );
+    wait_for(&arbiter, "the server has the other one's cores", &kept, |status| !status.held.is_empty());
     on_kept.goes_on();
     on_kept.finish();
     all_cores_are_free(&arbiter);
@@ -180,9 +142,7 @@ fn a_server_works_until_there_is_an_arbiter() {
     let log = server.log().join("\n");
     assert!(log.contains("no arbiter listens at"), "{log}");
     arbiter.start();
-    wait_for(&arbiter, "the server has cores", &server, |status| {
-        !status.held.is_empty()
-    });
+    wait_for(&arbiter, "the server has cores", &server, |status| !status.held.is_empty());
     load.goes_on();
     load.finish();
 }

@@ -75,36 +75,21 @@ impl Worker {
                 tell.send(()).unwrap();
             }
         });
-        Self {
-            thread: thread.recv().unwrap(),
-            gate,
-            stop,
-            stopped,
-        }
+        Self { thread: thread.recv().unwrap(), gate, stop, stopped }
     }
 }
 
 /// The net thread of the server.
 fn serve(mut arbiter: Arbiter, cores: usize) {
     let workers: Vec<Worker> = (0..cores).map(|_| Worker::start()).collect();
-    workers
-        .iter()
-        .for_each(|worker| arbiter.offer(worker.thread));
+    workers.iter().for_each(|worker| arbiter.offer(worker.thread));
     arbiter.set_wanted(cores);
     loop {
-        let turn = Timespec {
-            tv_sec: 0,
-            tv_nsec: 1_000_000,
-        };
+        let turn = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
         let mut readable = [PollFd::from_borrowed_fd(arbiter.as_fd(), PollFlags::IN)];
         let _ = poll(&mut readable, Some(&turn));
         while let Some(event) = arbiter.poll() {
-            let of = |thread| {
-                workers
-                    .iter()
-                    .find(|worker| worker.thread == thread)
-                    .unwrap()
-            };
+            let of = |thread| workers.iter().find(|worker| worker.thread == thread).unwrap();
             match event {
                 ArbiterEvent::Granted { thread, core } => of(thread).gate.open(Some(core)),
                 ArbiterEvent::Taken { thread, .. } => {

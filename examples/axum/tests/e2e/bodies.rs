@@ -20,15 +20,10 @@ fn pages() -> Router {
             frames += 1;
             bytes += data.map_or(0, |data| data.len());
         }
-        format!(
-            "{bytes} bytes, {}",
-            if frames > 1 { "some frames" } else { "a frame" }
-        )
+        format!("{bytes} bytes, {}", if frames > 1 { "some frames" } else { "a frame" })
     };
     let echo = async |request: Request| -> Body { request.into_body() };
-    Router::new()
-        .route("/count", post(count))
-        .route("/echo", post(echo))
+    Router::new().route("/count", post(count)).route("/echo", post(echo))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -60,8 +55,7 @@ async fn read_until(stream: &mut TcpStream, read: &mut String, end: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_waits_for_its_body_has_no_worker() {
     let fixture = Fixture::start(pages().merge(service::service())).await;
-    let head =
-        "POST /count HTTP/1.1\r\nhost: here\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n";
+    let head = "POST /count HTTP/1.1\r\nhost: here\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n";
     let mut waiting = TcpStream::connect(fixture.address).await.unwrap();
     waiting.write_all(head.as_bytes()).await.unwrap();
     let echo = head.replace("/count", "/echo");

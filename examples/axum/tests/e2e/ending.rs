@@ -29,10 +29,7 @@ impl Program {
         let mut said = BufReader::new(process.stdout.take().unwrap());
         said.read_line(&mut line).unwrap();
         let (_, address) = line.trim_end().split_once("listening on ").unwrap();
-        Self {
-            address: address.parse().unwrap(),
-            process,
-        }
+        Self { address: address.parse().unwrap(), process }
     }
 
     /// A connection on which these bytes were sent.
@@ -44,9 +41,7 @@ impl Program {
     }
 
     fn get(&self, path: &str) -> String {
-        read(self.send(&format!(
-            "GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
-        )))
+        read(self.send(&format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")))
     }
 
     fn terminate(mut self) -> ExitStatus {

@@ -38,10 +38,7 @@ impl Fixture {
         Self::start_with(pages, |layer| layer.inline_below(Duration::ZERO)).await
     }
 
-    async fn start_with(
-        pages: Router,
-        change: impl FnOnce(PspLayer<ByRoute>) -> PspLayer<ByRoute>,
-    ) -> Self {
+    async fn start_with(pages: Router, change: impl FnOnce(PspLayer<ByRoute>) -> PspLayer<ByRoute>) -> Self {
         let routes = ByRoute::new().by("/rows", 8, |parts| decade(parts.number("n").unwrap_or(0)));
         let small = |spec: TypeSpec| spec.queue_capacity(16);
         let pool = Pool::builder().types(routes.types().into_iter().map(small));
@@ -55,13 +52,7 @@ impl Fixture {
         let serving = axum::serve(listener, pages)
             .with_graceful_shutdown(async { drop(stopped.await) })
             .into_future();
-        Self {
-            pool,
-            layer,
-            address,
-            stop,
-            server: tokio::spawn(serving),
-        }
+        Self { pool, layer, address, stop, server: tokio::spawn(serving) }
     }
 
     fn url(&self, path: &str) -> String {

@@ -57,10 +57,7 @@ async fn a_short_page_moves_out_of_the_pool() {
         assert_eq!(page.text().await.unwrap(), "fast\n");
     }
     let fast = fixture.of_type("/fast");
-    assert_eq!(
-        (fast.place, fast.pooled, fast.inline),
-        (Place::Inline, 16, 4)
-    );
+    assert_eq!((fast.place, fast.pooled, fast.inline), (Place::Inline, 16, 4));
     assert!(fast.service_ns_mean < Duration::from_secs(1).as_nanos() as u64);
     fixture.end().await;
 }

@@ -83,8 +83,7 @@ async fn clients_that_leave_take_their_requests_along() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_header_says_how_long_a_client_waits() {
     let wait = "wait-ms".parse().unwrap();
-    let change =
-        |layer: psp_tower::PspLayer<_>| layer.inline_below(Duration::ZERO).deadline_header(wait);
+    let change = |layer: psp_tower::PspLayer<_>| layer.inline_below(Duration::ZERO).deadline_header(wait);
     let pages = service::service().route("/never", get(std::future::pending::<&str>));
     let fixture = Fixture::start_with(pages, change).await;
     let (gate, held) = fixture.hold();
@@ -124,12 +123,7 @@ async fn a_panic_costs_its_connection_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_while_policies_change_and_the_server_ends() {
     let fixture = Fixture::start(service::service()).await;
-    let policies = [
-        Policy::darc(),
-        Policy::sjf(),
-        Policy::edf(),
-        Policy::c_fcfs(),
-    ];
+    let policies = [Policy::darc(), Policy::sjf(), Policy::edf(), Policy::c_fcfs()];
     let clients = clients();
     let mut asked = Vec::new();
     for request in 0..400 {
@@ -144,20 +138,9 @@ async fn nothing_is_lost_while_policies_change_and_the_server_ends() {
     let last = tokio::spawn(client.get(fixture.url("/fast")).send());
     let mut answers = [0_u64; 2];
     // The server ends under this load: it answers what it has begun to read.
-    let pooled = || {
-        { fixture.layer.snapshot().types }
-            .iter()
-            .map(|it| it.pooled)
-            .sum::<u64>()
-    };
+    let pooled = || { fixture.layer.snapshot().types }.iter().map(|it| it.pooled).sum::<u64>();
     crate::until("all have arrived", || pooled() == 401).await;
-    let Fixture {
-        pool,
-        layer,
-        stop,
-        server,
-        ..
-    } = fixture;
+    let Fixture { pool, layer, stop, server, .. } = fixture;
     stop.send(()).unwrap();
     drop(gate);
     held.await.unwrap();

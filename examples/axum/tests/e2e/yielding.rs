@@ -26,8 +26,6 @@ async fn the_page_has_this_handler_and_it_computes_in_a_pool() {
         .layer(PspLayer::new(pool, routes));
     let request = axum::extract::Request::get("/slow").body(axum::body::Body::empty());
     let response = service.oneshot(request.unwrap()).await.unwrap();
-    let body = axum::body::to_bytes(response.into_body(), 64)
-        .await
-        .unwrap();
+    let body = axum::body::to_bytes(response.into_body(), 64).await.unwrap();
     assert_eq!(body, "1999999000000\n");
 }

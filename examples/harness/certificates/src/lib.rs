@@ -40,9 +40,7 @@ impl Certificates {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "an authority of tests");
+        params.distinguished_name.push(DnType::CommonName, "an authority of tests");
         let certificate = params.self_signed(&key).expect("valid parameters");
         let authority = folder.path().join("authority.pem");
         fs::write(&authority, certificate.pem()).expect("the folder takes files");
@@ -70,9 +68,7 @@ fn issue(folder: &Path, name: &str, subjects: &[&str], issuer: &Issuer<'_, KeyPa
     let mut params = CertificateParams::new(subjects).expect("names and addresses");
     params.distinguished_name.push(DnType::CommonName, name);
     let private = KeyPair::generate().expect("random numbers");
-    let issued = params
-        .signed_by(&private, issuer)
-        .expect("valid parameters");
+    let issued = params.signed_by(&private, issuer).expect("valid parameters");
     let pair = Pair {
         certificate: folder.join(format!("{name}.pem")),
         key: folder.join(format!("{name}.key")),

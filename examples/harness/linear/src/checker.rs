@@ -178,12 +178,7 @@ impl<'a, O: Operation> Search<'a, O> {
 
     /// Nothing is left to try in the last step. Goes back to the last call that shares keys with what was tried in
     /// vain: another call in the place of others would not help.
-    fn go_back(
-        &mut self,
-        steps: &mut Vec<Step<O::State>>,
-        order: &mut Vec<usize>,
-        failed: &mut Failed<O::State>,
-    ) {
+    fn go_back(&mut self, steps: &mut Vec<Step<O::State>>, order: &mut Vec<usize>, failed: &mut Failed<O::State>) {
         let Some(keys) = steps.last().map(|step| step.keys) else {
             return;
         };
@@ -253,11 +248,7 @@ impl<'a, O: Operation> Search<'a, O> {
             self.calls[index].begun < first_end && self.before[index].iter().all(has_happened)
         });
         choices.reverse();
-        Step {
-            state,
-            choices,
-            keys,
-        }
+        Step { state, choices, keys }
     }
 
     /// Of calls in the order of their ends, those that matter to the first: it, those that share keys with one that
@@ -268,9 +259,7 @@ impl<'a, O: Operation> Search<'a, O> {
         let mut looked = 0;
         while looked < matter.len() {
             let one = matter[looked];
-            let shares = |other: usize| {
-                self.keys[one] & self.keys[other] != 0 || self.before[one].contains(&other)
-            };
+            let shares = |other: usize| self.keys[one] & self.keys[other] != 0 || self.before[one].contains(&other);
             matter.extend(others.iter().filter(|&&other| shares(other)));
             others.retain(|&other| !shares(other));
             looked += 1;
@@ -301,9 +290,7 @@ fn requests_before<O: Operation>(calls: &[Call<O>]) -> Vec<Vec<usize>> {
     let requests: Vec<&[usize]> = by_session.chunk_by(same_request).collect();
     for pair in requests.windows(2) {
         if calls[pair[0][0]].session == calls[pair[1][0]].session {
-            let certain = pair[0]
-                .iter()
-                .filter(|&&index| !may_be_passed_over(&calls[index]));
+            let certain = pair[0].iter().filter(|&&index| !may_be_passed_over(&calls[index]));
             let certain: Vec<usize> = certain.copied().collect();
             for &index in pair[1] {
                 before[index].clone_from(&certain);
@@ -422,11 +409,7 @@ mod tests {
 
     #[test]
     fn a_pending_call_may_have_happened() {
-        for (read, expected) in [
-            (text("new"), true),
-            (text("old"), true),
-            (Reply::Nil, false),
-        ] {
+        for (read, expected) in [(text("new"), true), (text("old"), true), (Reply::Nil, false)] {
             let calls = vec![
                 call(0, 1, set("old"), Reply::Ok),
                 call(2, PENDING, set("new"), None),
@@ -445,10 +428,7 @@ mod tests {
     #[test]
     fn requests_of_a_connection_happen_in_their_order() {
         let pipelined = |session| {
-            let mut calls = vec![
-                call(0, 7, set("1"), Reply::Ok),
-                call(0, 8, Request::Get(K), Reply::Nil),
-            ];
+            let mut calls = vec![call(0, 7, set("1"), Reply::Ok), call(0, 8, Request::Get(K), Reply::Nil)];
             calls[1].session = session;
             calls[1].sequence = 1;
             calls
@@ -481,9 +461,7 @@ mod tests {
             let is_next = left.iter().all(|&other| {
                 let other = &calls[other];
                 other.ended >= call.begun
-                    && (other.session != call.session
-                        || other.sequence >= call.sequence
-                        || may_be_passed_over(other))
+                    && (other.session != call.session || other.sequence >= call.sequence || may_be_passed_over(other))
             });
             let mut after = state.clone();
             let reply = call.operation.apply(&mut after);
@@ -499,19 +477,10 @@ mod tests {
         let mut calls = Vec::new();
         let mut state = Keyspace::default();
         for place in 0..6 {
-            let draw = Draw {
-                random: &mut *random,
-                first_key: 0,
-                number: place,
-            };
+            let draw = Draw { random: &mut *random, first_key: 0, number: place };
             let operation = Request::draw(draw);
             let reply = operation.apply(&mut state);
-            calls.extend(
-                operation
-                    .parts(Some(reply))
-                    .into_iter()
-                    .map(|part| (place, part)),
-            );
+            calls.extend(operation.parts(Some(reply)).into_iter().map(|part| (place, part)));
         }
         if random.random_ratio(1, 2) {
             let [one, other] = [(); 2].map(|()| random.random_range(0..calls.len()));
@@ -564,10 +533,7 @@ mod tests {
             assert_eq!(is_accepted(calls.clone()), expected, "{calls:#?}");
             accepted += usize::from(expected);
         }
-        assert!(
-            (CASES / 4..CASES * 9 / 10).contains(&accepted),
-            "{accepted}"
-        );
+        assert!((CASES / 4..CASES * 9 / 10).contains(&accepted), "{accepted}");
     }
 
     #[test]
@@ -576,12 +542,7 @@ mod tests {
         for n in 1..=100 {
             calls.push(call(10 * n, 10 * n + 1, set(&n.to_string()), Reply::Ok));
             let read = if n == 40 { 39 } else { n };
-            calls.push(call(
-                10 * n + 2,
-                10 * n + 3,
-                Request::Get(K),
-                text(&read.to_string()),
-            ));
+            calls.push(call(10 * n + 2, 10 * n + 3, Request::Get(K), text(&read.to_string())));
         }
         let Err(Failure::Violation(violation)) = check(&calls) else {
             panic!("accepted");

@@ -13,10 +13,7 @@ use crate::partition::partitions;
 use crate::recorder::Draw;
 use crate::testing::{call, is_accepted};
 
-use Request::{
-    Append, Copy, Del, Get, IncrBy, PopManyWaiting, PopWaiting, Push, Run, Set, Transaction,
-    Watched,
-};
+use Request::{Append, Copy, Del, Get, IncrBy, PopManyWaiting, PopWaiting, Push, Run, Set, Transaction, Watched};
 
 /// What a server does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,11 +136,7 @@ fn history(fault: Fault, random: &mut StdRng) -> Vec<Call<Request>> {
                 }
             }
             None if number < REQUESTS => {
-                let draw = Draw {
-                    random: &mut *random,
-                    first_key: 0,
-                    number,
-                };
+                let draw = Draw { random: &mut *random, first_key: 0, number };
                 *client = Some(Running {
                     begun: time,
                     sequence: number,
@@ -201,12 +194,7 @@ fn a_script_is_one_step() {
         vec![
             call(0, 1, Set(0, "a".into()), Reply::Ok),
             call(2, 3, Set(1, "b".into()), Reply::Ok),
-            call(
-                4,
-                20,
-                Run(Script::Swap, Calling::Eval, [0, 1]),
-                Reply::List(vec![text("a"), text("b")]),
-            ),
+            call(4, 20, Run(Script::Swap, Calling::Eval, [0, 1]), Reply::List(vec![text("a"), text("b")])),
             call(5, 6, Get(0), text(one)),
             call(7, 8, Get(1), text(other)),
         ]
@@ -219,22 +207,11 @@ fn a_script_is_one_step() {
 
 #[test]
 fn what_a_script_wrote_before_an_error_stays() {
-    let error =
-        Reply::Error("WRONGTYPE Operation against a key holding the wrong kind of value".into());
+    let error = Reply::Error("WRONGTYPE Operation against a key holding the wrong kind of value".into());
     let calls = |left| {
         vec![
-            call(
-                0,
-                1,
-                Push(Side::Left, 3, vec!["x".into()]),
-                Reply::Number(1),
-            ),
-            call(
-                2,
-                3,
-                Run(Script::Transfer, Calling::EvalSha, [0, 3]),
-                error.clone(),
-            ),
+            call(0, 1, Push(Side::Left, 3, vec!["x".into()]), Reply::Number(1)),
+            call(2, 3, Run(Script::Transfer, Calling::EvalSha, [0, 3]), error.clone()),
             call(4, 5, Get(0), left),
         ]
     };
@@ -247,12 +224,7 @@ fn a_pop_gives_up_only_if_the_list_was_empty_meanwhile() {
     let pop = |keys: &[u32]| PopWaiting(Side::Left, keys.to_vec());
     let calls = |begun| {
         vec![
-            call(
-                10,
-                11,
-                Push(Side::Left, 3, vec!["x".into()]),
-                Reply::Number(1),
-            ),
+            call(10, 11, Push(Side::Left, 3, vec!["x".into()]), Reply::Number(1)),
             call(begun, begun + 20, pop(&[3]), Reply::Nil),
         ]
     };
@@ -261,12 +233,7 @@ fn a_pop_gives_up_only_if_the_list_was_empty_meanwhile() {
 }
 
 /// The calls that a request becomes, from `begun` to `ended`.
-fn calls_of(
-    begun: u64,
-    ended: u64,
-    request: Request,
-    reply: impl Into<Option<Reply>>,
-) -> Vec<Call<Request>> {
+fn calls_of(begun: u64, ended: u64, request: Request, reply: impl Into<Option<Reply>>) -> Vec<Call<Request>> {
     let parts = request.parts(reply.into()).into_iter();
     let calls = parts.map(|(operation, reply)| call(begun, ended, operation, reply));
     calls.collect()
@@ -277,10 +244,7 @@ fn a_pop_takes_from_the_first_key_that_has_something() {
     let push = |key| Push(Side::Left, key, vec!["x".into()]);
     let pop = PopWaiting(Side::Left, vec![3, 4]);
     let calls = |begun| {
-        let mut calls = vec![
-            call(0, 1, push(4), Reply::Number(1)),
-            call(10, 11, push(3), Reply::Number(1)),
-        ];
+        let mut calls = vec![call(0, 1, push(4), Reply::Number(1)), call(10, 11, push(3), Reply::Number(1))];
         let reply = Reply::List(vec![text("k4"), text("x")]);
         calls.extend(calls_of(begun, begun + 20, pop.clone(), reply));
         calls
@@ -293,16 +257,8 @@ fn a_pop_takes_from_the_first_key_that_has_something() {
 fn an_unanswered_pop_of_several_keys_may_have_popped_from_any() {
     let push = |key| Push(Side::Left, key, vec!["x".into(), "y".into()]);
     for (key, len) in [(3, 2), (4, 3), (4, 4)] {
-        let mut calls = vec![
-            call(0, 1, push(3), Reply::Number(2)),
-            call(2, 3, push(4), Reply::Number(2)),
-        ];
-        calls.extend(calls_of(
-            4,
-            PENDING,
-            PopWaiting(Side::Left, vec![3, 4]),
-            None,
-        ));
+        let mut calls = vec![call(0, 1, push(3), Reply::Number(2)), call(2, 3, push(4), Reply::Number(2))];
+        calls.extend(calls_of(4, PENDING, PopWaiting(Side::Left, vec![3, 4]), None));
         // The next request of its connection.
         let mut next = call(4, 5, push(key), Reply::Number(len));
         next.sequence = 1;
@@ -328,29 +284,17 @@ fn a_transaction_that_watches_sees_no_change_in_between() {
     let set = || Some(Set(0, "b".into()));
     assert!(calls(set(), done(text("b"))), "all of it after the change");
     assert!(calls(set(), stopped(text("a"))));
-    assert!(
-        calls(set(), stopped(text("b"))),
-        "the watch before, the read after the change"
-    );
+    assert!(calls(set(), stopped(text("b"))), "the watch before, the read after the change");
     assert!(calls(None, done(text("a"))));
-    assert!(
-        !calls(None, stopped(text("a"))),
-        "no client touched the key"
-    );
-    assert!(
-        !calls(Some(Get(1)), stopped(text("a"))),
-        "nor did a read of another"
-    );
+    assert!(!calls(None, stopped(text("a"))), "no client touched the key");
+    assert!(!calls(Some(Get(1)), stopped(text("a"))), "nor did a read of another");
     let late = vec![
         call(0, 1, Set(0, "a".into()), Reply::Ok),
         call(2, 3, Set(0, "b".into()), Reply::Ok),
         call(6, 7, Del(0), Reply::Number(1)),
     ];
     let seen = |reply| [late.clone(), calls_of(4, 5, watched.clone(), reply)].concat();
-    assert!(
-        !is_accepted(seen(stopped(text("b")))),
-        "changes before and after it alone"
-    );
+    assert!(!is_accepted(seen(stopped(text("b")))), "changes before and after it alone");
     assert!(!is_accepted(seen(done(text("a")))), "an old value");
 }
 
@@ -358,12 +302,7 @@ fn a_transaction_that_watches_sees_no_change_in_between() {
 fn a_watched_copy_counts_as_touched() {
     let calls = [
         vec![call(0, 1, Set(0, "a".into()), Reply::Ok)],
-        calls_of(
-            2,
-            9,
-            Watched(1, 1, Vec::new()),
-            Reply::List(vec![Reply::Nil, Reply::Nil]),
-        ),
+        calls_of(2, 9, Watched(1, 1, Vec::new()), Reply::List(vec![Reply::Nil, Reply::Nil])),
         vec![call(3, 4, Copy(0, 1, true), Reply::Number(1))],
     ];
     assert!(is_accepted(calls.concat()));

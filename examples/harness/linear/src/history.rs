@@ -27,11 +27,7 @@ pub struct Call<O: Operation> {
 impl<O: Operation> Call<O> {
     /// The call as it looked at `time`, if it had begun.
     pub(crate) fn at(&self, time: u64) -> Option<Self> {
-        let pending = Self {
-            ended: PENDING,
-            reply: None,
-            ..self.clone()
-        };
+        let pending = Self { ended: PENDING, reply: None, ..self.clone() };
         match self {
             call if call.begun > time => None,
             call if call.ended > time => Some(pending),

@@ -82,12 +82,7 @@ impl Recorder {
     ///
     /// # Panics
     /// When a client panics.
-    pub(crate) fn record<O, C>(
-        &mut self,
-        clients: usize,
-        last: u64,
-        connect: &(impl Fn() -> C + Sync),
-    ) -> Vec<Call<O>>
+    pub(crate) fn record<O, C>(&mut self, clients: usize, last: u64, connect: &(impl Fn() -> C + Sync)) -> Vec<Call<O>>
     where
         O: Operation + Send,
         O::Reply: Send,
@@ -99,19 +94,13 @@ impl Recorder {
         thread::scope(|scope| {
             let threads = (0..clients).map(|_| scope.spawn(|| recorder.client(last, connect)));
             let threads: Vec<_> = threads.collect();
-            let calls = threads
-                .into_iter()
-                .map(|thread| thread.join().expect("a client"));
+            let calls = threads.into_iter().map(|thread| thread.join().expect("a client"));
             calls.flatten().collect()
         })
     }
 
     /// One client until `last` requests have been sent in sum.
-    fn client<O: Operation, C: Client<O>>(
-        &self,
-        last: u64,
-        connect: &impl Fn() -> C,
-    ) -> Vec<Call<O>> {
+    fn client<O: Operation, C: Client<O>>(&self, last: u64, connect: &impl Fn() -> C) -> Vec<Call<O>> {
         let mut calls = Vec::new();
         let mut session = self.session(connect());
         let random = &mut StdRng::seed_from_u64(self.seed ^ session.number << 32);
@@ -124,11 +113,7 @@ impl Recorder {
             let next = || client.draw(self.draw(random));
             let operations: Vec<O> = std::iter::repeat_with(next).take(len).collect();
             let closes = random.random_ratio(1, EXCHANGES_PER_CLOSE);
-            let answered = if closes {
-                random.random_range(0..len)
-            } else {
-                len
-            };
+            let answered = if closes { random.random_range(0..len) } else { len };
             self.exchange(&mut session, operations, answered, &mut calls);
             if closes {
                 session = self.session(connect());
@@ -152,19 +137,14 @@ impl Recorder {
             let reply = is_answered.then(|| session.client.receive(&operation));
             let ended = if is_answered { self.now() } else { PENDING };
             session.sent += 1;
-            calls.extend(
-                operation
-                    .parts(reply)
-                    .into_iter()
-                    .map(|(operation, reply)| Call {
-                        session: session.number,
-                        sequence: session.sent,
-                        begun,
-                        ended: reply.as_ref().map_or(PENDING, |_| ended),
-                        operation,
-                        reply,
-                    }),
-            );
+            calls.extend(operation.parts(reply).into_iter().map(|(operation, reply)| Call {
+                session: session.number,
+                sequence: session.sent,
+                begun,
+                ended: reply.as_ref().map_or(PENDING, |_| ended),
+                operation,
+                reply,
+            }));
         }
     }
 
@@ -189,11 +169,7 @@ impl Recorder {
     fn draw<'a>(&self, random: &'a mut StdRng) -> Draw<'a> {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         let round = Key::try_from(self.round(number)).expect("fewer rounds");
-        Draw {
-            random,
-            first_key: round * ROUND_KEYS,
-            number,
-        }
+        Draw { random, first_key: round * ROUND_KEYS, number }
     }
 }
 

@@ -23,11 +23,8 @@ const SEED: &str = "PSP_LINEAR_SEED";
 /// # Panics
 /// When the history is not linearizable. The message has the seed, and the calls around the one that no order
 /// explains. The same seed, as `PSP_LINEAR_SEED`, makes clients draw the same requests; how they overlap differs.
-pub fn assert_linearizable<O, C>(
-    requests: u64,
-    connect: impl Fn() -> C + Sync,
-    mut meanwhile: impl FnMut() + Send,
-) where
+pub fn assert_linearizable<O, C>(requests: u64, connect: impl Fn() -> C + Sync, mut meanwhile: impl FnMut() + Send)
+where
     O: Operation + Send,
     O::Reply: Send,
     C: Client<O>,
@@ -62,11 +59,7 @@ pub fn assert_linearizable<O, C>(
 
 fn setting(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
-    Some(
-        value
-            .parse()
-            .unwrap_or_else(|_| panic!("{name}={value} is no number")),
-    )
+    Some(value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
 }
 
 /// Ends what runs meanwhile, also when a client panics.

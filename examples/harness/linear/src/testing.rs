@@ -5,12 +5,7 @@ use crate::history::Call;
 use crate::keyspace::{Reply, Request};
 
 /// A call of a connection of its own, from `begun` to `ended`.
-pub(crate) fn call(
-    begun: u64,
-    ended: u64,
-    operation: Request,
-    reply: impl Into<Option<Reply>>,
-) -> Call<Request> {
+pub(crate) fn call(begun: u64, ended: u64, operation: Request, reply: impl Into<Option<Reply>>) -> Call<Request> {
     Call {
         session: begun,
         sequence: 0,

@@ -67,10 +67,7 @@ mod tests {
         let allowed = run("");
         assert!(allowed.status.success());
         let told = String::from_utf8_lossy(&allowed.stderr);
-        assert!(
-            told.contains("skipped: tests::skips: for the sake of the argument"),
-            "{told}"
-        );
+        assert!(told.contains("skipped: tests::skips: for the sake of the argument"), "{told}");
         assert!(!run("1").status.success());
     }
 }

@@ -24,9 +24,7 @@ struct Client {
 
 impl Client {
     fn new(server: &ServerProcess) -> Self {
-        Self {
-            socket: connect(server.address()).unwrap(),
-        }
+        Self { socket: connect(server.address()).unwrap() }
     }
 
     fn send(&mut self, bytes: impl AsRef<[u8]>) {
@@ -56,11 +54,7 @@ impl Client {
             .filter(|_| has_body);
         let mut body = vec![0; len.unwrap_or(0)];
         self.socket.read_exact(&mut body).unwrap();
-        Response {
-            code: code.unwrap(),
-            headers,
-            body,
-        }
+        Response { code: code.unwrap(), headers, body }
     }
 
     /// Sends a request without a body and returns code and body.
@@ -120,9 +114,7 @@ fn pipelined_requests_are_answered_in_their_order() {
     let server = start(&["--policy", "c-fcfs", "--workers", "2"]);
     let mut client = Client::new(&server);
     let targets = ["/slow?ms=5", "/fast", "/none", "/slow?ms=1", "/fast"];
-    let requests: String = targets
-        .map(|target| format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n"))
-        .concat();
+    let requests: String = targets.map(|target| format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n")).concat();
     client.send(requests.repeat(20));
     for _ in 0..20 {
         let codes = targets.map(|_| client.response(true)).map(|response| {
@@ -165,8 +157,7 @@ fn a_client_that_expects_to_be_told_to_go_on_is_told() {
     let server = start(&[]);
     let mut client = Client::new(&server);
     let fast = "GET /fast HTTP/1.1\r\nHost: test\r\n\r\n";
-    let post =
-        "POST /echo HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n";
+    let post = "POST /echo HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n";
     // The answer to the request before it comes first.
     client.send(format!("{fast}{post}"));
     assert_eq!(client.response(true).body, b"fast\n");
@@ -185,15 +176,9 @@ fn connections_close_when_the_client_says_so() {
     let server = start(&[]);
     for (request, closes) in [
         ("GET /fast HTTP/1.1\r\nHost: a\r\n\r\n", false),
-        (
-            "GET /fast HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-            true,
-        ),
+        ("GET /fast HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", true),
         ("GET /fast HTTP/1.0\r\n\r\n", true),
-        (
-            "GET /fast HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
-            false,
-        ),
+        ("GET /fast HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", false),
     ] {
         let mut client = Client::new(&server);
         // The second request is answered only where the first leaves the connection open.
@@ -223,14 +208,8 @@ fn malformed_requests_get_their_status_and_the_connection_closes() {
             "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
             400,
         ),
-        (
-            "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
-            400,
-        ),
-        (
-            "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
-            501,
-        ),
+        ("POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", 400),
+        ("POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501),
         ("GET /fast HTTP/3.0\r\n\r\n", 505),
         (&format!("GET /{long} HTTP/1.1\r\n"), 414),
         (&format!("GET / HTTP/1.1\r\nHost: a\r\nA: {long}\r\n"), 431),

@@ -44,9 +44,6 @@ fn fast_pages_overtake_slow_ones() {
     assert!(slow.iter().all(|(_, page)| page.ends_with("slow\n")));
     // Four slow pages share one worker: all fast pages are done before the last of them.
     let last_slow = slow.iter().map(|(end, _)| *end).max();
-    let before = fast
-        .iter()
-        .filter(|(end, _)| Some(*end) < last_slow)
-        .count();
+    let before = fast.iter().filter(|(end, _)| Some(*end) < last_slow).count();
     assert_eq!(before, fast.len());
 }

@@ -74,10 +74,7 @@ impl Budget {
                 })
                 .map_err(|_full| OutOfMemory)?;
         }
-        Ok(Reservation {
-            budget: self,
-            bytes,
-        })
+        Ok(Reservation { budget: self, bytes })
     }
 
     /// Returns the bytes of an item to the budget.

@@ -46,11 +46,7 @@ impl Survey<'_> {
 
 impl Cache {
     /// Evicts items until `reserved` holds `bytes` more.
-    pub(super) fn make_room<'a>(
-        &'a self,
-        reserved: &mut Reservation<'a>,
-        bytes: usize,
-    ) -> Result<(), OutOfMemory> {
+    pub(super) fn make_room<'a>(&'a self, reserved: &mut Reservation<'a>, bytes: usize) -> Result<(), OutOfMemory> {
         if bytes > self.budget.allowance_bytes() {
             return Err(OutOfMemory);
         }
@@ -109,9 +105,7 @@ impl Cache {
             items: 0,
             shards: 0,
         };
-        while survey.shards < SHARDS
-            && (survey.shards < SHARDS_COMPARED || survey.items < ITEMS_COMPARED)
-        {
+        while survey.shards < SHARDS && (survey.shards < SHARDS_COMPARED || survey.items < ITEMS_COMPARED) {
             let shard = &self.shards[hand.wrapping_add(survey.shards) % SHARDS];
             survey.shards += 1;
             survey.items += shard.len();

@@ -16,10 +16,7 @@ pub(super) struct Flushes {
 
 impl Default for Flushes {
     fn default() -> Self {
-        Self {
-            epoch: AtomicU32::new(0),
-            due_ms: AtomicU64::new(NONE),
-        }
+        Self { epoch: AtomicU32::new(0), due_ms: AtomicU64::new(NONE) }
     }
 }
 
@@ -42,10 +39,7 @@ impl Flushes {
         let due_ms = self.due_ms.load(Ordering::Acquire);
         if due_ms != NONE
             && due_ms <= now_ms()
-            && self
-                .due_ms
-                .compare_exchange(due_ms, NONE, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
+            && self.due_ms.compare_exchange(due_ms, NONE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         {
             self.epoch.fetch_add(1, Ordering::AcqRel);
         }

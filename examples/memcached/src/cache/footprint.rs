@@ -57,10 +57,7 @@ const fn spare(limit: usize) -> usize {
 
 impl Footprint {
     pub(super) fn new() -> Self {
-        Self {
-            allocator: Allocator::new(),
-            freed: AtomicUsize::new(0),
-        }
+        Self { allocator: Allocator::new(), freed: AtomicUsize::new(0) }
     }
 
     /// Looks at the gaps when enough was freed since the last look.
@@ -68,10 +65,7 @@ impl Footprint {
         let freed = self.freed.fetch_add(bytes, Ordering::Relaxed) + bytes;
         // Of the threads that find so much freed, one looks.
         if freed >= LOOK_MIN.max(budget.limit_bytes() / LOOK_PARTS)
-            && self
-                .freed
-                .compare_exchange(freed, 0, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
+            && self.freed.compare_exchange(freed, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
             self.look(budget);
         }

@@ -61,10 +61,7 @@ mod tests {
             assert_eq!(held_bytes(pair[0]), pair[0]);
             assert_eq!(held_bytes(pair[0] + 1), pair[1]);
         }
-        let has_none: bool = b"opt.disable_large_size_classes\0"
-            .name()
-            .read()
-            .expect("an option");
+        let has_none: bool = b"opt.disable_large_size_classes\0".name().read().expect("an option");
         assert!(has_none, "large allocations have classes");
     }
 }

@@ -33,12 +33,7 @@ pub(super) struct Index {
 
 impl Index {
     /// The slot of the item with this tag that `is_wanted`.
-    pub(super) fn find(
-        &self,
-        slots: &Slots,
-        tag: u32,
-        is_wanted: impl Fn(&Item) -> bool,
-    ) -> Option<SlotIndex> {
+    pub(super) fn find(&self, slots: &Slots, tag: u32, is_wanted: impl Fn(&Item) -> bool) -> Option<SlotIndex> {
         let own = self.entry(tag, 0);
         let found = self.places(tag).find_map(|place| {
             let entry = self.entries[place];
@@ -47,10 +42,8 @@ impl Index {
             }
             // Of a mere tag the index is 0.
             let index = entry ^ own;
-            let is_found = index <= self.index_max()
-                && slots
-                    .item(index)
-                    .is_some_and(|item| item.tag() == tag && is_wanted(item));
+            let is_found =
+                index <= self.index_max() && slots.item(index).is_some_and(|item| item.tag() == tag && is_wanted(item));
             is_found.then_some(Some(index))
         });
         found.flatten()
@@ -161,8 +154,7 @@ mod tests {
                 slots.remove(slot);
                 index.shrink(&slots);
                 assert_eq!(
-                    index.find(&slots, tag(old), |item| item.tag() == tag(old)
-                        && item.key() == old.to_be_bytes()),
+                    index.find(&slots, tag(old), |item| item.tag() == tag(old) && item.key() == old.to_be_bytes()),
                     None
                 );
             }

@@ -151,11 +151,7 @@ impl Uses {
 impl Item {
     pub(super) fn new(mut content: Content, epoch: u32, now_s: u32, tag: u32) -> Self {
         content.marks = content.marks.in_epoch(epoch);
-        Self {
-            content,
-            uses: Uses::at(now_s),
-            tag,
-        }
+        Self { content, uses: Uses::at(now_s), tag }
     }
 
     /// Replaces the content. Returns the old one.

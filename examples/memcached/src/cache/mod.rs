@@ -132,9 +132,7 @@ impl Cache {
         let hashed = Hashed::new(hash_of(key));
         let mut reserved = self.budget.reserve(0)?;
         for _ in 0..ATTEMPTS_MAX {
-            let outcome =
-                self.shard(hashed)
-                    .update(hashed, key, &self.now(), &mut reserved, &mut change);
+            let outcome = self.shard(hashed).update(hashed, key, &self.now(), &mut reserved, &mut change);
             self.free(outcome.dead);
             match outcome.result {
                 Ok(result) => return Ok(result),
@@ -182,9 +180,7 @@ impl Cache {
     /// Counters since the start. Locks one shard after the other.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
-        self.shards
-            .iter()
-            .fold(CacheStats::default(), |sum, shard| sum.plus(shard.stats()))
+        self.shards.iter().fold(CacheStats::default(), |sum, shard| sum.plus(shard.stats()))
     }
 
     /// The approximate time in seconds, by [`now_ms`].
@@ -203,10 +199,7 @@ impl Cache {
     }
 
     fn now(&self) -> Now {
-        Now {
-            epoch: self.flushes.epoch(),
-            now_s: self.now_s(),
-        }
+        Now { epoch: self.flushes.epoch(), now_s: self.now_s() }
     }
 
     /// Drops an item or content that has left its shard, and frees its memory.

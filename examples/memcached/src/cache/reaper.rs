@@ -40,9 +40,7 @@ impl Reaper {
             hand = cache.reap(hand);
             cache.tighten(&mut compaction);
         };
-        Ok(Self {
-            _thread: Periodic::start("psp-reaper", ROUND, round)?,
-        })
+        Ok(Self { _thread: Periodic::start("psp-reaper", ROUND, round)? })
     }
 }
 

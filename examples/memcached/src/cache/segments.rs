@@ -137,21 +137,10 @@ impl Moves {
 
 impl Segments {
     /// Adds the item in the slot, which is in no list, as the newest of `segment`.
-    pub(super) fn push(
-        &mut self,
-        slots: &mut Slots,
-        index: SlotIndex,
-        segment: Segment,
-        since: Stamp,
-    ) {
+    pub(super) fn push(&mut self, slots: &mut Slots, index: SlotIndex, segment: Segment, since: Stamp) {
         let list = &mut self.lists[segment as usize];
         let slot = slots.slot_mut(index);
-        slot.links = Links {
-            newer: NONE,
-            older: list.newest,
-            segment,
-            since,
-        };
+        slot.links = Links { newer: NONE, older: list.newest, segment, since };
         list.bytes += slot.item.as_ref().map_or(0, super::Item::memory_bytes);
         list.len += 1;
         match std::mem::replace(&mut list.newest, index) {
@@ -163,12 +152,7 @@ impl Segments {
     /// Removes the item in the slot from its list.
     pub(super) fn unlink(&mut self, slots: &mut Slots, index: SlotIndex) {
         let slot = slots.slot_mut(index);
-        let Links {
-            newer,
-            older,
-            segment,
-            ..
-        } = slot.links;
+        let Links { newer, older, segment, .. } = slot.links;
         let list = &mut self.lists[segment as usize];
         list.bytes -= slot.item.as_ref().map_or(0, super::Item::memory_bytes);
         list.len -= 1;
@@ -190,12 +174,7 @@ impl Segments {
 
     /// Records that the item in slot `to`, which is in a list, was in another slot.
     pub(super) fn moved(&mut self, slots: &mut Slots, to: SlotIndex) {
-        let Links {
-            newer,
-            older,
-            segment,
-            ..
-        } = slots.slot_mut(to).links;
+        let Links { newer, older, segment, .. } = slots.slot_mut(to).links;
         let list = &mut self.lists[segment as usize];
         match newer {
             NONE => list.newest = to,
@@ -293,10 +272,7 @@ impl Segments {
             let since = slots.slot_mut(*oldest).links.since;
             assert_eq!(self.lists[segment as usize].oldest_since, since);
         }
-        assert_eq!(
-            self.lists[segment as usize].oldest,
-            indices.last().copied().unwrap_or(NONE)
-        );
+        assert_eq!(self.lists[segment as usize].oldest, indices.last().copied().unwrap_or(NONE));
         indices
     }
 }

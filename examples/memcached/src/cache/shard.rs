@@ -53,10 +53,7 @@ pub(super) struct Dead {
 
 impl From<Content> for Dead {
     fn from(content: Content) -> Self {
-        Self {
-            memory_bytes: content.memory_bytes(),
-            _content: content,
-        }
+        Self { memory_bytes: content.memory_bytes(), _content: content }
     }
 }
 
@@ -121,11 +118,9 @@ impl CacheStats {
             items: self.items + other.items,
             items_of_segment: sum(self.items_of_segment, other.items_of_segment),
             bytes_of_segment: sum(self.bytes_of_segment, other.bytes_of_segment),
-            oldest_used_s: std::array::from_fn(|i| {
-                match (self.oldest_used_s[i], other.oldest_used_s[i]) {
-                    (0, used_s) | (used_s, 0) => used_s,
-                    (left, right) => left.min(right),
-                }
+            oldest_used_s: std::array::from_fn(|i| match (self.oldest_used_s[i], other.oldest_used_s[i]) {
+                (0, used_s) | (used_s, 0) => used_s,
+                (left, right) => left.min(right),
             }),
             hits_of_segment: sum(self.hits_of_segment, other.hits_of_segment),
             moves: self.moves.plus(other.moves),
@@ -199,11 +194,7 @@ struct Reaping {
 
 impl Default for Reaping {
     fn default() -> Self {
-        Self {
-            due_ms: u64::MAX,
-            epoch: 0,
-            next_slot: 0,
-        }
+        Self { due_ms: u64::MAX, epoch: 0, next_slot: 0 }
     }
 }
 
@@ -271,16 +262,13 @@ impl Shard {
                 dead = state.remove(slot_index).map(Dead::from);
                 Ok(())
             }
-            (Change::Put(content), Some(slot_index)) => state
-                .replace(slot_index, content, now, reserved)
-                .map(|old| dead = Some(old)),
+            (Change::Put(content), Some(slot_index)) => {
+                state.replace(slot_index, content, now, reserved).map(|old| dead = Some(old))
+            }
             (Change::Put(content), None) => state.insert(hashed, key, content, now, reserved),
         };
         self.publish(state);
-        Updated {
-            result: stored.map(|()| result),
-            dead,
-        }
+        Updated { result: stored.map(|()| result), dead }
     }
 
     /// Moves the oldest item of a list on.
@@ -293,13 +281,7 @@ impl Shard {
 
     /// Removes the oldest item of a list. An expired or flushed one counts as reclaimed. Moves one that was used again
     /// to warm instead, and removes nothing, unless `spares` says otherwise.
-    pub(super) fn evict(
-        &self,
-        segment: Segment,
-        now: &Now,
-        stamp: Stamp,
-        spares: bool,
-    ) -> Option<Dead> {
+    pub(super) fn evict(&self, segment: Segment, now: &Now, stamp: Stamp, spares: bool) -> Option<Dead> {
         let mut state = self.state.lock();
         let state = &mut *state;
         let slot_index = state.segments.oldest_of(segment)?;
@@ -350,13 +332,7 @@ impl Shard {
 
     /// Copies the live items of `count` slots from `start` on into `found`. Returns the slot at which
     /// to continue; `None` after the last.
-    pub(super) fn copy(
-        &self,
-        start: usize,
-        count: usize,
-        now: &Now,
-        found: &mut Vec<Item>,
-    ) -> Option<usize> {
+    pub(super) fn copy(&self, start: usize, count: usize, now: &Now, found: &mut Vec<Item>) -> Option<usize> {
         if self.len() == 0 {
             return None;
         }
@@ -456,18 +432,10 @@ fn write(shared: &AtomicUsize, value: usize) {
 }
 
 /// Lets `visit` change an item, including its expiry.
-fn visit_in_place<R>(
-    item: &mut Item,
-    reaping: &mut Reaping,
-    visit: impl FnOnce(&mut Item) -> R,
-) -> R {
+fn visit_in_place<R>(item: &mut Item, reaping: &mut Reaping, visit: impl FnOnce(&mut Item) -> R) -> R {
     let before = item.memory_bytes();
     let result = visit(item);
-    debug_assert_eq!(
-        item.memory_bytes(),
-        before,
-        "a change in place must keep the length"
-    );
+    debug_assert_eq!(item.memory_bytes(), before, "a change in place must keep the length");
     reaping.note_expiry(item.content.expire_at_ms);
     result
 }
@@ -482,20 +450,11 @@ impl Reaping {
 
 impl State {
     /// The slot index of the key's item. Removes the item instead if it has expired or was flushed.
-    fn find_live(
-        &mut self,
-        hashed: Hashed,
-        key: &[u8],
-        now: &Now,
-    ) -> (Option<SlotIndex>, Option<Dead>) {
+    fn find_live(&mut self, hashed: Hashed, key: &[u8], now: &Now) -> (Option<SlotIndex>, Option<Dead>) {
         let Some(slot_index) = self.find(hashed, key) else {
             return (None, None);
         };
-        let Some(end) = self
-            .slots
-            .item(slot_index)
-            .and_then(|item| item.end(now.epoch))
-        else {
+        let Some(end) = self.slots.item(slot_index).and_then(|item| item.end(now.epoch)) else {
             return (Some(slot_index), None);
         };
         self.count_expired(slot_index, end);
@@ -508,8 +467,7 @@ impl State {
     }
 
     fn find(&self, hashed: Hashed, key: &[u8]) -> Option<SlotIndex> {
-        self.index
-            .find(&self.slots, hashed.tag, |item| item.key() == key)
+        self.index.find(&self.slots, hashed.tag, |item| item.key() == key)
     }
 
     fn insert(
@@ -525,8 +483,7 @@ impl State {
         let item = Item::new(content, now.epoch, now.now_s, hashed.tag);
         let stamp = reserved.spend(item.memory_bytes())?;
         let slot_index = self.slots.insert(item);
-        self.segments
-            .push(&mut self.slots, slot_index, Segment::Hot, stamp);
+        self.segments.push(&mut self.slots, slot_index, Segment::Hot, stamp);
         self.segments.move_excess_items(&mut self.slots, stamp);
         self.index.insert(&self.slots, slot_index);
         self.stats.items_total += 1;
@@ -548,8 +505,7 @@ impl State {
         let item = slot.item.as_mut();
         let item = item.expect("a slot that was found has an item");
         let old = item.replace(content, now.epoch, now.now_s);
-        self.segments
-            .push(&mut self.slots, slot_index, segment, stamp);
+        self.segments.push(&mut self.slots, slot_index, segment, stamp);
         self.segments.move_excess_items(&mut self.slots, stamp);
         self.stats.items_total += 1;
         Ok(old.into())
@@ -596,22 +552,14 @@ impl Shard {
         let state = &mut *state;
         let mut bytes = 0;
         let mut listed = 0;
-        for (segment, (len, segment_bytes)) in Segment::ALL.into_iter().zip(state.segments.sizes())
-        {
+        for (segment, (len, segment_bytes)) in Segment::ALL.into_iter().zip(state.segments.sizes()) {
             let indices = state.segments.indices(&mut state.slots, segment);
-            let items = indices
-                .iter()
-                .map(|slot_index| state.slots.item(*slot_index));
-            let sum: usize = items
-                .map(|item| item.expect("a listed item").memory_bytes())
-                .sum();
+            let items = indices.iter().map(|slot_index| state.slots.item(*slot_index));
+            let sum: usize = items.map(|item| item.expect("a listed item").memory_bytes()).sum();
             assert_eq!((indices.len(), sum), (len, segment_bytes));
             for slot_index in indices {
                 let item = state.slots.item(slot_index).expect("a listed item");
-                assert_eq!(
-                    state.find(Hashed::new(psp_store::hash_of(item.key())), item.key()),
-                    Some(slot_index)
-                );
+                assert_eq!(state.find(Hashed::new(psp_store::hash_of(item.key())), item.key()), Some(slot_index));
             }
             listed += len;
             bytes += sum;

@@ -14,10 +14,7 @@ use super::*;
 const MIB: usize = 1 << 20;
 
 fn cache(memory_bytes: usize) -> Cache {
-    Cache::new(Limits {
-        memory_bytes,
-        evict: true,
-    })
+    Cache::new(Limits { memory_bytes, evict: true })
 }
 
 fn content(value: &[u8]) -> Content {
@@ -29,10 +26,7 @@ fn content_of(key: &[u8], value: &[u8]) -> Content {
 }
 
 fn put(cache: &Cache, key: &[u8], content: &Content) -> Result<(), OutOfMemory> {
-    let content = Content {
-        value: Value::new(key, [&content.value]),
-        ..content.clone()
-    };
+    let content = Content { value: Value::new(key, [&content.value]), ..content.clone() };
     cache.update(key, |_, _| (Change::Put(content.clone()), ()))
 }
 
@@ -235,9 +229,7 @@ fn large_items_are_hit_as_often_as_in_one_list() {
         // Popularity falls with the rank; there are ten times as many keys as places.
         let mut random = 1_u64;
         let keys: Vec<u32> = std::iter::repeat_with(|| {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let uniform = (random >> 11) as f64 / (1_u64 << 53) as f64;
             ((capacity * 10) as f64).powf(uniform) as u32
         })
@@ -251,10 +243,7 @@ fn large_items_are_hit_as_often_as_in_one_list() {
             }
         }
         let lru = hits_of_lru(&keys, capacity);
-        assert!(
-            hits * 100 >= lru * 99,
-            "{len} bytes: {hits} hits, LRU has {lru}"
-        );
+        assert!(hits * 100 >= lru * 99, "{len} bytes: {hits} hits, LRU has {lru}");
     }
 }
 
@@ -285,10 +274,7 @@ fn items_used_again_survive_items_used_once() {
 #[test]
 fn expired_items_are_evicted_before_live_ones() {
     let cache = cache(MIB);
-    let expired = Content {
-        expire_at_ms: Some(NonZeroU64::MIN),
-        ..content(&[0; 1000])
-    };
+    let expired = Content { expire_at_ms: Some(NonZeroU64::MIN), ..content(&[0; 1000]) };
     for key in 0..5000_u32 {
         put(&cache, &key.to_be_bytes(), &expired).unwrap();
     }
@@ -299,23 +285,14 @@ fn expired_items_are_evicted_before_live_ones() {
 
 #[test]
 fn an_item_that_cannot_fit_is_refused_and_evicts_nothing() {
-    let full = Cache::new(Limits {
-        memory_bytes: 10_000,
-        evict: false,
-    });
+    let full = Cache::new(Limits { memory_bytes: 10_000, evict: false });
     put(&full, b"old", &content(&[0; 5000])).unwrap();
     assert_eq!(put(&full, b"new", &content(&[0; 6000])), Err(OutOfMemory));
     assert!(get(&full, b"old").is_some());
     let small = cache(10_000);
     put(&small, b"old", &content(&[0; 5000])).unwrap();
-    assert_eq!(
-        put(&small, b"new", &content(&[0; 20_000])),
-        Err(OutOfMemory)
-    );
-    assert!(
-        get(&small, b"old").is_some(),
-        "evicted for an item that cannot fit"
-    );
+    assert_eq!(put(&small, b"new", &content(&[0; 20_000])), Err(OutOfMemory));
+    assert!(get(&small, b"old").is_some(), "evicted for an item that cannot fit");
     check(&small);
 }
 
@@ -367,10 +344,7 @@ fn the_reaper_examines_only_shards_that_may_have_expired_items() {
     }
     cache.reap(0);
     assert_eq!(cache.stats().inspected, 0);
-    let expires = Content {
-        expire_at_ms: NonZeroU64::new(now_ms()),
-        ..content(b"goes")
-    };
+    let expires = Content { expire_at_ms: NonZeroU64::new(now_ms()), ..content(b"goes") };
     put(&cache, b"expires", &expires).unwrap();
     cache.reap(0);
     let stats = cache.stats();

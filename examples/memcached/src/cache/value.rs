@@ -120,12 +120,7 @@ impl AsRef<[u8]> for Value {
 impl fmt::Debug for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (key, value) = self.split();
-        write!(
-            f,
-            "\"{}\": \"{}\"",
-            key.escape_ascii(),
-            value.escape_ascii()
-        )
+        write!(f, "\"{}\": \"{}\"", key.escape_ascii(), value.escape_ascii())
     }
 }
 
@@ -151,10 +146,7 @@ mod tests {
     fn a_value_takes_nine_bytes_beside_its_own_and_those_of_its_key() {
         for (len, held) in [(16, 32), (23, 32), (24, 48), (119, 128), (120, 160)] {
             assert_eq!(Value::new(b"", [&vec![0; len][..]]).held_bytes(), held);
-            assert_eq!(
-                Value::new(&[0; 16], [&vec![0; len - 16][..]]).held_bytes(),
-                held
-            );
+            assert_eq!(Value::new(&[0; 16], [&vec![0; len - 16][..]]).held_bytes(), held);
         }
     }
 }

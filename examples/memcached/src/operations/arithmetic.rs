@@ -153,20 +153,13 @@ impl Arithmetic<'_> {
 }
 
 fn put(value: u64, content: Content) -> (Change, Computed) {
-    let number = Number {
-        value,
-        cas: content.cas,
-        ttl_ms: content.ttl_ms(),
-    };
+    let number = Number { value, cas: content.cas, ttl_ms: content.ttl_ms() };
     (Change::Put(content), Computed::Done(number))
 }
 
 /// The number at the start of `value`, up to white space.
 fn parse(value: &[u8]) -> Option<u64> {
-    let number = value
-        .trim_ascii_start()
-        .split(u8::is_ascii_whitespace)
-        .next()?;
+    let number = value.trim_ascii_start().split(u8::is_ascii_whitespace).next()?;
     str::from_utf8(number).ok()?.parse().ok()
 }
 

@@ -141,12 +141,7 @@ impl Operations<'_> {
 
     /// Creates an empty item. If another client has created one meanwhile, reads that one instead.
     /// Returns `None` if there is no memory.
-    fn vivify(
-        &self,
-        key: &[u8],
-        request: &Fetch,
-        expire_at_ms: Option<NonZeroU64>,
-    ) -> Option<Fetched> {
+    fn vivify(&self, key: &[u8], request: &Fetch, expire_at_ms: Option<NonZeroU64>) -> Option<Fetched> {
         let now_s = self.cache.now_s();
         let made = self.cache.update(key, |item, fresh_cas| {
             if let Some(item) = item {

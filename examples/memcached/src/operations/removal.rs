@@ -42,11 +42,7 @@ impl<'a> Delete<'a> {
     /// The change of the item.
     fn of(&self, item: &mut Item, fresh_cas: u64) -> Change {
         if self.empty {
-            let cas = self.new_cas.unwrap_or(if self.stale {
-                fresh_cas
-            } else {
-                item.content.cas
-            });
+            let cas = self.new_cas.unwrap_or(if self.stale { fresh_cas } else { item.content.cas });
             let content = Content {
                 flags: self.flags,
                 expire_at_ms: self.expire_at_ms.flatten(),
@@ -89,15 +85,11 @@ impl Operations<'_> {
     /// There is no memory to keep an emptied item. This happens only if other requests take all
     /// memory that is freed.
     pub fn delete(&self, request: &Delete<'_>) -> Result<Deleted, OutOfMemory> {
-        let deleted = self
-            .cache
-            .update(request.key, |item, fresh_cas| match item {
-                None => (Change::Keep, Deleted::NotFound),
-                Some(item) if !request.condition.is_met(item.content.cas) => {
-                    (Change::Keep, Deleted::Exists)
-                }
-                Some(item) => (request.of(item, fresh_cas), Deleted::Done),
-            })?;
+        let deleted = self.cache.update(request.key, |item, fresh_cas| match item {
+            None => (Change::Keep, Deleted::NotFound),
+            Some(item) if !request.condition.is_met(item.content.cas) => (Change::Keep, Deleted::Exists),
+            Some(item) => (request.of(item, fresh_cas), Deleted::Done),
+        })?;
         if !(request.stale && deleted == Deleted::Done) {
             self.count_delete(deleted == Deleted::Done);
         }

@@ -181,13 +181,9 @@ impl Operations<'_> {
     fn extend(&self, request: &Store<'_>) -> Result<Stored, OutOfMemory> {
         for _ in 0..OPTIMISTIC_ATTEMPTS {
             let seen = self.cache.with(request.key, |item| Seen::of(item));
-            let extended = seen
-                .as_ref()
-                .and_then(|seen| self.joined(request, &seen.value));
+            let extended = seen.as_ref().and_then(|seen| self.joined(request, &seen.value));
             let done = self.cache.update(request.key, |item, fresh_cas| {
-                if item.as_deref().map(|item| item.content.cas)
-                    != seen.as_ref().map(|seen| seen.cas)
-                {
+                if item.as_deref().map(|item| item.content.cas) != seen.as_ref().map(|seen| seen.cas) {
                     return (Change::Keep, None);
                 }
                 let (change, stored) = request.extend(item, extended.clone(), fresh_cas);
@@ -198,9 +194,7 @@ impl Operations<'_> {
             }
         }
         self.cache.update(request.key, |item, fresh_cas| {
-            let extended = item
-                .as_deref()
-                .and_then(|item| self.joined(request, &item.content.value));
+            let extended = item.as_deref().and_then(|item| self.joined(request, &item.content.value));
             request.extend(item, extended, fresh_cas)
         })
     }
@@ -228,33 +222,19 @@ struct Seen {
 
 impl Seen {
     fn of(item: &Item) -> Self {
-        Self {
-            value: item.content.value.clone(),
-            cas: item.content.cas,
-        }
+        Self { value: item.content.value.clone(), cas: item.content.cas }
     }
 }
 
 impl Store<'_> {
     /// Replaces the item's data with `extended`; `None` means that it was too long.
-    fn extend(
-        &self,
-        item: Option<&mut Item>,
-        extended: Option<Value>,
-        fresh_cas: u64,
-    ) -> (Change, Stored) {
+    fn extend(&self, item: Option<&mut Item>, extended: Option<Value>, fresh_cas: u64) -> (Change, Stored) {
         let cas = self.new_cas.unwrap_or(fresh_cas);
         match (item, extended, self.vivify) {
-            (Some(item), _, _) if !self.condition.is_met(item.content.cas) => {
-                (Change::Keep, Stored::Exists)
-            }
-            (Some(item), Some(extended), _) => put(Content {
-                value: extended,
-                cas,
-                ..item.content.clone()
-            }
-            .with(Mark::Stale, false)
-            .with(Mark::TokenSent, false)),
+            (Some(item), _, _) if !self.condition.is_met(item.content.cas) => (Change::Keep, Stored::Exists),
+            (Some(item), Some(extended), _) => put(Content { value: extended, cas, ..item.content.clone() }
+                .with(Mark::Stale, false)
+                .with(Mark::TokenSent, false)),
             (None, _, Some(expire_at_ms)) => put(Content {
                 flags: self.flags,
                 expire_at_ms,
@@ -267,9 +247,6 @@ impl Store<'_> {
 }
 
 fn put(content: Content) -> (Change, Stored) {
-    let stored = Stored::Stored {
-        cas: content.cas,
-        data_len: content.value.len(),
-    };
+    let stored = Stored::Stored { cas: content.cas, data_len: content.value.len() };
     (Change::Put(content), stored)
 }

@@ -24,10 +24,7 @@ impl World {
 
     fn with_memory(memory_bytes: usize) -> Self {
         Self {
-            cache: Cache::new(Limits {
-                memory_bytes,
-                evict: true,
-            }),
+            cache: Cache::new(Limits { memory_bytes, evict: true }),
             counters: WorkerCounters::default(),
         }
     }
@@ -91,10 +88,7 @@ fn appending_keeps_flags_and_expiry_and_stays_within_the_longest_item() {
     assert_eq!((kept.flags, kept.expire_at_ms), (7, expire_at_ms));
     let too_much = operations.store(&Store::new(StoreMode::Append, b"k", &half));
     assert_eq!(too_much, Ok(Stored::NotStored));
-    assert_eq!(
-        data(operations, b"k").map(|data| data.len()),
-        Some(half.len() + 1000)
-    );
+    assert_eq!(data(operations, b"k").map(|data| data.len()), Some(half.len() + 1000));
 }
 
 #[test]
@@ -115,10 +109,7 @@ fn a_cas_value_allows_one_change() {
         ..Store::new(StoreMode::Set, b"k", b"stale")
     };
     cas_of(operations.store(&stale));
-    assert_eq!(
-        world.cache.with(b"k", |item| item.content.has(Mark::Stale)),
-        Some(true)
-    );
+    assert_eq!(world.cache.with(b"k", |item| item.content.has(Mark::Stale)), Some(true));
     let own = Store {
         new_cas: Some(12),
         ..Store::new(StoreMode::Set, b"k", b"own")
@@ -130,40 +121,24 @@ fn a_cas_value_allows_one_change() {
 fn increments_wrap_around_and_decrements_stop_at_zero() {
     let world = World::new();
     let operations = world.operations();
-    assert_eq!(
-        operations.compute(&Arithmetic::new(b"n")),
-        Ok(Computed::NotFound)
-    );
+    assert_eq!(operations.compute(&Arithmetic::new(b"n")), Ok(Computed::NotFound));
     cas_of(operations.store(&Store::new(StoreMode::Set, b"n", b"18446744073709551615")));
     let value = |computed| match computed {
         Ok(Computed::Done(number)) => number.value,
         other => panic!("{other:?}"),
     };
     assert_eq!(value(operations.compute(&Arithmetic::new(b"n"))), 0);
-    let down = Arithmetic {
-        decrement: true,
-        delta: 5,
-        ..Arithmetic::new(b"n")
-    };
+    let down = Arithmetic { decrement: true, delta: 5, ..Arithmetic::new(b"n") };
     assert_eq!(value(operations.compute(&down)), 0);
-    assert_eq!(
-        data(operations, b"n"),
-        Some([b"0".to_vec(), vec![b' '; 19]].concat())
-    );
+    assert_eq!(data(operations, b"n"), Some([b"0".to_vec(), vec![b' '; 19]].concat()));
     let made = Arithmetic {
-        vivify: Some(Vivify {
-            initial: 40,
-            expire_at_ms: None,
-        }),
+        vivify: Some(Vivify { initial: 40, expire_at_ms: None }),
         ..Arithmetic::new(b"fresh")
     };
     assert_eq!(value(operations.compute(&made)), 40);
     assert_eq!(value(operations.compute(&made)), 41);
     cas_of(operations.store(&Store::new(StoreMode::Set, b"n", b"apple")));
-    assert_eq!(
-        operations.compute(&Arithmetic::new(b"n")),
-        Ok(Computed::NonNumeric)
-    );
+    assert_eq!(operations.compute(&Arithmetic::new(b"n")), Ok(Computed::NonNumeric));
 }
 
 #[test]
@@ -171,16 +146,9 @@ fn a_deletion_can_mark_or_empty_the_item() {
     let world = World::new();
     let operations = world.operations();
     let cas = cas_of(operations.store(&Store::new(StoreMode::Set, b"k", b"value")));
-    let other = Delete {
-        condition: Condition::Cas(cas + 1000),
-        ..Delete::new(b"k")
-    };
+    let other = Delete { condition: Condition::Cas(cas + 1000), ..Delete::new(b"k") };
     assert_eq!(operations.delete(&other), Ok(Deleted::Exists));
-    let stale = Delete {
-        stale: true,
-        empty: true,
-        ..Delete::new(b"k")
-    };
+    let stale = Delete { stale: true, empty: true, ..Delete::new(b"k") };
     assert_eq!(operations.delete(&stale), Ok(Deleted::Done));
     let left = world.cache.with(b"k", |item| item.content.clone()).unwrap();
     assert!(left.has(Mark::Stale) && left.value.is_empty() && left.cas > cas);
@@ -194,11 +162,7 @@ fn a_set_without_memory_removes_the_old_value() {
     let operations = world.operations();
     cas_of(operations.store(&Store::new(StoreMode::Set, b"k", b"old")));
     let large = [0; 10_000];
-    assert!(
-        operations
-            .store(&Store::new(StoreMode::Set, b"k", &large))
-            .is_err()
-    );
+    assert!(operations.store(&Store::new(StoreMode::Set, b"k", &large)).is_err());
     assert_eq!(data(operations, b"k"), None);
 }
 
@@ -206,27 +170,15 @@ fn a_set_without_memory_removes_the_old_value() {
 fn concurrent_appends_and_increments_all_count() {
     const ROUNDS: usize = 2000;
     let world = Arc::new(World::new());
-    cas_of(
-        world
-            .operations()
-            .store(&Store::new(StoreMode::Set, b"n", b"0")),
-    );
-    cas_of(
-        world
-            .operations()
-            .store(&Store::new(StoreMode::Set, b"s", b"")),
-    );
+    cas_of(world.operations().store(&Store::new(StoreMode::Set, b"n", b"0")));
+    cas_of(world.operations().store(&Store::new(StoreMode::Set, b"s", b"")));
     let threads: Vec<_> = (0..3)
         .map(|_| {
             let world = Arc::clone(&world);
             thread::spawn(move || {
                 for _ in 0..ROUNDS {
                     world.operations().compute(&Arithmetic::new(b"n")).unwrap();
-                    cas_of(
-                        world
-                            .operations()
-                            .store(&Store::new(StoreMode::Append, b"s", b"+")),
-                    );
+                    cas_of(world.operations().store(&Store::new(StoreMode::Append, b"s", b"+")));
                 }
             })
         })
@@ -235,12 +187,6 @@ fn concurrent_appends_and_increments_all_count() {
         thread.join().unwrap();
     }
     let operations = world.operations();
-    assert_eq!(
-        data(operations, b"n"),
-        Some((3 * ROUNDS).to_string().into_bytes())
-    );
-    assert_eq!(
-        data(operations, b"s").map(|data| data.len()),
-        Some(3 * ROUNDS)
-    );
+    assert_eq!(data(operations, b"n"), Some((3 * ROUNDS).to_string().into_bytes()));
+    assert_eq!(data(operations, b"s").map(|data| data.len()), Some(3 * ROUNDS));
 }

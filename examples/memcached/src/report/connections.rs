@@ -32,10 +32,7 @@ impl fmt::Display for Address {
 }
 
 fn tcp(address: SocketAddr) -> Shown<'static> {
-    Shown {
-        protocol: "tcp",
-        address,
-    }
+    Shown { protocol: "tcp", address }
 }
 
 pub(super) fn write(server: &ServerState, put: &mut Put<'_>) {
@@ -49,10 +46,7 @@ pub(super) fn write(server: &ServerState, put: &mut Put<'_>) {
                 "conn_listening"
             }
             (Role::Datagrams(address), _) => {
-                let udp = Shown {
-                    protocol: "udp",
-                    address: *address,
-                };
+                let udp = Shown { protocol: "udp", address: *address };
                 put_all(put, &prefix, &[("UDP", &"UDP"), ("addr", &udp)]);
                 "conn_read"
             }
@@ -72,8 +66,7 @@ pub(super) fn write(server: &ServerState, put: &mut Put<'_>) {
             }
         };
         let since_s = now_s.saturating_sub(used_s);
-        let figures: [(&str, &dyn fmt::Display); 2] =
-            [("state", &state), ("secs_since_last_cmd", &since_s)];
+        let figures: [(&str, &dyn fmt::Display); 2] = [("state", &state), ("secs_since_last_cmd", &since_s)];
         put_all(put, &prefix, &figures);
     });
 }

@@ -69,16 +69,10 @@ pub(super) fn write(server: &ServerState, runtime: Option<&ServerHandle>, put: &
             ("cpu_seconds", &cpu_seconds()),
             ("rusage_user", &format_args!("{:.6}", cpu_time.user_s)),
             ("rusage_system", &format_args!("{:.6}", cpu_time.system_s)),
-            (
-                "max_connections",
-                &runtime.map_or(0, ServerHandle::connections_max),
-            ),
+            ("max_connections", &runtime.map_or(0, ServerHandle::connections_max)),
             ("curr_connections", &of_net(|net| net.connections_open)),
             ("total_connections", &of_net(|net| net.connections_accepted)),
-            (
-                "rejected_connections",
-                &of_net(|net| net.connections_refused),
-            ),
+            ("rejected_connections", &of_net(|net| net.connections_refused)),
             ("connection_structures", &of_net(|net| net.connections_open)),
             ("read_buf_bytes", &of_net(|net| net.buffered_bytes)),
         ],

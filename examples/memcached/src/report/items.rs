@@ -54,9 +54,7 @@ pub(super) fn write(server: &ServerState, put: &mut Put<'_>) {
     };
     let hits_to = |segment: Segment| stats.hits_of_segment[segment as usize];
     let counters = server.counters.read();
-    let refused = counters
-        .iter()
-        .find(|(counter, _)| *counter == Counter::StoreNoMemory);
+    let refused = counters.iter().find(|(counter, _)| *counter == Counter::StoreNoMemory);
     let prefix = format!("items:{CLASS}:");
     put_all(
         put,
@@ -115,10 +113,7 @@ pub(super) fn write_memory(server: &ServerState, put: &mut Put<'_>) {
     put_all(
         put,
         "",
-        &[
-            ("active_slabs", &u8::from(items > 0)),
-            ("total_malloced", &cache.memory_bytes()),
-        ],
+        &[("active_slabs", &u8::from(items > 0)), ("total_malloced", &cache.memory_bytes())],
     );
 }
 

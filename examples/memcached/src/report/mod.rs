@@ -55,12 +55,7 @@ impl Report {
 pub type Put<'a> = dyn FnMut(&str, &str) + 'a;
 
 /// Writes a whole report.
-pub fn write(
-    report: Report,
-    server: &ServerState,
-    runtime: Option<&ServerHandle>,
-    put: &mut Put<'_>,
-) {
+pub fn write(report: Report, server: &ServerState, runtime: Option<&ServerHandle>, put: &mut Put<'_>) {
     match report {
         Report::General => general::write(server, runtime, put),
         Report::Items => items::write(server, put),

@@ -76,9 +76,8 @@ pub(super) fn write(server: &ServerState, runtime: Option<&ServerHandle>, put: &
         None | Some(OldestVersion::Tls12) => "tlsv1.2",
         Some(OldestVersion::Tls13) => "tlsv1.3",
     };
-    let file = |file: Option<PathBuf>, none: &str| {
-        file.map_or(none.to_owned(), |file| file.to_string_lossy().into_owned())
-    };
+    let file =
+        |file: Option<PathBuf>, none: &str| file.map_or(none.to_owned(), |file| file.to_string_lossy().into_owned());
     put_all(
         put,
         "",
@@ -99,10 +98,7 @@ pub(super) fn write(server: &ServerState, runtime: Option<&ServerHandle>, put: &
             ("cas_enabled", &"yes"),
             ("binding_protocol", &"auto-negotiate"),
             ("auth_enabled_sasl", &yes_or_no(config.sasl)),
-            (
-                "auth_enabled_ascii",
-                &yes_or_no(config.auth_file.is_some() && !config.sasl),
-            ),
+            ("auth_enabled_ascii", &yes_or_no(config.auth_file.is_some() && !config.sasl)),
             ("item_size_max", &config.item_len_max),
             ("flush_enabled", &yes_or_no(config.enable_flush)),
             ("dump_enabled", &yes_or_no(config.enable_dump)),
@@ -113,10 +109,7 @@ pub(super) fn write(server: &ServerState, runtime: Option<&ServerHandle>, put: &
             ("ssl_chain_cert", &file(files.cert_file, "(null)")),
             ("ssl_key", &file(files.key_file, "(null)")),
             ("ssl_ca_cert", &file(files.ca_cert_file, "NULL")),
-            (
-                "read_buf_mem_limit",
-                &config.server.buffered_bytes_max.unwrap_or(0),
-            ),
+            ("read_buf_mem_limit", &config.server.buffered_bytes_max.unwrap_or(0)),
             ("ssl_verify_mode", &verify_mode),
             ("ssl_min_version", &min_version),
             // A connection that is one too many is refused at once.

@@ -17,10 +17,7 @@ fn invalid_requests_get_memcacheds_replies() {
             ("set a 0 0", "ERROR"),
             (&format!("get {long}"), FORMAT),
             (&format!("delete {long}"), FORMAT),
-            (
-                "delete a 5",
-                "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]",
-            ),
+            ("delete a 5", "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]"),
             ("set a 0 0 -1", FORMAT),
             ("set a 0 0 x", FORMAT),
             ("touch a x", "CLIENT_ERROR invalid exptime argument"),
@@ -63,20 +60,13 @@ fn data_of_a_refused_line_never_run_as_commands() {
             (format!("ms {long} {len}"), FORMAT),
             (format!("ms a {len} !"), "CLIENT_ERROR invalid flag"),
             (format!("ms a {len} F4294967296"), FORMAT),
-            (
-                format!("ms a {len} {}", "c ".repeat(20)),
-                "CLIENT_ERROR options flags too long",
-            ),
+            (format!("ms a {len} {}", "c ".repeat(20)), "CLIENT_ERROR options flags too long"),
         ] {
             client.send(format!("{line}\r\n{data}\r\nmn\r\n"));
             client.expect_reply(&line, format!("{reply}\r\nMN\r\n").as_bytes());
         }
         client.expect("get a witness", "VALUE witness 0 1|x|END");
-        for line in [
-            "set a 0 0 2147483646",
-            "set a x 0 4294967296",
-            "ms a 99999999999999999999",
-        ] {
+        for line in ["set a 0 0 2147483646", "set a x 0 4294967296", "ms a 99999999999999999999"] {
             let mut closed = server.connect();
             closed.send(format!("{line}\r\nflush_all\r\n"));
             let reply = String::from_utf8(closed.read_to_close()).unwrap();
@@ -145,10 +135,7 @@ fn a_value_too_large_is_skipped_and_the_old_value_removed() {
     assert_eq!(client.line(), "MN");
     if Server::is_psp() {
         let grown = server.resident_bytes().saturating_sub(before);
-        assert!(
-            grown < large.len() as u64 / 4,
-            "the server holds {grown} bytes"
-        );
+        assert!(grown < large.len() as u64 / 4, "the server holds {grown} bytes");
     }
 }
 
@@ -158,11 +145,7 @@ fn endless_lines_end_the_connection() {
         let mut client = server.connect();
         let _closed = client.try_send("x".repeat(3_000_000).as_bytes());
         let answer = client.read_to_close();
-        assert!(
-            answer.is_empty()
-                || answer.starts_with(b"CLIENT_ERROR ")
-                || answer.starts_with(b"ERROR")
-        );
+        assert!(answer.is_empty() || answer.starts_with(b"CLIENT_ERROR ") || answer.starts_with(b"ERROR"));
         server.assert_alive();
     }
 }
@@ -208,10 +191,7 @@ fn connections_beyond_the_limit_get_an_error() {
         }
         held.len() == 3
     });
-    assert_eq!(
-        server.connect().read_to_close(),
-        b"ERROR Too many open connections\r\n"
-    );
+    assert_eq!(server.connect().read_to_close(), b"ERROR Too many open connections\r\n");
     held[0].expect("mn", "MN");
 }
 

@@ -13,9 +13,7 @@ use crate::common::{Connection, Server, run_program};
 use psp_harness::{Protocol, start_twemproxy};
 
 fn script(name: &str) -> PathBuf {
-    [env!("CARGO_MANIFEST_DIR"), "tests", "clients", name]
-        .iter()
-        .collect()
+    [env!("CARGO_MANIFEST_DIR"), "tests", "clients", name].iter().collect()
 }
 
 fn memccapable(protocol: &str) {
@@ -75,13 +73,7 @@ fn twemproxy_in_front_of_two_servers() {
         client.expect(&format!("set {key} 1 0 5|value"), "STORED");
     }
     let found = client.list(&format!("get {}", keys.join(" ")));
-    assert_eq!(
-        found
-            .iter()
-            .filter(|line| line.starts_with("VALUE "))
-            .count(),
-        200
-    );
+    assert_eq!(found.iter().filter(|line| line.starts_with("VALUE ")).count(), 200);
     client.expect("delete key0", "DELETED");
     client.expect("get key0", "END");
     client.expect("set n 0 0 1|1", "STORED");
@@ -91,9 +83,6 @@ fn twemproxy_in_front_of_two_servers() {
     client.expect("touch n 100", "TOUCHED");
     for server in &servers {
         let items = server.connect().stat("stats", "curr_items");
-        assert!(
-            (20..180).contains(&items),
-            "{items} of 200 items on one server"
-        );
+        assert!((20..180).contains(&items), "{items} of 200 items on one server");
     }
 }

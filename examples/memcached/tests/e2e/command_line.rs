@@ -15,10 +15,7 @@ fn what_is_disabled_is_refused() {
         ("set a 0 0 1|x", "STORED"),
         ("flush_all", "CLIENT_ERROR flush_all not allowed"),
         ("lru_crawler metadump all", "ERROR metadump not allowed"),
-        (
-            "stats cachedump 1 1",
-            "CLIENT_ERROR stats cachedump not allowed",
-        ),
+        ("stats cachedump 1 1", "CLIENT_ERROR stats cachedump not allowed"),
         ("get a", "VALUE a 0 1|x|END"),
     ] {
         client.expect(request, reply);
@@ -65,32 +62,15 @@ fn what_is_wrong_is_named_as_it_was_written() {
             "Error: the limit of open files (ulimit -n) is 20: the server needs 33 at least",
         ),
         (1024, &["--config", file], "listen (--listen) is empty"),
-        (
-            1024,
-            &["-c", "0"],
-            "server.connections-max (--conn-limit) is 0",
-        ),
-        (
-            1024,
-            &["-a", "700"],
-            "sockets.unix-mode (--unix-mask) is 0o700, it must be unset",
-        ),
+        (1024, &["-c", "0"], "server.connections-max (--conn-limit) is 0"),
+        (1024, &["-a", "700"], "sockets.unix-mode (--unix-mask) is 0o700, it must be unset"),
     ] {
         let mut shell = Command::new("sh");
         let script = format!("ulimit -n {open_files}; exec timeout 10 \"$0\" \"$@\"");
-        shell.args([
-            "-c",
-            &script,
-            env!("CARGO_BIN_EXE_psp-memcached"),
-            "-p",
-            "0",
-        ]);
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_psp-memcached"), "-p", "0"]);
         let output = shell.args(flags).output().expect("a shell");
         let printed = String::from_utf8(output.stderr).expect("text");
-        assert!(
-            !output.status.success() && printed.contains(expected),
-            "{printed}"
-        );
+        assert!(!output.status.success() && printed.contains(expected), "{printed}");
     }
 }
 
@@ -101,17 +81,7 @@ fn a_server_in_the_background_has_a_file_with_its_process_id() {
     let port = free_port();
     let program = other_server().unwrap_or_else(|| env!("CARGO_BIN_EXE_psp-memcached").into());
     let mut command = Command::new(program);
-    command.args([
-        "-d",
-        "-A",
-        "-u",
-        "root",
-        "-l",
-        "127.0.0.1",
-        "-p",
-        &port.to_string(),
-        "-P",
-    ]);
+    command.args(["-d", "-A", "-u", "root", "-l", "127.0.0.1", "-p", &port.to_string(), "-P"]);
     assert!(command.arg(&file).status().expect("it starts").success());
     let address = ([127, 0, 0, 1], port).into();
     let mut client = None;
@@ -139,10 +109,7 @@ fn clients_show_a_password_first() {
         ("version", refused),
         ("mn", refused),
         ("set a 0 0 7|foo bab", "CLIENT_ERROR authentication failure"),
-        (
-            "set a 0 0 2|hi",
-            "CLIENT_ERROR bad authentication token format",
-        ),
+        ("set a 0 0 2|hi", "CLIENT_ERROR bad authentication token format"),
         ("set any 0 0 7|foo bar", "STORED"),
         ("get any", "END"),
         ("set a 0 0 2|hi", "STORED"),
@@ -170,9 +137,7 @@ fn clients_show_a_password_first() {
         let reply = server.connect().ask("set x 0 0 8\r\nnew word");
         reply == "STORED"
     });
-    server
-        .connect()
-        .expect("set x 0 0 7|foo bar", "CLIENT_ERROR authentication failure");
+    server.connect().expect("set x 0 0 7|foo bar", "CLIENT_ERROR authentication failure");
 }
 
 #[test]
@@ -195,21 +160,11 @@ fn clients_of_the_binary_protocol_show_a_password_by_sasl() {
     let refused = |opcode| packet(0x81, opcode, 0x20, b"", b"Auth failure.");
     let mut client = server.connect();
     for (opcode, key, value, reply) in [
-        (
-            list,
-            &b""[..],
-            &b""[..],
-            packet(0x81, list, 0, b"", b"PLAIN"),
-        ),
+        (list, &b""[..], &b""[..], packet(0x81, list, 0, b"", b"PLAIN")),
         (auth, b"PLAIN", b"\0foo\0baz", refused(auth)),
         (auth, b"CRAM-MD5", b"", refused(auth)),
         (step, b"PLAIN", b"\0foo\0bar", refused(step)),
-        (
-            auth,
-            b"PLAIN",
-            b"\0foo\0bar",
-            packet(0x81, auth, 0, b"", b"Authenticated"),
-        ),
+        (auth, b"PLAIN", b"\0foo\0bar", packet(0x81, auth, 0, b"", b"Authenticated")),
         (noop, b"", b"", packet(0x81, noop, 0, b"", b"")),
         (get, b"k", b"", packet(0x81, get, 1, b"", b"Not found")),
     ] {

@@ -10,10 +10,7 @@ fn start(group: &MemoryGroup) -> ServerProcess {
     ServerProcess::start(|_| {
         let mut command = group.command(env!("CARGO_BIN_EXE_psp-memcached"));
         command.args(["-l", "127.0.0.1", "-p", "0", "-c", "10000"]);
-        Start {
-            command,
-            port: None,
-        }
+        Start { command, port: None }
     })
 }
 

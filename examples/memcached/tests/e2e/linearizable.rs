@@ -74,10 +74,7 @@ fn check(topology: &str, policies: &[&str]) {
         server.hang_up();
         thread::sleep(POLICY_LASTS);
     };
-    let connect = || Caching {
-        connection: server.connect(),
-        uniques: HashMap::new(),
-    };
+    let connect = || Caching { connection: server.connect(), uniques: HashMap::new() };
     assert_linearizable(COMMANDS, connect, change_policy);
 }
 

@@ -23,11 +23,7 @@ impl Local {
         if other_server().is_some() {
             command.args(["-u", "root"]);
         }
-        command
-            .arg("-s")
-            .arg(path)
-            .args(flags)
-            .stderr(Stdio::null());
+        command.arg("-s").arg(path).args(flags).stderr(Stdio::null());
         let server = Self(command.spawn().unwrap());
         wait_until("the server listens", || UnixStream::connect(path).is_ok());
         server
@@ -78,10 +74,7 @@ fn a_unix_socket_takes_the_place_of_the_network() {
             &["addr", "listen_addr"]
         };
         for figure in figures {
-            assert!(
-                sockets.contains(&format!(":{figure} {socket}")),
-                "{sockets}"
-            );
+            assert!(sockets.contains(&format!(":{figure} {socket}")), "{sockets}");
         }
         assert!(settings.contains("STAT umask 700\r\n"), "{settings}");
         assert!(TcpStream::connect(("127.0.0.1", port)).is_err());

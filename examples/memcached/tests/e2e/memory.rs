@@ -27,11 +27,7 @@ fn items_are_evicted_and_memory_stays_within_its_limit() {
         for _ in 0..100 {
             client.line();
         }
-        fill(
-            &mut client,
-            10_000 * (round + 1)..10_000 * (round + 1) + 5000,
-            1000,
-        );
+        fill(&mut client, 10_000 * (round + 1)..10_000 * (round + 1) + 5000, 1000);
         assert!(client.stat("stats", "bytes") <= 16 * MIB);
     }
     assert!(client.stat("stats", "evictions") > 50_000);
@@ -48,12 +44,7 @@ fn items_are_evicted_and_memory_stays_within_its_limit() {
 
 #[test]
 fn what_is_read_between_two_sets_stays_whatever_its_size() {
-    for (memory, len) in [
-        ("6", 66_000),
-        ("64", 20_000),
-        ("64", 100_000),
-        ("64", 500_000),
-    ] {
+    for (memory, len) in [("6", 66_000), ("64", 20_000), ("64", 100_000), ("64", 500_000)] {
         let server = Server::start_with(&["-m", memory]);
         let mut client = server.connect();
         fill(&mut client, 0..1, len);
@@ -99,9 +90,7 @@ fn memory_stays_within_its_bound_while_sizes_change(topology: &str) {
     let server = Server::start_psp(&["-m", "16", "-t", "2"], &["--topology", topology], "");
     let mut client = server.connect();
     let mut keys = 0..;
-    for len in [
-        10, 100, 1000, 10_000, 300, 100_000, 5000, 20, 60_000, 700, 200, 3000, 150, 30_000, 10,
-    ] {
+    for len in [10, 100, 1000, 10_000, 300, 100_000, 5000, 20, 60_000, 700, 200, 3000, 150, 30_000, 10] {
         churn(&mut client, &mut keys, 24 * MIB, len);
         let (resident, bytes) = (server.resident_bytes(), client.stat("stats", "bytes"));
         assert!(resident <= RESIDENT_MAX, "{resident} bytes after {len}");
@@ -140,9 +129,7 @@ fn gaps_between_items_that_stay_are_closed() {
     }
     client.expect("mn", "MN");
     assert_eq!(client.stat("stats", "curr_items"), 1200);
-    crate::common::wait_until("the gaps are closed", || {
-        server.resident_bytes() < empty + taken / 3
-    });
+    crate::common::wait_until("the gaps are closed", || server.resident_bytes() < empty + taken / 3);
     for key in (0..60_000).step_by(50) {
         assert_eq!(client.ask(&format!("mg key{key} s")), "HD s200");
     }
@@ -223,9 +210,7 @@ fn the_memory_of_flushed_and_expired_items_is_freed() {
     client.expect("set expires 0 1 1|x", "STORED");
     client.expect("flush_all", "OK");
     client.expect("set stays 0 0 1|x", "STORED");
-    crate::common::wait_until("one item is left", || {
-        client.stat("stats", "curr_items") == 1
-    });
+    crate::common::wait_until("one item is left", || client.stat("stats", "curr_items") == 1);
     assert!(client.stat("stats", "bytes") < 1000);
     client.expect("get stays", "VALUE stays 0 1|x|END");
 }

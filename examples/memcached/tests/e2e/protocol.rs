@@ -19,10 +19,7 @@ fn storing_and_getting() {
         ("get a", "END"),
         ("set a 5 0 3|abc", "STORED"),
         ("get a", "VALUE a 5 3|abc|END"),
-        (
-            "get nosuch a nosuch a",
-            "VALUE a 5 3|abc|VALUE a 5 3|abc|END",
-        ),
+        ("get nosuch a nosuch a", "VALUE a 5 3|abc|VALUE a 5 3|abc|END"),
         ("add a 0 0 1|x", "NOT_STORED"),
         ("add b 0 0 1|x", "STORED"),
         ("replace c 0 0 1|x", "NOT_STORED"),
@@ -61,10 +58,7 @@ fn compare_and_swap() {
     assert_ne!(first, second);
     client.expect("touch k 0", "TOUCHED");
     assert_eq!(cas(&mut client), second, "touch changes nothing");
-    client.expect(
-        &format!("cas k 0 0 1 {second} noreply|d|get k"),
-        "VALUE k 0 1|d|END",
-    );
+    client.expect(&format!("cas k 0 0 1 {second} noreply|d|get k"), "VALUE k 0 1|d|END");
 }
 
 #[test]
@@ -81,10 +75,7 @@ fn numbers() {
         ("incr n -1", "CLIENT_ERROR invalid numeric delta argument"),
         ("incr n x", "CLIENT_ERROR invalid numeric delta argument"),
         ("set n 0 0 3|abc", "STORED"),
-        (
-            "incr n 1",
-            "CLIENT_ERROR cannot increment or decrement non-numeric value",
-        ),
+        ("incr n 1", "CLIENT_ERROR cannot increment or decrement non-numeric value"),
         ("set n 7 0 1|1", "STORED"),
         ("incr n 99 noreply", ""),
         ("get n", "VALUE n 7 3|100|END"),
@@ -125,16 +116,11 @@ fn flushing() {
     let server = Server::start();
     let mut client = server.connect();
     // memcached cannot distinguish times within the second of its start.
-    wait_until("a second has passed", || {
-        client.stat("stats", "uptime") >= 3 || Server::is_psp()
-    });
+    wait_until("a second has passed", || client.stat("stats", "uptime") >= 3 || Server::is_psp());
     client.expect("set a 0 0 1|x", "STORED");
     client.expect("flush_all", "OK");
     client.expect("get a", "END");
-    client.expect(
-        "set a 0 0 1|x|flush_all 2|get a",
-        "STORED|OK|VALUE a 0 1|x|END",
-    );
+    client.expect("set a 0 0 1|x|flush_all 2|get a", "STORED|OK|VALUE a 0 1|x|END");
     wait_until("the flush is due", || client.list("get a").is_empty());
     client.expect("flush_all noreply|mn", "MN");
     client.expect("flush_all 0 noreply|mn", "MN");
@@ -260,10 +246,7 @@ fn odd_input_of_real_clients() {
     client.expect("set a\tb 0 0 1|x", "STORED");
     client.expect("get a\tb", "VALUE a\tb 0 1|x|END");
     client.send("set b 0 0 1\nx\r\nget b\n");
-    client.expect_reply(
-        "lines that end with LF",
-        b"STORED\r\nVALUE b 0 1\r\nx\r\nEND\r\n",
-    );
+    client.expect_reply("lines that end with LF", b"STORED\r\nVALUE b 0 1\r\nx\r\nEND\r\n");
     let key = "k".repeat(250);
     client.expect(&format!("set {key} 0 0 1|x"), "STORED");
     client.expect(&format!("get {key}"), &format!("VALUE {key} 0 1|x|END"));
@@ -277,15 +260,8 @@ fn replies_keep_the_order_of_pipelined_requests() {
     let mut replies = String::new();
     for round in 0..500 {
         let value = format!("{round:05}");
-        requests.push_str(&format!(
-            "set k{} 0 0 5\r\n{value}\r\nget k{}\r\nmn\r\n",
-            round % 7,
-            round % 7
-        ));
-        replies.push_str(&format!(
-            "STORED\r\nVALUE k{} 0 5\r\n{value}\r\nEND\r\nMN\r\n",
-            round % 7
-        ));
+        requests.push_str(&format!("set k{} 0 0 5\r\n{value}\r\nget k{}\r\nmn\r\n", round % 7, round % 7));
+        replies.push_str(&format!("STORED\r\nVALUE k{} 0 5\r\n{value}\r\nEND\r\nMN\r\n", round % 7));
         if round % 50 == 0 {
             requests.push_str("get k0 k0 k0 k0 k0 k0 k0 k0 k0 k0\r\n");
             let last = (round / 7) * 7;
@@ -302,10 +278,7 @@ fn replies_keep_the_order_of_pipelined_requests() {
 fn requests_may_arrive_in_pieces() {
     let server = Server::start();
     let mut client = server.connect();
-    for piece in "set key 3 0 6\r\nab\r\ncd\r\nget key\r\n"
-        .as_bytes()
-        .chunks(1)
-    {
+    for piece in "set key 3 0 6\r\nab\r\ncd\r\nget key\r\n".as_bytes().chunks(1) {
         client.send(piece);
     }
     client.expect_reply("bytes", b"STORED\r\nVALUE key 3 6\r\nab\r\ncd\r\nEND\r\n");
@@ -348,35 +321,20 @@ fn binary_requests() {
     client.send(packet(0x80, 0x09, 0, 0, [b"", b"k", b""]));
     client.send(packet(0x80, 0x0a, 0, 0, [b""; 3]));
     client.expect_reply("noop", &packet(0x81, 0x0a, 0, 0, [b""; 3]));
-    client.send(packet(
-        0x80,
-        0x11,
-        0,
-        0,
-        [&[0, 0, 0, 7, 0, 0, 0, 0], b"k", b"abc"],
-    ));
+    client.send(packet(0x80, 0x11, 0, 0, [&[0, 0, 0, 7, 0, 0, 0, 0], b"k", b"abc"]));
     client.send(packet(0x80, 0x0c, 0, 0, [b"", b"k", b""]));
     let header = client.bytes(24);
     let cas = u64::from_be_bytes(header[16..].try_into().unwrap());
-    assert_eq!(
-        header,
-        packet(0x81, 0x0c, 0, cas, [&[0, 0, 0, 7], b"k", b"abc"])[..24]
-    );
+    assert_eq!(header, packet(0x81, 0x0c, 0, cas, [&[0, 0, 0, 7], b"k", b"abc"])[..24]);
     assert_eq!(client.bytes(8), b"\0\0\0\x07kabc");
     // A set with another CAS value, a counter that is created, statistics.
     client.send(packet(0x80, 0x01, 0, cas + 1000, [&[0; 8], b"k", b"x"]));
-    client.expect_reply(
-        "cas",
-        &packet(0x81, 0x01, 2, 0, [b"", b"", b"Data exists for key."]),
-    );
+    client.expect_reply("cas", &packet(0x81, 0x01, 2, 0, [b"", b"", b"Data exists for key."]));
     let mut extras = [0; 20];
     (extras[7], extras[15]) = (1, 9);
     client.send(packet(0x80, 0x05, 0, 0, [&extras, b"n", b""]));
     let made = client.bytes(32);
-    assert_eq!(
-        (made[1], &made[24..]),
-        (0x05, &[0, 0, 0, 0, 0, 0, 0, 9][..])
-    );
+    assert_eq!((made[1], &made[24..]), (0x05, &[0, 0, 0, 0, 0, 0, 0, 9][..]));
     client.send(packet(0x80, 0x10, 0, 0, [b"", b"settings", b""]));
     let mut names = Vec::new();
     loop {
@@ -457,9 +415,7 @@ fn the_end_of_a_connection_and_of_a_server() {
     server.connect().send("shutdown\r\n");
     assert!(server.wait_for_exit().success());
     let mut server = Server::start();
-    server
-        .connect()
-        .expect("shutdown", "ERROR: shutdown not enabled");
+    server.connect().expect("shutdown", "ERROR: shutdown not enabled");
     server.terminate();
     assert!(server.wait_for_exit().success());
 }

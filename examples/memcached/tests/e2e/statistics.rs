@@ -63,10 +63,7 @@ fn figures(client: &mut Connection, report: &str) -> Vec<(String, String)> {
     let lines = client.list(report);
     let words = lines.iter().map(|line| {
         let mut words = line.splitn(3, ' ').skip(1).map(str::to_owned);
-        (
-            words.next().expect("a name"),
-            words.next().expect("a value"),
-        )
+        (words.next().expect("a name"), words.next().expect("a value"))
     });
     words.collect()
 }
@@ -79,10 +76,7 @@ fn reports_have_the_figures_of_memcached() {
     for (report, names) in REPORTS {
         let figures = figures(&mut client, report);
         for name in names.split_whitespace() {
-            assert!(
-                figures.iter().any(|(figure, _)| figure == name),
-                "{report} has no {name}"
-            );
+            assert!(figures.iter().any(|(figure, _)| figure == name), "{report} has no {name}");
         }
         for (index, (name, _)) in figures.iter().enumerate() {
             let is_twice = figures[..index].iter().any(|(other, _)| other == name);
@@ -106,10 +100,7 @@ fn figures_of_the_lists_are_counted() {
         let count = client.stat("stats", name);
         (name, count)
     });
-    assert!(
-        !Server::is_psp() || moved.iter().all(|(_, count)| *count > 0),
-        "{moved:?}"
-    );
+    assert!(!Server::is_psp() || moved.iter().all(|(_, count)| *count > 0), "{moved:?}");
     assert!(client.stat("stats", "evictions") > 100);
 }
 
@@ -122,9 +113,7 @@ fn expired_and_flushed_items_are_reclaimed() {
         assert_eq!(client.stat("stats", "reclaimed"), 1);
     }
     client.expect("set a 0 1 1|x", "STORED");
-    wait_until("the item is reclaimed", || {
-        client.stat("stats", "reclaimed") == 2 || !Server::is_psp()
-    });
+    wait_until("the item is reclaimed", || client.stat("stats", "reclaimed") == 2 || !Server::is_psp());
 }
 
 /// What `stats conns` says of each socket.
@@ -144,15 +133,8 @@ fn of_socket(sockets: &[BTreeMap<String, String>], addr: &str, names: &[&str]) -
         socket["addr"] == addr && socket.keys().all(|name| names.contains(&name.as_str()))
     };
     let socket = sockets.iter().find(has_names)?;
-    let figures = socket
-        .iter()
-        .filter(|(name, _)| *name != "addr" && *name != "secs_since_last_cmd");
-    Some(
-        figures
-            .map(|(name, value)| format!("{name} {value}"))
-            .collect::<Vec<_>>()
-            .join(" "),
-    )
+    let figures = socket.iter().filter(|(name, _)| *name != "addr" && *name != "secs_since_last_cmd");
+    Some(figures.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(" "))
 }
 
 #[test]
@@ -162,15 +144,13 @@ fn sockets_are_shown_with_their_addresses_and_states() {
         let (mut asking, mut used, unused) = (server.connect(), server.connect(), server.connect());
         used.expect("mn", "MN");
         let listening = format!("tcp:{}", server.address());
-        let of_client = |sockets: &[_], client: &Connection| {
-            of_socket(sockets, &format!("tcp:{}", client.address()), CONNECTION)
-        };
+        let of_client =
+            |sockets: &[_], client: &Connection| of_socket(sockets, &format!("tcp:{}", client.address()), CONNECTION);
         wait_until("all sockets are shown", || {
             let shown = sockets(&mut asking);
             let clients = [&asking, &used, &unused].map(|client| of_client(&shown, client));
             let states = ["conn_parse_cmd", "conn_read", "conn_new_cmd"];
-            let expected =
-                states.map(|state| Some(format!("listen_addr {listening} state {state}")));
+            let expected = states.map(|state| Some(format!("listen_addr {listening} state {state}")));
             clients == expected
         });
         let shown = sockets(&mut asking);
@@ -179,11 +159,7 @@ fn sockets_are_shown_with_their_addresses_and_states() {
             (listening, "state conn_listening"),
             (format!("udp:{datagrams}"), "UDP UDP state conn_read"),
         ] {
-            assert_eq!(
-                of_socket(&shown, &addr, names).as_deref(),
-                Some(figures),
-                "{shown:?}"
-            );
+            assert_eq!(of_socket(&shown, &addr, names).as_deref(), Some(figures), "{shown:?}");
         }
         let idle = format!("tcp:{}", used.address());
         wait_until("time passes", || {
@@ -194,9 +170,7 @@ fn sockets_are_shown_with_their_addresses_and_states() {
         });
         drop(used);
         wait_until("a connection that is closed is not shown", || {
-            sockets(&mut asking)
-                .iter()
-                .all(|socket| socket["addr"] != idle)
+            sockets(&mut asking).iter().all(|socket| socket["addr"] != idle)
         });
     }
 }
@@ -228,10 +202,7 @@ fn reports_of_other_servers_end_as_clients_expect() {
         ("stats cachedump 2 10", "END"),
         ("stats cachedump 64 10", "CLIENT_ERROR Illegal slab id"),
         ("stats cachedump 1", "CLIENT_ERROR bad command line"),
-        (
-            "stats cachedump x y",
-            "CLIENT_ERROR bad command line format",
-        ),
+        ("stats cachedump x y", "CLIENT_ERROR bad command line format"),
         ("stats detail on", "OK"),
         ("stats detail off", "OK"),
         ("lru_crawler disable", "OK"),
@@ -241,10 +212,7 @@ fn reports_of_other_servers_end_as_clients_expect() {
         ("refresh_certs", "Error TLS not enabled"),
         ("cache_memlimit", "ERROR"),
         ("cache_memlimit x", "ERROR"),
-        (
-            "cache_memlimit 1",
-            "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m",
-        ),
+        ("cache_memlimit 1", "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m"),
         ("watch fetchers", "OK"),
     ] {
         // memcached shows items once they are cold.
@@ -268,9 +236,7 @@ fn the_memory_limit_changes_at_once() {
     assert_eq!(client.stat("stats", "evictions"), 0);
     client.expect("cache_memlimit 8", "OK");
     assert_eq!(client.stat("stats", "limit_maxbytes"), 8 << 20);
-    wait_until("items leave", || {
-        client.stat("stats", "bytes") <= 8 << 20 || !Server::is_psp()
-    });
+    wait_until("items leave", || client.stat("stats", "bytes") <= 8 << 20 || !Server::is_psp());
     client.expect("cache_memlimit 64 noreply|mn", "MN");
     let evictions = client.stat("stats", "evictions");
     fill(&mut client);

@@ -9,9 +9,7 @@ fn start(config: &str) -> Server {
 
 fn policy(client: &mut Connection) -> String {
     let settings = client.list("stats psp");
-    let policy = settings
-        .iter()
-        .find_map(|line| line.strip_prefix("STAT policy "));
+    let policy = settings.iter().find_map(|line| line.strip_prefix("STAT policy "));
     policy.expect("a policy").to_owned()
 }
 
@@ -46,9 +44,7 @@ fn a_hangup_reloads_the_file() {
     std::fs::write(server.config_file(), text).unwrap();
     server.hang_up();
     wait_until("the policy changes", || policy(&mut client) == "sjf");
-    wait_until("the limits change", || {
-        client.stat("stats", "max_connections") == 77
-    });
+    wait_until("the limits change", || client.stat("stats", "max_connections") == 77);
     wait_until("the log names the settings that need a restart", || {
         let log = server.log().join("\n");
         log.contains("a restart is needed") && log.contains("server.workers")

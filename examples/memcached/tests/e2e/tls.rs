@@ -15,13 +15,8 @@ fn start(files: &Certificates, options: &str, flags: &[&str]) -> ServerProcess {
         command.args(["-p", "0", "--log-level", "info", "-Z", "-o"]);
         let pair = &files.server;
         let (certificate, key) = (pair.certificate.display(), pair.key.display());
-        command.arg(format!(
-            "ssl_chain_cert={certificate},ssl_key={key}{options}"
-        ));
-        Start {
-            command,
-            port: None,
-        }
+        command.arg(format!("ssl_chain_cert={certificate},ssl_key={key}{options}"));
+        Start { command, port: None }
     })
 }
 
@@ -30,10 +25,7 @@ fn a_start_without_a_certificate_fails_and_says_so() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_psp-memcached"));
     let output = command.args(["-p", "0", "-Z"]).output().unwrap();
     assert!(!output.status.success());
-    assert_eq!(
-        String::from_utf8_lossy(&output.stderr),
-        "Error: TLS needs the file of a certificate\n"
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "Error: TLS needs the file of a certificate\n");
 }
 
 #[test]
@@ -95,23 +87,14 @@ mod clients {
     fn refresh_certs_reads_the_files_again() {
         let (files, others) = (Certificates::new(), Certificates::new());
         let server = start(&files, "", &[]);
-        let refresh = |authority: &Path| {
-            converse(
-                &mut openssl(&server, authority),
-                "refresh_certs\r\nquit\r\n",
-            )
-        };
+        let refresh = |authority: &Path| converse(&mut openssl(&server, authority), "refresh_certs\r\nquit\r\n");
         assert_eq!(refresh(&files.authority), "OK\r\n");
         fs::copy(&others.server.key, &files.server.key).unwrap();
         let refused = refresh(&files.authority);
         assert!(refused.starts_with("Error "), "{refused}");
         fs::copy(&others.server.certificate, &files.server.certificate).unwrap();
         assert_eq!(refresh(&files.authority), "OK\r\n");
-        assert_eq!(
-            refresh(&files.authority),
-            "",
-            "the old authority is of no use"
-        );
+        assert_eq!(refresh(&files.authority), "", "the old authority is of no use");
         assert_eq!(refresh(&others.authority), "OK\r\n");
     }
 
@@ -139,23 +122,11 @@ mod clients {
     fn pymemcache() {
         let files = Certificates::new();
         let authority = files.authority.display();
-        let server = start(
-            &files,
-            &format!(",ssl_ca_cert={authority},ssl_verify_mode=2"),
-            &[],
-        );
+        let server = start(&files, &format!(",ssl_ca_cert={authority},ssl_verify_mode=2"), &[]);
         let program = env::var_os("PSP_TEST_PYTHON").unwrap_or_else(|| "python3".into());
-        let script: PathBuf = [
-            env!("CARGO_MANIFEST_DIR"),
-            "tests/clients/pymemcache_tls.py",
-        ]
-        .iter()
-        .collect();
+        let script: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/clients/pymemcache_tls.py"].iter().collect();
         let mut command = Command::new(program);
-        command
-            .arg(script)
-            .arg(server.port())
-            .args(files.for_client());
+        command.arg(script).arg(server.port()).args(files.for_client());
         assert_eq!(run_program(&mut command, ""), "all checks passed\n");
     }
 }

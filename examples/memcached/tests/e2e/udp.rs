@@ -22,11 +22,7 @@ fn requests_of_all_protocols_are_answered_under_their_ids() {
             (0xffff, "get nosuch|", "END\r\n"),
             (0x6765, "mg a v|", "VA 3\r\nabc\r\n"),
             (0x8000, "set b 1 0 2|xy|", "STORED\r\n"),
-            (
-                0x8001,
-                "incr a 1|",
-                "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n",
-            ),
+            (0x8001, "incr a 1|", "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n"),
             (1, "hello|", "ERROR\r\n"),
         ] {
             assert_eq!(datagrams.ask(id, request), reply, "{request}");
@@ -46,9 +42,7 @@ fn requests_of_all_protocols_are_answered_under_their_ids() {
 fn long_replies_are_several_datagrams() {
     for (_server, mut stream, datagrams) in start_each() {
         for len in [1367, 1368, 5000, 15_000] {
-            let value: String = (0..len)
-                .map(|index| char::from(b'a' + (index % 23) as u8))
-                .collect();
+            let value: String = (0..len).map(|index| char::from(b'a' + (index % 23) as u8)).collect();
             stream.expect(&format!("set k 0 0 {len}|{value}"), "STORED");
             let expected = format!("VALUE k 0 {len}\r\n{value}\r\nEND\r\n");
             assert!(datagrams.ask(3, "get k|") == expected, "{len} bytes");
@@ -60,9 +54,7 @@ fn long_replies_are_several_datagrams() {
 fn noreply_requests_get_no_reply() {
     for (_server, mut stream, datagrams) in start_each() {
         datagrams.send(Header::request(1), "set a 0 0 1 noreply\r\nx\r\n");
-        wait_until("the item is stored", || {
-            stream.ask("mg a v") != "EN" && stream.line() == "x"
-        });
+        wait_until("the item is stored", || stream.ask("mg a v") != "EN" && stream.line() == "x");
         assert_eq!(datagrams.ask(2, "mn|"), "MN\r\n");
     }
 }
@@ -70,11 +62,7 @@ fn noreply_requests_get_no_reply() {
 #[test]
 fn incomplete_requests_are_dropped() {
     for (server, mut stream, datagrams) in start_each() {
-        let header = |count, sequence| Header {
-            count,
-            sequence,
-            ..Header::request(1)
-        };
+        let header = |count, sequence| Header { count, sequence, ..Header::request(1) };
         datagrams.send_bytes(b"");
         datagrams.send_bytes(b"get a\r\n");
         datagrams.send(header(2, 0), "mn\r\n");
@@ -107,10 +95,7 @@ fn requests_and_replies_have_the_same_limit() {
         let len_max = LIMIT - (reply(10_000).len() - 10_000);
         let longest_request = format!("get k{}|", " ".repeat(LIMIT - "get k\r\n".len()));
         for request in ["get k|", &longest_request] {
-            stream.expect(
-                &format!("set k 0 0 {len_max}|{}", "x".repeat(len_max)),
-                "STORED",
-            );
+            stream.expect(&format!("set k 0 0 {len_max}|{}", "x".repeat(len_max)), "STORED");
             assert!(datagrams.ask(1, request) == reply(len_max));
             stream.expect("append k 0 0 1|x", "STORED");
             assert_eq!(
@@ -148,9 +133,7 @@ fn datagrams_from_the_servers_own_port_and_replies_are_dropped() {
                 return skip("no right to forge datagrams");
             }
         }
-        wait_until("all are dropped", || {
-            stream.stat("stats psp", "reflected_datagrams") == 8
-        });
+        wait_until("all are dropped", || stream.stat("stats psp", "reflected_datagrams") == 8);
         assert_eq!(datagrams.ask(4, "mn|"), "MN\r\n");
         let [health, read, unknown] = requests(&mut stream);
         // `mn` above, and the questions for these figures.
@@ -184,10 +167,7 @@ fn a_source_gets_no_more_than_its_bytes() {
             stream.stat("stats psp", "over_budget_datagrams") > 2
         });
         let another = Datagrams::open_from("127.0.0.2", address);
-        assert!(
-            another.ask(3, "get k|") == reply,
-            "another source is served"
-        );
+        assert!(another.ask(3, "get k|") == reply, "another source is served");
     }
 }
 
@@ -201,10 +181,7 @@ fn requests_and_replies_that_do_not_fit_are_errors() {
         let value = "x".repeat(100_000);
         stream.expect(&format!("set k 0 0 100000|{value}"), "STORED");
         let refused = datagrams.ask(1, "get k|");
-        assert!(
-            refused.starts_with("SERVER_ERROR reply is larger than the limit of"),
-            "{refused}"
-        );
+        assert!(refused.starts_with("SERVER_ERROR reply is larger than the limit of"), "{refused}");
         datagrams.send(Header::request(2), "mn\r\nmn\r\n");
         assert_eq!(datagrams.ask(3, "mn|"), "MN\r\n");
     }

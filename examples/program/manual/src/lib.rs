@@ -86,8 +86,7 @@ impl Flags {
 
 /// Writes the page of the command, and one for each subcommand.
 fn write_manual(command: &Command, folder: &Path) -> io::Result<()> {
-    let named =
-        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", folder.display()));
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", folder.display()));
     std::fs::create_dir_all(folder).map_err(named)?;
     clap_mangen::generate_to(command.clone(), folder).map_err(named)
 }
@@ -137,11 +136,7 @@ mod tests {
         command().debug_assert();
         let refused = command().try_get_matches_from(["program"]).unwrap_err();
         assert!(refused.to_string().contains("count"), "{refused}");
-        assert_eq!(
-            asks(&["count", "--times", "1"]),
-            Some(Flags::default()),
-            "nothing for packages"
-        );
+        assert_eq!(asks(&["count", "--times", "1"]), Some(Flags::default()), "nothing for packages");
     }
 
     #[test]
@@ -158,10 +153,7 @@ mod tests {
     fn there_is_a_page_for_the_program_and_for_each_subcommand() {
         let folder = tempfile::tempdir().unwrap();
         let pages = folder.path().join("man1");
-        let flags = Flags {
-            manual: Some(pages.clone()),
-            ..Flags::default()
-        };
+        let flags = Flags { manual: Some(pages.clone()), ..Flags::default() };
         flags.obey(&mut command()).expect("it is asked").unwrap();
         let page = |name: &str| std::fs::read_to_string(pages.join(name)).unwrap();
         let (program, count) = (page("program.1"), page("program-count.1"));

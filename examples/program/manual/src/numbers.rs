@@ -21,10 +21,7 @@ pub fn in_words(error: Error, command: &mut Command) -> Error {
         Some(ContextValue::String(text)) => text.as_str(),
         _ => "",
     };
-    let (flag, value) = (
-        text(ContextKind::InvalidArg),
-        text(ContextKind::InvalidValue),
-    );
+    let (flag, value) = (text(ContextKind::InvalidArg), text(ContextKind::InvalidValue));
     // What the standard library says of a sign that has no place.
     let reason = error.source().map(ToString::to_string);
     let is_sign = reason.is_some_and(|reason| reason == "invalid digit found in string");

@@ -50,10 +50,7 @@ impl State {
 impl Account {
     /// A new connection, which is the default user.
     pub(super) fn new(default: Arc<User>) -> Self {
-        let state = State {
-            is_authenticated: default.is_open(),
-            user: default,
-        };
+        let state = State { is_authenticated: default.is_open(), user: default };
         Self {
             access: AtomicU8::new(state.access() as u8),
             state: Mutex::new(state),

@@ -147,10 +147,7 @@ impl CommandSet {
             true => b"+@all".to_vec(),
             false => b"-@all".to_vec(),
         };
-        let mut left = Self {
-            bits: self.bits.clone(),
-            ..Self::none()
-        };
+        let mut left = Self { bits: self.bits.clone(), ..Self::none() };
         let is_added = !self.has_future;
         let mut categories: Vec<_> = Categories::each().collect();
         while let Some(best) = left.best_of(&categories, is_added) {
@@ -168,9 +165,7 @@ impl CommandSet {
     fn best_of(&self, categories: &[(&str, Categories)], is_added: bool) -> Option<usize> {
         let commands = Commands::get();
         let counted = categories.iter().enumerate().map(|(index, (_, category))| {
-            let members = commands
-                .in_order()
-                .filter(|row| commands.row(*row).categories.has(*category));
+            let members = commands.in_order().filter(|row| commands.row(*row).categories.has(*category));
             let (mut same, mut different) = (0_usize, 0_usize);
             for row in members {
                 match self.contains(row) == is_added {
@@ -230,10 +225,7 @@ mod tests {
             ("+@all -@all", "-@all"),
             ("+get", "-@all +get"),
             ("+@all -client|kill", "+@all -client|kill"),
-            (
-                "+@all -client +client|id +client|setname",
-                "+@all -client +client|id +client|setname",
-            ),
+            ("+@all -client +client|id +client|setname", "+@all -client +client|id +client|setname"),
             ("+memory|doctor", "-@all +memory|doctor"),
             ("+@all -memory|doctor -memory", "+@all -memory"),
             ("+select|0 +SELECT|1 +select|0", "-@all +select|0 +select|1"),

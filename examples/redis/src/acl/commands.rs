@@ -43,10 +43,7 @@ impl Channels {
             "psubscribe" => (REST, true),
             _ => return None,
         };
-        Some(Self {
-            places,
-            are_patterns,
-        })
+        Some(Self { places, are_patterns })
     }
 }
 
@@ -96,11 +93,7 @@ impl Commands {
             let mut in_order: Vec<_> = (0..rows.len()).collect();
             in_order.retain(|index| !rows[*index].is_subcommand);
             in_order.sort_unstable_by_key(|index| rows[*index].name);
-            Commands {
-                rows,
-                by_name,
-                in_order,
-            }
+            Commands { rows, by_name, in_order }
         });
         &COMMANDS
     }
@@ -123,9 +116,7 @@ impl Commands {
     /// The numbers of all commands, in the order of their names, each followed by its subcommands.
     pub(super) fn in_order(&self) -> impl Iterator<Item = usize> {
         let commands = self.in_order.iter();
-        commands.flat_map(|&command| {
-            std::iter::once(command).chain(self.rows[command].subcommands.iter().copied())
-        })
+        commands.flat_map(|&command| std::iter::once(command).chain(self.rows[command].subcommands.iter().copied()))
     }
 }
 

@@ -36,10 +36,7 @@ impl fmt::Display for DefinitionError {
             Self::Name => f.write_str("Usernames can't contain spaces or null characters"),
             Self::Unmatched { rule } => {
                 let rule = String::from_utf8_lossy(rule);
-                write!(
-                    f,
-                    "Unmatched parenthesis in acl selector starting at '{rule}'."
-                )
+                write!(f, "Unmatched parenthesis in acl selector starting at '{rule}'.")
             }
             Self::Rule { rule, error } => {
                 let rule = String::from_utf8_lossy(rule);
@@ -77,9 +74,7 @@ fn merged(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, DefinitionError> {
     }
     match open {
         None => Ok(merged),
-        Some((rule, _)) => Err(DefinitionError::Unmatched {
-            rule: rule.to_vec(),
-        }),
+        Some((rule, _)) => Err(DefinitionError::Unmatched { rule: rule.to_vec() }),
     }
 }
 
@@ -87,11 +82,7 @@ fn merged(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, DefinitionError> {
 ///
 /// # Errors
 /// A rule is wrong. Those before it have been applied.
-pub(super) fn apply_all(
-    user: &mut User,
-    rules: &[&[u8]],
-    default: PubSubDefault,
-) -> Result<(), DefinitionError> {
+pub(super) fn apply_all(user: &mut User, rules: &[&[u8]], default: PubSubDefault) -> Result<(), DefinitionError> {
     if has_spaces(user.name()) {
         return Err(DefinitionError::Name);
     }
@@ -135,13 +126,8 @@ impl UserDefinition {
 pub fn check_names(definitions: &[UserDefinition]) -> Result<(), String> {
     for (index, definition) in definitions.iter().enumerate() {
         let name = definition.name();
-        if definitions[..index]
-            .iter()
-            .any(|other| other.name() == name)
-        {
-            return Err(format!(
-                "Duplicate user '{name}' found. A user can only be defined once"
-            ));
+        if definitions[..index].iter().any(|other| other.name() == name) {
+            return Err(format!("Duplicate user '{name}' found. A user can only be defined once"));
         }
     }
     Ok(())
@@ -191,19 +177,11 @@ mod tests {
 
     #[test]
     fn selectors_may_be_divided_at_spaces() {
-        for text in [
-            "a (~k +get)",
-            "a ( ~k +get )",
-            "a (~k +get )",
-            "a ( ~k +get)",
-        ] {
+        for text in ["a (~k +get)", "a ( ~k +get )", "a (~k +get )", "a ( ~k +get)"] {
             let expected = "user a off resetchannels -@all (~k resetchannels -@all +get)";
             assert_eq!(line(text).as_deref(), Ok(expected), "{text}");
         }
-        assert_eq!(
-            line("a () on").as_deref(),
-            Ok("user a on resetchannels -@all (resetchannels -@all)")
-        );
+        assert_eq!(line("a () on").as_deref(), Ok("user a on resetchannels -@all (resetchannels -@all)"));
     }
 
     #[test]
@@ -214,18 +192,9 @@ mod tests {
                 "a on +nope",
                 "user 'a': Error in ACL SETUSER modifier '+nope': Unknown command or category name in ACL",
             ),
-            (
-                "a (~x",
-                "user 'a': Unmatched parenthesis in acl selector starting at '(~x'.",
-            ),
-            (
-                "a (",
-                "user 'a': Unmatched parenthesis in acl selector starting at '('.",
-            ),
-            (
-                "a )",
-                "user 'a': Error in ACL SETUSER modifier ')': Syntax error",
-            ),
+            ("a (~x", "user 'a': Unmatched parenthesis in acl selector starting at '(~x'."),
+            ("a (", "user 'a': Unmatched parenthesis in acl selector starting at '('."),
+            ("a )", "user 'a': Error in ACL SETUSER modifier ')': Syntax error"),
         ] {
             assert_eq!(line(text), Err(expected.to_owned()), "{text}");
         }

@@ -18,8 +18,7 @@ use super::user::User;
 /// A message with all lines that are wrong.
 pub(super) fn load(path: &Path, default: PubSubDefault) -> Result<Users, String> {
     let shown = path.display();
-    let text = fs::read(path)
-        .map_err(|error| format!("Error loading ACLs, opening file '{shown}': {error}"))?;
+    let text = fs::read(path).map_err(|error| format!("Error loading ACLs, opening file '{shown}': {error}"))?;
     let (mut users, mut errors) = (Users::new(), String::new());
     for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
         let line = line.trim_ascii();
@@ -30,9 +29,7 @@ pub(super) fn load(path: &Path, default: PubSubDefault) -> Result<Users, String>
             Err(reason) => errors.push_str(&format!("{shown}:{number}: {reason}. ")),
             Ok(user) if users.contains_key(user.name()) => {
                 let name = String::from_utf8_lossy(user.name());
-                errors.push_str(&format!(
-                    "WARNING: Duplicate user '{name}' found on line {number}. "
-                ));
+                errors.push_str(&format!("WARNING: Duplicate user '{name}' found on line {number}. "));
             }
             Ok(user) => drop(users.insert(user.name().into(), Arc::new(user))),
         }
@@ -40,8 +37,7 @@ pub(super) fn load(path: &Path, default: PubSubDefault) -> Result<Users, String>
     if errors.is_empty() {
         Ok(users)
     } else {
-        Err(errors
-            + "WARNING: ACL errors detected, no change to the previously active ACL rules was performed")
+        Err(errors + "WARNING: ACL errors detected, no change to the previously active ACL rules was performed")
     }
 }
 
@@ -93,11 +89,7 @@ pub(super) fn save(path: &Path, users: &Users) -> io::Result<()> {
 /// Writes a new file with the permissions of the file at `like`. If there is none, only the owner may read the new one.
 fn write(path: &Path, like: &Path, text: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
+    let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
     if let Ok(known) = fs::metadata(like) {
         file.set_permissions(known.permissions())?;
     }
@@ -188,9 +180,7 @@ mod tests {
         save(&path, &users).expect("it is saved");
         let saved = fs::read_to_string(&path).expect("a file");
         assert!(
-            saved.starts_with(
-                "user alice on resetchannels -@all (~rw* resetchannels -@all +get)\nuser bob on #"
-            ),
+            saved.starts_with("user alice on resetchannels -@all (~rw* resetchannels -@all +get)\nuser bob on #"),
             "{saved}"
         );
         assert_eq!(load(&path, NONE), Ok(users));
@@ -211,19 +201,10 @@ mod tests {
                 ":3: Error in applying operation '+nope': Unknown command or category name in ACL. ",
             ),
             ("user a #x", ":1: The password hash must be exactly 64"),
-            (
-                "usr a",
-                ":1: should start with user keyword followed by the username. ",
-            ),
-            (
-                "# text",
-                ":1: should start with user keyword followed by the username. ",
-            ),
+            ("usr a", ":1: should start with user keyword followed by the username. "),
+            ("# text", ":1: should start with user keyword followed by the username. "),
             ("user", ":1: should start with user"),
-            (
-                "user a\nuser a on",
-                "WARNING: Duplicate user 'a' found on line 2. ",
-            ),
+            ("user a\nuser a on", "WARNING: Duplicate user 'a' found on line 2. "),
             (
                 "user a (+get\nuser b )",
                 ":1: Unmatched parenthesis in acl selector starting at '(+get'.. ",

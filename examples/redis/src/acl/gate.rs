@@ -19,12 +19,7 @@ use crate::state::ServerState;
 /// # Errors
 /// `-NOAUTH` or `-NOPERM`.
 #[inline]
-pub(crate) fn admit(
-    server: &ServerState,
-    client: &ClientInfo,
-    command: usize,
-    args: &[&[u8]],
-) -> Result<()> {
+pub(crate) fn admit(server: &ServerState, client: &ClientInfo, command: usize, args: &[&[u8]]) -> Result<()> {
     match client.account.access() {
         Access::All => Ok(()),
         access => check_or_authenticate(access, server, client, command, args),
@@ -58,12 +53,10 @@ fn check_or_authenticate(
                 format!("NOPERM this user has no permissions to run the '{name}' command")
             }
             Denial::Key(_) => {
-                "NOPERM this user has no permissions to access one of the keys used as arguments"
-                    .to_owned()
+                "NOPERM this user has no permissions to access one of the keys used as arguments".to_owned()
             }
             Denial::Channel(_) => {
-                "NOPERM this user has no permissions to access one of the channels used as arguments"
-                    .to_owned()
+                "NOPERM this user has no permissions to access one of the channels used as arguments".to_owned()
             }
         };
         CommandError::Other(line.into())
@@ -75,12 +68,7 @@ fn check_or_authenticate(
 /// # Errors
 /// `-NOPERM`.
 #[inline]
-pub(crate) fn admit_queued(
-    server: &ServerState,
-    client: &ClientInfo,
-    entry: usize,
-    args: &[&[u8]],
-) -> Result<()> {
+pub(crate) fn admit_queued(server: &ServerState, client: &ClientInfo, entry: usize, args: &[&[u8]]) -> Result<()> {
     let checked = check_unless_all(server, client, entry, args, Place::Transaction);
     checked.map_err(|denial| {
         let reason = match denial {
@@ -101,18 +89,11 @@ pub(crate) fn admit_queued(
 /// # Errors
 /// What the script gets.
 #[inline]
-pub(crate) fn admit_in_script(
-    server: &ServerState,
-    client: &ClientInfo,
-    entry: usize,
-    args: &[&[u8]],
-) -> Result<()> {
+pub(crate) fn admit_in_script(server: &ServerState, client: &ClientInfo, entry: usize, args: &[&[u8]]) -> Result<()> {
     let checked = check_unless_all(server, client, entry, args, Place::Script);
     checked.map_err(|denial| {
         CommandError::line(match denial {
-            Denial::Command => {
-                "ERR The user executing the script can't run this command or subcommand"
-            }
+            Denial::Command => "ERR The user executing the script can't run this command or subcommand",
             Denial::Key(_) => {
                 "ERR The user executing the script can't access at least one of the keys mentioned in the command \
                  arguments"
@@ -141,13 +122,7 @@ fn check_unless_all(
 
 /// Whether the user of a client may run a command. What it may not do is logged.
 #[cold]
-fn check(
-    server: &ServerState,
-    client: &ClientInfo,
-    entry: usize,
-    args: &[&[u8]],
-    place: Place,
-) -> Result<(), Denial> {
+fn check(server: &ServerState, client: &ClientInfo, entry: usize, args: &[&[u8]], place: Place) -> Result<(), Denial> {
     let user: Arc<User> = client.account.user();
     user.check(entry, args).inspect_err(|denial| {
         let (reason, object) = match *denial {
@@ -160,14 +135,7 @@ fn check(
 }
 
 /// Logs a denial.
-fn note(
-    server: &ServerState,
-    client: &ClientInfo,
-    why: (Reason, Place),
-    object: &[u8],
-    user: &[u8],
-    args: &[&[u8]],
-) {
+fn note(server: &ServerState, client: &ClientInfo, why: (Reason, Place), object: &[u8], user: &[u8], args: &[&[u8]]) {
     let shown = client.line(server.local_addresses(), RequestBytes::of(args));
     server.acl.log.add(Denied::new(why, object, user, shown));
 }

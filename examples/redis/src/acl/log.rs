@@ -85,12 +85,7 @@ pub struct Denied {
 
 impl Denied {
     /// A denial of now.
-    pub(super) fn new(
-        (reason, place): (Reason, Place),
-        object: &[u8],
-        user: &[u8],
-        client: String,
-    ) -> Self {
+    pub(super) fn new((reason, place): (Reason, Place), object: &[u8], user: &[u8], client: String) -> Self {
         let kept = |name: &[u8]| name[..name.len().min(NAME_LEN_MAX)].into();
         Self {
             count: 1,
@@ -121,10 +116,7 @@ pub struct AclLog {
 
 impl AclLog {
     pub(super) fn new(len_max: u64) -> Self {
-        Self {
-            len_max: AtomicU64::new(len_max),
-            entries: Mutex::default(),
-        }
+        Self { len_max: AtomicU64::new(len_max), entries: Mutex::default() }
     }
 
     /// `acllog-max-len`.
@@ -194,10 +186,7 @@ mod tests {
         earlier.at_ms -= GROUPED_MS + 1000;
         log.add(earlier);
         log.add(denied("c"));
-        assert_eq!(
-            objects(&log),
-            [("c".into(), 1), ("a".into(), 1), ("a".into(), 2)]
-        );
+        assert_eq!(objects(&log), [("c".into(), 1), ("a".into(), 1), ("a".into(), 2)]);
         log.set_len_max(1);
         assert_eq!(log.last(2).len(), 2);
         log.add(denied("d"));

@@ -87,9 +87,7 @@ impl Acl {
         default.set_only_password(requirepass.as_bytes());
         Self {
             users: RwLock::new(Users::from([(DEFAULT.into(), Arc::new(default))])),
-            all_channels_by_default: AtomicBool::new(
-                config.acl_pubsub_default == PubSubDefault::AllChannels,
-            ),
+            all_channels_by_default: AtomicBool::new(config.acl_pubsub_default == PubSubDefault::AllChannels),
             requirepass: Mutex::new(requirepass.into()),
             log: AclLog::new(config.acllog_max_len),
         }
@@ -105,34 +103,25 @@ impl Acl {
             let mut users = Users::new();
             for definition in &config.user {
                 let user = definition.user(default);
-                let user =
-                    user.map_err(|error| format!("user '{}': {error}", definition.name()))?;
+                let user = user.map_err(|error| format!("user '{}': {error}", definition.name()))?;
                 if !user.is_on() {
-                    tracing::info!(
-                        user = definition.name(),
-                        "a user is off, because its rules do not say 'on'"
-                    );
+                    tracing::info!(user = definition.name(), "a user is off, because its rules do not say 'on'");
                 }
                 users.insert(user.name().into(), Arc::new(user));
             }
             if !users.is_empty() {
                 // Without the default user among them, it stays as it is.
-                users
-                    .entry(DEFAULT.into())
-                    .or_insert_with(|| self.default_user());
+                users.entry(DEFAULT.into()).or_insert_with(|| self.default_user());
                 let _nobody = self.replace_all(clients, users);
             }
             return Ok(());
         };
         if !config.user.is_empty() {
-            return Err(
-                "'user' and 'aclfile' exclude each other: define all users in one place".to_owned(),
-            );
+            return Err("'user' and 'aclfile' exclude each other: define all users in one place".to_owned());
         }
         if config.requirepass.is_some() {
             return Err(
-                "'requirepass' has no effect beside 'aclfile': give the user 'default' its password there"
-                    .to_owned(),
+                "'requirepass' has no effect beside 'aclfile': give the user 'default' its password there".to_owned()
             );
         }
         self.load(clients, path).map(drop)
@@ -176,8 +165,7 @@ impl Acl {
     /// Sets `acl-pubsub-default`.
     pub fn set_pubsub_default(&self, default: PubSubDefault) {
         let has_all = default == PubSubDefault::AllChannels;
-        self.all_channels_by_default
-            .store(has_all, Ordering::Relaxed);
+        self.all_channels_by_default.store(has_all, Ordering::Relaxed);
     }
 
     /// What `requirepass` was set to; empty for nothing.
@@ -205,9 +193,7 @@ impl Acl {
         no_preempt(|| {
             let users = self.users.read();
             let default = users.get(DEFAULT).cloned();
-            register(Account::new(
-                default.unwrap_or_else(|| Arc::new(User::new_default())),
-            ))
+            register(Account::new(default.unwrap_or_else(|| Arc::new(User::new_default()))))
         })
     }
 
@@ -262,10 +248,7 @@ impl Acl {
     pub(crate) fn delete(&self, clients: &Registry, names: &[&[u8]]) -> (usize, Closing) {
         no_preempt(|| {
             let mut users = self.users.write();
-            let deleted = names
-                .iter()
-                .filter(|name| users.remove(**name).is_some())
-                .count();
+            let deleted = names.iter().filter(|name| users.remove(**name).is_some()).count();
             (deleted, without_users(clients, &users))
         })
     }
@@ -277,9 +260,7 @@ impl Acl {
     /// The file is wrong, and nothing has changed.
     pub(crate) fn load(&self, clients: &Registry, path: &Path) -> Result<Closing, String> {
         let mut users = file::load(path, self.pubsub_default())?;
-        users
-            .entry(DEFAULT.into())
-            .or_insert_with(|| Arc::new(User::new_default()));
+        users.entry(DEFAULT.into()).or_insert_with(|| Arc::new(User::new_default()));
         Ok(self.replace_all(clients, users))
     }
 
@@ -311,9 +292,7 @@ impl Acl {
 /// Gives all connections of a user what it is from now on. Returns those that are subscribed.
 fn hand_out(clients: &Registry, user: &Arc<User>) -> Vec<Arc<ClientInfo>> {
     let clients = clients.snapshot();
-    let own = clients
-        .values()
-        .filter(|client| client.account.replace(user));
+    let own = clients.values().filter(|client| client.account.replace(user));
     let subscribed = own.filter(|client| client.subscriber.is_subscribed());
     subscribed.cloned().collect()
 }

@@ -31,9 +31,7 @@ impl PasswordHash {
             _ => None,
         };
         let (pairs, rest) = digits.as_chunks::<2>();
-        let bytes = pairs
-            .iter()
-            .map(|[high, low]| Some(value_of(*high)? << 4 | value_of(*low)?));
+        let bytes = pairs.iter().map(|[high, low]| Some(value_of(*high)? << 4 | value_of(*low)?));
         let bytes: Option<Vec<u8>> = bytes.collect();
         let bytes = bytes.filter(|_| rest.is_empty());
         let bytes = bytes.and_then(|bytes| bytes.try_into().ok());

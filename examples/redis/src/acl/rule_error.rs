@@ -25,9 +25,7 @@ pub enum RuleError {
     #[error("The password you are trying to remove from the user does not exist")]
     NoSuchPassword,
     /// The digits are no SHA-256.
-    #[error(
-        "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
-    )]
+    #[error("The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters")]
     WrongHash,
     /// A subcommand has no first argument that rules can name.
     #[error("Allowing first-arg of a subcommand is not supported")]

@@ -9,17 +9,7 @@ use crate::call_keys::{CallKey, Keys, keys_of};
 use crate::glob::{NamedPattern, Steps};
 
 /// Which channels a new selector has: `acl-pubsub-default`.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    Default,
-    PartialEq,
-    Eq,
-    serde::Serialize,
-    serde::Deserialize,
-    clap::ValueEnum,
-)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum PubSubDefault {
     /// None.
@@ -53,11 +43,7 @@ pub(super) struct Call<'a> {
 
 impl<'a> Call<'a> {
     pub(super) fn new(row: usize, args: &'a [&'a [u8]]) -> Self {
-        Self {
-            row,
-            args,
-            keys: OnceCell::new(),
-        }
+        Self { row, args, keys: OnceCell::new() }
     }
 
     fn spec(&self) -> &'static Row {
@@ -67,8 +53,7 @@ impl<'a> Call<'a> {
     /// The keys. Arguments that do not say which these are name none: the command refuses them.
     fn keys(&self) -> &[CallKey<'a>] {
         let spec = self.spec();
-        self.keys
-            .get_or_init(|| keys_of(spec.name, spec.facts, self.args).unwrap_or_default())
+        self.keys.get_or_init(|| keys_of(spec.name, spec.facts, self.args).unwrap_or_default())
     }
 
     /// The channels that need a permission, with their places.
@@ -87,26 +72,15 @@ struct Access {
 }
 
 impl Access {
-    const READ: Self = Self {
-        reads: true,
-        writes: false,
-    };
-    const WRITE: Self = Self {
-        reads: false,
-        writes: true,
-    };
-    const BOTH: Self = Self {
-        reads: true,
-        writes: true,
-    };
+    const READ: Self = Self { reads: true, writes: false };
+    const WRITE: Self = Self { reads: false, writes: true };
+    const BOTH: Self = Self { reads: true, writes: true };
 
     /// What a command does to a key, in the words of key specifications.
     fn of(flags: &[&str]) -> Self {
         Self {
             reads: flags.contains(&"access"),
-            writes: ["insert", "delete", "update"]
-                .iter()
-                .any(|it| flags.contains(it)),
+            writes: ["insert", "delete", "update"].iter().any(|it| flags.contains(it)),
         }
     }
 
@@ -138,10 +112,7 @@ impl KeyPattern {
                 (access, &rule[tilde + 1..])
             }
         };
-        Ok(Self {
-            pattern: NamedPattern::new(word(pattern)?),
-            access,
-        })
+        Ok(Self { pattern: NamedPattern::new(word(pattern)?), access })
     }
 
     /// As a rule.
@@ -275,14 +246,12 @@ impl Selector {
         }
         if !self.has_all_keys && spec.has_keys {
             let mut keys = call.keys().iter();
-            if let Some(denied) = keys.find(|key| !self.allows_key(key.name, Access::of(key.flags)))
-            {
+            if let Some(denied) = keys.find(|key| !self.allows_key(key.name, Access::of(key.flags))) {
                 return Err(Denial::Key(denied.index));
             }
         }
         if let Some(channels) = &spec.channels {
-            let is_denied =
-                |(_, name): &(usize, &[u8])| !self.allows_channel(name, channels.are_patterns);
+            let is_denied = |(_, name): &(usize, &[u8])| !self.allows_channel(name, channels.are_patterns);
             if let Some((place, _)) = call.channels().find(is_denied) {
                 return Err(Denial::Channel(place));
             }
@@ -331,11 +300,7 @@ impl Selector {
         if self.has_all_channels {
             return b"&*".to_vec();
         }
-        let patterns: Vec<_> = self
-            .channels
-            .iter()
-            .map(|it| [b"&", it.name()].concat())
-            .collect();
+        let patterns: Vec<_> = self.channels.iter().map(|it| [b"&", it.name()].concat()).collect();
         patterns.join(&b' ')
     }
 
@@ -345,12 +310,7 @@ impl Selector {
             true => b"",
             false => b"resetchannels",
         };
-        let parts = [
-            &*self.describe_keys(),
-            reset,
-            &self.describe_channels(),
-            &self.describe_commands(),
-        ];
+        let parts = [&*self.describe_keys(), reset, &self.describe_channels(), &self.describe_commands()];
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         parts.join(&b' ')
     }
@@ -443,10 +403,7 @@ mod tests {
         for (rules, expected) in [
             ("", "resetchannels -@all"),
             ("~* &* +@all", "~* &* +@all"),
-            (
-                "%R~foo %w~foo %RW~bar %R~x &c &c",
-                "~foo ~bar %R~x resetchannels &c -@all",
-            ),
+            ("%R~foo %w~foo %RW~bar %R~x &c &c", "~foo ~bar %R~x resetchannels &c -@all"),
             ("~a resetkeys &b resetchannels", "resetchannels -@all"),
         ] {
             let described = selector(rules).describe();

@@ -76,10 +76,7 @@ impl User {
     /// Whether clients may authenticate with this password.
     pub(super) fn accepts(&self, password: &PasswordHash) -> bool {
         // All of them are compared.
-        let is_known = self
-            .passwords
-            .iter()
-            .fold(false, |found, it| found | (it == password));
+        let is_known = self.passwords.iter().fold(false, |found, it| found | (it == password));
         self.is_on && (self.has_nopass | is_known)
     }
 
@@ -120,10 +117,7 @@ impl User {
             _ if is("clearselectors") => self.selectors.clear(),
             _ if is("reset") => {
                 let skips_sanitizing = Some(false);
-                *self = Self {
-                    skips_sanitizing,
-                    ..Self::new(&self.name, default)
-                };
+                *self = Self { skips_sanitizing, ..Self::new(&self.name, default) };
             }
             _ => return self.root.apply(rule),
         }
@@ -139,8 +133,7 @@ impl User {
 
     fn remove_password(&mut self, password: &PasswordHash) -> Result<(), RuleError> {
         let place = self.passwords.iter().position(|known| known == password);
-        self.passwords
-            .remove(place.ok_or(RuleError::NoSuchPassword)?);
+        self.passwords.remove(place.ok_or(RuleError::NoSuchPassword)?);
         Ok(())
     }
 
@@ -173,8 +166,7 @@ impl User {
 
     /// Whether the user may subscribe to a channel, or to a pattern of channels.
     pub(crate) fn may_subscribe(&self, name: &[u8], is_pattern: bool) -> bool {
-        self.all_selectors()
-            .any(|selector| selector.allows_channel(name, is_pattern))
+        self.all_selectors().any(|selector| selector.allows_channel(name, is_pattern))
     }
 
     /// The words that describe the user but for passwords and selectors.
@@ -213,8 +205,7 @@ impl User {
             parts.iter().for_each(|part| line.extend_from_slice(part));
         };
         self.flags().iter().for_each(|flag| add(&[flag.as_bytes()]));
-        self.passwords()
-            .for_each(|digits| add(&[b"#", digits.as_bytes()]));
+        self.passwords().for_each(|digits| add(&[b"#", digits.as_bytes()]));
         add(&[&self.root.describe()]);
         let selectors = self.selectors.iter();
         selectors.for_each(|selector| add(&[b"(", &selector.describe(), b")"]));
@@ -245,29 +236,17 @@ mod tests {
         let digits = PasswordHash::of(b"x").to_string();
         for (rules, expected) in [
             ("", "off resetchannels -@all".to_owned()),
-            (
-                "on_nopass_resetchannels_&foo_+@all",
-                "on nopass resetchannels &foo +@all".into(),
-            ),
+            ("on_nopass_resetchannels_&foo_+@all", "on nopass resetchannels &foo +@all".into()),
             ("ON_nopass_>x", format!("on #{digits} resetchannels -@all")),
-            (
-                ">x_>y_<y_>x",
-                format!("off #{digits} resetchannels -@all"),
-            ),
+            (">x_>y_<y_>x", format!("off #{digits} resetchannels -@all")),
             (">x_nopass", "off nopass resetchannels -@all".into()),
-            (
-                "on_>x_~*_(+get ~a)_reset",
-                "off sanitize-payload resetchannels -@all".into(),
-            ),
+            ("on_>x_~*_(+get ~a)_reset", "off sanitize-payload resetchannels -@all".into()),
             (
                 "-@all_+get_( -@all  +set &c %R~f)_()",
                 "off resetchannels -@all +get (%R~f resetchannels &c -@all +set) (resetchannels -@all)".into(),
             ),
             ("(+get)_clearselectors", "off resetchannels -@all".into()),
-            (
-                "skip-sanitize-payload",
-                "off skip-sanitize-payload resetchannels -@all".into(),
-            ),
+            ("skip-sanitize-payload", "off skip-sanitize-payload resetchannels -@all".into()),
         ] {
             assert_eq!(line(rules), format!("user alice {expected}"), "{rules}");
         }
@@ -306,9 +285,7 @@ mod tests {
 
     #[test]
     fn selectors_do_not_add_up() {
-        let get = crate::acl::commands::Commands::get()
-            .named(b"mget")
-            .expect("a command");
+        let get = crate::acl::commands::Commands::get().named(b"mget").expect("a command");
         let of = |rules: &str, line: &str| {
             let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
             user(rules).check(get, &args)
@@ -327,13 +304,9 @@ mod tests {
     fn new_selectors_have_the_channels_of_the_setting() {
         let mut user = User::new(b"bob", PubSubDefault::AllChannels);
         for rule in [&b"(+get)"[..], b"reset", b"(+set)"] {
-            user.apply(rule, PubSubDefault::AllChannels)
-                .expect("a rule");
+            user.apply(rule, PubSubDefault::AllChannels).expect("a rule");
         }
         let line = String::from_utf8(user.line()).expect("text");
-        assert_eq!(
-            line,
-            "user bob off sanitize-payload &* -@all (&* -@all +set)"
-        );
+        assert_eq!(line, "user bob off sanitize-payload &* -@all (&* -@all +set)");
     }
 }

@@ -114,12 +114,7 @@ impl std::fmt::Debug for Blocked {
 impl Blocked {
     /// Ends the wait without an element.
     fn end(self, end: Unblocked) {
-        let Self {
-            command,
-            client,
-            mut reply,
-            ..
-        } = self;
+        let Self { command, client, mut reply, .. } = self;
         {
             let out: &mut dyn Sink = &mut *reply;
             let mut out = Encoder::new(out, client.version());
@@ -213,12 +208,7 @@ impl BlockedClients {
             // Another request of this worker could need the lock.
             psp_server::no_preempt(|| {
                 let mut deliveries = Deliveries::default();
-                serve(
-                    &mut self.inner.waiting.lock(),
-                    &mut deliveries,
-                    server,
-                    stats,
-                );
+                serve(&mut self.inner.waiting.lock(), &mut deliveries, server, stats);
                 deliveries.send();
             });
         }
@@ -337,8 +327,7 @@ impl Waiting {
 
     /// Whether the timer thread waits for too long for a wait that ends at `deadline`.
     fn needs_timer(&self, deadline: Option<Instant>) -> bool {
-        self.timer_until
-            .is_none_or(|until| deadline.is_some_and(|deadline| deadline < until))
+        self.timer_until.is_none_or(|until| deadline.is_some_and(|deadline| deadline < until))
     }
 
     /// Lets a client wait at its place. Keys that hold something to take are ready.
@@ -354,15 +343,11 @@ impl Waiting {
             let queues = by_key.entry(key.clone()).or_default();
             match queues.iter_mut().find(|queue| queue.line == *line) {
                 Some(queue) => drop(queue.numbers.insert(number)),
-                None => queues.push(Queue {
-                    line: line.clone(),
-                    numbers: BTreeSet::from([number]),
-                }),
+                None => queues.push(Queue { line: line.clone(), numbers: BTreeSet::from([number]) }),
             }
         }
         let deadline = blocked.command.deadline;
-        self.deadlines
-            .extend(deadline.map(|deadline| (deadline, number)));
+        self.deadlines.extend(deadline.map(|deadline| (deadline, number)));
         self.held_bytes += blocked.command.held_bytes();
         self.by_client.insert(blocked.client.id, number);
         blocked.client.set_blocked(true);
@@ -409,8 +394,7 @@ impl Waiting {
     fn next_for(&self, store: &Keyspace, key: &[u8], from: u64, done: &[Line]) -> Option<u64> {
         let held = held_at(store, key);
         let queues = self.by_key.get(&store.number())?.get(key)?.iter();
-        let queues =
-            queues.filter(|queue| queue.line.looks_at(held) && !done.contains(&queue.line));
+        let queues = queues.filter(|queue| queue.line.looks_at(held) && !done.contains(&queue.line));
         let numbers = queues.filter_map(|queue| queue.numbers.range(from..).next().copied());
         numbers.min()
     }
@@ -422,15 +406,8 @@ impl Waiting {
     }
 
     /// Serves a client that has begun to wait with what came since its command looked, unless others may take it.
-    fn serve_newcomer(
-        &mut self,
-        number: u64,
-        server: &ServerState,
-        stats: &WorkerStats,
-    ) -> Option<Delivery> {
-        let Blocked {
-            command, database, ..
-        } = self.clients.get(&number)?;
+    fn serve_newcomer(&mut self, number: u64, server: &ServerState, stats: &WorkerStats) -> Option<Delivery> {
+        let Blocked { command, database, .. } = self.clients.get(&number)?;
         let store = server.databases.get(*database);
         if command.line.sharing == Sharing::Taken {
             return None;
@@ -438,19 +415,12 @@ impl Waiting {
         let keys = command.keys.iter();
         let keys = keys.filter(|key| command.line.looks_at(held_at(store, key)));
         let keys: Vec<_> = keys.cloned().collect();
-        keys.iter()
-            .find_map(|key| self.serve_client(number, key, server, stats))
+        keys.iter().find_map(|key| self.serve_client(number, key, server, stats))
     }
 
     /// Serves a client with what the key holds, if that is still there. The client does not wait meanwhile: should its
     /// command panic, it gets an error.
-    fn serve_client(
-        &mut self,
-        number: u64,
-        key: &[u8],
-        server: &ServerState,
-        stats: &WorkerStats,
-    ) -> Option<Delivery> {
+    fn serve_client(&mut self, number: u64, key: &[u8], server: &ServerState, stats: &WorkerStats) -> Option<Delivery> {
         let blocked = self.remove(&server.databases, number)?;
         if blocked.reply.is_abandoned() {
             blocked.reply.discard();
@@ -478,11 +448,6 @@ impl Waiting {
             records.waited(who, sent.entry, args, busy, error.as_ref());
             LateChanges::of(&server.clients.tracking, &blocked.client, sent.spec, args)
         });
-        Some(Delivery {
-            reply: blocked.reply,
-            version,
-            text,
-            served,
-        })
+        Some(Delivery { reply: blocked.reply, version, text, served })
     }
 }

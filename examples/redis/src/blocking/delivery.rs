@@ -30,12 +30,7 @@ impl Deliveries {
 
     pub(super) fn send(&mut self) {
         for delivery in self.0.drain(..) {
-            let Delivery {
-                mut reply,
-                version,
-                text,
-                served,
-            } = delivery;
+            let Delivery { mut reply, version, text, served } = delivery;
             let out: &mut dyn Sink = &mut *reply;
             let mut out = Encoder::new(out, version);
             text.copy_to(&mut out);

@@ -184,12 +184,7 @@ impl Blocking {
 
     /// Remembers the command, whose client waits from now on. `entry` is its index in the
     /// [`CommandTable`](crate::command::CommandTable). It took `busy` so far.
-    pub(crate) fn remember(
-        &mut self,
-        spec: &'static CommandSpec,
-        (entry, busy): (usize, Duration),
-        args: &[&[u8]],
-    ) {
+    pub(crate) fn remember(&mut self, spec: &'static CommandSpec, (entry, busy): (usize, Duration), args: &[&[u8]]) {
         self.sent = Some(Sent {
             spec,
             entry,
@@ -199,12 +194,7 @@ impl Blocking {
     }
 
     /// Tries to serve the command with the key, and publishes its events: `true` if it has written the reply.
-    fn attempt(
-        &self,
-        context: &Context<'_>,
-        key: &[u8],
-        out: &mut ReplyEncoder<'_>,
-    ) -> Result<bool> {
+    fn attempt(&self, context: &Context<'_>, key: &[u8], out: &mut ReplyEncoder<'_>) -> Result<bool> {
         let are_wanted = !context.server.notifier.classes().are_off();
         let Some(sent) = self.sent.as_ref().filter(|_| are_wanted) else {
             return (self.attempt)(context, key, out);
@@ -221,10 +211,7 @@ impl Blocking {
     /// Whether others came first, who get the next element that the key has. If it has some already, they are served
     /// here: what they leave is for this command, before what its other keys have.
     fn is_behind(&self, context: &Context<'_>, key: &[u8]) -> bool {
-        if !context.may_block
-            || self.line.sharing != Sharing::Taken
-            || !context.store.is_awaited(key)
-        {
+        if !context.may_block || self.line.sharing != Sharing::Taken || !context.store.is_awaited(key) {
             return false;
         }
         let blocked = &context.server.clients.blocked;

@@ -14,8 +14,8 @@ const MS_MAX: f64 = i64::MAX as f64;
 /// # Errors
 /// The timeout is not a number, is negative, or is too long.
 pub(crate) fn deadline(timeout: &[u8]) -> Result<Option<Instant>> {
-    let seconds = parse::float(timeout)
-        .map_err(|_text| CommandError::line("ERR timeout is not a float or out of range"))?;
+    let seconds =
+        parse::float(timeout).map_err(|_text| CommandError::line("ERR timeout is not a float or out of range"))?;
     if seconds < 0.0 {
         return Err(CommandError::line("ERR timeout is negative"));
     }
@@ -31,10 +31,10 @@ pub(crate) fn deadline(timeout: &[u8]) -> Result<Option<Instant>> {
 /// # Errors
 /// The timeout is not an integer or is negative.
 pub(crate) fn deadline_ms(timeout: &[u8]) -> Result<Option<Instant>> {
-    let milliseconds = parse::integer(timeout)
-        .map_err(|_text| CommandError::line("ERR timeout is not an integer or out of range"))?;
-    let milliseconds = u64::try_from(milliseconds)
-        .map_err(|_negative| CommandError::line("ERR timeout is negative"))?;
+    let milliseconds =
+        parse::integer(timeout).map_err(|_text| CommandError::line("ERR timeout is not an integer or out of range"))?;
+    let milliseconds =
+        u64::try_from(milliseconds).map_err(|_negative| CommandError::line("ERR timeout is negative"))?;
     Ok(after(Duration::from_millis(milliseconds)))
 }
 
@@ -54,10 +54,7 @@ mod tests {
         for (text, ms) in [("1", 1000), ("0.0001", 1), ("1e-300", 1), ("1.0005", 1001)] {
             let deadline = deadline(text.as_bytes()).unwrap().expect(text);
             let (least, now) = (Duration::from_millis(ms), Instant::now());
-            assert!(
-                deadline >= before + least && deadline <= now + least,
-                "{text}"
-            );
+            assert!(deadline >= before + least && deadline <= now + least, "{text}");
         }
         for never in ["0", "-0", "0.0"] {
             assert_eq!(deadline(never.as_bytes()), Ok(None), "{never}");

@@ -92,8 +92,8 @@ fn cat(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Resul
     let names: Vec<&str> = match args[2..] {
         [] => CATEGORIES.to_vec(),
         [name] => {
-            let category = Categories::one(name)
-                .ok_or_else(|| error(format!("ERR Unknown category '{}'", quotable(name))))?;
+            let category =
+                Categories::one(name).ok_or_else(|| error(format!("ERR Unknown category '{}'", quotable(name))))?;
             let entries = CommandTable::get().entries().iter().map(Entry::name);
             let is_member = |name: &&str| {
                 let categories = Categories::named(&Facts::of(name).categories);
@@ -136,9 +136,7 @@ fn quotable_line(text: &impl ToString) -> String {
 fn deluser(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let names = &args[2..];
     if names.contains(&DEFAULT) {
-        return Err(CommandError::line(
-            "ERR The 'default' user cannot be removed",
-        ));
+        return Err(CommandError::line("ERR The 'default' user cannot be removed"));
     }
     let server = context.server;
     let (deleted, closing) = server.acl.delete(&server.clients, names);
@@ -248,9 +246,7 @@ fn genpass(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> R
     }
     let mut rng = rand::rng();
     let digits = (bits + 3) / 4;
-    let password: Vec<u8> = (0..digits)
-        .map(|_| DIGITS[rng.random_range(0..DIGITS.len())])
-        .collect();
+    let password: Vec<u8> = (0..digits).map(|_| DIGITS[rng.random_range(0..DIGITS.len())]).collect();
     out.bulk(&password);
     Ok(())
 }
@@ -331,10 +327,8 @@ mod tests {
     use crate::testing::{Heard, Session};
 
     const NO_GET: &str = "-NOPERM this user has no permissions to run the 'get' command";
-    const NO_KEY: &str =
-        "-NOPERM this user has no permissions to access one of the keys used as arguments";
-    const NO_CHANNEL: &str =
-        "-NOPERM this user has no permissions to access one of the channels used as arguments";
+    const NO_KEY: &str = "-NOPERM this user has no permissions to access one of the keys used as arguments";
+    const NO_CHANNEL: &str = "-NOPERM this user has no permissions to access one of the channels used as arguments";
 
     /// A client that is the user `alice`, with these rules.
     fn alice(admin: &mut Session, rules: &str) -> Session {
@@ -356,14 +350,8 @@ mod tests {
             ("GET r", "$-1"),
             ("SET r 1", NO_KEY),
             ("GET b", NO_KEY),
-            (
-                "DEL a",
-                "-NOPERM this user has no permissions to run the 'del' command",
-            ),
-            (
-                "ACL LIST",
-                "-NOPERM this user has no permissions to run the 'acl|list' command",
-            ),
+            ("DEL a", "-NOPERM this user has no permissions to run the 'del' command"),
+            ("ACL LIST", "-NOPERM this user has no permissions to run the 'acl|list' command"),
             ("GET", "-ERR wrong number of arguments for 'get' command"),
             ("RESET", "+RESET"),
             ("ACL WHOAMI", "$7 default"),
@@ -403,10 +391,7 @@ mod tests {
         stranger.expect(&[("PING", noauth)]);
         known.expect(&[("PING", "+PONG"), ("RESET", "+RESET"), ("PING", noauth)]);
         root.expect(&[("ACL SETUSER default on -@all", "+OK")]);
-        stranger.expect(&[(
-            "PING",
-            "-NOPERM this user has no permissions to run the 'ping' command",
-        )]);
+        stranger.expect(&[("PING", "-NOPERM this user has no permissions to run the 'ping' command")]);
         assert!(stranger.run("HELLO 2 AUTH root x").starts_with("*14"));
         stranger.expect(&[("PING", "+PONG")]);
         root.expect(&[
@@ -419,10 +404,7 @@ mod tests {
         root.expect(&[("ACL SETUSER default >other <secret", "+OK")]);
         let mut later = admin.beside();
         later.expect(&[("AUTH default other", "+OK"), ("PING", "+PONG")]);
-        root.expect(&[(
-            "ACL DELUSER root default",
-            "-ERR The 'default' user cannot be removed",
-        )]);
+        root.expect(&[("ACL DELUSER root default", "-ERR The 'default' user cannot be removed")]);
     }
 
     #[test]
@@ -447,10 +429,7 @@ mod tests {
             ("MULTI", "+OK"),
             ("GET a", NO_GET),
             ("SET a 1", "+QUEUED"),
-            (
-                "EXEC",
-                "-EXECABORT Transaction discarded because of previous errors.",
-            ),
+            ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
             ("MULTI", "+OK"),
             ("SET a 1", "+QUEUED"),
             ("INCR a", "+QUEUED"),
@@ -464,10 +443,7 @@ mod tests {
         )]);
         admin.expect(&[("GET a", "$1 1")]);
         let log = admin.run("ACL LOG 1");
-        assert!(
-            log.contains("\r\nmulti\r\n") && log.contains("\r\nincr\r\n"),
-            "{log}"
-        );
+        assert!(log.contains("\r\nmulti\r\n") && log.contains("\r\nincr\r\n"), "{log}");
     }
 
     #[test]
@@ -480,8 +456,7 @@ mod tests {
         };
         assert_eq!(run("return redis.call('set','a',1)"), "+OK ");
         let reply = run("return redis.call('get','a')");
-        let denied =
-            "-ERR The user executing the script can't run this command or subcommand script:";
+        let denied = "-ERR The user executing the script can't run this command or subcommand script:";
         assert!(reply.starts_with(denied), "{reply}");
         let reply = run("return redis.pcall('set','b',1)");
         let denied = "-ERR The user executing the script can't access at least one of the keys mentioned in the \
@@ -508,9 +483,7 @@ mod tests {
 
     fn admin_error() -> String {
         let digest = crate::scripts::digest::Digest::of(b"return(redis.call('acl','whoami'))");
-        format!(
-            "-ERR This Redis command is not allowed from script script: {digest}, on @user_script:1."
-        )
+        format!("-ERR This Redis command is not allowed from script script: {digest}, on @user_script:1.")
     }
 
     #[test]
@@ -525,14 +498,8 @@ mod tests {
             ("XREAD BLOCK 1 STREAMS a b 0 0", NO_KEY),
             ("SORT mylist", "*1 $1 1"),
             ("SORT mylist BY nosort", "*1 $1 1"),
-            (
-                "SORT mylist BY v*",
-                "-ERR BY option of SORT denied due to insufficient ACL permissions.",
-            ),
-            (
-                "SORT mylist GET #",
-                "-ERR GET option of SORT denied due to insufficient ACL permissions.",
-            ),
+            ("SORT mylist BY v*", "-ERR BY option of SORT denied due to insufficient ACL permissions."),
+            ("SORT mylist GET #", "-ERR GET option of SORT denied due to insufficient ACL permissions."),
         ]);
         admin.expect(&[("ACL SETUSER alice (+sort ~mylist %R~*)", "+OK")]);
         alice.expect(&[("SORT mylist BY v* GET v*", "*1 $1 1")]);
@@ -550,10 +517,7 @@ mod tests {
         ] {
             let mut admin = Session::new();
             let mut alice = alice(&mut admin, &format!("+@all {before}"));
-            alice
-                .client
-                .subscriber
-                .attach(|| Some(Heard::default().outlet()));
+            alice.client.subscriber.attach(|| Some(Heard::default().outlet()));
             alice.expect(&[
                 (
                     "SUBSCRIBE x",
@@ -563,13 +527,7 @@ mod tests {
                         NO_CHANNEL
                     },
                 ),
-                (
-                    "SUBSCRIBE c",
-                    &format!(
-                        "*3 $9 subscribe $1 c :{}",
-                        if before == "&*" { 2 } else { 1 }
-                    ),
-                ),
+                ("SUBSCRIBE c", &format!("*3 $9 subscribe $1 c :{}", if before == "&*" { 2 } else { 1 })),
             ]);
             admin.expect(&[(&format!("ACL SETUSER alice {after}"), "+OK")]);
             let is_open = admin.server.clients.find(alice.client.id).is_some();
@@ -580,10 +538,7 @@ mod tests {
     #[test]
     fn publishers_need_their_channels() {
         let mut admin = Session::new();
-        let mut alice = alice(
-            &mut admin,
-            "+publish +spublish +psubscribe +multi +exec &foo:*",
-        );
+        let mut alice = alice(&mut admin, "+publish +spublish +psubscribe +multi +exec &foo:*");
         alice.expect(&[
             ("PUBLISH foo:1 x", ":0"),
             ("SPUBLISH bar x", NO_CHANNEL),
@@ -592,10 +547,7 @@ mod tests {
             ("PUBLISH bar x", NO_CHANNEL),
         ]);
         let log = admin.run("ACL LOG 1");
-        assert!(
-            log.contains("\r\nchannel\r\n") && log.contains("\r\nbar\r\n"),
-            "{log}"
-        );
+        assert!(log.contains("\r\nchannel\r\n") && log.contains("\r\nbar\r\n"), "{log}");
     }
 
     #[test]
@@ -607,30 +559,18 @@ mod tests {
         stranger.run("auth nobody y");
         let log = admin.run("ACL LOG").replace("\r\n", " ");
         assert!(
-            log.starts_with(
-                "*3 *14 $5 count :1 $6 reason $4 auth $7 context $8 toplevel $6 object $4 auth "
-            ),
+            log.starts_with("*3 *14 $5 count :1 $6 reason $4 auth $7 context $8 toplevel $6 object $4 auth "),
             "{log}"
         );
-        assert!(
-            log.contains(" $6 object $5 HELLO $8 username $6 nobody "),
-            "{log}"
-        );
+        assert!(log.contains(" $6 object $5 HELLO $8 username $6 nobody "), "{log}");
         assert!(log.contains(" user=default "), "{log}");
         admin.expect(&[
             ("CONFIG SET acllog-max-len 2", "+OK"),
             ("CONFIG GET acllog-max-len", "*2 $14 acllog-max-len $1 2"),
-            (
-                "AUTH a b",
-                "-WRONGPASS invalid username-password pair or user is disabled.",
-            ),
+            ("AUTH a b", "-WRONGPASS invalid username-password pair or user is disabled."),
         ]);
         assert!(admin.run("ACL LOG 10").starts_with("*2\r\n"));
-        admin.expect(&[
-            ("ACL LOG RESET", "+OK"),
-            ("ACL LOG", "*0"),
-            ("ACL LOG -1", "*0"),
-        ]);
+        admin.expect(&[("ACL LOG RESET", "+OK"), ("ACL LOG", "*0"), ("ACL LOG -1", "*0")]);
     }
 
     #[test]
@@ -654,26 +594,14 @@ mod tests {
             ("bob EVAL x 0 nothing", "+OK"),
             ("bob EVAL x 3 nothing", "+OK"),
             ("bob GEORADIUS read 1 2 3 m STORE write1", "+OK"),
-            (
-                "bob GEORADIUS read 1 2 3 m STORE read1",
-                "access the 'read1' key",
-            ),
-            (
-                "bob XREADGROUP GROUP STREAMS c STREAMS nothing >",
-                "access the 'nothing' key",
-            ),
+            ("bob GEORADIUS read 1 2 3 m STORE read1", "access the 'read1' key"),
+            ("bob XREADGROUP GROUP STREAMS c STREAMS nothing >", "access the 'nothing' key"),
             ("bob STRLEN write", "+OK"),
             ("nobody GET a", "-ERR User 'nobody' not found"),
             ("bob NOPE a", "-ERR Command 'NOPE' not found"),
             ("bob CLIENT NOPE", "-ERR Command 'CLIENT' not found"),
-            (
-                "bob GET",
-                "-ERR wrong number of arguments for 'get' command",
-            ),
-            (
-                "bob CLIENT",
-                "-ERR wrong number of arguments for 'client' command",
-            ),
+            ("bob GET", "-ERR wrong number of arguments for 'get' command"),
+            ("bob CLIENT", "-ERR wrong number of arguments for 'client' command"),
         ] {
             assert_eq!(dry(&mut admin, line), expected, "{line}");
         }
@@ -682,11 +610,7 @@ mod tests {
     #[test]
     fn categories_and_passwords_are_told() {
         let mut session = Session::new();
-        assert!(
-            session
-                .run("ACL CAT")
-                .starts_with("*21\r\n$8\r\nkeyspace\r\n")
-        );
+        assert!(session.run("ACL CAT").starts_with("*21\r\n$8\r\nkeyspace\r\n"));
         let scripting = session.run("ACL CAT Scripting");
         assert!(scripting.contains("function|list") && !scripting.contains("\r\nget\r\n"));
         assert_eq!(session.run("ACL GENPASS").len(), "$64\r\n\r\n".len() + 64);
@@ -707,31 +631,14 @@ mod tests {
             ("ACL NOPE", "-ERR unknown subcommand 'NOPE'. Try ACL HELP."),
         ]);
         let refused = session.run_args(&[b"ACL", b"SETUSER", b"a b"]);
-        assert_eq!(
-            refused,
-            "-ERR Usernames can't contain spaces or null characters\r\n"
-        );
+        assert_eq!(refused, "-ERR Usernames can't contain spaces or null characters\r\n");
         let refused = session.run_args(&[b"ACL", b"SETUSER", b"a", b"\r\nx"]);
-        assert_eq!(
-            refused,
-            "-ERR Error in ACL SETUSER modifier '  x': Syntax error\r\n"
-        );
-        assert!(
-            session
-                .run("ACL LOAD")
-                .starts_with("-ERR This Redis instance is not")
-        );
-        assert!(
-            session
-                .run("ACL SAVE")
-                .starts_with("-ERR This Redis instance is not")
-        );
+        assert_eq!(refused, "-ERR Error in ACL SETUSER modifier '  x': Syntax error\r\n");
+        assert!(session.run("ACL LOAD").starts_with("-ERR This Redis instance is not"));
+        assert!(session.run("ACL SAVE").starts_with("-ERR This Redis instance is not"));
         session.expect(&[("ACL SETUSER t on >x %R~r &c (+get ~k)", "+OK")]);
         let user = session.run("ACL GETUSER t").replace("\r\n", " ");
-        assert!(
-            user.starts_with("*12 $5 flags *1 $2 on $9 passwords *1 $64 2d711642"),
-            "{user}"
-        );
+        assert!(user.starts_with("*12 $5 flags *1 $2 on $9 passwords *1 $64 2d711642"), "{user}");
         assert!(
             user.ends_with(
                 " $8 commands $5 -@all $4 keys $4 %R~r $8 channels $2 &c $9 selectors *1 *6 $8 commands $10 -@all +get \
@@ -750,39 +657,24 @@ mod tests {
         let path = directory.path().join("users.acl");
         let text = "user alice on nopass ~* +@all\nuser default on nopass ~* &* +@all -flushdb\n";
         std::fs::write(&path, text).expect("a file");
-        let mut admin = Session::with(Config {
-            aclfile: Some(path.clone()),
-            ..Config::default()
-        });
+        let mut admin = Session::with(Config { aclfile: Some(path.clone()), ..Config::default() });
         let server = Arc::clone(&admin.server);
-        let configured = server
-            .acl
-            .configure(&server.clients, &server.settings.config);
+        let configured = server.acl.configure(&server.clients, &server.settings.config);
         assert_eq!(configured, Ok(()));
         let mut alice = admin.beside();
         alice.expect(&[("AUTH alice x", "+OK")]);
         admin.expect(&[
-            (
-                "FLUSHDB",
-                "-NOPERM this user has no permissions to run the 'flushdb' command",
-            ),
+            ("FLUSHDB", "-NOPERM this user has no permissions to run the 'flushdb' command"),
             ("ACL SETUSER eve on nopass +get ~*", "+OK"),
             ("ACL SAVE", "+OK"),
         ]);
         let wrong = std::fs::read_to_string(&path).expect("a file") + "user eve\n";
         std::fs::write(&path, &wrong).expect("a file");
         let refused = admin.run("ACL LOAD");
-        assert!(
-            refused.contains("Duplicate user 'eve' found on line 4"),
-            "{refused}"
-        );
+        assert!(refused.contains("Duplicate user 'eve' found on line 4"), "{refused}");
         alice.expect(&[("ACL WHOAMI", "$5 alice")]);
         std::fs::write(&path, "user eve on nopass +get ~*\n").expect("a file");
-        admin.expect(&[
-            ("ACL LOAD", "+OK"),
-            ("ACL USERS", "*2 $7 default $3 eve"),
-            ("FLUSHDB", "+OK"),
-        ]);
+        admin.expect(&[("ACL LOAD", "+OK"), ("ACL USERS", "*2 $7 default $3 eve"), ("FLUSHDB", "+OK")]);
         assert!(server.clients.find(alice.client.id).is_none());
         assert!(server.clients.find(admin.client.id).is_some());
     }
@@ -794,9 +686,7 @@ mod tests {
             change(&mut config);
             let session = Session::with(config);
             let server = Arc::clone(&session.server);
-            let result = server
-                .acl
-                .configure(&server.clients, &server.settings.config);
+            let result = server.acl.configure(&server.clients, &server.settings.config);
             result.map(|()| session)
         };
         let mut session = configured(|config| {
@@ -822,17 +712,11 @@ mod tests {
             config.requirepass = Some("secret".into());
             config.aclfile = Some("users.acl".into());
         });
-        assert!(
-            ignored.contains("has no effect beside 'aclfile'"),
-            "{ignored}"
-        );
+        assert!(ignored.contains("has no effect beside 'aclfile'"), "{ignored}");
         let pattern = refused(|config| {
             config.acl_pubsub_default = crate::acl::PubSubDefault::AllChannels;
             config.user = vec!["alice on &c".parse().expect("a user")];
         });
-        assert!(
-            pattern.contains("user 'alice'") && pattern.contains("'&c'"),
-            "{pattern}"
-        );
+        assert!(pattern.contains("user 'alice'") && pattern.contains("'&c'"), "{pattern}");
     }
 }

@@ -11,9 +11,7 @@ use crate::typed::snapshot;
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("bitfield", -2, bitfield)
-        .flags(&[Flag::Write, Flag::DenyOom])
-        .key(),
+    CommandSpec::new("bitfield", -2, bitfield).flags(&[Flag::Write, Flag::DenyOom]).key(),
     CommandSpec::new("bitfield_ro", -2, bitfield_ro)
         .flags(&[Flag::Readonly, Flag::Fast])
         .key(),
@@ -197,17 +195,13 @@ fn run(field: Field, action: Action, string: &mut [u8]) -> Option<i64> {
 
 fn bitfield(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let actions = parse_actions(context, &args[2..])?;
-    let written = actions
-        .iter()
-        .filter(|(_, action)| !matches!(action, Action::Get));
+    let written = actions.iter().filter(|(_, action)| !matches!(action, Action::Get));
     let Some(len) = written.map(|(field, _)| field.bytes()).max() else {
         return read(context, args[1], &actions, out);
     };
     let replies = bytes::change(context, args[1], len, actions.len(), |string, pace| {
         let actions = actions.iter().inspect(|_| pace.step());
-        actions
-            .map(|(field, action)| run(*field, *action, string))
-            .collect::<Vec<_>>()
+        actions.map(|(field, action)| run(*field, *action, string)).collect::<Vec<_>>()
     })?;
     out.array(replies.len());
     for reply in replies {
@@ -219,30 +213,16 @@ fn bitfield(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_
     Ok(())
 }
 
-fn bitfield_ro(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+fn bitfield_ro(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let actions = parse_actions(context, &args[2..])?;
-    if actions
-        .iter()
-        .any(|(_, action)| !matches!(action, Action::Get))
-    {
-        return Err(CommandError::line(
-            "ERR BITFIELD_RO only supports the GET subcommand",
-        ));
+    if actions.iter().any(|(_, action)| !matches!(action, Action::Get)) {
+        return Err(CommandError::line("ERR BITFIELD_RO only supports the GET subcommand"));
     }
     read(context, args[1], &actions, out)
 }
 
 /// Runs actions that do not write.
-fn read(
-    context: &Context<'_>,
-    key: &[u8],
-    actions: &[(Field, Action)],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+fn read(context: &Context<'_>, key: &[u8], actions: &[(Field, Action)], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let string: Option<Element> = snapshot(context.store, key)?;
     let string = string.as_ref().map_or(&[][..], Element::as_slice);
     let pace = Pace::new();
@@ -262,16 +242,10 @@ mod tests {
     fn fields_are_read_and_written() {
         Session::new().expect(&[
             ("BITFIELD b SET u8 0 255", "*1 :0"),
-            (
-                "BITFIELD b GET u8 0 GET i8 0 GET u4 4 GET i5 6",
-                "*4 :255 :-1 :15 :-8",
-            ),
+            ("BITFIELD b GET u8 0 GET i8 0 GET u4 4 GET i5 6", "*4 :255 :-1 :15 :-8"),
             ("BITFIELD b INCRBY i5 100 1 GET u4 0", "*2 :1 :15"),
             ("STRLEN b", ":14"),
-            (
-                "BITFIELD b SET i64 #2 -9223372036854775808 GET i64 #2",
-                "*2 :0 :-9223372036854775808",
-            ),
+            ("BITFIELD b SET i64 #2 -9223372036854775808 GET i64 #2", "*2 :0 :-9223372036854775808"),
             (
                 "BITFIELD b SET i64 77 -2 GET i64 77 GET u63 78",
                 "*3 :68719480832 :-2 :9223372036854775806",
@@ -281,10 +255,7 @@ mod tests {
             ("EXISTS none", ":0"),
             ("BITFIELD none", "*0"),
             ("BITFIELD_RO b GET u8 0", "*1 :255"),
-            (
-                "BITFIELD_RO b SET u8 0 1",
-                "-ERR BITFIELD_RO only supports the GET subcommand",
-            ),
+            ("BITFIELD_RO b SET u8 0 1", "-ERR BITFIELD_RO only supports the GET subcommand"),
         ]);
     }
 
@@ -295,28 +266,16 @@ mod tests {
             ("BITFIELD b INCRBY u8 0 10", "*1 :4"),
             ("BITFIELD b INCRBY u8 0 -10", "*1 :250"),
             ("BITFIELD b OVERFLOW SAT INCRBY u8 0 10", "*1 :255"),
-            (
-                "BITFIELD b OVERFLOW FAIL INCRBY u8 0 1 GET u8 0",
-                "*2 $-1 :255",
-            ),
+            ("BITFIELD b OVERFLOW FAIL INCRBY u8 0 1 GET u8 0", "*2 $-1 :255"),
             ("BITFIELD b OVERFLOW SAT INCRBY u8 0 -300", "*1 :0"),
             ("BITFIELD b SET i8 0 127 INCRBY i8 0 1", "*2 :0 :-128"),
-            (
-                "BITFIELD b OVERFLOW SAT INCRBY i8 0 -1 INCRBY i8 0 300",
-                "*2 :-128 :127",
-            ),
+            ("BITFIELD b OVERFLOW SAT INCRBY i8 0 -1 INCRBY i8 0 300", "*2 :-128 :127"),
             ("BITFIELD b SET i8 0 300", "*1 :127"),
             ("BITFIELD b GET i8 0", "*1 :44"),
-            (
-                "BITFIELD b OVERFLOW SAT SET u8 0 -1 GET u8 0",
-                "*2 :44 :255",
-            ),
+            ("BITFIELD b OVERFLOW SAT SET u8 0 -1 GET u8 0", "*2 :44 :255"),
             ("BITFIELD c OVERFLOW FAIL SET u2 14 4", "*1 $-1"),
             ("STRLEN c", ":2"),
-            (
-                "BITFIELD d SET i64 0 9223372036854775807 INCRBY i64 0 1",
-                "*2 :0 :-9223372036854775808",
-            ),
+            ("BITFIELD d SET i64 0 9223372036854775807 INCRBY i64 0 1", "*2 :0 :-9223372036854775808"),
         ]);
     }
 
@@ -334,14 +293,8 @@ mod tests {
             ("BITFIELD b SET u8 4294967296 1", offset),
             ("BITFIELD b SET u8 #9223372036854775807 1", offset),
             ("BITFIELD b SET u8 0 1 SET u8 0", "-ERR syntax error"),
-            (
-                "BITFIELD b SET u8 0 x",
-                "-ERR value is not an integer or out of range",
-            ),
-            (
-                "BITFIELD b OVERFLOW LOSE",
-                "-ERR Invalid OVERFLOW type specified",
-            ),
+            ("BITFIELD b SET u8 0 x", "-ERR value is not an integer or out of range"),
+            ("BITFIELD b OVERFLOW LOSE", "-ERR Invalid OVERFLOW type specified"),
             ("EXISTS b", ":0"),
             ("LPUSH l a", ":1"),
             (

@@ -21,13 +21,9 @@ const STORE: &[Flag] = &[Flag::Write, Flag::DenyOom];
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("bitcount", -2, bitcount).flags(READ).key(),
-    CommandSpec::new("bitop", -4, bitop)
-        .flags(STORE)
-        .keys(2, -1, 1),
+    CommandSpec::new("bitop", -4, bitop).flags(STORE).keys(2, -1, 1),
     CommandSpec::new("bitpos", -3, bitpos).flags(READ).key(),
-    CommandSpec::new("getbit", 3, getbit)
-        .flags(&[Flag::Readonly, Flag::Fast])
-        .key(),
+    CommandSpec::new("getbit", 3, getbit).flags(&[Flag::Readonly, Flag::Fast]).key(),
     CommandSpec::new("setbit", 4, setbit).flags(STORE).key(),
 ];
 
@@ -41,9 +37,7 @@ pub(super) fn offset(context: &Context<'_>, arg: &[u8], unit_bits: i64) -> Resul
     let len_max = context.server.settings.value_len_max() as u64;
     offset
         .filter(|offset| offset / 8 < len_max)
-        .ok_or(CommandError::line(
-            "ERR bit offset is not an integer or out of range",
-        ))
+        .ok_or(CommandError::line("ERR bit offset is not an integer or out of range"))
 }
 
 /// The byte of the bit at `offset`, and the bit's mask.
@@ -57,9 +51,7 @@ fn setbit(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
         b"0" => false,
         b"1" => true,
         _ => {
-            return Err(CommandError::line(
-                "ERR bit is not an integer or out of range",
-            ));
+            return Err(CommandError::line("ERR bit is not an integer or out of range"));
         }
     };
     let was_set = bytes::change(context, args[1], byte + 1, 1, |bytes, _| {
@@ -102,11 +94,7 @@ impl Unit {
     fn range(self, start: i64, end: i64, len: usize) -> Option<RangeInclusive<u64>> {
         let units = i64::try_from(len as u64 * (8 / self.bits)).unwrap_or(i64::MAX);
         let from_start = |index: i64| {
-            let index = if index < 0 {
-                index.saturating_add(units)
-            } else {
-                index
-            };
+            let index = if index < 0 { index.saturating_add(units) } else { index };
             index.max(0)
         };
         let (start, end) = (from_start(start), from_start(end).min(units - 1));
@@ -130,9 +118,7 @@ fn bitcount(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_
         out.integer(0);
         return Ok(());
     }
-    let unit = args
-        .get(4)
-        .map_or(Ok(Unit::BYTE), |unit| Unit::parse(unit))?;
+    let unit = args.get(4).map_or(Ok(Unit::BYTE), |unit| Unit::parse(unit))?;
     let range = unit.range(start, end, string.len());
     out.integer(range.map_or(0, |range| count(&string, range)) as i64);
     Ok(())
@@ -175,11 +161,7 @@ fn bytes_of(range: &RangeInclusive<u64>) -> (RangeInclusive<usize>, u8, u8) {
     let (start, end) = (*range.start(), *range.end());
     let first_mask = 0xff >> (start % 8);
     let last_mask = 0xff << (7 - end % 8);
-    (
-        (start / 8) as usize..=(end / 8) as usize,
-        first_mask,
-        last_mask,
-    )
+    ((start / 8) as usize..=(end / 8) as usize, first_mask, last_mask)
 }
 
 /// How many bits of `range` are set. The string has all of them.
@@ -201,9 +183,7 @@ fn count(string: &[u8], range: RangeInclusive<u64>) -> u64 {
 
 fn ones(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
-    let of_words = words
-        .iter()
-        .map(|word| u64::from_ne_bytes(*word).count_ones());
+    let of_words = words.iter().map(|word| u64::from_ne_bytes(*word).count_ones());
     let of_rest = rest.iter().map(|byte| byte.count_ones());
     of_words.chain(of_rest).map(u64::from).sum()
 }
@@ -291,9 +271,7 @@ fn bitop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     let operation = Operation::parse(args[1])?;
     let (target, sources) = (args[2], &args[3..]);
     if operation == Operation::Not && sources.len() != 1 {
-        return Err(CommandError::line(
-            "ERR BITOP NOT must be called with a single source key.",
-        ));
+        return Err(CommandError::line("ERR BITOP NOT must be called with a single source key."));
     }
     let values = snapshots(context.store, sources);
     let sources = values.iter().map(|value| {
@@ -321,10 +299,7 @@ fn bitop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
 fn combined(operation: Operation, sources: &[Element], zeros: BytesMut) -> BytesMut {
     let pace = Pace::new();
     let mut combined = zeros;
-    for (chunk, start) in combined
-        .chunks_mut(CHUNK_BYTES)
-        .zip((0..).step_by(CHUNK_BYTES))
-    {
+    for (chunk, start) in combined.chunks_mut(CHUNK_BYTES).zip((0..).step_by(CHUNK_BYTES)) {
         for (index, source) in sources.iter().enumerate() {
             pace.pause();
             let part = source.get(start..).unwrap_or_default();
@@ -390,11 +365,7 @@ mod tests {
     fn a_lower_limit_of_values_bounds_offsets() {
         let mut session = Session::new();
         session.server.settings.set_value_len_max(4);
-        session.expect(&[
-            ("SETBIT b 31 1", ":0"),
-            ("SETBIT b 32 1", OFFSET),
-            ("GETBIT b 32", OFFSET),
-        ]);
+        session.expect(&[("SETBIT b 31 1", ":0"), ("SETBIT b 32 1", OFFSET), ("GETBIT b 32", OFFSET)]);
     }
 
     #[test]
@@ -428,21 +399,14 @@ mod tests {
             ("BITCOUNT none a b c d", ":0"),
             ("BITCOUNT s 1", "-ERR syntax error"),
             ("BITCOUNT s 1 2 3", "-ERR syntax error"),
-            (
-                "BITCOUNT s a 2",
-                "-ERR value is not an integer or out of range",
-            ),
+            ("BITCOUNT s a 2", "-ERR value is not an integer or out of range"),
         ]);
     }
 
     #[test]
     fn the_first_bit_is_found() {
         let mut session = Session::new();
-        for (key, bytes) in [
-            ("a", &b"\xff\xf0\x00"[..]),
-            ("z", b"\x00\x00\x00"),
-            ("o", b"\xff\xff\xff"),
-        ] {
+        for (key, bytes) in [("a", &b"\xff\xf0\x00"[..]), ("z", b"\x00\x00\x00"), ("o", b"\xff\xff\xff")] {
             session.run_args(&[b"SET", key.as_bytes(), bytes]);
         }
         session.expect(&[
@@ -482,10 +446,7 @@ mod tests {
             ("GET d", "$3 abc"),
             ("BITOP AND d none", ":0"),
             ("EXISTS d", ":0"),
-            (
-                "BITOP NOT d a b",
-                "-ERR BITOP NOT must be called with a single source key.",
-            ),
+            ("BITOP NOT d a b", "-ERR BITOP NOT must be called with a single source key."),
             ("BITOP NAND d a b", "-ERR syntax error"),
         ]);
     }

@@ -16,38 +16,26 @@ const MULTI_POP: &[Flag] = &[Flag::Write, Flag::Blocking];
 
 /// Rows of the command table, for lists.
 pub(crate) const LIST_COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("blmove", 6, blmove)
-        .flags(MOVE)
-        .keys(1, 2, 1),
+    CommandSpec::new("blmove", 6, blmove).flags(MOVE).keys(1, 2, 1),
     CommandSpec::new("blmpop", -5, blmpop).flags(MULTI_POP),
-    CommandSpec::new("blpop", -3, |context, args, out| {
-        list_pop(context, args, out, ListEnd::Left)
-    })
-    .flags(POP)
-    .keys(1, -2, 1),
-    CommandSpec::new("brpop", -3, |context, args, out| {
-        list_pop(context, args, out, ListEnd::Right)
-    })
-    .flags(POP)
-    .keys(1, -2, 1),
-    CommandSpec::new("brpoplpush", 4, brpoplpush)
-        .flags(MOVE)
-        .keys(1, 2, 1),
+    CommandSpec::new("blpop", -3, |context, args, out| list_pop(context, args, out, ListEnd::Left))
+        .flags(POP)
+        .keys(1, -2, 1),
+    CommandSpec::new("brpop", -3, |context, args, out| list_pop(context, args, out, ListEnd::Right))
+        .flags(POP)
+        .keys(1, -2, 1),
+    CommandSpec::new("brpoplpush", 4, brpoplpush).flags(MOVE).keys(1, 2, 1),
 ];
 
 /// Rows of the command table, for sorted sets.
 pub(crate) const SORTED_SET_COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("bzmpop", -5, bzmpop).flags(MULTI_POP),
-    CommandSpec::new("bzpopmax", -3, |context, args, out| {
-        sorted_set_pop(context, args, out, From::Highest)
-    })
-    .flags(POP_FAST)
-    .keys(1, -2, 1),
-    CommandSpec::new("bzpopmin", -3, |context, args, out| {
-        sorted_set_pop(context, args, out, From::Lowest)
-    })
-    .flags(POP_FAST)
-    .keys(1, -2, 1),
+    CommandSpec::new("bzpopmax", -3, |context, args, out| sorted_set_pop(context, args, out, From::Highest))
+        .flags(POP_FAST)
+        .keys(1, -2, 1),
+    CommandSpec::new("bzpopmin", -3, |context, args, out| sorted_set_pop(context, args, out, From::Lowest))
+        .flags(POP_FAST)
+        .keys(1, -2, 1),
 ];
 
 fn null_array(out: &mut ReplyEncoder<'_>) {
@@ -63,12 +51,7 @@ fn keys_and_timeout<'a>(args: &'a [&'a [u8]]) -> (&'a [&'a [u8]], &'a [u8]) {
     (&args[1..args.len() - 1], args[args.len() - 1])
 }
 
-fn list_pop(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-    end: ListEnd,
-) -> Result<()> {
+fn list_pop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, end: ListEnd) -> Result<()> {
     let (keys, timeout) = keys_and_timeout(args);
     let pop = move |context: &Context<'_>, key: &[u8], out: &mut ReplyEncoder<'_>| {
         let popped = pop_one(context, key, end)?;
@@ -119,12 +102,7 @@ fn blocking_move(
     Blocking::on::<List>(&[source], deadline(timeout)?, null, take).run(context, out)
 }
 
-fn sorted_set_pop(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-    from: From,
-) -> Result<()> {
+fn sorted_set_pop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, from: From) -> Result<()> {
     let (keys, timeout) = keys_and_timeout(args);
     let pop = move |context: &Context<'_>, key: &[u8], out: &mut ReplyEncoder<'_>| {
         let popped = pop_many(context, key, 1, from)?.unwrap_or_default();
@@ -177,10 +155,7 @@ mod tests {
             ("ZADD z 1 a 2 b 3 c 4 d", ":4"),
             ("BZPOPMIN none z 0", "*3 $1 z $1 a $1 1"),
             ("BZPOPMAX z 0", "*3 $1 z $1 d $1 4"),
-            (
-                "BZMPOP 0 1 z MAX COUNT 5",
-                "*2 $1 z *2 *2 $1 c $1 3 *2 $1 b $1 2",
-            ),
+            ("BZMPOP 0 1 z MAX COUNT 5", "*2 $1 z *2 *2 $1 c $1 3 *2 $1 b $1 2"),
             ("EXISTS l m z", ":1"),
         ]);
     }
@@ -208,12 +183,7 @@ mod tests {
 
     #[test]
     fn clients_are_served_in_the_order_in_which_they_came() {
-        let commands = [
-            "BLPOP a l 0",
-            "BRPOP l 0",
-            "BLMPOP 0 1 l LEFT COUNT 2",
-            "BLPOP l 0",
-        ];
+        let commands = ["BLPOP a l 0", "BRPOP l 0", "BLMPOP 0 1 l LEFT COUNT 2", "BLPOP l 0"];
         let (mut session, clients) = waiting(commands);
         assert_eq!(session.run("CLIENT LIST").matches("flags=b ").count(), 4);
         assert_eq!(session.run("RPUSH l 1 2 3 4"), ":4\r\n");
@@ -230,11 +200,7 @@ mod tests {
     #[test]
     fn a_key_for_which_others_wait_in_vain_is_not_passed_over() {
         let (mut session, _others) = waiting(["XREAD BLOCK 0 STREAMS k $", "BZPOPMIN k 0"]);
-        session.expect(&[
-            ("RPUSH k a", ":1"),
-            ("RPUSH j b", ":1"),
-            ("BLPOP k j 0", "*2 $1 k $1 a"),
-        ]);
+        session.expect(&[("RPUSH k a", ":1"), ("RPUSH j b", ":1"), ("BLPOP k j 0", "*2 $1 k $1 a")]);
     }
 
     #[test]
@@ -247,10 +213,7 @@ mod tests {
             slot.insert(made);
             slot.wake_nobody();
         });
-        session.expect(&[
-            ("BLPOP k j 0", "*2 $1 k $1 2"),
-            ("BLPOP k j 0", "*2 $1 j $1 b"),
-        ]);
+        session.expect(&[("BLPOP k j 0", "*2 $1 k $1 2"), ("BLPOP k j 0", "*2 $1 j $1 b")]);
         assert_eq!(clients[0].late().unwrap(), "*2 $1 k $1 1");
     }
 
@@ -273,10 +236,7 @@ mod tests {
             let mut client = session.beside();
             let at_once = client.run(blocked);
             session.run(store);
-            assert!(
-                !at_once.is_empty() || client.late().is_some(),
-                "{blocked} {store}"
-            );
+            assert!(!at_once.is_empty() || client.late().is_some(), "{blocked} {store}");
         }
     }
 
@@ -284,16 +244,12 @@ mod tests {
     fn a_client_that_moves_an_element_serves_the_next_one() {
         let (mut session, clients) = waiting(["BLMOVE a b LEFT RIGHT 0", "BLMOVE b c LEFT LEFT 0"]);
         session.expect(&[("RPUSH a x", ":1"), ("LRANGE c 0 -1", "*1 $1 x")]);
-        assert_eq!(
-            clients.map(|client| client.late()),
-            [(); 2].map(|()| Some("$1 x".into()))
-        );
+        assert_eq!(clients.map(|client| client.late()), [(); 2].map(|()| Some("$1 x".into())));
     }
 
     #[test]
     fn a_value_of_another_type_ends_no_wait_but_a_destination_of_another_type_does() {
-        let (mut session, clients) =
-            waiting(["BZPOPMIN k 0", "BLPOP k 0", "BLMOVE l s LEFT LEFT 0"]);
+        let (mut session, clients) = waiting(["BZPOPMIN k 0", "BLPOP k 0", "BLMOVE l s LEFT LEFT 0"]);
         session.expect(&[("SET s v", "+OK"), ("SET k v", "+OK"), ("DEL k", ":1")]);
         session.expect(&[("RPUSH l x", ":1"), ("RPUSH k x", ":1"), ("LLEN l", ":1")]);
         let [sorted, list, moved] = clients.map(|client| client.late());
@@ -321,19 +277,13 @@ mod tests {
             ("LLEN l", ":1"),
         ]);
         assert_eq!(clients[0].late().unwrap(), "*2 $1 l $1 b");
-        session.expect(&[(
-            "EVAL return(redis.call('blmpop',0,1,'none','left')) 0",
-            "$-1",
-        )]);
+        session.expect(&[("EVAL return(redis.call('blmpop',0,1,'none','left')) 0", "$-1")]);
     }
 
     #[test]
     fn waits_end_by_timeout_and_by_client_unblock() {
         let (mut session, clients) = waiting(["BLPOP a 0", "BZPOPMIN z 0"]);
-        for (command, nothing) in [
-            ("BLPOP a 0.01", "*-1"),
-            ("BLMOVE a b LEFT LEFT 0.01", "*-1"),
-        ] {
+        for (command, nothing) in [("BLPOP a 0.01", "*-1"), ("BLMOVE a b LEFT LEFT 0.01", "*-1")] {
             let mut client = session.beside();
             assert_eq!(client.run(command), "", "{command}");
             assert_eq!(client.late_soon(), nothing, "{command}");
@@ -343,36 +293,23 @@ mod tests {
             (&format!("CLIENT UNBLOCK {}", ids[0]), ":1"),
             (&format!("CLIENT UNBLOCK {}", ids[0]), ":0"),
             (&format!("CLIENT UNBLOCK {} ERROR", ids[1]), ":1"),
-            (
-                "CLIENT UNBLOCK 1 WRONG",
-                "-ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR",
-            ),
-            (
-                "CLIENT UNBLOCK x",
-                "-ERR value is not an integer or out of range",
-            ),
+            ("CLIENT UNBLOCK 1 WRONG", "-ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"),
+            ("CLIENT UNBLOCK x", "-ERR value is not an integer or out of range"),
         ]);
         assert_eq!(clients[0].late().unwrap(), "*-1");
-        assert_eq!(
-            clients[1].late().unwrap(),
-            "-UNBLOCKED client unblocked via CLIENT UNBLOCK"
-        );
+        assert_eq!(clients[1].late().unwrap(), "-UNBLOCKED client unblocked via CLIENT UNBLOCK");
         assert!(!session.store().is_awaited(b"a"));
     }
 
     #[test]
     fn nothing_is_popped_for_a_client_that_left() {
-        let (mut session, [gone, dropped, stays]) =
-            waiting(["BLPOP l 0", "BLPOP l 0", "BLPOP l 0"]);
+        let (mut session, [gone, dropped, stays]) = waiting(["BLPOP l 0", "BLPOP l 0", "BLPOP l 0"]);
         gone.leave();
         drop(dropped);
         assert_eq!(session.server.clients.blocked.len(), 2);
         session.run("RPUSH l a b");
         assert_eq!(stays.late().unwrap(), "*2 $1 l $1 a");
-        assert_eq!(
-            (gone.late(), session.run("LLEN l").as_str()),
-            (None, ":1\r\n")
-        );
+        assert_eq!((gone.late(), session.run("LLEN l").as_str()), (None, ":1\r\n"));
     }
 
     #[test]
@@ -411,15 +348,10 @@ mod tests {
                         };
                         reply.rsplit(' ').next().map(str::to_owned)
                     };
-                    std::iter::repeat_with(pop)
-                        .take(POPS)
-                        .flatten()
-                        .collect::<Vec<_>>()
+                    std::iter::repeat_with(pop).take(POPS).flatten().collect::<Vec<_>>()
                 })
             });
-            let popped = poppers
-                .into_iter()
-                .flat_map(|popper| popper.join().unwrap());
+            let popped = poppers.into_iter().flat_map(|popper| popper.join().unwrap());
             popped.collect::<Vec<_>>()
         });
         let mut sorted = popped;

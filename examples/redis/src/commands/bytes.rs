@@ -117,14 +117,8 @@ fn make_room(context: &Context<'_>, key: &[u8], len: impl FnOnce(usize) -> usize
 }
 
 /// Calls `change` with the slot's string, made at least `len` bytes long with zeros, if that can be done in place.
-fn in_place<R>(
-    slot: &mut Slot<'_>,
-    len: usize,
-    change: impl FnOnce(&mut [u8]) -> R,
-) -> Result<Option<R>> {
-    let has_room = |string: &Element| {
-        len.saturating_sub(string.len()) <= LOCKED_BYTES_MAX && string.has_room(len)
-    };
+fn in_place<R>(slot: &mut Slot<'_>, len: usize, change: impl FnOnce(&mut [u8]) -> R) -> Result<Option<R>> {
+    let has_room = |string: &Element| len.saturating_sub(string.len()) <= LOCKED_BYTES_MAX && string.has_room(len);
     if !expect::<Element>(slot.value())?.is_some_and(has_room) {
         return Ok(None);
     }

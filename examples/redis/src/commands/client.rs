@@ -14,9 +14,8 @@ use super::subcommand::{self, Subcommand, write_help};
 use super::{client_kill, client_tracking};
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("client", -2, client)
-    .flags(&[Flag::NoScript])
-    .subcommands(SUBCOMMANDS)];
+pub(crate) const COMMANDS: &[CommandSpec] =
+    &[CommandSpec::new("client", -2, client).flags(&[Flag::NoScript]).subcommands(SUBCOMMANDS)];
 
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("caching", 3, client_tracking::caching),
@@ -147,9 +146,7 @@ fn setinfo(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
         context.client.relabel(|labels| labels.lib_version = value);
     } else {
         let attribute = String::from_utf8_lossy(attribute);
-        return Err(CommandError::Other(
-            format!("ERR Unrecognized option '{attribute}'").into(),
-        ));
+        return Err(CommandError::Other(format!("ERR Unrecognized option '{attribute}'").into()));
     }
     out.simple("OK");
     Ok(())
@@ -186,9 +183,7 @@ fn list(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         }
         [option, ref ids @ ..] if parse::is(option, "ID") && !ids.is_empty() => {
             for id in ids {
-                let id = parse::integer(id)
-                    .ok()
-                    .and_then(|id| u64::try_from(id).ok());
+                let id = parse::integer(id).ok().and_then(|id| u64::try_from(id).ok());
                 let id = id.ok_or(CommandError::line("ERR Invalid client ID"))?;
                 if let Some(client) = clients.get(&id) {
                     add(client);
@@ -217,10 +212,9 @@ fn pause(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         [mode] if parse::is(mode, "WRITE") => PauseMode::Writes,
         _ => return Err(CommandError::Syntax),
     };
-    let timeout_ms = parse::integer(args[2])
-        .map_err(|_text| CommandError::line("ERR timeout is not an integer or out of range"))?;
-    let timeout_ms = u64::try_from(timeout_ms)
-        .map_err(|_negative| CommandError::line("ERR timeout is negative"))?;
+    let timeout_ms =
+        parse::integer(args[2]).map_err(|_text| CommandError::line("ERR timeout is not an integer or out of range"))?;
+    let timeout_ms = u64::try_from(timeout_ms).map_err(|_negative| CommandError::line("ERR timeout is negative"))?;
     let server = context.server;
     let duration = Duration::from_millis(timeout_ms);
     server.paused.pause(&server.databases, mode, duration);
@@ -260,9 +254,7 @@ fn unblock(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
         [reason] if parse::is(reason, "TIMEOUT") => Unblocked::TimedOut,
         [reason] if parse::is(reason, "ERROR") => Unblocked::ByError,
         [_] => {
-            return Err(CommandError::line(
-                "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR",
-            ));
+            return Err(CommandError::line("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
         }
         _ => return Err(CommandError::Syntax),
     };
@@ -308,40 +300,19 @@ mod tests {
             ("CLIENT GETNAME", "$8 worker-1"),
             ("CLIENT SETINFO LIB-NAME lib", "+OK"),
             ("CLIENT SETINFO lib-ver 1.2", "+OK"),
-            (
-                "CLIENT SETINFO color red",
-                "-ERR Unrecognized option 'color'",
-            ),
+            ("CLIENT SETINFO color red", "-ERR Unrecognized option 'color'"),
             ("CLIENT NO-EVICT on", "+OK"),
             ("CLIENT NO-EVICT maybe", "-ERR syntax error"),
-            (
-                "CLIENT NOPE",
-                "-ERR unknown subcommand 'NOPE'. Try CLIENT HELP.",
-            ),
-            (
-                "CLIENT SETNAME",
-                "-ERR wrong number of arguments for 'client|setname' command",
-            ),
-            (
-                "CLIENT",
-                "-ERR wrong number of arguments for 'client' command",
-            ),
+            ("CLIENT NOPE", "-ERR unknown subcommand 'NOPE'. Try CLIENT HELP."),
+            ("CLIENT SETNAME", "-ERR wrong number of arguments for 'client|setname' command"),
+            ("CLIENT", "-ERR wrong number of arguments for 'client' command"),
         ]);
         let refused = session.run_args(&[b"CLIENT", b"SETNAME", b"a b"]);
-        assert!(
-            refused.starts_with("-ERR Client names cannot contain spaces"),
-            "{refused}"
-        );
+        assert!(refused.starts_with("-ERR Client names cannot contain spaces"), "{refused}");
         let long = "a".repeat(super::LABEL_LEN_MAX);
-        assert_eq!(
-            session.run(&format!("CLIENT SETINFO LIB-VER {long}")),
-            "+OK\r\n"
-        );
+        assert_eq!(session.run(&format!("CLIENT SETINFO LIB-VER {long}")), "+OK\r\n");
         let refused = session.run(&format!("CLIENT SETNAME {long}b"));
-        assert!(
-            refused.starts_with("-ERR Client names cannot be longer"),
-            "{refused}"
-        );
+        assert!(refused.starts_with("-ERR Client names cannot be longer"), "{refused}");
         session.run("CLIENT SETINFO LIB-VER 1.2");
         let line = session.run("CLIENT INFO");
         for part in [
@@ -361,10 +332,7 @@ mod tests {
         let second = first.beside();
         assert_eq!(first.run("CLIENT LIST").matches("id=").count(), 2);
         assert_eq!(first.run("CLIENT LIST ID 2 77").matches("id=").count(), 1);
-        assert_eq!(
-            first.run("CLIENT LIST TYPE normal").matches("id=").count(),
-            2
-        );
+        assert_eq!(first.run("CLIENT LIST TYPE normal").matches("id=").count(), 2);
         assert_eq!(first.run("CLIENT LIST TYPE pubsub"), "$0\r\n\r\n");
         drop(second);
         assert_eq!(first.run("CLIENT LIST").matches("id=").count(), 1);

@@ -30,9 +30,7 @@ impl<'a> Filter<'a> {
         let mut filter = Self::default();
         for &[option, value] in pairs {
             if parse::is(option, "ID") {
-                let id = parse::integer(value)
-                    .ok()
-                    .and_then(|id| u64::try_from(id).ok());
+                let id = parse::integer(value).ok().and_then(|id| u64::try_from(id).ok());
                 let id = id.filter(|id| *id > 0);
                 let wrong = CommandError::line("ERR client-id should be greater than 0");
                 filter.id = Some(id.ok_or(wrong)?);
@@ -62,15 +60,12 @@ impl<'a> Filter<'a> {
     }
 
     fn matches(&self, client: &ClientInfo, own: &ClientInfo, local: &LocalAddresses) -> bool {
-        let has_address =
-            |wanted: Option<&[u8]>, has: &str| wanted.is_none_or(|wanted| wanted == has.as_bytes());
+        let has_address = |wanted: Option<&[u8]>, has: &str| wanted.is_none_or(|wanted| wanted == has.as_bytes());
         let is_itself = client.id == own.id;
         if (is_itself && !self.includes_self)
             || self.id.is_some_and(|id| id != client.id)
             || self.kind.is_some_and(|kind| kind != client.kind())
-            || self
-                .user
-                .is_some_and(|user| *user != *client.account.user().name())
+            || self.user.is_some_and(|user| *user != *client.account.user().name())
         {
             return false;
         }
@@ -80,11 +75,7 @@ impl<'a> Filter<'a> {
 }
 
 /// `CLIENT KILL address`, or `CLIENT KILL option value ..`.
-pub(super) fn kill(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+pub(super) fn kill(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     if let [address] = args[2..] {
         let filter = Filter {
             address: Some(address),
@@ -139,40 +130,25 @@ mod tests {
             ("CLIENT KILL ID 2 TYPE pubsub", ":0"),
             ("CLIENT KILL TYPE pubsub", ":1"),
             ("CLIENT KILL USER default LADDR 127.0.0.1:1", ":0"),
-            (
-                "CLIENT KILL LADDR 127.0.0.1:6379 ADDR 127.0.0.1:50000",
-                ":1",
-            ),
+            ("CLIENT KILL LADDR 127.0.0.1:6379 ADDR 127.0.0.1:50000", ":1"),
         ]);
         assert_eq!(session.server.clients.len(), 1);
         assert!(!session.closed);
         session.expect(&[("CLIENT KILL SKIPME no", ":1")]);
         assert!(session.closed);
         let mut session = Session::new();
-        session.expect(&[
-            ("CLIENT KILL 127.0.0.1:1", "-ERR No such client"),
-            ("CLIENT KILL 127.0.0.1:50000", "+OK"),
-        ]);
+        session.expect(&[("CLIENT KILL 127.0.0.1:1", "-ERR No such client"), ("CLIENT KILL 127.0.0.1:50000", "+OK")]);
         assert!(session.closed);
     }
 
     #[test]
     fn wrong_filters_are_refused_in_words_of_redis() {
         Session::new().expect(&[
-            (
-                "CLIENT KILL",
-                "-ERR wrong number of arguments for 'client|kill' command",
-            ),
+            ("CLIENT KILL", "-ERR wrong number of arguments for 'client|kill' command"),
             ("CLIENT KILL ID 10 x", "-ERR syntax error"),
             ("CLIENT KILL NOPE 10", "-ERR syntax error"),
-            (
-                "CLIENT KILL ID 0",
-                "-ERR client-id should be greater than 0",
-            ),
-            (
-                "CLIENT KILL ID x",
-                "-ERR client-id should be greater than 0",
-            ),
+            ("CLIENT KILL ID 0", "-ERR client-id should be greater than 0"),
+            ("CLIENT KILL ID x", "-ERR client-id should be greater than 0"),
             ("CLIENT KILL TYPE x", "-ERR Unknown client type 'x'"),
             ("CLIENT KILL USER x", "-ERR No such user 'x'"),
             ("CLIENT KILL SKIPME x", "-ERR syntax error"),

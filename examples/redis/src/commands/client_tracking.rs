@@ -5,11 +5,10 @@ use crate::error::CommandError;
 use crate::parse::{self, Result};
 use crate::tracking::{Mode, Modes, Redirect};
 
-const ONE_REDIRECT: CommandError =
-    CommandError::line("ERR A client can only redirect to a single other client");
-const NO_SUCH_CLIENT: CommandError =
-    CommandError::line("ERR The client ID you want redirect to does not exist");
-const OTHER_MODE: &str = "mode before disabling tracking for this client, and then re-enabling it with a different mode.";
+const ONE_REDIRECT: CommandError = CommandError::line("ERR A client can only redirect to a single other client");
+const NO_SUCH_CLIENT: CommandError = CommandError::line("ERR The client ID you want redirect to does not exist");
+const OTHER_MODE: &str =
+    "mode before disabling tracking for this client, and then re-enabling it with a different mode.";
 
 /// What CLIENT TRACKING asks for.
 #[derive(Default)]
@@ -33,9 +32,7 @@ impl<'a> Options<'a> {
             if let Some((_, mode)) = MODES.iter().find(|(name, _)| parse::is(arg, name)) {
                 options.modes = options.modes.with(*mode);
             } else if parse::is(arg, "PREFIX") {
-                options
-                    .prefixes
-                    .push(args.next().ok_or(CommandError::Syntax)?);
+                options.prefixes.push(args.next().ok_or(CommandError::Syntax)?);
             } else if parse::is(arg, "REDIRECT") {
                 let id = args.next().ok_or(CommandError::Syntax)?;
                 if options.redirect.is_some() {
@@ -55,16 +52,12 @@ impl<'a> Options<'a> {
         let line = if !has(Mode::Broadcast) && !self.prefixes.is_empty() {
             "ERR PREFIX option requires BCAST mode to be enabled".to_owned()
         } else if had(Mode::On) && had(Mode::Broadcast) != has(Mode::Broadcast) {
-            format!(
-                "ERR You can't switch BCAST mode on/off {}",
-                &OTHER_MODE[5..]
-            )
+            format!("ERR You can't switch BCAST mode on/off {}", &OTHER_MODE[5..])
         } else if has(Mode::Broadcast) && (has(Mode::OptIn) || has(Mode::OptOut)) {
             "ERR OPTIN and OPTOUT are not compatible with BCAST".to_owned()
         } else if has(Mode::OptIn) && has(Mode::OptOut) {
             "ERR You can't specify both OPTIN mode and OPTOUT mode".to_owned()
-        } else if (has(Mode::OptIn) && had(Mode::OptOut)) || (has(Mode::OptOut) && had(Mode::OptIn))
-        {
+        } else if (has(Mode::OptIn) && had(Mode::OptOut)) || (has(Mode::OptOut) && had(Mode::OptIn)) {
             format!("ERR You can't switch OPTIN/OPTOUT {OTHER_MODE}")
         } else {
             return Ok(());
@@ -81,11 +74,7 @@ fn redirect(context: &Context<'_>, id: i64) -> Result<Option<Redirect>> {
 }
 
 /// `CLIENT TRACKING ON|OFF [REDIRECT id] [BCAST] [PREFIX prefix ..] [OPTIN] [OPTOUT] [NOLOOP]`.
-pub(super) fn tracking(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+pub(super) fn tracking(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let options = Options::parse(context, &args[3..])?;
     let clients = &context.server.clients;
     if parse::is(args[2], "ON") {
@@ -93,14 +82,8 @@ pub(super) fn tracking(
         options.check(context.client.tracking.modes())?;
         let client = clients.find(context.client.id);
         let client = client.ok_or(CommandError::line("ERR the connection is closing"))?;
-        let Options {
-            modes,
-            redirect,
-            prefixes,
-        } = options;
-        clients
-            .tracking
-            .enable(&client, modes.with(Mode::On), redirect, &prefixes)?;
+        let Options { modes, redirect, prefixes } = options;
+        clients.tracking.enable(&client, modes.with(Mode::On), redirect, &prefixes)?;
     } else if parse::is(args[2], "OFF") {
         clients.tracking.disable(context.client);
     } else {
@@ -111,11 +94,7 @@ pub(super) fn tracking(
 }
 
 /// `CLIENT CACHING YES|NO`.
-pub(super) fn caching(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+pub(super) fn caching(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let tracking = &context.client.tracking;
     let modes = tracking.modes();
     let line = if !modes.has(Mode::On) {
@@ -134,20 +113,12 @@ pub(super) fn caching(
     Err(CommandError::line(line))
 }
 
-pub(super) fn getredir(
-    context: &mut Context<'_>,
-    _: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+pub(super) fn getredir(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     out.integer(context.client.tracking.redirect_id());
     Ok(())
 }
 
-pub(super) fn trackinginfo(
-    context: &mut Context<'_>,
-    _: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+pub(super) fn trackinginfo(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let tracking = &context.client.tracking;
     let modes = tracking.modes();
     let is_asked = modes.has(Mode::Caching);

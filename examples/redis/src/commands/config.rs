@@ -9,9 +9,7 @@ use psp_program::OldestVersion;
 use psp_program::descriptors::make_room;
 use psp_server::Policy;
 use psp_server::policy::PolicyError;
-use psp_store::PackingLimit::{
-    HashBytes, HashEntries, SetEntries, SortedSetBytes, SortedSetEntries,
-};
+use psp_store::PackingLimit::{HashBytes, HashEntries, SetEntries, SortedSetBytes, SortedSetEntries};
 use psp_store::{LfuRates, PackingLimit, UnknownEvictionPolicy};
 
 use crate::acl::PubSubDefault;
@@ -78,23 +76,11 @@ enum Setter {
 
 impl Parameter {
     const fn fixed(name: &'static str, get: fn(&ServerState) -> String) -> Self {
-        Self {
-            name,
-            get,
-            set: Setter::Fixed,
-        }
+        Self { name, get, set: Setter::Fixed }
     }
 
-    const fn new(
-        name: &'static str,
-        get: fn(&ServerState) -> String,
-        set: fn(&ServerState, &[u8]) -> Setting,
-    ) -> Self {
-        Self {
-            name,
-            get,
-            set: Setter::By(set),
-        }
+    const fn new(name: &'static str, get: fn(&ServerState) -> String, set: fn(&ServerState, &[u8]) -> Setting) -> Self {
+        Self { name, get, set: Setter::By(set) }
     }
 }
 
@@ -113,9 +99,7 @@ macro_rules! packing {
 /// always does, such as releasing values in the background.
 const PARAMETERS: &[Parameter] = &[
     Parameter::new("acl-pubsub-default", pubsub_default, set_pubsub_default),
-    Parameter::fixed("aclfile", |server| {
-        path_of(server.settings.config.aclfile.as_deref())
-    }),
+    Parameter::fixed("aclfile", |server| path_of(server.settings.config.aclfile.as_deref())),
     Parameter::new(
         "acllog-max-len",
         |server| server.acl.log.len_max().to_string(),
@@ -128,16 +112,9 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::fixed("appendonly", |_| "no".into()),
     Parameter::fixed("bind", |server| {
         let addresses = server.settings.config.bind.iter();
-        addresses
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join(" ")
+        addresses.map(ToString::to_string).collect::<Vec<_>>().join(" ")
     }),
-    Parameter::new(
-        "busy-reply-threshold",
-        busy_reply_threshold,
-        set_busy_reply_threshold,
-    ),
+    Parameter::new("busy-reply-threshold", busy_reply_threshold, set_busy_reply_threshold),
     Parameter::new(
         "client-output-buffer-limit",
         |server| {
@@ -151,16 +128,10 @@ const PARAMETERS: &[Parameter] = &[
     }),
     Parameter::fixed("cluster-enabled", |_| "no".into()),
     Parameter::fixed("daemonize", |_| "no".into()),
-    Parameter::fixed("databases", |server| {
-        server.settings.config.databases.to_string()
-    }),
+    Parameter::fixed("databases", |server| server.settings.config.databases.to_string()),
     Parameter::fixed("dir", |_| path_of(std::env::current_dir().ok().as_deref())),
     Parameter::fixed("enable-debug-command", |server| {
-        let access = server
-            .settings
-            .config
-            .enable_debug_command
-            .to_possible_value();
+        let access = server.settings.config.enable_debug_command.to_possible_value();
         access.map_or_else(String::new, |value| value.get_name().to_owned())
     }),
     packing!("hash-max-listpack-entries", HashEntries),
@@ -171,9 +142,7 @@ const PARAMETERS: &[Parameter] = &[
         "latency-monitor-threshold",
         |server| server.records.latency.threshold_ms().to_string(),
         |server, value| {
-            server
-                .records
-                .set_latency_threshold_ms(within(value, UNSIGNED)?);
+            server.records.set_latency_threshold_ms(within(value, UNSIGNED)?);
             Ok(())
         },
     ),
@@ -211,43 +180,19 @@ const PARAMETERS: &[Parameter] = &[
         |server, value| set_lfu_rate(server, value, |rates| &mut rates.log_factor),
     ),
     Parameter::fixed("logfile", |_| String::new()),
-    Parameter::new(
-        "list-compress-depth",
-        list_compress_depth,
-        set_list_compress_depth,
-    ),
+    Parameter::new("list-compress-depth", list_compress_depth, set_list_compress_depth),
     Parameter::new("list-max-listpack-size", list_node_size, set_list_node_size),
     Parameter::new("list-max-ziplist-size", list_node_size, set_list_node_size),
     Parameter::new(
         "loglevel",
-        |server| {
-            tracing::Level::from(server.settings.log_level())
-                .to_string()
-                .to_lowercase()
-        },
+        |server| tracing::Level::from(server.settings.log_level()).to_string().to_lowercase(),
         set_log_level,
     ),
-    Parameter::new(
-        "lua-time-limit",
-        busy_reply_threshold,
-        set_busy_reply_threshold,
-    ),
-    Parameter::new(
-        "maxclients",
-        |server| server.connections_max().to_string(),
-        set_maxclients,
-    ),
-    Parameter::new(
-        "maxmemory",
-        |server| server.settings.maxmemory_bytes().to_string(),
-        set_maxmemory,
-    ),
+    Parameter::new("lua-time-limit", busy_reply_threshold, set_busy_reply_threshold),
+    Parameter::new("maxclients", |server| server.connections_max().to_string(), set_maxclients),
+    Parameter::new("maxmemory", |server| server.settings.maxmemory_bytes().to_string(), set_maxmemory),
     Parameter::fixed("maxmemory-clients", |_| "0".into()),
-    Parameter::new(
-        "maxmemory-policy",
-        |server| server.evictions.policy().to_string(),
-        set_eviction_policy,
-    ),
+    Parameter::new("maxmemory-policy", |server| server.evictions.policy().to_string(), set_eviction_policy),
     Parameter::new(
         "maxmemory-samples",
         |server| server.evictions.samples().to_string(),
@@ -259,11 +204,7 @@ const PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
-    Parameter::new(
-        "notify-keyspace-events",
-        |server| server.notifier.classes().to_string(),
-        set_events,
-    ),
+    Parameter::new("notify-keyspace-events", |server| server.notifier.classes().to_string(), set_events),
     Parameter::fixed("pidfile", |_| String::new()),
     Parameter::new("policy", |server| server.policy().spelled(), set_policy),
     Parameter::fixed("port", |server| server.settings.config.port.to_string()),
@@ -274,11 +215,7 @@ const PARAMETERS: &[Parameter] = &[
     ),
     Parameter::fixed("psp-topology", |server| server.topology().to_string()),
     Parameter::fixed("psp-workers", |server| server.workers().to_string()),
-    Parameter::new(
-        "protected-mode",
-        |server| word_of(server.settings.protected_mode()),
-        set_protected_mode,
-    ),
+    Parameter::new("protected-mode", |server| word_of(server.settings.protected_mode()), set_protected_mode),
     Parameter::fixed("replicaof", |_| String::new()),
     Parameter::new(
         "requirepass",
@@ -293,9 +230,7 @@ const PARAMETERS: &[Parameter] = &[
         "script-time-limit-ms",
         |server| server.settings.script_time_limit_ms().to_string(),
         |server, value| {
-            server
-                .settings
-                .set_script_time_limit_ms(within(value, UNSIGNED)?);
+            server.settings.set_script_time_limit_ms(within(value, UNSIGNED)?);
             Ok(())
         },
     ),
@@ -314,10 +249,7 @@ const PARAMETERS: &[Parameter] = &[
         "slowlog-max-len",
         |server| server.records.slow_log.len_max().to_string(),
         |server, value| {
-            server
-                .records
-                .slow_log
-                .set_len_max(within(value, UNSIGNED)?);
+            server.records.slow_log.set_len_max(within(value, UNSIGNED)?);
             Ok(())
         },
     ),
@@ -340,19 +272,12 @@ const PARAMETERS: &[Parameter] = &[
         },
     ),
     Parameter::fixed("supervised", |_| "no".into()),
-    Parameter::new(
-        "timeout",
-        |server| server.idle_timeout_s().to_string(),
-        set_timeout,
-    ),
+    Parameter::new("timeout", |server| server.idle_timeout_s().to_string(), set_timeout),
     Parameter::new(
         "tracking-table-max-keys",
         |server| server.clients.tracking.keys_max().to_string(),
         |server, value| {
-            server
-                .clients
-                .tracking
-                .set_keys_max(within(value, UNSIGNED)?);
+            server.clients.tracking.set_keys_max(within(value, UNSIGNED)?);
             Ok(())
         },
     ),
@@ -360,18 +285,10 @@ const PARAMETERS: &[Parameter] = &[
         let choice = server.settings.config.tls.auth_clients;
         choice.unwrap_or(AUTH_CLIENTS).name().to_owned()
     }),
-    Parameter::fixed("tls-ca-cert-file", |server| {
-        path_of(server.settings.config.tls.ca_cert_file.as_deref())
-    }),
-    Parameter::fixed("tls-cert-file", |server| {
-        path_of(server.settings.config.tls.cert_file.as_deref())
-    }),
-    Parameter::fixed("tls-key-file", |server| {
-        path_of(server.settings.config.tls.key_file.as_deref())
-    }),
-    Parameter::fixed("tls-port", |server| {
-        server.settings.config.tls_port.unwrap_or(0).to_string()
-    }),
+    Parameter::fixed("tls-ca-cert-file", |server| path_of(server.settings.config.tls.ca_cert_file.as_deref())),
+    Parameter::fixed("tls-cert-file", |server| path_of(server.settings.config.tls.cert_file.as_deref())),
+    Parameter::fixed("tls-key-file", |server| path_of(server.settings.config.tls.key_file.as_deref())),
+    Parameter::fixed("tls-port", |server| server.settings.config.tls_port.unwrap_or(0).to_string()),
     Parameter::fixed("tls-protocols", |server| {
         match server.settings.config.tls.oldest_version {
             None => "",
@@ -400,31 +317,19 @@ fn path_of(path: Option<&Path>) -> String {
 const UNSIGNED: RangeInclusive<i64> = 0..=i64::MAX;
 
 /// A number in the range that Redis gives the parameter.
-fn within<T: TryFrom<i64>>(
-    value: &[u8],
-    range: RangeInclusive<i64>,
-) -> Result<T, Cow<'static, str>> {
+fn within<T: TryFrom<i64>>(value: &[u8], range: RangeInclusive<i64>) -> Result<T, Cow<'static, str>> {
     let text = std::str::from_utf8(value).ok();
     let number: Option<i64> = text.and_then(|text| text.parse().ok());
-    in_range(
-        number.ok_or("argument couldn't be parsed into an integer")?,
-        range,
-    )
+    in_range(number.ok_or("argument couldn't be parsed into an integer")?, range)
 }
 
 /// The same, of a number of bytes that may have a unit.
-fn bytes_within<T: TryFrom<i64>>(
-    value: &[u8],
-    range: RangeInclusive<i64>,
-) -> Result<T, Cow<'static, str>> {
+fn bytes_within<T: TryFrom<i64>>(value: &[u8], range: RangeInclusive<i64>) -> Result<T, Cow<'static, str>> {
     let bytes = parse_bytes(&String::from_utf8_lossy(value))?;
     in_range(i64::try_from(bytes).unwrap_or(i64::MAX), range)
 }
 
-fn in_range<T: TryFrom<i64>>(
-    number: i64,
-    range: RangeInclusive<i64>,
-) -> Result<T, Cow<'static, str>> {
+fn in_range<T: TryFrom<i64>>(number: i64, range: RangeInclusive<i64>) -> Result<T, Cow<'static, str>> {
     let fits = T::try_from(number).ok();
     fits.filter(|_| range.contains(&number)).ok_or_else(|| {
         let (min, max) = range.into_inner();
@@ -463,8 +368,7 @@ fn set_percentiles(server: &ServerState, value: &[u8]) -> Setting {
     let text = String::from_utf8_lossy(value);
     let percentile = |word: &str| word.parse().ok().filter(|it| (0.0..=100.0).contains(it));
     let percentiles: Option<Vec<f64>> = text.split_ascii_whitespace().map(percentile).collect();
-    let percentiles =
-        percentiles.ok_or("latency percentile parameters must be numbers between 0 and 100")?;
+    let percentiles = percentiles.ok_or("latency percentile parameters must be numbers between 0 and 100")?;
     server.records.set_percentiles(percentiles);
     Ok(())
 }
@@ -503,11 +407,7 @@ fn set_eviction_policy(server: &ServerState, value: &[u8]) -> Setting {
     Ok(())
 }
 
-fn set_lfu_rate(
-    server: &ServerState,
-    value: &[u8],
-    rate: fn(&mut LfuRates) -> &mut u32,
-) -> Setting {
+fn set_lfu_rate(server: &ServerState, value: &[u8], rate: fn(&mut LfuRates) -> &mut u32) -> Setting {
     let mut rates = server.databases.lfu_rates();
     *rate(&mut rates) = within(value, 0..=i32::MAX.into())?;
     server.databases.set_lfu_rates(rates);
@@ -547,13 +447,9 @@ fn set_list_compress_depth(server: &ServerState, value: &[u8]) -> Setting {
 
 fn set_output_limit(server: &ServerState, value: &[u8]) -> Setting {
     let pubsub = &server.clients.pubsub;
-    let limit = pubsub
-        .limit()
-        .parse_classes(&String::from_utf8_lossy(value))?;
+    let limit = pubsub.limit().parse_classes(&String::from_utf8_lossy(value))?;
     let before = server.output_bytes_max();
-    let bytes = limit
-        .normal_bytes
-        .map_or(before, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    let bytes = limit.normal_bytes.map_or(before, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     if bytes != before {
         let runtime = server.runtime.get().ok_or(NOT_RUNNING)?;
         runtime.set_output_bytes_max(bytes);
@@ -609,10 +505,7 @@ fn config(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
 }
 
 fn get(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let patterns: Vec<_> = args[2..]
-        .iter()
-        .map(|pattern| pattern.to_ascii_lowercase())
-        .collect();
+    let patterns: Vec<_> = args[2..].iter().map(|pattern| pattern.to_ascii_lowercase()).collect();
     let patterns: Vec<_> = patterns.iter().map(|text| Pattern::new(text)).collect();
     let steps = Steps::new();
     let wanted = |parameter: &&Parameter| {
@@ -638,20 +531,14 @@ fn set(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
         let parameter = PARAMETERS.iter().find(|parameter| parameter.name == name);
         let Some(parameter) = parameter else {
-            let line =
-                format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'");
+            let line = format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'");
             return Err(CommandError::Other(line.into()));
         };
-        if changes
-            .iter()
-            .any(|(other, _): &(&Parameter, _)| other.name == name)
-        {
+        if changes.iter().any(|(other, _): &(&Parameter, _)| other.name == name) {
             return Err(failed(parameter, "duplicate parameter"));
         }
         // A fixed parameter accepts its current value.
-        if matches!(parameter.set, Setter::Fixed)
-            && (parameter.get)(context.server).as_bytes() != *value
-        {
+        if matches!(parameter.set, Setter::Fixed) && (parameter.get)(context.server).as_bytes() != *value {
             return Err(failed(parameter, "can't set immutable config"));
         }
         changes.push((parameter, *value));
@@ -713,10 +600,7 @@ mod tests {
         Session::new().expect(&[
             ("CONFIG GET save", "*2 $4 save $0"),
             ("CONFIG GET APPENDONLY nothing", "*2 $10 appendonly $2 no"),
-            (
-                "CONFIG GET proto-*",
-                "*2 $18 proto-max-bulk-len $9 536870912",
-            ),
+            ("CONFIG GET proto-*", "*2 $18 proto-max-bulk-len $9 536870912"),
             ("CONFIG GET tls-port", "*2 $8 tls-port $1 0"),
             ("CONFIG GET unixsocketp*", "*2 $14 unixsocketperm $1 0"),
             ("CONFIG GET maxclients", "*2 $10 maxclients $5 10000"),
@@ -730,14 +614,8 @@ mod tests {
         let mut session = Session::new();
         session.expect(&[
             ("CONFIG SET proto-max-bulk-len 1mb", "+OK"),
-            (
-                "CONFIG GET proto-max-bulk-len",
-                "*2 $18 proto-max-bulk-len $7 1048576",
-            ),
-            (
-                "SETRANGE a 1048576 x",
-                "-ERR string exceeds maximum allowed size (proto-max-bulk-len)",
-            ),
+            ("CONFIG GET proto-max-bulk-len", "*2 $18 proto-max-bulk-len $7 1048576"),
+            ("SETRANGE a 1048576 x", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)"),
             (
                 "CONFIG SET proto-max-bulk-len x",
                 "-ERR CONFIG SET failed (possibly related to argument 'proto-max-bulk-len') - \
@@ -757,19 +635,10 @@ mod tests {
                 "CONFIG SET timeout 1 TimeOut 2",
                 "-ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter",
             ),
-            (
-                "CONFIG SET hash-max-ziplist-value 65 list-compress-depth 1",
-                "+OK",
-            ),
-            (
-                "CONFIG GET hash-max-listpack-value",
-                "*2 $23 hash-max-listpack-value $2 65",
-            ),
+            ("CONFIG SET hash-max-ziplist-value 65 list-compress-depth 1", "+OK"),
+            ("CONFIG GET hash-max-listpack-value", "*2 $23 hash-max-listpack-value $2 65"),
             ("CONFIG SET list-max-ziplist-size -5", "+OK"),
-            (
-                "CONFIG GET list-max-listpack-size",
-                "*2 $22 list-max-listpack-size $2 -5",
-            ),
+            ("CONFIG GET list-max-listpack-size", "*2 $22 list-max-listpack-size $2 -5"),
             (
                 "CONFIG SET set-max-intset-entries -1",
                 "-ERR CONFIG SET failed (possibly related to argument 'set-max-intset-entries') - \
@@ -785,10 +654,7 @@ mod tests {
                 "CONFIG SET nothing 1",
                 "-ERR Unknown option or number of arguments for CONFIG SET - 'nothing'",
             ),
-            (
-                "CONFIG SET save",
-                "-ERR wrong number of arguments for 'config|set' command",
-            ),
+            ("CONFIG SET save", "-ERR wrong number of arguments for 'config|set' command"),
             (
                 "CONFIG REWRITE",
                 "-ERR psp-redis does not rewrite its configuration file: change the file and send SIGHUP, or start the \
@@ -796,10 +662,7 @@ mod tests {
             ),
             ("CONFIG RESETSTAT", "+OK"),
         ]);
-        assert_eq!(
-            session.run_args(&[b"CONFIG", b"SET", b"save", b""]),
-            "+OK\r\n"
-        );
+        assert_eq!(session.run_args(&[b"CONFIG", b"SET", b"save", b""]), "+OK\r\n");
     }
 
     #[test]
@@ -836,14 +699,7 @@ mod tests {
             ),
         ]);
         let percentiles = b"latency-tracking-info-percentiles";
-        assert_eq!(
-            session.run_args(&[b"CONFIG", b"SET", percentiles, b"0.0 50.0 99.9"]),
-            "+OK\r\n"
-        );
-        assert!(
-            session
-                .run("CONFIG GET latency-tracking-info-*")
-                .contains("0 50 99.9")
-        );
+        assert_eq!(session.run_args(&[b"CONFIG", b"SET", percentiles, b"0.0 50.0 99.9"]), "+OK\r\n");
+        assert!(session.run("CONFIG GET latency-tracking-info-*").contains("0 50 99.9"));
     }
 }

@@ -94,20 +94,14 @@ fn auth(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
 
 fn authenticate(context: &Context<'_>, credentials: (&[u8], &[u8]), args: &[&[u8]]) -> Result<()> {
     let is_queued = context.store.is_fork();
-    acl::authenticate(
-        context.server,
-        context.client,
-        credentials,
-        (args, is_queued),
-    )
+    acl::authenticate(context.server, context.client, credentials, (args, is_queued))
 }
 
 fn hello(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let mut version = context.client.version();
     if let Some(arg) = args.get(1) {
-        let number = parse::integer(arg).map_err(|_text| {
-            CommandError::line("ERR Protocol version is not an integer or out of range")
-        })?;
+        let number = parse::integer(arg)
+            .map_err(|_text| CommandError::line("ERR Protocol version is not an integer or out of range"))?;
         version = match number {
             2 => Version::Resp2,
             3 => Version::Resp3,
@@ -183,15 +177,9 @@ mod tests {
             ("PING", "+PONG"),
             ("ping hello", "$5 hello"),
             ("ECHO hello", "$5 hello"),
-            (
-                "PING a b",
-                "-ERR wrong number of arguments for 'ping' command",
-            ),
+            ("PING a b", "-ERR wrong number of arguments for 'ping' command"),
             ("ECHO", "-ERR wrong number of arguments for 'echo' command"),
-            (
-                "NOPE x",
-                "-ERR unknown command 'NOPE', with args beginning with: 'x'",
-            ),
+            ("NOPE x", "-ERR unknown command 'NOPE', with args beginning with: 'x'"),
             ("SELECT 0", "+OK"),
             ("SELECT 16", "-ERR DB index is out of range"),
             ("SELECT x", "-ERR value is not an integer or out of range"),
@@ -216,24 +204,15 @@ mod tests {
     fn hello_negotiates_the_version() {
         let mut session = Session::new();
         let greeting = session.run("HELLO 3 SETNAME me");
-        assert!(
-            greeting.starts_with("%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n"),
-            "{greeting}"
-        );
+        assert!(greeting.starts_with("%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n"), "{greeting}");
         assert!(greeting.contains("$5\r\nproto\r\n:3\r\n"), "{greeting}");
         session.expect(&[
             ("GET none", "_"),
             ("CLIENT GETNAME", "$2 me"),
             ("HELLO 4", "-NOPROTO unsupported protocol version"),
-            (
-                "HELLO x",
-                "-ERR Protocol version is not an integer or out of range",
-            ),
+            ("HELLO x", "-ERR Protocol version is not an integer or out of range"),
             ("HELLO 3 FOO", "-ERR Syntax error in HELLO option 'FOO'"),
-            (
-                "HELLO 3 AUTH default",
-                "-ERR Syntax error in HELLO option 'AUTH'",
-            ),
+            ("HELLO 3 AUTH default", "-ERR Syntax error in HELLO option 'AUTH'"),
         ]);
         assert!(session.run("HELLO").starts_with("%7"));
         assert!(session.run("HELLO 2").starts_with("*14"));
@@ -266,11 +245,7 @@ mod tests {
             ("HELLO 3 AUTH default wrong", wrong),
             ("AUTH a b c", "-ERR syntax error"),
         ]);
-        assert!(
-            session
-                .run("HELLO 3")
-                .starts_with("-NOAUTH HELLO must be called")
-        );
+        assert!(session.run("HELLO 3").starts_with("-NOAUTH HELLO must be called"));
         session.expect(&[("PING", noauth), ("AUTH secret", "+OK"), ("PING", "+PONG")]);
         session.expect(&[("RESET", "+RESET"), ("PING", noauth)]);
         assert!(session.run("HELLO 3 AUTH default secret").starts_with("%7"));

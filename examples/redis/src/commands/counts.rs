@@ -14,9 +14,7 @@ const REPEATED_PICKS_MAX: u64 = 1 << 20;
 /// # Errors
 /// [`CommandError::NotPositive`] if `arg` is not a number or is below zero.
 pub(super) fn pop_count(arg: &[u8]) -> Result<usize> {
-    let count = integer(arg)
-        .ok()
-        .and_then(|count| usize::try_from(count).ok());
+    let count = integer(arg).ok().and_then(|count| usize::try_from(count).ok());
     count.ok_or(CommandError::NotPositive)
 }
 
@@ -25,12 +23,8 @@ pub(super) fn pop_count(arg: &[u8]) -> Result<usize> {
 /// # Errors
 /// `error` as the whole reply line.
 pub(super) fn above_zero(arg: &[u8], error: &'static str) -> Result<usize> {
-    let count = integer(arg)
-        .ok()
-        .and_then(|count| usize::try_from(count).ok());
-    count
-        .filter(|count| *count > 0)
-        .ok_or(CommandError::line(error))
+    let count = integer(arg).ok().and_then(|count| usize::try_from(count).ok());
+    count.filter(|count| *count > 0).ok_or(CommandError::line(error))
 }
 
 /// The number of keys and the arguments after it, in the form of LMPOP and similar commands.
@@ -40,9 +34,7 @@ pub(super) fn key_count(arg: &[u8]) -> Result<usize> {
 
 /// The limit of an intersection's cardinality; zero means no limit.
 pub(super) fn intersection_limit(arg: &[u8]) -> Result<usize> {
-    let limit = integer(arg)
-        .ok()
-        .and_then(|limit| usize::try_from(limit).ok());
+    let limit = integer(arg).ok().and_then(|limit| usize::try_from(limit).ok());
     match limit.ok_or(CommandError::line("ERR LIMIT can't be negative"))? {
         0 => Ok(usize::MAX),
         limit => Ok(limit),
@@ -82,10 +74,7 @@ pub(super) enum Picks {
 pub(super) fn picks(len: usize, count: i64, pace: &Pace) -> Picks {
     let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     if count < 0 {
-        Picks::Repeated {
-            len,
-            left: if len == 0 { 0 } else { wanted },
-        }
+        Picks::Repeated { len, left: if len == 0 { 0 } else { wanted } }
     } else if wanted >= len {
         Picks::All(0..len)
     } else if wanted <= SAMPLED_MAX {
@@ -141,14 +130,7 @@ mod tests {
 
     #[test]
     fn positive_counts_pick_distinct_ranks() {
-        for (len, count) in [
-            (0, 3),
-            (10, 0),
-            (10, 3),
-            (10, 10),
-            (10, i64::MAX),
-            (5000, 4000),
-        ] {
+        for (len, count) in [(0, 3), (10, 0), (10, 3), (10, 10), (10, i64::MAX), (5000, 4000)] {
             let ranks: Vec<usize> = picks(len, count, &Pace::new()).collect();
             assert_eq!(ranks.len() as i64, count.min(len as i64));
             assert_eq!(picks(len, count, &Pace::new()).len(), ranks.len());
@@ -160,10 +142,7 @@ mod tests {
     #[test]
     fn negative_counts_repeat() {
         assert_eq!(picks(3, -1000, &Pace::new()).len(), 1000);
-        assert_eq!(
-            picks(3, -1000, &Pace::new()).collect::<HashSet<_>>(),
-            (0..3).collect()
-        );
+        assert_eq!(picks(3, -1000, &Pace::new()).collect::<HashSet<_>>(), (0..3).collect());
         assert_eq!(picks(0, -1000, &Pace::new()).count(), 0);
     }
 }

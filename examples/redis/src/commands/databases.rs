@@ -8,17 +8,12 @@ use crate::parse::{self, Result};
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("copy", -3, copy)
-        .flags(&[Flag::Write, Flag::DenyOom])
-        .keys(1, 2, 1),
-    CommandSpec::new("move", 3, move_key)
-        .flags(&[Flag::Write, Flag::Fast])
-        .key(),
+    CommandSpec::new("copy", -3, copy).flags(&[Flag::Write, Flag::DenyOom]).keys(1, 2, 1),
+    CommandSpec::new("move", 3, move_key).flags(&[Flag::Write, Flag::Fast]).key(),
     CommandSpec::new("swapdb", 3, swapdb).flags(&[Flag::Write, Flag::Fast]),
 ];
 
-const SAME_OBJECTS: CommandError =
-    CommandError::line("ERR source and destination objects are the same");
+const SAME_OBJECTS: CommandError = CommandError::line("ERR source and destination objects are the same");
 
 /// The number of the database that the argument names.
 ///
@@ -33,9 +28,7 @@ pub(super) fn database_of(arg: &[u8], context: &Context<'_>) -> Result<usize> {
 
 fn index_of(arg: &[u8]) -> Result<i32> {
     i32::try_from(parse::integer(arg)?).map_err(|_too_large| {
-        CommandError::line(
-            "ERR value is out of range, value must between -2147483648 and 2147483647",
-        )
+        CommandError::line("ERR value is out of range, value must between -2147483648 and 2147483647")
     })
 }
 
@@ -100,16 +93,10 @@ fn move_value(source: &mut Slot<'_>, target: &mut Slot<'_>) -> bool {
 }
 
 fn swapdb(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    for (arg, error) in [
-        (args[1], "ERR invalid first DB index"),
-        (args[2], "ERR invalid second DB index"),
-    ] {
+    for (arg, error) in [(args[1], "ERR invalid first DB index"), (args[2], "ERR invalid second DB index")] {
         index_of(arg).map_err(|_no_number| CommandError::line(error))?;
     }
-    let (one, other) = (
-        database_of(args[1], context)?,
-        database_of(args[2], context)?,
-    );
+    let (one, other) = (database_of(args[1], context)?, database_of(args[2], context)?);
     // No other request of this worker shall need the locks.
     psp_server::no_preempt(|| context.databases.swap(one, other));
     // In a transaction another fork may stand there now.
@@ -126,10 +113,7 @@ mod tests {
     const OUT_OF_RANGE: &str = "-ERR DB index is out of range";
 
     fn session(databases: usize) -> Session {
-        Session::with(Config {
-            databases,
-            ..Config::default()
-        })
+        Session::with(Config { databases, ..Config::default() })
     }
 
     #[test]
@@ -184,15 +168,9 @@ mod tests {
         let mut session = Session::new();
         session.expect(&[
             ("SET a x PX 100000", "+OK"),
-            (
-                "MOVE a 0",
-                "-ERR source and destination objects are the same",
-            ),
+            ("MOVE a 0", "-ERR source and destination objects are the same"),
             ("MOVE a 16", OUT_OF_RANGE),
-            (
-                "MOVE a nope",
-                "-ERR value is not an integer or out of range",
-            ),
+            ("MOVE a nope", "-ERR value is not an integer or out of range"),
             ("MOVE none 1", ":0"),
             ("MOVE a 1", ":1"),
             ("EXISTS a", ":0"),
@@ -211,14 +189,8 @@ mod tests {
     fn copy_reaches_other_databases() {
         Session::new().expect(&[
             ("RPUSH a 1 2", ":2"),
-            (
-                "COPY a a",
-                "-ERR source and destination objects are the same",
-            ),
-            (
-                "COPY a a DB 0",
-                "-ERR source and destination objects are the same",
-            ),
+            ("COPY a a", "-ERR source and destination objects are the same"),
+            ("COPY a a DB 0", "-ERR source and destination objects are the same"),
             ("COPY a a DB 16", OUT_OF_RANGE),
             ("COPY a a DB", "-ERR syntax error"),
             ("COPY a a DB 1", ":1"),
@@ -267,19 +239,11 @@ mod tests {
             ("SELECT 99", "+QUEUED"),
         ]);
         other.expect(&[("EXISTS a", ":0")]);
-        session.expect(&[(
-            "EXEC",
-            "*10 +OK +OK +OK +OK $-1 +OK $1 1 :1 +OK -ERR DB index is out of range",
-        )]);
+        session.expect(&[("EXEC", "*10 +OK +OK +OK +OK $-1 +OK $1 1 :1 +OK -ERR DB index is out of range")]);
         assert_eq!(session.client.database(), 2);
         session.expect(&[("DBSIZE", ":0"), ("SELECT 3", "+OK"), ("GET a", "$1 1")]);
         other.expect(&[("GET a", "$1 0")]);
-        session.expect(&[
-            ("MULTI", "+OK"),
-            ("SELECT 5", "+QUEUED"),
-            ("DISCARD", "+OK"),
-            ("DBSIZE", ":1"),
-        ]);
+        session.expect(&[("MULTI", "+OK"), ("SELECT 5", "+QUEUED"), ("DISCARD", "+OK"), ("DBSIZE", ":1")]);
     }
 
     #[test]
@@ -350,9 +314,6 @@ mod tests {
         waiting.expect(&[("XREADGROUP GROUP g c BLOCK 0 STREAMS x >", "")]);
         session.expect(&[("SWAPDB 0 1", "+OK")]);
         let late = waiting.late().expect("its wait is over");
-        assert!(
-            late.starts_with("-NOGROUP") || late.starts_with("-UNBLOCKED"),
-            "{late}"
-        );
+        assert!(late.starts_with("-NOGROUP") || late.starts_with("-UNBLOCKED"), "{late}");
     }
 }

@@ -73,9 +73,7 @@ fn sleep(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Res
 /// The form in which Redis would store the value, and the length of its payload by DUMP. A value has no address here.
 fn object(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let store = context.store;
-    let found = store.peek(args[2], |entry| {
-        entry.map(|entry| (entry.value().clone(), store.idle_s(entry)))
-    });
+    let found = store.peek(args[2], |entry| entry.map(|entry| (entry.value().clone(), store.idle_s(entry))));
     let (value, idle_s) = found.ok_or(CommandError::line("ERR no such key"))?;
     let bytes = value.memory_bytes().saturating_mul(2);
     let _reserved = context.server.reserve_for_reply(bytes)?;
@@ -95,9 +93,7 @@ fn object(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
 /// `POPULATE count [prefix] [size]` stores strings that are not there yet, and notifies no client.
 fn populate(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     if !context.may_block {
-        return Err(CommandError::line(
-            "ERR DEBUG POPULATE isn't allowed in a transaction",
-        ));
+        return Err(CommandError::line("ERR DEBUG POPULATE isn't allowed in a transaction"));
     }
     let (count, prefix, size) = match args[2..] {
         [count] => (count, &b"key"[..], None),
@@ -107,8 +103,7 @@ fn populate(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_
     };
     let positive = |word| {
         parse::integer(word).and_then(|number| {
-            usize::try_from(number)
-                .map_err(|_| CommandError::line("ERR value is out of range, must be positive"))
+            usize::try_from(number).map_err(|_| CommandError::line("ERR value is out of range, must be positive"))
         })
     };
     let count = positive(count)?;
@@ -141,10 +136,7 @@ mod tests {
     use crate::testing::Session;
 
     fn session(enable_debug_command: DebugAccess) -> Session {
-        Session::with(Config {
-            enable_debug_command,
-            ..Config::default()
-        })
+        Session::with(Config { enable_debug_command, ..Config::default() })
     }
 
     #[test]
@@ -203,14 +195,8 @@ mod tests {
             ("GETRANGE p:1 0 6", "$7 value:1"),
             ("DEBUG POPULATE 1 short 3", "+OK"),
             ("GET short:0", "$3 val"),
-            (
-                "DEBUG POPULATE -1",
-                "-ERR value is out of range, must be positive",
-            ),
-            (
-                "DEBUG POPULATE x",
-                "-ERR value is not an integer or out of range",
-            ),
+            ("DEBUG POPULATE -1", "-ERR value is out of range, must be positive"),
+            ("DEBUG POPULATE x", "-ERR value is not an integer or out of range"),
             ("DEBUG POPULATE 1 p 1 more", "-ERR syntax error"),
             ("MULTI", "+OK"),
             ("DEBUG POPULATE 1", "+QUEUED"),

@@ -10,12 +10,8 @@ use super::pace::Pace;
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("dump", 2, dump)
-        .flags(&[Flag::Readonly])
-        .key(),
-    CommandSpec::new("restore", -4, restore)
-        .flags(&[Flag::Write, Flag::DenyOom])
-        .key(),
+    CommandSpec::new("dump", 2, dump).flags(&[Flag::Readonly]).key(),
+    CommandSpec::new("restore", -4, restore).flags(&[Flag::Write, Flag::DenyOom]).key(),
 ];
 
 /// The payload has the format of Redis 7.0 in its plainest forms.
@@ -57,16 +53,15 @@ impl Options {
             } else if parse::is(option, "IDLETIME") && wants_policy {
                 let idle = parse::integer(args.next().ok_or(CommandError::Syntax)?)?;
                 if idle < 0 {
-                    return Err(CommandError::line(
-                        "ERR Invalid IDLETIME value, must be >= 0",
-                    ));
+                    return Err(CommandError::line("ERR Invalid IDLETIME value, must be >= 0"));
                 }
                 options.idle_s = Some(u32::try_from(idle).unwrap_or(u32::MAX));
             } else if parse::is(option, "FREQ") && wants_policy {
                 let frequency = parse::integer(args.next().ok_or(CommandError::Syntax)?)?;
-                options.frequency = Some(u8::try_from(frequency).map_err(|_range| {
-                    CommandError::line("ERR Invalid FREQ value, must be >= 0 and <= 255")
-                })?);
+                options.frequency = Some(
+                    u8::try_from(frequency)
+                        .map_err(|_range| CommandError::line("ERR Invalid FREQ value, must be >= 0 and <= 255"))?,
+                );
             } else {
                 return Err(CommandError::Syntax);
             }
@@ -191,29 +186,16 @@ mod tests {
             (&["b", "-1"], "-ERR Invalid TTL value, must be >= 0"),
             (&["b", "0", "NOPE"], "-ERR syntax error"),
             (&["b", "0", "IDLETIME"], "-ERR syntax error"),
-            (
-                &["b", "0", "IDLETIME", "-1"],
-                "-ERR Invalid IDLETIME value, must be >= 0",
-            ),
-            (
-                &["b", "0", "FREQ", "256"],
-                "-ERR Invalid FREQ value, must be >= 0 and <= 255",
-            ),
-            (
-                &["b", "0", "FREQ", "1", "IDLETIME", "1"],
-                "-ERR syntax error",
-            ),
+            (&["b", "0", "IDLETIME", "-1"], "-ERR Invalid IDLETIME value, must be >= 0"),
+            (&["b", "0", "FREQ", "256"], "-ERR Invalid FREQ value, must be >= 0 and <= 255"),
+            (&["b", "0", "FREQ", "1", "IDLETIME", "1"], "-ERR syntax error"),
             (&["b", "100000", "IDLETIME", "1000"], "+OK"),
             (&["a", "0", "REPLACE", "FREQ", "9"], "+OK"),
             (&["c", "4102444800000", "ABSTTL"], "+OK"),
             // It has expired already.
             (&["a", "1", "ABSTTL", "REPLACE"], "+OK"),
         ] {
-            assert_eq!(
-                restore(&mut session, words, &payload).trim_end(),
-                reply,
-                "{words:?}"
-            );
+            assert_eq!(restore(&mut session, words, &payload).trim_end(), reply, "{words:?}");
         }
         session.expect(&[
             ("OBJECT IDLETIME b", ":1000"),
@@ -232,10 +214,7 @@ mod tests {
         assert_eq!(restore(&mut session, &["b", "0"], &payload[2..]), damaged);
         assert_eq!(restore(&mut session, &["b", "0"], b""), damaged);
         let sealed = rdb::seal(vec![0, 9], &|| {});
-        assert_eq!(
-            restore(&mut session, &["a", "0", "REPLACE"], &sealed),
-            "-ERR Bad data format\r\n"
-        );
+        assert_eq!(restore(&mut session, &["a", "0", "REPLACE"], &sealed), "-ERR Bad data format\r\n");
         session.expect(&[("EXISTS b", ":0"), ("GET a", "$4 text")]);
     }
 }

@@ -13,20 +13,12 @@ const READ: &[Flag] = &[Flag::Readonly, Flag::Fast];
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("expire", -3, expire).flags(WRITE).key(),
-    CommandSpec::new("expireat", -3, expireat)
-        .flags(WRITE)
-        .key(),
-    CommandSpec::new("expiretime", 2, expiretime)
-        .flags(READ)
-        .key(),
+    CommandSpec::new("expireat", -3, expireat).flags(WRITE).key(),
+    CommandSpec::new("expiretime", 2, expiretime).flags(READ).key(),
     CommandSpec::new("persist", 2, persist).flags(WRITE).key(),
     CommandSpec::new("pexpire", -3, pexpire).flags(WRITE).key(),
-    CommandSpec::new("pexpireat", -3, pexpireat)
-        .flags(WRITE)
-        .key(),
-    CommandSpec::new("pexpiretime", 2, pexpiretime)
-        .flags(READ)
-        .key(),
+    CommandSpec::new("pexpireat", -3, pexpireat).flags(WRITE).key(),
+    CommandSpec::new("pexpiretime", 2, pexpiretime).flags(READ).key(),
     CommandSpec::new("pttl", 2, pttl).flags(READ).key(),
     CommandSpec::new("ttl", 2, ttl).flags(READ).key(),
 ];
@@ -57,21 +49,12 @@ impl Condition {
             };
             *flag = true;
         }
-        let Self {
-            without_expiry,
-            with_expiry,
-            later,
-            earlier,
-        } = condition;
+        let Self { without_expiry, with_expiry, later, earlier } = condition;
         if without_expiry && (with_expiry || later || earlier) {
-            return Err(CommandError::line(
-                "ERR NX and XX, GT or LT options at the same time are not compatible",
-            ));
+            return Err(CommandError::line("ERR NX and XX, GT or LT options at the same time are not compatible"));
         }
         if later && earlier {
-            return Err(CommandError::line(
-                "ERR GT and LT options at the same time are not compatible",
-            ));
+            return Err(CommandError::line("ERR GT and LT options at the same time are not compatible"));
         }
         Ok(condition)
     }
@@ -87,55 +70,19 @@ impl Condition {
 }
 
 fn expire(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    set_expiry(
-        context,
-        args,
-        out,
-        "expire",
-        TimeForm {
-            unit_ms: 1000,
-            relative: true,
-        },
-    )
+    set_expiry(context, args, out, "expire", TimeForm { unit_ms: 1000, relative: true })
 }
 
 fn pexpire(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    set_expiry(
-        context,
-        args,
-        out,
-        "pexpire",
-        TimeForm {
-            unit_ms: 1,
-            relative: true,
-        },
-    )
+    set_expiry(context, args, out, "pexpire", TimeForm { unit_ms: 1, relative: true })
 }
 
 fn expireat(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    set_expiry(
-        context,
-        args,
-        out,
-        "expireat",
-        TimeForm {
-            unit_ms: 1000,
-            relative: false,
-        },
-    )
+    set_expiry(context, args, out, "expireat", TimeForm { unit_ms: 1000, relative: false })
 }
 
 fn pexpireat(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    set_expiry(
-        context,
-        args,
-        out,
-        "pexpireat",
-        TimeForm {
-            unit_ms: 1,
-            relative: false,
-        },
-    )
+    set_expiry(context, args, out, "pexpireat", TimeForm { unit_ms: 1, relative: false })
 }
 
 fn set_expiry(
@@ -178,26 +125,18 @@ fn persist(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
 }
 
 fn ttl(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    write_expiry(context, args[1], out, |at_ms| {
-        (at_ms.saturating_sub(context.now.ms()) + 500) / 1000
-    })
+    write_expiry(context, args[1], out, |at_ms| (at_ms.saturating_sub(context.now.ms()) + 500) / 1000)
 }
 
 fn pttl(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    write_expiry(context, args[1], out, |at_ms| {
-        at_ms.saturating_sub(context.now.ms())
-    })
+    write_expiry(context, args[1], out, |at_ms| at_ms.saturating_sub(context.now.ms()))
 }
 
 fn expiretime(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     write_expiry(context, args[1], out, |at_ms| (at_ms + 500) / 1000)
 }
 
-fn pexpiretime(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+fn pexpiretime(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     write_expiry(context, args[1], out, |at_ms| at_ms)
 }
 
@@ -208,9 +147,7 @@ fn write_expiry(
     out: &mut ReplyEncoder<'_>,
     convert: impl Fn(u64) -> u64,
 ) -> Result<()> {
-    let expiry = context
-        .store
-        .glance(key, |entry| entry.map(Entry::expire_at_ms));
+    let expiry = context.store.glance(key, |entry| entry.map(Entry::expire_at_ms));
     out.integer(match expiry {
         None => -2,
         Some(None) => -1,
@@ -240,10 +177,7 @@ mod tests {
             ("PERSIST a", ":1"),
             ("PERSIST a", ":0"),
             ("EXPIRE none 1", ":0"),
-            (
-                "EXPIRE a 9223372036854775807",
-                "-ERR invalid expire time in 'expire' command",
-            ),
+            ("EXPIRE a 9223372036854775807", "-ERR invalid expire time in 'expire' command"),
             ("EXPIRE a x", "-ERR value is not an integer or out of range"),
             ("EXPIRE a -1", ":1"),
             ("EXISTS a", ":0"),
@@ -264,14 +198,8 @@ mod tests {
             ("EXPIRE a 300 LT", ":0"),
             ("EXPIRE a 50 XX LT", ":1"),
             ("TTL a", ":50"),
-            (
-                "EXPIRE a 1 NX XX",
-                "-ERR NX and XX, GT or LT options at the same time are not compatible",
-            ),
-            (
-                "EXPIRE a 1 GT LT",
-                "-ERR GT and LT options at the same time are not compatible",
-            ),
+            ("EXPIRE a 1 NX XX", "-ERR NX and XX, GT or LT options at the same time are not compatible"),
+            ("EXPIRE a 1 GT LT", "-ERR GT and LT options at the same time are not compatible"),
             ("EXPIRE a 1 ZZ", "-ERR Unsupported option ZZ"),
         ]);
     }

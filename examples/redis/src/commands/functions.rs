@@ -99,12 +99,7 @@ fn fcall_ro(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_
     call(context, args, true, out)
 }
 
-fn call(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    is_read_only: bool,
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+fn call(context: &mut Context<'_>, args: &[&[u8]], is_read_only: bool, out: &mut ReplyEncoder<'_>) -> Result<()> {
     let scripts = &context.server.scripts;
     let found = scripts.functions.find(args[1]);
     let found = found.ok_or(CommandError::line("ERR Function not found"))?;
@@ -219,9 +214,7 @@ fn flush(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         [] => {}
         [mode] if parse::is(mode, "ASYNC") || parse::is(mode, "SYNC") => {}
         [_] => {
-            return Err(CommandError::line(
-                "ERR FUNCTION FLUSH only supports SYNC|ASYNC option",
-            ));
+            return Err(CommandError::line("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
         }
         _ => return Err(subcommand::wrong_arguments("function", args[1])),
     }
@@ -242,9 +235,7 @@ fn list(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
             with_code = true;
         } else if pattern.is_none() && parse::is(option, "LIBRARYNAME") {
             let given = options.next();
-            let given = given.ok_or(CommandError::line(
-                "ERR library name argument was not given",
-            ))?;
+            let given = given.ok_or(CommandError::line("ERR library name argument was not given"))?;
             pattern = Some(given.to_ascii_lowercase());
         } else {
             return Err(unknown("Unknown argument", option));
@@ -253,9 +244,7 @@ fn list(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     let mut libraries = context.server.scripts.functions.libraries();
     if let Some(pattern) = pattern {
         let (pattern, steps) = (Pattern::new(&pattern), Steps::new());
-        libraries.retain(|library| {
-            pattern.matches(library.name.to_ascii_lowercase().as_bytes(), &steps)
-        });
+        libraries.retain(|library| pattern.matches(library.name.to_ascii_lowercase().as_bytes(), &steps));
     }
     out.array(libraries.len());
     let pace = Pace::new();
@@ -317,10 +306,7 @@ fn stats(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> 
     out.map(1);
     out.bulk(ENGINE.as_bytes());
     out.map(2);
-    for (name, count) in [
-        ("libraries_count", libraries),
-        ("functions_count", functions),
-    ] {
+    for (name, count) in [("libraries_count", libraries), ("functions_count", functions)] {
         out.bulk(name.as_bytes());
         out.integer(i64::try_from(count).unwrap_or(i64::MAX));
     }
@@ -355,11 +341,8 @@ fn restore(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
 }
 
 fn policy_of(word: &[u8]) -> Result<Policy> {
-    const POLICIES: [(&str, Policy); 3] = [
-        ("APPEND", Policy::Append),
-        ("REPLACE", Policy::Replace),
-        ("FLUSH", Policy::Flush),
-    ];
+    const POLICIES: [(&str, Policy); 3] =
+        [("APPEND", Policy::Append), ("REPLACE", Policy::Replace), ("FLUSH", Policy::Flush)];
     let found = POLICIES.iter().find(|(name, _)| parse::is(word, name));
     let (_, policy) = found.ok_or(CommandError::line(
         "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
@@ -377,8 +360,7 @@ fn read(context: &Context<'_>, mut reader: Reader<'_>) -> Result<Vec<FunctionLib
             return Err(CommandError::line("ERR given type is not a function"));
         }
         let code = reader.string(left);
-        let code =
-            code.map_err(|Malformed| CommandError::line("ERR Failed loading library payload"))?;
+        let code = code.map_err(|Malformed| CommandError::line("ERR Failed loading library payload"))?;
         let name = shebang::library_name(&code)?;
         if names.contains(&name) {
             return Err(already_exists(&name));

@@ -24,11 +24,9 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("geodist", -4, geodist).flags(READ).key(),
     CommandSpec::new("geohash", -2, geohash).flags(READ).key(),
     CommandSpec::new("geopos", -2, geopos).flags(READ).key(),
-    CommandSpec::new("georadius", -6, |context, args, out| {
-        search(context, args, out, Form::RADIUS)
-    })
-    .flags(STORE)
-    .key(),
+    CommandSpec::new("georadius", -6, |context, args, out| search(context, args, out, Form::RADIUS))
+        .flags(STORE)
+        .key(),
     CommandSpec::new("georadius_ro", -6, |context, args, out| {
         search(context, args, out, Form::RADIUS.read_only())
     })
@@ -44,16 +42,12 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     })
     .flags(READ)
     .key(),
-    CommandSpec::new("geosearch", -7, |context, args, out| {
-        search(context, args, out, Form::SEARCH)
-    })
-    .flags(READ)
-    .key(),
-    CommandSpec::new("geosearchstore", -8, |context, args, out| {
-        search(context, args, out, Form::SEARCH_STORE)
-    })
-    .flags(STORE)
-    .keys(1, 2, 1),
+    CommandSpec::new("geosearch", -7, |context, args, out| search(context, args, out, Form::SEARCH))
+        .flags(READ)
+        .key(),
+    CommandSpec::new("geosearchstore", -8, |context, args, out| search(context, args, out, Form::SEARCH_STORE))
+        .flags(STORE)
+        .keys(1, 2, 1),
 ];
 
 /// Units of distances, in metres.
@@ -61,9 +55,9 @@ const UNITS_M: [(&str, f64); 4] = [("m", 1.0), ("km", 1000.0), ("ft", 0.3048), (
 
 fn unit_m(arg: &[u8]) -> Result<f64> {
     let found = UNITS_M.iter().find(|(name, _)| is(arg, name));
-    found.map(|(_, unit_m)| *unit_m).ok_or(CommandError::line(
-        "ERR unsupported unit provided. please use M, KM, FT, MI",
-    ))
+    found
+        .map(|(_, unit_m)| *unit_m)
+        .ok_or(CommandError::line("ERR unsupported unit provided. please use M, KM, FT, MI"))
 }
 
 fn place(longitude: &[u8], latitude: &[u8]) -> Result<Place> {
@@ -212,10 +206,7 @@ impl Form {
         stores_by_option: true,
     };
 
-    const RADIUS_BY_MEMBER: Self = Self {
-        origin: Origin::Member,
-        ..Self::RADIUS
-    };
+    const RADIUS_BY_MEMBER: Self = Self { origin: Origin::Member, ..Self::RADIUS };
 
     const SEARCH: Self = Self {
         source: 1,
@@ -224,17 +215,10 @@ impl Form {
         stores_by_option: false,
     };
 
-    const SEARCH_STORE: Self = Self {
-        source: 2,
-        stores_first: true,
-        ..Self::SEARCH
-    };
+    const SEARCH_STORE: Self = Self { source: 2, stores_first: true, ..Self::SEARCH };
 
     const fn read_only(self) -> Self {
-        Self {
-            stores_by_option: false,
-            ..self
-        }
+        Self { stores_by_option: false, ..self }
     }
 
     fn of(name: &[u8]) -> Option<Self> {
@@ -288,9 +272,7 @@ impl<'a> Query<'a> {
         let member = |name: &[u8]| match set.map(|set| set.score(name)) {
             None => Ok(None),
             Some(Some(score)) => Ok(Some(Place::of_score(score))),
-            Some(None) => Err(CommandError::line(
-                "ERR could not decode requested zset member",
-            )),
+            Some(None) => Err(CommandError::line("ERR could not decode requested zset member")),
         };
         let options = match form.origin {
             Origin::Coordinates => {
@@ -340,9 +322,7 @@ impl<'a> Query<'a> {
                     self.count = Some(count.ok_or(CommandError::line("ERR COUNT must be > 0"))?);
                     rest
                 }
-                [target, ref rest @ ..]
-                    if form.stores_by_option && (is(name, "store") || is(name, "storedist")) =>
-                {
+                [target, ref rest @ ..] if form.stores_by_option && (is(name, "store") || is(name, "storedist")) => {
                     self.target = Some(target);
                     self.stores_distance = is(name, "storedist");
                     rest
@@ -352,23 +332,17 @@ impl<'a> Query<'a> {
                     self.by_member = true;
                     rest
                 }
-                [longitude, latitude, ref rest @ ..]
-                    if is_search && !self.by_member && is(name, "fromlonlat") =>
-                {
+                [longitude, latitude, ref rest @ ..] if is_search && !self.by_member && is(name, "fromlonlat") => {
                     self.centre = Some(place(longitude, latitude)?);
                     self.by_place = true;
                     rest
                 }
-                [radius, unit, ref rest @ ..]
-                    if is_search && !self.by_box && is(name, "byradius") =>
-                {
+                [radius, unit, ref rest @ ..] if is_search && !self.by_box && is(name, "byradius") => {
                     self.shape = Some(circle(radius, unit)?);
                     self.by_radius = true;
                     rest
                 }
-                [width, height, unit, ref rest @ ..]
-                    if is_search && !self.by_radius && is(name, "bybox") =>
-                {
+                [width, height, unit, ref rest @ ..] if is_search && !self.by_radius && is(name, "bybox") => {
                     self.shape = Some(rectangle(width, height, unit)?);
                     self.by_box = true;
                     rest
@@ -422,11 +396,7 @@ impl<'a> Query<'a> {
 
     fn area(&self) -> Option<Area> {
         let (centre, (shape, unit_m)) = self.centre.zip(self.shape)?;
-        Some(Area {
-            centre,
-            shape,
-            unit_m,
-        })
+        Some(Area { centre, shape, unit_m })
     }
 }
 
@@ -438,12 +408,7 @@ struct Found {
     distance_m: f64,
 }
 
-fn search(
-    context: &Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-    form: Form,
-) -> Result<()> {
+fn search(context: &Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, form: Form) -> Result<()> {
     let set: Option<SortedSet> = snapshot(context.store, args[form.source])?;
     let query = Query::parse(form, args, set.as_ref())?;
     let (found, unit_m) = match (&set, query.area()) {
@@ -452,12 +417,7 @@ fn search(
     };
     match query.target {
         Some(target) => {
-            let len = store(
-                context,
-                target,
-                &found,
-                query.stores_distance.then_some(unit_m),
-            )?;
+            let len = store(context, target, &found, query.stores_distance.then_some(unit_m))?;
             out.integer(len as i64);
         }
         None => write_found(out, &found, unit_m, &query),
@@ -498,12 +458,7 @@ fn find(set: &SortedSet, area: &Area, query: &Query<'_>) -> Vec<Found> {
 }
 
 /// Replaces `target` with what a search found: with their own scores, or with their distances in `distance_unit_m`.
-fn store(
-    context: &Context<'_>,
-    target: &[u8],
-    found: &[Found],
-    distance_unit_m: Option<f64>,
-) -> Result<usize> {
+fn store(context: &Context<'_>, target: &[u8], found: &[Found], distance_unit_m: Option<f64>) -> Result<usize> {
     let pace = Pace::new();
     let mut set = SortedSet::new();
     let growth = Growth::new(context.server);
@@ -514,8 +469,7 @@ fn store(
             return growth.check().map(|()| 0);
         }
         let score = distance_unit_m.map_or(place.score, |unit_m| place.distance_m / unit_m);
-        set.insert(&place.member, score)
-            .map_err(|_| CommandError::NotFloat)?;
+        set.insert(&place.member, score).map_err(|_| CommandError::NotFloat)?;
     }
     // Storing an empty collection removes the key.
     context.store.insert(target, set.into_value());
@@ -562,14 +516,8 @@ mod tests {
     fn sicily() -> Session {
         let mut session = Session::new();
         session.expect(&[
-            (
-                "GEOADD g 13.361389 38.115556 Palermo 15.087269 37.502669 Catania",
-                ":2",
-            ),
-            (
-                "GEOADD g 12.758489 38.788135 edge1 17.241510 38.788135 edge2",
-                ":2",
-            ),
+            ("GEOADD g 13.361389 38.115556 Palermo 15.087269 37.502669 Catania", ":2"),
+            ("GEOADD g 12.758489 38.788135 edge1 17.241510 38.788135 edge2", ":2"),
         ]);
         session
     }
@@ -583,35 +531,20 @@ mod tests {
             ("GEOADD g XX CH 13.5 38 Palermo 0 0 new", ":1"),
             ("GEOADD g CH 13.361389 38.115556 Palermo", ":1"),
             ("GEOADD g NX XX 0 0 a", "-ERR syntax error"),
-            (
-                "GEOADD g 0 0",
-                "-ERR wrong number of arguments for 'geoadd' command",
-            ),
+            ("GEOADD g 0 0", "-ERR wrong number of arguments for 'geoadd' command"),
             ("GEOADD g 0 0 a 1", "-ERR syntax error"),
             ("GEOADD g x 0 a", "-ERR value is not a valid float"),
-            (
-                "GEOADD g 200 100 a",
-                "-ERR invalid longitude,latitude pair 200.000000,100.000000",
-            ),
-            (
-                "GEOPOS g Palermo none",
-                "*2 *2 $20 13.36138933897018433 $20 38.11555639549629859 *-1",
-            ),
+            ("GEOADD g 200 100 a", "-ERR invalid longitude,latitude pair 200.000000,100.000000"),
+            ("GEOPOS g Palermo none", "*2 *2 $20 13.36138933897018433 $20 38.11555639549629859 *-1"),
             ("GEOPOS none a", "*1 *-1"),
             ("GEOPOS g", "*0"),
-            (
-                "GEOHASH g Palermo none Catania",
-                "*3 $11 sqc8b49rny0 $-1 $11 sqdtr74hyu0",
-            ),
+            ("GEOHASH g Palermo none Catania", "*3 $11 sqc8b49rny0 $-1 $11 sqdtr74hyu0"),
             ("GEODIST g Palermo Catania", "$11 166274.1516"),
             ("GEODIST g Palermo Catania km", "$8 166.2742"),
             ("GEODIST g Palermo Palermo", "$6 0.0000"),
             ("GEODIST g Palermo none", "$-1"),
             ("GEODIST none a b", "$-1"),
-            (
-                "GEODIST g a b parsec",
-                "-ERR unsupported unit provided. please use M, KM, FT, MI",
-            ),
+            ("GEODIST g a b parsec", "-ERR unsupported unit provided. please use M, KM, FT, MI"),
             ("GEODIST g a b m m", "-ERR syntax error"),
             ("SET s v", "+OK"),
             ("GEOADD s 0 0 a", WRONG_TYPE),
@@ -625,19 +558,13 @@ mod tests {
     #[test]
     fn searches_find_what_is_near() {
         sicily().expect(&[
-            (
-                "GEOSEARCH g FROMLONLAT 15 37 BYRADIUS 200 km ASC",
-                "*2 $7 Catania $7 Palermo",
-            ),
+            ("GEOSEARCH g FROMLONLAT 15 37 BYRADIUS 200 km ASC", "*2 $7 Catania $7 Palermo"),
             (
                 "GEOSEARCH g FROMLONLAT 15 37 BYBOX 400 400 km ASC WITHDIST",
                 "*4 *2 $7 Catania $7 56.4413 *2 $7 Palermo $8 190.4424 *2 $5 edge2 $8 279.7403 \
                  *2 $5 edge1 $8 279.7405",
             ),
-            (
-                "GEOSEARCH g FROMMEMBER Palermo BYRADIUS 200 km DESC COUNT 2",
-                "*2 $7 Catania $5 edge1",
-            ),
+            ("GEOSEARCH g FROMMEMBER Palermo BYRADIUS 200 km DESC COUNT 2", "*2 $7 Catania $5 edge1"),
             (
                 "GEOSEARCH g FROMLONLAT 15 37 BYRADIUS 200 km COUNT 1 WITHHASH WITHCOORD WITHDIST",
                 "*1 *4 $7 Catania $7 56.4413 :3479447370796909 *2 $20 15.08726745843887329 \
@@ -660,14 +587,8 @@ mod tests {
         sicily().expect(&[
             ("GEOSEARCHSTORE d g FROMLONLAT 15 37 BYRADIUS 200 km", ":2"),
             ("ZSCORE d Palermo", "$16 3479099956230698"),
-            (
-                "GEOSEARCHSTORE d g FROMLONLAT 15 37 BYRADIUS 100 km STOREDIST",
-                ":1",
-            ),
-            (
-                "ZRANGE d 0 -1 WITHSCORES",
-                "*2 $7 Catania $16 56.4412578701582",
-            ),
+            ("GEOSEARCHSTORE d g FROMLONLAT 15 37 BYRADIUS 100 km STOREDIST", ":1"),
+            ("ZRANGE d 0 -1 WITHSCORES", "*2 $7 Catania $16 56.4412578701582"),
             ("GEORADIUS g 15 37 200 km STORE d", ":2"),
             ("GEORADIUSBYMEMBER g Palermo 1 m STOREDIST d", ":1"),
             ("ZRANGE d 0 -1 WITHSCORES", "*2 $7 Palermo $1 0"),
@@ -677,10 +598,7 @@ mod tests {
             ("GEORADIUSBYMEMBER none a 1 m STORE d", ":0"),
             ("EXISTS d", ":0"),
             ("GEORADIUS_RO g 15 37 200 km STORE d", "-ERR syntax error"),
-            (
-                "GEOSEARCH g FROMLONLAT 15 37 BYRADIUS 200 km STOREDIST",
-                "-ERR syntax error",
-            ),
+            ("GEOSEARCH g FROMLONLAT 15 37 BYRADIUS 200 km STOREDIST", "-ERR syntax error"),
         ]);
     }
 
@@ -710,10 +628,7 @@ mod tests {
             ("GEOSEARCH g FROMLONLAT 1 2 BYRADIUS -1 m", "-ERR radius cannot be negative"),
             ("GEOSEARCH g FROMLONLAT 1 2 BYBOX x 1 m", "-ERR need numeric width"),
             ("GEOSEARCH g FROMLONLAT 1 2 BYBOX 1 x m", "-ERR need numeric height"),
-            (
-                "GEOSEARCH g FROMLONLAT 1 2 BYBOX 1 -1 m",
-                "-ERR height or width cannot be negative",
-            ),
+            ("GEOSEARCH g FROMLONLAT 1 2 BYBOX 1 -1 m", "-ERR height or width cannot be negative"),
             (
                 "GEORADIUS g 1 2 1 m STORE d WITHDIST",
                 "-ERR STORE option in GEORADIUS is not compatible with WITHDIST, WITHHASH and WITHCOORD options",
@@ -729,10 +644,7 @@ mod tests {
     fn resp3_has_coordinates_as_doubles() {
         let mut session = sicily().resp3();
         session.expect(&[
-            (
-                "GEOPOS g Palermo none",
-                "*2 *2 ,13.36138933897018433 ,38.11555639549629859 _",
-            ),
+            ("GEOPOS g Palermo none", "*2 *2 ,13.36138933897018433 ,38.11555639549629859 _"),
             ("GEODIST g Palermo Catania km", "$8 166.2742"),
         ]);
     }

@@ -23,37 +23,17 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("hsetnx", 4, hsetnx).flags(GROW_FAST).key(),
     CommandSpec::new("hget", 3, hget).flags(READ_FAST).key(),
     CommandSpec::new("hmget", -3, hmget).flags(READ_FAST).key(),
-    CommandSpec::new("hgetall", 2, hgetall)
-        .flags(&[Flag::Readonly])
-        .key(),
-    CommandSpec::new("hdel", -3, hdel)
-        .flags(&[Flag::Write, Flag::Fast])
-        .key(),
-    CommandSpec::new("hexists", 3, hexists)
-        .flags(READ_FAST)
-        .key(),
+    CommandSpec::new("hgetall", 2, hgetall).flags(&[Flag::Readonly]).key(),
+    CommandSpec::new("hdel", -3, hdel).flags(&[Flag::Write, Flag::Fast]).key(),
+    CommandSpec::new("hexists", 3, hexists).flags(READ_FAST).key(),
     CommandSpec::new("hlen", 2, hlen).flags(READ_FAST).key(),
-    CommandSpec::new("hkeys", 2, hkeys)
-        .flags(&[Flag::Readonly])
-        .key(),
-    CommandSpec::new("hvals", 2, hvals)
-        .flags(&[Flag::Readonly])
-        .key(),
-    CommandSpec::new("hstrlen", 3, hstrlen)
-        .flags(READ_FAST)
-        .key(),
-    CommandSpec::new("hincrby", 4, hincrby)
-        .flags(GROW_FAST)
-        .key(),
-    CommandSpec::new("hincrbyfloat", 4, hincrbyfloat)
-        .flags(GROW_FAST)
-        .key(),
-    CommandSpec::new("hscan", -3, hscan)
-        .flags(&[Flag::Readonly])
-        .key(),
-    CommandSpec::new("hrandfield", -2, hrandfield)
-        .flags(&[Flag::Readonly])
-        .key(),
+    CommandSpec::new("hkeys", 2, hkeys).flags(&[Flag::Readonly]).key(),
+    CommandSpec::new("hvals", 2, hvals).flags(&[Flag::Readonly]).key(),
+    CommandSpec::new("hstrlen", 3, hstrlen).flags(READ_FAST).key(),
+    CommandSpec::new("hincrby", 4, hincrby).flags(GROW_FAST).key(),
+    CommandSpec::new("hincrbyfloat", 4, hincrbyfloat).flags(GROW_FAST).key(),
+    CommandSpec::new("hscan", -3, hscan).flags(&[Flag::Readonly]).key(),
+    CommandSpec::new("hrandfield", -2, hrandfield).flags(&[Flag::Readonly]).key(),
 ];
 
 /// Sets the fields among `args`. Returns how many are new.
@@ -62,19 +42,14 @@ fn set_fields(context: &Context<'_>, args: &[&[u8]], name: &'static str) -> Resu
     if !pairs.len().is_multiple_of(2) {
         return Err(CommandError::Arity(name.into()));
     }
-    large::change_or_create(
-        context.store,
-        args[1],
-        large::work(pairs),
-        |hash: &mut Hash, pace| {
-            let before = hash.len();
-            for pair in pairs.chunks_exact(2) {
-                pace.step();
-                hash.insert(pair[0], Element::from(pair[1]));
-            }
-            hash.len() - before
-        },
-    )
+    large::change_or_create(context.store, args[1], large::work(pairs), |hash: &mut Hash, pace| {
+        let before = hash.len();
+        for pair in pairs.chunks_exact(2) {
+            pace.step();
+            hash.insert(pair[0], Element::from(pair[1]));
+        }
+        hash.len() - before
+    })
 }
 
 fn hset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
@@ -90,18 +65,13 @@ fn hmset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
 }
 
 fn hsetnx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let set = large::change_or_create(
-        context.store,
-        args[1],
-        large::work(&args[2..]),
-        |hash: &mut Hash, _| {
-            let absent = hash.get(args[2]).is_none();
-            if absent {
-                hash.insert(args[2], Element::from(args[3]));
-            }
-            absent
-        },
-    )?;
+    let set = large::change_or_create(context.store, args[1], large::work(&args[2..]), |hash: &mut Hash, _| {
+        let absent = hash.get(args[2]).is_none();
+        if absent {
+            hash.insert(args[2], Element::from(args[3]));
+        }
+        absent
+    })?;
     out.integer(i64::from(set));
     Ok(())
 }
@@ -132,34 +102,21 @@ fn hgetall(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
 
 fn hdel(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let fields = &args[2..];
-    let removed = large::change(
-        context.store,
-        args[1],
-        fields.len(),
-        |hash: &mut Hash, pace| {
-            fields
-                .iter()
-                .inspect(|_| pace.step())
-                .filter(|field| hash.remove(field))
-                .count()
-        },
-    )?;
+    let removed = large::change(context.store, args[1], fields.len(), |hash: &mut Hash, pace| {
+        fields.iter().inspect(|_| pace.step()).filter(|field| hash.remove(field)).count()
+    })?;
     out.integer(removed.unwrap_or(0) as i64);
     Ok(())
 }
 
 fn hexists(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     read(context.store, args[1], |hash: Option<&Hash>| {
-        out.integer(i64::from(
-            hash.is_some_and(|hash| hash.get(args[2]).is_some()),
-        ));
+        out.integer(i64::from(hash.is_some_and(|hash| hash.get(args[2]).is_some())));
     })
 }
 
 fn hlen(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let len = read(context.store, args[1], |hash: Option<&Hash>| {
-        hash.map_or(0, Hash::len)
-    })?;
+    let len = read(context.store, args[1], |hash: Option<&Hash>| hash.map_or(0, Hash::len))?;
     out.integer(len as i64);
     Ok(())
 }
@@ -187,26 +144,18 @@ fn hincrby(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
     let increment = integer(args[3])?;
     let sum = change_or_create(context.store, args[1], |hash: &mut Hash| {
         let value = match hash.get(args[2]) {
-            Some(value) => integer(&value)
-                .map_err(|_| CommandError::line("ERR hash value is not an integer"))?,
+            Some(value) => integer(&value).map_err(|_| CommandError::line("ERR hash value is not an integer"))?,
             None => 0,
         };
         let sum = value.checked_add(increment).ok_or(CommandError::Overflow)?;
-        hash.insert(
-            args[2],
-            Element::from(itoa::Buffer::new().format(sum).as_bytes()),
-        );
+        hash.insert(args[2], Element::from(itoa::Buffer::new().format(sum).as_bytes()));
         Ok(sum)
     })??;
     out.integer(sum);
     Ok(())
 }
 
-fn hincrbyfloat(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+fn hincrbyfloat(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     if !LongDouble::parse(args[3])?.is_finite() {
         return Err(CommandError::line("ERR value is NaN or Infinity"));
     }
@@ -226,10 +175,7 @@ fn hscan(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         return Ok(());
     };
     let scan = hash.scan(options.cursor, options.count);
-    let found: Vec<_> = scan
-        .entries
-        .filter(|(field, _)| options.matches(field))
-        .collect();
+    let found: Vec<_> = scan.entries.filter(|(field, _)| options.matches(field)).collect();
     options.head(out, scan.cursor, found.len() * 2);
     walk::batched(out, |out| {
         for (field, value) in found {
@@ -244,9 +190,7 @@ fn hrandfield(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<
     let (count, pairing) = match args[2..] {
         [] => {
             let hash: Hash = snapshot(context.store, args[1])?.unwrap_or_default();
-            let field = picks(hash.len(), -1, &Pace::new())
-                .next()
-                .and_then(|rank| hash.at(rank));
+            let field = picks(hash.len(), -1, &Pace::new()).next().and_then(|rank| hash.at(rank));
             walk::element_or_null(out, field.map(|(field, _)| field));
             return Ok(());
         }
@@ -286,10 +230,7 @@ mod tests {
             ("HVALS h", "*4 $1 1 $1 4 $1 3 $1 5"),
             ("HDEL h zeta", ":1"),
             ("HSETNX h zeta 6", ":1"),
-            (
-                "HGETALL h",
-                "*8 $5 alpha $1 4 $2 mu $1 3 $4 beta $1 5 $4 zeta $1 6",
-            ),
+            ("HGETALL h", "*8 $5 alpha $1 4 $2 mu $1 3 $4 beta $1 5 $4 zeta $1 6"),
             ("COPY h copy", ":1"),
             ("HKEYS copy", "*4 $5 alpha $2 mu $4 beta $4 zeta"),
         ]);
@@ -325,67 +266,22 @@ mod tests {
             ("HGETALL missing", "*0"),
             ("HKEYS missing", "*0"),
             ("HVALS missing", "*0"),
-            (
-                "HSET h a",
-                "-ERR wrong number of arguments for 'hset' command",
-            ),
-            (
-                "HSET h a 1 b",
-                "-ERR wrong number of arguments for 'hset' command",
-            ),
-            (
-                "HMSET h a 1 b",
-                "-ERR wrong number of arguments for 'hmset' command",
-            ),
-            (
-                "HSET h",
-                "-ERR wrong number of arguments for 'hset' command",
-            ),
+            ("HSET h a", "-ERR wrong number of arguments for 'hset' command"),
+            ("HSET h a 1 b", "-ERR wrong number of arguments for 'hset' command"),
+            ("HMSET h a 1 b", "-ERR wrong number of arguments for 'hmset' command"),
+            ("HSET h", "-ERR wrong number of arguments for 'hset' command"),
             ("SET s v", "+OK"),
-            (
-                "HSET s a 1",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "HSETNX s a 1",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "HGET s a",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "HMGET s a",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "HGETALL s",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "HDEL s a",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "HKEYS s",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "HVALS s",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "HLEN s",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "HEXISTS s a",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "HSTRLEN s a",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
+            ("HSET s a 1", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("HSETNX s a 1", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("HGET s a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("HMGET s a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("HGETALL s", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("HDEL s a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("HKEYS s", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("HVALS s", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("HLEN s", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("HEXISTS s a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("HSTRLEN s a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
         ]);
     }
 
@@ -395,16 +291,10 @@ mod tests {
             ("HINCRBY h n 5", ":5"),
             ("HINCRBY h n -7", ":-2"),
             ("HGET h n", "$2 -2"),
-            (
-                "HINCRBY h n x",
-                "-ERR value is not an integer or out of range",
-            ),
+            ("HINCRBY h n x", "-ERR value is not an integer or out of range"),
             ("HSET h text abc big 9223372036854775807", ":2"),
             ("HINCRBY h text 1", "-ERR hash value is not an integer"),
-            (
-                "HINCRBY h big 1",
-                "-ERR increment or decrement would overflow",
-            ),
+            ("HINCRBY h big 1", "-ERR increment or decrement would overflow"),
             ("HINCRBYFLOAT h f 1.5", "$3 1.5"),
             ("HINCRBYFLOAT h f 0.1", "$3 1.6"),
             ("HINCRBYFLOAT h f -1.6", "$1 0"),
@@ -415,20 +305,11 @@ mod tests {
             ("HINCRBYFLOAT h f nan", "-ERR value is not a valid float"),
             ("HINCRBYFLOAT h f inf", "-ERR value is NaN or Infinity"),
             ("EXISTS other", ":0"),
-            (
-                "HINCRBY other n x",
-                "-ERR value is not an integer or out of range",
-            ),
+            ("HINCRBY other n x", "-ERR value is not an integer or out of range"),
             ("EXISTS other", ":0"),
             ("SET s v", "+OK"),
-            (
-                "HINCRBY s n 1",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "HINCRBYFLOAT s n 1",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
+            ("HINCRBY s n 1", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("HINCRBYFLOAT s n 1", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
         ]);
     }
 
@@ -443,17 +324,11 @@ mod tests {
             ("HSCAN h x", "-ERR invalid cursor"),
             ("HSCAN missing x", "-ERR invalid cursor"),
             ("HSCAN h 0 COUNT 0", "-ERR syntax error"),
-            (
-                "HSCAN h 0 COUNT x",
-                "-ERR value is not an integer or out of range",
-            ),
+            ("HSCAN h 0 COUNT x", "-ERR value is not an integer or out of range"),
             ("HSCAN h 0 MATCH", "-ERR syntax error"),
             ("HSCAN h 0 FOO 1", "-ERR syntax error"),
             ("SET s v", "+OK"),
-            (
-                "HSCAN s 0",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
+            ("HSCAN s 0", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
         ]);
     }
 
@@ -473,7 +348,10 @@ mod tests {
             ("HRANDFIELD h x", "-ERR value is not an integer or out of range"),
             ("HRANDFIELD h 1 FOO", "-ERR syntax error"),
             ("HRANDFIELD h 1 WITHVALUES FOO", "-ERR syntax error"),
-            ("HRANDFIELD h -9223372036854775808", "-ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807"),
+            (
+                "HRANDFIELD h -9223372036854775808",
+                "-ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+            ),
             ("HRANDFIELD h 9223372036854775807 WITHVALUES", "-ERR value is out of range"),
             ("SET s v", "+OK"),
             ("HRANDFIELD s", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
@@ -491,10 +369,7 @@ mod tests {
             ("HVALS h", "*1 $1 1"),
             ("HMGET h one nope", "*2 $1 1 _"),
             ("HRANDFIELD h 1 WITHVALUES", "*1 *2 $3 one $1 1"),
-            (
-                "HRANDFIELD h -2 WITHVALUES",
-                "*2 *2 $3 one $1 1 *2 $3 one $1 1",
-            ),
+            ("HRANDFIELD h -2 WITHVALUES", "*2 *2 $3 one $1 1 *2 $3 one $1 1"),
             ("HRANDFIELD missing 1 WITHVALUES", "*0"),
             ("HSCAN h 0", "*2 $1 0 *2 $3 one $1 1"),
             ("HINCRBYFLOAT h one 0.5", "$3 1.5"),

@@ -31,9 +31,7 @@ fn pfadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     let members = &args[2..];
     let is_changed = match add_to_dense(context, args[1], members)? {
         Some(is_changed) => is_changed,
-        None => context
-            .store
-            .update_large(args[1], |slot| add(slot, members))?,
+        None => context.store.update_large(args[1], |slot| add(slot, members))?,
     };
     out.integer(i64::from(is_changed));
     Ok(())
@@ -46,8 +44,7 @@ fn add_to_dense(context: &Context<'_>, key: &[u8], members: &[&[u8]]) -> Result<
         return Ok(None);
     }
     context.store.update(key, |slot| {
-        let is_dense =
-            expect::<Element>(slot.value())?.is_some_and(|string| string.len() == DENSE_BYTES);
+        let is_dense = expect::<Element>(slot.value())?.is_some_and(|string| string.len() == DENSE_BYTES);
         if !is_dense {
             return Ok(None);
         }

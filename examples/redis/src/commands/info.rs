@@ -50,76 +50,20 @@ impl Deref for Figures<'_> {
 }
 
 const SECTIONS: &[Section] = &[
-    Section {
-        name: "Server",
-        by_default: true,
-        write: server,
-    },
-    Section {
-        name: "Clients",
-        by_default: true,
-        write: clients,
-    },
-    Section {
-        name: "Memory",
-        by_default: true,
-        write: memory,
-    },
-    Section {
-        name: "Persistence",
-        by_default: true,
-        write: persistence,
-    },
-    Section {
-        name: "Stats",
-        by_default: true,
-        write: stats,
-    },
-    Section {
-        name: "Replication",
-        by_default: true,
-        write: replication,
-    },
-    Section {
-        name: "CPU",
-        by_default: true,
-        write: cpu,
-    },
-    Section {
-        name: "Modules",
-        by_default: true,
-        write: |_, _| Ok(()),
-    },
-    Section {
-        name: "Commandstats",
-        by_default: false,
-        write: commandstats,
-    },
-    Section {
-        name: "Errorstats",
-        by_default: true,
-        write: errorstats,
-    },
-    Section {
-        name: "Latencystats",
-        by_default: false,
-        write: latencystats,
-    },
-    Section {
-        name: "Cluster",
-        by_default: true,
-        write: cluster,
-    },
-    Section {
-        name: "Keyspace",
-        by_default: true,
-        write: keyspace,
-    },
-    Section {
-        name: "Psp",
-        by_default: true,
-        write: psp,
-    },
+    Section { name: "Server", by_default: true, write: server },
+    Section { name: "Clients", by_default: true, write: clients },
+    Section { name: "Memory", by_default: true, write: memory },
+    Section { name: "Persistence", by_default: true, write: persistence },
+    Section { name: "Stats", by_default: true, write: stats },
+    Section { name: "Replication", by_default: true, write: replication },
+    Section { name: "CPU", by_default: true, write: cpu },
+    Section { name: "Modules", by_default: true, write: |_, _| Ok(()) },
+    Section { name: "Commandstats", by_default: false, write: commandstats },
+    Section { name: "Errorstats", by_default: true, write: errorstats },
+    Section { name: "Latencystats", by_default: false, write: latencystats },
+    Section { name: "Cluster", by_default: true, write: cluster },
+    Section { name: "Keyspace", by_default: true, write: keyspace },
+    Section { name: "Psp", by_default: true, write: psp },
 ];
 
 /// What a plain INFO takes, and some more.
@@ -136,10 +80,7 @@ fn info(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
                     || parse::is(name, "everything")
             })
     };
-    let figures = Figures {
-        server: context.server,
-        counters: OnceCell::new(),
-    };
+    let figures = Figures { server: context.server, counters: OnceCell::new() };
     let mut text = String::with_capacity(TEXT_BYTES);
     for section in SECTIONS.iter().filter(is_wanted) {
         let separator = if text.is_empty() { "" } else { "\r\n" };
@@ -360,10 +301,7 @@ fn keyspace(server: &Figures<'_>, text: &mut String) -> fmt::Result {
         let (number, keys) = (store.number(), store.len());
         if keys > 0 {
             let expires = store.volatile_len();
-            write!(
-                text,
-                "db{number}:keys={keys},expires={expires},avg_ttl=0\r\n"
-            )?;
+            write!(text, "db{number}:keys={keys},expires={expires},avg_ttl=0\r\n")?;
         }
     }
     Ok(())
@@ -424,8 +362,7 @@ fn write_types(snapshot: &Snapshot, text: &mut String) -> fmt::Result {
             us(ty.service_ns_max),
             us(ty.service_ns_profiled),
             ty.workers_reserved,
-            ty.worker_first
-                .map_or_else(|| "none".to_owned(), |worker| worker.to_string()),
+            ty.worker_first.map_or_else(|| "none".to_owned(), |worker| worker.to_string()),
             ty.steals,
             ty.turns.turns,
             ty.turns.preemptions_asked,
@@ -470,12 +407,7 @@ mod tests {
     fn sections_are_chosen_by_name() {
         let mut session = Session::new();
         let plain = session.run("INFO");
-        for part in [
-            "# Server\r\n",
-            "redis_version:7.0.15\r\n",
-            "role:master\r\n",
-            "# Keyspace\r\n",
-        ] {
+        for part in ["# Server\r\n", "redis_version:7.0.15\r\n", "role:master\r\n", "# Keyspace\r\n"] {
             assert!(plain.contains(part), "{part} in {plain}");
         }
         assert!(!plain.contains("# Commandstats"));
@@ -488,11 +420,7 @@ mod tests {
                 assert!(all.contains(&format!("# {section}\r\n")), "{section}");
             }
         }
-        assert!(
-            session
-                .run("INFO cpu")
-                .contains("used_cpu_sys_main_thread:")
-        );
+        assert!(session.run("INFO cpu").contains("used_cpu_sys_main_thread:"));
         assert_eq!(session.run("INFO nothing"), "$0\r\n\r\n");
         assert!(session.resp3().run("INFO").starts_with('='));
     }
@@ -500,18 +428,9 @@ mod tests {
     #[test]
     fn keys_hits_and_expiries_are_counted() {
         let mut session = Session::new();
-        session.expect(&[
-            ("SET a 1", "+OK"),
-            ("SET b 1 EX 100", "+OK"),
-            ("GET a", "$1 1"),
-            ("GET none", "$-1"),
-        ]);
+        session.expect(&[("SET a 1", "+OK"), ("SET b 1 EX 100", "+OK"), ("GET a", "$1 1"), ("GET none", "$-1")]);
         let info = session.run("INFO");
-        for part in [
-            "db0:keys=2,expires=1,",
-            "keyspace_hits:1\r\n",
-            "keyspace_misses:1\r\n",
-        ] {
+        for part in ["db0:keys=2,expires=1,", "keyspace_hits:1\r\n", "keyspace_misses:1\r\n"] {
             assert!(info.contains(part), "{part} in {info}");
         }
     }
@@ -523,30 +442,12 @@ mod tests {
             session.run(line);
         }
         let errors = session.run("INFO errorstats");
-        assert!(
-            errors.contains("errorstat_ERR:count=3\r\nerrorstat_WRONGTYPE:count=1\r\n"),
-            "{errors}"
-        );
-        assert!(
-            session
-                .run("INFO stats")
-                .contains("total_error_replies:4\r\n")
-        );
+        assert!(errors.contains("errorstat_ERR:count=3\r\nerrorstat_WRONGTYPE:count=1\r\n"), "{errors}");
+        assert!(session.run("INFO stats").contains("total_error_replies:4\r\n"));
         let times = session.run("INFO latencystats");
-        assert!(
-            times.contains("latency_percentiles_usec_client|id:p50="),
-            "{times}"
-        );
-        assert!(
-            times.contains(",p99=") && times.contains(",p99.9="),
-            "{times}"
-        );
-        session.run_args(&[
-            b"CONFIG",
-            b"SET",
-            b"latency-tracking-info-percentiles",
-            b"0.0 100",
-        ]);
+        assert!(times.contains("latency_percentiles_usec_client|id:p50="), "{times}");
+        assert!(times.contains(",p99=") && times.contains(",p99.9="), "{times}");
+        session.run_args(&[b"CONFIG", b"SET", b"latency-tracking-info-percentiles", b"0.0 100"]);
         assert!(session.run("INFO latencystats").contains("_set:p0="));
         session.run("CONFIG RESETSTAT");
         assert!(!session.run("INFO errorstats").contains("errorstat_"));
@@ -561,16 +462,11 @@ mod tests {
         }
         let info = session.run("INFO commandstats");
         let of = |name: &str| {
-            let line = info
-                .lines()
-                .find(|line| line.starts_with(&format!("cmdstat_{name}:")));
+            let line = info.lines().find(|line| line.starts_with(&format!("cmdstat_{name}:")));
             line.unwrap_or_default().to_owned()
         };
         assert!(of("incr").contains("calls=2,"), "{info}");
-        assert!(
-            of("incr").ends_with("rejected_calls=1,failed_calls=2"),
-            "{info}"
-        );
+        assert!(of("incr").ends_with("rejected_calls=1,failed_calls=2"), "{info}");
         assert!(of("get").contains("calls=1,"), "{info}");
         session.run("CONFIG RESETSTAT");
         assert!(!session.run("INFO commandstats").contains("cmdstat_incr"));

@@ -10,8 +10,7 @@ use crate::parse::{self, Result};
 use super::subcommand::{self, Subcommand, write_help};
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] =
-    &[CommandSpec::new("command", -1, command).subcommands(SUBCOMMANDS)];
+pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("command", -1, command).subcommands(SUBCOMMANDS)];
 
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("count", 2, count),
@@ -185,10 +184,7 @@ fn write_key_spec(spec: &KeySpec, out: &mut ReplyEncoder<'_>) {
     out.map(3);
     out.bulk(b"flags");
     write_words(&spec.flags, out);
-    for (part, kind, values) in [
-        ("begin_search", begin, begin_spec),
-        ("find_keys", find, find_spec),
-    ] {
+    for (part, kind, values) in [("begin_search", begin, begin_spec), ("find_keys", find, find_spec)] {
         out.bulk(part.as_bytes());
         out.map(2);
         out.bulk(b"type");
@@ -234,11 +230,7 @@ fn write_docs(index: usize, out: &mut ReplyEncoder<'_>) {
     };
     out.bulk(entry.name().as_bytes());
     out.map(3 + usize::from(!subcommands.is_empty()));
-    for (field, text) in [
-        ("summary", facts.summary),
-        ("since", facts.since),
-        ("group", facts.group),
-    ] {
+    for (field, text) in [("summary", facts.summary), ("since", facts.since), ("group", facts.group)] {
         out.bulk(field.as_bytes());
         out.bulk(text.as_bytes());
     }
@@ -260,11 +252,7 @@ fn getkeys(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> R
     Ok(())
 }
 
-fn getkeys_and_flags(
-    _: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+fn getkeys_and_flags(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let keys = keys_of_call(&args[2..])?;
     out.array(keys.len());
     for key in keys {
@@ -289,16 +277,12 @@ fn keys_of_call<'a>(call: &'a [&'a [u8]]) -> Result<Keys<'a>> {
         return Err(CommandError::line("ERR The command has no key arguments"));
     }
     if !parse::arity_accepts(entry.arity(), call.len()) {
-        return Err(CommandError::line(
-            "ERR Invalid number of arguments specified for command",
-        ));
+        return Err(CommandError::line("ERR Invalid number of arguments specified for command"));
     }
     match keys_of(entry.name(), facts, call).filter(|keys| !keys.is_empty()) {
         Some(keys) => Ok(keys),
         None if facts.flags.contains(&"no_mandatory_keys") => Ok(Keys::new()),
-        None => Err(CommandError::line(
-            "ERR Invalid arguments specified for command",
-        )),
+        None => Err(CommandError::line("ERR Invalid arguments specified for command")),
     }
 }
 
@@ -312,22 +296,10 @@ mod tests {
         let mut session = Session::new();
         let count = CommandTable::get().specs().len();
         assert_eq!(session.run("COMMAND COUNT"), format!(":{count}\r\n"));
-        assert!(
-            session
-                .run("COMMAND")
-                .starts_with(&format!("*{count}\r\n*10\r\n"))
-        );
+        assert!(session.run("COMMAND").starts_with(&format!("*{count}\r\n*10\r\n")));
         let entries = CommandTable::get().entries().len();
-        assert!(
-            session
-                .run("COMMAND LIST")
-                .starts_with(&format!("*{entries}\r\n$"))
-        );
-        assert!(
-            session
-                .run("COMMAND DOCS")
-                .starts_with(&format!("*{}\r\n$", count * 2))
-        );
+        assert!(session.run("COMMAND LIST").starts_with(&format!("*{entries}\r\n$")));
+        assert!(session.run("COMMAND DOCS").starts_with(&format!("*{}\r\n$", count * 2)));
         session.expect(&[
             (
                 "COMMAND INFO get nope",
@@ -351,40 +323,21 @@ mod tests {
         assert!(scripting.contains("script|kill") && scripting.contains("eval"));
         assert!(!scripting.contains("$3\r\nset\r\n"));
         let mut session = session.resp3();
-        assert!(
-            session
-                .run("COMMAND DOCS")
-                .starts_with(&format!("%{count}\r\n"))
-        );
+        assert!(session.run("COMMAND DOCS").starts_with(&format!("%{count}\r\n")));
     }
 
     #[test]
     fn keys_of_calls_are_named() {
         Session::new().expect(&[
             ("COMMAND GETKEYS MEMORY USAGE k", "*1 $1 k"),
-            (
-                "COMMAND GETKEYS SET k",
-                "-ERR Invalid number of arguments specified for command",
-            ),
+            ("COMMAND GETKEYS SET k", "-ERR Invalid number of arguments specified for command"),
             ("COMMAND GETKEYS SET k v", "*1 $1 k"),
-            (
-                "COMMAND GETKEYSANDFLAGS SET k v",
-                "*1 *2 $1 k *2 +OW +update",
-            ),
+            ("COMMAND GETKEYSANDFLAGS SET k v", "*1 *2 $1 k *2 +OW +update"),
             ("COMMAND GETKEYS EVAL x 0", "*0"),
-            (
-                "COMMAND GETKEYS PING x",
-                "-ERR The command has no key arguments",
-            ),
-            (
-                "COMMAND GETKEYS SPUBLISH a b",
-                "-ERR The command has no key arguments",
-            ),
+            ("COMMAND GETKEYS PING x", "-ERR The command has no key arguments"),
+            ("COMMAND GETKEYS SPUBLISH a b", "-ERR The command has no key arguments"),
             ("COMMAND GETKEYS NOPE a", "-ERR Invalid command specified"),
-            (
-                "COMMAND GETKEYS ZUNIONSTORE d 9 a",
-                "-ERR Invalid arguments specified for command",
-            ),
+            ("COMMAND GETKEYS ZUNIONSTORE d 9 a", "-ERR Invalid arguments specified for command"),
         ]);
     }
 }

@@ -20,31 +20,17 @@ const WRITE: &[Flag] = &[Flag::Write];
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("del", -2, del).flags(WRITE).keys(1, -1, 1),
-    CommandSpec::new("exists", -2, exists)
-        .flags(READ)
-        .keys(1, -1, 1),
+    CommandSpec::new("exists", -2, exists).flags(READ).keys(1, -1, 1),
     CommandSpec::new("keys", 2, keys).flags(&[Flag::Readonly]),
-    CommandSpec::new("memory", -2, memory)
-        .flags(&[Flag::Readonly])
-        .subcommands(MEMORY),
-    CommandSpec::new("object", -2, object)
-        .flags(&[Flag::Readonly])
-        .subcommands(OBJECT),
+    CommandSpec::new("memory", -2, memory).flags(&[Flag::Readonly]).subcommands(MEMORY),
+    CommandSpec::new("object", -2, object).flags(&[Flag::Readonly]).subcommands(OBJECT),
     CommandSpec::new("randomkey", 1, randomkey).flags(&[Flag::Readonly]),
-    CommandSpec::new("rename", 3, rename)
-        .flags(WRITE)
-        .keys(1, 2, 1),
-    CommandSpec::new("renamenx", 3, renamenx)
-        .flags(WRITE)
-        .keys(1, 2, 1),
+    CommandSpec::new("rename", 3, rename).flags(WRITE).keys(1, 2, 1),
+    CommandSpec::new("renamenx", 3, renamenx).flags(WRITE).keys(1, 2, 1),
     CommandSpec::new("scan", -2, scan).flags(&[Flag::Readonly]),
-    CommandSpec::new("touch", -2, touch)
-        .flags(READ)
-        .keys(1, -1, 1),
+    CommandSpec::new("touch", -2, touch).flags(READ).keys(1, -1, 1),
     CommandSpec::new("type", 2, type_of).flags(READ).key(),
-    CommandSpec::new("unlink", -2, del)
-        .flags(&[Flag::Write, Flag::Fast])
-        .keys(1, -1, 1),
+    CommandSpec::new("unlink", -2, del).flags(&[Flag::Write, Flag::Fast]).keys(1, -1, 1),
 ];
 
 /// Longest string that Redis calls `embstr`.
@@ -333,11 +319,7 @@ mod tests {
 
     /// The bulk strings of a reply.
     fn words(reply: &str) -> BTreeSet<String> {
-        reply
-            .split("\r\n")
-            .filter(|line| line.starts_with('k'))
-            .map(str::to_owned)
-            .collect()
+        reply.split("\r\n").filter(|line| line.starts_with('k')).map(str::to_owned).collect()
     }
 
     #[test]
@@ -379,10 +361,7 @@ mod tests {
             ("COPY c e REPLACE", ":1"),
             ("GET e", "$1 1"),
             ("COPY none e", ":0"),
-            (
-                "COPY c c",
-                "-ERR source and destination objects are the same",
-            ),
+            ("COPY c c", "-ERR source and destination objects are the same"),
             ("COPY c e DB 16", "-ERR DB index is out of range"),
         ]);
     }
@@ -409,22 +388,13 @@ mod tests {
         }
         assert_eq!(scanned, all);
         assert_eq!(words(&session.run("KEYS k49?")).len(), 10);
-        assert_eq!(
-            words(&session.run("SCAN 0 COUNT 1000 MATCH k49?")).len(),
-            10
-        );
-        assert_eq!(
-            session.run("SCAN 0 COUNT 1000 TYPE list"),
-            "*2\r\n$1\r\n0\r\n*0\r\n"
-        );
+        assert_eq!(words(&session.run("SCAN 0 COUNT 1000 MATCH k49?")).len(), 10);
+        assert_eq!(session.run("SCAN 0 COUNT 1000 TYPE list"), "*2\r\n$1\r\n0\r\n*0\r\n");
         session.expect(&[
             ("SCAN x", "-ERR invalid cursor"),
             ("SCAN 0 COUNT 0", "-ERR syntax error"),
             ("SCAN 0 COUNT", "-ERR syntax error"),
-            (
-                "SCAN 0 COUNT x",
-                "-ERR value is not an integer or out of range",
-            ),
+            ("SCAN 0 COUNT x", "-ERR value is not an integer or out of range"),
         ]);
     }
 
@@ -466,11 +436,7 @@ mod tests {
                 assert!(!reply.starts_with('-'), "{command}: {reply}");
             }
             let reply = session.run(&format!("OBJECT ENCODING {key}"));
-            assert_eq!(
-                reply,
-                format!("${}\r\n{encoding}\r\n", encoding.len()),
-                "{commands:?}"
-            );
+            assert_eq!(reply, format!("${}\r\n{encoding}\r\n", encoding.len()), "{commands:?}");
         };
         expect(&[format!("HSET h{fields}")], "h", "listpack");
         expect(&["HSET h f0 w".into()], "h", "listpack");
@@ -507,18 +473,10 @@ mod tests {
         expect(&settings.map(String::from), "again", "intset");
         expect(&["SADD again 1".into()], "again", "hashtable");
         expect(&["HSET two a 1 b 2".into()], "two", "hashtable");
-        expect(
-            &["ZADD five 1 abc 1 d 1 e 1 f 1 g".into()],
-            "five",
-            "listpack",
-        );
+        expect(&["ZADD five 1 abc 1 d 1 e 1 f 1 g".into()], "five", "listpack");
         expect(&["ZADD five 1 abcd".into()], "five", "skiplist");
         // Transactions store their results likewise.
-        expect(
-            &["MULTI", "HSET three a 1 b 2", "EXEC"].map(String::from),
-            "three",
-            "hashtable",
-        );
+        expect(&["MULTI", "HSET three a 1 b 2", "EXEC"].map(String::from), "three", "hashtable");
     }
 
     #[test]
@@ -556,10 +514,7 @@ mod tests {
             ("OBJECT IDLETIME s", ":0"),
             ("OBJECT ENCODING none", "$-1"),
             ("MEMORY USAGE none", "$-1"),
-            (
-                "OBJECT NOPE s",
-                "-ERR unknown subcommand 'NOPE'. Try OBJECT HELP.",
-            ),
+            ("OBJECT NOPE s", "-ERR unknown subcommand 'NOPE'. Try OBJECT HELP."),
         ]);
         let usage = |reply: String| reply[1..].trim_end().parse::<u64>().expect("an integer");
         let small = usage(session.run("MEMORY USAGE s"));

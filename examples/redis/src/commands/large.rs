@@ -51,9 +51,7 @@ pub(super) fn change<T: Typed, R>(
     elements: usize,
     mut change: impl FnMut(&mut T, &Pace) -> R,
 ) -> Result<Option<R>> {
-    update(store, key, elements, |slot, pace| {
-        Ok(expect_mut(slot)?.map(|value| change(value, pace)))
-    })
+    update(store, key, elements, |slot, pace| Ok(expect_mut(slot)?.map(|value| change(value, pace))))
 }
 
 /// [`typed::change_or_create`](crate::typed::change_or_create) for a change that touches about
@@ -64,16 +62,12 @@ pub(super) fn change_or_create<T: Typed + Default, R>(
     elements: usize,
     mut change: impl FnMut(&mut T, &Pace) -> R,
 ) -> Result<R> {
-    update(store, key, elements, |slot, pace| {
-        Ok(change(expect_or_default(slot)?, pace))
-    })
+    update(store, key, elements, |slot, pace| Ok(change(expect_or_default(slot)?, pace)))
 }
 
 /// Number of elements that a change of the whole value of `key` touches.
 pub(super) fn cardinality(store: &Keyspace, key: &[u8]) -> usize {
-    store.peek(key, |entry| {
-        entry.map_or(0, |entry| entry.value().cardinality())
-    })
+    store.peek(key, |entry| entry.map_or(0, |entry| entry.value().cardinality()))
 }
 
 #[cfg(test)]

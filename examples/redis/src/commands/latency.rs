@@ -12,8 +12,7 @@ use crate::record::{Sample, Series};
 use super::subcommand::{self, Subcommand, write_help};
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] =
-    &[CommandSpec::new("latency", -2, latency).subcommands(SUBCOMMANDS)];
+pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("latency", -2, latency).subcommands(SUBCOMMANDS)];
 
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("doctor", 2, doctor),
@@ -96,8 +95,7 @@ fn latest(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
 
 fn reset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let names = &args[2..];
-    let is_meant =
-        |event: &str| names.is_empty() || names.iter().any(|name| parse::is(name, event));
+    let is_meant = |event: &str| names.is_empty() || names.iter().any(|name| parse::is(name, event));
     let removed = context.server.records.latency.reset(is_meant);
     out.integer(i64::try_from(removed).unwrap_or(i64::MAX));
     Ok(())
@@ -120,9 +118,7 @@ fn histogram(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'
             })
             .collect(),
     };
-    let found = wanted
-        .into_iter()
-        .filter(|index| !commands[*index].times.is_empty());
+    let found = wanted.into_iter().filter(|index| !commands[*index].times.is_empty());
     let found: Vec<_> = found.collect();
     out.map(found.len());
     for index in found {
@@ -180,10 +176,7 @@ fn draw(event: &str, series: &Series, now_s: u64) -> String {
         text.push('\n');
     }
     text.push('\n');
-    let ages: Vec<_> = samples
-        .iter()
-        .map(|sample| age(now_s.saturating_sub(sample.at_s)))
-        .collect();
+    let ages: Vec<_> = samples.iter().map(|sample| age(now_s.saturating_sub(sample.at_s))).collect();
     let longest = ages.iter().map(String::len).max().unwrap_or(0);
     for row in 0..longest {
         let column = |age: &String| age.chars().nth(row).unwrap_or(' ');
@@ -237,10 +230,7 @@ mod tests {
     use crate::testing::Session;
 
     fn session() -> Session {
-        Session::with(Config {
-            enable_debug_command: DebugAccess::Yes,
-            ..Config::default()
-        })
+        Session::with(Config { enable_debug_command: DebugAccess::Yes, ..Config::default() })
     }
 
     #[test]
@@ -256,23 +246,13 @@ mod tests {
         assert!(latest.contains("command"), "{latest}");
         let history = session.run("LATENCY HISTORY command");
         assert!(history.starts_with("*1\r\n*2\r\n:"), "{history}");
-        assert!(
-            session
-                .run("LATENCY GRAPH command")
-                .contains("all time high")
-        );
+        assert!(session.run("LATENCY GRAPH command").contains("all time high"));
         assert!(session.run("LATENCY DOCTOR").contains("latency spikes"));
         session.expect(&[
             ("LATENCY HISTORY none", "*0"),
             ("LATENCY RESET none", ":0"),
-            (
-                "LATENCY GRAPH none",
-                "-ERR No samples available for event 'none'",
-            ),
-            (
-                "LATENCY HELP x",
-                "-ERR wrong number of arguments for 'latency|help' command",
-            ),
+            ("LATENCY GRAPH none", "-ERR No samples available for event 'none'"),
+            ("LATENCY HELP x", "-ERR wrong number of arguments for 'latency|help' command"),
         ]);
         assert_ne!(session.run("LATENCY RESET"), ":0\r\n");
         session.run("CONFIG SET latency-monitor-threshold 0");
@@ -297,28 +277,19 @@ mod tests {
             ("DEBUG SLEEP 0.002", "+OK"),
         ]);
         let reply = session.run("LATENCY HISTOGRAM get blabla config");
-        assert!(
-            reply.starts_with("*6\r\n$3\r\nget\r\n*4\r\n$5\r\ncalls\r\n:1\r\n"),
-            "{reply}"
-        );
+        assert!(reply.starts_with("*6\r\n$3\r\nget\r\n*4\r\n$5\r\ncalls\r\n:1\r\n"), "{reply}");
         assert!(reply.contains("config|set"), "{reply}");
     }
 
     #[test]
     fn graphs_have_a_column_for_each_sample() {
-        let mut series = Series {
-            max_ms: 100,
-            ..Series::default()
-        };
+        let mut series = Series { max_ms: 100, ..Series::default() };
         for (at_s, ms) in [(0, 10), (1, 50), (99, 100)] {
             series.samples.push_back(Sample { at_s, ms });
         }
         let text = draw("command", &series, 100);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(
-            lines[0],
-            "command - high 100 ms, low 10 ms (all time high 100 ms)"
-        );
+        assert_eq!(lines[0], "command - high 100 ms, low 10 ms (all time high 100 ms)");
         assert_eq!(lines[2..6], ["  #", "  |", " o|", "_||"]);
         assert_eq!(lines[7..], ["111", "mms"]);
     }

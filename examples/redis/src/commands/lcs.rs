@@ -13,9 +13,7 @@ use crate::parse::{self, Result, is};
 use crate::typed::{expect, snapshots};
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("lcs", -3, lcs)
-    .flags(&[Flag::Readonly])
-    .keys(1, 2, 1)];
+pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("lcs", -3, lcs).flags(&[Flag::Readonly]).keys(1, 2, 1)];
 
 /// Pairs of bytes whose bits share a word, and between two steps of the pace.
 const PAIRS_PER_WORD: usize = u64::BITS as usize;
@@ -55,9 +53,7 @@ impl Options {
             };
         }
         if options.only_len && options.ranges {
-            return Err(CommandError::line(
-                "ERR If you want both the length and indexes, please just use IDX.",
-            ));
+            return Err(CommandError::line("ERR If you want both the length and indexes, please just use IDX."));
         }
         Ok(options)
     }
@@ -133,11 +129,7 @@ impl<'s> Table<'s> {
                 for (bit, (len, right)) in lens.iter_mut().zip(right).enumerate() {
                     let above = *len;
                     word |= u64::from(above > before) << bit;
-                    *len = if left == right {
-                        diagonal + 1
-                    } else {
-                        above.max(before)
-                    };
+                    *len = if left == right { diagonal + 1 } else { above.max(before) };
                     (before, diagonal) = (*len, above);
                 }
                 if walks_back {
@@ -149,12 +141,7 @@ impl<'s> Table<'s> {
             }
         }
         let len = row.last().map_or(0, |len| *len as usize);
-        Some(Self {
-            left,
-            right,
-            len,
-            skips_left,
-        })
+        Some(Self { left, right, len, skips_left })
     }
 
     /// Whether the common subsequence of the beginnings up to these bytes, which differ, does without the left one.
@@ -232,10 +219,7 @@ mod tests {
             ("MSET a ohmytext b mynewtext c xyz", "+OK"),
             ("LCS a b", "$6 mytext"),
             ("LCS a b LEN", ":6"),
-            (
-                "LCS a b IDX",
-                "*4 $7 matches *2 *2 *2 :4 :7 *2 :5 :8 *2 *2 :2 :3 *2 :0 :1 $3 len :6",
-            ),
+            ("LCS a b IDX", "*4 $7 matches *2 *2 *2 :4 :7 *2 :5 :8 *2 *2 :2 :3 *2 :0 :1 $3 len :6"),
             (
                 "LCS a b IDX MINMATCHLEN 4 WITHMATCHLEN",
                 "*4 $7 matches *1 *3 *2 :4 :7 *2 :5 :8 :4 $3 len :6",
@@ -244,17 +228,11 @@ mod tests {
             ("LCS none none LEN", ":0"),
             ("LCS none a IDX", "*4 $7 matches *0 $3 len :0"),
             ("LCS a b MINMATCHLEN -1", "$6 mytext"),
-            (
-                "LCS a b IDX LEN",
-                "-ERR If you want both the length and indexes, please just use IDX.",
-            ),
+            ("LCS a b IDX LEN", "-ERR If you want both the length and indexes, please just use IDX."),
             ("LCS a b MINMATCHLEN", "-ERR syntax error"),
             ("LCS a b FOO", "-ERR syntax error"),
             ("LPUSH l a", ":1"),
-            (
-                "LCS a l",
-                "-ERR The specified keys must contain string values",
-            ),
+            ("LCS a l", "-ERR The specified keys must contain string values"),
         ]);
     }
 
@@ -290,10 +268,7 @@ mod tests {
         session.expect(&[
             ("SET b y", "+OK"),
             ("LCS a b LEN", ":0"),
-            (
-                "LCS a a",
-                "-ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
-            ),
+            ("LCS a a", "-ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len"),
         ]);
     }
 
@@ -301,10 +276,7 @@ mod tests {
     fn resp3_has_a_map() {
         Session::new().resp3().expect(&[
             ("MSET a x b x", "+OK"),
-            (
-                "LCS a b IDX",
-                "%2 $7 matches *1 *2 *2 :0 :0 *2 :0 :0 $3 len :1",
-            ),
+            ("LCS a b IDX", "%2 $7 matches *1 *2 *2 :0 :0 *2 :0 :0 $3 len :1"),
         ]);
     }
 }

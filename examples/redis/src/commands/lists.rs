@@ -19,93 +19,49 @@ const GROW: &[Flag] = &[Flag::Write, Flag::DenyOom];
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("lpush", -3, |context, args, out| {
-        push(context, args, out, ListEnd::Left)
-    })
-    .flags(GROW_FAST)
-    .key(),
-    CommandSpec::new("rpush", -3, |context, args, out| {
-        push(context, args, out, ListEnd::Right)
-    })
-    .flags(GROW_FAST)
-    .key(),
-    CommandSpec::new("lpushx", -3, |context, args, out| {
-        push_existing(context, args, out, ListEnd::Left)
-    })
-    .flags(GROW_FAST)
-    .key(),
-    CommandSpec::new("rpushx", -3, |context, args, out| {
-        push_existing(context, args, out, ListEnd::Right)
-    })
-    .flags(GROW_FAST)
-    .key(),
-    CommandSpec::new("lpop", -2, |context, args, out| {
-        pop(context, args, out, ListEnd::Left)
-    })
-    .flags(WRITE_FAST)
-    .key(),
-    CommandSpec::new("rpop", -2, |context, args, out| {
-        pop(context, args, out, ListEnd::Right)
-    })
-    .flags(WRITE_FAST)
-    .key(),
-    CommandSpec::new("llen", 2, llen)
-        .flags(&[Flag::Readonly, Flag::Fast])
+    CommandSpec::new("lpush", -3, |context, args, out| push(context, args, out, ListEnd::Left))
+        .flags(GROW_FAST)
         .key(),
-    CommandSpec::new("lrange", 4, lrange)
-        .flags(&[Flag::Readonly])
+    CommandSpec::new("rpush", -3, |context, args, out| push(context, args, out, ListEnd::Right))
+        .flags(GROW_FAST)
         .key(),
-    CommandSpec::new("lindex", 3, lindex)
-        .flags(&[Flag::Readonly])
+    CommandSpec::new("lpushx", -3, |context, args, out| push_existing(context, args, out, ListEnd::Left))
+        .flags(GROW_FAST)
         .key(),
+    CommandSpec::new("rpushx", -3, |context, args, out| push_existing(context, args, out, ListEnd::Right))
+        .flags(GROW_FAST)
+        .key(),
+    CommandSpec::new("lpop", -2, |context, args, out| pop(context, args, out, ListEnd::Left))
+        .flags(WRITE_FAST)
+        .key(),
+    CommandSpec::new("rpop", -2, |context, args, out| pop(context, args, out, ListEnd::Right))
+        .flags(WRITE_FAST)
+        .key(),
+    CommandSpec::new("llen", 2, llen).flags(&[Flag::Readonly, Flag::Fast]).key(),
+    CommandSpec::new("lrange", 4, lrange).flags(&[Flag::Readonly]).key(),
+    CommandSpec::new("lindex", 3, lindex).flags(&[Flag::Readonly]).key(),
     CommandSpec::new("lset", 4, lset).flags(GROW).key(),
     CommandSpec::new("linsert", 5, linsert).flags(GROW).key(),
-    CommandSpec::new("lrem", 4, lrem)
-        .flags(&[Flag::Write])
-        .key(),
-    CommandSpec::new("ltrim", 4, ltrim)
-        .flags(&[Flag::Write])
-        .key(),
-    CommandSpec::new("lpos", -3, lpos)
-        .flags(&[Flag::Readonly])
-        .key(),
-    CommandSpec::new("lmove", 5, lmove)
-        .flags(GROW)
-        .keys(1, 2, 1),
-    CommandSpec::new("rpoplpush", 3, rpoplpush)
-        .flags(GROW)
-        .keys(1, 2, 1),
+    CommandSpec::new("lrem", 4, lrem).flags(&[Flag::Write]).key(),
+    CommandSpec::new("ltrim", 4, ltrim).flags(&[Flag::Write]).key(),
+    CommandSpec::new("lpos", -3, lpos).flags(&[Flag::Readonly]).key(),
+    CommandSpec::new("lmove", 5, lmove).flags(GROW).keys(1, 2, 1),
+    CommandSpec::new("rpoplpush", 3, rpoplpush).flags(GROW).keys(1, 2, 1),
     CommandSpec::new("lmpop", -4, lmpop).flags(&[Flag::Write]),
 ];
 
-fn push(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-    end: ListEnd,
-) -> Result<()> {
-    let len = large::change_or_create(
-        context.store,
-        args[1],
-        large::work(&args[2..]),
-        |list: &mut List, pace| push_all(list, &args[2..], end, pace),
-    )?;
+fn push(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, end: ListEnd) -> Result<()> {
+    let len = large::change_or_create(context.store, args[1], large::work(&args[2..]), |list: &mut List, pace| {
+        push_all(list, &args[2..], end, pace)
+    })?;
     out.integer(len as i64);
     Ok(())
 }
 
-fn push_existing(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-    end: ListEnd,
-) -> Result<()> {
-    let len = large::change(
-        context.store,
-        args[1],
-        large::work(&args[2..]),
-        |list: &mut List, pace| push_all(list, &args[2..], end, pace),
-    )?;
+fn push_existing(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, end: ListEnd) -> Result<()> {
+    let len = large::change(context.store, args[1], large::work(&args[2..]), |list: &mut List, pace| {
+        push_all(list, &args[2..], end, pace)
+    })?;
     out.integer(len.unwrap_or(0) as i64);
     Ok(())
 }
@@ -118,12 +74,7 @@ fn push_all(list: &mut List, elements: &[&[u8]], end: ListEnd, pace: &Pace) -> u
     list.len()
 }
 
-fn pop(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-    end: ListEnd,
-) -> Result<()> {
+fn pop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, end: ListEnd) -> Result<()> {
     match args[2..] {
         [] => walk::element_or_null(out, pop_one(context, args[1], end)?.as_ref()),
         [count] => match pop_many(context, args[1], pop_count(count)?, end)? {
@@ -168,9 +119,7 @@ fn write_popped(out: &mut ReplyEncoder<'_>, popped: &List, end: ListEnd) {
 }
 
 fn llen(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let len = read(context.store, args[1], |list: Option<&List>| {
-        list.map_or(0, List::len)
-    })?;
+    let len = read(context.store, args[1], |list: Option<&List>| list.map_or(0, List::len))?;
     out.integer(len as i64);
     Ok(())
 }
@@ -207,17 +156,11 @@ fn lindex(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
 
 fn lset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let index = integer(args[2]);
-    let outcome = large::change(
-        context.store,
-        args[1],
-        large::work(&args[3..]),
-        |list: &mut List, _| {
-            let index =
-                index_within(index.clone()?, list.len()).ok_or(CommandError::IndexOutOfRange)?;
-            list.set(index, args[3]);
-            Ok(())
-        },
-    )?;
+    let outcome = large::change(context.store, args[1], large::work(&args[3..]), |list: &mut List, _| {
+        let index = index_within(index.clone()?, list.len()).ok_or(CommandError::IndexOutOfRange)?;
+        list.set(index, args[3]);
+        Ok(())
+    })?;
     outcome.ok_or(CommandError::NoSuchKey)??;
     out.simple("OK");
     Ok(())
@@ -249,11 +192,7 @@ fn lrem(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         0 => usize::MAX,
         count => usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX),
     };
-    let end = if count < 0 {
-        ListEnd::Right
-    } else {
-        ListEnd::Left
-    };
+    let end = if count < 0 { ListEnd::Right } else { ListEnd::Left };
     let elements = large::cardinality(context.store, args[1]);
     let removed = large::change(context.store, args[1], elements, |list: &mut List, pace| {
         list.remove_equal(args[3], end, limit, &|| pace.step())
@@ -293,9 +232,7 @@ impl Search {
             compared: usize::MAX,
         };
         let not_negative = |arg, error| {
-            let number = integer(arg)
-                .ok()
-                .and_then(|number| usize::try_from(number).ok());
+            let number = integer(arg).ok().and_then(|number| usize::try_from(number).ok());
             number.ok_or(CommandError::line(error))
         };
         for option in options.chunks(2) {
@@ -308,11 +245,7 @@ impl Search {
                              the second ... or use negative to start from the end of the list",
                         ));
                     }
-                    search.end = if rank < 0 {
-                        ListEnd::Right
-                    } else {
-                        ListEnd::Left
-                    };
+                    search.end = if rank < 0 { ListEnd::Right } else { ListEnd::Left };
                     search.skipped = usize::try_from(rank.unsigned_abs() - 1).unwrap_or(usize::MAX);
                 }
                 [name, value] if is(name, "count") => {
@@ -401,9 +334,7 @@ pub(super) fn move_element(
     } else {
         context
             .store
-            .update_pair(source, destination, |source, destination| {
-                move_between(source, destination, from, to)
-            })
+            .update_pair(source, destination, |source, destination| move_between(source, destination, from, to))
     }
 }
 
@@ -442,16 +373,10 @@ impl<'a> MultiPop<'a> {
         let (keys, rest) = rest.split_at(keys);
         let count = match *rest {
             [_] => 1,
-            [_, name, count] if is(name, "count") => {
-                above_zero(count, "ERR count should be greater than 0")?
-            }
+            [_, name, count] if is(name, "count") => above_zero(count, "ERR count should be greater than 0")?,
             _ => return Err(CommandError::Syntax),
         };
-        Ok(Self {
-            keys,
-            end: rest[0],
-            count,
-        })
+        Ok(Self { keys, end: rest[0], count })
     }
 }
 
@@ -514,39 +439,15 @@ mod tests {
             ("RPOP missing 0", "*-1"),
             ("LPOP l -1", "-ERR value is out of range, must be positive"),
             ("LPOP l x", "-ERR value is out of range, must be positive"),
-            (
-                "LPOP l 1 2",
-                "-ERR wrong number of arguments for 'lpop' command",
-            ),
-            (
-                "RPOP l 1 2",
-                "-ERR wrong number of arguments for 'rpop' command",
-            ),
-            (
-                "LPUSH l",
-                "-ERR wrong number of arguments for 'lpush' command",
-            ),
+            ("LPOP l 1 2", "-ERR wrong number of arguments for 'lpop' command"),
+            ("RPOP l 1 2", "-ERR wrong number of arguments for 'rpop' command"),
+            ("LPUSH l", "-ERR wrong number of arguments for 'lpush' command"),
             ("SET s v", "+OK"),
-            (
-                "LPUSH s a",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "RPUSHX s a",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "LPOP s",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "RPOP s 1",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "LLEN s",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
+            ("LPUSH s a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("RPUSHX s a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("LPOP s", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("RPOP s 1", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("LLEN s", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
         ]);
     }
 
@@ -560,14 +461,8 @@ mod tests {
             ("LRANGE l 3 1", "*0"),
             ("LRANGE l 4 9", "*0"),
             ("LRANGE missing 0 -1", "*0"),
-            (
-                "LRANGE l x 1",
-                "-ERR value is not an integer or out of range",
-            ),
-            (
-                "LRANGE l 0 x",
-                "-ERR value is not an integer or out of range",
-            ),
+            ("LRANGE l x 1", "-ERR value is not an integer or out of range"),
+            ("LRANGE l 0 x", "-ERR value is not an integer or out of range"),
             ("LINDEX l 0", "$1 a"),
             ("LINDEX l -1", "$1 d"),
             ("LINDEX l 4", "$-1"),
@@ -584,29 +479,14 @@ mod tests {
             ("LTRIM l 1 -2", "+OK"),
             ("LRANGE l 0 -1", "*2 $1 B $1 c"),
             ("LTRIM missing 0 1", "+OK"),
-            (
-                "LTRIM l x 1",
-                "-ERR value is not an integer or out of range",
-            ),
+            ("LTRIM l x 1", "-ERR value is not an integer or out of range"),
             ("LTRIM l 5 9", "+OK"),
             ("EXISTS l", ":0"),
             ("SET s v", "+OK"),
-            (
-                "LRANGE s 0 -1",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "LINDEX s 0",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "LSET s 0 x",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "LTRIM s 0 1",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
+            ("LRANGE s 0 -1", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("LINDEX s 0", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("LSET s 0 x", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("LTRIM s 0 1", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
         ]);
     }
 
@@ -694,22 +574,13 @@ mod tests {
             ("LMPOP x l LEFT", "-ERR numkeys should be greater than 0"),
             ("LMPOP 2 l LEFT", "-ERR syntax error"),
             ("LMPOP 1 l UP", "-ERR syntax error"),
-            (
-                "LMPOP 1 l LEFT COUNT 0",
-                "-ERR count should be greater than 0",
-            ),
-            (
-                "LMPOP 1 l LEFT COUNT x",
-                "-ERR count should be greater than 0",
-            ),
+            ("LMPOP 1 l LEFT COUNT 0", "-ERR count should be greater than 0"),
+            ("LMPOP 1 l LEFT COUNT x", "-ERR count should be greater than 0"),
             ("LMPOP 1 l LEFT COUNT", "-ERR syntax error"),
             ("LMPOP 1 l LEFT FOO 1", "-ERR syntax error"),
             ("LMPOP 1 l LEFT COUNT 1 COUNT 1", "-ERR syntax error"),
             ("SET s v", "+OK"),
-            (
-                "LMPOP 1 s LEFT",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
+            ("LMPOP 1 s LEFT", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
         ]);
     }
 
@@ -736,16 +607,8 @@ mod tests {
         let mut session = Session::new();
         assert_eq!(session.run(&numbered("RPUSH", "l", 0..1000)), ":1000\r\n");
         assert_eq!(session.run(&numbered("LPUSH", "l", 0..100)), ":1100\r\n");
-        assert!(
-            session
-                .run("LPOP l 200")
-                .starts_with("*200\r\n$2\r\n99\r\n$2\r\n98\r\n")
-        );
-        assert!(
-            session
-                .run("RPOP l 200")
-                .starts_with("*200\r\n$3\r\n999\r\n$3\r\n998\r\n")
-        );
+        assert!(session.run("LPOP l 200").starts_with("*200\r\n$2\r\n99\r\n$2\r\n98\r\n"));
+        assert!(session.run("RPOP l 200").starts_with("*200\r\n$3\r\n999\r\n$3\r\n998\r\n"));
         session.expect(&[
             ("LLEN l", ":700"),
             ("LINSERT l AFTER 400 new", ":701"),
@@ -773,9 +636,7 @@ mod tests {
                 let reply = reader.run("LRANGE l 0 -1");
                 let elements = reply.lines().skip(1).filter(|line| !line.starts_with('$'));
                 let elements: Vec<_> = elements.collect();
-                assert!(
-                    elements.len() % 2 == 0 && elements.chunks(2).all(|pair| pair == ["a", "b"])
-                );
+                assert!(elements.len() % 2 == 0 && elements.chunks(2).all(|pair| pair == ["a", "b"]));
             }
         });
     }

@@ -48,10 +48,7 @@ impl Pace {
 
     /// The pace of a change of `slot`.
     pub(super) fn of(slot: &Slot<'_>) -> Self {
-        Self {
-            silent: slot.is_locked(),
-            ..Self::new()
-        }
+        Self { silent: slot.is_locked(), ..Self::new() }
     }
 
     /// Counts one more element.

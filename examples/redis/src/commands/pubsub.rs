@@ -12,35 +12,21 @@ const SUBSCRIBE: &[Flag] = &[Flag::PubSub, Flag::NoScript];
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("psubscribe", -2, |context, args, out| {
-        subscribe(TopicKind::Pattern, context, args, out)
-    })
-    .flags(SUBSCRIBE),
-    CommandSpec::new("publish", 3, |context, args, out| {
-        publish(TopicKind::Channel, context, args, out)
-    })
-    .flags(PUBLISH),
+    CommandSpec::new("psubscribe", -2, |context, args, out| subscribe(TopicKind::Pattern, context, args, out))
+        .flags(SUBSCRIBE),
+    CommandSpec::new("publish", 3, |context, args, out| publish(TopicKind::Channel, context, args, out)).flags(PUBLISH),
     CommandSpec::new("pubsub", -2, pubsub).subcommands(SUBCOMMANDS),
     CommandSpec::new("punsubscribe", -1, |context, args, out| {
         unsubscribe(TopicKind::Pattern, context, args, out)
     })
     .flags(SUBSCRIBE),
-    CommandSpec::new("spublish", 3, |context, args, out| {
-        publish(TopicKind::Shard, context, args, out)
-    })
-    .flags(PUBLISH),
-    CommandSpec::new("ssubscribe", -2, |context, args, out| {
-        subscribe(TopicKind::Shard, context, args, out)
-    })
-    .flags(SUBSCRIBE),
-    CommandSpec::new("subscribe", -2, |context, args, out| {
-        subscribe(TopicKind::Channel, context, args, out)
-    })
-    .flags(SUBSCRIBE),
-    CommandSpec::new("sunsubscribe", -1, |context, args, out| {
-        unsubscribe(TopicKind::Shard, context, args, out)
-    })
-    .flags(SUBSCRIBE),
+    CommandSpec::new("spublish", 3, |context, args, out| publish(TopicKind::Shard, context, args, out)).flags(PUBLISH),
+    CommandSpec::new("ssubscribe", -2, |context, args, out| subscribe(TopicKind::Shard, context, args, out))
+        .flags(SUBSCRIBE),
+    CommandSpec::new("subscribe", -2, |context, args, out| subscribe(TopicKind::Channel, context, args, out))
+        .flags(SUBSCRIBE),
+    CommandSpec::new("sunsubscribe", -1, |context, args, out| unsubscribe(TopicKind::Shard, context, args, out))
+        .flags(SUBSCRIBE),
     CommandSpec::new("unsubscribe", -1, |context, args, out| {
         unsubscribe(TopicKind::Channel, context, args, out)
     })
@@ -48,29 +34,20 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
 ];
 
 const SUBCOMMANDS: &[Subcommand] = &[
-    Subcommand::new("channels", -2, |context, args, out| {
-        list(TopicKind::Channel, context, args, out)
-    }),
+    Subcommand::new("channels", -2, |context, args, out| list(TopicKind::Channel, context, args, out)),
     Subcommand::new("help", 2, help),
     Subcommand::new("numpat", 2, numpat),
     Subcommand::new("numsub", -2, |context, args, out| {
         count_each(TopicKind::Channel, context, &args[2..], out)
     }),
-    Subcommand::new("shardchannels", -2, |context, args, out| {
-        list(TopicKind::Shard, context, args, out)
-    }),
+    Subcommand::new("shardchannels", -2, |context, args, out| list(TopicKind::Shard, context, args, out)),
     Subcommand::new("shardnumsub", -2, |context, args, out| {
         count_each(TopicKind::Shard, context, &args[2..], out)
     }),
 ];
 
 /// Subscribes to each name, with a reply for each.
-fn subscribe(
-    kind: TopicKind,
-    context: &Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+fn subscribe(kind: TopicKind, context: &Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     context.server.check_memory()?;
     let word = format!("{}subscribe", kind.prefix());
     let clients = &context.server.clients;
@@ -97,12 +74,7 @@ fn subscribe(
 }
 
 /// Ends the subscriptions to each name, or to all, with a reply for each. One reply at least.
-fn unsubscribe(
-    kind: TopicKind,
-    context: &Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+fn unsubscribe(kind: TopicKind, context: &Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let word = &format!("{}unsubscribe", kind.prefix());
     let (client, pubsub) = (context.client, &context.server.clients.pubsub);
     let mut end = |name: &[u8]| {
@@ -137,12 +109,7 @@ fn write_number(number: usize, out: &mut ReplyEncoder<'_>) {
     out.integer(i64::try_from(number).unwrap_or(i64::MAX));
 }
 
-fn publish(
-    kind: TopicKind,
-    context: &Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+fn publish(kind: TopicKind, context: &Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let receivers = context.publish(kind, args[1], args[2])?;
     write_number(receivers, out);
     Ok(())
@@ -170,12 +137,7 @@ fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<
     Ok(())
 }
 
-fn list(
-    kind: TopicKind,
-    context: &Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+fn list(kind: TopicKind, context: &Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let pattern = match &args[2..] {
         [] => None,
         [pattern] => Some(*pattern),
@@ -192,12 +154,7 @@ fn numpat(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
     Ok(())
 }
 
-fn count_each(
-    kind: TopicKind,
-    context: &Context<'_>,
-    names: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+fn count_each(kind: TopicKind, context: &Context<'_>, names: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     out.array(2 * names.len());
     for name in names {
         out.bulk(name);
@@ -271,46 +228,25 @@ mod tests {
         let mut publisher = Session::new();
         let (mut old, mut new) = (publisher.beside(), publisher.beside().resp3());
         let (at_old, at_new) = (Inbox::of(&old), Inbox::of(&new));
-        old.expect(&[(
-            "SUBSCRIBE a b",
-            "*3 $9 subscribe $1 a :1 *3 $9 subscribe $1 b :2",
-        )]);
+        old.expect(&[("SUBSCRIBE a b", "*3 $9 subscribe $1 a :1 *3 $9 subscribe $1 b :2")]);
         new.expect(&[
             ("PSUBSCRIBE a*", ">3 $10 psubscribe $2 a* :1"),
             ("SSUBSCRIBE a", ">3 $10 ssubscribe $1 a :1"),
         ]);
-        publisher.expect(&[
-            ("PUBLISH a x", ":2"),
-            ("SPUBLISH a y", ":1"),
-            ("PUBLISH c x", ":0"),
-        ]);
+        publisher.expect(&[("PUBLISH a x", ":2"), ("SPUBLISH a y", ":1"), ("PUBLISH c x", ":0")]);
         assert_eq!(at_old.take(), "*3 $7 message $1 a $1 x");
-        assert_eq!(
-            at_new.take(),
-            ">4 $8 pmessage $2 a* $1 a $1 x >3 $8 smessage $1 a $1 y"
-        );
+        assert_eq!(at_new.take(), ">4 $8 pmessage $2 a* $1 a $1 x >3 $8 smessage $1 a $1 y");
         let info = publisher.run("INFO stats");
-        for line in [
-            "pubsub_channels:2",
-            "pubsub_patterns:1",
-            "pubsubshard_channels:1",
-        ] {
+        for line in ["pubsub_channels:2", "pubsub_patterns:1", "pubsubshard_channels:1"] {
             assert!(info.contains(&format!("{line}\r\n")), "{info}");
         }
         let list = publisher.run("CLIENT LIST TYPE pubsub");
-        assert!(
-            list.contains("flags=P ") && list.contains(" sub=2 psub=0 ssub=0 "),
-            "{list}"
-        );
+        assert!(list.contains("flags=P ") && list.contains(" sub=2 psub=0 ssub=0 "), "{list}");
         assert!(list.contains(" sub=0 psub=1 ssub=1 "), "{list}");
         let normal = publisher.run("CLIENT LIST TYPE normal");
         assert_eq!(normal.matches("flags=").count(), 1, "{normal}");
         drop((old, new));
-        publisher.expect(&[
-            ("PUBLISH a x", ":0"),
-            ("PUBSUB CHANNELS", "*0"),
-            ("PUBSUB NUMPAT", ":0"),
-        ]);
+        publisher.expect(&[("PUBLISH a x", ":0"), ("PUBSUB CHANNELS", "*0"), ("PUBSUB NUMPAT", ":0")]);
     }
 
     #[test]
@@ -319,10 +255,7 @@ mod tests {
         let mut slow = publisher.beside();
         let at_slow = Inbox::of(&slow);
         slow.run("SUBSCRIBE c");
-        let limit = OutputLimit {
-            hard_bytes: 1000,
-            ..OutputLimit::default()
-        };
+        let limit = OutputLimit { hard_bytes: 1000, ..OutputLimit::default() };
         publisher.server.clients.pubsub.set_limit(limit);
         at_slow.0.lock().queued_bytes = 1000;
         publisher.expect(&[("PUBLISH c x", ":1")]);
@@ -339,11 +272,7 @@ mod tests {
         let mut subscriber = publisher.beside();
         let inbox = Inbox::of(&subscriber);
         subscriber.run("SUBSCRIBE c");
-        publisher.expect(&[
-            ("MULTI", "+OK"),
-            ("PUBLISH c x", "+QUEUED"),
-            ("INCR k", "+QUEUED"),
-        ]);
+        publisher.expect(&[("MULTI", "+OK"), ("PUBLISH c x", "+QUEUED"), ("INCR k", "+QUEUED")]);
         assert_eq!(inbox.take(), "");
         publisher.expect(&[("EXEC", "*2 :1 :1")]);
         assert_eq!(inbox.take(), "*3 $7 message $1 c $1 x");

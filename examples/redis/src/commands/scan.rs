@@ -59,9 +59,7 @@ impl<'a> ScanOptions<'a> {
             match *option {
                 [name, count] if is(name, "count") => {
                     let count = usize::try_from(integer(count)?).ok();
-                    parsed.count = count
-                        .filter(|count| *count > 0)
-                        .ok_or(CommandError::Syntax)?;
+                    parsed.count = count.filter(|count| *count > 0).ok_or(CommandError::Syntax)?;
                 }
                 [name, pattern] if is(name, "match") => {
                     parsed.pattern = Some(Pattern::new(pattern));

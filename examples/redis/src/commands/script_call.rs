@@ -50,11 +50,11 @@ pub(super) struct Arguments<'a> {
 impl<'a> Arguments<'a> {
     /// Divides what follows the number `count` of the keys.
     pub(super) fn divide(count: i64, rest: &'a [&'a [u8]]) -> Result<Self> {
-        let count = usize::try_from(count)
-            .map_err(|_negative| CommandError::line("ERR Number of keys can't be negative"))?;
-        let (keys, args) = rest.split_at_checked(count).ok_or(CommandError::line(
-            "ERR Number of keys can't be greater than number of args",
-        ))?;
+        let count =
+            usize::try_from(count).map_err(|_negative| CommandError::line("ERR Number of keys can't be negative"))?;
+        let (keys, args) = rest
+            .split_at_checked(count)
+            .ok_or(CommandError::line("ERR Number of keys can't be greater than number of args"))?;
         Ok(Self { keys, args })
     }
 }
@@ -73,12 +73,7 @@ pub(super) struct Call<'a> {
 
 impl Call<'_> {
     /// Runs the call and writes its reply.
-    pub(super) fn run(
-        &self,
-        context: &mut Context<'_>,
-        lease: &Lease<'_>,
-        out: &mut ReplyEncoder<'_>,
-    ) -> Result<()> {
+    pub(super) fn run(&self, context: &mut Context<'_>, lease: &Lease<'_>, out: &mut ReplyEncoder<'_>) -> Result<()> {
         let server = context.server;
         let is_out_of_memory = self.is_out_of_memory(context)?;
         let flags = self.flags.unwrap_or_default();
@@ -146,9 +141,7 @@ impl Call<'_> {
             return Err(CommandError::OutOfMemory);
         }
         if self.is_read_only && !flags.has_any(Flags::NO_WRITES) {
-            return Err(CommandError::line(
-                "ERR Can not execute a script with write flag using *_ro command.",
-            ));
+            return Err(CommandError::line("ERR Can not execute a script with write flag using *_ro command."));
         }
         Ok(false)
     }

@@ -21,9 +21,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("eval_ro", -3, eval_ro).flags(&[Flag::NoScript, Flag::Readonly]),
     CommandSpec::new("evalsha", -3, evalsha).flags(&[Flag::NoScript, Flag::MayReplicate]),
     CommandSpec::new("evalsha_ro", -3, evalsha_ro).flags(&[Flag::NoScript, Flag::Readonly]),
-    CommandSpec::new("script", -2, script)
-        .flags(&[Flag::NoScript])
-        .subcommands(SUBCOMMANDS),
+    CommandSpec::new("script", -2, script).flags(&[Flag::NoScript]).subcommands(SUBCOMMANDS),
 ];
 
 const SUBCOMMANDS: &[Subcommand] = &[
@@ -69,12 +67,7 @@ fn evalsha_ro(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<
     call_digest(context, args, true, out)
 }
 
-fn call_body(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    is_read_only: bool,
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+fn call_body(context: &mut Context<'_>, args: &[&[u8]], is_read_only: bool, out: &mut ReplyEncoder<'_>) -> Result<()> {
     let arguments = arguments(args)?;
     let scripts = &context.server.scripts;
     let body = args[1];
@@ -89,15 +82,7 @@ fn call_body(
         }
     };
     let body_tag = scripts.profile.tag_of_body(body);
-    call(
-        context,
-        &script,
-        arguments,
-        is_read_only,
-        body_tag,
-        &mut lease,
-        out,
-    )
+    call(context, &script, arguments, is_read_only, body_tag, &mut lease, out)
 }
 
 fn call_digest(
@@ -109,19 +94,9 @@ fn call_digest(
     let arguments = arguments(args)?;
     let scripts = &context.server.scripts;
     let found = Digest::parse(args[1]).and_then(|digest| scripts.library.find(&digest));
-    let script = found.ok_or(CommandError::line(
-        "NOSCRIPT No matching script. Please use EVAL.",
-    ))?;
+    let script = found.ok_or(CommandError::line("NOSCRIPT No matching script. Please use EVAL."))?;
     let mut lease = lease(context, Task::Script)?;
-    call(
-        context,
-        &script,
-        arguments,
-        is_read_only,
-        None,
-        &mut lease,
-        out,
-    )
+    call(context, &script, arguments, is_read_only, None, &mut lease, out)
 }
 
 fn arguments<'a>(args: &'a [&'a [u8]]) -> Result<Arguments<'a>> {
@@ -182,9 +157,9 @@ fn load(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         Some(script) => script,
         None => compile(&mut lease, digest, args[2])?,
     };
-    library.load(&script).map_err(|_full| {
-        CommandError::line("ERR too many bytes of scripts are loaded: SCRIPT FLUSH removes them")
-    })?;
+    library
+        .load(&script)
+        .map_err(|_full| CommandError::line("ERR too many bytes of scripts are loaded: SCRIPT FLUSH removes them"))?;
     out.bulk(digest.to_string().as_bytes());
     Ok(())
 }
@@ -194,11 +169,7 @@ fn exists(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
     out.array(args.len() - 2);
     for digest in &args[2..] {
         let digest = Digest::parse(digest);
-        out.integer(
-            digest
-                .is_some_and(|digest| library.contains(&digest))
-                .into(),
-        );
+        out.integer(digest.is_some_and(|digest| library.contains(&digest)).into());
     }
     Ok(())
 }
@@ -208,9 +179,7 @@ fn flush(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         [] => {}
         [mode] if parse::is(mode, "ASYNC") || parse::is(mode, "SYNC") => {}
         _ => {
-            return Err(CommandError::line(
-                "ERR SCRIPT FLUSH only support SYNC|ASYNC option",
-            ));
+            return Err(CommandError::line("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
         }
     }
     context.server.scripts.library.clear();
@@ -224,19 +193,13 @@ fn kill(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> R
 
 /// SCRIPT KILL and FUNCTION KILL: stops all scripts, or all functions, that have been running for long.
 pub(super) fn stop(context: &Context<'_>, form: Form, out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let Killed {
-        stopped,
-        unstoppable,
-        others,
-    } = context.server.scripts.pool.kill(form);
+    let Killed { stopped, unstoppable, others } = context.server.scripts.pool.kill(form);
     let line = match (stopped, unstoppable, others, form) {
         (0, 0, 0, _) => "NOTBUSY No scripts in execution right now.",
         (0, 0, _, Form::Script) => {
             "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
         }
-        (0, 0, _, _) => {
-            "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
-        }
+        (0, 0, _, _) => "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
         (0, ..) => {
             "UNKILLABLE Sorry the script already executed write commands against the dataset within a \
              transaction. Wait until the transaction ends."

@@ -10,9 +10,7 @@ use super::subcommand::Subcommand;
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("cluster", -2, disabled)
-        .flags(&[Flag::Admin])
-        .subcommands(CLUSTER),
+    CommandSpec::new("cluster", -2, disabled).flags(&[Flag::Admin]).subcommands(CLUSTER),
     CommandSpec::new("dbsize", 1, dbsize).flags(&[Flag::Readonly, Flag::Fast]),
     CommandSpec::new("flushall", -1, flushall).flags(&[Flag::Write]),
     CommandSpec::new("flushdb", -1, flushdb).flags(&[Flag::Write]),
@@ -82,9 +80,7 @@ fn check_flush_mode(args: &[&[u8]]) -> Result<()> {
 
 fn monitor(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     if !context.may_block {
-        return Err(CommandError::line(
-            "ERR MONITOR isn't allowed for DENY BLOCKING client",
-        ));
+        return Err(CommandError::line("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
     let clients = &context.server.clients;
     let found = clients.find(context.client.id);
@@ -113,9 +109,7 @@ fn lastsave(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) 
 
 /// As in Redis without cluster support, not even HELP does anything.
 pub(super) fn disabled(_: &mut Context<'_>, _: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result<()> {
-    Err(CommandError::line(
-        "ERR This instance has cluster support disabled",
-    ))
+    Err(CommandError::line("ERR This instance has cluster support disabled"))
 }
 
 #[cfg(test)]
@@ -147,10 +141,7 @@ mod tests {
         let micros: u64 = parts[4].parse().expect("microseconds");
         assert!(seconds >= session.server.started_at_ms / 1000);
         assert!(micros < 1_000_000);
-        let saved: u64 = session.run("LASTSAVE")[1..]
-            .trim_end()
-            .parse()
-            .expect("an integer");
+        let saved: u64 = session.run("LASTSAVE")[1..].trim_end().parse().expect("an integer");
         assert!(saved <= seconds);
     }
 }

@@ -21,42 +21,26 @@ const GROW: &[Flag] = &[Flag::Write, Flag::DenyOom];
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("sadd", -3, sadd)
-        .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
-        .key(),
+    CommandSpec::new("sadd", -3, sadd).flags(&[Flag::Write, Flag::DenyOom, Flag::Fast]).key(),
     CommandSpec::new("srem", -3, srem).flags(WRITE_FAST).key(),
-    CommandSpec::new("smembers", 2, smembers)
-        .flags(&[Flag::Readonly])
-        .key(),
-    CommandSpec::new("sismember", 3, sismember)
-        .flags(READ_FAST)
-        .key(),
-    CommandSpec::new("smismember", -3, smismember)
-        .flags(READ_FAST)
-        .key(),
+    CommandSpec::new("smembers", 2, smembers).flags(&[Flag::Readonly]).key(),
+    CommandSpec::new("sismember", 3, sismember).flags(READ_FAST).key(),
+    CommandSpec::new("smismember", -3, smismember).flags(READ_FAST).key(),
     CommandSpec::new("scard", 2, scard).flags(READ_FAST).key(),
     CommandSpec::new("spop", -2, spop).flags(WRITE_FAST).key(),
-    CommandSpec::new("srandmember", -2, srandmember)
+    CommandSpec::new("srandmember", -2, srandmember).flags(&[Flag::Readonly]).key(),
+    CommandSpec::new("smove", 4, smove).flags(WRITE_FAST).keys(1, 2, 1),
+    CommandSpec::new("sunion", -2, |context, args, out| reply_with(SetOperation::Union, context, args, out))
         .flags(&[Flag::Readonly])
-        .key(),
-    CommandSpec::new("smove", 4, smove)
-        .flags(WRITE_FAST)
-        .keys(1, 2, 1),
-    CommandSpec::new("sunion", -2, |context, args, out| {
-        reply_with(SetOperation::Union, context, args, out)
-    })
-    .flags(&[Flag::Readonly])
-    .keys(1, -1, 1),
+        .keys(1, -1, 1),
     CommandSpec::new("sinter", -2, |context, args, out| {
         reply_with(SetOperation::Intersection, context, args, out)
     })
     .flags(&[Flag::Readonly])
     .keys(1, -1, 1),
-    CommandSpec::new("sdiff", -2, |context, args, out| {
-        reply_with(SetOperation::Difference, context, args, out)
-    })
-    .flags(&[Flag::Readonly])
-    .keys(1, -1, 1),
+    CommandSpec::new("sdiff", -2, |context, args, out| reply_with(SetOperation::Difference, context, args, out))
+        .flags(&[Flag::Readonly])
+        .keys(1, -1, 1),
     CommandSpec::new("sunionstore", -3, |context, args, out| {
         store_with(SetOperation::Union, context, args, out)
     })
@@ -73,37 +57,25 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     .flags(GROW)
     .keys(1, -1, 1),
     CommandSpec::new("sintercard", -3, sintercard).flags(&[Flag::Readonly]),
-    CommandSpec::new("sscan", -3, sscan)
-        .flags(&[Flag::Readonly])
-        .key(),
+    CommandSpec::new("sscan", -3, sscan).flags(&[Flag::Readonly]).key(),
 ];
 
 fn sadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let members = &args[2..];
-    let added = large::change_or_create(
-        context.store,
-        args[1],
-        large::work(members),
-        |set: &mut Set, pace| {
-            let members = members.iter().inspect(|_| pace.step());
-            members.filter(|member| set.insert(member)).count()
-        },
-    )?;
+    let added = large::change_or_create(context.store, args[1], large::work(members), |set: &mut Set, pace| {
+        let members = members.iter().inspect(|_| pace.step());
+        members.filter(|member| set.insert(member)).count()
+    })?;
     out.integer(added as i64);
     Ok(())
 }
 
 fn srem(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let members = &args[2..];
-    let removed = large::change(
-        context.store,
-        args[1],
-        members.len(),
-        |set: &mut Set, pace| {
-            let members = members.iter().inspect(|_| pace.step());
-            members.filter(|member| set.remove(member)).count()
-        },
-    )?;
+    let removed = large::change(context.store, args[1], members.len(), |set: &mut Set, pace| {
+        let members = members.iter().inspect(|_| pace.step());
+        members.filter(|member| set.remove(member)).count()
+    })?;
     out.integer(removed.unwrap_or(0) as i64);
     Ok(())
 }
@@ -133,9 +105,7 @@ fn smismember(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<
 }
 
 fn scard(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let len = read(context.store, args[1], |set: Option<&Set>| {
-        set.map_or(0, Set::len)
-    })?;
+    let len = read(context.store, args[1], |set: Option<&Set>| set.map_or(0, Set::len))?;
     out.integer(len as i64);
     Ok(())
 }
@@ -152,9 +122,8 @@ fn spop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         [count] => {
             let count = pop_count(count)?;
             let elements = count.min(large::cardinality(context.store, args[1]));
-            let popped = large::change(context.store, args[1], elements, |set: &mut Set, pace| {
-                pop_random(set, count, pace)
-            })?;
+            let popped =
+                large::change(context.store, args[1], elements, |set: &mut Set, pace| pop_random(set, count, pace))?;
             let popped = popped.unwrap_or_default();
             walk::set(out, popped.iter());
             Pace::new().drop_all(popped);
@@ -183,11 +152,7 @@ fn pop_random(set: &mut Set, count: usize, pace: &Pace) -> Vec<Element> {
         .collect()
 }
 
-fn srandmember(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+fn srandmember(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let count = match args[2..] {
         [] => None,
         [count] => Some(pick_count(count, false)?),
@@ -207,15 +172,11 @@ fn srandmember(
 fn smove(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let (source, destination, member) = (args[1], args[2], args[3]);
     let moved = if source == destination {
-        read(context.store, source, |set: Option<&Set>| {
-            set.is_some_and(|set| set.contains(member))
-        })?
+        read(context.store, source, |set: Option<&Set>| set.is_some_and(|set| set.contains(member)))?
     } else {
         context
             .store
-            .update_pair(source, destination, |source, destination| {
-                move_between(source, destination, member)
-            })?
+            .update_pair(source, destination, |source, destination| move_between(source, destination, member))?
     };
     out.integer(i64::from(moved));
     Ok(())
@@ -240,9 +201,7 @@ fn move_between(source: &mut Slot<'_>, destination: &mut Slot<'_>, member: &[u8]
 
 fn snapshots(context: &Context<'_>, keys: &[&[u8]]) -> Result<Vec<Set>> {
     let values = typed::snapshots(context.store, keys);
-    let sets = values
-        .iter()
-        .map(|value| Ok(expect(value.as_ref())?.cloned().unwrap_or_default()));
+    let sets = values.iter().map(|value| Ok(expect(value.as_ref())?.cloned().unwrap_or_default()));
     let sets: Vec<Set> = sets.collect::<Result<_>>()?;
     pace::begins(sets.iter().map(Set::len).sum());
     Ok(sets)
@@ -250,9 +209,7 @@ fn snapshots(context: &Context<'_>, keys: &[&[u8]]) -> Result<Vec<Set>> {
 
 /// What the result takes at most, approximately.
 fn bytes_max(operation: SetOperation, sets: &[Set]) -> usize {
-    let bytes = sets
-        .iter()
-        .map(|set| set.clone().into_value().memory_bytes());
+    let bytes = sets.iter().map(|set| set.clone().into_value().memory_bytes());
     match operation {
         SetOperation::Union => bytes.sum(),
         SetOperation::Intersection | SetOperation::Difference => bytes.take(1).sum(),
@@ -319,10 +276,7 @@ fn sscan(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         return Ok(());
     };
     let scan = set.scan(options.cursor, options.count);
-    let found: Vec<_> = scan
-        .entries
-        .filter(|member| options.matches(member))
-        .collect();
+    let found: Vec<_> = scan.entries.filter(|member| options.matches(member)).collect();
     options.head(out, scan.cursor, found.len());
     walk::elements(out, found.into_iter());
     Ok(())
@@ -350,35 +304,17 @@ mod tests {
             ("EXISTS s", ":0"),
             ("SREM missing a", ":0"),
             ("SMEMBERS missing", "*0"),
-            (
-                "SADD s",
-                "-ERR wrong number of arguments for 'sadd' command",
-            ),
+            ("SADD s", "-ERR wrong number of arguments for 'sadd' command"),
             ("SET string v", "+OK"),
-            (
-                "SADD string a",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "SREM string a",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "SCARD string",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "SISMEMBER string a",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
+            ("SADD string a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("SREM string a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("SCARD string", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("SISMEMBER string a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
             (
                 "SMISMEMBER string a",
                 "-WRONGTYPE Operation against a key holding the wrong kind of value",
             ),
-            (
-                "SMEMBERS string",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
+            ("SMEMBERS string", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
         ]);
     }
 
@@ -393,10 +329,7 @@ mod tests {
             ("SRANDMEMBER missing", "$-1"),
             ("SRANDMEMBER missing 3", "*0"),
             ("SRANDMEMBER missing -3", "*0"),
-            (
-                "SRANDMEMBER s x",
-                "-ERR value is not an integer or out of range",
-            ),
+            ("SRANDMEMBER s x", "-ERR value is not an integer or out of range"),
             ("SRANDMEMBER s 1 2", "-ERR syntax error"),
             ("SPOP s 0", "*0"),
             ("SPOP s", "$1 a"),
@@ -410,18 +343,9 @@ mod tests {
             ("SPOP s x", "-ERR value is out of range, must be positive"),
             ("SPOP s 1 2", "-ERR syntax error"),
             ("SET string v", "+OK"),
-            (
-                "SPOP string",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "SPOP string 1",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "SRANDMEMBER string",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
+            ("SPOP string", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("SPOP string 1", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("SRANDMEMBER string", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
         ]);
     }
 
@@ -438,14 +362,8 @@ mod tests {
             ("SCARD t", ":2"),
             ("SMOVE missing t a", ":0"),
             ("SET string v", "+OK"),
-            (
-                "SMOVE t string a",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "SMOVE string t a",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
+            ("SMOVE t string a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("SMOVE string t a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
             ("SMOVE missing string a", ":0"),
             ("SISMEMBER t a", ":1"),
         ]);
@@ -476,10 +394,7 @@ mod tests {
             ("SINTERSTORE string a missing", ":0"),
             ("EXISTS string", ":0"),
             ("SET string v", "+OK"),
-            (
-                "SUNION a string",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
+            ("SUNION a string", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
             (
                 "SINTER missing string",
                 "-WRONGTYPE Operation against a key holding the wrong kind of value",
@@ -508,10 +423,7 @@ mod tests {
             ("SINTERCARD 1 a", ":3"),
             ("SINTERCARD 0 a", "-ERR numkeys should be greater than 0"),
             ("SINTERCARD x a", "-ERR numkeys should be greater than 0"),
-            (
-                "SINTERCARD 3 a b",
-                "-ERR Number of keys can't be greater than number of args",
-            ),
+            ("SINTERCARD 3 a b", "-ERR Number of keys can't be greater than number of args"),
             ("SINTERCARD 1 a LIMIT -1", "-ERR LIMIT can't be negative"),
             ("SINTERCARD 1 a LIMIT x", "-ERR LIMIT can't be negative"),
             ("SINTERCARD 1 a LIMIT", "-ERR syntax error"),
@@ -535,10 +447,7 @@ mod tests {
             ("SSCAN s x", "-ERR invalid cursor"),
             ("SSCAN s 0 COUNT 0", "-ERR syntax error"),
             ("SET string v", "+OK"),
-            (
-                "SSCAN string 0",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
+            ("SSCAN string 0", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
         ]);
     }
 
@@ -574,10 +483,7 @@ mod tests {
         }
         for member in &members {
             let left = session.run(&format!("SISMEMBER s {member}")) == ":1\r\n";
-            assert_eq!(
-                popped.iter().filter(|taken| *taken == member).count(),
-                usize::from(!left)
-            );
+            assert_eq!(popped.iter().filter(|taken| *taken == member).count(), usize::from(!left));
         }
         assert_eq!(session.run("SCARD s"), ":189\r\n");
     }

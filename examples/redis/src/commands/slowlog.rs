@@ -7,8 +7,7 @@ use crate::parse::{self, Result};
 use super::subcommand::{self, Subcommand, write_help};
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] =
-    &[CommandSpec::new("slowlog", -2, slowlog).subcommands(SUBCOMMANDS)];
+pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("slowlog", -2, slowlog).subcommands(SUBCOMMANDS)];
 
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("get", -2, get),
@@ -49,9 +48,7 @@ fn get(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
             Ok(-1) => usize::MAX,
             count => {
                 let count = count.ok().and_then(|count| usize::try_from(count).ok());
-                count.ok_or(CommandError::line(
-                    "ERR count should be greater than or equal to -1",
-                ))?
+                count.ok_or(CommandError::line("ERR count should be greater than or equal to -1"))?
             }
         },
         _ => return Err(CommandError::Arity("slowlog|get".into())),
@@ -96,10 +93,7 @@ mod tests {
         session.expect(&[
             ("PING", "+PONG"),
             ("SLOWLOG LEN", ":0"),
-            (
-                "CONFIG SET slowlog-max-len 3 slowlog-log-slower-than 0",
-                "+OK",
-            ),
+            ("CONFIG SET slowlog-max-len 3 slowlog-log-slower-than 0", "+OK"),
             ("CLIENT SETNAME me", "+OK"),
             ("SET a b", "+OK"),
             ("MULTI", "+OK"),
@@ -113,19 +107,10 @@ mod tests {
         assert!(reply.starts_with("*2 *6 :4 :"), "{reply}");
         let last = " *2 $3 GET $1 a $15 127.0.0.1:50000 $2 me *6 :3 :";
         assert!(reply.contains(last), "{reply}");
-        assert!(
-            reply.ends_with(" *1 $5 MULTI $15 127.0.0.1:50000 $2 me "),
-            "{reply}"
-        );
+        assert!(reply.ends_with(" *1 $5 MULTI $15 127.0.0.1:50000 $2 me "), "{reply}");
         session.expect(&[
-            (
-                "SLOWLOG GET -2",
-                "-ERR count should be greater than or equal to -1",
-            ),
-            (
-                "SLOWLOG GET x",
-                "-ERR count should be greater than or equal to -1",
-            ),
+            ("SLOWLOG GET -2", "-ERR count should be greater than or equal to -1"),
+            ("SLOWLOG GET x", "-ERR count should be greater than or equal to -1"),
             ("SLOWLOG RESET", "+OK"),
             ("SLOWLOG GET -1", "*0"),
         ]);

@@ -51,11 +51,7 @@ impl<'a> Pattern<'a> {
                 suffix: &suffix[..arrow],
                 field: Some(&suffix[arrow + 2..]),
             },
-            _ => Self {
-                prefix,
-                suffix,
-                field: None,
-            },
+            _ => Self { prefix, suffix, field: None },
         })
     }
 
@@ -75,9 +71,7 @@ impl<'a> Pattern<'a> {
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack
-        .windows(needle.len())
-        .position(|window| window == needle)
+    haystack.windows(needle.len()).position(|window| window == needle)
 }
 
 /// The value to return for an element.
@@ -137,11 +131,7 @@ fn reads_any(context: &Context<'_>, args: &[&[u8]]) -> bool {
 
 impl<'a> Options<'a> {
     /// `reads_any` says whether the client may read all keys.
-    fn parse(
-        mut args: &[&'a [u8]],
-        store_allowed: bool,
-        reads_any: &dyn Fn() -> bool,
-    ) -> Result<Self> {
+    fn parse(mut args: &[&'a [u8]], store_allowed: bool, reads_any: &dyn Fn() -> bool) -> Result<Self> {
         let mut options = Self {
             by: By::Themselves,
             alphabetic: false,
@@ -260,17 +250,14 @@ impl<'a> Options<'a> {
         }
         let pace = Pace::new();
         let places = keyed.iter().inspect(|_| pace.step()).enumerate();
-        let packed =
-            places.map(|(index, (digest, _))| u128::from(*digest) << u64::BITS | index as u128);
+        let packed = places.map(|(index, (digest, _))| u128::from(*digest) << u64::BITS | index as u128);
         let mut packed: Vec<u128> = packed.collect();
         packed.sort_unstable_by(|left, right| {
             pace.step();
             left.cmp(right)
         });
         let places = packed.iter().inspect(|_| pace.step());
-        let mut sorted: Vec<&Element> = places
-            .map(|packed| keyed[*packed as u64 as usize].1)
-            .collect();
+        let mut sorted: Vec<&Element> = places.map(|packed| keyed[*packed as u64 as usize].1).collect();
         let mut start = 0;
         let is_equal = |left: &u128, right: &u128| {
             pace.step();
@@ -315,17 +302,12 @@ fn number_digest(text: &[u8]) -> Result<u64> {
     if text.is_empty() {
         return Ok(digest_of(0.0));
     }
-    let number = float(text)
-        .map_err(|_| CommandError::line("ERR One or more scores can't be converted into double"))?;
+    let number =
+        float(text).map_err(|_| CommandError::line("ERR One or more scores can't be converted into double"))?;
     Ok(digest_of(number))
 }
 
-fn run(
-    context: &Context<'_>,
-    key: &[u8],
-    mut options: Options<'_>,
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+fn run(context: &Context<'_>, key: &[u8], mut options: Options<'_>, out: &mut ReplyEncoder<'_>) -> Result<()> {
     let value = context.store.get(key);
     pace::begins(value.as_ref().map_or(0, Value::cardinality));
     let pace = Pace::new();
@@ -372,12 +354,7 @@ fn run(
     Ok(())
 }
 
-fn reply_sorted(
-    store: &Keyspace,
-    sorted: &[&Element],
-    gets: &[Get<'_>],
-    out: &mut ReplyEncoder<'_>,
-) {
+fn reply_sorted(store: &Keyspace, sorted: &[&Element], gets: &[Get<'_>], out: &mut ReplyEncoder<'_>) {
     if gets.is_empty() {
         return walk::array(out, sorted.iter().copied());
     }
@@ -397,12 +374,7 @@ fn reply_sorted(
 }
 
 /// Stores the result as a list, with an empty string for each null. Returns its length.
-fn store_sorted(
-    context: &Context<'_>,
-    destination: &[u8],
-    sorted: &[&Element],
-    gets: &[Get<'_>],
-) -> Result<usize> {
+fn store_sorted(context: &Context<'_>, destination: &[u8], sorted: &[&Element], gets: &[Get<'_>]) -> Result<usize> {
     let store = context.store;
     let pace = Pace::new();
     let growth = Growth::new(context.server);
@@ -466,30 +438,18 @@ mod tests {
             ("SORT missing", "*0"),
             ("SORT_RO missing", "*0"),
             ("RPUSH text a b", ":2"),
-            (
-                "SORT text",
-                "-ERR One or more scores can't be converted into double",
-            ),
+            ("SORT text", "-ERR One or more scores can't be converted into double"),
             ("SORT l LIMIT 0", "-ERR syntax error"),
-            (
-                "SORT l LIMIT 0 x",
-                "-ERR value is not an integer or out of range",
-            ),
+            ("SORT l LIMIT 0 x", "-ERR value is not an integer or out of range"),
             ("SORT l FOO", "-ERR syntax error"),
             ("SORT l BY", "-ERR syntax error"),
             ("SORT l GET", "-ERR syntax error"),
             ("SORT l STORE", "-ERR syntax error"),
             ("SORT_RO l STORE d", "-ERR syntax error"),
             ("SET string v", "+OK"),
-            (
-                "SORT string",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
+            ("SORT string", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
             ("HSET h a 1", ":1"),
-            (
-                "SORT_RO h",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
+            ("SORT_RO h", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
         ]);
     }
 
@@ -500,15 +460,9 @@ mod tests {
             ("MSET w_1 3 w_2 2 w_3 1 o_1 one o_2 two", "+OK"),
             ("SORT l BY w_*", "*3 $1 3 $1 2 $1 1"),
             ("SORT l BY w_* DESC", "*3 $1 1 $1 2 $1 3"),
-            (
-                "SORT l BY w_* GET o_* GET #",
-                "*6 $-1 $1 3 $3 two $1 2 $3 one $1 1",
-            ),
+            ("SORT l BY w_* GET o_* GET #", "*6 $-1 $1 3 $3 two $1 2 $3 one $1 1"),
             ("SORT l BY missing_*", "*3 $1 1 $1 2 $1 3"),
-            (
-                "SORT l BY o_*",
-                "-ERR One or more scores can't be converted into double",
-            ),
+            ("SORT l BY o_*", "-ERR One or more scores can't be converted into double"),
             ("SORT l BY o_* ALPHA", "*3 $1 3 $1 1 $1 2"),
             ("SORT l BY o_* ALPHA DESC", "*3 $1 2 $1 1 $1 3"),
             ("HSET h_1 f 5", ":1"),
@@ -548,28 +502,17 @@ mod tests {
 
     #[test]
     fn resp3_has_arrays_and_its_own_null() {
-        Session::new().resp3().expect(&[
-            ("SADD s 1", ":1"),
-            ("SORT s", "*1 $1 1"),
-            ("SORT s GET x_*", "*1 _"),
-        ]);
+        Session::new()
+            .resp3()
+            .expect(&[("SADD s 1", ":1"), ("SORT s", "*1 $1 1"), ("SORT s GET x_*", "*1 _")]);
     }
 
     #[test]
     fn a_limited_sort_is_a_part_of_the_whole() {
         let mut session = Session::new();
-        let numbers: Vec<String> = (0..500)
-            .map(|step| (step * 7919 % 503).to_string())
-            .collect();
+        let numbers: Vec<String> = (0..500).map(|step| (step * 7919 % 503).to_string()).collect();
         session.run(&format!("RPUSH l {}", numbers.join(" ")));
-        let lines = |reply: String| -> Vec<String> {
-            reply
-                .lines()
-                .skip(2)
-                .step_by(2)
-                .map(str::to_owned)
-                .collect()
-        };
+        let lines = |reply: String| -> Vec<String> { reply.lines().skip(2).step_by(2).map(str::to_owned).collect() };
         for order in ["ASC", "DESC", "ALPHA", "ALPHA DESC", "BY missing_*"] {
             let whole = lines(session.run(&format!("SORT l {order}")));
             assert_eq!(whole.len(), 500);
@@ -582,16 +525,7 @@ mod tests {
 
     #[test]
     fn digests_are_ordered_as_numbers_and_bytes_are() {
-        let numbers = [
-            f64::NEG_INFINITY,
-            -2.5,
-            -1e-300,
-            0.0,
-            1e-300,
-            1.0,
-            2.5,
-            f64::INFINITY,
-        ];
+        let numbers = [f64::NEG_INFINITY, -2.5, -1e-300, 0.0, 1e-300, 1.0, 2.5, f64::INFINITY];
         assert!(numbers.is_sorted_by(|left, right| digest_of(*left) < digest_of(*right)));
         assert_eq!(digest_of(-0.0), digest_of(0.0));
         let words = ["", "a", "ab", "b", "long-word", "long-words", "\u{ff}"].map(str::as_bytes);

@@ -19,23 +19,14 @@ const STORE: &[Flag] = &[Flag::Write, Flag::DenyOom];
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("zunion", -3, |context, args, out| {
-        reply_with(Operation::Union, context, args, out)
-    })
-    .flags(READ),
-    CommandSpec::new("zinter", -3, |context, args, out| {
-        reply_with(Operation::Intersection, context, args, out)
-    })
-    .flags(READ),
-    CommandSpec::new("zdiff", -3, |context, args, out| {
-        reply_with(Operation::Difference, context, args, out)
-    })
-    .flags(READ),
-    CommandSpec::new("zunionstore", -4, |context, args, out| {
-        store_with(Operation::Union, context, args, out)
-    })
-    .flags(STORE)
-    .key(),
+    CommandSpec::new("zunion", -3, |context, args, out| reply_with(Operation::Union, context, args, out)).flags(READ),
+    CommandSpec::new("zinter", -3, |context, args, out| reply_with(Operation::Intersection, context, args, out))
+        .flags(READ),
+    CommandSpec::new("zdiff", -3, |context, args, out| reply_with(Operation::Difference, context, args, out))
+        .flags(READ),
+    CommandSpec::new("zunionstore", -4, |context, args, out| store_with(Operation::Union, context, args, out))
+        .flags(STORE)
+        .key(),
     CommandSpec::new("zinterstore", -4, |context, args, out| {
         store_with(Operation::Intersection, context, args, out)
     })
@@ -86,15 +77,10 @@ impl Query {
             return Err(CommandError::Other(line.into()));
         }
         let rest = &args[1..];
-        let key_count = usize::try_from(key_count)
-            .ok()
-            .filter(|count| *count <= rest.len());
+        let key_count = usize::try_from(key_count).ok().filter(|count| *count <= rest.len());
         let (keys, mut options) = rest.split_at(key_count.ok_or(CommandError::Syntax)?);
         let mut query = Self {
-            sources: snapshots(context.store, keys)
-                .into_iter()
-                .map(operand)
-                .collect::<Result<_>>()?,
+            sources: snapshots(context.store, keys).into_iter().map(operand).collect::<Result<_>>()?,
             aggregate: Aggregate::default(),
             pairing: Pairing::Alone,
             limit: usize::MAX,
@@ -126,8 +112,7 @@ impl Query {
 
     fn set_weights(&mut self, weights: &[&[u8]]) -> Result<()> {
         for (source, weight) in self.sources.iter_mut().zip(weights) {
-            source.weight =
-                float(weight).map_err(|_| CommandError::line("ERR weight value is not a float"))?;
+            source.weight = float(weight).map_err(|_| CommandError::line("ERR weight value is not a float"))?;
         }
         Ok(())
     }
@@ -167,10 +152,7 @@ fn operand(value: Option<Value>) -> Result<Weighted> {
         Some(Value::Set(set)) => Operand::Set(set),
         Some(_) => return Err(CommandError::WrongType),
     };
-    Ok(Weighted {
-        operand,
-        weight: 1.0,
-    })
+    Ok(Weighted { operand, weight: 1.0 })
 }
 
 fn aggregate(arg: &[u8]) -> Result<Aggregate> {
@@ -193,12 +175,7 @@ impl Operation {
     }
 }
 
-fn reply_with(
-    operation: Operation,
-    context: &Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+fn reply_with(operation: Operation, context: &Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let query = Query::load(context, operation.syntax(), args)?;
     let _reserved = { context.server }.reserve_for_reply(query.bytes_max(operation))?;
     let result = query.evaluate(operation);
@@ -207,17 +184,8 @@ fn reply_with(
     Ok(())
 }
 
-fn store_with(
-    operation: Operation,
-    context: &Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    let syntax = Syntax {
-        destination: true,
-        scores: false,
-        ..operation.syntax()
-    };
+fn store_with(operation: Operation, context: &Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let syntax = Syntax { destination: true, scores: false, ..operation.syntax() };
     let query = Query::load(context, syntax, args)?;
     let bytes = query.bytes_max(operation);
     let _reserved = context.server.evict_and_reserve(bytes)?;
@@ -229,10 +197,7 @@ fn store_with(
 }
 
 fn zintercard(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let syntax = Syntax {
-        limit: true,
-        ..Syntax::default()
-    };
+    let syntax = Syntax { limit: true, ..Syntax::default() };
     let query = Query::load(context, syntax, args)?;
     let pace = Pace::new();
     let shared = SortedSet::intersection_len(&query.sources, query.limit, &|| pace.step());
@@ -250,27 +215,12 @@ mod tests {
             ("ZADD a 1 x 2 y", ":2"),
             ("ZADD b 10 y 20 z", ":2"),
             ("SADD plain x z", ":2"),
-            (
-                "ZUNION 2 a b WITHSCORES",
-                "*6 $1 x $1 1 $1 y $2 12 $1 z $2 20",
-            ),
+            ("ZUNION 2 a b WITHSCORES", "*6 $1 x $1 1 $1 y $2 12 $1 z $2 20"),
             ("ZUNION 2 a b", "*3 $1 x $1 y $1 z"),
-            (
-                "ZUNION 2 a b WEIGHTS 2 0.5 WITHSCORES",
-                "*6 $1 x $1 2 $1 y $1 9 $1 z $2 10",
-            ),
-            (
-                "ZUNION 2 a b AGGREGATE MIN WITHSCORES",
-                "*6 $1 x $1 1 $1 y $1 2 $1 z $2 20",
-            ),
-            (
-                "ZUNION 2 a b WEIGHTS 1 -1 AGGREGATE max WITHSCORES",
-                "*6 $1 z $3 -20 $1 x $1 1 $1 y $1 2",
-            ),
-            (
-                "ZUNION 2 a plain WITHSCORES",
-                "*6 $1 z $1 1 $1 x $1 2 $1 y $1 2",
-            ),
+            ("ZUNION 2 a b WEIGHTS 2 0.5 WITHSCORES", "*6 $1 x $1 2 $1 y $1 9 $1 z $2 10"),
+            ("ZUNION 2 a b AGGREGATE MIN WITHSCORES", "*6 $1 x $1 1 $1 y $1 2 $1 z $2 20"),
+            ("ZUNION 2 a b WEIGHTS 1 -1 AGGREGATE max WITHSCORES", "*6 $1 z $3 -20 $1 x $1 1 $1 y $1 2"),
+            ("ZUNION 2 a plain WITHSCORES", "*6 $1 z $1 1 $1 x $1 2 $1 y $1 2"),
             ("ZINTER 2 a b WITHSCORES", "*2 $1 y $2 12"),
             ("ZINTER 2 a b AGGREGATE MAX", "*1 $1 y"),
             ("ZINTER 2 a missing", "*0"),
@@ -279,10 +229,7 @@ mod tests {
             ("ZDIFF 2 b plain", "*1 $1 y"),
             ("ZDIFF 1 missing", "*0"),
             ("ZUNIONSTORE d 2 a b WEIGHTS 1 2", ":3"),
-            (
-                "ZRANGE d 0 -1 WITHSCORES",
-                "*6 $1 x $1 1 $1 y $2 22 $1 z $2 40",
-            ),
+            ("ZRANGE d 0 -1 WITHSCORES", "*6 $1 x $1 1 $1 y $2 22 $1 z $2 40"),
             ("ZINTERSTORE d 2 a b", ":1"),
             ("ZRANGE d 0 -1 WITHSCORES", "*2 $1 y $2 12"),
             ("ZDIFFSTORE d 2 a b", ":1"),
@@ -303,22 +250,10 @@ mod tests {
     fn invalid_arguments_are_refused() {
         Session::new().expect(&[
             ("ZADD z 1 a", ":1"),
-            (
-                "ZUNION 0 z",
-                "-ERR at least 1 input key is needed for 'zunion' command",
-            ),
-            (
-                "ZINTERSTORE d 0 z",
-                "-ERR at least 1 input key is needed for 'zinterstore' command",
-            ),
-            (
-                "ZDIFF -1 z",
-                "-ERR at least 1 input key is needed for 'zdiff' command",
-            ),
-            (
-                "ZINTERCARD 0 z",
-                "-ERR at least 1 input key is needed for 'zintercard' command",
-            ),
+            ("ZUNION 0 z", "-ERR at least 1 input key is needed for 'zunion' command"),
+            ("ZINTERSTORE d 0 z", "-ERR at least 1 input key is needed for 'zinterstore' command"),
+            ("ZDIFF -1 z", "-ERR at least 1 input key is needed for 'zdiff' command"),
+            ("ZINTERCARD 0 z", "-ERR at least 1 input key is needed for 'zintercard' command"),
             ("ZUNION x z", "-ERR value is not an integer or out of range"),
             ("ZUNION 2 z", "-ERR syntax error"),
             ("ZUNION 1 z FOO", "-ERR syntax error"),
@@ -334,18 +269,9 @@ mod tests {
             ("ZINTERCARD 1 z LIMIT x", "-ERR LIMIT can't be negative"),
             ("ZINTERCARD 1 z WITHSCORES", "-ERR syntax error"),
             ("SET s v", "+OK"),
-            (
-                "ZUNION 2 z s",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "ZINTER 2 missing s",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "ZDIFFSTORE d 2 z s",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
+            ("ZUNION 2 z s", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("ZINTER 2 missing s", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("ZDIFFSTORE d 2 z s", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
             ("ZUNIONSTORE s 1 z", ":1"),
             ("TYPE s", "+zset"),
         ]);

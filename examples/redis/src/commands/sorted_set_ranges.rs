@@ -21,11 +21,9 @@ const WRITE: &[Flag] = &[Flag::Write];
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("zrange", -4, |context, args, out| {
-        reply_range(context, args, out, Shape::ANY)
-    })
-    .flags(READ)
-    .key(),
+    CommandSpec::new("zrange", -4, |context, args, out| reply_range(context, args, out, Shape::ANY))
+        .flags(READ)
+        .key(),
     CommandSpec::new("zrangebyscore", -4, |context, args, out| {
         reply_range(context, args, out, Shape::of(By::Score, false))
     })
@@ -54,31 +52,21 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("zrangestore", -5, zrangestore)
         .flags(&[Flag::Write, Flag::DenyOom])
         .keys(1, 2, 1),
-    CommandSpec::new("zcount", 4, |context, args, out| {
-        count(context, args, out, By::Score)
-    })
-    .flags(READ_FAST)
-    .key(),
-    CommandSpec::new("zlexcount", 4, |context, args, out| {
-        count(context, args, out, By::Lex)
-    })
-    .flags(READ_FAST)
-    .key(),
-    CommandSpec::new("zremrangebyrank", 4, |context, args, out| {
-        remove_range(context, args, out, By::Rank)
-    })
-    .flags(WRITE)
-    .key(),
-    CommandSpec::new("zremrangebyscore", 4, |context, args, out| {
-        remove_range(context, args, out, By::Score)
-    })
-    .flags(WRITE)
-    .key(),
-    CommandSpec::new("zremrangebylex", 4, |context, args, out| {
-        remove_range(context, args, out, By::Lex)
-    })
-    .flags(WRITE)
-    .key(),
+    CommandSpec::new("zcount", 4, |context, args, out| count(context, args, out, By::Score))
+        .flags(READ_FAST)
+        .key(),
+    CommandSpec::new("zlexcount", 4, |context, args, out| count(context, args, out, By::Lex))
+        .flags(READ_FAST)
+        .key(),
+    CommandSpec::new("zremrangebyrank", 4, |context, args, out| remove_range(context, args, out, By::Rank))
+        .flags(WRITE)
+        .key(),
+    CommandSpec::new("zremrangebyscore", 4, |context, args, out| remove_range(context, args, out, By::Score))
+        .flags(WRITE)
+        .key(),
+    CommandSpec::new("zremrangebylex", 4, |context, args, out| remove_range(context, args, out, By::Lex))
+        .flags(WRITE)
+        .key(),
 ];
 
 /// The kind of a range's ends.
@@ -122,10 +110,7 @@ fn score_bound(arg: &[u8]) -> Result<ScoreBound> {
     };
     if score.is_empty() {
         // As `strtod` reads it.
-        return Ok(ScoreBound {
-            score: 0.0,
-            exclusive,
-        });
+        return Ok(ScoreBound { score: 0.0, exclusive });
     }
     let score = float(score).map_err(|_| CommandError::line("ERR min or max is not a float"))?;
     Ok(ScoreBound { score, exclusive })
@@ -137,9 +122,7 @@ fn lex_bound(arg: &[u8]) -> Result<LexBound<'_>> {
         b"+" => Ok(LexBound::Highest),
         [b'[', member @ ..] => Ok(LexBound::Inclusive(member)),
         [b'(', member @ ..] => Ok(LexBound::Exclusive(member)),
-        _ => Err(CommandError::line(
-            "ERR min or max not valid string range item",
-        )),
+        _ => Err(CommandError::line("ERR min or max not valid string range item")),
     }
 }
 
@@ -165,18 +148,10 @@ struct Shape {
 
 impl Shape {
     /// ZRANGE fixes nothing.
-    const ANY: Self = Self {
-        by: None,
-        reverse: None,
-        scores_allowed: true,
-    };
+    const ANY: Self = Self { by: None, reverse: None, scores_allowed: true };
 
     const fn of(by: By, reverse: bool) -> Self {
-        Self {
-            by: Some(by),
-            reverse: Some(reverse),
-            scores_allowed: true,
-        }
+        Self { by: Some(by), reverse: Some(reverse), scores_allowed: true }
     }
 }
 
@@ -210,17 +185,11 @@ impl<'a> Query<'a> {
             ));
         }
         if pairing != Pairing::Alone && by == By::Lex {
-            return Err(CommandError::line(
-                "ERR syntax error, WITHSCORES not supported in combination with BYLEX",
-            ));
+            return Err(CommandError::line("ERR syntax error, WITHSCORES not supported in combination with BYLEX"));
         }
         // In reverse the higher score or member comes first.
         let swapped = reverse && by != By::Rank;
-        let (min, max) = if swapped {
-            (second, first)
-        } else {
-            (first, second)
-        };
+        let (min, max) = if swapped { (second, first) } else { (first, second) };
         Ok(Self {
             bounds: Bounds::parse(by, min, max)?,
             reverse,
@@ -241,9 +210,7 @@ impl<'a> Query<'a> {
                 ranks
             };
         }
-        let offset = usize::try_from(self.offset)
-            .unwrap_or(usize::MAX)
-            .min(ranks.len());
+        let offset = usize::try_from(self.offset).unwrap_or(usize::MAX).min(ranks.len());
         let left = ranks.len() - offset;
         let taken = usize::try_from(self.count).map_or(left, |count| count.min(left));
         if self.reverse {
@@ -256,12 +223,7 @@ impl<'a> Query<'a> {
     }
 }
 
-fn reply_range(
-    context: &Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-    shape: Shape,
-) -> Result<()> {
+fn reply_range(context: &Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, shape: Shape) -> Result<()> {
     let query = Query::parse(shape, &args[2..])?;
     read(context.store, args[1], |set: Option<&SortedSet>| {
         let Some(set) = set else { return out.array(0) };
@@ -274,18 +236,8 @@ fn reply_range(
     })
 }
 
-fn zrangestore(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
-    let query = Query::parse(
-        Shape {
-            scores_allowed: false,
-            ..Shape::ANY
-        },
-        &args[3..],
-    )?;
+fn zrangestore(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let query = Query::parse(Shape { scores_allowed: false, ..Shape::ANY }, &args[3..])?;
     let source: SortedSet = snapshot(context.store, args[2])?.unwrap_or_default();
     let bytes = source.clone().into_value().memory_bytes();
     let _reserved = context.server.evict_and_reserve(bytes)?;
@@ -305,29 +257,17 @@ fn count(context: &Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, by: 
 }
 
 fn members_within(context: &Context<'_>, key: &[u8], bounds: &Bounds<'_>) -> Result<usize> {
-    read(context.store, key, |set: Option<&SortedSet>| {
-        set.map_or(0, |set| bounds.ranks(set).len())
-    })
+    read(context.store, key, |set: Option<&SortedSet>| set.map_or(0, |set| bounds.ranks(set).len()))
 }
 
-fn remove_range(
-    context: &Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-    by: By,
-) -> Result<()> {
+fn remove_range(context: &Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, by: By) -> Result<()> {
     let bounds = Bounds::parse(by, args[2], args[3])?;
     let elements = members_within(context, args[1], &bounds)?;
-    let removed = large::change(
-        context.store,
-        args[1],
-        elements,
-        |set: &mut SortedSet, pace| {
-            let ranks = bounds.ranks(set);
-            set.remove_range(ranks.clone(), &|| pace.step());
-            ranks.len()
-        },
-    )?;
+    let removed = large::change(context.store, args[1], elements, |set: &mut SortedSet, pace| {
+        let ranks = bounds.ranks(set);
+        set.remove_range(ranks.clone(), &|| pace.step());
+        ranks.len()
+    })?;
     out.integer(removed.unwrap_or(0) as i64);
     Ok(())
 }
@@ -351,7 +291,10 @@ mod tests {
             ("ZRANGE missing 0 -1", "*0"),
             ("ZRANGE z x -1", "-ERR value is not an integer or out of range"),
             ("ZRANGE missing x y", "-ERR value is not an integer or out of range"),
-            ("ZRANGE z 0 -1 LIMIT 0 1", "-ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"),
+            (
+                "ZRANGE z 0 -1 LIMIT 0 1",
+                "-ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
+            ),
             ("ZRANGE z 0 -1 FOO", "-ERR syntax error"),
             ("ZREVRANGE z 0 -1 BYSCORE", "-ERR syntax error"),
             ("ZREVRANGE z 0 -1 REV", "-ERR syntax error"),
@@ -373,15 +316,9 @@ mod tests {
             ("ZRANGE z -inf +inf BYSCORE LIMIT -1 2", "*0"),
             ("ZRANGE z -inf +inf BYSCORE LIMIT 9 2", "*0"),
             ("ZRANGE z 3 2 BYSCORE", "*0"),
-            (
-                "ZRANGEBYSCORE z -inf (3 WITHSCORES LIMIT 1 5",
-                "*2 $1 b $1 2",
-            ),
+            ("ZRANGEBYSCORE z -inf (3 WITHSCORES LIMIT 1 5", "*2 $1 b $1 2"),
             ("ZREVRANGEBYSCORE z 3 (1", "*3 $1 d $1 c $1 b"),
-            (
-                "ZREVRANGEBYSCORE z 3 1 LIMIT 1 1 WITHSCORES",
-                "*2 $1 c $1 3",
-            ),
+            ("ZREVRANGEBYSCORE z 3 1 LIMIT 1 1 WITHSCORES", "*2 $1 c $1 3"),
             ("ZRANGEBYSCORE missing 1 2", "*0"),
             ("ZCOUNT z (1 3", ":3"),
             ("ZCOUNT z -inf +inf", ":4"),
@@ -392,20 +329,14 @@ mod tests {
             ("ZRANGE z 1 2 BYSCORE BYLEX", "-ERR syntax error"),
             ("ZRANGEBYSCORE z 1 2 REV", "-ERR syntax error"),
             ("ZRANGEBYSCORE z 1 2 LIMIT 1", "-ERR syntax error"),
-            (
-                "ZRANGEBYSCORE z 1 2 LIMIT x 1",
-                "-ERR value is not an integer or out of range",
-            ),
+            ("ZRANGEBYSCORE z 1 2 LIMIT x 1", "-ERR value is not an integer or out of range"),
             ("ZCOUNT missing x 1", "-ERR min or max is not a float"),
             ("SET s v", "+OK"),
             (
                 "ZRANGEBYSCORE s 1 2",
                 "-WRONGTYPE Operation against a key holding the wrong kind of value",
             ),
-            (
-                "ZCOUNT s 1 2",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
+            ("ZCOUNT s 1 2", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
         ]);
     }
 
@@ -423,31 +354,16 @@ mod tests {
             ("ZLEXCOUNT z - +", ":4"),
             ("ZLEXCOUNT z (a [c", ":2"),
             ("ZLEXCOUNT missing - +", ":0"),
-            (
-                "ZRANGEBYLEX z a b",
-                "-ERR min or max not valid string range item",
-            ),
-            (
-                "ZRANGE z 0 -1 BYLEX",
-                "-ERR min or max not valid string range item",
-            ),
+            ("ZRANGEBYLEX z a b", "-ERR min or max not valid string range item"),
+            ("ZRANGE z 0 -1 BYLEX", "-ERR min or max not valid string range item"),
             (
                 "ZRANGE z - + BYLEX WITHSCORES",
                 "-ERR syntax error, WITHSCORES not supported in combination with BYLEX",
             ),
-            (
-                "ZLEXCOUNT missing x +",
-                "-ERR min or max not valid string range item",
-            ),
+            ("ZLEXCOUNT missing x +", "-ERR min or max not valid string range item"),
             ("SET s v", "+OK"),
-            (
-                "ZRANGEBYLEX s - +",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "ZLEXCOUNT s - +",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
+            ("ZRANGEBYLEX s - +", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("ZLEXCOUNT s - +", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
         ]);
     }
 
@@ -475,15 +391,9 @@ mod tests {
             ("ZREMRANGEBYLEX z [a (c", ":2"),
             ("ZRANGE z 0 -1", "*1 $1 c"),
             ("ZREMRANGEBYRANK missing 0 -1", ":0"),
-            (
-                "ZREMRANGEBYRANK z x 1",
-                "-ERR value is not an integer or out of range",
-            ),
+            ("ZREMRANGEBYRANK z x 1", "-ERR value is not an integer or out of range"),
             ("ZREMRANGEBYSCORE z x 1", "-ERR min or max is not a float"),
-            (
-                "ZREMRANGEBYLEX z x 1",
-                "-ERR min or max not valid string range item",
-            ),
+            ("ZREMRANGEBYLEX z x 1", "-ERR min or max not valid string range item"),
             ("SET s v", "+OK"),
             (
                 "ZREMRANGEBYRANK s 0 1",

@@ -24,42 +24,26 @@ const GROW_FAST: &[Flag] = &[Flag::Write, Flag::DenyOom, Flag::Fast];
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("zadd", -4, zadd).flags(GROW_FAST).key(),
-    CommandSpec::new("zincrby", 4, zincrby)
-        .flags(GROW_FAST)
-        .key(),
+    CommandSpec::new("zincrby", 4, zincrby).flags(GROW_FAST).key(),
     CommandSpec::new("zrem", -3, zrem).flags(WRITE_FAST).key(),
     CommandSpec::new("zscore", 3, zscore).flags(READ_FAST).key(),
-    CommandSpec::new("zmscore", -3, zmscore)
+    CommandSpec::new("zmscore", -3, zmscore).flags(READ_FAST).key(),
+    CommandSpec::new("zcard", 2, zcard).flags(READ_FAST).key(),
+    CommandSpec::new("zrank", -3, |context, args, out| rank(context, args, out, From::Lowest))
         .flags(READ_FAST)
         .key(),
-    CommandSpec::new("zcard", 2, zcard).flags(READ_FAST).key(),
-    CommandSpec::new("zrank", -3, |context, args, out| {
-        rank(context, args, out, From::Lowest)
-    })
-    .flags(READ_FAST)
-    .key(),
-    CommandSpec::new("zrevrank", -3, |context, args, out| {
-        rank(context, args, out, From::Highest)
-    })
-    .flags(READ_FAST)
-    .key(),
-    CommandSpec::new("zpopmin", -2, |context, args, out| {
-        pop(context, args, out, From::Lowest)
-    })
-    .flags(WRITE_FAST)
-    .key(),
-    CommandSpec::new("zpopmax", -2, |context, args, out| {
-        pop(context, args, out, From::Highest)
-    })
-    .flags(WRITE_FAST)
-    .key(),
+    CommandSpec::new("zrevrank", -3, |context, args, out| rank(context, args, out, From::Highest))
+        .flags(READ_FAST)
+        .key(),
+    CommandSpec::new("zpopmin", -2, |context, args, out| pop(context, args, out, From::Lowest))
+        .flags(WRITE_FAST)
+        .key(),
+    CommandSpec::new("zpopmax", -2, |context, args, out| pop(context, args, out, From::Highest))
+        .flags(WRITE_FAST)
+        .key(),
     CommandSpec::new("zmpop", -4, zmpop).flags(&[Flag::Write]),
-    CommandSpec::new("zrandmember", -2, zrandmember)
-        .flags(&[Flag::Readonly])
-        .key(),
-    CommandSpec::new("zscan", -3, zscan)
-        .flags(&[Flag::Readonly])
-        .key(),
+    CommandSpec::new("zrandmember", -2, zrandmember).flags(&[Flag::Readonly]).key(),
+    CommandSpec::new("zscan", -3, zscan).flags(&[Flag::Readonly]).key(),
 ];
 
 /// Options of ZADD.
@@ -117,9 +101,7 @@ impl Addition {
             return (!self.only_existing).then_some(score);
         };
         let score = if self.increment { old + score } else { score };
-        let kept = self.only_new
-            || (self.only_greater && score <= old)
-            || (self.only_less && score >= old);
+        let kept = self.only_new || (self.only_greater && score <= old) || (self.only_less && score >= old);
         (!kept).then_some(score)
     }
 }
@@ -128,34 +110,25 @@ fn not_a_number() -> CommandError {
     CommandError::line("ERR resulting score is not a number (NaN)")
 }
 
-pub(super) fn zadd(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+pub(super) fn zadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let (addition, pairs) = Addition::parse(&args[2..])?;
     let pace = Pace::new();
     let scores = pairs.iter().step_by(2).inspect(|_| pace.step());
     let scores: Vec<f64> = scores.map(|score| float(score)).collect::<Result<_>>()?;
     let members = pairs.iter().skip(1).step_by(2);
-    let outcome = large::change_or_create(
-        context.store,
-        args[1],
-        large::work(pairs),
-        |set: &mut SortedSet, pace| {
-            let (mut added, mut changed, mut last) = (0, 0, None);
-            for (member, score) in members.clone().zip(&scores) {
-                pace.step();
-                let old = set.score(member);
-                last = addition.score(old, *score);
-                let Some(score) = last else { continue };
-                set.insert(member, score).map_err(|_| not_a_number())?;
-                added += i64::from(old.is_none());
-                changed += i64::from(old.is_some_and(|old| old != score));
-            }
-            Ok((added, changed, last))
-        },
-    )?;
+    let outcome = large::change_or_create(context.store, args[1], large::work(pairs), |set: &mut SortedSet, pace| {
+        let (mut added, mut changed, mut last) = (0, 0, None);
+        for (member, score) in members.clone().zip(&scores) {
+            pace.step();
+            let old = set.score(member);
+            last = addition.score(old, *score);
+            let Some(score) = last else { continue };
+            set.insert(member, score).map_err(|_| not_a_number())?;
+            added += i64::from(old.is_none());
+            changed += i64::from(old.is_some_and(|old| old != score));
+        }
+        Ok((added, changed, last))
+    })?;
     let (added, changed, last) = outcome?;
     match last {
         _ if !addition.increment => {
@@ -182,18 +155,13 @@ fn zincrby(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
 
 fn zrem(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let members = &args[2..];
-    let removed = large::change(
-        context.store,
-        args[1],
-        members.len(),
-        |set: &mut SortedSet, pace| {
-            members
-                .iter()
-                .inspect(|_| pace.step())
-                .filter(|member| set.remove(member).is_some())
-                .count()
-        },
-    )?;
+    let removed = large::change(context.store, args[1], members.len(), |set: &mut SortedSet, pace| {
+        members
+            .iter()
+            .inspect(|_| pace.step())
+            .filter(|member| set.remove(member).is_some())
+            .count()
+    })?;
     out.integer(removed.unwrap_or(0) as i64);
     Ok(())
 }
@@ -223,9 +191,7 @@ fn zmscore(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
 }
 
 fn zcard(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let len = read(context.store, args[1], |set: Option<&SortedSet>| {
-        set.map_or(0, SortedSet::len)
-    })?;
+    let len = read(context.store, args[1], |set: Option<&SortedSet>| set.map_or(0, SortedSet::len))?;
     out.integer(len as i64);
     Ok(())
 }
@@ -237,12 +203,7 @@ pub(super) enum From {
     Highest,
 }
 
-fn rank(
-    context: &Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-    from: From,
-) -> Result<()> {
+fn rank(context: &Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, from: From) -> Result<()> {
     let with_score = match args[3..] {
         [] => false,
         [option] if is(option, "withscore") => true,
@@ -299,12 +260,7 @@ pub(super) fn pop_many(
     })
 }
 
-fn pop(
-    context: &Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-    from: From,
-) -> Result<()> {
+fn pop(context: &Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, from: From) -> Result<()> {
     let count = match args[2..] {
         [] => None,
         [count] => Some(pop_count(count)?),
@@ -318,11 +274,7 @@ fn pop(
             walk::element(out, &scored.member);
             out.double(scored.score);
         }
-        _ => walk::scored(
-            out,
-            popped.iter().map(ScoredMember::scored),
-            Pairing::Paired,
-        ),
+        _ => walk::scored(out, popped.iter().map(ScoredMember::scored), Pairing::Paired),
     }
     Pace::new().drop_all(popped);
     Ok(())
@@ -362,26 +314,16 @@ pub(super) fn multi_pop(
     };
     out.array(2);
     out.bulk(key);
-    walk::scored(
-        out,
-        popped.iter().map(ScoredMember::scored),
-        Pairing::PairedAlways,
-    );
+    walk::scored(out, popped.iter().map(ScoredMember::scored), Pairing::PairedAlways);
     Pace::new().drop_all(popped);
     Ok(true)
 }
 
-fn zrandmember(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+fn zrandmember(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let (count, pairing) = match args[2..] {
         [] => (None, Pairing::Alone),
         [count] => (Some(pick_count(count, false)?), Pairing::Alone),
-        [count, option] if is(option, "withscores") => {
-            (Some(pick_count(count, true)?), Pairing::Paired)
-        }
+        [count, option] if is(option, "withscores") => (Some(pick_count(count, true)?), Pairing::Paired),
         _ => return Err(CommandError::Syntax),
     };
     let set: SortedSet = snapshot(context.store, args[1])?.unwrap_or_default();
@@ -402,10 +344,7 @@ fn zscan(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         return Ok(());
     };
     let scan = set.scan(options.cursor, options.count);
-    let found: Vec<_> = scan
-        .entries
-        .filter(|scored| options.matches(&scored.member))
-        .collect();
+    let found: Vec<_> = scan.entries.filter(|scored| options.matches(&scored.member)).collect();
     options.head(out, scan.cursor, found.len() * 2);
     walk::batched(out, |out| {
         for Scored { score, member } in found {
@@ -443,46 +382,22 @@ mod tests {
             ("ZADD missing XX 1 a", ":0"),
             ("EXISTS missing", ":0"),
             ("ZADD z +inf i -inf j", ":2"),
-            (
-                "ZADD z INCR -inf i",
-                "-ERR resulting score is not a number (NaN)",
-            ),
+            ("ZADD z INCR -inf i", "-ERR resulting score is not a number (NaN)"),
             ("ZADD new INCR -inf i", "$4 -inf"),
-            (
-                "ZADD z",
-                "-ERR wrong number of arguments for 'zadd' command",
-            ),
-            (
-                "ZADD z 1",
-                "-ERR wrong number of arguments for 'zadd' command",
-            ),
+            ("ZADD z", "-ERR wrong number of arguments for 'zadd' command"),
+            ("ZADD z 1", "-ERR wrong number of arguments for 'zadd' command"),
             ("ZADD z 1 a 2", "-ERR syntax error"),
             ("ZADD z NX 1", "-ERR syntax error"),
             ("ZADD z FOO 1 a", "-ERR syntax error"),
             ("ZADD z x a", "-ERR value is not a valid float"),
             ("ZADD z nan a", "-ERR value is not a valid float"),
             ("ZADD z 1 a x b", "-ERR value is not a valid float"),
-            (
-                "ZADD z NX XX 1 a",
-                "-ERR XX and NX options at the same time are not compatible",
-            ),
-            (
-                "ZADD z GT LT 1 a",
-                "-ERR GT, LT, and/or NX options at the same time are not compatible",
-            ),
-            (
-                "ZADD z GT NX 1 a",
-                "-ERR GT, LT, and/or NX options at the same time are not compatible",
-            ),
-            (
-                "ZADD z INCR 1 a 2 b",
-                "-ERR INCR option supports a single increment-element pair",
-            ),
+            ("ZADD z NX XX 1 a", "-ERR XX and NX options at the same time are not compatible"),
+            ("ZADD z GT LT 1 a", "-ERR GT, LT, and/or NX options at the same time are not compatible"),
+            ("ZADD z GT NX 1 a", "-ERR GT, LT, and/or NX options at the same time are not compatible"),
+            ("ZADD z INCR 1 a 2 b", "-ERR INCR option supports a single increment-element pair"),
             ("SET s v", "+OK"),
-            (
-                "ZADD s 1 a",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
+            ("ZADD s 1 a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
         ]);
     }
 
@@ -500,10 +415,7 @@ mod tests {
             ("ZINCRBY z x a", "-ERR value is not a valid float"),
             ("ZINCRBY z nan a", "-ERR value is not a valid float"),
             ("ZADD z +inf i", ":1"),
-            (
-                "ZINCRBY z -inf i",
-                "-ERR resulting score is not a number (NaN)",
-            ),
+            ("ZINCRBY z -inf i", "-ERR resulting score is not a number (NaN)"),
             ("ZCARD z", ":5"),
             ("ZCARD missing", ":0"),
             ("ZRANK z new", ":0"),
@@ -520,30 +432,12 @@ mod tests {
             ("ZREM z b new i", ":3"),
             ("EXISTS z", ":0"),
             ("SET s v", "+OK"),
-            (
-                "ZSCORE s a",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "ZMSCORE s a",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "ZINCRBY s 1 a",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "ZCARD s",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "ZRANK s a",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "ZREM s a",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
+            ("ZSCORE s a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("ZMSCORE s a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("ZINCRBY s 1 a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("ZCARD s", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("ZRANK s a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("ZREM s a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
         ]);
     }
 
@@ -559,42 +453,21 @@ mod tests {
             ("EXISTS z", ":0"),
             ("ZPOPMIN z", "*0"),
             ("ZPOPMIN z 2", "*0"),
-            (
-                "ZPOPMIN z -1",
-                "-ERR value is out of range, must be positive",
-            ),
-            (
-                "ZPOPMIN z x",
-                "-ERR value is out of range, must be positive",
-            ),
+            ("ZPOPMIN z -1", "-ERR value is out of range, must be positive"),
+            ("ZPOPMIN z x", "-ERR value is out of range, must be positive"),
             ("ZPOPMIN z 1 2", "-ERR syntax error"),
             ("ZADD z 1 a 2 b 3 c", ":3"),
             ("ZMPOP 2 missing z MIN", "*2 $1 z *1 *2 $1 a $1 1"),
-            (
-                "ZMPOP 1 z MAX COUNT 5",
-                "*2 $1 z *2 *2 $1 c $1 3 *2 $1 b $1 2",
-            ),
+            ("ZMPOP 1 z MAX COUNT 5", "*2 $1 z *2 *2 $1 c $1 3 *2 $1 b $1 2"),
             ("ZMPOP 1 z MIN", "*-1"),
             ("ZMPOP 0 z MIN", "-ERR numkeys should be greater than 0"),
             ("ZMPOP 1 z MID", "-ERR syntax error"),
             ("ZMPOP 2 z MIN", "-ERR syntax error"),
-            (
-                "ZMPOP 1 z MIN COUNT 0",
-                "-ERR count should be greater than 0",
-            ),
+            ("ZMPOP 1 z MIN COUNT 0", "-ERR count should be greater than 0"),
             ("SET s v", "+OK"),
-            (
-                "ZPOPMIN s",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "ZPOPMAX s 1",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "ZMPOP 1 s MIN",
-                "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
+            ("ZPOPMIN s", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("ZPOPMAX s 1", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("ZMPOP 1 s MIN", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
         ]);
     }
 
@@ -610,7 +483,10 @@ mod tests {
             ("ZRANDMEMBER missing 3", "*0"),
             ("ZRANDMEMBER z x", "-ERR value is not an integer or out of range"),
             ("ZRANDMEMBER z 1 FOO", "-ERR syntax error"),
-            ("ZRANDMEMBER z -9223372036854775808", "-ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807"),
+            (
+                "ZRANDMEMBER z -9223372036854775808",
+                "-ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+            ),
             ("ZRANDMEMBER z 9223372036854775807 WITHSCORES", "-ERR value is out of range"),
             ("ZSCAN z 0", "*2 $1 0 *2 $1 a $3 1.5"),
             ("ZSCAN z 0 MATCH b*", "*2 $1 0 *0"),
@@ -648,13 +524,8 @@ mod tests {
     #[test]
     fn changes_of_many_members_have_the_replies_of_small_ones() {
         let mut session = Session::new();
-        let pairs: Vec<String> = (0..500)
-            .map(|score| format!("{score} member:{score}"))
-            .collect();
-        assert_eq!(
-            session.run(&format!("ZADD z {}", pairs.join(" "))),
-            ":500\r\n"
-        );
+        let pairs: Vec<String> = (0..500).map(|score| format!("{score} member:{score}")).collect();
+        assert_eq!(session.run(&format!("ZADD z {}", pairs.join(" "))), ":500\r\n");
         let popped = session.run("ZPOPMAX z 200");
         assert!(popped.starts_with("*400\r\n$10\r\nmember:499\r\n$3\r\n499\r\n"));
         session.expect(&[

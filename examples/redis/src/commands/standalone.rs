@@ -53,17 +53,13 @@ fn module_list(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> 
 }
 
 fn module_change(_: &mut Context<'_>, _: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result<()> {
-    Err(CommandError::line(
-        "ERR MODULE command not allowed: this server runs no modules",
-    ))
+    Err(CommandError::line("ERR MODULE command not allowed: this server runs no modules"))
 }
 
 /// REPLICAOF NO ONE: the server is a master already.
 fn replicaof(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     if !(parse::is(args[1], "NO") && parse::is(args[2], "ONE")) {
-        return Err(CommandError::line(
-            "ERR this server cannot be a replica of another one",
-        ));
+        return Err(CommandError::line("ERR this server cannot be a replica of another one"));
     }
     out.simple("OK");
     Ok(())
@@ -89,17 +85,12 @@ fn shutdown(context: &mut Context<'_>, args: &[&[u8]], _: &mut ReplyEncoder<'_>)
         if parse::is(option, "ABORT") {
             return Err(CommandError::line("ERR No shutdown in progress."));
         }
-        if !["NOSAVE", "NOW", "FORCE"]
-            .iter()
-            .any(|known| parse::is(option, known))
-        {
+        if !["NOSAVE", "NOW", "FORCE"].iter().any(|known| parse::is(option, known)) {
             return Err(CommandError::Syntax);
         }
     }
     if !context.may_block {
-        return Err(CommandError::line(
-            "ERR Command not allowed inside a transaction",
-        ));
+        return Err(CommandError::line("ERR Command not allowed inside a transaction"));
     }
     context.close = true;
     if let Some(runtime) = context.server.runtime.get() {
@@ -129,16 +120,10 @@ mod tests {
             ("ROLE", "*3 $6 master :0 *0"),
             ("REPLICAOF NO ONE", "+OK"),
             ("SLAVEOF no one", "+OK"),
-            (
-                "REPLICAOF 192.0.2.1 6379",
-                "-ERR this server cannot be a replica of another one",
-            ),
+            ("REPLICAOF 192.0.2.1 6379", "-ERR this server cannot be a replica of another one"),
             ("FAILOVER", "-ERR FAILOVER requires connected replicas."),
             ("FAILOVER ABORT", "-ERR No failover in progress."),
-            (
-                "READONLY",
-                "-ERR This instance has cluster support disabled",
-            ),
+            ("READONLY", "-ERR This instance has cluster support disabled"),
             ("ASKING", "-ERR This instance has cluster support disabled"),
             ("MODULE LIST", "*0"),
             ("LOLWUT", "$18 Redis ver. 7.0.15"),
@@ -149,10 +134,7 @@ mod tests {
             ("PING", "+PONG"),
         ]);
         let refused = session.run("SHUTDOWN SAVE");
-        assert!(
-            refused.starts_with("-ERR Errors trying to SHUTDOWN"),
-            "{refused}"
-        );
+        assert!(refused.starts_with("-ERR Errors trying to SHUTDOWN"), "{refused}");
         assert!(!session.closed);
         assert_eq!(session.run("SHUTDOWN NOSAVE"), "");
         assert!(session.closed);

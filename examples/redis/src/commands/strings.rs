@@ -24,51 +24,27 @@ const STORE_FAST: &[Flag] = &[Flag::Write, Flag::DenyOom, Flag::Fast];
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("append", 3, append)
-        .flags(STORE_FAST)
-        .key(),
+    CommandSpec::new("append", 3, append).flags(STORE_FAST).key(),
     CommandSpec::new("decr", 2, decr).flags(STORE_FAST).key(),
-    CommandSpec::new("decrby", 3, decrby)
-        .flags(STORE_FAST)
-        .key(),
+    CommandSpec::new("decrby", 3, decrby).flags(STORE_FAST).key(),
     CommandSpec::new("get", 2, get).flags(READ).key(),
-    CommandSpec::new("getdel", 2, getdel)
-        .flags(&[Flag::Write, Flag::Fast])
-        .key(),
-    CommandSpec::new("getex", -2, getex)
-        .flags(&[Flag::Write, Flag::Fast])
-        .key(),
-    CommandSpec::new("getrange", 4, getrange)
-        .flags(&[Flag::Readonly])
-        .key(),
-    CommandSpec::new("getset", 3, getset)
-        .flags(STORE_FAST)
-        .key(),
+    CommandSpec::new("getdel", 2, getdel).flags(&[Flag::Write, Flag::Fast]).key(),
+    CommandSpec::new("getex", -2, getex).flags(&[Flag::Write, Flag::Fast]).key(),
+    CommandSpec::new("getrange", 4, getrange).flags(&[Flag::Readonly]).key(),
+    CommandSpec::new("getset", 3, getset).flags(STORE_FAST).key(),
     CommandSpec::new("incr", 2, incr).flags(STORE_FAST).key(),
-    CommandSpec::new("incrby", 3, incrby)
-        .flags(STORE_FAST)
-        .key(),
-    CommandSpec::new("incrbyfloat", 3, incrbyfloat)
-        .flags(STORE_FAST)
-        .key(),
-    CommandSpec::new("mget", -2, mget)
-        .flags(READ)
-        .keys(1, -1, 1),
-    CommandSpec::new("mset", -3, mset)
-        .flags(STORE)
-        .keys(1, -1, 2),
-    CommandSpec::new("msetnx", -3, msetnx)
-        .flags(STORE)
-        .keys(1, -1, 2),
+    CommandSpec::new("incrby", 3, incrby).flags(STORE_FAST).key(),
+    CommandSpec::new("incrbyfloat", 3, incrbyfloat).flags(STORE_FAST).key(),
+    CommandSpec::new("mget", -2, mget).flags(READ).keys(1, -1, 1),
+    CommandSpec::new("mset", -3, mset).flags(STORE).keys(1, -1, 2),
+    CommandSpec::new("msetnx", -3, msetnx).flags(STORE).keys(1, -1, 2),
     CommandSpec::new("psetex", 4, psetex).flags(STORE).key(),
     CommandSpec::new("set", -3, set).flags(STORE).key(),
     CommandSpec::new("setex", 4, setex).flags(STORE).key(),
     CommandSpec::new("setnx", 3, setnx).flags(STORE_FAST).key(),
     CommandSpec::new("setrange", 4, setrange).flags(STORE).key(),
     CommandSpec::new("strlen", 2, strlen).flags(READ).key(),
-    CommandSpec::new("substr", 4, getrange)
-        .flags(&[Flag::Readonly])
-        .key(),
+    CommandSpec::new("substr", 4, getrange).flags(&[Flag::Readonly]).key(),
 ];
 
 fn get(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
@@ -89,9 +65,7 @@ fn mget(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
 }
 
 fn strlen(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let len = typed::read(context.store, args[1], |string: Option<&Element>| {
-        string.map_or(0, |string| string.len())
-    })?;
+    let len = typed::read(context.store, args[1], |string: Option<&Element>| string.map_or(0, |string| string.len()))?;
     write_len(len, out);
     Ok(())
 }
@@ -194,20 +168,14 @@ fn setnx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
 
 /// Stores a string, unless the key exists. Returns whether it did.
 pub(super) fn store_absent(context: &Context<'_>, key: &[u8], bytes: &[u8]) -> Result<bool> {
-    let options = SetOptions {
-        only_if: Some(Presence::Absent),
-        ..SetOptions::default()
-    };
+    let options = SetOptions { only_if: Some(Presence::Absent), ..SetOptions::default() };
     let value = new_value(context, bytes)?;
     let (stored, _) = store(context, key, value, options)?;
     Ok(stored)
 }
 
 fn getset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let options = SetOptions {
-        reply_old: true,
-        ..SetOptions::default()
-    };
+    let options = SetOptions { reply_old: true, ..SetOptions::default() };
     let value = new_value(context, args[2])?;
     let (_, old) = store(context, args[1], value, options)?;
     element_or_null(out, old.as_ref());
@@ -215,29 +183,11 @@ fn getset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
 }
 
 fn setex(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    set_for(
-        context,
-        args,
-        "setex",
-        TimeForm {
-            unit_ms: 1000,
-            relative: true,
-        },
-        out,
-    )
+    set_for(context, args, "setex", TimeForm { unit_ms: 1000, relative: true }, out)
 }
 
 fn psetex(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    set_for(
-        context,
-        args,
-        "psetex",
-        TimeForm {
-            unit_ms: 1,
-            relative: true,
-        },
-        out,
-    )
+    set_for(context, args, "psetex", TimeForm { unit_ms: 1, relative: true }, out)
 }
 
 fn set_for(
@@ -249,26 +199,13 @@ fn set_for(
 ) -> Result<()> {
     let expire_at_ms = Some(form.deadline_ms(args[2], &context.now, name)?);
     let value = new_value(context, args[3])?;
-    store(
-        context,
-        args[1],
-        value,
-        SetOptions {
-            expire_at_ms,
-            ..SetOptions::default()
-        },
-    )?;
+    store(context, args[1], value, SetOptions { expire_at_ms, ..SetOptions::default() })?;
     out.simple("OK");
     Ok(())
 }
 
 /// Stores `value` if the options allow it. Returns whether it did, and the old string if requested.
-fn store(
-    context: &Context<'_>,
-    key: &[u8],
-    value: Value,
-    options: SetOptions,
-) -> Result<(bool, Option<Element>)> {
+fn store(context: &Context<'_>, key: &[u8], value: Value, options: SetOptions) -> Result<(bool, Option<Element>)> {
     context.store.update(key, |slot| {
         let old = if options.reply_old {
             expect(slot.value())?.cloned()
@@ -281,11 +218,7 @@ fn store(
             Some(Presence::Present) => slot.value().is_some(),
         };
         if stored {
-            let kept = if options.keep_ttl {
-                slot.expire_at_ms()
-            } else {
-                None
-            };
+            let kept = if options.keep_ttl { slot.expire_at_ms() } else { None };
             slot.insert(value);
             if let Some(expire_at_ms) = options.expire_at_ms.or(kept) {
                 slot.set_expire_at_ms(Some(expire_at_ms));
@@ -337,10 +270,7 @@ fn msetnx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
 }
 
 /// The arguments as keys with values.
-fn pairs<'a>(
-    args: &'a [&'a [u8]],
-    name: &'static str,
-) -> Result<impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone> {
+fn pairs<'a>(args: &'a [&'a [u8]], name: &'static str) -> Result<impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone> {
     let (pairs, rest) = args[1..].as_chunks::<2>();
     if !rest.is_empty() {
         return Err(CommandError::Arity(name.into()));
@@ -391,25 +321,16 @@ fn append(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
 }
 
 fn setrange(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let offset = usize::try_from(parse::integer(args[2])?)
-        .map_err(|_negative| CommandError::OffsetOutOfRange)?;
+    let offset = usize::try_from(parse::integer(args[2])?).map_err(|_negative| CommandError::OffsetOutOfRange)?;
     let patch = args[3];
     let len = if patch.is_empty() {
-        typed::read(context.store, args[1], |string: Option<&Element>| {
-            string.map_or(0, |string| string.len())
-        })?
+        typed::read(context.store, args[1], |string: Option<&Element>| string.map_or(0, |string| string.len()))?
     } else {
         let end = offset.saturating_add(patch.len());
-        bytes::change(
-            context,
-            args[1],
-            end,
-            bytes::changes_of(patch),
-            |bytes, _| {
-                bytes[offset..end].copy_from_slice(patch);
-                bytes.len()
-            },
-        )?
+        bytes::change(context, args[1], end, bytes::changes_of(patch), |bytes, _| {
+            bytes[offset..end].copy_from_slice(patch);
+            bytes.len()
+        })?
     };
     write_len(len, out);
     Ok(())
@@ -448,11 +369,7 @@ fn add(context: &Context<'_>, key: &[u8], step: i64, out: &mut ReplyEncoder<'_>)
     Ok(())
 }
 
-fn incrbyfloat(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+fn incrbyfloat(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let sum = context.store.update(args[1], |slot| {
         let old = expect::<Element>(slot.value())?.map(Element::as_slice);
         let sum = long_double::sum(old, args[2], CommandError::NotFloat)?;
@@ -530,15 +447,9 @@ mod tests {
             ("SET a 1 EX 10 KEEPTTL", "-ERR syntax error"),
             ("SET a 1 EX 1 PX 1", "-ERR syntax error"),
             ("SET a 1 EX", "-ERR syntax error"),
-            (
-                "SET a 1 EX x",
-                "-ERR value is not an integer or out of range",
-            ),
+            ("SET a 1 EX x", "-ERR value is not an integer or out of range"),
             ("SET a 1 EX 0", "-ERR invalid expire time in 'set' command"),
-            (
-                "SET a 1 EX 9223372036854775807",
-                "-ERR invalid expire time in 'set' command",
-            ),
+            ("SET a 1 EX 9223372036854775807", "-ERR invalid expire time in 'set' command"),
             ("SETEX a 0 v", "-ERR invalid expire time in 'setex' command"),
             ("PSETEX a 100000 v", "+OK"),
             ("TTL a", ":100"),
@@ -556,11 +467,7 @@ mod tests {
             slot.insert(list);
             slot.insert(psp_store::Value::string(b""));
         });
-        session.expect(&[
-            ("STRLEN l", ":0"),
-            ("SET l x", "+OK"),
-            ("TYPE l", "+string"),
-        ]);
+        session.expect(&[("STRLEN l", ":0"), ("SET l x", "+OK"), ("TYPE l", "+string")]);
     }
 
     #[test]
@@ -572,14 +479,8 @@ mod tests {
             ("EXISTS c", ":0"),
             ("MSETNX c 3 d 4 c 5", ":1"),
             ("MGET c d", "*2 $1 5 $1 4"),
-            (
-                "MSET a",
-                "-ERR wrong number of arguments for 'mset' command",
-            ),
-            (
-                "MSET a 1 b",
-                "-ERR wrong number of arguments for 'mset' command",
-            ),
+            ("MSET a", "-ERR wrong number of arguments for 'mset' command"),
+            ("MSET a 1 b", "-ERR wrong number of arguments for 'mset' command"),
         ]);
     }
 
@@ -592,10 +493,7 @@ mod tests {
             ("DECRBY n 1", ":40"),
             ("SET n 9223372036854775807", "+OK"),
             ("INCR n", "-ERR increment or decrement would overflow"),
-            (
-                "DECRBY n -9223372036854775808",
-                "-ERR decrement would overflow",
-            ),
+            ("DECRBY n -9223372036854775808", "-ERR decrement would overflow"),
             ("SET n x", "+OK"),
             ("INCR n", "-ERR value is not an integer or out of range"),
             ("SET f 10.5", "+OK"),
@@ -603,10 +501,7 @@ mod tests {
             ("INCRBYFLOAT f -5", "$3 5.6"),
             ("SET f 5.0e3", "+OK"),
             ("INCRBYFLOAT f 2.0e2", "$4 5200"),
-            (
-                "INCRBYFLOAT f inf",
-                "-ERR increment would produce NaN or Infinity",
-            ),
+            ("INCRBYFLOAT f inf", "-ERR increment would produce NaN or Infinity"),
             ("INCRBYFLOAT f x", "-ERR value is not a valid float"),
             ("SET t 1 EX 100", "+OK"),
             ("INCR t", ":2"),
@@ -631,10 +526,7 @@ mod tests {
             ("SETRANGE s 5 There", ":10"),
             ("GET s", "$10 HelloThere"),
             ("SETRANGE s -1 x", "-ERR offset is out of range"),
-            (
-                "SETRANGE s 536870912 x",
-                "-ERR string exceeds maximum allowed size (proto-max-bulk-len)",
-            ),
+            ("SETRANGE s 536870912 x", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)"),
             ("SETRANGE z 2 x", ":3"),
             ("GET z", "$3 \0\0x"),
         ]);
@@ -650,10 +542,7 @@ mod tests {
             ("TTL a", ":100"),
             ("GETEX a PERSIST", "$1 1"),
             ("TTL a", ":-1"),
-            (
-                "GETEX a EX 0",
-                "-ERR invalid expire time in 'getex' command",
-            ),
+            ("GETEX a EX 0", "-ERR invalid expire time in 'getex' command"),
             ("GETEX a FOO", "-ERR syntax error"),
             ("GETDEL a", "$1 1"),
             ("GETDEL a", "$-1"),

@@ -64,11 +64,7 @@ pub(crate) fn find<'s>(
     let Some(found) = known.find(|subcommand| parse::is(args[1], subcommand.name)) else {
         if parse::is(args[1], "HELP") {
             let arity = CommandError::Arity(format!("{container}|help").into());
-            return if args.len() == 2 {
-                Ok(None)
-            } else {
-                Err(arity)
-            };
+            return if args.len() == 2 { Ok(None) } else { Err(arity) };
         }
         let container = container.to_uppercase();
         return Err(CommandError::unknown_subcommand(&container, args[1]));
@@ -83,18 +79,13 @@ pub(crate) fn find<'s>(
 /// The error for a number of arguments that no form of a subcommand has.
 pub(super) fn wrong_arguments(container: &str, subcommand: &[u8]) -> CommandError {
     let (container, subcommand) = (container.to_uppercase(), quotable(subcommand));
-    let line = format!(
-        "ERR unknown subcommand or wrong number of arguments for '{subcommand}'. Try {container} HELP."
-    );
+    let line = format!("ERR unknown subcommand or wrong number of arguments for '{subcommand}'. Try {container} HELP.");
     CommandError::Other(line.into())
 }
 
 /// Writes `lines` and what precedes and follows them in every HELP of Redis.
 pub(super) fn write_help(container: &str, lines: &[&str], out: &mut ReplyEncoder<'_>) {
-    let title = format!(
-        "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-        container.to_uppercase()
-    );
+    let title = format!("{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", container.to_uppercase());
     out.array(lines.len() + 3);
     out.simple(&title);
     for line in lines {

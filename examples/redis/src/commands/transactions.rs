@@ -65,9 +65,7 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> R
     let taken = context.client.transaction.take();
     let transaction = taken.ok_or(CommandError::line("ERR EXEC without MULTI"))?;
     if transaction.failed {
-        return Err(CommandError::line(
-            "EXECABORT Transaction discarded because of previous errors.",
-        ));
+        return Err(CommandError::line("EXECABORT Transaction discarded because of previous errors."));
     }
     let commands = &transaction.commands;
     let stores_more = |command: &QueuedCommand| spec_of(command).flags.contains(&Flag::DenyOom);
@@ -156,25 +154,14 @@ mod tests {
     fn nothing_runs_before_exec() {
         let mut session = Session::new();
         let mut other = session.beside();
-        session.expect(&[
-            ("MULTI", "+OK"),
-            ("SET a 1", "+QUEUED"),
-            ("INCR a", "+QUEUED"),
-            ("GET a", "+QUEUED"),
-        ]);
+        session.expect(&[("MULTI", "+OK"), ("SET a 1", "+QUEUED"), ("INCR a", "+QUEUED"), ("GET a", "+QUEUED")]);
         other.expect(&[("GET a", "$-1")]);
         assert!(session.run("CLIENT LIST").contains("QUEUED"));
         let list = other.run("CLIENT LIST");
         let line = list.lines().find(|line| line.contains(" multi=4 "));
-        assert!(
-            line.is_some_and(|line| line.ends_with(" watch=0")),
-            "{list}"
-        );
+        assert!(line.is_some_and(|line| line.ends_with(" watch=0")), "{list}");
         let reply = session.run("EXEC");
-        assert!(
-            reply.starts_with("*4\r\n+OK\r\n:2\r\n$1\r\n2\r\n$"),
-            "{reply}"
-        );
+        assert!(reply.starts_with("*4\r\n+OK\r\n:2\r\n$1\r\n2\r\n$"), "{reply}");
         other.expect(&[("GET a", "$1 2")]);
         session.expect(&[
             ("EXEC", "-ERR EXEC without MULTI"),
@@ -188,10 +175,7 @@ mod tests {
     fn a_command_that_cannot_be_queued_spoils_the_transaction() {
         let aborted = "-EXECABORT Transaction discarded because of previous errors.";
         for (wrong, error) in [
-            (
-                "NOPE",
-                "-ERR unknown command 'NOPE', with args beginning with:",
-            ),
+            ("NOPE", "-ERR unknown command 'NOPE', with args beginning with:"),
             ("GET", "-ERR wrong number of arguments for 'get' command"),
         ] {
             let mut session = Session::new();
@@ -221,10 +205,7 @@ mod tests {
             ("MULTI", "+OK"),
             ("LPUSH text y", "+QUEUED"),
             ("SET a 1", "+QUEUED"),
-            (
-                "EXEC",
-                "*2 -WRONGTYPE Operation against a key holding the wrong kind of value +OK",
-            ),
+            ("EXEC", "*2 -WRONGTYPE Operation against a key holding the wrong kind of value +OK"),
             ("GET a", "$1 1"),
         ]);
     }
@@ -233,12 +214,7 @@ mod tests {
     fn discard_and_reset_forget_everything() {
         let mut session = Session::new();
         let mut other = session.beside();
-        session.expect(&[
-            ("WATCH a", "+OK"),
-            ("MULTI", "+OK"),
-            ("SET a 1", "+QUEUED"),
-            ("DISCARD", "+OK"),
-        ]);
+        session.expect(&[("WATCH a", "+OK"), ("MULTI", "+OK"), ("SET a 1", "+QUEUED"), ("DISCARD", "+OK")]);
         other.expect(&[("SET a 2", "+OK")]);
         session.expect(&[("MULTI", "+OK"), ("GET a", "+QUEUED"), ("EXEC", "*1 $1 2")]);
         session.expect(&[("WATCH a", "+OK"), ("MULTI", "+OK"), ("RESET", "+RESET")]);
@@ -319,10 +295,7 @@ mod tests {
                 &format!("SET b {long}"),
                 "-ERR the commands of the transaction are longer than request-len-max",
             ),
-            (
-                "EXEC",
-                "-EXECABORT Transaction discarded because of previous errors.",
-            ),
+            ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
             (&format!("SET a {long}"), "+OK"),
             ("MULTI", "+OK"),
             ("GET a", "+QUEUED"),
@@ -342,11 +315,7 @@ mod tests {
         session.expect(&[("MULTI", "+OK"), ("QUIT", "+OK")]);
         assert!(session.closed);
         let mut session = Session::new();
-        session.expect(&[
-            ("MULTI", "+OK"),
-            ("HELLO 3", "+QUEUED"),
-            ("GET none", "+QUEUED"),
-        ]);
+        session.expect(&[("MULTI", "+OK"), ("HELLO 3", "+QUEUED"), ("GET none", "+QUEUED")]);
         let reply = session.run("EXEC");
         assert!(reply.starts_with("*2\r\n%7\r\n"), "{reply}");
         assert!(reply.ends_with("_\r\n"), "{reply}");

@@ -55,16 +55,9 @@ impl Sink for Batch<'_, '_> {
 }
 
 /// Writes a part of a reply in batches.
-pub(super) fn batched(
-    out: &mut ReplyEncoder<'_>,
-    write: impl FnOnce(&mut Encoder<'_, Batch<'_, '_>>),
-) {
+pub(super) fn batched(out: &mut ReplyEncoder<'_>, write: impl FnOnce(&mut Encoder<'_, Batch<'_, '_>>)) {
     let version = out.version();
-    let mut batch = Batch {
-        out,
-        bytes: [0; BATCH_BYTES],
-        len: 0,
-    };
+    let mut batch = Batch { out, bytes: [0; BATCH_BYTES], len: 0 };
     write(&mut Encoder::new(&mut batch, version));
     batch.flush();
 }
@@ -132,10 +125,7 @@ impl<'b, 'o> Gathered<'b, 'o> {
 }
 
 /// An element as a bulk string. A long element is shared with the store, not copied.
-pub(super) fn element<'e, S: Sink + ?Sized>(
-    out: &mut Encoder<'_, S>,
-    element: impl Into<ElementRef<'e>>,
-) {
+pub(super) fn element<'e, S: Sink + ?Sized>(out: &mut Encoder<'_, S>, element: impl Into<ElementRef<'e>>) {
     let element = element.into();
     if element.len() < SHARED_LEN_MIN {
         out.bulk(&element);
@@ -145,10 +135,7 @@ pub(super) fn element<'e, S: Sink + ?Sized>(
 }
 
 /// An element, or null if there is none.
-pub(super) fn element_or_null<'e>(
-    out: &mut ReplyEncoder<'_>,
-    value: Option<impl Into<ElementRef<'e>>>,
-) {
+pub(super) fn element_or_null<'e>(out: &mut ReplyEncoder<'_>, value: Option<impl Into<ElementRef<'e>>>) {
     match value {
         Some(value) => element(out, value),
         None => out.null(),
@@ -156,28 +143,19 @@ pub(super) fn element_or_null<'e>(
 }
 
 /// Elements without a header.
-pub(super) fn elements<'e>(
-    out: &mut ReplyEncoder<'_>,
-    elements: impl Iterator<Item = impl Into<ElementRef<'e>>>,
-) {
+pub(super) fn elements<'e>(out: &mut ReplyEncoder<'_>, elements: impl Iterator<Item = impl Into<ElementRef<'e>>>) {
     batched(out, |out| elements.for_each(|item| element(out, item)));
 }
 
 /// An array of elements.
-pub(super) fn array<'e>(
-    out: &mut ReplyEncoder<'_>,
-    items: impl ExactSizeIterator<Item = impl Into<ElementRef<'e>>>,
-) {
+pub(super) fn array<'e>(out: &mut ReplyEncoder<'_>, items: impl ExactSizeIterator<Item = impl Into<ElementRef<'e>>>) {
     pace::begins(items.len());
     out.array(items.len());
     elements(out, items);
 }
 
 /// A set of elements; an array in RESP2.
-pub(super) fn set<'e>(
-    out: &mut ReplyEncoder<'_>,
-    items: impl ExactSizeIterator<Item = impl Into<ElementRef<'e>>>,
-) {
+pub(super) fn set<'e>(out: &mut ReplyEncoder<'_>, items: impl ExactSizeIterator<Item = impl Into<ElementRef<'e>>>) {
     pace::begins(items.len());
     out.set(items.len());
     elements(out, items);
@@ -215,11 +193,7 @@ impl Pairing {
             Self::Paired => out.version() == psp_protocols::resp::Version::Resp3,
             Self::PairedAlways => true,
         };
-        out.array(if self == Self::Paired && !nested {
-            len * 2
-        } else {
-            len
-        });
+        out.array(if self == Self::Paired && !nested { len * 2 } else { len });
         nested
     }
 }
@@ -253,23 +227,10 @@ mod tests {
 
     #[test]
     fn batches_give_the_same_bytes_as_single_writes() {
-        for len in [
-            0,
-            1,
-            21,
-            22,
-            23,
-            BATCH_BYTES - 9,
-            BATCH_BYTES,
-            SHARED_LEN_MIN,
-            10_000,
-        ] {
+        for len in [0, 1, 21, 22, 23, BATCH_BYTES - 9, BATCH_BYTES, SHARED_LEN_MIN, 10_000] {
             let items = vec![Element::from(vec![b'x'; len].as_slice()); 300];
             let mut batched = Vec::new();
-            array(
-                &mut Encoder::new(&mut batched as &mut dyn Sink, Version::Resp2),
-                items.iter(),
-            );
+            array(&mut Encoder::new(&mut batched as &mut dyn Sink, Version::Resp2), items.iter());
             let mut single = Vec::new();
             let mut encoder = Encoder::new(&mut single, Version::Resp2);
             encoder.array(items.len());
@@ -289,10 +250,7 @@ mod tests {
             let mut all = Gathered::new(&mut out);
             items.iter().for_each(|item| all.bulk(item));
             all.write_array();
-            array(
-                &mut Encoder::new(&mut single as &mut dyn Sink, Version::Resp3),
-                items.iter(),
-            );
+            array(&mut Encoder::new(&mut single as &mut dyn Sink, Version::Resp3), items.iter());
             assert!(gathered == single, "elements of {len} bytes");
         }
     }

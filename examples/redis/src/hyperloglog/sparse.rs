@@ -99,12 +99,7 @@ fn find(bytes: &[u8], start: usize, register: usize) -> Option<Found> {
         let place = at..at + run.bytes;
         if register < first + run.len {
             let offset = register - first;
-            return Some(Found {
-                run,
-                place,
-                before,
-                offset,
-            });
+            return Some(Found { run, place, before, offset });
         }
         first += run.len;
         (before, at) = (Some(at), place.end);
@@ -112,21 +107,11 @@ fn find(bytes: &[u8], start: usize, register: usize) -> Option<Found> {
 }
 
 /// Raises `register` to at least `value`. The runs are in `bytes` from `start` on. `None` if none has the register.
-pub(super) fn raise(
-    bytes: &mut Vec<u8>,
-    start: usize,
-    register: usize,
-    value: u8,
-) -> Option<Raised> {
+pub(super) fn raise(bytes: &mut Vec<u8>, start: usize, register: usize, value: u8) -> Option<Raised> {
     if value > VALUE_MAX {
         return Some(Raised::TooLong);
     }
-    let Found {
-        run,
-        place,
-        before,
-        offset,
-    } = find(bytes, start, register)?;
+    let Found { run, place, before, offset } = find(bytes, start, register)?;
     if run.value >= value {
         return Some(Raised::Same);
     }

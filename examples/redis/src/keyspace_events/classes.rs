@@ -119,11 +119,8 @@ impl FromStr for Classes {
                 }
             })
         };
-        let bits = text
-            .chars()
-            .try_fold(0, |bits, letter| Some(bits | bits_of(letter)?));
-        bits.map(Self)
-            .ok_or("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
+        let bits = text.chars().try_fold(0, |bits, letter| Some(bits | bits_of(letter)?));
+        bits.map(Self).ok_or("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
     }
 }
 
@@ -141,11 +138,9 @@ impl fmt::Display for Classes {
                 f.write_char(letter)?;
             }
         }
-        for (letter, is_set) in [
-            ('K', self.0 & BY_KEY != 0),
-            ('E', self.0 & BY_EVENT != 0),
-            ('m', self.has(Class::Miss)),
-        ] {
+        for (letter, is_set) in
+            [('K', self.0 & BY_KEY != 0), ('E', self.0 & BY_EVENT != 0), ('m', self.has(Class::Miss))]
+        {
             if is_set {
                 f.write_char(letter)?;
             }

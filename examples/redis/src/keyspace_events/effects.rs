@@ -83,12 +83,7 @@ const NO_EVENT: &str = "";
 /// The commands and their effects.
 const EFFECTS: &[(&[&str], Class, &str, Rule)] = &[
     (&["append"], Class::String, "append", Rule::Always),
-    (
-        &["incr", "decr", "incrby", "decrby"],
-        Class::String,
-        "incrby",
-        Rule::Always,
-    ),
+    (&["incr", "decr", "incrby", "decrby"], Class::String, "incrby", Rule::Always),
     (&["incrbyfloat"], Class::String, "incrbyfloat", Rule::Always),
     (&["getset"], Class::String, "set", Rule::Always),
     (&["setnx"], Class::String, "set", Rule::Replied),
@@ -96,35 +91,15 @@ const EFFECTS: &[(&[&str], Class, &str, Rule)] = &[
     (&["mset", "msetnx"], Class::String, "set", Rule::Each(2)),
     (&["setrange"], Class::String, "setrange", Rule::NonEmpty(3)),
     (&["setbit"], Class::String, "setbit", Rule::Always),
-    (
-        &["bitfield"],
-        Class::String,
-        "setbit",
-        Rule::Words(&["set", "incrby"]),
-    ),
+    (&["bitfield"], Class::String, "setbit", Rule::Words(&["set", "incrby"])),
     (&["bitop"], Class::String, "set", Rule::Stored(2)),
     (&["pfadd"], Class::String, "pfadd", Rule::Replied),
     (&["pfmerge"], Class::String, "pfadd", Rule::Always),
-    (
-        &["getdel", "del", "unlink"],
-        Class::Generic,
-        "del",
-        Rule::Gone,
-    ),
+    (&["getdel", "del", "unlink"], Class::Generic, "del", Rule::Gone),
     (&["getex"], Class::Generic, NO_EVENT, Rule::Lifetime),
-    (
-        &["expire", "expireat", "pexpire", "pexpireat"],
-        Class::Generic,
-        "expire",
-        Rule::Expire,
-    ),
+    (&["expire", "expireat", "pexpire", "pexpireat"], Class::Generic, "expire", Rule::Expire),
     (&["persist"], Class::Generic, "persist", Rule::Replied),
-    (
-        &["rename", "renamenx"],
-        Class::Generic,
-        NO_EVENT,
-        Rule::Rename,
-    ),
+    (&["rename", "renamenx"], Class::Generic, NO_EVENT, Rule::Rename),
     (&["copy"], Class::Generic, "copy_to", Rule::Copied),
     (&["move"], Class::Generic, NO_EVENT, Rule::Moved),
     (&["restore"], Class::Generic, "restore", Rule::Made(1)),
@@ -138,20 +113,10 @@ const EFFECTS: &[(&[&str], Class, &str, Rule)] = &[
     (&["lset"], Class::List, "lset", Rule::Always),
     (&["lrem"], Class::List, "lrem", Rule::Replied),
     (&["ltrim"], Class::List, "ltrim", Rule::Existing),
-    (
-        &["lmove", "blmove", "rpoplpush", "brpoplpush"],
-        Class::List,
-        NO_EVENT,
-        Rule::MoveElement,
-    ),
+    (&["lmove", "blmove", "rpoplpush", "brpoplpush"], Class::List, NO_EVENT, Rule::MoveElement),
     (&["lmpop"], Class::List, NO_EVENT, Rule::CountedFirst(1)),
     (&["blmpop"], Class::List, NO_EVENT, Rule::CountedFirst(2)),
-    (
-        &["sort"],
-        Class::List,
-        "sortstore",
-        Rule::StoredBehind(&["store"]),
-    ),
+    (&["sort"], Class::List, "sortstore", Rule::StoredBehind(&["store"])),
     (&["hset", "hmset"], Class::Hash, "hset", Rule::Always),
     (&["hsetnx"], Class::Hash, "hset", Rule::Replied),
     (&["hincrby"], Class::Hash, "hincrby", Rule::Always),
@@ -168,70 +133,20 @@ const EFFECTS: &[(&[&str], Class, &str, Rule)] = &[
     (&["geoadd"], Class::SortedSet, "zadd", Rule::Scores),
     (&["zincrby"], Class::SortedSet, "zincr", Rule::Always),
     (&["zrem"], Class::SortedSet, "zrem", Rule::Replied),
-    (
-        &["zremrangebyrank"],
-        Class::SortedSet,
-        "zremrangebyrank",
-        Rule::Replied,
-    ),
-    (
-        &["zremrangebyscore"],
-        Class::SortedSet,
-        "zremrangebyscore",
-        Rule::Replied,
-    ),
-    (
-        &["zremrangebylex"],
-        Class::SortedSet,
-        "zremrangebylex",
-        Rule::Replied,
-    ),
+    (&["zremrangebyrank"], Class::SortedSet, "zremrangebyrank", Rule::Replied),
+    (&["zremrangebyscore"], Class::SortedSet, "zremrangebyscore", Rule::Replied),
+    (&["zremrangebylex"], Class::SortedSet, "zremrangebylex", Rule::Replied),
     (&["zpopmin"], Class::SortedSet, "zpopmin", Rule::Replied),
     (&["zpopmax"], Class::SortedSet, "zpopmax", Rule::Replied),
     (&["bzpopmin"], Class::SortedSet, "zpopmin", Rule::FirstOf),
     (&["bzpopmax"], Class::SortedSet, "zpopmax", Rule::FirstOf),
-    (
-        &["zmpop"],
-        Class::SortedSet,
-        NO_EVENT,
-        Rule::CountedFirst(1),
-    ),
-    (
-        &["bzmpop"],
-        Class::SortedSet,
-        NO_EVENT,
-        Rule::CountedFirst(2),
-    ),
-    (
-        &["zunionstore"],
-        Class::SortedSet,
-        "zunionstore",
-        Rule::Stored(1),
-    ),
-    (
-        &["zinterstore"],
-        Class::SortedSet,
-        "zinterstore",
-        Rule::Stored(1),
-    ),
-    (
-        &["zdiffstore"],
-        Class::SortedSet,
-        "zdiffstore",
-        Rule::Stored(1),
-    ),
-    (
-        &["zrangestore"],
-        Class::SortedSet,
-        "zrangestore",
-        Rule::Stored(1),
-    ),
-    (
-        &["geosearchstore"],
-        Class::SortedSet,
-        "geosearchstore",
-        Rule::Stored(1),
-    ),
+    (&["zmpop"], Class::SortedSet, NO_EVENT, Rule::CountedFirst(1)),
+    (&["bzmpop"], Class::SortedSet, NO_EVENT, Rule::CountedFirst(2)),
+    (&["zunionstore"], Class::SortedSet, "zunionstore", Rule::Stored(1)),
+    (&["zinterstore"], Class::SortedSet, "zinterstore", Rule::Stored(1)),
+    (&["zdiffstore"], Class::SortedSet, "zdiffstore", Rule::Stored(1)),
+    (&["zrangestore"], Class::SortedSet, "zrangestore", Rule::Stored(1)),
+    (&["geosearchstore"], Class::SortedSet, "geosearchstore", Rule::Stored(1)),
     (
         &["georadius", "georadiusbymember"],
         Class::SortedSet,
@@ -243,12 +158,7 @@ const EFFECTS: &[(&[&str], Class, &str, Rule)] = &[
     (&["xtrim"], Class::Stream, "xtrim", Rule::Replied),
     (&["xsetid"], Class::Stream, "xsetid", Rule::Always),
     (&["xgroup"], Class::Stream, NO_EVENT, Rule::Group),
-    (
-        &["xautoclaim", "xclaim", "xreadgroup"],
-        Class::Stream,
-        NO_EVENT,
-        Rule::Consumer,
-    ),
+    (&["xautoclaim", "xclaim", "xreadgroup"], Class::Stream, NO_EVENT, Rule::Consumer),
     (&["xack"], Class::Stream, NO_EVENT, Rule::Never),
 ];
 
@@ -279,32 +189,15 @@ enum Read {
 /// The keys that commands read, beside those of the command table that only read.
 const READS: &[(&[&str], Read)] = &[
     (
-        &[
-            "copy",
-            "georadius",
-            "georadiusbymember",
-            "getdel",
-            "getex",
-            "getset",
-            "sort",
-        ],
+        &["copy", "georadius", "georadiusbymember", "getdel", "getex", "getset", "sort"],
         Read::Between(1, 1),
     ),
     (&["geosearchstore", "zrangestore"], Read::Between(2, 2)),
     (&["pfmerge"], Read::Between(1, -1)),
-    (
-        &["sdiffstore", "sinterstore", "sunionstore"],
-        Read::Between(2, -1),
-    ),
+    (&["sdiffstore", "sinterstore", "sunionstore"], Read::Between(2, -1)),
     (&["bitop"], Read::Between(3, -1)),
-    (
-        &["sintercard", "zdiff", "zinter", "zintercard", "zunion"],
-        Read::Counted(1),
-    ),
-    (
-        &["zdiffstore", "zinterstore", "zunionstore"],
-        Read::Counted(2),
-    ),
+    (&["sintercard", "zdiff", "zinter", "zintercard", "zunion"], Read::Counted(1)),
+    (&["zdiffstore", "zinterstore", "zunionstore"], Read::Counted(2)),
 ];
 
 /// The keys that a command reads.
@@ -314,9 +207,7 @@ fn read_keys<'a>(spec: &CommandSpec, args: &'a [&'a [u8]]) -> Keys<'a> {
     let (first, last, step) = match row {
         Some((_, Read::Counted(at))) => return counted(args, *at).0.iter().copied().collect(),
         Some((_, Read::Between(first, last))) => (*first, *last, 1),
-        None if spec.flags.contains(&Flag::Readonly) && !SILENT.contains(&spec.name) => {
-            (first, last, step)
-        }
+        None if spec.flags.contains(&Flag::Readonly) && !SILENT.contains(&spec.name) => (first, last, step),
         None => return Keys::new(),
     };
     if first <= 0 {
@@ -332,12 +223,7 @@ fn read_keys<'a>(spec: &CommandSpec, args: &'a [&'a [u8]]) -> Keys<'a> {
 }
 
 /// Publishes `keymiss` for the keys that a command is about to read and that do not exist.
-pub(super) fn announce_misses(
-    classes: Classes,
-    spec: &CommandSpec,
-    context: &Context<'_>,
-    args: &[&[u8]],
-) {
+pub(super) fn announce_misses(classes: Classes, spec: &CommandSpec, context: &Context<'_>, args: &[&[u8]]) {
     if !classes.has(Class::Miss) {
         return;
     }
@@ -352,9 +238,7 @@ pub(super) fn announce_misses(
 }
 
 fn word_of<'a>(arg: &'a [u8], words: &[&'static str]) -> Option<&'a [u8]> {
-    let is_one = words
-        .iter()
-        .any(|word| arg.eq_ignore_ascii_case(word.as_bytes()));
+    let is_one = words.iter().any(|word| arg.eq_ignore_ascii_case(word.as_bytes()));
     is_one.then_some(arg)
 }
 
@@ -442,10 +326,7 @@ impl Effect {
         let Some(first) = outcome.keys.first() else {
             return;
         };
-        if !matches!(
-            self.rule,
-            Rule::Each(_) | Rule::MoveMember | Rule::Made(_) | Rule::Copied
-        ) {
+        if !matches!(self.rule, Rule::Each(_) | Rule::MoveMember | Rule::Made(_) | Rule::Copied) {
             outcome.keys.iter().for_each(|key| outcome.emit_new(key));
         }
         let had_effect = match self.rule {
@@ -514,8 +395,7 @@ impl Effect {
         let options = || outcome.args.iter().skip(3);
         let has = |word: &str| options().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
         let is_plain = !outcome.args[0].eq_ignore_ascii_case(b"set");
-        let is_refused =
-            !is_plain && ((has("nx") && key.before.exists) || (has("xx") && !key.before.exists));
+        let is_refused = !is_plain && ((has("nx") && key.before.exists) || (has("xx") && !key.before.exists));
         if is_refused {
             return;
         }
@@ -548,9 +428,7 @@ impl Effect {
 /// The keys that argument `count_at` counts, and the word behind them.
 fn counted<'a>(args: &'a [&'a [u8]], count_at: usize) -> (&'a [&'a [u8]], Option<&'a [u8]>) {
     let count = args.get(count_at).and_then(|count| parse_integer(count));
-    let count = count
-        .and_then(|count| usize::try_from(count).ok())
-        .unwrap_or(0);
+    let count = count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
     let rest = args.get(count_at + 1..).unwrap_or_default();
     match rest.split_at_checked(count) {
         Some((keys, rest)) => (keys, rest.first().copied()),
@@ -596,9 +474,7 @@ fn streams_of<'a, 'k>(args: &'a [&'k [u8]]) -> &'a [&'k [u8]] {
     match args {
         [name, key, ..] if !name.eq_ignore_ascii_case(b"xreadgroup") => std::slice::from_ref(key),
         _ => {
-            let at = args
-                .iter()
-                .position(|arg| arg.eq_ignore_ascii_case(b"streams"));
+            let at = args.iter().position(|arg| arg.eq_ignore_ascii_case(b"streams"));
             let keys_and_ids = at.map_or(&[][..], |at| &args[at + 1..]);
             &keys_and_ids[..keys_and_ids.len() / 2]
         }
@@ -690,16 +566,8 @@ fn announce_moved_element(outcome: &Outcome<'_>) {
     }
     let is_left = |at: usize| outcome.args[at].eq_ignore_ascii_case(b"left");
     let has_ends = outcome.args.len() >= 5;
-    let pop = if has_ends && is_left(3) {
-        "lpop"
-    } else {
-        "rpop"
-    };
-    let push = if has_ends && !is_left(4) {
-        "rpush"
-    } else {
-        "lpush"
-    };
+    let pop = if has_ends && is_left(3) { "lpop" } else { "rpop" };
+    let push = if has_ends && !is_left(4) { "rpush" } else { "lpush" };
     outcome.emit(Class::List, push, to.name);
     outcome.emit(Class::List, pop, from.name);
     outcome.emit_gone(from);
@@ -715,17 +583,9 @@ mod tests {
 
     #[test]
     fn each_command_that_writes_has_one_row() {
-        let names: Vec<&str> = EFFECTS
-            .iter()
-            .flat_map(|(names, ..)| *names)
-            .copied()
-            .collect();
+        let names: Vec<&str> = EFFECTS.iter().flat_map(|(names, ..)| *names).copied().collect();
         for name in &names {
-            assert_eq!(
-                names.iter().filter(|other| *other == name).count(),
-                1,
-                "{name}"
-            );
+            assert_eq!(names.iter().filter(|other| *other == name).count(), 1, "{name}");
         }
         for spec in CommandTable::get().specs() {
             let writes = spec.flags.contains(&Flag::Write) && !WITHOUT.contains(&spec.name);

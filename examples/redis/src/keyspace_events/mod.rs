@@ -43,10 +43,7 @@ impl Notifier {
     /// A notifier for events of `classes`.
     #[must_use]
     pub fn new(classes: Classes, pubsub: Arc<PubSub>) -> Self {
-        Self {
-            classes: AtomicU32::new(classes.bits()),
-            pubsub,
-        }
+        Self { classes: AtomicU32::new(classes.bits()), pubsub }
     }
 
     /// Which events are published.
@@ -84,12 +81,7 @@ impl Notifier {
 /// # Errors
 /// Those of the command.
 #[inline]
-pub fn run(
-    spec: &CommandSpec,
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+pub fn run(spec: &CommandSpec, context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let classes = context.server.notifier.classes();
     if classes.are_off() {
         return (spec.run)(context, args, out);

@@ -41,19 +41,11 @@ pub(crate) struct Observation<'a> {
 
 impl<'a> Observation<'a> {
     /// `None` for a command that changes no keys.
-    pub(crate) fn begin(
-        spec: &CommandSpec,
-        context: &Context<'_>,
-        args: &'a [&'a [u8]],
-    ) -> Option<Self> {
+    pub(crate) fn begin(spec: &CommandSpec, context: &Context<'_>, args: &'a [&'a [u8]]) -> Option<Self> {
         let effect = effect_of(spec.name)?;
         let keys = effect.keys(args);
         let state = |key| (key, State::of(context, key, effect.needs_values()));
-        Some(Self {
-            effect,
-            args,
-            keys: keys.into_iter().map(state).collect(),
-        })
+        Some(Self { effect, args, keys: keys.into_iter().map(state).collect() })
     }
 
     /// Publishes the events of the command, which has replied so.
@@ -145,8 +137,6 @@ impl Outcome<'_> {
 
     /// Whether the word is among the arguments.
     pub(super) fn has_word(&self, word: &str) -> bool {
-        self.args
-            .iter()
-            .any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
+        self.args.iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
     }
 }

@@ -78,10 +78,7 @@ pub struct Paused {
 impl Paused {
     fn bytes(&self) -> usize {
         let args = self.args.iter();
-        size_of::<Self>()
-            + args
-                .map(|arg| arg.len() + size_of::<Box<[u8]>>())
-                .sum::<usize>()
+        size_of::<Self>() + args.map(|arg| arg.len() + size_of::<Box<[u8]>>()).sum::<usize>()
     }
 }
 
@@ -188,9 +185,7 @@ impl PausedCommands {
                 let leavers = state.take_leavers();
                 self.waiting.store(state.commands.len(), Ordering::Relaxed);
                 MutexGuard::unlocked(&mut state, || {
-                    leavers
-                        .into_iter()
-                        .for_each(|paused| paused.reply.discard());
+                    leavers.into_iter().for_each(|paused| paused.reply.discard());
                 });
                 continue;
             }
@@ -220,8 +215,7 @@ impl State {
     /// The commands whose clients have left.
     fn take_leavers(&mut self) -> Vec<Paused> {
         let all = std::mem::take(&mut self.commands).into_iter();
-        let (leavers, others): (Vec<_>, Vec<_>) =
-            all.partition(|paused| paused.reply.is_abandoned());
+        let (leavers, others): (Vec<_>, Vec<_>) = all.partition(|paused| paused.reply.is_abandoned());
         self.commands = others.into();
         self.bytes -= leavers.iter().map(Paused::bytes).sum::<usize>();
         leavers
@@ -236,12 +230,7 @@ fn refuse(mut paused: Paused) {
 
 /// Whether a pause of writes holds the command: it may write, or tell others something.
 #[must_use]
-pub fn may_replicate(
-    server: &ServerState,
-    client: &ClientInfo,
-    spec: &CommandSpec,
-    args: &[&[u8]],
-) -> bool {
+pub fn may_replicate(server: &ServerState, client: &ClientInfo, spec: &CommandSpec, args: &[&[u8]]) -> bool {
     if spec.flags.contains(&Flag::Write) {
         return true;
     }
@@ -272,12 +261,7 @@ fn writes_nothing(server: &ServerState, spec: &CommandSpec, args: &[&[u8]]) -> b
 /// Whether the command has to wait now.
 #[inline]
 #[must_use]
-pub fn holds(
-    server: &ServerState,
-    client: &ClientInfo,
-    spec: &CommandSpec,
-    args: &[&[u8]],
-) -> bool {
+pub fn holds(server: &ServerState, client: &ClientInfo, spec: &CommandSpec, args: &[&[u8]]) -> bool {
     match server.paused.mode() {
         PauseMode::Nothing => false,
         mode => is_held(mode, server, client, spec, args),
@@ -285,13 +269,7 @@ pub fn holds(
 }
 
 #[cold]
-fn is_held(
-    mode: PauseMode,
-    server: &ServerState,
-    client: &ClientInfo,
-    spec: &CommandSpec,
-    args: &[&[u8]],
-) -> bool {
+fn is_held(mode: PauseMode, server: &ServerState, client: &ClientInfo, spec: &CommandSpec, args: &[&[u8]]) -> bool {
     let is_admin = spec.flags.contains(&Flag::Admin) || NEVER_HELD.contains(&spec.name);
     !is_admin && (mode == PauseMode::All || may_replicate(server, client, spec, args))
 }

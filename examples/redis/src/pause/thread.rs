@@ -87,12 +87,7 @@ fn run(server: &ServerState, stats: &WorkerStats, paused: Paused) {
         }
         Outcome::Pause => {
             let (client, command) = (paused.client, paused.command);
-            server.paused.add(Paused {
-                client,
-                command,
-                args: paused.args,
-                reply,
-            });
+            server.paused.add(Paused { client, command, args: paused.args, reply });
         }
     }
 }
@@ -114,15 +109,8 @@ mod tests {
         session.expect(&[("CLIENT PAUSE 1000000 WRITE", "+OK"), ("GET a", "$-1")]);
         other.expect(&[("SET a 1", "")]);
         assert_eq!(other.late(), None);
-        session.expect(&[
-            ("GET a", "$-1"),
-            ("SET", "-ERR wrong number of arguments for 'set' command"),
-        ]);
-        assert!(
-            session
-                .run("INFO clients")
-                .contains("blocked_clients:1\r\n")
-        );
+        session.expect(&[("GET a", "$-1"), ("SET", "-ERR wrong number of arguments for 'set' command")]);
+        assert!(session.run("INFO clients").contains("blocked_clients:1\r\n"));
         assert!(session.run("CLIENT LIST").contains(" flags=b "));
         session.expect(&[("CLIENT UNPAUSE", "+OK")]);
         assert_eq!(other.late_soon(), "+OK");
@@ -134,10 +122,7 @@ mod tests {
         let mut session = Session::new();
         let _thread = PauseThread::start(Arc::clone(&session.server)).expect("a thread");
         let mut other = session.beside();
-        session.expect(&[
-            ("CLIENT PAUSE 20", "+OK"),
-            ("CONFIG GET save", "*2 $4 save $0"),
-        ]);
+        session.expect(&[("CLIENT PAUSE 20", "+OK"), ("CONFIG GET save", "*2 $4 save $0")]);
         other.expect(&[("GET a", "")]);
         assert_eq!(other.late_soon(), "$-1");
         session.expect(&[("GET a", "$-1")]);
@@ -171,28 +156,14 @@ mod tests {
             let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
             let table = CommandTable::get();
             let spec = table.find(CommandId::of(args[0])).expect(line);
-            assert_eq!(
-                holds(&session.server, &session.client, spec, &args),
-                is_held,
-                "{line}"
-            );
+            assert_eq!(holds(&session.server, &session.client, spec, &args), is_held, "{line}");
         }
-        let spec = CommandTable::get()
-            .find(CommandId::of(b"eval"))
-            .expect("eval");
+        let spec = CommandTable::get().find(CommandId::of(b"eval")).expect("eval");
         let reads = [&b"eval"[..], b"#!lua flags=no-writes\nreturn 1", b"0"];
         assert!(!holds(&session.server, &session.client, spec, &reads));
-        assert!(holds(
-            &session.server,
-            &session.client,
-            spec,
-            &[b"eval", b"return 1", b"0"]
-        ));
+        assert!(holds(&session.server, &session.client, spec, &[b"eval", b"return 1", b"0"]));
         session.expect(&[
-            (
-                "CLIENT PAUSE x",
-                "-ERR timeout is not an integer or out of range",
-            ),
+            ("CLIENT PAUSE x", "-ERR timeout is not an integer or out of range"),
             ("CLIENT PAUSE -1", "-ERR timeout is negative"),
             ("CLIENT PAUSE 1 SOME", "-ERR syntax error"),
             ("CLIENT UNPAUSE", "+OK"),

@@ -17,20 +17,8 @@ pub(super) struct Message<'a> {
 
 impl<'a> Message<'a> {
     /// The message `text` on a channel, for those that `pattern` has matched, if any.
-    pub(super) const fn new(
-        kind: TopicKind,
-        pattern: Option<&'a [u8]>,
-        channel: &'a [u8],
-        text: &'a [u8],
-    ) -> Self {
-        Self {
-            kind,
-            pattern,
-            channel,
-            text,
-            resp2: None,
-            resp3: None,
-        }
+    pub(super) const fn new(kind: TopicKind, pattern: Option<&'a [u8]>, channel: &'a [u8], text: &'a [u8]) -> Self {
+        Self { kind, pattern, channel, text, resp2: None, resp3: None }
     }
 
     /// What a subscriber gets. All share its bytes.
@@ -71,11 +59,7 @@ mod tests {
     fn each_kind_has_its_word_and_its_parts() {
         for (kind, pattern, expected) in [
             (TopicKind::Channel, None, "3 $7 message $1 c $1 m "),
-            (
-                TopicKind::Pattern,
-                Some(&b"*"[..]),
-                "4 $8 pmessage $1 * $1 c $1 m ",
-            ),
+            (TopicKind::Pattern, Some(&b"*"[..]), "4 $8 pmessage $1 * $1 c $1 m "),
             (TopicKind::Shard, None, "3 $8 smessage $1 c $1 m "),
         ] {
             let mut message = Message::new(kind, pattern, b"c", b"m");

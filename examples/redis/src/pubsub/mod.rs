@@ -156,12 +156,7 @@ impl PubSub {
     ///
     /// # Errors
     /// The client has too many subscriptions.
-    pub fn subscribe(
-        &self,
-        client: &Arc<ClientInfo>,
-        kind: TopicKind,
-        name: &[u8],
-    ) -> Result<usize> {
+    pub fn subscribe(&self, client: &Arc<ClientInfo>, kind: TopicKind, name: &[u8]) -> Result<usize> {
         let subscriber = &client.subscriber;
         let name: Arc<[u8]> = name.into();
         if let Some(is_over) = subscriber.add(kind, &name)? {
@@ -204,10 +199,7 @@ impl PubSub {
     /// Sends a message to the subscribers of a channel, and of patterns unless the channel is a shard channel. Returns
     /// how many there are. Yields to other requests meanwhile, so the caller must hold no lock.
     pub fn publish(&self, kind: TopicKind, channel: &[u8], text: &[u8]) -> usize {
-        let mut delivery = Delivery {
-            limit: self.limit(),
-            ..Delivery::default()
-        };
+        let mut delivery = Delivery { limit: self.limit(), ..Delivery::default() };
         let members = self.topics(kind).members(channel);
         delivery.send(&members, &mut Message::new(kind, None, channel, text));
         self.visit_matching(kind, channel, |pattern, members| {
@@ -226,12 +218,7 @@ impl PubSub {
         receivers
     }
 
-    fn visit_matching(
-        &self,
-        kind: TopicKind,
-        channel: &[u8],
-        mut visit: impl FnMut(&[u8], &Members),
-    ) {
+    fn visit_matching(&self, kind: TopicKind, channel: &[u8], mut visit: impl FnMut(&[u8], &Members)) {
         let patterns = self.topics(TopicKind::Pattern);
         if kind != TopicKind::Channel || patterns.len() == 0 {
             return;

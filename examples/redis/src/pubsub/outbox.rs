@@ -47,15 +47,9 @@ impl Outbox {
         let mut pending = self.pending.borrow_mut();
         pending.bytes += channel.len() + text.len() + size_of::<Letter>();
         if pending.bytes > HELD_BYTES_MAX {
-            return Err(CommandError::line(
-                "ERR the messages of one transaction are too long",
-            ));
+            return Err(CommandError::line("ERR the messages of one transaction are too long"));
         }
-        pending.letters.push(Letter::Message {
-            kind,
-            channel: channel.into(),
-            text: text.into(),
-        });
+        pending.letters.push(Letter::Message { kind, channel: channel.into(), text: text.into() });
         Ok(())
     }
 
@@ -83,16 +77,10 @@ impl Outbox {
     /// Publishes all messages, shows all lines to monitors, and tells those who track keys what the client with the id
     /// `author` has changed.
     pub fn publish(self, clients: &Registry, author: u64) {
-        clients
-            .tracking
-            .invalidate_gathered(author, &self.gathered.into_inner());
+        clients.tracking.invalidate_gathered(author, &self.gathered.into_inner());
         for letter in self.pending.into_inner().letters {
             match letter {
-                Letter::Message {
-                    kind,
-                    channel,
-                    text,
-                } => drop(clients.pubsub.publish(kind, &channel, &text)),
+                Letter::Message { kind, channel, text } => drop(clients.pubsub.publish(kind, &channel, &text)),
                 Letter::Line(line) => clients.show(&line),
             }
         }

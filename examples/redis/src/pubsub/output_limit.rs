@@ -37,11 +37,7 @@ impl Default for OutputLimit {
 
 impl OutputLimit {
     /// Whether `queued_bytes` are too many by now. More than the soft limit wait since `over_soft_since`.
-    pub(crate) fn is_exceeded(
-        &self,
-        queued_bytes: usize,
-        over_soft_since: &mut Option<Instant>,
-    ) -> bool {
+    pub(crate) fn is_exceeded(&self, queued_bytes: usize, over_soft_since: &mut Option<Instant>) -> bool {
         let is_over = |limit_bytes| limit_bytes > 0 && queued_bytes as u64 > limit_bytes;
         if is_over(self.hard_bytes) {
             return true;
@@ -57,10 +53,7 @@ impl OutputLimit {
     /// The limits of all classes as CONFIG GET has them, with the one of the class `normal`. There are no replicas.
     #[must_use]
     pub fn with_other_classes(self, normal_bytes: u64) -> String {
-        let pubsub = Self {
-            normal_bytes: None,
-            ..self
-        };
+        let pubsub = Self { normal_bytes: None, ..self };
         format!("normal {normal_bytes} 0 0 slave 268435456 67108864 60 {pubsub}")
     }
 
@@ -115,12 +108,7 @@ const INVALID: &str = "Error in hard, soft or soft_seconds setting in buffer lim
 /// `pubsub HARD SOFT SECONDS`, behind `normal HARD 0 0` if that is set.
 impl fmt::Display for OutputLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            hard_bytes,
-            soft_bytes,
-            soft_s,
-            normal_bytes,
-        } = self;
+        let Self { hard_bytes, soft_bytes, soft_s, normal_bytes } = self;
         if let Some(normal_bytes) = normal_bytes {
             write!(f, "normal {normal_bytes} 0 0 ")?;
         }
@@ -158,10 +146,7 @@ mod tests {
     fn limits_are_written_as_redis_writes_them() {
         let limit = OutputLimit::default();
         assert_eq!(limit.to_string(), "pubsub 33554432 8388608 60");
-        let with_normal = OutputLimit {
-            normal_bytes: Some(1 << 20),
-            ..limit
-        };
+        let with_normal = OutputLimit { normal_bytes: Some(1 << 20), ..limit };
         assert_eq!(limit.with_other_classes(1 << 20).parse(), Ok(with_normal));
         assert_eq!(with_normal.to_string().parse(), Ok(with_normal));
         let other = "normal 0 0 0 PubSub 1mb 2k 7".parse();

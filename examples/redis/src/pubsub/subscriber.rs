@@ -75,9 +75,7 @@ struct State {
 
 impl fmt::Debug for Subscriber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscriber")
-            .field("counts", &self.counts)
-            .finish_non_exhaustive()
+        f.debug_struct("Subscriber").field("counts", &self.counts).finish_non_exhaustive()
     }
 }
 
@@ -92,9 +90,7 @@ impl Subscriber {
     #[inline]
     #[must_use]
     pub fn is_subscribed(&self) -> bool {
-        self.counts
-            .iter()
-            .any(|count| count.load(Ordering::Relaxed) > 0)
+        self.counts.iter().any(|count| count.load(Ordering::Relaxed) > 0)
     }
 
     /// Number of all subscriptions.
@@ -108,9 +104,7 @@ impl Subscriber {
     pub fn announced(&self, kind: TopicKind) -> usize {
         match kind {
             TopicKind::Shard => self.count(kind),
-            TopicKind::Channel | TopicKind::Pattern => {
-                self.count(TopicKind::Channel) + self.count(TopicKind::Pattern)
-            }
+            TopicKind::Channel | TopicKind::Pattern => self.count(TopicKind::Channel) + self.count(TopicKind::Pattern),
         }
     }
 
@@ -191,12 +185,7 @@ impl Subscriber {
     ) -> Sent {
         no_preempt(|| {
             let mut state = self.state.lock();
-            let State {
-                outlet: Some(outlet),
-                over_soft_since,
-                ..
-            } = &mut *state
-            else {
+            let State { outlet: Some(outlet), over_soft_since, .. } = &mut *state else {
                 return Sent::default();
             };
             if is_over.load(Ordering::Relaxed) {
@@ -248,8 +237,5 @@ fn send_through(
     if is_closed {
         outlet.close();
     }
-    Sent {
-        is_there: true,
-        is_closed,
-    }
+    Sent { is_there: true, is_closed }
 }

@@ -26,16 +26,9 @@ pub(super) struct Member {
 
 impl Member {
     /// Sends a message, unless the subscription is over.
-    pub(super) fn send(
-        &self,
-        message: &mut Message<'_>,
-        batch: &mut PushBatch,
-        limit: &OutputLimit,
-    ) -> Sent {
+    pub(super) fn send(&self, message: &mut Message<'_>, batch: &mut PushBatch, limit: &OutputLimit) -> Sent {
         let message = message.encoded(self.client.version());
-        self.client
-            .subscriber
-            .send(&self.is_over, message, batch, limit)
+        self.client.subscriber.send(&self.is_over, message, batch, limit)
     }
 }
 
@@ -93,15 +86,9 @@ impl Topics {
         client: &Arc<ClientInfo>,
         is_over: Arc<AtomicBool>,
     ) {
-        let member = Member {
-            client: Arc::clone(client),
-            is_over,
-        };
+        let member = Member { client: Arc::clone(client), is_over };
         self.name_len_max.fetch_max(name.len(), Ordering::Relaxed);
-        let new = Topic {
-            members: Members::new(),
-            pattern: pattern.map(Arc::new),
-        };
+        let new = Topic { members: Members::new(), pattern: pattern.map(Arc::new) };
         self.change(1, |by_name| {
             let topic = by_name.entry(name).or_insert(new);
             topic.members.insert(client.id, member);
@@ -124,8 +111,7 @@ impl Topics {
             let mut by_name = self.by_name.lock();
             change(&mut by_name);
             self.names.store(by_name.len(), Ordering::Relaxed);
-            self.subscriptions
-                .fetch_add(by.cast_unsigned(), Ordering::Relaxed);
+            self.subscriptions.fetch_add(by.cast_unsigned(), Ordering::Relaxed);
         });
     }
 }

@@ -99,10 +99,7 @@ fn judge(payload: &[u8]) -> Result<(u64, u64), Malformed> {
         Kind::String => (1, string_len(&payload[1..])?.max(len)),
         // Strings may be compressed.
         Kind::List | Kind::Set | Kind::SortedSet => (reader.plain_length()?, compressed_max(len)),
-        Kind::Hash => (
-            reader.plain_length()?.saturating_mul(2),
-            compressed_max(len),
-        ),
+        Kind::Hash => (reader.plain_length()?.saturating_mul(2), compressed_max(len)),
         Kind::Quicklist | Kind::QuicklistOfListpacks | Kind::Stream(_) => {
             (compressed_max(len) / ENTRY_LEN_MIN, compressed_max(len))
         }

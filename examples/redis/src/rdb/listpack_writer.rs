@@ -77,22 +77,9 @@ mod tests {
 
     #[test]
     fn entries_are_read_as_they_are_written() {
-        let integers = [
-            0,
-            127,
-            128,
-            -1,
-            4095,
-            -4096,
-            4096,
-            1 << 15,
-            -(1 << 15),
-            1 << 23,
-            1 << 31,
-        ];
+        let integers = [0, 127, 128, -1, 4095, -4096, 4096, 1 << 15, -(1 << 15), 1 << 23, 1 << 31];
         let integers = integers.into_iter().chain([-(1 << 23), i64::MAX, i64::MIN]);
-        let strings =
-            [0, 1, 63, 64, 125, 126, 127, 4095, 4096, 20_000, 3_000_000].map(|len| vec![b'x'; len]);
+        let strings = [0, 1, 63, 64, 125, 126, 127, 4095, 4096, 20_000, 3_000_000].map(|len| vec![b'x'; len]);
         let mut head = ListpackWriter::default();
         integers.clone().for_each(|integer| head.integer(integer));
         let mut rest = ListpackWriter::default();
@@ -100,9 +87,7 @@ mod tests {
         let pack = head.finish(&rest);
 
         let mut entries = Listpack::new(&pack).unwrap();
-        let expected = integers
-            .map(|integer| integer.to_string().into_bytes())
-            .chain(strings);
+        let expected = integers.map(|integer| integer.to_string().into_bytes()).chain(strings);
         for expected in expected {
             assert_eq!(entries.next().unwrap().unwrap(), expected);
         }

@@ -37,11 +37,7 @@ pub(super) fn expand(mut input: &[u8], len: usize, visit: &dyn Fn()) -> Result<V
             return Err(Malformed);
         }
     }
-    if out.len() == len {
-        Ok(out)
-    } else {
-        Err(Malformed)
-    }
+    if out.len() == len { Ok(out) } else { Err(Malformed) }
 }
 
 fn split(bytes: &[u8], len: usize) -> Result<(&[u8], &[u8]), Malformed> {

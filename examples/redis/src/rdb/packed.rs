@@ -46,11 +46,7 @@ impl<'p> Listpack<'p> {
         let len = rest.u32()?;
         let count = rest.u16()?;
         check_len(pack, len)?;
-        Ok(Self {
-            rest,
-            count,
-            entries: 0,
-        })
+        Ok(Self { rest, count, entries: 0 })
     }
 
     /// The next entry; `None` behind the last one.
@@ -167,11 +163,7 @@ fn digits<'p>(integer: impl Into<i64>) -> Entry<'p> {
 }
 
 fn check_len(pack: &[u8], len: usize) -> Result<(), Malformed> {
-    if pack.len() == len {
-        Ok(())
-    } else {
-        Err(Malformed)
-    }
+    if pack.len() == len { Ok(()) } else { Err(Malformed) }
 }
 
 fn check_end(rest: &Bytes<'_>, count: u16, entries: usize) -> Result<(), Malformed> {
@@ -277,10 +269,7 @@ mod tests {
         let expected = "127 hi -1 -4096 yo x -32768 -1 -2147483648 9223372036854775807";
         let expected: Vec<&str> = expected.split(' ').collect();
         assert_eq!(entries(read_listpack, &pack(10, forms)).unwrap(), expected);
-        assert_eq!(
-            entries(read_listpack, &pack(MANY, forms)).unwrap(),
-            expected
-        );
+        assert_eq!(entries(read_listpack, &pack(MANY, forms)).unwrap(), expected);
         assert_eq!(entries(read_listpack, &pack(9, forms)), Err(Malformed));
     }
 
@@ -310,11 +299,7 @@ mod tests {
         assert_eq!(entries(read_intset, middle).unwrap(), ["-2147483648"]);
         let wide = b"\x08\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0";
         assert_eq!(entries(read_intset, wide).unwrap(), ["4294967296"]);
-        for damaged in [
-            &narrow[..11],
-            b"\x03\0\0\0\0\0\0\0",
-            b"\x02\0\0\0\x01\0\0\0",
-        ] {
+        for damaged in [&narrow[..11], b"\x03\0\0\0\0\0\0\0", b"\x02\0\0\0\x01\0\0\0"] {
             assert_eq!(entries(read_intset, damaged), Err(Malformed));
         }
     }

@@ -32,11 +32,7 @@ enum Length {
 
 impl<'p> Reader<'p> {
     pub(super) const fn new(parts: &'p [u8], visit: &'p dyn Fn()) -> Self {
-        Self {
-            rest: parts,
-            visit,
-            has_room: &|_| true,
-        }
+        Self { rest: parts, visit, has_room: &|_| true }
     }
 
     /// Asks `has_room` whether there is memory for each string.
@@ -170,10 +166,7 @@ mod tests {
         let read = |parts: &[u8]| Reader::new(parts, &|| {}).string(100).map(Cow::into_owned);
         assert_eq!(read(b"\x40\x65"), Err(Malformed));
         assert_eq!(read(b"\xc3\x05\x40\x65\x00a\xe0\x03\x00"), Err(Malformed));
-        assert_eq!(
-            read(b"\x81\xff\xff\xff\xff\xff\xff\xff\xff"),
-            Err(Malformed)
-        );
+        assert_eq!(read(b"\x81\xff\xff\xff\xff\xff\xff\xff\xff"), Err(Malformed));
         assert_eq!(read(b"\xc4"), Err(Malformed));
         assert_eq!(read(b"\x05abc"), Err(Malformed));
     }

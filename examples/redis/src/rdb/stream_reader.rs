@@ -50,17 +50,11 @@ pub(super) fn read_stream(
 
 fn id_of(raw: [u8; 16]) -> StreamId {
     let raw = u128::from_be_bytes(raw);
-    StreamId {
-        ms: (raw >> 64) as u64,
-        seq: raw as u64,
-    }
+    StreamId { ms: (raw >> 64) as u64, seq: raw as u64 }
 }
 
 fn read_id(reader: &mut Reader<'_>) -> Result<StreamId, Malformed> {
-    Ok(StreamId {
-        ms: reader.plain_length()?,
-        seq: reader.plain_length()?,
-    })
+    Ok(StreamId { ms: reader.plain_length()?, seq: reader.plain_length()? })
 }
 
 /// A listpack of entries.
@@ -85,13 +79,7 @@ impl<'p> Node<'p> {
         if integer(&mut pack)? != 0 || fields < 1 {
             return Err(Malformed);
         }
-        Ok(Self {
-            first,
-            pack,
-            len,
-            removed,
-            names,
-        })
+        Ok(Self { first, pack, len, removed, names })
     }
 
     /// Adds the entries in blocks of their own.
@@ -131,9 +119,7 @@ impl<'p> Node<'p> {
             let limits = block.limits_for(is_same, bytes);
             let pairs: Vec<&[u8]> = if is_same {
                 let pairs = self.names.iter().zip(&texts);
-                pairs
-                    .flat_map(|(name, value)| [&**name, &**value])
-                    .collect()
+                pairs.flat_map(|(name, value)| [&**name, &**value]).collect()
             } else {
                 texts.iter().map(|text| &**text).collect()
             };
@@ -159,10 +145,7 @@ struct Filling {
 
 impl Filling {
     /// A block that holds less goes on.
-    const ENOUGH: BlockLimits = BlockLimits {
-        bytes: 64 * 1024,
-        entries: 4096,
-    };
+    const ENOUGH: BlockLimits = BlockLimits { bytes: 64 * 1024, entries: 4096 };
 
     /// The first entry begins a block.
     const fn new(names_bytes: usize) -> Self {
@@ -186,10 +169,7 @@ impl Filling {
         self.bytes += bytes;
         self.entries += 1;
         let most = if begins { 0 } else { usize::MAX };
-        BlockLimits {
-            bytes: most,
-            entries: most,
-        }
+        BlockLimits { bytes: most, entries: most }
     }
 }
 
@@ -317,18 +297,12 @@ mod tests {
     fn entries(stream: &Stream) -> Vec<(StreamId, Vec<Vec<u8>>)> {
         let entries = stream.entries().range(StreamId::MIN..=StreamId::MAX);
         let texts = |text: Text<'_>| text.as_slice().to_vec();
-        entries
-            .map(|entry| (entry.id, entry.texts().map(texts).collect()))
-            .collect()
+        entries.map(|entry| (entry.id, entry.texts().map(texts).collect())).collect()
     }
 
     /// Streams of entries with a few names, some of them removed, and groups that have read some of them.
     fn streams() -> impl Strategy<Value = Stream> {
-        let name = prop_oneof![
-            Just(b"a".to_vec()),
-            Just(b"b".to_vec()),
-            vec(any::<u8>(), 0..300)
-        ];
+        let name = prop_oneof![Just(b"a".to_vec()), Just(b"b".to_vec()), vec(any::<u8>(), 0..300)];
         let pairs = vec((name, vec(any::<u8>(), 0..80)), 1..4);
         let entry = (1_u64..u64::MAX / 200, pairs, any::<bool>());
         let group = (0_usize..60, 0_usize..60, any::<bool>());
@@ -338,24 +312,15 @@ mod tests {
             for (step, pairs, is_removed) in &entries {
                 ms += step;
                 let id = StreamId { ms, seq: step % 7 };
-                let pairs: Vec<&[u8]> = pairs
-                    .iter()
-                    .flat_map(|(name, value)| [&**name, &**value])
-                    .collect();
-                stream
-                    .push(NewId::Exactly(id), &pairs, BlockLimits::default())
-                    .unwrap();
+                let pairs: Vec<&[u8]> = pairs.iter().flat_map(|(name, value)| [&**name, &**value]).collect();
+                stream.push(NewId::Exactly(id), &pairs, BlockLimits::default()).unwrap();
                 removed.extend(is_removed.then_some(id));
             }
             for (index, (first, second, needs_no_ack)) in groups.into_iter().enumerate() {
                 let group = format!("group{index}");
                 stream.add_group(group.as_bytes(), StreamId::MIN, Some(0));
                 for (consumer, count) in [(b"alice".as_slice(), first), (b"bob", second)] {
-                    let delivery = Delivery {
-                        count,
-                        needs_no_ack,
-                        now_ms: 7,
-                    };
+                    let delivery = Delivery { count, needs_no_ack, now_ms: 7 };
                     stream.deliver(group.as_bytes(), consumer, delivery, &|| {});
                 }
             }
@@ -392,9 +357,7 @@ mod tests {
         let mut pack = ListpackWriter::default();
         let len = fill(&mut pack);
         let mut head = ListpackWriter::default();
-        [len, 0, names.len() as i64]
-            .into_iter()
-            .for_each(|integer| head.integer(integer));
+        [len, 0, names.len() as i64].into_iter().for_each(|integer| head.integer(integer));
         names.iter().for_each(|name| head.string(name));
         head.integer(0);
         let mut parts = vec![Kind::Stream(StreamVersion::First).byte(), 1];
@@ -479,22 +442,13 @@ mod tests {
         let (name, value): (&[u8], &[u8]) = (b"name", b"value");
         let limits = BlockLimits::default();
         let id = StreamId { ms: 1, seq: 1 };
-        stream
-            .push(NewId::Exactly(id), &[name, value], limits)
-            .unwrap();
+        stream.push(NewId::Exactly(id), &[name, value], limits).unwrap();
         stream.add_group(b"g", StreamId::MIN, None);
-        let delivery = Delivery {
-            count: 1,
-            needs_no_ack: false,
-            now_ms: 9,
-        };
+        let delivery = Delivery { count: 1, needs_no_ack: false, now_ms: 9 };
         stream.deliver(b"g", b"alice", delivery, &|| {}).unwrap();
         let parts = written(&stream);
         let again = read(&parts).unwrap();
-        assert_eq!(
-            again.group(b"g").unwrap().pending(id),
-            stream.group(b"g").unwrap().pending(id)
-        );
+        assert_eq!(again.group(b"g").unwrap().pending(id), stream.group(b"g").unwrap().pending(id));
 
         // The consumer's entries come last: their count, and one ID.
         let mut none = parts[..parts.len() - 17].to_vec();

@@ -63,10 +63,7 @@ impl Parts<'_, '_> {
     }
 
     /// Reads a count, then calls `read` as often.
-    fn counted(
-        &mut self,
-        mut read: impl FnMut(&mut Self) -> Result<(), Malformed>,
-    ) -> Result<(), Malformed> {
+    fn counted(&mut self, mut read: impl FnMut(&mut Self) -> Result<(), Malformed>) -> Result<(), Malformed> {
         let count = self.reader.plain_length()?;
         for _ in 0..count {
             read(self)?;
@@ -109,11 +106,7 @@ impl Parts<'_, '_> {
             }
             Some(first) => read(&first, &entry),
         })?;
-        if first.is_none() {
-            Ok(())
-        } else {
-            Err(Malformed)
-        }
+        if first.is_none() { Ok(()) } else { Err(Malformed) }
     }
 
     fn list_of_strings(&mut self) -> Result<Value, Malformed> {
@@ -131,10 +124,7 @@ impl Parts<'_, '_> {
         Ok(Value::List(list))
     }
 
-    fn quicklist(
-        &mut self,
-        form_of_node: impl Fn(&mut Self) -> Result<Form, Malformed>,
-    ) -> Result<Value, Malformed> {
+    fn quicklist(&mut self, form_of_node: impl Fn(&mut Self) -> Result<Form, Malformed>) -> Result<Value, Malformed> {
         let mut list = List::new();
         self.counted(|parts| {
             let form = form_of_node(parts)?;
@@ -184,9 +174,7 @@ impl Parts<'_, '_> {
 
     fn hash(&mut self, form: Form) -> Result<Value, Malformed> {
         let mut hash = Hash::new();
-        self.pairs(form, |field, value| {
-            only_once(hash.insert(field, Element::from(value)))
-        })?;
+        self.pairs(form, |field, value| only_once(hash.insert(field, Element::from(value))))?;
         Ok(Value::Hash(hash))
     }
 

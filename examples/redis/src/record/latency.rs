@@ -80,11 +80,7 @@ impl Latency {
 
     /// Sets `latency-monitor-threshold`; 0 means never.
     pub(super) fn set_threshold_ms(&self, ms: u64) {
-        let us = if ms == 0 {
-            NEVER
-        } else {
-            ms.saturating_mul(1000)
-        };
+        let us = if ms == 0 { NEVER } else { ms.saturating_mul(1000) };
         self.threshold_us.store(us, Ordering::Relaxed);
     }
 

@@ -76,10 +76,7 @@ impl Records {
     }
 
     fn note_thresholds(&self) {
-        let us = self
-            .slow_log
-            .slow_from_us()
-            .min(self.latency.slow_from_us());
+        let us = self.slow_log.slow_from_us().min(self.latency.slow_from_us());
         let ns = us.saturating_mul(1000);
         self.slow_from_ns.store(ns, Ordering::Relaxed);
     }

@@ -16,11 +16,7 @@ pub(crate) fn redacted<'a>(args: &[&'a [u8]]) -> Vec<&'a [u8]> {
     } else if is(0, "hello") {
         let auth = (2..args.len()).find(|index| is(*index, "auth"));
         let first = auth.map_or(args.len(), |auth| auth + 1);
-        shown
-            .iter_mut()
-            .skip(first)
-            .take(2)
-            .for_each(|arg| *arg = SECRET);
+        shown.iter_mut().skip(first).take(2).for_each(|arg| *arg = SECRET);
     } else if is(0, "acl") && is(1, "setuser") {
         shown.iter_mut().skip(2).for_each(|arg| *arg = SECRET);
     } else if is(0, "config") && is(1, "set") {
@@ -44,24 +40,12 @@ mod tests {
             ("AUTH x", "AUTH (redacted)"),
             ("auth", "auth"),
             ("auth u x", "auth (redacted) (redacted)"),
-            (
-                "hello 3 AUTH u x SETNAME n",
-                "hello 3 AUTH (redacted) (redacted) SETNAME n",
-            ),
+            ("hello 3 AUTH u x SETNAME n", "hello 3 AUTH (redacted) (redacted) SETNAME n"),
             ("hello 3 SETNAME n", "hello 3 SETNAME n"),
-            (
-                "CONFIG SET requirepass x maxmemory 1",
-                "CONFIG SET requirepass (redacted) maxmemory 1",
-            ),
-            (
-                "CONFIG SET maxmemory 1 requirepass",
-                "CONFIG SET maxmemory 1 requirepass",
-            ),
+            ("CONFIG SET requirepass x maxmemory 1", "CONFIG SET requirepass (redacted) maxmemory 1"),
+            ("CONFIG SET maxmemory 1 requirepass", "CONFIG SET maxmemory 1 requirepass"),
             ("config set", "config set"),
-            (
-                "ACL SETUSER a on >x",
-                "ACL SETUSER (redacted) (redacted) (redacted)",
-            ),
+            ("ACL SETUSER a on >x", "ACL SETUSER (redacted) (redacted) (redacted)"),
             ("acl getuser a", "acl getuser a"),
         ] {
             let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();

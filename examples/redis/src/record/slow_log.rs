@@ -126,15 +126,7 @@ impl SlowLog {
     /// The last `count` commands, the last one first.
     #[must_use]
     pub fn last(&self, count: usize) -> Vec<Arc<SlowCommand>> {
-        no_preempt(|| {
-            self.log
-                .lock()
-                .commands
-                .iter()
-                .take(count)
-                .cloned()
-                .collect()
-        })
+        no_preempt(|| self.log.lock().commands.iter().take(count).cloned().collect())
     }
 
     /// Forgets all commands.
@@ -174,9 +166,7 @@ mod tests {
     fn long_commands_are_trimmed_as_in_redis() {
         let texts = |args: &[&[u8]]| {
             let kept = trimmed(args);
-            let texts = kept
-                .iter()
-                .map(|arg| String::from_utf8_lossy(arg).into_owned());
+            let texts = kept.iter().map(|arg| String::from_utf8_lossy(arg).into_owned());
             texts.collect::<Vec<_>>()
         };
         let many = vec![&b"a"[..]; 33];

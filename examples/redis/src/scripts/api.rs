@@ -12,20 +12,10 @@ use super::run;
 use crate::command::CommandTable;
 use crate::redis_version::{REDIS_VERSION, REDIS_VERSION_NUMBER};
 
-const LOG_LEVELS: &[(&str, u32)] = &[
-    ("LOG_DEBUG", 0),
-    ("LOG_VERBOSE", 1),
-    ("LOG_NOTICE", 2),
-    ("LOG_WARNING", 3),
-];
+const LOG_LEVELS: &[(&str, u32)] = &[("LOG_DEBUG", 0), ("LOG_VERBOSE", 1), ("LOG_NOTICE", 2), ("LOG_WARNING", 3)];
 
-const REPLICATION: &[(&str, u32)] = &[
-    ("REPL_NONE", 0),
-    ("REPL_AOF", 1),
-    ("REPL_SLAVE", 2),
-    ("REPL_REPLICA", 2),
-    ("REPL_ALL", 3),
-];
+const REPLICATION: &[(&str, u32)] =
+    &[("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];
 
 const FUNCTIONS: &[(&str, NativeFn)] = &[
     ("acl_check_cmd", acl_check_cmd),
@@ -141,13 +131,9 @@ fn set_repl(lua: &Lua, args: &Arguments) -> Outcome {
         return Err("redis.set_repl() requires two arguments.".into());
     }
     let flags = args.number(lua, 0, "set_repl")?;
-    let is_known = REPLICATION
-        .iter()
-        .any(|(_, known)| f64::from(*known) == flags);
+    let is_known = REPLICATION.iter().any(|(_, known)| f64::from(*known) == flags);
     if !is_known {
-        return Err(
-            "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.".into(),
-        );
+        return Err("Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.".into());
     }
     Ok(MultiValue::new())
 }
@@ -167,9 +153,7 @@ fn acl_check_cmd(lua: &Lua, args: &Arguments) -> Outcome {
     if has_subcommands && entry == command && words.len() > 1 {
         return Err(UNKNOWN.into());
     }
-    let caller = lua
-        .app_data_ref::<Arc<Control>>()
-        .and_then(|it| it.caller());
+    let caller = lua.app_data_ref::<Arc<Control>>().and_then(|it| it.caller());
     let is_allowed = caller.is_none_or(|caller| caller.user().check(entry, &words).is_ok());
     one(lua, is_allowed)
 }

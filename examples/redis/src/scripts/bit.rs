@@ -7,27 +7,17 @@ use super::native::{Arguments, NativeFn, Outcome, one};
 pub(super) const FUNCTIONS: &[(&str, NativeFn)] = &[
     ("tobit", |lua, args| one(lua, bits(lua, args, 0, "tobit")?)),
     ("bnot", |lua, args| one(lua, !bits(lua, args, 0, "bnot")?)),
-    ("bswap", |lua, args| {
-        one(lua, bits(lua, args, 0, "bswap")?.swap_bytes())
-    }),
+    ("bswap", |lua, args| one(lua, bits(lua, args, 0, "bswap")?.swap_bytes())),
     ("band", |lua, args| fold(lua, args, "band", |a, b| a & b)),
     ("bor", |lua, args| fold(lua, args, "bor", |a, b| a | b)),
     ("bxor", |lua, args| fold(lua, args, "bxor", |a, b| a ^ b)),
-    ("lshift", |lua, args| {
-        shift(lua, args, "lshift", |bits, by| bits << by)
-    }),
+    ("lshift", |lua, args| shift(lua, args, "lshift", |bits, by| bits << by)),
     ("rshift", |lua, args| {
-        shift(lua, args, "rshift", |bits, by| {
-            (bits.cast_unsigned() >> by).cast_signed()
-        })
+        shift(lua, args, "rshift", |bits, by| (bits.cast_unsigned() >> by).cast_signed())
     }),
-    ("arshift", |lua, args| {
-        shift(lua, args, "arshift", |bits, by| bits >> by)
-    }),
+    ("arshift", |lua, args| shift(lua, args, "arshift", |bits, by| bits >> by)),
     ("rol", |lua, args| shift(lua, args, "rol", i32::rotate_left)),
-    ("ror", |lua, args| {
-        shift(lua, args, "ror", i32::rotate_right)
-    }),
+    ("ror", |lua, args| shift(lua, args, "ror", i32::rotate_right)),
     ("tohex", tohex),
 ];
 

@@ -139,9 +139,7 @@ fn append_key(walk: &Walk<'_>, key: &Value, out: &mut Vec<u8>) -> Outcome<()> {
         }
         key => {
             let name = type_name(key);
-            return Err(
-                format!("Cannot serialise {name}: table key must be a number or string").into(),
-            );
+            return Err(format!("Cannot serialise {name}: table key must be a number or string").into());
         }
     }
     Ok(())

@@ -28,13 +28,7 @@ pub(super) const FUNCTIONS: &[(&str, NativeFn)] = &[
 /// Tables within this many tables are packed as nil, as in Redis.
 const DEPTH_MAX: usize = 16;
 
-fn number_or(
-    lua: &Lua,
-    args: &Arguments,
-    index: usize,
-    function: &str,
-    default: i64,
-) -> Outcome<i64> {
+fn number_or(lua: &Lua, args: &Arguments, index: usize, function: &str, default: i64) -> Outcome<i64> {
     if args.get(index).is_nil() {
         return Ok(default);
     }
@@ -47,18 +41,10 @@ fn unpack_some(lua: &Lua, args: &Arguments, function: &str, count: i64, offset: 
     let text = args.text(lua, 0, function)?;
     let bytes = text.as_bytes();
     let (Ok(limit), Ok(start)) = (usize::try_from(count), usize::try_from(offset)) else {
-        return Err(format!(
-            "Invalid request to unpack with offset of {offset} and limit of {}.",
-            bytes.len()
-        )
-        .into());
+        return Err(format!("Invalid request to unpack with offset of {offset} and limit of {}.", bytes.len()).into());
     };
     if start > bytes.len() {
-        return Err(format!(
-            "Start offset {start} greater than input length {}.",
-            bytes.len()
-        )
-        .into());
+        return Err(format!("Start offset {start} greater than input length {}.", bytes.len()).into());
     }
     let limit = if limit == 0 { usize::MAX } else { limit };
     let control = native::control(lua)?;

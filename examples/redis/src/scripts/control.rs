@@ -213,8 +213,7 @@ impl Control {
 
     /// A library is run next.
     pub(crate) fn begin_library(&self) {
-        self.loading_left
-            .store(LOADING_CHECKPOINTS, Ordering::Relaxed);
+        self.loading_left.store(LOADING_CHECKPOINTS, Ordering::Relaxed);
     }
 
     /// Whether the interpreter does something of this form.
@@ -260,9 +259,7 @@ impl Control {
         if counts == COUNTS_OF_LONG
             && let Some((profile, tags)) = &*self.measured.lock()
         {
-            tags.iter()
-                .flatten()
-                .for_each(|tag| profile.note_long(*tag));
+            tags.iter().flatten().for_each(|tag| profile.note_long(*tag));
             profile::turns_out_long();
         }
         self.pause()
@@ -293,8 +290,7 @@ impl Control {
 
     fn pause_of_library(&self) -> Result<(), Stop> {
         let left = self.loading_left.load(Ordering::Relaxed);
-        self.loading_left
-            .store(left.saturating_sub(1), Ordering::Relaxed);
+        self.loading_left.store(left.saturating_sub(1), Ordering::Relaxed);
         if left == 0 {
             Err(Stop::LoadTooLong)
         } else if is_abandoned() {
@@ -329,15 +325,10 @@ impl Running {
     /// Notes the arguments of FCALL, the long ones shortened as SLOWLOG shortens them.
     fn set(&mut self, args: &[&[u8]]) {
         self.name.clear();
-        self.name
-            .extend_from_slice(args.get(1).copied().unwrap_or_default());
+        self.name.extend_from_slice(args.get(1).copied().unwrap_or_default());
         self.command.clear();
         let is_long = args.len() > SHOWN_ARGS_MAX;
-        let shown = if is_long {
-            SHOWN_ARGS_MAX - 1
-        } else {
-            args.len()
-        };
+        let shown = if is_long { SHOWN_ARGS_MAX - 1 } else { args.len() };
         let out: &mut dyn Sink = &mut self.command;
         let mut out = Encoder::new(out, Version::Resp2);
         out.array(shown + usize::from(is_long));
@@ -366,10 +357,7 @@ mod tests {
         let mut running = Running::default();
         running.set(&[b"FCALL", b"f", b"0"]);
         assert_eq!(running.name, b"f");
-        assert_eq!(
-            running.command,
-            b"*3\r\n$5\r\nFCALL\r\n$1\r\nf\r\n$1\r\n0\r\n"
-        );
+        assert_eq!(running.command, b"*3\r\n$5\r\nFCALL\r\n$1\r\nf\r\n$1\r\n0\r\n");
         let long = [b'x'; 200];
         let args: Vec<&[u8]> = vec![&long; 40];
         running.set(&args);

@@ -39,12 +39,7 @@ fn malformed() -> mlua::Error {
 
 impl<'r> ReplyReader<'r> {
     pub(super) fn new(lua: &'r Lua, control: &'r Control, reply: &'r [u8]) -> Self {
-        Self {
-            lua,
-            control,
-            rest: reply,
-            values: 0,
-        }
+        Self { lua, control, rest: reply, values: 0 }
     }
 
     /// The next value.
@@ -167,11 +162,7 @@ fn number(text: &[u8]) -> mlua::Result<i64> {
 }
 
 /// Writes what a script returns.
-pub(super) fn write(
-    value: &Value,
-    control: &Control,
-    out: &mut ReplyEncoder<'_>,
-) -> mlua::Result<()> {
+pub(super) fn write(value: &Value, control: &Control, out: &mut ReplyEncoder<'_>) -> mlua::Result<()> {
     let is_resp3 = control.version() == Version::Resp3;
     match value {
         Value::String(text) => out.bulk(&text.as_bytes()),
@@ -214,8 +205,7 @@ fn write_table(table: &Table, control: &Control, out: &mut ReplyEncoder<'_>) -> 
     } else if let Value::String(digits) = table.raw_get("big_number")? {
         out.big_number(&text_of(&digits).replace(['\r', '\n'], " "));
     } else if let Value::Table(parts) = table.raw_get("verbatim_string")?
-        && let (Value::String(format), Value::String(text)) =
-            (parts.raw_get("format")?, parts.raw_get("string")?)
+        && let (Value::String(format), Value::String(text)) = (parts.raw_get("format")?, parts.raw_get("string")?)
     {
         out.verbatim(&text_of(&format), &text.as_bytes());
     } else {

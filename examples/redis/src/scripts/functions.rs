@@ -180,11 +180,7 @@ impl Functions {
 type Replaced = (Arc<FunctionLibrary>, Option<Arc<FunctionLibrary>>);
 
 impl Shelves {
-    fn exchange(
-        &mut self,
-        libraries: Vec<FunctionLibrary>,
-        policy: Policy,
-    ) -> Result<Vec<Replaced>, Refused> {
+    fn exchange(&mut self, libraries: Vec<FunctionLibrary>, policy: Policy) -> Result<Vec<Replaced>, Refused> {
         let gone: Vec<_> = match policy {
             Policy::Flush => self.libraries.values().cloned().collect(),
             _ => {
@@ -210,11 +206,7 @@ impl Shelves {
     }
 
     /// Whether `libraries` fit in the place of `gone`.
-    fn check(
-        &self,
-        libraries: &[FunctionLibrary],
-        gone: &[Arc<FunctionLibrary>],
-    ) -> Result<(), Refused> {
+    fn check(&self, libraries: &[FunctionLibrary], gone: &[Arc<FunctionLibrary>]) -> Result<(), Refused> {
         let freed: usize = gone.iter().map(|library| library.bytes()).sum();
         let added: usize = libraries.iter().map(FunctionLibrary::bytes).sum();
         if self.bytes - freed + added > BYTES_MAX {
@@ -248,10 +240,7 @@ impl Shelves {
         let library = Arc::new(library);
         self.bytes += library.bytes();
         for (index, function) in library.functions.iter().enumerate() {
-            let found = Found {
-                library: Arc::clone(&library),
-                index,
-            };
+            let found = Found { library: Arc::clone(&library), index };
             let lower = function.name.to_ascii_lowercase();
             self.functions.insert(lower.into(), found);
         }
@@ -277,11 +266,7 @@ mod tests {
         }
     }
 
-    fn add(
-        functions: &Functions,
-        new: &[(&str, &[&str])],
-        policy: Policy,
-    ) -> Result<usize, Refused> {
+    fn add(functions: &Functions, new: &[(&str, &[&str])], policy: Policy) -> Result<usize, Refused> {
         let new = new.iter();
         let new = new.map(|(name, names)| library(functions, name, names));
         functions.add(new.collect(), policy).map(|gone| gone.len())
@@ -290,10 +275,7 @@ mod tests {
     #[test]
     fn functions_are_found_in_either_case() {
         let functions = Functions::default();
-        assert_eq!(
-            add(&functions, &[("a", &["One", "two"])], Policy::Append),
-            Ok(0)
-        );
+        assert_eq!(add(&functions, &[("a", &["One", "two"])], Policy::Append), Ok(0));
         let found = functions.find(b"ONE").expect("a function");
         assert_eq!(&*found.spec().name, "One");
         assert!(functions.is_current(&found));
@@ -310,50 +292,27 @@ mod tests {
     #[test]
     fn names_are_taken_once_and_errors_change_nothing() {
         let functions = Functions::default();
-        add(
-            &functions,
-            &[("a", &["one"]), ("b", &["two"])],
-            Policy::Append,
-        )
-        .unwrap();
+        add(&functions, &[("a", &["one"]), ("b", &["two"])], Policy::Append).unwrap();
         let refused = |new: &[(&str, &[&str])], policy| {
             let before = functions.libraries();
             let error = add(&functions, new, policy).expect_err("an error");
             let after = functions.libraries();
-            assert!(
-                before
-                    .iter()
-                    .zip(&after)
-                    .all(|(left, right)| Arc::ptr_eq(left, right))
-            );
+            assert!(before.iter().zip(&after).all(|(left, right)| Arc::ptr_eq(left, right)));
             error.to_string()
         };
         assert_eq!(
             refused(&[("c", &["three"]), ("a", &["four"])], Policy::Append),
             "ERR Library a already exists"
         );
-        assert_eq!(
-            refused(&[("c", &["TWO"])], Policy::Append),
-            "ERR Function TWO already exists"
-        );
-        assert_eq!(
-            refused(&[("a", &["two"])], Policy::Replace),
-            "ERR Function two already exists"
-        );
-        assert_eq!(
-            refused(&[("c", &["x"]), ("d", &["X"])], Policy::Flush),
-            "ERR Function X already exists"
-        );
+        assert_eq!(refused(&[("c", &["TWO"])], Policy::Append), "ERR Function TWO already exists");
+        assert_eq!(refused(&[("a", &["two"])], Policy::Replace), "ERR Function two already exists");
+        assert_eq!(refused(&[("c", &["x"]), ("d", &["X"])], Policy::Flush), "ERR Function X already exists");
         // A library may keep the names of the one that it replaces, and take those of another that goes.
         let new: &[(&str, &[&str])] = &[("a", &["two", "five"]), ("b", &["one"])];
         assert_eq!(add(&functions, new, Policy::Replace), Ok(2));
         assert_eq!(functions.counts(), (2, 3));
         let same = &new[..1];
-        assert_eq!(
-            add(&functions, same, Policy::Replace),
-            Ok(0),
-            "the same text"
-        );
+        assert_eq!(add(&functions, same, Policy::Replace), Ok(0), "the same text");
         assert_eq!(functions.counts(), (2, 3));
         assert_eq!(add(&functions, &[("c", &["one"])], Policy::Flush), Ok(2));
         assert_eq!(functions.counts(), (1, 1));
@@ -370,10 +329,7 @@ mod tests {
         for name in ["a", "b", "c"] {
             functions.add(large(name), Policy::Append).unwrap();
         }
-        assert_eq!(
-            functions.add(large("d"), Policy::Append).unwrap_err(),
-            Refused::Full
-        );
+        assert_eq!(functions.add(large("d"), Policy::Append).unwrap_err(), Refused::Full);
         functions.add(large("c"), Policy::Replace).unwrap();
         functions.add(large("d"), Policy::Flush).unwrap();
         assert_eq!(functions.counts(), (1, 1));

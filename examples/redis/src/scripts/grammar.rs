@@ -116,8 +116,8 @@ const FUNCTIONS: &[(&str, &str)] = &[
 ];
 
 const NUMBERS: &[&str] = &[
-    "0", "1", "-1", "2", "3.7", "-0.5", "100", "7999", "8001", "65536", "2^31-1", "-2^31", "2^31",
-    "2^32", "2^53", "2^63", "-2^63", "2^64", "1e308", "-1e308", "5e-324", "1/0", "-1/0", "0/0",
+    "0", "1", "-1", "2", "3.7", "-0.5", "100", "7999", "8001", "65536", "2^31-1", "-2^31", "2^31", "2^32", "2^53",
+    "2^63", "-2^63", "2^64", "1e308", "-1e308", "5e-324", "1/0", "-1/0", "0/0",
 ];
 
 const STRINGS: &[&str] = &[
@@ -407,10 +407,7 @@ impl Author {
 
     fn list(&mut self, len_max: u32) -> String {
         let len = self.below(len_max + 1);
-        (0..len)
-            .map(|_| self.anything())
-            .collect::<Vec<_>>()
-            .join(", ")
+        (0..len).map(|_| self.anything()).collect::<Vec<_>>().join(", ")
     }
 
     fn table(&mut self) -> String {
@@ -455,15 +452,9 @@ impl Author {
             't' => return self.table(),
             'f' => return self.function(),
             'c' => {
-                let words = (0..self.below(7))
-                    .map(|_| self.pick(WORDS))
-                    .collect::<Vec<_>>();
+                let words = (0..self.below(7)).map(|_| self.pick(WORDS)).collect::<Vec<_>>();
                 let name = self.pick(COMMANDS);
-                return format!(
-                    "'{name}'{}{}",
-                    if words.is_empty() { "" } else { ", " },
-                    words.join(", ")
-                );
+                return format!("'{name}'{}{}", if words.is_empty() { "" } else { ", " }, words.join(", "));
             }
             's' => STRINGS,
             'p' => PATTERNS,
@@ -490,8 +481,7 @@ impl Author {
             4 => self.table(),
             5 => self.function(),
             6 => {
-                let operator =
-                    self.pick(&["+", "-", "*", "/", "%", "^", "..", "<", "==", "and", "or"]);
+                let operator = self.pick(&["+", "-", "*", "/", "%", "^", "..", "<", "==", "and", "or"]);
                 format!("({} {operator} {})", self.anything(), self.anything())
             }
             7 => format!("#{}", self.variable()),
@@ -507,21 +497,17 @@ impl Author {
         match self.below(8) {
             0 => format!("{variable}[{}] = {}", self.anything(), self.anything()),
             1 => format!("for i = 1, 50 do {variable} = {} end", self.call()),
-            2 => format!(
-                "for k, v in pairs({other}) do {variable} = {} end",
-                self.call()
-            ),
+            2 => format!("for k, v in pairs({other}) do {variable} = {} end", self.call()),
             3 => format!("redis.call('set', 'a', {other})"),
             _ => format!("{variable} = {}", self.call()),
         }
     }
 
     fn program(&mut self) -> String {
-        let mut text =
-            "local function filled(n) local t = {} for i = 1, n do t[i] = i end return t end \
+        let mut text = "local function filled(n) local t = {} for i = 1, n do t[i] = i end return t end \
             local function nested(n) local t = {} for i = 1, n do t = {t} end return t end \
             local v0, v1, v2, v3, v4 = {}, 'text', 7, KEYS, filled(10)\n"
-                .to_owned();
+            .to_owned();
         for _ in 0..=self.below(STATEMENTS_MAX) {
             text += &format!("pcall(function() {} end)\n", self.statement());
         }
@@ -550,10 +536,7 @@ fn random_programs_leave_the_server_as_it_was() {
     let expected = eval(&mut session, CANARY);
     assert!(expected.starts_with('$'), "{expected}");
     for seed in (first..=u64::MAX).take(usize::try_from(programs).unwrap_or(usize::MAX)) {
-        let mut author = Author {
-            random: SmallRng::seed_from_u64(seed),
-            depth: 0,
-        };
+        let mut author = Author { random: SmallRng::seed_from_u64(seed), depth: 0 };
         let program = author.program();
         // It stays there if the process ends.
         println!("seed {seed}\n{program}\n");
@@ -564,10 +547,7 @@ fn random_programs_leave_the_server_as_it_was() {
         let took = began.elapsed();
         assert!(took < TIME_MAX, "seed {seed} took {took:?}");
         assert!(reply.starts_with(['*', '-']), "seed {seed}: {reply:.100}");
-        session.expect(&[
-            ("CONFIG SET script-time-limit-ms 0", "+OK"),
-            ("FLUSHALL", "+OK"),
-        ]);
+        session.expect(&[("CONFIG SET script-time-limit-ms 0", "+OK"), ("FLUSHALL", "+OK")]);
         assert_eq!(eval(&mut session, CANARY), expected, "seed {seed}");
     }
 }

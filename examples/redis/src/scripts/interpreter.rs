@@ -114,21 +114,15 @@ impl Interpreter {
         let natives = natives(&lua, &control)?;
         let results = lua.create_table()?;
         natives.raw_set("results", &results)?;
-        let sandbox = lua
-            .load(include_str!("sandbox.lua"))
-            .set_name(SANDBOX_NAME)
-            .set_mode(ChunkMode::Text);
+        let sandbox = lua.load(include_str!("sandbox.lua")).set_name(SANDBOX_NAME).set_mode(ChunkMode::Text);
         let (run, register, globals, environment, library_environment) = sandbox.call(natives)?;
         let compiled = Compiled::new(&lua)?;
         lua.set_memory_limit(bytes_max())?;
         let hooked = Arc::clone(&control);
-        lua.set_global_hook(
-            HookTriggers::new().every_nth_instruction(INSTRUCTIONS),
-            move |_, _| {
-                hooked.count().map_err(mlua::Error::external)?;
-                Ok(VmState::Continue)
-            },
-        )?;
+        lua.set_global_hook(HookTriggers::new().every_nth_instruction(INSTRUCTIONS), move |_, _| {
+            hooked.count().map_err(mlua::Error::external)?;
+            Ok(VmState::Continue)
+        })?;
         Ok(Self {
             lua,
             control,
@@ -182,11 +176,7 @@ impl Interpreter {
     ///
     /// # Errors
     /// The text is not Lua, or it ended with an error.
-    pub(super) fn load_library(
-        &mut self,
-        id: u64,
-        code: &[u8],
-    ) -> parse::Result<Vec<FunctionSpec>> {
+    pub(super) fn load_library(&mut self, id: u64, code: &[u8]) -> parse::Result<Vec<FunctionSpec>> {
         let chunk = self
             .lua
             .load(code_of(code))
@@ -208,10 +198,7 @@ impl Interpreter {
             Ok(_) => return Err(failed("registering functions", "ERR unknown error")),
             Err(error) => return Err(stopped(&error)),
         }
-        let Some(Loading {
-            specs, callbacks, ..
-        }) = loading
-        else {
+        let Some(Loading { specs, callbacks, .. }) = loading else {
             return Ok(Vec::new());
         };
         let kept = self.compiled.make_room(&self.lua, code.len());
@@ -305,11 +292,7 @@ fn load(
 ) -> mlua::Result<(Value, Option<mlua::String>)> {
     let name = name.unwrap_or_else(|| text.clone()).to_string_lossy();
     let text = text.as_bytes();
-    let chunk = lua
-        .load(&*text)
-        .set_name(name)
-        .set_mode(ChunkMode::Text)
-        .set_environment(environment);
+    let chunk = lua.load(&*text).set_name(name).set_mode(ChunkMode::Text).set_environment(environment);
     match chunk.into_function() {
         Ok(function) => Ok((Value::Function(function), None)),
         Err(error) => {

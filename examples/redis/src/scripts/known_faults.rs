@@ -8,11 +8,7 @@ use crate::testing::Session;
 /// Each is a fault by its number, a script that it is about, and what the reply contains.
 const FAULTS: &[(&str, &str, &str)] = &[
     // A sum of positions overflowed, and unpack wrote past Lua's stack.
-    (
-        "CVE-2025-46817",
-        "return {unpack({1,2,3}, 0, 2147483647)}",
-        "too many results to unpack",
-    ),
+    ("CVE-2025-46817", "return {unpack({1,2,3}, 0, 2147483647)}", "too many results to unpack"),
     (
         "CVE-2025-46817",
         "return {pcall(unpack, {1,2,3}, -2147483648, 2147483647)}",
@@ -23,17 +19,9 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "return {coroutine.wrap(function() return unpack({}, 0, 2147483647) end)()}",
         "too many results to unpack",
     ),
-    (
-        "CVE-2025-46817",
-        "return {unpack({1,2,3}, 2147483646, 2147483647)}",
-        "*0",
-    ),
+    ("CVE-2025-46817", "return {unpack({1,2,3}, 2147483646, 2147483647)}", "*0"),
     // The metatables of strings and other simple values are everybody's.
-    (
-        "CVE-2025-46818",
-        "getmetatable('').__index = function() return 1 end",
-        "attempt to index",
-    ),
+    ("CVE-2025-46818", "getmetatable('').__index = function() return 1 end", "attempt to index"),
     (
         "CVE-2025-46818",
         "return tostring(getmetatable(1)) .. tostring(getmetatable(true)) .. tostring(getmetatable(nil))",
@@ -45,11 +33,7 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "return tostring((loadstring('return [' .. ('='):rep(2^20) .. '[x]' .. ('='):rep(2^20) .. ']')))",
         "function",
     ),
-    (
-        "CVE-2025-46819",
-        "return tostring((loadstring('return [' .. ('='):rep(2^20))))",
-        "nil",
-    ),
+    ("CVE-2025-46819", "return tostring((loadstring('return [' .. ('='):rep(2^20))))", "nil"),
     // The name of a chunk was freed while the chunk was parsed.
     (
         "CVE-2025-49844",
@@ -71,51 +55,23 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "error in error handling",
     ),
     // Userdata with finalizers of one's own.
-    (
-        "CVE-2024-46981",
-        "return tostring(rawget(_G, 'newproxy'))",
-        "nil",
-    ),
-    (
-        "CVE-2024-31449",
-        "return bit.tohex(65535, -2147483648)",
-        "0000FFFF",
-    ),
-    (
-        "CVE-2022-24834",
-        "return #cjson.encode({string.rep(string.char(1), 2^20)})",
-        "6291460",
-    ),
+    ("CVE-2024-46981", "return tostring(rawget(_G, 'newproxy'))", "nil"),
+    ("CVE-2024-31449", "return bit.tohex(65535, -2147483648)", "0000FFFF"),
+    ("CVE-2022-24834", "return #cjson.encode({string.rep(string.char(1), 2^20)})", "6291460"),
     (
         "CVE-2022-24735",
         "redis.call = function() return 1 end",
         "Attempt to modify a readonly table",
     ),
-    (
-        "CVE-2022-0543",
-        "return tostring(rawget(_G, 'package'))",
-        "nil",
-    ),
+    ("CVE-2022-0543", "return tostring(rawget(_G, 'package'))", "nil"),
     (
         "CVE-2021-32626",
         "return #cmsgpack.pack(unpack(redis.call('lrange', 'many', 0, -1)))",
         ":",
     ),
-    (
-        "CVE-2020-14147",
-        "return struct.pack('>I2147483648', 10)",
-        "-ERR",
-    ),
-    (
-        "CVE-2018-11219",
-        "return struct.unpack('<I4', 'abcd', -2147483648)",
-        "-ERR",
-    ),
-    (
-        "CVE-2018-11218",
-        "return #cmsgpack.pack(('x'):rep(2^20))",
-        "1048581",
-    ),
+    ("CVE-2020-14147", "return struct.pack('>I2147483648', 10)", "-ERR"),
+    ("CVE-2018-11219", "return struct.unpack('<I4', 'abcd', -2147483648)", "-ERR"),
+    ("CVE-2018-11218", "return #cmsgpack.pack(('x'):rep(2^20))", "1048581"),
     // A function of many parameters, called with few arguments, wrote past Lua's stack.
     (
         "CVE-2014-5461",
@@ -138,10 +94,7 @@ fn known_faults_are_mended() {
     let mut session = Session::new();
     for first in (0..7600).step_by(100) {
         let words = (first..first + 100).map(|word: i32| word.to_string());
-        let words: Vec<_> = ["RPUSH".to_owned(), "many".to_owned()]
-            .into_iter()
-            .chain(words)
-            .collect();
+        let words: Vec<_> = ["RPUSH".to_owned(), "many".to_owned()].into_iter().chain(words).collect();
         let words: Vec<_> = words.iter().map(String::as_bytes).collect();
         session.run_args(&words);
     }
@@ -177,10 +130,7 @@ fn functions_of_the_library_that_loop_are_stopped() {
         let began = Instant::now();
         let reply = eval(&mut session, body);
         let took_s = began.elapsed().as_secs();
-        assert_eq!(
-            reply, "-ERR Script stopped: it ran longer than script-time-limit-ms.",
-            "{body}"
-        );
+        assert_eq!(reply, "-ERR Script stopped: it ran longer than script-time-limit-ms.", "{body}");
         // Without a bound they take minutes, or for ever.
         assert!(took_s < 20, "{body}: {took_s} s");
     }

@@ -92,10 +92,7 @@ impl Library {
     #[must_use]
     pub fn size(&self) -> (usize, usize) {
         let shelves = self.shelves.read();
-        (
-            shelves.scripts.len(),
-            shelves.sent_bytes + shelves.loaded_bytes,
-        )
+        (shelves.scripts.len(), shelves.sent_bytes + shelves.loaded_bytes)
     }
 
     /// Adds a script that EVAL sent.
@@ -150,9 +147,7 @@ impl Shelves {
     fn make_room(&mut self) {
         let is_sent = |script: &&Arc<Script>| !script.loaded.load(Ordering::Relaxed);
         let sent = self.scripts.values().filter(is_sent);
-        let mut by_age: Vec<_> = sent
-            .map(|script| (script.used_at.load(Ordering::Relaxed), script.digest))
-            .collect();
+        let mut by_age: Vec<_> = sent.map(|script| (script.used_at.load(Ordering::Relaxed), script.digest)).collect();
         by_age.sort_unstable_by_key(|(used_at, _)| *used_at);
         for (_, digest) in by_age {
             if self.sent_bytes <= SENT_BYTES_MAX / 2 {

@@ -80,8 +80,7 @@ fn register(lua: &Lua, args: &Arguments) -> Outcome {
 }
 
 fn of_positions(lua: &Lua, name: &Value, callback: &Value) -> Outcome<Registered> {
-    let name =
-        text(lua, name)?.ok_or("first argument to redis.register_function must be a string")?;
+    let name = text(lua, name)?.ok_or("first argument to redis.register_function must be a string")?;
     let Value::Function(callback) = callback else {
         return Err("second argument to redis.register_function must be a function".into());
     };
@@ -93,36 +92,30 @@ fn of_named(lua: &Lua, named: &Table) -> Outcome<Registered> {
     let mut flags = Flags::default();
     for pair in named.pairs::<Value, Value>() {
         let (key, value) = pair?;
-        let key = text(lua, &key)?
-            .ok_or("named argument key given to redis.register_function is not a string")?;
+        let key = text(lua, &key)?.ok_or("named argument key given to redis.register_function is not a string")?;
         let key = key.to_string_lossy().to_ascii_lowercase();
         match &*key {
             "function_name" => {
                 let given = text(lua, &value)?;
-                name = Some(given.ok_or(
-                    "function_name argument given to redis.register_function must be a string",
-                )?);
+                name = Some(given.ok_or("function_name argument given to redis.register_function must be a string")?);
             }
             "description" => {
                 let given = text(lua, &value)?;
-                description = Some(given.ok_or(
-                    "description argument given to redis.register_function must be a string",
-                )?);
+                description =
+                    Some(given.ok_or("description argument given to redis.register_function must be a string")?);
             }
             "callback" => match value {
                 Value::Function(given) => callback = Some(given),
                 _ => {
-                    return Err(
-                        "callback argument given to redis.register_function must be a function"
-                            .into(),
-                    );
+                    return Err("callback argument given to redis.register_function must be a function".into());
                 }
             },
             "flags" => match value {
                 Value::Table(given) => flags = flags_in(lua, &given)?,
                 _ => {
-                    return Err("flags argument to redis.register_function must be a table representing function flags"
-                        .into());
+                    return Err(
+                        "flags argument to redis.register_function must be a table representing function flags".into(),
+                    );
                 }
             },
             _ => return Err("unknown argument given to redis.register_function".into()),
@@ -144,11 +137,7 @@ fn registered(
         return Err(WRONG_NAME.into());
     }
     let description = description.map(|text| text.as_bytes().as_ref().into());
-    let spec = FunctionSpec {
-        name: name.into(),
-        description,
-        flags,
-    };
+    let spec = FunctionSpec { name: name.into(), description, flags };
     Ok(Registered { spec, callback })
 }
 

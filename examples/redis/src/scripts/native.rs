@@ -113,9 +113,7 @@ impl Arguments {
     pub(super) fn number(&self, lua: &Lua, index: usize, function: &str) -> Outcome<f64> {
         let value = self.get(index);
         let number = match value {
-            Value::Number(_) | Value::Integer(_) | Value::String(_) => {
-                lua.coerce_number(value.clone())?
-            }
+            Value::Number(_) | Value::Integer(_) | Value::String(_) => lua.coerce_number(value.clone())?,
             _ => None,
         };
         number.ok_or_else(|| self.wrong(index, function, "number"))
@@ -125,9 +123,7 @@ impl Arguments {
     pub(super) fn text(&self, lua: &Lua, index: usize, function: &str) -> Outcome<mlua::String> {
         let value = self.get(index);
         let text = match value {
-            Value::Number(_) | Value::Integer(_) | Value::String(_) => {
-                lua.coerce_string(value.clone())?
-            }
+            Value::Number(_) | Value::Integer(_) | Value::String(_) => lua.coerce_string(value.clone())?,
             _ => None,
         };
         text.ok_or_else(|| self.wrong(index, function, "string"))
@@ -163,10 +159,7 @@ impl<'c> Walk<'c> {
     const VALUES: usize = 256;
 
     pub(super) fn new(control: &'c Control) -> Self {
-        Self {
-            control,
-            values: Cell::new(0),
-        }
+        Self { control, values: Cell::new(0) }
     }
 
     /// Counts one more value. An error if the script must stop.
@@ -191,11 +184,7 @@ impl<'c> Walk<'c> {
 ///
 /// `make` may call nothing of Lua that fails for other reasons: such an error would leave the functions of Rust between
 /// it and the script. So the collector, whose finalizers may find no room on Lua's stack, has to wait.
-pub(super) fn with_room<T>(
-    lua: &Lua,
-    bytes: usize,
-    make: impl FnOnce() -> mlua::Result<T>,
-) -> mlua::Result<T> {
+pub(super) fn with_room<T>(lua: &Lua, bytes: usize, make: impl FnOnce() -> mlua::Result<T>) -> mlua::Result<T> {
     /// Has Lua collect again, and look at this limit.
     struct Limit<'l>(&'l Lua, usize);
 
@@ -246,10 +235,7 @@ pub(super) struct Shape {
 
 impl Shape {
     pub(super) fn of(table: &Table, walk: &Walk<'_>) -> mlua::Result<Self> {
-        let mut shape = Self {
-            pairs: 0,
-            last_index: Some(0),
-        };
+        let mut shape = Self { pairs: 0, last_index: Some(0) };
         // A truth value takes no reference.
         for pair in table.pairs::<Value, bool>() {
             let (key, _) = pair?;
@@ -277,19 +263,13 @@ pub(super) fn one(lua: &Lua, value: impl IntoLua) -> Outcome {
 }
 
 /// A table of `functions`.
-pub(super) fn table(
-    lua: &Lua,
-    functions: &[(&str, NativeFn)],
-    errors: Errors,
-) -> mlua::Result<Table> {
+pub(super) fn table(lua: &Lua, functions: &[(&str, NativeFn)], errors: Errors) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     for &(name, run) in functions {
         let function = lua.create_function(move |lua, arguments: MultiValue| {
             run(lua, &Arguments(arguments)).map_err(|failure| match (failure, errors) {
                 (Failure::Lua(error), _) => error,
-                (Failure::Message(message), Errors::Texts) => {
-                    mlua::Error::external(Raised::text(lua, &message))
-                }
+                (Failure::Message(message), Errors::Texts) => mlua::Error::external(Raised::text(lua, &message)),
                 (Failure::Message(message), Errors::Objects) => {
                     mlua::Error::external(Raised::Object(format!("ERR {message}")))
                 }

@@ -37,11 +37,8 @@ fn append_digits(value: f64, digits: usize, out: &mut Vec<u8>) {
     let mut buffer = [0; SCIENTIFIC_LEN_MAX];
     let mut text = scientific(&mut buffer, format_args!("{value:e}"));
     // The mantissa has a point, and may have a sign.
-    let is_rounded = digits > SHORTEST_DIGITS
-        || text
-            .split(|it| *it == b'e')
-            .next()
-            .is_some_and(|it| it.len() > digits);
+    let is_rounded =
+        digits > SHORTEST_DIGITS || text.split(|it| *it == b'e').next().is_some_and(|it| it.len() > digits);
     let mut rounded = [0; SCIENTIFIC_LEN_MAX];
     if is_rounded {
         let precision = digits - 1;
@@ -77,10 +74,7 @@ fn append_digits(value: f64, digits: usize, out: &mut Vec<u8>) {
 }
 
 /// Writes `text`, which is not too long, to `buffer`.
-fn scientific<'b>(
-    buffer: &'b mut [u8; SCIENTIFIC_LEN_MAX],
-    text: std::fmt::Arguments<'_>,
-) -> &'b [u8] {
+fn scientific<'b>(buffer: &'b mut [u8; SCIENTIFIC_LEN_MAX], text: std::fmt::Arguments<'_>) -> &'b [u8] {
     let mut rest = &mut buffer[..];
     let _ = rest.write_fmt(text);
     let left = rest.len();

@@ -43,10 +43,7 @@ impl Pool {
         let idle = self.idle.lock().pop();
         let interpreter = idle.map_or_else(|| self.create(), Ok)?;
         interpreter.control.begin(task, bounds);
-        Ok(Lease {
-            pool: self,
-            interpreter: Some(interpreter),
-        })
+        Ok(Lease { pool: self, interpreter: Some(interpreter) })
     }
 
     fn create(&self) -> Result<Interpreter> {
@@ -58,9 +55,8 @@ impl Pool {
         if is_full {
             return Err(CommandError::line("BUSY too many scripts run at once"));
         }
-        let interpreter = Interpreter::new().map_err(|error| {
-            CommandError::Other(format!("ERR cannot start Lua: {error}").into())
-        })?;
+        let interpreter =
+            Interpreter::new().map_err(|error| CommandError::Other(format!("ERR cannot start Lua: {error}").into()))?;
         let control = Arc::downgrade(&interpreter.control);
         self.controls.lock().push(control);
         Ok(interpreter)
@@ -129,9 +125,7 @@ impl Lease<'_> {
         let interpreter = self.interpreter.as_mut().ok_or(GONE)?;
         interpreter.function(script).map_err(|error| {
             let message = message_of(&error);
-            CommandError::Other(
-                format!("ERR Error compiling script (new function): {message}").into(),
-            )
+            CommandError::Other(format!("ERR Error compiling script (new function): {message}").into())
         })
     }
 
@@ -168,12 +162,7 @@ impl Lease<'_> {
         if functions.is_empty() {
             return Err(CommandError::line("ERR No functions registered"));
         }
-        Ok(FunctionLibrary {
-            id,
-            name: name.into(),
-            code: code.into(),
-            functions,
-        })
+        Ok(FunctionLibrary { id, name: name.into(), code: code.into(), functions })
     }
 
     pub(super) fn interpreter(&self) -> Result<&Interpreter> {

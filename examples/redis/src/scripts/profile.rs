@@ -162,9 +162,7 @@ impl Profile {
     pub fn record(&self, tag: Tag, busy: Duration) {
         let busy_ns = u32::try_from(busy.as_nanos()).unwrap_or(u32::MAX);
         let places = self.places_of(tag);
-        let known = places
-            .iter()
-            .find(|place| place.tag.load(Ordering::Relaxed) == tag.0);
+        let known = places.iter().find(|place| place.tag.load(Ordering::Relaxed) == tag.0);
         let place = known.unwrap_or_else(|| {
             let least = |place: &&Place| place.measure.load(Ordering::Relaxed);
             let place = places.iter().min_by_key(least).unwrap_or(&places[0]);
@@ -253,11 +251,7 @@ mod tests {
     fn the_mean_follows_the_runs() {
         let profile = Profile::default();
         let tag = profile.tag_of_body(b"return 1").unwrap();
-        for (busy, kind) in [
-            (SHORT, Kind::Write),
-            (MIDDLE, Kind::Range),
-            (SHORT, Kind::Write),
-        ] {
+        for (busy, kind) in [(SHORT, Kind::Write), (MIDDLE, Kind::Range), (SHORT, Kind::Write)] {
             for _ in 0..100 {
                 profile.record(tag, busy);
             }

@@ -93,25 +93,21 @@ impl Run<'_> {
                 interpreter.set_arguments(keys, args)?;
                 None
             };
-            let call = scope.create_function(|lua, args: CallArguments| {
-                match self.command(lua, interpreter, &args)? {
+            let call =
+                scope.create_function(|lua, args: CallArguments| match self.command(lua, interpreter, &args)? {
                     None => Ok(()),
                     Some(error) => Err(mlua::Error::external(error)),
-                }
-            })?;
-            let pcall = scope.create_function(|lua, args: CallArguments| {
-                match self.command(lua, interpreter, &args)? {
+                })?;
+            let pcall =
+                scope.create_function(|lua, args: CallArguments| match self.command(lua, interpreter, &args)? {
                     None => Ok(()),
                     Some(error) => {
                         let error = native::error_object(lua, &error.to_string())?;
                         interpreter.results.raw_seti(1, error)
                     }
-                }
-            })?;
+                })?;
             let (keys, args) = arguments.unzip();
-            let (ok, result) = interpreter
-                .run
-                .call::<(bool, Value)>((function, call, pcall, keys, args))?;
+            let (ok, result) = interpreter.run.call::<(bool, Value)>((function, call, pcall, keys, args))?;
             if !ok {
                 return Ok(Some(failure(result, name)));
             }
@@ -164,19 +160,12 @@ impl Run<'_> {
         }
     }
 
-    fn dispatch(
-        &self,
-        interpreter: &Interpreter,
-        args: &[&[u8]],
-        reply: &mut Bounded,
-    ) -> Result<()> {
-        let id = args
-            .first()
-            .map_or(CommandId::UNKNOWN, |name| CommandId::of(name));
+    fn dispatch(&self, interpreter: &Interpreter, args: &[&[u8]], reply: &mut Bounded) -> Result<()> {
+        let id = args.first().map_or(CommandId::UNKNOWN, |name| CommandId::of(name));
         let table = CommandTable::get();
-        let index = table.index_of(id).ok_or(CommandError::line(
-            "ERR Unknown Redis command called from script",
-        ))?;
+        let index = table
+            .index_of(id)
+            .ok_or(CommandError::line("ERR Unknown Redis command called from script"))?;
         let spec = table.specs()[index];
         let entry = table.entry_of(index, args);
         self.admit(spec, entry, args)?;
@@ -202,18 +191,14 @@ impl Run<'_> {
         records.ended(who, entry, args, busy, result.as_ref().err());
         result?;
         if reply.is_too_long {
-            return Err(CommandError::line(
-                "ERR the command's reply is too long for a script",
-            ));
+            return Err(CommandError::line("ERR the command's reply is too long for a script"));
         }
         Ok(())
     }
 
     fn admit(&self, spec: &CommandSpec, entry: usize, args: &[&[u8]]) -> Result<()> {
         let line = match spec.check(args) {
-            Err(CommandError::Arity(_)) => {
-                "ERR Wrong number of args calling Redis command from script"
-            }
+            Err(CommandError::Arity(_)) => "ERR Wrong number of args calling Redis command from script",
             // A subcommand.
             Err(_unknown) => "ERR Unknown Redis command called from script",
             Ok(()) => return self.allow(spec, entry, args),
@@ -223,18 +208,13 @@ impl Run<'_> {
 
     fn allow(&self, spec: &CommandSpec, entry: usize, args: &[&[u8]]) -> Result<()> {
         if is_forbidden(spec, args) {
-            return Err(CommandError::line(
-                "ERR This Redis command is not allowed from script",
-            ));
+            return Err(CommandError::line("ERR This Redis command is not allowed from script"));
         }
         let Context { server, client, .. } = self.context;
         acl::admit_in_script(server, client, entry, args)?;
         let line = if self.is_read_only && is_write(spec) {
             "ERR Write commands are not allowed from read-only scripts."
-        } else if self.is_out_of_memory
-            && !self.has_written.get()
-            && spec.flags.contains(&Flag::DenyOom)
-        {
+        } else if self.is_out_of_memory && !self.has_written.get() && spec.flags.contains(&Flag::DenyOom) {
             return Err(CommandError::OutOfMemory);
         } else {
             return Ok(());
@@ -290,22 +270,16 @@ impl Argument<'_> {
 }
 
 /// The arguments of a command; one at least.
-pub(super) fn arguments<'v>(
-    values: impl Iterator<Item = &'v Value>,
-) -> Result<SmallVec<[Argument<'v>; 8]>> {
+pub(super) fn arguments<'v>(values: impl Iterator<Item = &'v Value>) -> Result<SmallVec<[Argument<'v>; 8]>> {
     let argument = |value| match value {
         &Value::Integer(number) => Ok(Argument::Number(number.to_string())),
         &Value::Number(number) => Ok(Argument::Number(number::general(number, 17))),
         Value::String(text) => Ok(Argument::Text(text.as_bytes())),
-        _ => Err(CommandError::line(
-            "ERR Lua redis lib command arguments must be strings or integers",
-        )),
+        _ => Err(CommandError::line("ERR Lua redis lib command arguments must be strings or integers")),
     };
     let arguments: SmallVec<_> = values.map(argument).collect::<Result<_>>()?;
     if arguments.is_empty() {
-        return Err(CommandError::line(
-            "ERR Please specify at least one argument for this redis lib call",
-        ));
+        return Err(CommandError::line("ERR Please specify at least one argument for this redis lib call"));
     }
     Ok(arguments)
 }

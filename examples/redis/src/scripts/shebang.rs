@@ -12,13 +12,7 @@ use crate::parse::Result;
 pub struct Flags(u8);
 
 /// The names of the flags, by their bits.
-const NAMES: [&str; 5] = [
-    "no-writes",
-    "allow-oom",
-    "allow-stale",
-    "no-cluster",
-    "allow-cross-slot-keys",
-];
+const NAMES: [&str; 5] = ["no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys"];
 
 impl Flags {
     /// It changes no keys.
@@ -61,9 +55,7 @@ pub fn flags_of(body: &[u8]) -> Result<Option<Flags>> {
     }
     let line = first_line(body).ok_or(CommandError::line("ERR Invalid script shebang"))?;
     let words = words_of(line).ok_or(CommandError::line("ERR Invalid engine in script shebang"))?;
-    let (engine, options) = words
-        .split_first()
-        .map_or(("", &[][..]), |(engine, rest)| (engine.as_str(), rest));
+    let (engine, options) = words.split_first().map_or(("", &[][..]), |(engine, rest)| (engine.as_str(), rest));
     if engine != "#!lua" {
         return Err(error("Unexpected engine in script shebang", engine));
     }
@@ -99,9 +91,7 @@ pub fn library_name(code: &[u8]) -> Result<String> {
             return Err(error("Invalid metadata value given", word));
         };
         if name.replace(given).is_some() {
-            return Err(CommandError::line(
-                "ERR Invalid metadata value, name argument was given multiple times",
-            ));
+            return Err(CommandError::line("ERR Invalid metadata value, name argument was given multiple times"));
         }
     }
     let name = name.ok_or(CommandError::line("ERR Library name was not given"))?;
@@ -141,11 +131,7 @@ fn words_of(line: &[u8]) -> Option<Vec<String>> {
     let mut unescaped = Vec::new();
     let words = Args::new(line, &head, &mut unescaped);
     let words = words.iter();
-    Some(
-        words
-            .map(|word| String::from_utf8_lossy(word).into_owned())
-            .collect(),
-    )
+    Some(words.map(|word| String::from_utf8_lossy(word).into_owned()).collect())
 }
 
 /// The part of `body` that Lua reads: its lines keep their numbers.
@@ -186,14 +172,8 @@ mod tests {
             ("#!js\n", "ERR Unexpected engine in script shebang: #!js"),
             ("#!LUA\n", "ERR Unexpected engine in script shebang: #!LUA"),
             ("#!lua name=x\n", "ERR Unknown lua shebang option: name=x"),
-            (
-                "#!lua flags=fast\n",
-                "ERR Unexpected flag in script shebang: fast",
-            ),
-            (
-                "#!lua flags=no-writes,\n",
-                "ERR Unexpected flag in script shebang: ",
-            ),
+            ("#!lua flags=fast\n", "ERR Unexpected flag in script shebang: fast"),
+            ("#!lua flags=no-writes,\n", "ERR Unexpected flag in script shebang: "),
         ] {
             assert_eq!(refused(flags_of(body.as_bytes())), message);
         }
@@ -201,11 +181,7 @@ mod tests {
 
     #[test]
     fn libraries_have_a_name() {
-        for line in [
-            "#!lua name=lib_1",
-            "#!LUA NAME=lib_1",
-            "#!lua  name=\"lib_1\" ",
-        ] {
+        for line in ["#!lua name=lib_1", "#!LUA NAME=lib_1", "#!lua  name=\"lib_1\" "] {
             let code = format!("{line}\nreturn 1");
             assert_eq!(library_name(code.as_bytes()).as_deref(), Ok("lib_1"));
         }

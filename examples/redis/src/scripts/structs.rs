@@ -15,8 +15,7 @@ use mlua::{Lua, MultiValue, Value};
 
 use super::native::{Arguments, Failure, NativeFn, Outcome, VALUES_MAX, one};
 
-pub(super) const FUNCTIONS: &[(&str, NativeFn)] =
-    &[("pack", pack), ("size", size), ("unpack", unpack)];
+pub(super) const FUNCTIONS: &[(&str, NativeFn)] = &[("pack", pack), ("size", size), ("unpack", unpack)];
 
 /// Bytes of the longest integer.
 const INTEGER_LEN_MAX: usize = 32;
@@ -84,9 +83,7 @@ impl<'f> Format<'f> {
     fn integer(&mut self, default: usize, is_signed: bool) -> Outcome<Item> {
         let len = self.number()?.unwrap_or(default);
         if len > INTEGER_LEN_MAX {
-            return Err(
-                format!("integral size {len} is larger than limit of {INTEGER_LEN_MAX}").into(),
-            );
+            return Err(format!("integral size {len} is larger than limit of {INTEGER_LEN_MAX}").into());
         }
         Ok(Item::Integer { len, is_signed })
     }
@@ -187,9 +184,9 @@ fn pack(lua: &Lua, args: &Arguments) -> Outcome {
                 let text = text.as_bytes();
                 let len = if len == 0 { text.len() } else { len };
                 let taken = text.get(..len);
-                out.extend_from_slice(taken.ok_or_else(|| {
-                    format!("bad argument #{} to 'pack' (string too short)", index + 2)
-                })?);
+                out.extend_from_slice(
+                    taken.ok_or_else(|| format!("bad argument #{} to 'pack' (string too short)", index + 2))?,
+                );
             }
             Item::Padding => {}
         }

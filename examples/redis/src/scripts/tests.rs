@@ -59,10 +59,7 @@ fn values_of_lua_become_replies() {
             ("return {map = {a = 1}}", "*2 $1 a :1"),
             ("return {set = {a = true}}", "*1 $1 a"),
             ("return {big_number = '123'}", "$3 123"),
-            (
-                "return {verbatim_string = {string = 'hi', format = 'txt'}}",
-                "$2 hi",
-            ),
+            ("return {verbatim_string = {string = 'hi', format = 'txt'}}", "$2 hi"),
             ("return redis.status_reply('GOOD')", "+GOOD"),
             ("return redis.error_reply('MY oh')", "-MY oh"),
             ("return redis.error_reply('oh')", "-ERR oh"),
@@ -82,10 +79,7 @@ fn values_of_lua_become_replies() {
             ("return {map = {a = 1}}", "%1 $1 a :1"),
             ("return {set = {a = true}}", "~1 $1 a"),
             ("return {big_number = '123'}", "(123"),
-            (
-                "return {verbatim_string = {string = 'hi', format = 'txt'}}",
-                "=6 txt:hi",
-            ),
+            ("return {verbatim_string = {string = 'hi', format = 'txt'}}", "=6 txt:hi"),
         ],
     );
 }
@@ -108,10 +102,7 @@ fn replies_of_commands_become_values_of_lua() {
             ("return redis.call('set', KEYS[2], 1).ok", "$2 OK"),
             ("return tostring(redis.call('get', 'none'))", "$5 false"),
             ("return redis.call('lrange', 'l', 0, -1)", "*2 $1 1 $1 2"),
-            (
-                "return tostring(redis.call('mget', 'a', 'none')[2])",
-                "$5 false",
-            ),
+            ("return tostring(redis.call('mget', 'a', 'none')[2])", "$5 false"),
             (
                 "redis.call('sadd', 's2', 'd', 'b', 'c', 'a') return redis.call('sort', 's2', 'by', 'nothing')",
                 "*4 $1 a $1 b $1 c $1 d",
@@ -121,30 +112,12 @@ fn replies_of_commands_become_values_of_lua() {
                 "$65 WRONGTYPE Operation against a key holding the wrong kind of value",
             ),
             ("return redis.call('hgetall', 'h')", "*2 $1 f $1 v"),
-            (
-                "redis.setresp(3) return redis.call('hgetall', 'h').map.f",
-                "$1 v",
-            ),
-            (
-                "redis.setresp(3) return tostring(redis.call('smembers', 's').set.m)",
-                "$4 true",
-            ),
-            (
-                "redis.setresp(3) return tostring(redis.call('zscore', 'z', 'm').double)",
-                "$3 1.5",
-            ),
-            (
-                "redis.setresp(3) return tostring(redis.call('get', 'none'))",
-                "$3 nil",
-            ),
-            (
-                "redis.call('set', 'n', 1.5) return redis.call('get', 'n')",
-                "$3 1.5",
-            ),
-            (
-                "redis.call('set', 'n', 10) return redis.call('get', 'n')",
-                "$2 10",
-            ),
+            ("redis.setresp(3) return redis.call('hgetall', 'h').map.f", "$1 v"),
+            ("redis.setresp(3) return tostring(redis.call('smembers', 's').set.m)", "$4 true"),
+            ("redis.setresp(3) return tostring(redis.call('zscore', 'z', 'm').double)", "$3 1.5"),
+            ("redis.setresp(3) return tostring(redis.call('get', 'none'))", "$3 nil"),
+            ("redis.call('set', 'n', 1.5) return redis.call('get', 'n')", "$3 1.5"),
+            ("redis.call('set', 'n', 10) return redis.call('get', 'n')", "$2 10"),
         ],
     );
 }
@@ -159,10 +132,7 @@ fn arguments_of_all_kinds_reach_commands() {
             ("return redis.call('echo', '')", "$0"),
             ("return redis.call('ECHO', 12)", "$2 12"),
             ("return redis.call('echo', -7)", "$2 -7"),
-            (
-                "return redis.call('echo', 999999999999999)",
-                "$15 999999999999999",
-            ),
+            ("return redis.call('echo', 999999999999999)", "$15 999999999999999"),
             ("return redis.call('echo', -1e15)", "$17 -1000000000000000"),
             ("return redis.call('echo', 1e15)", "$16 1000000000000000"),
             ("return redis.call('echo', 1e20)", "$5 1e+20"),
@@ -170,10 +140,7 @@ fn arguments_of_all_kinds_reach_commands() {
             ("return redis.call('echo', 0 * -1)", "$2 -0"),
             ("return redis.call('echo', 1 / 0)", "$3 inf"),
             ("return redis.call('echo', 'a\\0b') == 'a\\0b'", ":1"),
-            (
-                "return redis.call('echo', '\\255\\254') == '\\255\\254'",
-                ":1",
-            ),
+            ("return redis.call('echo', '\\255\\254') == '\\255\\254'", ":1"),
             (
                 "local ok, e = pcall(redis.call) return e",
                 "$64 ERR Please specify at least one argument for this redis lib call",
@@ -210,19 +177,13 @@ fn replies_count_as_memory_of_the_script() {
         end
         return 'never'";
     let reply = eval(&mut session, body);
-    assert!(
-        reply.starts_with("-ERR ") && reply.contains("not enough memory"),
-        "{reply}"
-    );
+    assert!(reply.starts_with("-ERR ") && reply.contains("not enough memory"), "{reply}");
     let documents = "
         local text, t = '[' .. ('[],'):rep(100000) .. '1]', {}
         for i = 1, 1000 do t[i] = cjson.decode(text) end
         return 'never'";
     let reply = eval(&mut session, documents);
-    assert!(
-        reply.starts_with("-ERR ") && reply.contains("not enough memory"),
-        "{reply}"
-    );
+    assert!(reply.starts_with("-ERR ") && reply.contains("not enough memory"), "{reply}");
     assert_eq!(eval(&mut session, "return 1"), ":1");
 }
 
@@ -251,10 +212,7 @@ fn replies_are_made_at_any_depth() {
     assert_eq!(eval(&mut session, body), ":1");
     let hoard = "local t = {} for i = 1, 1000 do t[i] = ('x'):rep(1024 * 1024) .. i end";
     let reply = eval(&mut session, hoard);
-    assert!(
-        reply.contains("not enough memory"),
-        "the limit holds again: {reply}"
-    );
+    assert!(reply.contains("not enough memory"), "the limit holds again: {reply}");
 }
 
 #[test]
@@ -265,23 +223,11 @@ fn errors_are_those_of_redis() {
             "EVALSHA 0123456789012345678901234567890123456789 0",
             "-NOSCRIPT No matching script. Please use EVAL.",
         ),
-        (
-            "EVALSHA short 0",
-            "-NOSCRIPT No matching script. Please use EVAL.",
-        ),
-        (
-            "EVAL return 1",
-            "-ERR Number of keys can't be greater than number of args",
-        ),
+        ("EVALSHA short 0", "-NOSCRIPT No matching script. Please use EVAL."),
+        ("EVAL return 1", "-ERR Number of keys can't be greater than number of args"),
         ("EVAL return -1", "-ERR Number of keys can't be negative"),
-        (
-            "EVAL return x",
-            "-ERR value is not an integer or out of range",
-        ),
-        (
-            "EVAL return",
-            "-ERR wrong number of arguments for 'eval' command",
-        ),
+        ("EVAL return x", "-ERR value is not an integer or out of range"),
+        ("EVAL return", "-ERR wrong number of arguments for 'eval' command"),
         ("SET text x", "+OK"),
     ]);
     check(
@@ -296,46 +242,19 @@ fn errors_are_those_of_redis() {
         &[
             ("error('oh')", "ERR user_script:1: oh"),
             ("error({err = 'MY oh'})", "MY oh"),
-            (
-                "local x = nil; return x.y",
-                "ERR user_script:1: attempt to index local 'x' (a nil value)",
-            ),
-            (
-                "redis.call('nosuch')",
-                "ERR Unknown Redis command called from script",
-            ),
-            (
-                "redis.call('get')",
-                "ERR Wrong number of args calling Redis command from script",
-            ),
-            (
-                "redis.call()",
-                "ERR Please specify at least one argument for this redis lib call",
-            ),
-            (
-                "redis.call('get', {})",
-                "ERR Lua redis lib command arguments must be strings or integers",
-            ),
-            (
-                "redis.call('multi')",
-                "ERR This Redis command is not allowed from script",
-            ),
-            (
-                "redis.call('eval', 'return 1', 0)",
-                "ERR This Redis command is not allowed from script",
-            ),
-            (
-                "redis.call('auth', 'x')",
-                "ERR This Redis command is not allowed from script",
-            ),
+            ("local x = nil; return x.y", "ERR user_script:1: attempt to index local 'x' (a nil value)"),
+            ("redis.call('nosuch')", "ERR Unknown Redis command called from script"),
+            ("redis.call('get')", "ERR Wrong number of args calling Redis command from script"),
+            ("redis.call()", "ERR Please specify at least one argument for this redis lib call"),
+            ("redis.call('get', {})", "ERR Lua redis lib command arguments must be strings or integers"),
+            ("redis.call('multi')", "ERR This Redis command is not allowed from script"),
+            ("redis.call('eval', 'return 1', 0)", "ERR This Redis command is not allowed from script"),
+            ("redis.call('auth', 'x')", "ERR This Redis command is not allowed from script"),
             (
                 "redis.call('cluster', 'reset', 'hard')",
                 "ERR This Redis command is not allowed from script",
             ),
-            (
-                "redis.call('incr', 'text')",
-                "ERR value is not an integer or out of range",
-            ),
+            ("redis.call('incr', 'text')", "ERR value is not an integer or out of range"),
             (
                 "redis.call('lpush', 'text', 1)",
                 "WRONGTYPE Operation against a key holding the wrong kind of value",
@@ -346,38 +265,14 @@ fn errors_are_those_of_redis() {
                 "return nosuch",
                 "ERR user_script:1: Script attempted to access nonexistent global variable 'nosuch'",
             ),
-            (
-                "x = 1",
-                "ERR user_script:1: Attempt to modify a readonly table",
-            ),
-            (
-                "redis.x = 1",
-                "ERR user_script:1: Attempt to modify a readonly table",
-            ),
-            (
-                "string.x = 1",
-                "ERR user_script:1: Attempt to modify a readonly table",
-            ),
-            (
-                "rawset(_G, 'x', 1)",
-                "ERR Attempt to modify a readonly table",
-            ),
-            (
-                "setmetatable(_G, {})",
-                "ERR Attempt to modify a readonly table",
-            ),
-            (
-                "getmetatable(_G).__index = {}",
-                "ERR user_script:1: Attempt to modify a readonly table",
-            ),
-            (
-                "rawset(getmetatable(_G), '__index', {})",
-                "ERR Attempt to modify a readonly table",
-            ),
-            (
-                "setmetatable(getmetatable(redis), {})",
-                "ERR Attempt to modify a readonly table",
-            ),
+            ("x = 1", "ERR user_script:1: Attempt to modify a readonly table"),
+            ("redis.x = 1", "ERR user_script:1: Attempt to modify a readonly table"),
+            ("string.x = 1", "ERR user_script:1: Attempt to modify a readonly table"),
+            ("rawset(_G, 'x', 1)", "ERR Attempt to modify a readonly table"),
+            ("setmetatable(_G, {})", "ERR Attempt to modify a readonly table"),
+            ("getmetatable(_G).__index = {}", "ERR user_script:1: Attempt to modify a readonly table"),
+            ("rawset(getmetatable(_G), '__index', {})", "ERR Attempt to modify a readonly table"),
+            ("setmetatable(getmetatable(redis), {})", "ERR Attempt to modify a readonly table"),
             (
                 "cjson.decode('{')",
                 "ERR user_script:1: Expected object key string but found T_END at character 2",
@@ -398,19 +293,10 @@ fn errors_are_those_of_redis() {
                 "local ok, e = pcall(redis.call, 'nosuch') return {tostring(ok), e}",
                 "*2 $5 false $44 ERR Unknown Redis command called from script",
             ),
-            (
-                "return redis.pcall('nosuch').err",
-                "$44 ERR Unknown Redis command called from script",
-            ),
+            ("return redis.pcall('nosuch').err", "$44 ERR Unknown Redis command called from script"),
             ("local ok, e = pcall(error, 'oh') return e", "$2 oh"),
-            (
-                "local ok, e = pcall(cjson.decode, 'x') return type(e)",
-                "$6 string",
-            ),
-            (
-                "return redis.pcall('incr', 'text')",
-                "-ERR value is not an integer or out of range",
-            ),
+            ("local ok, e = pcall(cjson.decode, 'x') return type(e)", "$6 string"),
+            ("return redis.pcall('incr', 'text')", "-ERR value is not an integer or out of range"),
         ],
     );
 }
@@ -418,9 +304,7 @@ fn errors_are_those_of_redis() {
 #[test]
 fn what_a_script_wrote_before_its_error_stays() {
     let mut session = Session::new();
-    assert!(
-        eval(&mut session, "redis.call('set', 'a', 1) error('oh')").starts_with("-ERR user_script")
-    );
+    assert!(eval(&mut session, "redis.call('set', 'a', 1) error('oh')").starts_with("-ERR user_script"));
     session.expect(&[("GET a", "$1 1")]);
 }
 
@@ -432,26 +316,14 @@ fn scripts_are_found_by_their_digest() {
     assert_eq!(load, format!("$40\r\n{digest}\r\n"));
     session.expect(&[
         (&format!("EVALSHA {digest} 0 hi"), "$2 hi"),
-        (
-            &format!("EVALSHA_RO {} 0 hi", digest.to_uppercase()),
-            "$2 hi",
-        ),
+        (&format!("EVALSHA_RO {} 0 hi", digest.to_uppercase()), "$2 hi"),
         (&format!("SCRIPT EXISTS {digest} nosuch"), "*2 :1 :0"),
         ("SCRIPT FLUSH", "+OK"),
-        (
-            &format!("EVALSHA {digest} 0 hi"),
-            "-NOSCRIPT No matching script. Please use EVAL.",
-        ),
+        (&format!("EVALSHA {digest} 0 hi"), "-NOSCRIPT No matching script. Please use EVAL."),
         (&format!("SCRIPT EXISTS {digest}"), "*1 :0"),
-        (
-            "SCRIPT FLUSH NOW",
-            "-ERR SCRIPT FLUSH only support SYNC|ASYNC option",
-        ),
+        ("SCRIPT FLUSH NOW", "-ERR SCRIPT FLUSH only support SYNC|ASYNC option"),
         ("SCRIPT KILL", "-NOTBUSY No scripts in execution right now."),
-        (
-            "SCRIPT NOPE",
-            "-ERR unknown subcommand 'NOPE'. Try SCRIPT HELP.",
-        ),
+        ("SCRIPT NOPE", "-ERR unknown subcommand 'NOPE'. Try SCRIPT HELP."),
     ]);
     assert_eq!(eval(&mut session, "return ARGV[1]"), "$1 x");
     session.expect(&[(&format!("SCRIPT EXISTS {digest}"), "*1 :1")]);
@@ -468,16 +340,9 @@ fn read_only_scripts_write_nothing() {
     assert_eq!(reply.trim_end(), failure(body, refused));
     let body = "#!lua flags=no-writes\nreturn redis.call('set', 'a', 1)";
     let reply = eval(&mut session, body);
-    assert!(
-        reply.starts_with(&format!("-{refused}")) && reply.ends_with(":2."),
-        "{reply}"
-    );
+    assert!(reply.starts_with(&format!("-{refused}")) && reply.ends_with(":2."), "{reply}");
     session.expect(&[("EXISTS a", ":0")]);
-    for call in [
-        "'publish', 'c', 'm'",
-        "'spublish', 'c', 'm'",
-        "'pfcount', 'a'",
-    ] {
+    for call in ["'publish', 'c', 'm'", "'spublish', 'c', 'm'", "'pfcount', 'a'"] {
         let body = format!("return redis.call({call})");
         let reply = session.run_args(&[b"EVAL_RO", body.as_bytes(), b"0"]);
         assert_eq!(reply.trim_end(), failure(&body, refused));
@@ -489,15 +354,12 @@ fn read_only_scripts_write_nothing() {
 fn the_sandbox_holds() {
     let mut session = Session::new();
     for name in [
-        "print", "dofile", "loadfile", "require", "module", "io", "package", "debug", "newproxy",
-        "setfenv", "getfenv",
+        "print", "dofile", "loadfile", "require", "module", "io", "package", "debug", "newproxy", "setfenv", "getfenv",
     ] {
         let body = format!("return type({name})");
         let expected = failure(
             &body,
-            &format!(
-                "ERR user_script:1: Script attempted to access nonexistent global variable '{name}'"
-            ),
+            &format!("ERR user_script:1: Script attempted to access nonexistent global variable '{name}'"),
         );
         assert_eq!(eval(&mut session, &body), expected, "{name}");
     }
@@ -509,10 +371,7 @@ fn the_sandbox_holds() {
             ("return tostring(string.dump)", "$3 nil"),
             ("return tostring((loadstring('\\27Lua')))", "$3 nil"),
             ("return loadstring('return 1 + 2')()", ":3"),
-            (
-                "return select(2, loadstring('x y', '=c'))",
-                "$26 c:1: '=' expected near 'y'",
-            ),
+            ("return select(2, loadstring('x y', '=c'))", "$26 c:1: '=' expected near 'y'"),
             ("return load(function() return nil end) and 1", ":1"),
             ("return tostring(getmetatable(''))", "$5 false"),
             ("return ('x'):rep(3)", "$3 xxx"),
@@ -522,10 +381,7 @@ fn the_sandbox_holds() {
         ],
     );
     let leaked = eval(&mut session, "return _G[1]");
-    assert!(
-        leaked.contains("nonexistent global variable '1'"),
-        "{leaked}"
-    );
+    assert!(leaked.contains("nonexistent global variable '1'"), "{leaked}");
 }
 
 #[test]
@@ -546,13 +402,7 @@ fn recursion_and_memory_have_bounds() {
         let reply = eval(&mut session, body);
         assert!(reply.starts_with("-ERR "), "{body}: {reply:.200}");
     }
-    assert!(
-        eval(
-            &mut session,
-            "local t = {} for i = 1, 100000 do t = {t} end return t"
-        )
-        .contains("lua stack limit")
-    );
+    assert!(eval(&mut session, "local t = {} for i = 1, 100000 do t = {t} end return t").contains("lua stack limit"));
     assert_eq!(eval(&mut session, "return 1"), ":1");
 }
 
@@ -579,10 +429,7 @@ fn a_script_is_killed_even_if_it_catches_everything() {
             }
             run.join().unwrap()
         });
-        assert_eq!(
-            reply, "-ERR Script killed by user with SCRIPT KILL.",
-            "{body}"
-        );
+        assert_eq!(reply, "-ERR Script killed by user with SCRIPT KILL.", "{body}");
         other.expect(&[("EXISTS a", ":0")]);
     }
 }
@@ -592,10 +439,7 @@ fn a_script_that_takes_too_long_has_no_effect() {
     let mut session = Session::new();
     session.expect(&[("CONFIG SET script-time-limit-ms 20", "+OK")]);
     let reply = eval(&mut session, "redis.call('set', 'a', 1) while true do end");
-    assert_eq!(
-        reply,
-        "-ERR Script stopped: it ran longer than script-time-limit-ms."
-    );
+    assert_eq!(reply, "-ERR Script stopped: it ran longer than script-time-limit-ms.");
     session.expect(&[("EXISTS a", ":0")]);
     assert_eq!(eval(&mut session, "return 1"), ":1");
 }
@@ -607,10 +451,7 @@ fn tables_of_many_strings_and_many_scripts_are_no_error() {
     let table = "local t = {} for i = 1, 20000 do t[i] = 'x' .. i end";
     let pairs = "local t = {} for i = 1, 20000 do t['x' .. i] = {'y'} end";
     let reply = eval(&mut session, &format!("{table} return t"));
-    assert!(
-        reply.starts_with("*20000 $2 x1 ") && reply.ends_with("$6 x20000"),
-        "{reply:.100}"
-    );
+    assert!(reply.starts_with("*20000 $2 x1 ") && reply.ends_with("$6 x20000"), "{reply:.100}");
     for kind in ["map", "set"] {
         let reply = eval(&mut session, &format!("{pairs} return {{{kind} = t}}"));
         assert!(reply.contains(" $6 x20000"), "{kind}: {reply:.100}");
@@ -639,15 +480,8 @@ fn tables_of_many_strings_and_many_scripts_are_no_error() {
 fn scripts_run_in_transactions() {
     let mut session = Session::new();
     session.expect(&[("MULTI", "+OK")]);
-    assert_eq!(
-        eval(&mut session, "return redis.call('incr', KEYS[1])"),
-        "+QUEUED"
-    );
-    session.expect(&[
-        ("INCR a", "+QUEUED"),
-        ("EXEC", "*2 :1 :2"),
-        ("GET a", "$1 2"),
-    ]);
+    assert_eq!(eval(&mut session, "return redis.call('incr', KEYS[1])"), "+QUEUED");
+    session.expect(&[("INCR a", "+QUEUED"), ("EXEC", "*2 :1 :2"), ("GET a", "$1 2")]);
 }
 
 #[test]
@@ -656,35 +490,14 @@ fn libraries_do_what_redis_does() {
     check(
         &mut session,
         &[
-            (
-                "return cjson.encode({1, 2, {a = 'b'}})",
-                r#"$15 [1,2,{"a":"b"}]"#,
-            ),
+            ("return cjson.encode({1, 2, {a = 'b'}})", r#"$15 [1,2,{"a":"b"}]"#),
             ("return cjson.encode({})", "$2 {}"),
-            (
-                "return cjson.encode({[5] = 1})",
-                "$23 [null,null,null,null,1]",
-            ),
-            (
-                r#"return cjson.encode('a"/\n\1')"#,
-                r#"$15 "a\"\/\n\u0001""#,
-            ),
-            (
-                "return cjson.encode({1.5, 1e20, 0.1, true, cjson.null})",
-                "$25 [1.5,1e+20,0.1,true,null]",
-            ),
-            (
-                "return cjson.decode('[1, {\"a\": [true, null]}]')[2].a[1] and 1",
-                ":1",
-            ),
-            (
-                "return tostring(cjson.decode('[null]')[1] == cjson.null)",
-                "$4 true",
-            ),
-            (
-                r#"return cjson.decode('"\\u00e9\\ud83d\\ude00\\n."')"#,
-                "$8 é😀\n.",
-            ),
+            ("return cjson.encode({[5] = 1})", "$23 [null,null,null,null,1]"),
+            (r#"return cjson.encode('a"/\n\1')"#, r#"$15 "a\"\/\n\u0001""#),
+            ("return cjson.encode({1.5, 1e20, 0.1, true, cjson.null})", "$25 [1.5,1e+20,0.1,true,null]"),
+            ("return cjson.decode('[1, {\"a\": [true, null]}]')[2].a[1] and 1", ":1"),
+            ("return tostring(cjson.decode('[null]')[1] == cjson.null)", "$4 true"),
+            (r#"return cjson.decode('"\\u00e9\\ud83d\\ude00\\n."')"#, "$8 é😀\n."),
             ("return tostring(cjson.decode('1.25e2'))", "$3 125"),
             ("return bit.band(0xff, 0x0f)", ":15"),
             ("return bit.tobit(0xffffffff)", ":-1"),
@@ -694,16 +507,10 @@ fn libraries_do_what_redis_does() {
             ("return bit.lshift(1, 33)", ":2"),
             ("return bit.tohex(255, 4)", "$4 00ff"),
             ("return bit.bswap(0x12345678)", ":2018915346"),
-            (
-                "return redis.sha1hex('')",
-                "$40 da39a3ee5e6b4b0d3255bfef95601890afd80709",
-            ),
+            ("return redis.sha1hex('')", "$40 da39a3ee5e6b4b0d3255bfef95601890afd80709"),
             ("return redis.REDIS_VERSION", "$6 7.0.15"),
             ("return {redis.LOG_DEBUG, redis.LOG_WARNING}", "*2 :0 :3"),
-            (
-                "redis.log(redis.LOG_DEBUG, 'text', 1) return redis.replicate_commands()",
-                ":1",
-            ),
+            ("redis.log(redis.LOG_DEBUG, 'text', 1) return redis.replicate_commands()", ":1"),
         ],
     );
 }
@@ -751,30 +558,18 @@ fn messages_are_packed_and_unpacked() {
         ("cmsgpack.pack({1, 2, 3})", "93010203"),
         ("cmsgpack.pack({a = true})", "81a161c3"),
         ("cmsgpack.pack({})", "90"),
-        (
-            "cmsgpack.pack(-1, -33, 200, 70000, 5000000000)",
-            "ffd0dfccc8ce00011170cf000000012a05f200",
-        ),
+        ("cmsgpack.pack(-1, -33, 200, 70000, 5000000000)", "ffd0dfccc8ce00011170cf000000012a05f200"),
         ("cmsgpack.pack(0.5, 0.1)", "ca3f000000cb3fb999999999999a"),
         ("cmsgpack.pack(nil, false, 'x')", "c0c2a178"),
         ("struct.pack('>HBi', 258, 3, -2)", "010203fffffffe"),
-        (
-            "struct.pack('<I2dc2s', 1, 1, 'abc', 'z')",
-            "0100000000000000f03f61627a00",
-        ),
+        ("struct.pack('<I2dc2s', 1, 1, 'abc', 'z')", "0100000000000000f03f61627a00"),
         ("struct.pack('>!4 b i', 1, 2)", "0100000000000002"),
     ] {
         let reply = eval(&mut session, &hex(pack));
         assert_eq!(reply, format!("${} {expected}", expected.len()), "{pack}");
     }
-    let same = |text: &str| {
-        format!("local t = cmsgpack.unpack(cmsgpack.pack({text})) return cjson.encode(t)")
-    };
-    for text in [
-        "{1,-1,-200,100000,-100000,0.5}",
-        "{\"a\",{true,false}}",
-        "{}",
-    ] {
+    let same = |text: &str| format!("local t = cmsgpack.unpack(cmsgpack.pack({text})) return cjson.encode(t)");
+    for text in ["{1,-1,-200,100000,-100000,0.5}", "{\"a\",{true,false}}", "{}"] {
         let expected = text.replace('{', "[").replace('}', "]");
         let expected = if text == "{}" { "{}" } else { &expected };
         let reply = eval(&mut session, &same(text));
@@ -783,46 +578,22 @@ fn messages_are_packed_and_unpacked() {
     check(
         &mut session,
         &[
-            (
-                "return {cmsgpack.unpack(cmsgpack.pack(1, 'a', 3))}",
-                "*3 :1 $1 a :3",
-            ),
+            ("return {cmsgpack.unpack(cmsgpack.pack(1, 'a', 3))}", "*3 :1 $1 a :3"),
             ("return {cmsgpack.unpack_one('\\1\\2\\3', 1)}", "*2 :2 :2"),
-            (
-                "return {cmsgpack.unpack_limit('\\1\\2\\3', 2)}",
-                "*3 :2 :1 :2",
-            ),
+            ("return {cmsgpack.unpack_limit('\\1\\2\\3', 2)}", "*3 :2 :1 :2"),
             ("return {cmsgpack.unpack_one('\\1')}", "*2 :-1 :1"),
-            (
-                "return {struct.unpack('>Hs', struct.pack('>Hs', 7, 'text'))}",
-                "*3 :7 $4 text :8",
-            ),
-            (
-                "return {struct.unpack('Bc0', struct.pack('Bc0', 3, 'abc'))}",
-                "*2 $3 abc :5",
-            ),
-            (
-                "return {struct.unpack('<i3', struct.pack('<i3', -5))}",
-                "*2 :-5 :4",
-            ),
+            ("return {struct.unpack('>Hs', struct.pack('>Hs', 7, 'text'))}", "*3 :7 $4 text :8"),
+            ("return {struct.unpack('Bc0', struct.pack('Bc0', 3, 'abc'))}", "*2 $3 abc :5"),
+            ("return {struct.unpack('<i3', struct.pack('<i3', -5))}", "*2 :-5 :4"),
             ("return struct.size('!8bd')", ":16"),
         ],
     );
     check_failures(
         &mut session,
         &[
-            (
-                "struct.unpack('>i', 'a')",
-                "ERR user_script:1: data string too short",
-            ),
-            (
-                "struct.unpack('!16d', 'a', 1e308)",
-                "ERR user_script:1: data string too short",
-            ),
-            (
-                "struct.pack('y', 1)",
-                "ERR user_script:1: invalid format option 'y'",
-            ),
+            ("struct.unpack('>i', 'a')", "ERR user_script:1: data string too short"),
+            ("struct.unpack('!16d', 'a', 1e308)", "ERR user_script:1: data string too short"),
+            ("struct.pack('y', 1)", "ERR user_script:1: invalid format option 'y'"),
             (
                 "struct.pack('i100', 1)",
                 "ERR user_script:1: integral size 100 is larger than limit of 32",
@@ -830,7 +601,5 @@ fn messages_are_packed_and_unpacked() {
         ],
     );
     assert!(eval(&mut session, "cmsgpack.unpack('\\147\\1')").contains("Missing bytes in input."));
-    assert!(
-        eval(&mut session, "cmsgpack.unpack(('\\145'):rep(100000))").contains("Bad data format")
-    );
+    assert!(eval(&mut session, "cmsgpack.unpack(('\\145'):rep(100000))").contains("Bad data format"));
 }

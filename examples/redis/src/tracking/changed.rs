@@ -95,10 +95,7 @@ impl Gathered {
     }
 
     fn add_all(&mut self) {
-        *self = Self {
-            is_all: true,
-            ..Self::default()
-        };
+        *self = Self { is_all: true, ..Self::default() };
     }
 
     /// The keys.

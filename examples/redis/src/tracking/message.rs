@@ -24,11 +24,7 @@ pub(super) struct Invalidation<'a> {
 
 impl<'a> Invalidation<'a> {
     pub(super) const fn of(stale: Stale<'a>) -> Self {
-        Self {
-            stale,
-            resp2: None,
-            resp3: None,
-        }
+        Self { stale, resp2: None, resp3: None }
     }
 
     /// What a client gets. All share its bytes.
@@ -84,22 +80,14 @@ mod tests {
     fn each_version_has_its_form() {
         let keys: [&[u8]; 2] = [b"a", b"bc"];
         for (stale, version, expected) in [
-            (
-                Stale::Keys(&keys),
-                Version::Resp3,
-                ">2 $10 invalidate *2 $1 a $2 bc ",
-            ),
+            (Stale::Keys(&keys), Version::Resp3, ">2 $10 invalidate *2 $1 a $2 bc "),
             (Stale::All, Version::Resp3, ">2 $10 invalidate _ "),
             (
                 Stale::Keys(&keys),
                 Version::Resp2,
                 "*3 $7 message $20 __redis__:invalidate *2 $1 a $2 bc ",
             ),
-            (
-                Stale::All,
-                Version::Resp2,
-                "*3 $7 message $20 __redis__:invalidate $-1 ",
-            ),
+            (Stale::All, Version::Resp2, "*3 $7 message $20 __redis__:invalidate $-1 "),
         ] {
             let mut message = Invalidation::of(stale);
             let bytes = message.encoded(version);
@@ -107,9 +95,6 @@ mod tests {
             assert_eq!(text.replace("\r\n", " "), expected);
             assert_eq!(message.encoded(version).as_ptr(), bytes.as_ptr());
         }
-        assert_eq!(
-            &broken_redirect(7)[..],
-            b">2\r\n$21\r\ntracking-redir-broken\r\n:7\r\n"
-        );
+        assert_eq!(&broken_redirect(7)[..], b">2\r\n$21\r\ntracking-redir-broken\r\n:7\r\n");
     }
 }

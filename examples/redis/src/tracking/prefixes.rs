@@ -116,9 +116,7 @@ impl Prefixes {
         let mut found = BTreeMap::<&[u8], (Clients, Vec<&[u8]>)>::new();
         for key in keys {
             for_each_prefix(&by_prefix, key, |prefix, clients| {
-                let (_, keys) = found
-                    .entry(prefix)
-                    .or_insert_with(|| (clients.clone(), Vec::new()));
+                let (_, keys) = found.entry(prefix).or_insert_with(|| (clients.clone(), Vec::new()));
                 if keys.last() != Some(key) {
                     keys.push(key);
                 }
@@ -141,10 +139,7 @@ fn for_each_prefix<'p>(
         let Some((prefix, clients)) = by_prefix.range::<_, [u8]>(range).next_back() else {
             return;
         };
-        let common = prefix
-            .iter()
-            .zip(most)
-            .take_while(|(one, other)| one == other);
+        let common = prefix.iter().zip(most).take_while(|(one, other)| one == other);
         let mut len = common.count();
         if len == prefix.len() {
             visit(prefix, clients);
@@ -175,22 +170,15 @@ mod tests {
 
     #[test]
     fn all_prefixes_of_a_key_are_found() {
-        let prefixes = [
-            "", "a", "ab", "abd", "abcd", "abcdx", "b", "user:", "user:1",
-        ];
+        let prefixes = ["", "a", "ab", "abd", "abcd", "abcdx", "b", "user:", "user:1"];
         let all = prefixes.map(|prefix| (Arc::<[u8]>::from(prefix.as_bytes()), Clients::new()));
         let all: OrdMap<Arc<[u8]>, Clients> = all.into_iter().collect();
-        for key in [
-            "", "a", "abc", "abcd", "abcde", "b1", "c", "user:12", "user",
-        ] {
+        for key in ["", "a", "abc", "abcd", "abcde", "b1", "c", "user:12", "user"] {
             let mut found = Vec::new();
             for_each_prefix(&all, key.as_bytes(), |prefix, _| {
                 found.push(String::from_utf8_lossy(prefix).into_owned());
             });
-            let mut expected: Vec<_> = prefixes
-                .into_iter()
-                .filter(|it| key.starts_with(it))
-                .collect();
+            let mut expected: Vec<_> = prefixes.into_iter().filter(|it| key.starts_with(it)).collect();
             expected.sort_by_key(|prefix| usize::MAX - prefix.len());
             assert_eq!(found, expected, "of {key:?}");
         }

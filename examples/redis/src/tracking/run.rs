@@ -51,12 +51,7 @@ fn tell(spec: &CommandSpec, context: &Context<'_>, args: &[&[u8]]) {
 }
 
 #[cold]
-fn tracked(
-    spec: &CommandSpec,
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+fn tracked(spec: &CommandSpec, context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     remember(context, || read_by(spec, args));
     let result = match Changes::of(spec, context, args) {
         None => keyspace_events::run(spec, context, args, out),
@@ -64,8 +59,7 @@ fn tracked(
             let version = out.version();
             let mut sink = Peeked::at(out);
             let peeked: &mut dyn Sink = &mut sink;
-            let result =
-                keyspace_events::run(spec, context, args, &mut Encoder::new(peeked, version));
+            let result = keyspace_events::run(spec, context, args, &mut Encoder::new(peeked, version));
             if result.is_err() || !keyspace_events::may_have_changed(spec, args, &sink.head) {
                 changes.changed = None;
             }

@@ -65,10 +65,7 @@ impl Redirect {
     /// To this client.
     #[must_use]
     pub fn to(client: &Arc<ClientInfo>) -> Self {
-        Self {
-            id: client.id,
-            client: Arc::downgrade(client),
-        }
+        Self { id: client.id, client: Arc::downgrade(client) }
     }
 
     /// The client, unless it has left.

@@ -101,8 +101,7 @@ impl Table {
     /// Whether keys have to go.
     pub(super) fn is_too_large(&self) -> bool {
         let keys_max = self.keys_max();
-        (keys_max > 0 && self.keys() > keys_max)
-            || self.bytes.load(Ordering::Relaxed) > HELD_BYTES_MAX
+        (keys_max > 0 && self.keys() > keys_max) || self.bytes.load(Ordering::Relaxed) > HELD_BYTES_MAX
     }
 
     fn shard(&self, key: &[u8]) -> &Mutex<Shard> {
@@ -187,11 +186,7 @@ impl Table {
     }
 
     /// The key is out of its shard, which is still locked: a client that adds it again does so after this.
-    fn let_go(
-        &self,
-        (key, ids): (Arc<[u8]>, Ids),
-        members: &OrdMap<u64, Arc<ClientInfo>>,
-    ) -> Taken {
+    fn let_go(&self, (key, ids): (Arc<[u8]>, Ids), members: &OrdMap<u64, Arc<ClientInfo>>) -> Taken {
         self.keys.fetch_sub(1, Ordering::Relaxed);
         self.items.fetch_sub(ids.len(), Ordering::Relaxed);
         let bytes = key.len() + KEY_BYTES + ids.len() * ITEM_BYTES;

@@ -13,11 +13,7 @@ impl Tracker {
     fn of(session: Session) -> Self {
         let heard = Heard::default();
         session.client.subscriber.attach(|| Some(heard.outlet()));
-        Self {
-            session,
-            heard,
-            seen: 0,
-        }
+        Self { session, heard, seen: 0 }
     }
 
     /// A client of RESP3 that tracks.
@@ -35,9 +31,7 @@ impl Tracker {
         let news = news.map(|it| {
             let text = it.replace("\r\n", " ");
             let text = text.trim_end();
-            text.strip_prefix(">2 $10 invalidate ")
-                .unwrap_or(text)
-                .to_owned()
+            text.strip_prefix(">2 $10 invalidate ").unwrap_or(text).to_owned()
         });
         let news = news.collect();
         self.seen = all.len();
@@ -53,28 +47,18 @@ fn key(name: &str) -> String {
 fn a_client_hears_once_of_what_it_has_read() {
     let mut session = Session::new();
     let mut tracker = Tracker::beside(&session, "");
-    tracker
-        .session
-        .expect(&[("GET a", "_"), ("MGET b c", "*2 _ _")]);
+    tracker.session.expect(&[("GET a", "_"), ("MGET b c", "*2 _ _")]);
     let tracking = Arc::clone(&session.server.clients.tracking);
     assert_eq!((tracking.keys(), tracking.items()), (3, 3));
-    session.expect(&[
-        ("SET a 1", "+OK"),
-        ("SET other 1", "+OK"),
-        ("SET a 2", "+OK"),
-    ]);
+    session.expect(&[("SET a 1", "+OK"), ("SET other 1", "+OK"), ("SET a 2", "+OK")]);
     assert_eq!(tracker.news(), [key("a")]);
     session.expect(&[("MSET b 1 c 2", "+OK")]);
     assert_eq!(tracker.news(), [key("b"), key("c")]);
     assert_eq!((tracking.keys(), tracking.items()), (0, 0));
     // Its own changes, too.
-    tracker
-        .session
-        .expect(&[("GET a", "$1 2"), ("DEL a", ":1"), ("DEL a", ":0")]);
+    tracker.session.expect(&[("GET a", "$1 2"), ("DEL a", ":1"), ("DEL a", ":0")]);
     assert_eq!(tracker.news(), [key("a")]);
-    tracker
-        .session
-        .expect(&[("GET a", "_"), ("CLIENT TRACKING OFF", "+OK")]);
+    tracker.session.expect(&[("GET a", "_"), ("CLIENT TRACKING OFF", "+OK")]);
     session.expect(&[("SET a 1", "+OK")]);
     assert_eq!(tracker.news(), [""; 0]);
     assert!(!tracking.is_any() && tracking.keys() > 0);
@@ -121,11 +105,7 @@ fn every_way_of_changing_a_key_counts() {
 #[test]
 fn what_changes_nothing_tells_nobody() {
     let mut session = Session::new();
-    session.expect(&[
-        ("SET k 1", "+OK"),
-        ("RPUSH l 1", ":1"),
-        ("HSET h f 1", ":1"),
-    ]);
+    session.expect(&[("SET k 1", "+OK"), ("RPUSH l 1", ":1"), ("HSET h f 1", ":1")]);
     let mut tracker = Tracker::beside(&session, "");
     tracker.session.run("MGET k l none h");
     for line in [
@@ -190,9 +170,7 @@ fn a_transaction_tells_of_its_changes_when_it_is_carried_out() {
     assert_eq!(tracker.news(), [key("a"), key("b")]);
     assert_eq!(broad.news(), ["*2 $1 a $1 b"]);
     // What is read in a transaction is tracked.
-    tracker
-        .session
-        .expect(&[("MULTI", "+OK"), ("GET a", "+QUEUED"), ("EXEC", "*1 $1 2")]);
+    tracker.session.expect(&[("MULTI", "+OK"), ("GET a", "+QUEUED"), ("EXEC", "*1 $1 2")]);
     session.expect(&[("WATCH a", "+OK"), ("SET a 3", "+OK")]);
     assert_eq!(tracker.news(), [key("a")]);
     tracker.session.run("GET a");
@@ -207,19 +185,13 @@ fn prefixes_divide_what_is_broadcast() {
     let mut other = Tracker::beside(&session, "BCAST PREFIX us NOLOOP");
     assert_eq!(session.server.clients.tracking.prefixes(), 3);
     session.expect(&[("MSET user:1 a item:1 b user:2 c x d", "+OK")]);
-    assert_eq!(
-        tracker.news(),
-        [key("item:1"), "*2 $6 user:1 $6 user:2".to_owned()]
-    );
+    assert_eq!(tracker.news(), [key("item:1"), "*2 $6 user:1 $6 user:2".to_owned()]);
     assert_eq!(other.news(), ["*2 $6 user:1 $6 user:2"]);
     other.session.expect(&[("SET user:1 b", "+OK")]);
     assert_eq!(other.news(), [""; 0]);
     assert_eq!(tracker.news(), [key("user:1")]);
     session.expect(&[("FLUSHALL", "+OK")]);
-    assert_eq!(
-        (tracker.news(), other.news()),
-        (vec!["_".to_owned()], vec!["_".to_owned()])
-    );
+    assert_eq!((tracker.news(), other.news()), (vec!["_".to_owned()], vec!["_".to_owned()]));
     drop((tracker, other));
     assert_eq!(session.server.clients.tracking.prefixes(), 0);
     assert!(!session.server.clients.tracking.is_any());
@@ -232,7 +204,10 @@ fn options_that_do_not_go_together_are_errors() {
     session.expect(&[
         ("CLIENT TRACKING ON PREFIX a", "-ERR PREFIX option requires BCAST mode to be enabled"),
         ("CLIENT TRACKING ON BCAST OPTIN", "-ERR OPTIN and OPTOUT are not compatible with BCAST"),
-        ("CLIENT TRACKING ON OPTIN OPTOUT", "-ERR You can't specify both OPTIN mode and OPTOUT mode"),
+        (
+            "CLIENT TRACKING ON OPTIN OPTOUT",
+            "-ERR You can't specify both OPTIN mode and OPTOUT mode",
+        ),
         ("CLIENT TRACKING ON REDIRECT 77", "-ERR The client ID you want redirect to does not exist"),
         ("CLIENT TRACKING ON REDIRECT", "-ERR syntax error"),
         ("CLIENT TRACKING MAYBE", "-ERR syntax error"),
@@ -265,7 +240,10 @@ fn options_that_do_not_go_together_are_errors() {
         ("CLIENT TRACKING OFF", "+OK"),
         ("CLIENT TRACKING ON OPTIN", "+OK"),
         ("CLIENT TRACKING ON OPTOUT", &format!("-ERR You can't switch OPTIN/OPTOUT {other_mode}")),
-        ("CLIENT CACHING NO", "-ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."),
+        (
+            "CLIENT CACHING NO",
+            "-ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.",
+        ),
         ("CLIENT CACHING YES", "+OK"),
         (
             "CLIENT TRACKINGINFO",
@@ -279,9 +257,7 @@ fn options_that_do_not_go_together_are_errors() {
     session.expect(&[("RESET", "+RESET"), ("CLIENT GETREDIR", ":-1")]);
     let mut many = vec!["CLIENT", "TRACKING", "ON", "BCAST"];
     let prefixes: Vec<String> = (1000..1300).map(|number| number.to_string()).collect();
-    prefixes
-        .iter()
-        .for_each(|prefix| many.extend(["PREFIX", prefix]));
+    prefixes.iter().for_each(|prefix| many.extend(["PREFIX", prefix]));
     assert_eq!(session.run(&many.join(" ")), "-ERR too many prefixes\r\n");
 }
 
@@ -299,12 +275,9 @@ fn a_client_may_choose_what_is_tracked() {
         ("GET d", "_"),
     ]);
     let mut opt_out = Tracker::beside(&session, "OPTOUT");
-    opt_out.session.expect(&[
-        ("GET a", "_"),
-        ("CLIENT CACHING NO", "+OK"),
-        ("GET b", "_"),
-        ("GET c", "_"),
-    ]);
+    opt_out
+        .session
+        .expect(&[("GET a", "_"), ("CLIENT CACHING NO", "+OK"), ("GET b", "_"), ("GET c", "_")]);
     session.expect(&[("MSET a 1 b 2 c 3 d 4", "+OK")]);
     assert_eq!(opt_in.news(), [key("b"), key("c")]);
     assert_eq!(opt_out.news(), [key("a"), key("c")]);
@@ -322,9 +295,7 @@ fn a_script_tracks_what_it_declares_and_what_it_reads() {
         ("redis.call('get','c')", vec![key("a"), key("b"), key("c")]),
     ] {
         for command in [&b"eval"[..], b"eval_ro"] {
-            let reply = tracker
-                .session
-                .run_args(&[command, script.as_bytes(), b"2", b"a", b"b"]);
+            let reply = tracker.session.run_args(&[command, script.as_bytes(), b"2", b"a", b"b"]);
             assert!(reply.starts_with('_') || script.contains("set"), "{reply}");
             change(&mut writer);
             assert_eq!(tracker.news(), expected, "{script}");
@@ -339,22 +310,15 @@ fn messages_go_to_another_client_until_it_leaves() {
     let id = target.session.client.id;
     let mut tracker = Tracker::beside(&session, &format!("REDIRECT {id}"));
     let (get, set) = (("GET a", "_"), ("SET a 1", "+OK"));
-    tracker
-        .session
-        .expect(&[("CLIENT GETREDIR", &format!(":{id}")), get]);
+    tracker.session.expect(&[("CLIENT GETREDIR", &format!(":{id}")), get]);
     session.expect(&[set]);
     assert_eq!(target.news(), [""; 0], "it has no subscription");
     let info = Arc::clone(target.session.client.info());
     let pubsub = &session.server.clients.pubsub;
-    pubsub
-        .subscribe(&info, TopicKind::Channel, b"__redis__:invalidate")
-        .unwrap();
+    pubsub.subscribe(&info, TopicKind::Channel, b"__redis__:invalidate").unwrap();
     tracker.session.run("GET a");
     session.expect(&[set]);
-    assert_eq!(
-        target.news(),
-        ["*3 $7 message $20 __redis__:invalidate *1 $1 a"]
-    );
+    assert_eq!(target.news(), ["*3 $7 message $20 __redis__:invalidate *1 $1 a"]);
     target.session = target.session.resp3();
     tracker.session.run("GET a");
     session.expect(&[set]);
@@ -362,16 +326,8 @@ fn messages_go_to_another_client_until_it_leaves() {
     drop(target);
     tracker.session.run("GET a");
     session.expect(&[set]);
-    assert_eq!(
-        tracker.news(),
-        [format!(">2 $21 tracking-redir-broken :{id}")]
-    );
-    assert!(
-        tracker
-            .session
-            .run("CLIENT TRACKINGINFO")
-            .contains("broken_redirect")
-    );
+    assert_eq!(tracker.news(), [format!(">2 $21 tracking-redir-broken :{id}")]);
+    assert!(tracker.session.run("CLIENT TRACKINGINFO").contains("broken_redirect"));
     assert!(tracker.session.run("CLIENT INFO").contains(" flags=tR "));
 }
 
@@ -392,9 +348,7 @@ fn the_table_is_bounded() {
     session.expect(&[("CONFIG SET tracking-table-max-keys 0", "+OK")]);
     let long = vec![b'x'; 20 << 20];
     for number in 0..20_u8 {
-        tracker
-            .session
-            .run_args(&[b"EXISTS", &[&long[..], &[number]].concat()]);
+        tracker.session.run_args(&[b"EXISTS", &[&long[..], &[number]].concat()]);
     }
     assert!(tracking.keys() < 14, "{}", tracking.keys());
 }
@@ -409,16 +363,10 @@ fn who_leaves_is_forgotten() {
         leaves.session.run(&format!("GET k{number}"));
     }
     stays.session.run("GET k0");
-    assert_eq!(
-        (tracking.keys(), tracking.items()),
-        (KEYS_AT_ONCE, KEYS_AT_ONCE + 1)
-    );
+    assert_eq!((tracking.keys(), tracking.items()), (KEYS_AT_ONCE, KEYS_AT_ONCE + 1));
     let gone = Arc::clone(leaves.session.client.info());
     drop(leaves);
-    assert_eq!(
-        (tracking.clients(), tracking.keys(), tracking.items()),
-        (1, 1, 1)
-    );
+    assert_eq!((tracking.clients(), tracking.keys(), tracking.items()), (1, 1, 1));
     // A request that still runs.
     tracking.remember(&gone, &[b"k7"]);
     assert_eq!((tracking.keys(), tracking.items()), (1, 1));
@@ -427,10 +375,7 @@ fn who_leaves_is_forgotten() {
 #[test]
 fn a_client_that_does_not_read_is_closed() {
     let mut session = Session::new();
-    let limit = OutputLimit {
-        hard_bytes: 100,
-        ..session.server.clients.pubsub.limit()
-    };
+    let limit = OutputLimit { hard_bytes: 100, ..session.server.clients.pubsub.limit() };
     session.server.clients.pubsub.set_limit(limit);
     let tracker = Tracker::beside(&session, "BCAST");
     for _ in 0..10 {
@@ -445,9 +390,7 @@ fn a_client_that_waited_hears_of_its_own_change_behind_its_reply() {
     let session = Session::new();
     let mut other = session.beside();
     let mut tracker = Tracker::beside(&session, "");
-    tracker
-        .session
-        .expect(&[("LRANGE to 0 -1", "*0"), ("BLMOVE from to LEFT LEFT 0", "")]);
+    tracker.session.expect(&[("LRANGE to 0 -1", "*0"), ("BLMOVE from to LEFT LEFT 0", "")]);
     let mut reader = Tracker::beside(&session, "");
     reader.session.run("LLEN to");
     other.expect(&[("RPUSH from x", ":1")]);
@@ -475,9 +418,7 @@ fn changes_count_that_began_when_nobody_tracked() {
     // The commands of a transaction ran before the client began to track.
     let mut gathered = Gathered::default();
     gathered.note_others();
-    tracker
-        .session
-        .expect(&[("CLIENT TRACKING ON", "+OK"), ("GET a", "_")]);
+    tracker.session.expect(&[("CLIENT TRACKING ON", "+OK"), ("GET a", "_")]);
     tracking.invalidate_gathered(1, &gathered);
     assert_eq!(tracker.news(), ["_"]);
 }

@@ -29,11 +29,7 @@ pub(crate) fn sums_stay_whole(
         let movers: Vec<_> = (0..CLIENTS)
             .map(|seed| {
                 let mut client = server.connect();
-                scope.spawn(move || {
-                    (0..steps)
-                        .filter(|&step| transfer(&mut client, seed, step))
-                        .count()
-                })
+                scope.spawn(move || (0..steps).filter(|&step| transfer(&mut client, seed, step)).count())
             })
             .collect();
         while !movers.iter().all(thread::ScopedJoinHandle::is_finished) {
@@ -48,9 +44,5 @@ pub(crate) fn sums_stay_whole(
 
 /// From which account to which one, and how much.
 pub(crate) fn step(seed: usize, step: usize) -> [usize; 3] {
-    [
-        (seed + step) % ACCOUNTS,
-        (seed * 3 + step * 7 + 1) % ACCOUNTS,
-        step % 13,
-    ]
+    [(seed + step) % ACCOUNTS, (seed * 3 + step * 7 + 1) % ACCOUNTS, step % 13]
 }

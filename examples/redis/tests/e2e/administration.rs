@@ -23,11 +23,7 @@ fn measure(server: &Server) {
 }
 
 /// A server of two workers, and clients whose scripts do not end.
-fn start(
-    topology: &'static str,
-    policy: &'static str,
-    scripts: usize,
-) -> (Server, Vec<Connection>) {
+fn start(topology: &'static str, policy: &'static str, scripts: usize) -> (Server, Vec<Connection>) {
     let server = Server::start_with(&Options {
         topology: Some(topology),
         policy: Some(policy),
@@ -61,10 +57,7 @@ fn administration_goes_on(topology: &'static str, policy: &'static str, scripts:
             assert!(operator.ask("FUNCTION STATS").contains("running_script"));
         }
         let is_over = clients.iter().any(Connection::has_received);
-        assert!(
-            !is_over,
-            "{topology}, {policy}: a script has ended in round {round}"
-        );
+        assert!(!is_over, "{topology}, {policy}: a script has ended in round {round}");
     }
     // Each kill is answered beside those that still run, or begin.
     while !clients.is_empty() {
@@ -99,16 +92,7 @@ fn administration_goes_on_dedicated() {
     if !Server::is_psp_redis() {
         return skip(NOT_PSP);
     }
-    for policy in [
-        "darc",
-        "darc-lending",
-        "c-fcfs",
-        "mq",
-        "sjf",
-        "drr",
-        "sq",
-        "jsq",
-    ] {
+    for policy in ["darc", "darc-lending", "c-fcfs", "mq", "sjf", "drr", "sq", "jsq"] {
         administration_goes_on("dedicated", policy, 3);
     }
 }

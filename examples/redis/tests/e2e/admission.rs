@@ -7,10 +7,7 @@ use psp_harness::skip;
 use crate::common::{Connection, Options, Server, TOPOLOGIES, encode_line, wait_until};
 
 fn start(topology: &'static str) -> Server {
-    Server::start_with(&Options {
-        topology: Some(topology),
-        ..Options::default()
-    })
+    Server::start_with(&Options { topology: Some(topology), ..Options::default() })
 }
 
 #[test]
@@ -33,8 +30,7 @@ fn the_body_of_a_post_does_not_run() {
         assert_eq!(server.connect().ask("PING"), "+PONG", "{topology}");
         if Server::is_psp_redis() {
             let warnings = || {
-                let is_warning =
-                    |line: &&String| line.contains("Possible SECURITY ATTACK detected");
+                let is_warning = |line: &&String| line.contains("Possible SECURITY ATTACK detected");
                 server.log().iter().filter(is_warning).count()
             };
             wait_until("a warning", || warnings() > 0);
@@ -64,19 +60,13 @@ fn clients_beyond_the_limit_of_open_files_are_told() {
         for _ in 0..2 * CLIENTS {
             let told = server.connect().read_to_close();
             let expected = b"-ERR max number of clients reached\r\n";
-            assert_eq!(
-                told.escape_ascii().to_string(),
-                expected.escape_ascii().to_string()
-            );
+            assert_eq!(told.escape_ascii().to_string(), expected.escape_ascii().to_string());
         }
         let client = &mut clients[0];
         let room = format!("[\"maxclients\", \"{CLIENTS}\"]");
         assert_eq!(client.ask("CONFIG GET maxclients"), room, "{topology}");
         let refused = client.ask("CONFIG SET maxclients 5000");
-        assert!(
-            refused.ends_with(&format!("try with {CLIENTS}")),
-            "{refused}"
-        );
+        assert!(refused.ends_with(&format!("try with {CLIENTS}")), "{refused}");
         assert_eq!(client.ask("CONFIG SET maxclients 50"), "+OK");
         clients.truncate(1);
         clients[0].wait_for_clients(1);
@@ -135,10 +125,7 @@ fn protected_mode_refuses_other_machines_until_there_is_a_password() {
 fn debug_is_off_unless_the_configuration_allows_it() {
     let refused = "-ERR DEBUG command not allowed. ";
     for (debug, allowed) in [("no", false), ("local", true), ("yes", true)] {
-        let server = Server::start_with(&Options {
-            debug: Some(debug),
-            ..Options::default()
-        });
+        let server = Server::start_with(&Options { debug: Some(debug), ..Options::default() });
         let mut client = server.connect();
         let reply = client.ask("DEBUG SLEEP 0");
         assert_eq!(reply == "+OK", allowed, "{debug}: {reply}");

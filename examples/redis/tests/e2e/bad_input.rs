@@ -6,8 +6,7 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 
 use crate::common::{
-    Connection, DEADLINE, Options, Reply, Server, encode, encode_line, raise_descriptor_limit,
-    wait_until,
+    Connection, DEADLINE, Options, Reply, Server, encode, encode_line, raise_descriptor_limit, wait_until,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
@@ -41,33 +40,15 @@ fn malformed_requests_get_an_error_and_a_closed_connection() {
         (b"*1\r\n$600000000\r\n".to_vec(), "invalid bulk length"),
         (b"*1\r\n$-1\r\n".to_vec(), "invalid bulk length"),
         (b"*1\r\n$abc\r\n".to_vec(), "invalid bulk length"),
-        (
-            b"*1\r\n$99999999999999999999\r\n".to_vec(),
-            "invalid bulk length",
-        ),
+        (b"*1\r\n$99999999999999999999\r\n".to_vec(), "invalid bulk length"),
         (b"*3000000000\r\n".to_vec(), "invalid multibulk length"),
         (b"*abc\r\n".to_vec(), "invalid multibulk length"),
-        (
-            b"*99999999999999999999\r\n".to_vec(),
-            "invalid multibulk length",
-        ),
+        (b"*99999999999999999999\r\n".to_vec(), "invalid multibulk length"),
         (b"*1\r\n:5\r\n".to_vec(), "expected '$', got ':'"),
-        (
-            b"*2\r\n$4\r\nECHO\r\n+x\r\n".to_vec(),
-            "expected '$', got '+'",
-        ),
-        (
-            b"*1\r\n*1\r\n$4\r\nPING\r\n".to_vec(),
-            "expected '$', got '*'",
-        ),
-        (
-            b"*2\r\n$3\r\nGET\r\n*1\r\n$1\r\na\r\n".to_vec(),
-            "expected '$', got '*'",
-        ),
-        (
-            b"SET key \"value\r\n".to_vec(),
-            "unbalanced quotes in request",
-        ),
+        (b"*2\r\n$4\r\nECHO\r\n+x\r\n".to_vec(), "expected '$', got '+'"),
+        (b"*1\r\n*1\r\n$4\r\nPING\r\n".to_vec(), "expected '$', got '*'"),
+        (b"*2\r\n$3\r\nGET\r\n*1\r\n$1\r\na\r\n".to_vec(), "expected '$', got '*'"),
+        (b"SET key \"value\r\n".to_vec(), "unbalanced quotes in request"),
         (b"ECHO \"a\"b\r\n".to_vec(), "unbalanced quotes in request"),
         (long("1"), "too big inline request"),
         (long("*"), "too big mbulk count string"),
@@ -130,15 +111,8 @@ fn clients_that_vanish_do_no_harm() {
     let server = Server::start();
     let mut witness = server.connect();
     assert_eq!(witness.ask("SET key value"), "+OK");
-    let half_a_value = [
-        b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1000000\r\n".to_vec(),
-        vec![b'x'; 500_000],
-    ];
-    let abandoned = [
-        half_a_value.concat(),
-        encode_line("DEBUG SLEEP 0.01"),
-        encode_line("KEYS *"),
-    ];
+    let half_a_value = [b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1000000\r\n".to_vec(), vec![b'x'; 500_000]];
+    let abandoned = [half_a_value.concat(), encode_line("DEBUG SLEEP 0.01"), encode_line("KEYS *")];
     for _ in 0..20 {
         for request in &abandoned {
             server.connect().send(request);
@@ -165,10 +139,7 @@ fn garbage_gets_errors_and_other_clients_are_served() {
         // The server may close the connection before it has read everything.
         let _ = client.try_send(&garbage);
         client.finish_sending();
-        for line in client
-            .read_to_close()
-            .split_inclusive(|&byte| byte == b'\n')
-        {
+        for line in client.read_to_close().split_inclusive(|&byte| byte == b'\n') {
             let line = line.escape_ascii().to_string();
             assert!(line.starts_with("-ERR "), "seed {seed}: {line}");
         }
@@ -199,14 +170,8 @@ fn a_slow_drip_does_not_delay_others() {
 #[test]
 fn ten_thousand_idle_connections_cost_little() {
     let connections = IDLE_CONNECTIONS.min(raise_descriptor_limit() - OTHER_DESCRIPTORS);
-    assert!(
-        connections >= 500,
-        "the limit of open files allows {connections} connections"
-    );
-    let server = Server::start_with(&Options {
-        maxclients: Some(connections + 10),
-        ..Options::default()
-    });
+    assert!(connections >= 500, "the limit of open files allows {connections} connections");
+    let server = Server::start_with(&Options { maxclients: Some(connections + 10), ..Options::default() });
     let mut witness = server.connect();
     assert_eq!(witness.ask("SET key value"), "+OK");
     let before = server.resident_bytes();
@@ -222,10 +187,7 @@ fn ten_thousand_idle_connections_cost_little() {
     }
     witness.wait_for_clients(connections + 1);
     let each = server.resident_bytes().saturating_sub(before) / connections as u64;
-    assert!(
-        each <= IDLE_CONNECTION_BYTES_MAX,
-        "{each} bytes per connection"
-    );
+    assert!(each <= IDLE_CONNECTION_BYTES_MAX, "{each} bytes per connection");
     for client in idle.iter_mut().step_by(100) {
         assert_eq!(client.ask("GET key"), "\"value\"");
     }
@@ -235,21 +197,15 @@ fn ten_thousand_idle_connections_cost_little() {
 fn clients_that_never_read_big_values_cost_bounded_memory() {
     let server = Server::start();
     let value = vec![b'v'; UNREAD_VALUE_BYTES];
-    let set = server
-        .connect()
-        .request(&[b"SET".as_slice(), b"big", &value]);
+    let set = server.connect().request(&[b"SET".as_slice(), b"big", &value]);
     assert_eq!(set.to_string(), "+OK");
-    let clients =
-        request_without_reading(&server, &encode(&["GET", "big"]).repeat(UNREAD_REQUESTS));
+    let clients = request_without_reading(&server, &encode(&["GET", "big"]).repeat(UNREAD_REQUESTS));
     for mut client in clients {
         for position in 0..20 {
             match client.try_reply() {
                 Ok(reply) => assert!(reply == Reply::Bulk(value.clone()), "reply {position}"),
                 Err(error) => {
-                    assert!(
-                        !Server::is_psp_redis(),
-                        "a client that reads late lost a reply: {error}"
-                    );
+                    assert!(!Server::is_psp_redis(), "a client that reads late lost a reply: {error}");
                     assert_closed(&error);
                     break;
                 }
@@ -263,8 +219,7 @@ fn clients_that_never_read_big_values_cost_bounded_memory() {
 fn clients_that_never_read_key_lists_cost_bounded_memory() {
     let server = Server::start();
     let mut loader = server.connect();
-    let requests =
-        (0..UNREAD_KEYS).map(|index| encode(&["SET", &format!("key:{index:08}"), "value"]));
+    let requests = (0..UNREAD_KEYS).map(|index| encode(&["SET", &format!("key:{index:08}"), "value"]));
     loader.send(&requests.collect::<Vec<_>>().concat());
     for _ in 0..UNREAD_KEYS {
         assert_eq!(loader.reply().to_string(), "+OK");
@@ -276,10 +231,7 @@ fn clients_that_never_read_key_lists_cost_bounded_memory() {
 
 #[test]
 fn a_connection_over_the_limit_gets_an_error() {
-    let server = Server::start_with(&Options {
-        maxclients: Some(4),
-        ..Options::default()
-    });
+    let server = Server::start_with(&Options { maxclients: Some(4), ..Options::default() });
     let open = || {
         let mut client = server.connect();
         client
@@ -290,18 +242,11 @@ fn a_connection_over_the_limit_gets_an_error() {
     let mut clients = Vec::new();
     wait_until("the connection that probed the start is closed", || {
         clients.clear();
-        clients.extend((0..4).map_while(|_| {
-            open()
-                .ok()
-                .filter(|(_, reply)| reply.to_string() == "+PONG")
-        }));
+        clients.extend((0..4).map_while(|_| open().ok().filter(|(_, reply)| reply.to_string() == "+PONG")));
         clients.len() == 4
     });
     for _ in 0..3 {
-        assert_eq!(
-            server.connect().read_to_close(),
-            b"-ERR max number of clients reached\r\n"
-        );
+        assert_eq!(server.connect().read_to_close(), b"-ERR max number of clients reached\r\n");
     }
     for (client, _) in &mut clients {
         assert_eq!(client.ask("PING"), "+PONG");
@@ -314,10 +259,7 @@ fn a_connection_over_the_limit_gets_an_error() {
 
 #[test]
 fn an_idle_connection_is_closed_after_the_timeout() {
-    let server = Server::start_with(&Options {
-        timeout_s: Some(1),
-        ..Options::default()
-    });
+    let server = Server::start_with(&Options { timeout_s: Some(1), ..Options::default() });
     let silent = server.connect();
     let mut fell_silent = server.connect();
     let mut partial = server.connect();
@@ -342,10 +284,7 @@ fn request_without_reading(server: &Server, requests: &[u8]) -> Vec<Connection> 
     for _ in 0..20 {
         assert_others_are_served(server, 50);
         let grown = server.resident_bytes().saturating_sub(before);
-        assert!(
-            grown <= UNREAD_MEMORY_BYTES_MAX,
-            "unread replies cost {grown} bytes"
-        );
+        assert!(grown <= UNREAD_MEMORY_BYTES_MAX, "unread replies cost {grown} bytes");
     }
     clients
 }
@@ -360,8 +299,5 @@ fn assert_others_are_served(server: &Server, gets: usize) {
 
 fn assert_closed(error: &io::Error) {
     let closed = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset];
-    assert!(
-        closed.contains(&error.kind()),
-        "not closed within {DEADLINE:?}: {error}"
-    );
+    assert!(closed.contains(&error.kind()), "not closed within {DEADLINE:?}: {error}");
 }

@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 use psp_harness::{NOT_PSP, skip};
 
 use crate::common::waiting::{TOPOLOGIES, start, start_with, wait_for_blocked, waiting};
-use crate::common::{
-    Connection, Options, Server, encode, encode_line, raise_descriptor_limit, wait_until,
-};
+use crate::common::{Connection, Options, Server, encode, encode_line, raise_descriptor_limit, wait_until};
 
 /// Descriptors of this process that tests of other suites may have at the same time.
 const DESCRIPTORS_LEFT: usize = 4000;
@@ -54,18 +52,11 @@ fn clients_are_served_in_the_order_in_which_they_came() {
         assert_eq!(pusher.ask("EXISTS l"), "0", "{topology}");
         assert_eq!(pusher.ask("LRANGE moved 0 -1"), r#"["6", "4"]"#);
 
-        let mut clients = waiting(
-            &server,
-            &["BZPOPMIN z 0", "BZPOPMAX z 0", "BZMPOP 0 1 z MIN"],
-        );
+        let mut clients = waiting(&server, &["BZPOPMIN z 0", "BZPOPMAX z 0", "BZMPOP 0 1 z MIN"]);
         assert_eq!(pusher.ask("ZADD z 1 a 2 b 3 c"), "3", "{topology}");
         assert_eq!(
             replies(&mut clients),
-            [
-                r#"["z", "a", "1"]"#,
-                r#"["z", "c", "3"]"#,
-                r#"["z", [["b", "2"]]]"#
-            ],
+            [r#"["z", "a", "1"]"#, r#"["z", "c", "3"]"#, r#"["z", [["b", "2"]]]"#],
             "{topology}"
         );
         wait_for_blocked(&mut pusher, 0);
@@ -136,10 +127,7 @@ fn wait_answers_at_once_or_when_its_time_is_over() {
         assert_eq!(client.ask("WAIT 1 100"), "0", "{topology}");
         assert!(started.elapsed() >= TIMEOUT, "{topology}");
 
-        for (end, reply) in [
-            ("TIMEOUT", "0"),
-            ("ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK"),
-        ] {
+        for (end, reply) in [("TIMEOUT", "0"), ("ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK")] {
             let mut patient = server.connect();
             let id = patient.ask("CLIENT ID");
             patient.send(&encode_line("WAIT 1 0"));
@@ -222,19 +210,13 @@ fn whatever_stores_a_list_or_a_sorted_set_serves_those_who_wait() {
         ("BLPOP k 0", &["RPUSH a x", "SORT a ALPHA STORE k"]),
         ("BLPOP k 0", &["EVAL redis.call('rpush','k','x') 0"]),
         ("BLPOP k 0", &["MULTI", "LPUSH k y", "LPUSH k x", "EXEC"]),
-        (
-            "BLPOP k 0",
-            &["SET k string", "SADD a x", "SORT a ALPHA STORE k"],
-        ),
+        ("BLPOP k 0", &["SET k string", "SADD a x", "SORT a ALPHA STORE k"]),
         ("BZPOPMIN k 0", &["ZADD k 1 x"]),
         ("BZPOPMIN k 0", &["ZINCRBY k 1 x"]),
         ("BZPOPMIN k 0", &["SADD a x", "ZUNIONSTORE k 1 a"]),
         ("BZPOPMIN k 0", &["ZADD a 1 x", "ZRANGESTORE k a 0 -1"]),
         ("BZPOPMIN k 0", &["RPUSH k list", "DEL k", "ZADD k 1 x"]),
-        (
-            "BZPOPMIN k 0",
-            &["MULTI", "ZADD a 1 x", "RENAME a k", "EXEC"],
-        ),
+        ("BZPOPMIN k 0", &["MULTI", "ZADD a 1 x", "RENAME a k", "EXEC"]),
     ];
     for topology in TOPOLOGIES {
         let server = start(topology);
@@ -246,10 +228,7 @@ fn whatever_stores_a_list_or_a_sorted_set_serves_those_who_wait() {
                 assert!(!reply.starts_with('-'), "{topology}: {line}: {reply}");
             }
             let reply = clients[0].reply().to_string();
-            assert!(
-                reply.starts_with(r#"["k", "x""#),
-                "{topology}: {ways:?}: {reply}"
-            );
+            assert!(reply.starts_with(r#"["k", "x""#), "{topology}: {ways:?}: {reply}");
             writer.ask("FLUSHALL");
         }
     }
@@ -259,10 +238,7 @@ fn whatever_stores_a_list_or_a_sorted_set_serves_those_who_wait() {
 fn only_a_value_of_the_awaited_type_ends_a_wait() {
     for topology in TOPOLOGIES {
         let server = start(topology);
-        let mut clients = waiting(
-            &server,
-            &["BZPOPMIN k 0", "BLPOP k 0", "BLMOVE l s LEFT LEFT 0"],
-        );
+        let mut clients = waiting(&server, &["BZPOPMIN k 0", "BLPOP k 0", "BLMOVE l s LEFT LEFT 0"]);
         let mut writer = server.connect();
         for line in [
             "SET k string",
@@ -276,11 +252,7 @@ fn only_a_value_of_the_awaited_type_ends_a_wait() {
         ] {
             writer.ask(line);
         }
-        assert_eq!(
-            clients[1].reply().to_string(),
-            r#"["k", "x"]"#,
-            "{topology}"
-        );
+        assert_eq!(clients[1].reply().to_string(), r#"["k", "x"]"#, "{topology}");
         wait_for_blocked(&mut writer, 2);
         // A destination of another type is an error, and the element stays.
         assert_eq!(writer.ask("RPUSH l x"), "1");
@@ -307,11 +279,7 @@ fn a_moved_element_serves_those_who_wait_for_its_destination() {
         let mut pusher = server.connect();
         assert_eq!(pusher.ask("RPUSH a x"), "1");
         assert_eq!(pusher.ask("RPUSH circle 1 2"), "2");
-        assert_eq!(
-            replies(&mut clients),
-            [r#""x""#, r#"["c", "x"]"#, r#""x""#, r#""1""#],
-            "{topology}"
-        );
+        assert_eq!(replies(&mut clients), [r#""x""#, r#"["c", "x"]"#, r#""x""#, r#""1""#], "{topology}");
         assert_eq!(pusher.ask("LRANGE circle 0 -1"), r#"["2", "1"]"#);
         assert_eq!(pusher.ask("EXISTS a b c"), "0", "{topology}");
     }
@@ -353,10 +321,7 @@ fn a_client_that_left_takes_nothing() {
     for topology in TOPOLOGIES {
         let server = start(topology);
         let mut pusher = server.connect();
-        let mut clients = waiting(
-            &server,
-            &["BLPOP l 0", "BLPOP l 0", "BLMOVE l m LEFT LEFT 0"],
-        );
+        let mut clients = waiting(&server, &["BLPOP l 0", "BLPOP l 0", "BLMOVE l m LEFT LEFT 0"]);
         let mut stays = clients.remove(1);
         drop(clients);
         wait_for_blocked(&mut pusher, 1);
@@ -390,26 +355,18 @@ fn a_client_that_left_is_gone_at_once() {
         let begun = Instant::now();
         for _ in 0..LEAVERS {
             drop(waiting(&server, &["BLPOP none 0"]));
-            wait_until("the client is gone", || {
-                !witness.ask("CLIENT LIST").contains("cmd=blpop")
-            });
+            wait_until("the client is gone", || !witness.ask("CLIENT LIST").contains("cmd=blpop"));
         }
         // Who is found by a look at all clients each second waits half of it.
         let took = begun.elapsed();
-        assert!(
-            took < Duration::from_millis(250) * LEAVERS,
-            "{topology}: {took:?}"
-        );
+        assert!(took < Duration::from_millis(250) * LEAVERS, "{topology}: {took:?}");
     }
 }
 
 #[test]
 fn an_idle_timeout_is_not_for_those_who_wait() {
     for topology in TOPOLOGIES {
-        let options = Options {
-            timeout_s: Some(1),
-            ..Options::default()
-        };
+        let options = Options { timeout_s: Some(1), ..Options::default() };
         let server = start_with(topology, options);
         let mut client = server.connect();
         assert_eq!(client.ask("BLPOP l 2.5"), "nil", "{topology}");
@@ -424,10 +381,7 @@ fn a_server_that_stops_lets_nobody_wait() {
         return skip(NOT_PSP);
     }
     for topology in TOPOLOGIES {
-        let options = Options {
-            config: Some(CONFIG),
-            ..Options::default()
-        };
+        let options = Options { config: Some(CONFIG), ..Options::default() };
         let mut server = start_with(topology, options);
         let mut clients = waiting(&server, &["BLPOP l 0", "BLPOP l 3600"]);
         let mut more: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
@@ -438,10 +392,7 @@ fn a_server_that_stops_lets_nobody_wait() {
         server.terminate();
         clients.append(&mut more);
         for reply in replies(&mut clients) {
-            assert_eq!(
-                reply, "-UNBLOCKED the server is shutting down",
-                "{topology}"
-            );
+            assert_eq!(reply, "-UNBLOCKED the server is shutting down", "{topology}");
         }
         assert!(server.wait_for_exit().success(), "{topology}");
     }
@@ -468,10 +419,7 @@ fn gets_cost_no_more_beside_very_many_who_wait() {
     let count = room.min(CLIENTS_MAX) / KEYS * KEYS;
     let gets = encode_line("GET k").repeat(GETS);
     let costs = TOPOLOGIES.map(|topology| {
-        let options = Options {
-            config: Some(PATIENT_QUEUES),
-            ..Options::default()
-        };
+        let options = Options { config: Some(PATIENT_QUEUES), ..Options::default() };
         let server = start_with(topology, options);
         let mut reader = server.connect();
         reader.ask("SET k v");
@@ -592,11 +540,7 @@ fn what_those_who_wait_hold_is_bounded() {
     let name = |number: usize| format!("{number:0>1000}");
     let blpop = |keys: usize| {
         let names = (0..keys).map(name);
-        let words = [
-            vec!["BLPOP".to_owned()],
-            names.collect(),
-            vec!["0".to_owned()],
-        ];
+        let words = [vec!["BLPOP".to_owned()], names.collect(), vec!["0".to_owned()]];
         encode(&words.concat())
     };
     for topology in TOPOLOGIES {
@@ -622,11 +566,7 @@ fn what_those_who_wait_hold_is_bounded() {
             clients.push(client);
             assert!(clients.len() < FIT.end, "{topology}");
         }
-        assert!(
-            FIT.contains(&clients.len()),
-            "{topology}: {}",
-            clients.len()
-        );
+        assert!(FIT.contains(&clients.len()), "{topology}: {}", clients.len());
         // All have room again once the others are gone.
         drop(clients);
         wait_for_blocked(&mut witness, 0);

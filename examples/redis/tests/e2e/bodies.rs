@@ -143,11 +143,7 @@ fn a_body_is_in_memory_once() {
             assert_eq!(client.ask("STRLEN key"), BODY.to_string(), "{topology}");
             let growth = server.peak_resident_bytes() - before;
             assert!(growth < BODY as u64 * 3 / 2, "{topology}: {growth}");
-            assert_eq!(
-                client.ask("GETRANGE key 134217726 -1"),
-                "\"xx\"",
-                "{topology}"
-            );
+            assert_eq!(client.ask("GETRANGE key 134217726 -1"), "\"xx\"", "{topology}");
         }
     }
 }
@@ -176,10 +172,7 @@ fn appends_to_a_long_string_do_not_copy_it() {
             len += 5;
         }
         let copied = copied.max(Duration::from_millis(3));
-        assert!(
-            in_place < copied * TIMES,
-            "{topology}: {in_place:?}, {copied:?}"
-        );
+        assert!(in_place < copied * TIMES, "{topology}: {in_place:?}, {copied:?}");
         let end = client.ask(&format!("GETRANGE key {LEN} -1"));
         let expected = format!("\"0{}\"", "abcd@".repeat(20));
         assert_eq!(end, expected, "{topology}");
@@ -233,7 +226,5 @@ fn large_values_are_in_small_pages_and_others_in_huge_ones() {
     // Stacks are in small pages, too: by now all threads have theirs.
     cycle();
     let with_it = cycle();
-    wait_until("its memory is for small values", || {
-        in_small_pages() + 7 * MB as u64 <= with_it
-    });
+    wait_until("its memory is for small values", || in_small_pages() + 7 * MB as u64 <= with_it);
 }

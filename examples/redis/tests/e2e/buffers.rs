@@ -27,9 +27,7 @@ fn growth(server: &Server, clients: &mut [Connection], request: &str) -> u64 {
     for client in &mut *clients {
         client.send(&encode_line(request));
     }
-    wait_until("all have an answer", || {
-        clients.iter().all(Connection::has_received)
-    });
+    wait_until("all have an answer", || clients.iter().all(Connection::has_received));
     // The kernel's figure is approximate.
     server.peak_resident_bytes().saturating_sub(before)
 }
@@ -62,10 +60,7 @@ fn unread_replies_hold_no_more_than_the_budget() {
                 Err(_) => closed += 1,
             }
         }
-        assert!(
-            refused + closed > 0 && whole > 0,
-            "{topology}: {refused}, {whole}"
-        );
+        assert!(refused + closed > 0 && whole > 0, "{topology}: {refused}, {whole}");
         assert_eq!(refused + whole + closed, CLIENTS, "{topology}");
     }
 }
@@ -99,9 +94,7 @@ fn who_does_not_read_is_evicted_for_the_replies_of_others() {
             let reply = client.reply().to_string();
             assert!(reply.len() > ELEMENTS * 100, "{topology}: {reply:.80}");
         }
-        let closed = silent
-            .iter_mut()
-            .filter_map(|client| client.try_reply().err());
+        let closed = silent.iter_mut().filter_map(|client| client.try_reply().err());
         assert!(closed.count() > 0, "{topology}");
     }
 }
@@ -123,10 +116,7 @@ fn replies_beyond_a_connections_share_are_not_built() {
         for client in &mut clients {
             let reply = client.reply().to_string();
             let too_large = "-ERR reply is larger than the limit of 50331648 bytes";
-            assert!(
-                [too_large, OUT_OF_BUFFERS].contains(&reply.as_str()),
-                "{topology}: {reply}"
-            );
+            assert!([too_large, OUT_OF_BUFFERS].contains(&reply.as_str()), "{topology}: {reply}");
             assert_eq!(client.ask("PING"), "+PONG");
         }
     }

@@ -20,10 +20,7 @@ const SHORT_QUEUE: &str = "[server]\nqueue-capacity = 128\nbackpressure-ms = 300
 const DEFAULT_QUEUE: &str = "[server]\nbackpressure-ms = 30000\n";
 
 /// What each client sends, and the reply that it expects.
-const REQUESTS: [(&str, &[u8]); 2] = [
-    ("SET key value", b"+OK\r\n"),
-    ("GET key", b"$5\r\nvalue\r\n"),
-];
+const REQUESTS: [(&str, &[u8]); 2] = [("SET key value", b"+OK\r\n"), ("GET key", b"$5\r\nvalue\r\n")];
 
 fn start(policy: &str, topology: &'static str, config: &'static str) -> Server {
     let policy = Policy::NAMES.into_iter().find(|name| *name == policy);
@@ -40,11 +37,7 @@ fn start(policy: &str, topology: &'static str, config: &'static str) -> Server {
 fn nobody_is_refused(server: &Server, clients: usize, shape: &str) {
     server.connect().ask("SET key value");
     let mut clients: Vec<TcpStream> = (0..clients)
-        .map(|_| {
-            connect(server.address())
-                .expect("the server accepts")
-                .into_inner()
-        })
+        .map(|_| connect(server.address()).expect("the server accepts").into_inner())
         .collect();
     // The last one is accepted, and so are all before it.
     let mut last = server.connect();
@@ -110,8 +103,7 @@ fn every_policy_dedicated_holds_a_burst() {
 #[test]
 fn a_queue_that_stays_full_refuses_its_type_alone() {
     const SLEEPERS: usize = 20;
-    const CONFIG: &str =
-        "[server]\nqueue-capacity = 2\nbackpressure-ms = 200\ncontexts-per-worker = 2\n";
+    const CONFIG: &str = "[server]\nqueue-capacity = 2\nbackpressure-ms = 200\ncontexts-per-worker = 2\n";
     if !Server::is_psp_redis() {
         return skip(NOT_PSP);
     }
@@ -132,9 +124,7 @@ fn a_queue_that_stays_full_refuses_its_type_alone() {
             refused(&sleepers) > 0
         });
         // One or two run and two wait. All others have waited for as long as the first of them.
-        wait_until("all others are refused", || {
-            refused(&sleepers) >= SLEEPERS - 4
-        });
+        wait_until("all others are refused", || refused(&sleepers) >= SLEEPERS - 4);
         for sleeper in sleepers.iter_mut().filter(|sleeper| sleeper.has_received()) {
             let reply = sleeper.reply().to_string();
             assert!(reply.starts_with("-BUSY "), "{topology}: {reply}");

@@ -10,8 +10,7 @@ use crate::common::{Connection, Options, Server, encode};
 
 const ELEMENTS: usize = 10_000;
 const KEYS: usize = 10_000;
-const SUM: &str =
-    "local sum = 0 for term = 1, tonumber(ARGV[1]) do sum = sum + term end return sum";
+const SUM: &str = "local sum = 0 for term = 1, tonumber(ARGV[1]) do sum = sum + term end return sum";
 /// Requests that run on workers.
 const LONG: [&[&str]; 4] = [
     &["LRANGE", "list", "0", "-1"],
@@ -24,11 +23,7 @@ const ROUNDS: usize = 5;
 /// have a hundredth of it.
 const TIMES_MAX: u32 = 30;
 /// Each topology, with a policy.
-const SETUPS: [(&str, &str); 3] = [
-    ("inline", "darc"),
-    ("dedicated", "darc"),
-    ("distributed", "synergy"),
-];
+const SETUPS: [(&str, &str); 3] = [("inline", "darc"), ("dedicated", "darc"), ("distributed", "synergy")];
 
 /// Programs that compute without end: two for each core.
 struct OtherPrograms {
@@ -40,8 +35,7 @@ impl OtherPrograms {
     fn start() -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let count = 2 * available_parallelism().map_or(2, NonZero::get);
-        let compute =
-            |stop: Arc<AtomicBool>| thread::spawn(move || while !stop.load(Ordering::Relaxed) {});
+        let compute = |stop: Arc<AtomicBool>| thread::spawn(move || while !stop.load(Ordering::Relaxed) {});
         let threads = (0..count).map(|_| compute(stop.clone())).collect();
         Self { stop, threads }
     }
@@ -65,11 +59,7 @@ fn start(topology: &'static str, policy: &'static str) -> Server {
     });
     let mut client = server.connect();
     let elements = (0..ELEMENTS).map(|element| element.to_string());
-    let push: Vec<String> = ["RPUSH", "list"]
-        .map(str::to_owned)
-        .into_iter()
-        .chain(elements)
-        .collect();
+    let push: Vec<String> = ["RPUSH", "list"].map(str::to_owned).into_iter().chain(elements).collect();
     assert_eq!(client.request(&push).to_string(), ELEMENTS.to_string());
     let pairs = (0..KEYS).flat_map(|key| [format!("key:{key}"), "value".to_owned()]);
     let set: Vec<String> = std::iter::once("MSET".to_owned()).chain(pairs).collect();

@@ -28,9 +28,7 @@ fn cli(server: &Server, arguments: &[&str]) -> String {
 }
 
 fn script(name: &str) -> PathBuf {
-    [env!("CARGO_MANIFEST_DIR"), "tests", "clients", name]
-        .iter()
-        .collect()
+    [env!("CARGO_MANIFEST_DIR"), "tests", "clients", name].iter().collect()
 }
 
 fn python(script_name: &str) -> Command {
@@ -59,21 +57,12 @@ fn redis_cli_one_shot() {
         (&["--no-raw", "get", "key"], "\"two words\"\n"),
         (&["--no-raw", "get", "nosuch"], "(nil)\n"),
         (&["--no-raw", "rpush", "list", "a", "b"], "(integer) 2\n"),
-        (
-            &["--no-raw", "lrange", "list", "0", "-1"],
-            "1) \"a\"\n2) \"b\"\n",
-        ),
+        (&["--no-raw", "lrange", "list", "0", "-1"], "1) \"a\"\n2) \"b\"\n"),
         (&["--csv", "lrange", "list", "0", "-1"], "\"a\",\"b\"\n"),
         (&["hset", "hash", "field", "value"], "1\n"),
         (&["zadd", "zset", "1.5", "member"], "1\n"),
-        (
-            &["-3", "--no-raw", "hgetall", "hash"],
-            "1# \"field\" => \"value\"\n",
-        ),
-        (
-            &["-3", "--no-raw", "zscore", "zset", "member"],
-            "(double) 1.5\n",
-        ),
+        (&["-3", "--no-raw", "hgetall", "hash"], "1# \"field\" => \"value\"\n"),
+        (&["-3", "--no-raw", "zscore", "zset", "member"], "(double) 1.5\n"),
         (
             &["-3", "--no-raw", "zrange", "zset", "0", "-1", "withscores"],
             "1) 1) \"member\"\n   2) (double) 1.5\n",
@@ -87,11 +76,7 @@ fn redis_cli_one_shot() {
         ),
     ];
     for (arguments, expected) in expectations {
-        assert_eq!(
-            &cli(&server, arguments),
-            expected,
-            "redis-cli {arguments:?}"
-        );
+        assert_eq!(&cli(&server, arguments), expected, "redis-cli {arguments:?}");
     }
 }
 
@@ -110,15 +95,10 @@ fn redis_cli_on_a_unix_socket() {
 #[ignore = "needs redis-tools, redis-py, ioredis; run by .ci/run"]
 fn redis_cli_logs_in_as_a_user() {
     let server = Server::start();
-    server
-        .connect()
-        .ask("ACL SETUSER alice on >pw +acl|whoami +get ~*");
+    server.connect().ask("ACL SETUSER alice on >pw +acl|whoami +get ~*");
     let login = ["--user", "alice", "--pass", "pw", "--no-auth-warning"];
     let output = run_program(&mut redis_cli(&server, &login), "ACL WHOAMI\nSET a b\n");
-    assert_eq!(
-        output,
-        "alice\nNOPERM this user has no permissions to run the 'set' command\n\n"
-    );
+    assert_eq!(output, "alice\nNOPERM this user has no permissions to run the 'set' command\n\n");
 }
 
 #[test]
@@ -130,10 +110,7 @@ fn redis_cli_reads_commands_from_a_pipe() {
             &mut redis_cli(&server, &[protocol]),
             "flushall\nset key \"two words\"\nget key\nincr key\nlrange nosuch 0 -1\ndbsize\n",
         );
-        assert_eq!(
-            output,
-            "OK\nOK\ntwo words\nERR value is not an integer or out of range\n\n\n1\n"
-        );
+        assert_eq!(output, "OK\nOK\ntwo words\nERR value is not an integer or out of range\n\n\n1\n");
     }
 }
 
@@ -142,20 +119,10 @@ fn redis_cli_reads_commands_from_a_pipe() {
 fn redis_cli_on_a_terminal() {
     let server = Server::start();
     let input = "set key \"two words\"\nget key\nnosuch x\nhset hash f v\nhgetall hash\n";
-    for (protocol, added, hash) in [
-        ("-2", 1, "1) \"f\"\n2) \"v\"\n"),
-        ("-3", 0, "1# \"f\" => \"v\"\n"),
-    ] {
-        let output = run_program(
-            python("interactive_cli.py").args([&server.port(), protocol]),
-            input,
-        );
+    for (protocol, added, hash) in [("-2", 1, "1) \"f\"\n2) \"v\"\n"), ("-3", 0, "1# \"f\" => \"v\"\n")] {
+        let output = run_program(python("interactive_cli.py").args([&server.port(), protocol]), input);
         let unknown = "(error) ERR unknown command 'nosuch', with args beginning with: 'x' ";
-        assert_eq!(
-            output,
-            format!("OK\n\"two words\"\n{unknown}\n(integer) {added}\n{hash}"),
-            "{protocol}"
-        );
+        assert_eq!(output, format!("OK\n\"two words\"\n{unknown}\n(integer) {added}\n{hash}"), "{protocol}");
     }
 }
 
@@ -163,14 +130,9 @@ fn redis_cli_on_a_terminal() {
 #[ignore = "needs redis-tools, redis-py, ioredis; run by .ci/run"]
 fn redis_cli_inserts_scans_and_measures() {
     let server = Server::start();
-    let commands: String = (0..MASS_INSERT_KEYS)
-        .map(|index| format!("SET key:{index} {index}\r\n"))
-        .collect();
+    let commands: String = (0..MASS_INSERT_KEYS).map(|index| format!("SET key:{index} {index}\r\n")).collect();
     let inserted = run_program(&mut redis_cli(&server, &["--pipe"]), &commands);
-    assert!(
-        inserted.ends_with(&format!("errors: 0, replies: {MASS_INSERT_KEYS}\n")),
-        "{inserted}"
-    );
+    assert!(inserted.ends_with(&format!("errors: 0, replies: {MASS_INSERT_KEYS}\n")), "{inserted}");
 
     let scanned = cli(&server, &["--scan", "--pattern", "key:*"]);
     let mut keys: Vec<&str> = scanned.lines().collect();
@@ -180,17 +142,11 @@ fn redis_cli_inserts_scans_and_measures() {
 
     assert_eq!(cli(&server, &["rpush", "list", "a", "b", "c"]), "3\n");
     let biggest = cli(&server, &["--bigkeys"]);
-    assert!(
-        biggest.contains("Biggest   list found '\"list\"' has 3 items"),
-        "{biggest}"
-    );
+    assert!(biggest.contains("Biggest   list found '\"list\"' has 3 items"), "{biggest}");
 
     // Without a terminal it samples for one interval and prints minimum, maximum, mean and count.
     let latency = cli(&server, &["--latency", "-i", "0.2"]);
-    let figures: Vec<f64> = latency
-        .split_whitespace()
-        .map(|figure| figure.parse().unwrap())
-        .collect();
+    let figures: Vec<f64> = latency.split_whitespace().map(|figure| figure.parse().unwrap()).collect();
     assert_eq!(figures.len(), 4, "{latency}");
     assert!(figures[3] >= 1.0, "{latency}");
 }
@@ -198,24 +154,13 @@ fn redis_cli_inserts_scans_and_measures() {
 fn benchmark(pipeline: &str) {
     let server = Server::start();
     let mut command = Command::new("redis-benchmark");
-    command.args([
-        "-p",
-        &server.port(),
-        "-t",
-        "get,set,lpush,lrange",
-        "-P",
-        pipeline,
-    ]);
+    command.args(["-p", &server.port(), "-t", "get,set,lpush,lrange", "-P", pipeline]);
     command.args(["-n", BENCHMARK_REQUESTS, "-c", "50", "--csv"]);
     let output = run_program(&mut command, "");
     let rows: Vec<Vec<&str>> = output
         .lines()
         .skip(1)
-        .map(|line| {
-            line.split("\",\"")
-                .map(|cell| cell.trim_matches('"'))
-                .collect()
-        })
+        .map(|line| line.split("\",\"").map(|cell| cell.trim_matches('"')).collect())
         .collect();
     let names: Vec<&str> = rows.iter().map(|row| row[0]).collect();
     let expected = [
@@ -235,10 +180,7 @@ fn benchmark(pipeline: &str) {
     let lengths = 2 * BENCHMARK_REQUESTS.parse::<usize>().unwrap();
     let length: usize = cli(&server, &["llen", "mylist"]).trim().parse().unwrap();
     // The last pipelines may add a few requests beyond the requested number.
-    assert!(
-        (lengths..lengths + 2 * 50 * 16).contains(&length),
-        "{length} elements"
-    );
+    assert!((lengths..lengths + 2 * 50 * 16).contains(&length), "{length} elements");
 }
 
 #[test]
@@ -258,9 +200,7 @@ fn redis_benchmark_pipelined() {
 fn redis_py() {
     let server = start_with_password();
     let mut python = python("redis_py.py");
-    python
-        .args([&server.port(), PASSWORD])
-        .arg(server.unix_socket());
+    python.args([&server.port(), PASSWORD]).arg(server.unix_socket());
     let output = run_program(&mut python, "");
     assert!(output.ends_with("all checks passed\n"), "{output}");
 }
@@ -353,9 +293,6 @@ fn twemproxy_in_front_of_two_servers() {
             let calls = line.strip_prefix("cmdstat_set:calls=")?.split(',').next()?;
             calls.parse::<u32>().ok()
         });
-        assert!(
-            sets.is_some_and(|sets| (20..180).contains(&sets)),
-            "{sets:?} of 200 keys on one server"
-        );
+        assert!(sets.is_some_and(|sets| (20..180).contains(&sets)), "{sets:?} of 200 keys on one server");
     }
 }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use psp_harness::{
-    GROUPS_MIB, MemoryGroup, NO_MEMORY_GROUP, NOT_PSP, answered_beside, skip, unfinished,
-};
+use psp_harness::{GROUPS_MIB, MemoryGroup, NO_MEMORY_GROUP, NOT_PSP, answered_beside, skip, unfinished};
 
 use crate::common::{Connection, Options, Server, encode, encode_line};
 
@@ -26,15 +24,9 @@ fn flood(name: &str, flood: Flood) {
             return skip(NO_MEMORY_GROUP);
         };
         let group = Arc::new(group);
-        let server = Server::start_with(&Options {
-            memory_group: Some(Arc::clone(&group)),
-            ..Options::default()
-        });
+        let server = Server::start_with(&Options { memory_group: Some(Arc::clone(&group)), ..Options::default() });
         let said = "memory of the control group";
-        assert!(
-            server.log().iter().any(|line| line.contains(said)),
-            "{name}"
-        );
+        assert!(server.log().iter().any(|line| line.contains(said)), "{name}");
         let mut witness = server.connect();
         let ask = || assert_eq!(witness.ask("GET none"), "nil", "{name}, {limit_mib} MiB");
         let is_refused = answered_beside(ask, || flood(&server));
@@ -44,11 +36,7 @@ fn flood(name: &str, flood: Flood) {
 }
 
 /// The clients send one request after the other, until one gets an error or is closed.
-fn send_until_refused(
-    clients: &mut [Connection],
-    replies: usize,
-    request: impl Fn(usize, usize) -> Vec<u8>,
-) -> bool {
+fn send_until_refused(clients: &mut [Connection], replies: usize, request: impl Fn(usize, usize) -> Vec<u8>) -> bool {
     (0..2000).any(|round| {
         let mut clients = clients.iter_mut().enumerate();
         clients.any(|(number, client)| {
@@ -95,9 +83,7 @@ fn results(server: &Server) -> bool {
         words.extend((0..1000).map(member));
         client[0].request(&words);
     }
-    send_until_refused(&mut client, 1, |_, round| {
-        encode_line(&format!("SUNIONSTORE key{round} s none"))
-    })
+    send_until_refused(&mut client, 1, |_, round| encode_line(&format!("SUNIONSTORE key{round} s none")))
 }
 
 /// What so many clients send waits in their sockets if it gets no error.
@@ -108,20 +94,12 @@ fn are_held(server: &Server, part: &[u8], clients: usize) -> bool {
 }
 
 fn unfinished_bulks(server: &Server) -> bool {
-    let part = [
-        b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$990000\r\n",
-        &vec![b'x'; 980_000][..],
-    ]
-    .concat();
+    let part = [b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$990000\r\n", &vec![b'x'; 980_000][..]].concat();
     are_held(server, &part, 1000)
 }
 
 fn half_requests(server: &Server) -> bool {
-    let part = [
-        b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$60000\r\n",
-        &vec![b'x'; 58_000][..],
-    ]
-    .concat();
+    let part = [b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$60000\r\n", &vec![b'x'; 58_000][..]].concat();
     are_held(server, &part, 4000)
 }
 
@@ -162,9 +140,7 @@ fn with_names(command: &str, number: usize, round: usize) -> Vec<String> {
 }
 
 fn watched_keys(server: &Server) -> bool {
-    send_until_refused(&mut connect(server, 20), 1, |number, round| {
-        encode(&with_names("WATCH", number, round))
-    })
+    send_until_refused(&mut connect(server, 20), 1, |number, round| encode(&with_names("WATCH", number, round)))
 }
 
 fn subscriptions(server: &Server) -> bool {

@@ -19,8 +19,7 @@ fn gets_go_on_beside_the_costliest_requests() {
     }
     let many = |words: &[&str], each: &[&str]| {
         let head = words.iter().map(|word| (*word).to_owned());
-        let rest =
-            (0..MANY).flat_map(|index| each.iter().map(move |text| format!("{text}{index}")));
+        let rest = (0..MANY).flat_map(|index| each.iter().map(move |text| format!("{text}{index}")));
         encode(&head.chain(rest).collect::<Vec<_>>())
     };
     let mut sort = vec!["SORT", "l"];
@@ -44,13 +43,7 @@ fn gets_go_on_beside_the_costliest_requests() {
             ..Options::default()
         });
         let mut witness = server.connect();
-        for line in [
-            "SADD s a b c",
-            "HSET h a 1 b 2",
-            "ZADD z 1 a 2 b",
-            "RPUSH l 1 2 3",
-            "SET k v",
-        ] {
+        for line in ["SADD s a b c", "HSET h a 1 b 2", "ZADD z 1 a 2 b", "RPUSH l 1 2 3", "SET k v"] {
             witness.ask(line);
         }
         let mut costly = server.connect();
@@ -71,12 +64,7 @@ fn gets_go_on_beside_the_costliest_requests() {
 const GROWN: usize = 50_000;
 
 /// Commands on the set `g`, of which some make others of it.
-const GROWING: [&str; 4] = [
-    "SUNIONSTORE d g s",
-    "ZUNIONSTORE d 1 g",
-    "SORT g ALPHA",
-    "SMEMBERS g",
-];
+const GROWING: [&str; 4] = ["SUNIONSTORE d g s", "ZUNIONSTORE d 1 g", "SORT g ALPHA", "SMEMBERS g"];
 
 /// A server with a large set `large` and a small one, `small`.
 fn with_sets(topology: &'static str) -> (Server, Connection, Connection) {

@@ -52,14 +52,8 @@ fn a_long_request_is_long_in_every_database() {
         let mut client = server.connect();
         let completed = |client: &mut Connection| -> u64 {
             let info = client.ask("INFO psp");
-            let line = info
-                .split("psp_type_scan:")
-                .nth(1)
-                .unwrap_or_else(|| panic!("{info}"));
-            let count = line
-                .split("completions=")
-                .nth(1)
-                .unwrap_or_else(|| panic!("{line}"));
+            let line = info.split("psp_type_scan:").nth(1).unwrap_or_else(|| panic!("{info}"));
+            let count = line.split("completions=").nth(1).unwrap_or_else(|| panic!("{line}"));
             let digits = count.split(|c: char| !c.is_ascii_digit()).next().unwrap();
             digits.parse().unwrap()
         };
@@ -75,14 +69,9 @@ fn a_long_request_is_long_in_every_database() {
         client.ask("HGETALL small");
         client.ask("HGETALL small");
         assert_eq!(completed(&mut client), before, "{topology}");
-        let replies = pipeline(
-            &mut client,
-            &["SELECT 0", "SELECT 3", "HGETALL big", "PING"],
-        );
+        let replies = pipeline(&mut client, &["SELECT 0", "SELECT 3", "HGETALL big", "PING"]);
         assert_eq!(replies[3], "+PONG", "{topology}");
-        wait_until("the long request is counted", || {
-            completed(&mut client) > before
-        });
+        wait_until("the long request is counted", || completed(&mut client) > before);
     }
 }
 
@@ -98,17 +87,13 @@ fn messages_reach_all_databases_and_waiting_clients_only_their_own() {
         assert_eq!(subscriber.reply().to_string(), r#"["message", "c", "m"]"#);
         waiting.ask("SELECT 5");
         waiting.send(&encode_line("BLPOP l 0"));
-        wait_until("it waits", || {
-            client.ask("INFO clients").contains("blocked_clients:1")
-        });
+        wait_until("it waits", || client.ask("INFO clients").contains("blocked_clients:1"));
         assert_eq!(client.ask("RPUSH l 0"), "1", "{topology}");
         client.ask("SELECT 5");
         assert_eq!(client.ask("RPUSH l 5"), "1", "{topology}");
         assert_eq!(waiting.reply().to_string(), r#"["l", "5"]"#, "{topology}");
         waiting.send(&encode_line("BLPOP l 0"));
-        wait_until("it waits again", || {
-            client.ask("INFO clients").contains("blocked_clients:1")
-        });
+        wait_until("it waits again", || client.ask("INFO clients").contains("blocked_clients:1"));
         assert_eq!(client.ask("SWAPDB 0 5"), "+OK");
         assert_eq!(waiting.reply().to_string(), r#"["l", "0"]"#, "{topology}");
     }

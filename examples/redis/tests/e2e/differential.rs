@@ -76,27 +76,14 @@ fn forget(clients: &mut [Connection; 2]) {
 fn where_they_differ(replies: [&str; 2]) -> [String; 2] {
     let chars = |reply: &str| reply.chars().collect::<Vec<_>>();
     let [ours, redis] = replies.map(chars);
-    let same = ours
-        .iter()
-        .zip(&redis)
-        .take_while(|(one, other)| one == other);
+    let same = ours.iter().zip(&redis).take_while(|(one, other)| one == other);
     let from = same.count().saturating_sub(DIFFERENCE_SHOWN / 3);
-    [ours, redis].map(|reply| {
-        reply
-            .into_iter()
-            .skip(from)
-            .take(DIFFERENCE_SHOWN)
-            .collect()
-    })
+    [ours, redis].map(|reply| reply.into_iter().skip(from).take(DIFFERENCE_SHOWN).collect())
 }
 
 fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
     let value = env::var(name).ok()?;
-    Some(
-        value
-            .parse()
-            .unwrap_or_else(|_| panic!("{name}={value} is no number")),
-    )
+    Some(value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
 }
 
 #[test]
@@ -161,14 +148,7 @@ fn random_commands_get_the_replies_of_redis_server() {
             queued.clear();
         }
     }
-    assert!(
-        differences.is_empty(),
-        "seed {seed}:\n{}",
-        differences.join("\n")
-    );
+    assert!(differences.is_empty(), "seed {seed}:\n{}", differences.join("\n"));
     println!("{count} commands, seed {seed}; {stopped} transactions stopped by psp-redis alone");
-    assert!(
-        stopped <= count / 1000,
-        "{stopped} transactions stopped by psp-redis alone"
-    );
+    assert!(stopped <= count / 1000, "{stopped} transactions stopped by psp-redis alone");
 }

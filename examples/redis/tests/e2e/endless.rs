@@ -87,10 +87,7 @@ const CALLS: [Call; 5] = [
     Call::new(["FCALL", "maybe", "0"]),
     Call::new(["EVAL", OTHERS[0], "0"]),
     Call::new(["EVAL", OTHERS[1], "0"]),
-    Call {
-        is_queued: true,
-        ..EVAL
-    },
+    Call { is_queued: true, ..EVAL },
 ];
 
 /// Runs `count` endless scripts at once, and kills them when others have been served.
@@ -131,9 +128,7 @@ fn others_are_served(server: &Server, script: Call, count: usize, shape: &str) {
 /// Puts many values in a list at once.
 fn push(client: &mut Connection, list: &str) -> String {
     let values: Vec<String> = (0..VALUES).map(|value| value.to_string()).collect();
-    let words = ["RPUSH", list]
-        .into_iter()
-        .chain(values.iter().map(String::as_str));
+    let words = ["RPUSH", list].into_iter().chain(values.iter().map(String::as_str));
     client.request(&words.collect::<Vec<_>>()).to_string()
 }
 
@@ -171,12 +166,7 @@ fn endless_scripts(topology: &'static str, policy: &'static str, workers: usize,
     assert!(server.wait_for_exit().success(), "{shape}");
 }
 
-fn all(
-    topology: &'static str,
-    policies: &[&'static str],
-    workers: &[usize],
-    endless: impl Fn(usize) -> usize,
-) {
+fn all(topology: &'static str, policies: &[&'static str], workers: &[usize], endless: impl Fn(usize) -> usize) {
     if !Server::is_psp_redis() {
         return skip(NOT_PSP);
     }
@@ -192,9 +182,7 @@ fn all(
 /// One more than there are workers.
 #[test]
 fn inline() {
-    all("inline", &["c-fcfs", "darc", "sjf"], &[1, 2], |workers| {
-        workers + 1
-    });
+    all("inline", &["c-fcfs", "darc", "sjf"], &[1, 2], |workers| workers + 1);
 }
 
 /// As many as there are workers.
@@ -214,9 +202,7 @@ fn preempted() {
 /// Other policies run requests to their ends.
 #[test]
 fn dedicated() {
-    all("dedicated", &["c-fcfs", "darc"], &[1, 2], |workers| {
-        workers + 1
-    });
+    all("dedicated", &["c-fcfs", "darc"], &[1, 2], |workers| workers + 1);
 }
 
 /// A drain gives up a script on the only worker.
@@ -266,10 +252,7 @@ fn a_drain_stops_scripts_without_an_end() {
             server.terminate();
             for client in &mut endless {
                 let reply = client.reply().to_string();
-                assert!(
-                    reply.contains("the server shuts down"),
-                    "{topology}: {reply}"
-                );
+                assert!(reply.contains("the server shuts down"), "{topology}: {reply}");
             }
             assert!(server.wait_for_exit().success(), "{topology}");
         }

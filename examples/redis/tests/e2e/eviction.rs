@@ -16,10 +16,7 @@ const BATCH: usize = 400;
 const OVERSHOOT_BYTES_MAX: u64 = 4 << 20;
 
 fn start(topology: &'static str, policy: &str) -> (Server, Connection, u64) {
-    let server = Server::start_with(&Options {
-        topology: Some(topology),
-        ..Options::default()
-    });
+    let server = Server::start_with(&Options { topology: Some(topology), ..Options::default() });
     let mut client = server.connect();
     let limit = figure(&mut client, "used_memory:") + ROOM_BYTES;
     let set = format!("CONFIG SET maxmemory {limit} maxmemory-policy {policy}");
@@ -28,18 +25,11 @@ fn start(topology: &'static str, policy: &str) -> (Server, Connection, u64) {
 }
 
 /// Stores values in batches, for so many bytes. `options` follow each SET.
-fn store(
-    client: &mut Connection,
-    bytes: u64,
-    options: &str,
-    mut check: impl FnMut(&mut Connection),
-) {
+fn store(client: &mut Connection, bytes: u64, options: &str, mut check: impl FnMut(&mut Connection)) {
     let value = "x".repeat(VALUE_BYTES);
     let mut key = 0;
     while (key * VALUE_BYTES) < bytes as usize {
-        let batch: String = (key..key + BATCH)
-            .map(|key| format!("SET key{key} {value} {options}\r\n"))
-            .collect();
+        let batch: String = (key..key + BATCH).map(|key| format!("SET key{key} {value} {options}\r\n")).collect();
         client.send(batch.as_bytes());
         for _ in 0..BATCH {
             assert_eq!(client.reply().to_string(), "+OK");
@@ -67,10 +57,7 @@ fn writes_go_on_and_the_memory_stays_near_the_limit() {
         assert_eq!(client.ask("SET lasting text"), "+OK");
         store(&mut client, 4 * ROOM_BYTES, options, |client| {
             let used = figure(client, "used_memory:");
-            assert!(
-                used < limit + OVERSHOOT_BYTES_MAX,
-                "{policy}: {used} of {limit}"
-            );
+            assert!(used < limit + OVERSHOOT_BYTES_MAX, "{policy}: {used} of {limit}");
         });
         let evicted = figure(&mut client, "evicted_keys:");
         let least = 2 * ROOM_BYTES / VALUE_BYTES as u64;
@@ -102,16 +89,10 @@ fn keys_in_use_stay() {
     });
     let mut left = [0, 0];
     for key in 0..keys {
-        left[key % 2] += client
-            .ask(&format!("EXISTS key{key}"))
-            .parse::<usize>()
-            .unwrap();
+        left[key % 2] += client.ask(&format!("EXISTS key{key}")).parse::<usize>().unwrap();
     }
     let [used, idle] = left.map(|left| keys / 2 - left);
-    assert!(
-        used * 10 < idle,
-        "evicted: {used} used keys, {idle} idle ones"
-    );
+    assert!(used * 10 < idle, "evicted: {used} used keys, {idle} idle ones");
 }
 
 #[test]
@@ -133,19 +114,10 @@ fn without_keys_that_may_go_writes_get_errors() {
     let policy = "CONFIG SET maxmemory-policy allkeys-random";
     assert_eq!(client.ask(policy), "+OK");
     let reply = client.ask("SET a b");
-    assert!(
-        reply == "+OK" || (reply == oom && client.ask("DBSIZE") == "0"),
-        "{reply}"
-    );
+    assert!(reply == "+OK" || (reply == oom && client.ask("DBSIZE") == "0"), "{reply}");
     for (line, error) in [
-        (
-            "CONFIG SET maxmemory-policy lru",
-            "argument must be one of the following: volatile-lru,",
-        ),
-        (
-            "CONFIG SET maxmemory-samples 0",
-            "argument must be between 1 and 64 inclusive",
-        ),
+        ("CONFIG SET maxmemory-policy lru", "argument must be one of the following: volatile-lru,"),
+        ("CONFIG SET maxmemory-samples 0", "argument must be between 1 and 64 inclusive"),
     ] {
         let reply = client.ask(line);
         assert!(reply.contains(error), "{reply}");

@@ -97,8 +97,7 @@ const SPIN: &str = "local function spin(ms)
 fn a_script_and_a_transaction_have_one_instant() {
     const RUNS: usize = 10;
     const NEITHER_OR_BOTH: [&str; 2] = ["[nil, nil]", r#"["v", "v"]"#];
-    let looks =
-        "local seen = redis.call('GET', KEYS[1]) spin(6) return {seen, redis.call('GET', KEYS[1])}";
+    let looks = "local seen = redis.call('GET', KEYS[1]) spin(6) return {seen, redis.call('GET', KEYS[1])}";
     let sets = "for n = 1, 2 do redis.call('SET', KEYS[n], 'v', 'PX', 5000) spin(3) end
        return redis.call('PEXPIRETIME', KEYS[1]) - redis.call('PEXPIRETIME', KEYS[2])";
     let [looks, sets, spins] = [looks, sets, "spin(6)"].map(|text| format!("{SPIN}{text}"));
@@ -114,21 +113,14 @@ fn a_script_and_a_transaction_have_one_instant() {
             for call in [["EVAL", &looks, "1", &key], ["FCALL", "looks", "1", &key]] {
                 client.ask(&format!("SET {key} v PX 3"));
                 let seen = client.request(&call).to_string();
-                assert!(
-                    NEITHER_OR_BOTH.contains(&seen.as_str()),
-                    "{topology}: {call:?}: {seen}"
-                );
+                assert!(NEITHER_OR_BOTH.contains(&seen.as_str()), "{topology}: {call:?}: {seen}");
             }
             let get = format!("GET {key}");
-            let [set, begin, end] =
-                [&format!("SET {key} v PX 3"), "MULTI", "EXEC"].map(encode_line);
+            let [set, begin, end] = [&format!("SET {key} v PX 3"), "MULTI", "EXEC"].map(encode_line);
             let (get, spin) = (encode_line(&get), encode(&["EVAL", &spins, "0"]));
             client.send(&[set, begin, get.clone(), spin, get, end].concat());
             let exec = [(); 6].map(|()| client.reply().to_string())[5].replace("nil, ", "");
-            assert!(
-                ["[nil]", r#"["v", "v"]"#].contains(&exec.as_str()),
-                "{topology}: {exec}"
-            );
+            assert!(["[nil]", r#"["v", "v"]"#].contains(&exec.as_str()), "{topology}: {exec}");
         }
         let apart_ms = client.request(&["EVAL", &sets, "2", "a", "b"]).to_string();
         assert_eq!(apart_ms, "0", "{topology}");
@@ -138,9 +130,7 @@ fn a_script_and_a_transaction_have_one_instant() {
 /// The server's time.
 fn unix_ms(client: &mut Connection) -> u64 {
     let time = client.request(&["TIME"]).into_items();
-    let parts = time
-        .into_iter()
-        .map(|part| String::from_utf8(part.into_bytes()).unwrap());
+    let parts = time.into_iter().map(|part| String::from_utf8(part.into_bytes()).unwrap());
     let parts: Vec<u64> = parts.map(|part| part.parse().unwrap()).collect();
     parts[0] * 1000 + parts[1] / 1000
 }

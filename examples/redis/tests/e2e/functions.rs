@@ -120,17 +120,12 @@ fn a_function_that_does_not_end_is_shown_and_killed() {
         assert_eq!(witness.ask("CONFIG SET busy-reply-threshold 50"), "+OK");
         let mut endless = server.connect();
         endless.send(&encode(&["FCALL", "stay", "0"]));
-        wait_until("FUNCTION STATS", || {
-            witness.ask("FUNCTION STATS").contains("\"stay\"")
-        });
+        wait_until("FUNCTION STATS", || witness.ask("FUNCTION STATS").contains("\"stay\""));
         wait_until("FUNCTION KILL", || witness.ask("FUNCTION KILL") == "+OK");
         let reply = endless.reply().to_string();
         assert!(reply.contains("FUNCTION KILL"), "{topology}: {reply}");
         assert_eq!(witness.ask("EXISTS a"), "0", "{topology}");
-        assert!(
-            !witness.ask("FUNCTION STATS").contains("stay"),
-            "{topology}"
-        );
+        assert!(!witness.ask("FUNCTION STATS").contains("stay"), "{topology}");
     }
 }
 

@@ -12,9 +12,7 @@ fn field(observer: &mut Connection, id: &str, name: &str) -> String {
     let list = observer.request(&["CLIENT", "LIST", "ID", id]);
     let line = String::from_utf8(list.into_bytes()).expect("text");
     let prefix = format!("{name}=");
-    let found = line
-        .split_ascii_whitespace()
-        .find_map(|word| word.strip_prefix(&*prefix));
+    let found = line.split_ascii_whitespace().find_map(|word| word.strip_prefix(&*prefix));
     found.unwrap_or_default().to_owned()
 }
 
@@ -30,16 +28,9 @@ fn killed_clients_are_closed_and_the_others_stay() {
         }
         let blocked_id = id_of(&mut blocked);
         blocked.send(b"BLPOP list 0\r\n");
-        wait_until("a client waits", || {
-            field(&mut admin, &blocked_id, "flags") == "b"
-        });
+        wait_until("a client waits", || field(&mut admin, &blocked_id, "flags") == "b");
         let first = id_of(&mut victims[0]);
-        assert_eq!(
-            admin
-                .request(&["CLIENT", "KILL", "ID", &*first])
-                .to_string(),
-            "1"
-        );
+        assert_eq!(admin.request(&["CLIENT", "KILL", "ID", &*first]).to_string(), "1");
         assert_eq!(admin.ask("CLIENT KILL SKIPME yes"), "3");
         for victim in &mut victims {
             assert_eq!(victim.read_to_close(), b"", "{topology}");
@@ -98,9 +89,7 @@ fn paused_commands_hold_no_worker_and_run_in_the_end() {
 fn replies_that_a_client_does_not_want_are_not_sent() {
     let server = Server::start();
     let mut client = server.connect();
-    client.send(
-        b"CLIENT REPLY OFF\r\nSET a 1\r\nGET a\r\nNOPE\r\nBLPOP none 0.01\r\nSUBSCRIBE c\r\n",
-    );
+    client.send(b"CLIENT REPLY OFF\r\nSET a 1\r\nGET a\r\nNOPE\r\nBLPOP none 0.01\r\nSUBSCRIBE c\r\n");
     // What tells of subscriptions is no reply.
     assert_eq!(client.reply().to_string(), r#"["subscribe", "c", 1]"#);
     assert_eq!(server.connect().ask("PUBLISH c hello"), "1");
@@ -152,26 +141,16 @@ fn monitors_see_the_commands_of_all_clients() {
 fn slow_commands_are_logged_by_the_time_for_which_they_ran() {
     let server = Server::start();
     let mut client = server.connect();
-    assert_eq!(
-        client.ask("CONFIG SET slowlog-log-slower-than 20000 latency-monitor-threshold 20"),
-        "+OK"
-    );
+    assert_eq!(client.ask("CONFIG SET slowlog-log-slower-than 20000 latency-monitor-threshold 20"), "+OK");
     assert_eq!(client.ask("CLIENT SETNAME me"), "+OK");
     // A client that waits for a key takes no time.
     assert_eq!(client.ask("BLPOP none 0.1"), "nil");
     assert_eq!(client.ask("DEBUG SLEEP 0.05"), "+OK");
     let log = client.ask("SLOWLOG GET");
-    assert!(
-        log.contains(r#"["DEBUG", "SLEEP", "0.05"]"#) && log.contains(r#""me""#),
-        "{log}"
-    );
+    assert!(log.contains(r#"["DEBUG", "SLEEP", "0.05"]"#) && log.contains(r#""me""#), "{log}");
     assert!(!log.contains("BLPOP"), "{log}");
     assert!(client.ask("LATENCY LATEST").contains("command"));
-    assert!(
-        client
-            .ask("LATENCY HISTOGRAM debug")
-            .contains("histogram_usec")
-    );
+    assert!(client.ask("LATENCY HISTOGRAM debug").contains("histogram_usec"));
     let info = client.info("everything");
     for part in [
         "cmdstat_debug:calls=1,",

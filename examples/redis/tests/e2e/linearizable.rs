@@ -24,11 +24,7 @@ impl Client<Request> for Connection {
     }
 
     fn send(&mut self, commands: &[Request]) {
-        let bytes: Vec<u8> = commands
-            .iter()
-            .flat_map(Request::commands)
-            .flat_map(|words| encode(&words))
-            .collect();
+        let bytes: Vec<u8> = commands.iter().flat_map(Request::commands).flat_map(|words| encode(&words)).collect();
         Connection::send(self, &bytes);
     }
 

@@ -13,10 +13,7 @@ use psp_harness::{DEADLINE, connect, skip};
 use crate::common::{Options, Server};
 
 fn server() -> Server {
-    Server::start_with(&Options {
-        unixsocketperm: Some("700"),
-        ..Options::default()
-    })
+    Server::start_with(&Options { unixsocketperm: Some("700"), ..Options::default() })
 }
 
 /// Sends `line` on a new connection. Returns the lines of the reply, `count` of them.
@@ -36,11 +33,7 @@ fn a_unix_socket_is_served_beside_tcp() {
     assert_eq!(mode & 0o777, 0o700);
     assert_eq!(ask(&path, "PING", 1), ["+PONG"]);
     assert_eq!(server.connect().ask("PING"), "+PONG");
-    assert_eq!(
-        ask(&path, "CONFIG GET unixsocketperm", 5)[4],
-        "700",
-        "as in redis.conf"
-    );
+    assert_eq!(ask(&path, "CONFIG GET unixsocketperm", 5)[4], "700", "as in redis.conf");
     let client = &ask(&path, "CLIENT LIST", 2)[1];
     let address = format!(" addr={}:0 ", path.display());
     assert!(client.contains(&address), "{client}");
@@ -63,10 +56,7 @@ fn a_path_in_use_is_refused() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let expected = format!(
-        "Error: cannot listen on unix:{}: another process listens on it\n",
-        path.display()
-    );
+    let expected = format!("Error: cannot listen on unix:{}: another process listens on it\n", path.display());
     assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
     assert_eq!(ask(&path, "PING", 1), ["+PONG"]);
 }
@@ -82,10 +72,7 @@ fn a_service_manager_passes_the_socket() {
     let mut client = connect(address).unwrap();
     // The shell becomes the program, so that the process id is known.
     let mut server = Command::new("sh")
-        .args([
-            "-c",
-            "LISTEN_FDS=1 LISTEN_PID=$$ exec \"$0\" --listen-fds 3<&0 </dev/null",
-        ])
+        .args(["-c", "LISTEN_FDS=1 LISTEN_PID=$$ exec \"$0\" --listen-fds 3<&0 </dev/null"])
         .arg(env!("CARGO_BIN_EXE_psp-redis"))
         .stdin(Stdio::from(std::os::fd::OwnedFd::from(listener)))
         .stderr(Stdio::null())

@@ -28,9 +28,7 @@ fn fill(client: &mut Connection) -> usize {
     let value = vec![b'x'; VALUE_BYTES];
     let stored = (0..VALUES).take_while(|index| {
         let key = format!("key{index}");
-        let reply = client
-            .request(&[b"SET", key.as_bytes(), &value])
-            .to_string();
+        let reply = client.request(&[b"SET", key.as_bytes(), &value]).to_string();
         assert!(reply == "+OK" || reply == OOM, "{reply}");
         reply == "+OK"
     });
@@ -55,15 +53,9 @@ fn writes_beyond_the_limit_are_refused_and_everything_else_goes_on() {
         assert_eq!(client.ask("RPUSH list a b"), "2");
         let stored = fill(&mut client);
         assert!(stored < VALUES, "{topology}: nothing was refused");
-        assert!(
-            stored as u64 * VALUE_BYTES as u64 > LIMIT_BYTES / 2,
-            "{topology}: {stored}"
-        );
+        assert!(stored as u64 * VALUE_BYTES as u64 > LIMIT_BYTES / 2, "{topology}: {stored}");
         let resident = server.resident_bytes();
-        assert!(
-            resident < LIMIT_BYTES + OVERSHOOT_BYTES_MAX,
-            "{topology}: {resident}"
-        );
+        assert!(resident < LIMIT_BYTES + OVERSHOOT_BYTES_MAX, "{topology}: {resident}");
         // The request that the server refused was itself a part of what exceeded the limit.
         let half = LIMIT_BYTES / 2;
         assert_eq!(client.ask(&format!("CONFIG SET maxmemory {half}")), "+OK");
@@ -101,23 +93,15 @@ fn writes_beyond_the_limit_are_refused_and_everything_else_goes_on() {
             assert_eq!(client.ask(&format!("DEL key{index}")), "1", "{topology}");
         }
         wait_until("writes work again", || client.ask("SET a b") == "+OK");
-        assert_eq!(
-            client.ask(&format!("CONFIG SET maxmemory {LIMIT_BYTES}")),
-            "+OK"
-        );
+        assert_eq!(client.ask(&format!("CONFIG SET maxmemory {LIMIT_BYTES}")), "+OK");
         fill(&mut client);
         assert_eq!(client.ask("FLUSHALL"), "+OK");
         // Values are released in the background.
-        wait_until("nothing is held", || {
-            figure(&mut client, "used_memory:") < half
-        });
+        wait_until("nothing is held", || figure(&mut client, "used_memory:") < half);
         // Writes go by an older figure than INFO.
         wait_until("writes work again", || client.ask("SET a b") == "+OK");
         let second = fill(&mut client);
-        assert!(
-            second > stored / 2,
-            "{topology}: only {second} after {stored} fit again"
-        );
+        assert!(second > stored / 2, "{topology}: only {second} after {stored} fit again");
         assert_eq!(client.ask("CONFIG SET maxmemory 0"), "+OK");
         assert_eq!(client.ask("SET a b"), "+OK", "{topology}");
     }
@@ -125,10 +109,7 @@ fn writes_beyond_the_limit_are_refused_and_everything_else_goes_on() {
 
 #[test]
 fn the_limit_changes_while_the_server_runs() {
-    let server = Server::start_with(&Options {
-        config: Some("maxmemory = 0\n"),
-        ..Options::default()
-    });
+    let server = Server::start_with(&Options { config: Some("maxmemory = 0\n"), ..Options::default() });
     let mut client = server.connect();
     for (size, bytes) in [("10mb", "10485760"), ("1G", "1000000000"), ("1", "1")] {
         assert_eq!(client.ask(&format!("CONFIG SET maxmemory {size}")), "+OK");
@@ -137,10 +118,7 @@ fn the_limit_changes_while_the_server_runs() {
     }
     assert_eq!(client.ask("SET a b"), OOM);
     let refused = client.ask("CONFIG SET maxmemory 10mib");
-    assert!(
-        refused.ends_with("argument must be a memory value"),
-        "{refused}"
-    );
+    assert!(refused.ends_with("argument must be a memory value"), "{refused}");
     // Pipelined writes get an error each.
     client.send(&encode(&["INCR", "n"]).repeat(10));
     for _ in 0..10 {
@@ -199,11 +177,7 @@ fn keys_are_evicted_for_a_value_that_grows() {
         let mut client = server.connect();
         let stored = fill(&mut client);
         client.ask("CONFIG SET maxmemory-policy allkeys-lru");
-        assert_eq!(
-            client.ask("SETRANGE a 33554431 x"),
-            "33554432",
-            "{topology}"
-        );
+        assert_eq!(client.ask("SETRANGE a 33554431 x"), "33554432", "{topology}");
         let left: usize = client.ask("DBSIZE").parse().expect("a number");
         assert!(0 < left && left < stored, "{topology}: {left} of {stored}");
     }

@@ -25,11 +25,7 @@ fn start(policy: &'static str, topology: &'static str) -> Option<Server> {
     start_with(policy, topology, CONFIG)
 }
 
-fn start_with(
-    policy: &'static str,
-    topology: &'static str,
-    config: &'static str,
-) -> Option<Server> {
+fn start_with(policy: &'static str, topology: &'static str, config: &'static str) -> Option<Server> {
     let options = Options {
         policy: Some(policy),
         topology: Some(topology),
@@ -64,24 +60,12 @@ fn long_requests_are_refused_and_gets_are_not(policy: &'static str, topology: &'
         for _ in 0..20 {
             assert_eq!(witness.ask("GET key"), "\"value\"", "{shape}");
         }
-        let replies: Vec<String> = sleepers
-            .iter_mut()
-            .map(|sleeper| sleeper.reply().to_string())
-            .collect();
+        let replies: Vec<String> = sleepers.iter_mut().map(|sleeper| sleeper.reply().to_string()).collect();
         let done = replies.iter().filter(|reply| *reply == "+OK").count();
-        let refused = replies
-            .iter()
-            .filter(|reply| reply.starts_with("-BUSY "))
-            .count();
+        let refused = replies.iter().filter(|reply| reply.starts_with("-BUSY ")).count();
         assert_eq!(done + refused, SLEEPERS, "{shape}: {replies:?}");
-        assert!(
-            done >= QUEUE_CAPACITY,
-            "{shape}, round {round}: the server served only {done}"
-        );
-        assert!(
-            refused > 0,
-            "{shape}, round {round}: the server refused none"
-        );
+        assert!(done >= QUEUE_CAPACITY, "{shape}, round {round}: the server served only {done}");
+        assert!(refused > 0, "{shape}, round {round}: the server refused none");
         // The queue is empty again.
         assert_eq!(witness.ask("DEBUG SLEEP 0.001"), "+OK", "{shape}");
     }
@@ -133,10 +117,7 @@ fn administration_goes_on(topology: &'static str) {
         of_types("blocked=") > WORKERS && of_types("waits=") >= SLEEPERS
     });
     // These get their replies long before a sleeper's, or the connection times out.
-    assert!(
-        operator.info("clients").contains("connected_clients:"),
-        "{topology}"
-    );
+    assert!(operator.info("clients").contains("connected_clients:"), "{topology}");
     let list = operator.request(&["CLIENT", "LIST"]).to_string();
     assert_eq!(list.matches("cmd=").count(), SLEEPERS + 1, "{topology}");
     assert_eq!(operator.ask("CONFIG SET timeout 1000"), "+OK", "{topology}");
@@ -183,11 +164,7 @@ fn one_pipelining_connection_does_not_fill_a_queue() {
         let mut client = server.connect();
         client.send(&encode_line("DEBUG SLEEP 0.002").repeat(SLEEPERS));
         for position in 0..SLEEPERS {
-            assert_eq!(
-                client.reply().to_string(),
-                "+OK",
-                "{topology}, reply {position}"
-            );
+            assert_eq!(client.reply().to_string(), "+OK", "{topology}, reply {position}");
         }
     }
 }

@@ -5,12 +5,8 @@ use crate::common::{Connection, Options, Reply, Server};
 /// Makes keys in each of the forms that redis-server writes.
 fn fill(client: &mut Connection) {
     let long = "x".repeat(10_000);
-    let numbers: Vec<String> = (-300_i64..300)
-        .map(|number| format!("{}", number * 7_777_777))
-        .collect();
-    let words: Vec<String> = (0..600)
-        .map(|word| format!("word{word}{}", "y".repeat(word % 70)))
-        .collect();
+    let numbers: Vec<String> = (-300_i64..300).map(|number| format!("{}", number * 7_777_777)).collect();
+    let words: Vec<String> = (0..600).map(|word| format!("word{word}{}", "y".repeat(word % 70))).collect();
     for line in [
         "SET short text",
         "SET integer -12345",
@@ -42,11 +38,7 @@ fn fill(client: &mut Connection) {
     }
     client.ask(&format!("XADD log 10-0 text {long}"));
     for index in 1..=1000 {
-        client.ask(&format!(
-            "XADD events {index}-{} name {index} {}",
-            index % 3,
-            "value x"
-        ));
+        client.ask(&format!("XADD events {index}-{} name {index} {}", index % 3, "value x"));
     }
     client.ask("XGROUP CREATE events all 0");
     client.ask("XREADGROUP GROUP all alice COUNT 700 STREAMS events >");
@@ -86,8 +78,7 @@ fn content(client: &mut Connection, key: &str) -> String {
             pairs.join(" ")
         }
         "+set" => {
-            let mut items: Vec<String> =
-                reply.into_items().iter().map(ToString::to_string).collect();
+            let mut items: Vec<String> = reply.into_items().iter().map(ToString::to_string).collect();
             items.sort();
             items.join(" ")
         }
@@ -99,11 +90,7 @@ fn content(client: &mut Connection, key: &str) -> String {
 /// The entries of a stream, its counters, and what its groups wait for.
 fn stream_content(client: &mut Connection, key: &str) -> String {
     let mut content = client.ask(&format!("XRANGE {key} - +"));
-    for field in client
-        .request(&["XINFO", "STREAM", key])
-        .into_items()
-        .chunks(2)
-    {
+    for field in client.request(&["XINFO", "STREAM", key]).into_items().chunks(2) {
         let name = field[0].to_string();
         if !name.contains("radix") {
             content += &format!(" {name}={}", field[1]);
@@ -121,9 +108,7 @@ fn stream_content(client: &mut Connection, key: &str) -> String {
                 let item = item.into_items();
                 content += &format!(" {} {} {}", item[0], item[1], item[3]);
             }
-            let consumers = client
-                .request(&["XINFO", "CONSUMERS", key, group])
-                .into_items();
+            let consumers = client.request(&["XINFO", "CONSUMERS", key, group]).into_items();
             for consumer in consumers {
                 let fields = consumer.into_items();
                 content += &format!(" {} {}", fields[1], fields[3]);
@@ -147,11 +132,7 @@ fn values_go_to_redis_server_and_come_back() {
             client.ask("FLUSHALL");
         }
         let [first, second] = &mut clients;
-        let (source, target) = if from == 0 {
-            (first, second)
-        } else {
-            (second, first)
-        };
+        let (source, target) = if from == 0 { (first, second) } else { (second, first) };
         fill(source);
         let keys = source.request(&["KEYS", "*"]).into_items();
         assert_eq!(keys.len(), 27);

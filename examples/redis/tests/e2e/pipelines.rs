@@ -11,13 +11,8 @@ use crate::common::waiting::{TOPOLOGIES, start_with};
 use crate::common::{Options, Reply, Server, encode, encode_line};
 
 fn servers() -> impl Iterator<Item = Server> {
-    let options = Options {
-        unixsocketperm: Some("700"),
-        ..Options::default()
-    };
-    TOPOLOGIES
-        .into_iter()
-        .map(move |topology| start_with(topology, options.clone()))
+    let options = Options { unixsocketperm: Some("700"), ..Options::default() };
+    TOPOLOGIES.into_iter().map(move |topology| start_with(topology, options.clone()))
 }
 
 /// As redis-py's `pipeline().execute()` does.
@@ -29,11 +24,7 @@ fn who_writes_all_before_it_reads_gets_all_replies() {
             let value = "v".repeat(read_len);
             client.request(&["SET", "long", &value]);
             let written = "w".repeat(written_len);
-            let pair = [
-                encode(&["GET", "long"]),
-                encode(&["SET", "other", &written]),
-            ]
-            .concat();
+            let pair = [encode(&["GET", "long"]), encode(&["SET", "other", &written])].concat();
             client.send(&pair.repeat(pairs));
             for _ in 0..pairs {
                 assert_eq!(client.reply(), Reply::Bulk(value.clone().into_bytes()));
@@ -52,9 +43,7 @@ fn a_long_pipeline_of_short_commands_passes_through_a_unix_socket() {
         let mut client = UnixStream::connect(server.unix_socket()).unwrap();
         client.set_read_timeout(Some(DEADLINE)).unwrap();
         client.set_write_timeout(Some(DEADLINE)).unwrap();
-        client
-            .write_all(&encode_line("PING").repeat(PINGS))
-            .unwrap();
+        client.write_all(&encode_line("PING").repeat(PINGS)).unwrap();
         let mut replies = vec![0; PINGS * b"+PONG\r\n".len()];
         client.read_exact(&mut replies).unwrap();
         assert!(replies == b"+PONG\r\n".repeat(PINGS));

@@ -63,10 +63,7 @@ fn connections_that_pipeline_side_by_side_get_their_own_replies() {
         }
         for (number, client) in clients.iter_mut().enumerate() {
             for step in 0..20 {
-                assert_eq!(
-                    client.reply().into_bytes(),
-                    format!("{number}/{round}/{step}").into_bytes()
-                );
+                assert_eq!(client.reply().into_bytes(), format!("{number}/{round}/{step}").into_bytes());
             }
         }
     }
@@ -145,55 +142,28 @@ fn inline_commands() {
 fn hello_switches_the_reply_types() {
     let server = Server::start();
     let mut client = server.connect();
-    let prepare = [
-        "HSET hash field value",
-        "SADD set member",
-        "ZADD zset 1.5 member",
-    ];
+    let prepare = ["HSET hash field value", "SADD set member", "ZADD zset 1.5 member"];
     for line in prepare {
         assert_eq!(client.ask(line), "1");
     }
     let differing: &[(&str, &str, &str)] = &[
-        (
-            "HGETALL hash",
-            r#"["field", "value"]"#,
-            r#"{"field": "value"}"#,
-        ),
+        ("HGETALL hash", r#"["field", "value"]"#, r#"{"field": "value"}"#),
         ("SMEMBERS set", r#"["member"]"#, r#"~["member"]"#),
         ("ZSCORE zset member", r#""1.5""#, ",1.5"),
-        (
-            "ZRANGE zset 0 -1 WITHSCORES",
-            r#"["member", "1.5"]"#,
-            r#"[["member", ,1.5]]"#,
-        ),
-        (
-            "CONFIG GET maxclients",
-            r#"["maxclients", "10000"]"#,
-            r#"{"maxclients": "10000"}"#,
-        ),
+        ("ZRANGE zset 0 -1 WITHSCORES", r#"["member", "1.5"]"#, r#"[["member", ,1.5]]"#),
+        ("CONFIG GET maxclients", r#"["maxclients", "10000"]"#, r#"{"maxclients": "10000"}"#),
         ("GET missing", "nil", "nil"),
     ];
-    assert_eq!(
-        client.ask("HELLO 4"),
-        "-NOPROTO unsupported protocol version"
-    );
+    assert_eq!(client.ask("HELLO 4"), "-NOPROTO unsupported protocol version");
     for (line, resp2, _) in differing {
         assert_eq!(&client.ask(line), resp2, "RESP2 {line}");
     }
     let Reply::Map(properties) = client.request(&["HELLO", "3", "SETNAME", "tester"]) else {
         panic!("HELLO 3 does not reply with a map");
     };
-    let names: Vec<String> = properties
-        .iter()
-        .map(|(name, _)| name.to_string())
-        .collect();
-    for name in [
-        "server", "version", "proto", "id", "mode", "role", "modules",
-    ] {
-        assert!(
-            names.contains(&format!("\"{name}\"")),
-            "{name} in {names:?}"
-        );
+    let names: Vec<String> = properties.iter().map(|(name, _)| name.to_string()).collect();
+    for name in ["server", "version", "proto", "id", "mode", "role", "modules"] {
+        assert!(names.contains(&format!("\"{name}\"")), "{name} in {names:?}");
     }
     let proto = (Reply::Bulk(b"proto".to_vec()), Reply::Integer(3));
     assert!(properties.contains(&proto), "{properties:?}");
@@ -228,17 +198,11 @@ fn quit_answers_and_closes() {
 
 #[test]
 fn commands_need_authentication() {
-    let server = Server::start_with(&Options {
-        requirepass: Some("secret"),
-        ..Options::default()
-    });
+    let server = Server::start_with(&Options { requirepass: Some("secret"), ..Options::default() });
     let mut client = server.connect();
     let expectations: &[(&str, &str)] = &[
         ("GET key", "-NOAUTH Authentication required."),
-        (
-            "AUTH wrong",
-            "-WRONGPASS invalid username-password pair or user is disabled.",
-        ),
+        ("AUTH wrong", "-WRONGPASS invalid username-password pair or user is disabled."),
         ("AUTH secret", "+OK"),
         ("GET key", "nil"),
         ("AUTH default secret", "+OK"),
@@ -248,10 +212,7 @@ fn commands_need_authentication() {
     }
     let mut other = server.connect();
     assert!(other.ask("HELLO 3").starts_with("-NOAUTH"));
-    assert!(matches!(
-        other.request(&["HELLO", "3", "AUTH", "default", "secret"]),
-        Reply::Map(_)
-    ));
+    assert!(matches!(other.request(&["HELLO", "3", "AUTH", "default", "secret"]), Reply::Map(_)));
     assert_eq!(other.ask("GET key"), "nil");
 }
 
@@ -269,22 +230,14 @@ fn auth_without_a_password_is_an_error() {
 fn values_of_ten_megabytes_come_back_whole() {
     let server = Server::start();
     let mut client = server.connect();
-    let value: Vec<u8> = (0..BIG_VALUE_BYTES)
-        .map(|index| (index % 251) as u8)
-        .collect();
+    let value: Vec<u8> = (0..BIG_VALUE_BYTES).map(|index| (index % 251) as u8).collect();
     for _ in 0..3 {
         let reply = client.request(&[b"SET".as_slice(), b"big", &value]);
         assert_eq!(reply.to_string(), "+OK");
-        assert!(
-            client.request(&["GET", "big"]).into_bytes() == value,
-            "the value differs"
-        );
+        assert!(client.request(&["GET", "big"]).into_bytes() == value, "the value differs");
     }
     assert_eq!(client.ask("STRLEN big"), BIG_VALUE_BYTES.to_string());
-    assert_eq!(
-        client.ask("APPEND big tail"),
-        (BIG_VALUE_BYTES + 4).to_string()
-    );
+    assert_eq!(client.ask("APPEND big tail"), (BIG_VALUE_BYTES + 4).to_string());
     assert_eq!(client.ask("GETRANGE big -4 -1"), "\"tail\"");
 }
 
@@ -322,10 +275,7 @@ fn info_has_its_sections() {
 
 #[test]
 fn config_is_read_and_written() {
-    let server = Server::start_with(&Options {
-        maxclients: Some(123),
-        ..Options::default()
-    });
+    let server = Server::start_with(&Options { maxclients: Some(123), ..Options::default() });
     let mut client = server.connect();
     let expectations: &[(&str, &str)] = &[
         ("CONFIG GET maxclients", r#"["maxclients", "123"]"#),
@@ -354,9 +304,7 @@ fn a_terminated_server_answers_requests_in_flight_and_exits_with_0() {
     busy.send(&[encode(&["ECHO", "started"]), encode_line("DEBUG SLEEP 0.3")].concat());
     assert_eq!(busy.reply().to_string(), "\"started\"");
     server.terminate();
-    wait_until("new connections are refused", || {
-        refuses_connections(&server)
-    });
+    wait_until("new connections are refused", || refuses_connections(&server));
     assert_eq!(busy.reply().to_string(), "+OK");
     assert_eq!(busy.read_to_close(), b"");
     assert_eq!(server.wait_for_exit().code(), Some(0));
@@ -374,12 +322,6 @@ fn an_idle_server_exits_with_0_when_terminated() {
 }
 
 fn refuses_connections(server: &Server) -> bool {
-    let answers = |mut client: Connection| {
-        client
-            .try_send(&encode(&["PING"]))
-            .and_then(|()| client.try_reply())
-    };
-    Connection::open(server.address())
-        .and_then(answers)
-        .is_err()
+    let answers = |mut client: Connection| client.try_send(&encode(&["PING"])).and_then(|()| client.try_reply());
+    Connection::open(server.address()).and_then(answers).is_err()
 }

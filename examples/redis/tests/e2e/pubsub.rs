@@ -5,9 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use psp_harness::{NOT_PSP, skip, wait_until};
 
-use crate::common::{
-    Connection, Options, Reply, Server, TOPOLOGIES, encode_line, raise_descriptor_limit,
-};
+use crate::common::{Connection, Options, Reply, Server, TOPOLOGIES, encode_line, raise_descriptor_limit};
 
 fn start(topology: &'static str) -> Server {
     Server::start_with(&Options {
@@ -73,16 +71,10 @@ const TRANSCRIPT: &[Step] = &[
     (2, "UNSUBSCRIBE a"),
     (1, "PUBLISH a eight"),
     (2, "EXEC"),
-    (
-        1,
-        "EVAL return{redis.call('publish','xx','nine'),redis.call('spublish','xx','x')} 0",
-    ),
+    (1, "EVAL return{redis.call('publish','xx','nine'),redis.call('spublish','xx','x')} 0"),
     (1, "EVAL return(redis.pcall('subscribe','x')) 0"),
     (1, "EVAL return(redis.pcall('unsubscribe')) 0"),
-    (
-        1,
-        "EVAL redis.call('publish','xx','ten');return(redis.call('nosuch')) 0",
-    ),
+    (1, "EVAL redis.call('publish','xx','ten');return(redis.call('nosuch')) 0"),
     (1, "MULTI"),
     (1, "PUBLISH xx eleven"),
     (1, "SET k v"),
@@ -168,11 +160,7 @@ fn subscribers_get_messages_and_may_do_little_else() {
         for (line, expected) in [
             (
                 "SUBSCRIBE a b a",
-                [
-                    r#"["subscribe", "a", 1] ["subscribe", "b", 2] ["subscribe", "a", 2]"#,
-                    "",
-                    "",
-                ],
+                [r#"["subscribe", "a", 1] ["subscribe", "b", 2] ["subscribe", "a", 2]"#, "", ""],
             ),
             ("PUBLISH a one", [r#"["message", "a", "one"]"#, "1", ""]),
             (
@@ -185,18 +173,8 @@ fn subscribers_get_messages_and_may_do_little_else() {
                 ],
             ),
             ("PING", [r#"["pong", ""]"#, "", ""]),
-            (
-                "PUBLISH a two",
-                [
-                    r#"["message", "a", "two"] ["pmessage", "[ab]", "a", "two"]"#,
-                    "2",
-                    "",
-                ],
-            ),
-            (
-                "SPUBLISH a three",
-                [r#"["smessage", "a", "three"]"#, "1", ""],
-            ),
+            ("PUBLISH a two", [r#"["message", "a", "two"] ["pmessage", "[ab]", "a", "two"]"#, "2", ""]),
+            ("SPUBLISH a three", [r#"["smessage", "a", "three"]"#, "1", ""]),
             (
                 "EXEC",
                 [
@@ -214,9 +192,7 @@ fn subscribers_get_messages_and_may_do_little_else() {
 /// What differs, step by step.
 fn differences<T: PartialEq + std::fmt::Debug>(ours: &[T], redis: &[T]) -> String {
     let pairs = ours.iter().zip(redis).filter(|(ours, redis)| ours != redis);
-    pairs
-        .map(|(ours, redis)| format!("\nours  {ours:?}\nredis {redis:?}"))
-        .collect()
+    pairs.map(|(ours, redis)| format!("\nours  {ours:?}\nredis {redis:?}")).collect()
 }
 
 #[test]
@@ -241,15 +217,7 @@ fn a_message_to_oneself_comes_after_the_reply() {
         let mut client = server.connect();
         client.ask("HELLO 3");
         client.ask("SUBSCRIBE c");
-        let lines = [
-            "PUBLISH c one",
-            "MULTI",
-            "PUBLISH c two",
-            "PUBLISH c three",
-            "PING",
-            "EXEC",
-            "PING",
-        ];
+        let lines = ["PUBLISH c one", "MULTI", "PUBLISH c two", "PUBLISH c three", "PING", "EXEC", "PING"];
         client.send(&lines.map(encode_line).concat());
         let replies = [0; 10].map(|_| client.reply().to_string());
         assert_eq!(
@@ -283,9 +251,7 @@ fn messages_keep_their_order_and_come_between_replies() {
             subscriber.ask(&format!("SET long {}", "x".repeat(20_000)));
         }
         let mut publisher = server.connect();
-        let messages: Vec<_> = (0..MESSAGES)
-            .map(|number| encode_line(&format!("PUBLISH c {number}")))
-            .collect();
+        let messages: Vec<_> = (0..MESSAGES).map(|number| encode_line(&format!("PUBLISH c {number}"))).collect();
         let gets = encode_line("GET long").repeat(200);
         for part in messages.chunks(MESSAGES / 10) {
             publisher.send(&part.concat());
@@ -383,20 +349,14 @@ fn who_reads_is_not_closed_for_hundreds_who_do_not() {
             let message = format!("{number}:{}", "m".repeat(len));
             publisher.send(&encode_line(&format!("PUBLISH c {message}")));
             let receivers = publisher.reply();
-            assert!(
-                matches!(receivers, Reply::Integer(_)),
-                "{topology}: {receivers}"
-            );
+            assert!(matches!(receivers, Reply::Integer(_)), "{topology}: {receivers}");
             if len * count < BUDGET_BYTES as usize {
                 let all = Reply::Integer((SILENT + READING) as i64);
                 assert_eq!(receivers, all, "{topology}: somebody is closed at {number}");
             }
             for client in &mut reading {
                 let items = client.reply().into_items();
-                assert!(
-                    items[2] == Reply::Bulk(message.clone().into_bytes()),
-                    "{topology}"
-                );
+                assert!(items[2] == Reply::Bulk(message.clone().into_bytes()), "{topology}");
             }
         }
         let growth = server.peak_resident_bytes().saturating_sub(before);
@@ -411,12 +371,7 @@ fn a_subscriber_that_does_not_read_is_closed_at_the_limit() {
     for topology in TOPOLOGIES {
         let server = start(topology);
         let mut witness = server.connect();
-        witness.request(&[
-            "CONFIG",
-            "SET",
-            "client-output-buffer-limit",
-            "pubsub 1mb 0 0",
-        ]);
+        witness.request(&["CONFIG", "SET", "client-output-buffer-limit", "pubsub 1mb 0 0"]);
         let mut silent = server.connect();
         let mut reading = server.connect();
         silent.ask("SUBSCRIBE c");
@@ -433,30 +388,20 @@ fn a_subscriber_that_does_not_read_is_closed_at_the_limit() {
                 break;
             }
             // What the sockets' buffers take does not count.
-            assert!(
-                published < LIMIT + (64 << 20),
-                "{topology}: it is never closed"
-            );
+            assert!(published < LIMIT + (64 << 20), "{topology}: it is never closed");
         }
         assert!(published > LIMIT, "{topology}");
         assert!(silent.read_to_close().len() < published, "{topology}");
         if Server::is_psp_redis() {
             let stats = witness.info("stats");
-            assert!(
-                stats.contains("client_output_buffer_limit_disconnections:1\r\n"),
-                "{stats}"
-            );
+            assert!(stats.contains("client_output_buffer_limit_disconnections:1\r\n"), "{stats}");
             wait_until("its memory is given back", || {
                 let info = witness.info("psp");
-                let held = info
-                    .lines()
-                    .find_map(|line| line.strip_prefix("psp_buffered_bytes:"));
+                let held = info.lines().find_map(|line| line.strip_prefix("psp_buffered_bytes:"));
                 held.unwrap().parse::<usize>().unwrap() < 200_000
             });
         }
-        wait_until("only one subscriber is left", || {
-            witness.ask("PUBSUB NUMSUB c") == r#"["c", 1]"#
-        });
+        wait_until("only one subscriber is left", || witness.ask("PUBSUB NUMSUB c") == r#"["c", 1]"#);
     }
 }
 
@@ -494,21 +439,13 @@ fn gets_go_on_beside_a_message_to_thousands() {
         for _ in 0..ATTEMPTS {
             publisher.send(&encode_line("PUBLISH c hello"));
             let mut gets = 0;
-            while !listening
-                .iter()
-                .rev()
-                .take(20)
-                .all(Connection::has_received)
-            {
+            while !listening.iter().rev().take(20).all(Connection::has_received) {
                 assert_eq!(witness.ask("GET k"), "\"v\"");
                 gets += 1;
             }
             assert_eq!(publisher.reply(), Reply::Integer(subscribers as i64));
             for subscriber in &mut listening {
-                assert_eq!(
-                    subscriber.reply().to_string(),
-                    r#"["message", "c", "hello"]"#
-                );
+                assert_eq!(subscriber.reply().to_string(), r#"["message", "c", "hello"]"#);
             }
             most = most.max(gets);
             if most >= GETS_MIN {
@@ -516,14 +453,9 @@ fn gets_go_on_beside_a_message_to_thousands() {
             }
         }
         assert!(most >= GETS_MIN, "{topology}: {most} GETs beside PUBLISH");
-        assert_eq!(
-            publisher.ask("PUBSUB NUMSUB c"),
-            format!("[\"c\", {subscribers}]")
-        );
+        assert_eq!(publisher.ask("PUBSUB NUMSUB c"), format!("[\"c\", {subscribers}]"));
         drop(listening);
-        wait_until("no client is subscribed", || {
-            publisher.ask("PUBSUB CHANNELS") == "[]"
-        });
+        wait_until("no client is subscribed", || publisher.ask("PUBSUB CHANNELS") == "[]");
     }
 }
 
@@ -799,9 +731,9 @@ fn events_tell_what_commands_did_to_keys() {
         let all = events(&server);
         let of = |line: &str| {
             let (_, events) = all.iter().find(|(sent, _)| *sent == line).unwrap();
-            let named = events.iter().filter_map(|event| {
-                event.strip_prefix(r#"["pmessage", "__key*", "__keyevent@0__:"#)
-            });
+            let named = events
+                .iter()
+                .filter_map(|event| event.strip_prefix(r#"["pmessage", "__key*", "__keyevent@0__:"#));
             named.collect::<Vec<_>>().join(" ")
         };
         for (line, expected) in [
@@ -812,14 +744,8 @@ fn events_tell_what_commands_did_to_keys() {
             ("EXPIRE s 0", r#"del", "s"]"#),
             ("SADD e a", ""),
             ("HDEL h g", r#"hdel", "h"] del", "h"]"#),
-            (
-                "MGET none s none",
-                r#"keymiss", "none"] keymiss", "s"] keymiss", "none"]"#,
-            ),
-            (
-                "SET x 1 PX 40",
-                r#"new", "x"] set", "x"] expire", "x"] expired", "x"] keymiss", "x"]"#,
-            ),
+            ("MGET none s none", r#"keymiss", "none"] keymiss", "s"] keymiss", "none"]"#),
+            ("SET x 1 PX 40", r#"new", "x"] set", "x"] expire", "x"] expired", "x"] keymiss", "x"]"#),
             ("MULTI", ""),
             (
                 "EXEC",
@@ -860,9 +786,7 @@ fn an_element_for_a_client_that_waits_has_its_events() {
         client.ask("CONFIG SET notify-keyspace-events KA");
         listener.ask("PSUBSCRIBE __keyspace@0__:*");
         waiting.send(&encode_line("BLMOVE l m RIGHT LEFT 0"));
-        wait_until("it waits", || {
-            client.ask("INFO clients").contains("blocked_clients:1")
-        });
+        wait_until("it waits", || client.ask("INFO clients").contains("blocked_clients:1"));
         client.ask("RPUSH l a");
         waiting.reply();
         let events = [0; 4].map(|_| {

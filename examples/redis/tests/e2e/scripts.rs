@@ -19,8 +19,7 @@ const MEASURED: usize = 40;
 /// Counts to ARGV[1].
 const LONG: &str = "local n = 0 for i = 1, tonumber(ARGV[1]) do n = n + i % 7 end return redis.call('incr', 'long')";
 /// Releases a lock, as redis-py does.
-const UNLOCK: &str =
-    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+const UNLOCK: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
 /// Moves ARGV[1] from a key to another one that it has not declared.
 const MOVE: &str = "
     local to = 'account' .. ARGV[2]
@@ -53,22 +52,13 @@ fn too_many_values_are_an_error_and_no_panic() {
     let ones = |count: usize| format!("local t = {{}} for i = 1, {count} do t[i] = '1' end ");
     let texts = "string.rep(string.char(0xa1) .. 'a', 7999)";
     for (script, reply) in [
-        (
-            "return redis.call('DEL', unpack(t, 2))",
-            "too many results to unpack",
-        ),
+        ("return redis.call('DEL', unpack(t, 2))", "too many results to unpack"),
         (
             "local ok, why = pcall(unpack, t) return redis.error_reply('ERR ' .. why)",
             "too many results to unpack",
         ),
-        (
-            "return cjson.encode(unpack(t, 1, 7998))",
-            "too many results to unpack",
-        ),
-        (
-            format!("return select('#', cmsgpack.unpack({texts}))").as_str(),
-            "too many return values",
-        ),
+        ("return cjson.encode(unpack(t, 1, 7998))", "too many results to unpack"),
+        (format!("return select('#', cmsgpack.unpack({texts}))").as_str(), "too many return values"),
         (
             "return select('#', struct.unpack(string.rep('c1', #t), string.rep('a', #t)))",
             "too many results",
@@ -76,10 +66,7 @@ fn too_many_values_are_an_error_and_no_panic() {
     ] {
         let script = ones(7999) + script;
         let error = client.request(&["EVAL", &script, "0"]).to_string();
-        assert!(
-            error.starts_with("-ERR ") && error.contains(reply),
-            "{error}"
-        );
+        assert!(error.starts_with("-ERR ") && error.contains(reply), "{error}");
     }
     let script = ones(7700) + "return redis.call('DEL', unpack(t))";
     assert_eq!(client.request(&["EVAL", &script, "0"]).to_string(), "0");
@@ -140,10 +127,7 @@ fn gets_and_short_scripts_go_on_beside_a_long_one() {
                 break;
             }
         }
-        assert!(
-            most >= GETS_MIN,
-            "{topology}: {most} locks beside the script"
-        );
+        assert!(most >= GETS_MIN, "{topology}: {most} locks beside the script");
     }
 }
 
@@ -162,10 +146,7 @@ fn the_type_of_a_script_is_that_of_its_runs() {
             let mut fields = line.split(',');
             fields.find_map(|field| field.strip_prefix("arrivals="))
         });
-        arrivals
-            .unwrap_or_else(|| panic!("{info}"))
-            .parse()
-            .unwrap()
+        arrivals.unwrap_or_else(|| panic!("{info}")).parse().unwrap()
     };
     let scans = arrivals(&mut client, "scan");
     for _ in 0..MEASURED * 5 {
@@ -185,14 +166,11 @@ fn the_type_of_a_script_is_that_of_its_runs() {
     }
     let mut endless = server.connect();
     endless.send(&encode(&["EVAL", MAYBE, "0", "2"]));
-    wait_until(
-        "a script is a scan that another run of it makes one",
-        || {
-            let scans = arrivals(&mut client, "scan");
-            eval(&mut client, &[MAYBE, "0", "1"]);
-            arrivals(&mut client, "scan") > scans
-        },
-    );
+    wait_until("a script is a scan that another run of it makes one", || {
+        let scans = arrivals(&mut client, "scan");
+        eval(&mut client, &[MAYBE, "0", "1"]);
+        arrivals(&mut client, "scan") > scans
+    });
     assert!(!endless.has_received(), "that run has not ended");
 }
 
@@ -206,21 +184,14 @@ fn a_script_that_does_not_end_is_killed_and_changes_nothing() {
         let mut witness = server.connect();
         assert_eq!(witness.ask("CONFIG SET busy-reply-threshold 50"), "+OK");
         let mut endless = server.connect();
-        endless.send(&encode(&[
-            "EVAL",
-            "redis.call('set', 'a', 1) while true do end",
-            "0",
-        ]));
+        endless.send(&encode(&["EVAL", "redis.call('set', 'a', 1) while true do end", "0"]));
         let started = Instant::now();
         while witness.ask("SCRIPT KILL") != "+OK" {
             assert!(started.elapsed() < Duration::from_secs(60), "{topology}");
             thread::sleep(Duration::from_millis(5));
         }
         let reply = endless.reply().to_string();
-        assert!(
-            reply.contains("Script killed by user"),
-            "{topology}: {reply}"
-        );
+        assert!(reply.contains("Script killed by user"), "{topology}: {reply}");
         assert_eq!(witness.ask("EXISTS a"), "0", "{topology}");
     }
 }
@@ -241,10 +212,7 @@ fn deep_recursion_is_an_error_and_no_crash() {
         ] {
             for _ in 0..3 {
                 let reply = eval(&mut client, &[body, "0"]);
-                assert!(
-                    reply.starts_with('-') || body.contains("pcall"),
-                    "{topology} {body}: {reply}"
-                );
+                assert!(reply.starts_with('-') || body.contains("pcall"), "{topology} {body}: {reply}");
             }
         }
         assert_eq!(client.ask("PING"), "+PONG", "{topology}");

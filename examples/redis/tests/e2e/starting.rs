@@ -12,19 +12,8 @@ fn refusal(open_files: u32, file: &str, flags: &[&str]) -> String {
     fs::write(&path, file).unwrap();
     let mut shell = Command::new("sh");
     let script = format!("ulimit -n {open_files}; exec timeout 10 \"$0\" \"$@\"");
-    shell.args([
-        "-c",
-        &script,
-        env!("CARGO_BIN_EXE_psp-redis"),
-        "--port",
-        "0",
-    ]);
-    let output = shell
-        .arg("--config")
-        .arg(path)
-        .args(flags)
-        .output()
-        .unwrap();
+    shell.args(["-c", &script, env!("CARGO_BIN_EXE_psp-redis"), "--port", "0"]);
+    let output = shell.arg("--config").arg(path).args(flags).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let printed = String::from_utf8(output.stderr).unwrap();
     assert_eq!(printed.lines().count(), 1, "{printed}");
@@ -36,26 +25,18 @@ fn a_limit_of_open_files_without_room_for_a_client_is_named() {
     for open_files in [12, 20, 32] {
         for topology in TOPOLOGIES {
             let printed = refusal(open_files, "", &["--topology", topology]);
-            let expected = format!(
-                "Error: the limit of open files (ulimit -n) is {open_files}: the server needs 33 at least\n"
-            );
+            let expected =
+                format!("Error: the limit of open files (ulimit -n) is {open_files}: the server needs 33 at least\n");
             assert_eq!(printed, expected, "{topology}");
         }
     }
     // Each worker that receives for itself has files of its own.
     for open_files in [40, 70, 90] {
-        let printed = refusal(
-            open_files,
-            "",
-            &["--topology", "distributed", "--workers", "16"],
-        );
+        let printed = refusal(open_files, "", &["--topology", "distributed", "--workers", "16"]);
         let expected = format!("Error: the limit of open files (ulimit -n) is {open_files}");
         assert!(printed.starts_with(&expected), "{printed}");
     }
-    let server = Server::start_with(&Options {
-        open_files: Some(34),
-        ..Options::default()
-    });
+    let server = Server::start_with(&Options { open_files: Some(34), ..Options::default() });
     server.connect().wait_for_clients(1);
     server.assert_alive();
 }
@@ -69,16 +50,8 @@ fn settings_that_cannot_be_are_named_as_they_were_written() {
             &["--unixsocketperm", "700"],
             "sockets.unix-mode (--unixsocketperm) is 0o700, it must be unset where no Unix socket is set",
         ),
-        (
-            "",
-            &["--maxclients", "0"],
-            "server.connections-max (--maxclients) is 0, ",
-        ),
-        (
-            "",
-            &["--request-len-max", "10"],
-            "limits.request-len-max (--request-len-max) is 10, ",
-        ),
+        ("", &["--maxclients", "0"], "server.connections-max (--maxclients) is 0, "),
+        ("", &["--request-len-max", "10"], "limits.request-len-max (--request-len-max) is 10, "),
         (
             "[[types]]\nname = 'healthy'",
             &[],
@@ -92,10 +65,7 @@ fn settings_that_cannot_be_are_named_as_they_were_written() {
 
 #[test]
 fn a_file_can_make_health_a_type_like_others() {
-    for (config, is_control) in [
-        ("", true),
-        ("[[types]]\nname = 'health'\ncontrol = false\n", false),
-    ] {
+    for (config, is_control) in [("", true), ("[[types]]\nname = 'health'\ncontrol = false\n", false)] {
         let server = Server::start_with(&Options {
             topology: Some("dedicated"),
             workers: Some(2),

@@ -14,36 +14,20 @@ fn config_set_changes_the_policy_or_explains_the_error() {
     if !Server::is_psp_redis() {
         return skip(NOT_PSP);
     }
-    let server = Server::start_with(&Options {
-        topology: Some("dedicated"),
-        ..Options::default()
-    });
+    let server = Server::start_with(&Options { topology: Some("dedicated"), ..Options::default() });
     let mut client = server.connect();
     assert_eq!(client.ask("CONFIG SET policy c-fcfs"), "+OK");
     assert_eq!(client.ask(POLICY), r#"["policy", "c-fcfs"]"#);
     let set = |client: &mut crate::common::Connection, spelled: &str| {
-        client
-            .request(&["CONFIG", "SET", "policy", spelled])
-            .to_string()
+        client.request(&["CONFIG", "SET", "policy", spelled]).to_string()
     };
     assert_eq!(set(&mut client, "mq quantum-us=20 requeue=tail"), "+OK");
     let spelled = client.ask(POLICY);
-    assert!(
-        spelled.contains("mq ") && spelled.contains("quantum-us=20"),
-        "{spelled}"
-    );
+    assert!(spelled.contains("mq ") && spelled.contains("quantum-us=20"), "{spelled}");
     let refused = set(&mut client, "mq quantum=20");
     assert!(refused.contains("quantum-us"), "{refused}");
-    assert!(
-        client
-            .ask("CONFIG SET policy best")
-            .contains("d-fcfs, c-fcfs")
-    );
-    assert_eq!(
-        client.ask(POLICY),
-        spelled,
-        "the policy changed although the change was refused"
-    );
+    assert!(client.ask("CONFIG SET policy best").contains("d-fcfs, c-fcfs"));
+    assert_eq!(client.ask(POLICY), spelled, "the policy changed although the change was refused");
     assert_eq!(client.ask("CONFIG SET loglevel warn"), "+OK");
     assert_eq!(client.ask("CONFIG GET loglevel"), r#"["loglevel", "warn"]"#);
 }
@@ -53,10 +37,7 @@ fn the_inline_topology_refuses_a_policy_that_preempts() {
     if !Server::is_psp_redis() {
         return skip(NOT_PSP);
     }
-    let server = Server::start_with(&Options {
-        topology: Some("inline"),
-        ..Options::default()
-    });
+    let server = Server::start_with(&Options { topology: Some("inline"), ..Options::default() });
     let refused = server.connect().ask("CONFIG SET policy mq");
     assert!(refused.contains("needs topology dedicated"), "{refused}");
 }
@@ -66,21 +47,14 @@ fn a_hangup_reloads_the_file() {
     if !Server::is_psp_redis() {
         return skip(NOT_PSP);
     }
-    let server = Server::start_with(&Options {
-        config: Some("policy = 'c-fcfs'"),
-        ..Options::default()
-    });
+    let server = Server::start_with(&Options { config: Some("policy = 'c-fcfs'"), ..Options::default() });
     assert_eq!(policy(&server), r#"["policy", "c-fcfs"]"#);
     let text = "policy = 'sjf'\nport = 1\n[server]\nconnections_max = 77\nworkers = 9";
     std::fs::write(server.config_file(), text).unwrap();
     server.hang_up();
-    wait_until("the policy changes", || {
-        policy(&server) == r#"["policy", "sjf"]"#
-    });
+    wait_until("the policy changes", || policy(&server) == r#"["policy", "sjf"]"#);
     let mut client = server.connect();
-    wait_until("the limits change", || {
-        client.ask("CONFIG GET maxclients") == r#"["maxclients", "77"]"#
-    });
+    wait_until("the limits change", || client.ask("CONFIG GET maxclients") == r#"["maxclients", "77"]"#);
     wait_until("the log names the settings that need a restart", || {
         let log = server.log().join("\n");
         log.contains("a restart is needed") && log.contains("server.workers")
@@ -92,10 +66,7 @@ fn reloading_a_valid_or_broken_file_loses_no_request() {
     if !Server::is_psp_redis() {
         return skip(NOT_PSP);
     }
-    let server = Server::start_with(&Options {
-        config: Some("policy = 'c-fcfs'"),
-        ..Options::default()
-    });
+    let server = Server::start_with(&Options { config: Some("policy = 'c-fcfs'"), ..Options::default() });
     assert_eq!(server.connect().ask("SET a x"), "+OK");
     let exchange = Exchange {
         request: b"GET a\r\n",
@@ -103,9 +74,7 @@ fn reloading_a_valid_or_broken_file_loses_no_request() {
         policy: &|| {
             let reply = policy(&server);
             let name = reply.strip_prefix(r#"["policy", ""#);
-            name.and_then(|name| name.strip_suffix(r#""]"#))
-                .unwrap_or(&reply)
-                .to_owned()
+            name.and_then(|name| name.strip_suffix(r#""]"#)).unwrap_or(&reply).to_owned()
         },
     };
     reloads_under_load(&server, &server.config_file(), exchange);
@@ -145,11 +114,7 @@ fn commands_with_many_arguments_yield() {
     let with_value = |name: &String| vec![name.clone(), "1".to_owned()];
     let all = ELEMENTS.to_string();
     for (words, each, reply) in [
-        (
-            &["SADD", "set"][..],
-            &alone as &dyn Fn(&String) -> Vec<String>,
-            &*all,
-        ),
+        (&["SADD", "set"][..], &alone as &dyn Fn(&String) -> Vec<String>, &*all),
         (&["SREM", "set"], &alone, &all),
         (&["ZADD", "sorted"], &numbered, &all),
         (&["ZREM", "sorted"], &alone, &all),

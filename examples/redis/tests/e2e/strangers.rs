@@ -28,14 +28,8 @@ fn requests_before_authentication_are_short_as_in_redis() {
     for topology in TOPOLOGIES {
         let server = start(topology, "");
         for (request, error) in [
-            (
-                "*11\r\n",
-                "-ERR Protocol error: unauthenticated multibulk length\r\n",
-            ),
-            (
-                "*2\r\n$4\r\nECHO\r\n$16385\r\n",
-                "-ERR Protocol error: unauthenticated bulk length\r\n",
-            ),
+            ("*11\r\n", "-ERR Protocol error: unauthenticated multibulk length\r\n"),
+            ("*2\r\n$4\r\nECHO\r\n$16385\r\n", "-ERR Protocol error: unauthenticated bulk length\r\n"),
         ] {
             let mut stranger = server.connect();
             stranger.send(request.as_bytes());
@@ -58,12 +52,7 @@ fn authentication_lifts_the_limits_also_within_a_pipeline() {
         let set = encode(&[b"SET", b"key".as_slice(), &value]);
         let mut many = vec!["MSET".to_owned()];
         many.extend((0..40).map(|number| number.to_string()));
-        let requests = [
-            encode_line("AUTH secret"),
-            set,
-            encode(&many),
-            encode_line("PING"),
-        ];
+        let requests = [encode_line("AUTH secret"), set, encode(&many), encode_line("PING")];
         let mut client = server.connect();
         client.send(&requests.concat());
         for reply in ["+OK", "+OK", "+OK", "+PONG"] {
@@ -115,9 +104,7 @@ fn strangers_are_evicted_for_clients_that_have_authenticated() {
         }
         let over = |client: &mut Connection| {
             let info = client.info("psp");
-            let held = info
-                .lines()
-                .find_map(|line| line.strip_prefix("psp_buffered_bytes:"));
+            let held = info.lines().find_map(|line| line.strip_prefix("psp_buffered_bytes:"));
             held.unwrap().trim().parse::<usize>().unwrap() > 3 << 20
         };
         psp_harness::wait_until("the strangers hold the budget", || over(&mut client));
@@ -149,12 +136,7 @@ fn who_waits_longest_for_nothing_is_evicted_first() {
             std::thread::sleep(std::time::Duration::from_millis(200));
         }
         std::thread::sleep(std::time::Duration::from_millis(1200));
-        assert_eq!(
-            client
-                .request(&[b"SET", b"key".as_slice(), &value])
-                .to_string(),
-            "+OK"
-        );
+        assert_eq!(client.request(&[b"SET", b"key".as_slice(), &value]).to_string(), "+OK");
         let second = client.request(&[b"SET", b"key".as_slice(), &value]);
         assert_eq!(second.to_string(), "+OK", "{topology}");
         assert!(idle[0].read_to_close().is_empty(), "{topology}");

@@ -12,8 +12,7 @@ fn ids(reply: Reply) -> Vec<String> {
     let mut stream = streams.remove(0).into_items();
     let entries = stream.remove(1).into_items().into_iter();
     let ids = entries.map(|entry| entry.into_items().remove(0).into_bytes());
-    ids.map(|id| String::from_utf8(id).expect("digits"))
-        .collect()
+    ids.map(|id| String::from_utf8(id).expect("digits")).collect()
 }
 
 #[test]
@@ -110,9 +109,7 @@ fn entries_reach_one_member_and_every_reader() {
                     let mut read = vec!["0-0".to_owned()];
                     while read.len() <= WRITERS * ADDED {
                         let last = read.last().expect("an ID");
-                        client.send(&encode_line(&format!(
-                            "XREAD COUNT 7 BLOCK 0 STREAMS s {last}"
-                        )));
+                        client.send(&encode_line(&format!("XREAD COUNT 7 BLOCK 0 STREAMS s {last}")));
                         read.extend(ids(client.reply()));
                     }
                     read.split_off(1)
@@ -133,9 +130,7 @@ fn entries_reach_one_member_and_every_reader() {
             let mut witness = server.connect();
             wait_until("the group has acknowledged all", || {
                 let group = witness.ask("XINFO GROUPS s");
-                [r#""pending", 0,"#, r#""lag", 0]"#]
-                    .iter()
-                    .all(|part| group.contains(part))
+                [r#""pending", 0,"#, r#""lag", 0]"#].iter().all(|part| group.contains(part))
             });
             witness.ask("XGROUP DESTROY s g");
             let by_members = members.map(|member| member.join().expect("a member"));
@@ -149,15 +144,9 @@ fn entries_reach_one_member_and_every_reader() {
         for read in by_readers {
             let number = |id: &String| {
                 let (ms, seq) = id.split_once('-').expect("an ID");
-                (
-                    ms.parse::<u64>().expect("digits"),
-                    seq.parse::<u64>().expect("digits"),
-                )
+                (ms.parse::<u64>().expect("digits"), seq.parse::<u64>().expect("digits"))
             };
-            assert!(
-                read.is_sorted_by_key(number),
-                "{topology}: a reader sees no entry late"
-            );
+            assert!(read.is_sorted_by_key(number), "{topology}: a reader sees no entry late");
             let mut read = read;
             read.sort();
             assert_eq!(read, all, "{topology}");
@@ -173,31 +162,19 @@ fn a_long_range_is_of_one_instant_and_delays_no_short_request() {
         let server = start(topology);
         let mut writer = server.connect();
         for first in (0..ENTRIES).step_by(1000) {
-            let adds =
-                (first..first + 1000).map(|id| encode_line(&format!("XADD s {}-1 f v", id + 1)));
+            let adds = (first..first + 1000).map(|id| encode_line(&format!("XADD s {}-1 f v", id + 1)));
             writer.send(&adds.collect::<Vec<_>>().concat());
             (0..1000).for_each(|_| drop(writer.reply()));
         }
         let mut reader = server.connect();
         reader.send(&encode_line("XRANGE s - +"));
         // It is answered while the other client has read nothing of its long reply.
-        assert_eq!(
-            writer.ask("XADD s 99999-1 f v"),
-            r#""99999-1""#,
-            "{topology}"
-        );
-        assert_eq!(
-            writer.ask("XTRIM s MAXLEN 5"),
-            (ENTRIES - 4).to_string(),
-            "{topology}"
-        );
+        assert_eq!(writer.ask("XADD s 99999-1 f v"), r#""99999-1""#, "{topology}");
+        assert_eq!(writer.ask("XTRIM s MAXLEN 5"), (ENTRIES - 4).to_string(), "{topology}");
         let entries = reader.reply().into_items();
         assert!(entries.len() >= ENTRIES, "{topology}: {}", entries.len());
         let info = writer.info("commandstats");
-        let calls: BTreeMap<_, _> = info
-            .lines()
-            .filter_map(|line| line.split_once(':'))
-            .collect();
+        let calls: BTreeMap<_, _> = info.lines().filter_map(|line| line.split_once(':')).collect();
         assert!(calls.contains_key("cmdstat_xrange"), "{topology}: {info}");
     }
 }

@@ -15,43 +15,29 @@ fn start(pair: &Pair, flags: &[&OsStr]) -> ServerProcess {
         command.args(["--port", "0", "--tls-port", "0", "--log-level", "info"]);
         command.arg("--tls-cert-file").arg(&pair.certificate);
         command.arg("--tls-key-file").arg(&pair.key).args(flags);
-        Start {
-            command,
-            port: None,
-        }
+        Start { command, port: None }
     })
 }
 
 fn start_for_all(files: &Certificates) -> ServerProcess {
-    start(
-        &files.server,
-        &["--tls-auth-clients".as_ref(), "no".as_ref()],
-    )
+    start(&files.server, &["--tls-auth-clients".as_ref(), "no".as_ref()])
 }
 
 /// What the program says when it does not start.
 fn refusal(flags: &[&OsStr]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_psp-redis"));
-    let output = command
-        .args(["--port", "0", "--tls-port", "0"])
-        .args(flags)
-        .output();
+    let output = command.args(["--port", "0", "--tls-port", "0"]).args(flags).output();
     let output = output.unwrap();
     assert!(!output.status.success());
-    String::from_utf8_lossy(&output.stderr)
-        .trim_end()
-        .to_owned()
+    String::from_utf8_lossy(&output.stderr).trim_end().to_owned()
 }
 
 #[test]
 fn a_start_without_what_tls_needs_fails_and_says_what() {
     let files = Certificates::new();
     assert_eq!(refusal(&[]), "Error: TLS needs the file of a certificate");
-    let mut flags: Vec<&OsStr> = vec![
-        "--tls-cert-file".as_ref(),
-        files.server.certificate.as_ref(),
-        "--tls-key-file".as_ref(),
-    ];
+    let mut flags: Vec<&OsStr> =
+        vec!["--tls-cert-file".as_ref(), files.server.certificate.as_ref(), "--tls-key-file".as_ref()];
     flags.push(files.server.key.as_ref());
     assert_eq!(
         refusal(&flags),
@@ -61,10 +47,7 @@ fn a_start_without_what_tls_needs_fails_and_says_what() {
     flags.push(files.client.key.as_ref());
     flags.extend(["--tls-auth-clients".as_ref(), OsStr::new("no")]);
     let message = refusal(&flags);
-    assert!(
-        message.contains("cannot be used with the key of"),
-        "{message}"
-    );
+    assert!(message.contains("cannot be used with the key of"), "{message}");
     assert_eq!(message.lines().count(), 1);
 }
 
@@ -105,14 +88,8 @@ mod clients {
         let cli = || client("redis-cli", &server, &files.authority);
         assert_eq!(run_program(cli().arg("ping"), ""), "PONG\n");
         let value = "x".repeat(1 << 20);
-        assert_eq!(
-            run_program(cli().args(["-x", "set", "key"]), &value),
-            "OK\n"
-        );
-        assert_eq!(
-            run_program(cli().args(["get", "key"]), ""),
-            format!("{value}\n")
-        );
+        assert_eq!(run_program(cli().args(["-x", "set", "key"]), &value), "OK\n");
+        assert_eq!(run_program(cli().args(["get", "key"]), ""), format!("{value}\n"));
         let mut insecure = Command::new("redis-cli");
         insecure.args(["-p", &server.port(), "--tls", "--insecure", "ping"]);
         assert_eq!(run_program(&mut insecure, ""), "PONG\n");
@@ -128,10 +105,7 @@ mod clients {
         let files = Certificates::new();
         let authority = ["--tls-ca-cert-file".as_ref(), files.authority.as_os_str()];
         let optional = ["--tls-auth-clients".as_ref(), OsStr::new("optional")];
-        for (flags, lets_all_in) in [
-            (&authority[..], false),
-            (&[authority, optional].concat(), true),
-        ] {
+        for (flags, lets_all_in) in [(&authority[..], false), (&[authority, optional].concat(), true)] {
             let server = start(&files.server, flags);
             let cli = || client("redis-cli", &server, &files.authority);
             let mut known = cli();
@@ -150,21 +124,9 @@ mod clients {
         let server = start_for_all(&files);
         for pipeline in ["1", "16"] {
             let mut command = client("redis-benchmark", &server, &files.authority);
-            command.args([
-                "-t",
-                "get,set,lrange_100",
-                "-n",
-                "3000",
-                "-c",
-                "50",
-                "--csv",
-            ]);
+            command.args(["-t", "get,set,lrange_100", "-n", "3000", "-c", "50", "--csv"]);
             let output = run_program(command.args(["-P", pipeline]), "");
-            assert_eq!(
-                output.lines().count(),
-                5,
-                "a header and four tests: {output}"
-            );
+            assert_eq!(output.lines().count(), 5, "a header and four tests: {output}");
         }
     }
 
@@ -175,14 +137,9 @@ mod clients {
         let authority = ["--tls-ca-cert-file".as_ref(), files.authority.as_os_str()];
         let server = start(&files.server, &authority);
         let program = env::var_os("PSP_TEST_PYTHON").unwrap_or_else(|| "python3".into());
-        let script: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/clients/redis_py_tls.py"]
-            .iter()
-            .collect();
+        let script: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/clients/redis_py_tls.py"].iter().collect();
         let mut command = Command::new(program);
-        command
-            .arg(script)
-            .arg(server.port())
-            .args(files.for_client());
+        command.arg(script).arg(server.port()).args(files.for_client());
         assert_eq!(run_program(&mut command, ""), "all checks passed\n");
     }
 
@@ -200,15 +157,12 @@ mod clients {
         server.hang_up();
         wait_until("the pair is refused", || {
             let log = server.log();
-            log.iter()
-                .any(|line| line.contains("certificates not reloaded"))
+            log.iter().any(|line| line.contains("certificates not reloaded"))
         });
         assert!(answers(&files.authority));
         fs::copy(&others.server.key, &files.server.key).unwrap();
         server.hang_up();
-        wait_until("the other certificate is there", || {
-            answers(&others.authority)
-        });
+        wait_until("the other certificate is there", || answers(&others.authority));
         assert!(!answers(&files.authority));
     }
 }

@@ -18,10 +18,7 @@ const SUITE: &[(&str, &str)] = &[
     ("CLIENT GETNAME", r#""suite""#),
     ("DBSIZE", "0"),
     ("DEBUG SLEEP 0.001", "+OK"),
-    (
-        "NOSUCH a b",
-        "-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' ",
-    ),
+    ("NOSUCH a b", "-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' "),
     ("GET", "-ERR wrong number of arguments for 'get' command"),
     // Strings
     ("SET text hello", "+OK"),
@@ -45,10 +42,7 @@ const SUITE: &[(&str, &str)] = &[
     ("INCRBYFLOAT one 0.5", r#""-8.5""#),
     ("INCR one", "-ERR value is not an integer or out of range"),
     ("SETNX two 5", "0"),
-    (
-        "LPUSH two x",
-        "-WRONGTYPE Operation against a key holding the wrong kind of value",
-    ),
+    ("LPUSH two x", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
     // Keys
     ("EXISTS one two nosuch one", "3"),
     ("TYPE one", "+string"),
@@ -87,10 +81,7 @@ const SUITE: &[(&str, &str)] = &[
     ("RPUSH numbers 3 1 2", "3"),
     ("SORT numbers", r#"["1", "2", "3"]"#),
     ("SORT numbers DESC LIMIT 0 2", r#"["3", "2"]"#),
-    (
-        "SORT other",
-        "-ERR One or more scores can't be converted into double",
-    ),
+    ("SORT other", "-ERR One or more scores can't be converted into double"),
     ("SORT other ALPHA", r#"["B"]"#),
     // Hashes
     ("HSET hash a 1 b 2", "2"),
@@ -148,18 +139,9 @@ fn run_suite(options: &Options) {
         assert_eq!(&one_by_one.ask(line), reply, "{line} with {options:?}");
     }
     let mut pipelined = server.connect();
-    pipelined.send(
-        &SUITE
-            .iter()
-            .flat_map(|(line, _)| encode_line(line))
-            .collect::<Vec<_>>(),
-    );
+    pipelined.send(&SUITE.iter().flat_map(|(line, _)| encode_line(line)).collect::<Vec<_>>());
     for (line, reply) in SUITE {
-        assert_eq!(
-            &pipelined.reply().to_string(),
-            reply,
-            "pipelined {line} with {options:?}"
-        );
+        assert_eq!(&pipelined.reply().to_string(), reply, "pipelined {line} with {options:?}");
     }
 }
 

@@ -205,11 +205,7 @@ impl Reader {
             }
         };
         assert_eq!(connection.ask(&line), "+OK");
-        Self {
-            connection,
-            feed,
-            copies: HashMap::new(),
-        }
+        Self { connection, feed, copies: HashMap::new() }
     }
 
     /// The reply to `words`. Applies the messages before it.
@@ -225,14 +221,9 @@ impl Reader {
 
     /// Reads keys unless there are copies, and keeps copies.
     fn look(&mut self, random: &mut StdRng) {
-        let keys: Vec<String> = (0..random.random_range(1..4))
-            .map(|_| key(random))
-            .collect();
-        let missing: Vec<&str> = keys
-            .iter()
-            .filter(|key| !self.copies.contains_key(*key))
-            .map(String::as_str)
-            .collect();
+        let keys: Vec<String> = (0..random.random_range(1..4)).map(|_| key(random)).collect();
+        let missing: Vec<&str> =
+            keys.iter().filter(|key| !self.copies.contains_key(*key)).map(String::as_str).collect();
         if missing.is_empty() {
             // Others have the cores meanwhile.
             thread::sleep(Duration::from_micros(50));
@@ -354,15 +345,12 @@ fn converges(topology: &'static str, policy: &'static str, seed: u64) {
                 })
             });
             let writers: Vec<_> = writers.collect();
-            writers
-                .into_iter()
-                .for_each(|writer| writer.join().unwrap());
+            writers.into_iter().for_each(|writer| writer.join().unwrap());
             is_over.store(true, Ordering::Relaxed);
         });
         // Keys that are about to expire have expired then, and who reads them removes them.
         thread::sleep(EXPIRY * 2);
-        let keys =
-            ["k", "l"].map(|letter| (0..KEYS).map(move |number| format!("{letter}{number}")));
+        let keys = ["k", "l"].map(|letter| (0..KEYS).map(move |number| format!("{letter}{number}")));
         let values = keys.into_iter().flatten().map(|key| {
             let value = checker.ask(&format!("GET {key}"));
             (key, value)
@@ -393,10 +381,7 @@ fn copies_converge_dedicated() {
 
 #[test]
 fn copies_converge_distributed() {
-    for (seed, policy) in ["d-fcfs", "stealing", "jsq", "synergy"]
-        .into_iter()
-        .enumerate()
-    {
+    for (seed, policy) in ["d-fcfs", "stealing", "jsq", "synergy"].into_iter().enumerate() {
         converges("distributed", policy, 4 + seed as u64);
     }
 }
@@ -446,12 +431,8 @@ fn a_client_that_does_not_read_is_closed() {
     let key = "x".repeat(100_000);
     wait_until("the client is closed", || {
         writer.request(&["SET", &key, "1"]);
-        writer
-            .info("stats")
-            .contains("client_output_buffer_limit_disconnections:1\r\n")
+        writer.info("stats").contains("client_output_buffer_limit_disconnections:1\r\n")
     });
-    wait_until("no client tracks", || {
-        writer.info("clients").contains("tracking_clients:0\r\n")
-    });
+    wait_until("no client tracks", || writer.info("clients").contains("tracking_clients:0\r\n"));
     slow.read_to_close();
 }

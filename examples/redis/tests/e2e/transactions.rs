@@ -20,22 +20,12 @@ fn a_pipelined_transaction_is_carried_out_as_a_whole() {
         let lines = ["MULTI", "SET a 1", "KEYS *", "INCR a", "EXEC", "PING"];
         assert_eq!(
             pipeline(&mut client, &lines),
-            [
-                "+OK",
-                "+QUEUED",
-                "+QUEUED",
-                "+QUEUED",
-                r#"[+OK, ["a"], 2]"#,
-                "+PONG"
-            ],
+            ["+OK", "+QUEUED", "+QUEUED", "+QUEUED", r#"[+OK, ["a"], 2]"#, "+PONG"],
             "{topology}"
         );
         let lines = ["MULTI", "SET b 1", "NOSUCH", "EXEC", "EXISTS b"];
         let replies = pipeline(&mut client, &lines);
-        assert!(
-            replies[3].starts_with("-EXECABORT "),
-            "{topology}: {replies:?}"
-        );
+        assert!(replies[3].starts_with("-EXECABORT "), "{topology}: {replies:?}");
         assert_eq!(replies[4], "0", "{topology}");
     }
 }
@@ -59,10 +49,7 @@ fn sums_stay_whole_among_many_clients() {
         let carried_out = sums_stay_whole(&server, topology, TRANSFERS, transfer, sum);
         let counted = server.connect().ask("GET transfers");
         assert_eq!(counted, format!("\"{carried_out}\""), "{topology}");
-        assert!(
-            carried_out >= CLIENTS,
-            "{topology}: {carried_out} carried out"
-        );
+        assert!(carried_out >= CLIENTS, "{topology}: {carried_out} carried out");
     }
 }
 
@@ -125,9 +112,6 @@ fn gets_go_on_beside_a_long_transaction() {
                 break;
             }
         }
-        assert!(
-            most >= GETS_MIN,
-            "{topology}: {most} GETs beside the transaction"
-        );
+        assert!(most >= GETS_MIN, "{topology}: {most} GETs beside the transaction");
     }
 }

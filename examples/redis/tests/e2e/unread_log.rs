@@ -11,16 +11,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::common::{Connection, Server};
 
 /// Topologies, each with a policy of its own.
-const TOPOLOGIES: [(&str, &str); 3] = [
-    ("inline", "darc"),
-    ("dedicated", "c-fcfs"),
-    ("distributed", "stealing"),
-];
+const TOPOLOGIES: [(&str, &str); 3] = [("inline", "darc"), ("dedicated", "c-fcfs"), ("distributed", "stealing")];
 const CLIENTS: usize = 3;
 const LINES: usize = 1000;
 /// Together the lines of all clients are longer than the pipe, and than what may wait for it.
-const LOG: &str =
-    "for i = 1, ARGV[1] do redis.log(redis.LOG_WARNING, 'noise ' .. string.rep('x', 1000)) end";
+const LOG: &str = "for i = 1, ARGV[1] do redis.log(redis.LOG_WARNING, 'noise ' .. string.rep('x', 1000)) end";
 
 /// A server whose log this test reads when it wants to.
 struct Logged {

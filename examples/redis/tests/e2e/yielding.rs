@@ -108,12 +108,7 @@ fn yields(client: &mut Connection) -> u64 {
 }
 
 /// Yields in a second of `requests`, which have so many replies.
-fn rate(
-    client: &mut Connection,
-    witness: &mut Connection,
-    requests: &[Vec<u8>],
-    replies: usize,
-) -> f64 {
+fn rate(client: &mut Connection, witness: &mut Connection, requests: &[Vec<u8>], replies: usize) -> f64 {
     let (before, began) = (yields(witness), Instant::now());
     client.send(&requests.concat());
     for _ in 0..replies {
@@ -131,15 +126,11 @@ fn fill(client: &mut Connection) {
         pieces.collect::<Vec<_>>()
     };
     for (command, each) in [
-        ("RPUSH l", &|index| {
-            (index * 7919 % ELEMENTS).to_string() as String
-        }),
+        ("RPUSH l", &|index| (index * 7919 % ELEMENTS).to_string() as String),
         ("SADD s", &|index| format!("member{index}")),
         ("SADD s2", &|index| format!("member{}", index * 2)),
         ("HSET h", &|index| format!("field{index} {index}")),
-        ("ZADD z", &|index| {
-            format!("{} member{index}", index * 7919 % ELEMENTS)
-        }),
+        ("ZADD z", &|index| format!("{} member{index}", index * 7919 % ELEMENTS)),
         ("ZADD z2", &|index| format!("1 member{}", index * 2)),
     ] as [(&str, &dyn Fn(usize) -> String); 6]
     {
@@ -169,9 +160,7 @@ fn long_commands_yield_by_themselves_in_transactions_and_in_scripts() {
     let load = Load::start(server.address(), 2, b"GET a\r\n", b"$1\r\nx\r\n");
     load.goes_on();
     let loops = [encode(&["EVAL", LOOP, "0"])];
-    let repeated = COMMANDS
-        .iter()
-        .map(|(times, line)| vec![(*line).to_owned(); *times]);
+    let repeated = COMMANDS.iter().map(|(times, line)| vec![(*line).to_owned(); *times]);
     let consuming = CONSUMING
         .iter()
         .map(|(key, line)| vec![format!("COPY {key} d REPLACE"), (*line).to_owned()]);
@@ -187,10 +176,7 @@ fn long_commands_yield_by_themselves_in_transactions_and_in_scripts() {
                 found * SELDOM >= usual
             });
             let line = lines.last().expect("a command");
-            assert!(
-                yields,
-                "{line}, {way:?}: yields a second, and those of the loop: {seen:?}"
-            );
+            assert!(yields, "{line}, {way:?}: yields a second, and those of the loop: {seen:?}");
         }
     }
     load.finish();

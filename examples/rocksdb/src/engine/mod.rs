@@ -117,11 +117,9 @@ impl Storage {
         match self {
             Self::Memory => Ok(Arc::new(Memory::default())),
             #[cfg(feature = "rocksdb")]
-            Self::RocksDb {
-                directory,
-                sync,
-                block_cache_mb,
-            } => Ok(Arc::new(RocksDb::open(directory, *sync, *block_cache_mb)?)),
+            Self::RocksDb { directory, sync, block_cache_mb } => {
+                Ok(Arc::new(RocksDb::open(directory, *sync, *block_cache_mb)?))
+            }
             #[cfg(not(feature = "rocksdb"))]
             Self::RocksDb { .. } => Err(EngineError(
                 "this program was built without RocksDB: build it with --features rocksdb".into(),

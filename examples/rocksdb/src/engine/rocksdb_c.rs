@@ -30,16 +30,7 @@ macro_rules! opaque {
     )+};
 }
 
-opaque!(
-    BlockOptions,
-    Cache,
-    Database,
-    Iterator,
-    Options,
-    PinnedSlice,
-    ReadOptions,
-    WriteOptions
-);
+opaque!(BlockOptions, Cache, Database, Iterator, Options, PinnedSlice, ReadOptions, WriteOptions);
 
 #[link(name = "rocksdb")]
 unsafe extern "C" {
@@ -51,10 +42,7 @@ unsafe extern "C" {
     fn rocksdb_options_set_info_log_level(options: *mut Options, level: c_int);
     fn rocksdb_options_set_keep_log_file_num(options: *mut Options, count: usize);
 
-    fn rocksdb_options_set_block_based_table_factory(
-        options: *mut Options,
-        blocks: *mut BlockOptions,
-    );
+    fn rocksdb_options_set_block_based_table_factory(options: *mut Options, blocks: *mut BlockOptions);
 
     fn rocksdb_block_based_options_create() -> *mut BlockOptions;
     fn rocksdb_block_based_options_destroy(blocks: *mut BlockOptions);
@@ -62,11 +50,7 @@ unsafe extern "C" {
     fn rocksdb_cache_create_lru(capacity: usize) -> *mut Cache;
     fn rocksdb_cache_destroy(cache: *mut Cache);
 
-    fn rocksdb_open(
-        options: *const Options,
-        directory: *const c_char,
-        error: *mut *mut c_char,
-    ) -> *mut Database;
+    fn rocksdb_open(options: *const Options, directory: *const c_char, error: *mut *mut c_char) -> *mut Database;
     fn rocksdb_close(database: *mut Database);
 
     fn rocksdb_readoptions_create() -> *mut ReadOptions;
@@ -103,10 +87,7 @@ unsafe extern "C" {
     );
     fn rocksdb_flush_wal(database: *mut Database, sync: c_uchar, error: *mut *mut c_char);
 
-    fn rocksdb_create_iterator(
-        database: *mut Database,
-        options: *const ReadOptions,
-    ) -> *mut Iterator;
+    fn rocksdb_create_iterator(database: *mut Database, options: *const ReadOptions) -> *mut Iterator;
     fn rocksdb_iter_destroy(iterator: *mut Iterator);
     fn rocksdb_iter_valid(iterator: *const Iterator) -> c_uchar;
     fn rocksdb_iter_seek(iterator: *mut Iterator, key: *const c_char, key_len: usize);
@@ -171,14 +152,9 @@ impl RocksDb {
     ///
     /// # Errors
     /// The directory is not a database, is open elsewhere, is damaged, or cannot be read and written.
-    pub fn open(
-        directory: &Path,
-        sync: bool,
-        block_cache_mb: Option<u32>,
-    ) -> Result<Self, EngineError> {
-        let name = CString::new(directory.as_os_str().as_bytes()).map_err(|_| {
-            EngineError("the name of the directory contains a zero byte".to_owned())
-        })?;
+    pub fn open(directory: &Path, sync: bool, block_cache_mb: Option<u32>) -> Result<Self, EngineError> {
+        let name = CString::new(directory.as_os_str().as_bytes())
+            .map_err(|_| EngineError("the name of the directory contains a zero byte".to_owned()))?;
         // SAFETY: the functions take no arguments, and each result is destroyed by its own function.
         let (options, read) = unsafe {
             (
@@ -200,12 +176,7 @@ impl RocksDb {
         let database = checked(|error| {
             // SAFETY: the options, the name and the error slot live until the call returns. The library copies
             // the parts that it keeps. It returns null or an open database, which is closed once.
-            unsafe {
-                Owned::new(
-                    rocksdb_open(options.as_ptr(), name.as_ptr(), error),
-                    rocksdb_close,
-                )
-            }
+            unsafe { Owned::new(rocksdb_open(options.as_ptr(), name.as_ptr(), error), rocksdb_close) }
         })?;
         Ok(Self {
             database: database.ok_or_else(out_of_memory)?,
@@ -216,12 +187,7 @@ impl RocksDb {
         })
     }
 
-    fn put_with(
-        &self,
-        options: &Owned<WriteOptions>,
-        key: &[u8],
-        value: &[u8],
-    ) -> Result<(), EngineError> {
+    fn put_with(&self, options: &Owned<WriteOptions>, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
         checked(|error| {
             // SAFETY: database and options are alive while `self` is borrowed. Key and value are borrowed; the
             // library reads the given numbers of bytes and keeps none of the addresses.
@@ -277,12 +243,8 @@ impl Engine for RocksDb {
         while unsafe { rocksdb_iter_valid(at) } != 0 {
             // SAFETY: a valid iterator is at an entry. The entry's key and value stay in place until the
             // iterator moves, after `visit` has returned.
-            let (key, value) = unsafe {
-                (
-                    borrowed(|len| rocksdb_iter_key(at, len)),
-                    borrowed(|len| rocksdb_iter_value(at, len)),
-                )
-            };
+            let (key, value) =
+                unsafe { (borrowed(|len| rocksdb_iter_key(at, len)), borrowed(|len| rocksdb_iter_value(at, len))) };
             if let ControlFlow::Break(()) = visit(key, value) {
                 break;
             }
@@ -301,13 +263,7 @@ impl Engine for RocksDb {
         checked(|error| {
             // SAFETY: as in `put_with`.
             unsafe {
-                rocksdb_delete(
-                    self.database.as_ptr(),
-                    self.write.as_ptr(),
-                    key.as_ptr().cast(),
-                    key.len(),
-                    error,
-                );
+                rocksdb_delete(self.database.as_ptr(), self.write.as_ptr(), key.as_ptr().cast(), key.len(), error);
             }
         })
     }
@@ -333,10 +289,7 @@ fn set_block_cache(options: &Owned<Options>, mib: u32) -> Result<(), EngineError
     let (cache, blocks) = unsafe {
         (
             Owned::new(rocksdb_cache_create_lru(bytes), rocksdb_cache_destroy),
-            Owned::new(
-                rocksdb_block_based_options_create(),
-                rocksdb_block_based_options_destroy,
-            ),
+            Owned::new(rocksdb_block_based_options_create(), rocksdb_block_based_options_destroy),
         )
     };
     let (cache, blocks) = cache.zip(blocks).ok_or_else(out_of_memory)?;
@@ -351,8 +304,7 @@ fn set_block_cache(options: &Owned<Options>, mib: u32) -> Result<(), EngineError
 
 fn write_options(sync: bool) -> Result<Owned<WriteOptions>, EngineError> {
     // SAFETY: the function takes no arguments, and its result is destroyed by its own function.
-    let options =
-        unsafe { Owned::new(rocksdb_writeoptions_create(), rocksdb_writeoptions_destroy) };
+    let options = unsafe { Owned::new(rocksdb_writeoptions_create(), rocksdb_writeoptions_destroy) };
     let options = options.ok_or_else(out_of_memory)?;
     // SAFETY: the options are alive, and no other thread has them yet.
     unsafe { rocksdb_writeoptions_set_sync(options.as_ptr(), c_uchar::from(sync)) };
@@ -400,11 +352,7 @@ mod tests {
 
     unsafe extern "C" {
         fn rocksdb_writeoptions_get_sync(options: *mut WriteOptions) -> c_uchar;
-        fn rocksdb_property_int(
-            database: *mut Database,
-            name: *const c_char,
-            value: *mut u64,
-        ) -> c_int;
+        fn rocksdb_property_int(database: *mut Database, name: *const c_char, value: *mut u64) -> c_int;
         fn rocksdb_compact_range(
             database: *mut Database,
             start: *const c_char,
@@ -417,9 +365,7 @@ mod tests {
     fn property(database: &RocksDb, name: &CStr) -> u64 {
         let mut value = 0;
         // SAFETY: the database is alive, the name ends with zero, and there is room for the value.
-        let status = unsafe {
-            rocksdb_property_int(database.database.as_ptr(), name.as_ptr(), &raw mut value)
-        };
+        let status = unsafe { rocksdb_property_int(database.database.as_ptr(), name.as_ptr(), &raw mut value) };
         assert_eq!(status, 0, "RocksDB has no property {name:?}");
         value
     }
@@ -449,15 +395,9 @@ mod tests {
         assert!((2_000_000..4_000_000).contains(&used), "{used} bytes");
         let (used_of_one, capacity) = cached(Some(1));
         assert_eq!(capacity, 1 << 20);
-        assert!(
-            used_of_one < used,
-            "a cache of 1 MiB holds {used_of_one} bytes, one of 96 MiB {used}"
-        );
+        assert!(used_of_one < used, "a cache of 1 MiB holds {used_of_one} bytes, one of 96 MiB {used}");
         assert_eq!(cached(Some(0)).1, 0);
-        assert!(
-            cached(None).1 > 0,
-            "RocksDB's default cache has no capacity"
-        );
+        assert!(cached(None).1 > 0, "RocksDB's default cache has no capacity");
     }
 
     #[test]
@@ -466,9 +406,7 @@ mod tests {
             let directory = tempfile::tempdir().unwrap();
             let database = RocksDb::open(directory.path(), sync, None).unwrap();
             // SAFETY: the options are alive as long as the database.
-            let told = |options: &Owned<WriteOptions>| unsafe {
-                rocksdb_writeoptions_get_sync(options.as_ptr()) != 0
-            };
+            let told = |options: &Owned<WriteOptions>| unsafe { rocksdb_writeoptions_get_sync(options.as_ptr()) != 0 };
             assert_eq!((told(&database.write), told(&database.fill)), (sync, false));
             assert_eq!(database.waits_for_medium(), sync);
         }
@@ -503,10 +441,7 @@ mod tests {
         let database = RocksDb::open(directory.path(), false, None).unwrap();
         database.put(b"a", b"").unwrap();
         let mut seen = Vec::new();
-        assert_eq!(
-            database.get(b"a", &mut |value| seen.push(value.len())),
-            Ok(true)
-        );
+        assert_eq!(database.get(b"a", &mut |value| seen.push(value.len())), Ok(true));
         assert_eq!(database.get(b"b", &mut |_| unreachable!()), Ok(false));
         assert_eq!(seen, [0]);
     }

@@ -52,16 +52,9 @@ fn scans_return_the_keys_in_order() {
         assert_eq!(keys(&client.scan(b"ab", 1).unwrap()), [b"b"]);
         assert_eq!(client.scan(b"\xff\xff", 5).unwrap().count, 0);
 
-        let bytes = all
-            .pairs
-            .iter()
-            .flat_map(|pair| [&pair.key[..], &pair.value]);
+        let bytes = all.pairs.iter().flat_map(|pair| [&pair.key[..], &pair.value]);
         let checksum = crc32fast::hash(&bytes.collect::<Vec<_>>().concat());
-        let summary = ScanResponse {
-            count: 5,
-            checksum,
-            ..ScanResponse::default()
-        };
+        let summary = ScanResponse { count: 5, checksum, ..ScanResponse::default() };
         assert_eq!(client.summary(b"", 100).unwrap(), summary);
         assert_eq!(all.checksum, checksum);
     });

@@ -20,13 +20,8 @@ const ACKNOWLEDGED_MIN: u64 = 200;
 fn start(data: &Path) -> ServerProcess {
     ServerProcess::start(|directory| {
         let mut command = psp_rocksdb(directory, "");
-        command
-            .args(["--engine", "rocksdb", "--data-dir"])
-            .arg(data);
-        Start {
-            command,
-            port: None,
-        }
+        command.args(["--engine", "rocksdb", "--data-dir"]).arg(data);
+        Start { command, port: None }
     })
 }
 
@@ -48,10 +43,7 @@ fn is_deleted(number: u64) -> bool {
 fn write(mut client: Connection, round: u64, writer: u64, total: &AtomicU64) -> u64 {
     for number in 0.. {
         let key = key(round, writer, number);
-        let put = PutRequest {
-            value: value(&key),
-            key: key.clone(),
-        };
+        let put = PutRequest { value: value(&key), key: key.clone() };
         let mut exchanges = vec![(PUT, put.encode_to_vec())];
         if is_deleted(number) {
             exchanges.push((DELETE, DeleteRequest { key }.encode_to_vec()));
@@ -85,9 +77,7 @@ fn acknowledged_writes_survive_killing_the_server() {
                 .collect();
             // Kill the server at a different moment in each round.
             let least = ACKNOWLEDGED_MIN + round * 37;
-            wait_until("writes are acknowledged", || {
-                total.load(Ordering::Relaxed) >= least
-            });
+            wait_until("writes are acknowledged", || total.load(Ordering::Relaxed) >= least);
             // Dropping the server sends SIGKILL.
             drop(server);
             for (writer, thread) in (0..).zip(writers) {
@@ -111,9 +101,6 @@ fn acknowledged_writes_survive_killing_the_server() {
                 checked += 1;
             }
         }
-        assert!(
-            checked >= (round + 1) * ACKNOWLEDGED_MIN,
-            "only {checked} keys checked"
-        );
+        assert!(checked >= (round + 1) * ACKNOWLEDGED_MIN, "only {checked} keys checked");
     }
 }

@@ -84,11 +84,7 @@ fn others_run_while_writes_wait(preempt: PreemptPolicy, at_once: usize) {
     let medium = Arc::new(SlowMedium::default());
     medium.entries.put(b"old", b"value").unwrap();
     let opens = Opens(medium.clone());
-    let mut config = Config {
-        port: 0,
-        policy: Policy::c_fcfs(),
-        ..Config::default()
-    };
+    let mut config = Config { port: 0, policy: Policy::c_fcfs(), ..Config::default() };
     config.server.workers = Some(1.into());
     config.server.topology = Topology::Dedicated;
     config.server.preempt = preempt;
@@ -101,9 +97,7 @@ fn others_run_while_writes_wait(preempt: PreemptPolicy, at_once: usize) {
     let running = thread::spawn(move || server.run().unwrap());
 
     let begun = || medium.begun.load(Ordering::SeqCst);
-    let keys: Vec<_> = (0..WRITERS)
-        .map(|writer| vec![b'k', b'0' + writer as u8])
-        .collect();
+    let keys: Vec<_> = (0..WRITERS).map(|writer| vec![b'k', b'0' + writer as u8]).collect();
     let writers: Vec<_> = keys
         .iter()
         .map(|key| {
@@ -111,23 +105,14 @@ fn others_run_while_writes_wait(preempt: PreemptPolicy, at_once: usize) {
             thread::spawn(move || Connection::open(address).put(&key, &key.repeat(3)))
         })
         .collect();
-    wait_until("as many writes as may wait for the medium", || {
-        begun() == at_once
-    });
+    wait_until("as many writes as may wait for the medium", || begun() == at_once);
     let mut other = Connection::open(address);
     for round in 0..20 {
         assert_eq!(other.get(b"old").unwrap(), b"value", "{preempt} {round}");
-        assert_eq!(
-            other.summary(b"", 10).unwrap().count,
-            1,
-            "{preempt} {round}"
-        );
+        assert_eq!(other.summary(b"", 10).unwrap().count, 1, "{preempt} {round}");
     }
     assert_eq!(begun(), at_once, "{preempt}");
-    assert!(
-        writers.iter().all(|writer| !writer.is_finished()),
-        "{preempt}: not acknowledged"
-    );
+    assert!(writers.iter().all(|writer| !writer.is_finished()), "{preempt}: not acknowledged");
 
     medium.set_open(true);
     for writer in writers {
@@ -137,11 +122,7 @@ fn others_run_while_writes_wait(preempt: PreemptPolicy, at_once: usize) {
         assert_eq!(other.get(key).unwrap(), key.repeat(3), "{preempt}");
     }
     other.delete(&keys[0]).unwrap();
-    assert_eq!(
-        other.get(&keys[0]).unwrap_err().0,
-        Status::NotFound,
-        "{preempt}"
-    );
+    assert_eq!(other.get(&keys[0]).unwrap_err().0, Status::NotFound, "{preempt}");
     medium.is_broken.store(true, Ordering::SeqCst);
     let (status, message) = other.put(b"lost", b"").unwrap_err();
     assert_eq!(status, Status::Internal, "{preempt}: {message}");
@@ -150,10 +131,7 @@ fn others_run_while_writes_wait(preempt: PreemptPolicy, at_once: usize) {
     handle.shut_down();
     assert_eq!(running.join().unwrap().abandoned, 0, "{preempt}");
     drop((opens, medium));
-    assert!(
-        close(engine, DEADLINE),
-        "{preempt}: no helper holds the store"
-    );
+    assert!(close(engine, DEADLINE), "{preempt}: no helper holds the store");
 }
 
 #[test]

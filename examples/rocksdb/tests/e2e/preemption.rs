@@ -38,12 +38,7 @@ fn preempted_scans_are_complete() {
         let KeyValueServer { server, engine } = startup::build(config).unwrap();
         let address = server.local_addrs()[0];
         let handle = server.handle();
-        let names: Vec<_> = handle
-            .snapshot()
-            .types
-            .into_iter()
-            .map(|ty| ty.name)
-            .collect();
+        let names: Vec<_> = handle.snapshot().types.into_iter().map(|ty| ty.name).collect();
         assert_eq!(names[..4], ["GET", "SCAN", "PUT", "DELETE"]);
         let running = thread::spawn(move || server.run().unwrap());
 
@@ -65,13 +60,8 @@ fn preempted_scans_are_complete() {
             wait_until("other requests preempt the scans", || {
                 value += 1;
                 // The last key: a scan that saw the change would return another checksum.
-                client
-                    .put(b"key:000000049999", &value.to_be_bytes())
-                    .unwrap();
-                assert_eq!(
-                    client.get(b"key:000000049999").unwrap(),
-                    value.to_be_bytes()
-                );
+                client.put(b"key:000000049999", &value.to_be_bytes()).unwrap();
+                assert_eq!(client.get(b"key:000000049999").unwrap(), value.to_be_bytes());
                 let types = handle.snapshot().types;
                 let scans = types.iter().find(|ty| ty.name == SCAN).unwrap();
                 scans.turns.preemptions_honoured >= 20

@@ -8,11 +8,7 @@ fn output(flags: &[&str]) -> (bool, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_psp-rocksdb"));
     let output = command.args(flags).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    (
-        output.status.success(),
-        text(output.stdout),
-        text(output.stderr),
-    )
+    (output.status.success(), text(output.stdout), text(output.stderr))
 }
 
 #[test]
@@ -30,10 +26,7 @@ fn a_build_without_rocksdb_names_the_missing_feature() {
     let data = directory.path().join("data");
     let flags = ["--engine", "rocksdb", "--data-dir", data.to_str().unwrap()];
     let (is_done, _, errors) = output(&flags);
-    assert!(
-        !is_done && errors.contains("--features rocksdb"),
-        "{errors}"
-    );
+    assert!(!is_done && errors.contains("--features rocksdb"), "{errors}");
 }
 
 #[test]

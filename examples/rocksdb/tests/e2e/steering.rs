@@ -46,16 +46,8 @@ fn reloading_a_valid_or_broken_file_loses_no_request() {
     let mut client = Connection::open(server.address());
     client.put(b"k", b"v").unwrap();
     let payload = GetRequest { key: b"k".to_vec() }.encode_to_vec();
-    let request = RequestRef {
-        id: 1,
-        method: GET,
-        deadline_us: 0,
-        payload: &payload,
-    };
-    let value = GetResponse {
-        value: b"v".to_vec(),
-    }
-    .encode_to_vec();
+    let request = RequestRef { id: 1, method: GET, deadline_us: 0, payload: &payload };
+    let value = GetResponse { value: b"v".to_vec() }.encode_to_vec();
     let (mut request_frame, mut reply_frame) = (Vec::new(), Vec::new());
     request.encode_frame(&mut request_frame);
     ResponseRef::ok(1, &value).encode_frame(&mut reply_frame);

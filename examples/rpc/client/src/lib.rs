@@ -106,17 +106,10 @@ impl Client {
     /// # Errors
     /// Errors of the socket.
     pub fn datagrams(address: SocketAddr) -> io::Result<Self> {
-        let any = if address.is_ipv4() {
-            "0.0.0.0:0"
-        } else {
-            "[::]:0"
-        };
+        let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let socket = UdpSocket::bind(any)?;
         socket.connect(address)?;
-        Ok(Self {
-            transport: Transport::Udp(socket),
-            last_id: 0,
-        })
+        Ok(Self { transport: Transport::Udp(socket), last_id: 0 })
     }
 
     /// Sets how long [`receive`](Self::receive) waits.
@@ -134,12 +127,7 @@ impl Client {
     ///
     /// # Errors
     /// Errors of the socket.
-    pub fn submit(
-        &mut self,
-        method: &str,
-        deadline_us: u64,
-        payload: impl Payload,
-    ) -> io::Result<u64> {
+    pub fn submit(&mut self, method: &str, deadline_us: u64, payload: impl Payload) -> io::Result<u64> {
         self.last_id += 1;
         let request = Request {
             id: self.last_id,

@@ -46,9 +46,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use psp_protocols::rpc::{Failure, RequestRef, ResponseRef, RpcHead, Status, peek_id};
-use psp_server::{
-    Handler, Peer, Reply, Request, ServerHandle, WorkerId, checkpoint, is_abandoned, task,
-};
+use psp_server::{Handler, Peer, Reply, Request, ServerHandle, WorkerId, checkpoint, is_abandoned, task};
 
 /// Most bytes of the payload buffer that are kept for the next request.
 const PAYLOAD_KEPT_MAX: usize = 64 << 10;
@@ -69,12 +67,7 @@ pub trait Service: Send + Sync + 'static {
     ///
     /// # Errors
     /// A [`Failure`] is the response instead of the payload.
-    fn call(
-        &self,
-        worker: &mut Self::Worker,
-        call: &Call<'_>,
-        payload: &mut Vec<u8>,
-    ) -> Result<(), Failure>;
+    fn call(&self, worker: &mut Self::Worker, call: &Call<'_>, payload: &mut Vec<u8>) -> Result<(), Failure>;
 }
 
 /// A call of a method.
@@ -213,20 +206,12 @@ impl<S: Service> Handler<RpcHead> for RpcHandler<S> {
     type Connection = ();
 
     fn init_worker(&self, worker: WorkerId) -> Self::Worker {
-        RpcWorker {
-            state: self.0.init_worker(worker),
-            payload: Vec::new(),
-        }
+        RpcWorker { state: self.0.init_worker(worker), payload: Vec::new() }
     }
 
     fn connect(&self, _peer: Peer) {}
 
-    fn handle(
-        &self,
-        worker: &mut Self::Worker,
-        request: Request<'_, (), RpcHead>,
-        reply: &mut Reply<'_>,
-    ) {
+    fn handle(&self, worker: &mut Self::Worker, request: Request<'_, (), RpcHead>, reply: &mut Reply<'_>) {
         let frame = request.payload;
         let (id, done) = match request.head.request(frame) {
             Ok(envelope) => {
@@ -253,12 +238,7 @@ mod tests {
     use super::*;
 
     fn call(deadline_us: u64, waited: Duration) -> Call<'static> {
-        let request = RequestRef {
-            id: 1,
-            method: "Get",
-            deadline_us,
-            payload: b"key",
-        };
+        let request = RequestRef { id: 1, method: "Get", deadline_us, payload: b"key" };
         Call::begun(&request, waited)
     }
 

@@ -42,9 +42,7 @@ pub fn gather(context: &mut Context<'_>, call: &Call<'_>) -> Result<(), Failure>
     if named.iter().filter(|(_, outcome)| outcome.is_ok()).count() < answers_min {
         return Err(failure_of(&named));
     }
-    context.respond(&Answers {
-        answers: named.into_iter().map(answer).collect(),
-    });
+    context.respond(&Answers { answers: named.into_iter().map(answer).collect() });
     Ok(())
 }
 
@@ -70,9 +68,7 @@ fn check(question: &Question, upstreams: usize) -> Result<usize, Failure> {
 
 /// The status of the first upstream that failed, and what each said.
 fn failure_of(outcomes: &[(String, Outcome)]) -> Failure {
-    let failures = outcomes
-        .iter()
-        .filter_map(|(address, outcome)| Some((address, outcome.as_ref().err()?)));
+    let failures = outcomes.iter().filter_map(|(address, outcome)| Some((address, outcome.as_ref().err()?)));
     let (mut status, mut failed, mut said) = (Status::Unknown, 0, String::new());
     for (address, failure) in failures {
         if failed == 0 {
@@ -89,11 +85,7 @@ fn failure_of(outcomes: &[(String, Outcome)]) -> Failure {
 
 fn answer((upstream, outcome): (String, Outcome)) -> Answer {
     match outcome {
-        Ok(payload) => Answer {
-            upstream,
-            payload,
-            ..Answer::default()
-        },
+        Ok(payload) => Answer { upstream, payload, ..Answer::default() },
         Err(failure) => Answer {
             upstream,
             status: failure.status.into(),
@@ -117,20 +109,13 @@ mod tests {
 
     #[test]
     fn all_upstreams_have_to_answer_unless_the_request_asks_for_fewer() {
-        let status =
-            |question: &Question, upstreams| check(question, upstreams).map_err(|it| it.status);
+        let status = |question: &Question, upstreams| check(question, upstreams).map_err(|it| it.status);
         assert_eq!(status(&question("Echo", 0), 3), Ok(3));
         assert_eq!(status(&question("Echo", 1), 3), Ok(1));
         assert_eq!(status(&question("Echo", 3), 3), Ok(3));
         assert_eq!(status(&question("Echo", 4), 3), Err(Status::OutOfRange));
-        assert_eq!(
-            status(&question("Echo", 0), 0),
-            Err(Status::FailedPrecondition)
-        );
-        assert_eq!(
-            status(&question(GATHER, 0), 3),
-            Err(Status::InvalidArgument)
-        );
+        assert_eq!(status(&question("Echo", 0), 0), Err(Status::FailedPrecondition));
+        assert_eq!(status(&question(GATHER, 0), 3), Err(Status::InvalidArgument));
     }
 
     #[test]
@@ -138,14 +123,8 @@ mod tests {
         let failed = |status, error: String| Err(Failure::new(status, error));
         let outcomes = [
             ("a:1".to_owned(), Ok(Vec::new())),
-            (
-                "b:2".to_owned(),
-                failed(Status::Unavailable, "refused".to_owned()),
-            ),
-            (
-                "c:3".to_owned(),
-                failed(Status::Internal, "x".repeat(10_000)),
-            ),
+            ("b:2".to_owned(), failed(Status::Unavailable, "refused".to_owned())),
+            ("c:3".to_owned(), failed(Status::Internal, "x".repeat(10_000))),
         ];
         let failure = failure_of(&outcomes);
         assert_eq!(failure.status, Status::Unavailable);

@@ -11,7 +11,5 @@ use psp_protocols::rpc::Failure;
 
 /// Reads the request's message into `message`, whose memory is reused.
 fn read(message: &mut impl Message, payload: &[u8]) -> Result<(), Failure> {
-    message
-        .merge(payload)
-        .map_err(|error| Failure::invalid(error.to_string()))
+    message.merge(payload).map_err(|error| Failure::invalid(error.to_string()))
 }

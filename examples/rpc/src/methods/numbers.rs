@@ -23,8 +23,7 @@ pub fn sum(context: &mut Context<'_>, call: &Call<'_>) -> Result<(), Failure> {
         total += stride.iter().copied().map(i128::from).sum::<i128>();
         call.checkpoint()?;
     }
-    let value = i64::try_from(total)
-        .map_err(|_| Failure::new(Status::OutOfRange, "the sum has more than 64 bits"))?;
+    let value = i64::try_from(total).map_err(|_| Failure::new(Status::OutOfRange, "the sum has more than 64 bits"))?;
     context.respond(&Total { value });
     Ok(())
 }
@@ -36,9 +35,7 @@ pub fn sum(context: &mut Context<'_>, call: &Call<'_>) -> Result<(), Failure> {
 pub fn sort(context: &mut Context<'_>, call: &Call<'_>) -> Result<(), Failure> {
     let scratch = &mut *context.scratch;
     read(&mut scratch.numbers, call.payload)?;
-    merge_sort(&mut scratch.numbers.values, &mut scratch.merged, || {
-        call.checkpoint()
-    })?;
+    merge_sort(&mut scratch.numbers.values, &mut scratch.merged, || call.checkpoint())?;
     let numbers = std::mem::take(&mut scratch.numbers);
     context.respond(&numbers);
     context.scratch.numbers = numbers;

@@ -46,10 +46,7 @@ fn duration(call: &Call<'_>) -> Result<Duration, Failure> {
     if duration > DURATION_MAX {
         return Err(Failure::new(
             Status::OutOfRange,
-            format!(
-                "the duration may be at most {} us",
-                DURATION_MAX.as_micros()
-            ),
+            format!("the duration may be at most {} us", DURATION_MAX.as_micros()),
         ));
     }
     Ok(duration)

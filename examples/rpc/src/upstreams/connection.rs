@@ -37,12 +37,7 @@ impl Connection {
     pub(super) async fn open(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(Self {
-            stream,
-            last_id: 0,
-            in_flight: false,
-            buffer: Vec::new(),
-        })
+        Ok(Self { stream, last_id: 0, in_flight: false, buffer: Vec::new() })
     }
 
     /// Whether the upstream has neither closed the connection nor sent what was not asked for.

@@ -8,11 +8,7 @@ use crate::common::{Server, TWO_WORKERS, ask};
 
 fn request() -> Vec<u8> {
     let mut frame = Vec::new();
-    let request = Request {
-        id: 1,
-        method: "Nosuch".to_owned(),
-        ..Request::default()
-    };
+    let request = Request { id: 1, method: "Nosuch".to_owned(), ..Request::default() };
     request.encode_frame(&mut frame);
     frame
 }
@@ -22,23 +18,13 @@ fn request() -> Vec<u8> {
 fn datagrams_from_the_servers_own_port_and_responses_are_dropped() {
     for server in Server::start_each("") {
         let mut client = server.datagrams();
-        let ok = Response {
-            id: 1,
-            payload: request().into(),
-            ..Response::default()
-        };
-        for response in [
-            ok,
-            Response::failed(1, Status::Unimplemented, "no such method".to_owned()),
-        ] {
+        let ok = Response { id: 1, payload: request().into(), ..Response::default() };
+        for response in [ok, Response::failed(1, Status::Unimplemented, "no such method".to_owned())] {
             let mut frame = Vec::new();
             response.encode_frame(&mut frame);
             client.send(&frame).unwrap();
         }
-        assert_eq!(
-            ask(&mut client, "Echo", Vec::new()).status(),
-            envelope::Status::Ok
-        );
+        assert_eq!(ask(&mut client, "Echo", Vec::new()).status(), envelope::Status::Ok);
         assert_eq!(server.stats().reflected_datagrams, 2);
 
         let port = server.process.address().port();
@@ -46,10 +32,7 @@ fn datagrams_from_the_servers_own_port_and_responses_are_dropped() {
             return skip("no right to forge datagrams");
         }
         wait_until("it is dropped", || server.stats().reflected_datagrams == 3);
-        assert_eq!(
-            ask(&mut client, "Echo", Vec::new()).status(),
-            envelope::Status::Ok
-        );
+        assert_eq!(ask(&mut client, "Echo", Vec::new()).status(), envelope::Status::Ok);
         assert_eq!(server.stats().reflected_datagrams, 3);
     }
 }
@@ -80,9 +63,7 @@ fn who_writes_all_before_it_reads_gets_all_responses() {
     for server in Server::start_each("") {
         let mut client = server.connect();
         for _ in 0..REQUESTS {
-            client
-                .submit("Echo", 0, vec![7; 5000])
-                .expect("the server reads");
+            client.submit("Echo", 0, vec![7; 5000]).expect("the server reads");
         }
         let mut ids: Vec<u64> = (0..REQUESTS)
             .map(|_| {

@@ -21,10 +21,7 @@ fn package() -> &'static Path {
 
 /// Generates Python modules into `folder`.
 fn generate(folder: &Path) {
-    let folders: [PathBuf; 2] = [
-        package().join("../../protocols/proto"),
-        package().join("proto"),
-    ];
+    let folders: [PathBuf; 2] = [package().join("../../protocols/proto"), package().join("proto")];
     let mut compiler = python();
     compiler.args(["-m", "grpc_tools.protoc"]);
     for proto in &folders {
@@ -73,14 +70,10 @@ fn python_with_protobuf() {
         let server = Server::start(flags);
         generate(server.process.directory());
         let frames = frames();
-        let lines = frames
-            .iter()
-            .map(|(name, frame)| format!("{name} {}\n", hexadecimal(frame)));
+        let lines = frames.iter().map(|(name, frame)| format!("{name} {}\n", hexadecimal(frame)));
         let mut client = python();
         client.arg(package().join("tests/clients/psp_rpc_check.py"));
-        client
-            .arg(server.process.port())
-            .arg(server.process.directory());
+        client.arg(server.process.port()).arg(server.process.directory());
         let output = run_program(&mut client, &lines.collect::<String>());
         let mut printed = output.lines();
         for (name, frame) in &frames {

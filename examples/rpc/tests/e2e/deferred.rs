@@ -44,26 +44,15 @@ fn overtake_each_other(policy: Policy, topology: Topology) {
         .framing(Rpc::default())
         .policy(policy)
         .topology(topology)
-        .handler(
-            move |request: Request<'_, (), RpcHead>, reply: &mut Reply<'_>| {
-                respond(&keep, &request, reply);
-            },
-        )
+        .handler(move |request: Request<'_, (), RpcHead>, reply: &mut Reply<'_>| {
+            respond(&keep, &request, reply);
+        })
         .build();
     let server = server.unwrap().spawn().unwrap();
-    let [tcp, udp] = *server.local_addrs() else {
-        panic!("two addresses")
-    };
-    for mut client in [
-        Client::connect(tcp).unwrap(),
-        Client::datagrams(udp).unwrap(),
-    ] {
+    let [tcp, udp] = *server.local_addrs() else { panic!("two addresses") };
+    for mut client in [Client::connect(tcp).unwrap(), Client::datagrams(udp).unwrap()] {
         client.set_timeout(DEADLINE).unwrap();
-        let mut submit = |method, payload: &str| {
-            client
-                .submit(method, 0, payload.as_bytes().to_vec())
-                .unwrap()
-        };
+        let mut submit = |method, payload: &str| client.submit(method, 0, payload.as_bytes().to_vec()).unwrap();
         let [first, dropped, last] = ["first", "dropped", "last"].map(|it| submit("Keep", it));
         wait_until("they are deferred", || kept.lock().unwrap().len() == 3);
         let echo = submit("Echo", "now");

@@ -11,41 +11,24 @@ use psp_rpc_client::{Client, Payload};
 fn requests_that_cannot_be_served_get_their_status() {
     for server in Server::start_each("") {
         let cases = [
-            (
-                "Nap",
-                Vec::new(),
-                Status::Unimplemented,
-                "unknown method 'Nap'",
-            ),
+            ("Nap", Vec::new(), Status::Unimplemented, "unknown method 'Nap'"),
             ("", Vec::new(), Status::Unimplemented, "unknown method ''"),
             ("Spin", b"\x08".to_vec(), Status::InvalidArgument, "varint"),
-            (
-                "Sum",
-                b"\x0a\x05abc".to_vec(),
-                Status::InvalidArgument,
-                "decode",
-            ),
+            ("Sum", b"\x0a\x05abc".to_vec(), Status::InvalidArgument, "decode"),
             (
                 "Sleep",
-                (&Work {
-                    duration_us: u64::MAX,
-                })
-                    .into_bytes(),
+                (&Work { duration_us: u64::MAX }).into_bytes(),
                 Status::OutOfRange,
                 "at most 10000000 us",
             ),
             (
                 "Sum",
-                (&Numbers {
-                    values: vec![i64::MAX; 2],
-                })
-                    .into_bytes(),
+                (&Numbers { values: vec![i64::MAX; 2] }).into_bytes(),
                 Status::OutOfRange,
                 "64 bits",
             ),
         ];
-        for (mut client, drops_nameless) in [(server.connect(), false), (server.datagrams(), true)]
-        {
+        for (mut client, drops_nameless) in [(server.connect(), false), (server.datagrams(), true)] {
             for (method, payload, status, words) in &cases {
                 if method.is_empty() && drops_nameless {
                     continue;
@@ -72,8 +55,7 @@ fn answer_to(client: &mut Client, frame: &[u8]) -> (u64, Status) {
 fn a_malformed_request_gets_an_error_with_its_id_if_that_can_be_read() {
     for server in Server::start_each("") {
         let mut witness = server.connect();
-        for (mut client, drops_nameless) in [(server.connect(), false), (server.datagrams(), true)]
-        {
+        for (mut client, drops_nameless) in [(server.connect(), false), (server.datagrams(), true)] {
             // A method that is not UTF-8, behind the id; a message that is cut off.
             for (frame, id) in [(&b"\x05\x08\x07\x12\x01\xff"[..], 7), (b"\x01\x08", 0)] {
                 assert_eq!(answer_to(&mut client, frame), (id, Status::InvalidArgument));
@@ -99,10 +81,7 @@ fn a_stream_that_cannot_be_framed_gets_an_error_and_is_closed() {
         for bytes in [&b"\xff\xff\xff\xff\xff"[..], b"\xe9\x07"] {
             let mut client = server.connect();
             assert_eq!(answer_to(&mut client, bytes), (0, Status::InvalidArgument));
-            assert_eq!(
-                client.receive().unwrap_err().kind(),
-                ErrorKind::UnexpectedEof
-            );
+            assert_eq!(client.receive().unwrap_err().kind(), ErrorKind::UnexpectedEof);
             assert_eq!(ask(&mut witness, "Echo", Vec::new()).status(), Status::Ok);
         }
     }
@@ -112,11 +91,7 @@ fn a_stream_that_cannot_be_framed_gets_an_error_and_is_closed() {
 fn datagrams_that_are_not_one_frame_are_dropped() {
     for server in Server::start_each("") {
         let mut client = server.datagrams();
-        for bytes in [
-            &b"\x05\x08"[..],
-            b"\x02\x08\x07more",
-            b"\xff\xff\xff\xff\xff",
-        ] {
+        for bytes in [&b"\x05\x08"[..], b"\x02\x08\x07more", b"\xff\xff\xff\xff\xff"] {
             client.send(bytes).unwrap();
         }
         // The first response is the response to the first whole frame.
@@ -129,10 +104,7 @@ fn a_response_too_long_for_a_datagram_is_refused() {
     let server = Server::start_with(&[], "[server]\ndatagram_bytes_max = 128\n");
     let mut client = server.datagrams();
     assert_eq!(ask(&mut client, "Echo", Vec::new()).status(), Status::Ok);
-    assert_eq!(
-        ask(&mut client, "Stats", Vec::new()).status(),
-        Status::Internal
-    );
+    assert_eq!(ask(&mut client, "Stats", Vec::new()).status(), Status::Internal);
 }
 
 #[test]
@@ -141,20 +113,8 @@ fn work_ends_when_its_deadline_passes() {
         let server = Server::start(flags);
         for mut client in [server.connect(), server.datagrams()] {
             for (method, payload) in [
-                (
-                    "Spin",
-                    (&Work {
-                        duration_us: 9_000_000,
-                    })
-                        .into_bytes(),
-                ),
-                (
-                    "Sleep",
-                    (&Work {
-                        duration_us: 9_000_000,
-                    })
-                        .into_bytes(),
-                ),
+                ("Spin", (&Work { duration_us: 9_000_000 }).into_bytes()),
+                ("Sleep", (&Work { duration_us: 9_000_000 }).into_bytes()),
             ] {
                 client.submit(method, 100_000, payload).unwrap();
                 let response = client.receive().unwrap();
@@ -162,9 +122,7 @@ fn work_ends_when_its_deadline_passes() {
                 assert_eq!(end(&response), expected, "{method}");
             }
             // A request that is in time.
-            client
-                .submit("Spin", 60_000_000, &Work { duration_us: 10 })
-                .unwrap();
+            client.submit("Spin", 60_000_000, &Work { duration_us: 10 }).unwrap();
             assert_eq!(client.receive().unwrap().status(), Status::Ok);
         }
         let longest_ns = server.stats_of("work-long").service_ns_max;
@@ -172,22 +130,13 @@ fn work_ends_when_its_deadline_passes() {
     }
 }
 
-const ONE_WORKER: [&str; 6] = [
-    "--topology",
-    "dedicated",
-    "--workers",
-    "1",
-    "--policy",
-    "c-fcfs",
-];
+const ONE_WORKER: [&str; 6] = ["--topology", "dedicated", "--workers", "1", "--policy", "c-fcfs"];
 
 #[test]
 fn a_request_whose_deadline_passes_in_the_queue_does_not_run() {
     let server = Server::start(&ONE_WORKER);
     let (mut ahead, mut behind) = (server.connect(), server.connect());
-    let spin = Work {
-        duration_us: 100_000,
-    };
+    let spin = Work { duration_us: 100_000 };
     let mut overtook = 0;
     loop {
         ahead.submit("Spin", 0, &spin).unwrap();
@@ -211,9 +160,7 @@ fn a_request_whose_deadline_passes_in_the_queue_does_not_run() {
 fn a_datagram_whose_deadline_passes_in_the_queue_is_dropped() {
     let server = Server::start(&ONE_WORKER);
     let mut client = server.datagrams();
-    let spin = Work {
-        duration_us: 100_000,
-    };
+    let spin = Work { duration_us: 100_000 };
     let ahead = client.submit("Spin", 0, &spin).unwrap();
     client.submit("Echo", 1_000, Vec::new()).unwrap();
     let patient = client.submit("Echo", 0, Vec::new()).unwrap();
@@ -227,19 +174,10 @@ fn a_datagram_whose_deadline_passes_in_the_queue_is_dropped() {
 fn requests_for_a_full_queue_are_refused_with_its_name() {
     const CLIENTS: usize = 30;
     for flags in [TWO_WORKERS[0], DARC_DISTRIBUTED] {
-        let server =
-            Server::start_with(flags, "[server]\nqueue_capacity = 2\nbackpressure_ms = 0\n");
+        let server = Server::start_with(flags, "[server]\nqueue_capacity = 2\nbackpressure_ms = 0\n");
         let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.connect()).collect();
         for client in &mut clients {
-            client
-                .submit(
-                    "Sleep",
-                    0,
-                    &Work {
-                        duration_us: 50_000,
-                    },
-                )
-                .unwrap();
+            client.submit("Sleep", 0, &Work { duration_us: 50_000 }).unwrap();
         }
         let mut witness = server.connect();
         for _ in 0..20 {
@@ -257,10 +195,7 @@ fn requests_for_a_full_queue_are_refused_with_its_name() {
                 other => panic!("{other:?}"),
             }
         }
-        assert!(
-            (1..CLIENTS as u64 - 1).contains(&refused),
-            "{refused} were refused"
-        );
+        assert!((1..CLIENTS as u64 - 1).contains(&refused), "{refused} were refused");
         assert_eq!(server.stats_of("work-long").rejections, refused);
     }
 }
@@ -270,9 +205,7 @@ fn the_fields_of_a_request_may_come_in_any_order() {
     for server in Server::start_each("") {
         let mut client = server.connect();
         // Payload, method and id, and an unknown field.
-        client
-            .send(b"\x0e\x22\x02hi\x12\x04Echo\x08\x09\x78\x01")
-            .unwrap();
+        client.send(b"\x0e\x22\x02hi\x12\x04Echo\x08\x09\x78\x01").unwrap();
         let response = client.receive().unwrap();
         assert_eq!((response.id, &response.payload[..]), (9, &b"hi"[..]));
         let request = Request {

@@ -28,15 +28,10 @@ impl Rig {
     fn start(flags: &[&str], config: &str) -> Self {
         let upstreams: Vec<Server> = (0..3).map(|_| Server::start(&UPSTREAM)).collect();
         let addresses = upstreams.iter().map(Server::address);
-        let named: Vec<String> = addresses
-            .flat_map(|at| ["--upstream".to_owned(), at])
-            .collect();
+        let named: Vec<String> = addresses.flat_map(|at| ["--upstream".to_owned(), at]).collect();
         let named = named.iter().map(String::as_str);
         let flags: Vec<&str> = flags.iter().copied().chain(named).collect();
-        Self {
-            front: Server::start_with(&flags, config),
-            upstreams,
-        }
+        Self { front: Server::start_with(&flags, config), upstreams }
     }
 
     fn with_topology(topology: &str) -> Self {
@@ -126,11 +121,7 @@ fn other_requests_have_the_workers_while_many_wait_for_a_slow_upstream() {
             assert_echoes(&rig, &client.receive().unwrap());
         }
         let stats = rig.front.stats_of("gather");
-        assert_eq!(
-            (stats.blocked, stats.completions),
-            (0, WAITING as u64),
-            "{topology}"
-        );
+        assert_eq!((stats.blocked, stats.completions), (0, WAITING as u64), "{topology}");
         assert!(stats.waits >= WAITING as u64 && stats.wait_ns_total > stats.service_ns_mean);
     }
 }
@@ -151,10 +142,7 @@ fn a_dead_upstream_fails_the_request_unless_it_asks_for_fewer_answers() {
         assert!(error.starts_with(&begins), "{error}");
         assert!(failed.payload.is_empty());
     }
-    let two = Question {
-        answers_min: 2,
-        ..echo()
-    };
+    let two = Question { answers_min: 2, ..echo() };
     let found = answers(&ask(&mut client, "Gather", &two));
     let statuses: Vec<i32> = found.iter().map(|answer| answer.status).collect();
     assert_eq!(statuses, [0, 0, Status::Unavailable as i32]);
@@ -168,8 +156,7 @@ fn an_upstream_that_restarts_is_asked_again() {
     assert_echoes(&rig, &ask(&mut client, "Gather", &echo()));
     let port = rig.upstreams[0].process.address().port();
     drop(rig.upstreams.remove(0));
-    rig.upstreams
-        .insert(0, Server::start_on(|| port, &UPSTREAM, ""));
+    rig.upstreams.insert(0, Server::start_on(|| port, &UPSTREAM, ""));
     wait_until("the server has found that the connection is closed", || {
         ask(&mut client, "Gather", &echo()).status() == Status::Ok
     });
@@ -182,25 +169,13 @@ fn a_slow_upstream_costs_no_more_than_the_time_that_the_request_gives_it() {
     rig.upstreams[0].process.pause();
     let mut client = rig.front.connect();
     // The other two are in time, also on a busy machine.
-    let patient = Question {
-        timeout_us: 3_000_000,
-        answers_min: 2,
-        ..echo()
-    };
+    let patient = Question { timeout_us: 3_000_000, answers_min: 2, ..echo() };
     let found = answers(&ask(&mut client, "Gather", &patient));
     let statuses: Vec<i32> = found.iter().map(|answer| answer.status).collect();
     assert_eq!(statuses, [Status::DeadlineExceeded as i32, 0, 0]);
-    let strict = Question {
-        timeout_us: 100_000,
-        ..echo()
-    };
+    let strict = Question { timeout_us: 100_000, ..echo() };
     let failed = ask(&mut client, "Gather", &strict);
-    assert_eq!(
-        failed.status(),
-        Status::DeadlineExceeded,
-        "{}",
-        failed.error
-    );
+    assert_eq!(failed.status(), Status::DeadlineExceeded, "{}", failed.error);
     // The request's own deadline.
     client.submit("Gather", 100_000, &patient).unwrap();
     let late = client.receive().unwrap();
@@ -257,10 +232,7 @@ fn an_upstream_that_breaks_the_protocol_fails_alone() {
         (b"", Status::Unavailable),
         (b"\x05\x08\x01", Status::Unavailable),
         (b"\x02\x08\x63", Status::Internal),
-        (
-            b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
-            Status::Internal,
-        ),
+        (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", Status::Internal),
         (b"\xff\xff\xff\xff\x0f", Status::Internal),
         (b"\x03\x22\x7f\x00", Status::Internal),
     ];
@@ -271,10 +243,7 @@ fn an_upstream_that_breaks_the_protocol_fails_alone() {
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let front = Server::start_with(&flags, "[upstreams]\ntimeout-ms = 600000\n");
     let mut client = front.connect();
-    let one = Question {
-        answers_min: 1,
-        ..echo()
-    };
+    let one = Question { answers_min: 1, ..echo() };
     for _ in 0..3 {
         let found = answers(&ask(&mut client, "Gather", &one));
         let statuses: Vec<i32> = found.iter().map(|answer| answer.status).collect();
@@ -290,15 +259,9 @@ fn the_time_that_is_left_is_the_deadline_of_the_upstreams_requests() {
     const TIMEOUT_US: u64 = 600_000_000;
     const SHORTER_US: u64 = 60_000_000;
     let (address, requests) = recorder();
-    let front = Server::start_with(
-        &["--upstream", &address],
-        "[upstreams]\ntimeout-ms = 600000\n",
-    );
+    let front = Server::start_with(&["--upstream", &address], "[upstreams]\ntimeout-ms = 600000\n");
     let mut client = front.connect();
-    let limited = Question {
-        timeout_us: SHORTER_US,
-        ..echo()
-    };
+    let limited = Question { timeout_us: SHORTER_US, ..echo() };
     for (question, deadline_us, longest_us) in [
         (echo(), 0, TIMEOUT_US),
         (echo(), SHORTER_US, SHORTER_US),
@@ -309,16 +272,10 @@ fn the_time_that_is_left_is_the_deadline_of_the_upstreams_requests() {
         client.submit("Gather", deadline_us, &question).unwrap();
         assert_eq!(answers(&client.receive().unwrap()).len(), 1);
         let request = requests.recv_timeout(DEADLINE).unwrap();
-        assert_eq!(
-            (&request.method[..], &request.payload[..]),
-            ("Echo", &b"hello"[..])
-        );
+        assert_eq!((&request.method[..], &request.payload[..]), ("Echo", &b"hello"[..]));
         // Some time has passed, but not half of it.
         let left_us = request.deadline_us;
-        assert!(
-            left_us <= longest_us && left_us > longest_us / 2,
-            "{left_us} of {longest_us}"
-        );
+        assert!(left_us <= longest_us && left_us > longest_us / 2, "{left_us} of {longest_us}");
     }
 }
 
@@ -327,18 +284,8 @@ fn requests_of_clients_that_leave_end_and_so_do_those_that_they_made() {
     const WAITING: usize = 10;
     for topology in TOPOLOGIES {
         let rig = Rig::with_topology(topology);
-        let sleep = question(
-            "Sleep",
-            &Work {
-                duration_us: 10_000_000,
-            },
-        );
-        let spin = question(
-            "Spin",
-            &Work {
-                duration_us: 10_000_000,
-            },
-        );
+        let sleep = question("Sleep", &Work { duration_us: 10_000_000 });
+        let spin = question("Spin", &Work { duration_us: 10_000_000 });
         rig.upstreams[2].process.pause();
         let mut clients: Vec<Client> = (0..WAITING).map(|_| rig.front.connect()).collect();
         for client in &mut clients {
@@ -349,9 +296,7 @@ fn requests_of_clients_that_leave_end_and_so_do_those_that_they_made() {
         spinning.submit("Gather", 0, &spin).unwrap();
         rig.wait_until_blocked(WAITING as u64 + 1);
         drop((clients, spinning));
-        wait_until("the requests end", || {
-            rig.front.stats_of("gather").completions == WAITING as u64 + 1
-        });
+        wait_until("the requests end", || rig.front.stats_of("gather").completions == WAITING as u64 + 1);
         wait_until("the first upstream spins no more", || {
             rig.upstreams[0].stats_of("work-long").completions > 0
         });
@@ -364,17 +309,9 @@ fn requests_of_clients_that_leave_end_and_so_do_those_that_they_made() {
 #[test]
 fn calls_beyond_the_connections_wait_for_one() {
     const CALLS: usize = 12;
-    let rig = Rig::start(
-        &[],
-        "[upstreams]\ntimeout-ms = 600000\nconnections-max = 2\n",
-    );
+    let rig = Rig::start(&[], "[upstreams]\ntimeout-ms = 600000\nconnections-max = 2\n");
     let mut clients: Vec<Client> = (0..CALLS).map(|_| rig.front.connect()).collect();
-    let sleep = question(
-        "Sleep",
-        &Work {
-            duration_us: 20_000,
-        },
-    );
+    let sleep = question("Sleep", &Work { duration_us: 20_000 });
     for client in &mut clients {
         client.submit("Gather", 0, &sleep).unwrap();
     }
@@ -394,15 +331,9 @@ fn questions_that_cannot_be_asked_get_their_status() {
     assert_eq!(status, Status::FailedPrecondition);
     assert!(error.contains("--upstream"), "{error}");
     let unused = format!("127.0.0.1:{}", free_port());
-    let front = Server::start_with(
-        &["--upstream", &unused],
-        "[upstreams]\ntimeout-ms = 600000\n",
-    );
+    let front = Server::start_with(&["--upstream", &unused], "[upstreams]\ntimeout-ms = 600000\n");
     let mut client = front.connect();
-    let more = Question {
-        answers_min: 2,
-        ..echo()
-    };
+    let more = Question { answers_min: 2, ..echo() };
     let again = question("Gather", &echo());
     for (question, status) in [
         (&more, Status::OutOfRange),

@@ -11,19 +11,9 @@ fn requests_in_flight_are_answered_before_the_server_ends() {
         let mut server = Server::start(flags);
         let mut clients = [server.connect(), server.datagrams()];
         for client in &mut clients {
-            client
-                .submit(
-                    "Sleep",
-                    0,
-                    &Work {
-                        duration_us: 300_000,
-                    },
-                )
-                .unwrap();
+            client.submit("Sleep", 0, &Work { duration_us: 300_000 }).unwrap();
         }
-        wait_until("both requests run", || {
-            server.stats_of("work-long").turns >= 2
-        });
+        wait_until("both requests run", || server.stats_of("work-long").turns >= 2);
         server.process.terminate();
         for client in &mut clients {
             assert_eq!(client.receive().unwrap().status(), Status::Ok);
@@ -46,11 +36,7 @@ fn a_hangup_changes_the_policy_and_logs_which_settings_need_a_restart() {
     server.configure("colour = 1\n");
     server.process.hang_up();
     wait_until("the file is refused", || {
-        server
-            .process
-            .log()
-            .join("\n")
-            .contains("configuration not reloaded")
+        server.process.log().join("\n").contains("configuration not reloaded")
     });
     assert_eq!(server.stats().policy, "c-fcfs");
 }

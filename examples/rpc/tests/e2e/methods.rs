@@ -11,14 +11,10 @@ use psp_server::Policy;
 
 const DEDICATED: [&str; 4] = ["--topology", "dedicated", "--workers", "2"];
 /// Long enough that a response that arrives earlier has not waited for this request.
-const LONG: Work = Work {
-    duration_us: 2_000_000,
-};
+const LONG: Work = Work { duration_us: 2_000_000 };
 
 /// The longest work that the server accepts.
-const VERY_LONG: Work = Work {
-    duration_us: 10_000_000,
-};
+const VERY_LONG: Work = Work { duration_us: 10_000_000 };
 
 fn flags<'a>(policy: &'a str, shape: &[&'a str]) -> Vec<&'a str> {
     [&["--policy", policy][..], shape].concat()
@@ -26,11 +22,7 @@ fn flags<'a>(policy: &'a str, shape: &[&'a str]) -> Vec<&'a str> {
 
 fn every_method_answers(client: &mut Client, shape: &str) {
     let echo = ask(client, "Echo", b"hello".to_vec());
-    assert_eq!(
-        (echo.status(), &echo.payload[..]),
-        (Status::Ok, &b"hello"[..]),
-        "{shape}"
-    );
+    assert_eq!((echo.status(), &echo.payload[..]), (Status::Ok, &b"hello"[..]), "{shape}");
     for method in ["Spin", "Sleep"] {
         let response = ask(client, method, &Work { duration_us: 200 });
         assert_eq!(end(&response), (Status::Ok, ""), "{shape}: {method}");
@@ -47,10 +39,7 @@ fn every_method_answers(client: &mut Client, shape: &str) {
 
 #[test]
 fn every_policy_serves_every_method() {
-    for (topology, policies) in [
-        ("dedicated", &Policy::NAMES[..]),
-        ("inline", &Policy::names_to_completion()),
-    ] {
+    for (topology, policies) in [("dedicated", &Policy::NAMES[..]), ("inline", &Policy::names_to_completion())] {
         for policy in policies {
             let shape = ["--topology", topology, "--workers", "2"];
             let server = Server::start(&flags(policy, &shape));
@@ -66,9 +55,7 @@ fn every_policy_serves_every_method() {
 #[test]
 fn a_large_request_is_sorted() {
     let server = Server::start(&[]);
-    let values: Vec<i64> = (0..200_000_i64)
-        .map(|number| number * 7_919 % 200_003)
-        .collect();
+    let values: Vec<i64> = (0..200_000_i64).map(|number| number * 7_919 % 200_003).collect();
     let mut expected = values.clone();
     expected.sort_unstable();
     let sorted: Numbers = decode(&ask(&mut server.connect(), "Sort", &Numbers { values })).unwrap();
@@ -108,9 +95,7 @@ fn a_connection_keeps_its_order_and_other_connections_do_not_wait() {
     // A request that waits has a turn before and one after.
     let before = server.stats_of("work-long").turns;
     slow.submit("Sleep", 0, &VERY_LONG).unwrap();
-    wait_until("the long request has begun", || {
-        server.stats_of("work-long").turns > before
-    });
+    wait_until("the long request has begun", || server.stats_of("work-long").turns > before);
     for _ in 0..20 {
         ask(&mut fast, "Echo", Vec::new());
     }
@@ -160,8 +145,5 @@ fn each_of_many_requests_in_flight_gets_one_response() {
     });
     let spins = CLIENTS as u64 * REQUESTS / 20;
     assert_eq!(server.stats_of("work-long").completions, spins);
-    assert_eq!(
-        server.stats_of("short").completions,
-        CLIENTS as u64 * REQUESTS - spins
-    );
+    assert_eq!(server.stats_of("short").completions, CLIENTS as u64 * REQUESTS - spins);
 }

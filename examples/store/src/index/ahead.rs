@@ -24,13 +24,7 @@ impl Index {
     /// reads what the steps before this one name. There are `len` entries. Returns whether there may be a step behind
     /// it.
     #[inline]
-    pub(crate) fn step_ahead(
-        &self,
-        position: u64,
-        len: usize,
-        step: u32,
-        mut fetch: impl FnMut(*const u8),
-    ) -> bool {
+    pub(crate) fn step_ahead(&self, position: u64, len: usize, step: u32, mut fetch: impl FnMut(*const u8)) -> bool {
         let (mut node, mut width) = (&self.root, self.width);
         for level in 0..=step {
             match node {
@@ -38,11 +32,7 @@ impl Index {
                 Node::Branch(branch) if level == step => {
                     let child = child_guess(len >> (level * STEP_BITS), width, position);
                     let at = item_address(branch, child);
-                    let lines = [
-                        node_address(branch),
-                        at,
-                        at.wrapping_add(size_of::<Node>() - 1),
-                    ];
+                    let lines = [node_address(branch), at, at.wrapping_add(size_of::<Node>() - 1)];
                     lines.into_iter().for_each(fetch);
                     return true;
                 }
@@ -131,8 +121,7 @@ impl Range<'_> {
         if let Some(Node::Leaf(len, leaf)) = next {
             let len_bytes = *len as usize * size_of::<Item>();
             let start = node_address(leaf);
-            (0..=len_bytes / LINE_BYTES)
-                .for_each(|line| fetch(start.wrapping_add(line * LINE_BYTES)));
+            (0..=len_bytes / LINE_BYTES).for_each(|line| fetch(start.wrapping_add(line * LINE_BYTES)));
         }
     }
 }
@@ -175,9 +164,7 @@ mod tests {
     /// Whether the lines that were asked for have the byte at `address`.
     fn covers(asked: &[usize], address: *const u8) -> bool {
         let line = |address: usize| address / LINE_BYTES;
-        asked
-            .iter()
-            .any(|&asked| line(asked) == line(address.addr()))
+        asked.iter().any(|&asked| line(asked) == line(address.addr()))
     }
 
     #[test]

@@ -112,16 +112,9 @@ pub(super) fn seek(items: &[Item], guess: usize, position: u64) -> usize {
     place
 }
 
-pub(super) fn find(
-    items: &[Item],
-    guess: usize,
-    position: u64,
-    is_wanted: impl Fn(&Entry) -> bool,
-) -> Option<usize> {
+pub(super) fn find(items: &[Item], guess: usize, position: u64, is_wanted: impl Fn(&Entry) -> bool) -> Option<usize> {
     let start = seek(items, guess, position);
-    let mut here = items[start..]
-        .iter()
-        .take_while(|item| item.position == position);
+    let mut here = items[start..].iter().take_while(|item| item.position == position);
     let place = here.position(|item| item.entry.as_ref().is_some_and(&is_wanted))?;
     Some(start + place)
 }

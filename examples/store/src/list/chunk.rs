@@ -99,11 +99,7 @@ fn bytes_of(head: u8) -> usize {
 
 /// Bytes that an element with this head takes of its chunk.
 fn weight(head: u8) -> usize {
-    let outside = if head == LONG {
-        size_of::<Element>()
-    } else {
-        0
-    };
+    let outside = if head == LONG { size_of::<Element>() } else { 0 };
     1 + bytes_of(head) + outside
 }
 
@@ -179,10 +175,7 @@ impl Chunk {
     fn reserve(&mut self, more: usize) {
         if self.buffer.len() < self.view().buffered() + more {
             let long = std::mem::take(&mut self.long);
-            *self = Self {
-                long,
-                ..Self::of(&self.view(), more)
-            };
+            *self = Self { long, ..Self::of(&self.view(), more) };
         }
     }
 
@@ -259,9 +252,7 @@ impl Chunk {
 /// A buffer's length for so many bytes and some more. Most lists are small and stay small.
 fn room_for(bytes: usize) -> usize {
     let more = if bytes < SMALL_BYTES { 8 } else { 4 };
-    allocated_bytes(bytes + bytes / more)
-        .min(BYTES_MAX)
-        .max(bytes)
+    allocated_bytes(bytes + bytes / more).min(BYTES_MAX).max(bytes)
 }
 
 impl Leaf for Chunk {

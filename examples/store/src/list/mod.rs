@@ -117,13 +117,7 @@ impl List {
 
     /// Removes at most `limit` elements equal to `element`, counted from `end`. Returns how many. Calls `visit` for
     /// each element that it compares or removes.
-    pub fn remove_equal(
-        &mut self,
-        element: &[u8],
-        end: ListEnd,
-        limit: usize,
-        visit: &dyn Fn(),
-    ) -> usize {
+    pub fn remove_equal(&mut self, element: &[u8], end: ListEnd, limit: usize, visit: &dyn Fn()) -> usize {
         let matches = self.matches(element).inspect(|_| visit()).enumerate();
         let matches = matches.filter_map(|(index, is_equal)| is_equal.then_some(index));
         let mut found: Vec<usize> = match end {
@@ -141,10 +135,7 @@ impl List {
     }
 
     /// Whether each of the elements, from the head on, is `wanted`. This is faster than a walk that compares.
-    pub fn matches(
-        &self,
-        wanted: &[u8],
-    ) -> impl DoubleEndedIterator<Item = bool> + ExactSizeIterator {
+    pub fn matches(&self, wanted: &[u8]) -> impl DoubleEndedIterator<Item = bool> + ExactSizeIterator {
         let wanted = Content::from(wanted);
         self.0.iter().map(move |held| held.content() == wanted)
     }
@@ -158,10 +149,7 @@ impl List {
     ///
     /// # Panics
     /// If `range` does not lie within the list.
-    pub fn range(
-        &self,
-        range: Range<usize>,
-    ) -> impl DoubleEndedIterator<Item = ElementRef<'_>> + ExactSizeIterator {
+    pub fn range(&self, range: Range<usize>) -> impl DoubleEndedIterator<Item = ElementRef<'_>> + ExactSizeIterator {
         self.0.range(range).map(ElementRef::from)
     }
 
@@ -177,9 +165,7 @@ impl List {
 
     /// Whether the list is one chunk, which refers to nothing else.
     pub(crate) fn is_one_chunk(&self) -> bool {
-        self.0
-            .only_leaf()
-            .is_some_and(|chunk| !chunk.has_long_elements())
+        self.0.only_leaf().is_some_and(|chunk| !chunk.has_long_elements())
     }
 }
 
@@ -277,11 +263,7 @@ mod tests {
 
     fn check(list: &List, model: &VecDeque<Element>) {
         assert_eq!(list.len(), model.len());
-        assert!(
-            list.iter()
-                .map(|held| held.to_element())
-                .eq(model.iter().cloned())
-        );
+        assert!(list.iter().map(|held| held.to_element()).eq(model.iter().cloned()));
         for (index, element) in model.iter().enumerate() {
             assert_eq!(list.get(index).as_deref(), Some(&**element), "at {index}");
         }
@@ -439,13 +421,7 @@ mod tests {
                 });
             }
             for _ in 0..50 {
-                assert!(
-                    original
-                        .clone()
-                        .iter()
-                        .map(|element| element[0])
-                        .eq(0..=255)
-                );
+                assert!(original.clone().iter().map(|element| element[0]).eq(0..=255));
             }
         });
     }

@@ -33,10 +33,7 @@ pub struct BlockLimits {
 impl Default for BlockLimits {
     /// The limits of Redis.
     fn default() -> Self {
-        Self {
-            bytes: 4096,
-            entries: 100,
-        }
+        Self { bytes: 4096, entries: 100 }
     }
 }
 
@@ -86,10 +83,7 @@ impl Block {
             content.put_string(name);
         }
         content.start = content.bytes.len() as u32;
-        let mut block = Self {
-            first: id,
-            content: Arc::new(content),
-        };
+        let mut block = Self { first: id, content: Arc::new(content) };
         block.push(id, pairs);
         block
     }
@@ -118,9 +112,7 @@ impl Block {
     /// Approximate bytes of memory.
     pub(super) fn memory_bytes(&self) -> usize {
         let long = self.content.long.iter();
-        let long: usize = long
-            .map(|long| size_of::<Element>() + long.heap_bytes())
-            .sum();
+        let long: usize = long.map(|long| size_of::<Element>() + long.heap_bytes()).sum();
         size_of::<Self>() + size_of::<Content>() + self.content.bytes.capacity() + long
     }
 
@@ -211,19 +203,14 @@ impl Block {
     pub(super) fn walk(&self) -> Walk<'_> {
         Walk {
             block: self,
-            place: Place {
-                byte: self.content.start as usize,
-                long: self.long_names(),
-            },
+            place: Place { byte: self.content.start as usize, long: self.long_names() },
             strings: 0,
         }
     }
 
     /// How many of the block's field names are long.
     fn long_names(&self) -> usize {
-        self.names()
-            .filter(|name| matches!(name, Text::Long(_)))
-            .count()
+        self.names().filter(|name| matches!(name, Text::Long(_))).count()
     }
 
     /// The names of the fields that most entries have.
@@ -232,11 +219,7 @@ impl Block {
     }
 
     fn texts(&self, place: Place, left: usize) -> Texts<'_> {
-        Texts {
-            content: &self.content,
-            place,
-            left,
-        }
+        Texts { content: &self.content, place, left }
     }
 }
 
@@ -451,10 +434,7 @@ mod tests {
         }
         let check = |block: &Block, left: &[usize]| {
             assert_eq!(block.len(), left.len());
-            let found: Vec<_> = block
-                .walk()
-                .map(|entry| (entry.id, strings(entry)))
-                .collect();
+            let found: Vec<_> = block.walk().map(|entry| (entry.id, strings(entry))).collect();
             let expected = left.iter().map(|&index| {
                 let (id, pairs) = &entries[index];
                 (*id, pairs.iter().map(|string| string.to_vec()).collect())
@@ -490,10 +470,7 @@ mod tests {
 
     #[test]
     fn a_block_is_full_by_its_bytes_and_by_its_entries() {
-        let limits = BlockLimits {
-            bytes: 100,
-            entries: 2,
-        };
+        let limits = BlockLimits { bytes: 100, entries: 2 };
         let mut block = Block::new(id(1, 0), &[b"a", b"b"]);
         assert!(!block.is_full(10, limits) && block.is_full(100, limits));
         block.push(id(2, 0), &[b"a", b"b"]);

@@ -61,10 +61,7 @@ impl Entries {
     /// The last entry.
     #[must_use]
     pub fn last(&self) -> Option<StreamEntry<'_>> {
-        self.blocks
-            .get(self.blocks.len().checked_sub(1)?)?
-            .walk()
-            .last()
+        self.blocks.get(self.blocks.len().checked_sub(1)?)?.walk().last()
     }
 
     /// The ID of the last entry.
@@ -107,10 +104,7 @@ impl Entries {
         let Some(index) = self.block_of(id) else {
             return false;
         };
-        let is_removed = self
-            .blocks
-            .get_mut(index)
-            .is_some_and(|block| block.remove(id));
+        let is_removed = self.blocks.get_mut(index).is_some_and(|block| block.remove(id));
         self.len -= usize::from(is_removed);
         if self.blocks.get(index).is_some_and(|block| block.len() == 0) {
             self.blocks.remove_range(index..index + 1);
@@ -149,12 +143,7 @@ impl Entries {
             return removed;
         }
         self.blocks.remove_range(0..blocks);
-        if in_part > 0
-            && self
-                .blocks
-                .get(0)
-                .is_some_and(|block| block.len() == in_part)
-        {
+        if in_part > 0 && self.blocks.get(0).is_some_and(|block| block.len() == in_part) {
             self.blocks.remove_range(0..1);
         } else if in_part > 0
             && let Some(block) = self.blocks.get_mut(0)
@@ -173,8 +162,7 @@ impl Entries {
             Kept::Len(len) => self.len.saturating_sub(len),
             Kept::From(id) => {
                 let blocks = self.blocks.seek(|first| *first < id).0;
-                (blocks as u128 * self.len as u128).div_ceil(self.blocks.len().max(1) as u128)
-                    as usize
+                (blocks as u128 * self.len as u128).div_ceil(self.blocks.len().max(1) as u128) as usize
             }
         };
         about.min(trim.limit)
@@ -184,22 +172,14 @@ impl Entries {
     #[must_use]
     pub fn range(&self, ids: RangeInclusive<StreamId>) -> Ascending<'_> {
         let (from, to) = self.blocks_of(&ids);
-        Ascending {
-            blocks: self.blocks.range(from..to),
-            block: None,
-            ids,
-        }
+        Ascending { blocks: self.blocks.range(from..to), block: None, ids }
     }
 
     /// The entries whose IDs are in `ids`, in descending order.
     #[must_use]
     pub fn range_back(&self, ids: RangeInclusive<StreamId>) -> Descending<'_> {
         let (from, to) = self.blocks_of(&ids);
-        Descending {
-            blocks: self.blocks.range(from..to),
-            block: Vec::new(),
-            ids,
-        }
+        Descending { blocks: self.blocks.range(from..to), block: Vec::new(), ids }
     }
 
     /// How many entries have IDs in `ids`; no more than `most`. Calls `visit` for each block that it looks at.
@@ -248,11 +228,7 @@ impl Entries {
         let (mut entries, mut bytes) = (0, 0);
         let mut blocks = self.blocks.range(looked_at);
         let mut next = || {
-            if is_reverse {
-                blocks.next_back()
-            } else {
-                blocks.next()
-            }
+            if is_reverse { blocks.next_back() } else { blocks.next() }
         };
         let mut is_first = true;
         while entries < count {
@@ -277,9 +253,7 @@ impl Entries {
     #[must_use]
     pub fn entry_bytes(&self) -> usize {
         let last = self.blocks.len().saturating_sub(1);
-        let blocks = [0, last]
-            .into_iter()
-            .filter_map(|place| self.blocks.get(place));
+        let blocks = [0, last].into_iter().filter_map(|place| self.blocks.get(place));
         let means = blocks.map(|block| block.bytes() / block.len().max(1));
         means.max().unwrap_or(0)
     }

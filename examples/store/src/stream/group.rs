@@ -95,8 +95,7 @@ impl Consumer {
 
     /// The entries that it has to acknowledge, from `start` on.
     pub fn pending_from(&self, start: StreamId) -> impl ExactSizeIterator<Item = &StreamId> {
-        self.pending
-            .range(place(&self.pending, start)..self.pending.len())
+        self.pending.range(place(&self.pending, start)..self.pending.len())
     }
 }
 
@@ -135,12 +134,8 @@ impl Group {
     }
 
     /// The entries that have not been acknowledged, from `start` on.
-    pub fn pending_from(
-        &self,
-        start: StreamId,
-    ) -> impl DoubleEndedIterator<Item = &Pending> + ExactSizeIterator {
-        self.pending
-            .range(place(&self.pending, start)..self.pending.len())
+    pub fn pending_from(&self, start: StreamId) -> impl DoubleEndedIterator<Item = &Pending> + ExactSizeIterator {
+        self.pending.range(place(&self.pending, start)..self.pending.len())
     }
 
     /// The consumers by their names.

@@ -15,10 +15,7 @@ impl StreamId {
     /// The lowest ID, which no entry has.
     pub const MIN: Self = Self { ms: 0, seq: 0 };
     /// The highest ID.
-    pub const MAX: Self = Self {
-        ms: u64::MAX,
-        seq: u64::MAX,
-    };
+    pub const MAX: Self = Self { ms: u64::MAX, seq: u64::MAX };
 
     /// The ID right above this one.
     #[must_use]
@@ -52,11 +49,7 @@ mod tests {
     #[test]
     fn neighbours_carry_into_the_milliseconds() {
         let id = |ms, seq| StreamId { ms, seq };
-        for (lower, upper) in [
-            (id(0, 0), id(0, 1)),
-            (id(5, 7), id(5, 8)),
-            (id(5, u64::MAX), id(6, 0)),
-        ] {
+        for (lower, upper) in [(id(0, 0), id(0, 1)), (id(5, 7), id(5, 8)), (id(5, u64::MAX), id(6, 0))] {
             assert_eq!(lower.next(), Some(upper));
             assert_eq!(upper.previous(), Some(lower));
             assert!(lower < upper);

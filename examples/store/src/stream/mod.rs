@@ -164,12 +164,7 @@ impl Stream {
     ///
     /// # Errors
     /// There is no ID for it.
-    pub fn push(
-        &mut self,
-        wish: NewId,
-        pairs: &[&[u8]],
-        limits: BlockLimits,
-    ) -> Result<StreamId, IdTaken> {
+    pub fn push(&mut self, wish: NewId, pairs: &[&[u8]], limits: BlockLimits) -> Result<StreamId, IdTaken> {
         let id = self.id_for(wish)?;
         let log = &mut self.body().log;
         log.entries.push(id, pairs, limits);
@@ -303,10 +298,7 @@ impl Log {
     /// Whether entries from `start` on were removed other than by trimming.
     fn has_gaps_from(&self, start: StreamId) -> bool {
         let removed = self.removed_id_max;
-        !self.entries.is_empty()
-            && removed != StreamId::MIN
-            && self.first_id() <= removed
-            && start <= removed
+        !self.entries.is_empty() && removed != StreamId::MIN && self.first_id() <= removed && start <= removed
     }
 
     /// How many entries the stream ever had up to this ID; `None` if that is not known.
@@ -354,10 +346,7 @@ mod tests {
     use super::*;
     use crate::Element;
 
-    const FEW: BlockLimits = BlockLimits {
-        bytes: 4096,
-        entries: 5,
-    };
+    const FEW: BlockLimits = BlockLimits { bytes: 4096, entries: 5 };
 
     fn id(ms: u64) -> StreamId {
         StreamId { ms, seq: 0 }
@@ -379,11 +368,7 @@ mod tests {
     }
 
     fn trim(kept: Kept) -> Trim {
-        Trim {
-            kept,
-            is_approximate: false,
-            limit: usize::MAX,
-        }
+        Trim { kept, is_approximate: false, limit: usize::MAX }
     }
 
     proptest! {
@@ -514,10 +499,7 @@ mod tests {
         assert_eq!(push(NewId::Within { ms: 4 }), Err(IdTaken));
         assert_eq!(push(NewId::Within { ms: 6 }), at(6, 0));
         assert_eq!(push(NewId::Exactly(id(6))), Err(IdTaken));
-        let last = StreamId {
-            ms: 7,
-            seq: u64::MAX,
-        };
+        let last = StreamId { ms: 7, seq: u64::MAX };
         assert_eq!(push(NewId::Exactly(last)), Ok(last));
         assert_eq!(push(NewId::Within { ms: 7 }), Err(IdTaken));
         assert_eq!(push(NewId::At { now_ms: 1 }), at(8, 0));
@@ -527,11 +509,7 @@ mod tests {
 
     #[test]
     fn approximate_trimming_removes_whole_blocks_within_the_limit() {
-        let about = |kept, limit| Trim {
-            kept,
-            is_approximate: true,
-            limit,
-        };
+        let about = |kept, limit| Trim { kept, is_approximate: true, limit };
         let mut stream = of_ids(1..=23);
         assert_eq!(stream.trim(about(Kept::Len(14), 100), &|| ()), 5);
         assert_eq!(stream.trim(about(Kept::From(id(14)), 100), &|| ()), 5);

@@ -49,10 +49,7 @@ struct Child<L: Leaf> {
 
 impl<L: Leaf> Default for Tree<L> {
     fn default() -> Self {
-        Self {
-            root: Arc::new(Node::Leaf(L::default())),
-            len: 0,
-        }
+        Self { root: Arc::new(Node::Leaf(L::default())), len: 0 }
     }
 }
 
@@ -120,16 +117,11 @@ impl<L: Leaf> Tree<L> {
     }
 
     /// Bytes of memory that a leaf takes in the tree, beside what it has outside itself.
-    pub(crate) const LEAF_BYTES: usize =
-        2 * size_of::<usize>() + size_of::<Node<L>>() + size_of::<Child<L>>();
+    pub(crate) const LEAF_BYTES: usize = 2 * size_of::<usize>() + size_of::<Node<L>>() + size_of::<Child<L>>();
 
     /// Inserts `item` before the item at `index`, or at the end if `index` is the length.
     pub(crate) fn insert(&mut self, index: usize, item: L::New<'_>) {
-        assert!(
-            index <= self.len,
-            "insertion at {index} of {} items",
-            self.len
-        );
+        assert!(index <= self.len, "insertion at {index} of {} items", self.len);
         if let Some(right) = Arc::make_mut(&mut self.root).insert(index, item) {
             let left = std::mem::replace(&mut self.root, Arc::new(Node::Leaf(L::default())));
             let children = vec![Child::new(left), Child::new(right)];
@@ -208,10 +200,7 @@ impl<T: Item> Tree<Vec<T>> {
                 }
                 Node::Branch(children) => {
                     let position = children.partition_point(|child| below(&child.last));
-                    rank += children[..position]
-                        .iter()
-                        .map(|child| child.len)
-                        .sum::<usize>();
+                    rank += children[..position].iter().map(|child| child.len).sum::<usize>();
                     match children.get(position) {
                         Some(child) => node = &child.node,
                         None => return (rank, None),
@@ -267,10 +256,7 @@ impl<T: Item> FromIterator<T> for Tree<Vec<T>> {
             });
             level = branches.collect();
         }
-        level.pop().map_or_else(Self::default, |root| Self {
-            root: root.node,
-            len: root.len,
-        })
+        level.pop().map_or_else(Self::default, |root| Self { root: root.node, len: root.len })
     }
 }
 
@@ -341,9 +327,7 @@ impl<L: Leaf> Node<L> {
     fn can_absorb(&self, right: &Self) -> bool {
         match (self, right) {
             (Self::Leaf(left), Self::Leaf(right)) => left.can_absorb(right),
-            (Self::Branch(left), Self::Branch(right)) => {
-                shall_merge(left.len(), right.len(), BRANCH_CHILDREN_MAX)
-            }
+            (Self::Branch(left), Self::Branch(right)) => shall_merge(left.len(), right.len(), BRANCH_CHILDREN_MAX),
             _ => unreachable!("siblings are of equal height"),
         }
     }
@@ -375,10 +359,9 @@ impl<L: Leaf> Child<L> {
         const OCCUPIED: &str = "a node below the root is never empty";
         match node {
             Node::Leaf(leaf) => (leaf.len(), leaf.last_key().expect(OCCUPIED)),
-            Node::Branch(children) => (
-                children.iter().map(|child| child.len).sum(),
-                &children.last().expect(OCCUPIED).last,
-            ),
+            Node::Branch(children) => {
+                (children.iter().map(|child| child.len).sum(), &children.last().expect(OCCUPIED).last)
+            }
         }
     }
 }
@@ -517,10 +500,7 @@ mod tests {
         match node {
             Node::Leaf(items) => (items.len(), 0),
             Node::Branch(children) => {
-                let below: Vec<_> = children
-                    .iter()
-                    .map(|child| check_node(&child.node, false))
-                    .collect();
+                let below: Vec<_> = children.iter().map(|child| check_node(&child.node, false)).collect();
                 for (child, (len, height)) in children.iter().zip(&below) {
                     assert_eq!((child.len, *height), (*len, below[0].1));
                     assert_eq!(child.last, *Child::summary(&child.node).1);
@@ -615,14 +595,8 @@ mod tests {
         for item in 0..64 {
             tree.insert(if item % 2 == 0 { 0 } else { item as usize }, item);
         }
-        let Node::Branch(children) = &*tree.root else {
-            panic!("64 items need a branch")
-        };
+        let Node::Branch(children) = &*tree.root else { panic!("64 items need a branch") };
         let full = BRANCH_CHILDREN_MAX * LEAF_ITEMS_MAX;
-        assert!(
-            children.len() <= 64_usize.div_ceil(full) + 2,
-            "{} children",
-            children.len()
-        );
+        assert!(children.len() <= 64_usize.div_ceil(full) + 2, "{} children", children.len());
     }
 }

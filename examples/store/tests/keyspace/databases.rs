@@ -51,10 +51,7 @@ fn beside<R>(others: &[&(dyn Fn() + Sync)], work: impl FnOnce() -> R) -> R {
             });
         }
         let result = work();
-        while rounds
-            .iter()
-            .any(|rounds| rounds.load(Ordering::Relaxed) == 0)
-        {
+        while rounds.iter().any(|rounds| rounds.load(Ordering::Relaxed) == 0) {
             thread::yield_now();
         }
         done.store(true, Ordering::Relaxed);
@@ -100,10 +97,7 @@ fn a_walk_follows_the_keys_with_which_it_began() {
     assert_eq!(seen, mine);
     assert_eq!(keys(all.get(0)), mine);
     assert_eq!(keys(all.get(2)), theirs);
-    assert_eq!(
-        [0, 1, 2].map(|number| all.get(number).len()),
-        [KEYS, 0, KEYS]
-    );
+    assert_eq!([0, 1, 2].map(|number| all.get(number).len()), [KEYS, 0, KEYS]);
 }
 
 #[test]
@@ -157,9 +151,7 @@ fn what_moves_between_databases_is_never_twice_or_gone() {
     let all = databases(2);
     put(all.get(0), b"k", 1);
     let looks = || {
-        let seen = all.transact(&[], |fork| {
-            [0, 1].map(|number| usize::from(fork.get(number).contains(b"k")))
-        });
+        let seen = all.transact(&[], |fork| [0, 1].map(|number| usize::from(fork.get(number).contains(b"k"))));
         assert_eq!(seen.map(|seen| seen.iter().sum()), Some(1_usize));
     };
     let moves = |from: usize, to: usize| {
@@ -199,10 +191,7 @@ fn a_transaction_swaps_as_it_ends() {
     let after = [0, 1, 2, 3].map(|number| text(all.get(number), b"was in"));
     assert_eq!(after, expected);
     assert_eq!(number(all.get(0), b"new in"), 0);
-    assert_eq!(
-        [0, 1, 2, 3].map(|number| all.get(number).len()),
-        [2, 1, 0, 1]
-    );
+    assert_eq!([0, 1, 2, 3].map(|number| all.get(number).len()), [2, 1, 0, 1]);
 }
 
 #[test]
@@ -238,12 +227,8 @@ fn transactions_over_databases_stay_whole() {
         all.transact(&[], |fork| fork.swap(0, 1));
     };
     let looks = || {
-        let sum = all.transact(&[], |fork| {
-            [0, 1]
-                .map(|database| number(fork.get(database), b"sum"))
-                .iter()
-                .sum::<u64>()
-        });
+        let sum =
+            all.transact(&[], |fork| [0, 1].map(|database| number(fork.get(database), b"sum")).iter().sum::<u64>());
         assert_eq!(sum, Some(1000));
     };
     beside(&[&swaps, &looks], || (0..500).for_each(|_| transfers()));
@@ -254,9 +239,7 @@ fn transactions_over_databases_stay_whole() {
 fn many_keys_change_at_one_instant() {
     for keys in [5, 200] {
         let store = Keyspace::new();
-        let names: Vec<Vec<u8>> = (0..keys)
-            .map(|index| format!("k{index}").into_bytes())
-            .collect();
+        let names: Vec<Vec<u8>> = (0..keys).map(|index| format!("k{index}").into_bytes()).collect();
         let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
         let reversed: Vec<&[u8]> = names.iter().rev().copied().collect();
         let put_all = |value: &[u8], names: &[&[u8]]| {

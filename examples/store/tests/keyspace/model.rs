@@ -73,10 +73,9 @@ fn push(slot: &mut psp_store::Slot<'_>, value: u8) {
 }
 
 fn model_push(model: &mut Model, key: u8, value: u8) {
-    let entry = model.entry(key).or_insert_with(|| Expected {
-        value: ExpectedValue::List(Vec::new()),
-        expires: false,
-    });
+    let entry = model
+        .entry(key)
+        .or_insert_with(|| Expected { value: ExpectedValue::List(Vec::new()), expires: false });
     if let ExpectedValue::List(list) = &mut entry.value {
         list.push(value);
     }
@@ -87,32 +86,17 @@ fn apply(store: &Keyspace, model: &mut Model, operation: Operation) {
         Operation::Insert(key, value) => {
             store.insert(&name(key), Value::string(&[value]));
             let value = ExpectedValue::String(value);
-            model.insert(
-                key,
-                Expected {
-                    value,
-                    expires: false,
-                },
-            );
+            model.insert(key, Expected { value, expires: false });
         }
         Operation::InsertAllIfAbsent(pairs) => {
             let names: Vec<_> = pairs.iter().map(|(key, _)| name(*key)).collect();
             let values = pairs.iter().map(|(_, value)| Value::string(&[*value]));
             let inserted = store.insert_all_if_absent(names.iter().map(Vec::as_slice).zip(values));
-            assert_eq!(
-                inserted,
-                pairs.iter().all(|(key, _)| !model.contains_key(key))
-            );
+            assert_eq!(inserted, pairs.iter().all(|(key, _)| !model.contains_key(key)));
             if inserted {
                 for (key, value) in pairs {
                     let value = ExpectedValue::String(value);
-                    model.insert(
-                        key,
-                        Expected {
-                            value,
-                            expires: false,
-                        },
-                    );
+                    model.insert(key, Expected { value, expires: false });
                 }
             }
         }
@@ -177,11 +161,7 @@ fn apply(store: &Keyspace, model: &mut Model, operation: Operation) {
                     list.pop(ListEnd::Left);
                 }
             });
-            if let Some(Expected {
-                value: ExpectedValue::List(list),
-                ..
-            }) = model.get_mut(&key)
-            {
+            if let Some(Expected { value: ExpectedValue::List(list), .. }) = model.get_mut(&key) {
                 list.remove(0);
                 if list.is_empty() {
                     model.remove(&key);
@@ -231,10 +211,7 @@ fn contents(store: &Keyspace) -> BTreeMap<Vec<u8>, Expected> {
             value: content(entry.value()),
             expires: entry.expire_at_ms().is_some(),
         };
-        assert!(
-            found.insert(entry.key().to_vec(), expected).is_none(),
-            "visited twice"
-        );
+        assert!(found.insert(entry.key().to_vec(), expected).is_none(), "visited twice");
     });
     found
 }

@@ -29,9 +29,7 @@ fn is_whole(value: &Value) -> bool {
 #[test]
 fn readers_and_walks_never_see_torn_state() {
     let store = Keyspace::new();
-    let keys: Vec<_> = (0..50)
-        .map(|index| format!("key {index}").into_bytes())
-        .collect();
+    let keys: Vec<_> = (0..50).map(|index| format!("key {index}").into_bytes()).collect();
     for key in &keys {
         store.insert(key, list_of(0, 100));
     }
@@ -106,9 +104,7 @@ fn no_update_is_lost() {
 #[test]
 fn pairs_move_values_without_losing_them() {
     let store = Keyspace::new();
-    let keys: Vec<_> = (0..8)
-        .map(|index| format!("place {index}").into_bytes())
-        .collect();
+    let keys: Vec<_> = (0..8).map(|index| format!("place {index}").into_bytes()).collect();
     store.insert(&keys[0], Value::string(b"wanders"));
     thread::scope(|scope| {
         for worker in 0..3 {

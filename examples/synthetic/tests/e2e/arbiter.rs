@@ -23,10 +23,7 @@ struct Daemons {
 
 impl Daemons {
     fn new() -> Self {
-        Self {
-            folder: tempfile::tempdir().unwrap(),
-            running: None,
-        }
+        Self { folder: tempfile::tempdir().unwrap(), running: None }
     }
 
     fn socket(&self) -> PathBuf {
@@ -100,9 +97,7 @@ fn workers_come_and_go_with_their_cores_and_nothing_is_lost() {
                 wait_until("requests are answered", || client.replies() >= aim);
             };
             let many_come = || {
-                wait_until("workers come", || {
-                    present(handle) >= 4 && cores(handle) == present(handle) + 1
-                });
+                wait_until("workers come", || present(handle) >= 4 && cores(handle) == present(handle) + 1);
                 goes_on();
             };
             let has_nothing = || present(handle) == 1 && cores(handle) == 0;
@@ -119,15 +114,11 @@ fn workers_come_and_go_with_their_cores_and_nothing_is_lost() {
             drop(rival);
             many_come();
             arbiter.stop();
-            wait_until("the arbiter has gone", || {
-                handle.snapshot().arbiter.registered == 0
-            });
+            wait_until("the arbiter has gone", || handle.snapshot().arbiter.registered == 0);
             goes_on();
             assert!(cores(handle) > 1, "the server goes on with what it has");
             arbiter.start();
-            wait_until("there is an arbiter again", || {
-                handle.snapshot().arbiter.registered == 1
-            });
+            wait_until("there is an arbiter again", || handle.snapshot().arbiter.registered == 1);
             many_come();
             client.keep(0);
             wait_until("an idle server gives its cores back", has_nothing);
@@ -161,9 +152,7 @@ fn an_inline_net_thread_is_worker_0_and_gets_a_core_first() {
     with_config(config, Policy::c_fcfs(), |address, handle| {
         Client::with(address, |client| {
             client.keep(WORKERS_MAX);
-            wait_until("workers come", || {
-                present(handle) >= 3 && cores(handle) == present(handle)
-            });
+            wait_until("workers come", || present(handle) >= 3 && cores(handle) == present(handle));
             client.keep(0);
             wait_until("the server gives its cores back", || cores(handle) == 0);
         });

@@ -11,10 +11,7 @@ fn start(group: &MemoryGroup) -> ServerProcess {
     ServerProcess::start(|_| {
         let mut command = group.command(env!("CARGO_BIN_EXE_psp-synthetic"));
         command.args(["--tcp", "--port", "0"]);
-        Start {
-            command,
-            port: None,
-        }
+        Start { command, port: None }
     })
 }
 

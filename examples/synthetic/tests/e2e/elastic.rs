@@ -82,10 +82,7 @@ impl Client {
             self.replies.fetch_add(1, Ordering::Relaxed);
         }
         socket.set_nonblocking(true).unwrap();
-        assert!(
-            socket.recv(&mut reply).is_err(),
-            "a request has two replies"
-        );
+        assert!(socket.recv(&mut reply).is_err(), "a request has two replies");
     }
 }
 
@@ -108,11 +105,7 @@ fn with_server(topology: Topology, policy: Policy, test: impl FnOnce(SocketAddr,
 }
 
 /// The same with any settings.
-pub(crate) fn with_config(
-    server: psp_server::Config,
-    policy: Policy,
-    test: impl FnOnce(SocketAddr, &ServerHandle),
-) {
+pub(crate) fn with_config(server: psp_server::Config, policy: Policy, test: impl FnOnce(SocketAddr, &ServerHandle)) {
     let server = startup::build(Config {
         port: 0,
         mode: Mode::Sleep,
@@ -155,9 +148,7 @@ fn ramp(address: SocketAddr, handle: &ServerHandle, many: usize, mut meanwhile: 
         if handle.topology() == Topology::Dedicated {
             reach(1, "workers go", &|present| present < many);
         }
-        reach(WORKERS_MAX, "workers come again", &|present| {
-            present >= many
-        });
+        reach(WORKERS_MAX, "workers come again", &|present| present >= many);
         client.keep(0);
         wait_until("an idle server has one worker", || present(handle) == 1);
     });
@@ -197,19 +188,8 @@ fn workers_follow_the_load_while_policies_change() {
 fn an_idle_server_takes_less_than_a_hundredth_of_a_core() {
     let server = ServerProcess::start(|_| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_psp-synthetic"));
-        command.args([
-            "--port",
-            "0",
-            "--tcp",
-            "--mode",
-            "sleep",
-            "--workers",
-            "2..8",
-        ]);
-        Start {
-            command,
-            port: None,
-        }
+        command.args(["--port", "0", "--tcp", "--mode", "sleep", "--workers", "2..8"]);
+        Start { command, port: None }
     });
     // The first second is that of the start.
     thread::sleep(Duration::from_secs(1));

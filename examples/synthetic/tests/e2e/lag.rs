@@ -16,9 +16,7 @@ pub(crate) const LAGS: f64 = 12.0;
 pub(crate) fn with_lag_ns<T>(work: impl FnOnce() -> T) -> (T, f64) {
     let stop = AtomicBool::new(false);
     let may_use = sched_getaffinity(None).unwrap();
-    let cores: Vec<_> = (0..CpuSet::MAX_CPU)
-        .filter(|&core| may_use.is_set(core))
-        .collect();
+    let cores: Vec<_> = (0..CpuSet::MAX_CPU).filter(|&core| may_use.is_set(core)).collect();
     thread::scope(|scope| {
         let watch = |&core| {
             scope.spawn({

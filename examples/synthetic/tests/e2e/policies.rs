@@ -26,27 +26,18 @@ fn measure(policy: Policy) -> Report {
         hints: true,
         dilate: DILATION,
         policy,
-        server: psp_server::Config::default()
-            .workers(WORKERS)
-            .topology(Topology::Dedicated),
+        server: psp_server::Config::default().workers(WORKERS).topology(Topology::Dedicated),
         ..Config::default()
     })
     .unwrap();
-    let target: Target = format!("psp://{}", server.local_addrs()[0])
-        .parse()
-        .unwrap();
+    let target: Target = format!("psp://{}", server.local_addrs()[0]).parse().unwrap();
     let shutdown = Shutdown::new();
     let stopper = shutdown.clone();
     let serving = thread::spawn(move || server.run_until(&shutdown).unwrap());
 
     let workload = LiveWorkload::named_or_file("high-bimodal").unwrap();
-    let offered = OfferedLoad::Workers {
-        load: LOAD,
-        workers: WORKERS,
-    };
-    let types = workload
-        .type_plans(target.protocol, offered, DILATION)
-        .unwrap();
+    let offered = OfferedLoad::Workers { load: LOAD, workers: WORKERS };
+    let types = workload.type_plans(target.protocol, offered, DILATION).unwrap();
     let plan = RunPlan {
         seed: 7,
         warmup: Duration::from_millis(500),
@@ -65,14 +56,10 @@ fn measure(policy: Policy) -> Report {
 
 #[test]
 fn short_requests_are_far_faster_under_darc_than_under_c_fcfs() {
-    let measured =
-        [Policy::c_fcfs(), Policy::darc()].map(|policy| thread::spawn(|| measure(policy)));
+    let measured = [Policy::c_fcfs(), Policy::darc()].map(|policy| thread::spawn(|| measure(policy)));
     let [c_fcfs, darc] = measured.map(|it| it.join().unwrap());
     for report in [&c_fcfs, &darc] {
-        assert_eq!(
-            report.overall.completed, report.overall.scheduled,
-            "{report}"
-        );
+        assert_eq!(report.overall.completed, report.overall.scheduled, "{report}");
         assert!(report.overall.completed > 500, "{report}");
     }
     // Not the p99: occasional stalls of the machine of 50 ms determine the p99.

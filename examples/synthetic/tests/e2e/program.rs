@@ -16,19 +16,11 @@ pub(crate) fn start(config: &str, flags: &[&str]) -> ServerProcess {
         let mut command = Command::new(env!("CARGO_BIN_EXE_psp-synthetic"));
         command.arg("--config").arg(file).args(["--port", "0"]);
         command.args(flags);
-        Start {
-            command,
-            port: None,
-        }
+        Start { command, port: None }
     })
 }
 
-pub(crate) fn send(
-    client: &mut BufReader<TcpStream>,
-    request_type: u16,
-    id: u32,
-    run_time_ns: u32,
-) {
+pub(crate) fn send(client: &mut BufReader<TcpStream>, request_type: u16, id: u32, run_time_ns: u32) {
     let header = Header {
         kind: Kind::Request,
         request_type,

@@ -23,8 +23,7 @@ use psp_loadgen::schedule::{RequestPlan, RunPlan, ServicePlan, TypePlan, Waiting
 use psp_loadgen::wire::Target;
 use psp_protocols::psp_header::{Header, PspFraming};
 use psp_server::{
-    Handler, Peer, Policy, PreemptPolicy, Reply, Request, Server, Shutdown, Topology, TypeSpec,
-    WorkerId,
+    Handler, Peer, Policy, PreemptPolicy, Reply, Request, Server, Shutdown, Topology, TypeSpec, WorkerId,
 };
 use psp_sim::workload::{ArrivalProcess, Distribution, Schedule};
 use psp_synthetic::handler::{Mode, Synthetic};
@@ -82,9 +81,7 @@ fn measure(seed: u64) -> Measured {
     let server = Server::builder()
         .udp("127.0.0.1:0")
         .framing(PspFraming::default())
-        .classifier(PspHeaderClassifier::new(
-            [TypeSpec::new("exponential")].into_iter().collect(),
-        ))
+        .classifier(PspHeaderClassifier::new([TypeSpec::new("exponential")].into_iter().collect()))
         .policy(Policy::c_fcfs())
         .config(
             psp_server::Config::default()
@@ -94,11 +91,7 @@ fn measure(seed: u64) -> Measured {
                 .background_nice(0),
         )
         .handler(Recorded {
-            synthetic: Synthetic {
-                mode: Mode::Sleep,
-                stretch: 1,
-                preempt: PreemptPolicy::None,
-            },
+            synthetic: Synthetic { mode: Mode::Sleep, stretch: 1, preempt: PreemptPolicy::None },
             asked: Arc::clone(&asked),
         })
         .build()
@@ -124,10 +117,7 @@ fn measure(seed: u64) -> Measured {
         timeout: Duration::from_secs(60),
         dilation: DILATION,
         waiting: Waiting::SleepThenSpin(Duration::ZERO),
-        ..RunPlan::new(
-            target,
-            vec![TypePlan::new("exponential", rate_rps(), request)],
-        )
+        ..RunPlan::new(target, vec![TypePlan::new("exponential", rate_rps(), request)])
     };
     let result = clients::run(&plan, &Arc::default(), &mut ()).unwrap();
     stopper.trigger();
@@ -135,11 +125,7 @@ fn measure(seed: u64) -> Measured {
     let mut asked = asked.lock().unwrap().clone();
     asked.sort_unstable();
     let services = asked.iter().map(|(_, service_ns)| u64::from(*service_ns));
-    Measured {
-        services_ns: services.collect(),
-        plan,
-        result,
-    }
+    Measured { services_ns: services.collect(), plan, result }
 }
 
 /// Waiting times and latencies (from arrival to completion) of requests, in nanoseconds.
@@ -197,9 +183,7 @@ impl Figure {
 
 /// Measures all servers at the same time. Figures are in nanoseconds.
 fn figures() -> Vec<Figure> {
-    let servers: Vec<_> = (1..=SERVERS)
-        .map(|seed| thread::spawn(move || measure(seed)))
-        .collect();
+    let servers: Vec<_> = (1..=SERVERS).map(|seed| thread::spawn(move || measure(seed))).collect();
     let mut exact = Queue::default();
     let mut services_ns = 0;
     let mut all: Option<Measured> = None;

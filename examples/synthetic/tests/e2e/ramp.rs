@@ -31,10 +31,7 @@ const STEP: Duration = Duration::from_secs(3);
 const SERVICE: [Duration; 2] = [Duration::from_millis(8), Duration::from_millis(80)];
 const LONG_SHARE: f64 = 0.1;
 /// The tails that a number of workers must keep to be enough.
-const GOAL: TailGoal = TailGoal {
-    quantile: 0.99,
-    factor: 1.5,
-};
+const GOAL: TailGoal = TailGoal { quantile: 0.99, factor: 1.5 };
 /// Simulated requests from which one reads how many workers a rate needs.
 const NEEDED_REQUESTS: u64 = 50_000;
 /// The most core seconds that workers may take, in multiples of what the ramp needs.
@@ -54,14 +51,9 @@ fn plan(workers_min: usize) -> SimPlan {
         slo_ns: None,
         weight: None,
     };
-    let types = vec![
-        ty("SHORT", 1.0 - LONG_SHARE, SERVICE[0]),
-        ty("LONG", LONG_SHARE, SERVICE[1]),
-    ];
+    let types = vec![ty("SHORT", 1.0 - LONG_SHARE, SERVICE[0]), ty("LONG", LONG_SHARE, SERVICE[1])];
     let phase = |load| Phase {
-        length: PhaseLength::Time {
-            duration_ns: STEP.as_nanos() as u64,
-        },
+        length: PhaseLength::Time { duration_ns: STEP.as_nanos() as u64 },
         load,
         types: types.clone(),
     };
@@ -103,13 +95,8 @@ impl Ramp {
         let tail_s = |latency_ns: u64| latency_ns as f64 / 1e9;
         let tails = outcome.types.iter();
         Self {
-            tails_s: tails
-                .map(|ty| tail_s(ty.latency_ns.value_at_quantile(0.99)))
-                .collect(),
-            workers: { outcome.timeline.iter() }
-                .map(|bucket| bucket.workers_mean)
-                .take(LOADS.len())
-                .collect(),
+            tails_s: tails.map(|ty| tail_s(ty.latency_ns.value_at_quantile(0.99))).collect(),
+            workers: { outcome.timeline.iter() }.map(|bucket| bucket.workers_mean).take(LOADS.len()).collect(),
         }
     }
 
@@ -123,9 +110,8 @@ impl Ramp {
         let mut ramp = None;
         with_config(config, Policy::c_fcfs(), |address, handle| {
             let requests = simulator::requests(&plan(workers.min)).unwrap();
-            let (exchange, seen) = with_presence(handle, || {
-                exchange(&[connected(address)], &requests, 1, SOCKET_HOLDS, || {})
-            });
+            let (exchange, seen) =
+                with_presence(handle, || exchange(&[connected(address)], &requests, 1, SOCKET_HOLDS, || {}));
             let latency_s = |index: usize| {
                 let latency = exchange.latency[index].expect("every request has a reply");
                 latency.as_secs_f64()
@@ -141,9 +127,7 @@ impl Ramp {
                 tails_s: (0..SERVICE.len() as u32).map(tail_s).collect(),
                 workers: means(&exchange, &seen),
             });
-            wait_until("an idle server has the fewest workers", || {
-                present(handle) == workers.min
-            });
+            wait_until("an idle server has the fewest workers", || present(handle) == workers.min);
         });
         ramp.expect("the server ran")
     }
@@ -201,10 +185,7 @@ fn means(exchange: &Exchange, seen: &[(Instant, usize)]) -> Vec<f64> {
 /// the step's rate lasted.
 fn needed_core_seconds() -> f64 {
     let ramp = plan(WORKERS_MAX);
-    let flat = Workload {
-        phases: Vec::new(),
-        ..ramp.workload
-    };
+    let flat = Workload { phases: Vec::new(), ..ramp.workload };
     let needed = |load| {
         let plan = SimPlan::new(flat.clone(), ramp.policy.clone(), WORKERS_MAX, load);
         workers_needed(&plan.requests(NEEDED_REQUESTS), &GOAL).unwrap() as f64
@@ -247,10 +228,7 @@ fn workers_follow_a_ramp_up_and_down_as_in_the_simulator() {
     let (up, down) = simulated.workers.split_at(PEAK);
     assert!(up.is_sorted(), "{found}");
     assert!(down.is_sorted_by(|one, next| one >= next), "{found}");
-    assert!(
-        simulated.core_seconds() < 0.75 * simulated_most.core_seconds(),
-        "{found}"
-    );
+    assert!(simulated.core_seconds() < 0.75 * simulated_most.core_seconds(), "{found}");
     let tails = simulated.tails(&simulated_most);
     assert!(tails.iter().all(|&tail| tail < 1.5), "{found}");
 }

@@ -30,13 +30,8 @@ fn the_manager_is_told_of_start_life_and_stop() {
         command.args(["-c", "WATCHDOG_PID=$$ exec \"$0\" \"$@\""]);
         command.arg(env!("CARGO_BIN_EXE_psp-synthetic"));
         command.args(["--tcp", "--port", "0"]);
-        command
-            .env("NOTIFY_SOCKET", &socket)
-            .env("WATCHDOG_USEC", "200000");
-        Start {
-            command,
-            port: None,
-        }
+        command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "200000");
+        Start { command, port: None }
     });
     until(&manager, "READY=1");
     for _ in 0..3 {

@@ -12,17 +12,14 @@ const REQUESTS: u32 = 16;
 const RUN_TIME_NS: u32 = u32::MAX;
 /// After this many turns, some requests have yielded and resumed.
 const TURNS: u64 = 3 * REQUESTS as u64;
-const DELAYED: &str =
-    "tcp = true\nlog_level = 'info'\n[server]\nworkers = 1\ndrain-delay-ms = 3600000\n";
+const DELAYED: &str = "tcp = true\nlog_level = 'info'\n[server]\nworkers = 1\ndrain-delay-ms = 3600000\n";
 const CONFIG: &str = "tcp = true\nlog_level = 'info'\n[policy]\nname = 'sq'\nquantum-us = 1000\n\
     [server]\nworkers = 1\ntopology = 'dedicated'\ndrain_timeout_ms = 100\n";
 
 fn start(config: &str, preempt: &str, admin: u16) -> ServerProcess {
     let address = format!("127.0.0.1:{admin}");
     let server = program::start(config, &["--preempt", preempt, "--admin", &address]);
-    wait_until("the admin port is open", || {
-        TcpStream::connect((Ipv4Addr::LOCALHOST, admin)).is_ok()
-    });
+    wait_until("the admin port is open", || TcpStream::connect((Ipv4Addr::LOCALHOST, admin)).is_ok());
     server
 }
 
@@ -58,18 +55,13 @@ fn is_served(client: &mut BufReader<TcpStream>, id: u32) {
 fn exits_beside_suspended_requests(preempt: &str) {
     let admin = free_port();
     let mut server = start(CONFIG, preempt, admin);
-    let mut clients: Vec<_> = (0..REQUESTS)
-        .map(|id| send_long_request(server.address(), id))
-        .collect();
+    let mut clients: Vec<_> = (0..REQUESTS).map(|id| send_long_request(server.address(), id)).collect();
     wait_until("all requests take turns", || {
         let requests = long_requests(admin);
         requests["arrivals"] == REQUESTS && requests["turns"]["turns"].as_u64() >= Some(TURNS)
     });
     let requests = long_requests(admin);
-    assert_ne!(
-        requests["turns"]["preemptions_honoured"], 0,
-        "{preempt}: {requests}"
-    );
+    assert_ne!(requests["turns"]["preemptions_honoured"], 0, "{preempt}: {requests}");
     server.terminate();
     let status = server.wait_for_exit();
     let log = server.log().join("\n");

@@ -23,10 +23,7 @@ fn wrong_settings_are_one_line() {
             &["--workers", "5000000000"],
             "server.workers (--workers) is 5000000000, it must be between 1 and 1024",
         ),
-        (
-            &["--workers", "0"],
-            "server.workers (--workers) is 0, it must be between 1 and 1024",
-        ),
+        (&["--workers", "0"], "server.workers (--workers) is 0, it must be between 1 and 1024"),
         (
             &["--config", file],
             "server.queue-capacity is 1000000000, it must be between 1 and 1048576",

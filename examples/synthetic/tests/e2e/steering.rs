@@ -26,10 +26,7 @@ impl Running {
             port: 0,
             mode,
             policy,
-            server: psp_server::Config::default()
-                .workers(1)
-                .topology(topology)
-                .preempt(preempt),
+            server: psp_server::Config::default().workers(1).topology(topology).preempt(preempt),
             ..Config::default()
         })
         .unwrap();
@@ -37,12 +34,7 @@ impl Running {
         let shutdown = Shutdown::new();
         let until = shutdown.clone();
         let thread = std::thread::spawn(move || server.run_until(&until).unwrap());
-        Self {
-            address,
-            handle,
-            shutdown,
-            thread,
-        }
+        Self { address, handle, shutdown, thread }
     }
 
     fn stop(self) {

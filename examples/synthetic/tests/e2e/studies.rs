@@ -47,10 +47,7 @@ fn ask_until_logged(server: &ServerProcess, client: &mut BufReader<TcpStream>, w
 
 /// Limits the address space of a server to so many bytes, or not at all.
 fn limit_address_space(server: &ServerProcess, current: Option<u64>) {
-    let limit = Rlimit {
-        current,
-        maximum: None,
-    };
+    let limit = Rlimit { current, maximum: None };
     prlimit(Pid::from_raw(server.id()), Resource::As, limit).unwrap();
 }
 
@@ -76,9 +73,7 @@ fn a_server_that_is_told_to_stop_does_not_wait_for_its_study() {
     for id in 0..2 * FIRST_STUDY {
         ask(&mut client, id);
     }
-    wait_until("a study runs", || {
-        server.thread_names().iter().any(|name| name == "psp-study")
-    });
+    wait_until("a study runs", || server.thread_names().iter().any(|name| name == "psp-study"));
     server.terminate();
     assert!(server.wait_for_exit().success());
     assert!(!logged(&server, STUDIED));

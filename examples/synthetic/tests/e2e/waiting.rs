@@ -17,20 +17,12 @@ const MILLISECOND_NS: u32 = 1_000_000;
 const WAIT_NS: u32 = 4_000 * MILLISECOND_NS;
 
 /// The ids of the replies in order. The only worker gets requests of 1 ms: the first ten wait, the others do not.
-fn order_of_replies(
-    policy: &Policy,
-    topology: Topology,
-    mode: Mode,
-    preempt: PreemptPolicy,
-) -> Vec<u32> {
+fn order_of_replies(policy: &Policy, topology: Topology, mode: Mode, preempt: PreemptPolicy) -> Vec<u32> {
     let server = startup::build(Config {
         port: 0,
         mode,
         policy: policy.clone(),
-        server: psp_server::Config::default()
-            .workers(1)
-            .topology(topology)
-            .preempt(preempt),
+        server: psp_server::Config::default().workers(1).topology(topology).preempt(preempt),
         ..Config::default()
     })
     .unwrap();
@@ -66,12 +58,7 @@ fn order_of_replies(
     order
 }
 
-fn assert_that_others_pass(
-    policy: &Policy,
-    topology: Topology,
-    mode: Mode,
-    preempt: PreemptPolicy,
-) {
+fn assert_that_others_pass(policy: &Policy, topology: Topology, mode: Mode, preempt: PreemptPolicy) {
     let order = order_of_replies(policy, topology, mode, preempt);
     let passed = order[0] >= 10;
     assert!(passed, "{policy} {topology} {mode:?} {preempt}: {order:?}");

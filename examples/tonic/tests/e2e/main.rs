@@ -57,13 +57,7 @@ impl Fixture {
             .serve_with_incoming_shutdown(incoming, async { drop(stopped.await) });
         let server = tokio::spawn(serving);
         let client = NumbersClient::connect(format!("http://{address}"));
-        Self {
-            client: client.await.unwrap(),
-            pool,
-            layer,
-            stop,
-            server,
-        }
+        Self { client: client.await.unwrap(), pool, layer, stop, server }
     }
 
     fn of_type(&self, slot: usize) -> TypeSnapshot {
@@ -147,10 +141,7 @@ async fn a_full_queue_is_an_exhausted_resource_and_a_late_call_exceeds_its_deadl
     drop(gate);
     held.await.unwrap();
     for (number, waiting) in (1..).zip(waiting) {
-        assert_eq!(
-            waiting.await.unwrap().unwrap().into_inner().value,
-            2 * number
-        );
+        assert_eq!(waiting.await.unwrap().unwrap().into_inner().value, 2 * number);
     }
     let (double, sum_below) = (fixture.of_type(DOUBLE), fixture.of_type(SUM_BELOW));
     assert_eq!((double.shed, double.completed), (1, 2));
@@ -165,15 +156,9 @@ async fn a_call_that_is_given_up_leaves_the_queue() {
     for _ in 0..5 {
         let mut client = fixture.client.clone();
         let call = tokio::spawn(async move { client.sum_below(Number { value: 5 }).await });
-        until("it waits", || {
-            fixture.pool.snapshot().types[SUM_BELOW].queued == 1
-        })
-        .await;
+        until("it waits", || fixture.pool.snapshot().types[SUM_BELOW].queued == 1).await;
         call.abort();
-        until("it has gone", || {
-            fixture.pool.snapshot().types[SUM_BELOW].queued == 0
-        })
-        .await;
+        until("it has gone", || fixture.pool.snapshot().types[SUM_BELOW].queued == 0).await;
     }
     let sum_below = fixture.of_type(SUM_BELOW);
     assert_eq!((sum_below.cancelled, sum_below.shed), (5, 0));

@@ -69,10 +69,7 @@ impl Axis {
     /// A logarithmic axis.
     #[must_use]
     pub fn log(label: impl Into<String>, from: f64, to: f64) -> Self {
-        Self {
-            log: true,
-            ..Self::linear(label, from, to)
-        }
+        Self { log: true, ..Self::linear(label, from, to) }
     }
 
     /// The same axis with these labels and no others.
@@ -140,9 +137,7 @@ impl Panel {
         let line = self.lines.get(series)?;
         let exact = line.iter().find(|(at, _)| *at == x);
         exact.map(|(_, y)| *y).or_else(|| {
-            let pair = line
-                .windows(2)
-                .find(|pair| pair[0].0 < x && x < pair[1].0)?;
+            let pair = line.windows(2).find(|pair| pair[0].0 < x && x < pair[1].0)?;
             Some(self.y.between(pair[0], pair[1], x))
         })
     }
@@ -177,11 +172,7 @@ impl Axis {
     }
 
     fn unscaled(&self, position: f64) -> f64 {
-        if self.log {
-            10f64.powf(position)
-        } else {
-            position
-        }
+        if self.log { 10f64.powf(position) } else { position }
     }
 
     fn between(&self, (x0, y0): (f64, f64), (x1, y1): (f64, f64), x: f64) -> f64 {

@@ -129,9 +129,7 @@ fn wrapped(lines: &[String], width: i32) -> Vec<String> {
     for line in lines {
         let mut row = String::new();
         for word in line.split(' ') {
-            if !row.is_empty()
-                && text_width(&row, SMALL_SIZE) + text_width(word, SMALL_SIZE) > width
-            {
+            if !row.is_empty() && text_width(&row, SMALL_SIZE) + text_width(word, SMALL_SIZE) > width {
                 rows.push(std::mem::take(&mut row));
             }
             if !row.is_empty() {
@@ -162,10 +160,7 @@ impl<'a> Legend<'a> {
     fn new(drawing: &'a Drawing, width: i32) -> Self {
         let series = drawing.series.iter().enumerate();
         let series = series.map(|(index, name)| (Some(index), name));
-        let targets = drawing
-            .panels
-            .iter()
-            .find_map(|panel| panel.target.as_ref());
+        let targets = drawing.panels.iter().find_map(|panel| panel.target.as_ref());
         let named = series.chain(targets.map(|(_, name)| (None, name)));
         let (mut row, mut left) = (0, 0);
         let mut entries = Vec::new();
@@ -174,12 +169,7 @@ impl<'a> Legend<'a> {
             if left > 0 && left + entry_width > width {
                 (row, left) = (row + 1, 0);
             }
-            entries.push(Entry {
-                row,
-                left: MARGIN + left,
-                name,
-                series,
-            });
+            entries.push(Entry { row, left: MARGIN + left, name, series });
             left += entry_width;
         }
         if entries.len() == 1 {
@@ -194,9 +184,7 @@ impl<'a> Legend<'a> {
     }
 
     fn draw(&self, root: &Area<'_>, top: i32) -> Drawn {
-        let style = font(TEXT_SIZE)
-            .color(&INK)
-            .pos(Pos::new(HPos::Left, VPos::Center));
+        let style = font(TEXT_SIZE).color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
         for entry in &self.entries {
             let middle = top + entry.row * LEGEND_ROW_HEIGHT + LEGEND_ROW_HEIGHT / 2;
             let (left, right) = (entry.left, entry.left + LEGEND_SAMPLE - GAP);
@@ -234,10 +222,7 @@ fn draw_marker(root: &Area<'_>, series: usize, (x, y): (i32, i32)) -> Drawn {
         _ => &[(1, 0), (-1, -1), (-1, 1)],
     };
     let corner = |(right, down): &(i32, i32)| (x + right * (MARK + 1), y + down * (MARK + 1));
-    root.draw(&Polygon::new(
-        corners.iter().map(corner).collect::<Vec<_>>(),
-        filled,
-    ))
+    root.draw(&Polygon::new(corners.iter().map(corner).collect::<Vec<_>>(), filled))
 }
 
 fn polyline(root: &Area<'_>, points: &[(i32, i32)], style: ShapeStyle) -> Drawn {
@@ -245,12 +230,7 @@ fn polyline(root: &Area<'_>, points: &[(i32, i32)], style: ShapeStyle) -> Drawn 
 }
 
 fn dashes(root: &Area<'_>, from: (i32, i32), to: (i32, i32)) -> Drawn {
-    root.draw(&DashedPathElement::new(
-        [from, to],
-        5,
-        4,
-        FAINT.stroke_width(1),
-    ))
+    root.draw(&DashedPathElement::new([from, to], 5, 4, FAINT.stroke_width(1)))
 }
 
 /// A panel and its position on the page.
@@ -318,19 +298,14 @@ impl<'a> Frame<'a> {
     }
 
     fn draw_labels(&self, root: &Area<'_>) -> Drawn {
-        let centre = |font: FontDesc<'static>, vertical| {
-            font.color(&INK).pos(Pos::new(HPos::Center, vertical))
-        };
+        let centre = |font: FontDesc<'static>, vertical| font.color(&INK).pos(Pos::new(HPos::Center, vertical));
         let middle = self.left.midpoint(self.right);
         let title = centre(font(PANEL_TITLE_SIZE), VPos::Top);
         root.draw_text(&self.panel.title, &title, (middle, self.top - PLOT_TOP + 6))?;
         let below = centre(font(TEXT_SIZE), VPos::Bottom);
         let bottom = self.bottom + PLOT_BOTTOM - 10;
         root.draw_text(&self.panel.x.label, &below, (middle, bottom))?;
-        let upwards = centre(
-            font(TEXT_SIZE).transform(FontTransform::Rotate270),
-            VPos::Top,
-        );
+        let upwards = centre(font(TEXT_SIZE).transform(FontTransform::Rotate270), VPos::Top);
         let beside = (self.outer_left + 1, self.top.midpoint(self.bottom));
         root.draw_text(&self.panel.y.label, &upwards, beside)
     }
@@ -346,16 +321,12 @@ impl<'a> Frame<'a> {
     fn draw_stretches(&self, root: &Area<'_>) -> Drawn {
         let stretches = &self.panel.stretches;
         for (index, (from, name)) in stretches.iter().enumerate() {
-            let to = stretches
-                .get(index + 1)
-                .map_or(self.panel.x.to, |(to, _)| *to);
+            let to = stretches.get(index + 1).map_or(self.panel.x.to, |(to, _)| *to);
             let (left, right) = (self.x(*from), self.x(to));
             if index > 0 {
                 dashes(root, (left, self.top), (left, self.bottom))?;
             }
-            let style = font(SMALL_SIZE)
-                .color(&FAINT)
-                .pos(Pos::new(HPos::Center, VPos::Top));
+            let style = font(SMALL_SIZE).color(&FAINT).pos(Pos::new(HPos::Center, VPos::Top));
             for (row, words) in name.split('\n').enumerate() {
                 let top = self.top + 3 + row as i32 * FOOTER_ROW_HEIGHT;
                 root.draw_text(words, &style, (left.midpoint(right), top))?;
@@ -370,17 +341,10 @@ impl<'a> Frame<'a> {
         if self.panel.steps {
             points = stepped(&points);
         }
-        let (from, to) = (
-            self.panel.y.scaled(self.panel.y.from),
-            self.panel.y.scaled(self.panel.y.to),
-        );
+        let (from, to) = (self.panel.y.scaled(self.panel.y.from), self.panel.y.scaled(self.panel.y.to));
         let height = f64::from(self.bottom - self.top);
-        let pixel = |(x, y): &(f64, f64)| {
-            (
-                self.x(*x),
-                self.bottom - ((y - from) / (to - from) * height).round() as i32,
-            )
-        };
+        let pixel =
+            |(x, y): &(f64, f64)| (self.x(*x), self.bottom - ((y - from) / (to - from) * height).round() as i32);
         for piece in clipped(&points, from, to) {
             let pixels: Vec<_> = piece.iter().map(pixel).collect();
             polyline(root, &pixels, line_style(series))?;
@@ -450,10 +414,7 @@ mod tests {
         let line = [(0.0, 1.0), (1.0, 3.0), (2.0, 1.0), (3.0, 1.5)];
         assert_eq!(
             clipped(&line, 0.0, 2.0),
-            [
-                vec![(0.0, 1.0), (0.5, 2.0)],
-                vec![(1.5, 2.0), (2.0, 1.0), (3.0, 1.5)]
-            ]
+            [vec![(0.0, 1.0), (0.5, 2.0)], vec![(1.5, 2.0), (2.0, 1.0), (3.0, 1.5)]]
         );
         assert!(clipped(&line, 5.0, 6.0).is_empty());
     }
@@ -466,9 +427,7 @@ mod tests {
 
     #[test]
     fn long_legends_and_footers_break() {
-        let names: Vec<String> = (0..9)
-            .map(|number| format!("series number {number}"))
-            .collect();
+        let names: Vec<String> = (0..9).map(|number| format!("series number {number}")).collect();
         let drawing = Drawing {
             name: "wide",
             title: String::new(),

@@ -33,9 +33,7 @@ impl Ticks {
         let least = (axis.to - axis.from) / INTERVALS_MAX;
         let decade = 10f64.powf(least.log10().floor());
         let mut steps = [1.0, 2.0, 5.0, 10.0].iter().map(|part| part * decade);
-        let step = steps
-            .find(|step| *step >= least * (1.0 - 1e-9))
-            .unwrap_or(10.0 * decade);
+        let step = steps.find(|step| *step >= least * (1.0 - 1e-9)).unwrap_or(10.0 * decade);
         let decimals = (-step.log10().floor()).max(0.0) as usize;
         let first = (axis.from / step - 1e-9).ceil() as i64;
         let last = (axis.to / step + 1e-9).floor() as i64;
@@ -47,15 +45,11 @@ impl Ticks {
             };
             (value, label)
         };
-        Self {
-            major: (first..=last).map(tick).collect(),
-            minor: Vec::new(),
-        }
+        Self { major: (first..=last).map(tick).collect(), minor: Vec::new() }
     }
 
     fn decades(axis: &Axis) -> Self {
-        let inside =
-            |value: &f64| (axis.from * (1.0 - 1e-9)..=axis.to * (1.0 + 1e-9)).contains(value);
+        let inside = |value: &f64| (axis.from * (1.0 - 1e-9)..=axis.to * (1.0 + 1e-9)).contains(value);
         let first = axis.from.log10().floor() as i32;
         let last = axis.to.log10().ceil() as i32;
         let values = |part: i32| {
@@ -63,20 +57,13 @@ impl Ticks {
             (first..=last).map(value).filter(inside)
         };
         // An axis of less than two decades also has labels between them.
-        let labelled: &[i32] = if axis.to / axis.from < 100.0 {
-            &[1, 2, 5]
-        } else {
-            &[1]
-        };
+        let labelled: &[i32] = if axis.to / axis.from < 100.0 { &[1, 2, 5] } else { &[1] };
         let mut major: Vec<f64> = labelled.iter().flat_map(|part| values(*part)).collect();
         major.sort_by(f64::total_cmp);
         let minor = (2..10).filter(|part| !labelled.contains(part));
         Self {
             minor: minor.flat_map(values).collect(),
-            major: major
-                .into_iter()
-                .map(|value| (value, grouped(value)))
-                .collect(),
+            major: major.into_iter().map(|value| (value, grouped(value))).collect(),
         }
     }
 }
@@ -118,30 +105,15 @@ mod tests {
 
     #[test]
     fn linear_axes_have_round_steps() {
-        assert_eq!(
-            labels(&Axis::linear("", 0.0, 5.3)),
-            ["0", "1", "2", "3", "4", "5"]
-        );
-        assert_eq!(
-            labels(&Axis::linear("", 0.2, 1.0)),
-            ["0.2", "0.4", "0.6", "0.8", "1.0"]
-        );
-        assert_eq!(
-            labels(&Axis::linear("", 0.0, 14.0)),
-            ["0", "2", "4", "6", "8", "10", "12", "14"]
-        );
+        assert_eq!(labels(&Axis::linear("", 0.0, 5.3)), ["0", "1", "2", "3", "4", "5"]);
+        assert_eq!(labels(&Axis::linear("", 0.2, 1.0)), ["0.2", "0.4", "0.6", "0.8", "1.0"]);
+        assert_eq!(labels(&Axis::linear("", 0.0, 14.0)), ["0", "2", "4", "6", "8", "10", "12", "14"]);
     }
 
     #[test]
     fn logarithmic_axes_have_decades() {
-        assert_eq!(
-            labels(&Axis::log("", 1.0, 10_000.0)),
-            ["1", "10", "100", "1\u{202f}000", "10\u{202f}000"]
-        );
-        assert_eq!(
-            labels(&Axis::log("", 0.5, 20.0)),
-            ["0.5", "1", "2", "5", "10", "20"]
-        );
+        assert_eq!(labels(&Axis::log("", 1.0, 10_000.0)), ["1", "10", "100", "1\u{202f}000", "10\u{202f}000"]);
+        assert_eq!(labels(&Axis::log("", 0.5, 20.0)), ["0.5", "1", "2", "5", "10", "20"]);
         let minor = Ticks::of(&Axis::log("", 1.0, 100.0)).minor;
         assert_eq!(minor.len(), 16);
     }

@@ -31,20 +31,14 @@ pub struct Isolated {
 /// workload has them outside its phases.
 #[must_use]
 pub fn isolated_plan(plan: &SimPlan, index: usize) -> SimPlan {
-    let Workload {
-        types, arrivals, ..
-    } = &plan.workload;
+    let Workload { types, arrivals, .. } = &plan.workload;
     let mut alone = types[index].clone();
     let part = alone.share * alone.service_ns as f64 / service_ns_mean(types);
     alone.share = 1.0;
     alone.slo_ns = None;
     let mut workload = Workload::of_types(plan.workload.name.clone(), vec![alone]);
     workload.arrivals = *arrivals;
-    SimPlan {
-        workload,
-        load: plan.load * part,
-        ..plan.clone()
-    }
+    SimPlan { workload, load: plan.load * part, ..plan.clone() }
 }
 
 /// Simulates each type of the plan alone, under the plan's policy, and takes the `quantile` of its latency: 0.99 for
@@ -120,14 +114,8 @@ mod tests {
         for (alone, beside) in all(&mix).iter().zip(&beside.types) {
             let alone_ns = alone.latency_ns.unwrap();
             // The histogram has three digits.
-            assert!(
-                alone_ns as f64 > alone.service_ns as f64 * 0.999,
-                "{alone:?}"
-            );
-            assert!(
-                alone_ns <= beside.latency_ns.value_at_quantile(0.99),
-                "{alone:?}"
-            );
+            assert!(alone_ns as f64 > alone.service_ns as f64 * 0.999, "{alone:?}");
+            assert!(alone_ns <= beside.latency_ns.value_at_quantile(0.99), "{alone:?}");
         }
     }
 
@@ -142,10 +130,7 @@ mod tests {
             slo_ns: Some(1),
             weight: None,
         };
-        let types = vec![
-            ty("even", Distribution::Fixed),
-            ty("varied", Distribution::Exponential),
-        ];
+        let types = vec![ty("even", Distribution::Fixed), ty("varied", Distribution::Exponential)];
         let mut plan = plan(0.5);
         plan.workload = Workload::of_types("two", types);
         let [even, varied] = &all(&plan)[..] else {
@@ -163,10 +148,7 @@ mod tests {
         assert_eq!(all(&never)[0].latency_ns, None);
         let mut overloaded = plan(6.0);
         overloaded.queue_capacity = 10;
-        let known: Vec<bool> = all(&overloaded)
-            .iter()
-            .map(|alone| alone.latency_ns.is_some())
-            .collect();
+        let known: Vec<bool> = all(&overloaded).iter().map(|alone| alone.latency_ns.is_some()).collect();
         assert!(known.contains(&false) && known.contains(&true), "{known:?}");
     }
 

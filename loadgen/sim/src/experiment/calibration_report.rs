@@ -83,10 +83,7 @@ impl Calibration {
     /// The option of `sim` and `capacity`.
     #[must_use]
     pub fn option(&self) -> String {
-        let pairs: Vec<String> = self
-            .known()
-            .map(|(name, slo_us)| format!("{name}={slo_us}"))
-            .collect();
+        let pairs: Vec<String> = self.known().map(|(name, slo_us)| format!("{name}={slo_us}")).collect();
         format!("--slo-us {}", pairs.join(","))
     }
 
@@ -140,16 +137,7 @@ impl CalibrationReport {
 impl Found for CalibrationReport {
     /// One line for each type.
     fn csv(&self) -> String {
-        let mut csv = Csv::new([
-            "workload",
-            "policy",
-            "workers",
-            "load",
-            "type",
-            "load_alone",
-            "service_us",
-            "slo_us",
-        ]);
+        let mut csv = Csv::new(["workload", "policy", "workers", "load", "type", "load_alone", "service_us", "slo_us"]);
         for result in &self.results {
             for ty in &result.types {
                 csv.push([
@@ -185,12 +173,7 @@ impl fmt::Display for CalibrationReport {
             if result.known().next().is_none() {
                 continue;
             }
-            let Calibration {
-                workload,
-                policy,
-                load,
-                ..
-            } = result;
+            let Calibration { workload, policy, load, .. } = result;
             write!(
                 f,
                 "\n{workload} under {policy} at load {load}, for `sim` and `capacity`:\n{}\n\
@@ -209,22 +192,13 @@ mod tests {
 
     #[test]
     fn settings_are_those_of_options_and_files() {
-        let ty = |name: &str, slo_us| TypeCalibration {
-            name: name.to_owned(),
-            load: 0.4,
-            service_us: 1.0,
-            slo_us,
-        };
+        let ty = |name: &str, slo_us| TypeCalibration { name: name.to_owned(), load: 0.4, service_us: 1.0, slo_us };
         let calibration = Calibration {
             workload: "w".to_owned(),
             policy: "sq".to_owned(),
             workers: 2,
             load: 0.8,
-            types: vec![
-                ty("a", Some(1.5)),
-                ty("never", None),
-                ty("b \"c\"", Some(20.0)),
-            ],
+            types: vec![ty("a", Some(1.5)), ty("never", None), ty("b \"c\"", Some(20.0))],
         };
         assert_eq!(calibration.option(), "--slo-us a=1.5,b \"c\"=20");
         let tables: toml::Table = calibration.tables().parse().unwrap();

@@ -75,9 +75,7 @@ impl Tolerance {
             Self::Absolute(load) => load,
             Self::Relative(part) => part * capacity,
         };
-        (0..)
-            .find(|steps| 0.5_f64.powi(*steps) <= step_max)
-            .map_or(0, i32::cast_unsigned)
+        (0..).find(|steps| 0.5_f64.powi(*steps) <= step_max).map_or(0, i32::cast_unsigned)
     }
 }
 
@@ -154,10 +152,7 @@ pub fn capacity(
 ) -> Result<Capacity, CapacityError> {
     let mut before = 0;
     let bracket = bisect(tolerance, |load| {
-        let plan = SimPlan {
-            load,
-            ..plan.clone()
-        };
+        let plan = SimPlan { load, ..plan.clone() };
         let outcome = simulate(&plan, &mut |arrivals| progress(before + arrivals))?;
         if outcome.interrupted {
             return Err(CapacityError::Interrupted);
@@ -201,11 +196,7 @@ fn bisect<Kept, Missed, E>(
             Err(found) => (high, missed) = (load, Some(found)),
         }
     }
-    Ok(Bracket {
-        load: low,
-        kept,
-        missed,
-    })
+    Ok(Bracket { load: low, kept, missed })
 }
 
 #[cfg(test)]
@@ -223,11 +214,7 @@ mod tests {
     }
 
     fn slo(slowdown: f64, percentile: f64, scope: Scope) -> Slo {
-        Slo {
-            slowdown,
-            percentile,
-            scope,
-        }
+        Slo { slowdown, percentile, scope }
     }
 
     #[test]
@@ -238,29 +225,15 @@ mod tests {
         assert!(overall < short);
         let per_type = |slowdown| slo(slowdown, 99.0, Scope::PerType);
         assert_eq!(per_type(short).miss(0.7, &outcome), None);
-        let missed = |name: &str, slowdown| Miss {
-            load: 0.7,
-            name: name.to_owned(),
-            slowdown,
-            rejected: 0,
-        };
+        let missed = |name: &str, slowdown| Miss { load: 0.7, name: name.to_owned(), slowdown, rejected: 0 };
         let below = short - 0.001;
-        assert_eq!(
-            per_type(below).miss(0.7, &outcome),
-            Some(missed("short", short))
-        );
+        assert_eq!(per_type(below).miss(0.7, &outcome), Some(missed("short", short)));
         let together = |slowdown| slo(slowdown, 99.0, Scope::Overall);
         assert_eq!(together(overall).miss(0.7, &outcome), None);
         let below = overall - 0.001;
-        assert_eq!(
-            together(below).miss(0.7, &outcome),
-            Some(missed("overall", overall))
-        );
+        assert_eq!(together(below).miss(0.7, &outcome), Some(missed("overall", overall)));
         outcome.rejected = 1;
-        assert_eq!(
-            together(1e9).miss(0.7, &outcome).map(|miss| miss.rejected),
-            Some(1)
-        );
+        assert_eq!(together(1e9).miss(0.7, &outcome).map(|miss| miss.rejected), Some(1));
     }
 
     #[test]
@@ -333,11 +306,7 @@ mod tests {
     #[test]
     fn halving_ends_at_the_tolerance() {
         for (tolerance, expected) in [(1.0, 0), (0.5, 1), (0.3, 2), (0.005, 8), (0.001, 10)] {
-            assert_eq!(
-                Tolerance::Absolute(tolerance).probes_max(),
-                expected,
-                "{tolerance}"
-            );
+            assert_eq!(Tolerance::Absolute(tolerance).probes_max(), expected, "{tolerance}");
         }
     }
 
@@ -346,11 +315,7 @@ mod tests {
         let mut probed = 0;
         let result: Result<Bracket<(), ()>, &str> = bisect(Tolerance::Absolute(0.005), |_| {
             probed += 1;
-            if probed == 3 {
-                Err("broken")
-            } else {
-                Ok(Ok(()))
-            }
+            if probed == 3 { Err("broken") } else { Ok(Ok(())) }
         });
         assert_eq!((result, probed), (Err("broken"), 3));
     }

@@ -76,12 +76,7 @@ fn load(value: f64) -> String {
 impl CapacityReport {
     /// Combines results.
     #[must_use]
-    pub fn new(
-        conditions: Conditions,
-        slo: Slo,
-        tolerance: f64,
-        results: Vec<CapacityResult>,
-    ) -> Self {
+    pub fn new(conditions: Conditions, slo: Slo, tolerance: f64, results: Vec<CapacityResult>) -> Self {
         let only = match &results[..] {
             [only] if !conditions.interrupted => Some(only),
             _ => None,
@@ -101,13 +96,7 @@ impl CapacityReport {
 impl Found for CapacityReport {
     /// One line for each result.
     fn csv(&self) -> String {
-        let heads = [
-            "policy",
-            "workload",
-            "workers",
-            "capacity_load",
-            "capacity_rps",
-        ];
+        let heads = ["policy", "workload", "workers", "capacity_load", "capacity_rps"];
         let mut csv = Csv::new(heads);
         for result in &self.results {
             csv.push([
@@ -149,11 +138,7 @@ impl CapacityReport {
     }
 
     fn objective(&self) -> String {
-        let Slo {
-            slowdown,
-            percentile,
-            scope,
-        } = self.slo;
+        let Slo { slowdown, percentile, scope } = self.slo;
         format!("slowdown of at most {slowdown} at percentile {percentile}, {scope}")
     }
 

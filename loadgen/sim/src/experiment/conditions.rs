@@ -42,26 +42,13 @@ impl Conditions {
     /// How much was simulated, in words.
     #[must_use]
     pub fn title(&self) -> String {
-        let Self {
-            requests,
-            warmup,
-            seed,
-            settings,
-            types,
-            ..
-        } = self;
-        let ending = if self.interrupted {
-            "; interrupted"
-        } else {
-            ""
-        };
+        let Self { requests, warmup, seed, settings, types, .. } = self;
+        let ending = if self.interrupted { "; interrupted" } else { "" };
         let cluster = match settings.cluster.servers {
             1 => String::new(),
             _ => format!(", {}", settings.cluster),
         };
         let hints: String = types.iter().map(|hint| format!(", {hint}")).collect();
-        format!(
-            "{requests} requests after {warmup} of warm-up, seed {seed}{cluster}{hints}{ending}"
-        )
+        format!("{requests} requests after {warmup} of warm-up, seed {seed}{cluster}{hints}{ending}")
     }
 }

@@ -36,9 +36,7 @@ impl Quantiles {
     }
 
     pub(super) fn cells(&self) -> impl Iterator<Item = String> {
-        self.columns()
-            .into_iter()
-            .map(|value| value.map_or_else(absent, number))
+        self.columns().into_iter().map(|value| value.map_or_else(absent, number))
     }
 
     pub(super) fn csv(&self) -> impl Iterator<Item = String> {

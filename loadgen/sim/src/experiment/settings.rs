@@ -94,11 +94,7 @@ impl SimSettings {
     /// # Errors
     ///
     /// [`SettingError`] for the first assignment that fails.
-    pub fn assign(
-        &mut self,
-        policies: &mut [SimPolicy],
-        assignments: &[Assignment],
-    ) -> Result<(), SettingError> {
+    pub fn assign(&mut self, policies: &mut [SimPolicy], assignments: &[Assignment]) -> Result<(), SettingError> {
         for assignment in assignments {
             let (policy, key) = match assignment.key.split_once('.') {
                 Some((policy, key)) => (Some(policy), key),
@@ -211,19 +207,14 @@ impl Assignment {
             value: self.value.to_string(),
             reason: reason.trim_end().to_owned(),
         };
-        let mut table =
-            toml::Table::try_from(settings).map_err(|error| refused(error.to_string()))?;
+        let mut table = toml::Table::try_from(settings).map_err(|error| refused(error.to_string()))?;
         let (outer, inner) = key.rsplit_once('.').unwrap_or(("", key));
         let mut tables = outer.split('.').filter(|name| !name.is_empty());
-        let innermost = tables.try_fold(&mut table, |table, name| {
-            table.get_mut(name)?.as_table_mut()
-        });
+        let innermost = tables.try_fold(&mut table, |table, name| table.get_mut(name)?.as_table_mut());
         if let Some(innermost) = innermost {
             innermost.insert(inner.to_owned(), self.value.clone());
         }
-        table
-            .try_into()
-            .map_err(|error: toml::de::Error| refused(error.message().to_owned()))
+        table.try_into().map_err(|error: toml::de::Error| refused(error.message().to_owned()))
     }
 }
 
@@ -231,11 +222,7 @@ impl Assignment {
 /// table has the table's name and a dot before its own. Optional entries that are not set are
 /// included.
 fn entries(settings: &impl Serialize) -> Vec<(String, serde_json::Value)> {
-    fn flatten(
-        prefix: &str,
-        value: serde_json::Value,
-        entries: &mut Vec<(String, serde_json::Value)>,
-    ) {
+    fn flatten(prefix: &str, value: serde_json::Value, entries: &mut Vec<(String, serde_json::Value)>) {
         let serde_json::Value::Object(table) = value else {
             entries.push((prefix.to_owned(), value));
             return;
@@ -278,16 +265,13 @@ mod tests {
 
     fn assign(policies: &[&str], assignments: &[&str]) -> (SimSettings, Vec<SimPolicy>, String) {
         let mut settings = SimSettings::default();
-        let mut policies: Vec<SimPolicy> =
-            policies.iter().map(|name| name.parse().unwrap()).collect();
+        let mut policies: Vec<SimPolicy> = policies.iter().map(|name| name.parse().unwrap()).collect();
         let assigned = assignments
             .iter()
             .map(|text| text.parse())
             .collect::<Result<Vec<Assignment>, _>>()
             .and_then(|assignments| settings.assign(&mut policies, &assignments));
-        let error = assigned
-            .err()
-            .map_or_else(String::new, |error| error.to_string());
+        let error = assigned.err().map_or_else(String::new, |error| error.to_string());
         (settings, policies, error)
     }
 
@@ -295,13 +279,7 @@ mod tests {
     fn keys_of_the_server_and_of_policies_are_told_apart() {
         let (settings, policies, error) = assign(
             &["c-fcfs", "darc", "darc-static", "ps"],
-            &[
-                "preempt-ns = 700",
-                "classifier=random",
-                "delta=3",
-                "darc.spillway=2",
-                "delta=4.5",
-            ],
+            &["preempt-ns = 700", "classifier=random", "delta=3", "darc.spillway=2", "delta=4.5"],
         );
         assert_eq!(error, "");
         assert_eq!(settings.costs.preempt_ns, 700);
@@ -319,10 +297,7 @@ mod tests {
 
     #[test]
     fn optional_settings_can_be_set_too() {
-        let (_, policies, error) = assign(
-            &["cscq", "mq"],
-            &["cscq.reserved=3", "spare-finishing=false"],
-        );
+        let (_, policies, error) = assign(&["cscq", "mq"], &["cscq.reserved=3", "spare-finishing=false"]);
         assert_eq!(error, "");
         let spelled = policies.iter().map(entries);
         let set: Vec<_> = spelled.flatten().collect();
@@ -340,11 +315,7 @@ mod tests {
             // An optional setting that is not set has no value to give.
             if line.contains('=') {
                 let assigned = assign(&policies, &[line]);
-                assert_eq!(
-                    assigned,
-                    (settings.clone(), parsed.clone(), String::new()),
-                    "{line}"
-                );
+                assert_eq!(assigned, (settings.clone(), parsed.clone(), String::new()), "{line}");
             }
         }
     }
@@ -352,20 +323,12 @@ mod tests {
     #[test]
     fn what_cannot_be_set_is_named() {
         for (policies, assignment, reasons) in [
-            (
-                &["darc"][..],
-                "preempt=1",
-                &["`preempt`", "preempt-ns=0", "darc.delta=2"][..],
-            ),
+            (&["darc"][..], "preempt=1", &["`preempt`", "preempt-ns=0", "darc.delta=2"][..]),
             (&["c-fcfs"], "delta=3", &["`delta`", "queue-capacity=65536"]),
             (&["c-fcfs"], "darc.delta=3", &["`darc.delta`"]),
             (&["darc"], "darc.preempt-ns=3", &["`darc.preempt-ns`"]),
             (&["darc"], "darc.name=sjf", &["`darc.name`"]),
-            (
-                &["darc"],
-                "preempt-ns",
-                &["`preempt-ns` sets nothing", "key=value"],
-            ),
+            (&["darc"], "preempt-ns", &["`preempt-ns` sets nothing", "key=value"]),
             (&["darc"], "=3", &["`=3` sets nothing"]),
             (&["darc"], "preempt-ns=-3", &["`preempt-ns=-3`", "u64"]),
             (&["darc"], "preempt-ns=0.7", &["`preempt-ns=0.7`", "u64"]),

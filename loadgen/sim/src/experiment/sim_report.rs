@@ -111,9 +111,7 @@ impl Point {
             rejected: outcome.rejected,
             utilization: outcome.utilization,
             reserved_idle_cores: outcome.reserved_idle_cores,
-            overall: Overall {
-                slowdown: Quantiles::of(outcome.overall.percentiles()),
-            },
+            overall: Overall { slowdown: Quantiles::of(outcome.overall.percentiles()) },
             types: outcome.types.iter().map(TypePoint::new).collect(),
         }
     }
@@ -177,11 +175,7 @@ impl Found for SimReport {
                     point.offered_rps.to_string(),
                     point.utilization.to_string(),
                 ];
-                let counts = [
-                    ty.name.clone(),
-                    ty.completed.to_string(),
-                    ty.rejected.to_string(),
-                ];
+                let counts = [ty.name.clone(), ty.completed.to_string(), ty.rejected.to_string()];
                 csv.push(
                     start
                         .into_iter()
@@ -206,10 +200,7 @@ impl SimReport {
     /// Titles and tables: the points, and the types of each.
     #[must_use]
     pub fn tables(&self) -> Vec<(String, Table)> {
-        vec![
-            ("Simulations".to_owned(), self.points_table()),
-            ("Types".to_owned(), self.types_table()),
-        ]
+        vec![("Simulations".to_owned(), self.points_table()), ("Types".to_owned(), self.types_table())]
     }
 
     fn points_table(&self) -> Table {
@@ -244,22 +235,10 @@ impl SimReport {
     }
 
     fn types_table(&self) -> Table {
-        let heads = [
-            "workload",
-            "policy",
-            "type",
-            "load",
-            "completed",
-            "rejected",
-        ];
+        let heads = ["workload", "policy", "type", "load", "completed", "rejected"];
         let groups = [heads.len(), heads.len() + QUANTILE_HEADS.len()];
-        let heads = heads
-            .into_iter()
-            .chain(QUANTILE_HEADS)
-            .chain(QUANTILE_HEADS);
-        let mut table = Table::new(3, heads)
-            .group(groups[0], "latency, us")
-            .group(groups[1], "slowdown");
+        let heads = heads.into_iter().chain(QUANTILE_HEADS).chain(QUANTILE_HEADS);
+        let mut table = Table::new(3, heads).group(groups[0], "latency, us").group(groups[1], "slowdown");
         for point in &self.points {
             for ty in &point.types {
                 let cells = [

@@ -19,8 +19,7 @@ impl TailGoal {
     pub fn worst_ratio(&self, outcome: &Outcome, most: &Outcome) -> f64 {
         let types = outcome.types.iter().zip(&most.types);
         let ratios = types.map(|(ty, most)| {
-            let [ours, least] =
-                [ty, most].map(|ty| ty.latency_ns.value_at_quantile(self.quantile) as f64);
+            let [ours, least] = [ty, most].map(|ty| ty.latency_ns.value_at_quantile(self.quantile) as f64);
             ours / least.max(1.0)
         });
         ratios.fold(0.0, f64::max)
@@ -65,10 +64,7 @@ mod tests {
         let needed = |load: f64, factor: f64| {
             let workload = Workload::named("exponential").unwrap();
             let plan = SimPlan::new(workload, Policy::c_fcfs(), 8, load).requests(40_000);
-            let goal = TailGoal {
-                quantile: 0.99,
-                factor,
-            };
+            let goal = TailGoal { quantile: 0.99, factor };
             workers_needed(&plan, &goal).unwrap()
         };
         // Two workers' work, of eight.

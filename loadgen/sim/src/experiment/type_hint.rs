@@ -22,20 +22,12 @@ pub struct TypeHint {
 impl TypeHint {
     /// An SLO in microseconds, which is kept to the nanosecond and at least one.
     pub fn slo_us(name: impl Into<String>, slo_us: f64) -> Self {
-        Self {
-            name: name.into(),
-            slo_us: Some(slo_us),
-            weight: None,
-        }
+        Self { name: name.into(), slo_us: Some(slo_us), weight: None }
     }
 
     /// A weight, at least 1.
     pub fn weight(name: impl Into<String>, weight: u32) -> Self {
-        Self {
-            name: name.into(),
-            slo_us: None,
-            weight: Some(weight),
-        }
+        Self { name: name.into(), slo_us: None, weight: Some(weight) }
     }
 
     /// Puts it into a workload. Returns whether that has such a type.

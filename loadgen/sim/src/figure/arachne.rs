@@ -51,18 +51,8 @@ pub(super) const FIGURES: &[Figure] = &[
             "1 to 6: the paper's rule. Tail: psp's, which sees late requests.",
         ],
         claims: &[
-            Claim::new(
-                "1 (2 cores at low load)",
-                0,
-                "c-FCFS, 1 to 6",
-                Reading::At(0.5),
-            ),
-            Claim::new(
-                "6 (all available cores)",
-                0,
-                "c-FCFS, 1 to 6",
-                Reading::At(10.0),
-            ),
+            Claim::new("1 (2 cores at low load)", 0, "c-FCFS, 1 to 6", Reading::At(0.5)),
+            Claim::new("6 (all available cores)", 0, "c-FCFS, 1 to 6", Reading::At(10.0)),
         ],
         body: Body::Ramp(RAMP),
     },
@@ -80,8 +70,7 @@ pub(super) const FIGURES: &[Figure] = &[
             across: Across::Clients(
                 40.0,
                 &[
-                    0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.925, 0.95, 0.965,
-                    0.975, 0.985, 0.99,
+                    0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.925, 0.95, 0.965, 0.975, 0.985, 0.99,
                 ],
             ),
             ..WAITS
@@ -151,9 +140,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 },
                 tradeoff::Line {
                     name: "interval (ms)",
-                    settings: |interval_ms| {
-                        ElasticSettings::default().interval_ms(interval_ms as u64)
-                    },
+                    settings: |interval_ms| ElasticSettings::default().interval_ms(interval_ms as u64),
                     values: &[200.0, 10.0],
                 },
             ],
@@ -184,16 +171,9 @@ const fn line(name: &'static str, policy: &'static str, workers: (usize, usize))
 
 /// One to six workers under the default settings.
 const fn tail(name: &'static str, policy: &'static str) -> Line {
-    Line {
-        sees_tail: true,
-        ..line(name, policy, (1, 6))
-    }
+    Line { sees_tail: true, ..line(name, policy, (1, 6)) }
 }
 
 const fn waiter(name: &'static str, keeps: bool, cost_ns: u64) -> Waiter {
-    Waiter {
-        system: System::plain(name, "c-fcfs"),
-        keeps,
-        cost_ns,
-    }
+    Waiter { system: System::plain(name, "c-fcfs"), keeps, cost_ns }
 }

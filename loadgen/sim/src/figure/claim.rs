@@ -29,18 +29,8 @@ pub enum Reading {
 }
 
 impl Claim {
-    pub(super) const fn new(
-        paper: &'static str,
-        panel: usize,
-        series: &'static str,
-        reading: Reading,
-    ) -> Self {
-        Self {
-            paper,
-            panel,
-            series,
-            reading,
-        }
+    pub(super) const fn new(paper: &'static str, panel: usize, series: &'static str, reading: Reading) -> Self {
+        Self { paper, panel, series, reading }
     }
 
     /// What is compared, in words.
@@ -75,9 +65,7 @@ impl Claim {
             }
             Reading::Lowest => {
                 let points = panel.lines.get(series)?.iter();
-                points
-                    .min_by(|one, other| one.1.total_cmp(&other.1))
-                    .map(|point| point.0)
+                points.min_by(|one, other| one.1.total_cmp(&other.1)).map(|point| point.0)
             }
         }
     }
@@ -90,14 +78,8 @@ pub const HEADER: &str = "| number | paper | ours |\n| --- | --- | --- |\n";
 #[must_use]
 pub fn rows(claims: &[Claim], drawing: &Drawing) -> String {
     let row = |claim: &Claim| {
-        let ours = claim
-            .value(drawing)
-            .map_or_else(|| "none".to_owned(), short);
-        format!(
-            "| {} | {} | {ours} |\n",
-            claim.subject(drawing),
-            claim.paper
-        )
+        let ours = claim.value(drawing).map_or_else(|| "none".to_owned(), short);
+        format!("| {} | {} | {ours} |\n", claim.subject(drawing), claim.paper)
     };
     claims.iter().map(row).collect()
 }

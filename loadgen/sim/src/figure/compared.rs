@@ -100,25 +100,15 @@ pub(super) const FIGURES: &[Figure] = &[
         body: Body::Sweep(Sweep::by_load(
             WORKERS,
             Unit::Percent,
-            &[
-                slowdown("All requests", "rocksdb", Some(20.0)),
-                latency("SCAN (635 us)", "rocksdb", 1),
-            ],
+            &[slowdown("All requests", "rocksdb", Some(20.0)), latency("SCAN (635 us)", "rocksdb", 1)],
             &of_persephone("mq", &["quantum-us=15", "requeue=head"]),
         )),
     },
     Figure {
         name: "persephone-idle",
         title: "Perséphone equation 2: what a reservation idles, 14 workers",
-        notes: &[
-            "The paper's numbers are at its peak load, where long requests wait all the time.",
-        ],
-        claims: &[
-            idle("0.86", 0),
-            idle("0.67", 1),
-            idle("0.96", 2),
-            idle("0 (no average waste)", 3),
-        ],
+        notes: &["The paper's numbers are at its peak load, where long requests wait all the time."],
+        claims: &[idle("0.86", 0), idle("0.67", 1), idle("0.96", 2), idle("0 (no average waste)", 3)],
         body: Body::Sweep(Sweep::by_load(
             WORKERS,
             Unit::Percent,
@@ -144,12 +134,7 @@ pub(super) const FIGURES: &[Figure] = &[
             Unit::Mrps,
             &[
                 p99(Quantity::Latency(Of::All), "(a) Fixed, 1 us", "fixed", None),
-                p99(
-                    Quantity::Latency(Of::All),
-                    "(b) Exponential, mean 1 us",
-                    "exponential",
-                    None,
-                ),
+                p99(Quantity::Latency(Of::All), "(b) Exponential, mean 1 us", "exponential", None),
             ],
             &of_shinjuku("sq", &["quantum-us=5", "requeue=head"]),
         )),
@@ -180,18 +165,8 @@ pub(super) const FIGURES: &[Figure] = &[
             WORKERS,
             Unit::Krps,
             &[
-                p99(
-                    Quantity::Slowdown(Of::All),
-                    "(a) Bimodal(50-1, 50-100)",
-                    "high-bimodal",
-                    Some(20.0),
-                ),
-                p99(
-                    Quantity::Slowdown(Of::All),
-                    "(b) Trimodal(33-1, 33-10, 33-100)",
-                    "trimodal",
-                    Some(20.0),
-                ),
+                p99(Quantity::Slowdown(Of::All), "(a) Bimodal(50-1, 50-100)", "high-bimodal", Some(20.0)),
+                p99(Quantity::Slowdown(Of::All), "(b) Trimodal(33-1, 33-10, 33-100)", "trimodal", Some(20.0)),
             ],
             &of_shinjuku("mq", &["quantum-us=5", "requeue=head"]),
         )),
@@ -199,9 +174,7 @@ pub(super) const FIGURES: &[Figure] = &[
     Figure {
         name: "shinjuku-7b",
         title: "Shinjuku figure 7b: requests of 1 us by workers and dispatchers, offered twice what workers bear",
-        notes: &[
-            "Replies cost the workers nothing here. The paper's take 2.2 us for each request.",
-        ],
+        notes: &["Replies cost the workers nothing here. The paper's take 2.2 us for each request."],
         claims: &[
             Claim::new("5", 0, "one dispatcher", Reading::At(11.0)),
             Claim::new("9.5", 0, "two dispatchers", Reading::At(22.0)),
@@ -217,11 +190,7 @@ pub(super) const FIGURES: &[Figure] = &[
             }],
             systems: &[
                 shinjuku("one dispatcher", "sq", &["queue-capacity=1000"]),
-                shinjuku(
-                    "two dispatchers",
-                    "sq",
-                    &["queue-capacity=1000", "dispatchers=2"],
-                ),
+                shinjuku("two dispatchers", "sq", &["queue-capacity=1000", "dispatchers=2"]),
             ],
         }),
     },
@@ -234,24 +203,9 @@ pub(super) const FIGURES: &[Figure] = &[
             WORKERS,
             Unit::Krps,
             &[
-                p99(
-                    Quantity::Latency(Of::All),
-                    "(a) 0.5 % SCAN(1000)",
-                    "shinjuku-8a",
-                    Some(100.0),
-                ),
-                p99(
-                    Quantity::Latency(Of::Type(0)),
-                    "(b) GETs beside as many SCAN(5000)",
-                    "shinjuku-8b",
-                    None,
-                ),
-                p99(
-                    Quantity::Latency(Of::Type(1)),
-                    "(c) These SCANs",
-                    "shinjuku-8b",
-                    None,
-                ),
+                p99(Quantity::Latency(Of::All), "(a) 0.5 % SCAN(1000)", "shinjuku-8a", Some(100.0)),
+                p99(Quantity::Latency(Of::Type(0)), "(b) GETs beside as many SCAN(5000)", "shinjuku-8b", None),
+                p99(Quantity::Latency(Of::Type(1)), "(c) These SCANs", "shinjuku-8b", None),
             ],
             &[
                 System::plain("IX", "d-fcfs").paying(TO_COMPLETION),
@@ -273,9 +227,7 @@ const fn of_persephone(shinjuku: &'static str, with: &'static [&'static str]) ->
     [
         System::plain("Shenango, d-FCFS", "d-fcfs").paying(TO_COMPLETION),
         SHENANGO,
-        System::plain(SHINJUKU, shinjuku)
-            .paying(POSTED_AT_PERSEPHONE)
-            .set(with),
+        System::plain(SHINJUKU, shinjuku).paying(POSTED_AT_PERSEPHONE).set(with),
         System::plain(PERSEPHONE, "darc").paying(TO_COMPLETION),
     ]
 }
@@ -288,22 +240,12 @@ const fn of_shinjuku(shinjuku: &'static str, with: &'static [&'static str]) -> [
     ]
 }
 
-const fn shinjuku(
-    name: &'static str,
-    policy: &'static str,
-    set: &'static [&'static str],
-) -> System {
+const fn shinjuku(name: &'static str, policy: &'static str, set: &'static [&'static str]) -> System {
     System::plain(name, policy).paying(POSTED).set(set)
 }
 
 /// How many times lower one system is than another at a load in percent.
-const fn lower(
-    paper: &'static str,
-    panel: usize,
-    series: &'static str,
-    than: &'static str,
-    load: f64,
-) -> Claim {
+const fn lower(paper: &'static str, panel: usize, series: &'static str, than: &'static str, load: f64) -> Claim {
     Claim::new(paper, panel, series, Reading::Lower(load, (than, load)))
 }
 
@@ -340,15 +282,6 @@ const fn latency(title: &'static str, workload: &'static str, of_type: usize) ->
     }
 }
 
-const fn p99(
-    quantity: Quantity,
-    title: &'static str,
-    workload: &'static str,
-    slo: Option<f64>,
-) -> PanelOf {
-    PanelOf {
-        quantity,
-        percentile: 99.0,
-        ..slowdown(title, workload, slo)
-    }
+const fn p99(quantity: Quantity, title: &'static str, workload: &'static str, slo: Option<f64>) -> PanelOf {
+    PanelOf { quantity, percentile: 99.0, ..slowdown(title, workload, slo) }
 }

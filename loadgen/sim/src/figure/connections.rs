@@ -59,11 +59,7 @@ impl Connections {
         let job = |&queues: &u64| {
             Job::new(u64::from(trials(&scale)), move |_| {
                 let needed = connections_needed(queues, trials(&scale), scale.seed);
-                Ok(vec![Point {
-                    panel: 0,
-                    series: 0,
-                    at: (queues as f64, needed as f64),
-                }])
+                Ok(vec![Point { panel: 0, series: 0, at: (queues as f64, needed as f64) }])
             })
         };
         self.queues.iter().map(job).collect()
@@ -137,16 +133,10 @@ mod tests {
 
     #[test]
     fn more_queues_need_more_connections_each() {
-        let needed: Vec<u64> = [1, 2, 8, 24]
-            .iter()
-            .map(|queues| connections_needed(*queues, 500, 7))
-            .collect();
+        let needed: Vec<u64> = [1, 2, 8, 24].iter().map(|queues| connections_needed(*queues, 500, 7)).collect();
         assert_eq!(needed[0], 1);
         let each = |index: usize, queues: u64| needed[index] / queues;
-        assert!(
-            each(1, 2) < each(2, 8) && each(2, 8) < each(3, 24),
-            "{needed:?}"
-        );
+        assert!(each(1, 2) < each(2, 8) && each(2, 8) < each(3, 24), "{needed:?}");
     }
 
     #[test]

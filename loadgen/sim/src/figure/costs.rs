@@ -58,10 +58,7 @@ const fn interrupted(send_ns: u64, propagation_ns: u64, preempt_ns: u64, switch_
 
 /// As a server sees its requests, without the way to the client.
 pub(super) const fn at_server(costs: Costs) -> Costs {
-    Costs {
-        network_ns: 0,
-        ..costs
-    }
+    Costs { network_ns: 0, ..costs }
 }
 
 #[cfg(test)]
@@ -76,10 +73,7 @@ mod tests {
 
     fn plan(system: &System) -> SimPlan {
         let workload = Workload::named("high-bimodal").unwrap();
-        let scale = Scale {
-            requests: 1,
-            seed: 1,
-        };
+        let scale = Scale { requests: 1, seed: 1 };
         system.plan(&workload, 14, 0.5, None, &scale).unwrap()
     }
 
@@ -87,13 +81,7 @@ mod tests {
     const fn stages(costs: &Costs) -> [u64; 5] {
         let by_dispatcher_ns = costs.classify_ns + costs.dispatch_ns;
         let [channel_ns, steal_ns] = [costs.channel_ns, costs.steal_ns];
-        [
-            by_dispatcher_ns,
-            channel_ns,
-            steal_ns,
-            costs.hand_over_ns,
-            costs.network_ns,
-        ]
+        [by_dispatcher_ns, channel_ns, steal_ns, costs.hand_over_ns, costs.network_ns]
     }
 
     #[test]

@@ -55,31 +55,16 @@ impl Figure {
                 simulated(phases.workers, phases.systems, &phases.words(scale)),
             ),
             Body::Ramp(ramp) => {
-                let systems: Vec<System> =
-                    ramp.lines.iter().map(|line: &Line| line.system).collect();
-                (
-                    ramp.series(),
-                    ramp.panels(),
-                    3,
-                    simulated(ramp.workers, &systems, &ramp.words(scale)),
-                )
+                let systems: Vec<System> = ramp.lines.iter().map(|line: &Line| line.system).collect();
+                (ramp.series(), ramp.panels(), 3, simulated(ramp.workers, &systems, &ramp.words(scale)))
             }
             Body::TradeOff(tradeoff) => (
                 tradeoff.series(),
                 tradeoff.panels(),
                 tradeoff.systems.len(),
-                simulated(
-                    tradeoff.ramp.workers,
-                    tradeoff.systems,
-                    &tradeoff.words(scale),
-                ),
+                simulated(tradeoff.ramp.workers, tradeoff.systems, &tradeoff.words(scale)),
             ),
-            Body::Waits(waits) => (
-                waits.series(),
-                vec![waits.panel()],
-                1,
-                waits.conditions(scale),
-            ),
+            Body::Waits(waits) => (waits.series(), vec![waits.panel()], 1, waits.conditions(scale)),
             Body::Connections(connections) => (
                 vec![connections.name.to_owned()],
                 vec![connections.panel()],
@@ -128,8 +113,7 @@ const fn columns(panels: usize) -> usize {
 
 /// The conditions of simulations, for the footer.
 fn simulated(workers: usize, systems: &[System], extent: &str) -> Vec<String> {
-    let conditions =
-        format!("Simulated with psp's policies: {workers} workers, Poisson arrivals, {extent}.");
+    let conditions = format!("Simulated with psp's policies: {workers} workers, Poisson arrivals, {extent}.");
     let settings = System::settings(systems);
     std::iter::once(conditions).chain(settings).collect()
 }

@@ -23,8 +23,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 with_costs("stealing", "stealing"),
                 with_costs("Synergy", "synergy"),
                 with_costs("DARC", "darc"),
-                with_costs("distributed DARC, no lending", "darc-distributed")
-                    .set(&["lends=false"]),
+                with_costs("distributed DARC, no lending", "darc-distributed").set(&["lends=false"]),
                 with_costs("distributed DARC", "darc-distributed"),
             ],
         )),
@@ -36,11 +35,7 @@ pub(super) const FIGURES: &[Figure] = &[
         claims: &[],
         body: Body::Saturation(Saturation {
             workers: &[1, 2, 4, 8, 12, 16, 24, 32, 48, 64],
-            panels: &[
-                ("No service at all", 0.0),
-                ("Requests of 1 us", 1_000.0),
-                ("Requests of 10 us", 10_000.0),
-            ],
+            panels: &[("No service at all", 0.0), ("Requests of 1 us", 1_000.0), ("Requests of 10 us", 10_000.0)],
         }),
     },
 ];

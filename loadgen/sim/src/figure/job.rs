@@ -37,21 +37,13 @@ impl Job {
         steps: u64,
         work: impl Fn(&mut Progress<'_>) -> Result<Vec<Point>, SimError> + Send + Sync + 'static,
     ) -> Self {
-        Self {
-            steps,
-            work: Box::new(work),
-        }
+        Self { steps, work: Box::new(work) }
     }
 
     /// Simulates `plan` and draws points from the outcome.
-    pub(super) fn of_plan(
-        plan: SimPlan,
-        points: impl Fn(&Outcome) -> Vec<Point> + Send + Sync + 'static,
-    ) -> Self {
+    pub(super) fn of_plan(plan: SimPlan, points: impl Fn(&Outcome) -> Vec<Point> + Send + Sync + 'static) -> Self {
         let steps = plan.warmup + plan.requests;
-        Self::new(steps, move |progress| {
-            Ok(points(&simulate(&plan, progress)?))
-        })
+        Self::new(steps, move |progress| Ok(points(&simulate(&plan, progress)?)))
     }
 }
 

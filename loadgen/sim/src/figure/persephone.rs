@@ -14,19 +14,9 @@ pub(super) const FIGURES: &[Figure] = &[
         notes: &["The paper has the axes the other way round. No costs but those named."],
         claims: &[
             Claim::new("2.1", 2, "c-FCFS", Reading::Reach(10.0)),
-            Claim::new(
-                "3.7",
-                2,
-                "TS (5 us, 1 us), typed queues",
-                Reading::Reach(10.0),
-            ),
+            Claim::new("3.7", 2, "TS (5 us, 1 us), typed queues", Reading::Reach(10.0)),
             Claim::new("3.7", 2, "TS (5 us, 1 us), one queue", Reading::Reach(10.0)),
-            Claim::new(
-                "3.7",
-                2,
-                "TS (1 us within 5 us), typed queues",
-                Reading::Reach(10.0),
-            ),
+            Claim::new("3.7", 2, "TS (1 us within 5 us), typed queues", Reading::Reach(10.0)),
             Claim::new("5.1", 2, "DARC", Reading::Reach(10.0)),
         ],
         body: Body::Sweep(Sweep {
@@ -41,12 +31,9 @@ pub(super) const FIGURES: &[Figure] = &[
             systems: &[
                 System::plain("d-FCFS", "d-fcfs"),
                 System::plain("c-FCFS", "c-fcfs"),
-                System::plain("TS (5 us, 1 us), typed queues", "mq")
-                    .set(&["quantum-us=5", "preempt-ns=1000"]),
-                System::plain("TS (5 us, 1 us), one queue", "sq")
-                    .set(&["quantum-us=5", "preempt-ns=1000"]),
-                System::plain("TS (1 us within 5 us), typed queues", "mq")
-                    .set(&["quantum-us=4", "preempt-ns=1000"]),
+                System::plain("TS (5 us, 1 us), typed queues", "mq").set(&["quantum-us=5", "preempt-ns=1000"]),
+                System::plain("TS (5 us, 1 us), one queue", "sq").set(&["quantum-us=5", "preempt-ns=1000"]),
+                System::plain("TS (1 us within 5 us), typed queues", "mq").set(&["quantum-us=4", "preempt-ns=1000"]),
                 System::plain("DARC", "darc"),
             ],
         }),
@@ -59,24 +46,9 @@ pub(super) const FIGURES: &[Figure] = &[
             Claim::new("1", 0, "DARC-static", Reading::Lowest),
             Claim::new("1 (at 95 %)", 2, "DARC-static", Reading::Lowest),
             Claim::new("2", 1, "DARC-static", Reading::Lowest),
-            Claim::new(
-                "4.4",
-                2,
-                "DARC-static",
-                Reading::Lower(1.0, ("DARC-static", 0.0)),
-            ),
-            Claim::new(
-                "15.7 (figure 3)",
-                2,
-                "DARC-static",
-                Reading::Lower(1.0, ("c-FCFS", 1.0)),
-            ),
-            Claim::new(
-                "1.5",
-                1,
-                "DARC-static",
-                Reading::Lower(2.0, ("DARC-static", 0.0)),
-            ),
+            Claim::new("4.4", 2, "DARC-static", Reading::Lower(1.0, ("DARC-static", 0.0))),
+            Claim::new("15.7 (figure 3)", 2, "DARC-static", Reading::Lower(1.0, ("c-FCFS", 1.0))),
+            Claim::new("1.5", 1, "DARC-static", Reading::Lower(2.0, ("DARC-static", 0.0))),
         ],
         body: Body::Sweep(Sweep {
             workers: 14,
@@ -102,32 +74,18 @@ pub(super) const FIGURES: &[Figure] = &[
     Figure {
         name: "persephone-7",
         title: "Perséphone figure 7: a changing workload, 80 % load, 14 workers",
-        notes: &[
-            "The paper's phases take 5 s, and its windows 50 000 samples. The last phase is cut \
-             short: it has most of the requests.",
-        ],
+        notes: &["The paper's phases take 5 s, and its windows 50 000 samples. The last phase is cut \
+             short: it has most of the requests."],
         claims: &[],
         body: Body::Phases(Phases {
             workers: 14,
             load: 0.8,
             types: ["A", "B"],
             phases: &[
-                PhaseOf {
-                    types: [(0.5, 500.0), (0.5, 0.5)],
-                    part: 1.0,
-                },
-                PhaseOf {
-                    types: [(0.5, 0.5), (0.5, 500.0)],
-                    part: 1.0,
-                },
-                PhaseOf {
-                    types: [(0.995, 0.5), (0.005, 500.0)],
-                    part: 1.0,
-                },
-                PhaseOf {
-                    types: [(1.0, 0.5), (0.0, 500.0)],
-                    part: 0.5,
-                },
+                PhaseOf { types: [(0.5, 500.0), (0.5, 0.5)], part: 1.0 },
+                PhaseOf { types: [(0.5, 0.5), (0.5, 500.0)], part: 1.0 },
+                PhaseOf { types: [(0.995, 0.5), (0.005, 500.0)], part: 1.0 },
+                PhaseOf { types: [(1.0, 0.5), (0.0, 500.0)], part: 0.5 },
             ],
             systems: &[
                 System::plain("DARC", "darc").set(&["hints=false", "samples-min=5000"]),
@@ -159,9 +117,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 },
             ],
             &[
-                System::plain("DARC", "darc")
-                    .paying(TO_COMPLETION)
-                    .set(&["hints=false"]),
+                System::plain("DARC", "darc").paying(TO_COMPLETION).set(&["hints=false"]),
                 System::plain("DARC-random", "darc")
                     .paying(TO_COMPLETION)
                     .set(&["hints=false", "classifier=random"]),
@@ -172,17 +128,10 @@ pub(super) const FIGURES: &[Figure] = &[
     Figure {
         name: "persephone-10",
         title: "Perséphone figure 10: what preemption costs, Extreme Bimodal, 16 workers",
-        notes: &[
-            "TS n us: one queue; a long request gives way as soon as another request waits and goes \
-             to the tail. Half of n passes before the worker learns of it, the other half is lost.",
-        ],
+        notes: &["TS n us: one queue; a long request gives way as soon as another request waits and goes \
+             to the tail. Half of n passes before the worker learns of it, the other half is lost."],
         claims: &[
-            Claim::new(
-                "30 % less than without overhead",
-                0,
-                "TS 1 us",
-                Reading::Reach(10.0),
-            ),
+            Claim::new("30 % less than without overhead", 0, "TS 1 us", Reading::Reach(10.0)),
             Claim::new("as DARC or better", 0, "TS 0 us", Reading::Reach(10.0)),
             Claim::new("5.1 (figure 1)", 0, "DARC", Reading::Reach(10.0)),
         ],
@@ -195,12 +144,9 @@ pub(super) const FIGURES: &[Figure] = &[
             ],
             &[
                 System::plain("TS 0 us", "sq").set(&AT_ONCE),
-                System::plain("TS 1 us", "sq")
-                    .set(&after_half_of("propagation-ns=500", "preempt-ns=500")),
-                System::plain("TS 2 us", "sq")
-                    .set(&after_half_of("propagation-ns=1000", "preempt-ns=1000")),
-                System::plain("TS 4 us", "sq")
-                    .set(&after_half_of("propagation-ns=2000", "preempt-ns=2000")),
+                System::plain("TS 1 us", "sq").set(&after_half_of("propagation-ns=500", "preempt-ns=500")),
+                System::plain("TS 2 us", "sq").set(&after_half_of("propagation-ns=1000", "preempt-ns=1000")),
+                System::plain("TS 4 us", "sq").set(&after_half_of("propagation-ns=2000", "preempt-ns=2000")),
                 System::plain("DARC", "darc"),
                 System::plain("c-FCFS", "c-fcfs"),
             ],
@@ -241,10 +187,7 @@ const fn overall(title: &'static str, workload: &'static str, range: (f64, f64))
 }
 
 const fn reserved(title: &'static str, workload: &'static str, load: f64) -> PanelOf {
-    PanelOf {
-        load: Some(load),
-        ..overall(title, workload, (1.0, 1e5))
-    }
+    PanelOf { load: Some(load), ..overall(title, workload, (1.0, 1e5)) }
 }
 
 const fn high(title: &'static str, range: (f64, f64)) -> PanelOf {

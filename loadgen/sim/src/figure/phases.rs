@@ -44,15 +44,10 @@ impl Phases {
     }
 
     pub(super) fn panels(&self, scale: &Scale) -> Vec<Panel> {
-        let ends_ms: Vec<f64> = self
-            .ends_ns(scale)
-            .map(|end_ns| end_ns as f64 / 1e6)
-            .collect();
+        let ends_ms: Vec<f64> = self.ends_ns(scale).map(|end_ns| end_ns as f64 / 1e6).collect();
         let begins_ms = std::iter::once(0.0).chain(ends_ms.iter().copied());
-        let stretches: Vec<(f64, String)> = begins_ms
-            .zip(self.phases)
-            .map(|(begin, phase)| (begin, self.describe(phase)))
-            .collect();
+        let stretches: Vec<(f64, String)> =
+            begins_ms.zip(self.phases).map(|(begin, phase)| (begin, self.describe(phase))).collect();
         let last = ends_ms.last().copied().unwrap_or_default();
         let panel = |title: &str, y: Axis, stretches| Panel {
             title: title.to_owned(),
@@ -67,11 +62,7 @@ impl Phases {
         let blank = |(begin, _): &(f64, String)| (*begin, String::new());
         let unnamed = stretches.iter().map(blank).collect();
         vec![
-            panel(
-                "Latency of each type",
-                Axis::log("p99.9 latency (us)", from, to),
-                stretches,
-            ),
+            panel("Latency of each type", Axis::log("p99.9 latency (us)", from, to), stretches),
             panel(
                 "Workers reserved for each type",
                 Axis::linear("Reserved workers", 0.0, self.workers as f64),
@@ -154,10 +145,7 @@ impl Phases {
                 seconds * meanwhile.rate_rps(self.load, self.workers)
             })
             .sum();
-        let whole = Scale {
-            requests: arrivals.round() as u64,
-            ..*scale
-        };
+        let whole = Scale { requests: arrivals.round() as u64, ..*scale };
         let job = |(index, system): (usize, &System)| {
             let plan = SimPlan {
                 warmup: 0,
@@ -170,16 +158,9 @@ impl Phases {
                     let at_ms = bucket.start_ns as f64 / 1e6;
                     for (ty, point) in bucket.types.iter().enumerate() {
                         let series = index * bucket.types.len() + ty;
-                        let values = [
-                            point.latency_ns_p999 as f64 / 1e3,
-                            point.workers_reserved as f64,
-                        ];
+                        let values = [point.latency_ns_p999 as f64 / 1e3, point.workers_reserved as f64];
                         let drawn = values.into_iter().enumerate().filter(|(_, y)| *y > 0.0);
-                        points.extend(drawn.map(|(panel, y)| Point {
-                            panel,
-                            series,
-                            at: (at_ms, y),
-                        }));
+                        points.extend(drawn.map(|(panel, y)| Point { panel, series, at: (at_ms, y) }));
                     }
                 }
                 points

@@ -4,10 +4,7 @@
 use super::definition::{Body, Figure};
 use super::sweep::{PanelOf, Sweep, System, Unit};
 
-const PANELS: &[PanelOf] = &[
-    PanelOf::worst_type("High Bimodal", "high-bimodal"),
-    PanelOf::worst_type("TPC-C", "tpcc"),
-];
+const PANELS: &[PanelOf] = &[PanelOf::worst_type("High Bimodal", "high-bimodal"), PanelOf::worst_type("TPC-C", "tpcc")];
 
 pub(super) const FIGURES: &[Figure] = &[
     by_load(
@@ -47,11 +44,7 @@ type Settings = &'static [&'static str];
 const RANDOM: Settings = &["servers=8", "spread=random"];
 const TWO_CHOICES: Settings = &["servers=8", "spread=two-choices"];
 const TWO_CHOICES_10: Settings = &["servers=8", "spread=two-choices", "feedback-delay-ns=10000"];
-const TWO_CHOICES_100: Settings = &[
-    "servers=8",
-    "spread=two-choices",
-    "feedback-delay-ns=100000",
-];
+const TWO_CHOICES_100: Settings = &["servers=8", "spread=two-choices", "feedback-delay-ns=100000"];
 const JSQ: Settings = &["servers=8", "spread=jsq"];
 const JSQ_1: Settings = &["servers=8", "spread=jsq", "feedback-delay-ns=1000"];
 const JSQ_10: Settings = &["servers=8", "spread=jsq", "feedback-delay-ns=10000"];

@@ -70,15 +70,9 @@ impl Ramp {
         let core_seconds = self.workers as f64 * self.seconds as f64;
         let tail = format!("p99.9 of {} / service time", self.types[0].0);
         vec![
-            panel(
-                "Workers",
-                Axis::linear("Workers present", 0.0, self.workers as f64 + 1.0),
-            ),
+            panel("Workers", Axis::linear("Workers present", 0.0, self.workers as f64 + 1.0)),
             panel("Latency", Axis::log(&tail, from, to)),
-            panel(
-                "Cost",
-                Axis::linear("Core seconds so far", 0.0, core_seconds),
-            ),
+            panel("Cost", Axis::linear("Core seconds so far", 0.0, core_seconds)),
         ]
     }
 
@@ -89,18 +83,12 @@ impl Ramp {
         let service_us = grouped((self.service_ns(scale) / 1e3).round());
         let (name, ..) = self.types[0];
         let (seconds, seed) = (self.seconds, scale.seed);
-        format!(
-            "load from {low} to {high} % and back in {seconds} s, {name} requests of {service_us} us, seed {seed}"
-        )
+        format!("load from {low} to {high} % and back in {seconds} s, {name} requests of {service_us} us, seed {seed}")
     }
 
     /// Service time of the first type, with which the requests of the figure fill its time.
     fn service_ns(&self, scale: &Scale) -> f64 {
-        let mean: f64 = self
-            .types
-            .iter()
-            .map(|(_, share, times)| share * times)
-            .sum();
+        let mean: f64 = self.types.iter().map(|(_, share, times)| share * times).sum();
         let load = (self.load.0 + self.load.1) / 2.0;
         let busy_ns = self.workers as f64 * load * self.seconds as f64 * 1e9;
         busy_ns / mean / scale.requests.max(1) as f64
@@ -147,9 +135,7 @@ impl Ramp {
         });
         let loads = self.loads_up().chain(self.loads_up().rev());
         let phases = loads.map(|load| Phase {
-            length: PhaseLength::Time {
-                duration_ns: self.step_ns(),
-            },
+            length: PhaseLength::Time { duration_ns: self.step_ns() },
             load,
             types: types.to_vec(),
         });
@@ -169,25 +155,17 @@ impl Ramp {
             let load = self.workers as f64 / max as f64;
             let plan = SimPlan {
                 timeline_ns: Some(self.step_ns() / BUCKETS),
-                elastic: (min < max).then(|| ElasticPlan {
-                    workers_min: min,
-                    settings: line.settings(),
-                }),
+                elastic: (min < max).then(|| ElasticPlan { workers_min: min, settings: line.settings() }),
                 ..self.plan(&workload, &line.system, max, load, scale)?
             };
             Ok(Job::of_plan(plan, move |outcome| {
                 let mut points = Vec::new();
                 let mut core_seconds = 0.0;
-                let width_s =
-                    outcome.timeline.get(1).map_or(0, |bucket| bucket.start_ns) as f64 / 1e9;
+                let width_s = outcome.timeline.get(1).map_or(0, |bucket| bucket.start_ns) as f64 / 1e9;
                 for bucket in &outcome.timeline {
                     core_seconds += bucket.workers_mean * width_s;
                     let latency_ns = bucket.types.first().map_or(0, |ty| ty.latency_ns_p999);
-                    let values = [
-                        bucket.workers_mean,
-                        latency_ns as f64 / service_ns,
-                        core_seconds,
-                    ];
+                    let values = [bucket.workers_mean, latency_ns as f64 / service_ns, core_seconds];
                     let drawn = values.into_iter().enumerate().filter(|(_, y)| *y > 0.0);
                     points.extend(drawn.map(|(panel, y)| Point {
                         panel,

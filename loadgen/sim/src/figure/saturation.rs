@@ -34,16 +34,8 @@ const DECIDE: f64 = 39.0 + 172.0 + 52.0;
 
 /// The lines of the figure.
 pub(super) const LINES: &[Stages] = &[
-    Stages {
-        name: "dispatcher, c-FCFS",
-        dispatcher: 391.0,
-        worker: 353.0,
-    },
-    Stages {
-        name: "dispatcher, DARC",
-        dispatcher: 485.0,
-        worker: 357.0,
-    },
+    Stages { name: "dispatcher, c-FCFS", dispatcher: 391.0, worker: 353.0 },
+    Stages { name: "dispatcher, DARC", dispatcher: 485.0, worker: 357.0 },
     Stages {
         name: "own queues, none handed over",
         dispatcher: 0.0,
@@ -110,16 +102,13 @@ impl Saturation {
         let points = move || {
             let series = LINES.iter().enumerate();
             series.flat_map(move |(series, line)| {
-                panels
-                    .iter()
-                    .enumerate()
-                    .flat_map(move |(panel, &(_, service_ns))| {
-                        workers.iter().map(move |&count| Point {
-                            panel,
-                            series,
-                            at: (f64::from(count), line.rate_rps(count, service_ns) / 1e6),
-                        })
+                panels.iter().enumerate().flat_map(move |(panel, &(_, service_ns))| {
+                    workers.iter().map(move |&count| Point {
+                        panel,
+                        series,
+                        at: (f64::from(count), line.rate_rps(count, service_ns) / 1e6),
                     })
+                })
             })
         };
         vec![Job::new(1, move |_| Ok(points().collect()))]

@@ -17,23 +17,10 @@ pub(super) const FIGURES: &[Figure] = &[
             Unit::Mrps,
             &[
                 latency("Exponential, mean 1 us", "exponential", (1.0, 1e3)),
-                latency(
-                    "Log-normal, mean 1 us, deviation 10 us",
-                    "lognormal",
-                    (1.0, 1e3),
-                ),
-                latency(
-                    "Bimodal: 0.5 us, 0.5 % of 500 us",
-                    "bimodal-995-500",
-                    (0.3, 1e4),
-                ),
+                latency("Log-normal, mean 1 us, deviation 10 us", "lognormal", (1.0, 1e3)),
+                latency("Bimodal: 0.5 us, 0.5 % of 500 us", "bimodal-995-500", (0.3, 1e4)),
             ],
-            &[
-                D_FCFS,
-                C_FCFS,
-                System::plain("PS", "ps"),
-                System::plain("c-PRE-SQ (5 us)", "sq"),
-            ],
+            &[D_FCFS, C_FCFS, System::plain("PS", "ps"), System::plain("c-PRE-SQ (5 us)", "sq")],
         )),
     },
     Figure {

@@ -93,14 +93,13 @@ pub(super) const TAIL: f64 = 99.9;
 
 /// Loads with a finer grid where policies reach their limits on Extreme Bimodal.
 pub(super) const LOADS_FINE: &[f64] = &[
-    0.1, 0.2, 0.3, 0.35, 0.4, 0.425, 0.45, 0.475, 0.5, 0.55, 0.6, 0.65, 0.675, 0.7, 0.725, 0.75,
-    0.8, 0.85, 0.9, 0.925, 0.95, 0.96, 0.97, 0.98, 0.99,
+    0.1, 0.2, 0.3, 0.35, 0.4, 0.425, 0.45, 0.475, 0.5, 0.55, 0.6, 0.65, 0.675, 0.7, 0.725, 0.75, 0.8, 0.85, 0.9, 0.925,
+    0.95, 0.96, 0.97, 0.98, 0.99,
 ];
 
 /// Loads with a finer grid near saturation.
-pub(super) const LOADS: &[f64] = &[
-    0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.975, 0.99,
-];
+pub(super) const LOADS: &[f64] =
+    &[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.975, 0.99];
 
 /// The quantity on the vertical axis.
 #[derive(Debug, Clone, Copy)]
@@ -176,17 +175,11 @@ impl Sweep {
     }
 
     pub(super) fn series(&self) -> Vec<String> {
-        self.systems
-            .iter()
-            .map(|system| system.name.to_owned())
-            .collect()
+        self.systems.iter().map(|system| system.name.to_owned()).collect()
     }
 
     fn scale(&self, scale: &Scale) -> Scale {
-        Scale {
-            requests: scale.requests * self.effort,
-            ..*scale
-        }
+        Scale { requests: scale.requests * self.effort, ..*scale }
     }
 
     /// How much is simulated, in words for the footer.
@@ -228,11 +221,7 @@ impl Sweep {
             for (index, panel) in &panels {
                 let value = panel.quantity.of(outcome, panel.percentile);
                 let xs = stop.shown_at.iter().filter(|_| value > 0.0);
-                points.extend(xs.map(|&x| Point {
-                    panel: *index,
-                    series,
-                    at: (x, value),
-                }));
+                points.extend(xs.map(|&x| Point { panel: *index, series, at: (x, value) }));
             }
             points
         })
@@ -262,13 +251,7 @@ impl Across {
         }
     }
 
-    fn stops(
-        &self,
-        system: &System,
-        (_, load): Case,
-        workload: &Workload,
-        workers: usize,
-    ) -> Vec<Stop> {
+    fn stops(&self, system: &System, (_, load): Case, workload: &Workload, workers: usize) -> Vec<Stop> {
         match *self {
             Self::Load(unit, loads) => {
                 let stop = |load: &f64| Stop {
@@ -288,9 +271,7 @@ impl Across {
                 };
                 counts.iter().map(stop).collect()
             }
-            Self::Setting {
-                policy, key, last, ..
-            } => {
+            Self::Setting { policy, key, last, .. } => {
                 let load = load.unwrap_or(1.0);
                 let stop = |value: u32| Stop {
                     workers,
@@ -383,12 +364,7 @@ impl Quantity {
 impl System {
     /// A policy with nothing set, under which nothing costs anything.
     pub(super) const fn plain(name: &'static str, policy: &'static str) -> Self {
-        Self {
-            name,
-            policy,
-            costs: Costs::FREE,
-            set: &[],
-        }
+        Self { name, policy, costs: Costs::FREE, set: &[] }
     }
 
     /// With these costs.
@@ -405,9 +381,7 @@ impl System {
     fn costs(&self) -> Vec<String> {
         let [costs, free] = [self.costs, Costs::FREE].map(toml::Table::try_from);
         let (costs, free) = (costs.unwrap_or_default(), free.unwrap_or_default());
-        let paid = costs
-            .iter()
-            .filter(|(key, value)| free.get(*key) != Some(*value));
+        let paid = costs.iter().filter(|(key, value)| free.get(*key) != Some(*value));
         paid.map(|(key, value)| format!("{key}={value}")).collect()
     }
 
@@ -438,10 +412,7 @@ impl System {
         scale: &Scale,
     ) -> Result<SimPlan, FigureError> {
         let mut policies = [self.policy.parse::<SimPolicy>()?];
-        let mut settings = SimSettings {
-            costs: self.costs,
-            ..SimSettings::default()
-        };
+        let mut settings = SimSettings { costs: self.costs, ..SimSettings::default() };
         let keys = self.set.iter().copied().chain(more);
         let assignments: Vec<Assignment> = keys.map(str::parse).collect::<Result<_, _>>()?;
         settings.assign(&mut policies, &assignments)?;

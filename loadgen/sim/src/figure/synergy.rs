@@ -28,10 +28,7 @@ pub(super) const FIGURES: &[Figure] = &[
         body: Body::Sweep(Sweep::by_load(
             WORKERS,
             Unit::Krps,
-            &[
-                slowdown("high-bimodal", (1.0, 1e3)),
-                latency("high-bimodal", (1e2, 1e4)),
-            ],
+            &[slowdown("high-bimodal", (1.0, 1e3)), latency("high-bimodal", (1e2, 1e4))],
             SYSTEMS,
         )),
     },
@@ -49,10 +46,7 @@ pub(super) const FIGURES: &[Figure] = &[
         body: Body::Sweep(Sweep::by_load(
             WORKERS,
             Unit::Mrps,
-            &[
-                slowdown("extreme-bimodal", (1.0, 1e4)),
-                latency("extreme-bimodal", (1e2, 1e5)),
-            ],
+            &[slowdown("extreme-bimodal", (1.0, 1e4)), latency("extreme-bimodal", (1e2, 1e5))],
             SYSTEMS,
         )),
     },
@@ -70,10 +64,7 @@ pub(super) const FIGURES: &[Figure] = &[
         body: Body::Sweep(Sweep::by_load(
             WORKERS,
             Unit::Krps,
-            &[
-                slowdown("zippydb", (1.0, 1e3)),
-                latency("zippydb", (1e2, 1e4)),
-            ],
+            &[slowdown("zippydb", (1.0, 1e3)), latency("zippydb", (1e2, 1e4))],
             SYSTEMS,
         )),
     },
@@ -81,18 +72,11 @@ pub(super) const FIGURES: &[Figure] = &[
         name: "synergy-6",
         title: "Synergy figure 6: service times of LevelDB, 14 workers",
         notes: &[SHAPE, "No request takes a lock."],
-        claims: &[
-            reach("209", SHINJUKU_CI.name),
-            reach("224", CONCORD.name),
-            reach("284", SYNERGY.name),
-        ],
+        claims: &[reach("209", SHINJUKU_CI.name), reach("224", CONCORD.name), reach("284", SYNERGY.name)],
         body: Body::Sweep(Sweep::by_load(
             WORKERS,
             Unit::Krps,
-            &[
-                slowdown("leveldb", (1.0, 1e3)),
-                latency("leveldb", (1e2, 1e4)),
-            ],
+            &[slowdown("leveldb", (1.0, 1e3)), latency("leveldb", (1e2, 1e4))],
             &[SHINJUKU_CI, CONCORD, SYNERGY],
         )),
     },
@@ -122,26 +106,10 @@ pub(super) const FIGURES: &[Figure] = &[
                 },
             ],
             &[
-                part(
-                    "rss-ci",
-                    &fixed(["stealing=false", "wait-queue=false", UNCONDITIONAL]),
-                ),
-                part(
-                    "+ws",
-                    &fixed(["stealing=true", "wait-queue=false", UNCONDITIONAL]),
-                ),
-                part(
-                    "+wq",
-                    &fixed(["stealing=true", "wait-queue=true", UNCONDITIONAL]),
-                ),
-                part(
-                    "+cp",
-                    &fixed([
-                        "stealing=true",
-                        "wait-queue=true",
-                        "conditional-preemption=true",
-                    ]),
-                ),
+                part("rss-ci", &fixed(["stealing=false", "wait-queue=false", UNCONDITIONAL])),
+                part("+ws", &fixed(["stealing=true", "wait-queue=false", UNCONDITIONAL])),
+                part("+wq", &fixed(["stealing=true", "wait-queue=true", UNCONDITIONAL])),
+                part("+cp", &fixed(["stealing=true", "wait-queue=true", "conditional-preemption=true"])),
                 part("+qa", &[]),
             ],
         )),
@@ -154,27 +122,12 @@ pub(super) const FIGURES: &[Figure] = &[
         body: Body::Sweep(Sweep::by_load(
             WORKERS,
             Unit::Mrps,
+            &[slowdown("extreme-bimodal", (1.0, 1e3)), latency("extreme-bimodal", (1e2, 1e4))],
             &[
-                slowdown("extreme-bimodal", (1.0, 1e3)),
-                latency("extreme-bimodal", (1e2, 1e4)),
-            ],
-            &[
-                part(
-                    "d0-f0",
-                    &["congestion-threshold-us=0", "congested-quantum-factor=2"],
-                ),
-                part(
-                    "d15-f20",
-                    &["congestion-threshold-us=15", "congested-quantum-factor=20"],
-                ),
-                part(
-                    "d10-f5",
-                    &["congestion-threshold-us=10", "congested-quantum-factor=5"],
-                ),
-                part(
-                    "d10-f10",
-                    &["congestion-threshold-us=10", "congested-quantum-factor=10"],
-                ),
+                part("d0-f0", &["congestion-threshold-us=0", "congested-quantum-factor=2"]),
+                part("d15-f20", &["congestion-threshold-us=15", "congested-quantum-factor=20"]),
+                part("d10-f5", &["congestion-threshold-us=10", "congested-quantum-factor=5"]),
+                part("d10-f10", &["congestion-threshold-us=10", "congested-quantum-factor=10"]),
                 PERSEPHONE,
             ],
         )),
@@ -187,10 +140,7 @@ pub(super) const FIGURES: &[Figure] = &[
         body: Body::Sweep(Sweep::by_load(
             WORKERS,
             Unit::Krps,
-            &[
-                slowdown("high-bimodal", (1.0, 1e3)),
-                latency("high-bimodal", (1e2, 1e4)),
-            ],
+            &[slowdown("high-bimodal", (1.0, 1e3)), latency("high-bimodal", (1e2, 1e4))],
             &[
                 interrupts("S-Signal", SIGNAL),
                 interrupts("S-IPI", IPI),
@@ -218,10 +168,7 @@ pub(super) const FIGURES: &[Figure] = &[
             workers: 30,
             effort: 1,
             across: Across::Workers(0.5, &[8, 14, 22, 30]),
-            panels: &[
-                slowdown("zippydb", (1.0, 1e3)),
-                latency("zippydb", (1e2, 1e4)),
-            ],
+            panels: &[slowdown("zippydb", (1.0, 1e3)), latency("zippydb", (1e2, 1e4))],
             systems: &[
                 near("Synergy", "synergy", CHECKPOINTS),
                 near("Perséphone", "darc", TO_COMPLETION),
@@ -232,28 +179,19 @@ pub(super) const FIGURES: &[Figure] = &[
     },
 ];
 
-const SYSTEMS: &[System] = &[
-    SHINJUKU,
-    SHINJUKU_CI,
-    CONCORD,
-    TINY_QUANTA,
-    SYNERGY,
-    PERSEPHONE,
-];
+const SYSTEMS: &[System] = &[SHINJUKU, SHINJUKU_CI, CONCORD, TINY_QUANTA, SYNERGY, PERSEPHONE];
 
 const SHINJUKU: System = System::plain("Shinjuku", "mq").paying(POSTED);
 const SHINJUKU_CI: System = System::plain("Shinjuku-CI", "mq").paying(CHECKPOINTS);
 const CONCORD: System = System::plain("Concord", "jbsq").paying(CHECKPOINTS);
 
 /// The dispatcher hands a request out as soon as it has classified it, and sees it once. A worker counts quanta itself.
-const TINY_QUANTA: System = System::plain("Tiny Quanta", "jsq")
-    .paying(CHECKPOINTS)
-    .set(&[
-        "ties=most-served",
-        "classify-ns=200",
-        "dispatch-ns=0",
-        "send-ns=0",
-    ]);
+const TINY_QUANTA: System = System::plain("Tiny Quanta", "jsq").paying(CHECKPOINTS).set(&[
+    "ties=most-served",
+    "classify-ns=200",
+    "dispatch-ns=0",
+    "send-ns=0",
+]);
 
 const SYNERGY: System = System::plain("Synergy", "synergy").paying(CHECKPOINTS);
 const PERSEPHONE: System = System::plain("Perséphone", "darc").paying(TO_COMPLETION);
@@ -266,31 +204,18 @@ const fn near(name: &'static str, policy: &'static str, costs: Costs) -> System 
 }
 
 const fn part(name: &'static str, set: &'static [&'static str]) -> System {
-    System {
-        name,
-        ..SYNERGY.set(set)
-    }
+    System { name, ..SYNERGY.set(set) }
 }
 
 /// Synergy with other interrupts.
 const fn interrupts(name: &'static str, costs: Costs) -> System {
-    System {
-        name,
-        costs,
-        ..SYNERGY
-    }
+    System { name, costs, ..SYNERGY }
 }
 
 /// Parts of Synergy with a quantum of 5 us.
 const fn fixed(parts: [&'static str; 3]) -> [&'static str; 5] {
     let [stealing, wait_queue, conditional] = parts;
-    [
-        "quantum-us=5",
-        "adaptive-quantum=false",
-        stealing,
-        wait_queue,
-        conditional,
-    ]
+    ["quantum-us=5", "adaptive-quantum=false", stealing, wait_queue, conditional]
 }
 
 const UNCONDITIONAL: &str = "conditional-preemption=false";

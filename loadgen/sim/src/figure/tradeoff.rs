@@ -14,10 +14,7 @@ use super::ramp::Ramp;
 use super::sweep::System;
 
 /// What counts as near the most workers' tail.
-const GOAL: TailGoal = TailGoal {
-    quantile: 0.99,
-    factor: 1.5,
-};
+const GOAL: TailGoal = TailGoal { quantile: 0.99, factor: 1.5 };
 /// The share of the time in which the tail is no worse than what is drawn.
 const SHARE: f64 = 0.9;
 /// Requests of the ramp for each of those with which one rate's need is found.
@@ -110,8 +107,7 @@ impl TradeOff {
                 let mut needed_s = 0.0;
                 for (up, plan) in constant.iter().enumerate() {
                     let down = 2 * constant.len() - 1 - up;
-                    needed_s +=
-                        workers_needed(plan, &GOAL)? as f64 * (passed_s(up) + passed_s(down));
+                    needed_s += workers_needed(plan, &GOAL)? as f64 * (passed_s(up) + passed_s(down));
                 }
                 let mut points = vec![Point {
                     panel,
@@ -121,10 +117,7 @@ impl TradeOff {
                 for (series, line) in lines.iter().enumerate() {
                     for &value in line.values {
                         let outcome = run(&SimPlan {
-                            elastic: Some(ElasticPlan {
-                                workers_min: 1,
-                                settings: (line.settings)(value),
-                            }),
+                            elastic: Some(ElasticPlan { workers_min: 1, settings: (line.settings)(value) }),
                             ..plan.clone()
                         })?;
                         if outcome.interrupted {
@@ -172,12 +165,7 @@ fn tail(outcome: &Outcome, most: &Outcome) -> f64 {
             .map(|(ty, most)| ty.latency_ns_p99 as f64 / most.latency_ns_p99 as f64);
         ratios.fold(0.0, f64::max)
     };
-    let mut steps: Vec<f64> = outcome
-        .timeline
-        .iter()
-        .zip(&most.timeline)
-        .map(worst)
-        .collect();
+    let mut steps: Vec<f64> = outcome.timeline.iter().zip(&most.timeline).map(worst).collect();
     steps.sort_by(f64::total_cmp);
     let index = (steps.len() as f64 * SHARE) as usize;
     steps.get(index).copied().unwrap_or_default()

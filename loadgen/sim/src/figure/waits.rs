@@ -57,14 +57,12 @@ impl Waits {
 
     pub(super) fn panel(&self) -> Panel {
         let (title, x) = match self.across {
-            Across::Clients(last, _) => (
-                "Writes".to_owned(),
-                Axis::linear("Clients with a request in the system", 0.0, last),
-            ),
-            Across::Writes(clients, _) => (
-                format!("{clients} clients"),
-                Axis::linear("Writes (% of requests)", 0.0, 100.0),
-            ),
+            Across::Clients(last, _) => {
+                ("Writes".to_owned(), Axis::linear("Clients with a request in the system", 0.0, last))
+            }
+            Across::Writes(clients, _) => {
+                (format!("{clients} clients"), Axis::linear("Writes (% of requests)", 0.0, 100.0))
+            }
         };
         Panel {
             title,
@@ -88,10 +86,7 @@ impl Waits {
         );
         let costs = costs.map(|waiter| {
             let cost_us = waiter.cost_ns as f64 / 1e3;
-            format!(
-                "{}: {cost_us} us more for each request.",
-                waiter.system.name
-            )
+            format!("{}: {cost_us} us more for each request.", waiter.system.name)
         });
         std::iter::once(conditions).chain(costs).collect()
     }
@@ -107,10 +102,7 @@ impl Waits {
             slo_ns: None,
             weight: None,
         };
-        let types = vec![
-            ty("READ", 1.0 - writes, 0),
-            ty("WRITE", writes, self.wait_ns),
-        ];
+        let types = vec![ty("READ", 1.0 - writes, 0), ty("WRITE", writes, self.wait_ns)];
         Workload::of_types("waits", types)
     }
 
@@ -119,9 +111,7 @@ impl Waits {
         for (series, waiter) in self.systems.iter().enumerate() {
             let plan = |writes, load| {
                 let workload = self.workload(waiter, writes);
-                waiter
-                    .system
-                    .plan(&workload, self.workers, load, None, scale)
+                waiter.system.plan(&workload, self.workers, load, None, scale)
             };
             match self.across {
                 Across::Clients(last, loads) => {
@@ -150,11 +140,7 @@ impl Waits {
 }
 
 fn at(series: usize, x: f64, outcome: &Outcome) -> Point {
-    Point {
-        panel: 0,
-        series,
-        at: (x, outcome.offered_rps / 1e3),
-    }
+    Point { panel: 0, series, at: (x, outcome.offered_rps / 1e3) }
 }
 
 /// The outcome at the highest load with which no more than `clients` requests are in the system on average.
@@ -168,10 +154,7 @@ fn at_clients(
     let mut best = None;
     for _ in 0..PROBES {
         let load = f64::midpoint(low, high);
-        let probe = SimPlan {
-            load,
-            ..plan.clone()
-        };
+        let probe = SimPlan { load, ..plan.clone() };
         let outcome = simulate(&probe, &mut |arrivals| progress(done + arrivals))?;
         done += probe.warmup + probe.requests;
         if outcome.in_system_mean <= clients {

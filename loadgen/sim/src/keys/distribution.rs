@@ -44,14 +44,10 @@ impl FromStr for KeyDistribution {
     type Err = KeyDistributionError;
 
     fn from_str(text: &str) -> Result<Self, KeyDistributionError> {
-        let error = || KeyDistributionError {
-            text: text.to_owned(),
-        };
+        let error = || KeyDistributionError { text: text.to_owned() };
         let mut words = text.split(':');
         let name = words.next().unwrap_or_default();
-        let numbers: Vec<f64> = words
-            .map(|number| number.parse().map_err(|_| error()))
-            .collect::<Result<_, _>>()?;
+        let numbers: Vec<f64> = words.map(|number| number.parse().map_err(|_| error())).collect::<Result<_, _>>()?;
         let hot = |fraction, share| Self::Hot { fraction, share };
         let distribution = match (name, &numbers[..]) {
             ("uniform", []) => Self::Uniform,
@@ -59,9 +55,7 @@ impl FromStr for KeyDistribution {
             ("zipf", &[theta]) if (0.0..=10.0).contains(&theta) => Self::Zipf { theta },
             ("sequential", []) => Self::Sequential,
             ("hot", []) => hot(0.1, 0.9),
-            ("hot", &[fraction, share])
-                if fraction > 0.0 && fraction < 1.0 && (0.0..=1.0).contains(&share) =>
-            {
+            ("hot", &[fraction, share]) if fraction > 0.0 && fraction < 1.0 && (0.0..=1.0).contains(&share) => {
                 hot(fraction, share)
             }
             _ => return Err(error()),

@@ -41,10 +41,7 @@ pub struct KeyFormat {
 impl Default for KeyFormat {
     /// `key:%012d`.
     fn default() -> Self {
-        Self {
-            prefix: "key:".to_owned(),
-            sizes: Sizes::fixed(16),
-        }
+        Self { prefix: "key:".to_owned(), sizes: Sizes::fixed(16) }
     }
 }
 
@@ -85,13 +82,7 @@ impl Keyspace {
     pub fn new(keys: u64, value_bytes: usize) -> Self {
         let keys = keys.clamp(1, KEYS_MAX);
         let uniform = KeyDistribution::Uniform;
-        Self::with(
-            keys,
-            KeyFormat::default(),
-            uniform,
-            Sizes::fixed(value_bytes),
-        )
-        .expect("twelve digits are enough")
+        Self::with(keys, KeyFormat::default(), uniform, Sizes::fixed(value_bytes)).expect("twelve digits are enough")
     }
 
     /// `keys` keys of the form `format`, used as often as `distribution` says, with values of
@@ -113,11 +104,7 @@ impl Keyspace {
         let fixed = format.sizes.as_fixed();
         if let Some(bytes) = fixed.filter(|bytes| *bytes < bytes_min) {
             let prefix = format.prefix;
-            return Err(KeyspaceError::Short {
-                bytes,
-                prefix,
-                digits,
-            });
+            return Err(KeyspaceError::Short { bytes, prefix, digits });
         }
         if bytes_min.max(fixed.unwrap_or(0)) > KEY_BYTES_MAX {
             return Err(KeyspaceError::Long);
@@ -206,13 +193,9 @@ mod tests {
     use crate::random::stream_rng;
 
     fn keyspace(keys: u64, key_bytes: &str, keys_are: &str) -> Result<Keyspace, String> {
-        let format = KeyFormat {
-            sizes: key_bytes.parse().unwrap(),
-            ..KeyFormat::default()
-        };
+        let format = KeyFormat { sizes: key_bytes.parse().unwrap(), ..KeyFormat::default() };
         let distribution = keys_are.parse().unwrap();
-        Keyspace::with(keys, format, distribution, "1-100".parse().unwrap())
-            .map_err(|error| error.to_string())
+        Keyspace::with(keys, format, distribution, "1-100".parse().unwrap()).map_err(|error| error.to_string())
     }
 
     fn key(keyspace: &Keyspace, index: u64) -> String {
@@ -237,10 +220,7 @@ mod tests {
         let keyspace = Keyspace::default();
         assert_eq!(key(&keyspace, 0), "key:000000000000");
         assert_eq!(key(&keyspace, 1_234_567), "key:000001234567");
-        let format = KeyFormat {
-            prefix: "user".to_owned(),
-            sizes: Sizes::fixed(6),
-        };
+        let format = KeyFormat { prefix: "user".to_owned(), sizes: Sizes::fixed(6) };
         let uniform = KeyDistribution::Uniform;
         let short = Keyspace::with(100, format, uniform, Sizes::fixed(0)).unwrap();
         assert_eq!(key(&short, 99), "user99");
@@ -263,8 +243,7 @@ mod tests {
     #[test]
     fn keys_of_short_drawn_lengths_stay_distinct() {
         let keyspace = keyspace(2_000, "1-20", "uniform").unwrap();
-        let distinct: std::collections::BTreeSet<_> =
-            (0..2_000).map(|index| key(&keyspace, index)).collect();
+        let distinct: std::collections::BTreeSet<_> = (0..2_000).map(|index| key(&keyspace, index)).collect();
         assert_eq!(distinct.len(), 2_000);
         assert!(distinct.iter().all(|key| (8..=20).contains(&key.len())));
     }
@@ -309,16 +288,7 @@ mod tests {
             let error = keyspace(keys, bytes, "uniform").unwrap_err();
             assert!(error.contains(reason), "{error}");
         }
-        for text in [
-            "",
-            "zip",
-            "zipf:-1",
-            "zipf:x",
-            "hot:0.1",
-            "hot:1:1",
-            "hot:0.5:2",
-            "uniform:1",
-        ] {
+        for text in ["", "zip", "zipf:-1", "zipf:x", "hot:0.1", "hot:1:1", "hot:0.5:2", "uniform:1"] {
             let error = text.parse::<KeyDistribution>().unwrap_err().to_string();
             assert!(error.contains("zipf[:THETA]"), "{text}: {error}");
         }

@@ -33,27 +33,11 @@ pub struct Sizes {
 #[derive(Debug, Clone, PartialEq)]
 enum Kind {
     Fixed(usize),
-    Uniform {
-        from: usize,
-        to: usize,
-    },
-    Exponential {
-        mean: f64,
-    },
-    Pareto {
-        from: f64,
-        scale: f64,
-        shape: f64,
-    },
-    ExtremeValue {
-        location: f64,
-        scale: f64,
-        shape: f64,
-    },
-    Table {
-        choice: WeightedChoice,
-        rows: Vec<Kind>,
-    },
+    Uniform { from: usize, to: usize },
+    Exponential { mean: f64 },
+    Pareto { from: f64, scale: f64, shape: f64 },
+    ExtremeValue { location: f64, scale: f64, shape: f64 },
+    Table { choice: WeightedChoice, rows: Vec<Kind> },
 }
 
 /// Why text is not a distribution of sizes.
@@ -71,10 +55,7 @@ impl Sizes {
     #[must_use]
     pub fn fixed(bytes: usize) -> Self {
         let bytes = bytes.min(BYTES_MAX);
-        Self {
-            text: bytes.to_string(),
-            kind: Kind::Fixed(bytes),
-        }
+        Self { text: bytes.to_string(), kind: Kind::Fixed(bytes) }
     }
 
     /// The size, if all are the same.
@@ -108,22 +89,15 @@ impl Kind {
         if let Some((name, parameters)) = text.split_once(':') {
             let numbers: Option<Vec<f64>> = parameters
                 .split(':')
-                .map(|number| {
-                    number
-                        .parse()
-                        .ok()
-                        .filter(|number: &f64| number.is_finite())
-                })
+                .map(|number| number.parse().ok().filter(|number: &f64| number.is_finite()))
                 .collect();
             return match (name, &numbers?[..]) {
                 ("exponential", &[mean]) if mean > 0.0 => Some(Self::Exponential { mean }),
                 ("pareto", &[scale, shape]) => Self::pareto(scale, shape, 0.0),
                 ("pareto", &[scale, shape, from]) => Self::pareto(scale, shape, from),
-                ("gev", &[location, scale, shape]) if scale > 0.0 => Some(Self::ExtremeValue {
-                    location,
-                    scale,
-                    shape,
-                }),
+                ("gev", &[location, scale, shape]) if scale > 0.0 => {
+                    Some(Self::ExtremeValue { location, scale, shape })
+                }
                 _ => None,
             };
         }
@@ -160,9 +134,7 @@ impl Kind {
         match self {
             Self::Fixed(bytes) => *bytes,
             Self::Uniform { to, .. } => *to,
-            Self::Exponential { .. } | Self::Pareto { .. } | Self::ExtremeValue { .. } => {
-                TAIL_BYTES_MAX
-            }
+            Self::Exponential { .. } | Self::Pareto { .. } | Self::ExtremeValue { .. } => TAIL_BYTES_MAX,
             Self::Table { rows, .. } => rows.iter().map(Self::bytes_max).max().unwrap_or(0),
         }
     }
@@ -180,11 +152,7 @@ impl Kind {
             }
             Self::Exponential { mean } => -mean * (1.0 - unit).ln(),
             Self::Pareto { from, scale, shape } => from + scale * grown(-(1.0 - unit).ln(), *shape),
-            Self::ExtremeValue {
-                location,
-                scale,
-                shape,
-            } => location + scale * grown(-(-unit.ln()).ln(), *shape),
+            Self::ExtremeValue { location, scale, shape } => location + scale * grown(-(-unit.ln()).ln(), *shape),
         };
         whole(size).min(TAIL_BYTES_MAX)
     }
@@ -213,13 +181,8 @@ impl FromStr for Sizes {
 
     fn from_str(text: &str) -> Result<Self, SizesError> {
         Kind::parse(text.trim())
-            .map(|kind| Self {
-                text: text.trim().to_owned(),
-                kind,
-            })
-            .ok_or_else(|| SizesError {
-                text: text.to_owned(),
-            })
+            .map(|kind| Self { text: text.trim().to_owned(), kind })
+            .ok_or_else(|| SizesError { text: text.to_owned() })
     }
 }
 

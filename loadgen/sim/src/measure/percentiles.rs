@@ -58,10 +58,7 @@ impl Percentiles {
 
     /// Folds the values of all runs, percentile by percentile. `None` when a run has no
     /// percentiles, or there is no run.
-    pub fn fold<T>(
-        runs: &[Option<Self>],
-        say: impl Fn(&[f64]) -> Option<T>,
-    ) -> Option<Percentiles<T>> {
+    pub fn fold<T>(runs: &[Option<Self>], say: impl Fn(&[f64]) -> Option<T>) -> Option<Percentiles<T>> {
         let runs: Vec<Self> = runs.iter().copied().collect::<Option<_>>()?;
         let over = |point: fn(&Self) -> f64| {
             let values: Vec<f64> = runs.iter().map(point).collect();
@@ -83,9 +80,7 @@ impl<T: Copy> Percentiles<T> {
     /// The values under [`PERCENTILE_HEADS`], in their order.
     #[must_use]
     pub fn columns(&self) -> [T; PERCENTILE_HEADS.len()] {
-        [
-            self.p50, self.p90, self.p99, self.p999, self.p9999, self.max,
-        ]
+        [self.p50, self.p90, self.p99, self.p999, self.p9999, self.max]
     }
 }
 
@@ -131,9 +126,7 @@ mod tests {
     #[test]
     fn a_curve_reaches_as_far_as_its_requests() {
         let curve = curve(&thousand(), 1.0);
-        assert!(
-            curve.is_sorted_by(|one, next| one.one_in < next.one_in && one.value <= next.value)
-        );
+        assert!(curve.is_sorted_by(|one, next| one.one_in < next.one_in && one.value <= next.value));
         let median = curve.iter().find(|point| point.one_in == 2.0).unwrap();
         assert!((median.value - 500.0).abs() <= 1.0);
         let last = curve.last().unwrap();

@@ -56,12 +56,7 @@ mod tests {
     #[test]
     fn cases_get_their_parts() {
         let choice = WeightedChoice::new([1.0, 0.0, 3.0].into_iter()).unwrap();
-        for (unit, case, within) in [
-            (0.0, 0, 0.0),
-            (0.125, 0, 0.5),
-            (0.25, 2, 0.0),
-            (0.625, 2, 0.5),
-        ] {
+        for (unit, case, within) in [(0.0, 0, 0.0), (0.125, 0, 0.5), (0.25, 2, 0.0), (0.625, 2, 0.5)] {
             assert_eq!(choice.draw(unit), (case, within), "{unit}");
         }
         assert_eq!(choice.draw(1.0 - f64::EPSILON).0, 2);
@@ -70,11 +65,7 @@ mod tests {
     #[test]
     fn what_cannot_be_drawn_is_refused() {
         for weights in [&[][..], &[0.0], &[1.0, -1.0], &[f64::INFINITY], &[f64::NAN]] {
-            assert_eq!(
-                WeightedChoice::new(weights.iter().copied()),
-                None,
-                "{weights:?}"
-            );
+            assert_eq!(WeightedChoice::new(weights.iter().copied()), None, "{weights:?}");
         }
     }
 }

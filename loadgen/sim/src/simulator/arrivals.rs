@@ -72,10 +72,7 @@ impl Mix {
             length,
             gap_mean_ns: plan.gap_mean_ns(types, load),
             ends,
-            service_times: types
-                .iter()
-                .map(|ty| ServiceTimes::new(ty.distribution, ty.service_ns))
-                .collect(),
+            service_times: types.iter().map(|ty| ServiceTimes::new(ty.distribution, ty.service_ns)).collect(),
             waits_ns: types.iter().map(|ty| ty.wait_ns).collect(),
         }
     }
@@ -182,12 +179,7 @@ impl<'a> Arrivals<'a> {
             reason = "the clock is positive, and kinds are few"
         )]
         let (at_ns, kind) = (self.clock_ns as u64, kind as u32);
-        self.next = Some(Arrival {
-            at_ns,
-            kind,
-            service_ns,
-            wait_ns,
-        });
+        self.next = Some(Arrival { at_ns, kind, service_ns, wait_ns });
     }
 
     /// Moves the clock to the next arrival. A gap that reaches into later phases passes through

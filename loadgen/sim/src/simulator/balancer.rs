@@ -51,11 +51,7 @@ impl Balancer {
         match (self.cluster.spread, self.cluster.feedback_delay_ns) {
             (Spread::Random, _) => {}
             (_, 0) => self.seen[server] = requests,
-            (_, delay_ns) => self.on_its_way.push_back(Report {
-                seen_ns: now_ns + delay_ns,
-                server,
-                requests,
-            }),
+            (_, delay_ns) => self.on_its_way.push_back(Report { seen_ns: now_ns + delay_ns, server, requests }),
         }
     }
 
@@ -75,11 +71,7 @@ impl Balancer {
                 // Any server but that one.
                 let other = self.rng.random_range(0..servers - 1);
                 let other = other + usize::from(other >= one);
-                if self.seen[other] < self.seen[one] {
-                    other
-                } else {
-                    one
-                }
+                if self.seen[other] < self.seen[one] { other } else { one }
             }
             Spread::Jsq => self.shortest(),
         }
@@ -110,11 +102,7 @@ mod tests {
     use super::*;
 
     fn balancer(spread: Spread, feedback_delay_ns: u64) -> Balancer {
-        let cluster = Cluster {
-            servers: 4,
-            spread,
-            feedback_delay_ns,
-        };
+        let cluster = Cluster { servers: 4, spread, feedback_delay_ns };
         let mut balancer = Balancer::new(cluster, 1);
         for (server, requests) in [(0, 3), (1, 2), (2, 9), (3, 2)] {
             balancer.report(0, server, requests);
@@ -140,8 +128,7 @@ mod tests {
 
     #[test]
     fn of_two_choices_the_longest_loses_to_all() {
-        let [second, shortest, longest, shortest_too] =
-            chosen(&mut balancer(Spread::TwoChoices, 0), 0);
+        let [second, shortest, longest, shortest_too] = chosen(&mut balancer(Spread::TwoChoices, 0), 0);
         assert_eq!(longest, 0);
         // Of six pairs it wins the one with the longest.
         assert!((600..730).contains(&second), "{second}");

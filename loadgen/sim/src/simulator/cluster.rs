@@ -41,11 +41,7 @@ pub enum Spread {
 
 impl Default for Cluster {
     fn default() -> Self {
-        Self {
-            servers: 1,
-            spread: Spread::default(),
-            feedback_delay_ns: 0,
-        }
+        Self { servers: 1, spread: Spread::default(), feedback_delay_ns: 0 }
     }
 }
 
@@ -62,11 +58,7 @@ impl fmt::Display for Spread {
 /// The servers and how they are chosen, in words.
 impl fmt::Display for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            servers,
-            spread,
-            feedback_delay_ns,
-        } = self;
+        let Self { servers, spread, feedback_delay_ns } = self;
         write!(f, "{servers} servers by {spread}")?;
         if *feedback_delay_ns > 0 {
             let delay_us = *feedback_delay_ns as f64 / 1e3;

@@ -107,11 +107,7 @@ mod tests {
     use super::*;
 
     fn costs() -> Costs {
-        Costs {
-            classify_ns: 10,
-            dispatch_ns: 3,
-            ..Costs::default()
-        }
+        Costs { classify_ns: 10, dispatch_ns: 3, ..Costs::default() }
     }
 
     #[test]
@@ -132,10 +128,7 @@ mod tests {
 
     #[test]
     fn whoever_is_asked_to_stop_occupies_the_dispatcher_meanwhile() {
-        let costs = Costs {
-            send_ns: 20,
-            ..costs()
-        };
+        let costs = Costs { send_ns: 20, ..costs() };
         let mut dispatchers = Dispatchers::new(1, 8);
         assert_eq!(dispatchers.send(5, &costs), 5);
         assert_eq!(dispatchers.send(6, &costs), 25);
@@ -148,28 +141,17 @@ mod tests {
         for request in 0..3 {
             dispatchers.arrived(u64::from(request), request, &costs());
         }
-        assert_eq!(
-            (dispatchers.next_ns(), dispatchers.classified()),
-            (10, Some(0))
-        );
+        assert_eq!((dispatchers.next_ns(), dispatchers.classified()), (10, Some(0)));
         dispatchers.take_up(10, &costs());
-        assert_eq!(
-            (dispatchers.next_ns(), dispatchers.classified()),
-            (11, Some(1))
-        );
-        assert_eq!(
-            (dispatchers.next_ns(), dispatchers.classified()),
-            (20, Some(2))
-        );
+        assert_eq!((dispatchers.next_ns(), dispatchers.classified()), (11, Some(1)));
+        assert_eq!((dispatchers.next_ns(), dispatchers.classified()), (20, Some(2)));
         assert_eq!(dispatchers.next_ns(), u64::MAX);
     }
 
     #[test]
     fn arrivals_beyond_the_bound_are_refused() {
         let mut dispatchers = Dispatchers::new(1, 2);
-        let taken: Vec<bool> = (0..4)
-            .map(|request| dispatchers.arrived(0, request, &costs()))
-            .collect();
+        let taken: Vec<bool> = (0..4).map(|request| dispatchers.arrived(0, request, &costs())).collect();
         assert_eq!(taken, [true, true, true, false]);
     }
 }

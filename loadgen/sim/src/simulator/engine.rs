@@ -40,11 +40,7 @@ struct Engine<'a> {
 }
 
 /// Simulates a policy of live servers.
-pub(super) fn simulate(
-    plan: &SimPlan,
-    policy: &Policy,
-    arrivals: &mut Arrivals<'_>,
-) -> Result<Outcome, SimError> {
+pub(super) fn simulate(plan: &SimPlan, policy: &Policy, arrivals: &mut Arrivals<'_>) -> Result<Outcome, SimError> {
     let types = plan.type_table();
     let scheduler = |server| policy.scheduler(&plan.setup(&types).seed(plan.seed_of(server)));
     let mut engine = Engine::new(plan, &types, scheduler, policy.has_dispatcher());
@@ -219,11 +215,7 @@ mod tests {
     impl Scheduler for Turns {
         fn on_event(&mut self, _now_ns: u64, event: Event<'_>) {
             match event {
-                Event::Arrived {
-                    request,
-                    request_type,
-                    ..
-                } => self.waiting.push_back((request, request_type)),
+                Event::Arrived { request, request_type, .. } => self.waiting.push_back((request, request_type)),
                 Event::Completed { .. } => self.running = None,
                 Event::Yielded { served_ns, .. } => {
                     assert!((QUANTUM_NS - 2..1_000).contains(&served_ns), "{served_ns}");
@@ -237,20 +229,12 @@ mod tests {
             let worker = WorkerId(0);
             if self.running.is_some() {
                 self.ends_ns.take_if(|ends_ns| *ends_ns <= now_ns)?;
-                return Some(Action::Preempt {
-                    worker,
-                    quantum_ns: QUANTUM_NS,
-                });
+                return Some(Action::Preempt { worker, quantum_ns: QUANTUM_NS });
             }
             self.running = self.waiting.pop_front();
             let (request, request_type) = self.running?;
             self.ends_ns = Some(now_ns + QUANTUM_NS);
-            Some(Action::Run {
-                worker,
-                request,
-                request_type,
-                hand_off: HandOff::Own,
-            })
+            Some(Action::Run { worker, request, request_type, hand_off: HandOff::Own })
         }
 
         fn deadline_ns(&self) -> Option<u64> {

@@ -153,9 +153,7 @@ pub enum SimError {
     #[error("{0} cannot hand over to another policy; only policies of live servers can")]
     Switch(Box<SimPolicy>),
     /// An ideal policy has all workers all the time.
-    #[error(
-        "{0} has a fixed number of workers; they come and go only under policies of live servers"
-    )]
+    #[error("{0} has a fixed number of workers; they come and go only under policies of live servers")]
     Elastic(Box<SimPolicy>),
     /// An ideal policy has no turns.
     #[error("{0} has no turns to trace; only policies of live servers do")]
@@ -182,12 +180,7 @@ pub enum SimError {
 impl SimPlan {
     /// A million measured requests after a tenth of that, without costs, preemption and hints.
     #[must_use]
-    pub fn new(
-        workload: Workload,
-        policy: impl Into<SimPolicy>,
-        workers: usize,
-        load: f64,
-    ) -> Self {
+    pub fn new(workload: Workload, policy: impl Into<SimPolicy>, workers: usize, load: f64) -> Self {
         let plan = Self {
             workload,
             policy: policy.into(),
@@ -278,9 +271,7 @@ impl SimPlan {
         let gaps_ns = phases.map(|phase| self.gap_mean_ns(&phase.types, phase.load));
         let gap_ns = gaps_ns.fold(self.gap_mean_ns(&self.workload.types, 1.0), f64::max);
         let time_ns = gap_ns * (self.requests as f64 + self.warmup as f64);
-        let buckets = self
-            .timeline_ns
-            .map_or(1.0, |bucket_ns| time_ns / bucket_ns as f64);
+        let buckets = self.timeline_ns.map_or(1.0, |bucket_ns| time_ns / bucket_ns as f64);
         let checks = [
             (
                 "workers",
@@ -338,17 +329,14 @@ impl SimPlan {
             ),
             (
                 "contexts",
-                self.contexts
-                    .map_or_else(String::new, |contexts| contexts.to_string()),
+                self.contexts.map_or_else(String::new, |contexts| contexts.to_string()),
                 self.contexts != Some(0),
                 "at least 1".to_owned(),
             ),
             (
                 "flows",
-                self.flows
-                    .map_or_else(String::new, |flows| flows.to_string()),
-                self.flows
-                    .is_none_or(|flows| (1..=FLOWS_MAX).contains(&flows)),
+                self.flows.map_or_else(String::new, |flows| flows.to_string()),
+                self.flows.is_none_or(|flows| (1..=FLOWS_MAX).contains(&flows)),
                 format!("from 1 to {FLOWS_MAX}"),
             ),
             (
@@ -378,11 +366,7 @@ impl SimPlan {
         ];
         for (setting, value, valid, expected) in checks {
             if !valid {
-                return Err(SimError::Setting {
-                    setting,
-                    value,
-                    expected,
-                });
+                return Err(SimError::Setting { setting, value, expected });
             }
         }
         Ok(())
@@ -407,16 +391,12 @@ impl SimPlan {
 
     /// Workers that are present at the start.
     pub(super) fn workers_at_start(&self) -> usize {
-        self.elastic
-            .map_or(self.workers, |elastic| elastic.workers_min)
+        self.elastic.map_or(self.workers, |elastic| elastic.workers_min)
     }
 
     /// The estimator of workers that come and go.
     pub(super) fn elastic(&self, types: &TypeTable) -> Option<Elastic> {
-        let ElasticPlan {
-            workers_min,
-            settings,
-        } = self.elastic?;
+        let ElasticPlan { workers_min, settings } = self.elastic?;
         Some(Elastic::new(&self.setup(types), workers_min, settings))
     }
 

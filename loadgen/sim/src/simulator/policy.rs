@@ -23,11 +23,7 @@ pub enum SimPolicy {
 
 /// Names of the ideals, and a line of help for each.
 const IDEALS: [(&str, SimPolicy, &str); 2] = [
-    (
-        "ps",
-        SimPolicy::Ps,
-        "Ideal processor sharing: all requests progress at once, at no cost.",
-    ),
+    ("ps", SimPolicy::Ps, "Ideal processor sharing: all requests progress at once, at no cost."),
     (
         "srpt",
         SimPolicy::Srpt,
@@ -85,8 +81,7 @@ impl FromStr for SimPolicy {
             return Ok(ideal.clone());
         }
         let live: Result<Policy, PolicyError> = name.parse();
-        live.map(Self::Live)
-            .map_err(|_| UnknownPolicy(name.to_owned()))
+        live.map(Self::Live).map_err(|_| UnknownPolicy(name.to_owned()))
     }
 }
 
@@ -141,9 +136,6 @@ mod tests {
     fn an_unknown_name_is_answered_with_all_that_can_be_simulated() {
         let error = SimPolicy::from_str("fifo").unwrap_err().to_string();
         assert!(error.contains("`fifo`"), "{error}");
-        assert!(
-            error.contains("c-fcfs") && error.contains("ps, srpt"),
-            "{error}"
-        );
+        assert!(error.contains("c-fcfs") && error.contains("ps, srpt"), "{error}");
     }
 }

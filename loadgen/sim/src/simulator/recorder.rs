@@ -52,9 +52,7 @@ impl Recorder {
                     slowdown: new_histogram(),
                 })
                 .collect(),
-            timeline: plan
-                .timeline_ns
-                .map(|width_ns| Timeline::new(width_ns, types, plan.workers_of_all())),
+            timeline: plan.timeline_ns.map(|width_ns| Timeline::new(width_ns, types, plan.workers_of_all())),
             each: plan.each.then(Vec::new),
             network_ns: plan.costs.network_ns,
             window: None,
@@ -158,10 +156,7 @@ impl Recorder {
             timeline.completed(kind, request.arrived_ns, latency_ns);
         }
         if let Some(each) = &mut self.each {
-            each.push(Completion {
-                arrived_ns: request.arrived_ns,
-                latency_ns,
-            });
+            each.push(Completion { arrived_ns: request.arrived_ns, latency_ns });
         }
     }
 
@@ -176,14 +171,9 @@ impl Recorder {
     pub(super) fn into_outcome(self, plan: &SimPlan, counts: Counts, last: &Snapshot) -> Outcome {
         let mut slowdown_total = new_histogram();
         for record in &self.types {
-            slowdown_total
-                .add(&record.slowdown)
-                .expect("all histograms have one range");
+            slowdown_total.add(&record.slowdown).expect("all histograms have one range");
         }
-        let duration_ns = self
-            .window
-            .as_ref()
-            .map_or(0, |window| window.ended_ns - window.started_ns);
+        let duration_ns = self.window.as_ref().map_or(0, |window| window.ended_ns - window.started_ns);
         let share = |of: fn(&Snapshot) -> u64| {
             let window = self.window.as_ref().filter(|_| duration_ns > 0);
             window.map_or(0.0, |window| {

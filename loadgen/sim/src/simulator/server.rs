@@ -11,9 +11,7 @@
 //! ends together with its quantum is therefore not preempted.
 
 use psp_policy::elastic::ElasticScheduler;
-use psp_policy::{
-    Action, Event, HandOff, Policy, RequestId, RequestType, Sample, Scheduler, TypeTable, WorkerId,
-};
+use psp_policy::{Action, Event, HandOff, Policy, RequestId, RequestType, Sample, Scheduler, TypeTable, WorkerId};
 use psp_trace::Kind;
 
 use super::dispatcher::Dispatchers;
@@ -129,11 +127,7 @@ impl<'a> Server<'a> {
         if let Some(tape) = &mut self.tape {
             let request_type = self.requests.get(request).request_type;
             let slot = self.types.slot(request_type);
-            let about = About {
-                request,
-                slot,
-                worker,
-            };
+            let about = About { request, slot, worker };
             tape.record(self.now_ns, kind, about);
         }
     }
@@ -231,12 +225,7 @@ impl<'a> Server<'a> {
     }
 
     /// A request arrives, which the server takes for one of `request_type`.
-    pub(super) fn arrive(
-        &mut self,
-        measured: Measured,
-        request_type: RequestType,
-        recorder: &mut Recorder,
-    ) {
+    pub(super) fn arrive(&mut self, measured: Measured, request_type: RequestType, recorder: &mut Recorder) {
         self.pass_until(measured.arrived_ns);
         self.in_system += 1;
         if let Some(tape) = self.tape.as_mut().filter(|_| measured.measured) {
@@ -277,11 +266,7 @@ impl<'a> Server<'a> {
     fn enqueue(&mut self, request: u32, recorder: &mut Recorder) {
         let request_type = self.requests.get(request).request_type;
         let request = RequestId(request);
-        let arrived = Event::Arrived {
-            request,
-            request_type,
-            deadline_ns: None,
-        };
+        let arrived = Event::Arrived { request, request_type, deadline_ns: None };
         self.scheduler.on_event(self.now_ns, arrived);
         if let Some(study) = self.scheduler.study() {
             self.scheduler.conclude(self.now_ns, Some(&study.run()));
@@ -294,8 +279,7 @@ impl<'a> Server<'a> {
         if let Some(request) = self.wakes.pop() {
             self.record(Kind::Woken, request, WorkerId(0));
             let request = RequestId(request);
-            self.scheduler
-                .on_event(self.now_ns, Event::Unblocked { request });
+            self.scheduler.on_event(self.now_ns, Event::Unblocked { request });
             self.poll(recorder);
         }
     }
@@ -305,12 +289,7 @@ impl<'a> Server<'a> {
         let Some(left) = self.workers.free_next() else {
             return;
         };
-        let Left {
-            worker,
-            request,
-            served_ns,
-            completed,
-        } = left;
+        let Left { worker, request, served_ns, completed } = left;
         let kind = match completed {
             true if self.requests.get(request).will_wait => Kind::Blocked,
             true => Kind::Completed,
@@ -326,23 +305,11 @@ impl<'a> Server<'a> {
             let blocked = Event::Blocked { worker, served_ns };
             self.scheduler.on_event(self.now_ns, blocked);
         } else if completed {
-            let Request {
-                measured,
-                request_type,
-                ..
-            } = self.requests.remove(request);
+            let Request { measured, request_type, .. } = self.requests.remove(request);
             self.in_system -= 1;
             recorder.completed(self.now_ns, &measured);
-            let samples = [Sample {
-                request_type,
-                count: 1,
-                service_ns: measured.service_ns,
-            }];
-            let completed = Event::Completed {
-                worker,
-                samples: &samples,
-                dropped: false,
-            };
+            let samples = [Sample { request_type, count: 1, service_ns: measured.service_ns }];
+            let completed = Event::Completed { worker, samples: &samples, dropped: false };
             self.scheduler.on_event(self.now_ns, completed);
         } else {
             self.preemptions += 1;
@@ -357,19 +324,10 @@ impl<'a> Server<'a> {
     fn poll(&mut self, recorder: &mut Recorder) {
         while let Some(action) = self.scheduler.poll(self.now_ns) {
             match action {
-                Action::Run {
-                    worker,
-                    request,
-                    hand_off,
-                    ..
-                } => self.start(worker, request.0, hand_off),
+                Action::Run { worker, request, hand_off, .. } => self.start(worker, request.0, hand_off),
                 Action::Preempt { worker, .. } => {
                     if let Some(tape) = &mut self.tape {
-                        let about = About {
-                            request: 0,
-                            slot: 0,
-                            worker,
-                        };
+                        let about = About { request: 0, slot: 0, worker };
                         tape.record(self.now_ns, Kind::Asked, about);
                     }
                     self.preempt(worker);
@@ -431,15 +389,10 @@ impl<'a> Server<'a> {
         let until_stop_ns = slot.until_stop_ns();
         if let Some(tape) = &mut self.tape {
             let slot = self.types.slot(slot.request_type);
-            let about = About {
-                request,
-                slot,
-                worker,
-            };
+            let about = About { request, slot, worker };
             tape.begun(now_ns, starts_ns, about, hand_off);
         }
-        self.workers
-            .start(now_ns, worker, request, starts_ns, until_stop_ns);
+        self.workers.start(now_ns, worker, request, starts_ns, until_stop_ns);
     }
 
     fn reject(&mut self, request: u32, recorder: &mut Recorder) {

@@ -66,10 +66,7 @@ fn receivers(plan: &SimPlan) -> Option<Receivers> {
 ///
 /// # Errors
 /// [`SimError`] when the plan is not valid, or the policy never runs some requests.
-pub fn simulate(
-    plan: &SimPlan,
-    progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
-) -> Result<Outcome, SimError> {
+pub fn simulate(plan: &SimPlan, progress: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<Outcome, SimError> {
     plan.validate()?;
     let mut arrivals = Arrivals::new(plan, progress);
     match &plan.policy {

@@ -63,10 +63,7 @@ pub(super) struct About {
 
 impl Tape {
     pub(super) fn new(window: TraceWindow) -> Self {
-        Self {
-            window,
-            trace: None,
-        }
+        Self { window, trace: None }
     }
 
     /// The first measured request arrives now.

@@ -60,9 +60,8 @@ impl Timeline {
     /// When the current bucket ends; the end of time before the first bucket.
     fn ends_ns(&self) -> u64 {
         let buckets = (self.closed.len() + self.open.len()) as u64;
-        self.started_ns.map_or(0, |started_ns| {
-            started_ns.saturating_add(buckets.saturating_mul(self.width_ns))
-        })
+        self.started_ns
+            .map_or(0, |started_ns| started_ns.saturating_add(buckets.saturating_mul(self.width_ns)))
     }
 
     /// Whether an arrival at `now_ns` needs [`Timeline::advance`] first.
@@ -105,8 +104,7 @@ impl Timeline {
         self.present_ns = snapshot.present_ns;
         if let Some(last) = self.open.back_mut().filter(|last| !last.passed) {
             last.passed = true;
-            last.bucket.utilization =
-                served_ns as f64 / (width_ns.max(1) as f64 * self.workers as f64);
+            last.bucket.utilization = served_ns as f64 / (width_ns.max(1) as f64 * self.workers as f64);
             last.bucket.workers_mean = present_ns as f64 / width_ns.max(1) as f64;
             last.bucket.reservation_updates = snapshot.reservation_updates;
             last.bucket.types = snapshot
@@ -127,10 +125,7 @@ impl Timeline {
 
     fn of(&mut self, arrived_ns: u64) -> &mut Open {
         let since_ns = arrived_ns - self.started_ns.unwrap_or(arrived_ns);
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "the plan bounds the number of buckets"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "the plan bounds the number of buckets")]
         let index = (since_ns / self.width_ns) as usize - self.closed.len();
         &mut self.open[index]
     }

@@ -93,14 +93,7 @@ impl Workers {
     ///
     /// When the worker is busy: the policy runs two requests on it.
     #[inline]
-    pub(super) fn start(
-        &mut self,
-        now_ns: u64,
-        worker: WorkerId,
-        request: u32,
-        starts_ns: u64,
-        remaining_ns: u64,
-    ) {
+    pub(super) fn start(&mut self, now_ns: u64, worker: WorkerId, request: u32, starts_ns: u64, remaining_ns: u64) {
         let stay = &mut self.stays[worker.index()];
         assert!(!stay.busy, "worker {} runs something", worker.0);
         *stay = Stay {
@@ -125,12 +118,7 @@ impl Workers {
     pub(super) fn preempt(&mut self, now_ns: u64, worker: WorkerId, costs: &Costs) {
         let stay = &mut self.stays[worker.index()];
         assert!(stay.busy, "worker {} has nothing to preempt", worker.0);
-        let Costs {
-            mut propagation_ns,
-            mut preempt_ns,
-            preempt_sigma,
-            ..
-        } = *costs;
+        let Costs { mut propagation_ns, mut preempt_ns, preempt_sigma, .. } = *costs;
         if preempt_sigma > 0.0 {
             let deviation: f64 = StandardNormal.sample(&mut self.preemptions);
             let factor = (preempt_sigma * deviation).exp();
@@ -182,11 +170,7 @@ impl Workers {
 mod tests {
     use super::*;
 
-    const COSTS: Costs = Costs {
-        propagation_ns: 20,
-        preempt_ns: 5,
-        ..Costs::FREE
-    };
+    const COSTS: Costs = Costs { propagation_ns: 20, preempt_ns: 5, ..Costs::FREE };
 
     #[test]
     fn a_victim_goes_on_until_it_hears_of_it() {
@@ -198,10 +182,7 @@ mod tests {
         assert_eq!(workers.spent_ns(40), (vec![0, 30], 40));
         assert_eq!(workers.spent_ns(53), (vec![0, 40], 53), "lost after 50");
         let left = workers.free_next().unwrap();
-        assert_eq!(
-            (left.request, left.served_ns, left.completed),
-            (7, 40, false)
-        );
+        assert_eq!((left.request, left.served_ns, left.completed), (7, 40, false));
         assert_eq!(workers.spent_ns(60), (vec![0, 40], 55));
         assert_eq!(workers.next_ns(), u64::MAX);
     }
@@ -244,15 +225,7 @@ mod tests {
             })
             .collect();
         takes_ns.sort_unstable();
-        assert!(
-            (930..1_070).contains(&takes_ns[1_000]),
-            "{}",
-            takes_ns[1_000]
-        );
-        assert!(
-            (2_700..3_800).contains(&takes_ns[1_980]),
-            "{}",
-            takes_ns[1_980]
-        );
+        assert!((930..1_070).contains(&takes_ns[1_000]), "{}", takes_ns[1_000]);
+        assert!((2_700..3_800).contains(&takes_ns[1_980]), "{}", takes_ns[1_980]);
     }
 }

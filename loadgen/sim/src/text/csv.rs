@@ -8,9 +8,7 @@ pub struct Csv {
 impl Csv {
     /// A table with a line of heads alone.
     pub fn new<'a>(heads: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut csv = Self {
-            text: String::new(),
-        };
+        let mut csv = Self { text: String::new() };
         csv.push(heads.into_iter().map(str::to_owned));
         csv
     }

@@ -18,9 +18,6 @@ mod tests {
 
     #[test]
     fn names_keep_the_order_of_their_first_place() {
-        assert_eq!(
-            distinct(["b", "a", "b", "c", "a"].into_iter()),
-            ["b", "a", "c"]
-        );
+        assert_eq!(distinct(["b", "a", "b", "c", "a"].into_iter()), ["b", "a", "c"]);
     }
 }

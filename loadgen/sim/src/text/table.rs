@@ -57,11 +57,7 @@ impl Table {
                 };
                 markdown_line(&mut text, cells.enumerate().map(titled));
                 let rule = |column| {
-                    if column < self.name_columns {
-                        "---"
-                    } else {
-                        "---:"
-                    }
+                    if column < self.name_columns { "---" } else { "---:" }
                 };
                 markdown_line(&mut text, (0..line.len()).map(rule));
             }
@@ -97,9 +93,7 @@ impl Table {
     /// The title of the group of a column: the last group that begins at or before it.
     fn title(&self, column: usize) -> Option<&'static str> {
         let mut groups = self.groups.iter().rev();
-        groups
-            .find(|(first, _)| *first <= column)
-            .map(|(_, title)| *title)
+        groups.find(|(first, _)| *first <= column).map(|(_, title)| *title)
     }
 
     fn widths(&self) -> Vec<usize> {
@@ -180,10 +174,7 @@ mod tests {
 
     fn table() -> Table {
         let mut table = Table::new(2, ["policy", "type", "p50", "p99"]).group(2, "latency, us");
-        for cells in [
-            ["darc", "a|b", "1.00", "12.5"],
-            ["c-fcfs", "long", "100", "7"],
-        ] {
+        for cells in [["darc", "a|b", "1.00", "12.5"], ["c-fcfs", "long", "100", "7"]] {
             table.push(cells.map(str::to_owned).to_vec());
         }
         table

@@ -17,26 +17,16 @@ pub const SEARCHED: &str = "quantum-us of sq, mq, jbsq and jsq: q, 4 q and 16 q,
 /// policy as it is given, unless its settings are the default ones and it has a range.
 #[must_use]
 pub fn settings_of(policy: &Policy, mix: &Workload, workers: usize, cost_ns: u64) -> Vec<Policy> {
-    let is_default = policy
-        .name()
-        .parse::<Policy>()
-        .is_ok_and(|by_default| by_default == *policy);
+    let is_default = policy.name().parse::<Policy>().is_ok_and(|by_default| by_default == *policy);
     let range = match policy.name() {
         _ if !is_default => Vec::new(),
-        "sq" | "mq" | "jbsq" | "jsq" => quanta(mix, cost_ns)
-            .map(|us| format!("quantum-us={us}"))
-            .collect(),
-        "synergy" => [2, 8, 32]
-            .map(|factor| format!("quantum-factor={factor}"))
-            .to_vec(),
+        "sq" | "mq" | "jbsq" | "jsq" => quanta(mix, cost_ns).map(|us| format!("quantum-us={us}")).collect(),
+        "synergy" => [2, 8, 32].map(|factor| format!("quantum-factor={factor}")).to_vec(),
         "darc-static" => {
             let mut reserved = vec![1, workers / 4, workers / 2];
             reserved.retain(|&reserved| reserved > 0 && reserved < workers);
             reserved.dedup();
-            reserved
-                .iter()
-                .map(|reserved| format!("reserved={reserved}"))
-                .collect()
+            reserved.iter().map(|reserved| format!("reserved={reserved}")).collect()
         }
         "darc" | "cscq" => [2, 4].map(|delta| format!("delta={delta}.0")).to_vec(),
         _ => Vec::new(),
@@ -52,17 +42,11 @@ pub fn settings_of(policy: &Policy, mix: &Workload, workers: usize, cost_ns: u64
 /// A policy with the settings that are not the default ones.
 #[must_use]
 pub fn label(policy: &Policy) -> String {
-    let defaults = policy
-        .name()
-        .parse()
-        .map_or_else(|_| String::new(), |policy: Policy| policy.spelled());
+    let defaults = policy.name().parse().map_or_else(|_| String::new(), |policy: Policy| policy.spelled());
     let is_set = |word: &&str| !defaults.split(' ').any(|default| default == *word);
     let spelled = policy.spelled();
     let words = spelled.split(' ').skip(1).filter(is_set);
-    std::iter::once(policy.name())
-        .chain(words)
-        .collect::<Vec<_>>()
-        .join(" ")
+    std::iter::once(policy.name()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// Quanta in microseconds, to two digits.
@@ -92,27 +76,15 @@ mod tests {
 
     #[test]
     fn quanta_are_worth_their_cost() {
-        let expected = [
-            "sq quantum-us=2.0",
-            "sq quantum-us=8.0",
-            "sq quantum-us=32.0",
-        ];
+        let expected = ["sq quantum-us=2.0", "sq quantum-us=8.0", "sq quantum-us=32.0"];
         assert_eq!(entrants("sq", 4, 200), expected);
-        let expected = [
-            "mq quantum-us=10.0",
-            "mq quantum-us=40.0",
-            "mq quantum-us=160.0",
-        ];
+        let expected = ["mq quantum-us=10.0", "mq quantum-us=40.0", "mq quantum-us=160.0"];
         assert_eq!(entrants("mq", 4, 5_000), expected);
     }
 
     #[test]
     fn reservations_leave_a_worker() {
-        assert_eq!(
-            entrants("darc-static", 2, 0),
-            ["darc-static"],
-            "1 is the default"
-        );
+        assert_eq!(entrants("darc-static", 2, 0), ["darc-static"], "1 is the default");
         assert_eq!(entrants("darc-static", 8, 0).len(), 3);
     }
 

@@ -194,19 +194,10 @@ impl Cell {
 
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            mix,
-            workers,
-            slowdown,
-            preempt_ns,
-            migrates,
-        } = *self;
+        let Self { mix, workers, slowdown, preempt_ns, migrates } = *self;
         let home = if migrates { "migrating" } else { "at home" };
         let preempt_us = preempt_ns as f64 / 1e3;
-        write!(
-            f,
-            "mix-{mix}, {workers} workers, SLO {slowdown}, {preempt_us} us, {home}"
-        )
+        write!(f, "mix-{mix}, {workers} workers, SLO {slowdown}, {preempt_us} us, {home}")
     }
 }
 
@@ -234,25 +225,14 @@ impl Search {
     /// The simulation. Its load is for the search to choose.
     #[must_use]
     pub fn plan(&self, extent: Extent) -> SimPlan {
-        let Cell {
-            mix: number,
-            workers,
-            slowdown,
-            preempt_ns,
-            migrates,
-        } = self.cell;
+        let Cell { mix: number, workers, slowdown, preempt_ns, migrates } = self.cell;
         let mut workload = mix(number);
         for ty in &mut workload.types {
             ty.slo_ns = Some((ty.service_ns as f64 * slowdown) as u64);
         }
-        let mut plan =
-            SimPlan::new(workload, self.policy.clone(), workers, 1.0).requests(extent.requests);
+        let mut plan = SimPlan::new(workload, self.policy.clone(), workers, 1.0).requests(extent.requests);
         plan.seed = self.seed;
-        plan.costs = Costs {
-            preempt_ns,
-            preempt_sigma: PREEMPT_SIGMA,
-            ..Costs::default()
-        };
+        plan.costs = Costs { preempt_ns, preempt_sigma: PREEMPT_SIGMA, ..Costs::default() };
         plan.preemption = true;
         plan.migrates = migrates;
         plan.contexts = (!migrates).then_some(CONTEXTS);
@@ -299,9 +279,7 @@ mod tests {
         };
         let searches = grid().searches(&contest);
         let of = |name: &str| {
-            let of = searches
-                .iter()
-                .filter(|search| search.policy.name() == name);
+            let of = searches.iter().filter(|search| search.policy.name() == name);
             of.count()
         };
         assert_eq!(of("darc-lending"), 16 * 2);
@@ -312,23 +290,13 @@ mod tests {
     fn every_search_can_be_simulated() {
         let contest = Contest {
             champion: Policy::darc_lending(),
-            rivals: Policy::NAMES
-                .iter()
-                .map(|name| name.parse().unwrap())
-                .collect(),
+            rivals: Policy::NAMES.iter().map(|name| name.parse().unwrap()).collect(),
         };
-        let extent = Extent {
-            requests: 100,
-            relative_tolerance: 0.1,
-        };
-        let grid = Grid {
-            mixes: 2,
-            ..Grid::default()
-        };
+        let extent = Extent { requests: 100, relative_tolerance: 0.1 };
+        let grid = Grid { mixes: 2, ..Grid::default() };
         for search in grid.searches(&contest) {
             let plan = search.plan(extent);
-            plan.validate()
-                .unwrap_or_else(|error| panic!("{}: {error}", search.key()));
+            plan.validate().unwrap_or_else(|error| panic!("{}: {error}", search.key()));
         }
     }
 }

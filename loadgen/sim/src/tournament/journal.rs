@@ -76,16 +76,8 @@ impl Journal {
     ///
     /// # Errors
     /// [`JournalError`].
-    pub fn open(
-        path: &Path,
-        extent: Extent,
-        kept: impl Fn(&Entry) -> bool,
-    ) -> Result<Self, JournalError> {
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(path)?;
+    pub fn open(path: &Path, extent: Extent, kept: impl Fn(&Entry) -> bool) -> Result<Self, JournalError> {
+        let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
         let mut journal = Self::default();
         let mut reader = BufReader::new(&file);
         let mut text = String::new();
@@ -97,8 +89,7 @@ impl Journal {
                 break;
             }
             whole_bytes += bytes as u64;
-            let entry: Entry =
-                serde_json::from_str(&text).map_err(|error| JournalError::Line { line, error })?;
+            let entry: Entry = serde_json::from_str(&text).map_err(|error| JournalError::Line { line, error })?;
             if entry.extent == extent && kept(&entry) {
                 journal.note(&entry);
             }
@@ -142,10 +133,7 @@ mod tests {
 
     use super::*;
 
-    const EXTENT: Extent = Extent {
-        requests: 10,
-        relative_tolerance: 0.1,
-    };
+    const EXTENT: Extent = Extent { requests: 10, relative_tolerance: 0.1 };
 
     /// A file of this process's own, which is removed at the end.
     struct Scratch(PathBuf);
@@ -189,13 +177,7 @@ mod tests {
         for (seed, load) in [(1, 0.5), (3, 0.7), (2, 0.25), (1, 0.75)] {
             journal.write(&entry(seed, load)).unwrap();
         }
-        let other = Entry {
-            extent: Extent {
-                requests: 11,
-                ..EXTENT
-            },
-            ..entry(2, 0.9)
-        };
+        let other = Entry { extent: Extent { requests: 11, ..EXTENT }, ..entry(2, 0.9) };
         journal.write(&other).unwrap();
         assert_eq!(journal.load(&search(1)), None, "only the file knows");
         let journal = scratch.open().unwrap();

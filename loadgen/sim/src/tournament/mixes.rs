@@ -108,10 +108,7 @@ fn log_uniform([least, most]: [f64; 2], rng: &mut Xoshiro256PlusPlus) -> f64 {
 /// Parts of 1 by weight, none of them far below [`SHARE_MIN`].
 fn shares(weights: &[f64]) -> Vec<f64> {
     let total: f64 = weights.iter().sum();
-    let raised: Vec<f64> = weights
-        .iter()
-        .map(|weight| (weight / total).max(SHARE_MIN))
-        .collect();
+    let raised: Vec<f64> = weights.iter().map(|weight| (weight / total).max(SHARE_MIN)).collect();
     let total: f64 = raised.iter().sum();
     raised.iter().map(|share| share / total).collect()
 }
@@ -120,9 +117,7 @@ fn distribution(rng: &mut Xoshiro256PlusPlus) -> Distribution {
     match rng.random_range(0..3) {
         0 => Distribution::Fixed,
         1 => Distribution::Exponential,
-        _ => Distribution::Lognormal {
-            sigma: rng.random_range(SIGMA[0]..SIGMA[1]),
-        },
+        _ => Distribution::Lognormal { sigma: rng.random_range(SIGMA[0]..SIGMA[1]) },
     }
 }
 
@@ -137,8 +132,7 @@ mod tests {
             mix.validate().unwrap();
             assert!(TYPES.contains(&mix.types.len()));
             let of_range = |ty: &WorkloadType| {
-                (MEAN_NS[0]..=MEAN_NS[1]).contains(&(ty.service_ns as f64))
-                    && ty.share >= SHARE_MIN / 1.1
+                (MEAN_NS[0]..=MEAN_NS[1]).contains(&(ty.service_ns as f64)) && ty.share >= SHARE_MIN / 1.1
             };
             assert!(mix.types.iter().all(of_range), "{mix:?}");
         }

@@ -44,13 +44,7 @@ pub struct TournamentReport {
 impl TournamentReport {
     /// Combines what was found with how.
     #[must_use]
-    pub fn new(
-        champion: &Policy,
-        grid: Grid,
-        extent: Extent,
-        standings: Standings,
-        interrupted: bool,
-    ) -> Self {
+    pub fn new(champion: &Policy, grid: Grid, extent: Extent, standings: Standings, interrupted: bool) -> Self {
         Self {
             schema: SCHEMA.to_owned(),
             champion: super::entrants::label(champion),
@@ -65,10 +59,7 @@ impl TournamentReport {
     /// The conditions in words.
     #[must_use]
     pub fn title(&self) -> String {
-        let Extent {
-            requests,
-            relative_tolerance,
-        } = self.extent;
+        let Extent { requests, relative_tolerance } = self.extent;
         let seeds: Vec<String> = self.grid.seeds.iter().map(u64::to_string).collect();
         let missing = match self.standings.missing {
             0 => String::new(),
@@ -124,20 +115,14 @@ impl TournamentReport {
         push("all", "", &|_| true);
         let grid = &self.grid;
         for &workers in &grid.workers {
-            push("workers", &workers.to_string(), &|cell| {
-                cell.workers == workers
-            });
+            push("workers", &workers.to_string(), &|cell| cell.workers == workers);
         }
         for &slowdown in &grid.slowdowns {
-            push("SLO", &slowdown.to_string(), &|cell| {
-                cell.slowdown == slowdown
-            });
+            push("SLO", &slowdown.to_string(), &|cell| cell.slowdown == slowdown);
         }
         for &us in &grid.preempt_us {
             let ns = us * 1e3;
-            push("preemption, us", &us.to_string(), &|cell| {
-                (cell.preempt_ns as f64 - ns).abs() < 1.0
-            });
+            push("preemption, us", &us.to_string(), &|cell| (cell.preempt_ns as f64 - ns).abs() < 1.0);
         }
         for &migrates in &grid.migrates {
             let which = if migrates { "migrating" } else { "at home" };
@@ -166,11 +151,7 @@ impl TournamentReport {
         let mut table = Table::new(3, heads);
         for (ratio, score) in self.by_ratio().into_iter().take(WORST) {
             let cell = &score.cell;
-            let home = if cell.migrates {
-                "migrating"
-            } else {
-                "at home"
-            };
+            let home = if cell.migrates { "migrating" } else { "at home" };
             table.push(vec![
                 format!("mix-{}", cell.mix),
                 home.to_owned(),
@@ -188,11 +169,7 @@ impl TournamentReport {
 
     /// The decided cells, the lowest ratio first.
     fn by_ratio(&self) -> Vec<(f64, &Score)> {
-        let decided = self
-            .standings
-            .scores
-            .iter()
-            .filter(|score| score.is_decided());
+        let decided = self.standings.scores.iter().filter(|score| score.is_decided());
         let mut scores: Vec<(f64, &Score)> = decided.map(|score| (score.ratio(), score)).collect();
         scores.sort_by(|one, other| one.0.total_cmp(&other.0));
         scores
@@ -201,12 +178,7 @@ impl TournamentReport {
     /// Each policy beside the best of all.
     fn policies(&self) -> Table {
         let mut table = Table::new(1, ["policy", "best or tied", "mean of the best", "worst"]);
-        let decided: Vec<&Score> = self
-            .standings
-            .scores
-            .iter()
-            .filter(|score| score.is_decided())
-            .collect();
+        let decided: Vec<&Score> = self.standings.scores.iter().filter(|score| score.is_decided()).collect();
         let Some(first) = decided.first() else {
             return table;
         };
@@ -244,9 +216,7 @@ impl TournamentReport {
             let at = |(index, ratio): (usize, f64)| (100.0 * (index as f64 + 0.5) / count, ratio);
             ratios.into_iter().enumerate().map(at).collect()
         };
-        let of: Vec<Option<usize>> = std::iter::once(None)
-            .chain(workers.iter().copied().map(Some))
-            .collect();
+        let of: Vec<Option<usize>> = std::iter::once(None).chain(workers.iter().copied().map(Some)).collect();
         let name = |of: &Option<usize>| match of {
             None => "all".to_owned(),
             Some(workers) => format!("{workers} workers"),
@@ -277,10 +247,7 @@ fn is_bursty(cell: &Cell) -> bool {
 /// Whether more than half of the requests are of types whose own service times vary.
 fn varies(cell: &Cell) -> bool {
     let mix = mix(cell.mix);
-    let varied = mix
-        .types
-        .iter()
-        .filter(|ty| ty.distribution != Distribution::Fixed);
+    let varied = mix.types.iter().filter(|ty| ty.distribution != Distribution::Fixed);
     varied.map(|ty| ty.share).sum::<f64>() > 0.5
 }
 
@@ -317,15 +284,7 @@ fn row(of: &str, which: &str, tally: &Tally) -> Vec<String> {
 impl Found for TournamentReport {
     /// One line for each cell and policy.
     fn csv(&self) -> String {
-        let heads = [
-            "mix",
-            "workers",
-            "slowdown",
-            "preempt_ns",
-            "migrates",
-            "policy",
-            "capacity_load",
-        ];
+        let heads = ["mix", "workers", "slowdown", "preempt_ns", "migrates", "policy", "capacity_load"];
         let mut csv = Csv::new(heads);
         for score in &self.standings.scores {
             let cell = &score.cell;
@@ -346,9 +305,7 @@ impl Found for TournamentReport {
 
     fn markdown(&self) -> String {
         let tables = self.tables();
-        let tables = tables
-            .iter()
-            .map(|(title, table)| format!("\n{title}\n\n{}", table.markdown()));
+        let tables = tables.iter().map(|(title, table)| format!("\n{title}\n\n{}", table.markdown()));
         std::iter::once(self.title() + "\n").chain(tables).collect()
     }
 }

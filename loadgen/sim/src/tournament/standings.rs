@@ -109,10 +109,7 @@ impl Standings {
         let score = |&cell: &Cell| {
             let load = |policy| best_load(cell, policy, &grid.seeds, journal);
             let loads: Option<Vec<Load>> = contest.policies().map(load).collect();
-            Some(Score {
-                cell,
-                loads: loads?,
-            })
+            Some(Score { cell, loads: loads? })
         };
         let scores: Vec<Score> = cells.iter().filter_map(score).collect();
         Self {
@@ -126,8 +123,7 @@ impl Standings {
     #[must_use]
     pub fn tally(&self, among: impl Fn(&Cell) -> bool) -> Tally {
         let among = self.scores.iter().filter(|score| among(&score.cell));
-        let (decided, undecided): (Vec<&Score>, Vec<&Score>) =
-            among.partition(|score| score.is_decided());
+        let (decided, undecided): (Vec<&Score>, Vec<&Score>) = among.partition(|score| score.is_decided());
         let ratios: Vec<f64> = decided.iter().map(|score| score.ratio()).collect();
         let count = |is: &dyn Fn(&Score) -> bool| decided.iter().filter(|score| is(score)).count();
         let part = |count: usize| count as f64 / decided.len().max(1) as f64;
@@ -192,10 +188,7 @@ mod tests {
     use super::*;
 
     fn score(mix: u32, champion: f64, rivals: [f64; 2]) -> Score {
-        let load = |policy: &str, load| Load {
-            policy: policy.to_owned(),
-            load,
-        };
+        let load = |policy: &str, load| Load { policy: policy.to_owned(), load };
         Score {
             cell: Cell {
                 mix,
@@ -204,20 +197,12 @@ mod tests {
                 preempt_ns: 2_000,
                 migrates: true,
             },
-            loads: vec![
-                load("darc-lending", champion),
-                load("sq", rivals[0]),
-                load("mq", rivals[1]),
-            ],
+            loads: vec![load("darc-lending", champion), load("sq", rivals[0]), load("mq", rivals[1])],
         }
     }
 
     fn standings(scores: Vec<Score>) -> Standings {
-        Standings {
-            missing: 0,
-            scores,
-            relative_tolerance: 0.02,
-        }
+        Standings { missing: 0, scores, relative_tolerance: 0.02 }
     }
 
     #[test]
@@ -232,10 +217,7 @@ mod tests {
         assert_eq!((tally.cells, tally.undecided), (3, 1));
         assert_eq!((tally.wins, tally.losses), (1, 1));
         assert_eq!(tally.worst, 0.5);
-        assert_eq!(
-            tally.at_least.map(|part| (part * 3.0).round()),
-            [2.0, 2.0, 1.0]
-        );
+        assert_eq!(tally.at_least.map(|part| (part * 3.0).round()), [2.0, 2.0, 1.0]);
         assert_eq!(standings.scores[2].rival().policy, "mq");
         let none = standings.tally(|cell| cell.mix == 5);
         assert_eq!((none.cells, none.within), (0, None));

@@ -42,11 +42,7 @@ pub struct Bursts {
 
 impl Default for Bursts {
     fn default() -> Self {
-        Self {
-            factor: 5.0,
-            share: 0.1,
-            requests: 100.0,
-        }
+        Self { factor: 5.0, share: 0.1, requests: 100.0 }
     }
 }
 
@@ -54,17 +50,8 @@ impl Bursts {
     /// Whether all settings are in their ranges.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        let Self {
-            factor,
-            share,
-            requests,
-        } = *self;
-        factor.is_finite()
-            && factor >= 1.0
-            && share > 0.0
-            && share < 1.0
-            && requests.is_finite()
-            && requests > 0.0
+        let Self { factor, share, requests } = *self;
+        factor.is_finite() && factor >= 1.0 && share > 0.0 && share < 1.0 && requests.is_finite() && requests > 0.0
     }
 }
 
@@ -111,11 +98,7 @@ struct Modulation {
 impl Modulation {
     /// Starts in a burst with the probability `share`.
     fn new(bursts: Bursts, rng: &mut Xoshiro256PlusPlus) -> Self {
-        let Bursts {
-            factor,
-            share,
-            requests,
-        } = bursts;
+        let Bursts { factor, share, requests } = bursts;
         let calm = 1.0 / (1.0 + share * (factor - 1.0));
         let burst = factor * calm;
         let burst_ends = burst / requests;
@@ -203,13 +186,7 @@ impl Schedule {
     /// ascending, and the rate from then on. A gap that reaches into the time of the next rate
     /// continues at that rate.
     #[must_use]
-    pub fn changing(
-        process: ArrivalProcess,
-        rate_rps: f64,
-        changes: &[(u64, f64)],
-        seed: u64,
-        stream: u64,
-    ) -> Self {
+    pub fn changing(process: ArrivalProcess, rate_rps: f64, changes: &[(u64, f64)], seed: u64, stream: u64) -> Self {
         let rates = std::iter::once((0, rate_rps)).chain(changes.iter().copied());
         let mut schedule = Self {
             gaps: Gaps::new(process, seed, stream),
@@ -230,10 +207,7 @@ impl Schedule {
         let mut gap = self.gaps.draw();
         loop {
             let gap_mean_ns = self.stretches[self.current].gap_mean_ns;
-            let ends_ns = self
-                .stretches
-                .get(self.current + 1)
-                .map_or(f64::INFINITY, |next| next.starts_ns);
+            let ends_ns = self.stretches.get(self.current + 1).map_or(f64::INFINITY, |next| next.starts_ns);
             let at_ns = if gap_mean_ns.is_finite() {
                 self.next_ns + gap * gap_mean_ns
             } else {
@@ -276,13 +250,8 @@ mod tests {
     use super::*;
 
     fn gaps_us(process: ArrivalProcess, rate_rps: f64, count: usize) -> Vec<f64> {
-        let arrivals: Vec<u64> = Schedule::new(process, rate_rps, 7, 1)
-            .take(count + 1)
-            .collect();
-        arrivals
-            .windows(2)
-            .map(|pair| (pair[1] - pair[0]) as f64 / 1e3)
-            .collect()
+        let arrivals: Vec<u64> = Schedule::new(process, rate_rps, 7, 1).take(count + 1).collect();
+        arrivals.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e3).collect()
     }
 
     fn mean_and_variance(samples: &[f64]) -> (f64, f64) {
@@ -314,9 +283,7 @@ mod tests {
 
     #[test]
     fn uniform_gaps_are_equal_and_do_not_drift() {
-        let arrivals: Vec<u64> = Schedule::new(ArrivalProcess::Uniform, 3.0, 1, 0)
-            .take(3_001)
-            .collect();
+        let arrivals: Vec<u64> = Schedule::new(ArrivalProcess::Uniform, 3.0, 1, 0).take(3_001).collect();
         assert!(arrivals[0] < 333_333_334);
         let span_ns = arrivals[3_000] - arrivals[0];
         assert!(span_ns.abs_diff(1_000_000_000_000) <= 1, "{span_ns}");
@@ -324,11 +291,7 @@ mod tests {
 
     #[test]
     fn bursts_keep_the_mean_rate_and_vary_more() {
-        let bursts = Bursts {
-            factor: 10.0,
-            share: 0.2,
-            requests: 50.0,
-        };
+        let bursts = Bursts { factor: 10.0, share: 0.2, requests: 50.0 };
         let gaps = gaps_us(ArrivalProcess::Bursty(bursts), 1e4, 1_000_000);
         let (mean, variance) = mean_and_variance(&gaps);
         assert!((mean / 100.0 - 1.0).abs() < 0.03, "mean {mean}");
@@ -343,11 +306,7 @@ mod tests {
 
     #[test]
     fn burst_settings_out_of_range_are_noticed() {
-        let with = |factor, share, requests| Bursts {
-            factor,
-            share,
-            requests,
-        };
+        let with = |factor, share, requests| Bursts { factor, share, requests };
         assert!(Bursts::default().is_valid());
         for bursts in [
             with(0.9, 0.1, 10.0),
@@ -364,9 +323,7 @@ mod tests {
     #[test]
     fn the_seed_fixes_the_schedule_and_streams_differ() {
         let draw = |seed, stream| -> Vec<u64> {
-            Schedule::new(ArrivalProcess::Poisson, 1e6, seed, stream)
-                .take(100)
-                .collect()
+            Schedule::new(ArrivalProcess::Poisson, 1e6, seed, stream).take(100).collect()
         };
         assert_eq!(draw(1, 0), draw(1, 0));
         assert_ne!(draw(1, 0), draw(2, 0));

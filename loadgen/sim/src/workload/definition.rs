@@ -89,30 +89,20 @@ impl Workload {
     /// # Errors
     /// [`WorkloadError::Invalid`] for the first value out of its range.
     pub fn validate(&self) -> Result<(), WorkloadError> {
-        self.fault()
-            .map_or(Ok(()), |reason| Err(WorkloadError::Invalid { reason }))
+        self.fault().map_or(Ok(()), |reason| Err(WorkloadError::Invalid { reason }))
     }
 
     fn fault(&self) -> Option<String> {
         if self.types.is_empty() || self.types.len() > TYPES_MAX {
-            return Some(format!(
-                "there are {} types; a workload has from 1 to {TYPES_MAX}",
-                self.types.len()
-            ));
+            return Some(format!("there are {} types; a workload has from 1 to {TYPES_MAX}", self.types.len()));
         }
         if let ArrivalProcess::Bursty(bursts) = self.arrivals
             && !bursts.is_valid()
         {
-            return Some(
-                "bursts: factor must be at least 1, share between 0 and 1, requests above 0"
-                    .to_owned(),
-            );
+            return Some("bursts: factor must be at least 1, share between 0 and 1, requests above 0".to_owned());
         }
         let names: Vec<&str> = self.types.iter().map(|ty| ty.name.as_str()).collect();
-        let twice = names
-            .iter()
-            .enumerate()
-            .find(|(index, name)| names[..*index].contains(name));
+        let twice = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name));
         if let Some((_, name)) = twice {
             return Some(format!("two types are called `{name}`"));
         }
@@ -124,9 +114,9 @@ impl Workload {
                 if !same {
                     return Some(format!("phase {number} has other types"));
                 }
-                phase.fault(number, is_last).or_else(|| {
-                    fault_of_types(&phase.types).map(|fault| format!("phase {number}: {fault}"))
-                })
+                phase
+                    .fault(number, is_last)
+                    .or_else(|| fault_of_types(&phase.types).map(|fault| format!("phase {number}: {fault}")))
             })
         })
     }
@@ -182,9 +172,7 @@ impl Workload {
             }
             ty.service_ns = service_ns;
             ty.wait_ns = wait_ns;
-            ty.slo_ns = ty
-                .slo_ns
-                .map(|slo_ns| slo_ns.saturating_mul(u64::from(factor)));
+            ty.slo_ns = ty.slo_ns.map(|slo_ns| slo_ns.saturating_mul(u64::from(factor)));
         }
         Ok(dilated)
     }
@@ -225,26 +213,20 @@ fn fault_of_types(types: &[WorkloadType]) -> Option<String> {
     });
     let total: f64 = types.iter().map(|ty| ty.share).sum();
     fault.or_else(|| {
-        ((total - 1.0).abs() > 1e-6)
-            .then(|| format!("the shares add up to {total}, they must add up to 1"))
+        ((total - 1.0).abs() > 1e-6).then(|| format!("the shares add up to {total}, they must add up to 1"))
     })
 }
 
 impl Phase {
     fn fault(&self, number: usize, is_last: bool) -> Option<String> {
         if !(self.load.is_finite() && self.load > 0.0) {
-            return Some(format!(
-                "phase {number}: load is {}, it must be above 0",
-                self.load
-            ));
+            return Some(format!("phase {number}: load is {}, it must be above 0", self.load));
         }
         match self.length {
-            PhaseLength::Open if !is_last => Some(format!(
-                "phase {number} has no length; only the last goes on to the end"
-            )),
-            PhaseLength::Requests(0) => Some(format!(
-                "phase {number}: requests is 0, it must be at least 1"
-            )),
+            PhaseLength::Open if !is_last => {
+                Some(format!("phase {number} has no length; only the last goes on to the end"))
+            }
+            PhaseLength::Requests(0) => Some(format!("phase {number}: requests is 0, it must be at least 1")),
             PhaseLength::Time { duration_ns: 0 } => Some(format!("phase {number} takes no time")),
             _ => None,
         }
@@ -270,8 +252,7 @@ mod tests {
         let dilated = extreme.dilated(1_000).unwrap();
         assert_eq!(dilated.types[0].service_ns, 500_000);
         assert!((extreme.rate_rps(0.8, 14) / dilated.rate_rps(0.8, 14) - 1e3).abs() < 1e-6);
-        let WorkloadError::Dilation { factor_max, .. } = extreme.dilated(10_000).unwrap_err()
-        else {
+        let WorkloadError::Dilation { factor_max, .. } = extreme.dilated(10_000).unwrap_err() else {
             panic!("another error");
         };
         let factor_max = u32::try_from(factor_max).unwrap();

@@ -113,16 +113,12 @@ impl WorkloadFile {
         let read = || {
             let bytes = std::fs::metadata(path)?.len();
             if bytes > FILE_BYTES_MAX {
-                return Err(std::io::Error::other(format!(
-                    "it has {bytes} bytes, at most {FILE_BYTES_MAX} are read"
-                )));
+                return Err(std::io::Error::other(format!("it has {bytes} bytes, at most {FILE_BYTES_MAX} are read")));
             }
             std::fs::read_to_string(path)
         };
-        let text = read().map_err(|error| WorkloadError::Read {
-            path: path.display().to_string(),
-            reason: error.to_string(),
-        })?;
+        let text = read()
+            .map_err(|error| WorkloadError::Read { path: path.display().to_string(), reason: error.to_string() })?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         Self::parse(&stem, &text)
     }
@@ -132,15 +128,10 @@ impl WorkloadFile {
     /// # Errors
     /// [`WorkloadError::Syntax`], and those of [`Workload::validate`].
     pub fn parse(name: &str, text: &str) -> Result<Self, WorkloadError> {
-        let mut file: File = toml::from_str(text).map_err(|error| WorkloadError::Syntax {
-            reason: error.to_string(),
-        })?;
+        let mut file: File =
+            toml::from_str(text).map_err(|error| WorkloadError::Syntax { reason: error.to_string() })?;
         let rate_rps = file.resolve_rates()?;
-        let types = file
-            .types
-            .iter()
-            .map(TypeTable::complete)
-            .collect::<Result<Vec<_>, _>>()?;
+        let types = file.types.iter().map(TypeTable::complete).collect::<Result<Vec<_>, _>>()?;
         let phases = file
             .phases
             .iter()
@@ -169,9 +160,8 @@ impl WorkloadFile {
     /// # Errors
     /// [`WorkloadError::Invalid`], for the first type without one.
     pub fn simulated(self) -> Result<Workload, WorkloadError> {
-        self.without_service.map_or(Ok(self.workload), |name| {
-            Err(invalid(format!("type `{name}` has no `service_us`")))
-        })
+        self.without_service
+            .map_or(Ok(self.workload), |name| Err(invalid(format!("type `{name}` has no `service_us`"))))
     }
 }
 
@@ -235,10 +225,7 @@ mod tests {
         ))
         .unwrap();
         assert_eq!(workload.name, "changing");
-        let bursts = Bursts {
-            factor: 3.0,
-            ..Bursts::default()
-        };
+        let bursts = Bursts { factor: 3.0, ..Bursts::default() };
         assert_eq!(workload.arrivals, ArrivalProcess::Bursty(bursts));
         let [first, second, last] = &workload.phases[..] else {
             panic!("three phases");
@@ -279,44 +266,20 @@ mod tests {
             (ty("weight = 0.5"), "expected u32"),
             (ty(&ty("")), "two types are called `A`"),
             (ty("[[phase]]\n[[phase]]"), "phase 1 has no length"),
-            (
-                ty("[[phase]]\nduration_ms=1\nrequests=1"),
-                "either duration_ms or requests",
-            ),
+            (ty("[[phase]]\nduration_ms=1\nrequests=1"), "either duration_ms or requests"),
             (ty("[[phase]]\nrequests=0"), "requests is 0"),
             (ty("[[phase]]\nload=0"), "load is 0"),
             (ty("[[phase]]\n[[phase.type]]\nname='B'"), "no type `B`"),
-            (
-                ty("[[phase]]\n[[phase.type]]\nname='A'\nshare=0.5"),
-                "phase 1: the shares add up to 0.5",
-            ),
-            (
-                "[[type]]\nname='A'\nshare=1".to_owned(),
-                "type `A` has no `service_us`",
-            ),
-            (
-                "[[type]]\nname='A'\nshare=0.4\nservice_us=1".to_owned(),
-                "the shares add up to 0.4",
-            ),
-            (
-                "[[type]]\nname='A'\nshare=-1\nservice_us=1".to_owned(),
-                "share is -1",
-            ),
+            (ty("[[phase]]\n[[phase.type]]\nname='A'\nshare=0.5"), "phase 1: the shares add up to 0.5"),
+            ("[[type]]\nname='A'\nshare=1".to_owned(), "type `A` has no `service_us`"),
+            ("[[type]]\nname='A'\nshare=0.4\nservice_us=1".to_owned(), "the shares add up to 0.4"),
+            ("[[type]]\nname='A'\nshare=-1\nservice_us=1".to_owned(), "share is -1"),
             (ty("rate_rps = 5"), "either for every type"),
             (format!("rate_rps = 0\n{}", ty("")), "rate_rps is 0"),
-            (
-                ty("[[phase]]\n[[phase.type]]\nname='A'\ncommand='GET'"),
-                "not rate_rps or command",
-            ),
-            (
-                "[[type]]\nname='A'\nshare=1\ncommand='GET'".to_owned(),
-                "type `A` has no `service_us`",
-            ),
+            (ty("[[phase]]\n[[phase.type]]\nname='A'\ncommand='GET'"), "not rate_rps or command"),
+            ("[[type]]\nname='A'\nshare=1\ncommand='GET'".to_owned(), "type `A` has no `service_us`"),
             (format!("bursts = {{}}\n{}", ty("")), "goes with arrivals"),
-            (
-                format!("arrivals='bursty'\nbursts={{share=2}}\n{}", ty("")),
-                "bursts",
-            ),
+            (format!("arrivals='bursty'\nbursts={{share=2}}\n{}", ty("")), "bursts"),
         ] {
             let error = read(&text).unwrap_err();
             assert!(error.contains(reason), "{text}: {error}");

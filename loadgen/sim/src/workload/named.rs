@@ -21,10 +21,7 @@ const NAMED: &[Row] = &[
     // Perséphone, table 3.
     Row {
         name: "extreme-bimodal",
-        types: &[
-            ("short", 0.995, 500, Fixed),
-            ("long", 0.005, 500_000, Fixed),
-        ],
+        types: &[("short", 0.995, 500, Fixed), ("long", 0.005, 500_000, Fixed)],
     },
     // Perséphone, table 4.
     Row {
@@ -69,16 +66,10 @@ const NAMED: &[Row] = &[
     // Extreme Bimodal, Synergy Extreme.
     Row {
         name: "bimodal-995-500",
-        types: &[
-            ("short", 0.995, 500, Fixed),
-            ("long", 0.005, 500_000, Fixed),
-        ],
+        types: &[("short", 0.995, 500, Fixed), ("long", 0.005, 500_000, Fixed)],
     },
     // Shinjuku, figure 5a.
-    Row {
-        name: "fixed",
-        types: &[("request", 1.0, 1_000, Fixed)],
-    },
+    Row { name: "fixed", types: &[("request", 1.0, 1_000, Fixed)] },
     // Shinjuku, figures 1a and 5b.
     Row {
         name: "exponential",
@@ -87,14 +78,7 @@ const NAMED: &[Row] = &[
     // Shinjuku, figure 1b: mean 1 us, standard deviation 10 us, so sigma^2 = ln(1 + 10^2).
     Row {
         name: "lognormal",
-        types: &[(
-            "request",
-            1.0,
-            1_000,
-            Lognormal {
-                sigma: 2.148_283_155_648_457_4,
-            },
-        )],
+        types: &[("request", 1.0, 1_000, Lognormal { sigma: 2.148_283_155_648_457_4 })],
     },
 ];
 
@@ -103,10 +87,7 @@ const OF_FIGURES: &[Row] = &[
     // Shinjuku 4.4, figure 8a: 0.5 % of SCAN(1000).
     Row {
         name: "shinjuku-8a",
-        types: &[
-            ("GET", 0.995, 6_000, Fixed),
-            ("SCAN", 0.005, 240_000, Fixed),
-        ],
+        types: &[("GET", 0.995, 6_000, Fixed), ("SCAN", 0.005, 240_000, Fixed)],
     },
     // Figures 8b and c: half SCAN(5000).
     Row {
@@ -174,9 +155,6 @@ mod tests {
     #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
         let error = Workload::named("tpc-x").unwrap_err().to_string();
-        assert!(
-            error.contains("high-bimodal, extreme-bimodal, tpcc"),
-            "{error}"
-        );
+        assert!(error.contains("high-bimodal, extreme-bimodal, tpcc"), "{error}");
     }
 }

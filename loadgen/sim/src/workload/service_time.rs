@@ -67,9 +67,7 @@ impl ServiceTimes {
     pub fn new(distribution: Distribution, mean_ns: u64) -> Self {
         let mean = mean_ns as f64;
         let kind = match distribution {
-            Distribution::Fixed => Kind::Fixed {
-                service_ns: mean_ns,
-            },
+            Distribution::Fixed => Kind::Fixed { service_ns: mean_ns },
             Distribution::Exponential => Kind::Exponential { mean_ns: mean },
             Distribution::Lognormal { sigma } => {
                 let location = mean.ln() - sigma * sigma / 2.0;
@@ -127,10 +125,7 @@ mod tests {
             (Distribution::Fixed, 0.0),
             (Distribution::Exponential, 1.0),
             (Distribution::Lognormal { sigma }, sigma.exp() - 1.0),
-            (
-                Distribution::Pareto { shape },
-                1.0 / (shape * (shape - 2.0)),
-            ),
+            (Distribution::Pareto { shape }, 1.0 / (shape * (shape - 2.0))),
         ] {
             let (mean, measured) = moments(distribution, 10_000);
             assert!((mean / 1e4 - 1.0).abs() < 0.01, "{distribution:?}: {mean}");

@@ -77,9 +77,7 @@ impl File {
         let rates = self.types.iter().map(|ty| ty.rate_rps);
         for rate_rps in rates.clone().chain([self.rate_rps]).flatten() {
             if !(rate_rps.is_finite() && rate_rps > 0.0) {
-                return Err(invalid(format!(
-                    "rate_rps is {rate_rps}, it must be above 0"
-                )));
+                return Err(invalid(format!("rate_rps is {rate_rps}, it must be above 0")));
             }
         }
         let rate_rps: f64 = rates.clone().flatten().sum();
@@ -88,9 +86,7 @@ impl File {
         }
         let no_shares = self.types.iter().all(|ty| ty.share.is_none());
         if !rates.clone().all(|rate| rate.is_some()) || !no_shares || self.rate_rps.is_some() {
-            return Err(invalid(
-                "give rate_rps either for every type, without shares, or once for all".to_owned(),
-            ));
+            return Err(invalid("give rate_rps either for every type, without shares, or once for all".to_owned()));
         }
         for ty in &mut self.types {
             ty.share = ty.rate_rps.map(|own_rps| own_rps / rate_rps);
@@ -99,15 +95,10 @@ impl File {
     }
 }
 
-pub(super) fn arrivals(
-    name: ArrivalsName,
-    bursts: Option<Bursts>,
-) -> Result<ArrivalProcess, WorkloadError> {
+pub(super) fn arrivals(name: ArrivalsName, bursts: Option<Bursts>) -> Result<ArrivalProcess, WorkloadError> {
     match (name, bursts) {
         (ArrivalsName::Bursty, bursts) => Ok(ArrivalProcess::Bursty(bursts.unwrap_or_default())),
-        (_, Some(_)) => Err(invalid(
-            "`bursts` goes with arrivals = \"bursty\" only".to_owned(),
-        )),
+        (_, Some(_)) => Err(invalid("`bursts` goes with arrivals = \"bursty\" only".to_owned())),
         (ArrivalsName::Poisson, None) => Ok(ArrivalProcess::Poisson),
         (ArrivalsName::Uniform, None) => Ok(ArrivalProcess::Uniform),
     }
@@ -171,9 +162,7 @@ impl TypeTable {
         };
         nanoseconds(micros, 1e3).map(Some).ok_or_else(|| {
             let name = &self.name;
-            invalid(format!(
-                "type `{name}`: {key} is {micros}, it must be from 0.001 to a day"
-            ))
+            invalid(format!("type `{name}`: {key} is {micros}, it must be from 0.001 to a day"))
         })
     }
 
@@ -185,9 +174,7 @@ impl TypeTable {
         let (distribution, takes) = match self.distribution {
             None => (None, [false, false]),
             Some(DistributionName::Fixed) => (Some(Distribution::Fixed), [false, false]),
-            Some(DistributionName::Exponential) => {
-                (Some(Distribution::Exponential), [false, false])
-            }
+            Some(DistributionName::Exponential) => (Some(Distribution::Exponential), [false, false]),
             Some(DistributionName::Lognormal) => {
                 let sigma = parameter("sigma", self.sigma)?;
                 (Some(Distribution::Lognormal { sigma }), [true, false])
@@ -197,14 +184,9 @@ impl TypeTable {
                 (Some(Distribution::Pareto { shape }), [false, true])
             }
         };
-        for ((key, value), takes) in [("sigma", self.sigma), ("shape", self.shape)]
-            .into_iter()
-            .zip(takes)
-        {
+        for ((key, value), takes) in [("sigma", self.sigma), ("shape", self.shape)].into_iter().zip(takes) {
             if value.is_some() && !takes {
-                return Err(invalid(format!(
-                    "type `{name}`: its distribution has no `{key}`"
-                )));
+                return Err(invalid(format!("type `{name}`: its distribution has no `{key}`")));
             }
         }
         Ok(distribution)
@@ -212,11 +194,7 @@ impl TypeTable {
 }
 
 impl PhaseTable {
-    pub(super) fn over(
-        &self,
-        index: usize,
-        types: &[WorkloadType],
-    ) -> Result<Phase, WorkloadError> {
+    pub(super) fn over(&self, index: usize, types: &[WorkloadType]) -> Result<Phase, WorkloadError> {
         let length = match (self.duration_ms, self.requests) {
             (None, None) => PhaseLength::Open,
             (None, Some(requests)) => PhaseLength::Requests(requests),
@@ -230,20 +208,13 @@ impl PhaseTable {
                 PhaseLength::Time { duration_ns }
             }
             (Some(_), Some(_)) => {
-                return Err(invalid(format!(
-                    "phase {}: give either duration_ms or requests",
-                    index + 1
-                )));
+                return Err(invalid(format!("phase {}: give either duration_ms or requests", index + 1)));
             }
         };
         let mut changed = types.to_vec();
         for table in &self.types {
             let Some(ty) = changed.iter_mut().find(|ty| ty.name == table.name) else {
-                return Err(invalid(format!(
-                    "phase {}: there is no type `{}`",
-                    index + 1,
-                    table.name
-                )));
+                return Err(invalid(format!("phase {}: there is no type `{}`", index + 1, table.name)));
             };
             if table.rate_rps.is_some() || table.command.is_some() {
                 return Err(invalid(format!(
@@ -253,11 +224,7 @@ impl PhaseTable {
             }
             *ty = table.over(ty)?;
         }
-        Ok(Phase {
-            length,
-            load: self.load,
-            types: changed,
-        })
+        Ok(Phase { length, load: self.load, types: changed })
     }
 }
 
@@ -270,7 +237,5 @@ fn nanoseconds(value: f64, unit_ns: f64) -> Option<u64> {
         clippy::cast_sign_loss,
         reason = "the range was checked"
     )]
-    (1.0..=DAY_NS)
-        .contains(&value_ns)
-        .then_some(value_ns as u64)
+    (1.0..=DAY_NS).contains(&value_ns).then_some(value_ns as u64)
 }

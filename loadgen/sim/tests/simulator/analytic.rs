@@ -29,10 +29,7 @@ fn one_type(distribution: Distribution) -> Workload {
 
 fn bimodal() -> Workload {
     let fixed = Distribution::Fixed;
-    let types = vec![
-        type_of("short", 0.9, 5_000, fixed),
-        type_of("long", 0.1, 55_000, fixed),
-    ];
+    let types = vec![type_of("short", 0.9, 5_000, fixed), type_of("long", 0.1, 55_000, fixed)];
     Workload::of_types("bimodal", types)
 }
 
@@ -46,18 +43,13 @@ fn run(workload: Workload, policy: impl Into<SimPolicy>, workers: usize, load: f
 
 fn latency_ns_mean(outcome: &Outcome) -> f64 {
     let types = outcome.types.iter();
-    let total: f64 = types
-        .map(|ty| ty.latency_ns.mean() * ty.completed as f64)
-        .sum();
+    let total: f64 = types.map(|ty| ty.latency_ns.mean() * ty.completed as f64).sum();
     total / outcome.completed as f64
 }
 
 /// Within 2 %.
 fn assert_close(measured: f64, exact: f64, what: &str) {
-    assert!(
-        (measured / exact - 1.0).abs() < 0.02,
-        "{what}: {measured}, exactly {exact}"
-    );
+    assert!((measured / exact - 1.0).abs() < 0.02, "{what}: {measured}, exactly {exact}");
 }
 
 /// Mean waiting time of M/G/1, as a multiple of the mean service time (Pollaczek and Khinchine).
@@ -104,18 +96,12 @@ fn percentiles_of_one_worker_are_those_of_m_m_1() {
     let reported = outcome.types[0].latency_us().unwrap();
     let mean_us = SERVICE_NS as f64 / 1e3 / (1.0 - 0.6);
     assert_close(reported.mean, mean_us, "mean");
-    for (quantile, reported_us) in [
-        (0.5, reported.p50),
-        (0.9, reported.p90),
-        (0.99, reported.p99),
-        (0.999, reported.p999),
-    ] {
+    for (quantile, reported_us) in
+        [(0.5, reported.p50), (0.9, reported.p90), (0.99, reported.p99), (0.999, reported.p999)]
+    {
         let exact = -(1.0_f64 - quantile).ln() * mean_us;
         let error = reported_us / exact - 1.0;
-        assert!(
-            error.abs() < 0.05,
-            "{quantile}: {reported_us}, exactly {exact}"
-        );
+        assert!(error.abs() < 0.05, "{quantile}: {reported_us}, exactly {exact}");
     }
 }
 
@@ -187,12 +173,8 @@ fn srpt_is_as_fast_as_theory_says_and_faster_than_others() {
     let srpt = run(one_type(EXPONENTIAL), SimPolicy::Srpt, 1, 0.7);
     let latency = latency_ns_mean(&srpt) / SERVICE_NS as f64;
     assert_close(latency, srpt_exponential(0.7), "SRPT");
-    let means = [
-        SimPolicy::Srpt,
-        SimPolicy::Ps,
-        SimPolicy::Live(Policy::c_fcfs()),
-    ]
-    .map(|policy| latency_ns_mean(&run(bimodal(), policy, 2, 0.8)));
+    let means = [SimPolicy::Srpt, SimPolicy::Ps, SimPolicy::Live(Policy::c_fcfs())]
+        .map(|policy| latency_ns_mean(&run(bimodal(), policy, 2, 0.8)));
     assert!(means.is_sorted(), "{means:?}");
 }
 

@@ -22,11 +22,7 @@ fn run(plan: &SimPlan) -> Outcome {
 }
 
 fn eight(spread: Spread, feedback_delay_ns: u64) -> Cluster {
-    Cluster {
-        servers: 8,
-        spread,
-        feedback_delay_ns,
-    }
+    Cluster { servers: 8, spread, feedback_delay_ns }
 }
 
 fn p99(policy: Policy, cluster: Cluster) -> f64 {
@@ -48,10 +44,7 @@ fn late_feedback_makes_the_shortest_queue_the_longest() {
     let [at_once, late, too_late] =
         [0, 10_000, 1_000_000].map(|delay_ns| p99(Policy::c_fcfs(), eight(Spread::Jsq, delay_ns)));
     let random = p99(Policy::c_fcfs(), eight(Spread::Random, 0));
-    assert!(
-        at_once < late && late < too_late,
-        "{at_once} {late} {too_late}"
-    );
+    assert!(at_once < late && late < too_late, "{at_once} {late} {too_late}");
     // All requests of the delay go to the same server.
     assert!(too_late > random, "{too_late} {random}");
     // Two choices do not follow each other so closely.
@@ -69,9 +62,7 @@ fn requests_arrive_for_all_servers_and_all_servers_serve() {
         assert_eq!(outcome.worker_utilization.len(), 32);
         assert!((outcome.workers_mean - 32.0).abs() < 1e-9);
         let servers = outcome.worker_utilization.chunks(4);
-        let means: Vec<f64> = servers
-            .map(|server| server.iter().sum::<f64>() / 4.0)
-            .collect();
+        let means: Vec<f64> = servers.map(|server| server.iter().sum::<f64>() / 4.0).collect();
         let even = means.iter().all(|mean| (0.65..0.75).contains(mean));
         assert!(even, "{spread}: {means:?}");
     }
@@ -81,11 +72,7 @@ fn requests_arrive_for_all_servers_and_all_servers_serve() {
 fn one_server_behind_a_balancer_is_one_server() {
     let alone = run(&plan(Policy::darc(), 0.8, Cluster::default()));
     for spread in SPREADS {
-        let cluster = Cluster {
-            servers: 1,
-            spread,
-            feedback_delay_ns: 7_000,
-        };
+        let cluster = Cluster { servers: 1, spread, feedback_delay_ns: 7_000 };
         assert_eq!(run(&plan(Policy::darc(), 0.8, cluster)), alone);
     }
 }

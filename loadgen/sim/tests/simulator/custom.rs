@@ -3,10 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-use psp_policy::{
-    Action, Custom, Event, HandOff, Policy, RequestId, RequestType, Scheduler, SchedulerSetup,
-    WorkerId,
-};
+use psp_policy::{Action, Custom, Event, HandOff, Policy, RequestId, RequestType, Scheduler, SchedulerSetup, WorkerId};
 use psp_sim::experiment::{Scope, Slo, Tolerance, capacity};
 use psp_sim::simulator::{Costs, Outcome, SimPlan, simulate};
 use psp_sim::workload::Workload;
@@ -30,11 +27,7 @@ impl Fifo {
 impl Scheduler for Fifo {
     fn on_event(&mut self, _now_ns: u64, event: Event<'_>) {
         match event {
-            Event::Arrived {
-                request,
-                request_type,
-                ..
-            } => self.waiting.push_back((request, request_type)),
+            Event::Arrived { request, request_type, .. } => self.waiting.push_back((request, request_type)),
             Event::Completed { worker, .. } | Event::Yielded { worker, .. } => {
                 self.idle.push(worker);
             }
@@ -48,12 +41,7 @@ impl Scheduler for Fifo {
         }
         let worker = self.idle.pop()?;
         let (request, request_type) = self.waiting.pop_front()?;
-        Some(Action::Run {
-            worker,
-            request,
-            request_type,
-            hand_off: HandOff::Dispatched,
-        })
+        Some(Action::Run { worker, request, request_type, hand_off: HandOff::Dispatched })
     }
 }
 
@@ -77,11 +65,7 @@ fn a_custom_policy_is_simulated_like_one_of_the_crate() {
 
 #[test]
 fn a_custom_policy_has_a_capacity() {
-    let slo = Slo {
-        slowdown: 10.0,
-        percentile: 99.9,
-        scope: Scope::PerType,
-    };
+    let slo = Slo { slowdown: 10.0, percentile: 99.9, scope: Scope::PerType };
     let found = |policy| {
         let mut progress = |_| ControlFlow::Continue(());
         capacity(&plan(policy), &slo, Tolerance::Absolute(0.1), &mut progress).unwrap()
@@ -95,10 +79,7 @@ fn a_custom_policy_has_a_capacity() {
 fn a_custom_policy_pays_for_a_dispatcher_only_if_it_has_one() {
     let p50_us = |policy| {
         let plan = SimPlan {
-            costs: Costs {
-                dispatch_ns: 2_000,
-                ..Costs::default()
-            },
+            costs: Costs { dispatch_ns: 2_000, ..Costs::default() },
             ..plan(policy)
         };
         run(&plan).types[0].latency_us().unwrap().p50
@@ -106,8 +87,5 @@ fn a_custom_policy_pays_for_a_dispatcher_only_if_it_has_one() {
     let with = Custom::new("fifo", Fifo::scheduler);
     let without = with.clone().without_dispatcher();
     let [with, without] = [with, without].map(|custom| p50_us(Policy::from(custom)));
-    assert!(
-        with >= without + 2.0,
-        "{with} us with, {without} us without"
-    );
+    assert!(with >= without + 2.0, "{with} us with, {without} us without");
 }

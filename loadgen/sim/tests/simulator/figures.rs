@@ -9,8 +9,7 @@ use psp_sim::figure::{self, Claim, Figure, Plot, Scale};
 fn draw(figures: &[&'static Figure], requests: u64, seed: u64) -> Vec<Drawing> {
     let scale = Scale { requests, seed };
     let plot = Plot::new(figures, &scale).expect("the tables are right");
-    plot.run(|| |_| ControlFlow::Continue(()))
-        .expect("every simulation works")
+    plot.run(|| |_| ControlFlow::Continue(())).expect("every simulation works")
 }
 
 /// The elements of an SVG document and how often each is there; fails unless tags are nested.
@@ -21,10 +20,7 @@ fn elements(document: &str) -> Vec<(String, usize)> {
     while let Some((text, tail)) = rest.split_once('<') {
         assert!(!text.contains('>'), "a stray > in {text:?}");
         let after = text.rsplit('&').next().filter(|_| text.contains('&'));
-        assert!(
-            after.is_none_or(|entity| entity.contains(';')),
-            "a stray & in {text:?}"
-        );
+        assert!(after.is_none_or(|entity| entity.contains(';')), "a stray & in {text:?}");
         let (tag, tail) = tail.split_once('>').expect("every tag ends");
         rest = tail;
         if tag.starts_with('?') || tag.starts_with('!') {
@@ -66,19 +62,11 @@ fn every_figure_draws_a_document() {
         assert_eq!(count("svg"), 1, "{}", figure.name);
         assert!(count("polyline") > 10, "{}", figure.name);
         assert!(document.contains(&drawing.title), "{}", figure.name);
-        assert!(
-            document.len() < 100_000,
-            "{}: {}",
-            figure.name,
-            document.len()
-        );
+        assert!(document.len() < 100_000, "{}: {}", figure.name, document.len());
         // A system that completes no request of a type has no point there, but no system is missing
         // from the whole figure.
         for (series, name) in drawing.series.iter().enumerate() {
-            let has_line = drawing
-                .panels
-                .iter()
-                .any(|panel| !panel.lines[series].is_empty());
+            let has_line = drawing.panels.iter().any(|panel| !panel.lines[series].is_empty());
             assert!(has_line, "{} has nothing of {name}", figure.name);
         }
         for claim in figure.claims {
@@ -122,8 +110,7 @@ fn the_seed_decides_every_byte() {
     let figures: Vec<&Figure> = ["persephone-4", "persephone-7", "shinjuku-4"]
         .map(|name| figure::named(name).unwrap())
         .to_vec();
-    let documents =
-        |seed| -> Vec<String> { draw(&figures, 1_000, seed).iter().map(chart::svg).collect() };
+    let documents = |seed| -> Vec<String> { draw(&figures, 1_000, seed).iter().map(chart::svg).collect() };
     let first = documents(3);
     assert_eq!(first, documents(3));
     let others = documents(4);
@@ -133,10 +120,7 @@ fn the_seed_decides_every_byte() {
 #[test]
 fn what_is_interrupted_is_missing_and_said_to_be() {
     let figure = figure::named("persephone-4").unwrap();
-    let scale = Scale {
-        requests: 1_000,
-        seed: 1,
-    };
+    let scale = Scale { requests: 1_000, seed: 1 };
     let plot = Plot::new(&[figure], &scale).unwrap();
     assert!(plot.steps() > 20 * scale.requests);
     let drawings = plot.run(|| |_| ControlFlow::Break(())).unwrap();
@@ -172,10 +156,7 @@ const COMPARISONS: [Comparison; 18] = [
     Comparison {
         figure: "arachne-4",
         requests: 200_000,
-        claims: &[
-            ("c-FCFS, 1 to 6", Workers(0.2)),
-            ("c-FCFS, 1 to 6", Workers(0.5)),
-        ],
+        claims: &[("c-FCFS, 1 to 6", Workers(0.2)), ("c-FCFS, 1 to 6", Workers(0.5))],
     },
     Comparison {
         figure: "arachne-7",
@@ -209,10 +190,7 @@ const COMPARISONS: [Comparison; 18] = [
     Comparison {
         figure: "persephone-5a",
         requests: 100_000,
-        claims: &[
-            ("Perséphone", Ratio(0.6, 1.1)),
-            ("Perséphone", Ratio(0.55, 1.0)),
-        ],
+        claims: &[("Perséphone", Ratio(0.6, 1.1)), ("Perséphone", Ratio(0.55, 1.0))],
     },
     Comparison {
         figure: "persephone-idle",
@@ -228,10 +206,7 @@ const COMPARISONS: [Comparison; 18] = [
     Comparison {
         figure: "shinjuku-7b",
         requests: 50_000,
-        claims: &[
-            ("one dispatcher", Ratio(0.9, 1.1)),
-            ("two dispatchers", Ratio(0.9, 1.1)),
-        ],
+        claims: &[("one dispatcher", Ratio(0.9, 1.1)), ("two dispatchers", Ratio(0.9, 1.1))],
     },
     Comparison {
         figure: "synergy-11",
@@ -280,10 +255,7 @@ const COMPARISONS: [Comparison; 18] = [
     Comparison {
         figure: "shinjuku-4",
         requests: 100_000,
-        claims: &[
-            ("connections", Ratio(0.75, 1.1)),
-            ("connections", Ratio(0.9, 1.15)),
-        ],
+        claims: &[("connections", Ratio(0.75, 1.1)), ("connections", Ratio(0.9, 1.15))],
     },
     Comparison {
         figure: "synergy-3",
@@ -362,11 +334,7 @@ fn compare(name: &str) -> Drawing {
     let figure = figure::named(name).expect("the figure exists");
     let drawing = draw(&[figure], comparison.requests, 1).remove(0);
     let series: Vec<&str> = figure.claims.iter().map(|claim| claim.series).collect();
-    let compared: Vec<&str> = comparison
-        .claims
-        .iter()
-        .map(|(series, _)| *series)
-        .collect();
+    let compared: Vec<&str> = comparison.claims.iter().map(|(series, _)| *series).collect();
     assert_eq!(series, compared, "every claim of {name} is compared");
     for (claim, (_, tolerance)) in figure.claims.iter().zip(comparison.claims) {
         let subject = format!("{name}: {}", claim.subject(&drawing));
@@ -377,10 +345,7 @@ fn compare(name: &str) -> Drawing {
             Workers(apart) => ((ours - leading_number(claim.paper)).abs(), 0.0, apart),
             Of(series, from, to) => (ours / read(&Claim { series, ..*claim }), from, to),
         };
-        assert!(
-            (from..=to).contains(&ours),
-            "{subject}: {ours}, not from {from} to {to}"
-        );
+        assert!((from..=to).contains(&ours), "{subject}: {ours}, not from {from} to {to}");
     }
     drawing
 }
@@ -406,9 +371,7 @@ fn every_claim_is_compared_and_stands_in_the_documentation() {
     };
     let mut missing = Vec::new();
     for figure in figure::all().filter(|figure| !figure.claims.is_empty()) {
-        let is_compared = COMPARISONS
-            .iter()
-            .any(|comparison| comparison.figure == figure.name);
+        let is_compared = COMPARISONS.iter().any(|comparison| comparison.figure == figure.name);
         assert!(is_compared, "{}", figure.name);
         let claims = figure.claims.iter().filter(|claim| !quotes(figure, claim));
         missing.extend(claims.map(|claim| (figure.name, claim.series, claim.paper)));
@@ -421,18 +384,9 @@ fn every_claim_is_compared_and_stands_in_the_documentation() {
 fn policies_reach_what_persephone_says() {
     let drawing = compare("persephone-1");
     let reach = reaches(&drawing, 2, 10.0);
-    let ascending = [
-        "d-FCFS",
-        "c-FCFS",
-        "TS (5 us, 1 us), one queue",
-        "TS (5 us, 1 us), typed queues",
-        "DARC",
-    ]
-    .map(&reach);
-    assert!(
-        ascending.is_sorted_by(|one, next| one < next),
-        "{ascending:?}"
-    );
+    let ascending =
+        ["d-FCFS", "c-FCFS", "TS (5 us, 1 us), one queue", "TS (5 us, 1 us), typed queues", "DARC"].map(&reach);
+    assert!(ascending.is_sorted_by(|one, next| one < next), "{ascending:?}");
     // The paper says 2.5 times and 1.4 times as much.
     let [_, c_fcfs, _, typed, darc] = ascending;
     assert!((1.8..3.0).contains(&(darc / c_fcfs)), "{}", darc / c_fcfs);
@@ -466,21 +420,13 @@ fn systems_compare_as_their_papers_measure() {
     let drawing = drawn("shinjuku-5");
     for panel in 0..2 {
         let (reach, panel) = (reaches(&drawing, panel, 20.0), &drawing.panels[panel]);
-        assert!(
-            (4.0..5.5).contains(&reach("Shinjuku")),
-            "{}",
-            reach("Shinjuku")
-        );
+        assert!((4.0..5.5).contains(&reach("Shinjuku")), "{}", reach("Shinjuku"));
         let [shinjuku, ix] = ["Shinjuku", "IX"].map(|series| drawing.series_index(series).unwrap());
         let at = |series: usize| panel.value_at(series, 2.8).unwrap();
         assert!(at(shinjuku) < at(ix), "{} {}", at(shinjuku), at(ix));
     }
     // IX does worst and Shinjuku best: at p99 of 100 us, before its dispatcher is busy with interrupts, and at slowdowns.
-    for (name, panel, limit) in [
-        ("shinjuku-5c", 0, 100.0),
-        ("shinjuku-6", 0, 20.0),
-        ("shinjuku-6", 1, 20.0),
-    ] {
+    for (name, panel, limit) in [("shinjuku-5c", 0, 100.0), ("shinjuku-6", 0, 20.0), ("shinjuku-6", 1, 20.0)] {
         let drawing = drawn(name);
         let reached = ["IX", "ZygOS", "Shinjuku"].map(reaches(&drawing, panel, limit));
         assert!(reached.is_sorted(), "{name} {panel}: {reached:?}");
@@ -537,10 +483,7 @@ fn synergy_comes_first_on_all_its_workloads() {
         let drawing = compare(name);
         let reach = reaches(&drawing, 0, 50.0);
         let others = ["Shinjuku", "Shinjuku-CI", "Concord", "Tiny Quanta"].map(&reach);
-        assert!(
-            others.iter().all(|other| *other <= reach("Synergy")),
-            "{name}"
-        );
+        assert!(others.iter().all(|other| *other <= reach("Synergy")), "{name}");
         assert!(others[0] <= others[3] * 1.05, "{name}: {others:?}");
     }
 }
@@ -558,12 +501,7 @@ fn each_component_of_synergy_helps() {
 fn workers_follow_the_load_as_arachne_says() {
     let drawing = compare("arachne-4");
     let series = |name: &str| drawing.series_index(name).expect("the series exists");
-    let last = |panel: usize, name: &str| {
-        drawing.panels[panel].lines[series(name)]
-            .last()
-            .expect("points")
-            .1
-    };
+    let last = |panel: usize, name: &str| drawing.panels[panel].lines[series(name)].last().expect("points").1;
     for policy in ["c-FCFS", "DARC"] {
         let (elastic, most) = (format!("{policy}, 1 to 6"), format!("{policy}, 6"));
         // A ramp to 95 % keeps six workers busy for half of the time.
@@ -604,8 +542,7 @@ fn workers_follow_a_load_for_little_more_than_it_needs() {
         let (cost, tail) = rule("psp's rule: tail factor: 1");
         let (papers_cost, papers_tail) = rule("Arachne's rule: load factor: 1.5");
         let title = &panel.title;
-        found +=
-            &format!("{title}: {cost:.2} {tail:.2}, paper {papers_cost:.2} {papers_tail:.2}\n");
+        found += &format!("{title}: {cost:.2} {tail:.2}, paper {papers_cost:.2} {papers_tail:.2}\n");
         assert!(cost < 1.3, "{found}");
         assert!(tail < 1.5, "{found}");
         assert!(papers_cost <= cost, "{found}");

@@ -12,10 +12,7 @@ use crate::worst::worst_of;
 fn run(workload: &str, policy: Policy, load: f64) -> Outcome {
     let workload = Workload::named(workload).unwrap();
     let mut plan = SimPlan::new(workload, policy, 14, load).requests(120_000);
-    plan.costs = Costs {
-        preempt_ns: 10_000,
-        ..Costs::default()
-    };
+    plan.costs = Costs { preempt_ns: 10_000, ..Costs::default() };
     plan.preemption = true;
     plan.migrates = false;
     plan.contexts = Some(32);
@@ -28,14 +25,8 @@ fn run(workload: &str, policy: Policy, load: f64) -> Outcome {
 /// Each policy without sparing, and with the sparing of live servers.
 fn policies() -> [[Policy; 2]; 2] {
     [
-        [
-            Sq::default().spare_finishing(false).into(),
-            Sq::default().into(),
-        ],
-        [
-            Mq::default().spare_finishing(false).into(),
-            Mq::default().into(),
-        ],
+        [Sq::default().spare_finishing(false).into(), Sq::default().into()],
+        [Mq::default().spare_finishing(false).into(), Mq::default().into()],
     ]
 }
 
@@ -54,15 +45,8 @@ fn it_pays_where_quanta_end_shortly_before_requests_do() {
 
 #[test]
 fn it_does_no_harm_where_requests_have_many_quanta() {
-    let lending = [
-        DarcLending::default().spare_finishing(false).into(),
-        DarcLending::default().into(),
-    ];
-    for (pair, load) in policies()
-        .into_iter()
-        .zip([0.38; 2])
-        .chain([(lending, 0.85)])
-    {
+    let lending = [DarcLending::default().spare_finishing(false).into(), DarcLending::default().into()];
+    for (pair, load) in policies().into_iter().zip([0.38; 2]).chain([(lending, 0.85)]) {
         let name = pair[0].name().to_owned();
         let [without, with] = pair.map(|policy| worst_of(&run("high-bimodal", policy, load)));
         assert!(with < 1.1 * without, "{name}: {with} of {without}");

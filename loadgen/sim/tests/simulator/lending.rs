@@ -18,10 +18,7 @@ const SLO_SLOWDOWN: f64 = 10.0;
 fn plan(workload: &str, policy: Policy, load: f64, requests: u64) -> SimPlan {
     let workload = Workload::named(workload).unwrap();
     let mut plan = SimPlan::new(workload, policy, WORKERS, load).requests(requests);
-    plan.costs = Costs {
-        preempt_ns: PREEMPT_NS,
-        ..Costs::default()
-    };
+    plan.costs = Costs { preempt_ns: PREEMPT_NS, ..Costs::default() };
     plan.preemption = true;
     plan.hints = true;
     plan
@@ -39,13 +36,13 @@ fn worst(workload: &str, policy: Policy, load: f64, requests: u64) -> f64 {
 #[test]
 fn it_keeps_the_slo_where_darc_and_fixed_priority_break_it() {
     for (workload, load) in [("high-bimodal", 0.945), ("rocksdb", 0.945), ("tpcc", 0.93)] {
-        let [lending, darc] = [Policy::darc_lending(), Policy::darc()]
-            .map(|policy| worst(workload, policy, load, 120_000));
+        let [lending, darc] =
+            [Policy::darc_lending(), Policy::darc()].map(|policy| worst(workload, policy, load, 120_000));
         assert!(lending <= SLO_SLOWDOWN, "{workload}: {lending}");
         assert!(darc > SLO_SLOWDOWN, "{workload}: {darc}");
     }
-    let [lending, priority] = [Policy::darc_lending(), Policy::fixed_priority()]
-        .map(|policy| worst("high-bimodal", policy, 0.6, 60_000));
+    let [lending, priority] =
+        [Policy::darc_lending(), Policy::fixed_priority()].map(|policy| worst("high-bimodal", policy, 0.6, 60_000));
     assert!(lending <= SLO_SLOWDOWN, "{lending}");
     assert!(priority > SLO_SLOWDOWN, "{priority}");
 }
@@ -53,8 +50,8 @@ fn it_keeps_the_slo_where_darc_and_fixed_priority_break_it() {
 #[test]
 fn it_keeps_the_slo_where_most_requests_are_short() {
     for workload in ["extreme-bimodal", "zippydb"] {
-        let [lending, darc] = [Policy::darc_lending(), Policy::darc()]
-            .map(|policy| worst(workload, policy, 0.93, 400_000));
+        let [lending, darc] =
+            [Policy::darc_lending(), Policy::darc()].map(|policy| worst(workload, policy, 0.93, 400_000));
         assert!(lending <= SLO_SLOWDOWN, "{workload}: {lending}");
         assert!(darc > SLO_SLOWDOWN, "{workload}: {darc}");
     }
@@ -73,8 +70,8 @@ fn shorts_are_served_at_once_while_there_are_workers_to_spare() {
 
 #[test]
 fn a_widely_spread_type_keeps_the_slo_that_c_fcfs_breaks() {
-    let [lending, c_fcfs] = [Policy::darc_lending(), Policy::c_fcfs()]
-        .map(|policy| worst("lognormal", policy, 0.5, 300_000));
+    let [lending, c_fcfs] =
+        [Policy::darc_lending(), Policy::c_fcfs()].map(|policy| worst("lognormal", policy, 0.5, 300_000));
     assert!(lending <= SLO_SLOWDOWN, "{lending}");
     assert!(c_fcfs > 1.5 * SLO_SLOWDOWN, "{c_fcfs}");
 }
@@ -86,16 +83,11 @@ fn without_preemption_the_outcome_is_that_of_darc() {
             let mut plan = plan(workload, policy, 0.85, 60_000);
             plan.preemption = false;
             let outcome = run(&plan);
-            let of_type = |ty: &psp_sim::simulator::TypeOutcome| {
-                [0.5, 0.99, P999, 1.0].map(|quantile| ty.slowdown.at(quantile))
-            };
+            let of_type =
+                |ty: &psp_sim::simulator::TypeOutcome| [0.5, 0.99, P999, 1.0].map(|quantile| ty.slowdown.at(quantile));
             outcome.types.iter().map(of_type).collect::<Vec<_>>()
         };
-        assert_eq!(
-            latencies(Policy::darc_lending()),
-            latencies(Policy::darc()),
-            "{workload}"
-        );
+        assert_eq!(latencies(Policy::darc_lending()), latencies(Policy::darc()), "{workload}");
     }
 }
 
@@ -110,11 +102,7 @@ fn worst_with_dear_preemption(workload: &str, load: f64) -> [f64; 2] {
 
 #[test]
 fn a_dear_preemption_breaks_no_slo_that_darc_keeps() {
-    for (workload, load) in [
-        ("high-bimodal", 0.89),
-        ("trimodal", 0.88),
-        ("lognormal", 0.38),
-    ] {
+    for (workload, load) in [("high-bimodal", 0.89), ("trimodal", 0.88), ("lognormal", 0.38)] {
         let [lending, darc] = worst_with_dear_preemption(workload, load);
         assert!(darc <= SLO_SLOWDOWN, "{workload}: {darc}");
         assert!(lending <= SLO_SLOWDOWN, "{workload}: {lending}");

@@ -27,10 +27,7 @@ const BURSTS: Cell = Cell {
 
 fn run(cell: Cell, policy: &str, load: f64, requests: u64) -> Outcome {
     let policy: Policy = policy.parse().unwrap();
-    let extent = Extent {
-        requests,
-        relative_tolerance: 0.01,
-    };
+    let extent = Extent { requests, relative_tolerance: 0.01 };
     let mut plan = Search::new(cell, 1, policy).plan(extent);
     plan.load = load;
     simulate(&plan, &mut |_| ControlFlow::Continue(())).unwrap()

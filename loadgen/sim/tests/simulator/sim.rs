@@ -65,10 +65,7 @@ fn a_dispatcher_delays_what_it_classifies_and_dispatches() {
         channel_ns: 7,
         ..Costs::default()
     };
-    assert_eq!(
-        latency_ns(&lonely(Policy::c_fcfs(), Costs::default())),
-        (1_000, 1_000)
-    );
+    assert_eq!(latency_ns(&lonely(Policy::c_fcfs(), Costs::default())), (1_000, 1_000));
     assert_eq!(latency_ns(&lonely(Policy::c_fcfs(), costs)), (1_137, 1_137));
     // Workers that classify requests themselves pay no dispatcher.
     assert_eq!(latency_ns(&lonely(Policy::d_fcfs(), costs)), (1_100, 1_100));
@@ -76,10 +73,7 @@ fn a_dispatcher_delays_what_it_classifies_and_dispatches() {
 
 #[test]
 fn the_network_is_part_of_latencies_and_nobodys_time() {
-    let costs = Costs {
-        network_ns: 9_000,
-        ..Costs::FREE
-    };
+    let costs = Costs { network_ns: 9_000, ..Costs::FREE };
     for policy in [Policy::c_fcfs(), Policy::d_fcfs()] {
         let plan = lonely(policy, costs);
         let outcome = run(&plan);
@@ -126,10 +120,7 @@ fn a_busy_worker_waits_for_the_channel_both_ways() {
     plan.costs.dispatch_ns = 200;
     let outcome = run(&plan);
     let per_request_ns = outcome.duration_ns as f64 / outcome.completed as f64;
-    assert!(
-        (per_request_ns / 1_500.0 - 1.0).abs() < 0.01,
-        "{per_request_ns}"
-    );
+    assert!((per_request_ns / 1_500.0 - 1.0).abs() < 0.01, "{per_request_ns}");
     assert!((outcome.utilization - 1.0 / 1.5).abs() < 0.01);
     assert!((outcome.overhead - 0.5 / 1.5).abs() < 0.01);
 }
@@ -152,10 +143,7 @@ fn requests_of_a_flow_have_one_receiver() {
     for (utilization, received_ns) in served {
         let share = received_ns as f64 / outcome.duration_ns as f64;
         // A worker that gets more than it can serve does not keep up.
-        assert!(
-            (utilization - share.min(1.0)).abs() < 0.01,
-            "{utilization} {share}"
-        );
+        assert!((utilization - share.min(1.0)).abs() < 0.01, "{utilization} {share}");
     }
     let idle = |outcome: &Outcome| {
         let workers = outcome.worker_utilization.iter();
@@ -175,11 +163,7 @@ fn overload_is_rejected_and_counted() {
         let mut plan = plan("high-bimodal", policy, 4, 3.0);
         plan.queue_capacity = 100;
         let outcome = run(&plan);
-        assert_eq!(
-            outcome.completed + outcome.rejected,
-            outcome.arrived,
-            "{name}"
-        );
+        assert_eq!(outcome.completed + outcome.rejected, outcome.arrived, "{name}");
         assert_eq!(outcome.arrived, plan.requests, "{name}");
         assert!(outcome.rejected > plan.requests / 10, "{name}");
         // Short requests need a hundredth of the workers that are reserved for them.
@@ -199,19 +183,14 @@ fn with_short_studies(name: &str) -> Policy {
 
 #[test]
 fn a_change_of_policy_loses_nothing() {
-    let names: Vec<&str> = SimPolicy::names()
-        .filter(|name| !["ps", "srpt"].contains(name))
-        .collect();
+    let names: Vec<&str> = SimPolicy::names().filter(|name| !["ps", "srpt"].contains(name)).collect();
     for first in &names {
         for next in &names {
             let policy = with_short_studies(first);
             let mut plan = plan("high-bimodal", policy, 4, 0.9).requests(4_000);
             plan.preemption = true;
             plan.costs.channel_ns = 50;
-            plan.switch = Some(PolicySwitch {
-                at_request: 2_000,
-                policy: with_short_studies(next),
-            });
+            plan.switch = Some(PolicySwitch { at_request: 2_000, policy: with_short_studies(next) });
             for (migrates, contexts) in [(true, None), (false, None), (false, Some(3))] {
                 plan.migrates = migrates;
                 plan.contexts = contexts;
@@ -227,10 +206,7 @@ fn a_change_of_policy_changes_what_follows() {
     let mut plan = plan("high-bimodal", Policy::d_fcfs(), 14, 0.7);
     let short = |plan: &SimPlan| run(plan).types[0].slowdown.at(0.99);
     let before = short(&plan);
-    plan.switch = Some(PolicySwitch {
-        at_request: 0,
-        policy: Policy::darc(),
-    });
+    plan.switch = Some(PolicySwitch { at_request: 0, policy: Policy::darc() });
     plan.hints = true;
     assert!(short(&plan) < before / 10.0);
     plan.policy = SimPolicy::Ps;
@@ -304,26 +280,14 @@ fn phases_change_rates_and_shares_and_the_timeline_shows_them() {
     for (bucket, expected) in [(1, [0.5, 0.5]), (4, [2.5, 0.0]), (8, [0.5, 0.5])] {
         let close = |(measured, expected): (f64, f64)| (measured - expected).abs() < 0.2;
         let pairs = completed[bucket].into_iter().zip(expected);
-        assert!(
-            pairs.clone().all(close),
-            "{bucket}: {:?}",
-            completed[bucket]
-        );
+        assert!(pairs.clone().all(close), "{bucket}: {:?}", completed[bucket]);
         let utilization = outcome.timeline[bucket].utilization;
         let offered = if bucket == 4 { 0.25 } else { 0.5 };
         assert!((utilization - offered).abs() < 0.1, "{utilization}");
     }
-    let total: u64 = outcome
-        .timeline
-        .iter()
-        .flat_map(|bucket| &bucket.types)
-        .map(|ty| ty.completed)
-        .sum();
+    let total: u64 = outcome.timeline.iter().flat_map(|bucket| &bucket.types).map(|ty| ty.completed).sum();
     assert_eq!(total, outcome.completed);
-    let starts = outcome
-        .timeline
-        .iter()
-        .map(|bucket| bucket.start_ns / 1_000_000);
+    let starts = outcome.timeline.iter().map(|bucket| bucket.start_ns / 1_000_000);
     assert!(starts.eq(0..outcome.timeline.len() as u64));
 }
 

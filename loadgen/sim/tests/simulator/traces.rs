@@ -7,10 +7,7 @@ use psp_sim::workload::Workload;
 use psp_trace::{Checked, check};
 
 /// Longer than the simulations of these tests.
-const ALL: TraceWindow = TraceWindow {
-    from_ns: 0,
-    length_ns: u64::MAX,
-};
+const ALL: TraceWindow = TraceWindow { from_ns: 0, length_ns: u64::MAX };
 
 fn plan(policy: &str, trace: TraceWindow) -> SimPlan {
     let workload = Workload::named("high-bimodal").unwrap();
@@ -25,12 +22,7 @@ fn plan(policy: &str, trace: TraceWindow) -> SimPlan {
 fn run(plan: &SimPlan) -> (Outcome, Checked) {
     let outcome = simulate(plan, &mut |_| ControlFlow::Continue(())).unwrap();
     let mut text = Vec::new();
-    outcome
-        .trace
-        .as_ref()
-        .unwrap()
-        .write(plan, &mut text)
-        .unwrap();
+    outcome.trace.as_ref().unwrap().write(plan, &mut text).unwrap();
     let checked = check(&String::from_utf8(text).unwrap());
     (outcome, checked.unwrap_or_else(|error| panic!("{error}")))
 }
@@ -73,19 +65,13 @@ fn requests_wait_without_a_worker_in_a_trace() {
 
 #[test]
 fn a_window_cuts_what_is_around_it() {
-    let window = TraceWindow {
-        from_ns: 10_000_000,
-        length_ns: 1_000_000,
-    };
+    let window = TraceWindow { from_ns: 10_000_000, length_ns: 1_000_000 };
     let mut plan = plan("mq", window);
     plan.warmup = 500;
     let (_, checked) = run(&plan);
     let per_ms = plan.offered_rps() / 1e3;
     let requests = checked.requests as f64;
-    assert!(
-        requests > per_ms * 0.5 && requests < per_ms * 2.0,
-        "{checked}"
-    );
+    assert!(requests > per_ms * 0.5 && requests < per_ms * 2.0, "{checked}");
     assert!(checked.unfinished > 0, "the load is high: some are cut");
 }
 

@@ -40,24 +40,14 @@ fn queueing(outcome: &Outcome, wait_ns: u64) -> f64 {
 /// If they kept their workers, they would need 91 times what there is.
 #[test]
 fn who_waits_takes_nothing_from_throughput() {
-    for policy in [
-        Policy::c_fcfs(),
-        Policy::darc(),
-        Policy::mq(),
-        Policy::stealing(),
-        Policy::synergy(),
-    ] {
+    for policy in [Policy::c_fcfs(), Policy::darc(), Policy::mq(), Policy::stealing(), Policy::synergy()] {
         for migrates in [true, false] {
             let name = format!("{policy}, migrates: {migrates}");
             let mut plan = plan(policy.clone(), 4, 0.9, WAIT_NS);
             plan.migrates = migrates;
             plan.preemption = true;
             let outcome = run(&plan);
-            assert_eq!(
-                (outcome.completed, outcome.rejected),
-                (300_000, 0),
-                "{name}"
-            );
+            assert_eq!((outcome.completed, outcome.rejected), (300_000, 0), "{name}");
             let error = outcome.utilization / 0.9 - 1.0;
             assert!(error.abs() < 0.02, "{name}: {}", outcome.utilization);
             let least_ns = outcome.types[0].latency_ns.min();
@@ -107,10 +97,7 @@ fn contexts_bound_what_waits() {
     assert!(unbounded > 0.88, "{unbounded}");
     let (completed, bounded) = run_with(Some(50));
     let most = 50.0 * SERVICE_NS as f64 / WAIT_NS as f64;
-    assert!(
-        bounded < most && bounded > 0.9 * most,
-        "{bounded} of {most}"
-    );
+    assert!(bounded < most && bounded > 0.9 * most, "{bounded} of {most}");
     assert!(completed > 100_000, "{completed}");
 }
 

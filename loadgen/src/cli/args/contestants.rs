@@ -29,9 +29,7 @@ fn name_and_command(text: &str) -> Result<(String, String), String> {
     text.split_once('=')
         .filter(|(name, command)| !name.is_empty() && !command.trim().is_empty())
         .map(|(name, command)| (name.to_owned(), command.to_owned()))
-        .ok_or_else(|| {
-            "expected NAME=COMMAND, such as redis='redis-server --port {port}'".to_owned()
-        })
+        .ok_or_else(|| "expected NAME=COMMAND, such as redis='redis-server --port {port}'".to_owned())
 }
 
 /// One target. Its command, if any, has not been started yet.
@@ -100,9 +98,7 @@ pub(crate) fn start_all(contestants: &mut [Contestant], stop: &AtomicBool) -> Re
             let mut server = Server::start(command).map_err(Failure::work)?;
             let ready = server.wait_until_ready(target, stop);
             ready.map_err(|error| match error {
-                ServerError::Interrupted { .. } => {
-                    Failure::interrupted("nothing was measured".to_owned())
-                }
+                ServerError::Interrupted { .. } => Failure::interrupted("nothing was measured".to_owned()),
                 error => Failure::work(anyhow::Error::from(error).context(contestant.name.clone())),
             })?;
             contestant.server = Some(server);
@@ -120,10 +116,7 @@ mod tests {
     fn contestants(targets: &[&str], start: &[&str]) -> anyhow::Result<Vec<Contestant>> {
         let args = ContestantArgs {
             targets: targets.iter().map(|&text| text.to_owned()).collect(),
-            start: start
-                .iter()
-                .map(|text| name_and_command(text).unwrap())
-                .collect(),
+            start: start.iter().map(|text| name_and_command(text).unwrap()).collect(),
             protocol: ProtocolArgs::default(),
         };
         args.contestants()
@@ -133,11 +126,7 @@ mod tests {
     fn targets_and_commands_find_each_other() {
         let found = contestants(
             &["psp=psp://127.0.0.1:{port}", "redis://127.0.0.1:7/", "b"],
-            &[
-                "a=serve {port}",
-                "b=other -p {port} x=1",
-                "psp=third {port}",
-            ],
+            &["a=serve {port}", "b=other -p {port} x=1", "psp=third {port}"],
         );
         let found = found.unwrap();
         let names: Vec<_> = found.iter().map(|found| found.name.as_str()).collect();
@@ -160,10 +149,7 @@ mod tests {
         for (targets, reason) in [
             (&["one"][..], "`one` is neither a URL nor"),
             (&["a=redis://127.0.0.1:{port}"][..], "`a` is neither"),
-            (
-                &["x=redis://127.0.0.1", "x=redis://127.0.0.1"][..],
-                "two targets are called `x`",
-            ),
+            (&["x=redis://127.0.0.1", "x=redis://127.0.0.1"][..], "two targets are called `x`"),
             (&["gopher://127.0.0.1"][..], "a target is one of"),
             (&["sim:fifo?workers=1"][..], "no policy is called"),
         ] {

@@ -118,20 +118,13 @@ fn workload_help() -> String {
 }
 
 fn policy_help() -> String {
-    let policies: Vec<_> = SimPolicy::help()
-        .map(|(name, help)| format!("  {name:17} {help}"))
-        .collect();
-    format!(
-        "Policies by name, separated by commas; `{ALL}` is every name.\n\n{}",
-        policies.join("\n")
-    )
+    let policies: Vec<_> = SimPolicy::help().map(|(name, help)| format!("  {name:17} {help}")).collect();
+    format!("Policies by name, separated by commas; `{ALL}` is every name.\n\n{}", policies.join("\n"))
 }
 
 /// All settings of `--set`, and examples, for the end of `--help`.
 pub(crate) fn after_long_help(examples: &str) -> String {
-    let policies: Vec<SimPolicy> = SimPolicy::names()
-        .filter_map(|name| name.parse().ok())
-        .collect();
+    let policies: Vec<SimPolicy> = SimPolicy::names().filter_map(|name| name.parse().ok()).collect();
     let settings = SimSettings::default().describe(&policies, "\n");
     format!(
         "{examples}\n\n\
@@ -166,18 +159,11 @@ impl ExperimentArgs {
         let policies = expand(&self.policy, SimPolicy::names());
         let mut policies = policies
             .iter()
-            .map(|name| {
-                name.parse::<SimPolicy>()
-                    .with_context(|| format!("--policy {name}"))
-            })
+            .map(|name| name.parse::<SimPolicy>().with_context(|| format!("--policy {name}")))
             .collect::<Result<Vec<_>, _>>()?;
         let mut settings = SimSettings::default();
         self.cluster.apply(&mut settings.cluster);
-        if let Some(measured) = self
-            .costs
-            .as_deref()
-            .map(|name| settings.costs.measured(name))
-        {
+        if let Some(measured) = self.costs.as_deref().map(|name| settings.costs.measured(name)) {
             settings.costs = measured.context("--costs")?;
         }
         settings.assign(&mut policies, &self.set).context("--set")?;
@@ -243,15 +229,10 @@ impl Experiment {
 
     /// Each plan at each of these loads, in this order.
     pub(crate) fn at_loads(&self, loads: &[f64]) -> Result<Vec<SimPlan>, Failure> {
-        let at = |plan: &SimPlan, load| SimPlan {
-            load,
-            ..plan.clone()
-        };
+        let at = |plan: &SimPlan, load| SimPlan { load, ..plan.clone() };
         let plans = self.plans.iter();
         let plans = plans.flat_map(|plan| loads.iter().map(move |&load| at(plan, load)));
-        plans
-            .map(|plan| plan.validate().map(|()| plan).map_err(Failure::usage))
-            .collect()
+        plans.map(|plan| plan.validate().map(|()| plan).map_err(Failure::usage)).collect()
     }
 
     /// Runs `work` for each of `jobs` behind a progress bar, several at a time. Returns the results
@@ -263,11 +244,7 @@ impl Experiment {
         arrivals_per_job: u64,
         work: impl Fn(&Job, Observer<'_>) -> anyhow::Result<Done> + Sync,
     ) -> Result<Vec<Done>, Failure> {
-        let Jobs {
-            done,
-            failure,
-            interrupted,
-        } = run_jobs(what, jobs, self.threads, arrivals_per_job, work)?;
+        let Jobs { done, failure, interrupted } = run_jobs(what, jobs, self.threads, arrivals_per_job, work)?;
         self.failure = self.failure.take().or(failure);
         self.conditions.interrupted |= interrupted;
         Ok(done)

@@ -47,28 +47,13 @@ impl KeyspaceArgs {
         let key_bytes = format.sizes.bytes_max();
         let format = KeyFormat {
             prefix: self.key_prefix.clone(),
-            sizes: sizes(
-                &self.key_bytes,
-                in_preset(|preset| preset.key_bytes),
-                key_bytes,
-            ),
+            sizes: sizes(&self.key_bytes, in_preset(|preset| preset.key_bytes), key_bytes),
         };
         let distribution = self.key_distribution.unwrap_or_else(|| {
             let text = in_preset(|preset| preset.key_distribution);
-            text.map_or(KeyDistribution::Uniform, |text| {
-                text.parse().expect("presets are tested")
-            })
+            text.map_or(KeyDistribution::Uniform, |text| text.parse().expect("presets are tested"))
         });
-        let values = sizes(
-            &self.value_bytes,
-            in_preset(|preset| preset.value_bytes),
-            VALUE_BYTES,
-        );
-        Keyspace::with(
-            self.keys.unwrap_or(keys_default),
-            format,
-            distribution,
-            values,
-        )
+        let values = sizes(&self.value_bytes, in_preset(|preset| preset.value_bytes), VALUE_BYTES);
+        Keyspace::with(self.keys.unwrap_or(keys_default), format, distribution, values)
     }
 }

@@ -20,12 +20,7 @@ pub(crate) struct MeasurementArgs {
     /// protobuf:// target. Placeholders: {key} {key:HIT} {keys:N} {value}, and n in braces: the
     /// number of the request. NAME=COMMAND:90 names a type. Quotes and backslashes are those of a shell; text in
     /// single quotes has no placeholders, elsewhere a brace is written twice
-    #[arg(
-        long,
-        value_name = "MIX",
-        conflicts_with = "workload",
-        help_heading = "Requests"
-    )]
+    #[arg(long, value_name = "MIX", conflicts_with = "workload", help_heading = "Requests")]
     pub(crate) mix: Option<String>,
     /// A workload of the literature for psp:// and sim: targets: high-bimodal, extreme-bimodal, tpcc,
     /// ...; or a TOML file, for any target
@@ -148,10 +143,7 @@ pub(crate) struct MeasurementArgs {
 impl MeasurementArgs {
     /// The same options with another rate, in requests per second.
     pub(crate) fn at_rate(&self, rate_rps: f64) -> Self {
-        Self {
-            rate: Some(rate_rps),
-            ..self.clone()
-        }
+        Self { rate: Some(rate_rps), ..self.clone() }
     }
 
     /// Whether the options set a rate.

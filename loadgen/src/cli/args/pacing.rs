@@ -32,13 +32,7 @@ pub(crate) struct PacingArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["closed_loop", "load", "dilate"])]
     trace: Option<PathBuf>,
     /// Format of the trace. Requests of own and csv are types of the mix or workload, or commands if there is neither
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        value_enum,
-        default_value = "own",
-        requires = "trace"
-    )]
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "own", requires = "trace")]
     trace_format: Format,
     /// Commands of the trace that begin with START are of type NAME, as in 'users=GET /users/'; the first that
     /// fits counts, and may be repeated. By default each different command is a type, or, if there are more than
@@ -90,10 +84,7 @@ pub(crate) struct TraceType {
 
 fn trace_type(text: &str) -> Result<TraceType, String> {
     match text.split_once('=') {
-        Some((name, start)) if !name.is_empty() => Ok(TraceType {
-            name: name.to_owned(),
-            start: start.to_owned(),
-        }),
+        Some((name, start)) if !name.is_empty() => Ok(TraceType { name: name.to_owned(), start: start.to_owned() }),
         _ => Err("expected a name and the start of commands, such as users=GET /users/".to_owned()),
     }
 }
@@ -144,10 +135,7 @@ impl PacingArgs {
     }
 
     /// The file of a trace, its format, and when its requests are sent, given `--rate`.
-    pub(crate) fn trace(
-        &self,
-        rate_rps: Option<f64>,
-    ) -> anyhow::Result<Option<(&Path, TraceFormat, TracePace)>> {
+    pub(crate) fn trace(&self, rate_rps: Option<f64>) -> anyhow::Result<Option<(&Path, TraceFormat, TracePace)>> {
         let Some(path) = self.trace.as_deref() else {
             if self.trace_speed.is_some() {
                 bail!("--trace-speed goes with --trace");
@@ -155,9 +143,7 @@ impl PacingArgs {
             return Ok(None);
         };
         let speed = self.trace_speed.unwrap_or(1.0);
-        let pace = rate_rps.map_or(TracePace::Recorded { speed }, |rate_rps| TracePace::Rate {
-            rate_rps,
-        });
+        let pace = rate_rps.map_or(TracePace::Recorded { speed }, |rate_rps| TracePace::Rate { rate_rps });
         if self.trace_speed.is_some() && rate_rps.is_some() {
             bail!("a rate takes the place of the times of a trace, and of --trace-speed");
         }

@@ -16,8 +16,7 @@ use crate::cli::args::pacing::TraceType;
 use crate::cli::args::target::Subject;
 use crate::cli::measurement::Measurement;
 use psp_loadgen::schedule::{
-    ClosedLoop, ItemRate, Mix, OfferedLoad, ThreadClass, Trace, TraceCommand, TraceTypes,
-    assign_threads,
+    ClosedLoop, ItemRate, Mix, OfferedLoad, ThreadClass, Trace, TraceCommand, TraceTypes, assign_threads,
 };
 use psp_loadgen::wire::CommandTemplate;
 
@@ -81,17 +80,11 @@ impl MeasurementArgs {
         let warmup = Duration::from_secs_f64(self.warmup.unwrap_or(WARMUP_S));
         let duration = Duration::try_from_secs_f64(self.duration.unwrap_or(DURATION_S));
         let duration = duration.context("--duration")?;
-        Ok(SimRun::new(
-            target, workload, offered, self.seed, warmup, duration,
-        )?)
+        Ok(SimRun::new(target, workload, offered, self.seed, warmup, duration)?)
     }
 
     fn plan(&self, target: Target) -> anyhow::Result<RunPlan> {
-        let Sent {
-            mut types,
-            arrivals,
-            pacing,
-        } = self.sent(&target)?;
+        let Sent { mut types, arrivals, pacing } = self.sent(&target)?;
         self.give_bodies(&mut types, target.protocol)?;
         let known = |name: &&String| types.iter().any(|ty| ty.name == **name);
         if let Some(name) = self.slow.iter().chain(&self.fast).find(|name| !known(name)) {
@@ -108,9 +101,7 @@ impl MeasurementArgs {
         });
         let warmup = Duration::from_secs_f64(warmup_s);
         let duration = match (self.duration, length_ns) {
-            (Some(duration_s), _) => {
-                Duration::try_from_secs_f64(duration_s).context("--duration")?
-            }
+            (Some(duration_s), _) => Duration::try_from_secs_f64(duration_s).context("--duration")?,
             (None, Some(length_ns)) => {
                 // The measurement includes the last arrival.
                 let length = Duration::from_nanos(length_ns + 1);
@@ -148,10 +139,7 @@ impl MeasurementArgs {
     /// Gives the body of --body to requests that lack one.
     fn give_bodies(&self, types: &mut [TypePlan], protocol: Protocol) -> anyhow::Result<()> {
         let is_plain = self.header.is_empty() && self.body.is_none();
-        ensure!(
-            is_plain || protocol.is_http(),
-            "--header and --body go with http:// targets"
-        );
+        ensure!(is_plain || protocol.is_http(), "--header and --body go with http:// targets");
         let Some(body) = &self.body else {
             return Ok(());
         };
@@ -177,10 +165,7 @@ impl MeasurementArgs {
         let (types, arrivals) = match (mix.or(preset), &self.workload) {
             (_, Some(workload)) => {
                 let workload = LiveWorkload::named_or_file(workload)?;
-                (
-                    self.workload_types(&workload, protocol)?,
-                    workload.arrivals(),
-                )
+                (self.workload_types(&workload, protocol)?, workload.arrivals())
             }
             (_, None) if protocol.is_synthetic() => {
                 bail!("a {protocol}:// target needs --workload")
@@ -196,10 +181,7 @@ impl MeasurementArgs {
         };
         if let Some((path, format, pace)) = trace {
             let steady = types.iter().all(|ty| ty.phases.is_empty());
-            ensure!(
-                steady,
-                "a trace has its own times, phases cannot change them"
-            );
+            ensure!(steady, "a trace has its own times, phases cannot change them");
             let named = types.iter().map(|ty| (ty.name.clone(), ty.rate_rps));
             let requests = if types.is_empty() {
                 TraceTypes::Commands(target.clone())
@@ -222,24 +204,19 @@ impl MeasurementArgs {
             }
             None => Pacing::Drawn,
         };
-        Ok(Sent {
-            types,
-            arrivals: self.pacing.arrivals(arrivals)?,
-            pacing,
-        })
+        Ok(Sent { types, arrivals: self.pacing.arrivals(arrivals)?, pacing })
     }
 
     /// Types of a mix. Without a rate, their rates are their weights.
     fn mix_types(&self, mix: &Mix) -> anyhow::Result<Vec<TypePlan>> {
         let rates = if self.pacing.has_rates() {
-            mix.rates_rps(self.rate)
-                .context("--rate and --mix do not fit together")?
+            mix.rates_rps(self.rate).context("--rate and --mix do not fit together")?
         } else {
             let weight = |rate| match rate {
                 ItemRate::Weight(weight) => Ok(weight),
-                ItemRate::PerSecond(_) => Err(anyhow!(
-                    "a trace and a closed loop have no rates; give weights, such as GET:90"
-                )),
+                ItemRate::PerSecond(_) => {
+                    Err(anyhow!("a trace and a closed loop have no rates; give weights, such as GET:90"))
+                }
             };
             let items = mix.items.iter().map(|item| weight(item.rate));
             items.collect::<Result<_, _>>()?
@@ -254,34 +231,23 @@ impl MeasurementArgs {
     }
 
     /// Types of a workload. Without a rate, their rates are their shares.
-    fn workload_types(
-        &self,
-        workload: &LiveWorkload,
-        protocol: Protocol,
-    ) -> anyhow::Result<Vec<TypePlan>> {
+    fn workload_types(&self, workload: &LiveWorkload, protocol: Protocol) -> anyhow::Result<Vec<TypePlan>> {
         let offered = self.offered(workload)?;
         Ok(workload.type_plans(protocol, offered, self.dilate)?)
     }
 
     /// The offered load of a workload.
     fn offered(&self, workload: &LiveWorkload) -> anyhow::Result<OfferedLoad> {
-        Ok(
-            match (self.rate.or(workload.rate_rps()), self.load, self.workers) {
-                _ if !self.pacing.has_rates() => OfferedLoad::Rate(1.0),
-                (_, Some(load), Some(workers)) => OfferedLoad::Workers { load, workers },
-                (Some(rate_rps), None, _) => OfferedLoad::Rate(rate_rps),
-                _ => bail!("give either --rate, or --load with --workers"),
-            },
-        )
+        Ok(match (self.rate.or(workload.rate_rps()), self.load, self.workers) {
+            _ if !self.pacing.has_rates() => OfferedLoad::Rate(1.0),
+            (_, Some(load), Some(workers)) => OfferedLoad::Workers { load, workers },
+            (Some(rate_rps), None, _) => OfferedLoad::Rate(rate_rps),
+            _ => bail!("give either --rate, or --load with --workers"),
+        })
     }
 
     /// Assigns threads and connections to the types.
-    fn placed(
-        &self,
-        mut types: Vec<TypePlan>,
-        protocol: Protocol,
-        pacing: &Pacing,
-    ) -> anyhow::Result<Vec<TypePlan>> {
+    fn placed(&self, mut types: Vec<TypePlan>, protocol: Protocol, pacing: &Pacing) -> anyhow::Result<Vec<TypePlan>> {
         if protocol.is_synthetic() {
             // Replies of 16 bytes delay no other reply, and all types share one socket.
             return Ok(types);
@@ -292,14 +258,9 @@ impl MeasurementArgs {
         };
         let is_shared = closed.is_some_and(|closed| !closed.per_type);
         if is_shared && !self.slow.is_empty() {
-            bail!(
-                "a closed loop over all types has one thread; --slow goes with --closed-per-type"
-            );
+            bail!("a closed loop over all types has one thread; --slow goes with --closed-per-type");
         }
-        let named: Vec<_> = types
-            .iter()
-            .map(|ty| (ty.name.as_str(), ty.rate_rps))
-            .collect();
+        let named: Vec<_> = types.iter().map(|ty| (ty.name.as_str(), ty.rate_rps)).collect();
         let threads = assign_threads(&named, &self.slow, &self.fast);
         for (ty, thread) in types.iter_mut().zip(threads) {
             ty.thread = if is_shared { ThreadClass::Fast } else { thread };
@@ -364,11 +325,7 @@ fn grouped_commands(trace: &mut Trace, rules: &[TraceType], protocol: Protocol) 
     // Each rule has a place, whenever its first command comes.
     let mut own_left = (TRACE_TYPES_MAX - 1).saturating_sub(rules.len());
     for command in commands {
-        let TraceCommand {
-            text,
-            type_name,
-            template,
-        } = command;
+        let TraceCommand { text, type_name, template } = command;
         let is_meant = |rule: &&TraceType| type_name.is_none() && text.starts_with(&rule.start);
         let rule = rules.iter().find(is_meant);
         let mut name = match rule {
@@ -434,11 +391,7 @@ mod tests {
         assert!((by_rate.types[0].rate_rps - 5.0).abs() < 1e-9);
         assert_eq!(by_rate.types[1].service_ns(), Some(100_000_000));
         let load = plan(&format!("{base} --load 0.5 --workers 14 --dilate 1000")).unwrap();
-        let busy: f64 = load
-            .types
-            .iter()
-            .map(|ty| ty.rate_rps * f64::from(ty.service_ns().unwrap()) / 1e9)
-            .sum();
+        let busy: f64 = load.types.iter().map(|ty| ty.rate_rps * f64::from(ty.service_ns().unwrap()) / 1e9).sum();
         assert!((busy - 7.0).abs() < 1e-6, "{busy}");
     }
 
@@ -446,45 +399,21 @@ mod tests {
     fn what_does_not_fit_together_is_refused() {
         for (line, reason) in [
             ("--target redis://127.0.0.1", "needs --mix"),
-            (
-                "--target redis://127.0.0.1 --mix GET:1",
-                "do not fit together",
-            ),
+            ("--target redis://127.0.0.1 --mix GET:1", "do not fit together"),
             ("--target redis://127.0.0.1 --mix GET:1 --rate 0", "above 0"),
-            (
-                "--target redis://127.0.0.1 --mix GET@1/s --slow SET",
-                "`SET` is none",
-            ),
+            ("--target redis://127.0.0.1 --mix GET@1/s --slow SET", "`SET` is none"),
             ("--target psp://127.0.0.1:9 --rate 1", "needs --workload"),
-            (
-                "--target memcached://127.0.0.1 --mix KEYS:1 --rate 1",
-                "no command `KEYS`",
-            ),
+            ("--target memcached://127.0.0.1 --mix KEYS:1 --rate 1", "no command `KEYS`"),
             ("--target protobuf://127.0.0.1:9 --rate 1", "needs --mix"),
-            (
-                "--target redis://127.0.0.1 --mix GET@1/s --closed-loop 5",
-                "have no rates",
-            ),
-            (
-                "--target redis://127.0.0.1 --mix GET:1 --closed-loop 5 --rate 5",
-                "cannot be used with",
-            ),
+            ("--target redis://127.0.0.1 --mix GET@1/s --closed-loop 5", "have no rates"),
+            ("--target redis://127.0.0.1 --mix GET:1 --closed-loop 5 --rate 5", "cannot be used with"),
             (
                 "--target redis://127.0.0.1 --mix GET:1 --closed-loop 5 --connections 4",
                 "need 5 connections",
             ),
-            (
-                "--target redis://127.0.0.1 --mix GET:1 --closed-loop 5 --slow GET",
-                "--closed-per-type",
-            ),
-            (
-                "--target redis://127.0.0.1 --mix GET:1 --think-us 5 --rate 5",
-                "go with --closed-loop",
-            ),
-            (
-                "--target redis://127.0.0.1 --mix GET:1 --trace-speed 5 --rate 5",
-                "goes with --trace",
-            ),
+            ("--target redis://127.0.0.1 --mix GET:1 --closed-loop 5 --slow GET", "--closed-per-type"),
+            ("--target redis://127.0.0.1 --mix GET:1 --think-us 5 --rate 5", "go with --closed-loop"),
+            ("--target redis://127.0.0.1 --mix GET:1 --trace-speed 5 --rate 5", "goes with --trace"),
             (
                 "--target redis://127.0.0.1 --mix GET@1/s --arrivals poisson --burst-share 0.5",
                 "go with --arrivals bursty",
@@ -493,66 +422,27 @@ mod tests {
                 "--target redis://127.0.0.1 --mix GET@1/s --arrivals bursty --burst-share 1.5",
                 "--burst-share is below 1",
             ),
-            (
-                "--target redis://127.0.0.1 --trace no/such",
-                "cannot read no/such",
-            ),
+            ("--target redis://127.0.0.1 --trace no/such", "cannot read no/such"),
             (
                 "--target redis://127.0.0.1 --trace no/such --arrivals uniform",
                 "--arrivals goes with --rate",
             ),
-            (
-                "--target redis://127.0.0.1 --trace no/such --rate 5 --trace-speed 2",
-                "takes the place",
-            ),
-            (
-                "--target redis://127.0.0.1 --mix GET:1 --rate 5 --trace-format csv",
-                "--trace <FILE>",
-            ),
-            (
-                "--target redis://127.0.0.1 --trace no/such --trace-format combined",
-                "go with http://",
-            ),
-            (
-                "--target http://127.0.0.1 --trace no/such --trace-format vegeta",
-                "give --rate",
-            ),
+            ("--target redis://127.0.0.1 --trace no/such --rate 5 --trace-speed 2", "takes the place"),
+            ("--target redis://127.0.0.1 --mix GET:1 --rate 5 --trace-format csv", "--trace <FILE>"),
+            ("--target redis://127.0.0.1 --trace no/such --trace-format combined", "go with http://"),
+            ("--target http://127.0.0.1 --trace no/such --trace-format vegeta", "give --rate"),
             (
                 "--target http://127.0.0.1 --trace no/such --trace-format common --mix GET:1",
                 "no types of a mix",
             ),
-            (
-                "--target redis://127.0.0.1 --mix GET@1/s --header A:b",
-                "go with http://",
-            ),
-            (
-                "--target http://127.0.0.1 --mix POST@1/s --body @no/such",
-                "cannot read no/such",
-            ),
-            (
-                "--target redis://127.0.0.1 --mix GET@1/s --keys 0",
-                "from 1 to",
-            ),
-            (
-                "--target redis://127.0.0.1 --mix GET@1/s --key-bytes 5",
-                "too short",
-            ),
-            (
-                "--target redis://127.0.0.1 --workload tpcc --rate 1",
-                "has no `command`",
-            ),
-            (
-                "--target psp://127.0.0.1:9 --workload tpcc",
-                "give either --rate",
-            ),
-            (
-                "--target psp://127.0.0.1:9 --workload tpcc --load 1",
-                "--workers",
-            ),
-            (
-                "--target psp://127.0.0.1:9 --workload tpcc --rate 1 --dilate 100000",
-                "largest dilation",
-            ),
+            ("--target redis://127.0.0.1 --mix GET@1/s --header A:b", "go with http://"),
+            ("--target http://127.0.0.1 --mix POST@1/s --body @no/such", "cannot read no/such"),
+            ("--target redis://127.0.0.1 --mix GET@1/s --keys 0", "from 1 to"),
+            ("--target redis://127.0.0.1 --mix GET@1/s --key-bytes 5", "too short"),
+            ("--target redis://127.0.0.1 --workload tpcc --rate 1", "has no `command`"),
+            ("--target psp://127.0.0.1:9 --workload tpcc", "give either --rate"),
+            ("--target psp://127.0.0.1:9 --workload tpcc --load 1", "--workers"),
+            ("--target psp://127.0.0.1:9 --workload tpcc --rate 1 --dilate 100000", "largest dilation"),
         ] {
             let error = format!("{:#}", plan(line).unwrap_err());
             assert!(error.contains(reason), "{line}: {error}");
@@ -567,10 +457,7 @@ mod tests {
         assert_eq!(usr.keyspace.first_value(3), b"ab");
         let other = "--target redis://127.0.0.1 --preset usr --mix GET@5/s --value-bytes 3";
         let other = plan(other).unwrap();
-        assert_eq!(
-            (other.types.len(), other.keyspace.first_value(3).len()),
-            (1, 3)
-        );
+        assert_eq!((other.types.len(), other.keyspace.first_value(3).len()), (1, 3));
     }
 
     #[test]
@@ -583,11 +470,7 @@ mod tests {
             panic!("not closed");
         };
         let think = Duration::from_micros(7);
-        let expected = ClosedLoop {
-            outstanding: 50,
-            per_type: false,
-            think,
-        };
+        let expected = ClosedLoop { outstanding: 50, per_type: false, think };
         assert_eq!(closed, expected);
         let own = plan(&format!("{base} --closed-per-type")).unwrap();
         assert_eq!(own.types[1].thread, ThreadClass::Slow);
@@ -597,11 +480,7 @@ mod tests {
     fn bursts_are_set() {
         let base = "--target redis://127.0.0.1 --mix GET@1/s --arrivals bursty";
         let bursty = plan(&format!("{base} --burst-factor 3 --burst-share 0.2")).unwrap();
-        let bursts = psp_sim::workload::Bursts {
-            factor: 3.0,
-            share: 0.2,
-            requests: 100.0,
-        };
+        let bursts = psp_sim::workload::Bursts { factor: 3.0, share: 0.2, requests: 100.0 };
         assert_eq!(bursty.arrivals, ArrivalProcess::Bursty(bursts));
     }
 
@@ -610,10 +489,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "5 GET a\n6 GET b\n7 get a\n9 GET a\n").unwrap();
         let path = file.path().display();
-        let plan = plan(&format!(
-            "--target redis://127.0.0.1 --trace {path} --trace-speed 2"
-        ))
-        .unwrap();
+        let plan = plan(&format!("--target redis://127.0.0.1 --trace {path} --trace-speed 2")).unwrap();
         let names: Vec<_> = plan.types.iter().map(|ty| ty.name.as_str()).collect();
         assert_eq!(names, ["GET", "GET b", "get a"]);
         assert_eq!(plan.duration, Duration::from_nanos(2_000_000_001));
@@ -636,9 +512,7 @@ mod tests {
             let line = Line::try_parse_from(words.chain(options.iter().copied())).unwrap();
             let plan = line.args.plan(line.target.parse().unwrap()).unwrap();
             let types = plan.types.into_iter();
-            types
-                .map(|ty| (ty.name, ty.request.commands().len()))
-                .collect::<Vec<_>>()
+            types.map(|ty| (ty.name, ty.request.commands().len())).collect::<Vec<_>>()
         };
         let named = |name: &str, len| (name.to_owned(), len);
         let by_name = types(&[]);
@@ -659,9 +533,7 @@ mod tests {
         let names = |options: &str| {
             let plan = plan(&format!("{line}{options}")).unwrap();
             let types = plan.types.into_iter();
-            types
-                .map(|ty| (ty.name, ty.request.commands().len()))
-                .collect::<Vec<_>>()
+            types.map(|ty| (ty.name, ty.request.commands().len())).collect::<Vec<_>>()
         };
         let named = |name: &str, len| (name.to_owned(), len);
         let untyped = [named("gold", 2), named("/a", 1), named("/c", 1)];
@@ -691,10 +563,7 @@ mod tests {
         let path = file.path().display();
         let line = format!("--target http://127.0.0.1 --trace {path} --body given");
         let plan = plan(&line).unwrap();
-        let mut bodies = plan
-            .types
-            .iter()
-            .map(|ty| ty.request.commands()[0].literal(2));
+        let mut bodies = plan.types.iter().map(|ty| ty.request.commands()[0].literal(2));
         let [Some(first), Some(second)] = [bodies.next().unwrap(), bodies.next().unwrap()] else {
             panic!("two bodies");
         };

@@ -36,13 +36,7 @@ pub(crate) struct PortArgs {
     )]
     mac: Mac,
     /// Queues of each kind, which send in turn; over net_memif the number of the server's queues
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        requires = "eal",
-        help_heading = "DPDK"
-    )]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "eal", help_heading = "DPDK")]
     queues: usize,
 }
 

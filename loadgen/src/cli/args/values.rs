@@ -20,9 +20,7 @@ pub(crate) fn positive(text: &str) -> Result<f64, String> {
 
 pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
     let number: Option<usize> = text.parse().ok();
-    number
-        .filter(|number| *number > 0)
-        .ok_or_else(|| "expected a number from 1".to_owned())
+    number.filter(|number| *number > 0).ok_or_else(|| "expected a number from 1".to_owned())
 }
 
 /// A number of workers from 1, or a range.
@@ -35,10 +33,7 @@ pub(crate) fn workers(text: &str) -> Result<Workers, String> {
 }
 
 /// A number from `min` to `max`.
-pub(crate) fn in_range(
-    min: f64,
-    max: f64,
-) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync + 'static {
+pub(crate) fn in_range(min: f64, max: f64) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync + 'static {
     move |text| {
         let number: Option<f64> = text.parse().ok();
         number

@@ -43,8 +43,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
     let types = plans.iter().map(|plan| plan.workload.types.len());
     let arrivals = experiment.arrivals() * types.max().unwrap_or(1) as u64;
     let results = experiment.run("calibrate", &plans, arrivals, |plan, progress| {
-        let types =
-            isolated(plan, args.percentile / 100.0, progress).with_context(|| name(plan))?;
+        let types = isolated(plan, args.percentile / 100.0, progress).with_context(|| name(plan))?;
         Ok(Calibration::new(plan, types))
     })?;
     let report = CalibrationReport {

@@ -60,11 +60,7 @@ impl CapacityArgs {
         Slo {
             slowdown: self.slo_slowdown,
             percentile: self.percentile,
-            scope: if self.overall {
-                Scope::Overall
-            } else {
-                Scope::PerType
-            },
+            scope: if self.overall { Scope::Overall } else { Scope::PerType },
         }
     }
 }

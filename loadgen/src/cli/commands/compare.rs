@@ -81,8 +81,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     }
     let interrupted = stop.load(Ordering::Relaxed);
     let named = contestants.iter().zip(runs);
-    let targets =
-        named.map(|(contestant, runs)| (contestant.name.clone(), contestant.command.clone(), runs));
+    let targets = named.map(|(contestant, runs)| (contestant.name.clone(), contestant.command.clone(), runs));
     let report = CompareReport::new(targets.collect(), interrupted);
     let rounds = report.rounds;
     print(&args.output.render(&report).map_err(Failure::work)?).map_err(Failure::work)?;

@@ -58,18 +58,13 @@ pub(crate) fn figure(args: &FigureArgs) -> Result<(), Failure> {
     if args.list {
         let drawn = figure::all().map(|figure| (figure.name, figure.title));
         let all = drawn.chain(figure::ELSEWHERE.iter().copied());
-        let rows: String = all
-            .map(|(name, about)| format!("{name:16} {about}\n"))
-            .collect();
+        let rows: String = all.map(|(name, about)| format!("{name:16} {about}\n")).collect();
         return print(&rows).map_err(Failure::work);
     }
     let name = args.name.as_deref().unwrap_or_default();
     let figures = figures(name).map_err(Failure::usage)?;
     let requests = if args.quick { REQUESTS_QUICK } else { REQUESTS };
-    let scale = Scale {
-        requests: args.requests.unwrap_or(requests),
-        seed: args.seed,
-    };
+    let scale = Scale { requests: args.requests.unwrap_or(requests), seed: args.seed };
     let out = args.out.as_deref().unwrap_or(Path::new("."));
     let is_folder = name == ALL || out.is_dir();
     if is_folder {
@@ -87,11 +82,7 @@ pub(crate) fn figure(args: &FigureArgs) -> Result<(), Failure> {
 
     for drawing in &drawings {
         let file = format!("{}.svg", drawing.name);
-        let path = if is_folder {
-            out.join(file)
-        } else {
-            out.to_owned()
-        };
+        let path = if is_folder { out.join(file) } else { out.to_owned() };
         write(&path, &svg(drawing)).map_err(Failure::work)?;
     }
     if let Some(path) = &args.data {
@@ -112,12 +103,8 @@ fn figures(name: &str) -> anyhow::Result<Vec<&'static Figure>> {
         return Ok(figure::all().collect());
     }
     let known = || figure::all().map(|figure| figure.name).collect::<Vec<_>>();
-    let figure = figure::named(name).ok_or_else(|| {
-        anyhow!(
-            "no figure is called `{name}`; there are {}, and {ALL}",
-            known().join(", ")
-        )
-    })?;
+    let figure = figure::named(name)
+        .ok_or_else(|| anyhow!("no figure is called `{name}`; there are {}, and {ALL}", known().join(", ")))?;
     Ok(vec![figure])
 }
 
@@ -130,9 +117,7 @@ fn comparison(figures: &[&Figure], drawings: &[Drawing]) -> String {
     let mut table = String::new();
     for drawing in drawings {
         let figure = figures.iter().find(|figure| figure.name == drawing.name);
-        let rows = figure.map_or_else(String::new, |figure| {
-            figure::claim_rows(figure.claims, drawing)
-        });
+        let rows = figure.map_or_else(String::new, |figure| figure::claim_rows(figure.claims, drawing));
         if !rows.is_empty() {
             table += &format!("\n{}\n\n{}{rows}", drawing.title, figure::CLAIMS_HEADER);
         }

@@ -37,18 +37,11 @@ pub(crate) fn preload(args: &PreloadArgs) -> Result<(), Failure> {
     let target = args.protocol.target(&args.target);
     let target = target.map_err(Failure::usage)?;
     let of_kind = |kind, named: &[(String, u64)]| -> Vec<Collection> {
-        let collection = |(key, len): &(String, u64)| Collection {
-            kind,
-            key: key.clone(),
-            len: *len,
-        };
+        let collection = |(key, len): &(String, u64)| Collection { kind, key: key.clone(), len: *len };
         named.iter().map(collection).collect()
     };
-    let collections = [
-        of_kind(CollectionKind::List, &args.list),
-        of_kind(CollectionKind::SortedSet, &args.zset),
-    ]
-    .concat();
+    let collections =
+        [of_kind(CollectionKind::List, &args.list), of_kind(CollectionKind::SortedSet, &args.zset)].concat();
     let keys = args.keyspace.keys;
     if keys.is_none() && collections.is_empty() {
         let nothing = anyhow::anyhow!("nothing to create: give --keys, --list or --zset");
@@ -56,10 +49,7 @@ pub(crate) fn preload(args: &PreloadArgs) -> Result<(), Failure> {
     }
     with_progress(&PreloadPlan {
         target,
-        keyspace: keys
-            .map(|keys| args.keyspace.keyspace(keys))
-            .transpose()
-            .map_err(Failure::usage)?,
+        keyspace: keys.map(|keys| args.keyspace.keyspace(keys)).transpose().map_err(Failure::usage)?,
         collections,
     })
 }

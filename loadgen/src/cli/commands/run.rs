@@ -87,10 +87,7 @@ enum Output {
 }
 
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
-    let subject = args
-        .protocol
-        .subject(&args.target)
-        .map_err(Failure::usage)?;
+    let subject = args.protocol.subject(&args.target).map_err(Failure::usage)?;
     let measurement = args.measurement.measurement(&subject);
     let mut measurement = measurement.map_err(Failure::usage)?;
     if let (Subject::Simulated(_), Some(_)) = (&subject, &args.hdr) {
@@ -101,10 +98,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     args.measurement.preload(&measurement)?;
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_signals(&stop).map_err(Failure::work)?;
-    let hdr = args
-        .hdr
-        .as_ref()
-        .map(|path| open_log(path, &measurement.type_names()));
+    let hdr = args.hdr.as_ref().map(|path| open_log(path, &measurement.type_names()));
     let mut hdr = hdr.transpose().map_err(Failure::work)?;
     let mut reports = Vec::with_capacity(args.runs);
     while reports.len() < args.runs && !stop.load(Ordering::Relaxed) {
@@ -115,15 +109,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     if let Some(log) = hdr {
         log.finish().context("--hdr").map_err(Failure::work)?;
     }
-    let is_silent = reports
-        .iter()
-        .all(|report| report.overall.completed == 0 && report.overall.scheduled > 0);
+    let is_silent = reports.iter().all(|report| report.overall.completed == 0 && report.overall.scheduled > 0);
     let violated = violated(&args.fail_if, &reports);
     let results = if args.runs == 1 {
-        reports
-            .into_iter()
-            .next()
-            .map(|report| Results::Run(Box::new(report)))
+        reports.into_iter().next().map(|report| Results::Run(Box::new(report)))
     } else {
         Some(Results::Runs(RunsReport::new(reports)))
     };
@@ -152,9 +141,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
 
 /// A line for each condition that holds or has no figure.
 fn violated(conditions: &[Condition], reports: &[Report]) -> Vec<String> {
-    let verdicts = conditions
-        .iter()
-        .map(|condition| (condition, condition.verdict(reports)));
+    let verdicts = conditions.iter().map(|condition| (condition, condition.verdict(reports)));
     verdicts
         .filter(|(_, verdict)| verdict.holds != Some(false))
         .map(|(condition, verdict)| condition.describe(verdict))

@@ -95,9 +95,7 @@ pub(crate) fn sim(args: &SimArgs) -> Result<(), Failure> {
     }
     let plans = experiment.at_loads(&args.load)?;
     if args.trace.is_some() && plans.len() > 1 {
-        return Err(Failure::usage(anyhow!(
-            "--trace goes with one workload, one policy and one load"
-        )));
+        return Err(Failure::usage(anyhow!("--trace goes with one workload, one policy and one load")));
     }
     let arrivals = experiment.arrivals();
     let points = experiment.run("sim", &plans, arrivals, |plan, progress| {

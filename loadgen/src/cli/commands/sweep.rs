@@ -39,12 +39,7 @@ pub(crate) struct SweepArgs {
     #[command(flatten)]
     measurement: MeasurementArgs,
     /// Condition of the objective, e.g. 'GET.p99_9 < 500us'; may be repeated
-    #[arg(
-        long,
-        value_name = "CONDITION",
-        required = true,
-        help_heading = "Rates"
-    )]
+    #[arg(long, value_name = "CONDITION", required = true, help_heading = "Rates")]
     slo: Vec<Condition>,
     /// The first rate in requests per second
     #[arg(long, value_name = "RPS", value_parser = positive, help_heading = "Rates")]
@@ -99,17 +94,14 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<(), Failure> {
     let first = args.measurement.at_rate(args.from);
     for contestant in &contestants {
         let measurement = first.measurement(&contestant.subject);
-        measurement
-            .map_err(Failure::usage)?
-            .require_types(&args.slo)?;
+        measurement.map_err(Failure::usage)?.require_types(&args.slo)?;
     }
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_signals(&stop).map_err(Failure::work)?;
     start_all(&mut contestants, &stop)?;
     for contestant in &contestants {
         let measurement = first.measurement(&contestant.subject);
-        args.measurement
-            .preload(&measurement.map_err(Failure::usage)?)?;
+        args.measurement.preload(&measurement.map_err(Failure::usage)?)?;
     }
     let range = Range {
         from_rps: args.from,
@@ -138,9 +130,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<(), Failure> {
         write_page(path, "psp-loadgen sweep", &[Results::Sweep(report)])?;
     }
     if interrupted {
-        return Err(Failure::interrupted(
-            "the measured points are printed".to_owned(),
-        ));
+        return Err(Failure::interrupted("the measured points are printed".to_owned()));
     }
     if holds_none.is_empty() {
         return Ok(());
@@ -160,10 +150,8 @@ fn search_all(
     contestants: &[Contestant],
     stop: &Arc<AtomicBool>,
 ) -> Result<Vec<Swept>, Failure> {
-    let mut searches: Vec<(Search, Vec<SweepPoint>)> = contestants
-        .iter()
-        .map(|_| (Search::new(range), Vec::new()))
-        .collect();
+    let mut searches: Vec<(Search, Vec<SweepPoint>)> =
+        contestants.iter().map(|_| (Search::new(range), Vec::new())).collect();
     let mut is_done = false;
     while !is_done {
         is_done = true;
@@ -174,9 +162,7 @@ fn search_all(
             let run = args.measurement.at_rate(rate_rps);
             let measurement = run.measurement(&contestant.subject);
             let title = format!("{} at {rate_rps:.0}/s", contestant.name);
-            let report = measurement
-                .map_err(Failure::usage)?
-                .run_once(&title, stop)?;
+            let report = measurement.map_err(Failure::usage)?.run_once(&title, stop)?;
             if stop.load(Ordering::Relaxed) {
                 continue;
             }

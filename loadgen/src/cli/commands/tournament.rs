@@ -12,8 +12,7 @@ use psp_sim::experiment::{Assignment, SimSettings};
 use psp_sim::parallel;
 use psp_sim::simulator::{SimPlan, SimPolicy, simulate};
 use psp_sim::tournament::{
-    Contest, Entry, Extent, Grid, Half, Journal, MIXES, SEARCHED, Search, Standings,
-    TournamentReport,
+    Contest, Entry, Extent, Grid, Half, Journal, MIXES, SEARCHED, Search, Standings, TournamentReport,
 };
 
 use crate::cli::args::experiment::{Format, expand};
@@ -39,12 +38,7 @@ interrupted: the finished cells are printed. A second Ctrl-C ends the program at
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\nSearched settings of rivals: {SEARCHED}."))]
 pub(crate) struct TournamentArgs {
     /// The policy that is compared with all others
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "portfolio",
-        help_heading = "Policies"
-    )]
+    #[arg(long, value_name = "NAME", default_value = "portfolio", help_heading = "Policies")]
     champion: String,
     /// The others, separated by commas; `all` is every policy but the champion and the ideals
     #[arg(
@@ -165,18 +159,13 @@ impl TournamentArgs {
     }
 
     const fn extent(&self) -> Extent {
-        Extent {
-            requests: self.requests,
-            relative_tolerance: self.tolerance,
-        }
+        Extent { requests: self.requests, relative_tolerance: self.tolerance }
     }
 
     fn contest(&self) -> anyhow::Result<Contest> {
         let policy = |name: &str| name.parse::<Policy>().with_context(|| name.to_owned());
         let mut champion = [SimPolicy::Live(policy(&self.champion)?)];
-        SimSettings::default()
-            .assign(&mut champion, &self.set)
-            .context("--set")?;
+        SimSettings::default().assign(&mut champion, &self.set).context("--set")?;
         let [SimPolicy::Live(champion)] = champion else {
             anyhow::bail!("--champion: only policies of live servers take part");
         };
@@ -193,8 +182,7 @@ impl TournamentArgs {
         };
         let champion = contest.champion.spelled();
         let is_kept = |entry: &Entry| !(self.renew && entry.policy == champion);
-        Journal::open(path, self.extent(), is_kept)
-            .with_context(|| format!("--journal {}", path.display()))
+        Journal::open(path, self.extent(), is_kept).with_context(|| format!("--journal {}", path.display()))
     }
 }
 
@@ -225,34 +213,23 @@ pub(crate) fn tournament(args: &TournamentArgs) -> Result<(), Failure> {
     if args.dry_run {
         return Ok(());
     }
-    let jobs = run_jobs(
-        "tournament",
-        &searches,
-        threads,
-        arrivals,
-        |search, progress| {
-            let plan = search.plan(extent);
-            let slo = search.cell.slo();
-            let capacity = psp_sim::experiment::capacity(&plan, &slo, extent.tolerance(), progress);
-            let capacity = capacity.with_context(|| search.key())?;
-            // Most searches take fewer simulations than the progress bar reckons with.
-            let _ = progress(arrivals);
-            let entry = Entry::new(search, extent, capacity.load);
-            journal.write(&entry).context("--journal")?;
-            Ok(entry)
-        },
-    )?;
-    let done = format!(
-        "{} of {} searches are done",
-        jobs.done.len(),
-        searches.len()
-    );
+    let jobs = run_jobs("tournament", &searches, threads, arrivals, |search, progress| {
+        let plan = search.plan(extent);
+        let slo = search.cell.slo();
+        let capacity = psp_sim::experiment::capacity(&plan, &slo, extent.tolerance(), progress);
+        let capacity = capacity.with_context(|| search.key())?;
+        // Most searches take fewer simulations than the progress bar reckons with.
+        let _ = progress(arrivals);
+        let entry = Entry::new(search, extent, capacity.load);
+        journal.write(&entry).context("--journal")?;
+        Ok(entry)
+    })?;
+    let done = format!("{} of {} searches are done", jobs.done.len(), searches.len());
     for entry in &jobs.done {
         journal.note(entry);
     }
     let standings = Standings::new(&grid, &contest, &journal, extent.relative_tolerance);
-    let report =
-        TournamentReport::new(&contest.champion, grid, extent, standings, jobs.interrupted);
+    let report = TournamentReport::new(&contest.champion, grid, extent, standings, jobs.interrupted);
     print(&args.output.render(&report).map_err(Failure::work)?).map_err(Failure::work)?;
     if let Some(path) = &args.svg {
         write_file(path, &svg(&report.drawing()))?;
@@ -277,9 +254,7 @@ fn probes(extent: Extent) -> u32 {
 /// How long all searches will take on one thread. Studies can make the champion's a hundred times as long as a rival's,
 /// so that both kinds are tried.
 fn time_of(searches: &[Search], champion: &Policy, extent: Extent) -> Duration {
-    let (own, rivals): (Vec<&Search>, Vec<&Search>) = searches
-        .iter()
-        .partition(|search| search.policy == *champion);
+    let (own, rivals): (Vec<&Search>, Vec<&Search>) = searches.iter().partition(|search| search.policy == *champion);
     time_of_kind(&own, extent) + time_of_kind(&rivals, extent)
 }
 

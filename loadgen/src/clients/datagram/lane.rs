@@ -57,10 +57,7 @@ impl<X: Exchange> DatagramLane<X> {
         rate_rps: f64,
         waiter: &Waiter,
     ) -> io::Result<Self> {
-        let types = recorders.into_iter().map(|recorder| DatagramType {
-            recorder,
-            in_flight: 0,
-        });
+        let types = recorders.into_iter().map(|recorder| DatagramType { recorder, in_flight: 0 });
         let types: Vec<_> = types.collect();
         Ok(Self {
             link: Link::connect(plan, waiter)?,
@@ -97,9 +94,7 @@ impl<X: Exchange> Requests<X> {
             Ending::Served { service_ns } => {
                 ty.recorder.completed(intended_ns, now_ns, Some(service_ns));
             }
-            Ending::Answered {
-                hits_and_misses: (hits, misses),
-            } => {
+            Ending::Answered { hits_and_misses: (hits, misses) } => {
                 ty.recorder.looked_up(intended_ns, hits, misses);
                 ty.recorder.completed(intended_ns, now_ns, None);
             }
@@ -124,9 +119,7 @@ impl<X: Exchange> Requests<X> {
 /// Twice the expected number of requests in flight.
 fn slots_wanted(rate_rps: f64, plan: &RunPlan, types: usize) -> usize {
     let in_flight = match plan.pacing {
-        Pacing::Closed(closed) if closed.per_type => {
-            closed.outstanding.saturating_mul(types) as f64
-        }
+        Pacing::Closed(closed) if closed.per_type => closed.outstanding.saturating_mul(types) as f64,
         Pacing::Closed(closed) => closed.outstanding as f64,
         Pacing::Drawn | Pacing::Trace(_) => rate_rps * plan.timeout.as_secs_f64(),
     };
@@ -142,16 +135,8 @@ fn slots_wanted(rate_rps: f64, plan: &RunPlan, types: usize) -> usize {
 
 impl<X: Exchange> Lane for DatagramLane<X> {
     fn issue(&mut self, arrival: Arrival, _waiter: &Waiter, clock: &RunClock) {
-        let Arrival {
-            index,
-            command,
-            intended_ns,
-        } = arrival;
-        let Requests {
-            exchange,
-            types,
-            ring,
-        } = &mut self.requests;
+        let Arrival { index, command, intended_ns } = arrival;
+        let Requests { exchange, types, ring } = &mut self.requests;
         let free_id = ring.free_id();
         let taken_ns = clock.now_ns();
         let ty = &mut types[index];
@@ -174,11 +159,7 @@ impl<X: Exchange> Lane for DatagramLane<X> {
         ty.recorder.sent(intended_ns, taken_ns);
         ty.in_flight += 1;
         self.sent_ns = taken_ns;
-        let request = Request {
-            type_index: index,
-            intended_ns,
-            pending,
-        };
+        let request = Request { type_index: index, intended_ns, pending };
         ring.insert(id, request);
     }
 
@@ -224,9 +205,7 @@ impl<X: Exchange> Lane for DatagramLane<X> {
     }
 
     fn finish(self) -> Vec<Notes> {
-        let Requests {
-            mut types, ring, ..
-        } = self.requests;
+        let Requests { mut types, ring, .. } = self.requests;
         for request in ring.into_requests() {
             let recorder = &mut types[request.type_index].recorder;
             recorder.failed(request.intended_ns, Failure::Unfinished);

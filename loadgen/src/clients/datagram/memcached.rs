@@ -79,19 +79,13 @@ fn read(replies: &mut Replies, bytes: &[u8]) -> Result<Option<Outcome>, NotARepl
 }
 
 /// The ending of a reply whose last part has been read.
-fn ending<'a>(
-    found: Result<Option<Outcome>, NotAReply>,
-    replies: &'a Replies,
-    lookup: Lookup,
-) -> Ending<'a> {
+fn ending<'a>(found: Result<Option<Outcome>, NotAReply>, replies: &'a Replies, lookup: Lookup) -> Ending<'a> {
     match found {
         Err(_) => Ending::Failed(MALFORMED),
         Ok(None) => Ending::Failed(SPLIT),
         Ok(Some(outcome)) => match replies.error_kind(outcome) {
             Some(kind) => Ending::Failed(kind),
-            None => Ending::Answered {
-                hits_and_misses: lookup.hits_and_misses(outcome),
-            },
+            None => Ending::Answered { hits_and_misses: lookup.hits_and_misses(outcome) },
         },
     }
 }
@@ -126,10 +120,7 @@ impl Exchange for MemcachedExchange {
         if out.len() > DATAGRAM_LEN_MAX {
             return Err(TOO_LONG);
         }
-        Ok(Pending {
-            lookup: expected.lookup,
-            parts: None,
-        })
+        Ok(Pending { lookup: expected.lookup, parts: None })
     }
 
     fn open(datagram: &[u8]) -> Option<(u32, Header, &[u8])> {
@@ -137,12 +128,7 @@ impl Exchange for MemcachedExchange {
         Some((header.request_id.into(), header, &datagram[HEADER_LEN..]))
     }
 
-    fn take<'a>(
-        &'a mut self,
-        pending: &'a mut Pending,
-        header: Header,
-        part: &'a [u8],
-    ) -> Option<Ending<'a>> {
+    fn take<'a>(&'a mut self, pending: &'a mut Pending, header: Header, part: &'a [u8]) -> Option<Ending<'a>> {
         let lookup = pending.lookup;
         if header.count == 1 && header.sequence == 0 && pending.parts.is_none() {
             let found = read(&mut self.whole, part);
@@ -160,10 +146,7 @@ impl Exchange for MemcachedExchange {
                 },
             })
         });
-        let Parts {
-            reassembly,
-            reading,
-        } = &mut **parts;
+        let Parts { reassembly, reading } = &mut **parts;
         let kept = reassembly.early_bytes();
         let room_bytes = EARLY_BYTES_MAX - (self.early_bytes - kept);
         let is_last = reassembly.push(header, part, room_bytes, |bytes| reading.read(bytes));
@@ -218,21 +201,17 @@ mod tests {
     ) -> Option<Result<(u64, u64), String>> {
         let (id, header, part) = MemcachedExchange::open(datagram).unwrap();
         assert_eq!(id, 7);
-        exchange
-            .take(pending, header, part)
-            .map(|ending| match ending {
-                Ending::Answered { hits_and_misses } => Ok(hits_and_misses),
-                Ending::Failed(kind) => Err(kind.to_owned()),
-                Ending::Served { .. } => panic!("memcached serves no service times"),
-            })
+        exchange.take(pending, header, part).map(|ending| match ending {
+            Ending::Answered { hits_and_misses } => Ok(hits_and_misses),
+            Ending::Failed(kind) => Err(kind.to_owned()),
+            Ending::Served { .. } => panic!("memcached serves no service times"),
+        })
     }
 
     #[test]
     fn requests_are_text_behind_a_header() {
         let mut out = Vec::new();
-        exchange("MGET a b")
-            .write(0, 0, 0x0102, 0, &mut out)
-            .unwrap();
+        exchange("MGET a b").write(0, 0, 0x0102, 0, &mut out).unwrap();
         assert_eq!(out, b"\x01\x02\0\0\0\x01\0\0get a b\r\n");
     }
 
@@ -254,10 +233,7 @@ mod tests {
         for (reply, expected) in [
             ("END\r\n", Ok((0, 2))),
             (&format!("{value}END\r\n"), Ok((1, 1))),
-            (
-                "SERVER_ERROR busy: the queue of 'read' is full\r\n",
-                Err("BUSY"),
-            ),
+            ("SERVER_ERROR busy: the queue of 'read' is full\r\n", Err("BUSY")),
             ("CLIENT_ERROR bad\r\n", Err("CLIENT_ERROR")),
             ("+OK\r\n", Err(MALFORMED)),
             ("END\r\nEND\r\n", Err(MALFORMED)),
@@ -271,11 +247,7 @@ mod tests {
                 panic!("one datagram");
             };
             let expected = expected.map_err(str::to_owned);
-            assert_eq!(
-                taken(&mut exchange, &mut pending, datagram),
-                Some(expected),
-                "{reply}"
-            );
+            assert_eq!(taken(&mut exchange, &mut pending, datagram), Some(expected), "{reply}");
         }
     }
 
@@ -287,11 +259,7 @@ mod tests {
         let mut exchange = exchange("GET k");
         let fit = EARLY_BYTES_MAX / PART_LEN;
         let part = |sequence| {
-            let header = Header {
-                sequence,
-                count: 3,
-                ..Header::request(7)
-            };
+            let header = Header { sequence, count: 3, ..Header::request(7) };
             [&header.encode()[..], &[b'x'; PART_LEN]].concat()
         };
         let mut waiting = Vec::new();

@@ -43,10 +43,7 @@ impl Exchange for PspExchange {
         out: &mut Vec<u8>,
     ) -> Result<u32, &'static str> {
         let ty = &mut self.types[type_index];
-        let Service {
-            run_time_ns,
-            wait_ns,
-        } = ty.services.draw(intended_ns);
+        let Service { run_time_ns, wait_ns } = ty.services.draw(intended_ns);
         let wait = encode_wait(wait_ns);
         let payload: &[u8] = if wait_ns > 0 { &wait } else { &[] };
         let header = Header {
@@ -66,21 +63,14 @@ impl Exchange for PspExchange {
         Some((header.id, header, &datagram[HEADER_LEN..]))
     }
 
-    fn take<'a>(
-        &'a mut self,
-        service_ns: &'a mut u32,
-        header: Header,
-        payload: &'a [u8],
-    ) -> Option<Ending<'a>> {
+    fn take<'a>(&'a mut self, service_ns: &'a mut u32, header: Header, payload: &'a [u8]) -> Option<Ending<'a>> {
         Some(match header.kind {
             Kind::Error => {
                 let text = &payload[..payload.len().min(ERROR_KIND_LEN)];
                 let kind = str::from_utf8(text).ok().filter(|text| !text.is_empty());
                 Ending::Failed(kind.unwrap_or("ERR"))
             }
-            Kind::Reply | Kind::Request => Ending::Served {
-                service_ns: *service_ns,
-            },
+            Kind::Reply | Kind::Request => Ending::Served { service_ns: *service_ns },
         })
     }
 }

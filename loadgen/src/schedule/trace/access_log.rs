@@ -36,9 +36,7 @@ impl Parse for AccessLogParser {
 fn parse(line: &[u8], entry: &mut Entry) -> Result<(), &'static str> {
     let line = str::from_utf8(line).map_err(|_| "it is not UTF-8")?;
     let (_, rest) = line.split_once(" [").ok_or("it has no time in brackets")?;
-    let (time, rest) = rest
-        .split_once("] \"")
-        .ok_or("no request in quotes is behind the time")?;
+    let (time, rest) = rest.split_once("] \"").ok_or("no request in quotes is behind the time")?;
     let time = OffsetDateTime::parse(time, TIME);
     entry.time_s = unix_s(time.map_err(|_| "its time is not as in 10/Oct/2000:13:55:36 -0700")?);
     entry.column.clear();
@@ -48,8 +46,7 @@ fn parse(line: &[u8], entry: &mut Entry) -> Result<(), &'static str> {
         return Err("no status is behind the request");
     }
     let mut words = entry.column.split(' ');
-    let (Some(method), Some(target), Some(version), None) =
-        (words.next(), words.next(), words.next(), words.next())
+    let (Some(method), Some(target), Some(version), None) = (words.next(), words.next(), words.next(), words.next())
     else {
         return Err("the request is not METHOD TARGET VERSION");
     };
@@ -125,8 +122,7 @@ mod tests {
 
     #[test]
     fn lines_without_a_request_are_told_apart() {
-        let line =
-            |request: &str| format!(r#"::1 - - [10/Oct/2000:13:55:36 -0700] "{request}" 400 0"#);
+        let line = |request: &str| format!(r#"::1 - - [10/Oct/2000:13:55:36 -0700] "{request}" 400 0"#);
         for (line, reason) in [
             (String::new(), "no time in brackets"),
             ("::1 - - [10/Oct/2000] 5".to_owned(), "no request in quotes"),

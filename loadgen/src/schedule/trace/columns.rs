@@ -36,10 +36,7 @@ impl Columns {
         let text: Arc<str> = text.into();
         self.numbers.insert(Arc::clone(&text), number);
         self.texts.push(text);
-        self.places.push(Place {
-            index: number,
-            command: 0,
-        });
+        self.places.push(Place { index: number, command: 0 });
         number
     }
 

@@ -85,9 +85,7 @@ impl CsvParser {
     /// The field of that number without blanks at its ends; empty if the record is shorter.
     fn field(&self, number: usize, lines: &Lines) -> Result<&str, TraceError> {
         let ends = &self.ends[..self.len];
-        let start = number
-            .checked_sub(1)
-            .map_or(Some(0), |it| ends.get(it).copied());
+        let start = number.checked_sub(1).map_or(Some(0), |it| ends.get(it).copied());
         let (Some(start), Some(&end)) = (start, ends.get(number)) else {
             return Ok("");
         };
@@ -111,11 +109,7 @@ impl CsvParser {
         if request.is_none() && !(self.are_named && type_name.is_some()) {
             return Err(lines.fault("the first line names no column `request`"));
         }
-        Ok(Heads {
-            time,
-            request,
-            type_name,
-        })
+        Ok(Heads { time, request, type_name })
     }
 }
 
@@ -131,8 +125,7 @@ impl Parse for CsvParser {
             };
             let time = parse_time(self.field(heads.time, lines)?);
             entry.time_s = time.map_err(|reason| lines.fault(reason))?;
-            let optional =
-                |number: Option<usize>| number.map_or(Ok(""), |it| self.field(it, lines));
+            let optional = |number: Option<usize>| number.map_or(Ok(""), |it| self.field(it, lines));
             let type_name = optional(heads.type_name)?;
             let request = optional(heads.request)?;
             entry.column.clear();
@@ -173,15 +166,8 @@ mod tests {
                     \"b\nc\",\"POST /a '{\"\"id\"\": 1,\n2}'\",2024-05-01 12:00:00Z\n\
                     d,\"\",7";
         let found = read(text, false).unwrap();
-        let columns = [
-            (5.0, "\0GET /"),
-            (1_714_564_800.0, "\0POST /a '{\"id\": 1,\n2}'"),
-            (7.0, ""),
-        ];
-        assert_eq!(
-            found,
-            columns.map(|(time_s, text)| (time_s, text.to_owned()))
-        );
+        let columns = [(5.0, "\0GET /"), (1_714_564_800.0, "\0POST /a '{\"id\": 1,\n2}'"), (7.0, "")];
+        assert_eq!(found, columns.map(|(time_s, text)| (time_s, text.to_owned())));
         assert_eq!(split("\0GET /"), (None, "GET /"));
     }
 
@@ -205,23 +191,11 @@ mod tests {
         let long = format!("time,request\n1,\"{}", "x\n".repeat(LINE_BYTES_MAX / 2));
         let wide = ",".repeat(COLUMNS_MAX);
         for (text, are_named, reason) in [
-            (
-                "1,GET\n",
-                false,
-                ":1: the first line names no column `time`",
-            ),
-            (
-                "time\n",
-                false,
-                ":1: the first line names no column `request`",
-            ),
+            ("1,GET\n", false, ":1: the first line names no column `time`"),
+            ("time\n", false, ":1: the first line names no column `request`"),
             ("time,type\n", false, "no column `request`"),
             ("time\n", true, "no column `request`"),
-            (
-                "time,request\n1,a\nsoon,b",
-                false,
-                ":3: `soon` is not a time",
-            ),
+            ("time,request\n1,a\nsoon,b", false, ":3: `soon` is not a time"),
             (&long, false, "a record of more than 1048576 bytes"),
             (&wide, false, ":1: more than 256 columns"),
         ] {

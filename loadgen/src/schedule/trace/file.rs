@@ -74,12 +74,7 @@ impl Trace {
     ///
     /// # Errors
     /// [`TraceError`] says which line is wrong and why.
-    pub fn open(
-        path: &Path,
-        format: TraceFormat,
-        pace: TracePace,
-        types: TraceTypes,
-    ) -> Result<Self, TraceError> {
+    pub fn open(path: &Path, format: TraceFormat, pace: TracePace, types: TraceTypes) -> Result<Self, TraceError> {
         let (choice, names, maker) = match types {
             TraceTypes::Named(types) => {
                 let choice = WeightedChoice::new(types.iter().map(|(_, weight)| *weight));
@@ -160,10 +155,7 @@ impl Trace {
             .map(|warning| format!("{}: {warning}", path()))
             .collect();
         if let Some(left_out) = reader.left_out().filter(|_| reader.lacks_requests()) {
-            return Err(TraceError::LeftOut {
-                path: path(),
-                left_out,
-            });
+            return Err(TraceError::LeftOut { path: path(), left_out });
         }
         if order.is_empty() {
             return Err(TraceError::Empty { path: path() });
@@ -229,10 +221,7 @@ impl Trace {
     #[must_use]
     pub fn rates_rps(&self) -> Vec<f64> {
         let unnamed = |index: usize| {
-            let part = self
-                .choice
-                .as_ref()
-                .map_or(0.0, |choice| choice.part(index));
+            let part = self.choice.as_ref().map_or(0.0, |choice| choice.part(index));
             part * self.unnamed as f64
         };
         let mut counts = Vec::new();
@@ -246,9 +235,7 @@ impl Trace {
             TracePace::Rate { rate_rps } => requests as f64 / rate_rps,
         };
         let counts = counts.into_iter().enumerate();
-        counts
-            .map(|(index, count)| (count as f64 + unnamed(index)) / length_s)
-            .collect()
+        counts.map(|(index, count)| (count as f64 + unnamed(index)) / length_s).collect()
     }
 }
 
@@ -259,22 +246,13 @@ fn push_up_to<T>(len_max: usize, items: &mut Vec<T>, item: T) {
 }
 
 /// Checks that a file of this format can be sent so, and to this target if its requests are commands.
-fn check(
-    path: &Path,
-    format: TraceFormat,
-    pace: TracePace,
-    target: Option<&Target>,
-) -> Result<(), TraceError> {
+fn check(path: &Path, format: TraceFormat, pace: TracePace, target: Option<&Target>) -> Result<(), TraceError> {
     let path = path.display().to_string();
     match (pace, target) {
-        (TracePace::Recorded { speed }, _) if !(speed.is_finite() && speed > 0.0) => {
-            Err(TraceError::Speed { speed })
-        }
+        (TracePace::Recorded { speed }, _) if !(speed.is_finite() && speed > 0.0) => Err(TraceError::Speed { speed }),
         (TracePace::Recorded { .. }, _) if !format.has_times() => Err(TraceError::NoTimes { path }),
         (_, None) if format.is_http() => Err(TraceError::NoTypes { path }),
-        (_, Some(target)) if format.is_http() && !target.protocol.is_http() => {
-            Err(TraceError::NotHttp { path })
-        }
+        (_, Some(target)) if format.is_http() && !target.protocol.is_http() => Err(TraceError::NotHttp { path }),
         _ => Ok(()),
     }
 }

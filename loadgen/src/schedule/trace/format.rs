@@ -107,11 +107,7 @@ impl CommandMaker {
         })
     }
 
-    fn literal(
-        &self,
-        text: String,
-        arguments: impl IntoIterator<Item = Arc<[u8]>>,
-    ) -> Result<TraceCommand, String> {
+    fn literal(&self, text: String, arguments: impl IntoIterator<Item = Arc<[u8]>>) -> Result<TraceCommand, String> {
         let template = CommandTemplate::literal_for_protocol(arguments, self.target.protocol);
         Ok(TraceCommand {
             template: template.map_err(|error| refusal(&text, &error.to_string()))?,
@@ -149,22 +145,14 @@ impl CommandMaker {
         let (count, first) = &self.elsewhere;
         (*count > 0).then(|| {
             let target = &self.target;
-            format!(
-                "{count} targets name other hosts, such as {first}; all requests go to {target}"
-            )
+            format!("{count} targets name other hosts, such as {first}; all requests go to {target}")
         })
     }
 }
 
 /// Why a command is refused. A command may be as long as a file.
 fn refusal(command: &str, reason: &str) -> String {
-    let start: String = command
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .take(80)
-        .collect();
+    let start: String = command.lines().next().unwrap_or_default().chars().take(80).collect();
     format!("command `{start}`: {reason}")
 }
 
@@ -185,25 +173,10 @@ mod tests {
     #[test]
     fn columns_become_commands() {
         for (format, column, text, expected) in [
-            (
-                TraceFormat::Own,
-                "GET '/{a}'",
-                "GET '/{a}'",
-                &["GET", "/{a}"][..],
-            ),
+            (TraceFormat::Own, "GET '/{a}'", "GET '/{a}'", &["GET", "/{a}"][..]),
             (TraceFormat::Csv, "\0GET /", "GET /", &["GET", "/"]),
-            (
-                TraceFormat::AccessLog,
-                "GET /'{a}\\",
-                "GET /'{a}\\",
-                &["GET", "/'{a}\\"],
-            ),
-            (
-                TraceFormat::Vegeta,
-                "PUT http://a/{b}\nC:d",
-                "PUT /{b}",
-                &["PUT", "/{b}", "", "C: d"],
-            ),
+            (TraceFormat::AccessLog, "GET /'{a}\\", "GET /'{a}\\", &["GET", "/'{a}\\"]),
+            (TraceFormat::Vegeta, "PUT http://a/{b}\nC:d", "PUT /{b}", &["PUT", "/{b}", "", "C: d"]),
         ] {
             let command = maker(format).make(column).unwrap();
             assert_eq!(command.text, text);
@@ -214,10 +187,7 @@ mod tests {
         assert_eq!(gold.type_name.as_deref(), Some("gold"));
         let long = "x".repeat(1_000);
         let error = maker(TraceFormat::Own).make(&long).unwrap_err();
-        assert!(
-            error.starts_with("command `xxx") && error.len() < 400,
-            "{error}"
-        );
+        assert!(error.starts_with("command `xxx") && error.len() < 400, "{error}");
     }
 
     #[test]

@@ -118,10 +118,7 @@ impl Lines {
         let mut bounded = self.input.by_ref().take(LINE_BYTES_MAX as u64 + 1);
         let count = bounded
             .read_until(b'\n', &mut self.line)
-            .map_err(|source| TraceError::Read {
-                path: self.path.clone(),
-                source,
-            })?;
+            .map_err(|source| TraceError::Read { path: self.path.clone(), source })?;
         self.number += u64::from(count > 0);
         if count > LINE_BYTES_MAX {
             return Err(self.fault(format!("more than {LINE_BYTES_MAX} bytes")));

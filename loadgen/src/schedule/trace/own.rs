@@ -14,8 +14,8 @@ impl Parse for OwnParser {
                 continue;
             }
             let (time, column) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-            entry.time_s = parse_time(time)
-                .map_err(|reason| lines.fault(reason + " (--trace-format names other formats)"))?;
+            entry.time_s =
+                parse_time(time).map_err(|reason| lines.fault(reason + " (--trace-format names other formats)"))?;
             entry.column.clear();
             entry.column.push_str(column.trim_start());
             return Ok(Found::Request);
@@ -35,10 +35,7 @@ mod tests {
         let text = "\u{feff}# time\n\n 5 GET a  b \r\n2024-05-01T12:00:00Z\tGET\n1e3";
         let found = all(&mut OwnParser, text.as_bytes()).unwrap();
         let columns = [(5.0, "GET a  b"), (1_714_564_800.0, "GET"), (1e3, "")];
-        assert_eq!(
-            found,
-            columns.map(|(time_s, text)| (time_s, text.to_owned()))
-        );
+        assert_eq!(found, columns.map(|(time_s, text)| (time_s, text.to_owned())));
     }
 
     proptest! {

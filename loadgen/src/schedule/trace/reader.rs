@@ -36,11 +36,7 @@ struct LeftOut {
 
 impl Reader {
     /// Opens a file. `are_named` says whether requests only name types.
-    pub(super) fn open(
-        path: &Path,
-        format: TraceFormat,
-        are_named: bool,
-    ) -> Result<Self, TraceError> {
+    pub(super) fn open(path: &Path, format: TraceFormat, are_named: bool) -> Result<Self, TraceError> {
         Ok(Self {
             lines: Lines::open(path)?,
             parser: format.parser(are_named),
@@ -75,9 +71,7 @@ impl Reader {
             };
             self.left_out.of += 1;
             self.left_out.count += 1;
-            self.left_out
-                .first
-                .get_or_insert((self.lines.number(), reason));
+            self.left_out.first.get_or_insert((self.lines.number(), reason));
         }
     }
 
@@ -102,9 +96,7 @@ impl Reader {
     pub(super) fn left_out(&self) -> Option<String> {
         let LeftOut { count, of, .. } = self.left_out;
         let (line, reason) = self.left_out.first?;
-        Some(format!(
-            "{count} of {of} lines are left out, the first is line {line}: {reason}"
-        ))
+        Some(format!("{count} of {of} lines are left out, the first is line {line}: {reason}"))
     }
 
     /// Whether more than half of the lines were left out.

@@ -48,9 +48,7 @@ impl Trace {
         let (sender, chunks) = mpsc::sync_channel(CHUNKS_AHEAD);
         let schedule = match self.pace {
             TracePace::Recorded { .. } => None,
-            TracePace::Rate { rate_rps } => {
-                Some(Schedule::new(arrivals, rate_rps, seed, ARRIVAL_STREAM))
-            }
+            TracePace::Rate { rate_rps } => Some(Schedule::new(arrivals, rate_rps, seed, ARRIVAL_STREAM)),
         };
         let mut ahead = Ahead {
             reader: self.reader().map_err(io::Error::other)?,
@@ -63,10 +61,7 @@ impl Trace {
         thread::Builder::new()
             .name("trace".to_owned())
             .spawn(move || ahead.send_all(&wanted, &sender))?;
-        Ok(Replay {
-            chunks,
-            current: Vec::new().into_iter(),
-        })
+        Ok(Replay { chunks, current: Vec::new().into_iter() })
     }
 }
 
@@ -83,11 +78,7 @@ struct Ahead {
 }
 
 impl Ahead {
-    fn send_all(
-        &mut self,
-        wanted: &dyn Fn(usize) -> bool,
-        sender: &SyncSender<io::Result<Vec<TraceArrival>>>,
-    ) {
+    fn send_all(&mut self, wanted: &dyn Fn(usize) -> bool, sender: &SyncSender<io::Result<Vec<TraceArrival>>>) {
         loop {
             let mut chunk = Vec::with_capacity(CHUNK_ARRIVALS);
             let mut found = Ok(None);
@@ -139,9 +130,7 @@ impl Ahead {
                 Some(number) => Some(trace.columns.places()[*number]),
                 None => drawn(trace, rng),
             };
-            return place
-                .map(|place| (place, 0.0))
-                .ok_or_else(|| self.changed());
+            return place.map(|place| (place, 0.0)).ok_or_else(|| self.changed());
         }
         if let Some(request) = self.next_request()? {
             return Ok(request);
@@ -172,17 +161,16 @@ impl Ahead {
 
     /// The file differs from what was checked.
     fn changed(&self) -> TraceError {
-        self.reader
-            .fault("the file has changed since the run began")
+        self.reader.fault("the file has changed since the run began")
     }
 }
 
 /// The place of a request without a column.
 fn drawn(trace: &Trace, rng: &mut Xoshiro256PlusPlus) -> Option<Place> {
-    trace.choice.as_ref().map(|choice| Place {
-        index: choice.draw(rng.random()).0,
-        command: 0,
-    })
+    trace
+        .choice
+        .as_ref()
+        .map(|choice| Place { index: choice.draw(rng.random()).0, command: 0 })
 }
 
 /// The arrivals of a file. A thread reads them ahead and ends when this is dropped.
@@ -252,9 +240,7 @@ mod tests {
     }
 
     fn all(arrivals: impl Iterator<Item = TraceArrival>) -> Vec<(usize, u64)> {
-        arrivals
-            .map(|each| (each.place.index, each.at_ns))
-            .collect()
+        arrivals.map(|each| (each.place.index, each.at_ns)).collect()
     }
 
     #[test]
@@ -291,9 +277,7 @@ mod tests {
         let commands = trace.take_commands().into_iter();
         let texts: Vec<_> = commands.map(|command| command.text).collect();
         assert_eq!(texts, ["GET a", "LRANGE big 0 -1"]);
-        let types: Vec<usize> = replay(&trace, 1, |_| true)
-            .map(|each| each.place.index)
-            .collect();
+        let types: Vec<usize> = replay(&trace, 1, |_| true).map(|each| each.place.index).collect();
         assert_eq!(types, [0, 1, 0]);
     }
 
@@ -325,10 +309,7 @@ mod tests {
         assert!(gaps.into_iter().all(|gap| gap.abs_diff(5_000_000) <= 1));
         // Another thread sends its types at the same times.
         let of_b = all(replay(&trace, 1, |index| index == 1).take(5_000));
-        let expected: Vec<_> = arrivals
-            .into_iter()
-            .filter(|(index, _)| *index == 1)
-            .collect();
+        let expected: Vec<_> = arrivals.into_iter().filter(|(index, _)| *index == 1).collect();
         assert_eq!(of_b, expected);
     }
 
@@ -344,9 +325,8 @@ mod tests {
 
     #[test]
     fn requests_of_a_log_are_spread_over_their_second() {
-        let line = |second: u32, request: &str| {
-            format!("a - - [10/Oct/2000:13:55:{second} -0700] \"{request}\" 200 5\n")
-        };
+        let line =
+            |second: u32, request: &str| format!("a - - [10/Oct/2000:13:55:{second} -0700] \"{request}\" 200 5\n");
         let text = [
             line(10, "GET /a HTTP/1.1"),
             line(10, "-"),
@@ -373,26 +353,16 @@ mod tests {
 
     #[test]
     fn a_log_with_few_requests_is_refused() {
-        let line = |request: &str, time: &str| {
-            format!("a - - [10/Oct/2000:{time} -0700] \"{request} HTTP/1.1\" 200 5\n")
-        };
+        let line =
+            |request: &str, time: &str| format!("a - - [10/Oct/2000:{time} -0700] \"{request} HTTP/1.1\" 200 5\n");
         let (get, head) = (line("GET /", "13:55:36"), line("HEAD /", "13:55:36"));
         let back = line("GET /", "13:45:35");
         for (text, reason) in [
             (get.clone() + &head, None),
             (get.clone() + &back, None),
-            (
-                get.clone() + &head + &head,
-                Some("2 of 3 lines are left out, the first is line 2: psp"),
-            ),
-            (
-                get + &back + &head,
-                Some("line 2: its time lies more than ten minutes before"),
-            ),
-            (
-                "\x16\x03".to_owned(),
-                Some("1 of 1 lines are left out, the first is line 1: it has no"),
-            ),
+            (get.clone() + &head + &head, Some("2 of 3 lines are left out, the first is line 2: psp")),
+            (get + &back + &head, Some("line 2: its time lies more than ten minutes before")),
+            ("\x16\x03".to_owned(), Some("1 of 1 lines are left out, the first is line 1: it has no")),
             (String::new(), Some("has no arrivals")),
         ] {
             let file = file(text.as_bytes());
@@ -410,34 +380,14 @@ mod tests {
     #[test]
     fn a_wrong_line_is_named() {
         let long = format!("0 GET\n1 {}\n", "x".repeat(1 << 20));
-        let many: String = (0..=1 << 18)
-            .map(|line| format!("0 GET {line}\n"))
-            .collect();
-        let wide: String = (0..21)
-            .map(|line| format!("{line} MGET {{keys:{}}}\n", 100_000 - line))
-            .collect();
+        let many: String = (0..=1 << 18).map(|line| format!("0 GET {line}\n")).collect();
+        let wide: String = (0..21).map(|line| format!("{line} MGET {{keys:{}}}\n", 100_000 - line)).collect();
         for (text, types, reason) in [
-            (
-                &b"0 GET\n\nsoon GET\n"[..],
-                named(),
-                ":3: `soon` is not a time",
-            ),
-            (
-                b"0 GET\n2 GET\n1 GET\n",
-                named(),
-                ":3: its time lies before",
-            ),
-            (
-                b"0 GET\n1 DEL\n",
-                named(),
-                ":2: there is no type `DEL`, only GET, SET",
-            ),
+            (&b"0 GET\n\nsoon GET\n"[..], named(), ":3: `soon` is not a time"),
+            (b"0 GET\n2 GET\n1 GET\n", named(), ":3: its time lies before"),
+            (b"0 GET\n1 DEL\n", named(), ":2: there is no type `DEL`, only GET, SET"),
             (b"0 GET\n1\n", redis(), ":2: there is no command"),
-            (
-                b"0 GET\n1 GET {a}\n",
-                redis(),
-                ":2: command `GET {a}`: unknown",
-            ),
+            (b"0 GET\n1 GET {a}\n", redis(), ":2: command `GET {a}`: unknown"),
             (b"0 GET\ninf GET\n", named(), ":2: `inf` is not a time"),
             (b"0 \xff\n", named(), ":1: it is not UTF-8"),
             (b"0 GET\n1e9 GET\n", named(), ":2: its time is more than"),
@@ -457,26 +407,13 @@ mod tests {
     #[test]
     fn what_a_format_does_not_have_is_refused() {
         let file = file(b"");
-        let (http, at_a_rate) = (
-            commands("http://127.0.0.1"),
-            TracePace::Rate { rate_rps: 1.0 },
-        );
+        let (http, at_a_rate) = (commands("http://127.0.0.1"), TracePace::Rate { rate_rps: 1.0 });
         for (format, pace, types, reason) in [
-            (
-                TraceFormat::Own,
-                TracePace::Recorded { speed: 0.0 },
-                named(),
-                "a trace's speed",
-            ),
+            (TraceFormat::Own, TracePace::Recorded { speed: 0.0 }, named(), "a trace's speed"),
             (TraceFormat::Vegeta, RECORDED, http, "give --rate"),
             (TraceFormat::Vegeta, at_a_rate, redis(), "go with http://"),
             (TraceFormat::AccessLog, RECORDED, redis(), "go with http://"),
-            (
-                TraceFormat::AccessLog,
-                RECORDED,
-                named(),
-                "no types of a mix",
-            ),
+            (TraceFormat::AccessLog, RECORDED, named(), "no types of a mix"),
         ] {
             let error = Trace::open(file.path(), format, pace, types).unwrap_err();
             assert!(error.to_string().contains(reason), "{error}");
@@ -493,8 +430,7 @@ mod tests {
         let error = replay.next().unwrap_err().to_string();
         assert!(error.contains(":2: the file has changed"), "{error}");
         let pace = TracePace::Rate { rate_rps: 1.0 };
-        file.write_all("2 GET\n".repeat(1 << 16).as_bytes())
-            .unwrap();
+        file.write_all("2 GET\n".repeat(1 << 16).as_bytes()).unwrap();
         let trace = Trace::open(file.path(), TraceFormat::Own, pace, redis()).unwrap();
         file.as_file().set_len(0).unwrap();
         let mut replay = trace.replay(ArrivalProcess::Poisson, 1, |_| true).unwrap();
@@ -506,21 +442,10 @@ mod tests {
     fn a_line_of_a_gigabyte_is_an_error_in_every_format() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(1 << 30).unwrap();
-        for format in [
-            TraceFormat::Own,
-            TraceFormat::AccessLog,
-            TraceFormat::Csv,
-            TraceFormat::Vegeta,
-        ] {
-            let (types, pace) = (
-                commands("http://127.0.0.1"),
-                TracePace::Rate { rate_rps: 1.0 },
-            );
+        for format in [TraceFormat::Own, TraceFormat::AccessLog, TraceFormat::Csv, TraceFormat::Vegeta] {
+            let (types, pace) = (commands("http://127.0.0.1"), TracePace::Rate { rate_rps: 1.0 });
             let error = Trace::open(file.path(), format, pace, types).unwrap_err();
-            assert!(
-                error.to_string().contains(":1: more than 1048576 bytes"),
-                "{error}"
-            );
+            assert!(error.to_string().contains(":1: more than 1048576 bytes"), "{error}");
         }
     }
 }

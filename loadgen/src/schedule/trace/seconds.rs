@@ -33,11 +33,7 @@ impl Seconds {
     /// When the next request is sent, which is of the second `at_s`. `None` if it was not counted.
     pub(super) fn place(&self, cursor: &mut Cursor, at_s: f64) -> Option<f64> {
         if cursor.begun == 0 || at_s > cursor.second_s {
-            *cursor = Cursor {
-                begun: cursor.begun + 1,
-                second_s: at_s,
-                taken: 0,
-            };
+            *cursor = Cursor { begun: cursor.begun + 1, second_s: at_s, taken: 0 };
         }
         let count = *self.counts.get(cursor.begun - 1)?;
         let taken = cursor.taken;

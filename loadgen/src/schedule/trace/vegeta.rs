@@ -126,9 +126,7 @@ fn from_json(line: &str) -> Result<VegetaTarget, String> {
     let mut target = target(&json.method, &json.url)?;
     if let Some(body) = json.body {
         let bytes = STANDARD.decode(body);
-        target.body = bytes
-            .map_err(|error| format!("`body` is not base64: {error}"))?
-            .into();
+        target.body = bytes.map_err(|error| format!("`body` is not base64: {error}"))?.into();
     }
     for (name, values) in json.header.unwrap_or_default() {
         for value in values {
@@ -140,9 +138,7 @@ fn from_json(line: &str) -> Result<VegetaTarget, String> {
 
 fn header(line: &str) -> Result<String, String> {
     let parsed = line.parse::<HttpHeader>();
-    parsed
-        .map(|header| header.to_string())
-        .map_err(|error| format!("`{line}`: {error}"))
+    parsed.map(|header| header.to_string()).map_err(|error| format!("`{line}`: {error}"))
 }
 
 fn target(method: &str, url: &str) -> Result<VegetaTarget, String> {
@@ -153,8 +149,7 @@ fn target(method: &str, url: &str) -> Result<VegetaTarget, String> {
             let at = rest.find(['/', '?']).unwrap_or(rest.len());
             let (host, path) = rest.split_at(at);
             if host.is_empty() || host.contains('@') {
-                let reason =
-                    "the URL has no host, or a user; write an Authorization header instead";
+                let reason = "the URL has no host, or a user; write an Authorization header instead";
                 return Err(reason.to_owned());
             }
             (Some(format!("{scheme}://{host}")), path)
@@ -242,10 +237,7 @@ mod tests {
             ("{", "EOF"),
             (r#"{"method":"GET"}"#, "missing field `url`"),
             (r#"{"method":"GET","url":"/","body":"?"}"#, "not base64"),
-            (
-                r#"{"method":"GET","url":"/","header":{"A":["\r\n"]}}"#,
-                "a header is",
-            ),
+            (r#"{"method":"GET","url":"/","header":{"A":["\r\n"]}}"#, "a header is"),
             (&long, "a target of more than 1048576 bytes"),
         ] {
             let error = read(text).unwrap_err();

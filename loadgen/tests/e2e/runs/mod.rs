@@ -31,8 +31,7 @@ pub(crate) fn plan(target: Target, types: Vec<TypePlan>) -> RunPlan {
 }
 
 pub(crate) fn command(text: &str, rate_rps: f64, thread: ThreadClass) -> TypePlan {
-    let request =
-        RequestPlan::Command(CommandTemplate::for_protocol(text, Protocol::Redis).unwrap());
+    let request = RequestPlan::Command(CommandTemplate::for_protocol(text, Protocol::Redis).unwrap());
     TypePlan {
         connections: 4,
         thread,
@@ -41,15 +40,8 @@ pub(crate) fn command(text: &str, rate_rps: f64, thread: ThreadClass) -> TypePla
 }
 
 pub(crate) fn synthetic(name: &str, request_type: u16, mean_ns: u32) -> TypePlan {
-    let service = ServicePlan {
-        mean_ns,
-        distribution: Distribution::Fixed,
-        wait_ns: 0,
-    };
-    let request = RequestPlan::Synthetic {
-        request_type,
-        service,
-    };
+    let service = ServicePlan { mean_ns, distribution: Distribution::Fixed, wait_ns: 0 };
+    let request = RequestPlan::Synthetic { request_type, service };
     TypePlan::new(name, 400.0, request)
 }
 
@@ -58,11 +50,7 @@ pub(crate) fn run(plan: &RunPlan) -> RunResult {
 }
 
 pub(crate) fn assert_every_arrival_ends_once(record: &TypeRecord) {
-    let ends = record.completed
-        + record.errors.total()
-        + record.timeouts
-        + record.dropped
-        + record.unfinished;
+    let ends = record.completed + record.errors.total() + record.timeouts + record.dropped + record.unfinished;
     assert_eq!(record.scheduled, ends);
     assert_eq!(record.completed, record.latency_ns.len());
 }

@@ -64,33 +64,26 @@ fn statuses_beyond_the_successful_are_errors() {
 #[test]
 fn chunked_responses_are_read_and_closed_connections_opened_again() {
     let requests = AtomicU64::new(0);
-    let addr = server(Http::default(), move |_| {
-        match requests.fetch_add(1, Ordering::Relaxed) % 20 {
-            0 => Answer::Close,
-            _ => Answer::Reply(
-                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+    let addr = server(Http::default(), move |_| match requests.fetch_add(1, Ordering::Relaxed) % 20 {
+        0 => Answer::Close,
+        _ => Answer::Reply(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
                   2\r\n\r\n\r\n3;a\r\nabc\r\n0\r\nT: x\r\n\r\n",
-            ),
-        }
+        ),
     });
     let report = run(&format!("http://{addr}"), "GET@200/s", "");
     assert_every_arrival_ends_once(&report);
     let ty = type_of(&report, "/");
-    assert_eq!(
-        (&ty["completed"], &ty["errors"]["CONNECTION"]),
-        (&95.into(), &5.into())
-    );
+    assert_eq!((&ty["completed"], &ty["errors"]["CONNECTION"]), (&95.into(), &5.into()));
     assert!(count(&report, "reconnects") > 0);
 }
 
 /// A server that closes the connection with each tenth response.
 fn closing_server(usual: &'static [u8], last: &'static [u8]) -> SocketAddr {
     let requests = AtomicU64::new(0);
-    server(Http::default(), move |_| {
-        match requests.fetch_add(1, Ordering::Relaxed) % 10 {
-            9 => Answer::Last(last),
-            _ => Answer::Reply(usual),
-        }
+    server(Http::default(), move |_| match requests.fetch_add(1, Ordering::Relaxed) % 10 {
+        9 => Answer::Last(last),
+        _ => Answer::Reply(usual),
     })
 }
 
@@ -130,11 +123,7 @@ fn a_response_may_end_with_its_connection() {
             false => b"HTTP/1.1 404 None\r\n\r\n",
         })
     });
-    let report = run(
-        &format!("http://{addr}"),
-        "GET /there@80/s,GET /none@20/s",
-        "",
-    );
+    let report = run(&format!("http://{addr}"), "GET /there@80/s,GET /none@20/s", "");
     assert_every_arrival_ends_once(&report);
     assert_eq!(type_of(&report, "/there")["completed"], 40, "{report}");
     assert_eq!(type_of(&report, "/none")["errors"]["404"], 10, "{report}");
@@ -147,11 +136,7 @@ fn requests_behind_an_announced_close_are_sent_again() {
     let mut plan = runs::plan(target, types);
     plan.types[0].connections = 2;
     plan.pipeline = 4;
-    plan.pacing = Pacing::Closed(ClosedLoop {
-        outstanding: 8,
-        per_type: false,
-        think: Duration::ZERO,
-    });
+    plan.pacing = Pacing::Closed(ClosedLoop { outstanding: 8, per_type: false, think: Duration::ZERO });
     let record = &runs::run(&plan).records[0];
     runs::assert_every_arrival_ends_once(record);
     assert_eq!(record.errors.total(), 0, "{:?}", record.errors);
@@ -167,14 +152,8 @@ fn a_body_and_headers_arrive_as_they_were_written() {
     std::fs::write(&file, BODY).unwrap();
     let from_file = format!("--body @{}", file.display());
     for (mix, body_option) in [
-        (
-            r#"POST /a '{"id":0,"of":{"path":"C:\\a","who":"it'\''s"}}'@5/s"#,
-            "",
-        ),
-        (
-            r#"POST /a "{{\"id\":{n},\"of\":{{\"path\":\"C:\\\\a\",\"who\":\"it's\"}}}}"@5/s"#,
-            "",
-        ),
+        (r#"POST /a '{"id":0,"of":{"path":"C:\\a","who":"it'\''s"}}'@5/s"#, ""),
+        (r#"POST /a "{{\"id\":{n},\"of\":{{\"path\":\"C:\\\\a\",\"who\":\"it's\"}}}}"@5/s"#, ""),
         ("POST /a@5/s", &*from_file),
     ] {
         let frames = Arc::new(Mutex::new(Vec::new()));
@@ -212,10 +191,7 @@ fn a_trace_of_many_requests_is_sent_as_it_was() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let lines = (0..300).map(|line| {
         let (target, body) = request(line);
-        format!(
-            "{:.3} POST {target} '{body}'\n",
-            f64::from(line / 10) / 60.0
-        )
+        format!("{:.3} POST {target} '{body}'\n", f64::from(line / 10) / 60.0)
     });
     std::fs::write(file.path(), lines.collect::<String>()).unwrap();
     let requests = Arc::new(Mutex::new(BTreeSet::new()));

@@ -15,13 +15,8 @@ impl Framing for Lines {
 
     fn next_frame(&self, (): &mut (), input: &[u8]) -> Result<Step, FrameError> {
         Ok(match input.iter().position(|byte| *byte == b'\n') {
-            Some(end) => Step::Frame {
-                len: end + 1,
-                head: (),
-            },
-            None => Step::NeedMore {
-                len_min: input.len() + 1,
-            },
+            Some(end) => Step::Frame { len: end + 1, head: () },
+            None => Step::NeedMore { len_min: input.len() + 1 },
         })
     }
 

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use psp_protocols::memcached::MemcachedFraming;
 
 use super::program::{
-    assert_every_arrival_ends_once, call, count, free_port, printed, real_server, run, server,
-    type_of,
+    assert_every_arrival_ends_once, call, count, free_port, printed, real_server, run, server, type_of,
 };
 use crate::scripted::serve::Answer;
 
@@ -15,9 +14,7 @@ use crate::scripted::serve::Answer;
 const SCHEMES: [&str; 2] = ["memcached", "memcached+meta"];
 
 fn memcached(script: impl Fn(&str) -> Answer + Send + Sync + 'static) -> SocketAddr {
-    server(MemcachedFraming::default(), move |frame| {
-        script(str::from_utf8(frame).unwrap())
-    })
+    server(MemcachedFraming::default(), move |frame| script(str::from_utf8(frame).unwrap()))
 }
 
 #[test]
@@ -82,27 +79,19 @@ fn every_command_is_sent_in_its_protocol() {
 fn errors_are_counted_by_kind_and_connections_are_opened_again() {
     for scheme in SCHEMES {
         let requests = AtomicU64::new(0);
-        let addr = memcached(
-            move |_| match requests.fetch_add(1, Ordering::Relaxed) % 20 {
-                0..5 => Answer::Reply(b"SERVER_ERROR busy: the queue of 'get' is full\r\n"),
-                5..10 => Answer::Reply(b"SERVER_ERROR out of memory\r\n"),
-                10 => Answer::Reply(b"CLIENT_ERROR bad\r\n"),
-                11 => Answer::Close,
-                _ => Answer::Reply(b"EN\r\n"),
-            },
-        );
+        let addr = memcached(move |_| match requests.fetch_add(1, Ordering::Relaxed) % 20 {
+            0..5 => Answer::Reply(b"SERVER_ERROR busy: the queue of 'get' is full\r\n"),
+            5..10 => Answer::Reply(b"SERVER_ERROR out of memory\r\n"),
+            10 => Answer::Reply(b"CLIENT_ERROR bad\r\n"),
+            11 => Answer::Close,
+            _ => Answer::Reply(b"EN\r\n"),
+        });
         let report = run(&format!("{scheme}://{addr}"), "GET@400/s", "");
         assert_every_arrival_ends_once(&report);
         let errors = &type_of(&report, "GET")["errors"];
         let kinds = ["BUSY", "SERVER_ERROR", "CLIENT_ERROR", "CONNECTION"];
-        assert_eq!(
-            kinds.map(|kind| errors[kind].as_u64()),
-            [50, 50, 10, 10].map(Some)
-        );
-        assert_eq!(
-            (count(&report, "completed"), count(&report, "misses")),
-            (80, 80)
-        );
+        assert_eq!(kinds.map(|kind| errors[kind].as_u64()), [50, 50, 10, 10].map(Some));
+        assert_eq!((count(&report, "completed"), count(&report, "misses")), (80, 80));
         assert!(count(&report, "reconnects") > 0);
         assert_eq!(count(&report, "scheduled"), 200);
     }
@@ -115,17 +104,10 @@ fn a_request_with_many_replies_ends_once() {
         "mg b v\r\n" => Answer::Reply(b"SERVER_ERROR out of memory\r\n"),
         _ => Answer::Reply(b"VA 1\r\nx\r\n"),
     });
-    let report = run(
-        &format!("memcached+meta://{addr}"),
-        "MGET a b c@100/s,GET@100/s",
-        "",
-    );
+    let report = run(&format!("memcached+meta://{addr}"), "MGET a b c@100/s,GET@100/s", "");
     assert_every_arrival_ends_once(&report);
     let ty = type_of(&report, "MGET");
-    assert_eq!(
-        (&ty["completed"], &ty["errors"]["SERVER_ERROR"]),
-        (&0.into(), &50.into())
-    );
+    assert_eq!((&ty["completed"], &ty["errors"]["SERVER_ERROR"]), (&0.into(), &50.into()));
     assert_eq!(ty["hits"], 100);
     assert_eq!(type_of(&report, "GET")["completed"], 50);
 }
@@ -133,12 +115,10 @@ fn a_request_with_many_replies_ends_once() {
 #[test]
 fn the_text_report_tells_hits_and_misses() {
     let requests = AtomicU64::new(0);
-    let addr = memcached(
-        move |_| match requests.fetch_add(1, Ordering::Relaxed) % 4 {
-            0 => Answer::Reply(b"END\r\n"),
-            _ => Answer::Reply(b"VALUE k 0 1\r\na\r\nEND\r\n"),
-        },
-    );
+    let addr = memcached(move |_| match requests.fetch_add(1, Ordering::Relaxed) % 4 {
+        0 => Answer::Reply(b"END\r\n"),
+        _ => Answer::Reply(b"VALUE k 0 1\r\na\r\nEND\r\n"),
+    });
     let text = printed(&format!("memcached://{addr}"), "GET@200/s", "");
     assert!(text.contains("GET: 75 hits, 25 misses (25.0 %)"), "{text}");
 }
@@ -161,16 +141,11 @@ fn memcached_is_measured() {
         assert_eq!((&ty["hits"], &ty["misses"]), (&0.into(), &1_000.into()));
 
         let counter = format!("ADD {scheme} 7:1,INCR {scheme} 1:1");
-        let mix = format!(
-            "GET:90,SET:10,MGET 100:1,GAT 60 {{key}}:1,TOUCH:1,DELETE none:1,REPLACE:1,{counter}"
-        );
+        let mix = format!("GET:90,SET:10,MGET 100:1,GAT 60 {{key}}:1,TOUCH:1,DELETE none:1,REPLACE:1,{counter}");
         let args = "--rate 1000 --preload --keys 500 --value-bytes 10-3000 --key-distribution zipf";
         let report = run(&target, &mix, args);
         assert_every_arrival_ends_once(&report);
-        assert_eq!(
-            report["overall"]["completed"],
-            report["overall"]["scheduled"]
-        );
+        assert_eq!(report["overall"]["completed"], report["overall"]["scheduled"]);
         for name in ["GET", "MGET", "GAT", "TOUCH"] {
             let ty = type_of(&report, name);
             assert!(ty["hits"].as_u64().unwrap() > 0, "{ty}");
@@ -178,11 +153,7 @@ fn memcached_is_measured() {
         }
         assert_eq!(type_of(&report, "DELETE")["hits"], 0);
         let wrong = run(&target, "INCR key:000000000001 1@50/s,GET@50/s", "");
-        assert_eq!(
-            type_of(&wrong, "INCR")["errors"]["CLIENT_ERROR"],
-            25,
-            "{wrong}"
-        );
+        assert_eq!(type_of(&wrong, "INCR")["errors"]["CLIENT_ERROR"], 25, "{wrong}");
 
         for preset in ["etc", "usr"] {
             let output = call(&[

@@ -5,9 +5,7 @@ use std::thread;
 
 use psp_protocols::memcached::udp::{HEADER_LEN, Header};
 
-use super::program::{
-    assert_every_arrival_ends_once, call, count, free_port, real_server, run, type_of,
-};
+use super::program::{assert_every_arrival_ends_once, call, count, free_port, real_server, run, type_of};
 
 /// Starts a server that replies to each request with the datagrams that `script` returns, in order.
 fn server(mut script: impl FnMut(Header, &str) -> Vec<Vec<u8>> + Send + 'static) -> SocketAddr {
@@ -31,11 +29,7 @@ fn parts(request: Header, reply: &str, part_len: usize) -> Vec<Vec<u8>> {
     let parts = reply.as_bytes().chunks(part_len);
     let count = u16::try_from(parts.len()).unwrap();
     let parts = (0..).zip(parts).map(|(sequence, part)| {
-        let header = Header {
-            sequence,
-            count,
-            ..request
-        };
+        let header = Header { sequence, count, ..request };
         [&header.encode()[..], part].concat()
     });
     parts.collect()
@@ -74,10 +68,7 @@ fn every_command_is_sent_behind_a_header_of_its_own() {
         ("INCR", Some((0, 20))),
     ] {
         let ty = type_of(&report, name);
-        assert_eq!(
-            (&ty["completed"], &ty["connections"]),
-            (&20.into(), &0.into())
-        );
+        assert_eq!((&ty["completed"], &ty["connections"]), (&20.into(), &0.into()));
         let counted = ty["hits"].as_u64().zip(ty["misses"].as_u64());
         assert_eq!(counted, hits_and_misses, "{name}");
     }
@@ -99,11 +90,7 @@ fn a_reply_that_lacks_a_part_is_lost_and_no_other() {
         replies += 1;
         [parts.clone(), parts].concat()
     });
-    let report = run(
-        &format!("memcached+udp://{addr}"),
-        "GET@400/s",
-        "--timeout 0.3",
-    );
+    let report = run(&format!("memcached+udp://{addr}"), "GET@400/s", "--timeout 0.3");
     assert_every_arrival_ends_once(&report);
     assert_eq!(
         ["scheduled", "completed", "hits", "timeouts"].map(|field| count(&report, field)),
@@ -124,11 +111,7 @@ fn errors_are_counted_by_kind() {
             5 => whole(header, "CLIENT_ERROR bad\r\n"),
             6 => whole(header, "hello\r\n"),
             // memcached sends each value of a multiget as a message of its own.
-            7 => [
-                whole(header, "VALUE a 0 1\r\nx\r\n"),
-                whole(header, "VALUE b 0 1\r\nx\r\nEND\r\n"),
-            ]
-            .concat(),
+            7 => [whole(header, "VALUE a 0 1\r\nx\r\n"), whole(header, "VALUE b 0 1\r\nx\r\nEND\r\n")].concat(),
             8 => [whole(stranger, "ERROR\r\n"), whole(header, "END\r\n")].concat(),
             9 => [vec![b"END".to_vec()], whole(header, "END\r\n")].concat(),
             _ => whole(header, "END\r\n"),
@@ -138,23 +121,14 @@ fn errors_are_counted_by_kind() {
     assert_every_arrival_ends_once(&report);
     let errors = &type_of(&report, "MGET")["errors"];
     let kinds = ["BUSY", "CLIENT_ERROR", "MALFORMED", "SPLIT"];
-    assert_eq!(
-        kinds.map(|kind| errors[kind].as_u64()),
-        [50, 10, 10, 10].map(Some)
-    );
-    assert_eq!(
-        (count(&report, "completed"), count(&report, "misses")),
-        (120, 240)
-    );
+    assert_eq!(kinds.map(|kind| errors[kind].as_u64()), [50, 10, 10, 10].map(Some));
+    assert_eq!((count(&report, "completed"), count(&report, "misses")), (120, 240));
 }
 
 #[test]
 fn requests_are_one_datagram_or_an_error() {
     let addr = server(|header, request| {
-        assert_eq!(
-            request.len(),
-            "set key:000000000000 0 0 60000\r\n\r\n".len() + 60_000
-        );
+        assert_eq!(request.len(), "set key:000000000000 0 0 60000\r\n\r\n".len() + 60_000);
         whole(header, "STORED\r\n")
     });
     let target = format!("memcached+udp://{addr}");
@@ -164,10 +138,7 @@ fn requests_are_one_datagram_or_an_error() {
     let sent = count(&report, "sent");
     assert_eq!(too_long.as_u64(), Some(50 - sent));
     // Few datagrams of this length fit the server's buffer while the server has no core.
-    assert_eq!(
-        count(&report, "completed") + count(&report, "timeouts"),
-        sent
-    );
+    assert_eq!(count(&report, "completed") + count(&report, "timeouts"), sent);
     assert!(count(&report, "completed") > 0);
 }
 
@@ -178,18 +149,12 @@ fn memcached_is_measured_over_udp() {
     let port = free_port();
     let target = format!("memcached+udp://127.0.0.1:{port}");
     // The server listens to TCP before it receives datagrams.
-    let _server = real_server(
-        &format!("memcached -u root -l 127.0.0.1 -p {port} -U {port}"),
-        &target,
-    );
+    let _server = real_server(&format!("memcached -u root -l 127.0.0.1 -p {port} -U {port}"), &target);
     let mix = "GET:90,SET:10,GAT 60 {key}:1,TOUCH:1,DELETE none:1,ADD n 7:1,INCR n 1:1";
     let args = "--rate 1000 --preload --keys 500 --value-bytes 10-20000 --key-distribution zipf";
     let report = run(&target, mix, args);
     assert_every_arrival_ends_once(&report);
-    assert_eq!(
-        report["overall"]["completed"],
-        report["overall"]["scheduled"]
-    );
+    assert_eq!(report["overall"]["completed"], report["overall"]["scheduled"]);
     for name in ["GET", "GAT", "TOUCH"] {
         let ty = type_of(&report, name);
         assert!(ty["hits"].as_u64().unwrap() > 0, "{ty}");
@@ -226,9 +191,6 @@ fn memcached_is_measured_over_udp() {
     let compared: serde_json::Value = serde_json::from_slice(&compared.stdout).unwrap();
     for server in compared["targets"].as_array().unwrap() {
         let get = type_of(&server["runs"][0], "GET");
-        assert_eq!(
-            (&get["hits"], &get["misses"]),
-            (&get["scheduled"], &0.into())
-        );
+        assert_eq!((&get["hits"], &get["misses"]), (&get["scheduled"], &0.into()));
     }
 }

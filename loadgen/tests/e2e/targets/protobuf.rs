@@ -19,11 +19,7 @@ fn framed(response: &Response) -> Vec<u8> {
 }
 
 fn done(id: u64) -> Vec<u8> {
-    framed(&Response {
-        id,
-        payload: vec![b'x'; 1_000].into(),
-        ..Response::default()
-    })
+    framed(&Response { id, payload: vec![b'x'; 1_000].into(), ..Response::default() })
 }
 
 fn reply(bytes: Vec<u8>) -> Answer {
@@ -31,9 +27,7 @@ fn reply(bytes: Vec<u8>) -> Answer {
 }
 
 fn rpc_server(script: impl Fn(Request) -> Answer + Send + Sync + 'static) -> SocketAddr {
-    server(Rpc::default(), move |frame| {
-        script(Request::from_frame(frame).unwrap())
-    })
+    server(Rpc::default(), move |frame| script(Request::from_frame(frame).unwrap()))
 }
 
 #[test]
@@ -79,10 +73,7 @@ fn methods_of_a_key_value_store_have_their_messages() {
             },
             "SCAN" => {
                 let scan = ScanRequest::decode(payload).unwrap();
-                assert_eq!(
-                    (scan.start.len(), scan.count, scan.summary),
-                    (0, 5_000, true)
-                );
+                assert_eq!((scan.start.len(), scan.count, scan.summary), (0, 5_000, true));
                 Status::Ok
             }
             "PUT" => {
@@ -106,11 +97,7 @@ fn methods_of_a_key_value_store_have_their_messages() {
     ] {
         let ty = type_of(&report, name);
         assert_eq!(ty["completed"], completed, "{ty}");
-        assert_eq!(
-            ty["hits"].as_u64().zip(ty["misses"].as_u64()),
-            looked_up,
-            "{name}"
-        );
+        assert_eq!(ty["hits"].as_u64().zip(ty["misses"].as_u64()), looked_up, "{name}");
     }
 }
 
@@ -124,10 +111,7 @@ fn a_late_request_costs_no_other_its_connection() {
     let args = "--connections 1 --pipeline 200 --timeout 0.3";
     let report = run(&target, "Get@400/s", args);
     assert_every_arrival_ends_once(&report);
-    assert_eq!(
-        (count(&report, "timeouts"), count(&report, "completed")),
-        (20, 180)
-    );
+    assert_eq!((count(&report, "timeouts"), count(&report, "completed")), (20, 180));
     assert_eq!(count(&report, "reconnects"), 0);
 }
 

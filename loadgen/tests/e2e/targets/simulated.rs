@@ -19,10 +19,7 @@ fn a_simulated_run_has_the_report_of_a_live_one() {
     let load = ["--load", "0.8", "--workers", "14"];
     let report = json(&[&["run", "--target", target][..], WORKLOAD, &load].concat());
     assert_every_arrival_ends_once(&report);
-    assert_eq!(
-        (&report["schema"], &report["target"]),
-        (&"psp-run/1".into(), &target.into())
-    );
+    assert_eq!((&report["schema"], &report["target"]), (&"psp-run/1".into(), &target.into()));
     let simulation = &report["simulation"];
     assert_eq!(simulation["policy"]["delta"], 3.0);
     assert_eq!(simulation["settings"]["preempt-ns"], 700);
@@ -35,12 +32,7 @@ fn a_simulated_run_has_the_report_of_a_live_one() {
     // The same seed gives the same result, to the bit. Other runs have other seeds.
     let again = json(&[&["run", "--target", target][..], WORKLOAD, &load].concat());
     assert_eq!(again["overall"], report["overall"]);
-    let runs = [
-        &["run", "--target", target, "--runs", "2"][..],
-        WORKLOAD,
-        &load,
-    ]
-    .concat();
+    let runs = [&["run", "--target", target, "--runs", "2"][..], WORKLOAD, &load].concat();
     let runs = json(&runs);
     assert_ne!(runs["runs"][0]["overall"], runs["runs"][1]["overall"]);
 }
@@ -55,20 +47,11 @@ fn policies_are_compared_and_swept() {
     let compared = json(&[&["compare"], &targets[..], WORKLOAD, &rate].concat());
     let p999 = |index: usize| {
         let runs = &compared["targets"][index]["runs"];
-        type_of(&runs[0], "short")["slowdown"]["p999"]
-            .as_f64()
-            .unwrap()
+        type_of(&runs[0], "short")["slowdown"]["p999"].as_f64().unwrap()
     };
     assert!(p999(0) * 2.0 < p999(1), "{} {}", p999(0), p999(1));
     assert!(std::fs::read_to_string(page).unwrap().contains("<svg"));
-    let slo = [
-        "--slo",
-        "short.slowdown_p99_9 < 20",
-        "--from",
-        "50000",
-        "--precision",
-        "0.2",
-    ];
+    let slo = ["--slo", "short.slowdown_p99_9 < 20", "--from", "50000", "--precision", "0.2"];
     let swept = json(&[&["sweep"], &targets[..], WORKLOAD, &slo].concat());
     let held = |index: usize| swept["targets"][index]["held_rps"].as_f64().unwrap();
     assert!(held(0) > held(1), "{} {}", held(0), held(1));
@@ -80,19 +63,10 @@ fn what_a_simulation_cannot_do_is_refused() {
     for (args, reason) in [
         (&["--mix", "GET@1/s"][..], "needs --workload"),
         (&["--workload", "tpcc"], "give either --rate"),
-        (
-            &["--workload", "tpcc", "--closed-loop", "5"],
-            "--closed-loop go with live",
-        ),
-        (
-            &["--workload", "tpcc", "--rate", "5", "--dilate", "5"],
-            "no --dilate",
-        ),
+        (&["--workload", "tpcc", "--closed-loop", "5"], "--closed-loop go with live"),
+        (&["--workload", "tpcc", "--rate", "5", "--dilate", "5"], "no --dilate"),
         (&["--workload", "tpcc", "--rate", "1e9"], "load is"),
-        (
-            &["--workload", "tpcc", "--rate", "1", "--hdr", "/dev/null"],
-            "--hdr goes with live",
-        ),
+        (&["--workload", "tpcc", "--rate", "1", "--hdr", "/dev/null"], "--hdr goes with live"),
     ] {
         let output = call(&[&["run", "--target", target], args].concat());
         let errors = String::from_utf8_lossy(&output.stderr);

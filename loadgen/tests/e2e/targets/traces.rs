@@ -68,17 +68,11 @@ fn an_access_log_is_replayed() {
         let rules = "--trace-type users=POST --trace-type a=GET";
         let (mut frames, report) = sent(&log, format, &format!("--trace-speed 4 {rules}"));
         frames.sort();
-        assert_eq!(
-            frames,
-            [get("/a?b={c}"), get("/users/2"), post("/users/1", "")]
-        );
+        assert_eq!(frames, [get("/a?b={c}"), get("/users/2"), post("/users/1", "")]);
         assert_eq!(type_of(&report, "users")["completed"], 1, "{report}");
         assert_eq!(type_of(&report, "a")["completed"], 2, "{report}");
         let warning = report["warnings"].to_string();
-        assert!(
-            warning.contains("1 of 4 lines are left out, the first is line 2"),
-            "{warning}"
-        );
+        assert!(warning.contains("1 of 4 lines are left out, the first is line 2"), "{warning}");
         let (mut frames, _) = sent(&log, format, "--trace-speed 4 --body given");
         frames.sort();
         assert_eq!(frames[2], post("/users/1", "given"));
@@ -100,10 +94,7 @@ fn a_file_of_csv_is_replayed() {
     assert_eq!(type_of(&report, "/b")["completed"], 1, "{report}");
     let (frames, report) = sent(&csv, "csv", "--mix gold=GET:1,other=POST:1");
     assert_eq!(frames.len(), 3);
-    assert!(
-        type_of(&report, "gold")["completed"].as_u64().unwrap() >= 2,
-        "{report}"
-    );
+    assert!(type_of(&report, "gold")["completed"].as_u64().unwrap() >= 2, "{report}");
 }
 
 #[test]
@@ -112,10 +103,7 @@ fn the_own_format_takes_dates() {
     let (mut frames, report) = sent(&own, "own", "");
     frames.sort();
     assert_eq!(frames, [get("/a"), get("/b")]);
-    assert!(
-        (report["duration_s"].as_f64().unwrap() - 0.2).abs() < 1e-3,
-        "{report}"
-    );
+    assert!((report["duration_s"].as_f64().unwrap() - 0.2).abs() < 1e-3, "{report}");
 }
 
 #[test]
@@ -132,15 +120,11 @@ fn targets_of_vegeta_are_sent_in_turn_at_the_rate() {
     let args = "--rate 100 --arrivals uniform --warmup 0 --duration 0.2 --trace-type all=";
     let (frames, report) = sent(&targets, "vegeta", args);
     assert_eq!(type_of(&report, "all")["completed"], 20, "{report}");
-    let with_header =
-        post("/b", "{\"id\": 1}").replace("\r\n\r\n", "\r\nAccept: text/plain\r\n\r\n");
+    let with_header = post("/b", "{\"id\": 1}").replace("\r\n\r\n", "\r\nAccept: text/plain\r\n\r\n");
     let turn = [get("/a"), with_header, post("/c", "hi")];
     let expected: Vec<_> = turn.iter().cycle().take(20).cloned().collect();
     assert_eq!(frames, expected);
     assert_eq!(report["trace"]["speed"], Value::Null);
     let warning = report["warnings"].to_string();
-    assert!(
-        warning.contains("3 targets name other hosts, such as http://h;"),
-        "{warning}"
-    );
+    assert!(warning.contains("3 targets name other hosts, such as http://h;"), "{warning}");
 }

@@ -34,27 +34,19 @@ fn a_local_socket_is_measured_and_opened_again() {
     let dir = tempfile::tempdir().unwrap();
     let path = socket_in(&dir);
     let requests = AtomicU64::new(0);
-    resp_server(Path::new(&path), move |_| {
-        match requests.fetch_add(1, Ordering::Relaxed) % 20 {
-            19 => Answer::Close,
-            18 => Answer::Reply(b"-BUSY queue is full\r\n"),
-            _ => Answer::Reply(b"+OK\r\n"),
-        }
+    resp_server(Path::new(&path), move |_| match requests.fetch_add(1, Ordering::Relaxed) % 20 {
+        19 => Answer::Close,
+        18 => Answer::Reply(b"-BUSY queue is full\r\n"),
+        _ => Answer::Reply(b"+OK\r\n"),
     });
-    for (target, option) in [
-        (format!("redis+unix:{path}"), ""),
-        (format!("unix:{path}"), "--protocol redis"),
-    ] {
+    for (target, option) in [(format!("redis+unix:{path}"), ""), (format!("unix:{path}"), "--protocol redis")] {
         let report = run(&target, "GET@400/s", &format!("{option} --ramp 0.1"));
         assert_eq!(report["target"], target);
         assert_every_arrival_ends_once(&report);
         assert_eq!(count(&report, "scheduled"), 200);
         assert_eq!(count(&report, "completed"), 180);
         let errors = &report["types"][0]["errors"];
-        assert_eq!(
-            (&errors["BUSY"], &errors["CONNECTION"]),
-            (&10.into(), &10.into())
-        );
+        assert_eq!((&errors["BUSY"], &errors["CONNECTION"]), (&10.into(), &10.into()));
         assert!(count(&report, "reconnects") > 0);
     }
 }
@@ -64,11 +56,7 @@ fn a_socket_without_a_server_or_a_protocol_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let path = socket_in(&dir);
     for (target, code, reason) in [
-        (
-            format!("redis+unix:{path}"),
-            1,
-            "cannot connect to redis+unix:",
-        ),
+        (format!("redis+unix:{path}"), 1, "cannot connect to redis+unix:"),
         (format!("unix:{path}"), 2, "give --protocol"),
     ] {
         let output = call(&["run", "--target", &target, "--mix", "GET@1/s"]);

@@ -22,12 +22,7 @@ pub struct ReplyHead<'a> {
 
 impl ReplyHead<'_> {
     /// Success, without CAS value, extras and key.
-    pub const DONE: Self = Self {
-        status: Status::NoError,
-        cas: 0,
-        extras: &[],
-        key: &[],
-    };
+    pub const DONE: Self = Self { status: Status::NoError, cas: 0, extras: &[], key: &[] };
 
     /// # Panics
     /// When a part is longer than its length field allows.
@@ -62,21 +57,13 @@ pub fn reply<S: Sink + ?Sized>(sink: &mut S, request: &Header, head: &ReplyHead<
 ///
 /// # Panics
 /// When a part is longer than its length field allows.
-pub fn reply_shared<S: Sink + ?Sized>(
-    sink: &mut S,
-    request: &Header,
-    head: &ReplyHead<'_>,
-    value: Bytes,
-) {
+pub fn reply_shared<S: Sink + ?Sized>(sink: &mut S, request: &Header, head: &ReplyHead<'_>, value: Bytes) {
     head.encode(sink, request, value.len());
     sink.put_shared(value);
 }
 
 /// Writes the reply with `status` and memcached's text for it to `request`.
 pub fn error<S: Sink + ?Sized>(sink: &mut S, request: &Header, status: Status) {
-    let head = ReplyHead {
-        status,
-        ..ReplyHead::DONE
-    };
+    let head = ReplyHead { status, ..ReplyHead::DONE };
     reply(sink, request, &head, status.text().as_bytes());
 }

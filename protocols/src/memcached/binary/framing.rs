@@ -21,9 +21,7 @@ pub struct BinaryFraming {
 
 impl Default for BinaryFraming {
     fn default() -> Self {
-        Self {
-            item_len_max: 1 << 20,
-        }
+        Self { item_len_max: 1 << 20 }
     }
 }
 
@@ -51,9 +49,7 @@ impl Framing for BinaryFraming {
             Some(_) => return Err(INVALID_MAGIC),
         }
         let Some(header) = Header::decode(input) else {
-            return Ok(Step::NeedMore {
-                len_min: HEADER_LEN,
-            });
+            return Ok(Step::NeedMore { len_min: HEADER_LEN });
         };
         let len = self.extent(&header).frame_len;
         if input.len() < len {
@@ -74,9 +70,7 @@ impl Framing for BinaryFraming {
                 return;
             }
             Rejection::Busy { .. } => Status::Busy,
-            Rejection::HandlerFailed | Rejection::Failed(_) | Rejection::ReplyTooLarge { .. } => {
-                Status::InternalError
-            }
+            Rejection::HandlerFailed | Rejection::Failed(_) | Rejection::ReplyTooLarge { .. } => Status::InternalError,
             Rejection::OutOfBuffers => Status::OutOfMemory,
             Rejection::ShuttingDown | Rejection::Expired => Status::TemporaryFailure,
         };
@@ -94,10 +88,7 @@ impl BinaryFraming {
         let value_len = header.value_len().unwrap_or(0);
         let fits = value_len + 2 <= block_len_max(self.item_len_max, key_len);
         let discard = if fits { 0 } else { value_len };
-        Extent {
-            frame_len: HEADER_LEN + body_len - discard,
-            discard,
-        }
+        Extent { frame_len: HEADER_LEN + body_len - discard, discard }
     }
 }
 
@@ -156,10 +147,7 @@ mod tests {
             (Rejection::Busy { type_name: "a" }, Status::Busy),
             (Rejection::HandlerFailed, Status::InternalError),
             (Rejection::Failed("no disk"), Status::InternalError),
-            (
-                Rejection::ReplyTooLarge { limit_bytes: 1 },
-                Status::InternalError,
-            ),
+            (Rejection::ReplyTooLarge { limit_bytes: 1 }, Status::InternalError),
             (Rejection::OutOfBuffers, Status::OutOfMemory),
             (Rejection::ShuttingDown, Status::TemporaryFailure),
             (Rejection::Expired, Status::TemporaryFailure),
@@ -167,10 +155,7 @@ mod tests {
             let mut out = Vec::new();
             BinaryFraming::default().encode_rejection(&rejection, &SET.encode(), &mut out);
             let reply = Header::decode(&out).expect("a reply");
-            assert_eq!(
-                (reply.opcode, reply.opaque, reply.status),
-                (1, SET.opaque, status as u16)
-            );
+            assert_eq!((reply.opcode, reply.opaque, reply.status), (1, SET.opaque, status as u16));
             assert_eq!(&out[HEADER_LEN..], status.text().as_bytes());
         }
         let mut out = Vec::new();

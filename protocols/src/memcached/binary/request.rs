@@ -100,9 +100,7 @@ impl Form {
             Command::Set | Command::Add | Command::Replace => (Required, Required, Optional),
             Command::Append | Command::Prepend => (Required, Absent, Optional),
             Command::Increment | Command::Decrement => (Required, Required, Absent),
-            Command::Touch | Command::GetAndTouch | Command::GetKeyAndTouch => {
-                (Required, Required, Absent)
-            }
+            Command::Touch | Command::GetAndTouch | Command::GetKeyAndTouch => (Required, Required, Absent),
             Command::Flush => (Absent, Optional, Absent),
             Command::Verbosity => (Absent, Required, Absent),
             Command::Stat => (Optional, Absent, Absent),
@@ -117,32 +115,20 @@ impl Form {
 impl Extras {
     /// The arguments of `command` in `bytes`; `None` when there are too few or too many bytes.
     fn parse(command: Command, bytes: &[u8]) -> Option<Self> {
-        let u32_at = |at: usize| {
-            bytes[at..]
-                .first_chunk()
-                .map(|part| u32::from_be_bytes(*part))
-        };
-        let u64_at = |at: usize| {
-            bytes[at..]
-                .first_chunk()
-                .map(|part| u64::from_be_bytes(*part))
-        };
+        let u32_at = |at: usize| bytes[at..].first_chunk().map(|part| u32::from_be_bytes(*part));
+        let u64_at = |at: usize| bytes[at..].first_chunk().map(|part| u64::from_be_bytes(*part));
         Some(match (command, bytes.len()) {
             (_, 0) => Self::None,
-            (Command::Set | Command::Add | Command::Replace, 8) => Self::Store {
-                flags: u32_at(0)?,
-                exptime: u32_at(4)?,
-            },
-            (Command::Increment | Command::Decrement, 20) => Self::Arithmetic {
-                delta: u64_at(0)?,
-                initial: u64_at(8)?,
-                exptime: u32_at(16)?,
-            },
+            (Command::Set | Command::Add | Command::Replace, 8) => {
+                Self::Store { flags: u32_at(0)?, exptime: u32_at(4)? }
+            }
+            (Command::Increment | Command::Decrement, 20) => {
+                Self::Arithmetic { delta: u64_at(0)?, initial: u64_at(8)?, exptime: u32_at(16)? }
+            }
             (Command::Verbosity, 4) => Self::Level(u32_at(0)?),
-            (
-                Command::Touch | Command::GetAndTouch | Command::GetKeyAndTouch | Command::Flush,
-                4,
-            ) => Self::Exptime(u32_at(0)?),
+            (Command::Touch | Command::GetAndTouch | Command::GetKeyAndTouch | Command::Flush, 4) => {
+                Self::Exptime(u32_at(0)?)
+            }
             _ => return None,
         })
     }
@@ -163,11 +149,7 @@ impl<'a> Request<'a> {
     }
 
     fn of_header(header: Header, body: &'a [u8]) -> Result<Self, RequestError> {
-        let refusal = |status, closes| RequestError {
-            header,
-            status,
-            closes,
-        };
+        let refusal = |status, closes| RequestError { header, status, closes };
         let malformed = refusal(Status::InvalidArguments, true);
         let unknown = |closes| refusal(Status::UnknownCommand, closes);
         let value_len = header.value_len().ok_or(unknown(true))?;
@@ -175,12 +157,8 @@ impl<'a> Request<'a> {
             return Err(malformed);
         }
         let opcode = Opcode::from_number(header.opcode).ok_or(unknown(false))?;
-        let (extras, after) = body
-            .split_at_checked(header.extras_len.into())
-            .ok_or(malformed)?;
-        let (key, value) = after
-            .split_at_checked(header.key_len.into())
-            .ok_or(malformed)?;
+        let (extras, after) = body.split_at_checked(header.extras_len.into()).ok_or(malformed)?;
+        let (key, value) = after.split_at_checked(header.key_len.into()).ok_or(malformed)?;
         let form = Form::of(opcode.command);
         if !form.key.allows(!key.is_empty())
             || !form.extras.allows(!extras.is_empty())
@@ -192,13 +170,7 @@ impl<'a> Request<'a> {
         if value.len() != value_len {
             return Err(refusal(Status::ValueTooLarge, false));
         }
-        Ok(Self {
-            header,
-            opcode,
-            key,
-            extras,
-            value,
-        })
+        Ok(Self { header, opcode, key, extras, value })
     }
 }
 
@@ -209,14 +181,7 @@ mod tests {
     use super::*;
 
     fn frame(opcode: u8, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
-        let parts = RequestParts {
-            opcode,
-            opaque: 7,
-            cas: 9,
-            extras,
-            key,
-            value,
-        };
+        let parts = RequestParts { opcode, opaque: 7, cas: 9, extras, key, value };
         let mut frame = Vec::new();
         encode_request(&parts, &mut frame);
         frame
@@ -237,20 +202,13 @@ mod tests {
         assert!(request.opcode.quiet);
         assert_eq!((request.key, request.value), (&b"key"[..], &b"value"[..]));
         assert_eq!((request.header.opaque, request.header.cas), (7, 9));
-        let extras = Extras::Store {
-            flags: 1,
-            exptime: 2,
-        };
+        let extras = Extras::Store { flags: 1, exptime: 2 };
         assert_eq!(request.extras, extras);
         let mut extras = [0; 20];
         (extras[7], extras[15], extras[19]) = (3, 4, 5);
         let incr = frame(0x05, &extras, b"k", b"");
         let request = Request::parse(&incr).expect("a frame").expect("valid");
-        let extras = Extras::Arithmetic {
-            delta: 3,
-            initial: 4,
-            exptime: 5,
-        };
+        let extras = Extras::Arithmetic { delta: 3, initial: 4, exptime: 5 };
         assert_eq!(request.extras, extras);
     }
 
@@ -270,8 +228,7 @@ mod tests {
         ] {
             for &opcode in opcodes {
                 let extras = vec![0; extras_len];
-                let status_of =
-                    |extras: &[u8], key: &str| status(&frame(opcode, extras, key.as_bytes(), b""));
+                let status_of = |extras: &[u8], key: &str| status(&frame(opcode, extras, key.as_bytes(), b""));
                 assert_eq!(status_of(&extras, key), Status::NoError, "{opcode:#x}");
                 let longer = [&extras[..], &[0]].concat();
                 let wrong = status_of(&longer, key);
@@ -284,10 +241,7 @@ mod tests {
                 assert_eq!(wrong == Status::NoError, opcode == 0x10, "{opcode:#x}");
             }
         }
-        assert_eq!(
-            status(&frame(0x00, b"", b"k", b"v")),
-            Status::InvalidArguments
-        );
+        assert_eq!(status(&frame(0x00, b"", b"k", b"v")), Status::InvalidArguments);
         assert_eq!(status(&frame(0x0e, b"", b"k", b"v")), Status::NoError);
     }
 
@@ -310,10 +264,7 @@ mod tests {
         let cut = &set[..set.len() - 5];
         assert_eq!(status(cut), Status::ValueTooLarge);
         let mut out = Vec::new();
-        Request::parse(cut)
-            .expect("a frame")
-            .expect_err("too large")
-            .encode(&mut out);
+        Request::parse(cut).expect("a frame").expect_err("too large").encode(&mut out);
         let reply = Header::decode(&out).expect("a reply");
         assert_eq!((reply.magic, reply.opaque, reply.status), (0x81, 7, 3));
         assert_eq!(&out[HEADER_LEN..], b"Too large.");

@@ -85,11 +85,7 @@ impl<'a, S: Sink + ?Sized> Reply<'a, S> {
     /// The flag `k`, followed by `b` when the key is base64.
     pub fn key(self, key: Key<'_>) -> Self {
         let reply = self.token(b'k', key.text);
-        if key.is_base64 {
-            reply.flag(b'b')
-        } else {
-            reply
-        }
+        if key.is_base64 { reply.flag(b'b') } else { reply }
     }
 
     /// Ends a reply without data.
@@ -113,11 +109,7 @@ impl<'a, S: Sink + ?Sized> Reply<'a, S> {
 }
 
 /// Writes the reply to `me`: `ME <key> <name>=<value>*`.
-pub fn debug<'v, S: Sink + ?Sized>(
-    sink: &mut S,
-    key: Key<'_>,
-    values: impl IntoIterator<Item = (&'v str, &'v str)>,
-) {
+pub fn debug<'v, S: Sink + ?Sized>(sink: &mut S, key: Key<'_>, values: impl IntoIterator<Item = (&'v str, &'v str)>) {
     sink.put(b"ME ");
     sink.put(key.text);
     for (name, value) in values {

@@ -55,10 +55,7 @@ pub struct Flag<'a> {
 impl<'a> Flags<'a> {
     /// Parses the words after the key and the length.
     pub(super) fn parse(words: Words<'a>) -> Result<Self, RequestError> {
-        let mut flags = Self {
-            words,
-            ..Self::default()
-        };
+        let mut flags = Self { words, ..Self::default() };
         for Flag { code, token } in flags.in_order() {
             if !code.is_ascii() || flags.has(code) {
                 return Err(DUPLICATE);
@@ -78,8 +75,8 @@ impl<'a> Flags<'a> {
                     _ => return Err(BAD_MODE_LEN),
                 },
                 b'O' if token.len() >= OPAQUE_LEN_MAX => return Err(LONG_OPAQUE),
-                b'b' | b'c' | b'f' | b'h' | b'k' | b'l' | b'q' | b's' | b't' | b'u' | b'v'
-                | b'x' | b'I' | b'L' | b'O' | b'P' => {}
+                b'b' | b'c' | b'f' | b'h' | b'k' | b'l' | b'q' | b's' | b't' | b'u' | b'v' | b'x' | b'I' | b'L'
+                | b'O' | b'P' => {}
                 _ => return Err(INVALID),
             }
         }
@@ -100,9 +97,6 @@ impl<'a> Flags<'a> {
 
     /// The flags in the order of the request.
     pub fn in_order(&self) -> impl Iterator<Item = Flag<'a>> + use<'a> {
-        self.words.map(|word| Flag {
-            code: word[0],
-            token: &word[1..],
-        })
+        self.words.map(|word| Flag { code: word[0], token: &word[1..] })
     }
 }

@@ -38,16 +38,10 @@ impl<'a> Key<'a> {
     pub fn spell(key: &'a [u8], is_base64: bool, buffer: &'a mut [u8; SPELLED_LEN_MAX]) -> Self {
         let key = &key[..key.len().min(KEY_LEN_MAX)];
         if !is_base64 && !key.iter().any(u8::is_ascii_whitespace) {
-            return Self {
-                text: key,
-                is_base64,
-            };
+            return Self { text: key, is_base64 };
         }
         let len = STANDARD.encode_slice(key, buffer).unwrap_or_default();
-        Self {
-            text: &buffer[..len],
-            is_base64: true,
-        }
+        Self { text: &buffer[..len], is_base64: true }
     }
 }
 

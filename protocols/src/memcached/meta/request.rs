@@ -1,9 +1,7 @@
 //! Requests of the meta commands.
 
 use crate::memcached::item::KEY_LEN_MAX;
-use crate::memcached::text::{
-    BAD_FORMAT, ERROR, RequestError, StoreMode, Words, data_of_block, parse_data_len,
-};
+use crate::memcached::text::{BAD_FORMAT, ERROR, RequestError, StoreMode, Words, data_of_block, parse_data_len};
 
 use super::flags::Flags;
 use super::key::Key;
@@ -16,8 +14,7 @@ const MANY_GET_FLAGS: RequestError = RequestError::new("CLIENT_ERROR options fla
 const BAD_KEY: RequestError = RequestError::new("CLIENT_ERROR error decoding key");
 const BAD_FLAG: RequestError = RequestError::new("CLIENT_ERROR invalid or duplicate flag");
 const BAD_SET_MODE: RequestError = RequestError::new("CLIENT_ERROR invalid mode for ms M token");
-const BAD_ARITHMETIC_MODE: RequestError =
-    RequestError::new("CLIENT_ERROR invalid mode for ma M token");
+const BAD_ARITHMETIC_MODE: RequestError = RequestError::new("CLIENT_ERROR invalid mode for ma M token");
 
 /// One meta command, borrowed from its frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,11 +108,7 @@ pub(crate) fn announced(mut words: Words<'_>) -> Result<(&[u8], usize), RequestE
 
 impl<'a> Request<'a> {
     /// Parses the command `name` with the words after it and the data block after its line.
-    pub(crate) fn parse(
-        name: &[u8],
-        mut words: Words<'a>,
-        block: &'a [u8],
-    ) -> Result<Self, RequestError> {
+    pub(crate) fn parse(name: &[u8], mut words: Words<'a>, block: &'a [u8]) -> Result<Self, RequestError> {
         match name {
             b"mn" => Ok(Self::Noop),
             b"mg" => match Keyed::parse(words) {
@@ -192,18 +185,9 @@ mod tests {
             ("mg k b", KEY),
             ("mg !!! b", KEY),
             (&format!("mg {long}"), FORMAT),
-            (
-                &format!("mg k {opaque}"),
-                "CLIENT_ERROR opaque token too long",
-            ),
-            (
-                "mg k b c f h k l q s t u v I P L O N1 T1 R1",
-                "CLIENT_ERROR options flags are too long",
-            ),
-            (
-                "ms k 1 c f h k l q s t u v I P L O N1 T1 R1",
-                "CLIENT_ERROR options flags too long",
-            ),
+            (&format!("mg k {opaque}"), "CLIENT_ERROR opaque token too long"),
+            ("mg k b c f h k l q s t u v I P L O N1 T1 R1", "CLIENT_ERROR options flags are too long"),
+            ("ms k 1 c f h k l q s t u v I P L O N1 T1 R1", "CLIENT_ERROR options flags too long"),
             ("ms", "ERROR"),
             ("ms k", FORMAT),
             ("ms k abc", FORMAT),
@@ -247,18 +231,9 @@ mod tests {
         assert!(!all.has(b'b') && !all.has(b'N') && !all.has(0xff));
         assert!(all.quiet());
         let last = all.in_order().last();
-        assert_eq!(
-            last,
-            Some(Flag {
-                code: b'O',
-                token: b"12"
-            })
-        );
+        assert_eq!(last, Some(Flag { code: b'O', token: b"12" }));
         let numbers = flags("mg k N30 T-1 R5 F4294967295 C1 E2 J3 D4\r\n");
-        assert_eq!(
-            (numbers.vivify, numbers.ttl, numbers.recache),
-            (Some(30), Some(-1), Some(5))
-        );
+        assert_eq!((numbers.vivify, numbers.ttl, numbers.recache), (Some(30), Some(-1), Some(5)));
         assert_eq!(numbers.client_flags, Some(u32::MAX));
         assert_eq!((numbers.compare_cas, numbers.new_cas), (Some(1), Some(2)));
         assert_eq!((numbers.initial, numbers.delta), (Some(3), Some(4)));
@@ -280,18 +255,9 @@ mod tests {
             let Ok(Request::Set { keyed, mode, data }) = parse(&frame) else {
                 panic!("{frame:?}");
             };
-            assert_eq!(
-                (keyed.key.text, mode, data),
-                (&b"k"[..], expected, &b"ab"[..])
-            );
+            assert_eq!((keyed.key.text, mode, data), (&b"k"[..], expected, &b"ab"[..]));
         }
-        for (letter, expected) in [
-            ("", false),
-            ("MI", false),
-            ("M+", false),
-            ("MD", true),
-            ("M-", true),
-        ] {
+        for (letter, expected) in [("", false), ("MI", false), ("M+", false), ("MD", true), ("M-", true)] {
             let frame = format!("ma k {letter}\r\n");
             let Ok(Request::Arithmetic { decrement, .. }) = parse(&frame) else {
                 panic!("{frame:?}");
@@ -303,10 +269,7 @@ mod tests {
         };
         let mut buffer = [0; KEY_LEN_MAX];
         assert_eq!(keyed.key.decode(&mut buffer), Some(&b"foo"[..]));
-        let key = Key {
-            text: b"Zm9v",
-            is_base64: true,
-        };
+        let key = Key { text: b"Zm9v", is_base64: true };
         assert_eq!(parse("me Zm9v b\r\n"), Ok(Request::Debug(key)));
     }
 }

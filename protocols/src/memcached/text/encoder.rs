@@ -55,38 +55,20 @@ pub fn status<S: Sink + ?Sized>(sink: &mut S, status: Status) {
 
 /// Writes `VALUE <key> <flags> <bytes> [<cas>]` and the data block. After the last value comes
 /// [`Status::End`].
-pub fn value<S: Sink + ?Sized>(
-    sink: &mut S,
-    key: &[u8],
-    flags: u32,
-    cas: Option<u64>,
-    data: &[u8],
-) {
+pub fn value<S: Sink + ?Sized>(sink: &mut S, key: &[u8], flags: u32, cas: Option<u64>, data: &[u8]) {
     value_line(sink, key, flags, cas, data.len());
     sink.put(data);
     sink.put(b"\r\n");
 }
 
 /// Like [`value`], with data that the sink may keep a reference to.
-pub fn value_shared<S: Sink + ?Sized>(
-    sink: &mut S,
-    key: &[u8],
-    flags: u32,
-    cas: Option<u64>,
-    data: Bytes,
-) {
+pub fn value_shared<S: Sink + ?Sized>(sink: &mut S, key: &[u8], flags: u32, cas: Option<u64>, data: Bytes) {
     value_line(sink, key, flags, cas, data.len());
     sink.put_shared(data);
     sink.put(b"\r\n");
 }
 
-fn value_line<S: Sink + ?Sized>(
-    sink: &mut S,
-    key: &[u8],
-    flags: u32,
-    cas: Option<u64>,
-    data_len: usize,
-) {
+fn value_line<S: Sink + ?Sized>(sink: &mut S, key: &[u8], flags: u32, cas: Option<u64>, data_len: usize) {
     let mut digits = itoa::Buffer::new();
     sink.put(b"VALUE ");
     sink.put(key);

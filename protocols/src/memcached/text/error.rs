@@ -15,10 +15,7 @@ pub struct RequestError {
 impl RequestError {
     /// An error with a reply.
     pub(crate) const fn new(text: &'static str) -> Self {
-        Self {
-            text,
-            noreply: false,
-        }
+        Self { text, noreply: false }
     }
 
     pub(super) const fn unless(self, noreply: bool) -> Self {
@@ -45,17 +42,13 @@ pub(crate) const ERROR: RequestError = RequestError::new("ERROR");
 pub(crate) const BAD_FORMAT: RequestError = RequestError::new(BAD_FORMAT_TEXT);
 pub(super) const BAD_FORMAT_TEXT: &str = "CLIENT_ERROR bad command line format";
 pub(crate) const BAD_DATA_CHUNK: RequestError = RequestError::new("CLIENT_ERROR bad data chunk");
-pub(crate) const TOO_LARGE: RequestError =
-    RequestError::new("SERVER_ERROR object too large for cache");
+pub(crate) const TOO_LARGE: RequestError = RequestError::new("SERVER_ERROR object too large for cache");
 pub(super) const BAD_DELETE: RequestError =
     RequestError::new("CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]");
-pub(super) const BAD_EXPTIME: RequestError =
-    RequestError::new("CLIENT_ERROR invalid exptime argument");
-pub(super) const BAD_DELTA: RequestError =
-    RequestError::new("CLIENT_ERROR invalid numeric delta argument");
+pub(super) const BAD_EXPTIME: RequestError = RequestError::new("CLIENT_ERROR invalid exptime argument");
+pub(super) const BAD_DELTA: RequestError = RequestError::new("CLIENT_ERROR invalid numeric delta argument");
 pub(super) const MEMORY_LIMIT_TOO_SMALL: RequestError =
     RequestError::new("MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m");
 pub(super) const MEMORY_LIMIT_NOT_IN_MIB: RequestError =
     RequestError::new("MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes");
-pub(super) const BAD_SHUTDOWN: RequestError =
-    RequestError::new("CLIENT_ERROR invalid shutdown mode");
+pub(super) const BAD_SHUTDOWN: RequestError = RequestError::new("CLIENT_ERROR invalid shutdown mode");

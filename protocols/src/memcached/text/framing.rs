@@ -75,15 +75,11 @@ impl Framing for TextFraming {
         if cursor.frame_len == 0 {
             let Some(line_len) = self.line(cursor.scanned, input)? else {
                 cursor.scanned = input.len();
-                return Ok(Step::NeedMore {
-                    len_min: input.len() + 1,
-                });
+                return Ok(Step::NeedMore { len_min: input.len() + 1 });
             };
             let line = &input[..line_len];
             let block_len = match announced(Words::of_frame(line)) {
-                Some(Announced::Item { key_len, block_len }) if self.fits(key_len, block_len) => {
-                    block_len
-                }
+                Some(Announced::Item { key_len, block_len }) if self.fits(key_len, block_len) => block_len,
                 Some(Announced::Item { .. } | Announced::Refused { .. }) => 0,
                 Some(Announced::Endless) => return Err(ENDLESS),
                 None if is_http(line) => return Err(HTTP),
@@ -105,9 +101,7 @@ impl Framing for TextFraming {
             return 0;
         }
         match announced(Words::of_frame(frame)) {
-            Some(Announced::Item { key_len, block_len }) if !self.fits(key_len, block_len) => {
-                block_len as u64
-            }
+            Some(Announced::Item { key_len, block_len }) if !self.fits(key_len, block_len) => block_len as u64,
             Some(Announced::Refused { block_len }) => block_len as u64,
             _ => 0,
         }
@@ -155,10 +149,7 @@ impl TextFraming {
 
 /// Whether a line with this start may have many keys.
 fn is_get(line_start: &[u8]) -> bool {
-    matches!(
-        Words::new(line_start).next(),
-        Some(b"get" | b"gets" | b"gat" | b"gats")
-    )
+    matches!(Words::new(line_start).next(), Some(b"get" | b"gets" | b"gat" | b"gats"))
 }
 
 /// Whether a line that announces no data is one of an HTTP request. As in memcached, any line that is no
@@ -167,32 +158,22 @@ fn is_get(line_start: &[u8]) -> bool {
 fn is_http(line: &[u8]) -> bool {
     let mut words = Words::of_frame(line);
     let name = words.next().unwrap_or_default();
-    let starts_with = |start: &[u8]| {
-        name.get(..start.len())
-            .is_some_and(|name| name.eq_ignore_ascii_case(start))
-    };
+    let starts_with = |start: &[u8]| name.get(..start.len()).is_some_and(|name| name.eq_ignore_ascii_case(start));
     name.eq_ignore_ascii_case(b"post")
         || starts_with(b"host:")
-        || words
-            .last_word()
-            .is_some_and(|word| word.starts_with(b"HTTP/"))
-            && Request::parse(line) == Err(ERROR)
+        || words.last_word().is_some_and(|word| word.starts_with(b"HTTP/")) && Request::parse(line) == Err(ERROR)
 }
 
 /// Writes the error line for `rejection`.
 fn encode_rejection(rejection: &Rejection<'_>, out: &mut dyn Sink) {
     let mut digits = itoa::Buffer::new();
     let parts: &[&str] = match rejection {
-        Rejection::Busy { type_name } => {
-            &["SERVER_ERROR busy: the queue of '", type_name, "' is full"]
-        }
+        Rejection::Busy { type_name } => &["SERVER_ERROR busy: the queue of '", type_name, "' is full"],
         Rejection::HandlerFailed => &["SERVER_ERROR internal error"],
         Rejection::Failed(text) => &["SERVER_ERROR ", text],
-        Rejection::ReplyTooLarge { limit_bytes } => &[
-            "SERVER_ERROR reply is larger than the limit of ",
-            digits.format(*limit_bytes),
-            " bytes",
-        ],
+        Rejection::ReplyTooLarge { limit_bytes } => {
+            &["SERVER_ERROR reply is larger than the limit of ", digits.format(*limit_bytes), " bytes"]
+        }
         Rejection::Malformed(error) => &[&error.reason],
         Rejection::TooManyConnections => &["ERROR Too many open connections"],
         Rejection::Refused(reason) => &["SERVER_ERROR ", reason],
@@ -208,9 +189,7 @@ mod tests {
     use super::*;
 
     fn step_with(framing: &TextFraming, input: &[u8]) -> Result<Step, String> {
-        framing
-            .next_frame(&mut TextCursor::default(), input)
-            .map_err(|error| error.to_string())
+        framing.next_frame(&mut TextCursor::default(), input).map_err(|error| error.to_string())
     }
 
     fn step(input: &[u8]) -> Result<Step, String> {
@@ -243,10 +222,7 @@ mod tests {
             b"delete HTTP/1.1\r\n",
             b"mg HTTP/1.1\r\n",
         ] {
-            let whole = Ok(Step::Frame {
-                len: frame.len(),
-                head: (),
-            });
+            let whole = Ok(Step::Frame { len: frame.len(), head: () });
             assert_eq!(step(frame), whole, "{}", frame.escape_ascii());
             let followed = [frame, b"get k\r\n"].concat();
             assert_eq!(step(&followed), whole, "{}", frame.escape_ascii());
@@ -269,10 +245,7 @@ mod tests {
             ("ms k 2000000 q", 2_000_002),
         ] {
             let frame = format!("{line}\r\n");
-            let whole = Ok(Step::Frame {
-                len: frame.len(),
-                head: (),
-            });
+            let whole = Ok(Step::Frame { len: frame.len(), head: () });
             assert_eq!(step(format!("{frame}data").as_bytes()), whole);
             assert_eq!(framing.discard_after(frame.as_bytes(), &()), discard);
         }
@@ -348,21 +321,12 @@ mod tests {
             ("touch k 00\n", too_long.clone()),
             ("touch k 00", too_long.clone()),
             ("touch k 0", Ok(Step::NeedMore { len_min: 10 })),
-            (
-                " get 3456789012345\n",
-                Ok(Step::Frame { len: 19, head: () }),
-            ),
-            (
-                "get 56789012345678\r\n",
-                Ok(Step::Frame { len: 20, head: () }),
-            ),
+            (" get 3456789012345\n", Ok(Step::Frame { len: 19, head: () })),
+            ("get 56789012345678\r\n", Ok(Step::Frame { len: 20, head: () })),
             ("get 567890123456789\r\n", too_long.clone()),
             ("get 5678901234567890", too_long),
             ("gat 1 2 3 4 5 6\n", Ok(Step::Frame { len: 16, head: () })),
-            (
-                "gat 1 2 3 4 5 6 7\n",
-                Err("CLIENT_ERROR too many keys".to_owned()),
-            ),
+            ("gat 1 2 3 4 5 6 7\n", Err("CLIENT_ERROR too many keys".to_owned())),
         ] {
             assert_eq!(step_with(&framing, input.as_bytes()), expected, "{input:?}");
         }
@@ -382,35 +346,17 @@ mod tests {
                 "SERVER_ERROR busy: the queue of 'scan' is full\r\n",
             ),
             (Rejection::HandlerFailed, "SERVER_ERROR internal error\r\n"),
-            (
-                Rejection::Failed("no disk\r\nSTORED"),
-                "SERVER_ERROR no disk  STORED\r\n",
-            ),
+            (Rejection::Failed("no disk\r\nSTORED"), "SERVER_ERROR no disk  STORED\r\n"),
             (
                 Rejection::ReplyTooLarge { limit_bytes: 512 },
                 "SERVER_ERROR reply is larger than the limit of 512 bytes\r\n",
             ),
-            (
-                Rejection::Malformed(&LINE_TOO_LONG),
-                "CLIENT_ERROR line too long\r\n",
-            ),
-            (
-                Rejection::TooManyConnections,
-                "ERROR Too many open connections\r\n",
-            ),
-            (
-                Rejection::Refused("not from\r\nthere"),
-                "SERVER_ERROR not from  there\r\n",
-            ),
-            (
-                Rejection::OutOfBuffers,
-                "SERVER_ERROR out of memory reading request\r\n",
-            ),
+            (Rejection::Malformed(&LINE_TOO_LONG), "CLIENT_ERROR line too long\r\n"),
+            (Rejection::TooManyConnections, "ERROR Too many open connections\r\n"),
+            (Rejection::Refused("not from\r\nthere"), "SERVER_ERROR not from  there\r\n"),
+            (Rejection::OutOfBuffers, "SERVER_ERROR out of memory reading request\r\n"),
             (Rejection::ShuttingDown, "SERVER_ERROR shutting down\r\n"),
-            (
-                Rejection::Expired,
-                "SERVER_ERROR the request waited too long\r\n",
-            ),
+            (Rejection::Expired, "SERVER_ERROR the request waited too long\r\n"),
         ] {
             for request in [&b""[..], b"get k\r\n", b"set k 0 0 1\r\na\r\n"] {
                 assert_eq!(rejected(&rejection, request), line);

@@ -75,10 +75,7 @@ impl<'a> FewWords<'a> {
 
     #[inline]
     pub(super) fn new(words: Words<'a>) -> Self {
-        let mut few = Self {
-            words: [&[]; Self::CAPACITY],
-            count: 0,
-        };
+        let mut few = Self { words: [&[]; Self::CAPACITY], count: 0 };
         for (place, word) in few.words.iter_mut().zip(words) {
             *place = word;
             few.count += 1;

@@ -15,9 +15,7 @@ mod number;
 mod request;
 mod storage;
 
-pub use encoder::{
-    Status, client_error, number, server_error, stat, status, value, value_shared, version,
-};
+pub use encoder::{Status, client_error, number, server_error, stat, status, value, value_shared, version};
 pub use error::RequestError;
 pub(crate) use error::{BAD_FORMAT, ERROR};
 pub use framing::{TextCursor, TextFraming};

@@ -193,11 +193,7 @@ fn get(keys: Words<'_>, with_cas: bool) -> Result<Get<'_>, RequestError> {
     if keys.is_empty() {
         return Err(ERROR);
     }
-    keyed(Get {
-        keys,
-        with_cas,
-        touch: None,
-    })
+    keyed(Get { keys, with_cas, touch: None })
 }
 
 fn get_and_touch(mut words: Words<'_>, with_cas: bool) -> Result<Get<'_>, RequestError> {
@@ -328,9 +324,7 @@ mod tests {
 
     /// The reply to a request that is refused; `None` for a valid one.
     fn refusal(frame: &[u8]) -> Option<&'static str> {
-        Request::parse(frame)
-            .err()
-            .map(|error| if error.noreply { "" } else { error.text })
+        Request::parse(frame).err().map(|error| if error.noreply { "" } else { error.text })
     }
 
     /// The errors of memcached 1.6.18, except for numbers beyond 32 bits.
@@ -433,16 +427,10 @@ mod tests {
             let frame = format!("{name} k 7 -1 4\r\na\r\nb\r\n");
             assert_eq!(parse(&frame), Request::Store(store));
             let frame = format!("{name} k 7 -1 4  noreply \na\r\nb\r\n");
-            let noreply = Store {
-                noreply: true,
-                ..store
-            };
+            let noreply = Store { noreply: true, ..store };
             assert_eq!(parse(&frame), Request::Store(noreply));
         }
-        let cas = Store {
-            cas: Some(u64::MAX),
-            ..store
-        };
+        let cas = Store { cas: Some(u64::MAX), ..store };
         let frame = "cas k 7 -1 4 18446744073709551615\r\na\r\nb\r\n";
         assert_eq!(parse(frame), Request::Store(cas));
         let empty = Store { data: b"", ..store };
@@ -475,17 +463,8 @@ mod tests {
     #[test]
     fn other_commands() {
         let delete = |key, noreply| Request::Delete { key, noreply };
-        let arithmetic = |delta, decrement, noreply| Request::Arithmetic {
-            key: b"k",
-            delta,
-            decrement,
-            noreply,
-        };
-        let touch = |exptime, noreply| Request::Touch {
-            key: b"k",
-            exptime,
-            noreply,
-        };
+        let arithmetic = |delta, decrement, noreply| Request::Arithmetic { key: b"k", delta, decrement, noreply };
+        let touch = |exptime, noreply| Request::Touch { key: b"k", exptime, noreply };
         let flush = |delay_s, noreply| Request::FlushAll { delay_s, noreply };
         let memory_limit = |mib, noreply| Request::MemoryLimit { mib, noreply };
         for (line, request) in [
@@ -496,10 +475,7 @@ mod tests {
             ("delete noreply", delete(b"noreply", false)),
             ("incr k 5", arithmetic(5, false, false)),
             ("incr k 5 foo", arithmetic(5, false, false)),
-            (
-                "decr k 18446744073709551615 noreply",
-                arithmetic(u64::MAX, true, true),
-            ),
+            ("decr k 18446744073709551615 noreply", arithmetic(u64::MAX, true, true)),
             ("touch k 0", touch(0, false)),
             ("touch k -5 noreply", touch(-5, true)),
             ("flush_all", flush(0, false)),
@@ -513,10 +489,7 @@ mod tests {
             ("quit", Request::Quit),
             ("shutdown", Request::Shutdown { graceful: false }),
             ("shutdown graceful", Request::Shutdown { graceful: true }),
-            (
-                "lru_crawler metadump all",
-                Request::Metadump { classes: b"all" },
-            ),
+            ("lru_crawler metadump all", Request::Metadump { classes: b"all" }),
             ("lru_crawler enable", Request::Crawler),
             ("lru_crawler sleep 100", Request::Crawler),
             ("cache_memlimit 8", memory_limit(8, false)),

@@ -89,10 +89,7 @@ pub(super) fn announced(mut words: Words<'_>) -> Option<Announced> {
         StorageVerb::Meta => (meta::announced(words), 1),
     };
     match lengths {
-        Ok((key, data_len)) => Some(Announced::Item {
-            key_len: key.len(),
-            block_len: data_len + BLOCK_END.len(),
-        }),
+        Ok((key, data_len)) => Some(Announced::Item { key_len: key.len(), block_len: data_len + BLOCK_END.len() }),
         Err(_) => refused(words.nth(len_word)?),
     }
 }
@@ -105,9 +102,7 @@ fn refused(len_word: &[u8]) -> Option<Announced> {
         return None;
     }
     Some(match parse_data_len(digits) {
-        Some(data_len) => Announced::Refused {
-            block_len: data_len + BLOCK_END.len(),
-        },
+        Some(data_len) => Announced::Refused { block_len: data_len + BLOCK_END.len() },
         None => Announced::Endless,
     })
 }
@@ -132,9 +127,7 @@ impl<'a> Head<'a> {
             ([key, flags, exptime, len], false) => (key, flags, exptime, len, None, len),
             ([key, flags, exptime, len, last], false) => (key, flags, exptime, len, None, last),
             ([key, flags, exptime, len, cas], true) => (key, flags, exptime, len, Some(cas), cas),
-            ([key, flags, exptime, len, cas, last], true) => {
-                (key, flags, exptime, len, Some(cas), last)
-            }
+            ([key, flags, exptime, len, cas, last], true) => (key, flags, exptime, len, Some(cas), last),
             _ => return Err(ERROR),
         };
         let noreply = *last == b"noreply";

@@ -45,12 +45,7 @@ impl Header {
     /// The header of a request.
     #[must_use]
     pub fn request(request_id: u16) -> Self {
-        Self {
-            request_id,
-            sequence: 0,
-            count: 1,
-            reserved: 0,
-        }
+        Self { request_id, sequence: 0, count: 1, reserved: 0 }
     }
 
     /// Decodes the header at the start of `bytes`; `None` when there are fewer than [`HEADER_LEN`].
@@ -152,18 +147,10 @@ mod tests {
         let lens: Vec<usize> = parts.iter().map(Vec::len).collect();
         assert_eq!(lens, [1400, 1400, 1400, 857]);
         for (sequence, part) in (0..).zip(&parts) {
-            let expected = Header {
-                sequence,
-                count: 4,
-                ..Header::request(0xfffe)
-            };
+            let expected = Header { sequence, count: 4, ..Header::request(0xfffe) };
             assert_eq!(Header::decode(part), Some(expected));
         }
-        let joined: Vec<u8> = parts
-            .iter()
-            .flat_map(|part| &part[HEADER_LEN..])
-            .copied()
-            .collect();
+        let joined: Vec<u8> = parts.iter().flat_map(|part| &part[HEADER_LEN..]).copied().collect();
         assert_eq!(joined, reply);
     }
 }

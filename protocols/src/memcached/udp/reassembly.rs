@@ -40,16 +40,8 @@ impl Reassembly {
     /// Ignores a part that arrived before, and a part that disagrees with the first about the number of
     /// parts. Keeps a part that arrives before its turn if all kept parts fit into `room_bytes`, and
     /// drops it otherwise. Does not check the id.
-    pub fn push(
-        &mut self,
-        header: Header,
-        part: &[u8],
-        room_bytes: usize,
-        mut take: impl FnMut(&[u8]),
-    ) -> bool {
-        let Header {
-            sequence, count, ..
-        } = header;
+    pub fn push(&mut self, header: Header, part: &[u8], room_bytes: usize, mut take: impl FnMut(&[u8])) -> bool {
+        let Header { sequence, count, .. } = header;
         let is_of_reply = sequence < count && (self.count == 0 || self.count == count);
         if !is_of_reply || sequence < self.next {
             return false;
@@ -87,11 +79,7 @@ mod tests {
     use super::*;
 
     fn header(sequence: u16, count: u16) -> Header {
-        Header {
-            sequence,
-            count,
-            ..Header::request(1)
-        }
+        Header { sequence, count, ..Header::request(1) }
     }
 
     #[test]

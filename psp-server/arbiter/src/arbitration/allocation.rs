@@ -21,11 +21,7 @@ pub(super) struct Demand {
 
 /// How many of `cores` cores each server gets, in the order of `demands`. `cores_of_user` is how many the servers of a
 /// user get together.
-pub(super) fn allocate(
-    demands: &[Demand],
-    cores: usize,
-    cores_of_user: impl Fn(u32) -> usize,
-) -> Vec<usize> {
+pub(super) fn allocate(demands: &[Demand], cores: usize, cores_of_user: impl Fn(u32) -> usize) -> Vec<usize> {
     let mut granted = vec![0; demands.len()];
     let mut left = cores;
     let mut left_of_user: BTreeMap<u32, usize> = BTreeMap::new();
@@ -40,9 +36,7 @@ pub(super) fn allocate(
         for level in Priority::all() {
             while left > 0 {
                 let is_next = |&(index, demand): &(usize, &Demand)| {
-                    demand.priority == level
-                        && granted[index] < up_to(demand)
-                        && left_of_user[&demand.user] > 0
+                    demand.priority == level && granted[index] < up_to(demand) && left_of_user[&demand.user] > 0
                 };
                 let turn = |&(index, demand): &(usize, &Demand)| {
                     let would_be_moved = demand.held <= granted[index];
@@ -93,32 +87,21 @@ mod tests {
             (vec![demand(2, 0, 5, 3), demand(2, 0, 5, 2)], 5, vec![3, 2]),
             (vec![], 5, vec![]),
         ] {
-            assert_eq!(
-                allocate(&demands, cores, UNLIMITED),
-                expected,
-                "{demands:?}"
-            );
+            assert_eq!(allocate(&demands, cores, UNLIMITED), expected, "{demands:?}");
         }
     }
 
     #[test]
     fn the_servers_of_a_user_share_its_limit() {
-        let of = |user, level, wanted| Demand {
-            user,
-            ..demand(level, 0, wanted, 0)
-        };
+        let of = |user, level, wanted| Demand { user, ..demand(level, 0, wanted, 0) };
         let demands = [of(7, 0, 5), of(8, 0, 5), of(7, 1, 5)];
         let limit = |user| if user == 7 { 3 } else { usize::MAX };
         assert_eq!(allocate(&demands, 10, limit), [3, 5, 0]);
     }
 
     fn demands() -> impl Strategy<Value = Vec<Demand>> {
-        let one = (0..3_u32, 0..8_u8, 0..4_usize, 0..9_usize, 0..9_usize).prop_map(
-            |(user, level, least, wanted, held)| Demand {
-                user,
-                ..demand(level, least, wanted, held)
-            },
-        );
+        let one = (0..3_u32, 0..8_u8, 0..4_usize, 0..9_usize, 0..9_usize)
+            .prop_map(|(user, level, least, wanted, held)| Demand { user, ..demand(level, least, wanted, held) });
         proptest::collection::vec(one, 0..8)
     }
 

@@ -254,13 +254,7 @@ impl Arbitration {
     ///
     /// # Errors
     /// The server has too many threads, or the thread is another server's.
-    pub fn hold(
-        &mut self,
-        now_ns: u64,
-        id: ServerId,
-        thread: ThreadId,
-        core: CoreId,
-    ) -> Result<(), Refusal> {
+    pub fn hold(&mut self, now_ns: u64, id: ServerId, thread: ThreadId, core: CoreId) -> Result<(), Refusal> {
         self.leave(id, thread)?;
         let held: usize = self.servers.values().map(|server| server.held.len()).sum();
         let has_room = held < self.grantable();
@@ -282,17 +276,9 @@ impl Arbitration {
                 server.held.push((core, thread));
                 self.orphans.remove(&core);
                 self.last_holder.insert(core, id);
-                Action::Grant {
-                    server: id,
-                    thread,
-                    core,
-                }
+                Action::Grant { server: id, thread, core }
             }
-            false => Action::Take {
-                server: id,
-                thread,
-                core,
-            },
+            false => Action::Take { server: id, thread, core },
         });
         self.settle(now_ns);
         Ok(())
@@ -333,11 +319,7 @@ impl Arbitration {
             while server.recalled_until_ns.front().is_some_and(late) {
                 server.recalled_until_ns.pop_front();
                 if let Some((core, thread)) = server.held.pop() {
-                    self.actions.push_back(Action::Take {
-                        server: id,
-                        thread,
-                        core,
-                    });
+                    self.actions.push_back(Action::Take { server: id, thread, core });
                 }
             }
         }
@@ -387,9 +369,7 @@ impl Arbitration {
     /// How many cores all servers together can have.
     #[must_use]
     pub fn grantable(&self) -> usize {
-        self.cores
-            .len()
-            .saturating_sub(self.settings.reserve.max(1))
+        self.cores.len().saturating_sub(self.settings.reserve.max(1))
     }
 
     /// The thread that has the core.
@@ -485,11 +465,7 @@ impl Arbitration {
         let thread = server.idle.pop()?;
         server.held.push((core, thread));
         self.last_holder.insert(core, id);
-        self.actions.push_back(Action::Grant {
-            server: id,
-            thread,
-            core,
-        });
+        self.actions.push_back(Action::Grant { server: id, thread, core });
         Some(())
     }
 }

@@ -77,14 +77,8 @@ fn a_server_gets_the_cores_that_it_wants_and_one_stays_unmanaged() {
         thread: thread(number),
         core: CoreId::new(core).unwrap(),
     };
-    let allowed = Action::Allow {
-        server: id,
-        cores: 2,
-    };
-    assert_eq!(
-        driver.actions(),
-        [allowed, granted(107, 3), granted(106, 2)]
-    );
+    let allowed = Action::Allow { server: id, cores: 2 };
+    assert_eq!(driver.actions(), [allowed, granted(107, 3), granted(106, 2)]);
     driver.arbitration.want(0, id, 9);
     assert_eq!(driver.held(id), 3);
     assert_eq!(driver.arbitration.unmanaged().to_string(), "0");
@@ -97,24 +91,14 @@ fn a_core_goes_to_a_higher_level_when_it_is_released() {
     driver.arbitration.want(0, low, 1);
     driver.actions();
     driver.arbitration.want(7, high, 1);
-    let recall = Action::Recall {
-        server: low,
-        cores: 0,
-    };
+    let recall = Action::Recall { server: low, cores: 0 };
     assert!(driver.actions().contains(&recall));
     assert_eq!((driver.held(low), driver.held(high)), (1, 0));
     assert_eq!(driver.arbitration.next_deadline_ns(), Some(10_000_007));
     driver.arbitration.offer(8, low, thread(100)).unwrap();
     let core = CoreId::new(1).unwrap();
-    let vacate = Action::Vacate {
-        thread: thread(100),
-        core,
-    };
-    let grant = Action::Grant {
-        server: high,
-        thread: thread(200),
-        core,
-    };
+    let vacate = Action::Vacate { thread: thread(100), core };
+    let grant = Action::Grant { server: high, thread: thread(200), core };
     assert_eq!(driver.actions(), [vacate, grant]);
     assert_eq!(driver.arbitration.next_deadline_ns(), None);
     // The core comes back when the higher server no longer wants it.
@@ -134,24 +118,13 @@ fn a_core_that_is_not_released_in_time_is_taken() {
     assert_eq!(driver.actions(), []);
     driver.arbitration.tick(10_000_000);
     let core = CoreId::new(1).unwrap();
-    let take = Action::Take {
-        server: low,
-        thread: thread(100),
-        core,
-    };
-    let grant = Action::Grant {
-        server: high,
-        thread: thread(200),
-        core,
-    };
+    let take = Action::Take { server: low, thread: thread(100), core };
+    let grant = Action::Grant { server: high, thread: thread(200), core };
     assert_eq!(driver.actions(), [take, grant]);
     // A thread that lost its core gets none until the server offers it.
     driver.arbitration.gone(10_000_001, high);
     assert_eq!(driver.held(low), 0);
-    driver
-        .arbitration
-        .offer(10_000_002, low, thread(100))
-        .unwrap();
+    driver.arbitration.offer(10_000_002, low, thread(100)).unwrap();
     assert_eq!(driver.held(low), 1);
 }
 
@@ -174,11 +147,7 @@ fn a_dead_servers_cores_are_free_at_once() {
     let (first, second) = (driver.server(1, 100, 2), driver.server(1, 200, 2));
     driver.arbitration.want(0, first, 2);
     driver.arbitration.want(0, second, 2);
-    assert_eq!(
-        (driver.held(first), driver.held(second)),
-        (2, 0),
-        "one was recalled"
-    );
+    assert_eq!((driver.held(first), driver.held(second)), (2, 0), "one was recalled");
     driver.arbitration.gone(1, first);
     assert_eq!(driver.held(second), 2);
     assert_eq!(driver.arbitration.next_deadline_ns(), None);
@@ -196,18 +165,11 @@ fn a_server_that_registers_again_keeps_its_cores() {
     // Another thread's core is not its own.
     let two = CoreId::new(2).unwrap();
     driver.arbitration.hold(5, id, thread(102), two).unwrap();
-    let take = Action::Take {
-        server: id,
-        thread: thread(102),
-        core: two,
-    };
+    let take = Action::Take { server: id, thread: thread(102), core: two };
     assert!(driver.actions().contains(&take));
     assert_eq!(driver.arbitration.next_deadline_ns(), Some(1_000_000_000));
     driver.arbitration.tick(1_000_000_000);
-    let vacate = Action::Vacate {
-        thread: thread(101),
-        core: two,
-    };
+    let vacate = Action::Vacate { thread: thread(101), core: two };
     assert_eq!(driver.actions(), [vacate]);
     assert_eq!(driver.arbitration.unmanaged().to_string(), "0-2");
 }
@@ -234,14 +196,8 @@ fn a_thread_belongs_to_one_server_and_a_server_has_a_bounded_number() {
     let mut driver = Driver::new(2);
     let (first, second) = (driver.server(1, 1, 256), driver.server(1, 1000, 0));
     let arbitration = &mut driver.arbitration;
-    assert_eq!(
-        arbitration.offer(0, second, thread(1)),
-        Err(Refusal::Thread)
-    );
-    assert_eq!(
-        arbitration.offer(0, first, thread(999)),
-        Err(Refusal::Threads)
-    );
+    assert_eq!(arbitration.offer(0, second, thread(1)), Err(Refusal::Thread));
+    assert_eq!(arbitration.offer(0, first, thread(999)), Err(Refusal::Threads));
     assert_eq!(arbitration.offer(0, first, thread(1)), Ok(()));
     assert_eq!(arbitration.withdraw(0, first, thread(2)), Ok(()));
     assert_eq!(arbitration.offer(0, first, thread(999)), Ok(()));
@@ -250,33 +206,13 @@ fn a_thread_belongs_to_one_server_and_a_server_has_a_bounded_number() {
 /// Something that happens; servers and threads are chosen by index.
 #[derive(Debug, Clone)]
 enum Happening {
-    Register {
-        level: u8,
-        least: usize,
-    },
-    Want {
-        server: usize,
-        cores: usize,
-    },
-    Offer {
-        server: usize,
-        thread: i32,
-    },
-    Hold {
-        server: usize,
-        thread: i32,
-        core: usize,
-    },
-    Withdraw {
-        server: usize,
-        thread: i32,
-    },
-    Gone {
-        server: usize,
-    },
-    Pass {
-        ns: u64,
-    },
+    Register { level: u8, least: usize },
+    Want { server: usize, cores: usize },
+    Offer { server: usize, thread: i32 },
+    Hold { server: usize, thread: i32, core: usize },
+    Withdraw { server: usize, thread: i32 },
+    Gone { server: usize },
+    Pass { ns: u64 },
     GrantFails,
 }
 

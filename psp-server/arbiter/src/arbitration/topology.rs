@@ -23,16 +23,9 @@ impl Topology {
             let text = std::fs::read_to_string(Path::new(&path)).ok()?;
             text.trim().parse().ok()
         };
-        let place = |core| {
-            Some((
-                number(core, "physical_package_id")?,
-                number(core, "core_id")?,
-            ))
-        };
+        let place = |core| Some((number(core, "physical_package_id")?, number(core, "core_id")?));
         let places = cores.iter().filter_map(|core| Some((core, place(core)?)));
-        Self {
-            places: places.collect(),
-        }
+        Self { places: places.collect() }
     }
 
     /// Cores at these places, as `(core, socket, core of the socket)`.
@@ -77,16 +70,7 @@ mod tests {
     #[test]
     fn a_server_gets_the_nearest_core() {
         // Two sockets of two cores of two hardware threads.
-        let places = [
-            (0, 0, 0),
-            (1, 0, 1),
-            (2, 1, 0),
-            (3, 1, 1),
-            (4, 0, 0),
-            (5, 0, 1),
-            (6, 1, 0),
-            (7, 1, 1),
-        ];
+        let places = [(0, 0, 0), (1, 0, 1), (2, 1, 0), (3, 1, 1), (4, 0, 0), (5, 0, 1), (6, 1, 0), (7, 1, 1)];
         let topology = Topology::of(&places);
         let best = |free: &str, held: &[usize], before: usize| {
             let held = held.iter().map(|&number| core(number));
@@ -95,11 +79,7 @@ mod tests {
         };
         assert_eq!(best("0-7", &[], 99), Some(7));
         assert_eq!(best("1-7", &[0], 99), Some(4), "the other thread of core 0");
-        assert_eq!(
-            best("1-3,5-7", &[0, 4], 99),
-            Some(5),
-            "another core of the socket"
-        );
+        assert_eq!(best("1-3,5-7", &[0, 4], 99), Some(5), "another core of the socket");
         assert_eq!(best("0-7", &[], 3), Some(3), "the one that it had before");
         assert_eq!(best("", &[], 3), None);
     }
@@ -107,8 +87,7 @@ mod tests {
     #[test]
     fn a_machine_that_says_nothing_has_equal_cores() {
         let free = "0-3".parse().unwrap();
-        let best =
-            Topology::default().best(&free, [core(0)].into_iter(), |core| core.number() == 1);
+        let best = Topology::default().best(&free, [core(0)].into_iter(), |core| core.number() == 1);
         assert_eq!(best, Some(core(1)));
     }
 }

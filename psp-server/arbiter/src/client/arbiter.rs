@@ -82,10 +82,7 @@ impl Arbiter {
     ///
     /// # Errors
     /// The registration is not valid, there is no arbiter, or the arbiter refuses.
-    pub fn connect(
-        path: impl AsRef<Path>,
-        registration: Registration,
-    ) -> Result<Self, ConnectError> {
+    pub fn connect(path: impl AsRef<Path>, registration: Registration) -> Result<Self, ConnectError> {
         // The first attempt says why there is no arbiter.
         drop(open(path.as_ref())?);
         let mut arbiter = Self::connect_later(path, registration)?;
@@ -104,10 +101,7 @@ impl Arbiter {
     ///
     /// # Errors
     /// The registration is not valid, or the system has no descriptors left.
-    pub fn connect_later(
-        path: impl AsRef<Path>,
-        registration: Registration,
-    ) -> Result<Self, ConnectError> {
+    pub fn connect_later(path: impl AsRef<Path>, registration: Registration) -> Result<Self, ConnectError> {
         registration.validate()?;
         let path = PathBuf::from(path.as_ref());
         Ok(Self {
@@ -266,8 +260,7 @@ impl Arbiter {
             }
             ToServer::Granted(thread, core) => {
                 if self.change(thread, |_| true, Occupation::On(core)) {
-                    self.events
-                        .push_back(ArbiterEvent::Granted { thread, core });
+                    self.events.push_back(ArbiterEvent::Granted { thread, core });
                 }
             }
             ToServer::Recalled(_) => {
@@ -288,12 +281,7 @@ impl Arbiter {
     }
 
     /// Changes what a thread does, if `from` says so. Returns whether that is something else.
-    fn change(
-        &mut self,
-        thread: ThreadId,
-        from: impl Fn(Occupation) -> bool,
-        to: Occupation,
-    ) -> bool {
+    fn change(&mut self, thread: ThreadId, from: impl Fn(Occupation) -> bool, to: Occupation) -> bool {
         let mut threads = self.threads.iter();
         match threads.find(|&&(other, _)| other == thread) {
             Some(&(_, occupation)) if from(occupation) && occupation != to => {

@@ -19,10 +19,7 @@ impl Gate {
         let granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
         let is_shut = |granted: &mut Option<Option<CoreId>>| granted.is_none();
         let granted = self.changed.wait_while(granted, is_shut);
-        granted
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-            .flatten()
+        granted.unwrap_or_else(PoisonError::into_inner).take().flatten()
     }
 
     /// Wakes the thread, which has this core now; or tells it to end.

@@ -11,8 +11,7 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
 use super::error::ConnectError;
@@ -40,10 +39,7 @@ pub(crate) fn open(path: &Path) -> Result<OwnedFd, ConnectError> {
         connect(&socket, &SocketAddrUnix::new(path)?)?;
         Ok(socket)
     };
-    open().map_err(|errno| ConnectError::Unreachable {
-        path: path.to_owned(),
-        source: errno.into(),
-    })
+    open().map_err(|errno| ConnectError::Unreachable { path: path.to_owned(), source: errno.into() })
 }
 
 /// What has happened on a link.
@@ -76,12 +72,7 @@ impl Link {
         let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        epoll::add(
-            &events,
-            &timer,
-            epoll::EventData::new_u64(0),
-            epoll::EventFlags::IN,
-        )?;
+        epoll::add(&events, &timer, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
         let link = Self {
             path,
             events,
@@ -97,10 +88,7 @@ impl Link {
 
     /// Makes the descriptor readable after this time.
     fn wake_in(&self, time: Duration) {
-        let zero = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         // A timer of 0 would never fire.
         let time = time.max(Duration::from_nanos(1));
         let timer = Itimerspec {

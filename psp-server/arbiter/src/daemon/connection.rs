@@ -61,11 +61,7 @@ impl Connection {
     }
 
     /// Sends without waiting.
-    pub(super) fn send(
-        &self,
-        message: ToServer,
-        file: Option<BorrowedFd<'_>>,
-    ) -> rustix::io::Result<()> {
+    pub(super) fn send(&self, message: ToServer, file: Option<BorrowedFd<'_>>) -> rustix::io::Result<()> {
         packet::send(&self.socket, &message.encode(), file)
     }
 
@@ -73,11 +69,7 @@ impl Connection {
     pub(super) fn welcome(&mut self, cores: usize) -> io::Result<()> {
         let page = self.page.insert(PageWriter::new()?);
         let file = Some(page.file());
-        packet::send(
-            self.socket.as_fd(),
-            &ToServer::Welcome { cores }.encode(),
-            file,
-        )?;
+        packet::send(self.socket.as_fd(), &ToServer::Welcome { cores }.encode(), file)?;
         Ok(())
     }
 }
@@ -91,10 +83,7 @@ struct Budget {
 
 impl Budget {
     fn new(now: Instant) -> Self {
-        Self {
-            messages: MESSAGES_BURST_MAX.into(),
-            at: now,
-        }
+        Self { messages: MESSAGES_BURST_MAX.into(), at: now }
     }
 
     fn take(&mut self, now: Instant) -> bool {

@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
-};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 64;
@@ -46,10 +44,7 @@ impl Listener {
     /// # Errors
     /// Another arbiter listens there, or a file cannot be made.
     pub fn bind(path: &Path, mode: u32) -> Result<Self, ListenError> {
-        let system = |source: io::Error| ListenError::System {
-            path: path.to_owned(),
-            source,
-        };
+        let system = |source: io::Error| ListenError::System { path: path.to_owned(), source };
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(system)?;
         }
@@ -62,11 +57,7 @@ impl Listener {
         }
         let _ = fs::remove_file(path);
         let socket = open(path, mode).map_err(system)?;
-        Ok(Self {
-            socket,
-            path: path.to_owned(),
-            _lock: lock,
-        })
+        Ok(Self { socket, path: path.to_owned(), _lock: lock })
     }
 
     /// The next connection, if one waits.

@@ -27,9 +27,7 @@ pub use listener::{ListenError, Listener};
 
 use crate::arbitration::{Action, Arbitration, Server, ServerId, Settings, Topology};
 use crate::cores::{CoreId, CoreSet};
-use crate::limits::{
-    CONNECTIONS_MAX, CONNECTIONS_PER_USER_MAX, MESSAGES_PER_TURN_MAX, REGISTER_WITHIN,
-};
+use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_PER_USER_MAX, MESSAGES_PER_TURN_MAX, REGISTER_WITHIN};
 use crate::mechanism::{Mechanism, Started};
 use crate::packet;
 use crate::protocol::{Refusal, ToArbiter, ToServer};
@@ -66,9 +64,7 @@ pub struct Daemon {
 impl std::fmt::Debug for Daemon {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("Daemon");
-        shown
-            .field("arbitration", &self.arbitration)
-            .finish_non_exhaustive()
+        shown.field("arbitration", &self.arbitration).finish_non_exhaustive()
     }
 }
 
@@ -78,18 +74,10 @@ impl Daemon {
     /// # Errors
     /// The event queue cannot be made, or the mechanism refuses.
     pub fn new(listener: Listener, settings: Settings, started: Started) -> io::Result<Self> {
-        let Started {
-            mut mechanism,
-            orphans,
-        } = started;
+        let Started { mut mechanism, orphans } = started;
         let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let readable = epoll::EventFlags::IN;
-        epoll::add(
-            &events,
-            &listener,
-            epoll::EventData::new_u64(LISTENER),
-            readable,
-        )?;
+        epoll::add(&events, &listener, epoll::EventData::new_u64(LISTENER), readable)?;
         let cores = mechanism.cores();
         let topology = Topology::discover(&cores);
         let arbitration = Arbitration::new(0, settings, cores, topology, orphans);
@@ -114,17 +102,10 @@ impl Daemon {
     /// The event queue fails, or not everything can be put back.
     pub fn run(mut self, stop: impl AsFd) -> io::Result<()> {
         let readable = epoll::EventFlags::IN;
-        epoll::add(
-            &self.events,
-            &stop,
-            epoll::EventData::new_u64(STOP),
-            readable,
-        )?;
+        epoll::add(&self.events, &stop, epoll::EventData::new_u64(STOP), readable)?;
         let mut events = Vec::with_capacity(EVENTS);
         loop {
-            let timeout = self
-                .timeout()
-                .and_then(|left| Timespec::try_from(left).ok());
+            let timeout = self.timeout().and_then(|left| Timespec::try_from(left).ok());
             events.clear();
             match epoll::wait(&self.events, spare_capacity(&mut events), timeout.as_ref()) {
                 Err(Errno::INTR) => {}
@@ -143,11 +124,7 @@ impl Daemon {
             }
             self.refuse_late();
             let now_ns = self.now_ns();
-            if self
-                .arbitration
-                .next_deadline_ns()
-                .is_some_and(|at| at <= now_ns)
-            {
+            if self.arbitration.next_deadline_ns().is_some_and(|at| at <= now_ns) {
                 self.arbitration.tick(now_ns);
                 self.act();
             }
@@ -162,23 +139,16 @@ impl Daemon {
     fn timeout(&self) -> Option<Duration> {
         let deadline = self.arbitration.next_deadline_ns();
         let deadline = deadline.map(|at| Duration::from_nanos(at.saturating_sub(self.now_ns())));
-        let unregistered = self
-            .connections
-            .values()
-            .filter(|connection| connection.server.is_none());
-        let late = unregistered
-            .map(|connection| REGISTER_WITHIN.saturating_sub(connection.since.elapsed()));
+        let unregistered = self.connections.values().filter(|connection| connection.server.is_none());
+        let late = unregistered.map(|connection| REGISTER_WITHIN.saturating_sub(connection.since.elapsed()));
         deadline.into_iter().chain(late).min()
     }
 
     fn refuse_late(&mut self) {
-        let late = |connection: &Connection| {
-            connection.server.is_none() && connection.since.elapsed() >= REGISTER_WITHIN
-        };
+        let late =
+            |connection: &Connection| connection.server.is_none() && connection.since.elapsed() >= REGISTER_WITHIN;
         let mut connections = self.connections.iter();
-        let late = connections
-            .find(|(_, connection)| late(connection))
-            .map(|(&key, _)| key);
+        let late = connections.find(|(_, connection)| late(connection)).map(|(&key, _)| key);
         if let Some(key) = late {
             self.close(key, Some(Refusal::Late));
         }
@@ -201,10 +171,7 @@ impl Daemon {
                     continue;
                 }
             };
-            let of_user = self
-                .connections
-                .values()
-                .filter(|other| other.user == connection.user);
+            let of_user = self.connections.values().filter(|other| other.user == connection.user);
             let refusal = if self.connections.len() >= CONNECTIONS_MAX {
                 Some(Refusal::Connections)
             } else if connection.user != 0 && of_user.count() >= CONNECTIONS_PER_USER_MAX {
@@ -267,9 +234,7 @@ impl Daemon {
                 Ok(())
             }
             ToArbiter::Offer(thread) => self.arbitration.offer(now_ns, server?, own(thread)?),
-            ToArbiter::Hold(thread, core) => {
-                self.arbitration.hold(now_ns, server?, own(thread)?, core)
-            }
+            ToArbiter::Hold(thread, core) => self.arbitration.hold(now_ns, server?, own(thread)?, core),
             // The thread may have ended already.
             ToArbiter::Withdraw(thread) => self.arbitration.withdraw(now_ns, server?, thread),
             ToArbiter::Status => {
@@ -341,16 +306,8 @@ impl Daemon {
                     self.allow(server, cores);
                     self.send(server, ToServer::Recalled(cores));
                 }
-                Action::Grant {
-                    server,
-                    thread,
-                    core,
-                } => self.grant(server, thread, core),
-                Action::Take {
-                    server,
-                    thread,
-                    core,
-                } => {
+                Action::Grant { server, thread, core } => self.grant(server, thread, core),
+                Action::Take { server, thread, core } => {
                     let left = self.arbitration.core_of(thread).is_none().then_some(thread);
                     self.vacate(core, left);
                     self.send(server, ToServer::Taken(thread, core));
@@ -372,10 +329,7 @@ impl Daemon {
     }
 
     fn grant(&mut self, server: ServerId, thread: ThreadId, core: CoreId) {
-        let process = self
-            .of_server
-            .get(&server)
-            .and_then(|key| self.connections.get(key));
+        let process = self.of_server.get(&server).and_then(|key| self.connections.get(key));
         let process = process.map(|connection| connection.process);
         let moved = self.mechanism.grant(core, thread);
         // Between the check and the move, the thread may have ended, and its number may be another process' now.
@@ -400,10 +354,7 @@ impl Daemon {
     }
 
     fn allow(&self, server: ServerId, cores: usize) {
-        let connection = self
-            .of_server
-            .get(&server)
-            .and_then(|key| self.connections.get(key));
+        let connection = self.of_server.get(&server).and_then(|key| self.connections.get(key));
         if let Some(page) = connection.and_then(|connection| connection.page.as_ref()) {
             page.allow(cores);
         }
@@ -456,10 +407,7 @@ impl Daemon {
 }
 
 fn server_status(server: &Server, process: i32) -> ServerStatus {
-    let held = server.held.iter().map(|&(core, thread)| GrantedCore {
-        core,
-        thread: thread.number(),
-    });
+    let held = server.held.iter().map(|&(core, thread)| GrantedCore { core, thread: thread.number() });
     ServerStatus {
         name: server.registration.name.clone(),
         process,

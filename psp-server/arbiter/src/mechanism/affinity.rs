@@ -34,11 +34,7 @@ impl Affinity {
         })?;
         let own = CoreSet::of_mask(&mask);
         let cores = scope.cores.map_or(own, |cores| cores.and(&own));
-        Ok(Self {
-            cores,
-            others: own.without(&cores),
-            unmanaged: own,
-        })
+        Ok(Self { cores, others: own.without(&cores), unmanaged: own })
     }
 }
 

@@ -24,19 +24,13 @@ const ROUNDS_MAX: usize = 16;
 
 fn error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> MechanismError {
     let path = path.to_owned();
-    move |source| MechanismError::File {
-        doing,
-        path,
-        source,
-    }
+    move |source| MechanismError::File { doing, path, source }
 }
 
 /// Makes a group, unless it is there.
 pub(super) fn make(path: &Path) -> Result<(), MechanismError> {
     match fs::create_dir(path) {
-        Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
-            Err(error("make the group", path)(source))
-        }
+        Err(source) if source.kind() != io::ErrorKind::AlreadyExists => Err(error("make the group", path)(source)),
         _ => Ok(()),
     }
 }
@@ -47,10 +41,8 @@ pub(super) fn read(path: &Path) -> Result<String, MechanismError> {
 
 pub(super) fn read_cores(path: &Path) -> Result<CoreSet, MechanismError> {
     let text = read(path)?;
-    text.parse().map_err(|_| MechanismError::Text {
-        path: path.to_owned(),
-        text: text.trim().to_owned(),
-    })
+    text.parse()
+        .map_err(|_| MechanismError::Text { path: path.to_owned(), text: text.trim().to_owned() })
 }
 
 pub(super) fn write(path: &Path, text: &str) -> Result<(), MechanismError> {
@@ -75,10 +67,7 @@ pub(super) fn numbers(path: &Path) -> io::Result<Vec<i32>> {
 }
 
 pub(super) fn threads(path: &Path) -> io::Result<Vec<ThreadId>> {
-    Ok(numbers(path)?
-        .into_iter()
-        .filter_map(ThreadId::new)
-        .collect())
+    Ok(numbers(path)?.into_iter().filter_map(ThreadId::new).collect())
 }
 
 /// Whether the task has ended.

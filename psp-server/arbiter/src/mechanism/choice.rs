@@ -22,9 +22,7 @@ pub fn choose(choice: Choice, scope: &Scope) -> Result<Started, MechanismError> 
         }
         let started = Started::new(mechanism)?;
         if kind == Kind::Affinity {
-            tracing::warn!(
-                "threads are pinned to granted cores, but other programs are not kept off them"
-            );
+            tracing::warn!("threads are pinned to granted cores, but other programs are not kept off them");
         }
         Ok(started)
     };

@@ -72,12 +72,7 @@ pub trait Mechanism {
     ///
     /// # Errors
     /// The kernel refuses.
-    fn vacate(
-        &mut self,
-        core: CoreId,
-        left: Option<ThreadId>,
-        stays: Option<ThreadId>,
-    ) -> io::Result<()>;
+    fn vacate(&mut self, core: CoreId, left: Option<ThreadId>, stays: Option<ThreadId>) -> io::Result<()>;
 
     /// Everything that has no granted core runs on these cores from now on, of which there is at least one.
     ///

@@ -80,10 +80,7 @@ impl CpusetV1 {
             source,
         })?;
         if stuck > 0 {
-            tracing::info!(
-                stuck,
-                "threads that the kernel does not move stay on their cores"
-            );
+            tracing::info!(stuck, "threads that the kernel does not move stay on their cores");
         }
         // The arbiter need not be in its parent.
         for thread in cgroup::numbers_of_own_threads() {
@@ -117,11 +114,7 @@ impl Mechanism for CpusetV1 {
         let unmanaged = self.group.join(UNMANAGED_GROUP);
         let system = |path: &Path| {
             let path = path.to_owned();
-            move |source| MechanismError::File {
-                doing: "take over",
-                path,
-                source,
-            }
+            move |source| MechanismError::File { doing: "take over", path, source }
         };
         // Cores of the group may be fewer only when its children's are.
         cgroup::make(&self.group)?;
@@ -146,10 +139,7 @@ impl Mechanism for CpusetV1 {
             let path = unmanaged.join(file);
             cgroup::open(&path).map_err(system(&path))
         };
-        self.unmanaged = Some(Unmanaged {
-            cpus: open("cpuset.cpus")?,
-            tasks: open("tasks")?,
-        });
+        self.unmanaged = Some(Unmanaged { cpus: open("cpuset.cpus")?, tasks: open("tasks")? });
         Ok(orphans)
     }
 
@@ -158,12 +148,7 @@ impl Mechanism for CpusetV1 {
         cgroup::put(tasks, &thread.to_string())
     }
 
-    fn vacate(
-        &mut self,
-        core: CoreId,
-        left: Option<ThreadId>,
-        stays: Option<ThreadId>,
-    ) -> io::Result<()> {
+    fn vacate(&mut self, core: CoreId, left: Option<ThreadId>, stays: Option<ThreadId>) -> io::Result<()> {
         let unmanaged = self.unmanaged.as_ref().ok_or(io::ErrorKind::NotFound)?;
         // Also threads that the granted thread has made, which are on its core.
         let mut threads = cgroup::threads(&self.core_group(core).join("tasks"))?;
@@ -210,23 +195,13 @@ mod tests {
         let tree = tempfile::tempdir().unwrap();
         let own = tree.path().join(OWN_GROUP);
         let groups = ["unmanaged", "core2", "core3"].map(|name| own.join(name));
-        for group in [tree.path(), &own]
-            .into_iter()
-            .chain(groups.iter().map(PathBuf::as_path))
-        {
+        for group in [tree.path(), &own].into_iter().chain(groups.iter().map(PathBuf::as_path)) {
             fs::create_dir_all(group).unwrap();
-            for (file, text) in [
-                ("cpuset.cpus", "0-7\n"),
-                ("cpuset.mems", "0\n"),
-                ("tasks", ""),
-            ] {
+            for (file, text) in [("cpuset.cpus", "0-7\n"), ("cpuset.mems", "0\n"), ("tasks", "")] {
                 fs::write(group.join(file), text).unwrap();
             }
         }
-        let scope = Scope {
-            cores: Some("2-3".parse().unwrap()),
-            ..Scope::default()
-        };
+        let scope = Scope { cores: Some("2-3".parse().unwrap()), ..Scope::default() };
         let mut mechanism = CpusetV1::open(tree.path(), &scope).unwrap();
         assert_eq!(mechanism.start().unwrap(), []);
         let text = |file: &str| fs::read_to_string(own.join(file)).unwrap();

@@ -192,12 +192,7 @@ impl Mechanism for CpusetV2 {
         cgroup::put(&threads, &thread.to_string())
     }
 
-    fn vacate(
-        &mut self,
-        core: CoreId,
-        left: Option<ThreadId>,
-        stays: Option<ThreadId>,
-    ) -> io::Result<()> {
+    fn vacate(&mut self, core: CoreId, left: Option<ThreadId>, stays: Option<ThreadId>) -> io::Result<()> {
         let mut threads = cgroup::threads(&self.core_group(core).join(THREADS))?;
         threads.retain(|&thread| Some(thread) != stays && Some(thread) != left);
         let unmanaged = cgroup::open(&self.unmanaged().join(THREADS))?;
@@ -321,10 +316,7 @@ mod tests {
         fs::remove_file(&partition).unwrap();
         std::os::unix::fs::symlink("/dev/null", &partition).unwrap();
         let error = mechanism.grant(core(1), ThreadId::current()).unwrap_err();
-        assert!(
-            error.to_string().contains("core1/cpuset.cpus.partition"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("core1/cpuset.cpus.partition"), "{error}");
     }
 
     #[test]
@@ -349,10 +341,7 @@ mod tests {
         let tree = tree();
         fs::write(tree.path().join("cgroup.controllers"), "cpu io\n").unwrap();
         let refused = CpusetV2::open(tree.path(), &Scope::default()).unwrap_err();
-        assert!(
-            refused.to_string().contains("does not name cpuset"),
-            "{refused}"
-        );
+        assert!(refused.to_string().contains("does not name cpuset"), "{refused}");
     }
 
     /// For real, where there are partitions: the hierarchy, root, and Linux 6.7.
@@ -367,8 +356,8 @@ mod tests {
             parent: format!("psp-arbiter-test-{}", std::process::id()).into(),
         };
         let parent = mount.path.join(&scope.parent);
-        let tried = cgroup::write(&mount.path.join("cgroup.subtree_control"), "+cpuset")
-            .and_then(|()| cgroup::make(&parent));
+        let tried =
+            cgroup::write(&mount.path.join("cgroup.subtree_control"), "+cpuset").and_then(|()| cgroup::make(&parent));
         if let Err(error) = tried {
             return psp_skip::skip_here_and_in_ci(&format!("no cpusets of cgroup v2: {error}"));
         }
@@ -379,10 +368,7 @@ mod tests {
         cgroup::write(&parent.join(EXCLUSIVE), &last.to_string()).unwrap();
         mechanism.cores = [last].into_iter().collect();
         mechanism.start().unwrap();
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
-            .spawn()
-            .unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let process = child.id() as i32;
         let granted = mechanism
             .admit(process)
@@ -394,10 +380,7 @@ mod tests {
         mechanism.stop().unwrap();
         drop(remove);
         granted.unwrap();
-        assert!(
-            status.contains(&format!("Cpus_allowed_list:\t{last}\n")),
-            "{status}"
-        );
+        assert!(status.contains(&format!("Cpus_allowed_list:\t{last}\n")), "{status}");
     }
 
     struct RemoveOnDrop(PathBuf);

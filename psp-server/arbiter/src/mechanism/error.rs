@@ -26,9 +26,7 @@ pub enum MechanismError {
         source: io::Error,
     },
     /// There are too few cores.
-    #[error(
-        "{0} can be managed, but one stays for everything else: there must be at least 2 cores"
-    )]
+    #[error("{0} can be managed, but one stays for everything else: there must be at least 2 cores")]
     TooFewCores(String),
     /// The system says something that cannot be understood.
     #[error("{path} has '{text}', which is no set of cores")]

@@ -48,13 +48,7 @@ mod tests {
              32 23 0:29 / /mnt/two\\040words rw - cgroup2 cgroup2 rw,nsdelegate\n\
              nonsense\n",
         );
-        let found: Vec<_> = mounts
-            .iter()
-            .map(|mount| (mount.path.to_str().unwrap(), mount.is_v2))
-            .collect();
-        assert_eq!(
-            found,
-            [("/sys/fs/cgroup/cpuset", false), ("/mnt/two words", true)]
-        );
+        let found: Vec<_> = mounts.iter().map(|mount| (mount.path.to_str().unwrap(), mount.is_v2)).collect();
+        assert_eq!(found, [("/sys/fs/cgroup/cpuset", false), ("/mnt/two words", true)]);
     }
 }

@@ -17,10 +17,7 @@ fn recalled(event: ArbiterEvent) -> Option<usize> {
 
 /// Whoever is recalled has all the time in the world.
 fn patient() -> Settings {
-    Settings {
-        release_within_ns: u64::MAX,
-        ..Settings::default()
-    }
+    Settings { release_within_ns: u64::MAX, ..Settings::default() }
 }
 
 #[test]
@@ -40,9 +37,7 @@ fn a_server_is_granted_cores_and_gives_them_back() {
     assert_eq!(status.servers[0].process as u32, std::process::id());
     client.arbiter.set_wanted(1);
     client.arbiter.release(second.0);
-    rig.wait_for("one core back", |status| {
-        status.unmanaged.to_string() == "0-2"
-    });
+    rig.wait_for("one core back", |status| status.unmanaged.to_string() == "0-2");
     let steps = rig.mechanism.steps();
     assert!(steps.contains(&Step::Grant(first.1, first.0)));
     assert!(steps.contains(&Step::Vacate(second.1)));
@@ -110,12 +105,8 @@ fn servers_go_on_without_the_arbiter_and_register_again() {
     let (thread, _) = client.granted();
     assert!(held.iter().all(|&(other, _)| other != thread));
     let status = rig.wait_for("two cores", |status| status.servers[0].held.len() == 2);
-    let kept =
-        |held: &psp_arbiter::status::GrantedCore| held.thread == thread_number(client.threads[2]);
-    assert_eq!(
-        held[0].0, client.threads[2],
-        "the last offered is the first granted"
-    );
+    let kept = |held: &psp_arbiter::status::GrantedCore| held.thread == thread_number(client.threads[2]);
+    assert_eq!(held[0].0, client.threads[2], "the last offered is the first granted");
     assert!(status.servers[0].held.iter().any(kept));
 }
 
@@ -140,26 +131,18 @@ fn a_server_may_start_before_the_arbiter() {
     let mut rig = Rig::start(2, Settings::default());
     rig.stop();
     let refused = Arbiter::connect(rig.socket(), registration("early", 3)).unwrap_err();
-    assert!(
-        matches!(refused, ConnectError::Unreachable { .. }),
-        "{refused}"
-    );
+    assert!(matches!(refused, ConnectError::Unreachable { .. }), "{refused}");
     let mut early = Arbiter::connect_later(rig.socket(), registration("early", 3)).unwrap();
     assert_eq!(early.poll(), None);
     rig.restart(Settings::default());
-    next_event(&mut early, |event| {
-        matches!(event, ArbiterEvent::Registered { .. }).then_some(())
-    });
+    next_event(&mut early, |event| matches!(event, ArbiterEvent::Registered { .. }).then_some(()));
 }
 
 #[test]
 fn a_second_arbiter_does_not_start() {
     let rig = Rig::start(2, Settings::default());
     let refused = psp_arbiter::daemon::Listener::bind(&rig.socket(), 0o600).unwrap_err();
-    assert!(
-        refused.to_string().contains("another arbiter listens at"),
-        "{refused}"
-    );
+    assert!(refused.to_string().contains("another arbiter listens at"), "{refused}");
     assert_eq!(rig.status().servers, []);
 }
 
@@ -174,10 +157,7 @@ fn a_registration_that_a_user_may_not_have_is_refused() {
     settings.limits.users.insert(user, limits);
     let rig = Rig::start(4, settings);
     let refused = Arbiter::connect(rig.socket(), registration("proud", 3)).unwrap_err();
-    assert!(
-        matches!(refused, ConnectError::Refused(Refusal::PriorityOfUser)),
-        "{refused}"
-    );
+    assert!(matches!(refused, ConnectError::Refused(Refusal::PriorityOfUser)), "{refused}");
     let mut client = Client::connect(&rig.socket(), "modest", 4, 2);
     client.arbiter.set_wanted(2);
     client.granted();

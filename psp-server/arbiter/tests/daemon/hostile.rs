@@ -11,8 +11,7 @@ use psp_arbiter::protocol::{MESSAGE_BYTES, Refusal, ToArbiter, ToServer};
 use psp_arbiter::{CoreId, ThreadId};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
-    send, socket_with,
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send, socket_with,
 };
 
 use crate::rig::{Client, Rig, registration};
@@ -68,10 +67,7 @@ fn nonsense_ends_the_connection_and_nothing_else() {
         (vec![&register, &register], Refusal::Registered),
         (vec![&ToArbiter::Want(3).encode()], Refusal::NotRegistered),
         (vec![&register, &offer], Refusal::Thread),
-        (
-            vec![&register, &ToArbiter::Hold(thread, core).encode()],
-            Refusal::Thread,
-        ),
+        (vec![&register, &ToArbiter::Hold(thread, core).encode()], Refusal::Thread),
     ] {
         let raw = raw(&rig.socket());
         for packet in packets {
@@ -108,10 +104,7 @@ fn random_packets_neither_stall_nor_end_the_arbiter() {
         .run(&packets, |(register, packets)| {
             let raw = raw(&rig.socket());
             if register {
-                put(
-                    &raw,
-                    &ToArbiter::Register(registration("random", 0)).encode(),
-                );
+                put(&raw, &ToArbiter::Register(registration("random", 0)).encode());
             }
             let _ = packets.iter().all(|packet| put(&raw, packet));
             Ok(())
@@ -125,10 +118,7 @@ fn random_packets_neither_stall_nor_end_the_arbiter() {
 fn a_flood_is_cut_off() {
     let rig = Rig::start(4, Settings::default());
     let raw = raw(&rig.socket());
-    put(
-        &raw,
-        &ToArbiter::Register(registration("flood", 7)).encode(),
-    );
+    put(&raw, &ToArbiter::Register(registration("flood", 7)).encode());
     let want = ToArbiter::Want(1).encode();
     let give_up = Instant::now() + Duration::from_secs(60);
     while put(&raw, &want) {
@@ -148,10 +138,7 @@ fn a_client_that_never_reads_is_cut_off() {
     let give_up = Instant::now() + Duration::from_secs(60);
     // Each offer is answered by a grant, until the socket is full. It sends no faster than it may.
     while put(&raw, &offer) {
-        assert!(
-            Instant::now() < give_up,
-            "the arbiter keeps a client that does not read"
-        );
+        assert!(Instant::now() < give_up, "the arbiter keeps a client that does not read");
         std::thread::sleep(Duration::from_micros(1500));
     }
     rig.wait_for("it is gone", |status| status.servers.is_empty());
@@ -171,25 +158,14 @@ fn connections_are_bounded() {
     let crowd: Vec<OwnedFd> = (0..128)
         .map(|_| {
             let raw = raw(&rig.socket());
-            put(
-                &raw,
-                &ToArbiter::Register(registration("crowd", 7)).encode(),
-            );
+            put(&raw, &ToArbiter::Register(registration("crowd", 7)).encode());
             raw
         })
         .collect();
     let many = crowd.len();
     // Users other than root reach their own bound first.
-    let refused = |refusal| {
-        matches!(
-            refusal,
-            Some(Refusal::Connections | Refusal::ConnectionsOfUser)
-        )
-    };
-    assert!(
-        refused(refusal(&raw(&rig.socket()))),
-        "{many} connections, and one more"
-    );
+    let refused = |refusal| matches!(refusal, Some(Refusal::Connections | Refusal::ConnectionsOfUser));
+    assert!(refused(refusal(&raw(&rig.socket()))), "{many} connections, and one more");
     drop(crowd);
     let give_up = Instant::now() + Duration::from_secs(60);
     while psp_arbiter::status::ask(&rig.socket()).is_err() {

@@ -110,11 +110,7 @@ impl Client {
         let mut arbiter = Arbiter::connect(socket, registration(name, level)).unwrap();
         let (threads, sleepers): (Vec<_>, Vec<_>) = (0..threads).map(|_| sleeper()).unzip();
         threads.iter().for_each(|&thread| arbiter.offer(thread));
-        Self {
-            arbiter,
-            threads,
-            _sleepers: sleepers,
-        }
+        Self { arbiter, threads, _sleepers: sleepers }
     }
 
     /// Waits for an event that `wanted` chooses. Skips others.
@@ -131,10 +127,7 @@ impl Client {
 }
 
 /// Waits for an event that `wanted` chooses. Skips others.
-pub(crate) fn next_event<T>(
-    arbiter: &mut Arbiter,
-    wanted: impl Fn(ArbiterEvent) -> Option<T>,
-) -> T {
+pub(crate) fn next_event<T>(arbiter: &mut Arbiter, wanted: impl Fn(ArbiterEvent) -> Option<T>) -> T {
     let give_up = Instant::now() + DEADLINE;
     loop {
         while let Some(event) = arbiter.poll() {
@@ -143,10 +136,7 @@ pub(crate) fn next_event<T>(
             }
         }
         assert!(Instant::now() < give_up, "no such event in time");
-        let second = Timespec {
-            tv_sec: 1,
-            tv_nsec: 0,
-        };
+        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
         let mut readable = [PollFd::from_borrowed_fd(arbiter.as_fd(), PollFlags::IN)];
         let _ = poll(&mut readable, Some(&second));
     }

@@ -99,12 +99,7 @@ impl Bout {
 
     /// The long request: looks at the clock as often as it can, and calls `pause` as often.
     pub(crate) fn run_long(&self, pause: impl Fn()) -> LongRun {
-        let mut long = LongRun {
-            gap_ns: Figures::new(),
-            strides: 0,
-            turns: 0,
-            turns_empty: 0,
-        };
+        let mut long = LongRun { gap_ns: Figures::new(), strides: 0, turns: 0, turns_empty: 0 };
         self.ready.store(true, Ordering::Release);
         let mut last_ns = self.clock.now_ns();
         let mut step_before_ns = 0;

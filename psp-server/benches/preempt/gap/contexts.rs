@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use crate::bout::{Asker, Bout, LongRun, Measured};
 use crate::fiber::{
-    self, AlternateStack, ContextPool, Pause, PreemptFlag, Target, Wake, Yielder, begin_turn,
-    checkpoint, in_handler, occupy, pause,
+    self, AlternateStack, ContextPool, Pause, PreemptFlag, Target, Wake, Yielder, begin_turn, checkpoint, in_handler,
+    occupy, pause,
 };
 use crate::figures::Figures;
 use crate::policy::RequestId;
@@ -71,12 +71,8 @@ impl Worker<'_> {
     fn run_other(&self) {
         loop {
             let now_ns = self.bout.clock.now_ns();
-            self.switch_ns
-                .borrow_mut()
-                .push(now_ns - self.left_ns.get());
-            self.propagation_ns
-                .borrow_mut()
-                .push(self.bout.since_decision_ns());
+            self.switch_ns.borrow_mut().push(now_ns - self.left_ns.get());
+            self.propagation_ns.borrow_mut().push(self.bout.since_decision_ns());
             begin_turn();
             if pause(Pause::StepAside(LONG)) == Wake::Finish {
                 return;
@@ -164,14 +160,7 @@ pub(crate) fn run(bout: Bout, preempt: PreemptPolicy) -> Measured {
     }));
     std::thread::scope(|scope| {
         let worker = scope.spawn(|| serve(bout, link, preempt));
-        let send_ns = bout.dispatch(&mut ByFlag {
-            bout,
-            link,
-            turn: 1,
-        });
-        Measured {
-            send_ns,
-            ..worker.join().unwrap()
-        }
+        let send_ns = bout.dispatch(&mut ByFlag { bout, link, turn: 1 });
+        Measured { send_ns, ..worker.join().unwrap() }
     })
 }

@@ -61,11 +61,7 @@ use preempt::PreemptPolicy;
 use runtime::host::clock::Clock;
 use runtime::host::cores::Cores;
 
-const MECHANISMS: [PreemptPolicy; 3] = [
-    PreemptPolicy::Cooperative,
-    PreemptPolicy::Signal,
-    PreemptPolicy::KernelThread,
-];
+const MECHANISMS: [PreemptPolicy; 3] = [PreemptPolicy::Cooperative, PreemptPolicy::Signal, PreemptPolicy::KernelThread];
 /// The quantum of the first table.
 const QUANTUM_US: u64 = 50;
 /// The quanta of the other tables.
@@ -96,12 +92,7 @@ const TRIAL: Extent = Extent {
 };
 
 /// Preempts a request every `quantum`; with `None`, never.
-fn run(
-    cores: &Cores,
-    preempt: PreemptPolicy,
-    length: Duration,
-    quantum_us: Option<u64>,
-) -> Measured {
+fn run(cores: &Cores, preempt: PreemptPolicy, length: Duration, quantum_us: Option<u64>) -> Measured {
     let quantum = quantum_us.map(Duration::from_micros);
     let bout = Bout::new(cores.clone(), length, quantum);
     match preempt {
@@ -161,9 +152,7 @@ fn print_quanta(cores: &Cores, extent: &Extent) {
         let had_us = |long: &LongRun| long.strides as f64 * stride_us;
         let lost = |long: &LongRun| 1.0 - had_us(long) / (extent.run.as_secs_f64() * 1e6);
         let (lost, turn_us, empty) = (
-            longs
-                .each_ref()
-                .map(|long| format!("{:.1} %", lost(long) * 100.0)),
+            longs.each_ref().map(|long| format!("{:.1} %", lost(long) * 100.0)),
             longs.each_ref().map(|long| {
                 let turn_us = had_us(long) / (long.turns + 1) as f64;
                 format!("{turn_us:.1}")

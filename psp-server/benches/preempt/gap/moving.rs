@@ -111,8 +111,7 @@ impl Scene {
         if began_ns >= end_ns {
             self.is_over.store(true, Ordering::Relaxed);
         }
-        self.decided_ns
-            .store(self.clock.now_ns(), Ordering::Relaxed);
+        self.decided_ns.store(self.clock.now_ns(), Ordering::Relaxed);
         asked.preempt(turn);
         while self.freed.load(Ordering::Acquire) < turn {
             std::hint::spin_loop();
@@ -178,9 +177,7 @@ pub(crate) fn run(cores: &Cores, length: Duration, moves: bool) -> Moved {
             });
             resumed_ns
         });
-        while scene.request_threads.readiness(REQUEST_THREAD)
-            != crate::runtime::request_threads::Readiness::Ready
-        {
+        while scene.request_threads.readiness(REQUEST_THREAD) != crate::runtime::request_threads::Readiness::Ready {
             std::thread::yield_now();
         }
         let workers = [0, 1].map(|worker| {

@@ -94,8 +94,7 @@ pub(crate) fn run(bout: &Bout) -> Measured {
             std::hint::spin_loop();
         }
         asker.send(Message::Stop);
-        let propagation_ns =
-            std::mem::replace(&mut *propagation_ns.lock().unwrap(), Figures::new());
+        let propagation_ns = std::mem::replace(&mut *propagation_ns.lock().unwrap(), Figures::new());
         Measured {
             send_ns,
             propagation_ns,

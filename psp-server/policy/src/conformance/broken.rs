@@ -78,11 +78,7 @@ pub struct Broken {
 
 impl Broken {
     pub(super) const fn new(promise: Promise, what: String) -> Self {
-        Self {
-            promise,
-            what,
-            case: String::new(),
-        }
+        Self { promise, what, case: String::new() }
     }
 }
 

@@ -117,49 +117,29 @@ impl Case {
     /// Arbitrary cases of a policy, which hands over to c-FCFS and back.
     pub fn of(policy: &Policy) -> impl Strategy<Value = Self> + use<> {
         let policy = policy.clone();
-        let policies =
-            workers().prop_filter_map("the policy fits no such server", move |workers| {
-                let others = vec![policy.clone(), Policy::c_fcfs()];
-                policy
-                    .validate(workers)
-                    .is_ok()
-                    .then_some((others, workers))
-            });
+        let policies = workers().prop_filter_map("the policy fits no such server", move |workers| {
+            let others = vec![policy.clone(), Policy::c_fcfs()];
+            policy.validate(workers).is_ok().then_some((others, workers))
+        });
         Self::any(policies)
     }
 
     /// Arbitrary cases of `policies`, each list with a number of workers for it.
-    pub fn any(
-        policies: impl Strategy<Value = (Vec<Policy>, usize)>,
-    ) -> impl Strategy<Value = Self> {
+    pub fn any(policies: impl Strategy<Value = (Vec<Policy>, usize)>) -> impl Strategy<Value = Self> {
         let present = prop_oneof![3 => Just(None), 1 => any::<usize>().prop_map(Some)];
-        let setup = (
-            present,
-            types(),
-            any::<bool>(),
-            preemption(),
-            contexts(),
-            stuck(),
-            any::<u64>(),
-        );
+        let setup = (present, types(), any::<bool>(), preemption(), contexts(), stuck(), any::<u64>());
         (policies, setup, steps()).prop_map(
-            |(
-                (policies, workers),
-                (present, types, inline, preemption, contexts, stuck, seed),
+            |((policies, workers), (present, types, inline, preemption, contexts, stuck, seed), steps)| Self {
+                policies,
+                workers,
+                present: present.map_or(workers, |nth| 1 + nth % workers),
+                types,
+                inline,
+                preemption,
+                contexts,
+                stuck,
+                seed,
                 steps,
-            )| {
-                Self {
-                    policies,
-                    workers,
-                    present: present.map_or(workers, |nth| 1 + nth % workers),
-                    types,
-                    inline,
-                    preemption,
-                    contexts,
-                    stuck,
-                    seed,
-                    steps,
-                }
             },
         )
     }
@@ -190,8 +170,7 @@ impl Case {
     /// How many requests of the type at `slot` may wait.
     pub(super) fn capacity(&self, slot: usize) -> usize {
         let spec = self.types.specs().get(slot);
-        spec.and_then(|spec| spec.queue_capacity)
-            .unwrap_or(Self::QUEUE_CAPACITY)
+        spec.and_then(|spec| spec.queue_capacity).unwrap_or(Self::QUEUE_CAPACITY)
     }
 }
 
@@ -204,20 +183,14 @@ fn preemption() -> impl Strategy<Value = Option<Preemption>> {
 /// Requests that migrate, and requests that resume at home, on workers with few contexts or many.
 fn contexts() -> impl Strategy<Value = Contexts> {
     let per_worker = prop_oneof![1..4_usize, Just(usize::MAX)];
-    prop_oneof![
-        Just(Contexts::migrating()),
-        per_worker.prop_map(Contexts::at_home),
-    ]
+    prop_oneof![Just(Contexts::migrating()), per_worker.prop_map(Contexts::at_home),]
 }
 
 /// Requests that are never stuck, and requests that soon are.
 fn stuck() -> impl Strategy<Value = Option<StuckAfter>> {
     let time_ns = prop_oneof![0..20_000_u64, 0..1_000_000_u64, Just(u64::MAX)];
     let stuck = (time_ns, prop_oneof![Just(0_u32), 1..9_u32]);
-    prop::option::weighted(
-        0.7,
-        stuck.prop_map(|(time_ns, means)| StuckAfter::new(time_ns, means)),
-    )
+    prop::option::weighted(0.7, stuck.prop_map(|(time_ns, means)| StuckAfter::new(time_ns, means)))
 }
 
 /// Few workers, some, and more than a word has bits.
@@ -246,16 +219,16 @@ fn types() -> impl Strategy<Value = TypeTable> {
         1 => Just(Some(PreemptPolicy::None)),
         1 => Just(Some(PreemptPolicy::Cooperative)),
     ];
-    let spec = (hint, slo, share, capacity, preempt).prop_map(
-        |(service_time, slo, share, queue_capacity, preempt)| TypeSpec {
+    let spec = (hint, slo, share, capacity, preempt).prop_map(|(service_time, slo, share, queue_capacity, preempt)| {
+        TypeSpec {
             service_time,
             slo,
             share,
             queue_capacity,
             preempt,
             ..TypeSpec::new("T")
-        },
-    );
+        }
+    });
     prop::collection::vec(spec, 0..TYPES_MAX as usize).prop_map(|specs| {
         let weighted = specs.into_iter().zip(WEIGHTS.into_iter().cycle());
         let numbered = weighted.enumerate();
@@ -271,10 +244,7 @@ fn types() -> impl Strategy<Value = TypeTable> {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let polls_max = prop_oneof![1 => Just(0), 1 => 1..3_usize, 8 => Just(usize::MAX)];
-    let step = (operation(), polls_max).prop_map(|(operation, polls_max)| Step {
-        operation,
-        polls_max,
-    });
+    let step = (operation(), polls_max).prop_map(|(operation, polls_max)| Step { operation, polls_max });
     prop::collection::vec(step, 0..200)
 }
 
@@ -283,8 +253,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     let service_ns = prop_oneof![Just(0_u64), 1..200_u64, 1_000..2_000_000_u64];
     // A window of a policy whose windows cannot be set is 50 000 requests long.
     let count = prop_oneof![3 => Just(1_u32), 1 => Just(50_000)];
-    let measured =
-        (count, service_ns).prop_map(|(count, service_ns)| Measured { count, service_ns });
+    let measured = (count, service_ns).prop_map(|(count, service_ns)| Measured { count, service_ns });
     let measured = prop::option::weighted(0.85, measured);
     let pause_ns = prop_oneof![0..20_000_u64, 0..3_000_000_u64];
     let within_ns = prop_oneof![Just(0_u64), 0..20_000_u64, Just(u64::MAX)];

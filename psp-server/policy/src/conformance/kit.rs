@@ -25,11 +25,7 @@ pub const CASES: u32 = 256;
 ///
 /// When the policy panics, or refuses every number of workers.
 pub fn check(policy: &Policy, promises: &Promises) -> Result<(), Broken> {
-    let config = Config {
-        cases: CASES,
-        failure_persistence: None,
-        ..Config::default()
-    };
+    let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
     let promises_of = |other: &Policy, _: &SchedulerSetup<'_>| {
         if other == policy {
             promises.clone()
@@ -39,9 +35,7 @@ pub fn check(policy: &Policy, promises: &Promises) -> Result<(), Broken> {
     };
     let mut runner = TestRunner::new_with_rng(
         config,
-        proptest::test_runner::TestRng::deterministic_rng(
-            proptest::test_runner::RngAlgorithm::ChaCha,
-        ),
+        proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha),
     );
     let result = runner.run(&Case::of(policy), |case| {
         let checked = check_case(&case, promises_of);
@@ -50,10 +44,7 @@ pub fn check(policy: &Policy, promises: &Promises) -> Result<(), Broken> {
     match result {
         Ok(()) => Ok(()),
         Err(TestError::Fail(reason, case)) => match check_case(&case, promises_of) {
-            Err(broken) => Err(Broken {
-                case: format!("{case:#?}"),
-                ..broken
-            }),
+            Err(broken) => Err(Broken { case: format!("{case:#?}"), ..broken }),
             Ok(()) => panic!("{reason}"),
         },
         Err(TestError::Abort(reason)) => panic!("{reason}"),
@@ -66,10 +57,7 @@ pub fn check(policy: &Policy, promises: &Promises) -> Result<(), Broken> {
 /// # Errors
 ///
 /// The promise that a policy broke.
-pub fn check_case(
-    case: &Case,
-    promises_of: impl Fn(&Policy, &SchedulerSetup<'_>) -> Promises,
-) -> Result<(), Broken> {
+pub fn check_case(case: &Case, promises_of: impl Fn(&Policy, &SchedulerSetup<'_>) -> Promises) -> Result<(), Broken> {
     let mut model = Model::new(case, &promises_of);
     for step in &case.steps {
         model.apply(step)?;

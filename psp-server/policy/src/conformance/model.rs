@@ -160,10 +160,7 @@ impl<'a> Model<'a> {
                     self.arrive(RequestType::new(number), None);
                 }
             }
-            Operation::ArriveDue {
-                request_type,
-                within_ns,
-            } => {
+            Operation::ArriveDue { request_type, within_ns } => {
                 let deadline_ns = self.now_ns.saturating_add(*within_ns);
                 self.arrive(RequestType::new(*request_type), Some(deadline_ns));
             }
@@ -203,9 +200,7 @@ impl<'a> Model<'a> {
             self.poll(usize::MAX)?;
             self.check_status()?;
         }
-        let all_ended = self.waiting.is_empty()
-            && self.blocked.is_empty()
-            && self.running.iter().all(Option::is_none);
+        let all_ended = self.waiting.is_empty() && self.blocked.is_empty() && self.running.iter().all(Option::is_none);
         let (waiting, running, blocked) = (&self.waiting, &self.running, &self.blocked);
         require!(
             NothingLost,
@@ -213,11 +208,7 @@ impl<'a> Model<'a> {
             "{waiting:?} wait, {running:?} run and {blocked:?} are blocked in the end"
         );
         let deadline_ns = self.scheduler.deadline_ns();
-        require!(
-            Deadline,
-            deadline_ns.is_none(),
-            "{deadline_ns:?} with no request"
-        );
+        require!(Deadline, deadline_ns.is_none(), "{deadline_ns:?} with no request");
         self.check_runs()
     }
 
@@ -226,12 +217,7 @@ impl<'a> Model<'a> {
             scheduler: &*self.scheduler,
             workers: self.present,
             types: self.case.types.len(),
-            running: self
-                .running
-                .iter()
-                .flatten()
-                .map(|turn| turn.slot)
-                .collect(),
+            running: self.running.iter().flatten().map(|turn| turn.slot).collect(),
             blocked: self.blocked.values().map(|blocked| blocked.slot).collect(),
             unmeasured: &self.unmeasured,
         }
@@ -270,9 +256,7 @@ impl<'a> Model<'a> {
             let longs_max = seen.workers - seen.reserved_for_short();
             let limited = seen.workers > 1 && seen.knows_lengths() && !seen.is_short(slot);
             let longs = || turns().filter(|(_, turn)| alike(turn));
-            return limited
-                && longs().count() == longs_max
-                && longs().all(|(_, turn)| self.is_stuck(&turn));
+            return limited && longs().count() == longs_max && longs().all(|(_, turn)| self.is_stuck(&turn));
         }
         let is_own = |worker| workers.allow(seen, slot, worker);
         let own_stuck = (0..self.present)
@@ -306,8 +290,7 @@ impl<'a> Model<'a> {
 
     /// Whether `worker` can begin a request beside its suspended and blocked ones and `held` others.
     fn begins(&self, worker: usize, held: usize) -> bool {
-        let has_context =
-            |contexts| self.suspended(worker) + self.blocked(worker) + held < contexts;
+        let has_context = |contexts| self.suspended(worker) + self.blocked(worker) + held < contexts;
         worker < self.present && self.contexts().is_none_or(has_context)
     }
 
@@ -350,11 +333,7 @@ impl<'a> Model<'a> {
             self.refusals.push_back(id);
             self.refused[slot] += 1;
         }
-        self.tell(Event::Arrived {
-            request: RequestId(id),
-            request_type,
-            deadline_ns,
-        });
+        self.tell(Event::Arrived { request: RequestId(id), request_type, deadline_ns });
     }
 
     /// Takes what runs on the n-th of the workers with such a turn.
@@ -377,21 +356,13 @@ impl<'a> Model<'a> {
             count: measured.count,
             service_ns: measured.service_ns * u64::from(measured.count),
         });
-        self.tell(Event::Completed {
-            worker,
-            samples: sample.as_slice(),
-            dropped: false,
-        });
+        self.tell(Event::Completed { worker, samples: sample.as_slice(), dropped: false });
     }
 
     /// The request that just got `worker` is not run.
     fn drop_at(&mut self, worker: WorkerId) {
         self.running[worker.index()] = None;
-        self.tell(Event::Completed {
-            worker,
-            samples: &[],
-            dropped: true,
-        });
+        self.tell(Event::Completed { worker, samples: &[], dropped: true });
     }
 
     /// The request of the n-th such turn yields.
@@ -439,16 +410,8 @@ impl<'a> Model<'a> {
             return;
         };
         let unblocked = true;
-        self.waiting.insert(
-            id,
-            Waiting {
-                unblocked,
-                ..waiting
-            },
-        );
-        self.tell(Event::Unblocked {
-            request: RequestId(id),
-        });
+        self.waiting.insert(id, Waiting { unblocked, ..waiting });
+        self.tell(Event::Unblocked { request: RequestId(id) });
     }
 
     fn advance(&mut self, by_ns: u64) -> Result<(), Broken> {
@@ -502,10 +465,7 @@ impl<'a> Model<'a> {
                 return self.check_rest();
             };
             match action {
-                Action::Reject {
-                    request,
-                    request_type,
-                } => {
+                Action::Reject { request, request_type } => {
                     let owed = self.refusals.pop_front();
                     require!(
                         RefusedOnlyWhenFull,
@@ -515,12 +475,7 @@ impl<'a> Model<'a> {
                     self.check_type(request, request_type)?;
                 }
                 Action::Preempt { worker, quantum_ns } => self.check_preempt(worker, quantum_ns)?,
-                Action::Run {
-                    worker,
-                    request,
-                    request_type,
-                    hand_off,
-                } => {
+                Action::Run { worker, request, request_type, hand_off } => {
                     let is_late = self.check_run(worker, request, hand_off)?;
                     self.check_type(request, request_type)?;
                     if is_late {
@@ -543,12 +498,7 @@ impl<'a> Model<'a> {
     }
 
     /// Returns whether the request is too late to be run.
-    fn check_run(
-        &mut self,
-        worker: WorkerId,
-        RequestId(id): RequestId,
-        hand_off: HandOff,
-    ) -> Result<bool, Broken> {
+    fn check_run(&mut self, worker: WorkerId, RequestId(id): RequestId, hand_off: HandOff) -> Result<bool, Broken> {
         let Some(started) = self.waiting.get(&id).copied() else {
             let blocked = self.blocked.contains_key(&id);
             let what = format!("request {id} runs, and does not wait; it is blocked: {blocked}");
@@ -562,17 +512,9 @@ impl<'a> Model<'a> {
             "{worker:?} has {before:?} and got request {id}"
         );
         let at_home = started.home.is_none_or(|home| home == worker);
-        require!(
-            HomeWorker,
-            at_home,
-            "{id} resumed on {worker:?}: {started:?}"
-        );
+        require!(HomeWorker, at_home, "{id} resumed on {worker:?}: {started:?}");
         let is_present = index < self.present || started.home.is_some();
-        require!(
-            PresentWorkers,
-            is_present,
-            "{worker:?} is absent, and began {id}: {started:?}"
-        );
+        require!(PresentWorkers, is_present, "{worker:?} is absent, and began {id}: {started:?}");
         let fits = self.can_run(&started, index);
         require!(Contexts, fits, "{worker:?} has no context for request {id}");
         self.check_order(worker, id, &started, hand_off)?;
@@ -607,11 +549,7 @@ impl<'a> Model<'a> {
             "{worker:?} got request {id}, which worker 0 could run"
         );
         let hand_offs = promises.hand_offs;
-        require!(
-            HandOff,
-            hand_offs.contains(&hand_off),
-            "{hand_off:?} is not promised"
-        );
+        require!(HandOff, hand_offs.contains(&hand_off), "{hand_off:?} is not promised");
         self.waiting.remove(&id);
         self.running[index] = Some(Turn {
             id,
@@ -625,21 +563,13 @@ impl<'a> Model<'a> {
         Ok(started.is_late(self.now_ns))
     }
 
-    fn check_order(
-        &mut self,
-        worker: WorkerId,
-        id: u32,
-        started: &Waiting,
-        hand_off: HandOff,
-    ) -> Result<(), Broken> {
+    fn check_order(&mut self, worker: WorkerId, id: u32, started: &Waiting, hand_off: HandOff) -> Result<(), Broken> {
         let Promises { order, workers, .. } = &self.promises;
         let seen = self.seen();
         for (&other, waiting) in &self.waiting {
             // Preempted requests wait where the policy wants; requests that never ran keep their places.
-            let comparable = self.promises.preempts == Preempts::Never
-                || !(waiting.resumes() || started.resumes());
-            let before =
-                comparable && order.is_before(&seen, waiting.place(other), started.place(id));
+            let comparable = self.promises.preempts == Preempts::Never || !(waiting.resumes() || started.resumes());
+            let before = comparable && order.is_before(&seen, waiting.place(other), started.place(id));
             // In queues of the workers, it is first in that of the worker where it ran.
             let in_first_place = !order.is_at_workers()
                 || waiting.home.is_some()
@@ -649,8 +579,8 @@ impl<'a> Model<'a> {
                 Idling::Freely => false,
                 Idling::Never | Idling::BesideQueues { .. } => true,
             };
-            let by_arrival = *order != Order::Deadline
-                || (waiting.deadline_ns.is_none() && started.deadline_ns.is_none());
+            let by_arrival =
+                *order != Order::Deadline || (waiting.deadline_ns.is_none() && started.deadline_ns.is_none());
             let first_of_type = waiting.unblocked
                 && (in_first_place && is_owned && by_arrival)
                 && waiting.slot == started.slot
@@ -681,28 +611,15 @@ impl<'a> Model<'a> {
 
     fn check_preempt(&mut self, worker: WorkerId, quantum_ns: u64) -> Result<(), Broken> {
         let allowed = self.case.preemption.is_some();
-        require!(
-            PreemptsWhatCanStop,
-            allowed,
-            "nothing can be preempted here"
-        );
+        require!(PreemptsWhatCanStop, allowed, "nothing can be preempted here");
         let index = worker.index();
         let Some(turn) = self.running.get(index).copied().flatten() else {
             let what = format!("{worker:?} was asked to stop, and runs nothing");
             return Err(Broken::new(Promise::PreemptsWhatCanStop, what));
         };
         let stops = self.case.yields(turn.slot);
-        require!(
-            PreemptsWhatCanStop,
-            stops,
-            "slot {} never yields",
-            turn.slot
-        );
-        require!(
-            PreemptsOnce,
-            !turn.preempted,
-            "{worker:?} was asked already"
-        );
+        require!(PreemptsWhatCanStop, stops, "slot {} never yields", turn.slot);
+        require!(PreemptsOnce, !turn.preempted, "{worker:?} was asked already");
         let since_ns = self.now_ns - turn.started_ns;
         require!(
             PreemptsAfterQuantum,
@@ -710,11 +627,7 @@ impl<'a> Model<'a> {
             "{worker:?} was asked to stop after {since_ns} ns of {quantum_ns}"
         );
         let has_next = self.begins(index, 1) || self.suspended(index) > 0;
-        require!(
-            Contexts,
-            has_next,
-            "{worker:?} has no context for another request"
-        );
+        require!(Contexts, has_next, "{worker:?} has no context for another request");
         self.check_purpose(index, &turn, quantum_ns)?;
         if let Some(turn) = &mut self.running[index] {
             turn.preempted = true;
@@ -818,14 +731,8 @@ impl<'a> Model<'a> {
         let group = |slot| self.scheduler.type_status(slot).group;
         for (alone, _) in { specs.iter().enumerate() }.filter(|(_, spec)| spec.is_never_grouped()) {
             let is_with = |&slot: &usize| slot != alone && group(slot) == group(alone);
-            let with = (0..specs.len())
-                .find(is_with)
-                .filter(|_| group(alone).is_some());
-            require!(
-                Runs,
-                with.is_none(),
-                "slots {alone} and {with:?} are one group"
-            );
+            let with = (0..specs.len()).find(is_with).filter(|_| group(alone).is_some());
+            require!(Runs, with.is_none(), "slots {alone} and {with:?} are one group");
         }
         Ok(())
     }
@@ -834,12 +741,7 @@ impl<'a> Model<'a> {
     fn check_time(&self) -> Result<(), Broken> {
         let deadline_ns = self.scheduler.deadline_ns();
         let overdue = deadline_ns.is_some_and(|at_ns| at_ns <= self.now_ns);
-        require!(
-            Deadline,
-            !overdue,
-            "at {} ns it is {deadline_ns:?}",
-            self.now_ns
-        );
+        require!(Deadline, !overdue, "at {} ns it is {deadline_ns:?}", self.now_ns);
         if self.case.preemption.is_some() {
             self.check_quanta()?;
         }
@@ -851,9 +753,7 @@ impl<'a> Model<'a> {
         let turns = self.running.iter().enumerate();
         let expired = move |turn: &Turn| {
             let started_ns = turn.started_ns.max(self.since_ns);
-            self.case.yields(turn.slot)
-                && !turn.preempted
-                && started_ns.saturating_add(quantum_ns) <= self.now_ns
+            self.case.yields(turn.slot) && !turn.preempted && started_ns.saturating_add(quantum_ns) <= self.now_ns
         };
         turns
             .filter(move |(_, turn)| turn.as_ref().is_some_and(&expired))
@@ -869,17 +769,10 @@ impl<'a> Model<'a> {
                 let wanted = unbound > self.stopping_for_all();
                 for worker in self.expired(quantum_ns) {
                     let late = self.suspended(worker) > 0 || (wanted && self.begins(worker, 1));
-                    require!(
-                        Quantum,
-                        !late,
-                        "worker {worker} runs on, and {unbound} wait"
-                    );
+                    require!(Quantum, !late, "worker {worker} runs on, and {unbound} wait");
                 }
             }
-            Quantum::ForOwnQueue {
-                quantum_ns,
-                queued_max,
-            } => {
+            Quantum::ForOwnQueue { quantum_ns, queued_max } => {
                 let can_stop = |worker: &usize| self.begins(*worker, 1);
                 let expired: Vec<usize> = self.expired(quantum_ns).filter(can_stop).collect();
                 for &worker in &expired {
@@ -888,15 +781,10 @@ impl<'a> Model<'a> {
                             || (self.promises.stays && waiting.ran_on == Some(worker_id(worker)))
                     };
                     let behind = self.waiting.values().find(stays);
-                    require!(
-                        Quantum,
-                        behind.is_none(),
-                        "worker {worker} runs on, and {behind:?} waits behind"
-                    );
+                    require!(Quantum, behind.is_none(), "worker {worker} runs on, and {behind:?} waits behind");
                 }
                 // No request is in the queue of an expired worker, so all are in those of others.
-                let keeps =
-                    |&worker: &usize| self.running[worker].is_some() || !self.begins(worker, 0);
+                let keeps = |&worker: &usize| self.running[worker].is_some() || !self.begins(worker, 0);
                 let keeping = (0..self.present).filter(keeps).count();
                 let others = keeping - expired.len();
                 let room = others.saturating_mul(queued_max);
@@ -914,17 +802,11 @@ impl<'a> Model<'a> {
     /// Checks what must hold when the scheduler has nothing more to do.
     fn check_rest(&self) -> Result<(), Broken> {
         let owed = &self.refusals;
-        require!(
-            RefusedOnlyWhenFull,
-            owed.is_empty(),
-            "{owed:?} found their queues full"
-        );
+        require!(RefusedOnlyWhenFull, owed.is_empty(), "{owed:?} found their queues full");
         if self.told_ns == self.now_ns {
             self.check_time()?;
         }
-        let idle: Vec<usize> = (0..self.case.workers)
-            .filter(|&worker| self.running[worker].is_none())
-            .collect();
+        let idle: Vec<usize> = (0..self.case.workers).filter(|&worker| self.running[worker].is_none()).collect();
         // Without a context a worker begins nothing, and a request may wait in its queue for it.
         let all_begin = || idle.iter().all(|&worker| self.begins(worker, 0));
         let suspended = |waiting: &Waiting| waiting.home.is_some();
@@ -932,11 +814,7 @@ impl<'a> Model<'a> {
             && !self.waiting.is_empty()
             && (all_begin() || self.waiting.values().any(suspended));
         let waiting = &self.waiting;
-        require!(
-            NothingLost,
-            !stranded,
-            "all workers idle, and {waiting:?} wait"
-        );
+        require!(NothingLost, !stranded, "all workers idle, and {waiting:?} wait");
         self.check_idling(&idle)
     }
 
@@ -959,46 +837,27 @@ impl<'a> Model<'a> {
                     "{idle:?} idle and {unbound} wait, of which {queued_max} can wait in queues"
                 );
                 let holds = idle.iter().find(|&&worker| self.suspended(worker) > 0);
-                require!(
-                    WorkConserving,
-                    holds.is_none(),
-                    "{holds:?} idles with suspended requests"
-                );
+                require!(WorkConserving, holds.is_none(), "{holds:?} idles with suspended requests");
                 return Ok(());
             }
         };
         let seen = self.seen();
-        for (id, waiting) in self
-            .waiting
-            .iter()
-            .filter(|(_, waiting)| !waiting.resumes())
-        {
-            let could = idle.iter().find(|&&worker| {
-                self.begins(worker, 0) && self.relief(&seen, waiting.slot, worker)
-            });
-            require!(
-                Relieved,
-                could.is_none(),
-                "{id} waits for stuck workers, and {could:?} idles"
-            );
+        for (id, waiting) in self.waiting.iter().filter(|(_, waiting)| !waiting.resumes()) {
+            let could = idle
+                .iter()
+                .find(|&&worker| self.begins(worker, 0) && self.relief(&seen, waiting.slot, worker));
+            require!(Relieved, could.is_none(), "{id} waits for stuck workers, and {could:?} idles");
         }
         // A request that ran before may be aged, and leave idle workers to requests yet to come.
         let may_age = matches!(self.promises.idling, Idling::UnlessLent(_));
-        let owed_now = self
-            .waiting
-            .iter()
-            .filter(|(_, waiting)| !(may_age && waiting.resumes()));
+        let owed_now = self.waiting.iter().filter(|(_, waiting)| !(may_age && waiting.resumes()));
         for (id, waiting) in owed_now {
             let could = idle.iter().find(|&&worker| {
                 waiting.may_use(owed, &seen, worker)
                     && !self.is_spared(waiting, worker)
                     && self.can_run(waiting, worker)
             });
-            require!(
-                WorkConserving,
-                could.is_none(),
-                "{id} waits, and {could:?} idles"
-            );
+            require!(WorkConserving, could.is_none(), "{id} waits, and {could:?} idles");
         }
         Ok(())
     }

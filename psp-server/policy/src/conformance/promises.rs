@@ -221,9 +221,7 @@ impl AllowedWorkers {
         match self {
             Self::Partition => seen.partition(one) == seen.partition(other),
             Self::AnyWithLimit => seen.is_short(one) == seen.is_short(other),
-            Self::All | Self::AllButReserved { .. } | Self::Reservation(_) => {
-                seen.group(one) == seen.group(other)
-            }
+            Self::All | Self::AllButReserved { .. } | Self::Reservation(_) => seen.group(one) == seen.group(other),
         }
     }
 
@@ -241,9 +239,7 @@ impl AllowedWorkers {
             _ if worker >= seen.workers => false,
             Self::All => true,
             Self::AllButReserved { reserved } => {
-                worker >= (*reserved).min(seen.workers - 1)
-                    || seen.is_short(slot)
-                    || !seen.knows_lengths()
+                worker >= (*reserved).min(seen.workers - 1) || seen.is_short(slot) || !seen.knows_lengths()
             }
             Self::Partition => seen.partition(slot).contains(&worker),
             Self::AnyWithLimit => Self::is_within_limit(seen, slot),
@@ -254,11 +250,7 @@ impl AllowedWorkers {
                     return worker >= seen.workers.saturating_sub(settings.spillway);
                 };
                 let end = first.index() + status.workers_reserved;
-                let further = if settings.stealing {
-                    end
-                } else {
-                    seen.reserved_end()
-                };
+                let further = if settings.stealing { end } else { seen.reserved_end() };
                 (first.index()..end).contains(&worker) || worker >= further
             }
         }

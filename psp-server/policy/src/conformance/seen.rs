@@ -61,11 +61,7 @@ impl Seen<'_> {
             let first = status.worker_first?.index();
             Some(first..first + status.workers_reserved)
         };
-        let last = || {
-            (0..self.types)
-                .filter_map(partition)
-                .max_by_key(|last| last.end)
-        };
+        let last = || (0..self.types).filter_map(partition).max_by_key(|last| last.end);
         partition(slot).or_else(last).unwrap_or(0..self.workers)
     }
 

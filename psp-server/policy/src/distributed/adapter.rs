@@ -80,10 +80,7 @@ struct Counted<'a> {
 
 impl InSystem for Counted<'_> {
     fn requests(&self, slot: usize) -> u64 {
-        let types = self
-            .running
-            .turns()
-            .map(|(_, turn)| turn.waiting.request_type);
+        let types = self.running.turns().map(|(_, turn)| turn.waiting.request_type);
         let running = types.filter(|&running| self.queues.slot(running) == slot);
         (self.queues.queued(slot) + running.count() + self.queues.blocked(slot)) as u64
     }
@@ -98,14 +95,7 @@ impl InSystem for Counted<'_> {
 
 impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
     pub(crate) fn new(setup: &SchedulerSetup<'_>, local: Local<Plain, W, F>) -> Self {
-        let Local {
-            workers: objects,
-            feedback,
-            knowledge,
-            board,
-            typed,
-            ways,
-        } = local;
+        let Local { workers: objects, feedback, knowledge, board, typed, ways } = local;
         let workers = worker_count(setup.workers);
         let slots = setup.types.len() + 1;
         let per_worker = if typed { slots.min(LANES_MAX) } else { 1 };
@@ -147,11 +137,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
 
     /// Which of a worker's own lanes is for the type at `slot`.
     const fn own_lane(&self, slot: usize) -> usize {
-        if self.per_worker == 1 {
-            0
-        } else {
-            lane_of(slot)
-        }
+        if self.per_worker == 1 { 0 } else { lane_of(slot) }
     }
 
     /// The worker that receives the request which arrives. Flows of an absent worker go to another.
@@ -247,10 +233,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
     /// Shows the own queue of `worker` on the board.
     fn show_queue(&self, worker: WorkerId) {
         let Self { queues, .. } = self;
-        let mut shown = Queue {
-            blocked_up: queues.is_blocked_up(worker),
-            ..Queue::default()
-        };
+        let mut shown = Queue { blocked_up: queues.is_blocked_up(worker), ..Queue::default() };
         let busy = self.running.is_busy(worker);
         for own in 0..self.per_worker {
             let lane = self.lane(worker, own);
@@ -295,27 +278,14 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
         }
     }
 
-    fn arrived(
-        &mut self,
-        now_ns: u64,
-        request: RequestId,
-        request_type: RequestType,
-        deadline_ns: Option<u64>,
-    ) {
+    fn arrived(&mut self, now_ns: u64, request: RequestId, request_type: RequestType, deadline_ns: Option<u64>) {
         let slot = self.queues.slot(request_type);
         let receiver = self.receives();
         let (worker, hand_off) = self.place_from(receiver, slot);
         let handed_over = hand_off == HandOff::HandedOver;
         let own = self.own_lane(slot);
         self.join(now_ns, worker, own, hand_off, |queues, lane| {
-            queues.push_from(
-                lane,
-                now_ns,
-                request,
-                request_type,
-                deadline_ns,
-                handed_over,
-            );
+            queues.push_from(lane, now_ns, request, request_type, deadline_ns, handed_over);
         });
     }
 
@@ -436,11 +406,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
         let turn = self.running.on(worker).filter(|turn| !turn.preempted);
         if let Some(turn) = turn {
             let slot = self.queues.slot(turn.waiting.request_type);
-            let at_ns = if self.ways.renewed {
-                now_ns
-            } else {
-                turn.started_ns
-            };
+            let at_ns = if self.ways.renewed { now_ns } else { turn.started_ns };
             self.arm(at_ns, worker, slot, false);
         }
     }
@@ -454,18 +420,9 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
     }
 
     /// Moves the first request that any worker may take of one worker's lane to another worker's.
-    fn move_first(
-        &mut self,
-        now_ns: u64,
-        from: WorkerId,
-        own: usize,
-        (to, hand_off): (WorkerId, HandOff),
-    ) {
+    fn move_first(&mut self, now_ns: u64, from: WorkerId, own: usize, (to, hand_off): (WorkerId, HandOff)) {
         let from_lane = self.lane(from, own);
-        let served_ns = self
-            .queues
-            .front(from_lane)
-            .map_or(0, |first| first.served_ns);
+        let served_ns = self.queues.front(from_lane).map_or(0, |first| first.served_ns);
         self.unserved(from, served_ns);
         self.served(to, served_ns);
         let in_order = self.ways.at_random;
@@ -515,12 +472,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
         if self.queues.is_empty() || self.idle.all_busy() {
             return None;
         }
-        let Self {
-            feedback,
-            board,
-            knowledge,
-            ..
-        } = self;
+        let Self { feedback, board, knowledge, .. } = self;
         self.stuck_ns = feedback.relieve(now_ns, board, knowledge);
         while let Some((worker, hand_off)) = self.ready.pop_front() {
             if let Some(action) = self.take_next(now_ns, worker, hand_off) {
@@ -548,14 +500,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
             Next::Own(lanes) => {
                 let own = self.take_own(worker, lanes)?;
                 let handed_over = own.handed_over && own.served_ns == 0;
-                (
-                    own,
-                    if handed_over {
-                        HandOff::HandedOver
-                    } else {
-                        hand_off
-                    },
-                )
+                (own, if handed_over { HandOff::HandedOver } else { hand_off })
             }
             Next::Resume => {
                 let resumed = self.queues.pop_for(self.wait_queue(), worker)?;
@@ -563,11 +508,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
                 self.congestion.took(now_ns);
                 (resumed, HandOff::Own)
             }
-            Next::Steal {
-                victim,
-                lanes,
-                requests,
-            } => {
+            Next::Steal { victim, lanes, requests } => {
                 let stolen = self.steal(worker, victim, lanes, requests)?;
                 (stolen, HandOff::Stolen)
             }
@@ -575,8 +516,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
         };
         self.idle.remove(worker);
         let slot = self.queues.slot(waiting.request_type);
-        self.feedback
-            .began(slot, worker, 1, waiting.waited_ns(now_ns));
+        self.feedback.began(slot, worker, 1, waiting.waited_ns(now_ns));
         let action = self.running.start(now_ns, worker, waiting, hand_off);
         self.begins(now_ns, worker, congested);
         Some(action)
@@ -601,17 +541,9 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
     }
 
     /// Takes requests of another worker's queue. Returns the first.
-    fn steal(
-        &mut self,
-        thief: WorkerId,
-        victim: WorkerId,
-        lanes: LaneSet,
-        requests: usize,
-    ) -> Option<Waiting> {
+    fn steal(&mut self, thief: WorkerId, victim: WorkerId, lanes: LaneSet, requests: usize) -> Option<Waiting> {
         let own_lanes = lanes.iter().filter(|&own| own < self.per_worker);
-        let lane = self
-            .queues
-            .oldest(own_lanes.map(|own| self.lane(victim, own)))?;
+        let lane = self.queues.oldest(own_lanes.map(|own| self.lane(victim, own)))?;
         let own = lane - self.lane(victim, 0);
         let first = self.queues.pop(lane)?;
         self.unserved(victim, first.served_ns);
@@ -655,8 +587,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
             return;
         };
         let waited_for = self.finds(worker);
-        self.timer
-            .arm(now_ns, worker, &self.running, quantum.ns, waited_for);
+        self.timer.arm(now_ns, worker, &self.running, quantum.ns, waited_for);
         let Self { queues, .. } = self;
         if !queues.has_another_context(worker) && queues.suspended(worker) == 0 {
             self.timer.spare(worker);
@@ -685,14 +616,10 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Scheduler for Distributed<W, F>
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         self.congestion.passes(now_ns);
         match event {
-            Event::Arrived {
-                request,
-                request_type,
-                deadline_ns,
-            } => self.arrived(now_ns, request, request_type, deadline_ns),
-            Event::Completed {
-                worker, samples, ..
-            } => {
+            Event::Arrived { request, request_type, deadline_ns } => {
+                self.arrived(now_ns, request, request_type, deadline_ns)
+            }
+            Event::Completed { worker, samples, .. } => {
                 let finished = self.running.finish(worker).waiting;
                 self.unserved(worker, finished.served_ns);
                 self.measured(worker, samples);
@@ -734,14 +661,8 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Scheduler for Distributed<W, F>
     }
 
     fn type_status(&self, slot: usize) -> TypeStatus {
-        let TypeStatus {
-            queued, rejections, ..
-        } = self.queues.type_status(slot);
-        TypeStatus {
-            queued,
-            rejections,
-            ..self.feedback.type_status(slot)
-        }
+        let TypeStatus { queued, rejections, .. } = self.queues.type_status(slot);
+        TypeStatus { queued, rejections, ..self.feedback.type_status(slot) }
     }
 
     fn relief(&self, now_ns: u64, slot: usize) -> Relief {
@@ -791,11 +712,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Handover for Distributed<W, F> 
             let slot = knowledge.slot(waiting.request_type);
             let own = if *per_worker == 1 { 0 } else { lane_of(slot) };
             let worker = waiting.home.unwrap_or_else(|| {
-                let receiver = if ways.at_random {
-                    random.below(*present)
-                } else {
-                    0
-                };
+                let receiver = if ways.at_random { random.below(*present) } else { 0 };
                 let mut look = Look {
                     me: WorkerId(receiver),
                     mine: Mine::default(),
@@ -809,10 +726,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Handover for Distributed<W, F> 
             });
             let line = board.line(worker);
             line.set_served(line.served_ns().saturating_add(waiting.served_ns));
-            line.set_queue(Queue {
-                queued: line.queued() + 1,
-                ..line.queue()
-            });
+            line.set_queue(Queue { queued: line.queued() + 1, ..line.queue() });
             worker.index() * *per_worker + own
         });
         self.congestion.passes(now_ns);

@@ -85,19 +85,13 @@ impl<C: Word> Line<C> {
     /// What the worker runs, if it is busy.
     pub fn runs(&self) -> Option<Runs> {
         let word = self.runs.get();
-        self.is_busy().then_some(Runs {
-            slot: (word >> 1) as usize,
-            long: word & 1 == 1,
-        })
+        self.is_busy().then_some(Runs { slot: (word >> 1) as usize, long: word & 1 == 1 })
     }
 
     /// The quantum of the turn, if it has one.
     pub fn quantum(&self) -> Option<Quantum> {
         let ns = self.quantum_ns.get();
-        (ns > 0 && self.is_busy()).then(|| Quantum {
-            ns,
-            yields_to: LaneSet::from_word(self.yields_to.get()),
-        })
+        (ns > 0 && self.is_busy()).then(|| Quantum { ns, yields_to: LaneSet::from_word(self.yields_to.get()) })
     }
 
     /// The own queue.
@@ -143,8 +137,7 @@ impl<C: Word> Line<C> {
 
     /// A turn begins, without a quantum. The request ran for `ran_ns` in earlier turns.
     pub fn begin(&self, now_ns: u64, ran_ns: u64, runs: Runs) {
-        self.runs
-            .set(((runs.slot as u64) << 1) | u64::from(runs.long));
+        self.runs.set(((runs.slot as u64) << 1) | u64::from(runs.long));
         self.began_ns.set(now_ns);
         self.ran_ns.set(ran_ns);
         self.since_ns.set(now_ns);

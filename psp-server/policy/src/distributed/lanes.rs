@@ -9,11 +9,7 @@ pub const LANES_MAX: usize = 64;
 /// The lane of the type at `slot`, where each type has one.
 #[must_use]
 pub const fn lane_of(slot: usize) -> usize {
-    if slot < LANES_MAX {
-        slot
-    } else {
-        LANES_MAX - 1
-    }
+    if slot < LANES_MAX { slot } else { LANES_MAX - 1 }
 }
 
 /// Some lanes of a worker's own queue.

@@ -77,10 +77,7 @@ impl<C: Word, W: WorkerPolicy<C>, F: Feedback<C>> Local<C, W, F> {
 
     /// As [`Local::new`], with a lane for each type.
     pub(crate) fn typed(self) -> Self {
-        Self {
-            typed: true,
-            ..self
-        }
+        Self { typed: true, ..self }
     }
 
     /// The same objects behind pointers.

@@ -25,10 +25,7 @@ impl Receivers {
         let mut random = Random::new(seed ^ OWN_STREAM);
         let workers = worker_count(workers);
         let owner = |_| WorkerId(random.below(workers));
-        Self {
-            workers: (0..flows.max(1)).map(owner).collect(),
-            random,
-        }
+        Self { workers: (0..flows.max(1)).map(owner).collect(), random }
     }
 
     /// The worker that receives the next request.

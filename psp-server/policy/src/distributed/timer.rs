@@ -42,14 +42,7 @@ impl Timer {
 
     /// What runs on `worker`, a long request, begins or goes on. `waited_for` says whether its own queue
     /// has any more.
-    pub(crate) fn arm(
-        &mut self,
-        at_ns: u64,
-        worker: WorkerId,
-        running: &Running,
-        quantum_ns: u64,
-        waited_for: bool,
-    ) {
+    pub(crate) fn arm(&mut self, at_ns: u64, worker: WorkerId, running: &Running, quantum_ns: u64, waited_for: bool) {
         self.armed[worker.index()] = Some(Armed { at_ns, quantum_ns });
         self.quanta.start_for(at_ns, worker, running, quantum_ns);
         if !waited_for {

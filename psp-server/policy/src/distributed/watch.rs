@@ -80,10 +80,7 @@ impl Watch {
     /// Watches so many workers.
     #[must_use]
     pub fn new(workers: usize, ways: Ways) -> Self {
-        Self {
-            ways,
-            workers: vec![Watched::default(); workers].into(),
-        }
+        Self { ways, workers: vec![Watched::default(); workers].into() }
     }
 
     /// Whether `worker` has something to read, as far as its driver can tell.
@@ -108,11 +105,7 @@ impl Watch {
         }
         let watched = &mut self.workers[worker.index()];
         watched.asked = true;
-        Some(Expired {
-            worker,
-            turn: watched.turn,
-            quantum_ns,
-        })
+        Some(Expired { worker, turn: watched.turn, quantum_ns })
     }
 
     /// When the next quantum ends of a worker for which others wait.
@@ -140,11 +133,7 @@ mod tests {
     const WORKER: WorkerId = WorkerId(0);
 
     fn expired(turn: u64) -> Option<Expired> {
-        Some(Expired {
-            worker: WORKER,
-            turn,
-            quantum_ns: 10,
-        })
+        Some(Expired { worker: WORKER, turn, quantum_ns: 10 })
     }
 
     fn long(board: &Board<Live>, now_ns: u64) {
@@ -156,11 +145,9 @@ mod tests {
     }
 
     fn waits(board: &Board<Live>, lane: usize) {
-        board.line(WORKER).set_queue(Queue {
-            queued: 1,
-            behind: LaneSet::of(lane),
-            ..Queue::default()
-        });
+        board
+            .line(WORKER)
+            .set_queue(Queue { queued: 1, behind: LaneSet::of(lane), ..Queue::default() });
     }
 
     #[test]
@@ -185,10 +172,7 @@ mod tests {
     #[test]
     fn quanta_that_are_not_renewed_stay_over() {
         let board = Board::<Live>::new(1);
-        let ways = Ways {
-            renewed: false,
-            ..Ways::default()
-        };
+        let ways = Ways { renewed: false, ..Ways::default() };
         let mut watch = Watch::new(1, ways);
         long(&board, 100);
         assert_eq!(watch.expired(125, &board), None);

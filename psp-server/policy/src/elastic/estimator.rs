@@ -154,10 +154,7 @@ impl Estimator {
         self.too_much[self.workers] = went_at.map_or(utilisation, |went| went.min(utilisation));
         let offered: f64 = groups.iter().map(|group| group.offered).sum();
         let mut workers = self.workers + 1;
-        while self.settings.tail_factor > 0.0
-            && workers < self.workers_max
-            && workers as f64 <= offered
-        {
+        while self.settings.tail_factor > 0.0 && workers < self.workers_max && workers as f64 <= offered {
             self.too_much[workers] = workers as f64;
             workers += 1;
         }
@@ -192,11 +189,7 @@ mod tests {
     }
 
     fn load(busy: f64, queued: f64) -> GroupLoad {
-        GroupLoad {
-            busy,
-            queued,
-            ..GroupLoad::default()
-        }
+        GroupLoad { busy, queued, ..GroupLoad::default() }
     }
 
     /// A load of so many workers, under which queues grow while fewer are present, and half a request waits per
@@ -205,11 +198,7 @@ mod tests {
         let workers = workers as f64;
         let busy = (demand + *backlog).min(workers);
         *backlog += demand - busy;
-        let queued = if demand > 0.9 * workers {
-            0.6 * workers
-        } else {
-            0.0
-        };
+        let queued = if demand > 0.9 * workers { 0.6 * workers } else { 0.0 };
         load(busy, *backlog * 50.0 + queued)
     }
 
@@ -231,9 +220,8 @@ mod tests {
         assert_eq!(workers.decide(&[load(1.0, 0.4)], false), 1);
         assert_eq!(workers.decide(&[load(1.0, 0.5)], false), 2, "1.5 for each");
         assert_eq!(workers.decide(&[load(2.0, 1.0)], false), 3);
-        let gone = |workers: &mut Estimator, busy| {
-            (0..2 * SETTLING).find(|_| workers.decide(&[load(busy, 0.0)], false) < 3)
-        };
+        let gone =
+            |workers: &mut Estimator, busy| (0..2 * SETTLING).find(|_| workers.decide(&[load(busy, 0.0)], false) < 3);
         assert_eq!(gone(&mut workers, 1.83), None, "within 9 % of 2");
         assert!(gone(&mut workers, 1.81).is_some());
         assert_eq!(workers.workers(), 2);
@@ -273,60 +261,36 @@ mod tests {
 
     #[test]
     fn several_workers_come_at_once_for_what_one_more_could_not_do() {
-        let steep = GroupLoad {
-            offered: 4.5,
-            ..load(1.0, 50.0)
-        };
+        let steep = GroupLoad { offered: 4.5, ..load(1.0, 50.0) };
         for (tail_factor, come) in [(1.0, 5), (0.0, 2)] {
             let settings = ElasticSettings::default().tail_factor(tail_factor);
             let mut workers = Estimator::new(1, 8, settings);
             assert_eq!(workers.decide(&[steep], false), come);
-            let most = GroupLoad {
-                offered: 40.0,
-                ..steep
-            };
+            let most = GroupLoad { offered: 40.0, ..steep };
             workers.decide(&[most], false);
             assert_eq!(workers.workers(), if come == 2 { 3 } else { 8 });
         }
         // They are remembered as too few, and go one after the other.
         let mut workers = estimator(1, 8);
         workers.decide(&[steep], false);
-        let idle: Vec<usize> = (0..6 * SETTLING)
-            .map(|_| workers.decide(&[load(0.1, 0.0)], false))
-            .collect();
-        assert!(
-            idle.windows(2).all(|pair| pair[0] - pair[1] <= 1),
-            "{idle:?}"
-        );
+        let idle: Vec<usize> = (0..6 * SETTLING).map(|_| workers.decide(&[load(0.1, 0.0)], false)).collect();
+        assert!(idle.windows(2).all(|pair| pair[0] - pair[1] <= 1), "{idle:?}");
         assert_eq!(idle.last(), Some(&1));
     }
 
     #[test]
     fn a_group_without_enough_reserved_workers_calls_for_more_while_others_idle() {
         let mut workers = estimator(4, 8);
-        let idle = GroupLoad {
-            reserved: 3,
-            ..load(0.1, 0.0)
-        };
-        let full = GroupLoad {
-            reserved: 1,
-            ..load(1.0, 0.6)
-        };
-        assert_eq!(
-            workers.clone().decide(&[load(1.1, 0.6)], false),
-            4,
-            "without groups"
-        );
+        let idle = GroupLoad { reserved: 3, ..load(0.1, 0.0) };
+        let full = GroupLoad { reserved: 1, ..load(1.0, 0.6) };
+        assert_eq!(workers.clone().decide(&[load(1.1, 0.6)], false), 4, "without groups");
         assert_eq!(workers.decide(&[idle, full], false), 5);
     }
 
     #[test]
     fn a_group_with_any_requests_keeps_a_reserved_worker() {
         let groups = |short| {
-            let reserved = |reserved, busy| GroupLoad {
-                reserved,
-                ..load(busy, 0.0)
-            };
+            let reserved = |reserved, busy| GroupLoad { reserved, ..load(busy, 0.0) };
             [load(0.0, 0.0), reserved(1, short), reserved(1, 0.5)]
         };
         for (short, left) in [(0.01, 2), (0.0, 1)] {
@@ -342,12 +306,7 @@ mod tests {
 
     fn group() -> impl Strategy<Value = GroupLoad> {
         let loads = (0.0..20.0_f64, 0.0..100.0_f64, 0.0..20.0_f64, 0..9_usize);
-        loads.prop_map(|(busy, queued, offered, reserved)| GroupLoad {
-            busy,
-            queued,
-            offered,
-            reserved,
-        })
+        loads.prop_map(|(busy, queued, offered, reserved)| GroupLoad { busy, queued, offered, reserved })
     }
 
     proptest! {

@@ -89,9 +89,7 @@ impl Lateness {
         self.service.saw(service_ns);
         self.completed += 1;
         let limit_ns = self.tail_factor * self.service.tail_ns;
-        let is_late = self.service.is_known()
-            && service_ns <= limit_ns
-            && service_ns + waited_ns as f64 > limit_ns;
+        let is_late = self.service.is_known() && service_ns <= limit_ns && service_ns + waited_ns as f64 > limit_ns;
         self.late += u32::from(is_late);
     }
 

@@ -104,10 +104,7 @@ impl Meter {
             types: vec![Counted::default(); slots],
             lateness: vec![Lateness::new(settings.tail_factor); slots],
             running: vec![None; setup.workers],
-            waiting: Requests::with_capacity_and_hasher(
-                setup.queue_capacity,
-                BuildHasherDefault::default(),
-            ),
+            waiting: Requests::with_capacity_and_hasher(setup.queue_capacity, BuildHasherDefault::default()),
             blocked: Requests::default(),
             requests: 0,
             began_ns: 0,
@@ -127,13 +124,7 @@ impl Meter {
         self.types[slot].count(now_ns).waiting += 1;
         self.requests += 1;
         let since_ns = now_ns;
-        self.waiting.insert(
-            request,
-            Waiting {
-                since_ns,
-                before_ns,
-            },
-        );
+        self.waiting.insert(request, Waiting { since_ns, before_ns });
     }
 
     /// A request waits no longer. For how long has it waited for workers?
@@ -141,9 +132,9 @@ impl Meter {
     fn waited_ns(&mut self, now_ns: u64, request: RequestId, slot: usize) -> u64 {
         let counted = self.types[slot].count(now_ns);
         counted.waiting = counted.waiting.saturating_sub(1);
-        self.waiting.remove(&request).map_or(0, |waiting| {
-            waiting.before_ns + now_ns.saturating_sub(waiting.since_ns)
-        })
+        self.waiting
+            .remove(&request)
+            .map_or(0, |waiting| waiting.before_ns + now_ns.saturating_sub(waiting.since_ns))
     }
 
     #[inline]
@@ -153,28 +144,15 @@ impl Meter {
     }
 
     #[inline]
-    pub(super) fn started(
-        &mut self,
-        now_ns: u64,
-        worker: WorkerId,
-        request: RequestId,
-        slot: usize,
-    ) {
+    pub(super) fn started(&mut self, now_ns: u64, worker: WorkerId, request: RequestId, slot: usize) {
         let waited_ns = self.waited_ns(now_ns, request, slot);
         self.types[slot].running += 1;
-        self.running[worker.index()] = Some(Begun {
-            request,
-            slot,
-            waited_ns,
-        });
+        self.running[worker.index()] = Some(Begun { request, slot, waited_ns });
     }
 
     #[inline]
     pub(super) fn completed(&mut self, now_ns: u64, worker: WorkerId, samples: &[Sample]) {
-        if let Some(Begun {
-            slot, waited_ns, ..
-        }) = self.stop(now_ns, worker)
-        {
+        if let Some(Begun { slot, waited_ns, .. }) = self.stop(now_ns, worker) {
             let service_ns = samples.iter().map(|sample| sample.service_ns).sum();
             if service_ns > 0 {
                 self.lateness[slot].completed(waited_ns, service_ns);
@@ -243,21 +221,11 @@ impl Meter {
                 self.groups.push(GroupLoad::default());
             }
             let group = &mut self.groups[place];
-            let Counted {
-                arrived,
-                busy_ns,
-                queued_ns,
-                ..
-            } = *counted.count(now_ns);
-            group.offered +=
-                f64::from(arrived) * self.lateness[slot].service_ns_mean() / interval_ns;
+            let Counted { arrived, busy_ns, queued_ns, .. } = *counted.count(now_ns);
+            group.offered += f64::from(arrived) * self.lateness[slot].service_ns_mean() / interval_ns;
             group.busy += busy_ns as f64 / interval_ns;
             group.queued += queued_ns as f64 / interval_ns;
-            group.reserved = if place > 0 {
-                status.workers_reserved
-            } else {
-                0
-            };
+            group.reserved = if place > 0 { status.workers_reserved } else { 0 };
             counted.arrived = 0;
             counted.busy_ns = 0;
             counted.queued_ns = 0;

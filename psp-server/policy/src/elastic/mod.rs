@@ -68,17 +68,11 @@ impl Elastic {
     #[inline]
     pub fn on_event(&mut self, now_ns: u64, event: &Event<'_>) {
         match *event {
-            Event::Arrived {
-                request,
-                request_type,
-                ..
-            } => {
+            Event::Arrived { request, request_type, .. } => {
                 let slot = self.types.slot(request_type);
                 self.meter.arrived(now_ns, request, slot);
             }
-            Event::Completed {
-                worker, samples, ..
-            } => self.meter.completed(now_ns, worker, samples),
+            Event::Completed { worker, samples, .. } => self.meter.completed(now_ns, worker, samples),
             Event::Yielded { worker, .. } => self.meter.yielded(now_ns, worker),
             Event::Blocked { worker, .. } => self.meter.blocked(now_ns, worker),
             Event::Unblocked { request } => self.meter.unblocked(now_ns, request),
@@ -91,20 +85,11 @@ impl Elastic {
     #[inline]
     pub fn on_action(&mut self, now_ns: u64, action: &Action) {
         match *action {
-            Action::Run {
-                worker,
-                request,
-                request_type,
-                ..
-            } => {
+            Action::Run { worker, request, request_type, .. } => {
                 let slot = self.types.slot(request_type);
                 self.meter.started(now_ns, worker, request, slot);
             }
-            Action::Reject {
-                request,
-                request_type,
-                ..
-            } => {
+            Action::Reject { request, request_type, .. } => {
                 let slot = self.types.slot(request_type);
                 self.meter.refused(now_ns, request, slot);
             }
@@ -127,10 +112,7 @@ impl Elastic {
         }
         self.since_ns = now_ns;
         self.meter.end_interval(now_ns, scheduler);
-        Some(
-            self.estimator
-                .decide(self.meter.groups(), self.meter.is_late()),
-        )
+        Some(self.estimator.decide(self.meter.groups(), self.meter.is_late()))
     }
 
     /// So many workers are present, whatever was decided: others need the cores.
@@ -197,11 +179,7 @@ mod tests {
             }];
             for worker in std::mem::take(&mut self.running) {
                 let dropped = false;
-                self.report(&Event::Completed {
-                    worker,
-                    samples,
-                    dropped,
-                });
+                self.report(&Event::Completed { worker, samples, dropped });
             }
             for _ in 0..arrivals {
                 self.arrivals += 1;
@@ -236,11 +214,7 @@ mod tests {
         assert_eq!(driver.elastic.deadline_ns(), None, "nothing runs");
         driver.pass(1);
         assert_eq!(driver.elastic.deadline_ns(), Some(50 * MILLI));
-        assert_eq!(
-            driver.pass_all(1, 1_000),
-            1,
-            "it is busy, and no request waits"
-        );
+        assert_eq!(driver.pass_all(1, 1_000), 1, "it is busy, and no request waits");
         assert_eq!(driver.pass_all(3, 48), 1, "within the interval");
         assert_eq!(driver.pass_all(3, 2_000), 4, "one to drain the backlog");
         assert_eq!(driver.pass_all(0, 3_000), 1);
@@ -270,10 +244,7 @@ mod tests {
         driver.pass(3_000);
         assert_eq!(driver.running.len(), 1);
         let worker = driver.running.pop().expect("one runs");
-        driver.report(&Event::Yielded {
-            worker,
-            served_ns: 1,
-        });
+        driver.report(&Event::Yielded { worker, served_ns: 1 });
         for _ in 0..3_000 {
             driver.pass(0);
         }

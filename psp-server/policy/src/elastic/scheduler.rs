@@ -44,12 +44,7 @@ impl ElasticScheduler {
 
     /// As [`switch_to`](Self::switch_to), and shows `see` what goes over.
     #[must_use]
-    pub fn switch_seeing(
-        &mut self,
-        now_ns: u64,
-        mut next: Box<dyn Scheduler>,
-        see: impl FnOnce(&Backlog),
-    ) -> bool {
+    pub fn switch_seeing(&mut self, now_ns: u64, mut next: Box<dyn Scheduler>, see: impl FnOnce(&Backlog)) -> bool {
         let can_switch = switch_seeing(&mut *self.scheduler, &mut *next, now_ns, see);
         if can_switch {
             self.scheduler = next;
@@ -103,10 +98,7 @@ impl ElasticScheduler {
     /// [`set_present`](Self::set_present) how many there are. The estimator goes on from these.
     pub fn needed(&mut self, now_ns: u64) -> Option<usize> {
         let elastic = self.elastic.as_mut()?;
-        if elastic
-            .deadline_ns()
-            .is_none_or(|deadline_ns| now_ns >= deadline_ns)
-        {
+        if elastic.deadline_ns().is_none_or(|deadline_ns| now_ns >= deadline_ns) {
             elastic.correct_to(self.present);
         }
         elastic.estimate(now_ns, &*self.scheduler)
@@ -152,8 +144,7 @@ mod tests {
         let types: TypeTable = [TypeSpec::new("ONE")].into_iter().collect();
         let setup = SchedulerSetup::new(4, &types).present(1);
         let elastic = Elastic::new(&setup, 1, ElasticSettings::default());
-        let mut scheduler =
-            ElasticScheduler::new(Policy::c_fcfs().scheduler(&setup), Some(elastic));
+        let mut scheduler = ElasticScheduler::new(Policy::c_fcfs().scheduler(&setup), Some(elastic));
         let mut needed = Vec::new();
         for number in 1..400 {
             let now_ns = u64::from(number) * 1_000_000;
@@ -172,9 +163,6 @@ mod tests {
             needed.push(workers);
         }
         assert_eq!(needed[..2], [2, 3]);
-        assert!(
-            needed[2..].iter().all(|&workers| workers == 3),
-            "{needed:?}"
-        );
+        assert!(needed[2..].iter().all(|&workers| workers == 3), "{needed:?}");
     }
 }

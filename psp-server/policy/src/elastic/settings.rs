@@ -73,33 +73,15 @@ impl ElasticSettings {
     ///
     /// For the first setting that is out of its range.
     pub fn validate(&self) -> Result<(), ElasticSettingsError> {
-        let error = |setting, value, range| ElasticSettingsError {
-            setting,
-            value,
-            range,
-        };
+        let error = |setting, value, range| ElasticSettingsError { setting, value, range };
         if !(self.load_factor > 0.0 && self.load_factor.is_finite()) {
-            Err(error(
-                "elastic_load_factor",
-                self.load_factor,
-                "more than 0",
-            ))
+            Err(error("elastic_load_factor", self.load_factor, "more than 0"))
         } else if !(0.0..1.0).contains(&self.hysteresis) {
-            Err(error(
-                "elastic_hysteresis",
-                self.hysteresis,
-                "from 0 to below 1",
-            ))
+            Err(error("elastic_hysteresis", self.hysteresis, "from 0 to below 1"))
         } else if self.interval_ms == 0 {
             Err(error("elastic_interval_ms", 0.0, "at least 1"))
-        } else if !(self.tail_factor == 0.0
-            || self.tail_factor >= 1.0 && self.tail_factor.is_finite())
-        {
-            Err(error(
-                "elastic_tail_factor",
-                self.tail_factor,
-                "0, or at least 1",
-            ))
+        } else if !(self.tail_factor == 0.0 || self.tail_factor >= 1.0 && self.tail_factor.is_finite()) {
+            Err(error("elastic_tail_factor", self.tail_factor, "0, or at least 1"))
         } else {
             Ok(())
         }

@@ -35,10 +35,7 @@ impl Workers {
 
 impl From<usize> for Workers {
     fn from(workers: usize) -> Self {
-        Self {
-            min: workers,
-            max: workers,
-        }
+        Self { min: workers, max: workers }
     }
 }
 
@@ -69,9 +66,7 @@ impl FromStr for Workers {
         let number = |text: &str| text.parse::<usize>().ok();
         let workers = match text.split_once("..") {
             None => number(text).map(Self::from),
-            Some((min, max)) => number(min)
-                .zip(number(max))
-                .map(|(min, max)| Self { min, max }),
+            Some((min, max)) => number(min).zip(number(max)).map(|(min, max)| Self { min, max }),
         };
         let workers = workers.ok_or_else(|| format!("`{text}` is not {EXPECTED}"))?;
         if workers.min > workers.max {

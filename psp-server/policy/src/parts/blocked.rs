@@ -129,11 +129,7 @@ mod tests {
                 policy.arrives(0, id, ONE);
             }
             assert_eq!(policy.blocks(10, 0, 10), "1@0", "{name}");
-            assert_eq!(
-                policy.blocks(20, 0, 10),
-                "",
-                "{name}: both contexts are blocked"
-            );
+            assert_eq!(policy.blocks(20, 0, 10), "", "{name}: both contexts are blocked");
             assert_eq!(policy.unblocks(30, 1), "1@0", "{name}");
             assert_eq!(policy.unblocks(40, 0), "", "{name}");
             assert_eq!(policy.completes(50, 0), "0@0", "{name}");
@@ -166,10 +162,7 @@ mod tests {
 
     fn blocked(id: u32) -> BlockedRequest {
         BlockedRequest {
-            waiting: Waiting {
-                request: RequestId(id),
-                ..Waiting::example()
-            },
+            waiting: Waiting { request: RequestId(id), ..Waiting::example() },
             home: WorkerId(0),
             since_ns: u64::from(id),
         }
@@ -187,10 +180,7 @@ mod tests {
             for &id in ids.iter().rev() {
                 let since_ns = |found: Option<&BlockedRequest>| found.map(|found| found.since_ns);
                 assert_eq!(since_ns(all.get(RequestId(id))), Some(u64::from(id)));
-                assert_eq!(
-                    since_ns(all.take(RequestId(id)).as_ref()),
-                    Some(u64::from(id))
-                );
+                assert_eq!(since_ns(all.take(RequestId(id)).as_ref()), Some(u64::from(id)));
                 assert!(all.take(RequestId(id)).is_none());
             }
             assert_eq!((all.len, all.iter().count()), (0, 0));

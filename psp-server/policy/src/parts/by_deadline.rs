@@ -49,10 +49,7 @@ impl ByDeadline {
     }
 
     pub(crate) fn push(&mut self, deadline_ns: u64, waiting: Waiting) {
-        self.0.push(Due {
-            deadline_ns,
-            waiting,
-        });
+        self.0.push(Due { deadline_ns, waiting });
     }
 
     /// The request that is due first, left in place.
@@ -79,10 +76,7 @@ mod tests {
     fn the_earliest_deadline_leaves_first_and_of_equal_ones_the_first_arrival() {
         let mut due = ByDeadline::with_capacity(4);
         for (deadline_ns, sequence) in [(9, 0), (5, 3), (7, 2), (5, 1)] {
-            let waiting = Waiting {
-                sequence,
-                ..Waiting::example()
-            };
+            let waiting = Waiting { sequence, ..Waiting::example() };
             due.push(deadline_ns, waiting);
         }
         assert_eq!((due.first().unwrap().sequence, due.iter().count()), (1, 4));

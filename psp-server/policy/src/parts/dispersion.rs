@@ -117,11 +117,7 @@ impl Distribution {
     }
 
     fn is_wide(&self) -> Option<bool> {
-        let Measures {
-            scv,
-            spread_squared,
-            ..
-        } = self.known?;
+        let Measures { scv, spread_squared, .. } = self.known?;
         Some(scv > SCV_WIDE || spread_squared > SPREAD_WIDE * SPREAD_WIDE)
     }
 }
@@ -183,10 +179,7 @@ impl Dispersion {
     /// Mean and deviation of the service times of the type at `slot`.
     pub(crate) fn service(&self, slot: usize) -> Option<Service> {
         let Measures { mean_ns, scv, .. } = self.types[slot].known?;
-        Some(Service {
-            mean_ns,
-            deviation_ns: mean_ns * scv.sqrt(),
-        })
+        Some(Service { mean_ns, deviation_ns: mean_ns * scv.sqrt() })
     }
 
     /// Whether those of the type at `slot` are.
@@ -205,18 +198,12 @@ mod tests {
     use crate::request_type::{RequestType, TypeSpec, TypeTable};
 
     fn dispersion() -> Dispersion {
-        let types: TypeTable = [TypeSpec::new("A"), TypeSpec::new("B")]
-            .into_iter()
-            .collect();
+        let types: TypeTable = [TypeSpec::new("A"), TypeSpec::new("B")].into_iter().collect();
         Dispersion::new(&setup(1, &types))
     }
 
     fn record(dispersion: &mut Dispersion, slot: usize, count: u32, service_ns: u64) {
-        let sample = Sample {
-            request_type: RequestType::UNKNOWN,
-            count,
-            service_ns,
-        };
+        let sample = Sample { request_type: RequestType::UNKNOWN, count, service_ns };
         dispersion.record(slot, &sample);
     }
 
@@ -237,12 +224,7 @@ mod tests {
         let thirds = |draw: f64| 1000.0 * 10_f64.powf((draw * 3.0).floor());
         for (name, dispersion, wide, scv) in [
             ("fixed", drawn(|_| 1000.0), false, 0.0..1e-9),
-            (
-                "exponential",
-                drawn(|draw| -1e4 * (1.0 - draw).ln()),
-                false,
-                0.85..1.15,
-            ),
+            ("exponential", drawn(|draw| -1e4 * (1.0 - draw).ln()), false, 0.85..1.15),
             ("bimodal", drawn(half), true, 0.9..1.1),
             ("trimodal", drawn(thirds), true, 1.3..1.7),
             ("rare", drawn(rare), true, 60.0..300.0),

@@ -12,24 +12,14 @@ use crate::parts::workers::{WorkerRange, WorkerSet};
 
 /// The idle worker of `range` that begins the next request which never ran.
 #[inline]
-pub(crate) fn worker_for_new(
-    queues: &Queues,
-    idle: &WorkerSet,
-    range: WorkerRange,
-) -> Option<WorkerId> {
+pub(crate) fn worker_for_new(queues: &Queues, idle: &WorkerSet, range: WorkerRange) -> Option<WorkerId> {
     least_bound(queues, idle, range, |worker| queues.has_context(worker))
 }
 
 /// As [`worker_for_new`], a worker that can be taken back: it has a context left when the request
 /// that it begins is suspended.
-pub(crate) fn worker_to_lend(
-    queues: &Queues,
-    idle: &WorkerSet,
-    range: WorkerRange,
-) -> Option<WorkerId> {
-    least_bound(queues, idle, range, |worker| {
-        queues.has_another_context(worker)
-    })
+pub(crate) fn worker_to_lend(queues: &Queues, idle: &WorkerSet, range: WorkerRange) -> Option<WorkerId> {
+    least_bound(queues, idle, range, |worker| queues.has_another_context(worker))
 }
 
 /// An idle worker that is `fit`; one without suspended requests, if there is any.
@@ -41,9 +31,7 @@ fn least_bound(
     fit: impl Fn(WorkerId) -> bool,
 ) -> Option<WorkerId> {
     let any_bound = queues.any_bound();
-    let unbound = idle.find(range, |worker| {
-        !any_bound || (queues.suspended(worker) == 0 && fit(worker))
-    });
+    let unbound = idle.find(range, |worker| !any_bound || (queues.suspended(worker) == 0 && fit(worker)));
     unbound.or_else(|| any_bound.then(|| idle.find(range, fit))?)
 }
 
@@ -61,12 +49,8 @@ pub(crate) fn next_of<'a>(
     }
     let begins = |worker: WorkerId| range.contains(worker.0) && queues.has_context(worker);
     let new = new.filter(|_| idle.workers().any(begins));
-    let suspended = idle
-        .workers()
-        .filter_map(|worker| queues.front_at(lane, worker));
-    new.into_iter()
-        .chain(suspended)
-        .min_by_key(|waiting| waiting.rank)
+    let suspended = idle.workers().filter_map(|worker| queues.front_at(lane, worker));
+    new.into_iter().chain(suspended).min_by_key(|waiting| waiting.rank)
 }
 
 /// Takes the [next](next_of) request of `lane`, and the worker for it.
@@ -120,10 +104,7 @@ mod tests {
     /// Requests that arrived in the order of their ids, of which those with a home ran there.
     fn queues(contexts: usize, homes: &[Option<u32>]) -> Queues {
         let types = TypeTable::new();
-        let setup = SchedulerSetup {
-            contexts: Contexts::at_home(contexts),
-            ..setup(3, &types)
-        };
+        let setup = SchedulerSetup { contexts: Contexts::at_home(contexts), ..setup(3, &types) };
         let mut queues = Queues::typed(&setup);
         for id in 0..homes.len() as u32 {
             queues.push(LANE, 0, RequestId(id), RequestType::UNKNOWN, None);
@@ -158,10 +139,7 @@ mod tests {
     fn suspended_requests_resume_at_home_and_new_ones_begin_where_nothing_is_suspended() {
         let mut queues = queues(4, &[Some(0), Some(2), None, None]);
         let mut idle = idle(&[1, 2]);
-        assert_eq!(
-            next_of(&queues, &idle, idle.all(), LANE).unwrap().request.0,
-            1
-        );
+        assert_eq!(next_of(&queues, &idle, idle.all(), LANE).unwrap().request.0, 1);
         assert_eq!(taken(&mut queues, &mut idle), ["1@2", "2@1"]);
         assert!(next_of(&queues, &idle, idle.all(), LANE).is_none());
         idle.release(WorkerId(0));
@@ -173,11 +151,7 @@ mod tests {
         let mut one = queues(4, &[None, Some(0)]);
         assert_eq!(taken(&mut one, &mut idle(&[0, 1])), ["0@1", "1@0"]);
         let mut other = queues(4, &[None, Some(0)]);
-        assert_eq!(
-            taken(&mut other, &mut idle(&[0])),
-            ["0@0"],
-            "none else is idle"
-        );
+        assert_eq!(taken(&mut other, &mut idle(&[0])), ["0@0"], "none else is idle");
     }
 
     #[test]
@@ -199,10 +173,7 @@ mod tests {
     fn without_a_context_left_a_worker_goes_on_with_what_it_has() {
         let mut queues = queues(1, &[None, Some(0), None]);
         let mut idle = idle(&[0]);
-        assert_eq!(
-            next_of(&queues, &idle, idle.all(), LANE).unwrap().request.0,
-            1
-        );
+        assert_eq!(next_of(&queues, &idle, idle.all(), LANE).unwrap().request.0, 1);
         assert_eq!(worker_for_new(&queues, &idle, idle.all()), None);
         assert_eq!(taken(&mut queues, &mut idle), ["1@0"]);
         idle.release(WorkerId(0));
@@ -213,15 +184,9 @@ mod tests {
     fn a_worker_is_lent_where_what_it_begins_can_be_suspended() {
         let queues = queues(2, &[Some(0), None]);
         let idle = idle(&[0]);
-        assert_eq!(
-            worker_for_new(&queues, &idle, idle.all()),
-            Some(WorkerId(0))
-        );
+        assert_eq!(worker_for_new(&queues, &idle, idle.all()), Some(WorkerId(0)));
         assert_eq!(worker_to_lend(&queues, &idle, idle.all()), None);
         let both = self::idle(&[0, 2]);
-        assert_eq!(
-            worker_to_lend(&queues, &both, both.all()),
-            Some(WorkerId(2))
-        );
+        assert_eq!(worker_to_lend(&queues, &both, both.all()), Some(WorkerId(2)));
     }
 }

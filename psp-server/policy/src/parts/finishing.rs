@@ -38,9 +38,7 @@ impl Finishing {
     pub(crate) fn new(setup: &SchedulerSetup<'_>, spare: Option<bool>) -> Self {
         let spares = |_: &Preemption| spare.unwrap_or(!setup.contexts.migrates);
         let cost_ns = |preemption: Preemption| preemption.cost_ns as f64;
-        Self {
-            cost_ns: setup.preemption.filter(spares).map(cost_ns),
-        }
+        Self { cost_ns: setup.preemption.filter(spares).map(cost_ns) }
     }
 
     /// The longest expired worker that is not about to finish.
@@ -52,9 +50,7 @@ impl Finishing {
         queues: &Queues,
         dispersion: &Dispersion,
     ) -> Option<WorkerId> {
-        quanta.expired_for(queues, now_ns, |worker| {
-            self.until_ns(now_ns, worker, running, queues, dispersion)
-        })
+        quanta.expired_for(queues, now_ns, |worker| self.until_ns(now_ns, worker, running, queues, dispersion))
     }
 
     /// Until when what runs on `worker` is left alone, if it is about to finish. Later than
@@ -110,18 +106,11 @@ mod tests {
         };
         let mut dispersion = Dispersion::new(&setup);
         for service_ns in times_ns.repeat(500) {
-            let sample = Sample {
-                request_type: RequestType::UNKNOWN,
-                count: 1,
-                service_ns,
-            };
+            let sample = Sample { request_type: RequestType::UNKNOWN, count: 1, service_ns };
             dispersion.record(0, &sample);
         }
         let mut running = Running::new(&setup);
-        let waiting = Waiting {
-            served_ns: attained_ns / 2,
-            ..Waiting::example()
-        };
+        let waiting = Waiting { served_ns: attained_ns / 2, ..Waiting::example() };
         running.start(0, WORKER, waiting, HandOff::Own);
         let now_ns = attained_ns - attained_ns / 2;
         let finishing = Finishing::new(&setup, spare);
@@ -133,14 +122,7 @@ mod tests {
 
     #[test]
     fn a_request_that_should_finish_within_a_preemption_is_left_alone_until_a_margin_beyond() {
-        let at = |attained_ns| {
-            left_alone(
-                (1_000, Contexts::at_home(2)),
-                None,
-                [100_000; 2],
-                attained_ns,
-            )
-        };
+        let at = |attained_ns| left_alone((1_000, Contexts::at_home(2)), None, [100_000; 2], attained_ns);
         assert_eq!(at(98_999), None);
         assert_eq!(at(99_000), Some(1_500));
         assert_eq!(at(100_499), Some(1), "late");
@@ -149,14 +131,7 @@ mod tests {
 
     #[test]
     fn the_margins_follow_the_deviation() {
-        let at = |attained_ns| {
-            left_alone(
-                (1_000, Contexts::at_home(2)),
-                None,
-                [99_600, 100_400],
-                attained_ns,
-            )
-        };
+        let at = |attained_ns| left_alone((1_000, Contexts::at_home(2)), None, [99_600, 100_400], attained_ns);
         assert_eq!(at(99_399), None);
         let until_ns = at(99_401).unwrap();
         assert!((1_898..=1_900).contains(&until_ns), "{until_ns}");
@@ -164,8 +139,7 @@ mod tests {
 
     #[test]
     fn nothing_is_said_of_those_that_lie_apart_or_cost_nothing_to_preempt() {
-        let at =
-            |cost_ns, times_ns| left_alone((cost_ns, Contexts::at_home(2)), None, times_ns, 99_900);
+        let at = |cost_ns, times_ns| left_alone((cost_ns, Contexts::at_home(2)), None, times_ns, 99_900);
         assert_eq!(at(1_000, [98_000, 102_000]), None);
         assert!(at(2_200, [98_000, 102_000]).is_some());
         assert_eq!(at(0, [100_000; 2]), None);
@@ -173,8 +147,7 @@ mod tests {
 
     #[test]
     fn unless_set_it_is_for_those_that_do_not_migrate() {
-        let at =
-            |contexts, spare| left_alone((1_000, contexts), spare, [100_000; 2], 99_500).is_some();
+        let at = |contexts, spare| left_alone((1_000, contexts), spare, [100_000; 2], 99_500).is_some();
         let (migrating, at_home) = (Contexts::migrating(), Contexts::at_home(2));
         let unless_set = (at(migrating, None), at(at_home, None));
         assert_eq!(unless_set, (false, true));

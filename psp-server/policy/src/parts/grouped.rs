@@ -143,19 +143,12 @@ impl Grouped {
     #[inline]
     pub(crate) fn record(&mut self, now_ns: u64, event: Event<'_>) -> Option<Turn> {
         match event {
-            Event::Arrived {
-                request,
-                request_type,
-                deadline_ns,
-            } => {
+            Event::Arrived { request, request_type, deadline_ns } => {
                 let slot = self.queues.slot(request_type);
-                self.queues
-                    .push(slot, now_ns, request, request_type, deadline_ns);
+                self.queues.push(slot, now_ns, request, request_type, deadline_ns);
                 None
             }
-            Event::Completed {
-                worker, samples, ..
-            } => {
+            Event::Completed { worker, samples, .. } => {
                 let turn = self.running.finish(worker);
                 self.workers.release(worker);
                 for sample in samples {
@@ -205,15 +198,8 @@ impl Grouped {
     /// Closes the profile's window, or looks into it, if that is due. Every policy does so after each event.
     #[inline]
     pub(crate) fn close_window_if_due(&mut self, now_ns: u64) -> Option<Learned> {
-        let Self {
-            queues,
-            running,
-            profile,
-            ..
-        } = self;
-        profile.close_window_if_due(now_ns, |slot| {
-            (queues.queued(slot) + begun_of(running, queues, slot)) as u64
-        })
+        let Self { queues, running, profile, .. } = self;
+        profile.close_window_if_due(now_ns, |slot| (queues.queued(slot) + begun_of(running, queues, slot)) as u64)
     }
 
     /// Queues a preempted request: first of its type, or last of the aged.
@@ -249,10 +235,7 @@ impl Grouped {
             return Some(self.start(now_ns, &untried));
         }
         let next = |members: &[usize]| self.next_of(self.oldest_of(members)?);
-        let urgent = self
-            .can_dispatch()
-            .then(|| self.urgent(now_ns, next))
-            .flatten();
+        let urgent = self.can_dispatch().then(|| self.urgent(now_ns, next)).flatten();
         let candidate = match urgent {
             None => self.first_candidate(now_ns, Plan::groups),
             Some(number) => self.first_candidate(now_ns, |plan| {
@@ -278,9 +261,7 @@ impl Grouped {
             return None;
         }
         let untried = members.iter().copied().filter(|&slot| {
-            self.waits(slot)
-                && self.profile.is_untried(slot)
-                && begun_of(&self.running, &self.queues, slot) == 0
+            self.waits(slot) && self.profile.is_untried(slot) && begun_of(&self.running, &self.queues, slot) == 0
         });
         let fits = |worker, waited_ns| rest.may_use(worker, waited_ns);
         self.candidate(now_ns, rest, untried, fits)
@@ -290,11 +271,7 @@ impl Grouped {
     /// shortest waiting group's. `first` gives the first request of some types. A request with nothing
     /// left has missed its SLO and waits its turn: if it went first, all others would miss theirs.
     #[inline]
-    pub(crate) fn urgent<'a>(
-        &'a self,
-        now_ns: u64,
-        first: impl Fn(&[usize]) -> Option<&'a Waiting>,
-    ) -> Option<usize> {
+    pub(crate) fn urgent<'a>(&'a self, now_ns: u64, first: impl Fn(&[usize]) -> Option<&'a Waiting>) -> Option<usize> {
         let mut least_ns = None;
         let mut urgent = None;
         for (number, (group, members)) in self.plan.groups().enumerate() {
@@ -385,17 +362,11 @@ impl Grouped {
     /// such requests are stuck and `has_limit` says that no more may run them. Sets the time to look again.
     pub(crate) fn relieve_longer(&mut self, now_ns: u64, has_limit: bool) -> Option<Action> {
         let mut looked = Looked::default();
-        let scene = self
-            .scene(now_ns)
-            .filter(|_| has_limit && self.can_dispatch());
+        let scene = self.scene(now_ns).filter(|_| has_limit && self.can_dispatch());
         let longer = self.plan.longer();
         if let (Some(scene), Some((group, members))) = (scene, longer) {
             let mine = |worker| scene.runs(members, worker);
-            let workers = self
-                .running
-                .turns()
-                .map(|(worker, _)| worker)
-                .filter(|&worker| mine(worker));
+            let workers = self.running.turns().map(|(worker, _)| worker).filter(|&worker| mine(worker));
             self.look_for(&mut looked, &scene, group, members, workers, mine);
         }
         let candidate = self.note_relief(looked)?;
@@ -405,9 +376,7 @@ impl Grouped {
     /// As [`Grouped::relief`], of the types that are not of the shortest group, if `workers_max` workers may run them.
     pub(crate) fn relief_of_longer(&self, now_ns: u64, workers_max: usize) -> Relief {
         let scene = self.scene(now_ns).zip(self.plan.longer());
-        scene.map_or(Relief::NotNeeded, |(scene, (_, members))| {
-            scene.relief_of_any(members, workers_max)
-        })
+        scene.map_or(Relief::NotNeeded, |(scene, (_, members))| scene.relief_of_any(members, workers_max))
     }
 
     /// Notes what a look for relief has found. Returns the request that is relieved.
@@ -433,12 +402,7 @@ impl Grouped {
         self.relief_by(now_ns, slot, Plan::partitions)
     }
 
-    fn relief_by<'a, I>(
-        &'a self,
-        now_ns: u64,
-        slot: usize,
-        groups: impl Fn(&'a Plan) -> I,
-    ) -> Relief
+    fn relief_by<'a, I>(&'a self, now_ns: u64, slot: usize, groups: impl Fn(&'a Plan) -> I) -> Relief
     where
         I: Iterator<Item = (&'a Group, &'a [usize])>,
     {
@@ -453,13 +417,7 @@ impl Grouped {
     /// The workers and what runs there.
     #[inline]
     fn scene(&self, now_ns: u64) -> Option<Scene<'_, OnePlace<'_>>> {
-        let Self {
-            running,
-            queues,
-            profile,
-            workers,
-            ..
-        } = self;
+        let Self { running, queues, profile, workers, .. } = self;
         let turns = OnePlace { running, queues };
         self.stuck.scene(now_ns, turns, profile, workers.present())
     }
@@ -468,11 +426,7 @@ impl Grouped {
     /// a request that is suspended on an idle worker which its group may not use: it began there under
     /// another policy or plan, and can run nowhere else.
     #[inline]
-    fn first_candidate<'a, I>(
-        &'a self,
-        now_ns: u64,
-        groups: impl Fn(&'a Plan) -> I,
-    ) -> Option<Candidate>
+    fn first_candidate<'a, I>(&'a self, now_ns: u64, groups: impl Fn(&'a Plan) -> I) -> Option<Candidate>
     where
         I: Iterator<Item = (&'a Group, &'a [usize])>,
     {
@@ -492,9 +446,8 @@ impl Grouped {
             }
         }
         let anywhere = || {
-            groups(&self.plan).find_map(|(group, members)| {
-                self.candidate(now_ns, group, members.iter().copied(), |_, _| true)
-            })
+            groups(&self.plan)
+                .find_map(|(group, members)| self.candidate(now_ns, group, members.iter().copied(), |_, _| true))
         };
         self.queues.any_suspended().then(anywhere)?
     }
@@ -534,8 +487,7 @@ impl Grouped {
         let aged = self.aged.as_ref()?;
         let held_back = group.aging.filter(|&aging| self.holds_back(aging));
         let may_resume = |first: Option<&Waiting>| {
-            held_back
-                .is_none_or(|aging| first.is_some_and(|first| aging.late_at_ns(first) <= now_ns))
+            held_back.is_none_or(|aging| first.is_some_and(|first| aging.late_at_ns(first) <= now_ns))
         };
         let levels = aged.levels(lanes.clone());
         levels.iter().find_map(|level| {
@@ -574,9 +526,7 @@ impl Grouped {
             return self.first_of_lanes(now_ns, group, lanes, true);
         }
         let of_length = |known| {
-            let lanes = lanes
-                .clone()
-                .filter(move |&lane| self.knows_length(lane) == known);
+            let lanes = lanes.clone().filter(move |&lane| self.knows_length(lane) == known);
             self.first_of_lanes(now_ns, group, lanes, known)
         };
         earlier(of_length(true), of_length(false))
@@ -595,17 +545,12 @@ impl Grouped {
         let lane = self.queues.oldest(lanes)?;
         let first = self.queues.front(lane)?;
         let delay_ns = first.waited_ns(now_ns);
-        let Self {
-            queues, workers, ..
-        } = self;
+        let Self { queues, workers, .. } = self;
         let open = self.own_thread.open_to(known_length);
-        let idle =
-            |range: WorkerRange| eligible::worker_for_new(queues, workers, range.within(open));
+        let idle = |range: WorkerRange| eligible::worker_for_new(queues, workers, range.within(open));
         let borrows = delay_ns >= group.borrow_after_ns;
         let lent = || eligible::worker_to_lend(queues, workers, group.borrowed.within(open));
-        let worker = idle(group.own)
-            .or_else(|| idle(group.further))
-            .or_else(|| borrows.then(lent)?)?;
+        let worker = idle(group.own).or_else(|| idle(group.further)).or_else(|| borrows.then(lent)?)?;
         Some(Candidate::new(first, lane, worker, group, delay_ns))
     }
 
@@ -618,8 +563,7 @@ impl Grouped {
     /// The workers on which requests of the type at `slot` may begin, whatever the plan.
     #[inline]
     pub(crate) fn open_to(&self, slot: usize) -> WorkerRange {
-        self.own_thread
-            .open_to(!self.own_thread.is_spared() || self.knows_length(slot))
+        self.own_thread.open_to(!self.own_thread.is_spared() || self.knows_length(slot))
     }
 
     /// The request that arrived first, of those suspended on idle workers that fit.
@@ -645,14 +589,7 @@ impl Grouped {
 
     #[inline]
     fn start(&mut self, now_ns: u64, candidate: &Candidate) -> Dispatch {
-        let &Candidate {
-            lane,
-            worker,
-            suspended,
-            steals,
-            delay_ns,
-            sequence: _,
-        } = candidate;
+        let &Candidate { lane, worker, suspended, steals, delay_ns, sequence: _ } = candidate;
         self.workers.remove(worker);
         if let Some(aged) = &mut self.aged {
             aged.take(lane);
@@ -666,9 +603,7 @@ impl Grouped {
         let slot = self.queues.slot(waiting.request_type);
         self.steals[slot] += u64::from(steals);
         Dispatch {
-            action: self
-                .running
-                .start(now_ns, worker, waiting, HandOff::Dispatched),
+            action: self.running.start(now_ns, worker, waiting, HandOff::Dispatched),
             slot,
             delay_ns,
         }
@@ -708,27 +643,15 @@ impl Grouped {
             Some((level, self.queues.front(lane)?))
         };
         let anywhere = any_left.then(|| levels.iter().find_map(first_of));
-        Some(AgedOf {
-            aging,
-            members,
-            levels,
-            coming,
-            anywhere: anywhere.flatten(),
-        })
+        Some(AgedOf { aging, members, levels, coming, anywhere: anywhere.flatten() })
     }
 
     /// The first request of these that could run on `worker` if that were idle, its level, and from when it may resume:
     /// now, unless too few workers are idle. One that any worker may run counts only if the worker has a context for
     /// another request.
-    pub(crate) fn first_aged<'a>(
-        &'a self,
-        aged: &AgedOf<'a>,
-        worker: WorkerId,
-    ) -> Option<(usize, &'a Waiting, u64)> {
+    pub(crate) fn first_aged<'a>(&'a self, aged: &AgedOf<'a>, worker: WorkerId) -> Option<(usize, &'a Waiting, u64)> {
         let lanes = self.aged.as_ref()?;
-        let anywhere = aged
-            .anywhere
-            .filter(|_| self.queues.has_another_context(worker));
+        let anywhere = aged.anywhere.filter(|_| self.queues.has_another_context(worker));
         let before = anywhere.map_or(usize::MAX, |(level, _)| level);
         let first_at = |level| {
             let lanes = aged.members.iter().map(|&slot| lanes.lane(level, slot));
@@ -737,9 +660,7 @@ impl Grouped {
         };
         let at = (self.queues.suspended(worker) > 0).then(|| {
             let levels = aged.levels.iter();
-            levels
-                .take_while(|&level| level <= before)
-                .find_map(first_at)
+            levels.take_while(|&level| level <= before).find_map(first_at)
         });
         let (level, first) = at.flatten().or(anywhere)?;
         let comes = aged.coming + usize::from(self.running.is_busy(worker));
@@ -766,11 +687,8 @@ impl Grouped {
     /// The next request of the type at `slot`, on an idle worker; the worker, too.
     pub(crate) fn dispatch_type(&mut self, now_ns: u64, slot: usize) -> Option<(WorkerId, Action)> {
         let open = self.open_to(slot);
-        let (worker, waiting) =
-            eligible::take_next(&mut self.queues, &mut self.workers, open, slot)?;
-        let action = self
-            .running
-            .start(now_ns, worker, waiting, HandOff::Dispatched);
+        let (worker, waiting) = eligible::take_next(&mut self.queues, &mut self.workers, open, slot)?;
+        let action = self.running.start(now_ns, worker, waiting, HandOff::Dispatched);
         Some((worker, action))
     }
 

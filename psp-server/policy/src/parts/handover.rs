@@ -45,13 +45,8 @@ mod tests {
 
     #[test]
     fn everything_arrives_in_order_with_its_turns_and_refusals() {
-        let types: TypeTable = [TypeSpec::new("ONE").queue_capacity(4)]
-            .into_iter()
-            .collect();
-        let setup = SchedulerSetup {
-            contexts: Contexts::at_home(4),
-            ..setup(3, &types)
-        };
+        let types: TypeTable = [TypeSpec::new("ONE").queue_capacity(4)].into_iter().collect();
+        let setup = SchedulerSetup { contexts: Contexts::at_home(4), ..setup(3, &types) };
         let (mut queues, mut running) = (Queues::typed(&setup), Running::new(&setup));
         for id in 0..5 {
             queues.push(0, u64::from(id), RequestId(id), ONE, None);
@@ -67,30 +62,16 @@ mod tests {
         let before = backlog(&queues, &running);
         let ids: Vec<u32> = before.requests.iter().map(|held| held.request.0).collect();
         assert_eq!(ids, [0, 1, 2, 3]);
-        assert_eq!(
-            before.requests[1].state,
-            RequestState::Suspended { home: WorkerId(0) }
-        );
-        assert_eq!(
-            (before.requests[1].served_ns, before.requests[3].served_ns),
-            (7, 0)
-        );
+        assert_eq!(before.requests[1].state, RequestState::Suspended { home: WorkerId(0) });
+        assert_eq!((before.requests[1].served_ns, before.requests[3].served_ns), (7, 0));
         assert_eq!(before.refused, [(RequestId(4), ONE)]);
         assert_eq!(before.rejections, [1, 0]);
 
-        let (mut queues, mut running) =
-            (Queues::new(&setup, Lanes::shared(2)), Running::new(&setup));
+        let (mut queues, mut running) = (Queues::new(&setup, Lanes::shared(2)), Running::new(&setup));
         queues.fill(&before, |waiting| usize::from(waiting.home.is_some()));
         running.fill(&before);
-        assert_eq!(
-            backlog(&queues, &running),
-            before,
-            "nothing is lost on the way"
-        );
-        assert_eq!(
-            (queues.len(), queues.queued(0), queues.lane_len(0)),
-            (2, 2, 1)
-        );
+        assert_eq!(backlog(&queues, &running), before, "nothing is lost on the way");
+        assert_eq!((queues.len(), queues.queued(0), queues.lane_len(0)), (2, 2, 1));
         assert_eq!(queues.lane_len_at(1, WorkerId(0)), 1);
         assert_eq!(running.preempt(WorkerId(2), 0), None, "it was asked before");
         assert!(running.preempt(WorkerId(1), 0).is_some());
@@ -114,9 +95,7 @@ mod tests {
         running.fill(&taken);
         queues.push(0, 9, RequestId(2), ONE, None);
         queues.put_back_first(0, running.give_up(WorkerId(0), 1));
-        let order: Vec<u32> = std::iter::from_fn(|| queues.pop(0))
-            .map(|waiting| waiting.request.0)
-            .collect();
+        let order: Vec<u32> = std::iter::from_fn(|| queues.pop(0)).map(|waiting| waiting.request.0).collect();
         assert_eq!(order, [0, 1, 2]);
     }
 }

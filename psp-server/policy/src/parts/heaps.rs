@@ -49,10 +49,7 @@ pub(crate) struct Heaps {
 impl Heaps {
     /// Memory for `entries` requests; beyond that it grows on demand.
     pub(crate) fn with_capacity(entries: usize) -> Self {
-        Self {
-            entries: Vec::with_capacity(entries),
-            free: NIL,
-        }
+        Self { entries: Vec::with_capacity(entries), free: NIL }
     }
 
     /// Adds a request.
@@ -75,9 +72,7 @@ impl Heaps {
 
     /// The request with the lowest rank, left in place.
     pub(crate) fn first(&self, heap: &Heap) -> Option<&Waiting> {
-        self.entries
-            .get(heap.root as usize)
-            .map(|entry| &entry.item)
+        self.entries.get(heap.root as usize).map(|entry| &entry.item)
     }
 
     /// All requests, in no order.
@@ -135,11 +130,7 @@ impl Heaps {
 
     /// Index of an entry that holds `item` and has neither children nor siblings.
     fn take_entry(&mut self, item: Waiting) -> u32 {
-        let entry = Entry {
-            item,
-            child: NIL,
-            next: NIL,
-        };
+        let entry = Entry { item, child: NIL, next: NIL };
         if self.free == NIL {
             let index = u32::try_from(self.entries.len()).expect("ids are 32 bits wide");
             assert!(index != NIL, "more items than there are ids");
@@ -163,10 +154,7 @@ mod tests {
     use super::*;
 
     fn ranked(rank: u64) -> Waiting {
-        Waiting {
-            rank,
-            ..Waiting::example()
-        }
+        Waiting { rank, ..Waiting::example() }
     }
 
     proptest! {

@@ -19,11 +19,7 @@ pub(crate) struct List {
 
 impl List {
     /// A list without items.
-    pub(crate) const EMPTY: Self = Self {
-        head: NIL,
-        tail: NIL,
-        len: 0,
-    };
+    pub(crate) const EMPTY: Self = Self { head: NIL, tail: NIL, len: 0 };
 
     /// How many items it has.
     pub(crate) const fn len(&self) -> usize {
@@ -41,10 +37,7 @@ pub(crate) struct Lists<T> {
 impl<T: Copy> Lists<T> {
     /// Memory for `entries` items; beyond that it grows on demand.
     pub(crate) fn with_capacity(entries: usize) -> Self {
-        Self {
-            entries: Vec::with_capacity(entries),
-            free: NIL,
-        }
+        Self { entries: Vec::with_capacity(entries), free: NIL }
     }
 
     /// Adds an item at the end.
@@ -120,9 +113,7 @@ impl<T: Copy> Lists<T> {
     /// The first item, left in place.
     #[inline]
     pub(crate) fn first(&self, list: &List) -> Option<&T> {
-        self.entries
-            .get(list.head as usize)
-            .map(|entry| &entry.item)
+        self.entries.get(list.head as usize).map(|entry| &entry.item)
     }
 
     /// The items, from the first.

@@ -81,9 +81,7 @@ impl OwnQueues {
     /// worker, and do not count.
     pub(crate) fn unfinished(&self, worker: WorkerId) -> usize {
         let lane = worker.index();
-        self.queues.lane_len(lane)
-            + self.queues.lane_len_at(lane, worker)
-            + usize::from(self.running.is_busy(worker))
+        self.queues.lane_len(lane) + self.queues.lane_len_at(lane, worker) + usize::from(self.running.is_busy(worker))
     }
 
     /// Sends the dispatcher's next request to `worker`.

@@ -49,16 +49,10 @@ mod tests {
     fn only_a_worker_0_among_others_is_spared_and_only_where_there_are_types() {
         let types: TypeTable = [TypeSpec::new("ONE")].into_iter().collect();
         let none = TypeTable::new();
-        for (inline, workers, types, first) in [
-            (true, 2, &types, 1),
-            (false, 2, &types, 0),
-            (true, 1, &types, 0),
-            (true, 2, &none, 0),
-        ] {
-            let own_thread = OwnThread::new(&SchedulerSetup {
-                inline,
-                ..setup(workers, types)
-            });
+        for (inline, workers, types, first) in
+            [(true, 2, &types, 1), (false, 2, &types, 0), (true, 1, &types, 0), (true, 2, &none, 0)]
+        {
+            let own_thread = OwnThread::new(&SchedulerSetup { inline, ..setup(workers, types) });
             let all = WorkerRange::new(0, workers as u32);
             assert_eq!(own_thread.open_to(true), all);
             assert_eq!(own_thread.open_to(false), WorkerRange::new(first, all.end));

@@ -78,9 +78,7 @@ impl Aging {
 
     /// When a request that waits is late.
     pub(crate) fn late_at_ns(&self, waiting: &Waiting) -> u64 {
-        waiting
-            .since_ns()
-            .saturating_add(self.waits_ns(waiting.served_ns))
+        waiting.since_ns().saturating_add(self.waits_ns(waiting.served_ns))
     }
 
     /// The level of a request that ran for so long; `None` if it is not aged.
@@ -179,10 +177,7 @@ impl Plan {
             order: (0..slots).collect(),
             groups,
             group_of: vec![None; slots],
-            is_alone: { types.specs().iter() }
-                .map(TypeSpec::is_never_grouped)
-                .chain([false])
-                .collect(),
+            is_alone: { types.specs().iter() }.map(TypeSpec::is_never_grouped).chain([false]).collect(),
         }
     }
 
@@ -200,14 +195,9 @@ impl Plan {
     /// them some.
     pub(crate) fn regroup(&mut self, delta: f64, mean_ns: impl Fn(usize) -> Option<f64>) {
         let unknown = self.order.len() - 1;
-        let key = |slot: usize| {
-            mean_ns(slot)
-                .filter(|_| slot != unknown)
-                .unwrap_or(f64::INFINITY)
-        };
+        let key = |slot: usize| mean_ns(slot).filter(|_| slot != unknown).unwrap_or(f64::INFINITY);
         let is_alone = &self.is_alone;
-        self.order
-            .sort_unstable_by(|&a, &b| key(a).total_cmp(&key(b)).then(a.cmp(&b)));
+        self.order.sort_unstable_by(|&a, &b| key(a).total_cmp(&key(b)).then(a.cmp(&b)));
         self.groups.clear();
         self.group_of.fill(None);
         let known = self.order.partition_point(|&slot| key(slot).is_finite());
@@ -223,14 +213,10 @@ impl Plan {
             for &slot in &self.order[first..end] {
                 self.group_of[slot] = Some(self.groups.len());
             }
-            self.groups.push(Group {
-                is_alone: begins_alone,
-                ..Group::of(first..end, shortest_ns)
-            });
+            self.groups.push(Group { is_alone: begins_alone, ..Group::of(first..end, shortest_ns) });
             first = end;
         }
-        self.groups
-            .push(Group::of(known..self.order.len(), f64::INFINITY));
+        self.groups.push(Group::of(known..self.order.len(), f64::INFINITY));
     }
 
     /// Reserves workers for each group by its share of the CPU demand (Perséphone, algorithm 2).
@@ -241,21 +227,14 @@ impl Plan {
     /// same, because shorter ones need them all, gets the `spillway` last workers, which are also
     /// all that the rest may use. With `stealing`, a group may use the workers after its own;
     /// without, the workers that no group has reserved.
-    pub(crate) fn reserve_by_demand(
-        &mut self,
-        demand: impl Fn(usize) -> f64,
-        spillway: u32,
-        stealing: bool,
-    ) {
+    pub(crate) fn reserve_by_demand(&mut self, demand: impl Fn(usize) -> f64, spillway: u32, stealing: bool) {
         let workers = self.workers;
         let spillway = WorkerRange::new(workers - spillway.clamp(1, workers), workers);
         let (rest, groups) = self.groups.split_last_mut().expect("the rest is a group");
         share_workers(groups, workers as usize);
         let mut next: u32 = 0;
         for sharing in groups.chunk_by_mut(|_, following| following.shares) {
-            let members = sharing
-                .iter()
-                .flat_map(|group| &self.order[group.members.clone()]);
+            let members = sharing.iter().flat_map(|group| &self.order[group.members.clone()]);
             let share: f64 = members.map(|&slot| demand(slot)).sum();
             let wanted = (share * f64::from(workers)).round().max(1.0) as u32;
             let end = next.saturating_add(wanted).min(workers);
@@ -295,18 +274,14 @@ impl Plan {
         let mut divided: Vec<(f64, u32)> = groups
             .chunk_by(|_, following| following.shares)
             .map(|sharing| {
-                let members = sharing
-                    .iter()
-                    .flat_map(|group| &self.order[group.members.clone()]);
+                let members = sharing.iter().flat_map(|group| &self.order[group.members.clone()]);
                 let share: f64 = members.map(|&slot| demand(slot)).sum();
                 (share * f64::from(workers), 1)
             })
             .collect();
         for _ in divided.len()..workers as usize {
             let lacking = |&(wanted, given): &(f64, u32)| wanted - f64::from(given);
-            let neediest = divided
-                .iter_mut()
-                .max_by(|a, b| lacking(a).total_cmp(&lacking(b)));
+            let neediest = divided.iter_mut().max_by(|a, b| lacking(a).total_cmp(&lacking(b)));
             neediest.expect("there are groups").1 += 1;
         }
         let mut first = 0;
@@ -342,13 +317,7 @@ impl Plan {
             } else {
                 self.workers
             };
-            let Loan {
-                lends,
-                borrows,
-                borrow_after_ns,
-                allowance_ns,
-                aging,
-            } = loan(number);
+            let Loan { lends, borrows, borrow_after_ns, allowance_ns, aging } = loan(number);
             let first_borrowed = if borrows { first.min(end) } else { end };
             group.borrowed = WorkerRange::new(first_borrowed, end);
             group.borrow_after_ns = borrow_after_ns;
@@ -367,9 +336,7 @@ impl Plan {
 
     /// The groups in the order in which they are served, each with its type slots.
     pub(crate) fn groups(&self) -> impl Iterator<Item = (&Group, &[usize])> {
-        self.groups
-            .iter()
-            .map(|group| (group, &self.order[group.members.clone()]))
+        self.groups.iter().map(|group| (group, &self.order[group.members.clone()]))
     }
 
     /// The last group, with its type slots: `UNKNOWN`, and types of which nothing is known.
@@ -380,20 +347,17 @@ impl Plan {
 
     /// The first group of each partition, with the type slots of all its groups.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = (&Group, &[usize])> {
-        self.groups
-            .chunk_by(|_, following| following.shares)
-            .map(|sharing| {
-                let first = sharing[0].members.start;
-                let end = sharing[sharing.len() - 1].members.end;
-                (&sharing[0], &self.order[first..end])
-            })
+        self.groups.chunk_by(|_, following| following.shares).map(|sharing| {
+            let first = sharing[0].members.start;
+            let end = sharing[sharing.len() - 1].members.end;
+            (&sharing[0], &self.order[first..end])
+        })
     }
 
     /// The type slots of the shortest group, and all others. `None` while no service time is
     /// known.
     pub(crate) fn shortest_and_longer(&self) -> Option<(&[usize], &[usize])> {
-        self.has_groups()
-            .then(|| self.order.split_at(self.groups[0].members.end))
+        self.has_groups().then(|| self.order.split_at(self.groups[0].members.end))
     }
 
     /// The group after the shortest, with the type slots of all groups but the shortest. `None` while no service time
@@ -460,13 +424,7 @@ mod tests {
     /// Mean service time in microseconds and share of each type.
     type Mix = [(f64, f64)];
 
-    const TPC_C: &Mix = &[
-        (5.7, 0.44),
-        (6.0, 0.04),
-        (20.0, 0.44),
-        (88.0, 0.04),
-        (100.0, 0.04),
-    ];
+    const TPC_C: &Mix = &[(5.7, 0.44), (6.0, 0.04), (20.0, 0.44), (88.0, 0.04), (100.0, 0.04)];
 
     /// Types of 1, 1 and 20 us and 10 ms, equally many of each.
     const STORE: &Mix = &[(1.0, 0.25), (1.0, 0.25), (20.0, 0.25), (10_000.0, 0.25)];
@@ -478,9 +436,7 @@ mod tests {
 
     /// So many types without hints.
     fn types(count: usize) -> TypeTable {
-        { 0..count }
-            .map(|number| TypeSpec::new(number.to_string()))
-            .collect()
+        { 0..count }.map(|number| TypeSpec::new(number.to_string())).collect()
     }
 
     fn plan_with(mix: &Mix, workers: u32, spillway: u32, stealing: bool) -> Plan {
@@ -490,11 +446,7 @@ mod tests {
         plan
     }
 
-    const AGING: Aging = Aging {
-        after_ns: 1_000,
-        spare: 1,
-        late_after: 2.0,
-    };
+    const AGING: Aging = Aging { after_ns: 1_000, spare: 1, late_after: 2.0 };
 
     #[test]
     fn a_level_of_aged_requests_ends_where_the_next_begins() {
@@ -512,10 +464,7 @@ mod tests {
     fn an_aged_request_is_late_once_it_has_waited_for_as_long_as_it_may() {
         let times_of = |aging: Aging| (aging.waits_ns(3_000), aging.in_time_ns(6_000));
         assert_eq!(times_of(AGING), (6_000, 3_000));
-        let never = Aging {
-            late_after: f64::INFINITY,
-            ..AGING
-        };
+        let never = Aging { late_after: f64::INFINITY, ..AGING };
         assert_eq!(times_of(never), (u64::MAX, 0));
     }
 
@@ -602,14 +551,8 @@ mod tests {
             let rows = rows(&plan);
             [rows[0], rows[1], rows[2]].map(|(_, own, further)| (own, further))
         };
-        assert_eq!(
-            own_and_further(true),
-            [((0, 1), (1, 4)), ((1, 2), (2, 4)), ((2, 3), (3, 4))]
-        );
-        assert_eq!(
-            own_and_further(false),
-            [((0, 1), (3, 4)), ((1, 2), (3, 4)), ((2, 3), (3, 4))]
-        );
+        assert_eq!(own_and_further(true), [((0, 1), (1, 4)), ((1, 2), (2, 4)), ((2, 3), (3, 4))]);
+        assert_eq!(own_and_further(false), [((0, 1), (3, 4)), ((1, 2), (3, 4)), ((2, 3), (3, 4))]);
         let plan = plan_with(&mix, 4, 1, true);
         let shortest = plan.groups().next().map(|(group, _)| group).unwrap();
         let stolen = [0, 1, 2, 3].map(|worker| shortest.steals(WorkerId(worker)));
@@ -622,31 +565,16 @@ mod tests {
             let mut plan = Plan::shared(&types(mix.len()), workers);
             plan.regroup(2.0, |slot| Some(mix.get(slot)?.0));
             plan.partition_by_demand(|slot| demand(mix, slot));
-            let row = |(group, members): (&Group, &[usize])| {
-                (members.to_vec(), (group.own.first, group.own.end))
-            };
+            let row = |(group, members): (&Group, &[usize])| (members.to_vec(), (group.own.first, group.own.end));
             plan.partitions().map(row).collect::<Vec<_>>()
         };
-        assert_eq!(
-            partitions(TPC_C, 14),
-            [
-                (vec![0, 1], (0, 2)),
-                (vec![2], (2, 8)),
-                (vec![3, 4, 5], (8, 14))
-            ]
-        );
+        assert_eq!(partitions(TPC_C, 14), [(vec![0, 1], (0, 2)), (vec![2], (2, 8)), (vec![3, 4, 5], (8, 14))]);
         // Each asks for 1.33 of 4 workers.
         let alike = [(1.0, 0.9), (10.0, 0.09), (100.0, 0.009)];
-        let sizes: Vec<u32> = partitions(&alike, 4)
-            .into_iter()
-            .map(|(_, (first, end))| end - first)
-            .collect();
+        let sizes: Vec<u32> = partitions(&alike, 4).into_iter().map(|(_, (first, end))| end - first).collect();
         assert_eq!(sizes.iter().sum::<u32>(), 4);
         assert_eq!(sizes.iter().min(), Some(&1));
-        assert_eq!(
-            partitions(STORE, 2),
-            [(vec![0, 1, 2], (0, 1)), (vec![3, 4], (1, 2))]
-        );
+        assert_eq!(partitions(STORE, 2), [(vec![0, 1, 2], (0, 1)), (vec![3, 4], (1, 2))]);
         assert_eq!(partitions(STORE, 1), [(vec![0, 1, 2, 3, 4], (0, 1))]);
         assert_eq!(partitions(&[], 3), [(vec![0], (0, 3))]);
     }
@@ -703,11 +631,7 @@ mod tests {
         };
         assert_eq!(own(2, &[]), [(0, 1), (1, 2), (0, 0)]);
         assert_eq!(own(2, &[1]), [(0, 1), (0, 1), (1, 2), (0, 0)]);
-        assert_eq!(
-            own(1, &[1]),
-            [(0, 1), (0, 1), (0, 1), (0, 0)],
-            "no other way"
-        );
+        assert_eq!(own(1, &[1]), [(0, 1), (0, 1), (0, 1), (0, 0)], "no other way");
     }
 
     #[test]
@@ -715,10 +639,7 @@ mod tests {
         let mut plan = Plan::shared(&types(3), 2);
         plan.regroup(2.0, |slot| [None, Some(5.0), None, Some(1.0)][slot]);
         plan.reserve_by_demand(|_| 0.0, 1, true);
-        assert_eq!(
-            rows(&plan),
-            [(&[1][..], (0, 1), (1, 2)), (&[0, 2, 3], (0, 0), (1, 2))]
-        );
+        assert_eq!(rows(&plan), [(&[1][..], (0, 1), (1, 2)), (&[0, 2, 3], (0, 0), (1, 2))]);
         assert_eq!(plan.reservation(1), (1, Some(WorkerId(0))));
         assert_eq!(plan.reservation(0), (0, None));
     }
@@ -730,14 +651,7 @@ mod tests {
         assert_eq!(rows(&plan), [(&[0, 1, 2][..], (0, 0), (0, 4))]);
         plan.regroup(2.0, |slot| [Some(9.0), Some(1.0), None][slot]);
         plan.reserve_for_shortest(1);
-        assert_eq!(
-            rows(&plan),
-            [
-                (&[1][..], (0, 1), (1, 4)),
-                (&[0], (0, 0), (1, 4)),
-                (&[2], (0, 0), (1, 4)),
-            ]
-        );
+        assert_eq!(rows(&plan), [(&[1][..], (0, 1), (1, 4)), (&[0], (0, 0), (1, 4)), (&[2], (0, 0), (1, 4)),]);
     }
 
     #[test]
@@ -753,15 +667,9 @@ mod tests {
             });
             assert!(plan.groups().all(|(group, _)| group.borrow_after_ns == 7));
             let range = |group: &Group| (group.borrowed.first, group.borrowed.end);
-            plan.groups()
-                .map(|(group, _)| range(group))
-                .collect::<Vec<_>>()
+            plan.groups().map(|(group, _)| range(group)).collect::<Vec<_>>()
         };
-        assert_eq!(
-            borrowed(0, &[0, 1, 2]),
-            [(0, 0), (0, 2), (0, 8), (0, 14)],
-            "the rest borrows too"
-        );
+        assert_eq!(borrowed(0, &[0, 1, 2]), [(0, 0), (0, 2), (0, 8), (0, 14)], "the rest borrows too");
         assert_eq!(borrowed(1, &[0, 1, 2]), [(0, 0), (1, 2), (1, 8), (1, 14)]);
         assert_eq!(borrowed(0, &[1, 2]), [(0, 0), (2, 2), (2, 8), (2, 14)]);
         assert_eq!(borrowed(0, &[]), [(0, 0), (2, 2), (8, 8), (14, 14)]);
@@ -770,10 +678,7 @@ mod tests {
     #[test]
     fn only_workers_of_longer_groups_are_stolen() {
         let plan = plan_with(TPC_C, 14, 1, true);
-        let steals: Vec<bool> = plan
-            .groups()
-            .map(|(group, _)| group.steals(WorkerId(7)))
-            .collect();
+        let steals: Vec<bool> = plan.groups().map(|(group, _)| group.steals(WorkerId(7))).collect();
         assert_eq!(steals, [true, false, false, false]);
     }
 }

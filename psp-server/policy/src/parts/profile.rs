@@ -125,8 +125,7 @@ impl Profile {
     /// A profile that knows the hints of `setup`'s types.
     pub(crate) fn new(setup: &SchedulerSetup<'_>, settings: &Darc) -> Self {
         let specs = setup.types.specs();
-        let share_hint =
-            |share: Option<f64>| share.filter(|share| share.is_finite() && *share >= 0.0);
+        let share_hint = |share: Option<f64>| share.filter(|share| share.is_finite() && *share >= 0.0);
         let shares_hinted: Vec<Option<f64>> = { specs.iter() }
             .map(|spec| match spec.is_control() {
                 true => Some(0.0),
@@ -195,11 +194,7 @@ impl Profile {
     /// Closes the window, or looks into it, if either is due. `in_system` says how many requests of the type
     /// at a slot wait or run.
     #[inline]
-    pub(crate) fn close_window_if_due(
-        &mut self,
-        now_ns: u64,
-        in_system: impl Fn(usize) -> u64,
-    ) -> Option<Learned> {
+    pub(crate) fn close_window_if_due(&mut self, now_ns: u64, in_system: impl Fn(usize) -> u64) -> Option<Learned> {
         if self.window_due(now_ns) {
             let moved = self.close_window(now_ns, in_system);
             return Some(Learned::Window { moved });
@@ -222,8 +217,7 @@ impl Profile {
     /// Whether it is time for a look into the window.
     #[inline]
     fn look_due(&mut self, now_ns: u64) -> bool {
-        self.samples_new >= self.next_look
-            || (self.any_unseen && self.age_ns(now_ns) >= self.windows.first_age_max_ns)
+        self.samples_new >= self.next_look || (self.any_unseen && self.age_ns(now_ns) >= self.windows.first_age_max_ns)
     }
 
     /// For how long the window has been open.
@@ -258,9 +252,7 @@ impl Profile {
 
     fn count_unknown(&mut self) {
         let types = self.estimates[..self.types()].iter();
-        self.unknown = types
-            .filter(|estimate| estimate.mean_ns().is_none() && !estimate.is_control)
-            .count();
+        self.unknown = types.filter(|estimate| estimate.mean_ns().is_none() && !estimate.is_control).count();
     }
 
     /// Moves the estimates by what the window measured and opens the next one.
@@ -288,11 +280,8 @@ impl Profile {
             estimate.share = estimate.share_closed;
             if let Some(mean_ns) = measured.mean_ns() {
                 estimate.latest_ns = Some(mean_ns);
-                estimate.measured_ns = Some(
-                    estimate
-                        .measured_ns
-                        .map_or(mean_ns, |before_ns| blend(before_ns, mean_ns, weight)),
-                );
+                estimate.measured_ns =
+                    Some(estimate.measured_ns.map_or(mean_ns, |before_ns| blend(before_ns, mean_ns, weight)));
             }
             *measured = Measured::default();
         }
@@ -327,10 +316,7 @@ impl Profile {
     /// Like [`Profile::mean_ns`], but by the last window alone that measured the type.
     pub(crate) fn latest_ns(&self, slot: usize) -> Option<f64> {
         let estimate = &self.estimates[slot];
-        estimate
-            .latest_ns
-            .or(estimate.provisional_ns)
-            .or(estimate.hint_ns)
+        estimate.latest_ns.or(estimate.provisional_ns).or(estimate.hint_ns)
     }
 
     /// Like [`Profile::mean_ns`], but a hint takes precedence over measurements.
@@ -356,8 +342,7 @@ impl Profile {
     /// Returns the most by which it changed.
     fn update_demand(&mut self) -> f64 {
         let types = self.types();
-        let work_ns =
-            |profile: &Self, slot| profile.mean_ns(slot).unwrap_or(0.0) * profile.share(slot);
+        let work_ns = |profile: &Self, slot| profile.mean_ns(slot).unwrap_or(0.0) * profile.share(slot);
         let total_ns: f64 = (0..types).map(|slot| work_ns(self, slot)).sum();
         let mut moved_max = 0.0_f64;
         for slot in 0..types {
@@ -407,11 +392,7 @@ mod tests {
     }
 
     fn record(profile: &mut Profile, slot: usize, count: u32, service_ns: u64) {
-        let sample = Sample {
-            request_type: RequestType::UNKNOWN,
-            count,
-            service_ns,
-        };
+        let sample = Sample { request_type: RequestType::UNKNOWN, count, service_ns };
         profile.record(slot, &sample);
     }
 
@@ -421,11 +402,7 @@ mod tests {
 
     #[test]
     fn types_without_a_share_split_what_is_left() {
-        let specs = vec![
-            hinted("A", 1).share(0.4),
-            hinted("B", 1),
-            hinted("C", 1).share(f64::NAN),
-        ];
+        let specs = vec![hinted("A", 1).share(0.4), hinted("B", 1), hinted("C", 1).share(f64::NAN)];
         let profile = profile_of(specs, &Darc::default());
         let shares: Vec<f64> = (0..4).map(|slot| profile.share(slot)).collect();
         assert_eq!(shares, [0.4, 0.3, 0.3, 0.0]);
@@ -449,11 +426,7 @@ mod tests {
 
     #[test]
     fn shares_beyond_one_are_scaled_down() {
-        let specs = vec![
-            hinted("A", 1).share(3.0),
-            hinted("B", 1).share(1.0),
-            hinted("C", 1),
-        ];
+        let specs = vec![hinted("A", 1).share(3.0), hinted("B", 1).share(1.0), hinted("C", 1)];
         let profile = profile_of(specs, &Darc::default());
         let shares: Vec<f64> = (0..3).map(|slot| profile.share(slot)).collect();
         assert_eq!(shares, [0.75, 0.25, 0.0]);
@@ -495,10 +468,7 @@ mod tests {
             .window_max(Duration::from_nanos(1000))
             .window_max_samples_min(10);
         let mut profile = profile_of(vec![TypeSpec::new("A")], &settings);
-        assert!(
-            !profile.window_due(5_000),
-            "age counts from the first event"
-        );
+        assert!(!profile.window_due(5_000), "age counts from the first event");
         record(&mut profile, 0, 9, 9);
         assert!(!profile.window_due(6_000), "too few samples");
         record(&mut profile, 0, 1, 1);
@@ -511,10 +481,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_reads_zero_makes_no_type_free() {
-        let mut profile = profile_of(
-            vec![TypeSpec::new("A"), TypeSpec::new("B")],
-            &Darc::default(),
-        );
+        let mut profile = profile_of(vec![TypeSpec::new("A"), TypeSpec::new("B")], &Darc::default());
         record(&mut profile, 0, 10, 0);
         profile.close_window(0, |_| 0);
         assert_eq!(profile.mean_ns(0), Some(1.0));
@@ -540,22 +507,14 @@ mod tests {
     #[test]
     fn new_types_are_looked_at_with_twice_as_many_samples_each_time() {
         let mut profile = profile_of(vec![TypeSpec::new("A"), TypeSpec::new("B")], &looks());
-        let looks: Vec<usize> = (1..100)
-            .filter(|nth| looked(&mut profile, 0, nth % 2, [0; 3]))
-            .collect();
+        let looks: Vec<usize> = (1..100).filter(|nth| looked(&mut profile, 0, nth % 2, [0; 3])).collect();
         assert_eq!(looks, [4, 8, 16, 32, 64]);
-        assert_eq!(
-            (profile.mean_ns(0), profile.mean_ns(1)),
-            (Some(10.0), Some(90.0))
-        );
+        assert_eq!((profile.mean_ns(0), profile.mean_ns(1)), (Some(10.0), Some(90.0)));
         assert_eq!((profile.demand(0), profile.share(1)), (0.1, 0.5));
         record(&mut profile, 0, 100, 0);
         let closed = profile.close_window_if_due(0, |_| 0);
         assert!(matches!(closed, Some(Learned::Window { .. })));
-        assert!(
-            !looked(&mut profile, 5_000, 0, [0; 3]),
-            "A is not new any more"
-        );
+        assert!(!looked(&mut profile, 5_000, 0, [0; 3]), "A is not new any more");
     }
 
     #[test]
@@ -577,10 +536,7 @@ mod tests {
         assert!(profile.close_window_if_due(1_499, |_| 0).is_none());
         assert!(profile.close_window_if_due(1_500, |_| 0).is_some());
         assert!(looked(&mut profile, 1_600, 0, [0; 3]), "twice as many");
-        assert!(
-            !looked(&mut profile, 9_000, 0, [0; 3]),
-            "its length is known"
-        );
+        assert!(!looked(&mut profile, 9_000, 0, [0; 3]), "its length is known");
         assert!(looked(&mut profile, 9_000, 1, [0; 3]), "B is unseen");
     }
 

@@ -105,13 +105,7 @@ impl Quanta {
     }
 
     /// As [`Quanta::start`], with a quantum of the policy's own choice.
-    pub(crate) fn start_for(
-        &mut self,
-        now_ns: u64,
-        worker: WorkerId,
-        running: &Running,
-        quantum_ns: u64,
-    ) {
+    pub(crate) fn start_for(&mut self, now_ns: u64, worker: WorkerId, running: &Running, quantum_ns: u64) {
         let yields = running.on(worker).is_some_and(|turn| turn.yields);
         if self.preemptive && yields && self.states[worker.index()] != State::Stopping {
             let end_ns = now_ns.saturating_add(quantum_ns);
@@ -182,12 +176,7 @@ impl Quanta {
     /// As [`Quanta::preempt_next`], for requests in `queues` that find no idle worker. For each request
     /// that any worker may run, one worker stops; workers that are stopping already count. Workers
     /// with suspended requests stop, too.
-    pub(crate) fn preempt_for(
-        &mut self,
-        queues: &Queues,
-        now_ns: u64,
-        running: &mut Running,
-    ) -> Option<Action> {
+    pub(crate) fn preempt_for(&mut self, queues: &Queues, now_ns: u64, running: &mut Running) -> Option<Action> {
         let worker = self.expired_for(queues, now_ns, |_| None)?;
         self.preempt(worker, running)
     }
@@ -205,9 +194,7 @@ impl Quanta {
         let workers = || (0..).map(WorkerId).zip(self.states.iter().copied());
         let coming = |is: fn(State) -> bool| {
             let free = |worker| queues.is_present(worker) && queues.suspended(worker) == 0;
-            workers()
-                .filter(|&(worker, state)| is(state) && free(worker))
-                .count()
+            workers().filter(|&(worker, state)| is(state) && free(worker)).count()
         };
         let left = queues.unbound().saturating_sub(coming(State::is_stopping));
         let wanted = left > coming(State::is_finishing);
@@ -299,10 +286,7 @@ mod tests {
     }
 
     const fn preempt(worker: u32) -> Option<Action> {
-        Some(Action::Preempt {
-            worker: WorkerId(worker),
-            quantum_ns: QUANTUM_NS,
-        })
+        Some(Action::Preempt { worker: WorkerId(worker), quantum_ns: QUANTUM_NS })
     }
 
     #[test]
@@ -315,20 +299,10 @@ mod tests {
         assert_eq!(quanta.deadline_for(&waiting(1)), Some(10));
         assert_eq!(quanta.preempt_for(&waiting(1), 9, &mut running), None);
         assert_eq!(quanta.preempt_for(&waiting(0), 11, &mut running), None);
-        assert_eq!(
-            quanta.preempt_for(&waiting(1), 11, &mut running),
-            preempt(2)
-        );
+        assert_eq!(quanta.preempt_for(&waiting(1), 11, &mut running), preempt(2));
         assert_eq!(quanta.preempt_for(&waiting(1), 11, &mut running), None);
-        assert_eq!(
-            quanta.deadline_for(&waiting(1)),
-            None,
-            "worker 2 comes for it"
-        );
-        assert_eq!(
-            quanta.preempt_for(&waiting(2), 11, &mut running),
-            preempt(0)
-        );
+        assert_eq!(quanta.deadline_for(&waiting(1)), None, "worker 2 comes for it");
+        assert_eq!(quanta.preempt_for(&waiting(2), 11, &mut running), preempt(0));
         assert_eq!(quanta.preempt_for(&waiting(3), 11, &mut running), None);
         assert_eq!(quanta.deadline_for(&waiting(3)), Some(12));
         running.give_up(WorkerId(2), 11);
@@ -368,10 +342,7 @@ mod tests {
         run(&mut quanta, &mut running, 0, 0);
         run(&mut quanta, &mut running, 0, 1);
         quanta.start_for(0, WorkerId(0), &running, 100);
-        assert_eq!(
-            quanta.expired_for(&waiting(1), 50, |_| None),
-            Some(WorkerId(1))
-        );
+        assert_eq!(quanta.expired_for(&waiting(1), 50, |_| None), Some(WorkerId(1)));
         quanta.spare(WorkerId(1));
         assert_eq!(quanta.expired_for(&waiting(1), 99, |_| None), None);
         assert_eq!(quanta.next_ns(), Some(100));
@@ -386,19 +357,12 @@ mod tests {
         let ends_ns = |worker| (worker == WorkerId(2)).then_some(14);
         assert_eq!(quanta.expired_for(&waiting(1), 12, ends_ns), None);
         assert_eq!(quanta.deadline_for(&waiting(1)), Some(14));
-        assert_eq!(
-            quanta.expired_for(&waiting(2), 12, ends_ns),
-            Some(WorkerId(0))
-        );
+        assert_eq!(quanta.expired_for(&waiting(2), 12, ends_ns), Some(WorkerId(0)));
         quanta.preempt(WorkerId(0), &mut running);
         assert_eq!(quanta.expired_for(&waiting(2), 12, ends_ns), None);
         assert_eq!(quanta.deadline_for(&waiting(1)), None, "worker 0 comes");
         assert_eq!(quanta.deadline_for(&waiting(2)), Some(14));
-        assert_eq!(
-            quanta.expired_for(&waiting(2), 14, |_| None),
-            Some(WorkerId(2)),
-            "it did not finish"
-        );
+        assert_eq!(quanta.expired_for(&waiting(2), 14, |_| None), Some(WorkerId(2)), "it did not finish");
         running.finish(WorkerId(2));
         quanta.stop(WorkerId(2));
         assert_eq!(quanta.deadline_for(&waiting(2)), Some(12));
@@ -427,11 +391,7 @@ mod tests {
             None,
             "worker 1 comes for the one that never ran, and worker 0 is within its quantum"
         );
-        assert_eq!(
-            quanta.deadline_for(&queues),
-            Some(13),
-            "worker 0 has another"
-        );
+        assert_eq!(quanta.deadline_for(&queues), Some(13), "worker 0 has another");
         assert_eq!(quanta.expired_for(&queues, 13, ends_ns), Some(WorkerId(0)));
     }
 
@@ -444,15 +404,8 @@ mod tests {
         let (mut after, _) = preemptive(2);
         after.take_over(500, &running);
         assert_eq!(after.next_ns(), Some(510));
-        assert_eq!(
-            after.deadline_for(&waiting(1)),
-            None,
-            "worker 0 is stopping"
-        );
-        assert_eq!(
-            after.preempt_for(&waiting(2), 510, &mut running),
-            preempt(1)
-        );
+        assert_eq!(after.deadline_for(&waiting(1)), None, "worker 0 is stopping");
+        assert_eq!(after.preempt_for(&waiting(2), 510, &mut running), preempt(1));
         for worker in [0, 1] {
             running.give_up(WorkerId(worker), 1);
             after.stop(WorkerId(worker));
@@ -465,15 +418,9 @@ mod tests {
     fn what_does_not_yield_has_no_quantum_and_others_stop_in_its_place() {
         let types = [TypeSpec::new("LONG").preempt(PreemptPolicy::None)];
         let types: TypeTable = types.into_iter().collect();
-        let setup = SchedulerSetup {
-            preemption: Some(Preemption::new(0)),
-            ..setup(2, &types)
-        };
+        let setup = SchedulerSetup { preemption: Some(Preemption::new(0)), ..setup(2, &types) };
         let (mut quanta, mut running) = (Quanta::new(&setup, QUANTUM_NS), Running::new(&setup));
-        let long = Waiting {
-            request_type: RequestType::new(0),
-            ..Waiting::example()
-        };
+        let long = Waiting { request_type: RequestType::new(0), ..Waiting::example() };
         running.start(0, WorkerId(0), long, HandOff::Dispatched);
         quanta.start(0, WorkerId(0), &running);
         assert_eq!(quanta.deadline_for(&waiting(1)), None);
@@ -481,10 +428,7 @@ mod tests {
         assert_eq!(quanta.next_ns(), None);
         run(&mut quanta, &mut running, 5, 1);
         assert_eq!(quanta.deadline_for(&waiting(1)), Some(15));
-        assert_eq!(
-            quanta.preempt_for(&waiting(2), 15, &mut running),
-            preempt(1)
-        );
+        assert_eq!(quanta.preempt_for(&waiting(2), 15, &mut running), preempt(1));
         assert_eq!(quanta.preempt_for(&waiting(2), 99, &mut running), None);
     }
 
@@ -494,10 +438,7 @@ mod tests {
         run(&mut quanta, &mut running, 0, 0);
         quanta.expose(WorkerId(0));
         assert_eq!(quanta.deadline_for(&waiting(9)), None);
-        assert_eq!(
-            quanta.preempt_for(&waiting(9), u64::MAX, &mut running),
-            None
-        );
+        assert_eq!(quanta.preempt_for(&waiting(9), u64::MAX, &mut running), None);
         assert_eq!(quanta.preempt(WorkerId(0), &mut running), None);
     }
 }

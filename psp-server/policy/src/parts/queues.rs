@@ -81,16 +81,9 @@ impl Queues {
             .iter()
             .map(|spec| spec.queue_capacity.unwrap_or(setup.queue_capacity))
             .chain(unknown)
-            .map(|capacity| Admission {
-                waiting: 0,
-                blocked: 0,
-                capacity,
-                refused: 0,
-            })
+            .map(|capacity| Admission { waiting: 0, blocked: 0, capacity, refused: 0 })
             .collect();
-        let capacity_total = admissions
-            .iter()
-            .fold(0_usize, |total, slot| total.saturating_add(slot.capacity));
+        let capacity_total = admissions.iter().fold(0_usize, |total, slot| total.saturating_add(slot.capacity));
         // A preempted request is let in beyond the capacity; there are no more than workers.
         let entries = capacity_total.saturating_add(setup.workers);
         Self {
@@ -148,9 +141,7 @@ impl Queues {
     #[inline]
     pub(crate) fn slot(&self, request_type: RequestType) -> usize {
         let unknown = self.admissions.len() - 1;
-        request_type
-            .index()
-            .map_or(unknown, |index| index.min(unknown))
+        request_type.index().map_or(unknown, |index| index.min(unknown))
     }
 
     /// Queues a request at the end of `lane`, or keeps it for [`Queues::pop_refused`] when its
@@ -224,11 +215,7 @@ impl Queues {
     pub(crate) fn put_back_last(&mut self, lane: usize, waiting: Waiting) {
         let rank = self.next_in_sequence();
         let home = self.count_in(&waiting);
-        let waiting = Waiting {
-            rank,
-            home,
-            ..waiting
-        };
+        let waiting = Waiting { rank, home, ..waiting };
         self.append(lane, waiting);
     }
 
@@ -238,11 +225,7 @@ impl Queues {
     pub(crate) fn put_back_first(&mut self, lane: usize, waiting: Waiting) {
         let rank = waiting.sequence;
         let home = self.count_in(&waiting);
-        let waiting = Waiting {
-            rank,
-            home,
-            ..waiting
-        };
+        let waiting = Waiting { rank, home, ..waiting };
         let is_due = waiting.deadline_ns.is_some() && !self.by_deadline.is_empty();
         if home.is_some() || is_due {
             self.append(lane, waiting);
@@ -280,11 +263,7 @@ impl Queues {
         let slot = self.slot(waiting.request_type);
         self.admissions[slot].blocked += 1;
         self.suspended.block(home);
-        self.blocked.insert(BlockedRequest {
-            waiting,
-            home,
-            since_ns: now_ns,
-        });
+        self.blocked.insert(BlockedRequest { waiting, home, since_ns: now_ns });
     }
 
     /// Takes a request that is blocked no longer. Its home is where it ran last.
@@ -297,11 +276,7 @@ impl Queues {
         let Some(blocked) = self.blocked.take(request) else {
             never_blocked(request);
         };
-        let BlockedRequest {
-            waiting,
-            home,
-            since_ns,
-        } = blocked;
+        let BlockedRequest { waiting, home, since_ns } = blocked;
         let slot = self.slot(waiting.request_type);
         self.admissions[slot].blocked -= 1;
         self.suspended.unblock(home);
@@ -400,11 +375,7 @@ impl Queues {
     /// What is blocked, as part of a backlog, each with its place in the order of arrival.
     pub(crate) fn all_blocked(&self) -> impl Iterator<Item = (u64, BacklogRequest)> {
         self.blocked.iter().map(|blocked| {
-            let BlockedRequest {
-                waiting,
-                home,
-                since_ns,
-            } = *blocked;
+            let BlockedRequest { waiting, home, since_ns } = *blocked;
             let state = RequestState::Blocked { home, since_ns };
             (waiting.sequence, waiting.in_state(state))
         })
@@ -497,9 +468,7 @@ impl Queues {
     fn earlier(&self, lane: usize, worker: WorkerId, begins: bool) -> Option<&Waiting> {
         let new = self.front(lane).filter(|_| begins);
         let suspended = self.front_at(lane, worker);
-        new.into_iter()
-            .chain(suspended)
-            .min_by_key(|waiting| waiting.rank)
+        new.into_iter().chain(suspended).min_by_key(|waiting| waiting.rank)
     }
 
     /// Takes [`Queues::next_for`].
@@ -597,10 +566,7 @@ impl Queues {
     #[inline]
     pub(crate) fn pop_refused(&mut self) -> Option<Action> {
         let (request, request_type) = self.refused.pop_front()?;
-        Some(Action::Reject {
-            request,
-            request_type,
-        })
+        Some(Action::Reject { request, request_type })
     }
 
     /// How many requests of the type at `slot` wait and were refused; nothing else.
@@ -616,10 +582,7 @@ impl Queues {
 
 /// The driver reported nonsense.
 fn never_blocked(request: RequestId) -> ! {
-    panic!(
-        "request {} was unblocked and had not been blocked",
-        request.0
-    )
+    panic!("request {} was unblocked and had not been blocked", request.0)
 }
 
 #[cfg(test)]
@@ -635,12 +598,7 @@ mod tests {
     const LONG: RequestType = RequestType::new(1);
 
     fn queues(lanes: usize) -> Queues {
-        let types: TypeTable = [
-            TypeSpec::new("SHORT").queue_capacity(2),
-            TypeSpec::new("LONG"),
-        ]
-        .into_iter()
-        .collect();
+        let types: TypeTable = [TypeSpec::new("SHORT").queue_capacity(2), TypeSpec::new("LONG")].into_iter().collect();
         let setup = SchedulerSetup {
             inline: false,
             workers: 1,
@@ -658,9 +616,7 @@ mod tests {
     }
 
     fn pop_all(queues: &mut Queues, lane: usize) -> Vec<u32> {
-        std::iter::from_fn(|| queues.pop(lane))
-            .map(|waiting| waiting.request.0)
-            .collect()
+        std::iter::from_fn(|| queues.pop(lane)).map(|waiting| waiting.request.0).collect()
     }
 
     #[test]
@@ -669,9 +625,7 @@ mod tests {
         let pushed: Vec<bool> = [(0, SHORT), (1, SHORT), (0, SHORT), (0, LONG), (1, LONG)]
             .into_iter()
             .zip(0..)
-            .map(|((lane, request_type), id)| {
-                queues.push(lane, 0, RequestId(id), request_type, None)
-            })
+            .map(|((lane, request_type), id)| queues.push(lane, 0, RequestId(id), request_type, None))
             .collect();
         assert_eq!(pushed, [true, true, false, true, true]);
         let counts = |slot| {
@@ -679,13 +633,7 @@ mod tests {
             (status.queued, status.rejections)
         };
         assert_eq!((counts(0), counts(1)), ((2, 1), (2, 0)));
-        assert_eq!(
-            queues.pop_refused(),
-            Some(Action::Reject {
-                request: RequestId(2),
-                request_type: SHORT
-            })
-        );
+        assert_eq!(queues.pop_refused(), Some(Action::Reject { request: RequestId(2), request_type: SHORT }));
         assert_eq!(queues.pop_refused(), None);
         assert_eq!(pop_all(&mut queues, 0), [0, 3]);
         assert_eq!(pop_all(&mut queues, 1), [1, 4]);
@@ -768,12 +716,7 @@ mod tests {
             state: RequestState::Waiting,
         };
         let backlog = Backlog {
-            requests: vec![
-                waits(0, SHORT),
-                waits(1, LONG),
-                waits(2, RequestType::new(9)),
-                waits(3, SHORT),
-            ],
+            requests: vec![waits(0, SHORT), waits(1, LONG), waits(2, RequestType::new(9)), waits(3, SHORT)],
             refused: vec![(RequestId(4), SHORT)],
             rejections: vec![5],
         };
@@ -820,11 +763,7 @@ mod tests {
         popped: &mut [Waiting],
         lane_of: impl Fn(u32) -> usize,
     ) -> Queues {
-        let runs = RequestState::Running {
-            worker: WorkerId(0),
-            started_ns: 0,
-            preempted: false,
-        };
+        let runs = RequestState::Running { worker: WorkerId(0), started_ns: 0, preempted: false };
         let mut all: Vec<(u64, BacklogRequest)> = queues
             .waiting()
             .iter()
@@ -834,9 +773,7 @@ mod tests {
             .collect();
         all.sort_unstable_by_key(|&(sequence, _)| sequence);
         for popped in popped {
-            let place = all
-                .iter()
-                .position(|&(sequence, _)| sequence == popped.sequence);
+            let place = all.iter().position(|&(sequence, _)| sequence == popped.sequence);
             popped.sequence = place.unwrap() as u64;
         }
         let backlog = Backlog {

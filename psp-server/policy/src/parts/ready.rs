@@ -14,9 +14,7 @@ pub(crate) struct ReadyWorkers {
 impl ReadyWorkers {
     /// Memory for so many workers, none of them ready.
     pub(crate) fn new(workers: usize) -> Self {
-        Self {
-            workers: VecDeque::with_capacity(workers),
-        }
+        Self { workers: VecDeque::with_capacity(workers) }
     }
 
     /// Adds a worker that is idle and was not ready, if it finds something in its own lane.
@@ -28,8 +26,7 @@ impl ReadyWorkers {
 
     /// Forgets workers that find nothing in their lanes any more.
     pub(crate) fn keep_able(&mut self, queues: &Queues) {
-        self.workers
-            .retain(|&(worker, _)| queues.can_run_own(worker));
+        self.workers.retain(|&(worker, _)| queues.can_run_own(worker));
     }
 
     /// Takes the worker that has been ready for longest.

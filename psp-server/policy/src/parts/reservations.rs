@@ -85,13 +85,7 @@ impl Reservations {
     /// If the demand was still moving, another reservation follows when the next window closes: a
     /// moving average needs several windows to arrive, and the rest of its way may be too short to
     /// cause a reservation by itself.
-    fn window_closed(
-        &mut self,
-        moved: f64,
-        plan: &mut Plan,
-        profile: &Profile,
-        waiting_ns: impl Fn(usize) -> u64,
-    ) {
+    fn window_closed(&mut self, moved: f64, plan: &mut Plan, profile: &Profile, waiting_ns: impl Fn(usize) -> u64) {
         let outdated = self.demand_moved(profile) && self.any_delayed(profile, waiting_ns);
         if self.unsettled || self.first_measured(profile) || outdated {
             self.reserve(plan, profile);
@@ -130,11 +124,7 @@ impl Reservations {
 
     fn reserve(&mut self, plan: &mut Plan, profile: &Profile) {
         plan.regroup(self.settings.delta, |slot| profile.mean_ns(slot));
-        plan.reserve_by_demand(
-            |slot| profile.demand(slot),
-            self.spillway,
-            self.settings.stealing,
-        );
+        plan.reserve_by_demand(|slot| profile.demand(slot), self.spillway, self.settings.stealing);
         for (slot, demand) in self.demand_reserved.iter_mut().enumerate() {
             *demand = profile.mean_ns(slot).map(|_| profile.demand(slot));
         }

@@ -74,22 +74,11 @@ impl Running {
     ///
     /// When the worker is busy, or there is none of that number.
     #[inline]
-    pub(crate) fn start(
-        &mut self,
-        now_ns: u64,
-        worker: WorkerId,
-        waiting: Waiting,
-        hand_off: HandOff,
-    ) -> Action {
+    pub(crate) fn start(&mut self, now_ns: u64, worker: WorkerId, waiting: Waiting, hand_off: HandOff) -> Action {
         let yields = self.yields(waiting.request_type);
         let turn = &mut self.turns[worker.index()];
         assert!(turn.is_none(), "worker {} runs something", worker.0);
-        *turn = Some(Turn {
-            waiting,
-            started_ns: now_ns,
-            preempted: false,
-            yields,
-        });
+        *turn = Some(Turn { waiting, started_ns: now_ns, preempted: false, yields });
         Action::Run {
             worker,
             request: waiting.request,
@@ -140,12 +129,7 @@ impl Running {
     /// Takes over what runs in `backlog`. Nothing ran here yet.
     pub(crate) fn fill(&mut self, backlog: &Backlog) {
         for (sequence, request) in (0..).zip(&backlog.requests) {
-            let RequestState::Running {
-                worker,
-                started_ns,
-                preempted,
-            } = request.state
-            else {
+            let RequestState::Running { worker, started_ns, preempted } = request.state else {
                 continue;
             };
             self.turns[worker.index()] = Some(Turn {
@@ -203,14 +187,8 @@ mod tests {
         let types = [TypeSpec::new("LONG").preempt(PreemptPolicy::None)];
         let types: TypeTable = types.into_iter().collect();
         let mut running = Running::new(&setup(2, &types));
-        for (worker, request_type) in [RequestType::new(0), RequestType::UNKNOWN]
-            .into_iter()
-            .enumerate()
-        {
-            let waiting = Waiting {
-                request_type,
-                ..Waiting::example()
-            };
+        for (worker, request_type) in [RequestType::new(0), RequestType::UNKNOWN].into_iter().enumerate() {
+            let waiting = Waiting { request_type, ..Waiting::example() };
             running.start(0, WorkerId(worker as u32), waiting, HandOff::Own);
         }
         assert_eq!(running.preempt(WorkerId(0), 9), None);

@@ -22,11 +22,7 @@ impl Slos {
         let specs = setup.types.specs().iter();
         let given_ns = specs.map(|spec| Some(spec.slo?.as_nanos() as f64));
         let given_ns: Vec<Option<f64>> = given_ns.chain([None]).collect();
-        Self {
-            slo_ns: vec![0.0; given_ns.len()],
-            given_ns,
-            factor,
-        }
+        Self { slo_ns: vec![0.0; given_ns.len()], given_ns, factor }
     }
 
     /// The SLO of the type at `slot`, whose mean service time is `mean_ns`.

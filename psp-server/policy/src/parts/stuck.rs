@@ -158,9 +158,7 @@ impl<T: Turns> Scene<'_, T> {
 
     /// The workers that are present and are among `mine`.
     pub(crate) fn among(&self, mine: impl Fn(WorkerId) -> bool) -> impl Iterator<Item = WorkerId> {
-        (self.present.first..self.present.end)
-            .map(WorkerId)
-            .filter(move |&worker| mine(worker))
+        (self.present.first..self.present.end).map(WorkerId).filter(move |&worker| mine(worker))
     }
 
     /// The workers that are present, are not among `mine`, and are not the driver's own thread.
@@ -177,11 +175,7 @@ impl<T: Turns> Scene<'_, T> {
     }
 
     /// The workers beside `mine` that run requests of the types `members`.
-    pub(crate) fn away(
-        &self,
-        members: &[usize],
-        mine: impl Fn(WorkerId) -> bool,
-    ) -> impl Iterator<Item = WorkerId> {
+    pub(crate) fn away(&self, members: &[usize], mine: impl Fn(WorkerId) -> bool) -> impl Iterator<Item = WorkerId> {
         let all = (0..self.turns.workers()).map(WorkerId);
         all.filter(move |&worker| !mine(worker) && self.runs(members, worker))
     }
@@ -198,19 +192,13 @@ impl<T: Turns> Scene<'_, T> {
         let stuck = all.filter(|&worker| self.runs(members, worker) && self.is_stuck(worker));
         match stuck.count().cmp(&workers_max) {
             Less => Relief::NotNeeded,
-            Equal if self.others(|worker| self.is_stuck(worker)).next().is_some() => {
-                Relief::OtherWorker
-            }
+            Equal if self.others(|worker| self.is_stuck(worker)).next().is_some() => Relief::OtherWorker,
             Equal | Greater => Relief::NoWorker,
         }
     }
 
     /// What is left to the types `members`, which may use the workers that are among `mine`.
-    pub(crate) fn relief(
-        &self,
-        members: &[usize],
-        mine: impl Fn(WorkerId) -> bool + Copy,
-    ) -> Relief {
+    pub(crate) fn relief(&self, members: &[usize], mine: impl Fn(WorkerId) -> bool + Copy) -> Relief {
         if self.outlook(self.among(mine)) != Outlook::CutOff {
             return Relief::NotNeeded;
         }
@@ -248,11 +236,7 @@ mod tests {
     }
 
     fn rehearsal(policy: impl Into<Policy>, workers: usize, inline: bool) -> Rehearsal {
-        let spec = |name, us, share| {
-            TypeSpec::new(name)
-                .service_time(Duration::from_micros(us))
-                .share(share)
-        };
+        let spec = |name, us, share| TypeSpec::new(name).service_time(Duration::from_micros(us)).share(share);
         let types = [spec("A", 1, 0.75), spec("B", 10, 0.25)];
         let stuck = StuckAfter::new(STUCK_NS, 9);
         Rehearsal::with_stuck(policy, workers, types, stuck, inline)
@@ -281,16 +265,8 @@ mod tests {
             assert_eq!(policy.relief(0), Relief::NotNeeded, "{name}");
             assert_eq!(policy.arrive_all([0]), "", "{name}: all are busy");
             let next = policy.finishes(other, 10_000);
-            assert_eq!(
-                next,
-                format!("6@{other}"),
-                "{name}: its own group goes first"
-            );
-            assert_eq!(
-                policy.finishes(other, 1_000),
-                format!("4@{other}"),
-                "{name}"
-            );
+            assert_eq!(next, format!("6@{other}"), "{name}: its own group goes first");
+            assert_eq!(policy.finishes(other, 1_000), format!("4@{other}"), "{name}");
             assert_eq!(policy.type_status(1).relieved, 2, "{name}");
             let mut ran = requests(&policy.finishes(mine[0], 10_000));
             ran.extend(requests(&policy.finishes(other, 10_000)));
@@ -323,19 +299,12 @@ mod tests {
 
     #[test]
     fn the_own_thread_relieves_no_type() {
-        for policy in [
-            Policy::darc(),
-            Policy::darc_static(1),
-            Policy::static_partition(),
-        ] {
+        for policy in [Policy::darc(), Policy::darc_static(1), Policy::static_partition()] {
             let mut policy = rehearsal(policy, 4, true);
             assert_eq!(policy.arrive_all([1, 1, 1, 1, UNKNOWN]), "0@1, 1@2, 2@3");
             assert_eq!(policy.ticks(2 * STUCK_NS), "");
             assert_eq!(policy.deadline_ns(), None);
-            assert_eq!(
-                [1, 2].map(|slot| policy.relief(slot)),
-                [Relief::NoWorker; 2]
-            );
+            assert_eq!([1, 2].map(|slot| policy.relief(slot)), [Relief::NoWorker; 2]);
             assert_eq!(policy.arrive_all([0]), "5@0");
         }
     }

@@ -25,20 +25,12 @@ pub(crate) struct Lanes {
 impl Lanes {
     /// So many lanes that all workers share.
     pub(crate) const fn shared(lanes: usize) -> Self {
-        Self {
-            workers: 0,
-            per_worker: 0,
-            shared: lanes,
-        }
+        Self { workers: 0, per_worker: 0, shared: lanes }
     }
 
     /// A lane for each of `workers` workers, and behind those `shared` that they share.
     pub(crate) const fn own_and(workers: usize, shared: usize) -> Self {
-        Self {
-            workers,
-            per_worker: 1,
-            shared,
-        }
+        Self { workers, per_worker: 1, shared }
     }
 
     /// As these, with so many lanes for each worker, one worker after the other.
@@ -227,8 +219,7 @@ impl Suspended {
         if self.total == 0 {
             return None;
         }
-        self.entries
-            .first(self.heaps.get(self.place(lane, worker))?)
+        self.entries.first(self.heaps.get(self.place(lane, worker))?)
     }
 
     /// How many requests of `lane` are suspended on `worker`.
@@ -272,10 +263,7 @@ mod tests {
     /// Suspended on two workers.
     fn parts(contexts: Contexts, lanes: Lanes) -> Suspended {
         let types = TypeTable::new();
-        let setup = SchedulerSetup {
-            contexts,
-            ..setup(2, &types)
-        };
+        let setup = SchedulerSetup { contexts, ..setup(2, &types) };
         Suspended::new(&setup, lanes)
     }
 
@@ -301,8 +289,7 @@ mod tests {
         }
         assert_eq!((parts.total(), parts.iter().count()), (4, 4));
         assert_eq!([0, 1].map(|home| parts.suspended(WorkerId(home))), [1, 3]);
-        let order = [(0, 1), (0, 1), (0, 1), (1, 1), (1, 0), (0, 0)]
-            .map(|(lane, home)| pop(&mut parts, lane, home));
+        let order = [(0, 1), (0, 1), (0, 1), (1, 1), (1, 0), (0, 0)].map(|(lane, home)| pop(&mut parts, lane, home));
         assert_eq!(order, [Some(2), Some(5), None, Some(3), None, Some(4)]);
         assert_eq!(parts.total(), 0);
     }
@@ -316,8 +303,7 @@ mod tests {
         for (lane, home, rank) in [(0, 0, 1), (2, 0, 2), (1, 1, 3), (2, 1, 4)] {
             insert(&mut parts, lane, home, rank);
         }
-        let order =
-            [(2, 1), (1, 1), (2, 0), (0, 0)].map(|(lane, home)| pop(&mut parts, lane, home));
+        let order = [(2, 1), (1, 1), (2, 0), (0, 0)].map(|(lane, home)| pop(&mut parts, lane, home));
         assert_eq!(order, [Some(4), Some(3), Some(2), Some(1)]);
     }
 
@@ -349,16 +335,10 @@ mod tests {
         parts.block(home);
         assert_eq!((left(&parts, 0), parts.bind_any()), ((true, false), true));
         parts.block(home);
-        assert_eq!(
-            (left(&parts, 0), parts.all_blocked(home)),
-            ((false, false), true)
-        );
+        assert_eq!((left(&parts, 0), parts.all_blocked(home)), ((false, false), true));
         parts.unblock(home);
         insert(&mut parts, 0, 0, 1);
-        assert_eq!(
-            (left(&parts, 0), parts.all_blocked(home)),
-            ((false, false), false)
-        );
+        assert_eq!((left(&parts, 0), parts.all_blocked(home)), ((false, false), false));
         pop(&mut parts, 0, 0);
         for _ in 0..2 {
             parts.unblock(home);
@@ -371,10 +351,7 @@ mod tests {
         let mut suspended = parts(Contexts::migrating(), Lanes::shared(2));
         suspended.block(WorkerId(1));
         assert!(!suspended.exist() && suspended.heaps.is_empty());
-        assert_eq!(
-            (left(&suspended, 1), suspended.bind_any()),
-            ((true, true), false)
-        );
+        assert_eq!((left(&suspended, 1), suspended.bind_any()), ((true, true), false));
         assert!(suspended.first(0, WorkerId(1)).is_none());
     }
 }

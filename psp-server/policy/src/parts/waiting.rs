@@ -28,11 +28,7 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     /// A request of a backlog, at this position in the order of arrival.
-    pub(crate) const fn of(
-        request: &BacklogRequest,
-        sequence: u64,
-        home: Option<WorkerId>,
-    ) -> Self {
+    pub(crate) const fn of(request: &BacklogRequest, sequence: u64, home: Option<WorkerId>) -> Self {
         Self {
             request: request.request,
             request_type: request.request_type,

@@ -23,10 +23,7 @@ impl WorkerTimes {
     #[must_use]
     pub fn new(workers: usize) -> Self {
         let leaves = workers.next_power_of_two();
-        Self {
-            nodes: vec![NEVER; 2 * leaves],
-            leaves,
-        }
+        Self { nodes: vec![NEVER; 2 * leaves], leaves }
     }
 
     /// Sets a worker's time. The last nanosecond that 64 bits can count is none.

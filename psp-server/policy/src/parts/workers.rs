@@ -73,10 +73,7 @@ impl WorkerSet {
     /// `workers` workers, all idle. With `inline`, worker 0 is the caller's own thread, and taken
     /// whenever it may be.
     pub(crate) fn new(workers: u32, inline: bool) -> Self {
-        let links = Links {
-            newer: NIL,
-            older: NIL,
-        };
+        let links = Links { newer: NIL, older: NIL };
         let mut set = Self {
             idle: vec![0; workers.div_ceil(BITS) as usize],
             count: 0,
@@ -150,19 +147,13 @@ impl WorkerSet {
 
     /// The most recently active idle worker of `range` that is `fit`.
     #[inline]
-    pub(crate) fn find(
-        &self,
-        range: WorkerRange,
-        fit: impl Fn(WorkerId) -> bool,
-    ) -> Option<WorkerId> {
+    pub(crate) fn find(&self, range: WorkerRange, fit: impl Fn(WorkerId) -> bool) -> Option<WorkerId> {
         if !self.any_idle(range) {
             return None;
         }
         let fits = |&worker: &WorkerId| range.contains(worker.0) && fit(worker);
         let own_thread = (self.inline && self.idle[0] & 1 != 0).then_some(WorkerId(0));
-        own_thread
-            .filter(fits)
-            .or_else(|| self.workers().find(fits))
+        own_thread.filter(fits).or_else(|| self.workers().find(fits))
     }
 
     /// The idle workers, the most recently active first.
@@ -177,9 +168,7 @@ impl WorkerSet {
     /// The idle workers as they are taken: worker 0 first where it is the caller's own thread.
     pub(crate) fn in_order(&self) -> impl Iterator<Item = WorkerId> {
         let own_thread = (self.inline && self.idle[0] & 1 != 0).then_some(WorkerId(0));
-        let others = self
-            .workers()
-            .filter(move |&worker| own_thread != Some(worker));
+        let others = self.workers().filter(move |&worker| own_thread != Some(worker));
         own_thread.into_iter().chain(others)
     }
 
@@ -277,9 +266,7 @@ mod tests {
     const ALL: WorkerRange = WorkerRange::new(0, 4);
 
     fn taken(set: &mut WorkerSet, range: WorkerRange) -> Vec<u32> {
-        std::iter::from_fn(|| set.take(range))
-            .map(|worker| worker.0)
-            .collect()
+        std::iter::from_fn(|| set.take(range)).map(|worker| worker.0).collect()
     }
 
     #[test]
@@ -372,10 +359,7 @@ mod tests {
         set.set_present(1);
         assert_eq!((order(&set), set.idle()), (vec![0, 1, 2, 3, 4], 1));
         assert_eq!(set.find(set.present(), |_| true), Some(WorkerId(0)));
-        assert_eq!(
-            set.find(set.all(), |worker| worker.0 > 2),
-            Some(WorkerId(3))
-        );
+        assert_eq!(set.find(set.all(), |worker| worker.0 > 2), Some(WorkerId(3)));
         set.remove(WorkerId(0));
         assert_eq!(set.take(set.present()), None);
         set.set_present(4);

@@ -34,13 +34,8 @@ impl CFcfs {
 impl Scheduler for CFcfs {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         match event {
-            Event::Arrived {
-                request,
-                request_type,
-                deadline_ns,
-            } => {
-                self.queues
-                    .push(LANE, now_ns, request, request_type, deadline_ns);
+            Event::Arrived { request, request_type, deadline_ns } => {
+                self.queues.push(LANE, now_ns, request, request_type, deadline_ns);
             }
             Event::Completed { worker, .. } => {
                 self.running.finish(worker);
@@ -74,12 +69,8 @@ impl Scheduler for CFcfs {
             return Some(refused);
         }
         let present = self.workers.present();
-        let (worker, waiting) =
-            eligible::take_next(&mut self.queues, &mut self.workers, present, LANE)?;
-        Some(
-            self.running
-                .start(now_ns, worker, waiting, HandOff::Dispatched),
-        )
+        let (worker, waiting) = eligible::take_next(&mut self.queues, &mut self.workers, present, LANE)?;
+        Some(self.running.start(now_ns, worker, waiting, HandOff::Dispatched))
     }
 
     fn handover(&mut self) -> Option<&mut dyn Handover> {

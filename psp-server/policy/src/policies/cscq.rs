@@ -46,9 +46,7 @@ impl Cscq {
     }
 
     fn make_plan(&mut self) {
-        let Self {
-            settings, grouped, ..
-        } = self;
+        let Self { settings, grouped, .. } = self;
         let Grouped { plan, profile, .. } = grouped;
         plan.regroup(settings.delta, |slot| profile.mean_ns(slot));
         if let Some((shortest, _)) = plan.shortest_and_longer() {
@@ -113,9 +111,7 @@ impl Scheduler for Cscq {
         if let Some(refused) = self.grouped.queues.pop_refused() {
             return Some(refused);
         }
-        let next = { self.grouped.can_dispatch() }
-            .then(|| self.next_type())
-            .flatten();
+        let next = { self.grouped.can_dispatch() }.then(|| self.next_type()).flatten();
         let Some(slot) = next else {
             let has_limit = self.is_at_limit();
             let action = self.grouped.relieve_longer(now_ns, has_limit)?;
@@ -147,10 +143,7 @@ impl Scheduler for Cscq {
             Some(0) => self.reserved,
             Some(_) => self.longs_max(),
         };
-        TypeStatus {
-            workers_reserved,
-            ..status
-        }
+        TypeStatus { workers_reserved, ..status }
     }
 
     fn relief(&self, now_ns: u64, slot: usize) -> Relief {
@@ -183,16 +176,8 @@ mod tests {
 
     /// Half of the demand is short, the other half is in two longer groups.
     fn types() -> [TypeSpec; 3] {
-        let spec = |name, us, share| {
-            TypeSpec::new(name)
-                .service_time(Duration::from_micros(us))
-                .share(share)
-        };
-        [
-            spec("SHORT", 1, 0.9),
-            spec("LONG", 10, 0.05),
-            spec("LONGER", 40, 0.01),
-        ]
+        let spec = |name, us, share| TypeSpec::new(name).service_time(Duration::from_micros(us)).share(share);
+        [spec("SHORT", 1, 0.9), spec("LONG", 10, 0.05), spec("LONGER", 40, 0.01)]
     }
 
     fn reserving(reserved: usize, workers: usize) -> Rehearsal {

@@ -28,17 +28,10 @@ impl Darc {
     }
 
     /// As [`Darc::new`], over queues of the caller's own.
-    pub(crate) fn over(
-        setup: &SchedulerSetup<'_>,
-        settings: &settings::Darc,
-        mut grouped: Grouped,
-    ) -> Self {
+    pub(crate) fn over(setup: &SchedulerSetup<'_>, settings: &settings::Darc, mut grouped: Grouped) -> Self {
         let Grouped { plan, profile, .. } = &mut grouped;
         let reservations = Reservations::new(setup, settings, plan, profile);
-        Self {
-            grouped,
-            reservations,
-        }
+        Self { grouped, reservations }
     }
 
     /// Records an event, and learns from the window if that is due.
@@ -49,12 +42,7 @@ impl Darc {
             self.reservations.workers_changed(plan, profile);
         }
         let learned = self.grouped.close_window_if_due(now_ns)?;
-        let Grouped {
-            plan,
-            profile,
-            queues,
-            ..
-        } = &mut self.grouped;
+        let Grouped { plan, profile, queues, .. } = &mut self.grouped;
         self.reservations.learned(learned, plan, profile, |slot| {
             let oldest = queues.front(slot);
             oldest.map_or(0, |waiting| waiting.waited_ns(now_ns))
@@ -65,8 +53,7 @@ impl Darc {
     /// Records how long a request waited before it was dispatched. Returns the action.
     #[inline]
     pub(crate) fn note_delay(&mut self, dispatch: &Dispatch) -> Action {
-        self.reservations
-            .note_delay(dispatch.slot, dispatch.delay_ns);
+        self.reservations.note_delay(dispatch.slot, dispatch.delay_ns);
         dispatch.action
     }
 }
@@ -120,11 +107,7 @@ mod tests {
 
     #[test]
     fn reservations_are_over_the_workers_that_are_present() {
-        let spec = |name, us, share| {
-            TypeSpec::new(name)
-                .service_time(Duration::from_micros(us))
-                .share(share)
-        };
+        let spec = |name, us, share| TypeSpec::new(name).service_time(Duration::from_micros(us)).share(share);
         let types = [spec("SHORT", 1, 0.75), spec("LONG", 10, 0.25)];
         let mut darc = Rehearsal::new(Policy::darc(), 8, types);
         let reserved = |darc: &Rehearsal| {
@@ -135,22 +118,15 @@ mod tests {
             })
         };
         assert_eq!(reserved(&darc), [(0, 2), (2, 6)]);
-        for (present, reservations) in [
-            (4, [(0, 1), (1, 3)]),
-            (2, [(0, 1), (1, 1)]),
-            (1, [(0, 1), (0, 1)]),
-            (8, [(0, 2), (2, 6)]),
-        ] {
+        for (present, reservations) in
+            [(4, [(0, 1), (1, 3)]), (2, [(0, 1), (1, 1)]), (1, [(0, 1), (0, 1)]), (8, [(0, 2), (2, 6)])]
+        {
             assert_eq!(darc.has_workers(present), "");
             assert_eq!(reserved(&darc), reservations, "{present}");
         }
         assert_eq!(darc.reservation_updates(), 5);
         darc.has_workers(4);
-        assert_eq!(
-            darc.arrive_all([1; 5]),
-            "0@1, 1@2, 2@3",
-            "worker 0 is SHORT's"
-        );
+        assert_eq!(darc.arrive_all([1; 5]), "0@1, 1@2, 2@3", "worker 0 is SHORT's");
         assert_eq!(darc.has_workers(8), "3@4, 4@5");
     }
 }

@@ -128,11 +128,7 @@ impl Drr {
     fn charge_used(&mut self, turn: &Turn, event: &Event<'_>) {
         let slot = self.grouped.queues.slot(turn.waiting.request_type);
         match *event {
-            Event::Completed {
-                worker,
-                samples,
-                dropped,
-            } => {
+            Event::Completed { worker, samples, dropped } => {
                 let charged_ns = self.charged_ns[worker.index()].take();
                 let is_known = dropped || !samples.is_empty();
                 let Some(charged_ns) = charged_ns.filter(|_| is_known) else {
@@ -337,10 +333,7 @@ mod tests {
             let index = types[request as usize] as usize;
             ran = drr.finishes(0, measured_us[index] * US);
             used_us[index] += measured_us[index];
-            assert!(
-                used_us[0].abs_diff(used_us[1]) <= 2 * 10 + 25,
-                "{used_us:?}"
-            );
+            assert!(used_us[0].abs_diff(used_us[1]) <= 2 * 10 + 25, "{used_us:?}");
         }
     }
 

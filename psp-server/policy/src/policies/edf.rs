@@ -55,9 +55,7 @@ impl Edf {
             let next = self.grouped.next_of(slot);
             let next = next.map(|waiting| rank(waiting, slo_ns, Next::OfType(slot)));
             let due = self.next_due(slot);
-            next.into_iter()
-                .chain(due.map(|waiting| rank(waiting, slo_ns, Next::Due(slot))))
-                .min()
+            next.into_iter().chain(due.map(|waiting| rank(waiting, slo_ns, Next::Due(slot)))).min()
         };
         let all = self.slos.all_ns().iter().enumerate();
         all.filter_map(first).min().map(|(_, _, next)| next)
@@ -74,9 +72,7 @@ impl Edf {
     fn dispatch(&mut self, now_ns: u64, next: Next) -> Option<Action> {
         let grouped = &mut self.grouped;
         match next {
-            Next::OfType(slot) => grouped
-                .dispatch_type(now_ns, slot)
-                .map(|(_, action)| action),
+            Next::OfType(slot) => grouped.dispatch_type(now_ns, slot).map(|(_, action)| action),
             Next::Due(slot) => {
                 let open = grouped.open_to(slot);
                 let (queues, workers) = (&mut grouped.queues, &mut grouped.workers);
@@ -146,10 +142,7 @@ mod tests {
     #[test]
     fn the_factor_makes_slos_of_service_times() {
         for (factor, expected) in [(10.0, [1, 0]), (5.0, [0, 1])] {
-            let types = [
-                TypeSpec::new("A").slo(US(15)),
-                TypeSpec::new("B").service_time(US(2)),
-            ];
+            let types = [TypeSpec::new("A").slo(US(15)), TypeSpec::new("B").service_time(US(2))];
             let mut edf = Rehearsal::new(Edf::default().slo_factor(factor), 1, types);
             assert_eq!(edf.order_of([1, 0], 1_000), expected, "{factor}");
         }
@@ -197,12 +190,7 @@ mod tests {
     fn deadlines_of_their_own_go_before_slos_and_order_requests_of_one_type() {
         let mut edf = Rehearsal::new(Policy::edf(), 1, types());
         assert_eq!(edf.arrive_all([2]), "0@0", "it keeps the worker");
-        for (id, due_ns) in [
-            (1, Some(90_000)),
-            (2, Some(9_000)),
-            (3, None),
-            (4, Some(40_000)),
-        ] {
+        for (id, due_ns) in [(1, Some(90_000)), (2, Some(9_000)), (3, None), (4, Some(40_000))] {
             let type_index = if id == 4 { 2 } else { 1 };
             assert_eq!(edf.arrives_due(10, id, type_index, due_ns), "");
         }

@@ -33,10 +33,7 @@ impl FixedPriority {
 
     /// Like [`FixedPriority::new`], with types ranked otherwise.
     pub(crate) fn ranked(setup: &SchedulerSetup<'_>, rank_ns: RankNs) -> Self {
-        let settings = DarcStatic {
-            reserved: 0,
-            delta: 1.0,
-        };
+        let settings = DarcStatic { reserved: 0, delta: 1.0 };
         Self::with(setup, &settings, rank_ns)
     }
 

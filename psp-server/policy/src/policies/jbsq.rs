@@ -31,12 +31,7 @@ pub(crate) struct Jbsq {
 impl Jbsq {
     pub(crate) fn new(setup: &SchedulerSetup<'_>, settings: &settings::Jbsq) -> Self {
         Self {
-            own: OwnQueues::new(
-                setup,
-                settings
-                    .quantum_us
-                    .ns(settings::Jbsq::OWN_QUANTUM_US, setup.preemption),
-            ),
+            own: OwnQueues::new(setup, settings.quantum_us.ns(settings::Jbsq::OWN_QUANTUM_US, setup.preemption)),
             bound: settings.k.max(1),
         }
     }
@@ -66,8 +61,7 @@ impl Jbsq {
             let next = own.queues.next_for(own.dispatcher(), worker);
             Some((unfinished, worker, next.filter(|_| room)?.home))
         });
-        let (_, worker, home) =
-            candidates.min_by_key(|&(unfinished, worker, _)| (unfinished, worker))?;
+        let (_, worker, home) = candidates.min_by_key(|&(unfinished, worker, _)| (unfinished, worker))?;
         Some((worker, home))
     }
 
@@ -89,12 +83,7 @@ impl Jbsq {
         if !self.is_single_queue() {
             return self.own.preempt_next(now_ns);
         }
-        let OwnQueues {
-            queues,
-            quanta,
-            running,
-            ..
-        } = &mut self.own;
+        let OwnQueues { queues, quanta, running, .. } = &mut self.own;
         quanta.preempt_for(queues, now_ns, running)
     }
 }
@@ -103,14 +92,8 @@ impl Scheduler for Jbsq {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         let central = self.own.dispatcher();
         match event {
-            Event::Arrived {
-                request,
-                request_type,
-                deadline_ns,
-            } => {
-                self.own
-                    .queues
-                    .push(central, now_ns, request, request_type, deadline_ns);
+            Event::Arrived { request, request_type, deadline_ns } => {
+                self.own.queues.push(central, now_ns, request, request_type, deadline_ns);
             }
             Event::Completed { worker, .. } => {
                 self.own.finish(worker);
@@ -213,15 +196,8 @@ mod tests {
                 let worker = WorkerId(random.random_range(0..3));
                 let busy = jbsq.own.running.is_busy(worker);
                 let event = match random.random_range(0..5) {
-                    0 if busy => Event::Yielded {
-                        worker,
-                        served_ns: 1,
-                    },
-                    1 | 2 if busy => Event::Completed {
-                        worker,
-                        samples: &[],
-                        dropped: false,
-                    },
+                    0 if busy => Event::Yielded { worker, served_ns: 1 },
+                    1 | 2 if busy => Event::Completed { worker, samples: &[], dropped: false },
                     _ => Event::Arrived {
                         request: RequestId(step),
                         request_type: ONE,
@@ -239,10 +215,7 @@ mod tests {
                     assert!(unfinished().all(|unfinished| unfinished == k));
                 }
             }
-            assert!(
-                ran > 500 && crowded > 100,
-                "{ran} ran, {crowded} times crowded"
-            );
+            assert!(ran > 500 && crowded > 100, "{ran} ran, {crowded} times crowded");
         }
     }
 
@@ -293,10 +266,7 @@ mod tests {
             assert_eq!(policy.ticks(5_100), "stop 0", "a new quantum since then");
             assert_eq!(policy.switches(5_150, jbsq()), "", "it is still stopping");
             assert_eq!(policy.yields(5_200, 0), "1@0");
-            assert_eq!(
-                policy.switches(5_300, Rehearsal::with_one_type(Policy::c_fcfs(), 1)),
-                ""
-            );
+            assert_eq!(policy.switches(5_300, Rehearsal::with_one_type(Policy::c_fcfs(), 1)), "");
             assert_eq!(policy.completes(5_400, 0), "0@0", "it arrived before 2");
             assert_eq!(policy.completes(5_500, 0), "2@0");
         }

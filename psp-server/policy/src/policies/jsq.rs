@@ -13,9 +13,7 @@
 use std::cmp::Reverse;
 
 use crate::distributed::adapter::Distributed;
-use crate::distributed::{
-    LaneSet, Local, Look, Next, NoFeedback, Plain, Quantum, Requeue, Ways, Word, WorkerPolicy,
-};
+use crate::distributed::{LaneSet, Local, Look, Next, NoFeedback, Plain, Quantum, Requeue, Ways, Word, WorkerPolicy};
 use crate::event::WorkerId;
 use crate::settings;
 use crate::settings::JsqTies;
@@ -37,12 +35,7 @@ impl<C: Word> WorkerPolicy<C> for Jsq {
                 JsqTies::LowestNumber => 0,
                 JsqTies::MostServed => line.served_ns(),
             };
-            (
-                line.is_blocked_up(),
-                line.unfinished(),
-                Reverse(served_ns),
-                worker,
-            )
+            (line.is_blocked_up(), line.unfinished(), Reverse(served_ns), worker)
         })
     }
 
@@ -59,10 +52,7 @@ impl<C: Word> WorkerPolicy<C> for Jsq {
     }
 
     fn quantum(&self, _look: &Look<'_, C>, _slot: usize) -> Option<Quantum> {
-        Some(Quantum {
-            ns: self.quantum_ns,
-            yields_to: LaneSet::ALL,
-        })
+        Some(Quantum { ns: self.quantum_ns, yields_to: LaneSet::ALL })
     }
 
     fn requeue(&self) -> Requeue {
@@ -71,29 +61,17 @@ impl<C: Word> WorkerPolicy<C> for Jsq {
 }
 
 /// The objects of all workers.
-pub(crate) fn local<C: Word>(
-    setup: &SchedulerSetup<'_>,
-    settings: &settings::Jsq,
-) -> Local<C, Jsq, NoFeedback> {
+pub(crate) fn local<C: Word>(setup: &SchedulerSetup<'_>, settings: &settings::Jsq) -> Local<C, Jsq, NoFeedback> {
     let worker = Jsq {
         ties: settings.ties,
-        quantum_ns: settings
-            .quantum_us
-            .ns(settings::Jsq::OWN_QUANTUM_US, setup.preemption),
+        quantum_ns: settings.quantum_us.ns(settings::Jsq::OWN_QUANTUM_US, setup.preemption),
     };
-    let ways = Ways {
-        at_random: false,
-        renewed: false,
-        ..Ways::default()
-    };
+    let ways = Ways { at_random: false, renewed: false, ..Ways::default() };
     Local::new(setup, |_| NoFeedback, || worker).with(ways)
 }
 
 /// All workers as one scheduler, to which a dispatcher sends requests.
-pub(crate) fn scheduler(
-    setup: &SchedulerSetup<'_>,
-    settings: &settings::Jsq,
-) -> Distributed<Jsq, NoFeedback> {
+pub(crate) fn scheduler(setup: &SchedulerSetup<'_>, settings: &settings::Jsq) -> Distributed<Jsq, NoFeedback> {
     Distributed::new(setup, local::<Plain>(setup, settings))
 }
 
@@ -166,32 +144,19 @@ mod tests {
         for (id, ran) in (0..).zip(["0@0", "1@1", "", "", ""]) {
             assert_eq!(policy.arrives(0, id, ONE), ran);
         }
-        assert_eq!(
-            policy.switches(100, Rehearsal::with_one_type(Policy::jsq(), 2)),
-            ""
-        );
-        assert_eq!(
-            policy.deadline_ns(),
-            Some(2_100),
-            "2 and 4 wait for 0, 3 for 1"
-        );
+        assert_eq!(policy.switches(100, Rehearsal::with_one_type(Policy::jsq(), 2)), "");
+        assert_eq!(policy.deadline_ns(), Some(2_100), "2 and 4 wait for 0, 3 for 1");
         assert_eq!(policy.completes(200, 0), "2@0");
         assert_eq!(policy.completes(300, 0), "4@0");
         assert_eq!(policy.completes(400, 0), "");
-        assert_eq!(
-            policy.switches(500, Rehearsal::with_one_type(Policy::c_fcfs(), 2)),
-            "3@0"
-        );
+        assert_eq!(policy.switches(500, Rehearsal::with_one_type(Policy::c_fcfs(), 2)), "3@0");
     }
 
     #[test]
     fn what_waits_at_a_worker_that_goes_joins_others_in_order_of_arrival() {
         let behind = ["2@0", "4@0", "3@0", "5@0"];
         let first_in_the_central_queue = ["2@0", "3@0", "4@0", "5@0"];
-        for (policy, order) in [
-            (Policy::jsq(), behind),
-            (Policy::jbsq(), first_in_the_central_queue),
-        ] {
+        for (policy, order) in [(Policy::jsq(), behind), (Policy::jbsq(), first_in_the_central_queue)] {
             let mut policy = Rehearsal::with_one_type(policy, 2);
             assert_eq!(policy.arrive_all([0; 6]), "0@0, 1@1");
             assert_eq!(policy.has_workers(1), "", "worker 1 goes on with request 1");

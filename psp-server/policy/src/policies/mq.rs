@@ -53,11 +53,7 @@ impl Mq {
         let mut slos = Slos::new(setup, settings.slo_factor);
         slos.update(&grouped.profile);
         let preemption = setup.preemption.filter(|_| settings.spare_chosen);
-        let quantum_after = |preemption| {
-            settings
-                .quantum_us
-                .ns(settings::Mq::OWN_QUANTUM_US, preemption)
-        };
+        let quantum_after = |preemption| settings.quantum_us.ns(settings::Mq::OWN_QUANTUM_US, preemption);
         let quantum_ns = quantum_after(setup.preemption);
         Self {
             grouped,
@@ -87,20 +83,13 @@ impl Mq {
 
     /// The quantum of what runs on `worker` starts.
     fn start_quantum(&mut self, now_ns: u64, worker: WorkerId) {
-        let Grouped {
-            queues,
-            profile,
-            running,
-            ..
-        } = &self.grouped;
+        let Grouped { queues, profile, running, .. } = &self.grouped;
         let mean_ns = running
             .on(worker)
             .filter(|_| self.is_lengthened)
             .and_then(|turn| profile.mean_ns(queues.slot(turn.waiting.request_type)));
         let quantum_ns = self.quantum_ns as f64;
-        let quanta = mean_ns.map_or(1.0, |mean_ns| {
-            (quantum_ns / mean_ns.max(1.0)).clamp(1.0, SHORT_QUANTA_MAX)
-        });
+        let quanta = mean_ns.map_or(1.0, |mean_ns| (quantum_ns / mean_ns.max(1.0)).clamp(1.0, SHORT_QUANTA_MAX));
         let quantum_ns = (quantum_ns * quanta) as u64;
         self.quanta.start_for(now_ns, worker, running, quantum_ns);
     }
@@ -113,11 +102,7 @@ impl Mq {
     }
 
     /// The queue whose `first` request is the most urgent, and how urgent that is.
-    fn most_urgent<'a>(
-        &'a self,
-        now_ns: u64,
-        first: impl Fn(usize) -> Option<&'a Waiting>,
-    ) -> Option<(f64, usize)> {
+    fn most_urgent<'a>(&'a self, now_ns: u64, first: impl Fn(usize) -> Option<&'a Waiting>) -> Option<(f64, usize)> {
         let mut best: Option<(f64, usize)> = None;
         for slot in 0..self.slos.all_ns().len() {
             let Some(waiting) = first(slot) else {
@@ -125,8 +110,7 @@ impl Mq {
             };
             let urgency = self.urgency(now_ns, slot, waiting);
             let beats = best.is_none_or(|(highest, other)| {
-                urgency > highest
-                    || (urgency == highest && self.slos.all_ns()[slot] < self.slos.all_ns()[other])
+                urgency > highest || (urgency == highest && self.slos.all_ns()[slot] < self.slos.all_ns()[other])
             });
             if beats {
                 best = Some((urgency, slot));
@@ -147,9 +131,7 @@ impl Mq {
 
     /// Whether what runs on `worker` would be chosen again by the time that the worker is free.
     fn would_resume(&self, worker: WorkerId, free_ns: u64) -> bool {
-        let Grouped {
-            queues, running, ..
-        } = &self.grouped;
+        let Grouped { queues, running, .. } = &self.grouped;
         let Some(turn) = running.on(worker) else {
             return false;
         };
@@ -175,11 +157,8 @@ impl Mq {
 
     /// The worker that is expired longest and not about to finish.
     fn expired(&mut self, now_ns: u64) -> Option<WorkerId> {
-        let Grouped {
-            queues, running, ..
-        } = &self.grouped;
-        self.finishing
-            .expired(&mut self.quanta, now_ns, running, queues, &self.dispersion)
+        let Grouped { queues, running, .. } = &self.grouped;
+        self.finishing.expired(&mut self.quanta, now_ns, running, queues, &self.dispersion)
     }
 
     fn preempt(&mut self, now_ns: u64) -> Option<Action> {
@@ -199,9 +178,7 @@ impl Mq {
 impl Scheduler for Mq {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         match event {
-            Event::Completed {
-                worker, samples, ..
-            } => {
+            Event::Completed { worker, samples, .. } => {
                 self.quanta.stop(worker);
                 for sample in samples {
                     let slot = self.grouped.queues.slot(sample.request_type);
@@ -336,8 +313,7 @@ mod tests {
         let ends_us = |policy: settings::Mq, quantum_ns_min| {
             let preemption = Preemption::new(1_000).quantum_ns_min(quantum_ns_min);
             [0, 1, 2].map(|index| {
-                let mut mq =
-                    Rehearsal::with_preemption(policy.clone(), 1, types(), Some(preemption));
+                let mut mq = Rehearsal::with_preemption(policy.clone(), 1, types(), Some(preemption));
                 mq.arrives(0, 0, RequestType::new(index));
                 mq.arrives(0, 1, LONG);
                 mq.deadline_ns().unwrap() / US
@@ -370,11 +346,7 @@ mod tests {
     fn head_and_tail_decide_within_a_type() {
         for (requeue, next) in [(Requeue::Head, "0@0"), (Requeue::Tail, "1@0")] {
             for spare_chosen in [false, true] {
-                let mut mq = one_worker(
-                    settings::Mq::default()
-                        .requeue(requeue)
-                        .spare_chosen(spare_chosen),
-                );
+                let mut mq = one_worker(settings::Mq::default().requeue(requeue).spare_chosen(spare_chosen));
                 assert_eq!(mq.arrives(0, 0, LONG), "0@0");
                 assert_eq!(mq.arrives(10, 1, LONG), "");
                 if mq.ticks(5 * US) == "stop 0" {
@@ -451,10 +423,7 @@ mod tests {
         let order = [20, 21, 22].map(|now_ns| mq.completes(now_ns, 0));
         assert_eq!(order, ["1@0", "2@0", "3@0"]);
         arrive(&mut mq, 30);
-        let counted = |request_type, service_ns| Sample {
-            count: 25_000,
-            ..sample(request_type, service_ns)
-        };
+        let counted = |request_type, service_ns| Sample { count: 25_000, ..sample(request_type, service_ns) };
         let means = [counted(SHORT, 25_000_000), counted(LONG, 25_000_000_000)];
         assert_eq!(mq.measures(1040, 0, &means), "3@0", "1 us beside 1 ms");
         let order = [1050, 1051].map(|now_ns| mq.completes(now_ns, 0));

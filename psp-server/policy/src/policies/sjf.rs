@@ -52,10 +52,7 @@ mod tests {
         let mut sjf = Rehearsal::new(Policy::sjf(), 1, misled());
         assert_eq!(sjf.order_of([0, 1, 1, 0, UNKNOWN], 1_000), [0, 3, 1, 2, 4]);
 
-        for (policy, expected) in [
-            (Policy::sjf(), [1, 2, 0]),
-            (Policy::fixed_priority(), [0, 1, 2]),
-        ] {
+        for (policy, expected) in [(Policy::sjf(), [1, 2, 0]), (Policy::fixed_priority(), [0, 1, 2])] {
             let name = policy.name().to_owned();
             let order = measured(policy).order_of([0, 1, 1], 1_000);
             let before = 1_201;
@@ -76,11 +73,7 @@ mod tests {
             let [hinted, _] = misled();
             [hinted, TypeSpec::new("B"), TypeSpec::new("C")]
         };
-        for policy in [
-            Policy::sjf(),
-            Policy::fixed_priority(),
-            Policy::darc_static(0),
-        ] {
+        for policy in [Policy::sjf(), Policy::fixed_priority(), Policy::darc_static(0)] {
             let mut one = Rehearsal::new(policy.clone(), 1, types());
             let order = one.order_of([0, UNKNOWN, 2, 2, 1, 0, 2], 1_000);
             assert_eq!(order, [2, 4, 0, 5, 1, 3, 6], "{policy}");

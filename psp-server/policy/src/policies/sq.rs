@@ -30,12 +30,7 @@ impl Sq {
     pub(crate) fn new(setup: &SchedulerSetup<'_>, settings: &settings::Sq) -> Self {
         Self {
             fcfs: CFcfs::new(setup),
-            quanta: Quanta::new(
-                setup,
-                settings
-                    .quantum_us
-                    .ns(settings::Sq::OWN_QUANTUM_US, setup.preemption),
-            ),
+            quanta: Quanta::new(setup, settings.quantum_us.ns(settings::Sq::OWN_QUANTUM_US, setup.preemption)),
             requeue: settings.requeue,
             dispersion: Dispersion::new(setup),
             finishing: Finishing::new(setup, settings.spare_finishing),
@@ -52,9 +47,7 @@ impl Sq {
         if !self.take_turns() {
             return None;
         }
-        let CFcfs {
-            queues, running, ..
-        } = &mut self.fcfs;
+        let CFcfs { queues, running, .. } = &mut self.fcfs;
         let (finishing, quanta) = (self.finishing, &mut self.quanta);
         let worker = finishing.expired(quanta, now_ns, running, queues, &self.dispersion)?;
         quanta.preempt(worker, running)
@@ -64,9 +57,7 @@ impl Sq {
 impl Scheduler for Sq {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         match event {
-            Event::Completed {
-                worker, samples, ..
-            } => {
+            Event::Completed { worker, samples, .. } => {
                 self.quanta.stop(worker);
                 for sample in samples {
                     let slot = self.fcfs.queues.slot(sample.request_type);
@@ -101,8 +92,7 @@ impl Scheduler for Sq {
     }
 
     fn deadline_ns(&self) -> Option<u64> {
-        self.take_turns()
-            .then(|| self.quanta.deadline_for(&self.fcfs.queues))?
+        self.take_turns().then(|| self.quanta.deadline_for(&self.fcfs.queues))?
     }
 
     fn handover(&mut self) -> Option<&mut dyn Handover> {
@@ -230,9 +220,7 @@ mod tests {
             assert_eq!(policy.ticks(9_000), "stop 0");
             let back = Rehearsal::new(other.clone(), 1, types());
             assert_eq!(policy.switches(9_500, back), "");
-            let served: Vec<String> = (0..3)
-                .map(|turn| policy.completes(10_000 + turn, 0))
-                .collect();
+            let served: Vec<String> = (0..3).map(|turn| policy.completes(10_000 + turn, 0)).collect();
             assert!(served.contains(&"1@0".into()), "{other}: {served:?}");
             assert!(served.contains(&"2@0".into()), "{other}: {served:?}");
         }

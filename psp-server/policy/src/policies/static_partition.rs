@@ -113,19 +113,14 @@ mod tests {
 
     /// A needs one of four workers, B needs three.
     fn hinted() -> [TypeSpec; 2] {
-        let spec = |name, us, share| {
-            TypeSpec::new(name)
-                .service_time(Duration::from_micros(us))
-                .share(share)
-        };
+        let spec = |name, us, share| TypeSpec::new(name).service_time(Duration::from_micros(us)).share(share);
         [spec("A", 1, 0.75), spec("B", 10, 0.25)]
     }
 
     /// The worker that a request runs on when it arrives, if any.
     fn worker_of(rehearsal: &mut Rehearsal, index: u32) -> Option<u32> {
         let ran = rehearsal.arrive_all([index]);
-        ran.split_once('@')
-            .map(|(_, worker)| worker.parse().unwrap())
+        ran.split_once('@').map(|(_, worker)| worker.parse().unwrap())
     }
 
     #[test]

@@ -38,11 +38,7 @@ impl<C: Word> WorkerPolicy<C> for Stealing {
         if !look.mine.has_context {
             return Next::Nothing;
         }
-        Self::victim(look).map_or(Next::Nothing, |victim| Next::Steal {
-            victim,
-            lanes: LaneSet::ALL,
-            requests: 1,
-        })
+        Self::victim(look).map_or(Next::Nothing, |victim| Next::Steal { victim, lanes: LaneSet::ALL, requests: 1 })
     }
 }
 

@@ -67,11 +67,7 @@ impl Wrr {
 
 impl Scheduler for Wrr {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
-        if let Event::Completed {
-            worker,
-            dropped: true,
-            ..
-        } = event
+        if let Event::Completed { worker, dropped: true, .. } = event
             && let Some(slot) = self.queues.slot_on(worker)
         {
             self.give_back(slot);
@@ -119,11 +115,7 @@ mod tests {
     fn a_turn_is_as_many_requests_as_the_types_weight() {
         let mut wrr = one_worker([3, 1]);
         let types = [1, 1, 1, 0, 0, 0, 0, 0, 0];
-        assert_eq!(
-            wrr.order_of(types, 10 * US),
-            [3, 4, 5, 0, 6, 7, 8, 1, 2],
-            "whatever arrived first"
-        );
+        assert_eq!(wrr.order_of(types, 10 * US), [3, 4, 5, 0, 6, 7, 8, 1, 2], "whatever arrived first");
     }
 
     #[test]

@@ -14,12 +14,7 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    pub(super) fn new(
-        name: &'static str,
-        value: impl ToString,
-        valid: bool,
-        expected: impl Into<String>,
-    ) -> Self {
+    pub(super) fn new(name: &'static str, value: impl ToString, valid: bool, expected: impl Into<String>) -> Self {
         Self {
             name,
             value: value.to_string(),
@@ -57,12 +52,7 @@ pub(super) fn quantum(quantum: Quantum) -> Setting {
 /// A slowdown that types without an SLO shall not exceed.
 pub(super) fn slo_slowdown(slo_slowdown: f64) -> Setting {
     let valid = slo_slowdown.is_finite() && slo_slowdown > 1.0;
-    Setting::new(
-        "slo-slowdown",
-        slo_slowdown,
-        valid,
-        "a finite number above 1",
-    )
+    Setting::new("slo-slowdown", slo_slowdown, valid, "a finite number above 1")
 }
 
 /// A setting that is a finite number above 0.
@@ -79,10 +69,7 @@ pub(super) fn at_least(name: &'static str, value: f64, least: f64) -> Setting {
 }
 
 /// The first of `settings` that is out of its range, as an error.
-pub(super) fn check(
-    policy: &'static str,
-    settings: impl IntoIterator<Item = Setting>,
-) -> Result<(), PolicyError> {
+pub(super) fn check(policy: &'static str, settings: impl IntoIterator<Item = Setting>) -> Result<(), PolicyError> {
     match settings.into_iter().find(|setting| !setting.valid) {
         None => Ok(()),
         Some(setting) => Err(PolicyError::Setting {

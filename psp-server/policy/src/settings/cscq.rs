@@ -21,10 +21,7 @@ pub struct Cscq {
 
 impl Default for Cscq {
     fn default() -> Self {
-        Self {
-            reserved: None,
-            delta: Darc::default().delta,
-        }
+        Self { reserved: None, delta: Darc::default().delta }
     }
 }
 

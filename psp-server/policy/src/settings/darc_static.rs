@@ -19,10 +19,7 @@ pub struct DarcStatic {
 
 impl Default for DarcStatic {
     fn default() -> Self {
-        Self {
-            reserved: 1,
-            delta: Darc::default().delta,
-        }
+        Self { reserved: 1, delta: Darc::default().delta }
     }
 }
 
@@ -40,9 +37,7 @@ impl DarcStatic {
                     "reserved",
                     self.reserved,
                     self.reserved < workers,
-                    format!(
-                        "less than the number of workers, {workers}, or longer types never run"
-                    ),
+                    format!("less than the number of workers, {workers}, or longer types never run"),
                 ),
                 delta(self.delta),
             ],

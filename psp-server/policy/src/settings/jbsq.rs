@@ -21,10 +21,7 @@ pub struct Jbsq {
 
 impl Default for Jbsq {
     fn default() -> Self {
-        Self {
-            k: 2,
-            quantum_us: Quantum::Auto,
-        }
+        Self { k: 2, quantum_us: Quantum::Auto }
     }
 }
 

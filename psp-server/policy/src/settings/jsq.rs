@@ -31,10 +31,7 @@ pub struct Jsq {
 
 impl Default for Jsq {
     fn default() -> Self {
-        Self {
-            quantum_us: Quantum::Auto,
-            ties: JsqTies::LowestNumber,
-        }
+        Self { quantum_us: Quantum::Auto, ties: JsqTies::LowestNumber }
     }
 }
 

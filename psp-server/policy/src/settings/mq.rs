@@ -52,12 +52,6 @@ impl Mq {
     }
 
     pub(crate) fn validate(&self, _workers: usize) -> Result<(), PolicyError> {
-        check(
-            "mq",
-            [
-                quantum(self.quantum_us),
-                above_0("slo-factor", self.slo_factor),
-            ],
-        )
+        check("mq", [quantum(self.quantum_us), above_0("slo-factor", self.slo_factor)])
     }
 }

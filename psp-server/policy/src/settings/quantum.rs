@@ -118,10 +118,7 @@ mod tests {
             ("mq quantum-us=0.5", Quantum::Us(0.5)),
         ] {
             let policy: Policy = line.parse().unwrap();
-            let mq = Mq {
-                quantum_us: quantum,
-                ..Mq::default()
-            };
+            let mq = Mq { quantum_us: quantum, ..Mq::default() };
             assert_eq!(policy, mq.into(), "{line}");
             assert_eq!(policy.spelled().parse(), Ok(policy), "{line}");
         }

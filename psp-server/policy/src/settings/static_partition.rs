@@ -17,9 +17,7 @@ pub struct StaticPartition {
 
 impl Default for StaticPartition {
     fn default() -> Self {
-        Self {
-            delta: Darc::default().delta,
-        }
+        Self { delta: Darc::default().delta }
     }
 }
 

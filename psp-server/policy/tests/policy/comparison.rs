@@ -20,13 +20,8 @@ fn high_bimodal(policy: &Policy, types: &TypeTable, load: f64) -> Simulation {
 #[test]
 fn shorts_fare_worst_under_d_fcfs_then_c_fcfs_then_priority_then_darc() {
     let types = types_of(&HIGH_BIMODAL, true);
-    let slowdowns = [
-        Policy::d_fcfs(),
-        Policy::c_fcfs(),
-        Policy::fixed_priority(),
-        Policy::darc(),
-    ]
-    .map(|policy| high_bimodal(&policy, &types, 0.9).slowdown(SHORT, P999));
+    let slowdowns = [Policy::d_fcfs(), Policy::c_fcfs(), Policy::fixed_priority(), Policy::darc()]
+        .map(|policy| high_bimodal(&policy, &types, 0.9).slowdown(SHORT, P999));
     let [d_fcfs, c_fcfs, priority, darc] = slowdowns;
     assert!(d_fcfs > 2.0 * c_fcfs, "{slowdowns:?}");
     assert!(c_fcfs > 2.0 * priority, "{slowdowns:?}");
@@ -37,8 +32,8 @@ fn shorts_fare_worst_under_d_fcfs_then_c_fcfs_then_priority_then_darc() {
 #[test]
 fn darc_makes_longs_wait_but_not_much() {
     let types = types_of(&HIGH_BIMODAL, true);
-    let [c_fcfs, darc] = [Policy::c_fcfs(), Policy::darc()]
-        .map(|policy| high_bimodal(&policy, &types, 0.8).slowdown(LONG, P999));
+    let [c_fcfs, darc] =
+        [Policy::c_fcfs(), Policy::darc()].map(|policy| high_bimodal(&policy, &types, 0.8).slowdown(LONG, P999));
     assert!(darc >= c_fcfs, "{darc} {c_fcfs}");
     assert!(darc < 4.0 * c_fcfs, "{darc} {c_fcfs}");
 }
@@ -77,10 +72,7 @@ fn shorts_fare_better_when_longs_yield() {
     for policy in policies {
         let to_the_end = slowdown(Simulation::new(&policy, 14, &types));
         let yielding = slowdown(Simulation::preemptive(&policy, 14, &types, 1_000));
-        assert!(
-            to_the_end > 5.0 * yielding,
-            "{policy}: {to_the_end} {yielding}"
-        );
+        assert!(to_the_end > 5.0 * yielding, "{policy}: {to_the_end} {yielding}");
     }
 }
 

@@ -2,8 +2,8 @@
 
 use psp_policy::conformance::{self, Order, Preempts, Promises};
 use psp_policy::{
-    Action, Custom, Event, Handover, Policy, PreemptionUse, Scheduler, SchedulerSetup, TypeStatus,
-    TypeTable, TypedQueues, WorkerId,
+    Action, Custom, Event, Handover, Policy, PreemptionUse, Scheduler, SchedulerSetup, TypeStatus, TypeTable,
+    TypedQueues, WorkerId,
 };
 
 /// Serves the first type that can run, and has the others yield where requests migrate.
@@ -57,9 +57,7 @@ fn first_type(hands_over: bool) -> Policy {
             hands_over,
         })
     };
-    Custom::new("first-type", scheduler)
-        .preemption(PreemptionUse::WherePossible)
-        .into()
+    Custom::new("first-type", scheduler).preemption(PreemptionUse::WherePossible).into()
 }
 
 #[test]
@@ -70,10 +68,7 @@ fn typed_queues_keep_promises() {
         ..Promises::default()
     };
     for hands_over in [true, false] {
-        assert_eq!(
-            conformance::check(&first_type(hands_over), &promises),
-            Ok(())
-        );
+        assert_eq!(conformance::check(&first_type(hands_over), &promises), Ok(()));
     }
 }
 
@@ -83,14 +78,8 @@ fn a_custom_policy_equals_its_clones_and_serialises_as_its_name() {
     assert_eq!(one, one.clone());
     assert_ne!(one, other);
     let table = std::collections::BTreeMap::from([("policy", &one)]);
-    assert_eq!(
-        toml::to_string(&table).unwrap(),
-        "policy = \"first-type\"\n"
-    );
-    assert_eq!(
-        (one.spelled().as_str(), one.to_string().as_str()),
-        ("first-type", "first-type")
-    );
+    assert_eq!(toml::to_string(&table).unwrap(), "policy = \"first-type\"\n");
+    assert_eq!((one.spelled().as_str(), one.to_string().as_str()), ("first-type", "first-type"));
     assert!(one.can_preempt() && !one.needs_preemption() && one.has_dispatcher());
     assert!(one.validate(1).is_ok());
     for name in ["", "darc"] {

@@ -12,10 +12,7 @@ const A: RequestType = RequestType::new(0);
 const B: RequestType = RequestType::new(1);
 
 /// Group, first worker and number of workers of each registered type.
-fn reservations(
-    scheduler: &dyn Scheduler,
-    types: usize,
-) -> Vec<(Option<usize>, Option<u32>, usize)> {
+fn reservations(scheduler: &dyn Scheduler, types: usize) -> Vec<(Option<usize>, Option<u32>, usize)> {
     (0..types)
         .map(|slot| {
             let status = scheduler.type_status(slot);
@@ -48,8 +45,7 @@ fn tpc_c_is_grouped_as_published_from_hints() {
 /// to round it to 7.
 #[test]
 fn tpc_c_is_grouped_as_published_from_what_was_measured() {
-    let mut simulation =
-        Simulation::new(&Policy::darc(), 14, &types_of(&TPC_C, false)).exact_shares();
+    let mut simulation = Simulation::new(&Policy::darc(), 14, &types_of(&TPC_C, false)).exact_shares();
     simulation.run(&TPC_C, 0.8, 31);
     let before = reservations(&*simulation.scheduler, 5);
     assert_eq!(before, [(None, None, 0); 5], "c-FCFS until the first look");
@@ -94,12 +90,7 @@ fn adapts_when_types_swap_service_times() {
 
 /// Types of 1, 1 and 20 us and 10 ms, as the `inline` topology has them.
 fn store_kinds() -> [Kind; 4] {
-    [
-        kind(1_000, 0.45),
-        kind(1_000, 0.45),
-        kind(20_000, 0.098),
-        kind(10_000_000, 0.002),
-    ]
+    [kind(1_000, 0.45), kind(1_000, 0.45), kind(20_000, 0.098), kind(10_000_000, 0.002)]
 }
 
 #[test]
@@ -163,20 +154,14 @@ impl Driver {
     fn arrive(&mut self, request_type: RequestType) {
         let request = RequestId(self.requests);
         self.requests += 1;
-        let arrived = Event::Arrived {
-            request,
-            request_type,
-            deadline_ns: None,
-        };
+        let arrived = Event::Arrived { request, request_type, deadline_ns: None };
         self.scheduler.on_event(self.now_ns, arrived);
     }
 
     /// What runs next: worker and request.
     fn poll_run(&mut self) -> (u32, u32) {
         match self.scheduler.poll(self.now_ns) {
-            Some(Action::Run {
-                worker, request, ..
-            }) => (worker.0, request.0),
+            Some(Action::Run { worker, request, .. }) => (worker.0, request.0),
             other => panic!("expected a request to run, got {other:?}"),
         }
     }
@@ -186,11 +171,7 @@ impl Driver {
     }
 
     fn complete(&mut self, worker: WorkerId, samples: &[Sample]) {
-        let completed = Event::Completed {
-            worker,
-            samples,
-            dropped: false,
-        };
+        let completed = Event::Completed { worker, samples, dropped: false };
         self.scheduler.on_event(self.now_ns, completed);
     }
 
@@ -229,11 +210,7 @@ fn the_first_reservation_takes_the_backlog_over_in_order() {
         driver.arrive(request_type);
     }
     assert_eq!([driver.poll_run(), driver.poll_run()], [(0, 0), (1, 1)]);
-    let measured = |request_type, service_ns: u64| Sample {
-        request_type,
-        count: 50,
-        service_ns: 50 * service_ns,
-    };
+    let measured = |request_type, service_ns: u64| Sample { request_type, count: 50, service_ns: 50 * service_ns };
     driver.complete(WorkerId(0), &[measured(A, 1_000), measured(B, 100_000)]);
     assert_eq!(driver.updates(), 1);
 
@@ -241,11 +218,7 @@ fn the_first_reservation_takes_the_backlog_over_in_order() {
     driver.complete(WorkerId(0), &[]);
     assert_eq!(driver.poll_run(), (0, 5));
     driver.complete(WorkerId(0), &[]);
-    assert_eq!(
-        driver.scheduler.poll(0),
-        None,
-        "worker 0 is not for the rest"
-    );
+    assert_eq!(driver.scheduler.poll(0), None, "worker 0 is not for the rest");
     for expected in [2, 6, 4, 7] {
         driver.complete(WorkerId(1), &[]);
         assert_eq!(driver.poll_run(), (1, expected));
@@ -265,11 +238,7 @@ fn reservations_change_only_on_delay_and_moved_demand_together() {
     assert_eq!(window(0, 100_000), 1, "as hinted");
     assert_eq!(window(20_000, 100_000), 1, "delay, same demand");
     assert_eq!(window(0, 3_000), 1, "demand moved, no request waited");
-    assert_eq!(
-        window(9_000, 3_000),
-        1,
-        "waited less than ten times as long"
-    );
+    assert_eq!(window(9_000, 3_000), 1, "waited less than ten times as long");
     assert_eq!(window(11_000, 3_000), 2, "both");
     assert_eq!(window(11_000, 3_000), 2, "it has moved already");
 }
@@ -281,10 +250,7 @@ fn the_turns_of_a_request_that_yields_are_no_delay() {
     driver.arrive(B);
     let (worker, request) = driver.poll_run();
     driver.now_ns = 2_000_000;
-    let yielded = Event::Yielded {
-        worker: WorkerId(worker),
-        served_ns: 2_000_000,
-    };
+    let yielded = Event::Yielded { worker: WorkerId(worker), served_ns: 2_000_000 };
     driver.scheduler.on_event(driver.now_ns, yielded);
     assert_eq!(driver.poll_run().1, request);
     driver.serve(A, 0, 50, 1_000);
@@ -307,9 +273,7 @@ fn a_starved_type_asks_for_another_reservation_too() {
 #[test]
 fn windows_close_by_age_on_a_tick() {
     let types = types_of(&HIGH_BIMODAL, false);
-    let policy = Darc::default()
-        .window_max(Duration::from_millis(1))
-        .window_max_samples_min(10);
+    let policy = Darc::default().window_max(Duration::from_millis(1)).window_max_samples_min(10);
     let mut driver = Driver::new(&policy.into(), 2, &types);
     driver.serve(A, 0, 4, 1_000);
     driver.serve(B, 0, 5, 100_000);
@@ -355,11 +319,7 @@ fn an_unmeasured_type_waits_for_the_spillway_until_its_first_window() {
     driver.arrive(B);
     assert_eq!(driver.poll_run(), (2, 1));
     assert_eq!(driver.scheduler.poll(0), None);
-    let measured = Sample {
-        request_type: B,
-        count: 100,
-        service_ns: 100 * 100_000,
-    };
+    let measured = Sample { request_type: B, count: 100, service_ns: 100 * 100_000 };
     driver.complete(WorkerId(2), &[measured]);
     assert_eq!(driver.updates(), 2, "no request had to wait for it");
     assert_eq!(driver.status(B).group, Some(1));
@@ -369,9 +329,7 @@ fn an_unmeasured_type_waits_for_the_spillway_until_its_first_window() {
 fn a_full_queue_refuses_its_own_type_only() {
     let types: TypeTable = [
         TypeSpec::new("A").service_time(Duration::from_micros(1)),
-        TypeSpec::new("B")
-            .service_time(Duration::from_micros(100))
-            .queue_capacity(2),
+        TypeSpec::new("B").service_time(Duration::from_micros(100)).queue_capacity(2),
     ]
     .into_iter()
     .collect();
@@ -379,10 +337,7 @@ fn a_full_queue_refuses_its_own_type_only() {
     for request_type in [B, B, B, A, B, A] {
         driver.arrive(request_type);
     }
-    let refused = [2, 4].map(|request| Action::Reject {
-        request: RequestId(request),
-        request_type: B,
-    });
+    let refused = [2, 4].map(|request| Action::Reject { request: RequestId(request), request_type: B });
     let actions = driver.poll_all();
     assert_eq!(actions[..2], refused, "refusals come first");
     let ran: Vec<u32> = actions[2..]

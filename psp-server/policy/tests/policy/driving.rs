@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use psp_policy::distributed::{
-    AnyLocal, Congestion, InSystem, LaneSet, Live, Look, Mine, Next, Queue, Random, Requeue, Runs,
-    Watch, lane_of,
+    AnyLocal, Congestion, InSystem, LaneSet, Live, Look, Mine, Next, Queue, Random, Requeue, Runs, Watch, lane_of,
 };
 use psp_policy::{
-    Action, Contexts, Event, HandOff, Policy, Preemption, RequestId, RequestType, Sample,
-    Scheduler, SchedulerSetup, StuckAfter, TypeSpec, TypeTable, WorkerId,
+    Action, Contexts, Event, HandOff, Policy, Preemption, RequestId, RequestType, Sample, Scheduler, SchedulerSetup,
+    StuckAfter, TypeSpec, TypeTable, WorkerId,
 };
 
 use crate::settings::policy_with_any_settings;
@@ -56,14 +55,9 @@ impl Threads {
     fn requests(&self, slot: usize) -> u64 {
         let queues = self.workers.iter().flat_map(|worker| &worker.lanes);
         let waiting = queues.flatten().chain(&self.wait_queue);
-        let running = self
-            .workers
-            .iter()
-            .filter_map(|worker| worker.runs.as_ref());
+        let running = self.workers.iter().filter_map(|worker| worker.runs.as_ref());
         let running = running.map(|(request, _)| request);
-        let of_type = waiting
-            .chain(running)
-            .filter(|request| request.slot == slot);
+        let of_type = waiting.chain(running).filter(|request| request.slot == slot);
         of_type.count() as u64
     }
 }
@@ -90,10 +84,7 @@ impl Threads {
         let local = policy.local(setup).expect("workers schedule themselves");
         let slots = setup.types.len() + 1;
         let lanes = if local.typed { slots } else { 1 };
-        let worker = || Worker {
-            lanes: vec![VecDeque::new(); lanes],
-            runs: None,
-        };
+        let worker = || Worker { lanes: vec![VecDeque::new(); lanes], runs: None };
         Self {
             workers: worker_ids().map(|_| worker()).collect(),
             wait_queue: VecDeque::new(),
@@ -110,10 +101,7 @@ impl Threads {
     fn decide<T>(
         &mut self,
         me: WorkerId,
-        decide: impl FnOnce(
-            &mut dyn psp_policy::distributed::WorkerPolicy<Live>,
-            &mut Look<'_, Live>,
-        ) -> T,
+        decide: impl FnOnce(&mut dyn psp_policy::distributed::WorkerPolicy<Live>, &mut Look<'_, Live>) -> T,
     ) -> T {
         let own = self.waiting(me);
         let mut look = Look {
@@ -223,9 +211,7 @@ impl Threads {
         let (request, _) = self.workers[worker.index()].runs.take().expect("it runs");
         self.serve(worker, 0, request.served_ns);
         self.local.feedback.record(request.slot, sample);
-        let AnyLocal {
-            workers, knowledge, ..
-        } = &mut self.local;
+        let AnyLocal { workers, knowledge, .. } = &mut self.local;
         workers[worker.index()].measured(knowledge, request.slot, sample);
         self.released(now_ns, worker);
     }
@@ -262,15 +248,8 @@ impl Threads {
             let waited = heads.map(|head| now_ns - head.arrived_ns - head.served_ns);
             waited.max().unwrap_or(0)
         };
-        let counts = Counts(
-            (0..slots).map(|slot| self.requests(slot)).collect(),
-            (0..slots).map(waited).collect(),
-        );
-        let AnyLocal {
-            feedback,
-            knowledge,
-            ..
-        } = &mut self.local;
+        let counts = Counts((0..slots).map(|slot| self.requests(slot)).collect(), (0..slots).map(waited).collect());
+        let AnyLocal { feedback, knowledge, .. } = &mut self.local;
         if !feedback.passes(now_ns, &counts, knowledge) {
             return;
         }
@@ -321,12 +300,7 @@ impl Threads {
             return false;
         }
         if !self.idle.is_empty() {
-            let AnyLocal {
-                feedback,
-                board,
-                knowledge,
-                ..
-            } = &mut self.local;
+            let AnyLocal { feedback, board, knowledge, .. } = &mut self.local;
             feedback.relieve(now_ns, board, knowledge);
         }
         while let Some((worker, hand_off)) = self.woken.pop_front() {
@@ -335,11 +309,7 @@ impl Threads {
             }
         }
         self.local.workers[0].looks_elsewhere()
-            && self
-                .idle
-                .clone()
-                .into_iter()
-                .any(|worker| self.takes(now_ns, worker, HandOff::Own))
+            && self.idle.clone().into_iter().any(|worker| self.takes(now_ns, worker, HandOff::Own))
     }
 
     fn takes(&mut self, now_ns: u64, worker: WorkerId, hand_off: HandOff) -> bool {
@@ -349,11 +319,7 @@ impl Threads {
             Next::Own(lanes) => {
                 let request = self.pop(worker, lanes).expect("it found one");
                 let handed_over = request.handed_over && request.served_ns == 0;
-                let how = if handed_over {
-                    HandOff::HandedOver
-                } else {
-                    hand_off
-                };
+                let how = if handed_over { HandOff::HandedOver } else { hand_off };
                 (request, how)
             }
             Next::Resume => {
@@ -362,11 +328,7 @@ impl Threads {
                 self.congestion.took(now_ns);
                 (request, HandOff::Own)
             }
-            Next::Steal {
-                victim,
-                lanes,
-                requests,
-            } => {
+            Next::Steal { victim, lanes, requests } => {
                 let first = self.pop(victim, lanes).expect("the board said so");
                 self.serve(victim, 0, first.served_ns);
                 self.serve(worker, first.served_ns, 0);
@@ -382,9 +344,7 @@ impl Threads {
         };
         self.idle.retain(|&idle| idle != worker);
         let waited_ns = now_ns - request.arrived_ns - request.served_ns;
-        self.local
-            .feedback
-            .began(request.slot, worker, 1, waited_ns);
+        self.local.feedback.began(request.slot, worker, 1, waited_ns);
         self.workers[worker.index()].runs = Some((request, now_ns));
         let slot = request.slot;
         let long = self.local.knowledge.is_long(slot);
@@ -393,10 +353,7 @@ impl Threads {
         let own = self.waiting(worker);
         let look = Look {
             me: worker,
-            mine: Mine {
-                begins: own,
-                ..Mine::default()
-            },
+            mine: Mine { begins: own, ..Mine::default() },
             congested,
             board: &self.local.board,
             knowledge: &self.local.knowledge,

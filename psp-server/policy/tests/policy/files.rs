@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use psp_policy::{
-    Cscq, Darc, DarcLending, DarcStatic, Drr, Edf, Jbsq, Jsq, JsqTies, Mq, Policy, PolicyError,
-    Requeue, Sq, StaticPartition, Synergy,
+    Cscq, Darc, DarcLending, DarcStatic, Drr, Edf, Jbsq, Jsq, JsqTies, Mq, Policy, PolicyError, Requeue, Sq,
+    StaticPartition, Synergy,
 };
 use serde::{Deserialize, Serialize};
 
@@ -15,9 +15,7 @@ struct File {
 }
 
 fn parse(toml: &str) -> Result<Policy, String> {
-    toml::from_str::<File>(toml)
-        .map(|file| file.policy)
-        .map_err(|error| error.to_string())
+    toml::from_str::<File>(toml).map(|file| file.policy).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -34,11 +32,7 @@ fn names_round_trip() {
 #[test]
 fn constructors_make_policies_and_take_the_quantum() {
     let choose = |preempts: bool| {
-        if preempts {
-            Policy::mq()
-        } else {
-            Policy::darc()
-        }
+        if preempts { Policy::mq() } else { Policy::darc() }
     };
     assert_eq!(choose(true), Mq::default().into());
     assert_eq!(choose(false), Darc::default().into());
@@ -53,40 +47,24 @@ fn constructors_make_policies_and_take_the_quantum() {
             with_a_quantum.push(name);
         }
     }
-    assert_eq!(
-        with_a_quantum,
-        ["drr", "sq", "mq", "jbsq", "jsq", "synergy"]
-    );
+    assert_eq!(with_a_quantum, ["drr", "sq", "mq", "jbsq", "jsq", "synergy"]);
 }
 
 #[test]
 fn a_table_sets_what_it_names_and_leaves_the_rest() {
     assert_eq!(
         parse("[policy]\nname = 'darc'\ndelta = 3.0\nwindow-max-ms = 250\nstealing = false"),
-        Ok(Darc::default()
-            .delta(3.0)
-            .window_max(Duration::from_millis(250))
-            .stealing(false)
-            .into())
+        Ok(Darc::default().delta(3.0).window_max(Duration::from_millis(250)).stealing(false).into())
     );
     assert_eq!(
         parse("[policy]\nname = 'darc'\nfirst-samples-min = 8\nfirst-window-max-ms = 20"),
-        Ok(Darc::default()
-            .first_samples_min(8)
-            .first_window_max(Duration::from_millis(20))
-            .into())
+        Ok(Darc::default().first_samples_min(8).first_window_max(Duration::from_millis(20)).into())
     );
     assert_eq!(
         parse("[policy]\nname = 'darc-lending'\nborrow-after = 0.1\n[policy.darc]\ndelta = 3.0"),
-        Ok(DarcLending::default()
-            .borrow_after(0.1)
-            .darc(Darc::default().delta(3.0))
-            .into())
+        Ok(DarcLending::default().borrow_after(0.1).darc(Darc::default().delta(3.0)).into())
     );
-    assert_eq!(
-        parse("[policy]\nname = 'darc-static'\nreserved = 2"),
-        Ok(Policy::darc_static(2))
-    );
+    assert_eq!(parse("[policy]\nname = 'darc-static'\nreserved = 2"), Ok(Policy::darc_static(2)));
     assert_eq!(
         parse("[policy]\nname = 'drr'\nquantum-us = 2.5"),
         Ok(Drr::default().quantum_us(2.5).into())
@@ -105,22 +83,12 @@ fn a_table_sets_what_it_names_and_leaves_the_rest() {
         assert_eq!(toml::from_str(&toml::to_string(&file).unwrap()), Ok(file));
     }
     assert_eq!(
-        parse(
-            "[policy]\nname = 'sq'\nquantum-us = 0.5\nrequeue = 'automatic'\nspare-finishing = true"
-        ),
-        Ok(Sq::default()
-            .quantum_us(0.5)
-            .requeue(Requeue::Automatic)
-            .spare_finishing(true)
-            .into())
+        parse("[policy]\nname = 'sq'\nquantum-us = 0.5\nrequeue = 'automatic'\nspare-finishing = true"),
+        Ok(Sq::default().quantum_us(0.5).requeue(Requeue::Automatic).spare_finishing(true).into())
     );
     assert_eq!(
         parse("[policy]\nname = 'mq'\nquantum-us = 10\nslo-factor = 5.0\nspare-chosen = true"),
-        Ok(Mq::default()
-            .quantum_us(10)
-            .slo_factor(5.0)
-            .spare_chosen(true)
-            .into())
+        Ok(Mq::default().quantum_us(10).slo_factor(5.0).spare_chosen(true).into())
     );
     assert_eq!(
         parse("[policy]\nname = 'jbsq'\nk = 4\nquantum-us = 2.5"),
@@ -140,19 +108,10 @@ fn a_table_sets_what_it_names_and_leaves_the_rest() {
 fn what_is_misspelt_is_named() {
     for (toml, expected) in [
         ("policy = 'dark'", "no policy is called `dark`"),
-        (
-            "policy = 'dark'",
-            "d-fcfs, c-fcfs, stealing, fixed-priority, static-partition, darc",
-        ),
+        ("policy = 'dark'", "d-fcfs, c-fcfs, stealing, fixed-priority, static-partition, darc"),
         ("[policy]\nname = 'dark'", "unknown variant `dark`"),
-        (
-            "[policy]\nname = 'darc'\ndeltas = 3.0",
-            "unknown field `deltas`",
-        ),
-        (
-            "[policy]\nname = 'c-fcfs'\ndelta = 3.0",
-            "unknown field `delta`",
-        ),
+        ("[policy]\nname = 'darc'\ndeltas = 3.0", "unknown field `deltas`"),
+        ("[policy]\nname = 'c-fcfs'\ndelta = 3.0", "unknown field `delta`"),
         ("[policy]\ndelta = 3.0", "missing field `name`"),
         ("policy = 7", "the name of a policy, or a table"),
     ] {
@@ -173,15 +132,9 @@ fn settings_out_of_range_are_named() {
         (darc().demand_deviation(f64::NAN).into(), "demand-deviation"),
         (darc().samples_min(0).into(), "samples-min"),
         (darc().window_max(Duration::ZERO).into(), "window-max-ms"),
-        (
-            darc().window_max_samples_min(0).into(),
-            "window-max-samples-min",
-        ),
+        (darc().window_max_samples_min(0).into(), "window-max-samples-min"),
         (darc().first_samples_min(0).into(), "first-samples-min"),
-        (
-            darc().first_window_max(Duration::ZERO).into(),
-            "first-window-max-ms",
-        ),
+        (darc().first_window_max(Duration::ZERO).into(), "first-window-max-ms"),
         (darc().ewma_weight(0.0).into(), "ewma-weight"),
         (darc().ewma_weight(1.5).into(), "ewma-weight"),
         (darc().spillway(0).into(), "spillway"),
@@ -210,14 +163,8 @@ fn settings_out_of_range_are_named() {
         (Jsq::default().quantum_us(f64::NAN).into(), "quantum-us"),
         (synergy().quantum_us(-1.0).into(), "quantum-us"),
         (synergy().quantum_factor(0.0).into(), "quantum-factor"),
-        (
-            synergy().congested_quantum_factor(f64::NAN).into(),
-            "congested-quantum-factor",
-        ),
-        (
-            synergy().congestion_threshold_us(-1.0).into(),
-            "congestion-threshold-us",
-        ),
+        (synergy().congested_quantum_factor(f64::NAN).into(), "congested-quantum-factor"),
+        (synergy().congestion_threshold_us(-1.0).into(), "congestion-threshold-us"),
         (synergy().ema_weight(0.0).into(), "ema-weight"),
         (synergy().long_factor(0.9).into(), "long-factor"),
     ] {

@@ -1,8 +1,6 @@
 //! Types without hints: how soon DARC knows their lengths, and what runs where until then.
 
-use psp_policy::{
-    Action, Event, Policy, RequestId, RequestType, Sample, Scheduler, SchedulerSetup, TypeTable,
-};
+use psp_policy::{Action, Event, Policy, RequestId, RequestType, Sample, Scheduler, SchedulerSetup, TypeTable};
 use psp_policy::{TypeSpec, WorkerId};
 
 use crate::simulation::{Simulation, TPC_C, types_of};
@@ -86,20 +84,12 @@ impl Inline {
     /// Hands out requests, up to the first that it runs itself.
     fn poll(&mut self) {
         while let Some(action) = self.scheduler.poll(self.now_ns) {
-            let Action::Run {
-                worker, request, ..
-            } = action
-            else {
+            let Action::Run { worker, request, .. } = action else {
                 panic!("unexpected {action:?}");
             };
             let (worker, request) = (worker.index(), request.0 as usize);
             let (kind, arrived_ns) = self.requests[request];
-            self.ran.push(Ran {
-                kind,
-                arrived_ns,
-                started_ns: self.now_ns,
-                worker,
-            });
+            self.ran.push(Ran { kind, arrived_ns, started_ns: self.now_ns, worker });
             let end_ns = self.now_ns + SERVICE_NS[kind];
             assert_eq!(self.running[worker].replace((request, end_ns)), None);
             if worker == 0 {
@@ -174,10 +164,7 @@ fn a_type_that_comes_late_is_tried_as_soon_as_a_worker_is_free() {
         let waits = server.fast_waits_ns(0);
         assert!(waits[0] <= 2 * SERVICE_NS[SLOW], "{workers}: {}", waits[0]);
         let fast = server.scheduler.type_status(FAST);
-        assert_eq!(
-            (fast.worker_first, fast.group),
-            (Some(WorkerId(0)), Some(0))
-        );
+        assert_eq!((fast.worker_first, fast.group), (Some(WorkerId(0)), Some(0)));
         let learned_ns = server.now_ns;
         server.run(150 * workers);
         let waits = server.fast_waits_ns(learned_ns);
@@ -200,11 +187,7 @@ fn the_net_thread_begins_no_request_of_unknown_length_where_the_policy_goes_by_l
 #[test]
 fn provisional_reservations_are_soon_right_at_high_load() {
     let types = types_of(&TPC_C, false);
-    for (load, seed) in [0.8, 0.9, 0.95]
-        .map(|load| (1..=5).map(move |seed| (load, seed)))
-        .into_iter()
-        .flatten()
-    {
+    for (load, seed) in [0.8, 0.9, 0.95].map(|load| (1..=5).map(move |seed| (load, seed))).into_iter().flatten() {
         let mut simulation = Simulation::new(&Policy::darc(), 14, &types).seed(seed);
         simulation.run(&TPC_C, load, 100);
         assert!(simulation.scheduler.reservation_updates() > 0);

@@ -5,27 +5,19 @@ use psp_policy::{HandOff, Jbsq, Jsq, Mq, Policy, Preemption, Requeue, SchedulerS
 
 /// Policies that run every request to its end, on a worker that a dispatcher chooses from all.
 fn central() -> Promises {
-    Promises {
-        order: Order::Arrival,
-        ..Promises::default()
-    }
+    Promises { order: Order::Arrival, ..Promises::default() }
 }
 
 /// Those among them that go by the lengths of types.
 fn by_length() -> Promises {
-    Promises {
-        own_thread_spared: true,
-        ..central()
-    }
+    Promises { own_thread_spared: true, ..central() }
 }
 
 /// Policies whose workers have queues of their own, and preempt for the requests in them.
 fn own_queues() -> Promises {
     Promises {
         order: Order::ArrivalAtWorker,
-        idling: Idling::BesideQueues {
-            queued_max: usize::MAX,
-        },
+        idling: Idling::BesideQueues { queued_max: usize::MAX },
         own_thread_first: false,
         preempts: Preempts::ForOthers,
         hand_offs: &[HandOff::Dispatched, HandOff::Own],
@@ -46,34 +38,22 @@ pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promis
             ..own_queues()
         },
         Policy::CFcfs(_) | Policy::Custom(_) => central(),
-        Policy::Wrr(_) => Promises {
-            order: Order::ArrivalInType,
-            ..central()
-        },
+        Policy::Wrr(_) => Promises { order: Order::ArrivalInType, ..central() },
         Policy::Stealing(_) => Promises {
             order: Order::ArrivalAtWorker,
             own_thread_first: false,
             hand_offs: &[HandOff::Own, HandOff::Stolen],
             ..central()
         },
-        Policy::FixedPriority(_) | Policy::Sjf(_) => Promises {
-            order: Order::ShortestGroup,
-            ..by_length()
-        },
+        Policy::FixedPriority(_) | Policy::Sjf(_) => Promises { order: Order::ShortestGroup, ..by_length() },
         Policy::StaticPartition(_) => Promises {
             relieves: true,
             order: Order::ArrivalInPartition,
             workers: AllowedWorkers::Partition,
             ..by_length()
         },
-        Policy::Edf(_) => Promises {
-            order: Order::Deadline,
-            ..by_length()
-        },
-        Policy::Drr(_) => Promises {
-            order: Order::ArrivalInType,
-            ..by_length()
-        },
+        Policy::Edf(_) => Promises { order: Order::Deadline, ..by_length() },
+        Policy::Drr(_) => Promises { order: Order::ArrivalInType, ..by_length() },
         Policy::Cscq(_) => Promises {
             relieves: true,
             order: Order::ArrivalInHalf,
@@ -83,9 +63,7 @@ pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promis
         Policy::Sq(settings) => Promises {
             preempts: Preempts::OneForEachWaiting,
             quantum: if settings.requeue == Requeue::Tail && !spares(settings.spare_finishing) {
-                Quantum::ForAnyWaiting {
-                    quantum_ns: settings.quantum_us.ns(Sq::OWN_QUANTUM_US, None),
-                }
+                Quantum::ForAnyWaiting { quantum_ns: settings.quantum_us.ns(Sq::OWN_QUANTUM_US, None) }
             } else {
                 Quantum::None
             },
@@ -97,16 +75,12 @@ pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promis
             quantum: if settings.spare_chosen || spares(settings.spare_finishing) {
                 Quantum::None
             } else {
-                Quantum::ForAnyWaiting {
-                    quantum_ns: settings.quantum_us.ns(Mq::OWN_QUANTUM_US, None),
-                }
+                Quantum::ForAnyWaiting { quantum_ns: settings.quantum_us.ns(Mq::OWN_QUANTUM_US, None) }
             },
             ..by_length()
         },
         Policy::Jbsq(settings) => Promises {
-            idling: Idling::BesideQueues {
-                queued_max: settings.k - 1,
-            },
+            idling: Idling::BesideQueues { queued_max: settings.k - 1 },
             quantum: if settings.k == 1 {
                 Quantum::ForAnyWaiting {
                     quantum_ns: settings.quantum_us.ns(Jbsq::OWN_QUANTUM_US, None),
@@ -165,21 +139,15 @@ pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promis
         Policy::DarcStatic(settings) => Promises {
             relieves: true,
             order: Order::ShortestGroup,
-            workers: AllowedWorkers::AllButReserved {
-                reserved: settings.reserved,
-            },
+            workers: AllowedWorkers::AllButReserved { reserved: settings.reserved },
             ..by_length()
         },
-        Policy::DarcLending(settings) if !preemptive => {
-            promises_of(&settings.darc.clone().into(), setup)
-        }
+        Policy::DarcLending(settings) if !preemptive => promises_of(&settings.darc.clone().into(), setup),
         Policy::DarcLending(settings) => Promises {
             idling: Idling::UnlessLent(AllowedWorkers::Reservation(settings.darc.clone())),
             own_thread_first: false,
             order: Order::ArrivalInType,
-            preempts: Preempts::ForShorterOrAged {
-                aged_ns: aged_ns(preemption),
-            },
+            preempts: Preempts::ForShorterOrAged { aged_ns: aged_ns(preemption) },
             ..by_length()
         },
         Policy::Darc(settings) => Promises {

@@ -5,14 +5,13 @@ use std::time::Duration;
 use proptest::prelude::*;
 use psp_policy::Policy;
 use psp_policy::{
-    Cscq, Darc, DarcDistributed, DarcLending, DarcStatic, Drr, Edf, Jbsq, Jsq, JsqTies, Mq,
-    Portfolio, Requeue, Sq, StaticPartition, Synergy,
+    Cscq, Darc, DarcDistributed, DarcLending, DarcStatic, Drr, Edf, Jbsq, Jsq, JsqTies, Mq, Portfolio, Requeue, Sq,
+    StaticPartition, Synergy,
 };
 
 /// Any policy with any settings that are valid for so many workers.
 pub(crate) fn any_policy(workers: usize) -> impl Strategy<Value = Policy> {
-    prop::sample::select(&Policy::NAMES[..])
-        .prop_flat_map(move |name| policy_with_any_settings(name, workers))
+    prop::sample::select(&Policy::NAMES[..]).prop_flat_map(move |name| policy_with_any_settings(name, workers))
 }
 
 /// The policy of that name with any settings that are valid for so many workers.
@@ -25,15 +24,9 @@ pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrat
         | Policy::FixedPriority(_)
         | Policy::Sjf(_)
         | Policy::Wrr(_) => Just(by_default).boxed(),
-        Policy::StaticPartition(_) => delta()
-            .prop_map(|delta| StaticPartition::default().delta(delta).into())
-            .boxed(),
-        Policy::Edf(_) => slo_factor()
-            .prop_map(|slo_factor| Edf::default().slo_factor(slo_factor).into())
-            .boxed(),
-        Policy::Drr(_) => quantum_us()
-            .prop_map(|quantum_us| Drr::default().quantum_us(quantum_us).into())
-            .boxed(),
+        Policy::StaticPartition(_) => delta().prop_map(|delta| StaticPartition::default().delta(delta).into()).boxed(),
+        Policy::Edf(_) => slo_factor().prop_map(|slo_factor| Edf::default().slo_factor(slo_factor).into()).boxed(),
+        Policy::Drr(_) => quantum_us().prop_map(|quantum_us| Drr::default().quantum_us(quantum_us).into()).boxed(),
         Policy::Cscq(_) => (prop::option::of(1..workers.max(2)), delta())
             .prop_map(move |(reserved, delta)| {
                 let reserved = reserved.filter(|&reserved| reserved < workers);
@@ -45,9 +38,7 @@ pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrat
             })
             .boxed(),
         Policy::DarcStatic(_) => (0..workers, delta())
-            .prop_map(|(reserved, delta)| {
-                DarcStatic::default().reserved(reserved).delta(delta).into()
-            })
+            .prop_map(|(reserved, delta)| DarcStatic::default().reserved(reserved).delta(delta).into())
             .boxed(),
         Policy::Sq(_) => (quantum_us(), requeue(), any::<Option<bool>>())
             .prop_map(|(quantum_us, requeue, spare_finishing)| {
@@ -58,21 +49,16 @@ pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrat
                     .into()
             })
             .boxed(),
-        Policy::Mq(_) => (
-            (quantum_us(), requeue(), slo_factor()),
-            (any::<bool>(), any::<Option<bool>>()),
-        )
-            .prop_map(
-                |((quantum_us, requeue, slo_factor), (spare_chosen, spare_finishing))| {
-                    Mq::default()
-                        .quantum_us(quantum_us)
-                        .requeue(requeue)
-                        .slo_factor(slo_factor)
-                        .spare_chosen(spare_chosen)
-                        .spare_finishing(spare_finishing)
-                        .into()
-                },
-            )
+        Policy::Mq(_) => ((quantum_us(), requeue(), slo_factor()), (any::<bool>(), any::<Option<bool>>()))
+            .prop_map(|((quantum_us, requeue, slo_factor), (spare_chosen, spare_finishing))| {
+                Mq::default()
+                    .quantum_us(quantum_us)
+                    .requeue(requeue)
+                    .slo_factor(slo_factor)
+                    .spare_chosen(spare_chosen)
+                    .spare_finishing(spare_finishing)
+                    .into()
+            })
             .boxed(),
         Policy::Jbsq(_) => (1..5_usize, quantum_us())
             .prop_map(|(k, quantum_us)| Jbsq::default().k(k).quantum_us(quantum_us).into())
@@ -161,31 +147,20 @@ fn delta() -> impl Strategy<Value = f64> {
 
 fn synergy() -> impl Strategy<Value = Synergy> {
     let threshold_us = prop_oneof![Just(0.0), 0.001..50.0_f64];
-    let quanta = (
-        quantum_us(),
-        0.1..5.0_f64,
-        0.1..20.0_f64,
-        threshold_us,
-        0.01..=1.0_f64,
-    )
-        .prop_map(
-            |(quantum_us, factor, congested_factor, threshold_us, weight)| {
-                Synergy::default()
-                    .quantum_us(quantum_us)
-                    .quantum_factor(factor)
-                    .congested_quantum_factor(congested_factor)
-                    .congestion_threshold_us(threshold_us)
-                    .ema_weight(weight)
-            },
-        );
+    let quanta = (quantum_us(), 0.1..5.0_f64, 0.1..20.0_f64, threshold_us, 0.01..=1.0_f64).prop_map(
+        |(quantum_us, factor, congested_factor, threshold_us, weight)| {
+            Synergy::default()
+                .quantum_us(quantum_us)
+                .quantum_factor(factor)
+                .congested_quantum_factor(congested_factor)
+                .congestion_threshold_us(threshold_us)
+                .ema_weight(weight)
+        },
+    );
     let thresholds = (0..4_usize, 0..4_usize, 1.0..100.0_f64);
     let switches = any::<[bool; 4]>();
     (quanta, thresholds, switches).prop_map(
-        |(
-            quanta,
-            (steal, steal_long, long_factor),
-            [stealing, wait_queue, conditional, adaptive],
-        )| {
+        |(quanta, (steal, steal_long, long_factor), [stealing, wait_queue, conditional, adaptive])| {
             quanta
                 .steal_threshold(steal)
                 .steal_threshold_long(steal_long)
@@ -216,9 +191,6 @@ fn darc(workers: usize) -> impl Strategy<Value = Darc> {
                 .ewma_weight(weight)
         },
     );
-    (windows, delta(), 1..=workers, any::<bool>()).prop_map(
-        |(windows, delta, spillway, stealing)| {
-            windows.delta(delta).spillway(spillway).stealing(stealing)
-        },
-    )
+    (windows, delta(), 1..=workers, any::<bool>())
+        .prop_map(|(windows, delta, spillway, stealing)| windows.delta(delta).spillway(spillway).stealing(stealing))
 }

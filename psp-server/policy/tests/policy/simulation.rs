@@ -44,8 +44,7 @@ pub(crate) fn types_of(kinds: &[Kind], hinted: bool) -> TypeTable {
         .map(|(index, kind)| {
             let spec = TypeSpec::new(format!("T{index}"));
             if hinted {
-                spec.service_time(Duration::from_nanos(kind.service_ns))
-                    .share(kind.share)
+                spec.service_time(Duration::from_nanos(kind.service_ns)).share(kind.share)
             } else {
                 spec
             }
@@ -153,12 +152,7 @@ impl Simulation {
     }
 
     /// The same, where requests can be preempted at this cost.
-    pub(crate) fn preemptive(
-        policy: &Policy,
-        workers: usize,
-        types: &TypeTable,
-        cost_ns: u64,
-    ) -> Self {
+    pub(crate) fn preemptive(policy: &Policy, workers: usize, types: &TypeTable, cost_ns: u64) -> Self {
         let preemption = Some(Preemption::new(cost_ns));
         Self {
             scheduler: scheduler_of(policy, workers, types, preemption),
@@ -196,10 +190,7 @@ impl Simulation {
     /// `count` more requests arrive, at `load` of what the workers can do. The same calls give
     /// the same arrivals whatever the policy.
     pub(crate) fn run(&mut self, kinds: &[Kind], load: f64, count: usize) {
-        let mean_ns: f64 = kinds
-            .iter()
-            .map(|kind| kind.service_ns as f64 * kind.share)
-            .sum();
+        let mean_ns: f64 = kinds.iter().map(|kind| kind.service_ns as f64 * kind.share).sum();
         let gap_ns = mean_ns / (load * self.workers as f64);
         let mut arrives_ns = self.now_ns as f64;
         for _ in 0..count {
@@ -246,11 +237,7 @@ impl Simulation {
             served_ns: 0,
             started: false,
         });
-        let arrived = Event::Arrived {
-            request: id,
-            request_type,
-            deadline_ns: None,
-        };
+        let arrived = Event::Arrived { request: id, request_type, deadline_ns: None };
         self.scheduler.on_event(self.now_ns, arrived);
         self.poll();
     }
@@ -263,12 +250,7 @@ impl Simulation {
 
     /// Slowdown of a kind at a quantile, over what is in [`Simulation::ran`].
     pub(crate) fn slowdown(&self, kind: usize, quantile: f64) -> f64 {
-        let mut slowdowns: Vec<f64> = self
-            .ran
-            .iter()
-            .filter(|ran| ran.kind == kind)
-            .map(|ran| ran.slowdown)
-            .collect();
+        let mut slowdowns: Vec<f64> = self.ran.iter().filter(|ran| ran.kind == kind).map(|ran| ran.slowdown).collect();
         assert!(slowdowns.len() as f64 * (1.0 - quantile) >= 10.0, "too few");
         slowdowns.sort_unstable_by(f64::total_cmp);
         slowdowns[(slowdowns.len() as f64 * quantile) as usize]
@@ -316,11 +298,7 @@ impl Simulation {
             count: 1,
             service_ns: request.service_ns,
         };
-        let completed = Event::Completed {
-            worker,
-            samples: &[sample],
-            dropped: false,
-        };
+        let completed = Event::Completed { worker, samples: &[sample], dropped: false };
         self.scheduler.on_event(self.now_ns, completed);
     }
 
@@ -329,18 +307,13 @@ impl Simulation {
             match action {
                 Action::Reject { .. } => self.rejected += 1,
                 Action::Preempt { worker, .. } => self.preempt(worker),
-                Action::Run {
-                    worker, request, ..
-                } => self.start(worker, request),
+                Action::Run { worker, request, .. } => self.start(worker, request),
             }
         }
     }
 
     fn start(&mut self, worker: WorkerId, id: RequestId) {
-        let before = self.running[worker.index()].replace(Turn {
-            request: id,
-            started_ns: self.now_ns,
-        });
+        let before = self.running[worker.index()].replace(Turn { request: id, started_ns: self.now_ns });
         assert_eq!(before, None, "worker {worker:?} is busy");
         let request = &mut self.requests[id.0 as usize];
         if !std::mem::replace(&mut request.started, true) {

@@ -34,10 +34,7 @@ fn waiting(simulation: &Simulation) -> usize {
 /// Requests of one kind start in order of arrival.
 fn assert_order_within_kinds(simulation: &Simulation) {
     for kind in 0..TPC_C.len() {
-        let of_kind = simulation
-            .started
-            .iter()
-            .filter(|started| started.1 == kind);
+        let of_kind = simulation.started.iter().filter(|started| started.1 == kind);
         assert!(of_kind.is_sorted(), "kind {kind}");
     }
 }

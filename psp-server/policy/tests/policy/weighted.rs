@@ -3,8 +3,7 @@
 
 use proptest::prelude::*;
 use psp_policy::{
-    Action, Event, Policy, RequestId, RequestType, Scheduler, SchedulerSetup, TypeSpec, TypeTable,
-    WorkerId,
+    Action, Event, Policy, RequestId, RequestType, Scheduler, SchedulerSetup, TypeSpec, TypeTable, WorkerId,
 };
 
 /// Types that always have a request that waits. Further types have some now and then.
@@ -67,9 +66,7 @@ impl Driven {
                 }
             }
             match self.scheduler.poll(0) {
-                Some(Action::Run {
-                    request, worker, ..
-                }) => {
+                Some(Action::Run { request, worker, .. }) => {
                     let was_busy = std::mem::replace(&mut self.workers_busy[worker.index()], true);
                     assert!(!was_busy);
                     self.started.push(self.slots[request.0 as usize]);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use psp_policy::{
-    Action, Contexts, Event, Policy, PolicyError, Preemption, RequestId, RequestType, Scheduler,
-    SchedulerSetup, TypeTable, WorkerId, switch,
+    Action, Contexts, Event, Policy, PolicyError, Preemption, RequestId, RequestType, Scheduler, SchedulerSetup,
+    TypeTable, WorkerId, switch,
 };
 
 use super::parts::{Left, Limits, Studies, Timer, Turn, What};
@@ -68,9 +68,7 @@ impl State {
             hand_offs,
             timer: None,
             next: (0..workers).map(|_| None).collect(),
-            counted: (0..=types.len())
-                .map(|slot| TypeSnapshot::new(types.name_of_slot(slot)))
-                .collect(),
+            counted: (0..=types.len()).map(|slot| TypeSnapshot::new(types.name_of_slot(slot))).collect(),
             types,
             studies: Studies::default(),
             limits,
@@ -101,9 +99,7 @@ impl State {
         }
         while let Some(action) = self.scheduler.poll(self.seen_ns) {
             match action {
-                Action::Run {
-                    worker, request, ..
-                } => self.run(worker, request, left),
+                Action::Run { worker, request, .. } => self.run(worker, request, left),
                 Action::Preempt { worker, quantum_ns } => {
                     self.threads.stop(self.seen_ns, worker, quantum_ns);
                 }
@@ -154,12 +150,7 @@ impl State {
     ///
     /// # Errors
     /// When the policy does not fit.
-    pub(crate) fn set_policy(
-        &mut self,
-        now_ns: u64,
-        policy: &Policy,
-        left: &mut Left,
-    ) -> Result<bool, PolicyError> {
+    pub(crate) fn set_policy(&mut self, now_ns: u64, policy: &Policy, left: &mut Left) -> Result<bool, PolicyError> {
         policy.validate(self.limits.workers)?;
         let setup = setup(&self.types, self.limits);
         let mut next = policy.scheduler(&setup);
@@ -177,8 +168,7 @@ impl State {
     pub(crate) fn snapshot(&self) -> Snapshot {
         let counted = self.counted.iter().enumerate();
         let types = counted.map(|(slot, counted)| TypeSnapshot {
-            queued: { self.scheduler.type_status(slot).queued }
-                .saturating_sub(self.vacant.len(slot)),
+            queued: { self.scheduler.type_status(slot).queued }.saturating_sub(self.vacant.len(slot)),
             ..counted.clone()
         });
         Snapshot {

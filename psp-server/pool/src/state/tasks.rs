@@ -38,11 +38,7 @@ impl State {
         self.waiting += 1;
         job.set_name(request);
         self.counted(request_type).submitted += 1;
-        let arrived = Event::Arrived {
-            request,
-            request_type,
-            deadline_ns,
-        };
+        let arrived = Event::Arrived { request, request_type, deadline_ns };
         self.event(now_ns, arrived);
     }
 
@@ -66,11 +62,7 @@ impl State {
 
     /// What was to run on `worker` does not.
     pub(super) fn dropped(&mut self, worker: WorkerId) {
-        let dropped = Event::Completed {
-            worker,
-            samples: &[],
-            dropped: true,
-        };
+        let dropped = Event::Completed { worker, samples: &[], dropped: true };
         self.event(self.seen_ns, dropped);
     }
 

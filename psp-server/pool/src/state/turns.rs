@@ -18,12 +18,7 @@ impl State {
     }
 
     /// What a thread that serves a worker does next. `None` if it waits.
-    pub(crate) fn next(
-        &mut self,
-        now_ns: u64,
-        worker: WorkerId,
-        thread: &Arc<PoolThread>,
-    ) -> Option<Next> {
+    pub(crate) fn next(&mut self, now_ns: u64, worker: WorkerId, thread: &Arc<PoolThread>) -> Option<Next> {
         let Some(Turn { name, what }) = self.next[worker.index()].take() else {
             return self.is_over().then_some(Next::Over);
         };
@@ -119,8 +114,7 @@ impl State {
             // A pool that is given up needs no turn to say so.
             (true, _) if serves || self.is_over => self.ended(now_ns, worker, name, job),
             (true, _) => self.unblocked(now_ns, name, Place::Ended(job.clone())),
-            (false, _) if self.is_over => match std::mem::replace(&mut entry.place, Place::Pending)
-            {
+            (false, _) if self.is_over => match std::mem::replace(&mut entry.place, Place::Pending) {
                 Place::Woken(task) => self.given_up(name, task, left),
                 _ => left.recalled.extend(entry.waker.take()),
             },
@@ -144,17 +138,9 @@ impl State {
     pub(super) fn ended(&mut self, now_ns: u64, worker: WorkerId, name: RequestId, job: &Job) {
         let service_ns = self.table.remove(name).served_ns;
         let request_type = job.request_type;
-        let sample = Sample {
-            request_type,
-            count: 1,
-            service_ns,
-        };
+        let sample = Sample { request_type, count: 1, service_ns };
         self.counted(request_type).ended(job, service_ns);
-        let completed = Event::Completed {
-            worker,
-            samples: &[sample],
-            dropped: false,
-        };
+        let completed = Event::Completed { worker, samples: &[sample], dropped: false };
         self.event(now_ns, completed);
     }
 }

@@ -10,10 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_lite::future::{block_on, yield_now};
 use psp_pool::policy::{Policy, PreemptPolicy};
-use psp_pool::{
-    Builder, Pool, PoolError, RequestType, Running, TypeSnapshot, checkpoint, is_cancelled,
-    suspended,
-};
+use psp_pool::{Builder, Pool, PoolError, RequestType, Running, TypeSnapshot, checkpoint, is_cancelled, suspended};
 
 use super::{LONG, PATIENCE, SHORT, hold, types, until};
 
@@ -36,10 +33,7 @@ fn work_until(mut condition: impl FnMut() -> bool) {
 }
 
 /// A long task that calls checkpoints until it may end, and has begun when this returns. `end` is its end.
-fn begin<T: Send + 'static>(
-    pool: &Pool,
-    end: impl FnOnce() -> T + Send + 'static,
-) -> (Arc<AtomicBool>, Running<T>) {
+fn begin<T: Send + 'static>(pool: &Pool, end: impl FnOnce() -> T + Send + 'static) -> (Arc<AtomicBool>, Running<T>) {
     let may_end = Arc::new(AtomicBool::new(false));
     let ends = may_end.clone();
     let (begins, begun) = channel();
@@ -66,12 +60,7 @@ impl<T: Send + 'static> Suspended<T> {
         // There is no other worker.
         let (gate, short) = hold(pool, SHORT);
         assert_eq!(of(pool, LONG).yielded, 1);
-        Self {
-            may_end,
-            long,
-            gate,
-            short,
-        }
+        Self { may_end, long, gate, short }
     }
 
     /// Lets both end.
@@ -334,8 +323,7 @@ fn other_policies_take_over_a_suspended_task() {
 #[cfg(target_os = "linux")]
 fn threads(name: &str) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let names =
-        tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
     names.filter(|it| it.starts_with(name)).count()
 }
 
@@ -422,8 +410,7 @@ fn tasks_run_once_each_under_policies_that_preempt_and_change() {
     let running: Vec<_> = (0..TASKS)
         .map(|task| {
             if task % 50 == 0 {
-                pool.set_policy(&policies[task / 50 % policies.len()])
-                    .unwrap();
+                pool.set_policy(&policies[task / 50 % policies.len()]).unwrap();
             }
             until("there is room", || pool.snapshot().unfinished < 100);
             let runs = runs.clone();

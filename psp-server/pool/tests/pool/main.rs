@@ -70,11 +70,7 @@ fn results_come_back_under_every_policy() {
         until("all are counted", || pool.snapshot().unfinished == 0);
         let snapshot = pool.snapshot();
         let completed: Vec<u64> = snapshot.types.iter().map(|it| it.completed).collect();
-        assert_eq!(
-            (completed, snapshot.unfinished),
-            (vec![67, 67, 66], 0),
-            "{name}"
-        );
+        assert_eq!((completed, snapshot.unfinished), (vec![67, 67, 66], 0), "{name}");
         assert_eq!(pool.close(PATIENCE).abandoned, 0);
     }
 }
@@ -128,16 +124,12 @@ impl Gate {
 fn a_future_that_is_pending_has_no_worker() {
     let pool = pool(1, Policy::c_fcfs());
     let gate = Arc::new(Gate::default());
-    let waiting: Vec<_> = (0..50)
-        .map(|_| pool.spawn(LONG, gate.clone().passed()))
-        .collect();
+    let waiting: Vec<_> = (0..50).map(|_| pool.spawn(LONG, gate.clone().passed())).collect();
     until("all have begun", || pool.snapshot().types[1].begun == 50);
     assert_eq!(block_on(pool.run(SHORT, || 5)), Ok(5));
     gate.open();
     waiting.into_iter().for_each(|it| block_on(it).unwrap());
-    until("all are counted", || {
-        pool.snapshot().types[1].completed == 50
-    });
+    until("all are counted", || pool.snapshot().types[1].completed == 50);
 }
 
 #[test]
@@ -149,9 +141,7 @@ fn a_full_queue_refuses_its_type_only() {
     let short = pool.run(SHORT, || ());
     drop(gate);
     block_on(held).unwrap();
-    let busy = Err(PoolError::Busy {
-        type_name: "long".to_owned(),
-    });
+    let busy = Err(PoolError::Busy { type_name: "long".to_owned() });
     let results: Vec<_> = long.into_iter().map(block_on).collect();
     assert_eq!(results, [Ok(()), Ok(()), Ok(()), busy.clone(), busy]);
     assert_eq!(block_on(short), Ok(()));
@@ -184,8 +174,7 @@ fn a_task_whose_result_is_dropped_does_not_begin() {
     // One that is pending goes, too, and one that is detached does not.
     drop(pool.spawn(SHORT, pending::<()>()));
     let runs = has_run.clone();
-    pool.run(SHORT, move || runs.store(true, Ordering::SeqCst))
-        .detach();
+    pool.run(SHORT, move || runs.store(true, Ordering::SeqCst)).detach();
     until("the detached one runs", || has_run.load(Ordering::SeqCst));
     until("all are gone", || pool.snapshot().unfinished == 0);
     assert_eq!(pool.close(PATIENCE).abandoned, 0);
@@ -252,12 +241,7 @@ fn cancelled_tasks_fill_no_queue_under_any_policy() {
         until("all are counted", || pool.snapshot().unfinished == 0);
         let types = pool.snapshot().types;
         let counted = |slot: usize| {
-            let TypeSnapshot {
-                cancelled,
-                busy,
-                completed,
-                ..
-            } = types[slot];
+            let TypeSnapshot { cancelled, busy, completed, .. } = types[slot];
             (cancelled, busy, completed)
         };
         assert_eq!([0, 1].map(counted), [(100, 0, 5), (100, 0, 4)], "{name}");
@@ -271,9 +255,7 @@ fn another_policy_takes_over_where_tasks_were_cancelled() {
     let types = types().map(|spec| spec.queue_capacity(4));
     let pool = Pool::builder().types(types).workers(1).build().unwrap();
     let (gate, held) = hold(&pool, LONG);
-    let mut running: Vec<_> = (0..4_u32)
-        .map(|task| pool.run(LONG, move || task))
-        .collect();
+    let mut running: Vec<_> = (0..4_u32).map(|task| pool.run(LONG, move || task)).collect();
     drop(running.drain(..3));
     pool.set_policy(&Policy::darc()).unwrap();
     running.extend((4..7).map(|task| pool.run(LONG, move || task)));
@@ -281,10 +263,7 @@ fn another_policy_takes_over_where_tasks_were_cancelled() {
     pool.set_policy(&Policy::sjf()).unwrap();
     drop(gate);
     block_on(held).unwrap();
-    let results: Vec<_> = running
-        .into_iter()
-        .map(|it| block_on(it).unwrap())
-        .collect();
+    let results: Vec<_> = running.into_iter().map(|it| block_on(it).unwrap()).collect();
     assert_eq!(results, [3, 5, 6]);
     assert_eq!(pool.close(PATIENCE).abandoned, 0);
 }
@@ -292,10 +271,7 @@ fn another_policy_takes_over_where_tasks_were_cancelled() {
 /// A pool of one worker that hands off tasks after a millisecond.
 fn handing_off(spare_threads: usize) -> Pool {
     // The long one begins, as it came first.
-    let pool = Pool::builder()
-        .types(types())
-        .workers(1)
-        .policy(Policy::c_fcfs());
+    let pool = Pool::builder().types(types()).workers(1).policy(Policy::c_fcfs());
     let after = Duration::from_millis(1);
     let pool = pool.hand_off_after(after).spare_threads(spare_threads);
     pool.build().unwrap()
@@ -320,11 +296,7 @@ fn a_task_that_runs_for_too_long_gives_its_worker_to_those_that_wait() {
     let long = pool.run(LONG, move || {
         assert!(opened.recv().is_err());
         #[cfg(target_os = "linux")]
-        assert_eq!(
-            nice(),
-            own_nice,
-            "it gets as much of the processor as before"
-        );
+        assert_eq!(nice(), own_nice, "it gets as much of the processor as before");
         7
     });
     let short = pool.run(SHORT, move || drop(gate));
@@ -452,10 +424,7 @@ fn a_panic_goes_on_where_the_result_is_awaited_and_costs_no_worker() {
     assert_eq!(block_on(pool.run(SHORT, || 3)), Ok(3));
     until("all are counted", || pool.snapshot().unfinished == 0);
     let snapshot = pool.snapshot();
-    assert_eq!(
-        (snapshot.types[0].panicked, snapshot.types[0].completed),
-        (1, 1)
-    );
+    assert_eq!((snapshot.types[0].panicked, snapshot.types[0].completed), (1, 1));
 }
 
 #[test]
@@ -485,11 +454,7 @@ fn a_pool_that_must_end_gives_up_what_is_left() {
     assert_eq!(block_on(waits), Err(PoolError::Closed));
     drop(gate);
     assert_eq!(block_on(held), Ok(()), "its worker ends what it polls");
-    assert_eq!(
-        block_on(forever),
-        Err(PoolError::Closed),
-        "no waker would have woken it"
-    );
+    assert_eq!(block_on(forever), Err(PoolError::Closed), "no waker would have woken it");
     until("nothing is left", || pool.snapshot().unfinished == 0);
 }
 
@@ -572,10 +537,7 @@ fn a_task_that_is_woken_while_a_pool_gives_it_up_is_dropped() {
 
 #[test]
 fn a_pool_that_is_closed_in_a_runtime_of_one_thread_does_not_hold_its_timers() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         let pool = Pool::builder().types(types()).workers(1);
         let pool = { pool }.tokio(tokio::runtime::Handle::current());
@@ -599,12 +561,7 @@ fn policies_change_under_load_and_nothing_is_lost() {
     const TASKS: usize = 20_000;
     let pool = pool(2, Policy::c_fcfs());
     let done = Arc::new(AtomicUsize::new(0));
-    let policies = [
-        Policy::darc(),
-        Policy::sjf(),
-        Policy::fixed_priority(),
-        Policy::c_fcfs(),
-    ];
+    let policies = [Policy::darc(), Policy::sjf(), Policy::fixed_priority(), Policy::c_fcfs()];
     let mut changes = 0;
     let running: Vec<_> = (0..TASKS)
         .map(|task| {

@@ -93,9 +93,7 @@ fn runs(pool: &Pool) {
 
 #[test]
 fn a_portfolio_studies_the_tasks_of_a_pool() {
-    let policy: Policy = "portfolio first-study=64 trial-requests=256"
-        .parse()
-        .unwrap();
+    let policy: Policy = "portfolio first-study=64 trial-requests=256".parse().unwrap();
     let pool = pool(2, policy);
     let mut submitted = 0;
     until("a study ends", || {
@@ -106,11 +104,7 @@ fn a_portfolio_studies_the_tasks_of_a_pool() {
         pool.snapshot().studies > 0
     });
     let findings = pool.snapshot().findings.expect("a study has ended");
-    assert_eq!(
-        findings.split(", ").count(),
-        3,
-        "the best three: {findings}"
-    );
+    assert_eq!(findings.split(", ").count(), 3, "the best three: {findings}");
     assert_eq!(pool.close(PATIENCE).abandoned, 0);
     let snapshot = pool.snapshot();
     let completed = snapshot.types.iter().map(|of_type| of_type.completed);

@@ -66,10 +66,7 @@ fn install() -> Result<(), String> {
         let mut old: libc::sigaction = mem::zeroed();
         libc::sigaction(signal(), ptr::null(), &raw mut old);
         if old.sa_sigaction != libc::SIG_DFL {
-            return Err(format!(
-                "signal needs signal {}, for which the program has a handler already",
-                signal()
-            ));
+            return Err(format!("signal needs signal {}, for which the program has a handler already", signal()));
         }
         let mut action: libc::sigaction = mem::zeroed();
         action.sa_sigaction = on_signal as *const () as usize;

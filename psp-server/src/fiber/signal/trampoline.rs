@@ -22,11 +22,7 @@ static MXCSR_DEFAULT: u32 = 0x1f80;
 
 /// Stack that has to be free below the interrupted code's stack pointer.
 pub(super) fn room_bytes() -> usize {
-    RED_ZONE_BYTES
-        + REGISTERS_BYTES
-        + AREA_BYTES.load(Ordering::Relaxed)
-        + AREA_ALIGNMENT
-        + FRAMES_BYTES
+    RED_ZONE_BYTES + REGISTERS_BYTES + AREA_BYTES.load(Ordering::Relaxed) + AREA_ALIGNMENT + FRAMES_BYTES
 }
 
 /// Changes where a signal's context goes on: to the trampoline, and from there back to where it was.

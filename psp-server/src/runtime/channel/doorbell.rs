@@ -16,10 +16,7 @@ pub(crate) struct Doorbell {
 
 impl Doorbell {
     pub(crate) fn new(waker: Arc<Waker>) -> Self {
-        Self {
-            sleeper: SleepFlag::default(),
-            waker,
-        }
+        Self { sleeper: SleepFlag::default(), waker }
     }
 
     /// Announces that the net worker is about to sleep. It must look for work once more after this call.

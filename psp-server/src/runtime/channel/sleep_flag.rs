@@ -119,10 +119,7 @@ mod loom_tests {
             }
             let wakes = wakes.load(Ordering::Relaxed);
             assert!(wakes <= 1, "one sleeper is woken once");
-            assert!(
-                found == [true, true] || wakes == 1,
-                "work waits for a sleeper"
-            );
+            assert!(found == [true, true] || wakes == 1, "work waits for a sleeper");
         });
     }
 }

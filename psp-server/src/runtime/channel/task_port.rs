@@ -34,12 +34,7 @@ impl<T> TaskPort<T> {
         sleeper: Arc<SleepFlag>,
         doorbell: Arc<Doorbell>,
     ) -> Self {
-        Self {
-            messages,
-            reports,
-            sleeper,
-            doorbell,
-        }
+        Self { messages, reports, sleeper, doorbell }
     }
 
     /// The next message, if there is one.

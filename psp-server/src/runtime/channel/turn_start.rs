@@ -96,10 +96,7 @@ impl TurnStart {
     pub(crate) fn left_ns(&self, turn: u64, quantum_ns: u64, decided_ns: u64, now_ns: u64) -> u64 {
         match self.had_ns(turn, now_ns) {
             Some(had_ns) => quantum_ns.saturating_sub(had_ns),
-            None => now_ns
-                .saturating_sub(decided_ns)
-                .clamp(LOOK_NS_MIN, LOOK_NS_MAX)
-                .max(quantum_ns),
+            None => now_ns.saturating_sub(decided_ns).clamp(LOOK_NS_MIN, LOOK_NS_MAX).max(quantum_ns),
         }
     }
 }
@@ -145,10 +142,7 @@ mod tests {
         }
         start.announce_on(1, 0, thread);
         assert_eq!(start.had_ns(1, STARVED_NS_MAX), Some(0));
-        assert_eq!(
-            start.had_ns(1, 3 * STARVED_NS_MAX),
-            Some(2 * STARVED_NS_MAX)
-        );
+        assert_eq!(start.had_ns(1, 3 * STARVED_NS_MAX), Some(2 * STARVED_NS_MAX));
         drop(end);
         sleeper.join().unwrap();
         // The kernel forgets a thread some time after it was joined.

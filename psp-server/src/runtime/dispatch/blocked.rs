@@ -20,19 +20,13 @@ struct Wait {
 
 impl Blocked {
     pub(crate) fn new(shared: Receiver) -> Self {
-        Self {
-            shared,
-            requests: HashMap::new(),
-        }
+        Self { shared, requests: HashMap::new() }
     }
 
     /// The request waits from now on.
     pub(crate) fn begin(&mut self, now_ns: u64, request: RequestId, request_type: RequestType) {
         let since_ns = now_ns;
-        let wait = Wait {
-            request_type,
-            since_ns,
-        };
+        let wait = Wait { request_type, since_ns };
         self.requests.insert(request, wait);
         let counters = self.counters(request_type);
         counters.blocked.add(1);
@@ -70,11 +64,7 @@ mod tests {
         let one = RequestType::new(0);
         let read = |slot: usize| {
             let counters = &shared.counters(slot).waits;
-            let WaitCounters {
-                blocked,
-                waits,
-                wait_ns,
-            } = counters;
+            let WaitCounters { blocked, waits, wait_ns } = counters;
             [blocked.get(), waits.get(), wait_ns.get()]
         };
         blocked.begin(100, RequestId(7), one);

@@ -25,10 +25,7 @@ impl Brief {
         let known = |spec: &TypeSpec| may_mix(spec).then(|| is_brief(spec));
         let unknown = None;
         Self {
-            types: { types.specs().iter() }
-                .map(known)
-                .chain([unknown])
-                .collect(),
+            types: { types.specs().iter() }.map(known).chain([unknown]).collect(),
         }
     }
 
@@ -61,9 +58,7 @@ mod tests {
             TypeSpec::new("GET").service_time(Duration::from_micros(1)),
             TypeSpec::new("SET"),
             TypeSpec::new("KEYS").service_time(Duration::from_millis(1)),
-            TypeSpec::new("INFO")
-                .service_time(Duration::from_micros(1))
-                .never_grouped(),
+            TypeSpec::new("INFO").service_time(Duration::from_micros(1)).never_grouped(),
         ]
         .into_iter()
         .collect();

@@ -30,9 +30,7 @@ impl Control {
     /// Up to `begun_max` of them may have begun.
     pub(crate) fn new(types: &TypeTable, begun_max: usize) -> Self {
         Self {
-            is_control: { 0..=types.len() }
-                .map(|slot| types.is_control(slot))
-                .collect(),
+            is_control: { 0..=types.len() }.map(|slot| types.is_control(slot)).collect(),
             at_hand: VecDeque::new(),
             begun: HashSet::new(),
             begun_max,
@@ -79,9 +77,7 @@ impl Control {
             return self.at_hand.len();
         }
         let requests = self.at_hand.iter();
-        requests
-            .filter(|(request, _)| self.begun.contains(request))
-            .count()
+        requests.filter(|(request, _)| self.begun.contains(request)).count()
     }
 
     #[inline]
@@ -107,11 +103,7 @@ mod tests {
         put(&mut control, 2);
         assert_eq!((control.at_hand(), next(&mut control)), (2, Some(1)));
         control.note_begun(RequestId(1));
-        assert_eq!(
-            (control.at_hand(), next(&mut control)),
-            (0, None),
-            "it waits"
-        );
+        assert_eq!((control.at_hand(), next(&mut control)), (0, None), "it waits");
         put(&mut control, 1);
         assert_eq!((control.at_hand(), next(&mut control)), (1, Some(1)));
         control.note_ended(RequestId(1));

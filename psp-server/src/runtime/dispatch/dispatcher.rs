@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use psp_policy::elastic::ElasticScheduler;
 use psp_policy::{
-    Action, BacklogRequest, Event, Policy, Relief, RequestId, RequestState, RequestType, Sample,
-    Scheduler, TypeSpec, TypeStatus, WorkerId,
+    Action, BacklogRequest, Event, Policy, Relief, RequestId, RequestState, RequestType, Sample, Scheduler, TypeSpec,
+    TypeStatus, WorkerId,
 };
 
 use super::blocked::Blocked;
@@ -157,12 +157,7 @@ impl<K> Dispatcher<K> {
 
     /// Goes on under another scheduler with all requests that wait or began here, between two turns. With `offers`, the
     /// places of these, other workers may run what waits from now on.
-    pub(crate) fn succeed(
-        &mut self,
-        now_ns: u64,
-        next: Box<dyn Scheduler>,
-        offers: Option<Arc<Places>>,
-    ) {
+    pub(crate) fn succeed(&mut self, now_ns: u64, next: Box<dyn Scheduler>, offers: Option<Arc<Places>>) {
         self.keep_counts();
         let was_offering = self.offered.is_some();
         let mut waiting: Vec<BacklogRequest> = Vec::new();
@@ -188,10 +183,7 @@ impl<K> Dispatcher<K> {
                 None => self.places.take(slot),
                 Some(offered) if is_new => {
                     self.places.take(slot);
-                    offered.push(Arrived {
-                        request: request.request,
-                        slot,
-                    });
+                    offered.push(Arrived { request: request.request, slot });
                 }
                 Some(_) => {}
             }
@@ -205,11 +197,7 @@ impl<K> Dispatcher<K> {
             self.places.take(self.slot(request_type));
         }
         let deadline_ns = None;
-        let arrived = Event::Arrived {
-            request,
-            request_type,
-            deadline_ns,
-        };
+        let arrived = Event::Arrived { request, request_type, deadline_ns };
         self.scheduler.on_event(now_ns, arrived);
     }
 
@@ -232,10 +220,7 @@ impl<K> Dispatcher<K> {
         let classify = std::panic::AssertUnwindSafe(|| self.classifier.classify(request, head));
         let request_type = std::panic::catch_unwind(classify).unwrap_or(RequestType::UNKNOWN);
         match request_type.index() {
-            Some(index)
-                if index < self.shared.types.len()
-                    && Some(request_type) != self.shared.handshake =>
-            {
+            Some(index) if index < self.shared.types.len() && Some(request_type) != self.shared.handshake => {
                 request_type
             }
             _ => RequestType::UNKNOWN,
@@ -256,8 +241,7 @@ impl<K> Dispatcher<K> {
         }
         let preempt = &self.shared.preempt;
         let are_alike = self.scheduler.same_run(first, next);
-        (are_alike || self.brief.are([first_slot, next_slot]))
-            && preempt[first_slot] == preempt[next_slot]
+        (are_alike || self.brief.are([first_slot, next_slot])) && preempt[first_slot] == preempt[next_slot]
     }
 
     /// Counts requests that were accepted from a peer.
@@ -311,9 +295,7 @@ impl<K> Dispatcher<K> {
     }
 
     pub(crate) fn type_name(&self, request_type: RequestType) -> &str {
-        self.shared
-            .types
-            .name_of_slot(self.shared.types.slot(request_type))
+        self.shared.types.name_of_slot(self.shared.types.slot(request_type))
     }
 
     /// The places in the typed queues.
@@ -355,9 +337,7 @@ impl<K> Dispatcher<K> {
         deadline_ns: Option<u64>,
     ) {
         let slot = self.slot(request_type);
-        self.shared
-            .trace
-            .arrived(self.shared.index(), request, slot);
+        self.shared.trace.arrived(self.shared.index(), request, slot);
         if self.control.has(slot) {
             return self.control.put(request, request_type);
         }
@@ -365,25 +345,14 @@ impl<K> Dispatcher<K> {
         if let Some(offered) = &mut self.offered {
             offered.push(Arrived { request, slot });
         }
-        self.scheduler.on_event(
-            now_ns,
-            Event::Arrived {
-                request,
-                request_type,
-                deadline_ns,
-            },
-        );
+        self.scheduler.on_event(now_ns, Event::Arrived { request, request_type, deadline_ns });
     }
 
     #[inline]
     pub(crate) fn completed(&mut self, now_ns: u64, worker: WorkerId, samples: &[Sample]) {
         self.turns.completed(worker);
         let dropped = false;
-        let completed = Event::Completed {
-            worker,
-            samples,
-            dropped,
-        };
+        let completed = Event::Completed { worker, samples, dropped };
         self.scheduler.on_event(now_ns, completed);
     }
 
@@ -391,16 +360,10 @@ impl<K> Dispatcher<K> {
     pub(crate) fn dropped(&mut self, now_ns: u64, worker: WorkerId) {
         if let Some(request) = self.turns.request_on(worker) {
             let slot = self.slot(self.turns.type_on(worker));
-            self.shared
-                .trace
-                .dropped(self.shared.index(), request, slot);
+            self.shared.trace.dropped(self.shared.index(), request, slot);
         }
         self.turns.dropped(worker);
-        let dropped = Event::Completed {
-            worker,
-            samples: &[],
-            dropped: true,
-        };
+        let dropped = Event::Completed { worker, samples: &[], dropped: true };
         self.scheduler.on_event(now_ns, dropped);
     }
 
@@ -414,8 +377,7 @@ impl<K> Dispatcher<K> {
             self.places.take(self.slot(self.turns.type_on(worker)));
         }
         self.turns.yielded(worker);
-        self.scheduler
-            .on_event(now_ns, Event::Yielded { worker, served_ns });
+        self.scheduler.on_event(now_ns, Event::Yielded { worker, served_ns });
     }
 
     /// The request on `worker` waits for a wake.
@@ -425,8 +387,7 @@ impl<K> Dispatcher<K> {
             self.blocked.begin(now_ns, request, request_type);
         }
         let woken = self.turns.blocked(worker);
-        self.scheduler
-            .on_event(now_ns, Event::Blocked { worker, served_ns });
+        self.scheduler.on_event(now_ns, Event::Blocked { worker, served_ns });
         if let Some(request) = woken {
             self.unblocked(now_ns, request);
         }
@@ -436,16 +397,14 @@ impl<K> Dispatcher<K> {
     /// [goes on](Self::goes_on).
     pub(crate) fn paused(&mut self, now_ns: u64, worker: WorkerId, served_ns: u64) {
         self.turns.paused(worker);
-        self.scheduler
-            .on_event(now_ns, Event::Blocked { worker, served_ns });
+        self.scheduler.on_event(now_ns, Event::Blocked { worker, served_ns });
     }
 
     /// The request on `worker` yielded because it is stuck: it neither runs nor waits until it
     /// [goes on](Self::goes_on).
     pub(crate) fn shares(&mut self, now_ns: u64, worker: WorkerId, served_ns: u64) {
         self.turns.yielded(worker);
-        self.scheduler
-            .on_event(now_ns, Event::Blocked { worker, served_ns });
+        self.scheduler.on_event(now_ns, Event::Blocked { worker, served_ns });
     }
 
     /// The turn on `worker`, unless the policy ends it.
@@ -493,8 +452,7 @@ impl<K> Dispatcher<K> {
         if self.counts_all() {
             self.places.take(slot);
         }
-        self.scheduler
-            .on_event(now_ns, Event::Unblocked { request });
+        self.scheduler.on_event(now_ns, Event::Unblocked { request });
     }
 
     /// How many control requests are to be run by the net worker.
@@ -525,12 +483,7 @@ impl<K> Dispatcher<K> {
     }
 
     /// A control request waits for a wake.
-    pub(crate) fn control_blocked(
-        &mut self,
-        now_ns: u64,
-        request: RequestId,
-        request_type: RequestType,
-    ) {
+    pub(crate) fn control_blocked(&mut self, now_ns: u64, request: RequestId, request_type: RequestType) {
         self.control.note_begun(request);
         self.blocked.begin(now_ns, request, request_type);
     }
@@ -576,10 +529,7 @@ impl<K> Dispatcher<K> {
             }
         };
         let scheduler_ns = self.scheduler.deadline_ns().map(moved_ns);
-        scheduler_ns
-            .into_iter()
-            .chain(self.turns.deadline_ns())
-            .min()
+        scheduler_ns.into_iter().chain(self.turns.deadline_ns()).min()
     }
 
     /// Does the periodic work, and ticks at the scheduler's deadlines.
@@ -616,10 +566,7 @@ impl<K> Dispatcher<K> {
         };
         if let Some(outcome) = studies.ended(now_ns) {
             let findings = outcome.findings.as_ref();
-            self.shared
-                .telemetry
-                .studies
-                .add(u64::from(findings.is_some()));
+            self.shared.telemetry.studies.add(u64::from(findings.is_some()));
             if outcome.is_wanted {
                 self.scheduler.conclude(now_ns, findings);
             }
@@ -668,9 +615,9 @@ impl<K> Dispatcher<K> {
     #[inline]
     pub(crate) fn next_stuck(&mut self, now_ns: u64) -> Option<(RunningTurn, Relief)> {
         let (scheduler, shared) = (&self.scheduler, &self.shared);
-        let stuck = self.turns.next_stuck(now_ns, |request_type| {
-            mean_ns(scheduler, shared, shared.types.slot(request_type))
-        })?;
+        let stuck = self
+            .turns
+            .next_stuck(now_ns, |request_type| mean_ns(scheduler, shared, shared.types.slot(request_type)))?;
         let slot = self.slot(stuck.request_type);
         Some((stuck, self.scheduler.relief(now_ns, slot)))
     }
@@ -728,9 +675,7 @@ mod tests {
 
     #[test]
     fn requests_that_arrived_or_yielded_wait_until_they_run_or_are_refused() {
-        let types: TypeTable = [TypeSpec::new("ONE").queue_capacity(3)]
-            .into_iter()
-            .collect();
+        let types: TypeTable = [TypeSpec::new("ONE").queue_capacity(3)].into_iter().collect();
         let shared = Receiver::example(Config::default(), types, 1);
         let scheduler = Policy::c_fcfs().scheduler(&shared.scheduler_setup());
         let starts = vec![Arc::new(TurnStart::new())];

@@ -12,14 +12,7 @@ pub(crate) struct LateLog {
 impl LateLog {
     /// The request of this type on `worker` has not yielded for `for_ns`. `has_begun` says that it was asked: before
     /// that, its worker has not begun it.
-    pub(crate) fn warn(
-        &mut self,
-        now_ns: u64,
-        worker: usize,
-        type_name: &str,
-        for_ns: u64,
-        has_begun: bool,
-    ) {
+    pub(crate) fn warn(&mut self, now_ns: u64, worker: usize, type_name: &str, for_ns: u64, has_begun: bool) {
         if now_ns < self.warn_again_ns {
             return;
         }

@@ -22,9 +22,7 @@ pub(crate) struct Lengths {
 impl Lengths {
     /// Nothing is known.
     pub(crate) fn new(type_slots: usize) -> Self {
-        Self {
-            types: vec![Length::Unknown; type_slots],
-        }
+        Self { types: vec![Length::Unknown; type_slots] }
     }
 
     /// Takes what has been measured by now.
@@ -77,10 +75,6 @@ mod tests {
         let starved = &shared.telemetry.workers[second].types[keys].0.starved_ns;
         starved.add(290_000);
         lengths.measure(&shared);
-        assert_eq!(
-            read(&lengths),
-            [short, short, unknown],
-            "others had the core"
-        );
+        assert_eq!(read(&lengths), [short, short, unknown], "others had the core");
     }
 }

@@ -46,10 +46,7 @@ impl Places {
 
     /// The places of requests that one thread receives, and that others give back as well.
     pub(crate) fn shared(types: &TypeTable, config: &Config) -> Self {
-        Self {
-            is_shared: true,
-            ..Self::new(types, config)
-        }
+        Self { is_shared: true, ..Self::new(types, config) }
     }
 
     /// How many requests wait, in all queues.
@@ -129,10 +126,7 @@ mod tests {
         let types: TypeTable = [own, TypeSpec::new("other")].into_iter().collect();
         let config = Config::default().queue_capacity(2);
         let (own, other, unknown) = (0, 1, 2);
-        for places in [
-            Places::new(&types, &config),
-            Places::shared(&types, &config),
-        ] {
+        for places in [Places::new(&types, &config), Places::shared(&types, &config)] {
             assert!(!places.any_waiting());
             places.take(own);
             places.take(other);

@@ -42,11 +42,7 @@ pub(crate) struct Outcome {
 impl Studies {
     /// Studies that may run on all `cores`.
     pub(crate) fn new(cores: Cores) -> Self {
-        Self {
-            cores,
-            running: None,
-            pace: StudyPace::default(),
-        }
+        Self { cores, running: None, pace: StudyPace::default() }
     }
 
     /// Whether another study may begin.
@@ -99,9 +95,6 @@ impl Studies {
             }
             None => tracing::error!("a study panicked: the policy stays as it is"),
         }
-        Some(Outcome {
-            findings,
-            is_wanted: ended.is_wanted,
-        })
+        Some(Outcome { findings, is_wanted: ended.is_wanted })
     }
 }

@@ -116,12 +116,7 @@ impl Turns {
     #[inline]
     pub(crate) fn decided(&mut self, now_ns: u64, action: &Action) -> bool {
         match *action {
-            Action::Run {
-                worker,
-                request,
-                request_type,
-                ..
-            } => {
+            Action::Run { worker, request, request_type, .. } => {
                 let turn = &mut self.workers[worker.index()];
                 *turn = Turn {
                     request: Some(request),
@@ -303,11 +298,7 @@ impl Turns {
 
     /// The next turn that is stuck and was not returned before, by the mean service time of each type; 0 is unknown.
     #[inline]
-    pub(crate) fn next_stuck(
-        &mut self,
-        now_ns: u64,
-        mean_ns: impl Fn(RequestType) -> f64,
-    ) -> Option<RunningTurn> {
+    pub(crate) fn next_stuck(&mut self, now_ns: u64, mean_ns: impl Fn(RequestType) -> f64) -> Option<RunningTurn> {
         let after = self.stuck_after?;
         if now_ns < self.stuck_look_ns {
             return None;
@@ -321,12 +312,7 @@ impl Turns {
             if for_ns >= after.time_ns && for_ns >= after.service_ns(mean_ns(request_type)) {
                 turn.is_stuck = true;
                 self.count_stuck(worker);
-                return Some(RunningTurn {
-                    worker,
-                    request,
-                    request_type,
-                    for_ns,
-                });
+                return Some(RunningTurn { worker, request, request_type, for_ns });
             }
         }
         self.stuck_look_ns = now_ns.saturating_add(after.time_ns / STUCK_LOOKS);
@@ -354,10 +340,7 @@ impl Turns {
     /// Counts for `worker` and for the type of the request that runs there.
     #[inline]
     fn count(&self, worker: WorkerId, count: impl Fn(&TurnCounters)) {
-        let slot = self
-            .shared
-            .types
-            .slot(self.workers[worker.index()].request_type);
+        let slot = self.shared.types.slot(self.workers[worker.index()].request_type);
         count(&self.shared.counters(slot).turns);
         count(self.shared.turns(worker));
     }
@@ -381,11 +364,7 @@ mod tests {
 
     /// The same where requests yield by `preempt`.
     fn turns_by(preempt: PreemptPolicy, preempt_warn_ms: u64) -> Turns {
-        let config = Config {
-            preempt,
-            preempt_warn_ms,
-            ..Config::default()
-        };
+        let config = Config { preempt, preempt_warn_ms, ..Config::default() };
         let types = [TypeSpec::new("LONG")].into_iter().collect();
         let shared = Receiver::example(config, types, 2);
         let starts = (0..2).map(|_| Arc::new(TurnStart::new())).collect();
@@ -440,10 +419,7 @@ mod tests {
             ]
         };
         let worker = WorkerId(worker as u32);
-        (
-            read(turns.shared.turns(worker)),
-            read(&turns.shared.counters(0).turns),
-        )
+        (read(turns.shared.turns(worker)), read(&turns.shared.counters(0).turns))
     }
 
     #[test]
@@ -517,11 +493,7 @@ mod tests {
         assert!(ask(&mut turns, 60 * MS, 1, 1_000));
         turns.yielded(WorkerId(1));
         turns.watch(101 * MS);
-        assert_eq!(
-            counted(&turns, 0).0,
-            [1, 0, 0, 1],
-            "it is late all the same"
-        );
+        assert_eq!(counted(&turns, 0).0, [1, 0, 0, 1], "it is late all the same");
         begin(&turns, 200 * MS, 0);
         assert_eq!(due(&mut turns, 200 * MS + 999), None);
         assert_eq!(due(&mut turns, 200 * MS + 1_000), Some(0));
@@ -607,10 +579,7 @@ mod tests {
         run(&mut turns, 95 * MS, 1);
         assert_eq!(turns.next_stuck(110 * MS, |_| 0.0), None, "another turn");
         assert_eq!(turns.next_stuck(174 * MS, |_| 0.0), None);
-        assert_eq!(
-            turns.next_stuck(184 * MS, |_| 0.0).map(worker),
-            Some((1, 89))
-        );
+        assert_eq!(turns.next_stuck(184 * MS, |_| 0.0).map(worker), Some((1, 89)));
         let stuck = |turns: &Turns| turns.shared.counters(0).turns.stuck.get();
         assert_eq!(stuck(&turns), 2);
         turns.stuck_after = None;

@@ -65,10 +65,7 @@ impl FeedbackLoop {
     pub(crate) fn new(group: &WorkerGroup) -> Self {
         let slots = group.knowledge.slots();
         Self {
-            seen: group
-                .workers()
-                .map(|_| vec![Seen::default(); slots])
-                .collect(),
+            seen: group.workers().map(|_| vec![Seen::default(); slots]).collect(),
         }
     }
 
@@ -111,11 +108,7 @@ impl FeedbackLoop {
             group.placings.fetch_add(1, Ordering::Release);
         }
         let waits = Self::wake_late(group, now_ns, places_again);
-        if came || waits {
-            INTERVAL
-        } else {
-            IDLE_INTERVAL
-        }
+        if came || waits { INTERVAL } else { IDLE_INTERVAL }
     }
 
     /// Wakes sleepers for what has waited for long, and for what may run elsewhere from now on: no worker has woken
@@ -131,8 +124,7 @@ impl FeedbackLoop {
             let queue = group.queues[worker.index()].lock();
             let first_ns = queue.first(waiting).map(|first| first.arrived_ns);
             drop(queue);
-            let is_late =
-                first_ns.is_some_and(|first_ns| now_ns.saturating_sub(first_ns) > LATE_NS);
+            let is_late = first_ns.is_some_and(|first_ns| now_ns.saturating_sub(first_ns) > LATE_NS);
             if is_late || places_again {
                 group.wake_for(waiting);
             }

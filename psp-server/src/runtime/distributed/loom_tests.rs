@@ -114,10 +114,7 @@ fn a_request_that_another_could_steal_finds_it_awake_or_wakes_it() {
         place.sleepers.announce(WorkerId(1));
         let found = place.take();
         let woken = receiver.join().unwrap();
-        assert!(
-            found.is_some() || woken.is_some(),
-            "it sleeps beside a request"
-        );
+        assert!(found.is_some() || woken.is_some(), "it sleeps beside a request");
     });
 }
 
@@ -132,10 +129,7 @@ fn hand_overs_of_two_workers_wake_the_third_once_or_are_found() {
             let place = place.clone();
             move || {
                 place.put(1);
-                place
-                    .sleepers
-                    .take(|worker| worker == WorkerId(0))
-                    .is_some()
+                place.sleepers.take(|worker| worker == WorkerId(0)).is_some()
             }
         });
         let sleeper = thread::spawn({
@@ -146,17 +140,11 @@ fn hand_overs_of_two_workers_wake_the_third_once_or_are_found() {
             }
         });
         place.put(0);
-        let woken = place
-            .sleepers
-            .take(|worker| worker == WorkerId(0))
-            .is_some();
+        let woken = place.sleepers.take(|worker| worker == WorkerId(0)).is_some();
         let also_woken = other.join().unwrap();
         assert!(!(woken && also_woken), "one sleeper is woken once");
         let found = sleeper.join().unwrap();
-        assert!(
-            found || woken || also_woken,
-            "a request waits for a sleeper"
-        );
+        assert!(found || woken || also_woken, "a request waits for a sleeper");
         assert_eq!([place.take(), place.take()], [Some(0), Some(1)]);
     });
 }
@@ -274,8 +262,7 @@ fn the_timer_core_sees_who_waits_or_is_woken_for_it() {
         for worker in workers {
             worker.join().unwrap();
         }
-        let is_early =
-            alarm.at_ns() == Some(10) && alarm.countdown().0.load(Ordering::Relaxed) == 1;
+        let is_early = alarm.at_ns() == Some(10) && alarm.countdown().0.load(Ordering::Relaxed) == 1;
         assert!(seen == [true, true] || is_early, "the timer core sleeps");
     });
 }

@@ -23,17 +23,12 @@ pub(super) struct Measured {
 }
 
 fn add(count: &AtomicU64, more: u64) {
-    count.store(
-        count.load(Ordering::Relaxed).wrapping_add(more),
-        Ordering::Relaxed,
-    );
+    count.store(count.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }
 
 impl Measured {
     pub(super) fn new(slots: usize) -> Self {
-        Self {
-            types: (0..slots).map(|_| Counts::default()).collect(),
-        }
+        Self { types: (0..slots).map(|_| Counts::default()).collect() }
     }
 
     /// A request has begun that had waited for so long.

@@ -33,8 +33,8 @@ use psp_policy::distributed::{
     Board, Knowledge, LaneSet, Line, Live, Look, Mine, Next, Quantum, Random, Requeue, Runs,
 };
 use psp_policy::{
-    Action, Event, HandOff, Handover, Relief, RequestId, RequestType, Sample, Scheduler,
-    SchedulerSetup, TypeStatus, WorkerId,
+    Action, Event, HandOff, Handover, Relief, RequestId, RequestType, Sample, Scheduler, SchedulerSetup, TypeStatus,
+    WorkerId,
 };
 
 use super::own_queue::{BesideQueue, Waiting};
@@ -111,12 +111,7 @@ pub(crate) struct Member {
 
 impl Member {
     /// The scheduler of worker `me`, for which `object` decides.
-    pub(crate) fn new(
-        setup: &SchedulerSetup<'_>,
-        group: Arc<WorkerGroup>,
-        me: WorkerId,
-        object: Object,
-    ) -> Self {
+    pub(crate) fn new(setup: &SchedulerSetup<'_>, group: Arc<WorkerGroup>, me: WorkerId, object: Object) -> Self {
         Self {
             object,
             random: Random::new(setup.seed.wrapping_add(me.0.into())),
@@ -145,10 +140,7 @@ impl Member {
     /// Lanes with requests that this worker alone can resume.
     fn resumes(&self) -> LaneSet {
         let lanes = self.held.iter().enumerate();
-        lanes
-            .filter(|(_, held)| !held.is_empty())
-            .map(|(lane, _)| lane)
-            .collect()
+        lanes.filter(|(_, held)| !held.is_empty()).map(|(lane, _)| lane).collect()
     }
 
     /// Whether nothing waits here, neither to begin nor to go on: another worker has what yielded here.
@@ -187,9 +179,7 @@ impl Member {
 
     fn decide<T>(&mut self, decide: impl FnOnce(&mut Object, &mut Look<'_, Live>) -> T) -> T {
         let mine = self.mine();
-        let WorkerGroup {
-            board, knowledge, ..
-        } = &*self.group;
+        let WorkerGroup { board, knowledge, .. } = &*self.group;
         let (board, knowledge): (&Board<Live>, &Knowledge<Live>) = (board, knowledge);
         let mut look = Look {
             me: self.me,
@@ -223,10 +213,7 @@ impl Member {
         let group = &*self.group;
         let lane = group.lane(slot);
         if worker != self.me {
-            let moved = Waiting {
-                handed_over: placed.is_some(),
-                ..waiting
-            };
+            let moved = Waiting { handed_over: placed.is_some(), ..waiting };
             let put = group.queues[worker.index()].put(group.line(worker), lane, moved);
             if let Ok(is_first) = put {
                 group.wake(worker);
@@ -253,16 +240,8 @@ impl Member {
     /// Gives each request a queue that has come since the last poll. Returns the first for which there is no room.
     fn place_arrived(&mut self, now_ns: u64) -> Option<Action> {
         while let Some(waiting) = self.arrived.pop_front() {
-            if let Err(Waiting {
-                request,
-                request_type,
-                ..
-            }) = self.place(now_ns, waiting)
-            {
-                return Some(Action::Reject {
-                    request,
-                    request_type,
-                });
+            if let Err(Waiting { request, request_type, .. }) = self.place(now_ns, waiting) {
+                return Some(Action::Reject { request, request_type });
             }
         }
         None
@@ -312,11 +291,7 @@ impl Member {
             let next = self.decide(|object, look| object.next(look));
             let taken = match next {
                 Next::Own(lanes) => self.take_own(lanes),
-                Next::Steal {
-                    victim,
-                    lanes,
-                    requests,
-                } => self.steal(now_ns, victim, lanes, requests),
+                Next::Steal { victim, lanes, requests } => self.steal(now_ns, victim, lanes, requests),
                 Next::Resume => self.resume(now_ns),
                 Next::Nothing => return None,
             };
@@ -346,18 +321,14 @@ impl Member {
     /// place is first, and of these the one that arrived first.
     fn take_own(&mut self, lanes: LaneSet) -> Option<(Begun, HandOff, LaneSet)> {
         let has_context = self.begun.len() < self.contexts;
-        let Self {
-            group, held, me, ..
-        } = self;
+        let Self { group, held, me, .. } = self;
         let line = group.line(*me);
         let own = group.queues[me.index()].change(line, |queue| {
             let next = |lane: usize| {
                 let new = queue.front(lane).filter(|_| has_context);
                 let held = held[lane].peek().map(|Reverse(held)| held);
                 match (new, held) {
-                    (Some(new), Some(held)) if held.rank_ns >= new.rank_ns => {
-                        Some((new.arrived_ns, lane, true))
-                    }
+                    (Some(new), Some(held)) if held.rank_ns >= new.rank_ns => Some((new.arrived_ns, lane, true)),
                     (_, Some(held)) => Some((held.arrived_ns, lane, false)),
                     (new, None) => Some((new?.arrived_ns, lane, true)),
                 }
@@ -401,10 +372,7 @@ impl Member {
         let mut drained = stolen.drain(..);
         let first = drained.next();
         for waiting in drained {
-            self.put_stolen(Waiting {
-                rank_ns: now_ns,
-                ..waiting
-            });
+            self.put_stolen(Waiting { rank_ns: now_ns, ..waiting });
             left = left.or(self.line().waiting());
         }
         self.stolen = stolen;
@@ -413,18 +381,8 @@ impl Member {
 
     /// Begins a turn. `left` waits in the queue from which its request was taken. `congested` says whether the wait
     /// queue was so when the worker chose.
-    fn begin(
-        &mut self,
-        now_ns: u64,
-        (begun, hand_off, left): (Begun, HandOff, LaneSet),
-        congested: bool,
-    ) -> Action {
-        let Waiting {
-            request,
-            request_type,
-            slot,
-            ..
-        } = begun.waiting;
+    fn begin(&mut self, now_ns: u64, (begun, hand_off, left): (Begun, HandOff, LaneSet), congested: bool) -> Action {
+        let Waiting { request, request_type, slot, .. } = begun.waiting;
         self.running = Some(begun);
         self.yielded_ns = None;
         self.show_contexts();
@@ -445,12 +403,7 @@ impl Member {
         if let Some(quantum) = self.let_move(begun.waiting, quantum) {
             self.line().set_quantum(now_ns, Some(quantum));
         }
-        Action::Run {
-            worker: WorkerId(0),
-            request,
-            request_type,
-            hand_off,
-        }
+        Action::Run { worker: WorkerId(0), request, request_type, hand_off }
     }
 
     /// What a request of the type at `slot` gets that begins now.
@@ -595,11 +548,7 @@ impl Member {
         let request = begun.waiting.request;
         self.add_served(begun.waiting.served_ns);
         self.begun.insert(request, begun);
-        self.held[lane].push(Reverse(Resumable {
-            rank_ns,
-            arrived_ns: begun.waiting.arrived_ns,
-            request,
-        }));
+        self.held[lane].push(Reverse(Resumable { rank_ns, arrived_ns: begun.waiting.arrived_ns, request }));
         self.show_held();
     }
 }
@@ -610,11 +559,7 @@ impl Scheduler for Member {
         self.seen_ns = now_ns;
         self.group.wait_queue.passes(now_ns);
         match event {
-            Event::Arrived {
-                request,
-                request_type,
-                ..
-            } => {
+            Event::Arrived { request, request_type, .. } => {
                 let slot = self.group.knowledge.slot(request_type);
                 if self.yielded_ns.is_some() && self.has_lost_all() {
                     self.yielded_ns = None;
@@ -663,10 +608,7 @@ impl Scheduler for Member {
 
     fn poll(&mut self, now_ns: u64) -> Option<Action> {
         if let Some((request, request_type)) = self.refused.pop_front() {
-            return Some(Action::Reject {
-                request,
-                request_type,
-            });
+            return Some(Action::Reject { request, request_type });
         }
         if let Some(refused) = self.place_arrived(now_ns) {
             return Some(refused);

@@ -200,10 +200,7 @@ mod tests {
         let (moving, shared) = moving(2);
         let [a, b, c] = [0, 1, 2].map(RequestId);
         assert!(moving.claim(ME, a) && moving.claim(ME, b) && !moving.claim(ME, c));
-        assert_eq!(
-            [a, b, c].map(|it| moving.thread_of(it)),
-            [Some(0), Some(1), None]
-        );
+        assert_eq!([a, b, c].map(|it| moving.thread_of(it)), [Some(0), Some(1), None]);
         assert!(moving.has(a) && !moving.has(c));
         moving.release(b);
         moving.release(c);

@@ -44,10 +44,7 @@ struct Port<T>(Mutex<Lists<T>>);
 
 impl<T> Default for Port<T> {
     fn default() -> Self {
-        Self(Mutex::new(Lists {
-            connections: Vec::new(),
-            datagrams: Vec::new(),
-        }))
+        Self(Mutex::new(Lists { connections: Vec::new(), datagrams: Vec::new() }))
     }
 }
 
@@ -78,11 +75,7 @@ impl<T> Offers<T> {
 
     /// Puts a task of the type at `slot` where others find it. It has a place of `receiver`.
     pub(crate) fn put(&self, receiver: WorkerId, slot: usize, request: RequestId, task: T) {
-        let offer = Offer {
-            task,
-            receiver,
-            slot,
-        };
+        let offer = Offer { task, receiver, slot };
         self.at(request, |offers, index| {
             if offers.len() <= index {
                 offers.resize_with(index + 1, || None);
@@ -162,12 +155,7 @@ mod tests {
     fn a_request_has_a_place_of_its_receiver_until_it_is_taken() {
         let (offers, receiver) = (offers(), WorkerId(1));
         offers.places(receiver).take(0);
-        offers.put(
-            receiver,
-            0,
-            name(0, 3),
-            "received elsewhere than at its port",
-        );
+        offers.put(receiver, 0, name(0, 3), "received elsewhere than at its port");
         let have_free = || [0, 1].map(|worker| offers.places(WorkerId(worker)).has_free(0));
         assert_eq!(have_free(), [true, false]);
         let (_, full) = offers.take(name(0, 3)).expect("it waits");

@@ -160,11 +160,7 @@ impl Lanes {
         let lanes = self.lanes.iter().enumerate();
         let waiting = lanes.filter(|(_, queue)| !queue.is_empty());
         let waiting: LaneSet = waiting.map(|(lane, _)| lane).collect();
-        let begins = if self.held.has_context {
-            waiting
-        } else {
-            LaneSet::NONE
-        };
+        let begins = if self.held.has_context { waiting } else { LaneSet::NONE };
         Queue {
             queued: self.lanes.iter().map(|queue| queue.len() as u64).sum(),
             held: self.held.requests,
@@ -178,9 +174,7 @@ impl Lanes {
 impl OwnQueue {
     /// An empty queue with so many lanes. `capacities` are those of the typed queues, by the slots of the types.
     pub(crate) fn new(lanes: usize, capacities: &[usize]) -> Self {
-        let all = capacities
-            .iter()
-            .fold(0_usize, |all, &capacity| all.saturating_add(capacity));
+        let all = capacities.iter().fold(0_usize, |all, &capacity| all.saturating_add(capacity));
         let each = (2 * all.min(PREALLOCATED_MAX)) / lanes;
         Self {
             lanes: Mutex::new(Lanes {
@@ -204,11 +198,7 @@ impl OwnQueue {
     }
 
     /// Changes the queue, and shows on its worker's `line` what has become of it.
-    pub(crate) fn change<C: Word, T>(
-        &self,
-        line: &Line<C>,
-        change: impl FnOnce(&mut Lanes) -> T,
-    ) -> T {
+    pub(crate) fn change<C: Word, T>(&self, line: &Line<C>, change: impl FnOnce(&mut Lanes) -> T) -> T {
         let mut lanes = self.lock();
         let changed = change(&mut lanes);
         line.set_queue(lanes.shown());
@@ -217,17 +207,9 @@ impl OwnQueue {
 
     /// Puts a request into its place, and returns whether its worker finds one of this lane now and did not before.
     /// Gives the request back if there are too many of its type.
-    pub(crate) fn put<C: Word>(
-        &self,
-        line: &Line<C>,
-        lane: usize,
-        waiting: Waiting,
-    ) -> Result<bool, Waiting> {
+    pub(crate) fn put<C: Word>(&self, line: &Line<C>, lane: usize, waiting: Waiting) -> Result<bool, Waiting> {
         self.change(line, |lanes| {
-            let OfType {
-                waiting: all,
-                handed_over,
-            } = lanes.types[waiting.slot];
+            let OfType { waiting: all, handed_over } = lanes.types[waiting.slot];
             let alike = if waiting.handed_over {
                 handed_over
             } else {
@@ -312,10 +294,7 @@ mod tests {
             let put = queue.put(&line, lane, waiting(id, lane, arrived_ns, true));
             assert!(put.is_ok());
         }
-        assert_eq!(
-            (line.queued(), line.waiting()),
-            (5, [0, 1].into_iter().collect())
-        );
+        assert_eq!((line.queued(), line.waiting()), (5, [0, 1].into_iter().collect()));
         let mut taken = Vec::new();
         let left = queue.take(&line, LaneSet::ALL, 2, &mut taken);
         assert_eq!(ids(&taken), [2, 0], "both from the lane of the oldest");
@@ -344,10 +323,7 @@ mod tests {
     #[test]
     fn a_request_that_yielded_takes_no_place_of_its_type() {
         let (queue, line) = (OwnQueue::new(1, &[1]), Line::<Plain>::default());
-        let preempted = Waiting {
-            has_begun: true,
-            ..waiting(0, 0, 21, false)
-        };
+        let preempted = Waiting { has_begun: true, ..waiting(0, 0, 21, false) };
         queue.put_stolen(&line, 0, preempted);
         assert!(queue.put(&line, 0, waiting(1, 0, 20, false)).is_ok());
         assert_eq!(queue.lock().waiting(0), 1);
@@ -370,11 +346,7 @@ mod tests {
         queue.hold(&line, held(true));
         assert_eq!(line.queue().behind.word(), 0b11);
         let put = |id, lane| queue.put(&line, lane, waiting(id, lane, 0, false));
-        assert_eq!(
-            [put(1, 0), put(2, 1)],
-            [Ok(false); 2],
-            "it finds others there"
-        );
+        assert_eq!([put(1, 0), put(2, 1)], [Ok(false); 2], "it finds others there");
         queue.hold(&line, held(false));
         assert_eq!(line.queue().behind, LaneSet::of(1));
         assert_eq!((line.waiting().word(), line.queue().held), (0b11, 1));

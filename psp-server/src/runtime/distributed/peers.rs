@@ -38,12 +38,7 @@ pub(crate) struct Peers<T> {
 
 impl<T> Peers<T> {
     /// The worker comes to the first policy.
-    pub(crate) fn new(
-        me: WorkerId,
-        rules: &Rules,
-        offers: Arc<Offers<T>>,
-        bell: Arc<TurnBell>,
-    ) -> (Self, Joined) {
+    pub(crate) fn new(me: WorkerId, rules: &Rules, offers: Arc<Offers<T>>, bell: Arc<TurnBell>) -> (Self, Joined) {
         let mut peers = Self {
             me,
             roster: rules.roster.clone(),
@@ -134,16 +129,10 @@ impl<T> Peers<T> {
 
     /// The number of the thread that is to run the worker's turn, if that is none of the worker's own.
     #[inline]
-    pub(crate) fn request_thread(
-        &self,
-        request: RequestId,
-        has_begun: bool,
-    ) -> Option<RequestThreadNumber> {
+    pub(crate) fn request_thread(&self, request: RequestId, has_begun: bool) -> Option<RequestThreadNumber> {
         let moving = self.moving.as_ref()?;
         // What has neither begun nor a quantum has none.
-        (has_begun || self.may_yield())
-            .then(|| moving.thread_of(request))
-            .flatten()
+        (has_begun || self.may_yield()).then(|| moving.thread_of(request)).flatten()
     }
 
     /// A request has ended that a thread of its own ran. A worker group sees to that itself.

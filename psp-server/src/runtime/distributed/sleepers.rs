@@ -37,9 +37,7 @@ impl Sleepers {
     /// So many workers, which are awake.
     pub(crate) fn new(workers: usize) -> Self {
         Self {
-            words: (0..workers.div_ceil(BITS))
-                .map(|_| Apart::default())
-                .collect(),
+            words: (0..workers.div_ceil(BITS)).map(|_| Apart::default()).collect(),
             woken: (0..workers).map(|_| Apart::default()).collect(),
         }
     }

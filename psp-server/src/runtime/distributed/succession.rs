@@ -30,11 +30,7 @@ pub(crate) struct Regime {
 
 impl Regime {
     /// Without a group `objects` is empty.
-    pub(crate) fn new(
-        policy: Policy,
-        group: Option<Arc<WorkerGroup>>,
-        objects: Vec<Object>,
-    ) -> Self {
+    pub(crate) fn new(policy: Policy, group: Option<Arc<WorkerGroup>>, objects: Vec<Object>) -> Self {
         Self {
             policy,
             group,

@@ -68,11 +68,7 @@ impl Rules {
     ///
     /// # Errors
     /// When the system has no timer.
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        roster: Arc<Roster>,
-        moving: Option<Arc<Moving>>,
-    ) -> io::Result<Self> {
+    pub(crate) fn new(shared: Arc<Shared>, roster: Arc<Roster>, moving: Option<Arc<Moving>>) -> io::Result<Self> {
         let first = Self::regime(&shared, &roster, moving.clone(), shared.policy.policy())?;
         Ok(Self {
             succession: Arc::new(Succession::new(shared.workers, first)),
@@ -155,11 +151,7 @@ impl Supervisor {
         };
         let (watched, clock) = (self.watched.clone(), self.clock.clone());
         let (core, thread) = TimerCore::start(group, watched, clock, self.spin)?;
-        self.timers.push(Timer {
-            epoch,
-            core,
-            thread,
-        });
+        self.timers.push(Timer { epoch, core, thread });
         Ok(())
     }
 
@@ -176,12 +168,7 @@ impl Supervisor {
     #[cold]
     fn change_to(&mut self, policy: Policy) {
         let spelled = policy.spelled();
-        let Rules {
-            shared,
-            moving,
-            roster,
-            succession,
-        } = &self.rules;
+        let Rules { shared, moving, roster, succession } = &self.rules;
         let next = match Rules::regime(shared, roster, moving.clone(), policy) {
             Ok(next) => next,
             Err(error) => {

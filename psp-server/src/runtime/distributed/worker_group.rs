@@ -4,8 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use psp_policy::distributed::{
-    AnyLocal, Board, Feedback, Knowledge, LANES_MAX, LaneSet, Line, Live, Runs, Ways, WorkerPolicy,
-    lane_of,
+    AnyLocal, Board, Feedback, Knowledge, LANES_MAX, LaneSet, Line, Live, Runs, Ways, WorkerPolicy, lane_of,
 };
 use psp_policy::{Policy, RequestId, RequestType, SchedulerSetup, WorkerId};
 
@@ -58,39 +57,22 @@ pub(super) fn can_preempt(policy: &Policy, setup: &SchedulerSetup<'_>) -> bool {
 impl WorkerGroup {
     /// Workers that schedule themselves under a policy, and the objects that decide for them. `None` if the policy
     /// needs a dispatcher.
-    pub(super) fn new(
-        policy: &Policy,
-        setup: &SchedulerSetup<'_>,
-        roster: Arc<Roster>,
-    ) -> Option<(Self, Vec<Object>)> {
-        let AnyLocal::<Live> {
-            workers: objects,
-            feedback,
-            knowledge,
-            board,
-            typed,
-            ways,
-        } = policy.local(setup)?;
+    pub(super) fn new(policy: &Policy, setup: &SchedulerSetup<'_>, roster: Arc<Roster>) -> Option<(Self, Vec<Object>)> {
+        let AnyLocal::<Live> { workers: objects, feedback, knowledge, board, typed, ways } = policy.local(setup)?;
         let workers = setup.workers;
         let slots = setup.types.len() + 1;
         let lanes = if typed { slots.min(LANES_MAX) } else { 1 };
         let own = setup.types.specs().iter().map(|spec| spec.queue_capacity);
         let capacities = own.chain([None]);
-        let capacities: Vec<usize> = capacities
-            .map(|own| own.unwrap_or(setup.queue_capacity))
-            .collect();
+        let capacities: Vec<usize> = capacities.map(|own| own.unwrap_or(setup.queue_capacity)).collect();
         let group = Self {
             board,
             knowledge,
-            queues: (0..workers)
-                .map(|_| OwnQueue::new(lanes, &capacities))
-                .collect(),
+            queues: (0..workers).map(|_| OwnQueue::new(lanes, &capacities)).collect(),
             lanes,
             measured: (0..workers).map(|_| Measured::new(slots)).collect(),
             ways,
-            has_quantum: (0..slots)
-                .map(|slot| can_preempt(policy, setup) && setup.types.yields(slot))
-                .collect(),
+            has_quantum: (0..slots).map(|slot| can_preempt(policy, setup) && setup.types.yields(slot)).collect(),
             wait_queue: Guard::new(ways.congestion_ns),
             suspended: WaitQueue::new(),
             prompter: None,
@@ -151,9 +133,7 @@ impl WorkerGroup {
     /// There may be something to read that no worker reads: those who can have to yield.
     pub(crate) fn no_worker_reads(&self) {
         if let Some(prompter) = &self.prompter
-            && self
-                .workers()
-                .any(|worker| self.line(worker).quantum().is_some())
+            && self.workers().any(|worker| self.line(worker).quantum().is_some())
         {
             prompter.prompt(0);
         }

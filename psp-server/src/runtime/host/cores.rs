@@ -25,10 +25,7 @@ impl Cores {
 
     /// The same cores where something else decides which thread runs on which: nothing is pinned.
     pub(crate) fn unpinned(self) -> Self {
-        Self {
-            ids: Vec::new(),
-            ..self
-        }
+        Self { ids: Vec::new(), ..self }
     }
 
     /// Whether `threads` threads can have a core each, with one left for the rest of the machine.

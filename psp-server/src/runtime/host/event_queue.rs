@@ -79,10 +79,7 @@ impl EventQueue {
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn sleep<'a>(
-    queues: impl Iterator<Item = &'a EventQueue>,
-    timeout: Duration,
-) -> io::Result<bool> {
+pub(crate) fn sleep<'a>(queues: impl Iterator<Item = &'a EventQueue>, timeout: Duration) -> io::Result<bool> {
     let watched = queues.map(|queue| PollFd::new(queue.poll.registry(), PollFlags::IN));
     let mut watched: SmallVec<[PollFd<'_>; QUEUES_PREALLOCATED]> = watched.collect();
     match poll(&mut watched, Timespec::try_from(timeout).ok().as_ref()) {
@@ -98,12 +95,7 @@ pub(crate) fn watch(registry: &Registry, socket: &impl AsFd, token: Token) -> io
     use rustix::event::epoll::{EventData, EventFlags, add};
 
     let flags = EventFlags::IN | EventFlags::ET | EventFlags::EXCLUSIVE;
-    Ok(add(
-        registry,
-        socket,
-        EventData::new_u64(token.0 as u64),
-        flags,
-    )?)
+    Ok(add(registry, socket, EventData::new_u64(token.0 as u64), flags)?)
 }
 
 /// Has an event queue say when something has come to `socket`.

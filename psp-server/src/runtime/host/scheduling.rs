@@ -67,10 +67,7 @@ impl Background {
     /// With the settings [`background_nice`](crate::Config::background_nice) and
     /// [`background_slice_us`](crate::Config::background_slice_us).
     pub(crate) const fn new(nice: i32, slice_us: u64) -> Self {
-        Self {
-            nice: Some(nice),
-            slice_us,
-        }
+        Self { nice: Some(nice), slice_us }
     }
 
     /// The same for a thread that cannot take its own nice value back.
@@ -323,9 +320,7 @@ pub(crate) fn can_be_raised() -> bool {
         standing.suspend()?;
         standing.restore()
     };
-    std::thread::spawn(attempt)
-        .join()
-        .is_ok_and(|raised| raised.is_ok())
+    std::thread::spawn(attempt).join().is_ok_and(|raised| raised.is_ok())
 }
 
 /// Whether preempted threads can have the [lowest standing](Standing::suspend), as they can have their own again. Says
@@ -363,11 +358,7 @@ mod system {
         /// The attributes of a thread that runs only when no other wants its core. The nice value stays: it has
         /// no effect then, and could not be lowered again.
         pub(super) fn idle(self) -> Self {
-            Self {
-                policy: libc::SCHED_IDLE,
-                priority: 0,
-                ..self
-            }
+            Self { policy: libc::SCHED_IDLE, priority: 0, ..self }
         }
 
         /// Whether they are those of a thread that runs only when no other wants its core.
@@ -389,9 +380,7 @@ mod system {
                     true => libc::SCHED_OTHER,
                     false => self.policy,
                 },
-                nice: background
-                    .nice
-                    .map_or(self.nice, |nice| nice.max(self.nice)),
+                nice: background.nice.map_or(self.nice, |nice| nice.max(self.nice)),
                 priority: 0,
                 slice_ns: background.slice_us * 1000,
             })
@@ -405,19 +394,12 @@ mod system {
             return Ok(());
         }
         let nice = rustix::process::getpriority_process(None)?;
-        let attributes = Attributes {
-            policy,
-            nice,
-            priority: 0,
-            slice_ns: slice_us * 1000,
-        };
+        let attributes = Attributes { policy, nice, priority: 0, slice_ns: slice_us * 1000 };
         set_attributes(THIS_THREAD, attributes)
     }
 
     pub(super) fn set_timer_slack() -> io::Result<()> {
-        Ok(rustix::thread::set_current_timer_slack(
-            std::num::NonZero::new(1),
-        )?)
+        Ok(rustix::thread::set_current_timer_slack(std::num::NonZero::new(1))?)
     }
 
     pub(super) fn this_thread() -> i32 {
@@ -429,15 +411,7 @@ mod system {
         let mut attributes = ZEROED;
         let size = size_of::<libc::sched_attr>();
         // SAFETY: the kernel writes at most `size` bytes into `attributes`, which is that long.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_sched_getattr,
-                THIS_THREAD,
-                &raw mut attributes,
-                size,
-                0,
-            )
-        };
+        let result = unsafe { libc::syscall(libc::SYS_sched_getattr, THIS_THREAD, &raw mut attributes, size, 0) };
         if result != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -459,8 +433,7 @@ mod system {
         };
         // SAFETY: the kernel reads `size` bytes of `attributes`, which lives until the call returns
         // and is as long as it says, and writes nothing. A thread that is gone is an error. No flags.
-        let result =
-            unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const attributes, 0) };
+        let result = unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const attributes, 0) };
         if result == 0 {
             Ok(())
         } else {
@@ -477,10 +450,7 @@ mod system {
     }
 
     pub(super) fn clock_ns(clock: i32) -> Option<u64> {
-        let mut time = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the kernel writes a `timespec`, which is a local variable. The clock of a thread that has
         // ended is an error, or by then another thread's: a wrong time, but no wrong memory.
         let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
@@ -508,18 +478,10 @@ mod system {
         use super::super::{Demotion, Standing, at_own_priority, can_be_raised, lower_priority};
         use super::*;
 
-        const NICEST: Background = Background {
-            nice: Some(19),
-            slice_us: 700,
-        };
-        const SLICED: Background = Background {
-            nice: None,
-            ..NICEST
-        };
+        const NICEST: Background = Background { nice: Some(19), slice_us: 700 };
+        const SLICED: Background = Background { nice: None, ..NICEST };
 
-        fn on_a_thread<T: Send + 'static>(
-            body: impl FnOnce() -> io::Result<T> + Send + 'static,
-        ) -> T {
+        fn on_a_thread<T: Send + 'static>(body: impl FnOnce() -> io::Result<T> + Send + 'static) -> T {
             std::thread::spawn(body).join().unwrap().unwrap()
         }
 
@@ -533,20 +495,14 @@ mod system {
             assert_eq!((sliced.policy, sliced.nice), (before.policy, before.nice));
             // Kernels before 6.12 have no slices for single threads and report none.
             let slice_ns = sliced.slice_ns;
-            assert!(
-                slice_ns == 100_000 || slice_ns == before.slice_ns,
-                "{slice_ns}"
-            );
+            assert!(slice_ns == 100_000 || slice_ns == before.slice_ns, "{slice_ns}");
             let lowered = on_a_thread(|| {
                 lower_priority(NICEST);
                 attributes()
             });
             assert_eq!((lowered.policy, lowered.nice), (before.policy, 19));
             let slice_ns = lowered.slice_ns;
-            assert!(
-                slice_ns == 700_000 || slice_ns == before.slice_ns,
-                "{slice_ns}"
-            );
+            assert!(slice_ns == 700_000 || slice_ns == before.slice_ns, "{slice_ns}");
         }
 
         #[test]
@@ -579,9 +535,7 @@ mod system {
                 let own = attributes()?;
                 demotion.begin();
                 let given_up = demotion.given_up();
-                std::thread::spawn(move || given_up.give_back())
-                    .join()
-                    .unwrap()?;
+                std::thread::spawn(move || given_up.give_back()).join().unwrap()?;
                 let back = attributes()?;
                 demotion.end();
                 demotion.given_up().give_back()?;
@@ -651,12 +605,7 @@ mod system {
         fn a_real_time_thread_steps_back_where_it_may_return() {
             let demoted = |background: Background| {
                 on_a_thread(move || {
-                    let attributes_of = |policy, priority| Attributes {
-                        policy,
-                        priority,
-                        nice: 0,
-                        slice_ns: 0,
-                    };
+                    let attributes_of = |policy, priority| Attributes { policy, priority, nice: 0, slice_ns: 0 };
                     if set_attributes(THIS_THREAD, attributes_of(libc::SCHED_RR, 1)).is_err() {
                         return Ok(None);
                     }

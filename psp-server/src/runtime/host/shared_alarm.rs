@@ -40,10 +40,7 @@ pub(crate) struct SharedAlarm<C> {
 
 impl<C: Countdown> SharedAlarm<C> {
     pub(crate) fn new(countdown: C) -> Self {
-        Self {
-            countdown,
-            at_ns: Mutex::new(None),
-        }
+        Self { countdown, at_ns: Mutex::new(None) }
     }
 
     /// The timer.
@@ -120,11 +117,7 @@ mod tests {
         assert_eq!(set(10, 60_000), (1, Some(50_000)), "later");
         assert_eq!(set(10, 49_000), (1, Some(50_000)), "within the slack");
         assert_eq!(set(10, 20_000), (2, Some(19_990)));
-        assert_eq!(
-            set(30_000, 90_000),
-            (2, Some(19_990)),
-            "no thread has heard it"
-        );
+        assert_eq!(set(30_000, 90_000), (2, Some(19_990)), "no thread has heard it");
         alarm.rang();
         assert_eq!(set(30_000, 90_000), (3, Some(60_000)));
         assert_eq!(set(40_000, 20_000), (4, Some(1)), "at once");

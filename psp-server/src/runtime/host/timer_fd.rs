@@ -4,8 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
 use super::shared_alarm::Countdown;
@@ -72,10 +71,7 @@ mod tests {
         let alarm = SharedAlarm::new(TimerFd::new().unwrap());
         let is_readable = |timeout_s| {
             let tv_nsec = 0;
-            let timeout = Timespec {
-                tv_sec: timeout_s,
-                tv_nsec,
-            };
+            let timeout = Timespec { tv_sec: timeout_s, tv_nsec };
             let mut fds = [PollFd::new(alarm.countdown(), PollFlags::IN)];
             poll(&mut fds, Some(&timeout)).unwrap() > 0
         };

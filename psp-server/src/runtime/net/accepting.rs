@@ -61,18 +61,9 @@ impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
     ) -> io::Result<Self> {
         let mut listeners = Vec::with_capacity(sockets.len());
         for (index, listening) in sockets.into_iter().enumerate() {
-            let Listening {
-                socket,
-                is_shared,
-                tls,
-            } = listening;
+            let Listening { socket, is_shared, tls } = listening;
             event_queue::watch(registry, &socket, tokens.listener(index))?;
-            listeners.push(Listener {
-                socket,
-                is_shared,
-                tls,
-                readable: true,
-            });
+            listeners.push(Listener { socket, is_shared, tls, readable: true });
         }
         Ok(Self {
             listeners,
@@ -149,15 +140,9 @@ impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
         let listener = &mut self.listeners[index];
         match listener.socket.accept() {
             Ok((socket, peer)) => {
-                let newcomer = Newcomer {
-                    socket,
-                    peer,
-                    listener: index,
-                };
+                let newcomer = Newcomer { socket, peer, listener: index };
                 match listener.is_shared {
-                    true => { &self.commons.newcomers }
-                        .give(self.shared.port(), newcomer)
-                        .err(),
+                    true => { &self.commons.newcomers }.give(self.shared.port(), newcomer).err(),
                     false => Some(newcomer),
                 }
             }
@@ -186,11 +171,7 @@ impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
         tokens: Tokens,
         now_ns: u64,
     ) {
-        let Newcomer {
-            socket,
-            peer,
-            listener,
-        } = newcomer;
+        let Newcomer { socket, peer, listener } = newcomer;
         let Some(listener) = self.listeners.get(listener) else {
             return;
         };
@@ -239,11 +220,7 @@ impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
             Ok(connected) => connected.map_err(Refused::ByHandler)?,
             Err(_) => return Err(Refused::HandlerFailed),
         };
-        Ok(Admitted {
-            state,
-            is_authenticated,
-            counted,
-        })
+        Ok(Admitted { state, is_authenticated, counted })
     }
 }
 
@@ -272,8 +249,7 @@ impl Listener {
     /// The session of a connection with TLS that was accepted at `now_ns`.
     fn session(&self, now_ns: u64) -> Result<Option<Box<TlsSession>>, Refused> {
         let made = self.tls.as_ref().map(|tls| tls.session(now_ns));
-        made.map(|session| session.ok_or(Refused::NoSession))
-            .transpose()
+        made.map(|session| session.ok_or(Refused::NoSession)).transpose()
     }
 }
 

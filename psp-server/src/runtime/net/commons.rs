@@ -25,11 +25,7 @@ pub(crate) struct Commons<C, D> {
 impl<C, D> Commons<C, D> {
     /// There are as many ports as `bells`, which wake those who drive them. `own` has the addresses of the server's
     /// datagram sockets.
-    pub(crate) fn new<B: Bell + 'static>(
-        bells: &[Arc<B>],
-        own: Vec<SocketAddr>,
-        config: &Config,
-    ) -> Self {
+    pub(crate) fn new<B: Bell + 'static>(bells: &[Arc<B>], own: Vec<SocketAddr>, config: &Config) -> Self {
         Self {
             returns: Returns::new(bells.iter().cloned()),
             newcomers: Newcomers::new(bells.iter().cloned()),

@@ -28,11 +28,7 @@ struct DatagramSocket<C> {
 }
 
 impl<C> DatagramSockets<C> {
-    pub(super) fn new(
-        endpoints: Vec<Arc<Endpoint<C>>>,
-        registry: &Registry,
-        tokens: Tokens,
-    ) -> io::Result<Self> {
+    pub(super) fn new(endpoints: Vec<Arc<Endpoint<C>>>, registry: &Registry, tokens: Tokens) -> io::Result<Self> {
         let mut sockets = Vec::with_capacity(endpoints.len());
         for (index, endpoint) in endpoints.into_iter().enumerate() {
             if let Outlet::Socket(socket) = &endpoint.outlet {

@@ -38,11 +38,7 @@ pub(super) struct Driven<F: Framing, H: Handler<F::Head>> {
 impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
     /// The own port alone.
     pub(super) fn new(home: Port<F, H>) -> Self {
-        Self {
-            number: home.number(),
-            ports: vec![Box::new(home)],
-            next: 0,
-        }
+        Self { number: home.number(), ports: vec![Box::new(home)], next: 0 }
     }
 
     /// The own port. It is here whenever no long request runs.
@@ -133,8 +129,7 @@ impl<F: Framing, H: Handler<F::Head>> Driven<F, H> {
     /// The net worker, which is `worker`, runs a request of the type at `slot`.
     #[inline]
     pub(super) fn note_run(&self, worker: WorkerId, slot: usize) {
-        self.iter()
-            .for_each(|port| port.turning().runs(worker, slot));
+        self.iter().for_each(|port| port.turning().runs(worker, slot));
     }
 
     /// Whether the owner of a port waits for it.

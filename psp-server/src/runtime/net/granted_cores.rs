@@ -62,10 +62,7 @@ impl GrantedCores {
         registry: &Registry,
     ) -> io::Result<Self> {
         let inline = net_thread.is_none();
-        let threads: Vec<ThreadId> = net_thread
-            .into_iter()
-            .chain(workers.iter().copied())
-            .collect();
+        let threads: Vec<ThreadId> = net_thread.into_iter().chain(workers.iter().copied()).collect();
         let config = &shared.config;
         let registration = Registration {
             name: program_name(),
@@ -87,9 +84,7 @@ impl GrantedCores {
             has_changed: true,
             present: shared.workers_min,
             worked_ns: 0,
-            rest_ns: config
-                .elastic_interval_ms
-                .saturating_mul(RESTING * 1_000_000),
+            rest_ns: config.elastic_interval_ms.saturating_mul(RESTING * 1_000_000),
             is_refused: false,
             shared,
         };

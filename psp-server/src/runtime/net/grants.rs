@@ -160,11 +160,7 @@ impl Grants {
             kept += usize::from(stays);
             is_range &= stays || !self.is_registered;
             if standing.has_core() {
-                *standing = if stays {
-                    Standing::On
-                } else {
-                    Standing::Leaving
-                };
+                *standing = if stays { Standing::On } else { Standing::Leaving };
             }
         }
     }
@@ -212,11 +208,7 @@ mod tests {
     }
 
     const fn settled(present: usize, held: usize, wanted: usize) -> Settled {
-        Settled {
-            present,
-            held,
-            wanted,
-        }
+        Settled { present, held, wanted }
     }
 
     /// A registered server with 1 to 4 workers and a net thread, whose load needs `needed`.
@@ -394,28 +386,21 @@ mod tests {
             }
             for (holder, core) in self.held.clone() {
                 let (now_ns, id) = (self.now_ns, self.server);
-                self.arbitration
-                    .hold(now_ns, id, thread(holder), core)
-                    .unwrap();
+                self.arbitration.hold(now_ns, id, thread(holder), core).unwrap();
             }
             for index in 0..CORES {
                 let (now_ns, id) = (self.now_ns, self.other);
-                self.arbitration
-                    .offer(now_ns, id, thread(OTHERS + index))
-                    .unwrap();
+                self.arbitration.offer(now_ns, id, thread(OTHERS + index)).unwrap();
             }
             self.arbitration.want(self.now_ns, self.server, self.wanted);
-            self.arbitration
-                .want(self.now_ns, self.other, self.other_wants);
+            self.arbitration.want(self.now_ns, self.other, self.other_wants);
             self.grants.registered();
             self.act();
         }
 
         fn offer(&mut self, index: usize) {
             let id = self.server;
-            self.arbitration
-                .offer(self.now_ns, id, thread(index))
-                .unwrap();
+            self.arbitration.offer(self.now_ns, id, thread(index)).unwrap();
         }
 
         /// Tells the servers what the arbitration says.
@@ -425,16 +410,13 @@ mod tests {
                     Action::Recall { server, .. } if server == self.other => {
                         let other = &self.arbitration.servers()[&self.other];
                         let surplus = other.held.len().saturating_sub(other.allowed);
-                        let held: Vec<ThreadId> =
-                            other.held.iter().map(|&(_, thread)| thread).collect();
+                        let held: Vec<ThreadId> = other.held.iter().map(|&(_, thread)| thread).collect();
                         for &thread in held.iter().rev().take(surplus) {
                             let (now_ns, id) = (self.now_ns, self.other);
                             self.arbitration.offer(now_ns, id, thread).unwrap();
                         }
                     }
-                    Action::Grant { server, .. } | Action::Take { server, .. }
-                        if server == self.server =>
-                    {
+                    Action::Grant { server, .. } | Action::Take { server, .. } if server == self.server => {
                         self.told.push_back(action);
                     }
                     _ => {}
@@ -470,9 +452,7 @@ mod tests {
             let allowed = self.arbitration.servers()[&self.server].allowed;
             let release = self.held.len().saturating_sub(allowed);
             let (busy, mut offers) = (self.busy.clone(), Vec::new());
-            let settled = self
-                .grants
-                .settle(release, |worker| busy[worker], &mut offers);
+            let settled = self.grants.settle(release, |worker| busy[worker], &mut offers);
             self.held.retain(|(holder, _)| !offers.contains(holder));
             assert_eq!(self.held.len(), settled.held);
             assert!(settled.present <= WORKERS_MAX);
@@ -487,8 +467,7 @@ mod tests {
                 offers.iter().for_each(|&thread| self.offer(thread));
             }
             self.wanted = settled.wanted;
-            self.arbitration
-                .want(self.now_ns, self.server, settled.wanted);
+            self.arbitration.want(self.now_ns, self.server, settled.wanted);
             self.act();
             settled
         }

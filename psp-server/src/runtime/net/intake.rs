@@ -53,9 +53,7 @@ impl<'a, F: Framing, K: Classifier<F::Head>> Intake<'a, F, K> {
         }
         let request_type = self.dispatcher.classify(request, &head);
         let own = self.framing.deadline(&head);
-        let deadline_ns = self
-            .dispatcher
-            .latest_turn_ns(self.now_ns, request_type, own);
+        let deadline_ns = self.dispatcher.latest_turn_ns(self.now_ns, request_type, own);
         (datagram.request_type, datagram.arrived_ns) = (request_type, self.now_ns);
         datagram.deadline_ns = deadline_ns;
         datagram.head = head;
@@ -76,11 +74,7 @@ impl<'a, F: Framing, K: Classifier<F::Head>> Intake<'a, F, K> {
 
     /// Classifies and enqueues a datagram. `false` if it is not exactly one request, or `sources` refuse it.
     #[inline]
-    pub(super) fn admit<C>(
-        &mut self,
-        sources: &Sources,
-        datagram: &mut Datagram<C, F::Head>,
-    ) -> bool {
+    pub(super) fn admit<C>(&mut self, sources: &Sources, datagram: &mut Datagram<C, F::Head>) -> bool {
         if let Some(refusal) = sources.refusal(datagram.peer, self.now_ns) {
             self.count_refused(refusal);
             return false;

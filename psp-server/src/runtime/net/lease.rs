@@ -135,9 +135,7 @@ impl<P, S: Sleeper> Leases<P, S> {
 
     /// Whether a worker drives the port that is not its owner.
     pub(crate) fn is_served_elsewhere(&self, port: PortNumber) -> bool {
-        self.leases[port.index()]
-            .is_elsewhere
-            .load(Ordering::Relaxed)
+        self.leases[port.index()].is_elsewhere.load(Ordering::Relaxed)
     }
 
     /// The caller drives a port no longer. If its owner does not wait for it, [wake](Self::wake_one) somebody.
@@ -252,10 +250,7 @@ mod tests {
         assert_eq!(elsewhere(), [false; 3]);
         let taken = [(); 3].map(|()| leases.take());
         assert_eq!(elsewhere(), [true, false, true]);
-        assert_eq!(
-            taken,
-            [Some((number(0), "first")), Some((number(2), "third")), None]
-        );
+        assert_eq!(taken, [Some((number(0), "first")), Some((number(2), "third")), None]);
         assert!(!leases.any_free());
         leases.leave(number(2), "third");
         assert_eq!(elsewhere(), [true, false, false]);

@@ -14,10 +14,7 @@ pub(super) struct Lent {
 impl Lent {
     /// So many workers, which hold none.
     pub(super) fn new(workers: usize) -> Self {
-        Self {
-            count: 0,
-            runnable: vec![0; workers],
-        }
+        Self { count: 0, runnable: vec![0; workers] }
     }
 
     /// How many there are.

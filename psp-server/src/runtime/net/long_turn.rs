@@ -35,11 +35,7 @@ use crate::runtime::host::clock::Clock;
 use crate::runtime::host::scheduling::Demotion;
 
 /// What a worker leaves for a long request: ports, by these leases, and its standing, if it shares its core.
-type LongTurnOf<'a, F, H> = (
-    &'a mut Driven<F, H>,
-    &'a PortLeases<F, H>,
-    &'a mut Option<Demotion>,
-);
+type LongTurnOf<'a, F, H> = (&'a mut Driven<F, H>, &'a PortLeases<F, H>, &'a mut Option<Demotion>);
 
 /// See the [module](self). One turn, long or not.
 pub(super) struct LongTurn<'a, F: Framing, H: Handler<F::Head>> {
@@ -99,11 +95,7 @@ impl<'a, F: Framing, H: Handler<F::Head>> LongTurn<'a, F, H> {
     }
 
     /// The same of a turn that another thread runs: `body` tells the watch when it becomes long, if there is one.
-    pub(super) fn run_elsewhere<T>(
-        &self,
-        length: Length,
-        body: impl FnOnce(Option<&dyn TurnWatch>) -> T,
-    ) -> T {
+    pub(super) fn run_elsewhere<T>(&self, length: Length, body: impl FnOnce(Option<&dyn TurnWatch>) -> T) -> T {
         self.is_elsewhere.set(true);
         match length {
             Length::Short => body(Some(self)),

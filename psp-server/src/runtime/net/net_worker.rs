@@ -202,21 +202,11 @@ impl<F: Framing, K, H: Handler<F::Head>> NetWorker<F, K, H> {
 
     /// The same of a request that pauses again and again.
     fn warn_of_endless(&mut self, paused: &Paused) {
-        let &Paused {
-            worker,
-            request,
-            request_type,
-            ..
-        } = paused;
+        let &Paused { worker, request, request_type, .. } = paused;
         let for_ns = self.pauses.served_ns(request);
         if self.dispatcher.is_stuck(request_type, for_ns) && self.pauses.tell(request) {
             self.dispatcher.count_stuck(worker);
-            let stuck = RunningTurn {
-                worker,
-                request,
-                request_type,
-                for_ns,
-            };
+            let stuck = RunningTurn { worker, request, request_type, for_ns };
             self.warn_of(&stuck, ": others have its thread for half of the time");
         }
     }
@@ -230,13 +220,7 @@ impl<F: Framing, K, H: Handler<F::Head>> NetWorker<F, K, H> {
         let request_type = self.dispatcher.type_name(stuck.request_type);
         let worker = self.shared.global(stuck.worker).0;
         let for_ms = stuck.for_ns / 1_000_000;
-        tracing::warn!(
-            worker,
-            request_type,
-            peer,
-            for_ms,
-            "a request may never end{others}"
-        );
+        tracing::warn!(worker, request_type, peer, for_ms, "a request may never end{others}");
     }
 
     /// How long the event queue may sleep, before what is due at a time. `None` if it need not be asked now.
@@ -296,10 +280,7 @@ impl<F: Framing, K, H: Handler<F::Head>> NetWorker<F, K, H> {
     fn held_deadline_ns(&self) -> Option<u64> {
         let deadlines = |port: &Port<F, H>| {
             let connections = &port.requests.connections;
-            [
-                connections.held_deadline_ns(),
-                connections.bodies_deadline_ns(),
-            ]
+            [connections.held_deadline_ns(), connections.bodies_deadline_ns()]
         };
         self.ports.iter().flat_map(deadlines).flatten().min()
     }
@@ -319,8 +300,7 @@ impl<F: Framing, K, H: Handler<F::Head>> NetWorker<F, K, H> {
     /// for a while, and other threads may need the core.
     fn port_poll_at_ns(&self) -> Option<u64> {
         let idle_sleep = self.ports.home().idle_sleep()?;
-        let idle =
-            self.spin.idle.is_zero() && self.now_ns.saturating_sub(self.busy_at_ns) >= IDLE_NS;
+        let idle = self.spin.idle.is_zero() && self.now_ns.saturating_sub(self.busy_at_ns) >= IDLE_NS;
         let idle_sleep_ns = u64::try_from(idle_sleep.as_nanos()).unwrap_or(u64::MAX);
         idle.then(|| self.now_ns.saturating_add(idle_sleep_ns))
     }
@@ -370,9 +350,7 @@ impl<F: Framing, K, H: Handler<F::Head>> NetWorker<F, K, H> {
     pub(super) fn receive_mail(&mut self) -> usize {
         let (dispatcher, now_ns) = (&self.dispatcher, self.now_ns);
         let ports = self.ports.iter_mut();
-        ports
-            .map(|port| port.receive_mail(dispatcher, now_ns))
-            .sum()
+        ports.map(|port| port.receive_mail(dispatcher, now_ns)).sum()
     }
 
     /// Has a request go on that has been away for long enough.
@@ -413,25 +391,14 @@ impl<F: Framing, K, H: Handler<F::Head>> NetWorker<F, K, H> {
     /// Takes a request back that `worker` completed, or brings it to its port. `remote` says that the worker is not the
     /// net thread.
     #[inline]
-    pub(super) fn take_back(
-        &mut self,
-        task: Task<H::Connection, F::Head>,
-        worker: WorkerId,
-        remote: bool,
-    ) {
-        self.dispatcher
-            .completed(self.now_ns, worker, task.samples());
+    pub(super) fn take_back(&mut self, task: Task<H::Connection, F::Head>, worker: WorkerId, remote: bool) {
+        self.dispatcher.completed(self.now_ns, worker, task.samples());
         self.bring_home(task, worker, remote);
     }
 
     /// The same, whoever decided that the request runs.
     #[inline]
-    pub(super) fn bring_home(
-        &mut self,
-        task: Task<H::Connection, F::Head>,
-        worker: WorkerId,
-        remote: bool,
-    ) {
+    pub(super) fn bring_home(&mut self, task: Task<H::Connection, F::Head>, worker: WorkerId, remote: bool) {
         match self.ports.find(task.port()) {
             Some(port) => {
                 let requests = &mut port.requests;
@@ -474,9 +441,7 @@ impl<F: Framing, K, H: Handler<F::Head>> NetWorker<F, K, H> {
     /// Records that a request found no room.
     pub(super) fn note_rejection(&self, request: RequestId, request_type: RequestType) {
         let slot = self.dispatcher.slot(request_type);
-        self.shared
-            .trace
-            .rejected(self.shared.index(), request, slot);
+        self.shared.trace.rejected(self.shared.index(), request, slot);
     }
 
     /// Refuses a request that found no room.
@@ -490,10 +455,7 @@ impl<F: Framing, K, H: Handler<F::Head>> NetWorker<F, K, H> {
     /// The task of a request that other workers do not find, or `None` if it has begun before. An error if it is
     /// dropped: no client waits for it.
     #[inline]
-    pub(super) fn lend(
-        &mut self,
-        request: RequestId,
-    ) -> Result<Option<ContextTask<F, H>>, Dropped> {
+    pub(super) fn lend(&mut self, request: RequestId) -> Result<Option<ContextTask<F, H>>, Dropped> {
         // Without its port, it began here.
         let Some(port) = self.ports.port_of(request) else {
             return Ok(None);
@@ -573,8 +535,7 @@ impl<F: Framing, K, H: Handler<F::Head>> NetWorker<F, K, H> {
                 self.bring_home(task, worker, false);
             }
             Report::Blocked { .. } => {
-                self.dispatcher
-                    .control_blocked(self.now_ns, request, request_type);
+                self.dispatcher.control_blocked(self.now_ns, request, request_type);
             }
             Report::Yielded { .. } | Report::Paused { .. } => {
                 self.dispatcher.control_yielded(request, request_type);

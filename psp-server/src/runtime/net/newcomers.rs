@@ -45,14 +45,8 @@ struct Way {
 impl Newcomers {
     /// There are as many ports as `bells`, which wake those who drive them.
     pub(super) fn new<B: Bell + 'static>(bells: impl IntoIterator<Item = Arc<B>>) -> Self {
-        let ports = bells.into_iter().map(|bell| Way {
-            mailbox: Mailbox::default(),
-            bell,
-        });
-        Self {
-            ports: ports.collect(),
-            turn: AtomicUsize::new(0),
-        }
+        let ports = bells.into_iter().map(|bell| Way { mailbox: Mailbox::default(), bell });
+        Self { ports: ports.collect(), turn: AtomicUsize::new(0) }
     }
 
     /// Gives a connection, accepted at the port `here`, to the port whose turn it is. Gives it back if it stays.
@@ -137,10 +131,6 @@ mod tests {
             );
             kept += usize::from(given.is_err());
         }
-        assert_eq!(
-            kept,
-            NEWCOMERS_MAX + 1 + 2,
-            "its own, and one beyond the limit of each"
-        );
+        assert_eq!(kept, NEWCOMERS_MAX + 1 + 2, "its own, and one beyond the limit of each");
     }
 }

@@ -43,10 +43,7 @@ impl Budget {
             0 => u64::MAX,
             us => us.saturating_mul(1_000),
         };
-        Self {
-            ns,
-            over_at_ns: Cell::new(now_ns.saturating_add(ns)),
-        }
+        Self { ns, over_at_ns: Cell::new(now_ns.saturating_add(ns)) }
     }
 
     /// Whether it is never over.
@@ -279,11 +276,7 @@ mod tests {
         assert_eq!(due(&mut pauses, 1_350), Some(1));
         assert_eq!(due(&mut pauses, 1_400), None, "the first one runs");
         pauses.put_away(paused(1, 1_450, 100), false);
-        assert_eq!(
-            due(&mut pauses, 1_450),
-            Some(2),
-            "no other request was there"
-        );
+        assert_eq!(due(&mut pauses, 1_450), Some(2), "no other request was there");
         assert_eq!(due(&mut pauses, 1_649), None);
         assert_eq!(due(&mut pauses, 1_650), Some(1), "that one is stuck");
         assert_eq!(pauses.due_ns(), None);

@@ -118,27 +118,14 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
         let requests = Requests {
             names: shared.names(),
             connections: Connections::new(framing.clone(), shared.clone()),
-            datagrams: DatagramPool::new(
-                shared.names(),
-                buffers,
-                shared.config.datagram_bytes_max,
-                packets,
-            ),
+            datagrams: DatagramPool::new(shared.names(), buffers, shared.config.datagram_bytes_max, packets),
             completed: Vec::new(),
             commons: commons.clone(),
             returned: Vec::new(),
         };
         Ok(Self {
             alarm: Alarm::new(registry, ALARM)?,
-            acceptor: Acceptor::new(
-                listeners,
-                registry,
-                tokens,
-                framing.clone(),
-                handler,
-                shared.clone(),
-                commons,
-            )?,
+            acceptor: Acceptor::new(listeners, registry, tokens, framing.clone(), handler, shared.clone(), commons)?,
             sockets,
             polled: polled.map(PolledPort::new),
             requests,
@@ -249,8 +236,7 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
 
     #[inline]
     fn receives_datagrams(&self) -> bool {
-        self.has_unread_frames()
-            || self.sockets.has_readable() && self.requests.datagrams.has_buffers()
+        self.has_unread_frames() || self.sockets.has_readable() && self.requests.datagrams.has_buffers()
     }
 
     #[inline]
@@ -278,8 +264,7 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
     pub(super) fn accept(&mut self, now_ns: u64) {
         let connections = &mut self.requests.connections;
         let registry = self.queue.poll().registry();
-        self.acceptor
-            .accept(connections, registry, self.tokens, now_ns);
+        self.acceptor.accept(connections, registry, self.tokens, now_ns);
     }
 
     /// The number of datagram sockets.
@@ -300,20 +285,13 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
             net: self.shared.net(),
             now_ns,
         };
-        let Requests {
-            datagrams, commons, ..
-        } = &mut self.requests;
-        self.sockets
-            .receive(index, datagrams, &commons.sources, intake)
+        let Requests { datagrams, commons, .. } = &mut self.requests;
+        self.sockets.receive(index, datagrams, &commons.sources, intake)
     }
 
     /// Has a connection do what is next, or receives a datagram, in turn where both wait. Returns whether it has sent
     /// messages beside that.
-    pub(super) fn advance_one<K: Classifier<F::Head>>(
-        &mut self,
-        dispatcher: &mut Dispatcher<K>,
-        now_ns: u64,
-    ) -> bool {
+    pub(super) fn advance_one<K: Classifier<F::Head>>(&mut self, dispatcher: &mut Dispatcher<K>, now_ns: u64) -> bool {
         let receives = self.receives_datagrams();
         let connections = &mut self.requests.connections;
         let others_wait = connections.has_ready() || connections.has_pushed();
@@ -336,9 +314,7 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
     /// Takes a burst of frames, if frames come here. Returns whether there are any to read.
     pub(super) fn receive_burst(&mut self) -> bool {
         let packets = &self.shared.net().packets;
-        self.polled
-            .as_mut()
-            .is_some_and(|polled| polled.poll(packets))
+        self.polled.as_mut().is_some_and(|polled| polled.poll(packets))
     }
 
     /// Reads up to `frames` frames of the burst. Returns whether there were any.
@@ -354,9 +330,7 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
             net: self.shared.net(),
             now_ns,
         };
-        let Requests {
-            datagrams, commons, ..
-        } = &mut self.requests;
+        let Requests { datagrams, commons, .. } = &mut self.requests;
         match &mut self.polled {
             Some(polled) => polled.read(frames, datagrams, &commons.sources, intake),
             None => false,
@@ -440,8 +414,7 @@ impl<F: Framing, H: Handler<F::Head>> Port<F, H> {
 
     /// Whether the drain timeout is over.
     pub(super) fn is_overdue(&self, now_ns: u64) -> bool {
-        self.draining_until_ns
-            .is_some_and(|until_ns| now_ns >= until_ns)
+        self.draining_until_ns.is_some_and(|until_ns| now_ns >= until_ns)
     }
 
     /// What the port's driver tells the watchdog.

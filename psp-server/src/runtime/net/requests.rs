@@ -43,12 +43,7 @@ impl<F: Framing, C> Requests<F, C> {
     }
 
     /// Takes a request of this port back from another worker, which completed it or turned it down.
-    pub(super) fn receive<K>(
-        &mut self,
-        task: Task<C, F::Head>,
-        dispatcher: &Dispatcher<K>,
-        now_ns: u64,
-    ) {
+    pub(super) fn receive<K>(&mut self, task: Task<C, F::Head>, dispatcher: &Dispatcher<K>, now_ns: u64) {
         let mut stream = match task {
             Task::Stream(stream) => stream,
             // Without a reply it is free.
@@ -81,8 +76,7 @@ impl<F: Framing, C> Requests<F, C> {
     ) {
         match task {
             Task::Stream(stream) => {
-                self.connections
-                    .take_back(stream, remote, dispatcher, now_ns);
+                self.connections.take_back(stream, remote, dispatcher, now_ns);
             }
             Task::Datagram(datagram) => {
                 if datagram.owed.is_some() {
@@ -122,9 +116,7 @@ impl<F: Framing, C> Requests<F, C> {
         for completed in completed {
             let kept = match completed.request {
                 RequestKey::Connection(index) => self.connections.pay(index, completed, now_ns),
-                RequestKey::Datagram(index) => {
-                    self.pay_datagram(index, completed, framing, shared, now_ns)
-                }
+                RequestKey::Datagram(index) => self.pay_datagram(index, completed, framing, shared, now_ns),
             };
             self.completed.extend(kept);
         }
@@ -154,8 +146,7 @@ impl<F: Framing, C> Requests<F, C> {
             None => completed.output.copy_to(room),
         };
         let net = shared.net();
-        net.deferred_failed
-            .add(u64::from(completed.refusal().is_some()));
+        net.deferred_failed.add(u64::from(completed.refusal().is_some()));
         if written > 0
             && let Some(endpoint) = &datagram.endpoint
         {
@@ -173,16 +164,9 @@ impl<F: Framing, C> Requests<F, C> {
     /// Drops a request that the scheduler wants to begin, if its peer is gone or it has waited for too long. Returns
     /// whether it did.
     #[inline]
-    pub(super) fn drop_unwanted<K>(
-        &mut self,
-        request: RequestId,
-        dispatcher: &Dispatcher<K>,
-        now_ns: u64,
-    ) -> bool {
+    pub(super) fn drop_unwanted<K>(&mut self, request: RequestId, dispatcher: &Dispatcher<K>, now_ns: u64) -> bool {
         match self.names.request(request) {
-            RequestKey::Connection(index) => {
-                self.connections.drop_unwanted(index, now_ns, dispatcher)
-            }
+            RequestKey::Connection(index) => self.connections.drop_unwanted(index, now_ns, dispatcher),
             RequestKey::Datagram(index) => {
                 let held = self.datagrams.held(index);
                 let Some(late) = held.filter(|held| held.is_late(now_ns)) else {
@@ -196,12 +180,7 @@ impl<F: Framing, C> Requests<F, C> {
     }
 
     /// Refuses a request that the scheduler rejected.
-    pub(super) fn reject<K>(
-        &mut self,
-        request: RequestId,
-        request_type: RequestType,
-        dispatcher: &Dispatcher<K>,
-    ) {
+    pub(super) fn reject<K>(&mut self, request: RequestId, request_type: RequestType, dispatcher: &Dispatcher<K>) {
         match self.names.request(request) {
             RequestKey::Connection(index) => self.connections.reject(index, dispatcher),
             RequestKey::Datagram(index) => {
@@ -214,9 +193,7 @@ impl<F: Framing, C> Requests<F, C> {
     /// Who sent a request, if that is known: of a datagram and of a request of another port it is not.
     pub(super) fn peer(&self, request: RequestId) -> Option<Peer> {
         match self.names.request(request) {
-            RequestKey::Connection(index) if self.names.has(request) => {
-                self.connections.peer(index)
-            }
+            RequestKey::Connection(index) if self.names.has(request) => self.connections.peer(index),
             RequestKey::Connection(_) | RequestKey::Datagram(_) => None,
         }
     }

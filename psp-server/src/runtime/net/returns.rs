@@ -28,13 +28,8 @@ struct Way<C, D> {
 impl<C, D> Returns<C, D> {
     /// There are as many ports as `bells`, which wake those who drive them.
     pub(crate) fn new<B: Bell + 'static>(bells: impl IntoIterator<Item = Arc<B>>) -> Self {
-        let ports = bells.into_iter().map(|bell| Way {
-            mailbox: Mailbox::default(),
-            bell,
-        });
-        Self {
-            ports: ports.collect(),
-        }
+        let ports = bells.into_iter().map(|bell| Way { mailbox: Mailbox::default(), bell });
+        Self { ports: ports.collect() }
     }
 
     /// Brings a connection or a datagram back to its port, from whichever thread: its turn is over.

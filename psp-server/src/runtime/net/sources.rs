@@ -70,11 +70,9 @@ impl Sources {
         };
         let takes_ns = bytes as u64 * 1_000_000_000 / self.bytes_per_s;
         // Nothing else depends on it.
-        let _ = self.received_at_ns[slot].fetch_update(
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-            |received_at_ns| Some(received_at_ns.max(now_ns).saturating_add(takes_ns)),
-        );
+        let _ = self.received_at_ns[slot].fetch_update(Ordering::Relaxed, Ordering::Relaxed, |received_at_ns| {
+            Some(received_at_ns.max(now_ns).saturating_add(takes_ns))
+        });
     }
 
     /// The slot of an address, or of an IPv6 network of 64 bits. `None` without a limit.
@@ -158,11 +156,9 @@ mod tests {
         let sources = Sources::new(Vec::new(), 1);
         sources.charge(source("192.0.2.1:1"), 100, 0);
         sources.charge(source("[2001:db8::1]:1"), 100, 0);
-        for (address, is_refused) in [
-            ("192.0.2.1:2", true),
-            ("[::ffff:192.0.2.1]:1", true),
-            ("[2001:db8::ffff:1]:1", true),
-        ] {
+        for (address, is_refused) in
+            [("192.0.2.1:2", true), ("[::ffff:192.0.2.1]:1", true), ("[2001:db8::ffff:1]:1", true)]
+        {
             let refusal = sources.refusal(source(address), 0);
             assert_eq!(refusal.is_some(), is_refused, "{address}");
         }

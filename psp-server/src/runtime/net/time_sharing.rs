@@ -49,15 +49,9 @@ struct SharedWorker {
 impl TimeSharing {
     /// Of so many workers; a request that is stuck has turns of `budget_us`. 0: none yields.
     pub(super) fn new(workers: usize, budget_us: u64) -> Self {
-        let shared = || SharedWorker {
-            pauses: Pauses::new(budget_us),
-            is_asked: false,
-        };
+        let shared = || SharedWorker { pauses: Pauses::new(budget_us), is_asked: false };
         let workers = if budget_us > 0 { workers } else { 0 };
-        Self {
-            workers: (0..workers).map(|_| shared()).collect(),
-            away: 0,
-        }
+        Self { workers: (0..workers).map(|_| shared()).collect(), away: 0 }
     }
 
     /// For how long others wait for the request that runs on `worker`, if it was not asked in this turn.
@@ -106,11 +100,7 @@ impl TimeSharing {
     }
 
     /// A request that goes on: it was away for as long as it ran, or its worker `is_idle`.
-    pub(super) fn next_due(
-        &mut self,
-        now_ns: u64,
-        is_idle: impl Fn(WorkerId) -> bool,
-    ) -> Option<Paused> {
+    pub(super) fn next_due(&mut self, now_ns: u64, is_idle: impl Fn(WorkerId) -> bool) -> Option<Paused> {
         let due = (0..).map(WorkerId).zip(&mut self.workers);
         let paused = { due }.find_map(|(worker, shared)| match is_idle(worker) {
             true => shared.pauses.next_at_once(now_ns),
@@ -150,27 +140,15 @@ mod tests {
         let mut sharing = TimeSharing::new(2, 100);
         let [zero, one] = [0, 1].map(WorkerId);
         let [first, other] = [7, 9].map(RequestId);
-        assert_eq!(
-            sharing.patience(one, first),
-            Some(Patience::PartOfStuck(FIRST))
-        );
+        assert_eq!(sharing.patience(one, first), Some(Patience::PartOfStuck(FIRST)));
         sharing.ask(one);
         assert_eq!(sharing.patience(one, first), None);
-        assert_eq!(
-            sharing.patience(zero, first),
-            Some(Patience::PartOfStuck(FIRST))
-        );
-        assert_eq!(
-            [sharing.turn_ended(one), sharing.turn_ended(one)],
-            [true, false]
-        );
+        assert_eq!(sharing.patience(zero, first), Some(Patience::PartOfStuck(FIRST)));
+        assert_eq!([sharing.turn_ended(one), sharing.turn_ended(one)], [true, false]);
         sharing.put_away(paused(7, 1, 500));
         sharing.put_away(paused(8, 1, 550));
         assert_eq!(sharing.patience(one, first), Some(Patience::Ns(100 * US)));
-        assert_eq!(
-            sharing.patience(one, other),
-            Some(Patience::PartOfStuck(BESIDE_OTHERS))
-        );
+        assert_eq!(sharing.patience(one, other), Some(Patience::PartOfStuck(BESIDE_OTHERS)));
         let next = |sharing: &mut TimeSharing, now_us, idle: Option<WorkerId>| {
             let due = sharing.next_due(now_us * US, |worker| Some(worker) == idle);
             due.map(|paused| paused.request.0)
@@ -179,19 +157,10 @@ mod tests {
         assert_eq!(next(&mut sharing, 649, Some(zero)), None);
         assert_eq!(next(&mut sharing, 649, Some(one)), Some(7));
         assert_eq!(next(&mut sharing, 700, None), None, "7 runs");
-        assert_eq!(
-            next(&mut sharing, 849, None),
-            Some(8),
-            "7 could have yielded"
-        );
+        assert_eq!(next(&mut sharing, 849, None), Some(8), "7 could have yielded");
         assert!(!sharing.any_away() && sharing.due_ns().is_none());
-        [7, 8]
-            .iter()
-            .for_each(|&request| sharing.end(900, one, RequestId(request)));
-        assert_eq!(
-            sharing.patience(one, first),
-            Some(Patience::PartOfStuck(FIRST))
-        );
+        [7, 8].iter().for_each(|&request| sharing.end(900, one, RequestId(request)));
+        assert_eq!(sharing.patience(one, first), Some(Patience::PartOfStuck(FIRST)));
     }
 
     #[test]

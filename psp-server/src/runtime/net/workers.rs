@@ -33,11 +33,7 @@ pub(crate) struct Workers<F: Framing, H: Handler<F::Head>> {
 
 impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
     /// The workers from `first` on.
-    pub(crate) fn new(
-        first: WorkerId,
-        links: Vec<WorkerLink<ContextTask<F, H>>>,
-        shared: &Shared,
-    ) -> Self {
+    pub(crate) fn new(first: WorkerId, links: Vec<WorkerLink<ContextTask<F, H>>>, shared: &Shared) -> Self {
         Self {
             first,
             links,
@@ -98,9 +94,7 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
         if let Some(path) = &net.shared.config.arbiter {
             let registry = net.ports.home().queue().poll().registry();
             let shared = net.shared.shared().clone();
-            self.cores = Some(GrantedCores::new(
-                path, net_thread, workers, shared, registry,
-            )?);
+            self.cores = Some(GrantedCores::new(path, net_thread, workers, shared, registry)?);
         }
         Ok(())
     }

@@ -61,10 +61,7 @@ impl<F: Framing, K, H: Handler<F::Head>> Common<F, K, H> {
     ///
     /// # Errors
     /// When the system has no timer.
-    pub(super) fn new(
-        launch: Launch<F, K, H>,
-        doorbells: Vec<Arc<Doorbell>>,
-    ) -> io::Result<Arc<Self>> {
+    pub(super) fn new(launch: Launch<F, K, H>, doorbells: Vec<Arc<Doorbell>>) -> io::Result<Arc<Self>> {
         let Launch { shared, cores, .. } = launch;
         let (count, clock) = (shared.workers, Clock::new());
         let traced_by = clock.clone();
@@ -87,8 +84,7 @@ impl<F: Framing, K, H: Handler<F::Head>> Common<F, K, H> {
         let thread_runner = rules.moving.clone().map(|moving| {
             let cores = (!background).then(|| cores.pinned(count)).flatten();
             let (threads, lowers) = (request_threads(&shared), can_lower_preempted());
-            let threads =
-                RequestThreads::new(threads, starts.clone(), lowers, cores, clock.clone());
+            let threads = RequestThreads::new(threads, starts.clone(), lowers, cores, clock.clone());
             let wakes = WakeLists::OfWorkers(wakes.clone());
             Arc::new(ThreadRunner::new(threads, moving, wakes, timers.clone()))
         });
@@ -129,10 +125,7 @@ fn request_threads(shared: &Shared) -> usize {
     shared.workers * (shared.config.contexts() - 1)
 }
 
-fn leases<F: Framing, H: Handler<F::Head>>(
-    rules: &Rules,
-    doorbells: &[Arc<Doorbell>],
-) -> PortLeases<F, H> {
+fn leases<F: Framing, H: Handler<F::Head>>(rules: &Rules, doorbells: &[Arc<Doorbell>]) -> PortLeases<F, H> {
     let leases = PortLeases::new(doorbells.to_vec());
     match rules.preempt() {
         PreemptPolicy::None => leases,

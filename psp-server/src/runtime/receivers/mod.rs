@@ -94,8 +94,7 @@ pub(super) fn serve<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         // A worker that died has said so.
         let _ = gate.send(());
     }
-    wait_for_shutdown(poll, &[shutdown, &shared.shutdown], || supervisor.turn())
-        .map_err(RunError::Events)?;
+    wait_for_shutdown(poll, &[shutdown, &shared.shutdown], || supervisor.turn()).map_err(RunError::Events)?;
     let (abandoned, serving) = wait_for_workers(&shared, &answers, || supervisor.turn())?;
     threads.extend(supervisor.end());
     threads.extend(request_threads.stop());
@@ -152,9 +151,7 @@ struct StopRequestThreads<F: Framing, H: Handler<F::Head>>(Option<Arc<ThreadRunn
 impl<F: Framing, H: Handler<F::Head>> StopRequestThreads<F, H> {
     /// Returns the handles of all that were started. Those whose requests wait for another turn are left behind.
     fn stop(&self) -> Vec<JoinHandle<()>> {
-        self.0
-            .as_ref()
-            .map_or_else(Vec::new, |thread_runner| thread_runner.stop())
+        self.0.as_ref().map_or_else(Vec::new, |thread_runner| thread_runner.stop())
     }
 }
 

@@ -75,9 +75,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Worker<F, K, H> {
     ) -> Self {
         let worker = WorkerId(u32::try_from(index).expect("workers are counted in u32"));
         let receiver = Receiver::new(common.shared.clone(), index);
-        receiver
-            .deferrals()
-            .run(common.bells[index].clone(), common.datagrams);
+        receiver.deferrals().run(common.bells[index].clone(), common.datagrams);
         let count = common.shared.workers;
         let setup = WorkerSetup {
             worker,
@@ -156,14 +154,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Worker<F, K, H> {
 
     /// The worker, on the calling thread.
     fn start(self) -> Result<Started<F, K, H>, WorkerFault> {
-        let Self {
-            common,
-            index,
-            sources,
-            setup,
-            receiver,
-            ..
-        } = self;
+        let Self { common, index, sources, setup, receiver, .. } = self;
         if setup.background {
             shorten_slice(receiver.config.net_slice_us);
         } else {

@@ -108,12 +108,7 @@ impl<T> RequestThreads<T> {
             thread.set_held(false);
         }
         owner.active.take_over(FIRST);
-        Lent {
-            report,
-            ended_ns,
-            was_asked,
-            is_new_here,
-        }
+        Lent { report, ended_ns, was_asked, is_new_here }
     }
 
     /// Returns whether the turn was asked to yield.

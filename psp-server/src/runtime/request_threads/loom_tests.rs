@@ -30,8 +30,7 @@ impl Scene {
         let active = &self.workers[worker];
         active.rest(FIRST);
         active.resume_as(REQUEST_THREAD, turn, Phase::Preemptible);
-        self.worker_turn
-            .set(WorkerTurn::new(WorkerId(worker as u32), turn));
+        self.worker_turn.set(WorkerTurn::new(WorkerId(worker as u32), turn));
     }
 
     /// The request ends: returns the turn in which it does.
@@ -71,10 +70,7 @@ fn a_request_thread_ends_its_request_in_the_turn_that_it_has() {
         let expected = if moved { (1, 3) } else { (0, 7) };
         assert_eq!((ended.worker.0, ended.turn), expected);
         let state = scene.workers[ended.worker.index()].state();
-        assert_eq!(
-            (state.thread, state.phase),
-            (REQUEST_THREAD, Phase::Serving)
-        );
+        assert_eq!((state.thread, state.phase), (REQUEST_THREAD, Phase::Serving));
     });
 }
 
@@ -102,10 +98,7 @@ fn a_request_thread_leaves_no_turn_of_another() {
             worker.resume_as(REQUEST_THREAD, 9, Phase::Preemptible);
             request_thread.join().unwrap();
             assert_eq!(left.load(Ordering::Relaxed), 0);
-            assert!(
-                worker.leave_turn(REQUEST_THREAD, 9),
-                "the other one has it still"
-            );
+            assert!(worker.leave_turn(REQUEST_THREAD, 9), "the other one has it still");
         } else {
             request_thread.join().unwrap();
             assert_eq!(left.load(Ordering::Relaxed), 1);
@@ -154,10 +147,7 @@ fn no_request_to_yield_is_lost_while_a_request_closes_and_opens() {
             by_request_thread = active.enter(REQUEST_THREAD) && active.take_away(7);
         }
         let by_timer = timer.join().unwrap();
-        assert!(
-            by_request_thread != by_timer,
-            "{by_request_thread} {by_timer}"
-        );
+        assert!(by_request_thread != by_timer, "{by_request_thread} {by_timer}");
         assert_eq!(active.state().thread, FIRST);
     });
 }

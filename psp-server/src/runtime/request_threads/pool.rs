@@ -76,9 +76,7 @@ impl<T> RequestThreads<T> {
     /// for its next turn has none any more: its thread is left behind.
     pub(crate) fn stop(&self) -> Vec<JoinHandle<()>> {
         self.is_over.store(true, Ordering::SeqCst);
-        self.request_threads
-            .iter()
-            .for_each(|thread| thread.member.wake());
+        self.request_threads.iter().for_each(|thread| thread.member.wake());
         std::mem::take(&mut *lock(&self.handles))
     }
 

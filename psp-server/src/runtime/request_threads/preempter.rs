@@ -16,10 +16,7 @@ pub(crate) struct RequestThreadPreempter<T> {
 
 impl<T> RequestThreadPreempter<T> {
     pub(crate) const fn new(request_threads: Arc<RequestThreads<T>>, worker: WorkerId) -> Self {
-        Self {
-            request_threads,
-            worker,
-        }
+        Self { request_threads, worker }
     }
 }
 

@@ -80,12 +80,7 @@ pub(crate) enum Readiness {
     Failed,
 }
 
-const READINESSES: [Readiness; 4] = [
-    Readiness::Unborn,
-    Readiness::Starting,
-    Readiness::Ready,
-    Readiness::Failed,
-];
+const READINESSES: [Readiness; 4] = [Readiness::Unborn, Readiness::Starting, Readiness::Ready, Readiness::Failed];
 
 /// See the [module](self).
 #[derive(Debug)]

@@ -51,8 +51,7 @@ impl<T> TurnOwner<T> {
     /// The calling thread is the worker's own, and is about to lend a turn to this request thread.
     pub(super) fn set_request_thread(&self, request_thread: RequestThreadNumber) {
         let _ = self.thread.set(std::thread::current());
-        self.request_thread
-            .store(request_thread.into(), Ordering::Relaxed);
+        self.request_thread.store(request_thread.into(), Ordering::Relaxed);
     }
 
     /// The request thread that had a turn last.

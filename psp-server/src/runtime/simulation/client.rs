@@ -11,8 +11,7 @@ use std::fmt;
 use super::ledger::{slot_of, with_ledger};
 use super::plan::{Clients, Plan};
 use super::protocol::{
-    HEADER_LEN, Head, Kind, NO_NUMBER, REPLY_HEADER_LEN, ReplyHead, STATUSES, Status, UNKNOWN_TYPE,
-    is_payload,
+    HEADER_LEN, Head, Kind, NO_NUMBER, REPLY_HEADER_LEN, ReplyHead, STATUSES, Status, UNKNOWN_TYPE, is_payload,
 };
 use crate::simulated::random::{Random, mix};
 use crate::simulated::{ClientEnd, Found};
@@ -158,14 +157,7 @@ impl Counts {
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            sent,
-            connections,
-            left,
-            half_closed,
-            killed,
-            ..
-        } = self;
+        let Self { sent, connections, left, half_closed, killed, .. } = self;
         write!(
             f,
             "{sent} requests on {connections} connections, of which {left} were left and {half_closed} half closed; \
@@ -272,14 +264,7 @@ impl Client {
 
     /// What it waits for, for people.
     pub(super) fn describe(&self) -> String {
-        let Self {
-            id,
-            next,
-            limit,
-            has_ended,
-            closing,
-            ..
-        } = self;
+        let Self { id, next, limit, has_ended, closing, .. } = self;
         let unsent = self.out.len() - self.out_at;
         let (unread, at_server) = (self.end.unread(), self.end.unread_by_server());
         let first = self.sent.front().map(|sent| (sent.head, sent.at_ns));
@@ -387,18 +372,12 @@ impl Client {
 
     /// Writes some requests.
     fn compose(&mut self, now_ns: u64, common: &mut Common<'_>) {
-        let room = self
-            .depth
-            .saturating_sub(self.sent.len())
-            .min((self.limit - self.next) as usize);
+        let room = self.depth.saturating_sub(self.sent.len()).min((self.limit - self.next) as usize);
         let burst = common.random.between(1, common.plan.clients.burst_max) as usize;
         let count = if self.writes_first { room } else { burst };
         for _ in 0..count.min(room) {
             if self.malformed_at == Some(self.next) {
-                let head = Head {
-                    len: HEADER_LEN as u32,
-                    ..Head::default()
-                };
+                let head = Head { len: HEADER_LEN as u32, ..Head::default() };
                 head.encode(false, &mut self.out);
                 self.composed = self.written + (self.out.len() - self.out_at) as u64;
                 self.has_sent_malformed = true;
@@ -508,12 +487,7 @@ impl Client {
         next
     }
 
-    fn read_into(
-        &mut self,
-        room: &mut [u8],
-        now_ns: u64,
-        common: &mut Common<'_>,
-    ) -> Result<Next, String> {
+    fn read_into(&mut self, room: &mut [u8], now_ns: u64, common: &mut Common<'_>) -> Result<Next, String> {
         if self.writes_first && self.out_at < self.out.len() {
             return Ok(Next::Nothing);
         }
@@ -556,23 +530,15 @@ impl Client {
                 }
             }
         }
-        let may_send =
-            !self.has_ended && self.out_at == self.out.len() && self.sent.len() < self.depth;
+        let may_send = !self.has_ended && self.out_at == self.out.len() && self.sent.len() < self.depth;
         Ok(match may_send {
-            true => {
-                Next::Send(now_ns + 1 + common.random.below(common.plan.clients.think_ns_max + 1))
-            }
+            true => Next::Send(now_ns + 1 + common.random.below(common.plan.clients.think_ns_max + 1)),
             false => Next::Nothing,
         })
     }
 
     /// Checks the replies at the start of `bytes`. Returns how many bytes these are.
-    fn accept(
-        &mut self,
-        bytes: &[u8],
-        now_ns: u64,
-        common: &mut Common<'_>,
-    ) -> Result<usize, String> {
+    fn accept(&mut self, bytes: &[u8], now_ns: u64, common: &mut Common<'_>) -> Result<usize, String> {
         let mut at = 0;
         while let Some(head) = ReplyHead::decode(&bytes[at..]) {
             let head = head?;
@@ -585,19 +551,12 @@ impl Client {
             at += head.len;
             let seen = u64::from(head.number) << 32 | u64::from(head.client);
             common.counts.replies[head.status as usize] += 1;
-            common.counts.digest =
-                mix(common.counts.digest ^ seen ^ mix(now_ns ^ head.status as u64));
+            common.counts.digest = mix(common.counts.digest ^ seen ^ mix(now_ns ^ head.status as u64));
         }
         Ok(at)
     }
 
-    fn check(
-        &mut self,
-        head: ReplyHead,
-        payload: &[u8],
-        now_ns: u64,
-        common: &Common<'_>,
-    ) -> Result<(), &'static str> {
+    fn check(&mut self, head: ReplyHead, payload: &[u8], now_ns: u64, common: &Common<'_>) -> Result<(), &'static str> {
         let plan = common.plan;
         if self.was_told && plan.in_order {
             return Err("a reply behind the connection's last one");
@@ -606,9 +565,7 @@ impl Client {
             self.was_told = true;
             return match head.status {
                 Status::Malformed if !self.has_sent_malformed => Err("a request was well formed"),
-                Status::Malformed if plan.in_order && !self.sent.is_empty() => {
-                    Err("earlier requests have no reply")
-                }
+                Status::Malformed if plan.in_order && !self.sent.is_empty() => Err("earlier requests have no reply"),
                 Status::Malformed => Ok(()),
                 Status::TooManyConnections if plan.may_refuse() => Ok(()),
                 Status::OutOfBuffers if plan.has_little_memory() => Ok(()),
@@ -619,11 +576,7 @@ impl Client {
             return Err("the reply to another client's request");
         }
         let at = match plan.in_order {
-            true => self
-                .sent
-                .front()
-                .filter(|sent| sent.head.number == head.number)
-                .map(|_| 0),
+            true => self.sent.front().filter(|sent| sent.head.number == head.number).map(|_| 0),
             false => { self.sent.iter() }.position(|sent| sent.head.number == head.number),
         };
         let Some(sent) = at.and_then(|at| self.sent.remove(at)) else {
@@ -640,12 +593,8 @@ impl Client {
             Status::Ok if matches!(kind, Kind::Panic | Kind::Fail | Kind::DropDeferred) => {
                 Err("the request was to fail")
             }
-            Status::Ok if payload.len() != sent.head.payload_len() => {
-                Err("a reply of another length")
-            }
-            Status::Ok if !is_payload(self.id, head.number, payload) => {
-                Err("a reply of other bytes")
-            }
+            Status::Ok if payload.len() != sent.head.payload_len() => Err("a reply of another length"),
+            Status::Ok if !is_payload(self.id, head.number, payload) => Err("a reply of other bytes"),
             Status::Ok if !ran => Err("a reply to a request that did not run"),
             Status::Ok => Ok(()),
             _ if !payload.is_empty() => Err("a refusal with a payload"),
@@ -656,17 +605,11 @@ impl Client {
             Status::HandlerFailed | Status::Failed if !ran => Err("it failed and did not run"),
             Status::HandlerFailed | Status::Failed => Ok(()),
             Status::OutOfBuffers if plan.has_little_memory() => Ok(()),
-            Status::TooLarge
-                if REPLY_HEADER_LEN + sent.head.payload_len() > plan.reply_bytes_max() =>
-            {
-                Ok(())
-            }
+            Status::TooLarge if REPLY_HEADER_LEN + sent.head.payload_len() > plan.reply_bytes_max() => Ok(()),
             Status::TooLarge => Err("the reply has room"),
             Status::Busy | Status::Expired if ran => Err("a request ran that was refused"),
             Status::Busy if !plan.queues_may_be_full() => Err("no queue can be full"),
-            Status::Busy
-                if waited_ns < plan.config.backpressure_ms * MS && !plan.has_little_memory() =>
-            {
+            Status::Busy if waited_ns < plan.config.backpressure_ms * MS && !plan.has_little_memory() => {
                 Err("it was refused before its time")
             }
             Status::Busy => Ok(()),
@@ -677,9 +620,7 @@ impl Client {
 
     fn check_expired(&self, head: &Head, waited_ns: u64, plan: &Plan) -> Result<(), &'static str> {
         let specs = plan.types.specs().iter();
-        let of_types = specs
-            .filter_map(|spec| spec.max_wait)
-            .map(|wait| wait.as_nanos() as u64);
+        let of_types = specs.filter_map(|spec| spec.max_wait).map(|wait| wait.as_nanos() as u64);
         let own = (head.deadline_us > 0).then(|| u64::from(head.deadline_us) * 1_000);
         match of_types.chain(own).min() {
             None => Err("it has no deadline"),
@@ -717,14 +658,9 @@ impl Client {
             active_ns = active_ns.min(self.end.used_ns());
         }
         let Jump { to_ns, by_ns } = common.jumped;
-        let jumped_ns = if active_ns < to_ns + TURN_NS {
-            by_ns
-        } else {
-            0
-        };
-        let is_over = |since_ns: u64, timeout_s: u64| {
-            timeout_s > 0 && now_ns + AHEAD_NS + jumped_ns >= since_ns + timeout_s * S
-        };
+        let jumped_ns = if active_ns < to_ns + TURN_NS { by_ns } else { 0 };
+        let is_over =
+            |since_ns: u64, timeout_s: u64| timeout_s > 0 && now_ns + AHEAD_NS + jumped_ns >= since_ns + timeout_s * S;
         let jumps = plan.stands_still();
         // A draining server reads no more: who has more to write reads nothing.
         let reads_late = self.is_slow || (self.writes_first && common.draining_ns.is_some());
@@ -763,14 +699,8 @@ impl Client {
         let was_asked = self.has_ended || self.closing.is_some();
         match (is_answered, was_asked) {
             (true, true) => Ok(()),
-            (true, false) => Err(format!(
-                "the server ended a connection for no reason; {}",
-                self.describe()
-            )),
-            (false, _) => Err(format!(
-                "a connection ended before its replies; {}",
-                self.describe()
-            )),
+            (true, false) => Err(format!("the server ended a connection for no reason; {}", self.describe())),
+            (false, _) => Err(format!("a connection ended before its replies; {}", self.describe())),
         }
     }
 
@@ -786,10 +716,8 @@ impl Client {
         let first = self.sent.front().map_or(0, |sent| sent.end);
         for sent in &mut self.sent {
             // One that reads slowly may be cut off while it does.
-            sent.must_be_answered = is_accepted
-                && !self.is_slow
-                && sent.end <= self.written
-                && sent.end - first < DRAIN_BYTES;
+            sent.must_be_answered =
+                is_accepted && !self.is_slow && sent.end <= self.written && sent.end - first < DRAIN_BYTES;
         }
     }
 }

@@ -54,9 +54,7 @@ extern "C" fn run(input: *const u8, len: usize) -> c_int {
 fn coverage_guided() {
     let options = std::env::var("PSP_FUZZ").unwrap_or_default();
     let arguments = ["psp-server"].into_iter().chain(options.split_whitespace());
-    let arguments: Vec<CString> = arguments
-        .map(|argument| CString::new(argument).expect("no zero"))
-        .collect();
+    let arguments: Vec<CString> = arguments.map(|argument| CString::new(argument).expect("no zero")).collect();
     let mut pointers: Vec<*mut c_char> = { arguments.iter() }
         .map(|argument| argument.as_ptr().cast_mut())
         .chain([ptr::null_mut()])

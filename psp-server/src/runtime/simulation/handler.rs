@@ -172,15 +172,9 @@ impl Handler<Head> for SimHandler {
                 with_ledger(|ledger| ledger.killed += ledger.kill());
                 head.reply(reply);
             }
-            (
-                _,
-                Kind::Plain
-                | Kind::Last
-                | Kind::Reclassify
-                | Kind::Discard
-                | Kind::Sized
-                | Kind::Endless,
-            ) => head.reply(reply),
+            (_, Kind::Plain | Kind::Last | Kind::Reclassify | Kind::Discard | Kind::Sized | Kind::Endless) => {
+                head.reply(reply)
+            }
         }
     }
 }

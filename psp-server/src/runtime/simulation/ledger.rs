@@ -78,11 +78,7 @@ impl Ledger {
             endless_ns: 0,
             endless: Vec::new(),
             killed: 0,
-            losses: Losses {
-                every_ns: 0,
-                pieces: 0,
-                ns_max: 0,
-            },
+            losses: Losses { every_ns: 0, pieces: 0, ns_max: 0 },
             ran: 0,
             fault: Fault::None,
             is_deadly: false,
@@ -101,9 +97,7 @@ impl Ledger {
             return false;
         }
         if !head.is_whole(request) {
-            self.fail(format!(
-                "a request with other bytes than were sent: {head:?}"
-            ));
+            self.fail(format!("a request with other bytes than were sent: {head:?}"));
             return true;
         }
         let is_next = executed.last.is_none_or(|last| last < head.number);
@@ -156,28 +150,21 @@ impl Ledger {
     }
 
     fn endless(&self, head: &Head) -> Option<usize> {
-        let is_it =
-            |endless: &Endless| (endless.client, endless.number) == (head.client, head.number);
+        let is_it = |endless: &Endless| (endless.client, endless.number) == (head.client, head.number);
         self.endless.iter().position(is_it)
     }
 
     /// An endless request begins.
     pub(super) fn begin_endless(&mut self, head: &Head) {
         if self.endless(head).is_none() {
-            self.endless.push(Endless {
-                client: head.client,
-                number: head.number,
-                is_killed: false,
-            });
+            self.endless.push(Endless { client: head.client, number: head.number, is_killed: false });
         }
     }
 
     /// Whether it runs on: it was not killed, and somebody waits for it.
     pub(super) fn runs_on(&self, head: &Head) -> bool {
         let endless = self.endless(head).map(|at| self.endless[at]);
-        endless.is_some_and(|endless| !endless.is_killed)
-            && self.has_client(head)
-            && self.failure.is_none()
+        endless.is_some_and(|endless| !endless.is_killed) && self.has_client(head) && self.failure.is_none()
     }
 
     pub(super) fn end_endless(&mut self, head: &Head) {

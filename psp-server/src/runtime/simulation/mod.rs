@@ -90,10 +90,7 @@ fn nothing_is_lost_or_duplicated_or_reordered() {
         all.add(&check(seed, requests).counts);
     }
     println!("{SEEDS_SHORT} seeds: {all}");
-    for status in STATUSES
-        .into_iter()
-        .filter(|status| !matches!(status, Status::TooLarge | Status::Other))
-    {
+    for status in STATUSES.into_iter().filter(|status| !matches!(status, Status::TooLarge | Status::Other)) {
         assert!(all.of(status) > 0, "no reply says {status:?}");
     }
     assert!(all.left > 0 && all.half_closed > 0 && all.ended_by_server > 0 && all.killed > 0);
@@ -116,9 +113,7 @@ fn long() {
             told = began.elapsed().as_secs() + 10;
             let rate = all.sent as f64 / began.elapsed().as_secs_f64();
             let (seeds, virtual_s) = (seed - first + 1, virtual_ns / 1_000_000_000);
-            println!(
-                "{seeds} seeds from {first} on, {virtual_s} s of virtual time, {rate:.0} requests/s: {all}"
-            );
+            println!("{seeds} seeds from {first} on, {virtual_s} s of virtual time, {rate:.0} requests/s: {all}");
         }
         if is_done {
             return;
@@ -154,10 +149,6 @@ fn faults_are_found() {
         let failures: Vec<_> = (0..SEEDS_FAULTY)
             .filter_map(|seed| simulate(Plan::of(seed, REQUESTS_SHORT).with(fault)).failure)
             .collect();
-        assert!(
-            failures.len() >= 3,
-            "{fault:?} was found {} times in {SEEDS_FAULTY}",
-            failures.len()
-        );
+        assert!(failures.len() >= 3, "{fault:?} was found {} times in {SEEDS_FAULTY}", failures.len());
     }
 }

@@ -137,17 +137,12 @@ impl Plan {
             false => workers,
         };
         let preempts = topology == Topology::Dedicated && random.once_in(2);
-        let names: &[&str] = if preempts {
-            &PREEMPTIVE
-        } else {
-            &TO_COMPLETION
-        };
+        let names: &[&str] = if preempts { &PREEMPTIVE } else { &TO_COMPLETION };
         let policies = (0..4).map(|_| policy(random.pick::<&str>(names))).collect();
-        let mut maybe =
-            |times: u64, low: u64, high: u64, otherwise: u64| match random.once_in(times) {
-                true => random.between(low, high),
-                false => otherwise,
-            };
+        let mut maybe = |times: u64, low: u64, high: u64, otherwise: u64| match random.once_in(times) {
+            true => random.between(low, high),
+            false => otherwise,
+        };
         let config = Config::default()
             .topology(topology)
             .preempt(PreemptPolicy::Cooperative)
@@ -214,10 +209,7 @@ impl Plan {
         };
         let drain_at = maybe(4, 1, requests, 0);
         let dies_at = maybe(30, requests / 4, requests, 0);
-        let (policy_every_ns, later_ns_max) = (
-            maybe(2, 100 * US, 20 * MS, 0),
-            maybe(2, 0, 20 * MS, 30 * US),
-        );
+        let (policy_every_ns, later_ns_max) = (maybe(2, 100 * US, 20 * MS, 0), maybe(2, 0, 20 * MS, 30 * US));
         let (jumps, jump_ns_max) = (maybe(4, 2, 200, 0), maybe(2, 4 * S, 10 * S, 300 * MS));
         let net_losses = match is_busy {
             true => Losses {
@@ -231,13 +223,9 @@ impl Plan {
         // All clients may wait behind each other's endless requests.
         let kill_ns_max = maybe(4, 100 * MS, 3 * S, 5 * MS).min(30 * S / count as u64);
         let (in_order, types) = (maybe(3, 0, 0, 1) == 1, maybe(1, 1, 4, 1));
-        let max_wait = (0..types)
-            .map(|_| maybe(8, 20, 5_000, 0))
-            .collect::<Vec<_>>();
+        let max_wait = (0..types).map(|_| maybe(8, 20, 5_000, 0)).collect::<Vec<_>>();
         let capacity = (0..types).map(|_| maybe(8, 1, 4, 0)).collect::<Vec<_>>();
-        let hints = (0..types)
-            .map(|number| maybe(2, 1, 20 * (number + 1), 0))
-            .collect::<Vec<_>>();
+        let hints = (0..types).map(|number| maybe(2, 1, 20 * (number + 1), 0)).collect::<Vec<_>>();
         let control = maybe(2, 1, types, 0) as usize;
         let config = config
             .net_budget_us(maybe(2, 1, 200, 1000))
@@ -290,9 +278,7 @@ impl Plan {
 
     /// The policy that the server begins with: the first that it can run.
     pub(super) fn first_policy(&self, shared: &Shared) -> Policy {
-        let can_run = |policy: &&Policy| {
-            admission::admit(policy, &self.config, self.topology, shared.workers).is_ok()
-        };
+        let can_run = |policy: &&Policy| admission::admit(policy, &self.config, self.topology, shared.workers).is_ok();
         let first = self.policies.iter().find(can_run);
         first.cloned().unwrap_or_else(Policy::c_fcfs)
     }
@@ -341,11 +327,7 @@ impl Plan {
 
     /// Whether some typed queue may be full.
     pub(super) fn queues_may_be_full(&self) -> bool {
-        let own = self
-            .types
-            .specs()
-            .iter()
-            .filter_map(|spec| spec.queue_capacity);
+        let own = self.types.specs().iter().filter_map(|spec| spec.queue_capacity);
         let smallest = own.chain([self.config.queue_capacity]).min();
         // Requests of clients that left wait in queues, too.
         let waiting_max = match self.clients.leaving {

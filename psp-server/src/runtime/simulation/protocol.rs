@@ -126,13 +126,7 @@ impl Head {
         out.extend_from_slice(&self.len.to_le_bytes());
         out.extend_from_slice(&magic.to_le_bytes());
         out.extend_from_slice(&[self.request_type, self.kind as u8]);
-        for word in [
-            self.client,
-            self.number,
-            self.service_ns,
-            self.reply_len,
-            self.deadline_us,
-        ] {
+        for word in [self.client, self.number, self.service_ns, self.reply_len, self.deadline_us] {
             out.extend_from_slice(&word.to_le_bytes());
         }
         let payload = self.len as usize - HEADER_LEN;
@@ -222,12 +216,7 @@ impl ReplyHead {
         if !(REPLY_HEADER_LEN..=2 * FRAME_LEN_MAX).contains(&len) || header[5..8] != [0; 3] {
             return Some(Err("a reply has a wrong length"));
         }
-        Some(Ok(Self {
-            len,
-            status,
-            client: word(8),
-            number: word(12),
-        }))
+        Some(Ok(Self { len, status, client: word(8), number: word(12) }))
     }
 }
 
@@ -262,9 +251,7 @@ pub(super) fn for_pieces(client: u32, number: u32, len: usize, mut put: impl FnM
 
 pub(super) fn is_payload(client: u32, number: u32, payload: &[u8]) -> bool {
     let ramp = ramp_of(client, number);
-    payload
-        .chunks(PIECE)
-        .all(|piece| *piece == ramp[..piece.len()])
+    payload.chunks(PIECE).all(|piece| *piece == ramp[..piece.len()])
 }
 
 /// See the [module](self).
@@ -280,9 +267,7 @@ impl Framing for SimFraming {
 
     fn next_frame(&self, _cursor: &mut (), input: &[u8]) -> Result<Step<Head>, FrameError> {
         let Some(header) = input.first_chunk::<HEADER_LEN>() else {
-            return Ok(Step::NeedMore {
-                len_min: HEADER_LEN,
-            });
+            return Ok(Step::NeedMore { len_min: HEADER_LEN });
         };
         let head = Head::decode(header).ok_or(FrameError::new("no request"))?;
         let len = head.len as usize;

@@ -87,11 +87,7 @@ pub(super) fn simulate(plan: Plan) -> Outcome {
     });
     let passed_ns = simulated::now_ns() - BEGIN_NS;
     drop(system);
-    Outcome {
-        counts,
-        passed_ns,
-        failure,
-    }
+    Outcome { counts, passed_ns, failure }
 }
 
 /// Puts the server together and lets it serve until it has drained. Returns the number of connections that were given
@@ -122,21 +118,14 @@ fn serve(plan: &Plan) -> Result<usize, RunError> {
             Fault::LosesRequest => Box::new(Losing::new(scheduler)),
             _ => scheduler,
         },
-        handler: Arc::new(SimHandler {
-            types: plan.types.len() as u32,
-        }),
-        framing: Arc::new(SimFraming {
-            in_order: plan.in_order,
-        }),
+        handler: Arc::new(SimHandler { types: plan.types.len() as u32 }),
+        framing: Arc::new(SimFraming { in_order: plan.in_order }),
         shared: shared.clone(),
         cores: Cores::discover().unpinned(),
         datagrams: 0,
     };
     let mut net_thread = NetThread::new(&launch, &port);
-    net_thread.spin = Spin {
-        idle: Duration::ZERO,
-        turn: Duration::ZERO,
-    };
+    net_thread.spin = Spin { idle: Duration::ZERO, turn: Duration::ZERO };
     let (notices, shutdown) = (Notices::new(), Shutdown::new());
     let (mut own, mut links, mut workers, mut starts) = (None, Vec::new(), Vec::new(), Vec::new());
     let executors = executors(&plan.types, plan.topology, plan.workers);

@@ -235,12 +235,7 @@ impl Worker {
     }
 
     /// Looks at what it was sent, and whether it was asked to yield.
-    pub(super) fn look(
-        &mut self,
-        now_ns: u64,
-        random: &mut Random,
-        follows: &mut dyn FnMut(Follows),
-    ) {
+    pub(super) fn look(&mut self, now_ns: u64, random: &mut Random, follows: &mut dyn FnMut(Follows)) {
         match &mut self.running {
             Some(turn) if turn.has_begun && turn.held.is_killed() => {
                 let in_ns = random.below(self.habits.yield_ns_max + 1);
@@ -257,9 +252,7 @@ impl Worker {
                 self.take(message, now_ns, random, follows);
             }
             Some(turn)
-                if turn.has_begun
-                    && turn.ends == Ends::Done
-                    && self.asked.load(Ordering::Relaxed) == self.turn =>
+                if turn.has_begun && turn.ends == Ends::Done && self.asked.load(Ordering::Relaxed) == self.turn =>
             {
                 let in_ns = random.below(self.habits.yield_ns_max + 1);
                 let at_ns = now_ns.max(turn.computes_ns) + in_ns;
@@ -273,13 +266,7 @@ impl Worker {
         }
     }
 
-    fn take(
-        &mut self,
-        message: Message<SimTask>,
-        now_ns: u64,
-        random: &mut Random,
-        follows: &mut dyn FnMut(Follows),
-    ) {
+    fn take(&mut self, message: Message<SimTask>, now_ns: u64, random: &mut Random, follows: &mut dyn FnMut(Follows)) {
         let (request, held) = match message {
             Message::Run { request, task } => (request, WorkerRequest::new(task)),
             Message::Resume(request) => {
@@ -305,12 +292,7 @@ impl Worker {
     }
 
     /// What was to happen at `now_ns` happens, unless it was put off or came before.
-    pub(super) fn step(
-        &mut self,
-        now_ns: u64,
-        random: &mut Random,
-        follows: &mut dyn FnMut(Follows),
-    ) {
+    pub(super) fn step(&mut self, now_ns: u64, random: &mut Random, follows: &mut dyn FnMut(Follows)) {
         let Some(turn) = &mut self.running else {
             return;
         };
@@ -335,9 +317,7 @@ impl Worker {
                 turn.ends = Ends::Blocked;
                 turn.next_ns = turn.computes_ns + random.below(left_ns.min(BLOCKS_NS_MAX));
             }
-            follows(Follows::Step {
-                at_ns: turn.next_ns,
-            });
+            follows(Follows::Step { at_ns: turn.next_ns });
             return;
         }
         let Some(mut turn) = self.running.take() else {
@@ -357,10 +337,7 @@ impl Worker {
         }
         // A wake may come before the report.
         let in_ns = random.below(self.habits.wake_ns_max + 1);
-        follows(Follows::Wake {
-            at_ns: now_ns + in_ns,
-            request,
-        });
+        follows(Follows::Wake { at_ns: now_ns + in_ns, request });
         self.port.report(Report::Blocked { served_ns });
     }
 

@@ -166,10 +166,9 @@ pub(super) fn install(plan: Plan, outside: Outside) {
     if world.plan.policy_every_ns > 0 {
         world.plan_for(now_ns + world.plan.policy_every_ns, Happens::Policy);
     }
-    for (every_ns, happens) in [
-        (world.plan.grow_every_ns, Happens::Grow),
-        (world.plan.net_losses.every_ns, Happens::Lose),
-    ] {
+    for (every_ns, happens) in
+        [(world.plan.grow_every_ns, Happens::Grow), (world.plan.net_losses.every_ns, Happens::Lose)]
+    {
         if every_ns > 0 {
             world.plan_for(now_ns + every_ns, happens);
         }
@@ -208,11 +207,7 @@ pub(super) fn finish() -> Counts {
 impl World {
     fn plan_for(&mut self, at_ns: u64, happens: Happens) {
         self.number += 1;
-        self.heap.push(Entry {
-            at_ns,
-            number: self.number,
-            happens,
-        });
+        self.heap.push(Entry { at_ns, number: self.number, happens });
     }
 
     fn run_until(&mut self, now_ns: u64) {
@@ -260,11 +255,7 @@ impl World {
     }
 
     /// Has a worker do something, and plans for what follows.
-    fn with_worker(
-        &mut self,
-        index: usize,
-        body: impl FnOnce(&mut Worker, &mut Random, &mut dyn FnMut(Follows)),
-    ) {
+    fn with_worker(&mut self, index: usize, body: impl FnOnce(&mut Worker, &mut Random, &mut dyn FnMut(Follows))) {
         let mut all = [None; 2];
         let mut count = 0;
         let worker = &mut self.outside.workers[index];
@@ -299,9 +290,7 @@ impl World {
                     client.reads_later = false;
                     client.read(at_ns, common)
                 });
-                self.with_client(at_ns, client, |client, common| {
-                    Ok(client.send_rest(at_ns, common))
-                });
+                self.with_client(at_ns, client, |client, common| Ok(client.send_rest(at_ns, common)));
             }
             Happens::Leave(client) => self.leave(at_ns, client),
             Happens::Worker(index) => self.with_worker(index, |worker, random, follows| {
@@ -314,10 +303,7 @@ impl World {
             Happens::Later(index) => {
                 let later = self.later[index].take();
                 self.free_later.push(index);
-                if let Some(Later {
-                    mut reply, head, ..
-                }) = later
-                {
+                if let Some(Later { mut reply, head, .. }) = later {
                     head.reply(&mut reply);
                     reply.finish();
                 }
@@ -414,9 +400,7 @@ impl World {
         if self.is_gone {
             return;
         }
-        let Losses {
-            every_ns, ns_max, ..
-        } = self.plan.net_losses;
+        let Losses { every_ns, ns_max, .. } = self.plan.net_losses;
         self.jump(ns_max);
         let in_ns = 1 + self.random.below(2 * every_ns);
         self.plan_for(simulated::now_ns().max(at_ns) + in_ns, Happens::Lose);
@@ -471,8 +455,7 @@ impl World {
             Ok(Next::Gone) => self.forget(at_ns, slot),
             Err(failure) => self.fail(failure),
         }
-        if self.plan.drain_at.is_some_and(|at| self.counts.sent >= at) && self.phase == Phase::Load
-        {
+        if self.plan.drain_at.is_some_and(|at| self.counts.sent >= at) && self.phase == Phase::Load {
             self.start_drain(at_ns);
         }
         if self.plan.dies_at.is_some_and(|at| self.counts.sent >= at) {
@@ -550,10 +533,8 @@ impl World {
     /// A client that has waited for too long, from `from_ns` on at most.
     fn in_vain(&self, at_ns: u64, from_ns: u64) -> Option<&Client> {
         let crowded = (self.plan.net_losses.of_piece_ns() / LOSS_NS_MAX).max(1);
-        let patience_ns = |client: &Client| match (
-            client.is_slow() || client.waits_for_unknown(),
-            client.is_operator(),
-        ) {
+        let patience_ns = |client: &Client| match (client.is_slow() || client.waits_for_unknown(), client.is_operator())
+        {
             (true, _) => 20 * PATIENCE_NS,
             (false, true) => PATIENCE_CONTROL_NS,
             (false, false) => crowded * PATIENCE_NS,
@@ -584,36 +565,23 @@ impl World {
         let shared = &self.outside.shared;
         let snapshot = ServerHandle::new(shared.clone()).snapshot();
         let later = self.later.iter().flatten().count();
-        let busy = { self.outside.workers.iter() }
-            .filter(|worker| !worker.is_empty())
-            .count();
+        let busy = { self.outside.workers.iter() }.filter(|worker| !worker.is_empty()).count();
         let left = [
             ("connections", snapshot.net.connections_open),
             ("bytes", shared.buffers.held_bytes() as u64),
             ("deferred replies", snapshot.net.replies_deferred),
             ("queued requests", self.outside.places.waiting() as u64),
-            (
-                "connections in the backlog",
-                simulated::with_network(|network| network.backlog()) as u64,
-            ),
+            ("connections in the backlog", simulated::with_network(|network| network.backlog()) as u64),
             ("replies to come", later as u64),
             ("busy workers", busy as u64),
-            (
-                "blocked requests",
-                snapshot.types.iter().map(|kind| kind.waits.blocked).sum(),
-            ),
+            ("blocked requests", snapshot.types.iter().map(|kind| kind.waits.blocked).sum()),
         ];
-        let left: Vec<_> = { left.into_iter() }
-            .filter(|&(_, count)| count > 0)
-            .collect();
+        let left: Vec<_> = { left.into_iter() }.filter(|&(_, count)| count > 0).collect();
         if !left.is_empty() {
-            return Some(format!(
-                "no client is there any more, and the server still has {left:?}"
-            ));
+            return Some(format!("no client is there any more, and the server still has {left:?}"));
         }
-        let sum = |figure: fn(&crate::telemetry::TypeSnapshot) -> u64| -> u64 {
-            snapshot.types.iter().map(figure).sum()
-        };
+        let sum =
+            |figure: fn(&crate::telemetry::TypeSnapshot) -> u64| -> u64 { snapshot.types.iter().map(figure).sum() };
         let arrivals = sum(|kind| kind.arrivals);
         let ends = [
             sum(|kind| kind.completions),
@@ -667,14 +635,11 @@ impl World {
         }
         self.counts.digest = mix(self.counts.digest ^ now_ns);
         let left = self.clients.iter().flatten().find(|client| client.waits());
-        let is_overdue = { self.draining_ns }
-            .is_some_and(|since_ns| gone_ns >= since_ns + self.plan.config.drain_timeout_ms * MS);
+        let is_overdue =
+            { self.draining_ns }.is_some_and(|since_ns| gone_ns >= since_ns + self.plan.config.drain_timeout_ms * MS);
         // Workers may still have connections of a server that was out of patience: the end of the process closes them.
         if let Some(client) = left.filter(|_| !self.has_died && !is_overdue) {
-            let text = format!(
-                "the server is gone, and a client was not told: {}",
-                client.describe()
-            );
+            let text = format!("the server is gone, and a client was not told: {}", client.describe());
             self.fail(text);
         }
     }

@@ -46,12 +46,7 @@ pub(crate) enum Phase {
     Stopped = 3,
 }
 
-const PHASES: [Phase; 4] = [
-    Phase::Serving,
-    Phase::Preemptible,
-    Phase::Taken,
-    Phase::Stopped,
-];
+const PHASES: [Phase; 4] = [Phase::Serving, Phase::Preemptible, Phase::Taken, Phase::Stopped];
 
 const TURN_SHIFT: u32 = 14;
 /// Turns are counted modulo this and one.
@@ -72,20 +67,12 @@ pub(crate) struct State {
 
 impl State {
     const fn pack(self) -> u64 {
-        self.turn << TURN_SHIFT
-            | (self.from as u64) << 8
-            | (self.thread as u64) << 2
-            | self.phase as u64
+        self.turn << TURN_SHIFT | (self.from as u64) << 8 | (self.thread as u64) << 2 | self.phase as u64
     }
 
     /// As `state`, when `to` has taken over.
     const fn taken(state: Self, to: TeamThread) -> Self {
-        Self {
-            from: state.thread,
-            thread: to,
-            phase: Phase::Taken,
-            ..state
-        }
+        Self { from: state.thread, thread: to, phase: Phase::Taken, ..state }
     }
 
     fn unpack(word: u64) -> Self {
@@ -124,12 +111,7 @@ pub(crate) struct ActiveThread {
 impl ActiveThread {
     /// The first thread is active. The others announce themselves by [`rest`](Self::rest).
     pub(crate) fn new() -> Self {
-        let first = State {
-            turn: 0,
-            from: FIRST,
-            thread: FIRST,
-            phase: Phase::Serving,
-        };
+        let first = State { turn: 0, from: FIRST, thread: FIRST, phase: Phase::Serving };
         Self {
             word: AtomicU64::new(first.pack()),
             wanted: AtomicU64::new(0),
@@ -300,10 +282,7 @@ impl ActiveThread {
             return Some(Move::NobodyIdle);
         };
         if self.exchange(state, State::taken(state, to)) {
-            Some(Move::Moved {
-                from: state.thread,
-                to,
-            })
+            Some(Move::Moved { from: state.thread, to })
         } else {
             self.rest(to);
             None
@@ -332,12 +311,7 @@ impl ActiveThread {
     }
 
     fn set(&self, thread: TeamThread, turn: u64, phase: Phase) {
-        let state = State {
-            turn,
-            from: thread,
-            thread,
-            phase,
-        };
+        let state = State { turn, from: thread, thread, phase };
         self.word.store(state.pack(), Ordering::Release);
     }
 
@@ -461,10 +435,7 @@ mod loom_tests {
             let completed = ends.completed.load(Ordering::Relaxed);
             let yielded = ends.yielded.load(Ordering::Relaxed);
             assert_eq!(completed + yielded, 1);
-            assert_eq!(
-                moves, yielded,
-                "the thread that moves it wakes its successor, once"
-            );
+            assert_eq!(moves, yielded, "the thread that moves it wakes its successor, once");
         });
     }
 
@@ -511,11 +482,7 @@ mod loom_tests {
                     active.take_over(1);
                     active.rest(1);
                     let wanted = active.resume(0, Phase::Preemptible);
-                    if wanted {
-                        active.preempt(2)
-                    } else {
-                        Move::Stays
-                    }
+                    if wanted { active.preempt(2) } else { Move::Stays }
                 })
             };
             let by_dispatcher = active.preempt(2);

@@ -149,8 +149,7 @@ impl Team {
     pub(crate) fn next_thread(&self) -> Option<TeamThread> {
         let thread = self.started.load(Ordering::Relaxed);
         let is_free = thread < self.members.len();
-        self.started
-            .store(thread + usize::from(is_free), Ordering::Relaxed);
+        self.started.store(thread + usize::from(is_free), Ordering::Relaxed);
         is_free.then_some(thread)
     }
 
@@ -215,10 +214,7 @@ impl Team {
         loop {
             if !is_worker {
                 match self.wait_for_work(thread) {
-                    Call::Serve {
-                        served_ns,
-                        is_blocked,
-                    } => {
+                    Call::Serve { served_ns, is_blocked } => {
                         lock(port).report(match is_blocked {
                             true => Report::Blocked { served_ns },
                             false => Report::Yielded { served_ns },
@@ -251,9 +247,7 @@ impl Team {
 
     /// From here on the thread, which runs a request, may be preempted at any time.
     pub(crate) fn open(&self, thread: TeamThread) {
-        self.members[thread]
-            .preemptible
-            .store(true, Ordering::Relaxed);
+        self.members[thread].preemptible.store(true, Ordering::Relaxed);
         if self.active.enter(thread) {
             let moved = self.active.preempt(self.active.state().turn);
             self.carry_out(moved, Some(thread));
@@ -273,9 +267,7 @@ impl Team {
     pub(crate) fn try_close(&self, thread: TeamThread) -> bool {
         let closed = self.active.leave(thread);
         if closed {
-            self.members[thread]
-                .preemptible
-                .store(false, Ordering::Relaxed);
+            self.members[thread].preemptible.store(false, Ordering::Relaxed);
         }
         closed
     }
@@ -306,9 +298,7 @@ impl Team {
     /// Gives the worker away for the request of the active thread, which waits and is [closed](Self::closed), calls
     /// `meanwhile`, and returns in the request's next turn. The team [has a successor](Self::has_successor).
     pub(crate) fn block(&self, thread: TeamThread, meanwhile: &mut dyn FnMut()) {
-        self.members[thread]
-            .is_blocked
-            .store(true, Ordering::Relaxed);
+        self.members[thread].is_blocked.store(true, Ordering::Relaxed);
         let moved = loop {
             match self.active.hand_over(thread) {
                 moved @ Move::Moved { .. } => break moved,
@@ -327,9 +317,7 @@ impl Team {
     }
 
     fn begin(&self, thread: TeamThread, request: RequestId) {
-        self.members[thread]
-            .request
-            .store(request.0, Ordering::Relaxed);
+        self.members[thread].request.store(request.0, Ordering::Relaxed);
         self.active.begin(thread);
         self.start.announce(self.turn(), self.clock.now_ns());
     }
@@ -405,10 +393,7 @@ impl Team {
                     listener.ended(now_ns, request, slot, is_blocked);
                 });
                 self.active.take_over(thread);
-                return Call::Serve {
-                    served_ns: now_ns.saturating_sub(began_ns),
-                    is_blocked,
-                };
+                return Call::Serve { served_ns: now_ns.saturating_sub(began_ns), is_blocked };
             }
             park();
         }

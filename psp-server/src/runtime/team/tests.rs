@@ -288,17 +288,9 @@ fn a_request_outside_of_preemptible_code_yields_at_a_checkpoint_only() {
     assert!(rig.link.receive().is_none());
     end.store(true, Ordering::Release);
     assert_eq!(rig.report(), None);
-    assert_eq!(
-        passed.load(Ordering::Acquire),
-        0,
-        "the request waits in the checkpoint"
-    );
+    assert_eq!(passed.load(Ordering::Acquire), 0, "the request waits in the checkpoint");
     rig.resume(7);
-    assert_eq!(
-        rig.report(),
-        Some(70),
-        "the next checkpoint is in a turn that was not asked"
-    );
+    assert_eq!(rig.report(), Some(70), "the next checkpoint is in a turn that was not asked");
     rig.stop();
 }
 
@@ -338,11 +330,7 @@ fn a_lock_held_by_a_preempted_request_is_released() {
         });
     }
     may_end.store(true, Ordering::Release);
-    assert_eq!(
-        rig.report(),
-        Some(11),
-        "after the preempted request, which held it"
-    );
+    assert_eq!(rig.report(), Some(11), "after the preempted request, which held it");
     rig.resume(7);
     assert_eq!(rig.report(), Some(1));
     rig.stop();
@@ -384,9 +372,7 @@ fn mixed_work(seed: u64, rounds: u64, sums: &Mutex<Vec<u64>>) -> u64 {
     for round in 0..rounds {
         let text = format!("{seed}:{round}:{:.3}", sum as f64 / 7.0);
         let numbers: Vec<u64> = text.bytes().map(u64::from).collect();
-        sum = numbers
-            .iter()
-            .fold(sum, |sum, number| sum.rotate_left(5) ^ number);
+        sum = numbers.iter().fold(sum, |sum, number| sum.rotate_left(5) ^ number);
         SEEN.with_borrow_mut(|seen| {
             let before = seen.len();
             seen.push(sum);
@@ -416,9 +402,7 @@ fn stress(preemptions: u64, lowers: bool) {
     let mut rig = Rig::with(8, lowers);
     let sums = Arc::new(Mutex::new(vec![0_u64; 97]));
     let undisturbed = Mutex::new(vec![0_u64; 97]);
-    let expected: Vec<u64> = (0..16)
-        .map(|seed| mixed_work(seed, ROUNDS, &undisturbed))
-        .collect();
+    let expected: Vec<u64> = (0..16).map(|seed| mixed_work(seed, ROUNDS, &undisturbed)).collect();
     let mut yielded = 0_u64;
     let mut completed = 0_u64;
     let mut waiting: VecDeque<u32> = VecDeque::new();

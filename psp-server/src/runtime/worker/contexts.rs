@@ -27,8 +27,8 @@ use super::notices::Notifier;
 use super::setup::WorkerSetup;
 use crate::error::WorkerFault;
 use crate::fiber::{
-    self, AlternateStack, ContextPool, Helpers, Pause, PreemptFlag, Surroundings, Target, Timers,
-    Waiters, Waiting, Wake, WakeLists, Yielder,
+    self, AlternateStack, ContextPool, Helpers, Pause, PreemptFlag, Surroundings, Target, Timers, Waiters, Waiting,
+    Wake, WakeLists, Yielder,
 };
 use crate::handler::Handler;
 use crate::runtime::channel::message::{Message, Report};
@@ -86,12 +86,7 @@ pub(super) struct ContextLoop<F: Framing, H: Handler<F::Head>, P> {
 }
 
 impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> ContextLoop<F, H, P> {
-    pub(super) fn new(
-        setup: WorkerSetup<F, H>,
-        port: P,
-        sending: Sending,
-        start: Arc<TurnStart>,
-    ) -> Rc<Self> {
+    pub(super) fn new(setup: WorkerSetup<F, H>, port: P, sending: Sending, start: Arc<TurnStart>) -> Rc<Self> {
         Rc::new(Self {
             waiters: Waiters::new(WakeLists::One(setup.wakes.clone())),
             setup,
@@ -148,9 +143,7 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> ContextLoop<F,
             let telemetry = &self.setup.shared.telemetry;
             let counters = &telemetry.workers[self.setup.worker.index()];
             counters.preemptions_missed.add(1);
-            counters
-                .contexts_exhausted
-                .add(u64::from(fiber::spare() == 0));
+            counters.contexts_exhausted.add(u64::from(fiber::spare() == 0));
         }
         self.port.report(Report::Completed(task));
     }
@@ -180,11 +173,7 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> ContextLoop<F,
     }
 
     /// Ends the turn of the request that runs here, and returns when its next one has begun.
-    fn suspend(
-        &self,
-        record: impl FnOnce(&Trace, u64, Turn),
-        report: impl FnOnce(u64) -> Report<ContextTask<F, H>>,
-    ) {
+    fn suspend(&self, record: impl FnOnce(&Trace, u64, Turn), report: impl FnOnce(u64) -> Report<ContextTask<F, H>>) {
         let (clock, trace) = (&self.setup.clock, &self.setup.shared.trace);
         let (request, request_type) = (self.request.get(), self.request_type.get());
         let away_ns = self.away_ns.get();
@@ -195,11 +184,7 @@ impl<F: Framing, H: Handler<F::Head>, P: Port<ContextTask<F, H>>> ContextLoop<F,
         record(trace, left_ns, self.turn());
         self.port.report(report(served_ns));
         let wake = fiber::pause(Pause::Suspended(request));
-        debug_assert_eq!(
-            wake,
-            Wake::Serve,
-            "a suspended context is never told to finish"
-        );
+        debug_assert_eq!(wake, Wake::Serve, "a suspended context is never told to finish");
         let now_ns = clock.now_ns();
         self.request.set(request);
         self.request_type.set(request_type);
@@ -350,10 +335,7 @@ pub(crate) fn serve_on_contexts<F: Framing, H: Handler<F::Head>>(
     start: Arc<TurnStart>,
     preempter: &ContextPreempter,
 ) -> Result<(), WorkerFault> {
-    let port = ThreadPort {
-        port: RefCell::new(port),
-        spin: setup.spin,
-    };
+    let port = ThreadPort { port: RefCell::new(port), spin: setup.spin };
     let context_loop = ContextLoop::new(setup, port, Sending::AtOnce, start);
     let first = context_loop.executor()?;
     context_loop.occupy(&preempter.flag, || {

@@ -189,13 +189,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 origin,
                 server: &self.server,
             };
-            let handled = self.shared.guard(
-                &*self.handler,
-                &self.worker,
-                &mut self.state,
-                request,
-                &mut reply,
-            );
+            let handled = self.shared.guard(&*self.handler, &self.worker, &mut self.state, request, &mut reply);
             let outcome = reply.into_outcome();
             let flushed = outcome.flushed;
             connection.reserved_bytes += outcome.reserved_bytes + flushed.pushed_bytes;
@@ -204,9 +198,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 run.reclassified = outcome.reclassified;
                 break;
             }
-            let refusal = self
-                .shared
-                .refusal(self.worker.get(), handled, &outcome, limit_bytes);
+            let refusal = self.shared.refusal(self.worker.get(), handled, &outcome, limit_bytes);
             let is_abandoned = watch.is_gone();
             // The handler of an abandoned request may have stopped halfway.
             let is_discarded = is_abandoned || refusal.is_some();
@@ -216,8 +208,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             } else if is_discarded || (deferred.is_some() && !flushed.is_committed) {
                 connection.output.truncate(flushed.ahead);
                 if let Some(rejection) = refusal.filter(|_| !is_abandoned) {
-                    self.framing
-                        .encode_rejection(&rejection, payload, &mut connection.output);
+                    self.framing.encode_rejection(&rejection, payload, &mut connection.output);
                 }
             }
             connection.owed.extend(deferred.map(|ticket| Owed {
@@ -255,12 +246,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             }
             let has_had_its_time = now_ns.saturating_sub(start_ns) > RUN_NS_MAX;
             let owes_too_much = connection.owed.len() >= self.owed_max;
-            if connection.closing
-                || connection.failed
-                || has_had_its_time
-                || is_abandoned
-                || owes_too_much
-            {
+            if connection.closing || connection.failed || has_had_its_time || is_abandoned || owes_too_much {
                 break;
             }
         }
@@ -327,11 +313,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
 
     /// Begins at `start_ns` of the service clock, and returns its time at the end.
     #[inline]
-    fn run_datagram(
-        &mut self,
-        datagram: &mut Datagram<H::Connection, F::Head>,
-        start_ns: u64,
-    ) -> u64 {
+    fn run_datagram(&mut self, datagram: &mut Datagram<H::Connection, F::Head>, start_ns: u64) -> u64 {
         let Datagram {
             names,
             index,
@@ -378,17 +360,9 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             origin,
             server: &self.server,
         };
-        let handled = self.shared.guard(
-            &*self.handler,
-            &self.worker,
-            &mut self.state,
-            request,
-            &mut reply,
-        );
+        let handled = self.shared.guard(&*self.handler, &self.worker, &mut self.state, request, &mut reply);
         let outcome = reply.into_outcome();
-        let refusal = self
-            .shared
-            .refusal(self.worker.get(), handled, &outcome, limit_bytes);
+        let refusal = self.shared.refusal(self.worker.get(), handled, &outcome, limit_bytes);
         *owed = outcome.deferred.filter(|_| refusal.is_none());
         let written = match refusal {
             Some(rejection) => refuse(&*self.framing, &rejection, payload, room),
@@ -399,14 +373,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         let service_ns = end_ns.saturating_sub(start_ns);
         if written > 0 {
             let at_once = self.sending == Sending::AtOnce;
-            let sent = body.send(
-                written,
-                envelope,
-                &endpoint.outlet,
-                peer,
-                self.worker.get(),
-                at_once,
-            );
+            let sent = body.send(written, envelope, &endpoint.outlet, peer, self.worker.get(), at_once);
             let counters = &self.shared.telemetry.workers[self.worker.get().index()];
             counters.bytes_sent.add(sent.bytes as u64);
             counters.replies_unsent.add(sent.dropped as u64);
@@ -419,35 +386,19 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         end_span(span, times);
         let worker = self.worker.get();
         let request_type = self.shared.type_of(request_type);
-        self.shared
-            .measure(worker, request_type, Peer::Ip(peer), times);
-        *sample = Some(Sample {
-            request_type,
-            count: 1,
-            service_ns,
-        });
+        self.shared.measure(worker, request_type, Peer::Ip(peer), times);
+        *sample = Some(Sample { request_type, count: 1, service_ns });
         end_ns
     }
 }
 
-fn record(
-    samples: &mut smallvec::SmallVec<[Sample; 4]>,
-    request_type: RequestType,
-    service_ns: u64,
-) {
-    match samples
-        .iter_mut()
-        .find(|sample| sample.request_type == request_type)
-    {
+fn record(samples: &mut smallvec::SmallVec<[Sample; 4]>, request_type: RequestType, service_ns: u64) {
+    match samples.iter_mut().find(|sample| sample.request_type == request_type) {
         Some(sample) => {
             sample.count += 1;
             sample.service_ns += service_ns;
         }
-        None => samples.push(Sample {
-            request_type,
-            count: 1,
-            service_ns,
-        }),
+        None => samples.push(Sample { request_type, count: 1, service_ns }),
     }
 }
 
@@ -542,11 +493,7 @@ impl Shared {
     #[inline]
     fn type_of(&self, classified: RequestType) -> RequestType {
         match said_type() {
-            Some(said)
-                if Some(said) != self.handshake && self.types.slot(said) < self.types.len() =>
-            {
-                said
-            }
+            Some(said) if Some(said) != self.handshake && self.types.slot(said) < self.types.len() => said,
             _ => classified,
         }
     }

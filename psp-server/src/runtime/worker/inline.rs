@@ -16,9 +16,7 @@ use std::sync::Arc;
 use psp_policy::RequestId;
 use psp_protocols::Framing;
 
-use super::contexts::{
-    ContextLoop, ContextPreempter, ContextTask, Contexts, Port, Signalled, contexts,
-};
+use super::contexts::{ContextLoop, ContextPreempter, ContextTask, Contexts, Port, Signalled, contexts};
 use super::executor::Sending;
 use super::setup::WorkerSetup;
 use super::thread_runner::{ThreadRunner, ThreadTurn};
@@ -80,10 +78,7 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
         start: Arc<TurnStart>,
         preempter: Arc<ContextPreempter>,
     ) -> Result<Self, WorkerFault> {
-        let port = InlinePort {
-            message: Cell::default(),
-            report: Cell::default(),
-        };
+        let port = InlinePort { message: Cell::default(), report: Cell::default() };
         let context_loop = ContextLoop::new(setup, port, Sending::WithTheTurn, start);
         let first = context_loop.executor()?;
         let shared = &context_loop.setup().shared;
@@ -103,10 +98,7 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
 
     /// As this, where requests with a quantum run on request threads.
     pub(crate) fn with_thread_runner(self, thread_runner: Option<Arc<ThreadRunner<F, H>>>) -> Self {
-        Self {
-            thread_runner,
-            ..self
-        }
+        Self { thread_runner, ..self }
     }
 
     /// The part that [`InlineThread`] needs.
@@ -119,11 +111,7 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
 
     /// Runs a task until its turn ends, or has the next turn of a task that blocked or yielded.
     #[inline]
-    pub(crate) fn run(
-        &mut self,
-        request: RequestId,
-        task: Option<ContextTask<F, H>>,
-    ) -> EndedTurn<ContextTask<F, H>> {
+    pub(crate) fn run(&mut self, request: RequestId, task: Option<ContextTask<F, H>>) -> EndedTurn<ContextTask<F, H>> {
         let port = &self.context_loop.port;
         let is_new_here = task.is_some();
         port.message.set(Some(match task {
@@ -151,12 +139,7 @@ impl<F: Framing, H: Handler<F::Head>> InlineWorker<F, H> {
         task: Option<ContextTask<F, H>>,
         watch: Option<&dyn TurnWatch>,
     ) -> EndedTurn<ContextTask<F, H>> {
-        let turn = ThreadTurn {
-            number,
-            request,
-            task,
-            turn: fiber::turn() + 1,
-        };
+        let turn = ThreadTurn { number, request, task, turn: fiber::turn() + 1 };
         let ended = match &self.thread_runner {
             Some(thread_runner) => thread_runner.run(self.context_loop.setup(), turn, watch),
             None => Err(turn),
@@ -189,10 +172,7 @@ impl<F: Framing, H: Handler<F::Head>> InlineThread<F, H> {
     /// # Errors
     /// When there is no memory for the stack of the thread's signals.
     pub(crate) fn occupy<T>(self, body: impl FnOnce() -> T) -> Result<T, WorkerFault> {
-        let Self {
-            context_loop,
-            preempter,
-        } = self;
+        let Self { context_loop, preempter } = self;
         let _alternate = AlternateStack::install().map_err(WorkerFault::Stacks)?;
         let _signalled = Signalled::new(&preempter);
         Ok(context_loop.occupy(&preempter.flag, body))

@@ -35,11 +35,7 @@ pub(crate) struct Notifier {
 impl Notices {
     pub(crate) fn new() -> Self {
         let (sender, receiver) = mpsc::channel();
-        Self {
-            sender,
-            receiver,
-            are_ready: Arc::default(),
-        }
+        Self { sender, receiver, are_ready: Arc::default() }
     }
 
     pub(crate) fn notifier(&self, worker: WorkerId) -> Notifier {
@@ -55,11 +51,7 @@ impl Notices {
     ///
     /// # Errors
     /// When a worker dies instead.
-    pub(crate) fn wait_until_ready(
-        &self,
-        workers: usize,
-        shutdown: &Shutdown,
-    ) -> Result<Vec<ThreadId>, RunError> {
+    pub(crate) fn wait_until_ready(&self, workers: usize, shutdown: &Shutdown) -> Result<Vec<ThreadId>, RunError> {
         let mut ready = Vec::with_capacity(workers);
         while ready.len() < workers && !shutdown.is_triggered() {
             match self.receiver.recv_timeout(SHUTDOWN_INTERVAL) {

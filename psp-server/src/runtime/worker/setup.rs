@@ -102,11 +102,7 @@ impl<F: Framing, H: Handler<F::Head>> WorkerSetup<F, H> {
     ///
     /// # Errors
     /// When the handler cannot make the worker's state.
-    pub(crate) fn executor(
-        &self,
-        sending: Sending,
-        away_ns: Rc<Cell<u64>>,
-    ) -> Result<Executor<F, H>, WorkerFault> {
+    pub(crate) fn executor(&self, sending: Sending, away_ns: Rc<Cell<u64>>) -> Result<Executor<F, H>, WorkerFault> {
         self.executor_of(Rc::new(Cell::new(self.worker)), sending, away_ns)
     }
 

@@ -25,9 +25,7 @@ use super::contexts::ContextTask;
 use super::executor::Sending;
 use super::setup::WorkerSetup;
 use crate::error::WorkerFault;
-use crate::fiber::{
-    self, Helpers, Looked, Surroundings, Timers, TurnWatch, Waiters, Waiting, WakeLists, Yielder,
-};
+use crate::fiber::{self, Helpers, Looked, Surroundings, Timers, TurnWatch, Waiters, Waiting, WakeLists, Yielder};
 use crate::handler::Handler;
 use crate::runtime::channel::message::Report;
 use crate::runtime::distributed::Moving;
@@ -102,12 +100,7 @@ impl<F: Framing, H: Handler<F::Head>> ThreadRunner<F, H> {
             self.moving.give_up(turn.request);
             return Err(turn);
         }
-        let ThreadTurn {
-            number,
-            request,
-            task,
-            turn,
-        } = turn;
+        let ThreadTurn { number, request, task, turn } = turn;
         let turn = LentTurn {
             worker: setup.worker,
             core_index: setup.core_index,
@@ -135,8 +128,7 @@ impl<F: Framing, H: Handler<F::Head>> ThreadRunner<F, H> {
 
     #[cold]
     fn start(self: &Arc<Self>, setup: &WorkerSetup<F, H>, number: RequestThreadNumber) -> bool {
-        self.request_threads
-            .set_readiness(number, Readiness::Starting);
+        self.request_threads.set_readiness(number, Readiness::Starting);
         let this = self.clone();
         let thread = setup.spawn(format!("psp-request-{number}"), move |setup| {
             setup.apply_request_thread_scheduling();
@@ -150,17 +142,14 @@ impl<F: Framing, H: Handler<F::Head>> ThreadRunner<F, H> {
             Err(error) => self.fail(number, &error),
         }
         let deadline = Instant::now() + START_TIMEOUT;
-        while self.request_threads.readiness(number) == Readiness::Starting
-            && Instant::now() < deadline
-        {
+        while self.request_threads.readiness(number) == Readiness::Starting && Instant::now() < deadline {
             std::thread::yield_now();
         }
         self.request_threads.readiness(number) == Readiness::Ready
     }
 
     fn fail(&self, number: RequestThreadNumber, error: &dyn fmt::Display) {
-        self.request_threads
-            .set_readiness(number, Readiness::Failed);
+        self.request_threads.set_readiness(number, Readiness::Failed);
         if !self.is_short.swap(true, Ordering::Relaxed) {
             tracing::warn!(%error, "no more threads for requests: others cannot be preempted");
         }
@@ -170,11 +159,7 @@ impl<F: Framing, H: Handler<F::Head>> ThreadRunner<F, H> {
     ///
     /// # Errors
     /// When the handler cannot make that state.
-    fn serve(
-        &self,
-        number: RequestThreadNumber,
-        setup: &WorkerSetup<F, H>,
-    ) -> Result<(), WorkerFault> {
+    fn serve(&self, number: RequestThreadNumber, setup: &WorkerSetup<F, H>) -> Result<(), WorkerFault> {
         let away_ns = Rc::<Cell<u64>>::default();
         let worker = Rc::new(Cell::new(setup.worker));
         // The worker's own thread sends the reply, as it does for requests that it runs itself.
@@ -279,10 +264,8 @@ impl<T> Waiting for ThreadWorker<'_, T> {
 
     fn block(&self, block: &dyn Fn(RequestId, WorkerId) -> bool, meanwhile: &mut dyn FnMut()) {
         self.request_threads.closed(self.number, || {
-            let (request, worker) = (
-                self.request_threads.request(self.number),
-                self.request_threads.worker(self.number),
-            );
+            let (request, worker) =
+                (self.request_threads.request(self.number), self.request_threads.worker(self.number));
             if block(request, worker) {
                 self.request_threads.block(self.number, meanwhile);
             }

@@ -129,11 +129,7 @@ pub(crate) struct TracedTurns {
 
 impl TurnListener for TracedTurns {
     fn ended(&self, now_ns: u64, request: RequestId, slot: usize, is_blocked: bool) {
-        let turn = Turn {
-            worker: self.worker,
-            request,
-            slot,
-        };
+        let turn = Turn { worker: self.worker, request, slot };
         match is_blocked {
             true => self.shared.trace.blocked(now_ns, turn),
             false => self.shared.trace.yielded(now_ns, turn),
@@ -141,11 +137,7 @@ impl TurnListener for TracedTurns {
     }
 
     fn resumed(&self, now_ns: u64, request: RequestId, slot: usize) {
-        let turn = Turn {
-            worker: self.worker,
-            request,
-            slot,
-        };
+        let turn = Turn { worker: self.worker, request, slot };
         self.shared.trace.begun(now_ns, turn, 0);
     }
 }
@@ -166,12 +158,7 @@ impl<F: Framing, H: Handler<F::Head>> TeamSetup<F, H> {
         port: TaskPort<Task<H::Connection, F::Head>>,
     ) -> Arc<Self> {
         let port = Mutex::new(port);
-        Arc::new(Self {
-            setup,
-            team,
-            port,
-            is_short: AtomicBool::new(false),
-        })
+        Arc::new(Self { setup, team, port, is_short: AtomicBool::new(false) })
     }
 
     /// Starts the team's next thread, if it may have another.
@@ -201,9 +188,7 @@ impl<F: Framing, H: Handler<F::Head>> TeamSetup<F, H> {
     /// # Errors
     /// When the handler cannot make the thread's state.
     fn serve(self: &Arc<Self>, thread: TeamThread) -> Result<(), WorkerFault> {
-        let Self {
-            setup, team, port, ..
-        } = &**self;
+        let Self { setup, team, port, .. } = &**self;
         let away_ns = Rc::<Cell<u64>>::default();
         let mut executor = setup.executor(Sending::AtOnce, away_ns.clone())?;
         if thread == FIRST {

@@ -97,11 +97,7 @@ impl DpdkClient {
             rx,
             tx,
             next: 0,
-            interface: Interface {
-                mac: port.mac(),
-                ip: config.ip,
-                port: config.port,
-            },
+            interface: Interface { mac: port.mac(), ip: config.ip, port: config.port },
             port,
             server,
             flow: None,
@@ -161,9 +157,8 @@ impl DpdkClient {
     }
 
     fn may_ask(&self) -> bool {
-        self.asked.is_none_or(|Asked { at, linked }| {
-            at.elapsed() >= ANSWER_TIMEOUT || !linked && self.link_is_up()
-        })
+        self.asked
+            .is_none_or(|Asked { at, linked }| at.elapsed() >= ANSWER_TIMEOUT || !linked && self.link_is_up())
     }
 
     /// Sends a datagram with the next burst of a queue, or [`flush`](Self::flush). Queues take turns.
@@ -273,10 +268,7 @@ fn interface_of(first: Interface, queues: usize, frame: &[u8]) -> Interface {
     }
     let port = Flow::of(frame).destination.port;
     let is_own = usize::from(port.wrapping_sub(first.port)) < queues;
-    Interface {
-        port: if is_own { port } else { first.port },
-        ..first
-    }
+    Interface { port: if is_own { port } else { first.port }, ..first }
 }
 
 fn flow(interface: &Interface, server: SocketAddrV4, server_mac: MacAddr) -> Flow {

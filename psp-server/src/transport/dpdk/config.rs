@@ -107,8 +107,7 @@ impl DpdkConfig {
     }
 
     pub(super) fn validate(&self) -> Result<(), DpdkError> {
-        let unanswerable =
-            self.ip.is_unspecified() || self.ip.is_multicast() || self.ip.is_loopback();
+        let unanswerable = self.ip.is_unspecified() || self.ip.is_multicast() || self.ip.is_loopback();
         let bursts = 1..=BURST_MAX;
         let not_a_station = matches!(self.mac, Mac::Address(mac) if mac.is_multicast() || mac == MacAddr::default());
         let checks = [
@@ -120,10 +119,7 @@ impl DpdkConfig {
                 "bursts must be between 1 and 256",
             ),
             (self.queues != Some(0), "there must be queues"),
-            (
-                self.rx_descriptors > 0 && self.tx_descriptors > 0,
-                "there must be descriptors",
-            ),
+            (self.rx_descriptors > 0 && self.tx_descriptors > 0, "there must be descriptors"),
         ];
         match checks.iter().find(|(valid, _)| !valid) {
             Some((_, reason)) => Err(DpdkError::Setting((*reason).to_owned())),
@@ -150,9 +146,7 @@ mod tests {
         assert!(refusal(|config| config.port = 0));
         assert!(refusal(|config| config.rx_burst = 0));
         assert!(refusal(|config| config.tx_burst = 257));
-        assert!(refusal(
-            |config| config.mac = Mac::Address(MacAddr::BROADCAST)
-        ));
+        assert!(refusal(|config| config.mac = Mac::Address(MacAddr::BROADCAST)));
     }
 
     #[test]

@@ -44,15 +44,11 @@ impl Eal {
     /// # Errors
     /// When DPDK refuses the arguments, or has others already. After a failure it cannot be tried again.
     pub(crate) fn init(arguments: &[String]) -> Result<Self, DpdkError> {
-        let mut state = STATE
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut state = STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match &*state {
             State::Running(running) if running == arguments => return Ok(Self(())),
             State::Running(running) => {
-                return Err(DpdkError::OtherArguments {
-                    running: running.join(" "),
-                });
+                return Err(DpdkError::OtherArguments { running: running.join(" ") });
             }
             State::Failed(error) => return Err(error.clone()),
             State::Untried => {}
@@ -81,9 +77,7 @@ impl Eal {
         let name = c_string(name)?;
         let arguments = c_string(arguments)?;
         // SAFETY: the environment is initialised, and the three are strings that outlive the call.
-        let status = unsafe {
-            sys::rte_eal_hotplug_add(VIRTUAL.as_ptr(), name.as_ptr(), arguments.as_ptr())
-        };
+        let status = unsafe { sys::rte_eal_hotplug_add(VIRTUAL.as_ptr(), name.as_ptr(), arguments.as_ptr()) };
         check("plug", status)?;
         Ok(VirtualDevice { name })
     }
@@ -144,13 +138,11 @@ impl Drop for VirtualDevice {
 fn command_line(arguments: &[String]) -> Result<Vec<CString>, DpdkError> {
     let mut words = vec![c_string("psp")?];
     let names_cores = |word: &String| {
-        CORE_OPTIONS
-            .iter()
-            .any(|option| match word.strip_prefix(option) {
-                Some("") => true,
-                Some(rest) => !option.starts_with("--") || rest.starts_with('='),
-                None => false,
-            })
+        CORE_OPTIONS.iter().any(|option| match word.strip_prefix(option) {
+            Some("") => true,
+            Some(rest) => !option.starts_with("--") || rest.starts_with('='),
+            None => false,
+        })
     };
     if !arguments.iter().any(names_cores) {
         let core = sched_getaffinity(None)
@@ -213,15 +205,9 @@ pub(super) fn register_thread(_: Eal) {
             // SAFETY: the environment is initialised.
             let succeeded = unsafe { sys::rte_thread_register() } == 0;
             if !succeeded {
-                tracing::warn!(
-                    error = last_error(),
-                    "a thread is not registered with DPDK: mbufs cost it more"
-                );
+                tracing::warn!(error = last_error(), "a thread is not registered with DPDK: mbufs cost it more");
             }
-            Registered {
-                succeeded,
-                marker: PhantomData,
-            }
+            Registered { succeeded, marker: PhantomData }
         });
     });
 }
@@ -266,23 +252,14 @@ mod tests {
     fn words(arguments: &[&str]) -> Vec<String> {
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
         let words = command_line(&arguments).unwrap();
-        words
-            .iter()
-            .map(|word| word.to_str().unwrap().to_owned())
-            .collect()
+        words.iter().map(|word| word.to_str().unwrap().to_owned()).collect()
     }
 
     #[test]
     fn one_core_unless_told_otherwise() {
         assert!(words(&["--no-huge"])[1].starts_with("--lcores=0@"));
         assert!(words(&["--log-level=8", "--legacy-mem"])[1].starts_with("--lcores=0@"));
-        for cores in [
-            &["-l", "0-1"][..],
-            &["-l0-1"],
-            &["--lcores", "0@1"],
-            &["--lcores=0@1"],
-            &["-c3"],
-        ] {
+        for cores in [&["-l", "0-1"][..], &["-l0-1"], &["--lcores", "0@1"], &["--lcores=0@1"], &["-c3"]] {
             assert_eq!(words(cores)[1..], *cores);
         }
         assert!(command_line(&["a\0b".to_owned()]).is_err());

@@ -48,12 +48,7 @@ impl Mempool {
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub(crate) fn new(
-        _: Eal,
-        count: usize,
-        room_len: usize,
-        socket: i32,
-    ) -> Result<Self, DpdkError> {
+    pub(crate) fn new(_: Eal, count: usize, room_len: usize, socket: i32) -> Result<Self, DpdkError> {
         /// Pools of this process so far.
         static POOLS: AtomicU32 = AtomicU32::new(0);
         let number = POOLS.fetch_add(1, Ordering::Relaxed);
@@ -64,22 +59,10 @@ impl Mempool {
         let headroom = unsafe { sys::psp_dpdk_headroom() };
         let room_len = u16::try_from(room_len + usize::from(headroom)).map_err(too_large)?;
         // SAFETY: the environment is initialised, and `name` outlives the call.
-        let pool = unsafe {
-            sys::rte_pktmbuf_pool_create(
-                name.as_ptr(),
-                count,
-                CACHE_LEN as u32,
-                0,
-                room_len,
-                socket,
-            )
-        };
+        let pool = unsafe { sys::rte_pktmbuf_pool_create(name.as_ptr(), count, CACHE_LEN as u32, 0, room_len, socket) };
         NonNull::new(pool)
             .map(Self)
-            .ok_or_else(|| DpdkError::Mempool {
-                mbufs: count,
-                reason: last_error(),
-            })
+            .ok_or_else(|| DpdkError::Mempool { mbufs: count, reason: last_error() })
     }
 
     pub(super) fn as_ptr(&self) -> *mut sys::Mempool {
@@ -212,9 +195,7 @@ impl Mbuf {
     #[inline]
     pub(super) fn into_raw(self, checksums: Checksums) -> *mut sys::Mbuf {
         let offload = i32::from(checksums == Checksums::Port);
-        let sys::Packet {
-            mbuf, start, len, ..
-        } = self.0;
+        let sys::Packet { mbuf, start, len, .. } = self.0;
         std::mem::forget(self);
         // SAFETY: this is the mbuf's only owner, and the frame is within its buffer.
         unsafe { sys::psp_dpdk_mbuf_set_frame(mbuf, start, len, offload) };

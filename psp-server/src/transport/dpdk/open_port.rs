@@ -25,10 +25,6 @@ impl OpenPort {
         let port = Arc::new(port);
         let rx = (0..queues).map(|queue| RxQueue::new(port.clone(), queue));
         let tx = (0..queues).map(|queue| TxQueue::new(port.clone(), queue, setup.tx_burst));
-        Ok(Self {
-            rx: rx.collect(),
-            tx: tx.collect(),
-            port,
-        })
+        Ok(Self { rx: rx.collect(), tx: tx.collect(), port })
     }
 }

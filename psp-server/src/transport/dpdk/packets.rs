@@ -114,11 +114,7 @@ impl PacketPort {
             "port started"
         );
         if open.tx.len() < threads {
-            tracing::warn!(
-                queues = open.tx.len(),
-                workers,
-                "there are too few transmit queues; workers share them"
-            );
+            tracing::warn!(queues = open.tx.len(), workers, "there are too few transmit queues; workers share them");
         }
         if pollers > 1 && !port.spreads_flows() {
             tracing::warn!(
@@ -127,11 +123,7 @@ impl PacketPort {
                  others leave to it"
             );
         }
-        let interface = Interface {
-            mac: port.mac(),
-            ip: config.ip,
-            port: config.port,
-        };
+        let interface = Interface { mac: port.mac(), ip: config.ip, port: config.port };
         let idle_sleep = Duration::from_micros(config.idle_sleep_us);
         Ok(Self {
             pollers,
@@ -153,10 +145,7 @@ impl PacketPort {
     pub(crate) fn serve(self) -> (Vec<Packets>, Transmitters) {
         let OpenPort { port, rx, tx } = self.open;
         let queues = tx.into_iter().map(Mutex::new).collect();
-        let transmitters = Transmitters {
-            queues,
-            first: self.first_tx,
-        };
+        let transmitters = Transmitters { queues, first: self.first_tx };
         let mut of_pollers: Vec<_> = iter::repeat_with(Vec::new).take(self.pollers).collect();
         for (at, queue) in rx.into_iter().enumerate() {
             of_pollers[at % self.pollers].push(queue);
@@ -191,13 +180,7 @@ impl Transmitters {
     /// Turns a packet into its reply, whose first `len` bytes of room are written, and sends it: `at_once`, or
     /// with the next [`Packets::flush`] at the latest. Returns the number of replies that were dropped because
     /// the queue was full.
-    pub(crate) fn send(
-        &self,
-        worker: WorkerId,
-        packet: Packet,
-        len: usize,
-        at_once: bool,
-    ) -> usize {
+    pub(crate) fn send(&self, worker: WorkerId, packet: Packet, len: usize, at_once: bool) -> usize {
         let Packet { mut mbuf, .. } = packet;
         let flow = Flow::of(mbuf.frame()).reversed();
         mbuf.advance(HEADERS_LEN + len);
@@ -253,11 +236,7 @@ impl Packets {
     /// Takes a burst from each queue. The caller has [read](Self::read) all frames of the burst before. Returns
     /// whether any frame came.
     pub(crate) fn poll(&mut self, counters: &PacketCounters) -> bool {
-        let odd: usize = self
-            .rx
-            .iter_mut()
-            .map(|queue| queue.receive(&mut self.burst, self.rx_burst))
-            .sum();
+        let odd: usize = self.rx.iter_mut().map(|queue| queue.receive(&mut self.burst, self.rx_burst)).sum();
         let frames = self.burst.len() + odd;
         if frames > 0 {
             counters.frames.add(frames as u64);
@@ -268,12 +247,7 @@ impl Packets {
 
     /// Reads up to `frames` frames of the bursts: answers ARP and echoes itself, and hands each request to
     /// `accept`. Returns whether there were any frames.
-    pub(crate) fn read(
-        &mut self,
-        frames: usize,
-        counters: &PacketCounters,
-        mut accept: impl FnMut(Packet),
-    ) -> bool {
+    pub(crate) fn read(&mut self, frames: usize, counters: &PacketCounters, mut accept: impl FnMut(Packet)) -> bool {
         let frames = frames.min(self.burst.len());
         for mbuf in self.burst.drain(..frames) {
             match read(&self.interface, &mbuf) {
@@ -299,9 +273,7 @@ impl Packets {
     /// Sends the frames that wait on this thread's queues: its answers, and its replies as a worker.
     pub(crate) fn flush(&self, counters: &PacketCounters) {
         let own_tx = self.own_tx.clone();
-        let unsent: usize = own_tx
-            .map(|index| self.transmitters.with(index, TxQueue::flush))
-            .sum();
+        let unsent: usize = own_tx.map(|index| self.transmitters.with(index, TxQueue::flush)).sum();
         if unsent > 0 {
             counters.unsent.add(unsent as u64);
         }

@@ -99,13 +99,10 @@ impl Port {
         let id = claim.id;
         let mut info = sys::PortInfo::default();
         // SAFETY: the port is valid, and `info` has room for what is written.
-        check("describe", unsafe {
-            sys::psp_dpdk_port_info(id, &raw mut info)
-        })?;
+        check("describe", unsafe { sys::psp_dpdk_port_info(id, &raw mut info) })?;
         claim.rings = Rings::of(&info);
         let queues_max = info.rx_queues_max.min(info.tx_queues_max).max(1);
-        let queues =
-            u16::try_from(setup.queues).map_or(queues_max, |queues| queues.min(queues_max));
+        let queues = u16::try_from(setup.queues).map_or(queues_max, |queues| queues.min(queues_max));
         if usize::from(queues) < setup.queues_min {
             return Err(DpdkError::TooFewQueues {
                 workers: setup.queues_min,
@@ -125,8 +122,7 @@ impl Port {
             )
         };
         check("configure", configured)?;
-        let in_queues =
-            usize::from(queues) * (usize::from(rx_descriptors) + usize::from(tx_descriptors));
+        let in_queues = usize::from(queues) * (usize::from(rx_descriptors) + usize::from(tx_descriptors));
         // A cache holds up to one and a half times its length.
         let in_caches = setup.threads * (CACHE_LEN + CACHE_LEN / 2);
         let frame_len = usize::from(info.mtu) + FRAME_OVERHEAD;
@@ -138,12 +134,7 @@ impl Port {
             info.socket,
         )?);
         let socket = info.socket.cast_unsigned();
-        let mut port = Self {
-            claim,
-            info,
-            offload: setup.offload,
-            pool,
-        };
+        let mut port = Self { claim, info, offload: setup.offload, pool };
         if let Mac::Address(mac) = setup.mac {
             port.set_mac(mac)?;
         }
@@ -151,28 +142,17 @@ impl Port {
             // SAFETY: the port is configured with this queue and stopped; the pool lives until the port is
             // closed.
             let status = unsafe {
-                sys::rte_eth_rx_queue_setup(
-                    id,
-                    queue,
-                    rx_descriptors,
-                    socket,
-                    std::ptr::null(),
-                    port.pool.as_ptr(),
-                )
+                sys::rte_eth_rx_queue_setup(id, queue, rx_descriptors, socket, std::ptr::null(), port.pool.as_ptr())
             };
             check("set up receive queues of", status)?;
             // SAFETY: as above.
-            let status = unsafe {
-                sys::rte_eth_tx_queue_setup(id, queue, tx_descriptors, socket, std::ptr::null())
-            };
+            let status = unsafe { sys::rte_eth_tx_queue_setup(id, queue, tx_descriptors, socket, std::ptr::null()) };
             check("set up transmit queues of", status)?;
         }
         // SAFETY: the port is configured, with all its queues.
         let start = || unsafe { sys::rte_eth_dev_start(id) };
         let is_connected = || port.link_is_up();
-        let status = port
-            .rings()
-            .connect(eal, queues.into(), start, is_connected);
+        let status = port.rings().connect(eal, queues.into(), start, is_connected);
         check("start", status)?;
         port.claim.started = true;
         Ok((port, queues))
@@ -248,10 +228,7 @@ impl Port {
         let mut name = [0_u8; sys::PORT_NAME_LEN];
         // SAFETY: the port is valid, and its name has up to `PORT_NAME_LEN` bytes.
         unsafe { sys::rte_eth_dev_get_name_by_port(self.id(), name.as_mut_ptr().cast::<c_char>()) };
-        CStr::from_bytes_until_nul(&name).map_or_else(
-            |_| String::new(),
-            |name| name.to_string_lossy().into_owned(),
-        )
+        CStr::from_bytes_until_nul(&name).map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
     }
 }
 
@@ -280,13 +257,7 @@ impl Claim {
         if !claimed.insert(id) {
             return Err(DpdkError::InUse(id));
         }
-        Ok(Self {
-            eal,
-            id,
-            rings: Rings::Fixed,
-            started: false,
-            device,
-        })
+        Ok(Self { eal, id, rings: Rings::Fixed, started: false, device })
     }
 }
 

@@ -28,11 +28,7 @@ pub(crate) struct RxQueue {
 impl RxQueue {
     /// There must be no other of the same port and number.
     pub(super) fn new(port: Arc<Port>, queue: u16) -> Self {
-        Self {
-            port,
-            queue,
-            not_shared: PhantomData,
-        }
+        Self { port, queue, not_shared: PhantomData }
     }
 
     /// Adds up to `count` frames to `burst`, as far as its capacity goes. Returns the number of frames that

@@ -85,11 +85,7 @@ impl TlsConfig {
         clients: &ClientCertificates,
     ) -> Result<Self, TlsError> {
         let (chain, key) = (chain.as_ref(), key.as_ref());
-        let pair = |source| TlsError::Pair {
-            chain: chain.to_owned(),
-            key: key.to_owned(),
-            source,
-        };
+        let pair = |source| TlsError::Pair { chain: chain.to_owned(), key: key.to_owned(), source };
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(oldest.and_later())
@@ -109,9 +105,7 @@ impl TlsConfig {
                     false => verifier,
                 };
                 let verifier = verifier.build();
-                builder.with_client_cert_verifier(
-                    verifier.map_err(|error| TlsError::Clients(error.to_string()))?,
-                )
+                builder.with_client_cert_verifier(verifier.map_err(|error| TlsError::Clients(error.to_string()))?)
             }
         };
         let certificates = certificates_in(chain)?;
@@ -139,10 +133,7 @@ impl TlsConfig {
     /// Puts `other` in the place of this configuration, for connections that are accepted from now on.
     pub fn replace(&self, other: &Self) {
         let next = other.in_force();
-        *self
-            .in_force
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = next;
+        *self.in_force.write().unwrap_or_else(PoisonError::into_inner) = next;
     }
 
     /// What holds for the next session.
@@ -159,14 +150,8 @@ impl TlsConfig {
 }
 
 fn certificates_in(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let read = |source| TlsError::Read {
-        what: "certificates",
-        path: path.to_owned(),
-        source,
-    };
-    let certificates: Vec<_> = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect)
-        .map_err(read)?;
+    let read = |source| TlsError::Read { what: "certificates", path: path.to_owned(), source };
+    let certificates: Vec<_> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect).map_err(read)?;
     match certificates.is_empty() {
         true => Err(TlsError::NoCertificate(path.to_owned())),
         false => Ok(certificates),
@@ -199,10 +184,7 @@ fn authorities_in(path: &Path) -> Result<RootCertStore, TlsError> {
     for certificate in certificates_in(path)? {
         roots
             .add(certificate)
-            .map_err(|source| TlsError::Authority {
-                path: path.to_owned(),
-                source,
-            })?;
+            .map_err(|source| TlsError::Authority { path: path.to_owned(), source })?;
     }
     Ok(roots)
 }

@@ -47,24 +47,14 @@ mod tests {
             assert_eq!(whole_len(&record[..len]), 0, "{len} bytes");
         }
         assert_eq!(whole_len(&record), 8);
-        assert_eq!(
-            whole_len(&[&record[..], &[22, 3]].concat()),
-            8,
-            "and a part"
-        );
+        assert_eq!(whole_len(&[&record[..], &[22, 3]].concat()), 8, "and a part");
         assert_eq!(whole_len(&[record, record].concat()), 16);
         assert_eq!(whole_len(&[23, 3, 3, 0, 0]), 5);
     }
 
     #[test]
     fn what_is_no_record_needs_no_more_bytes() {
-        for bytes in [
-            &b"P"[..],
-            b"*1\r\n$4\r\nPING\r\n",
-            b"GET / HTTP/1.1\r\n",
-            b"\0",
-            b"\xff",
-        ] {
+        for bytes in [&b"P"[..], b"*1\r\n$4\r\nPING\r\n", b"GET / HTTP/1.1\r\n", b"\0", b"\xff"] {
             assert_eq!(whole_len(bytes), bytes.len(), "{bytes:?}");
         }
         let longest = [22, 3, 1, 0x48, 0];

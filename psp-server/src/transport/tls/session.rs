@@ -180,19 +180,14 @@ impl TlsSession {
         let mut ciphertext = pool.take();
         let fill = read(socket, &mut ciphertext);
         let decrypted = match fill {
-            Ok(Fill::Read { count, .. }) => {
-                self.decrypt(&ciphertext[..count], input, len_min, pool)
-            }
+            Ok(Fill::Read { count, .. }) => self.decrypt(&ciphertext[..count], input, len_min, pool),
             _ => Ok(()),
         };
         pool.give(ciphertext);
         match (fill, decrypted) {
             (Ok(_), Err(Broken)) => Ok(Fill::Broken),
             // The end was read. No event says so again.
-            (Ok(Fill::Read { count, .. }), Ok(())) if self.ended => Ok(Fill::Read {
-                count,
-                drained: false,
-            }),
+            (Ok(Fill::Read { count, .. }), Ok(())) if self.ended => Ok(Fill::Read { count, drained: false }),
             (fill, _) => fill,
         }
     }
@@ -318,10 +313,7 @@ fn read(socket: &mut impl Read, room: &mut [u8]) -> io::Result<Fill> {
     loop {
         return match socket.read(room) {
             Ok(0) => Ok(Fill::End),
-            Ok(count) => Ok(Fill::Read {
-                count,
-                drained: count < room.len(),
-            }),
+            Ok(count) => Ok(Fill::Read { count, drained: count < room.len() }),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Fill::Blocked),
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => Err(error),

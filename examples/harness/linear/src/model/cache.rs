@@ -83,11 +83,7 @@ const NOT_A_NUMBER: &str = "CLIENT_ERROR cannot increment or decrement non-numer
 impl Command {
     /// A command for one of four keys of a round. `unique` is the last CAS value that the client has seen of a key.
     pub fn draw(draw: Draw<'_>, unique: impl Fn(Key) -> Option<u64>) -> Self {
-        let Draw {
-            random,
-            first_key,
-            number,
-        } = draw;
+        let Draw { random, first_key, number } = draw;
         let key = first_key + random.random_range(0..4);
         let value = number.to_string();
         match random.random_range(0..100) {
@@ -130,9 +126,7 @@ impl Command {
     fn key(&self) -> Key {
         match self {
             Self::Get(key) | Self::Gets(key) | Self::Saw(key, _) | Self::Store(_, key, _) => *key,
-            Self::Cas(key, ..) | Self::Incr(key, _) | Self::Decr(key, _) | Self::Delete(key) => {
-                *key
-            }
+            Self::Cas(key, ..) | Self::Incr(key, _) | Self::Decr(key, _) | Self::Delete(key) => *key,
         }
     }
 }
@@ -309,21 +303,13 @@ mod tests {
 
     #[test]
     fn a_cas_value_names_one_store() {
-        let saw = |unique| {
-            (
-                Command::Saw(0, unique),
-                Reply::Unique("1".to_owned(), unique),
-            )
-        };
+        let saw = |unique| (Command::Saw(0, unique), Reply::Unique("1".to_owned(), unique));
         let set = || (store(Store::Set, "1"), line("STORED"));
         let cas = |reply| (Command::Cas(0, "1".to_owned(), 3), line(reply));
         assert!(is_accepted(vec![set(), saw(3), cas("STORED"), saw(4)]));
         assert!(!is_accepted(vec![set(), saw(3), cas("STORED"), saw(3)]));
         assert!(!is_accepted(vec![set(), saw(3), saw(4)]));
         assert!(!is_accepted(vec![set(), saw(3), set(), saw(2)]));
-        assert!(
-            !is_accepted(vec![set(), saw(3), set(), cas("STORED")]),
-            "a lost update"
-        );
+        assert!(!is_accepted(vec![set(), saw(3), set(), cas("STORED")]), "a lost update");
     }
 }

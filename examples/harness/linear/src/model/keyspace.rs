@@ -173,9 +173,9 @@ pub enum Request {
 }
 
 use Request::{
-    Abort, Append, Copy, Del, Dies, Exists, Get, GetSet, IncrBy, Mget, Mistyped, Move, MoveWaiting,
-    Mset, MsetNx, Pexpire, Pop, PopManyWaiting, PopWaiting, Pttl, Push, Range, Rename, Run, Set,
-    SetNx, SetNxEx, SetPx, Transaction, Watch, Watched,
+    Abort, Append, Copy, Del, Dies, Exists, Get, GetSet, IncrBy, Mget, Mistyped, Move, MoveWaiting, Mset, MsetNx,
+    Pexpire, Pop, PopManyWaiting, PopWaiting, Pttl, Push, Range, Rename, Run, Set, SetNx, SetNxEx, SetPx, Transaction,
+    Watch, Watched,
 };
 
 impl Request {
@@ -205,9 +205,7 @@ impl Request {
     fn words(&self) -> Vec<String> {
         let key = |key: &Key| name(*key);
         let pairs = |pairs: &[(Key, Text)]| -> Vec<String> {
-            let words = pairs
-                .iter()
-                .map(|(name, text)| [key(name), text.to_string()]);
+            let words = pairs.iter().map(|(name, text)| [key(name), text.to_string()]);
             words.flatten().collect()
         };
         let (command, arguments) = match self {
@@ -224,10 +222,7 @@ impl Request {
             }
             SetNxEx(name, text) => {
                 let options = ["NX", "EX", "1000"].map(str::to_owned);
-                (
-                    "SET",
-                    [&[key(name), text.to_string()][..], &options].concat(),
-                )
+                ("SET", [&[key(name), text.to_string()][..], &options].concat())
             }
             Pexpire(name, life) => ("PEXPIRE", vec![key(name), life_ms(*life).to_string()]),
             Pttl(name) => ("PTTL", vec![key(name)]),
@@ -248,10 +243,7 @@ impl Request {
                 let side = side.choose("LEFT", "RIGHT").to_owned();
                 let after = [side, "COUNT".to_owned(), count.to_string()];
                 let names = names.iter().map(key);
-                (
-                    "BLMPOP",
-                    before.into_iter().chain(names).chain(after).collect(),
-                )
+                ("BLMPOP", before.into_iter().chain(names).chain(after).collect())
             }
             Range(name) => ("LRANGE", vec![key(name), "0".into(), "-1".into()]),
             Move(from, Side::Right, to, Side::Left) => ("RPOPLPUSH", vec![key(from), key(to)]),
@@ -267,10 +259,7 @@ impl Request {
             Rename(from, to) => ("RENAME", vec![key(from), key(to)]),
             Copy(from, to, replace) => {
                 let replace = replace.then(|| "REPLACE".into());
-                (
-                    "COPY",
-                    [key(from), key(to)].into_iter().chain(replace).collect(),
-                )
+                ("COPY", [key(from), key(to)].into_iter().chain(replace).collect())
             }
             MsetNx(named) => ("MSETNX", pairs(named)),
             Mset(named) => ("MSET", pairs(named)),
@@ -299,11 +288,7 @@ impl Request {
             (Pttl(_), Reply::Number(ms)) => Reply::Number(ms.min(0)),
             (Transaction(requests), Reply::List(replies)) => {
                 let replies = requests.iter().zip(replies);
-                Reply::List(
-                    replies
-                        .map(|(request, reply)| request.timeless(reply))
-                        .collect(),
-                )
+                Reply::List(replies.map(|(request, reply)| request.timeless(reply)).collect())
             }
             (Watched(_, _, requests), Reply::List(mut replies)) => {
                 let done = replies.pop().expect("the replies to GET and EXEC");
@@ -319,9 +304,7 @@ impl Request {
         match self {
             SetPx(key, _, life) | Pexpire(key, life) => vec![(*key, *life)],
             Run(Script::Limit(life), _, keys) => vec![(keys[0], *life)],
-            Transaction(requests) | Watched(_, _, requests) => {
-                requests.iter().flat_map(Self::lives).collect()
-            }
+            Transaction(requests) | Watched(_, _, requests) => requests.iter().flat_map(Self::lives).collect(),
             _ => Vec::new(),
         }
     }
@@ -366,9 +349,7 @@ enum Refusal {
 impl From<Refusal> for Reply {
     fn from(refusal: Refusal) -> Self {
         let text = match refusal {
-            Refusal::WrongType => {
-                "WRONGTYPE Operation against a key holding the wrong kind of value"
-            }
+            Refusal::WrongType => "WRONGTYPE Operation against a key holding the wrong kind of value",
             Refusal::NotAnInteger => "ERR value is not an integer or out of range",
             Refusal::Overflow => "ERR increment or decrement would overflow",
             Refusal::NoSuchKey => "ERR no such key",
@@ -435,13 +416,10 @@ impl Operation for Request {
                     unreachable!("the replies to GET and EXEC");
                 };
                 let read = replies.into_iter().next();
-                let [watch, abort] =
-                    [Watch(number, key), Abort(number, key)].map(|part| (part, Some(Reply::Nil)));
+                let [watch, abort] = [Watch(number, key), Abort(number, key)].map(|part| (part, Some(Reply::Nil)));
                 vec![watch, (Get(key), read), abort]
             }
-            PopWaiting(side, keys) if keys.len() > 1 => {
-                parts_of_pop(keys, reply, |key| PopWaiting(side, vec![key]))
-            }
+            PopWaiting(side, keys) if keys.len() > 1 => parts_of_pop(keys, reply, |key| PopWaiting(side, vec![key])),
             PopManyWaiting(side, keys, count) if keys.len() > 1 => {
                 parts_of_pop(keys, reply, |key| PopManyWaiting(side, vec![key], count))
             }
@@ -452,10 +430,7 @@ impl Operation for Request {
     }
 
     fn may_be_passed_over(&self) -> bool {
-        matches!(
-            self,
-            Watched(..) | PopWaiting(..) | PopManyWaiting(..) | Dies(..)
-        )
+        matches!(self, Watched(..) | PopWaiting(..) | PopManyWaiting(..) | Dies(..))
     }
 
     fn by_itself(&self, state: &Keyspace) -> Option<bool> {
@@ -493,11 +468,7 @@ impl Reply {
 
 /// A pop that looks at one key after the other found nothing at those before the one that it popped from. Unanswered,
 /// it may have popped from any.
-fn parts_of_pop(
-    keys: Vec<Key>,
-    reply: Option<Reply>,
-    pop: impl Fn(Key) -> Request,
-) -> Vec<(Request, Option<Reply>)> {
+fn parts_of_pop(keys: Vec<Key>, reply: Option<Reply>, pop: impl Fn(Key) -> Request) -> Vec<(Request, Option<Reply>)> {
     let popped = match &reply {
         Some(Reply::Error(_)) => return vec![(Mistyped(keys), reply)],
         Some(Reply::List(items)) => items.first().cloned(),
@@ -663,10 +634,7 @@ fn apply(request: &Request, state: &mut Keyspace) -> Result<Reply, Refusal> {
         Run(script, _, keys) => script.apply(*keys, state),
         Watch(watch, key) => {
             let (key, may_have_changed) = (*key, false);
-            let watched = WatchedKey {
-                key,
-                may_have_changed,
-            };
+            let watched = WatchedKey { key, may_have_changed };
             state.watches.insert(*watch, watched);
             Reply::Nil
         }
@@ -701,10 +669,7 @@ fn list(state: &Keyspace, key: Key) -> Result<Option<&VecDeque<Text>>, Refusal> 
 
 /// Pushes elements one after the other. Returns the new length.
 fn push(state: &mut Keyspace, side: Side, key: Key, elements: &[Text]) -> usize {
-    let value = state
-        .values
-        .entry(key)
-        .or_insert_with(|| Value::List(Arc::default()));
+    let value = state.values.entry(key).or_insert_with(|| Value::List(Arc::default()));
     let Value::List(list) = value else {
         unreachable!("the caller has looked");
     };
@@ -769,12 +734,7 @@ mod tests {
     #[test]
     fn commands_one_after_the_other() {
         let wrong_type = || Reply::from(Refusal::WrongType);
-        let elements = |texts: &[&str]| {
-            texts
-                .iter()
-                .map(|&text| Text::from(text))
-                .collect::<Vec<_>>()
-        };
+        let elements = |texts: &[&str]| texts.iter().map(|&text| Text::from(text)).collect::<Vec<_>>();
         let items = |texts: &[&str]| Reply::List(texts.iter().map(|text| word(text)).collect());
         let state = &mut Keyspace::default();
         for (request, reply) in [
@@ -810,15 +770,9 @@ mod tests {
             (Rename(3, 5), Refusal::NoSuchKey.into()),
             (Rename(4, 4), Reply::Ok),
             (Rename(4, 5), Reply::Ok),
-            (
-                MsetNx(vec![(4, "4".into()), (5, "5".into())]),
-                Reply::Number(0),
-            ),
+            (MsetNx(vec![(4, "4".into()), (5, "5".into())]), Reply::Number(0)),
             (Del(5), Reply::Number(1)),
-            (
-                MsetNx(vec![(4, "4".into()), (5, "5".into())]),
-                Reply::Number(1),
-            ),
+            (MsetNx(vec![(4, "4".into()), (5, "5".into())]), Reply::Number(1)),
             (Mset(vec![(4, "4".into()), (5, "5".into())]), Reply::Ok),
             (Mget(vec![4, 5]), items(&["4", "5"])),
             (
@@ -829,10 +783,7 @@ mod tests {
                 Watched(1, 4, vec![Append(4, "0".into())]),
                 Reply::List(vec![word("6"), Reply::List(vec![Reply::Number(2)])]),
             ),
-            (
-                Push(Side::Left, 3, elements(&["a", "b", "c"])),
-                Reply::Number(3),
-            ),
+            (Push(Side::Left, 3, elements(&["a", "b", "c"])), Reply::Number(3)),
             (
                 PopManyWaiting(Side::Right, vec![9, 3], 2),
                 Reply::List(vec![word("k3"), items(&["a", "b"])]),

@@ -46,11 +46,7 @@ impl Datagrams {
     pub(crate) fn reply(&self, request_id: u16) -> Vec<u8> {
         let (first, mut reply) = self.receive();
         for sequence in 0..first.count {
-            let part = Header {
-                sequence,
-                count: first.count,
-                ..Header::request(request_id)
-            };
+            let part = Header { sequence, count: first.count, ..Header::request(request_id) };
             if sequence == 0 {
                 assert_eq!(first, part);
                 continue;

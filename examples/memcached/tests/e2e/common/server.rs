@@ -102,12 +102,8 @@ impl Server {
 
     /// Opens a connection.
     pub(crate) fn connect(&self) -> Connection {
-        Connection::open(self.address()).unwrap_or_else(|error| {
-            panic!(
-                "connect: {error}; the server's log:\n{}",
-                self.log().join("\n")
-            )
-        })
+        Connection::open(self.address())
+            .unwrap_or_else(|error| panic!("connect: {error}; the server's log:\n{}", self.log().join("\n")))
     }
 
     /// Whether the server answers on a new connection.
@@ -124,10 +120,7 @@ fn start(flags: &[&str], psp_flags: &[&str], config: &str, directory: &Path) -> 
             let mut command = Command::new(program);
             command.args(["-u", "root", "-l", "127.0.0.1", "-p", &port.to_string()]);
             command.args(flags);
-            Start {
-                command,
-                port: Some(port),
-            }
+            Start { command, port: Some(port) }
         }
     }
 }
@@ -141,8 +134,5 @@ fn psp_memcached(flags: &[&str], psp_flags: &[&str], config: &str, directory: &P
         fs::write(&file, config).unwrap();
         command.arg("--config").arg(file);
     }
-    Start {
-        command,
-        port: None,
-    }
+    Start { command, port: None }
 }

@@ -32,23 +32,11 @@ fn result(session: &mut Session, body: &str) -> String {
 fn functions_get_keys_and_arguments_and_no_globals() {
     let mut session = Session::new();
     for (body, reply) in [
-        (
-            "return {keys[1], args[1], args[2], #keys, #args}",
-            "*5 $1 k $1 x $1 y :1 :2",
-        ),
-        (
-            "redis.call('set', keys[1], args[2]) return redis.call('get', 'k')",
-            "$1 y",
-        ),
+        ("return {keys[1], args[1], args[2], #keys, #args}", "*5 $1 k $1 x $1 y :1 :2"),
+        ("redis.call('set', keys[1], args[2]) return redis.call('get', 'k')", "$1 y"),
         ("return {map = {a = 1}}", "*2 $1 a :1"),
-        (
-            "redis.setresp(3) return redis.call('get', 'nosuch') == nil",
-            ":1",
-        ),
-        (
-            "return redis.pcall('nosuch').err",
-            "$44 ERR Unknown Redis command called from script",
-        ),
+        ("redis.setresp(3) return redis.call('get', 'nosuch') == nil", ":1"),
+        ("return redis.pcall('nosuch').err", "$44 ERR Unknown Redis command called from script"),
         ("return loadstring('return 7')()", ":7"),
         ("return cjson.encode({1})", "$3 [1]"),
     ] {
@@ -58,23 +46,14 @@ fn functions_get_keys_and_arguments_and_no_globals() {
     for (body, error) in [
         ("return KEYS", &*format!("{missing} 'KEYS'")),
         ("return ARGV", &format!("{missing} 'ARGV'")),
-        (
-            "x = 1",
-            "ERR user_function:2: Attempt to modify a readonly table",
-        ),
+        ("x = 1", "ERR user_function:2: Attempt to modify a readonly table"),
         ("error('oh')", "ERR user_function:2: oh"),
-        (
-            "redis.call('nosuch')",
-            "ERR Unknown Redis command called from script",
-        ),
+        ("redis.call('nosuch')", "ERR Unknown Redis command called from script"),
         (
             "redis.register_function('g', 1)",
             "ERR user_function:2: attempt to call field 'register_function' (a nil value)",
         ),
-        (
-            "redis.call('fcall', 'f', 0)",
-            "ERR This Redis command is not allowed from script",
-        ),
+        ("redis.call('fcall', 'f', 0)", "ERR This Redis command is not allowed from script"),
     ] {
         // A script ran in the same interpreter.
         session.expect(&[("EVAL return(KEYS[1]) 1 a", "$1 a")]);
@@ -94,7 +73,10 @@ fn libraries_share_what_they_hide() {
         ("FCALL one 0", ":1"),
         ("FCALL two 0", ":2"),
         ("FCALL ONE 0", ":1"),
-        ("FUNCTION STATS", "*4 $14 running_script $-1 $7 engines *2 $3 LUA *4 $15 libraries_count :1 $15 functions_count :2"),
+        (
+            "FUNCTION STATS",
+            "*4 $14 running_script $-1 $7 engines *2 $3 LUA *4 $15 libraries_count :1 $15 functions_count :2",
+        ),
         ("FUNCTION DELETE lib", "+OK"),
         ("FCALL one 0", "-ERR Function not found"),
         ("FUNCTION DELETE lib", "-ERR Library not found"),
@@ -104,11 +86,7 @@ fn libraries_share_what_they_hide() {
 #[test]
 fn a_library_that_fails_changes_nothing() {
     let mut session = Session::new();
-    load(
-        &mut session,
-        "lib",
-        "redis.register_function('f', function() return 1 end)",
-    );
+    load(&mut session, "lib", "redis.register_function('f', function() return 1 end)");
     let registering = |error: &str| format!("-ERR Error registering functions: ERR {error}");
     let missing = |name: &str| {
         registering(&format!(
@@ -117,10 +95,7 @@ fn a_library_that_fails_changes_nothing() {
     };
     let readonly = registering("user_function:2: Attempt to modify a readonly table");
     for (code, error) in [
-        (
-            "x y",
-            "-ERR Error compiling function: user_function:2: '=' expected near 'y'".to_owned(),
-        ),
+        ("x y", "-ERR Error compiling function: user_function:2: '=' expected near 'y'".to_owned()),
         ("return 1", "-ERR No functions registered".to_owned()),
         ("while true do end", registering("FUNCTION LOAD timeout")),
         (
@@ -138,10 +113,7 @@ fn a_library_that_fails_changes_nothing() {
             "local x; x.y = 1",
             registering("user_function:2: attempt to index local 'x' (a nil value)"),
         ),
-        (
-            "redis.log()",
-            registering("redis.log() requires two arguments or more."),
-        ),
+        ("redis.log()", registering("redis.log() requires two arguments or more.")),
         (
             "redis.register_function()",
             registering("wrong number of arguments to redis.register_function"),
@@ -178,14 +150,8 @@ fn a_library_that_fails_changes_nothing() {
             "redis.register_function{function_name = 'a'}",
             registering("redis.register_function must get a callback argument"),
         ),
-        (
-            "redis.register_function{flags = {'nope'}}",
-            registering("unknown flag given"),
-        ),
-        (
-            "redis.register_function{flags = {{}}}",
-            registering("unknown flag given"),
-        ),
+        ("redis.register_function{flags = {'nope'}}", registering("unknown flag given")),
+        ("redis.register_function{flags = {{}}}", registering("unknown flag given")),
         (
             "redis.register_function{[{}] = 1}",
             registering("named argument key given to redis.register_function is not a string"),
@@ -202,26 +168,17 @@ fn a_library_that_fails_changes_nothing() {
         assert_eq!(load(&mut session, "lib", code), error, "{code}");
     }
     let taken = "redis.register_function('F', function() end)";
-    assert_eq!(
-        load(&mut session, "other", taken),
-        "-ERR Function F already exists"
-    );
+    assert_eq!(load(&mut session, "other", taken), "-ERR Function F already exists");
     let again = ask(&mut session, &["FUNCTION", "LOAD", "#!lua name=lib\n"]);
     assert_eq!(again, "-ERR Library 'lib' already exists");
     session.expect(&[
         ("FUNCTION LOAD a b", "-ERR Unknown option given: a"),
         ("FUNCTION LOAD REPLACE", "-ERR Missing library metadata"),
-        (
-            "FUNCTION LOAD",
-            "-ERR wrong number of arguments for 'function|load' command",
-        ),
+        ("FUNCTION LOAD", "-ERR wrong number of arguments for 'function|load' command"),
         ("FCALL f 0", ":1"),
         ("FCALL f x", "-ERR Bad number of keys provided"),
         ("FCALL f -1", "-ERR Number of keys can't be negative"),
-        (
-            "FCALL f 1",
-            "-ERR Number of keys can't be greater than number of args",
-        ),
+        ("FCALL f 1", "-ERR Number of keys can't be greater than number of args"),
         ("FCALL nosuch 0", "-ERR Function not found"),
     ]);
 }
@@ -249,15 +206,9 @@ fn a_captured_library_table_registers_nothing_later() {
         lib.register_function('g', function() lib.register_function('h', function() end) end)";
     load(&mut session, "lib", code);
     let reply = session.run("FCALL f 0");
-    assert!(
-        reply.contains("Attempt to modify a readonly table"),
-        "{reply}"
-    );
+    assert!(reply.contains("Attempt to modify a readonly table"), "{reply}");
     let reply = session.run("FCALL g 0");
-    assert!(
-        reply.contains("can only be called on FUNCTION LOAD command"),
-        "{reply}"
-    );
+    assert!(reply.contains("can only be called on FUNCTION LOAD command"), "{reply}");
 }
 
 #[test]
@@ -288,9 +239,7 @@ fn flags_decide_what_a_function_may_do() {
     for command in ["FCALL", "FCALL_RO"] {
         let reply = session.run(&format!("{command} none 1 k"));
         assert!(
-            reply.starts_with(
-                "-ERR Write commands are not allowed from read-only scripts. script: none,"
-            ),
+            reply.starts_with("-ERR Write commands are not allowed from read-only scripts. script: none,"),
             "{reply}"
         );
     }
@@ -315,11 +264,7 @@ fn libraries_are_listed() {
     let code = "redis.register_function{function_name = 'f', callback = function() end,
         flags = {'allow-stale', 'no-writes'}, description = 'text'}";
     load(&mut session, "lib", code);
-    load(
-        &mut session,
-        "other",
-        "redis.register_function('g', function() end)",
-    );
+    load(&mut session, "other", "redis.register_function('g', function() end)");
     let lib = "*6 $12 library_name $3 lib $6 engine $3 LUA $9 functions *1 *6 $4 name $1 f $11 description \
                $4 text $5 flags *2 +no-writes +allow-stale";
     let other = "*6 $12 library_name $5 other $6 engine $3 LUA $9 functions *1 *6 $4 name $1 g $11 description \
@@ -328,22 +273,13 @@ fn libraries_are_listed() {
         ("FUNCTION LIST", &format!("*2 {lib} {other}")),
         ("FUNCTION LIST LIBRARYNAME L*", &format!("*1 {lib}")),
         ("FUNCTION LIST LIBRARYNAME nothing*", "*0"),
-        (
-            "FUNCTION LIST LIBRARYNAME",
-            "-ERR library name argument was not given",
-        ),
+        ("FUNCTION LIST LIBRARYNAME", "-ERR library name argument was not given"),
         ("FUNCTION LIST nope", "-ERR Unknown argument nope"),
-        (
-            "FUNCTION LIST WITHCODE WITHCODE",
-            "-ERR Unknown argument WITHCODE",
-        ),
+        ("FUNCTION LIST WITHCODE WITHCODE", "-ERR Unknown argument WITHCODE"),
         ("FLUSHALL", "+OK"),
         ("FLUSHDB", "+OK"),
         ("FCALL f 0", "$-1"),
-        (
-            "FUNCTION FLUSH NOW",
-            "-ERR FUNCTION FLUSH only supports SYNC|ASYNC option",
-        ),
+        ("FUNCTION FLUSH NOW", "-ERR FUNCTION FLUSH only supports SYNC|ASYNC option"),
         (
             "FUNCTION FLUSH SYNC x",
             "-ERR unknown subcommand or wrong number of arguments for 'FLUSH'. Try FUNCTION HELP.",
@@ -356,23 +292,16 @@ fn libraries_are_listed() {
     assert!(reply.contains("$12 library_code"), "{reply}");
     assert!(reply.contains(code), "{reply}");
     let help = session.run("FUNCTION HELP");
-    assert!(
-        help.starts_with(&format!("*{}\r\n", HELP.len() + 3)),
-        "{help}"
-    );
+    assert!(help.starts_with(&format!("*{}\r\n", HELP.len() + 3)), "{help}");
     let mut session = session.resp3();
     let listed = session.run("FUNCTION LIST").replace("\r\n", " ");
-    assert!(
-        listed.contains("%3 $12 library_name") && listed.contains("~2 +no-writes"),
-        "{listed}"
-    );
+    assert!(listed.contains("%3 $12 library_name") && listed.contains("~2 +no-writes"), "{listed}");
 }
 
 #[test]
 fn payloads_bring_libraries_back() {
     let mut session = Session::new();
-    let returns =
-        |value: &str| format!("redis.register_function('f', function() return {value} end)");
+    let returns = |value: &str| format!("redis.register_function('f', function() return {value} end)");
     load(&mut session, "lib", &returns("1"));
     let payload = |session: &mut Session| {
         let reply = session.run_raw(&[b"FUNCTION", b"DUMP"]);
@@ -390,16 +319,10 @@ fn payloads_bring_libraries_back() {
     assert_eq!(restore(&mut session, &dump, "REPLACE"), "+OK");
     session.expect(&[("FCALL f 0", ":1"), ("FUNCTION DELETE lib", "+OK")]);
     load(&mut session, "other", &returns("3"));
-    assert_eq!(
-        restore(&mut session, &dump, "REPLACE"),
-        "-ERR Function f already exists"
-    );
+    assert_eq!(restore(&mut session, &dump, "REPLACE"), "-ERR Function f already exists");
     session.expect(&[("FCALL f 0", ":3")]);
     assert_eq!(restore(&mut session, &dump, "flush"), "+OK");
-    session.expect(&[
-        ("FCALL f 0", ":1"),
-        ("FUNCTION DELETE other", "-ERR Library not found"),
-    ]);
+    session.expect(&[("FCALL f 0", ":1"), ("FUNCTION DELETE other", "-ERR Library not found")]);
     assert_eq!(
         restore(&mut session, &dump, "MERGE"),
         "-ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE."
@@ -417,29 +340,17 @@ fn payloads_bring_libraries_back() {
     };
     let twice = format!("#!lua name=lib\n{}", returns("1"));
     for (payload, error) in [
-        (
-            rdb::seal(vec![1], &|| {}),
-            "-ERR given type is not a function",
-        ),
-        (
-            rdb::seal(vec![LIBRARY, 9], &|| {}),
-            "-ERR Failed loading library payload",
-        ),
+        (rdb::seal(vec![1], &|| {}), "-ERR given type is not a function"),
+        (rdb::seal(vec![LIBRARY, 9], &|| {}), "-ERR Failed loading library payload"),
         (sealed(&["x"]), "-ERR Missing library metadata"),
         (sealed(&["#!lua name=a\n"]), "-ERR No functions registered"),
-        (
-            sealed(&[&twice, &twice]),
-            "-ERR Library 'lib' already exists",
-        ),
+        (sealed(&[&twice, &twice]), "-ERR Library 'lib' already exists"),
     ] {
         assert_eq!(restore(&mut session, &payload, "FLUSH"), error);
     }
     session.expect(&[("FCALL f 0", ":1")]);
     assert_eq!(payload(&mut session), dump);
-    assert_eq!(
-        restore(&mut session, &rdb::seal(Vec::new(), &|| {}), "FLUSH"),
-        "+OK"
-    );
+    assert_eq!(restore(&mut session, &rdb::seal(Vec::new(), &|| {}), "FLUSH"), "+OK");
     session.expect(&[("FUNCTION LIST", "*0")]);
 }
 
@@ -450,10 +361,7 @@ fn payloads_of_redis_are_read() {
     let mut session = Session::new();
     let reply = session.run_args(&[b"FUNCTION", b"RESTORE", payload]);
     assert_eq!(reply, "+OK\r\n");
-    session.expect(&[
-        ("FCALL sum 0 1 2 3", ":6"),
-        ("FCALL longest 0 a bbb cc", "$3 bbb"),
-    ]);
+    session.expect(&[("FCALL sum 0 1 2 3", ":6"), ("FCALL longest 0 a bbb cc", "$3 bbb")]);
 }
 
 #[test]
@@ -472,12 +380,7 @@ fn a_function_is_killed_by_its_own_command() {
             "SCRIPT KILL",
             "$1 f $7 command *3 $5 FCALL $1 f $1 0 $11 duration_ms :",
         ),
-        (
-            &["EVAL", "while true do end", "0"],
-            "SCRIPT KILL",
-            "FUNCTION KILL",
-            "$-1 ",
-        ),
+        (&["EVAL", "while true do end", "0"], "SCRIPT KILL", "FUNCTION KILL", "$-1 "),
     ] {
         let mut runner = session.beside();
         let reply = thread::scope(|scope| {
@@ -493,18 +396,14 @@ fn a_function_is_killed_by_its_own_command() {
             run.join().unwrap()
         });
         assert_eq!(reply, format!("-ERR Script killed by user with {mine}."));
-        session.expect(&[
-            ("EXISTS a", ":0"),
-            (mine, "-NOTBUSY No scripts in execution right now."),
-        ]);
+        session.expect(&[("EXISTS a", ":0"), (mine, "-NOTBUSY No scripts in execution right now.")]);
     }
 }
 
 #[test]
 fn a_function_is_measured_until_its_library_changes() {
     let mut session = Session::new();
-    let code =
-        "redis.register_function('Get', function(keys) return redis.call('get', keys[1]) end)";
+    let code = "redis.register_function('Get', function(keys) return redis.call('get', keys[1]) end)";
     let kind = |session: &Session| {
         let profile = &session.server.scripts.profile;
         profile.kind_of(profile.tag_of_function(b"get").unwrap())
@@ -536,10 +435,7 @@ fn a_function_is_measured_until_its_library_changes() {
 
 #[test]
 fn functions_run_in_transactions_and_are_stopped_in_time() {
-    let mut session = Session::with(Config {
-        script_time_limit_ms: 20,
-        ..Config::default()
-    });
+    let mut session = Session::with(Config { script_time_limit_ms: 20, ..Config::default() });
     load(
         &mut session,
         "lib",
@@ -551,10 +447,7 @@ fn functions_run_in_transactions_and_are_stopped_in_time() {
         ("FCALL incr 1 a", "+QUEUED"),
         ("INCR a", "+QUEUED"),
         ("EXEC", "*2 :1 :2"),
-        (
-            "FCALL stay 1 a",
-            "-ERR Script stopped: it ran longer than script-time-limit-ms.",
-        ),
+        ("FCALL stay 1 a", "-ERR Script stopped: it ran longer than script-time-limit-ms."),
         ("GET a", "$1 2"),
     ]);
 }
@@ -578,10 +471,6 @@ fn many_interpreters_load_a_library_when_they_need_it() {
         }
     });
     session.expect(&[("GET a", "$3 200")]);
-    load(
-        &mut session,
-        "lib",
-        "redis.register_function('f', function() return 'new' end)",
-    );
+    load(&mut session, "lib", "redis.register_function('f', function() return 'new' end)");
     session.expect(&[("FCALL f 1 a", "$3 new")]);
 }

@@ -11,12 +11,8 @@ use crate::typed::read;
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("xautoclaim", -6, xautoclaim)
-        .flags(&[Flag::Write, Flag::Fast])
-        .key(),
-    CommandSpec::new("xclaim", -6, xclaim)
-        .flags(&[Flag::Write, Flag::Fast])
-        .key(),
+    CommandSpec::new("xautoclaim", -6, xautoclaim).flags(&[Flag::Write, Flag::Fast]).key(),
+    CommandSpec::new("xclaim", -6, xclaim).flags(&[Flag::Write, Flag::Fast]).key(),
 ];
 
 /// XAUTOCLAIM looks at so many pending entries for each one that it may claim.
@@ -53,11 +49,7 @@ impl Claim<'_> {
         let before = group.pending(id).cloned();
         if entries.get(id).is_none() {
             group.acknowledge(id);
-            return if before.is_some() {
-                Outcome::Gone
-            } else {
-                Outcome::Kept
-            };
+            return if before.is_some() { Outcome::Gone } else { Outcome::Kept };
         }
         let deliveries = match &before {
             None if !self.force => return Outcome::Kept,
@@ -94,9 +86,8 @@ impl Claim<'_> {
 }
 
 fn idle_min(arg: &[u8], command: &str) -> Result<i64> {
-    let idle_ms = integer(arg).map_err(|_text| {
-        CommandError::Other(format!("ERR Invalid min-idle-time argument for {command}").into())
-    })?;
+    let idle_ms = integer(arg)
+        .map_err(|_text| CommandError::Other(format!("ERR Invalid min-idle-time argument for {command}").into()))?;
     Ok(idle_ms.max(0))
 }
 
@@ -120,10 +111,7 @@ impl<'a> Claims<'a> {
     fn parse(args: &[&'a [u8]], now: &Now) -> Result<Self> {
         let idle_ms_min = idle_min(args[4], "XCLAIM")?;
         let now_ms = now.ms() as i64;
-        let ids: Vec<_> = args[5..]
-            .iter()
-            .map_while(|id| ids::strict(id, 0).ok())
-            .collect();
+        let ids: Vec<_> = args[5..].iter().map_while(|id| ids::strict(id, 0).ok()).collect();
         let mut options = args[5 + ids.len()..].iter();
         let (mut delivered_ms, mut deliveries) = (None, None);
         let (mut force, mut only_ids) = (false, false);
@@ -168,21 +156,13 @@ impl<'a> Claims<'a> {
             force,
             only_ids,
         };
-        Ok(Self {
-            claim,
-            ids,
-            last_id,
-        })
+        Ok(Self { claim, ids, last_id })
     }
 }
 
 fn xclaim(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     check(context, args[1], args[2])?;
-    let Claims {
-        claim,
-        ids,
-        last_id,
-    } = Claims::parse(args, &context.now)?;
+    let Claims { claim, ids, last_id } = Claims::parse(args, &context.now)?;
     let claimed = change(context, args[1], ids.len(), |stream, pace| {
         let entries = stream.entries().clone();
         let group = stream.group_mut(args[2])?;
@@ -217,10 +197,7 @@ impl Sweep {
         let (attempts, count) = (args.count.saturating_mul(ATTEMPTS_PER_CLAIM), args.count);
         let pending = group.pending_from(args.start);
         let ids: Vec<_> = pending.take(attempts).map(|pending| pending.id).collect();
-        let mut sweep = Self {
-            entries,
-            ..Self::default()
-        };
+        let mut sweep = Self { entries, ..Self::default() };
         let mut looked_at = None;
         for id in ids {
             if sweep.claimed.len() + sweep.gone.len() >= count {
@@ -274,12 +251,7 @@ impl<'a> Sweeping<'a> {
             force: false,
             only_ids,
         };
-        Ok(Self {
-            group: args[2],
-            claim,
-            start,
-            count,
-        })
+        Ok(Self { group: args[2], claim, start, count })
     }
 }
 
@@ -294,13 +266,9 @@ fn claim_count(arg: &[u8]) -> Result<usize> {
 fn xautoclaim(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let sweeping = Sweeping::parse(args, &context.now)?;
     check(context, args[1], args[2])?;
-    let pending = size::of_stream(context.store, args[1], |stream| {
-        stream.group(args[2]).map_or(0, Group::pending_len)
-    });
+    let pending = size::of_stream(context.store, args[1], |stream| stream.group(args[2]).map_or(0, Group::pending_len));
     let work = pending.min(sweeping.count.saturating_mul(ATTEMPTS_PER_CLAIM));
-    let sweep = change(context, args[1], work, |stream, pace| {
-        Sweep::run(stream, &sweeping, pace)
-    })?;
+    let sweep = change(context, args[1], work, |stream, pace| Sweep::run(stream, &sweeping, pace))?;
     let sweep = sweep.flatten();
     let sweep = sweep.ok_or_else(|| no_group(args[1], args[2], ""))?;
     out.array(3);
@@ -331,34 +299,16 @@ mod tests {
             ("XCLAIM s g b 0 1", "*1 *2 $3 1-0 *2 $1 f $1 1"),
             ("XCLAIM s g b 900000 2", "*0"),
             ("XCLAIM s g b 0 2 9 JUSTID", "*1 $3 2-0"),
-            (
-                "XPENDING s g",
-                "*4 :5 $3 1-0 $3 5-0 *2 *2 $1 a $1 3 *2 $1 b $1 2",
-            ),
+            ("XPENDING s g", "*4 :5 $3 1-0 $3 5-0 *2 *2 $1 a $1 3 *2 $1 b $1 2"),
             ("XDEL s 3", ":1"),
             ("XCLAIM s g b 0 3", "*0"),
-            (
-                "XPENDING s g",
-                "*4 :4 $3 1-0 $3 5-0 *2 *2 $1 a $1 2 *2 $1 b $1 2",
-            ),
+            ("XPENDING s g", "*4 :4 $3 1-0 $3 5-0 *2 *2 $1 a $1 2 *2 $1 b $1 2"),
             ("XACK s g 4", ":1"),
             ("XCLAIM s g c 0 4", "*0"),
-            (
-                "XCLAIM s g c 0 4 FORCE RETRYCOUNT 7 LASTID 9",
-                "*1 *2 $3 4-0 *2 $1 f $1 4",
-            ),
-            (
-                "XCLAIM s g c 0 4 NOPE",
-                "-ERR Unrecognized XCLAIM option 'NOPE'",
-            ),
-            (
-                "XCLAIM s g c x 4",
-                "-ERR Invalid min-idle-time argument for XCLAIM",
-            ),
-            (
-                "XCLAIM s none c 0 4",
-                "-NOGROUP No such key 's' or consumer group 'none'",
-            ),
+            ("XCLAIM s g c 0 4 FORCE RETRYCOUNT 7 LASTID 9", "*1 *2 $3 4-0 *2 $1 f $1 4"),
+            ("XCLAIM s g c 0 4 NOPE", "-ERR Unrecognized XCLAIM option 'NOPE'"),
+            ("XCLAIM s g c x 4", "-ERR Invalid min-idle-time argument for XCLAIM"),
+            ("XCLAIM s none c 0 4", "-NOGROUP No such key 's' or consumer group 'none'"),
         ]);
     }
 
@@ -368,10 +318,7 @@ mod tests {
         session.run("XCLAIM s g b 0 1 IDLE 100000 RETRYCOUNT 7");
         let pending = session.run("XPENDING s g IDLE 90000 - + 10");
         let lines: Vec<_> = pending.lines().collect();
-        assert_eq!(
-            (lines[0], lines[3], lines[5], lines.len()),
-            ("*1", "1-0", "b", 8)
-        );
+        assert_eq!((lines[0], lines[3], lines[5], lines.len()), ("*1", "1-0", "b", 8));
         let idle_ms: u64 = lines[6][1..].parse().unwrap();
         assert!(idle_ms >= 100_000 && lines[7] == ":7", "{pending}");
         session.expect(&[("XAUTOCLAIM s g c 90000 0 JUSTID", "*3 $3 0-0 *1 $3 1-0 *0")]);
@@ -381,14 +328,8 @@ mod tests {
     fn sweeps_go_on_where_the_last_one_ended_and_drop_what_is_gone() {
         delivered().expect(&[
             ("XDEL s 2", ":1"),
-            (
-                "XAUTOCLAIM s g b 0 - COUNT 2 JUSTID",
-                "*3 $3 3-0 *1 $3 1-0 *1 $3 2-0",
-            ),
-            (
-                "XAUTOCLAIM s g b 0 3 COUNT 9 JUSTID",
-                "*3 $3 0-0 *3 $3 3-0 $3 4-0 $3 5-0 *0",
-            ),
+            ("XAUTOCLAIM s g b 0 - COUNT 2 JUSTID", "*3 $3 3-0 *1 $3 1-0 *1 $3 2-0"),
+            ("XAUTOCLAIM s g b 0 3 COUNT 9 JUSTID", "*3 $3 0-0 *3 $3 3-0 $3 4-0 $3 5-0 *0"),
             ("XAUTOCLAIM s g c 900000 - COUNT 1", "*3 $3 0-0 *0 *0"),
             ("XAUTOCLAIM s g b 0 - COUNT 0", "-ERR COUNT must be > 0"),
             ("XAUTOCLAIM s g b 0 - NOPE", "-ERR syntax error"),

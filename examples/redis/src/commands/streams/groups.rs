@@ -11,12 +11,8 @@ use crate::typed::{expect, expect_mut, expect_or_default, read};
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("xack", -4, xack)
-        .flags(&[Flag::Write, Flag::Fast])
-        .key(),
-    CommandSpec::new("xgroup", -2, xgroup)
-        .flags(&[Flag::Write])
-        .subcommands(SUBCOMMANDS),
+    CommandSpec::new("xack", -4, xack).flags(&[Flag::Write, Flag::Fast]).key(),
+    CommandSpec::new("xgroup", -2, xgroup).flags(&[Flag::Write]).subcommands(SUBCOMMANDS),
 ];
 
 const SUBCOMMANDS: &[Subcommand] = &[
@@ -89,19 +85,13 @@ fn entries_read(arg: &[u8]) -> Result<Option<u64>> {
         -1 => Ok(None),
         count => match u64::try_from(count) {
             Ok(count) => Ok(Some(count)),
-            Err(_negative) => Err(CommandError::line(
-                "ERR value for ENTRIESREAD must be positive or -1",
-            )),
+            Err(_negative) => Err(CommandError::line("ERR value for ENTRIESREAD must be positive or -1")),
         },
     }
 }
 
 /// `$` or an ID. `parse` reads the ID.
-fn group_id(
-    arg: &[u8],
-    stream: Option<&Stream>,
-    parse: fn(&[u8], u64) -> Result<StreamId>,
-) -> Result<StreamId> {
+fn group_id(arg: &[u8], stream: Option<&Stream>, parse: fn(&[u8], u64) -> Result<StreamId>) -> Result<StreamId> {
     match arg {
         b"$" => Ok(stream.map_or(StreamId::MIN, Stream::last_id)),
         id => parse(id, 0),
@@ -123,9 +113,7 @@ fn create(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
         }
         let id = group_id(args[4], stream, ids::strict)?;
         if stream.is_some_and(|stream| stream.group(args[3]).is_some()) {
-            return Err(CommandError::line(
-                "BUSYGROUP Consumer Group name already exists",
-            ));
+            return Err(CommandError::line("BUSYGROUP Consumer Group name already exists"));
         }
         let stream = expect_or_default::<Stream>(slot)?;
         stream.add_group(args[3], id, options.entries_read);
@@ -140,9 +128,7 @@ fn check(context: &Context<'_>, key: &[u8], group: &[u8]) -> Result<()> {
     read(context.store, key, |stream: Option<&Stream>| {
         let stream = stream.ok_or(NO_STREAM)?;
         let group_is_there = stream.group(group).is_some();
-        group_is_there
-            .then_some(())
-            .ok_or_else(|| no_such_group(key, group))
+        group_is_there.then_some(()).ok_or_else(|| no_such_group(key, group))
     })?
 }
 
@@ -183,11 +169,7 @@ fn destroy(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
     Ok(())
 }
 
-fn create_consumer(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+fn create_consumer(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     check(context, args[2], args[3])?;
     let is_new = change(context, args[2], 0, |stream, _| {
         let group = stream.group_mut(args[3])?;
@@ -200,11 +182,7 @@ fn create_consumer(
     Ok(())
 }
 
-fn delete_consumer(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-) -> Result<()> {
+fn delete_consumer(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     check(context, args[2], args[3])?;
     let pending = size::pending_of(context.store, args[2], args[3], args[4]);
     let removed = change(context, args[2], pending, |stream, pace| {
@@ -221,10 +199,7 @@ fn xack(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         out.integer(0);
         return Ok(());
     }
-    let ids: Vec<_> = args[3..]
-        .iter()
-        .map(|id| ids::strict(id, 0))
-        .collect::<Result<_>>()?;
+    let ids: Vec<_> = args[3..].iter().map(|id| ids::strict(id, 0)).collect::<Result<_>>()?;
     let acknowledged = change(context, args[1], ids.len(), |stream, pace| {
         let group = stream.group_mut(args[2])?;
         let acknowledged = ids.iter().filter(|id| {
@@ -254,30 +229,15 @@ mod tests {
     #[test]
     fn members_of_a_group_share_its_entries() {
         grouped().expect(&[
-            (
-                "XREADGROUP GROUP g a COUNT 1 STREAMS s >",
-                "*1 *2 $1 s *1 *2 $3 1-0 *2 $1 f $1 1",
-            ),
-            (
-                "XREADGROUP GROUP g b COUNT 1 STREAMS s >",
-                "*1 *2 $1 s *1 *2 $3 2-0 *2 $1 f $1 2",
-            ),
-            (
-                "XREADGROUP GROUP g a STREAMS s 0",
-                "*1 *2 $1 s *1 *2 $3 1-0 *2 $1 f $1 1",
-            ),
+            ("XREADGROUP GROUP g a COUNT 1 STREAMS s >", "*1 *2 $1 s *1 *2 $3 1-0 *2 $1 f $1 1"),
+            ("XREADGROUP GROUP g b COUNT 1 STREAMS s >", "*1 *2 $1 s *1 *2 $3 2-0 *2 $1 f $1 2"),
+            ("XREADGROUP GROUP g a STREAMS s 0", "*1 *2 $1 s *1 *2 $3 1-0 *2 $1 f $1 1"),
             ("XREADGROUP GROUP g c STREAMS s 0", "*1 *2 $1 s *0"),
-            (
-                "XPENDING s g",
-                "*4 :2 $3 1-0 $3 2-0 *2 *2 $1 a $1 1 *2 $1 b $1 1",
-            ),
+            ("XPENDING s g", "*4 :2 $3 1-0 $3 2-0 *2 *2 $1 a $1 1 *2 $1 b $1 1"),
             ("XACK s g 1 1 7", ":1"),
             ("XPENDING s g", "*4 :1 $3 2-0 $3 2-0 *1 *2 $1 b $1 1"),
             ("XDEL s 2", ":1"),
-            (
-                "XREADGROUP GROUP g b STREAMS s 0",
-                "*1 *2 $1 s *1 *2 $3 2-0 *-1",
-            ),
+            ("XREADGROUP GROUP g b STREAMS s 0", "*1 *2 $1 s *1 *2 $3 2-0 *-1"),
             ("XGROUP DELCONSUMER s g b", ":1"),
             ("XPENDING s g", "*4 :0 $-1 $-1 *-1"),
             (
@@ -296,10 +256,7 @@ mod tests {
     fn groups_are_made_once_and_of_streams_alone() {
         let mut session = grouped();
         session.expect(&[
-            (
-                "XGROUP CREATE s g 0",
-                "-BUSYGROUP Consumer Group name already exists",
-            ),
+            ("XGROUP CREATE s g 0", "-BUSYGROUP Consumer Group name already exists"),
             ("XGROUP CREATE new g $ MKSTREAM", "+OK"),
             ("XLEN new", ":0"),
             ("XGROUP CREATECONSUMER s g a", ":1"),
@@ -318,16 +275,10 @@ mod tests {
                 "XGROUP CREATE s h 0 NOPE",
                 "-ERR unknown subcommand or wrong number of arguments for 'CREATE'. Try XGROUP HELP.",
             ),
-            (
-                "XGROUP CREATE s h 0 ENTRIESREAD -2",
-                "-ERR value for ENTRIESREAD must be positive or -1",
-            ),
+            ("XGROUP CREATE s h 0 ENTRIESREAD -2", "-ERR value for ENTRIESREAD must be positive or -1"),
         ]);
         let missing = session.run("XGROUP CREATE none g 0");
-        assert!(
-            missing.starts_with("-ERR The XGROUP subcommand requires the key"),
-            "{missing}"
-        );
+        assert!(missing.starts_with("-ERR The XGROUP subcommand requires the key"), "{missing}");
     }
 
     #[test]

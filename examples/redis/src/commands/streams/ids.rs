@@ -15,8 +15,7 @@ const TEXT_LEN_MAX: usize = 127;
 /// Longest text of an ID in a reply: two numbers of 20 digits.
 const REPLY_LEN_MAX: usize = 41;
 
-const INVALID: CommandError =
-    CommandError::line("ERR Invalid stream ID specified as stream command argument");
+const INVALID: CommandError = CommandError::line("ERR Invalid stream ID specified as stream command argument");
 
 /// One number of an ID. Redis reads it as C does.
 fn number(text: &[u8]) -> Result<u64> {
@@ -42,24 +41,12 @@ pub(super) fn with_any_seq(arg: &[u8], missing_seq: u64) -> Result<(StreamId, bo
     }
     let Some(dash) = memchr::memchr(b'-', arg) else {
         let ms = number(arg)?;
-        return Ok((
-            StreamId {
-                ms,
-                seq: missing_seq,
-            },
-            false,
-        ));
+        return Ok((StreamId { ms, seq: missing_seq }, false));
     };
     let ms = number(&arg[..dash])?;
     match &arg[dash + 1..] {
         b"*" => Ok((StreamId { ms, seq: 0 }, true)),
-        seq => Ok((
-            StreamId {
-                ms,
-                seq: number(seq)?,
-            },
-            false,
-        )),
+        seq => Ok((StreamId { ms, seq: number(seq)? }, false)),
     }
 }
 
@@ -120,10 +107,7 @@ mod tests {
     fn ids_have_one_number_or_two() {
         assert_eq!(strict(b"5", 7), Ok(id(5, 7)));
         assert_eq!(strict(b"5-3", 7), Ok(id(5, 3)));
-        assert_eq!(
-            strict(b"18446744073709551615-18446744073709551615", 0),
-            Ok(StreamId::MAX)
-        );
+        assert_eq!(strict(b"18446744073709551615-18446744073709551615", 0), Ok(StreamId::MAX));
         assert_eq!(with_any_seq(b"5-*", 0), Ok((id(5, 0), true)));
         let long = "0".repeat(200);
         for bad in [
@@ -146,47 +130,22 @@ mod tests {
 
     #[test]
     fn ranges_have_open_and_closed_ends() {
-        assert_eq!(
-            (start(b"-"), end(b"+")),
-            (Ok(StreamId::MIN), Ok(StreamId::MAX))
-        );
-        assert_eq!(
-            (start(b"5"), end(b"5")),
-            (Ok(id(5, 0)), Ok(id(5, u64::MAX)))
-        );
+        assert_eq!((start(b"-"), end(b"+")), (Ok(StreamId::MIN), Ok(StreamId::MAX)));
+        assert_eq!((start(b"5"), end(b"5")), (Ok(id(5, 0)), Ok(id(5, u64::MAX))));
         assert_eq!((start(b"(5-1"), end(b"(5-1")), (Ok(id(5, 2)), Ok(id(5, 0))));
-        assert_eq!(
-            (start(b"(5"), end(b"(5")),
-            (Ok(id(5, 1)), Ok(id(5, u64::MAX - 1)))
-        );
+        assert_eq!((start(b"(5"), end(b"(5")), (Ok(id(5, 1)), Ok(id(5, u64::MAX - 1))));
         for bad in ["(", "(-", "(+"] {
             assert_eq!(start(bad.as_bytes()), Err(INVALID), "{bad}");
         }
-        assert!(
-            end(b"(0-0")
-                .unwrap_err()
-                .to_string()
-                .contains("invalid end ID")
-        );
+        assert!(end(b"(0-0").unwrap_err().to_string().contains("invalid end ID"));
         let last = b"(18446744073709551615-18446744073709551615";
-        assert!(
-            start(last)
-                .unwrap_err()
-                .to_string()
-                .contains("invalid start ID")
-        );
+        assert!(start(last).unwrap_err().to_string().contains("invalid start ID"));
     }
 
     #[test]
     fn an_id_is_written_whole() {
         let mut text = Vec::new();
-        write(
-            &mut Encoder::new(&mut text, psp_protocols::resp::Version::Resp2),
-            StreamId::MAX,
-        );
-        assert_eq!(
-            text,
-            b"$41\r\n18446744073709551615-18446744073709551615\r\n"
-        );
+        write(&mut Encoder::new(&mut text, psp_protocols::resp::Version::Resp2), StreamId::MAX);
+        assert_eq!(text, b"$41\r\n18446744073709551615-18446744073709551615\r\n");
     }
 }

@@ -15,9 +15,8 @@ use crate::parse::{Result, integer, is};
 use crate::typed::read;
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("xinfo", -2, xinfo)
-    .flags(&[Flag::Readonly])
-    .subcommands(SUBCOMMANDS)];
+pub(crate) const COMMANDS: &[CommandSpec] =
+    &[CommandSpec::new("xinfo", -2, xinfo).flags(&[Flag::Readonly]).subcommands(SUBCOMMANDS)];
 
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("consumers", 4, consumers),
@@ -139,10 +138,7 @@ fn stream(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
         out.integer(stream.entries().block_count() as i64);
         out.bulk(b"radix-tree-nodes");
         out.integer(stream.entries().block_count() as i64 + 1);
-        for (name, id) in [
-            ("last-generated-id", stream.last_id()),
-            ("max-deleted-entry-id", stream.removed_id_max()),
-        ] {
+        for (name, id) in [("last-generated-id", stream.last_id()), ("max-deleted-entry-id", stream.removed_id_max())] {
             out.bulk(name.as_bytes());
             ids::write(out, id);
         }
@@ -162,10 +158,7 @@ fn brief(stream: &Stream, out: &mut ReplyEncoder<'_>) {
     out.bulk(b"groups");
     out.integer(stream.groups().len() as i64);
     let entries = stream.entries();
-    for (name, entry) in [
-        ("first-entry", entries.first()),
-        ("last-entry", entries.last()),
-    ] {
+    for (name, entry) in [("first-entry", entries.first()), ("last-entry", entries.last())] {
         out.bulk(name.as_bytes());
         match entry {
             Some(entry) => reply::entry(out, &entry),
@@ -226,11 +219,7 @@ fn of_consumer<S: Sink + ?Sized>(
     out.integer(consumer.pending_len() as i64);
     out.bulk(b"pending");
     let pending = consumer.pending_from(StreamId::MIN);
-    let pending: Vec<_> = pending
-        .take(count)
-        .inspect(|_| pace.step())
-        .filter_map(|id| group.pending(*id))
-        .collect();
+    let pending: Vec<_> = pending.take(count).inspect(|_| pace.step()).filter_map(|id| group.pending(*id)).collect();
     out.array(pending.len());
     for pending in pending {
         out.array(3);

@@ -25,31 +25,19 @@ use trim::TrimOptions;
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("xadd", -5, xadd)
-        .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
+    CommandSpec::new("xadd", -5, xadd).flags(&[Flag::Write, Flag::DenyOom, Flag::Fast]).key(),
+    CommandSpec::new("xdel", -3, xdel).flags(&[Flag::Write, Flag::Fast]).key(),
+    CommandSpec::new("xlen", 2, xlen).flags(&[Flag::Readonly, Flag::Fast]).key(),
+    CommandSpec::new("xrange", -4, |context, args, out| range(context, args, out, false))
+        .flags(&[Flag::Readonly])
         .key(),
-    CommandSpec::new("xdel", -3, xdel)
-        .flags(&[Flag::Write, Flag::Fast])
+    CommandSpec::new("xrevrange", -4, |context, args, out| range(context, args, out, true))
+        .flags(&[Flag::Readonly])
         .key(),
-    CommandSpec::new("xlen", 2, xlen)
-        .flags(&[Flag::Readonly, Flag::Fast])
-        .key(),
-    CommandSpec::new("xrange", -4, |context, args, out| {
-        range(context, args, out, false)
-    })
-    .flags(&[Flag::Readonly])
-    .key(),
-    CommandSpec::new("xrevrange", -4, |context, args, out| {
-        range(context, args, out, true)
-    })
-    .flags(&[Flag::Readonly])
-    .key(),
     CommandSpec::new("xsetid", -3, xsetid)
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
         .key(),
-    CommandSpec::new("xtrim", -4, xtrim)
-        .flags(&[Flag::Write])
-        .key(),
+    CommandSpec::new("xtrim", -4, xtrim).flags(&[Flag::Write]).key(),
 ];
 
 /// The arguments of XADD.
@@ -85,12 +73,7 @@ impl<'a> NewEntry<'a> {
                 taken => at += taken,
             }
         };
-        Ok(Self {
-            makes_stream,
-            trim,
-            id,
-            pairs: &args[at + 1..],
-        })
+        Ok(Self { makes_stream, trim, id, pairs: &args[at + 1..] })
     }
 }
 
@@ -102,9 +85,7 @@ fn xadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         return Err(CommandError::Arity("xadd".into()));
     }
     if entry.id == NewId::Exactly(StreamId::MIN) {
-        return Err(CommandError::line(
-            "ERR The ID specified in XADD must be greater than 0-0",
-        ));
+        return Err(CommandError::line("ERR The ID specified in XADD must be greater than 0-0"));
     }
     let limits = settings.stream_block();
     let work = large::work(entry.pairs) + trimmed(context, args[1], trim);
@@ -141,9 +122,7 @@ fn no_id(stream: &Stream) -> CommandError {
 
 /// About how many entries of the key go.
 fn trimmed(context: &Context<'_>, key: &[u8], trim: Option<Trim>) -> usize {
-    trim.map_or(0, |trim| {
-        size::of_stream(context.store, key, |stream| stream.entries().trimmed(trim))
-    })
+    trim.map_or(0, |trim| size::of_stream(context.store, key, |stream| stream.entries().trimmed(trim)))
 }
 
 fn xtrim(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
@@ -156,13 +135,9 @@ fn xtrim(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         }
     }
     let trim = options.trim(context.server.settings.stream_node_entries_max())?;
-    let trim = trim.ok_or(CommandError::line(
-        "ERR syntax error, XTRIM must be called with a trimming strategy",
-    ))?;
+    let trim = trim.ok_or(CommandError::line("ERR syntax error, XTRIM must be called with a trimming strategy"))?;
     let work = trimmed(context, args[1], Some(trim));
-    let removed = change(context, args[1], work, |stream, pace| {
-        stream.trim(trim, &|| pace.step())
-    })?;
+    let removed = change(context, args[1], work, |stream, pace| stream.trim(trim, &|| pace.step()))?;
     out.integer(removed.unwrap_or(0) as i64);
     Ok(())
 }
@@ -184,16 +159,11 @@ fn change<R>(
 }
 
 fn xdel(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    if !read(context.store, args[1], |stream: Option<&Stream>| {
-        stream.is_some()
-    })? {
+    if !read(context.store, args[1], |stream: Option<&Stream>| stream.is_some())? {
         out.integer(0);
         return Ok(());
     }
-    let ids: Vec<_> = args[2..]
-        .iter()
-        .map(|id| ids::strict(id, 0))
-        .collect::<Result<_>>()?;
+    let ids: Vec<_> = args[2..].iter().map(|id| ids::strict(id, 0)).collect::<Result<_>>()?;
     let removed = change(context, args[1], ids.len(), |stream, pace| {
         let removed = ids.iter().filter(|id| {
             pace.step();
@@ -206,9 +176,7 @@ fn xdel(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
 }
 
 fn xlen(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let len = read(context.store, args[1], |stream: Option<&Stream>| {
-        stream.map_or(0, Stream::len)
-    })?;
+    let len = read(context.store, args[1], |stream: Option<&Stream>| stream.map_or(0, Stream::len))?;
     out.integer(len as i64);
     Ok(())
 }
@@ -227,12 +195,7 @@ fn range_count(options: &[&[u8]]) -> Result<Option<usize>> {
     Ok(count)
 }
 
-fn range(
-    context: &mut Context<'_>,
-    args: &[&[u8]],
-    out: &mut ReplyEncoder<'_>,
-    is_reverse: bool,
-) -> Result<()> {
+fn range(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, is_reverse: bool) -> Result<()> {
     let [start, end] = if is_reverse {
         [args[3], args[2]]
     } else {
@@ -240,14 +203,12 @@ fn range(
     };
     let ids = ids::start(start)?..=ids::end(end)?;
     let count = range_count(&args[4..])?;
-    read(context.store, args[1], |stream: Option<&Stream>| {
-        match (stream, count) {
-            (None, _) => out.array(0),
-            (Some(_), Some(0)) => out.null_array(),
-            (Some(stream), count) => {
-                let count = count.unwrap_or(usize::MAX);
-                reply::range(out, stream.entries(), &ids, count, is_reverse);
-            }
+    read(context.store, args[1], |stream: Option<&Stream>| match (stream, count) {
+        (None, _) => out.array(0),
+        (Some(_), Some(0)) => out.null_array(),
+        (Some(stream), count) => {
+            let count = count.unwrap_or(usize::MAX);
+            reply::range(out, stream.entries(), &ids, count, is_reverse);
         }
     })
 }
@@ -328,17 +289,11 @@ mod tests {
                 "XADD s 2 c 3",
                 "-ERR The ID specified in XADD is equal or smaller than the target stream top item",
             ),
-            (
-                "XADD s 0-0 c 3",
-                "-ERR The ID specified in XADD must be greater than 0-0",
-            ),
+            ("XADD s 0-0 c 3", "-ERR The ID specified in XADD must be greater than 0-0"),
             ("XADD none NOMKSTREAM * a 1", "$-1"),
             ("EXISTS none", ":0"),
             ("XADD s MAXLEN 2 3 d 4", "$3 3-0"),
-            (
-                "XRANGE s - +",
-                "*2 *2 $3 2-0 *2 $1 c $1 3 *2 $3 3-0 *2 $1 d $1 4",
-            ),
+            ("XRANGE s - +", "*2 *2 $3 2-0 *2 $1 c $1 3 *2 $3 3-0 *2 $1 d $1 4"),
             ("XADD s MINID 3 4 e 5", "$3 4-0"),
             ("XLEN s", ":2"),
             (
@@ -357,33 +312,19 @@ mod tests {
             ("XLEN string", WRONG_TYPE),
         ]);
         let arity = "-ERR wrong number of arguments for 'xadd' command\r\n";
-        for line in [
-            "XADD s * a",
-            "XADD s * a 1 b",
-            "XADD s MAXLEN 1 *",
-            "XADD s NOMKSTREAM LIMIT 1",
-        ] {
+        for line in ["XADD s * a", "XADD s * a 1 b", "XADD s MAXLEN 1 *", "XADD s NOMKSTREAM LIMIT 1"] {
             assert_eq!(session.run(line), arity, "{line}");
         }
         for (options, error) in [
             ("MAXLEN -1 *", "The MAXLEN argument"),
             ("MAXLEN 1 MINID 1 *", "syntax error, MAXLEN and MINID"),
-            (
-                "LIMIT 1 *",
-                "syntax error, LIMIT cannot be used without specifying",
-            ),
-            (
-                "MAXLEN 1 LIMIT 1 *",
-                "syntax error, LIMIT cannot be used without the special ~",
-            ),
+            ("LIMIT 1 *", "syntax error, LIMIT cannot be used without specifying"),
+            ("MAXLEN 1 LIMIT 1 *", "syntax error, LIMIT cannot be used without the special ~"),
             ("MAXLEN ~ 1 LIMIT -1 *", "The LIMIT argument"),
             ("1-x", "Invalid stream ID"),
         ] {
             let reply = session.run(&format!("XADD s {options} a 1"));
-            assert!(
-                reply.starts_with(&format!("-ERR {error}")),
-                "{options}: {reply}"
-            );
+            assert!(reply.starts_with(&format!("-ERR {error}")), "{options}: {reply}");
         }
     }
 
@@ -400,18 +341,12 @@ mod tests {
             ),
             ("XSETID s 5", "+OK"),
             ("XADD s 5-* a 1", "$3 5-1"),
-            (
-                "XSETID s 4",
-                "-ERR The ID specified in XSETID is smaller than the target stream top item",
-            ),
+            ("XSETID s 4", "-ERR The ID specified in XSETID is smaller than the target stream top item"),
             ("XSETID none 4", "-ERR no such key"),
             ("XTRIM s MAXLEN 0", ":1"),
             ("XTRIM none MAXLEN 0", ":0"),
             ("XDEL none x", ":0"),
-            (
-                "XDEL s x",
-                "-ERR Invalid stream ID specified as stream command argument",
-            ),
+            ("XDEL s x", "-ERR Invalid stream ID specified as stream command argument"),
             ("SCAN 0 TYPE stream COUNT 100", "*2 $1 0 *1 $1 s"),
             ("COPY s t", ":1"),
             ("RENAME s u", "+OK"),
@@ -429,9 +364,7 @@ mod tests {
         let entry = |id| format!("*2 $3 {id}-0 *2 $1 f $1 {id}");
         let entries = |ids: &[u32]| {
             let entries: Vec<_> = ids.iter().map(|id| entry(*id)).collect();
-            format!("*{} {}", ids.len(), entries.join(" "))
-                .trim_end()
-                .to_owned()
+            format!("*{} {}", ids.len(), entries.join(" ")).trim_end().to_owned()
         };
         for (line, ids) in [
             ("XRANGE s - +", &[1, 2, 3, 4, 5][..]),
@@ -449,10 +382,7 @@ mod tests {
         session.expect(&[
             ("XRANGE s - + COUNT 0", "*-1"),
             ("XRANGE s - + COUNT", "-ERR syntax error"),
-            (
-                "XRANGE s (- +",
-                "-ERR Invalid stream ID specified as stream command argument",
-            ),
+            ("XRANGE s (- +", "-ERR Invalid stream ID specified as stream command argument"),
         ]);
     }
 
@@ -499,20 +429,14 @@ mod tests {
             ("EVAL return(redis.call('xlen','s')) 0", ":3"),
         ]);
         let refused = session.run("EVAL return(redis.call('xread','block',0,'streams','s','$')) 0");
-        assert!(
-            refused.contains("command is not allowed with BLOCK option from scripts"),
-            "{refused}"
-        );
+        assert!(refused.contains("command is not allowed with BLOCK option from scripts"), "{refused}");
     }
 
     #[test]
     fn the_sizes_of_blocks_can_be_set() {
         let mut session = Session::new();
         session.expect(&[
-            (
-                "CONFIG SET stream-node-max-entries 2 stream-node-max-bytes 100",
-                "+OK",
-            ),
+            ("CONFIG SET stream-node-max-entries 2 stream-node-max-bytes 100", "+OK"),
             (
                 "CONFIG GET stream-node-max-*",
                 "*4 $21 stream-node-max-bytes $3 100 $23 stream-node-max-entries $1 2",

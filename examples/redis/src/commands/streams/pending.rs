@@ -13,9 +13,8 @@ use crate::parse::{Result, integer, is};
 use crate::typed::read;
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("xpending", -3, xpending)
-    .flags(&[Flag::Readonly])
-    .key()];
+pub(crate) const COMMANDS: &[CommandSpec] =
+    &[CommandSpec::new("xpending", -3, xpending).flags(&[Flag::Readonly]).key()];
 
 /// Which pending entries XPENDING lists.
 struct Listing<'a> {
@@ -39,8 +38,7 @@ impl<'a> Listing<'a> {
             }
             _ => (0, args),
         };
-        let (&[start, end, count], consumer) =
-            rest.split_first_chunk().ok_or(CommandError::Syntax)?;
+        let (&[start, end, count], consumer) = rest.split_first_chunk().ok_or(CommandError::Syntax)?;
         if args.len() > 6 {
             return Err(CommandError::Syntax);
         }

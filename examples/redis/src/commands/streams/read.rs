@@ -49,9 +49,7 @@ impl<'a> Options<'a> {
                 [option, timeout, ..] if is(option, "block") => {
                     if context.in_script {
                         let name = String::from_utf8_lossy(args[0]);
-                        let line = format!(
-                            "ERR {name} command is not allowed with BLOCK option from scripts"
-                        );
+                        let line = format!("ERR {name} command is not allowed with BLOCK option from scripts");
                         return Err(CommandError::Other(line.into()));
                     }
                     block = Some(deadline_ms(timeout)?);
@@ -85,19 +83,13 @@ impl<'a> Options<'a> {
             ));
         }
         if is_of_group && group.is_none() {
-            return Err(CommandError::line(
-                "ERR Missing GROUP option for XREADGROUP",
-            ));
+            return Err(CommandError::line("ERR Missing GROUP option for XREADGROUP"));
         }
         let (keys, ids) = streams.split_at(streams.len() / 2);
         Ok(Self {
             count,
             block,
-            group: group.map(|(name, consumer)| GroupOptions {
-                name,
-                consumer,
-                needs_no_ack,
-            }),
+            group: group.map(|(name, consumer)| GroupOptions { name, consumer, needs_no_ack }),
             keys,
             ids,
         })
@@ -105,9 +97,7 @@ impl<'a> Options<'a> {
 }
 
 fn of_group_alone(option: &str) -> CommandError {
-    let line = format!(
-        "ERR The {option} option is only supported by XREADGROUP. You called XREAD instead."
-    );
+    let line = format!("ERR The {option} option is only supported by XREADGROUP. You called XREAD instead.");
     CommandError::Other(line.into())
 }
 
@@ -162,10 +152,7 @@ fn xread(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         let after = start.map_or(StreamId::MIN, |(_, after)| *after);
         let find = |stream: Option<&Stream>| find_above(stream, after, count);
         let found = read(context.store, key, find)?;
-        Ok(write_found(
-            out,
-            &found.map_or_else(Vec::new, |found| vec![(key, found)]),
-        ))
+        Ok(write_found(out, &found.map_or_else(Vec::new, |found| vec![(key, found)])))
     };
     Blocking::on::<Stream>(options.keys, deadline, null_array, attempt)
         .sharing(Sharing::Read)
@@ -219,13 +206,7 @@ fn xreadgroup(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<
         .collect::<Result<_>>()?;
     let mut found = Vec::new();
     for (key, from) in options.keys.iter().zip(froms) {
-        let read = read_of_group(
-            context,
-            key,
-            group,
-            from,
-            options.count.unwrap_or(usize::MAX),
-        );
+        let read = read_of_group(context, key, group, from, options.count.unwrap_or(usize::MAX));
         found.extend(read?.map(|found| (*key, found)));
     }
     if write_found(out, &found) {
@@ -240,16 +221,9 @@ fn xreadgroup(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<
     let count = options.count.unwrap_or(COUNT_AFTER_WAIT);
     let attempt = move |context: &Context<'_>, key: &[u8], out: &mut ReplyEncoder<'_>| {
         check_group(context, key, &name)?;
-        let group = GroupOptions {
-            name: &name,
-            consumer: &consumer,
-            needs_no_ack,
-        };
+        let group = GroupOptions { name: &name, consumer: &consumer, needs_no_ack };
         let found = read_of_group(context, key, group, From::New, count)?;
-        Ok(write_found(
-            out,
-            &found.map_or_else(Vec::new, |found| vec![(key, found)]),
-        ))
+        Ok(write_found(out, &found.map_or_else(Vec::new, |found| vec![(key, found)])))
     };
     Blocking::on::<Stream>(options.keys, deadline, null_array, attempt)
         .sharing(Sharing::Group(group.name.into()))
@@ -272,9 +246,7 @@ fn check_group(context: &Context<'_>, key: &[u8], group: &[u8]) -> Result<()> {
         Some(false) => Err(CommandError::line(
             "NOGROUP the consumer group this client was blocked on no longer exists",
         )),
-        None => Err(CommandError::line(
-            "UNBLOCKED the stream key no longer exists",
-        )),
+        None => Err(CommandError::line("UNBLOCKED the stream key no longer exists")),
     }
 }
 
@@ -292,12 +264,7 @@ fn read_of_group(
 }
 
 /// Delivers what the group has not read; `None` if there is nothing.
-fn read_new(
-    context: &Context<'_>,
-    key: &[u8],
-    group: GroupOptions<'_>,
-    count: usize,
-) -> Result<Option<Found>> {
+fn read_new(context: &Context<'_>, key: &[u8], group: GroupOptions<'_>, count: usize) -> Result<Option<Found>> {
     let pace = Pace::new();
     let unread = size::of_stream(context.store, key, |stream| {
         let read_to = stream.group(group.name).map(|group| group.last_id);
@@ -312,11 +279,7 @@ fn read_new(
     }
     let now_ms = context.now.ms();
     let found = change(context, key, unread, |stream, pace| {
-        let delivery = Delivery {
-            count,
-            needs_no_ack: group.needs_no_ack,
-            now_ms,
-        };
+        let delivery = Delivery { count, needs_no_ack: group.needs_no_ack, now_ms };
         let ids = stream.deliver(group.name, group.consumer, delivery, &|| pace.step())?;
         Some(Found {
             entries: stream.entries().clone(),
@@ -356,10 +319,7 @@ fn read_history(
                 own.redeliver(*id, now_ms);
             }
         }
-        Some(Found {
-            entries,
-            which: Which::Listed(listed),
-        })
+        Some(Found { entries, which: Which::Listed(listed) })
     })?;
     let found = found.flatten();
     found.ok_or_else(|| no_group_to_read(key, group.name))
@@ -379,11 +339,7 @@ mod tests {
     }
 
     fn one(key: &str, id: &str) -> Option<String> {
-        Some(format!(
-            "*1 *2 ${} {key} *1 *2 ${} {id} *2 $1 f $1 v",
-            key.len(),
-            id.len()
-        ))
+        Some(format!("*1 *2 ${} {key} *1 *2 ${} {id} *2 $1 f $1 v", key.len(), id.len()))
     }
 
     #[test]
@@ -392,34 +348,19 @@ mod tests {
         session.expect(&[
             ("XADD s 1 f v", "$3 1-0"),
             ("XADD t 2 f v", "$3 2-0"),
-            (
-                "XREAD STREAMS s t 1 1",
-                "*1 *2 $1 t *1 *2 $3 2-0 *2 $1 f $1 v",
-            ),
-            (
-                "XREAD BLOCK 0 COUNT 1 STREAMS none s 0 0",
-                "*1 *2 $1 s *1 *2 $3 1-0 *2 $1 f $1 v",
-            ),
+            ("XREAD STREAMS s t 1 1", "*1 *2 $1 t *1 *2 $3 2-0 *2 $1 f $1 v"),
+            ("XREAD BLOCK 0 COUNT 1 STREAMS none s 0 0", "*1 *2 $1 s *1 *2 $3 1-0 *2 $1 f $1 v"),
             ("XREAD STREAMS s $", "*-1"),
-            (
-                "XREAD STREAMS s",
-                "-ERR wrong number of arguments for 'xread' command",
-            ),
+            ("XREAD STREAMS s", "-ERR wrong number of arguments for 'xread' command"),
             (
                 "XREAD NOACK STREAMS s 0",
                 "-ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.",
             ),
             ("XREAD COUNT 1 NOPE 1", "-ERR syntax error"),
-            (
-                "XREAD BLOCK x STREAMS s 0",
-                "-ERR timeout is not an integer or out of range",
-            ),
+            ("XREAD BLOCK x STREAMS s 0", "-ERR timeout is not an integer or out of range"),
         ]);
         let mut resp3 = session.beside().resp3();
-        resp3.expect(&[
-            ("XREAD STREAMS s 0", "%1 $1 s *1 *2 $3 1-0 *2 $1 f $1 v"),
-            ("XREAD STREAMS s 1", "_"),
-        ]);
+        resp3.expect(&[("XREAD STREAMS s 0", "%1 $1 s *1 *2 $3 1-0 *2 $1 f $1 v"), ("XREAD STREAMS s 1", "_")]);
     }
 
     #[test]
@@ -488,10 +429,7 @@ mod tests {
         assert_eq!(got, [one("s", "1-0"), None, one("s", "1-0")]);
         session.run("XADD s 2 f v");
         assert_eq!(members[1].late(), one("s", "2-0"));
-        session.expect(&[(
-            "XPENDING s g",
-            "*4 :2 $3 1-0 $3 2-0 *2 *2 $1 a $1 1 *2 $1 b $1 1",
-        )]);
+        session.expect(&[("XPENDING s g", "*4 :2 $3 1-0 $3 2-0 *2 *2 $1 a $1 1 *2 $1 b $1 1")]);
     }
 
     #[test]
@@ -511,13 +449,8 @@ mod tests {
         ] {
             let mut session = Session::new();
             session.run("XGROUP CREATE s g $ MKSTREAM");
-            let [member, reader] = waiting(
-                &session,
-                [
-                    "XREADGROUP GROUP g a BLOCK 0 STREAMS s >",
-                    "XREAD BLOCK 0 STREAMS s $",
-                ],
-            );
+            let [member, reader] =
+                waiting(&session, ["XREADGROUP GROUP g a BLOCK 0 STREAMS s >", "XREAD BLOCK 0 STREAMS s $"]);
             session.run(end);
             assert_eq!(member.late().as_deref(), Some(error), "{end}");
             assert_eq!(reader.late(), None, "{end}");
@@ -528,22 +461,13 @@ mod tests {
     fn an_entry_that_is_gone_again_ends_no_wait() {
         let mut session = Session::new();
         session.run("XGROUP CREATE s g $ MKSTREAM");
-        let clients = waiting(
-            &session,
-            [
-                "XREADGROUP GROUP g a BLOCK 0 STREAMS s >",
-                "XREAD BLOCK 0 STREAMS s $",
-            ],
-        );
+        let clients = waiting(&session, ["XREADGROUP GROUP g a BLOCK 0 STREAMS s >", "XREAD BLOCK 0 STREAMS s $"]);
         for line in ["MULTI", "XADD s 1 f v", "XDEL s 1", "EXEC"] {
             session.run(line);
         }
         assert_eq!(clients.each_ref().map(Session::late), [None, None]);
         session.run("XADD s 2 f v");
-        assert_eq!(
-            clients.map(|client| client.late()),
-            [(); 2].map(|()| one("s", "2-0"))
-        );
+        assert_eq!(clients.map(|client| client.late()), [(); 2].map(|()| one("s", "2-0")));
     }
 
     #[test]
@@ -567,10 +491,7 @@ mod tests {
         ] {
             let command = line.split(' ').map(str::as_bytes).collect::<Vec<_>>();
             let reply = session.run_args(&command);
-            assert!(
-                !reply.starts_with('-') && !session.server.databases.has_ready(),
-                "{line}: {reply}"
-            );
+            assert!(!reply.starts_with('-') && !session.server.databases.has_ready(), "{line}: {reply}");
         }
     }
 
@@ -612,10 +533,7 @@ mod tests {
                     read.collect::<Vec<_>>()
                 })
             });
-            readers
-                .into_iter()
-                .flat_map(|reader| reader.join().unwrap())
-                .collect()
+            readers.into_iter().flat_map(|reader| reader.join().unwrap()).collect()
         });
         read.sort();
         read.dedup();

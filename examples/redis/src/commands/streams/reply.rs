@@ -85,10 +85,7 @@ pub(super) enum Which {
 }
 
 /// The reply of XREAD and XREADGROUP: what each stream has.
-pub(super) fn streams<'k>(
-    out: &mut ReplyEncoder<'_>,
-    found: impl ExactSizeIterator<Item = (&'k [u8], &'k Found)>,
-) {
+pub(super) fn streams<'k>(out: &mut ReplyEncoder<'_>, found: impl ExactSizeIterator<Item = (&'k [u8], &'k Found)>) {
     let is_map = out.version() == Version::Resp3;
     if is_map {
         out.map(found.len());

@@ -19,11 +19,7 @@ const STREAMS_MAX: usize = 16;
 const BYTES_PER_ELEMENT: usize = 64;
 
 /// What `look` says of the stream of a key; the default if there is none.
-pub(super) fn of_stream<R: Default>(
-    store: &Keyspace,
-    key: &[u8],
-    look: impl FnOnce(&Stream) -> R,
-) -> R {
+pub(super) fn of_stream<R: Default>(store: &Keyspace, key: &[u8], look: impl FnOnce(&Stream) -> R) -> R {
     store.peek(key, |entry| match entry.map(Entry::value) {
         Some(Value::Stream(stream)) => look(stream),
         _ => R::default(),
@@ -66,18 +62,9 @@ pub(crate) fn elements(store: &Keyspace, args: &[&[u8]]) -> usize {
 }
 
 /// The entries in a range and their bytes, as elements.
-fn in_range(
-    stream: &Stream,
-    range: &RangeInclusive<StreamId>,
-    count: usize,
-    is_reverse: bool,
-) -> usize {
-    let extent = stream
-        .entries()
-        .extent(range, count, is_reverse, BLOCKS_MAX);
-    extent.map_or(usize::MAX, |(entries, bytes)| {
-        entries + bytes / BYTES_PER_ELEMENT
-    })
+fn in_range(stream: &Stream, range: &RangeInclusive<StreamId>, count: usize, is_reverse: bool) -> usize {
+    let extent = stream.entries().extent(range, count, is_reverse, BLOCKS_MAX);
+    extent.map_or(usize::MAX, |(entries, bytes)| entries + bytes / BYTES_PER_ELEMENT)
 }
 
 /// COUNT among `options`; `None` without it, and if several arguments could be it.
@@ -95,18 +82,12 @@ fn range(store: &Keyspace, args: &[&[u8]], is_reverse: bool) -> usize {
     let &[key, first, second, ref options @ ..] = args else {
         return 0;
     };
-    let [start, end] = if is_reverse {
-        [second, first]
-    } else {
-        [first, second]
-    };
+    let [start, end] = if is_reverse { [second, first] } else { [first, second] };
     let (Ok(start), Ok(end)) = (ids::start(start), ids::end(end)) else {
         return 0;
     };
     let count = count_in(options).unwrap_or(usize::MAX);
-    of_stream(store, key, |stream| {
-        in_range(stream, &(start..=end), count, is_reverse)
-    })
+    of_stream(store, key, |stream| in_range(stream, &(start..=end), count, is_reverse))
 }
 
 /// What is added at one end, and removed at the other.
@@ -139,9 +120,7 @@ fn read(store: &Keyspace, args: &[&[u8]], is_of_group: bool) -> usize {
     if keys.len() > STREAMS_MAX {
         return usize::MAX;
     }
-    let count = count_in(options)
-        .filter(|count| *count > 0)
-        .unwrap_or(usize::MAX);
+    let count = count_in(options).filter(|count| *count > 0).unwrap_or(usize::MAX);
     let names = options.iter().position(|option| is(option, "group"));
     let names = names.and_then(|place| options.get(place + 1..place + 3));
     let of_each = keys.iter().zip(ids).map(|(key, id)| {
@@ -156,9 +135,7 @@ fn read(store: &Keyspace, args: &[&[u8]], is_of_group: bool) -> usize {
                     return 0;
                 };
                 match names {
-                    Some([group, consumer]) if is_of_group => {
-                        history(stream, group, consumer, id, count)
-                    }
+                    Some([group, consumer]) if is_of_group => history(stream, group, consumer, id, count),
                     _ => in_range(stream, &ids::above(id), count, false),
                 }
             }
@@ -169,12 +146,8 @@ fn read(store: &Keyspace, args: &[&[u8]], is_of_group: bool) -> usize {
 
 /// What a consumer has to acknowledge. The entries may be in as many blocks.
 fn history(stream: &Stream, group: &[u8], consumer: &[u8], after: StreamId, count: usize) -> usize {
-    let consumer = stream
-        .group(group)
-        .and_then(|group| group.consumer(consumer));
-    let pending = consumer.map_or(0, |consumer| {
-        consumer.pending_from(*ids::above(after).start()).len()
-    });
+    let consumer = stream.group(group).and_then(|group| group.consumer(consumer));
+    let pending = consumer.map_or(0, |consumer| consumer.pending_from(*ids::above(after).start()).len());
     listed(stream, pending.min(count))
 }
 
@@ -260,12 +233,10 @@ fn info(store: &Keyspace, args: &[&[u8]]) -> usize {
 
 fn group_change(store: &Keyspace, args: &[&[u8]]) -> usize {
     match *args {
-        [what, key, group] if is(what, "destroy") => of_stream(store, key, |stream| {
-            stream.group(group).map_or(0, Group::pending_len)
-        }),
-        [what, key, group, consumer] if is(what, "delconsumer") => {
-            pending_of(store, key, group, consumer)
+        [what, key, group] if is(what, "destroy") => {
+            of_stream(store, key, |stream| stream.group(group).map_or(0, Group::pending_len))
         }
+        [what, key, group, consumer] if is(what, "delconsumer") => pending_of(store, key, group, consumer),
         _ => 0,
     }
 }

@@ -21,9 +21,7 @@ impl TrimOptions {
             [name, _, ..] if is(name, "minid") => false,
             [name, limit, ..] if is(name, "limit") => {
                 let limit = usize::try_from(integer(limit)?);
-                let limit = limit.map_err(|_negative| {
-                    CommandError::line("ERR The LIMIT argument must be >= 0.")
-                })?;
+                let limit = limit.map_err(|_negative| CommandError::line("ERR The LIMIT argument must be >= 0."))?;
                 self.limit = Some(limit);
                 return Ok(2);
             }
@@ -64,20 +62,14 @@ impl TrimOptions {
         };
         let limit = match self.limit {
             Some(_) if !is_approximate => {
-                return Err(CommandError::line(
-                    "ERR syntax error, LIMIT cannot be used without the special ~ option",
-                ));
+                return Err(CommandError::line("ERR syntax error, LIMIT cannot be used without the special ~ option"));
             }
             Some(0) => usize::MAX,
             Some(limit) => limit,
             None if is_approximate => default_limit(block_entries),
             None => usize::MAX,
         };
-        Ok(Some(Trim {
-            kept,
-            is_approximate,
-            limit,
-        }))
+        Ok(Some(Trim { kept, is_approximate, limit }))
     }
 }
 

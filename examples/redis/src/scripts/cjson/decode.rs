@@ -16,18 +16,11 @@ pub(super) fn decode(lua: &Lua, text: &[u8], walk: &Walk<'_>) -> Outcome<Value> 
     if text.len() >= 2 && (text[0] == 0 || text[1] == 0) {
         return Err("JSON parser does not support UTF-16 or UTF-32".into());
     }
-    let mut parser = Parser {
-        lua,
-        text,
-        at: 0,
-        walk,
-    };
+    let mut parser = Parser { lua, text, at: 0, walk };
     let token = parser.token();
     let value = parser.value(token, 0)?;
     match parser.token() {
-        Token {
-            kind: Kind::End, ..
-        } => Ok(value.made().into_lua(lua)?),
+        Token { kind: Kind::End, .. } => Ok(value.made().into_lua(lua)?),
         token => Err(unexpected("the end", token)),
     }
 }
@@ -149,10 +142,7 @@ impl<'t> Parser<'t> {
     fn check_depth(&self, depth: usize) -> Outcome<()> {
         if depth > DEPTH_MAX || self.walk.is_deep() {
             let place = self.at;
-            return Err(format!(
-                "Found too many nested data structures ({depth}) at character {place}"
-            )
-            .into());
+            return Err(format!("Found too many nested data structures ({depth}) at character {place}").into());
         }
         Ok(())
     }
@@ -243,25 +233,15 @@ impl<'t> Parser<'t> {
                 self.at = token.start + len;
                 Ok(number)
             }
-            _ => Err(unexpected(
-                "value",
-                Token {
-                    kind: Kind::Invalid,
-                    ..token
-                },
-            )),
+            _ => Err(unexpected("value", Token { kind: Kind::Invalid, ..token })),
         }
     }
 
     /// The text that begins with `token`, as a value.
     fn text(&mut self, token: Token) -> Outcome<Read<'t>> {
         let text = match self.string(token)? {
-            Cow::Borrowed(bytes) => std::str::from_utf8(bytes)
-                .map(Cow::Borrowed)
-                .map_err(|_| bytes.to_vec()),
-            Cow::Owned(bytes) => String::from_utf8(bytes)
-                .map(Cow::Owned)
-                .map_err(FromUtf8Error::into_bytes),
+            Cow::Borrowed(bytes) => std::str::from_utf8(bytes).map(Cow::Borrowed).map_err(|_| bytes.to_vec()),
+            Cow::Owned(bytes) => String::from_utf8(bytes).map(Cow::Owned).map_err(FromUtf8Error::into_bytes),
         };
         Ok(match text {
             Ok(text) => Read::Text(text),
@@ -278,13 +258,7 @@ impl<'t> Parser<'t> {
             let plain = memchr::memchr2(b'"', b'\\', rest).ok_or_else(|| invalid(Kind::Invalid))?;
             if let Some(control) = rest[..plain].iter().position(|byte| *byte < 0x20) {
                 let start = self.at + control;
-                return Err(unexpected(
-                    "value",
-                    Token {
-                        kind: Kind::Invalid,
-                        start,
-                    },
-                ));
+                return Err(unexpected("value", Token { kind: Kind::Invalid, start }));
             }
             self.at += plain + 1;
             if rest[plain] == b'"' && out.is_empty() {

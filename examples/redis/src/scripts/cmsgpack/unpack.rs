@@ -12,18 +12,11 @@ pub(super) fn values(
     limit: usize,
     walk: &Walk<'_>,
 ) -> Outcome<(MultiValue, usize)> {
-    let mut reader = Reader {
-        lua,
-        bytes,
-        at: start,
-        walk,
-    };
+    let mut reader = Reader { lua, bytes, at: start, walk };
     let mut values = MultiValue::new();
     while values.len() < limit && reader.at < bytes.len() {
         if values.len() == VALUES_MAX {
-            return Err(
-                "too many return values at once; use unpack_one or unpack_limit instead.".into(),
-            );
+            return Err("too many return values at once; use unpack_one or unpack_limit instead.".into());
         }
         values.push_back(reader.value()?);
     }
@@ -52,9 +45,7 @@ impl<'b> Reader<'b> {
     /// A number of `len` bytes, up to 8.
     fn unsigned(&mut self, len: usize) -> Outcome<u64> {
         let bytes = self.take(len)?;
-        Ok(bytes
-            .iter()
-            .fold(0, |number, byte| number << 8 | u64::from(*byte)))
+        Ok(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
     fn signed(&mut self, len: usize) -> Outcome<i64> {

@@ -63,10 +63,7 @@ impl Options {
             ("--unixsocket", mode.map(|_| socket)),
             ("--unixsocketperm", mode.map(str::to_owned)),
             ("--requirepass", self.requirepass.map(str::to_owned)),
-            (
-                "--maxclients",
-                self.maxclients.map(|limit| limit.to_string()),
-            ),
+            ("--maxclients", self.maxclients.map(|limit| limit.to_string())),
             ("--timeout", self.timeout_s.map(|limit| limit.to_string())),
         ])
     }
@@ -96,9 +93,7 @@ impl Options {
 }
 
 fn flags<const N: usize>(settings: [(&str, Option<String>); N]) -> Vec<String> {
-    let set = settings
-        .into_iter()
-        .filter_map(|(name, value)| Some([name.to_owned(), value?]));
+    let set = settings.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?]));
     set.flatten().collect()
 }
 
@@ -148,9 +143,7 @@ impl Server {
     /// Starts redis-server, whatever the suites run against.
     pub(crate) fn redis_server(options: &Options) -> Self {
         let start = |directory: &Path| redis_server("redis-server".as_ref(), options, directory);
-        Self {
-            process: ServerProcess::start(start),
-        }
+        Self { process: ServerProcess::start(start) }
     }
 
     /// Whether the suites run against psp-redis. Redis itself does not meet some of the
@@ -161,12 +154,8 @@ impl Server {
 
     /// Opens a connection.
     pub(crate) fn connect(&self) -> Connection {
-        Connection::open(self.address()).unwrap_or_else(|error| {
-            panic!(
-                "connect: {error}; the server's log:\n{}",
-                self.log().join("\n")
-            )
-        })
+        Connection::open(self.address())
+            .unwrap_or_else(|error| panic!("connect: {error}; the server's log:\n{}", self.log().join("\n")))
     }
 
     /// Whether the server answers a PING on a new connection.
@@ -190,39 +179,24 @@ fn psp_redis(options: &Options, directory: &Path) -> Start {
     command.args(["--bind", options.bind(), "--port", "0"]);
     command.args(["--log-level", "info"]);
     command.args(["--enable-debug-command", options.debug()]);
-    command
-        .args(options.common_flags(directory))
-        .args(options.scheduling_flags());
+    command.args(options.common_flags(directory)).args(options.scheduling_flags());
     if let Some(text) = options.config {
         let file = directory.join(CONFIG_FILE);
         fs::write(&file, text).unwrap();
         command.arg("--config").arg(file);
     }
-    Start {
-        command,
-        port: None,
-    }
+    Start { command, port: None }
 }
 
 fn redis_server(program: &OsStr, options: &Options, directory: &Path) -> Start {
     let port = free_port();
     let mut command = options.command(program);
-    command.args([
-        "--bind",
-        options.bind(),
-        "--port",
-        &port.to_string(),
-        "--save",
-        "",
-    ]);
+    command.args(["--bind", options.bind(), "--port", &port.to_string(), "--save", ""]);
     command.args(["--enable-debug-command", options.debug()]);
     // Without a limit, Redis buffers all replies that a client does not read. With a limit, it
     // closes the connection when the replies exceed it.
     command.args(["--client-output-buffer-limit", "normal 16mb 0 0"]);
     command.arg("--dir").arg(directory);
     command.args(options.common_flags(directory));
-    Start {
-        command,
-        port: Some(port),
-    }
+    Start { command, port: Some(port) }
 }

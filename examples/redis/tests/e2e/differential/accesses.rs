@@ -3,13 +3,7 @@
 use crate::common::{Connection, Options, Server};
 
 /// What the keys hold: `s`, `l`, `h`, `e` and `z`.
-const KEYS: &[&str] = &[
-    "SET s v",
-    "RPUSH l a b",
-    "HSET h f 1",
-    "SADD e m",
-    "ZADD z 1 m",
-];
+const KEYS: &[&str] = &["SET s v", "RPUSH l a b", "HSET h f 1", "SADD e m", "ZADD z 1 m"];
 /// Before a command its key has been idle for so many seconds.
 const IDLE_S: i64 = 1000;
 
@@ -115,9 +109,7 @@ fn the_commands_that_are_accesses_for_redis_server_are_accesses() {
     let servers = [Server::start(), Server::redis_server(&Options::default())];
     let mut clients = [0, 1].map(|index: usize| servers[index].connect());
     for (key, command) in COMMANDS {
-        let [ours, redis] = clients
-            .each_mut()
-            .map(|client| is_idle(client, key, command));
+        let [ours, redis] = clients.each_mut().map(|client| is_idle(client, key, command));
         assert_eq!(ours, redis, "{command}");
     }
 }

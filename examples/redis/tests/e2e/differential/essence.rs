@@ -26,9 +26,7 @@ fn without_times(name: &str, reply: Reply) -> Reply {
         Reply::Integer(number) if number >= TIMES_MIN => Reply::Integer(TIMES_MIN),
         // How long an entry has been pending.
         Reply::Array(mut items) => {
-            if name == "XPENDING"
-                && matches!(items[..], [_, _, Reply::Integer(_), Reply::Integer(_)])
-            {
+            if name == "XPENDING" && matches!(items[..], [_, _, Reply::Integer(_), Reply::Integer(_)]) {
                 items.remove(2);
             }
             let mut of_now = false;
@@ -44,20 +42,14 @@ fn without_times(name: &str, reply: Reply) -> Reply {
         }
         Reply::Map(pairs) => {
             let pairs = pairs.into_iter().filter(|(key, _)| !is_of_now(key));
-            Reply::Map(
-                pairs
-                    .map(|(key, value)| (key, without_times(name, value)))
-                    .collect(),
-            )
+            Reply::Map(pairs.map(|(key, value)| (key, without_times(name, value))).collect())
         }
         other => other,
     }
 }
 
 fn is_of_now(name: &Reply) -> bool {
-    INFO_OF_NOW
-        .iter()
-        .any(|known| *name == Reply::Bulk(known.as_bytes().to_vec()))
+    INFO_OF_NOW.iter().any(|known| *name == Reply::Bulk(known.as_bytes().to_vec()))
 }
 
 /// What of a reply has to be the same.
@@ -82,10 +74,7 @@ pub(super) fn essence(words: &[String], reply: Reply) -> String {
             sorted(name, &items)
         }
         Reply::Map(pairs) => {
-            let mut pairs: Vec<_> = pairs
-                .iter()
-                .map(|(key, value)| format!("{key} {value}"))
-                .collect();
+            let mut pairs: Vec<_> = pairs.iter().map(|(key, value)| format!("{key} {value}")).collect();
             pairs.sort();
             pairs.join(" ")
         }
@@ -96,10 +85,7 @@ pub(super) fn essence(words: &[String], reply: Reply) -> String {
             encoding.replace("skiplist", "listpack")
         }
         // The sign of a zero depends on how Redis holds the set.
-        other => other
-            .to_string()
-            .replace("\"-0\"", "\"0\"")
-            .replace(",-0", ",0"),
+        other => other.to_string().replace("\"-0\"", "\"0\"").replace(",-0", ",0"),
     }
 }
 
@@ -108,12 +94,7 @@ fn sorted(name: &str, items: &[Reply]) -> String {
     let len = if PAIRS.contains(&name) { 2 } else { 1 };
     let mut items: Vec<_> = items
         .chunks(len)
-        .map(|item| {
-            item.iter()
-                .map(Reply::to_string)
-                .collect::<Vec<_>>()
-                .join(" ")
-        })
+        .map(|item| item.iter().map(Reply::to_string).collect::<Vec<_>>().join(" "))
         .collect();
     items.sort();
     items.join(", ")

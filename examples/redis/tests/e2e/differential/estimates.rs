@@ -23,22 +23,11 @@ fn hyperloglogs_are_those_of_redis_server() {
         let members = (0..step + 1).map(|_| rng.random_range(0..1_000_000_u32).to_string());
         let added = words(&format!("PFADD {key}")).into_iter();
         same(&added.chain(members).collect::<Vec<_>>());
-        for line in [
-            format!("GET {key}"),
-            format!("PFCOUNT {key}"),
-            format!("GET {key}"),
-        ] {
+        for line in [format!("GET {key}"), format!("PFCOUNT {key}"), format!("GET {key}")] {
             same(&words(&line));
         }
         if step % 20 == 0 {
-            for line in [
-                "PFCOUNT p q",
-                "PFMERGE r p",
-                "GET r",
-                "PFMERGE s p q",
-                "GET s",
-                "PFCOUNT s",
-            ] {
+            for line in ["PFCOUNT p q", "PFMERGE r p", "GET r", "PFMERGE s p q", "GET s", "PFCOUNT s"] {
                 same(&words(line));
             }
         }
@@ -77,8 +66,6 @@ fn searches_of_places_find_those_of_redis_server() {
             _ => format!("BYRADIUS {reach} m"),
         };
         let order = ["ASC", "DESC", "COUNT 5", "COUNT 3 ANY", "WITHHASH"][index as usize % 5];
-        same(format!(
-            "GEOSEARCH g {centre} {shape} WITHDIST WITHCOORD {order}"
-        ));
+        same(format!("GEOSEARCH g {centre} {shape} WITHDIST WITHCOORD {order}"));
     }
 }

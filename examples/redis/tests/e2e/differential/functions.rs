@@ -27,11 +27,7 @@ fn libraries_go_to_redis_server_and_come_back() {
     let codes = LIBRARIES.into_iter().chain([&*long]);
     for from in 0..2 {
         let [source, target] = &mut clients;
-        let (source, target) = if from == 0 {
-            (source, target)
-        } else {
-            (target, source)
-        };
+        let (source, target) = if from == 0 { (source, target) } else { (target, source) };
         source.ask("FUNCTION FLUSH");
         for code in codes.clone() {
             source.request(&["FUNCTION", "LOAD", code]);
@@ -73,21 +69,9 @@ const WRONG: &[&[&str]] = &[
     &["FUNCTION", "LOAD", "#!lua name=lib\nmath.random()"],
     &["FUNCTION", "LOAD", "#!lua name=lib\nredis.call('ping')"],
     &["FUNCTION", "LOAD", "#!lua name=lib\nredis.log(9, 'x')"],
-    &[
-        "FUNCTION",
-        "LOAD",
-        "#!lua name=lib\nredis.register_function('a', 1)",
-    ],
-    &[
-        "FUNCTION",
-        "LOAD",
-        "#!lua name=lib\nredis.register_function{function_name = 'a'}",
-    ],
-    &[
-        "FUNCTION",
-        "LOAD",
-        "#!lua name=lib\nredis.register_function{flags = {'x'}}",
-    ],
+    &["FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('a', 1)"],
+    &["FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function{function_name = 'a'}"],
+    &["FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function{flags = {'x'}}"],
     &[
         "FUNCTION",
         "LOAD",
@@ -100,11 +84,7 @@ const WRONG: &[&[&str]] = &[
        return redis.call(unpack(args)) end)",
     ],
     &["FUNCTION", "LOAD", "#!lua name=lib\n"],
-    &[
-        "FUNCTION",
-        "LOAD",
-        "#!lua name=other\nredis.register_function('F', function() end)",
-    ],
+    &["FUNCTION", "LOAD", "#!lua name=other\nredis.register_function('F', function() end)"],
     &["FCALL", "f", "0", "error"],
     &["FCALL", "f", "0", "global"],
     &["FCALL", "f", "0", "keys"],
@@ -137,11 +117,7 @@ const WRONG: &[&[&str]] = &[
     &["FUNCTION", "HELP"],
     &["FUNCTION", "LIST", "WITHCODE"],
     &["EVAL_RO", "#!lua\nreturn 1", "0"],
-    &[
-        "EVAL_RO",
-        "#!lua flags=no-writes\nreturn redis.call('set', 'x', 1)",
-        "0",
-    ],
+    &["EVAL_RO", "#!lua flags=no-writes\nreturn redis.call('set', 'x', 1)", "0"],
     &["EVAL", "#!lua flags=no-writes,\nreturn 1", "0"],
     &["EVAL", "#!LUA\nreturn 1", "0"],
     &["EVAL", "#!lua \"\nreturn 1", "0"],
@@ -160,9 +136,7 @@ fn what_goes_wrong_with_functions_is_said_as_redis_server_says_it() {
     let servers = [Server::start(), Server::redis_server(&Options::default())];
     let mut clients = [0, 1].map(|index: usize| servers[index].connect());
     for words in WRONG {
-        let [ours, redis] = clients
-            .each_mut()
-            .map(|client| client.request(words).to_string());
+        let [ours, redis] = clients.each_mut().map(|client| client.request(words).to_string());
         assert_eq!(ours, redis, "after {words:?}");
     }
 }

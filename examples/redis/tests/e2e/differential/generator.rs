@@ -24,9 +24,7 @@ const BLOCKING: &[&str] = &[
 ];
 
 /// Commands that do something else with other arguments: something random, or what has no order.
-const OTHERWISE: &[&str] = &[
-    "CLIENT", "COMMAND", "HSCAN", "SCAN", "SLOWLOG", "SPOP", "SSCAN", "ZSCAN",
-];
+const OTHERWISE: &[&str] = &["CLIENT", "COMMAND", "HSCAN", "SCAN", "SLOWLOG", "SPOP", "SSCAN", "ZSCAN"];
 
 /// A source of commands.
 pub(super) struct Generator {
@@ -38,10 +36,7 @@ pub(super) struct Generator {
 impl Generator {
     /// Draws by `seed`.
     pub(super) fn new(seed: u64) -> Self {
-        Self {
-            rng: Xoshiro256PlusPlus::seed_from_u64(seed),
-            last_ms: 0,
-        }
+        Self { rng: Xoshiro256PlusPlus::seed_from_u64(seed), last_ms: 0 }
     }
 
     fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
@@ -66,9 +61,7 @@ impl Generator {
             }
         }
         let name = words[0].as_str();
-        let is_whole = [NEWER, BLOCKING, OTHERWISE]
-            .iter()
-            .any(|names| names.contains(&name));
+        let is_whole = [NEWER, BLOCKING, OTHERWISE].iter().any(|names| names.contains(&name));
         let is_spoilt = self.rng.random_bool(0.03) && !is_whole;
         if is_spoilt {
             self.spoil(&mut words);
@@ -112,25 +105,14 @@ impl Generator {
             },
             "y" => self.any(&["y0", "y1"]),
             "q" => self.any(&["q0", "q1", "q2"]),
-            "w" => self.any(&[
-                "13.4 38.1",
-                "15.1 37.5",
-                "12.8 38.8",
-                "-179.9 -10",
-                "180 85",
-                "0 0",
-            ]),
+            "w" => self.any(&["13.4 38.1", "15.1 37.5", "12.8 38.8", "-179.9 -10", "180 85", "0 0"]),
             "r" => self.any(&["0 m", "150 km", "200 mi", "9e9 ft", "10000 km"]),
             "p" => self.any(&["p0", "p1", "p2"]),
-            "v" => self.any(&[
-                "a", "b", "1", "2", "3", "10", "-5", "3.5", "hello", "", "x y",
-            ]),
+            "v" => self.any(&["a", "b", "1", "2", "3", "10", "-5", "3.5", "hello", "", "x y"]),
             "m" => self.any(&["a", "b", "c", "d", "1", "2", "member"]),
             "i" => self.any(&["0", "1", "2", "-1", "-2", "5", "100", "-100"]),
             "c" => self.any(&["0", "1", "2", "2", "3"]),
-            "f" => self.any(&[
-                "0", "1", "1.5", "-2", "3", "0.5", "1e3", "-0.25", "0x10", "10",
-            ]),
+            "f" => self.any(&["0", "1", "1.5", "-2", "3", "0.5", "1e3", "-0.25", "0x10", "10"]),
             "d" => self.any(&[
                 "0",
                 "1.5",

@@ -193,15 +193,8 @@ fn nothing_is_spelled_as_by_redis_server() {
             client.ask("WATCH k");
             other.ask("APPEND k v");
         };
-        clients
-            .iter_mut()
-            .zip(&mut others)
-            .for_each(|(client, other)| watched(client, other));
-        compare(
-            "EXEC in vain",
-            &mut clients,
-            &["MULTI", "EXEC"].map(encode_line),
-        );
+        clients.iter_mut().zip(&mut others).for_each(|(client, other)| watched(client, other));
+        compare("EXEC in vain", &mut clients, &["MULTI", "EXEC"].map(encode_line));
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }

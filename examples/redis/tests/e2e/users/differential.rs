@@ -21,24 +21,12 @@ const TRANSCRIPT: &[Step] = &[
     (0, "ACL SETUSER newuser <passwd1"),
     (1, "AUTH newuser passwd1"),
     (0, "ACL SETUSER newuser <passwd1"),
-    (
-        0,
-        "ACL SETUSER newuser #34344e4d60c2b6d639b7bd22e18f2b0b91bc34bf0ac5f9952744435093cfb4e6",
-    ),
+    (0, "ACL SETUSER newuser #34344e4d60c2b6d639b7bd22e18f2b0b91bc34bf0ac5f9952744435093cfb4e6"),
     (1, "AUTH newuser passwd4"),
-    (
-        0,
-        "ACL SETUSER newuser #34344e4d60c2b6d639b7bd22e18f2b0b91bc34bf0ac5f9952744435093cfb4e",
-    ),
-    (
-        0,
-        "ACL SETUSER newuser #34344e4d60c2b6d639b7bd22e18f2b0b91bc34bf0ac5f9952744435093cfb4eq",
-    ),
+    (0, "ACL SETUSER newuser #34344e4d60c2b6d639b7bd22e18f2b0b91bc34bf0ac5f9952744435093cfb4e"),
+    (0, "ACL SETUSER newuser #34344e4d60c2b6d639b7bd22e18f2b0b91bc34bf0ac5f9952744435093cfb4eq"),
     (0, "ACL GETUSER newuser"),
-    (
-        0,
-        "ACL SETUSER newuser !34344e4d60c2b6d639b7bd22e18f2b0b91bc34bf0ac5f9952744435093cfb4e6",
-    ),
+    (0, "ACL SETUSER newuser !34344e4d60c2b6d639b7bd22e18f2b0b91bc34bf0ac5f9952744435093cfb4e6"),
     (0, "ACL GETUSER newuser"),
     (1, "SET foo bar"),
     (0, "ACL SETUSER newuser +set"),
@@ -90,10 +78,7 @@ const TRANSCRIPT: &[Step] = &[
     (1, "SELECT 1"),
     (0, "ACL SETUSER newuser reset +@all ~* -debug +debug|digest"),
     (0, "ACL GETUSER newuser"),
-    (
-        0,
-        "ACL SETUSER newuser reset -@all +acl +debug|digest +debug|segfault",
-    ),
+    (0, "ACL SETUSER newuser reset -@all +acl +debug|digest +debug|segfault"),
     (0, "ACL GETUSER newuser"),
     (0, "ACL SETUSER newuser -debug"),
     (0, "ACL GETUSER newuser"),
@@ -109,10 +94,7 @@ const TRANSCRIPT: &[Step] = &[
     (0, "ACL GETUSER nobody"),
     (2, "ACL GETUSER bob"),
     // Channels
-    (
-        0,
-        "ACL SETUSER psuser on >pspass +acl +client +@pubsub +multi +discard +exec",
-    ),
+    (0, "ACL SETUSER psuser on >pspass +acl +client +@pubsub +multi +discard +exec"),
     (1, "AUTH psuser pspass"),
     (1, "PUBLISH foo bar"),
     (1, "SPUBLISH foo bar"),
@@ -143,10 +125,7 @@ const TRANSCRIPT: &[Step] = &[
     (0, "ACL DELUSER default"),
     // Transactions and scripts
     (0, "ACL LOG RESET"),
-    (
-        0,
-        "ACL SETUSER antirez >foo on +set ~object:1234 +eval +eval_ro +multi +exec +publish",
-    ),
+    (0, "ACL SETUSER antirez >foo on +set ~object:1234 +eval +eval_ro +multi +exec +publish"),
     (1, "AUTH antirez foo"),
     (1, "GET foo"),
     (1, "GET foo"),
@@ -161,16 +140,10 @@ const TRANSCRIPT: &[Step] = &[
     (1, "EVAL return(redis.pcall('incr','foo')) 0"),
     (1, "EVAL return(redis.pcall('set','foo','1')) 0"),
     (1, "EVAL return(redis.pcall('publish','foo','1')) 0"),
-    (
-        1,
-        "EVAL return(redis.call('set',KEYS[1],'1')) 1 object:1234",
-    ),
+    (1, "EVAL return(redis.call('set',KEYS[1],'1')) 1 object:1234"),
     (1, "EVAL return(redis.call('set',KEYS[1],'1')) 1 other"),
     (1, "EVAL return(redis.acl_check_cmd('set','foo','1')) 0"),
-    (
-        1,
-        "EVAL return(redis.acl_check_cmd('set','object:1234','1')) 0",
-    ),
+    (1, "EVAL return(redis.acl_check_cmd('set','object:1234','1')) 0"),
     (1, "EVAL return(redis.acl_check_cmd('nosuch')) 0"),
     (1, "EVAL return(redis.acl_check_cmd()) 0"),
     (1, "AUTH antirez wrong"),
@@ -213,31 +186,19 @@ const TRANSCRIPT: &[Step] = &[
     (0, "ACL SETUSER bad on (this-is-invalid)"),
     (0, "ACL SETUSER bad on (&* &fail)"),
     (0, "ACL GETUSER bad"),
-    (
-        0,
-        "ACL SETUSER sel (~key5 +get ) ( ~key6 +get ) ( ~key7 +get) (~key8 +get)",
-    ),
+    (0, "ACL SETUSER sel (~key5 +get ) ( ~key6 +get ) ( ~key7 +get) (~key8 +get)"),
     (0, "ACL GETUSER sel"),
     (0, "ACL SETUSER bad ("),
     (0, "ACL SETUSER bad )"),
     (0, "ACL SETUSER bad (+get"),
-    (
-        0,
-        "ACL SETUSER log on nopass +mget ~key (+mget ~key ~otherkey)",
-    ),
+    (0, "ACL SETUSER log on nopass +mget ~key (+mget ~key ~otherkey)"),
     (1, "AUTH log x"),
     (1, "GET key"),
     (1, "MGET otherkey someotherkey"),
     (1, "MGET key otherkey someotherkey"),
     (0, "ACL LOG"),
-    (
-        0,
-        "ACL SETUSER info -@all +get resetchannels &channel1 %R~foo1 %W~bar1 ~baz1",
-    ),
-    (
-        0,
-        "ACL SETUSER info (-@all +set resetchannels &channel2 %R~foo2 %W~bar2 ~baz2)",
-    ),
+    (0, "ACL SETUSER info -@all +get resetchannels &channel1 %R~foo1 %W~bar1 ~baz1"),
+    (0, "ACL SETUSER info (-@all +set resetchannels &channel2 %R~foo2 %W~bar2 ~baz2)"),
     (0, "ACL GETUSER info"),
     (2, "ACL GETUSER info"),
     (0, "ACL LIST"),
@@ -249,10 +210,7 @@ const TRANSCRIPT: &[Step] = &[
     (0, "ACL SETUSER rw"),
     (0, "ACL GETUSER rw"),
     // Keys that are read or written
-    (
-        0,
-        "ACL SETUSER rights on nopass %R~read* %W~write* %RW~rw* +@all",
-    ),
+    (0, "ACL SETUSER rights on nopass %R~read* %W~write* %RW~rw* +@all"),
     (1, "AUTH rights x"),
     (1, "SET write bar"),
     (1, "SET write get"),
@@ -288,10 +246,7 @@ const TRANSCRIPT: &[Step] = &[
     (0, "ACL SETUSER sorts (+sort ~mylist %R~*)"),
     (1, "SORT mylist by v*"),
     // DRYRUN
-    (
-        0,
-        "ACL SETUSER dry +@all %R~read* %W~write* %RW~rw* &channel",
-    ),
+    (0, "ACL SETUSER dry +@all %R~read* %W~write* %RW~rw* &channel"),
     (0, "ACL DRYRUN dry GET read"),
     (0, "ACL DRYRUN not-a-user GET read"),
     (0, "ACL DRYRUN dry not-a-command read"),
@@ -307,18 +262,9 @@ const TRANSCRIPT: &[Step] = &[
     (0, "ACL DRYRUN dry EVAL x 0 read"),
     (0, "ACL DRYRUN dry EVAL x -1 read"),
     (0, "ACL DRYRUN dry EVAL x 3 rw read"),
-    (
-        0,
-        "ACL DRYRUN dry GEORADIUS read longitude latitude radius M STOREDIST write",
-    ),
-    (
-        0,
-        "ACL DRYRUN dry GEORADIUS read1 longitude latitude radius M STOREDIST read2",
-    ),
-    (
-        0,
-        "ACL DRYRUN dry GEORADIUS write1 longitude latitude radius M STORE write2",
-    ),
+    (0, "ACL DRYRUN dry GEORADIUS read longitude latitude radius M STOREDIST write"),
+    (0, "ACL DRYRUN dry GEORADIUS read1 longitude latitude radius M STOREDIST read2"),
+    (0, "ACL DRYRUN dry GEORADIUS write1 longitude latitude radius M STORE write2"),
     (0, "ACL DRYRUN dry HEXISTS write foo"),
     (0, "ACL DRYRUN dry HEXISTS nothing foo"),
     (0, "ACL DRYRUN dry SINTERCARD 2 read write"),
@@ -407,9 +353,7 @@ fn steady(reply: Reply) -> Reply {
         }
         Reply::Array(items) => {
             let mut items: Vec<_> = items.into_iter().map(steady).collect();
-            let age = items
-                .iter()
-                .position(|it| *it == Reply::Bulk("age-seconds".into()));
+            let age = items.iter().position(|it| *it == Reply::Bulk("age-seconds".into()));
             if let Some(age) = age {
                 items[age + 1] = Reply::Nil;
             }
@@ -470,9 +414,7 @@ fn words(reply: Reply) -> Vec<String> {
 fn categories_have_the_commands_of_redis_server() {
     let servers = [Server::start(), Server::redis_server(&Options::default())];
     let mut clients = servers.each_ref().map(Server::connect);
-    let known = clients
-        .each_mut()
-        .map(|client| words(client.request(&["COMMAND", "LIST"])));
+    let known = clients.each_mut().map(|client| words(client.request(&["COMMAND", "LIST"])));
     for category in words(clients[0].request(&["ACL", "CAT"])) {
         let members = clients.each_mut().map(|client| {
             let mut members = words(client.request(&["ACL", "CAT", &category]));

@@ -38,9 +38,7 @@ fn a_change_of_a_user_counts_for_its_clients_at_once() {
                 let expected = match rights {
                     "-get" => "-NOPERM this user has no permissions to run the 'get' command",
                     "allkeys" => "nil",
-                    _ => {
-                        "-NOPERM this user has no permissions to access one of the keys used as arguments"
-                    }
+                    _ => "-NOPERM this user has no permissions to access one of the keys used as arguments",
                 };
                 assert_eq!(reply, expected, "{topology}: {rights}");
             }
@@ -99,15 +97,11 @@ fn who_waits_for_a_key_was_allowed_to() {
         let denied = alice.ask("BLMOVE a b LEFT LEFT 0");
         assert!(denied.starts_with("-NOPERM"), "{topology}: {denied}");
         alice.send(b"BLPOP a 0\r\n");
-        wait_until("a client waits", || {
-            admin.info("clients").contains("blocked_clients:1\r\n")
-        });
+        wait_until("a client waits", || admin.info("clients").contains("blocked_clients:1\r\n"));
         admin.ask("RPUSH a x");
         assert_eq!(alice.reply().to_string(), r#"["a", "x"]"#, "{topology}");
         alice.send(b"BLPOP a 0\r\n");
-        wait_until("a client waits", || {
-            admin.info("clients").contains("blocked_clients:1\r\n")
-        });
+        wait_until("a client waits", || admin.info("clients").contains("blocked_clients:1\r\n"));
         assert_eq!(admin.ask("ACL DELUSER alice"), "1", "{topology}");
         assert!(alice.read_to_close().is_empty(), "{topology}");
         admin.ask("RPUSH a x");
@@ -124,10 +118,7 @@ fn a_file_of_users_is_read_and_written() {
         let mut admin = server.connect();
         let mut bob = log_in(&server, "bob", "bob");
         assert_eq!(bob.ask("SADD set 1 2 3"), "3", "{topology}");
-        assert!(
-            bob.ask("SET key value").starts_with("-NOPERM"),
-            "{topology}"
-        );
+        assert!(bob.ask("SET key value").starts_with("-NOPERM"), "{topology}");
         assert_eq!(admin.ask("ACL SETUSER eve +get allkeys >eve on"), "+OK");
         assert_eq!(admin.ask("ACL SAVE"), "+OK", "{topology}");
         assert_eq!(admin.ask("ACL LOAD"), "+OK", "{topology}");
@@ -138,10 +129,7 @@ fn a_file_of_users_is_read_and_written() {
         let saved = fs::read_to_string(&path).unwrap();
         fs::write(&path, format!("{saved}user alice on nopass ~* -@all\n")).unwrap();
         let refused = admin.ask("ACL LOAD");
-        assert!(
-            refused.contains("Duplicate user 'alice' found on line 5"),
-            "{topology}: {refused}"
-        );
+        assert!(refused.contains("Duplicate user 'alice' found on line 5"), "{topology}: {refused}");
         assert_eq!(eve.ask("GET key"), "nil", "{topology}");
         // A connection that runs ACL LOAD and is closed for it gets the reply first.
         fs::write(&path, &saved).unwrap();
@@ -158,10 +146,7 @@ fn wrong_users_stop_the_start_with_a_clear_error() {
         return skip(NOT_PSP);
     }
     let directory = tempfile::tempdir().unwrap();
-    let (config, users) = (
-        directory.path().join("psp-redis.toml"),
-        directory.path().join("users.acl"),
-    );
+    let (config, users) = (directory.path().join("psp-redis.toml"), directory.path().join("users.acl"));
     let fails_with = |text: &str, flags: &[&str]| {
         fs::write(&config, text).unwrap();
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_psp-redis"))
@@ -173,10 +158,7 @@ fn wrong_users_stop_the_start_with_a_clear_error() {
         assert!(!output.status.success(), "{text}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let error = fails_with(
-        "port = 0\nuser = [\n  'alice on',\n  'bob +nope',\n]\n",
-        &[],
-    );
+    let error = fails_with("port = 0\nuser = [\n  'alice on',\n  'bob +nope',\n]\n", &[]);
     for part in ["line 2", "user 'bob'", "'+nope'", "Unknown command"] {
         assert!(error.contains(part), "{part} in {error}");
     }
@@ -185,17 +167,11 @@ fn wrong_users_stop_the_start_with_a_clear_error() {
     let error = fails_with("", &["--user", "alice on", "--user", "alice on"]);
     assert!(error.contains("Duplicate user 'alice'"), "{error}");
     let error = fails_with("", &["--user", "alice nonsense"]);
-    assert!(
-        error.contains("--user") && error.contains("'nonsense'"),
-        "{error}"
-    );
+    assert!(error.contains("--user") && error.contains("'nonsense'"), "{error}");
     fs::write(&users, "user alice on\n\nuser bob +nope\n").unwrap();
     let path = users.to_str().unwrap();
     let error = fails_with("", &["--aclfile", path]);
-    assert!(
-        error.contains(&format!("{path}:3:")) && error.contains("'+nope'"),
-        "{error}"
-    );
+    assert!(error.contains(&format!("{path}:3:")) && error.contains("'+nope'"), "{error}");
     let error = fails_with("", &["--aclfile", path, "--requirepass", "x"]);
     assert!(error.contains("'requirepass' has no effect"), "{error}");
     let error = fails_with("user = ['alice on']", &["--aclfile", path]);
@@ -217,9 +193,7 @@ fn users_of_the_configuration_survive_a_reload() {
     assert_eq!(admin.ask("ACL SETUSER bob on nopass +@all"), "+OK");
     fs::write(server.config_file(), "acllog-max-len = 7\n").unwrap();
     server.hang_up();
-    wait_until("the reload", || {
-        admin.ask("CONFIG GET acllog-max-len") == r#"["acllog-max-len", "7"]"#
-    });
+    wait_until("the reload", || admin.ask("CONFIG GET acllog-max-len") == r#"["acllog-max-len", "7"]"#);
     assert_eq!(admin.ask("ACL USERS"), r#"["alice", "bob", "default"]"#);
     let mut stranger = server.connect();
     assert_eq!(stranger.ask("PING"), "-NOAUTH Authentication required.");

@@ -12,8 +12,8 @@ use std::process::Command;
 use prost::Message;
 use psp_harness::{ServerProcess, Start};
 use psp_protocols::kv::{
-    DELETE, DeleteRequest, DeleteResponse, GET, GetRequest, GetResponse, PUT, PutRequest,
-    PutResponse, SCAN, ScanRequest, ScanResponse,
+    DELETE, DeleteRequest, DeleteResponse, GET, GetRequest, GetResponse, PUT, PutRequest, PutResponse, SCAN,
+    ScanRequest, ScanResponse,
 };
 use psp_protocols::rpc::{RequestRef, Response, Status};
 
@@ -44,10 +44,7 @@ pub(crate) fn start(engine: &str, flags: &[&str], config: &str) -> ServerProcess
         if engine == "rocksdb" {
             command.arg("--data-dir").arg(directory.join("data"));
         }
-        Start {
-            command,
-            port: None,
-        }
+        Start { command, port: None }
     })
 }
 
@@ -62,21 +59,13 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn open(address: SocketAddr) -> Self {
-        Self {
-            stream: psp_harness::connect(address).unwrap(),
-            last_id: 0,
-        }
+        Self { stream: psp_harness::connect(address).unwrap(), last_id: 0 }
     }
 
     /// Sends a request and returns its id.
     pub(crate) fn send(&mut self, method: &str, payload: &[u8]) -> io::Result<u64> {
         self.last_id += 1;
-        let request = RequestRef {
-            id: self.last_id,
-            method,
-            deadline_us: 0,
-            payload,
-        };
+        let request = RequestRef { id: self.last_id, method, deadline_us: 0, payload };
         let mut frame = Vec::new();
         request.encode_frame(&mut frame);
         self.stream.get_mut().write_all(&frame)?;
@@ -107,11 +96,7 @@ impl Connection {
         Ok(response)
     }
 
-    fn call<M: Message + Default>(
-        &mut self,
-        method: &str,
-        request: &impl Message,
-    ) -> Result<M, Refusal> {
+    fn call<M: Message + Default>(&mut self, method: &str, request: &impl Message) -> Result<M, Refusal> {
         let response = self.exchange(method, &request.encode_to_vec()).unwrap();
         match response.status() {
             Status::Ok => Ok(M::decode(response.payload).unwrap()),
@@ -145,9 +130,5 @@ impl Connection {
 }
 
 pub(crate) fn scan(start: &[u8], count: u32, summary: bool) -> ScanRequest {
-    ScanRequest {
-        start: start.to_vec(),
-        count,
-        summary,
-    }
+    ScanRequest { start: start.to_vec(), count, summary }
 }

@@ -16,34 +16,14 @@ const CONFIG_FILE: &str = "psp-rpc.toml";
 
 /// Flags of servers with two workers: those of a net thread, and workers that receive for themselves.
 pub(crate) const TWO_WORKERS: [&[&str]; 3] = [
-    &[
-        "--workers",
-        "2",
-        "--topology",
-        "dedicated",
-        "--policy",
-        "darc",
-    ],
-    &[
-        "--workers",
-        "2",
-        "--topology",
-        "distributed",
-        "--policy",
-        "d-fcfs",
-    ],
+    &["--workers", "2", "--topology", "dedicated", "--policy", "darc"],
+    &["--workers", "2", "--topology", "distributed", "--policy", "d-fcfs"],
     DARC_DISTRIBUTED,
 ];
 
 /// The flags of those that hand requests over to each other.
-pub(crate) const DARC_DISTRIBUTED: &[&str] = &[
-    "--workers",
-    "2",
-    "--topology",
-    "distributed",
-    "--policy",
-    "darc-distributed",
-];
+pub(crate) const DARC_DISTRIBUTED: &[&str] =
+    &["--workers", "2", "--topology", "distributed", "--policy", "darc-distributed"];
 
 /// A running server for TCP and UDP on one port. Dropping it kills the process.
 pub(crate) struct Server {
@@ -75,10 +55,7 @@ impl Server {
             let mut command = Command::new(env!("CARGO_BIN_EXE_psp-rpc"));
             command.args(["--udp", "--port", &port().to_string(), "--config"]);
             command.arg(file).args(flags);
-            Start {
-                command,
-                port: None,
-            }
+            Start { command, port: None }
         });
         Self { process }
     }

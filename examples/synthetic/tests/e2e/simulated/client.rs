@@ -98,13 +98,7 @@ pub(crate) fn exchange(
     Exchange { due, latency }
 }
 
-fn send(
-    sockets: &[UdpSocket],
-    requests: &[SimRequest],
-    due: &[Instant],
-    stretch: u32,
-    wait: impl Fn(usize),
-) {
+fn send(sockets: &[UdpSocket], requests: &[SimRequest], due: &[Instant], stretch: u32, wait: impl Fn(usize)) {
     let mut burst = 0;
     for (id, (request, due)) in requests.iter().zip(due).enumerate() {
         let header = Header {
@@ -112,9 +106,7 @@ fn send(
             request_type: request.kind.try_into().unwrap(),
             id: id.try_into().unwrap(),
             payload_len: 0,
-            run_time_ns: (request.service_ns / u64::from(stretch))
-                .try_into()
-                .unwrap(),
+            run_time_ns: (request.service_ns / u64::from(stretch)).try_into().unwrap(),
         };
         let until_due = due.saturating_duration_since(Instant::now());
         thread::sleep(until_due);
@@ -129,12 +121,7 @@ fn send(
 }
 
 /// Receives so many replies. Returns which requests they answer, and the time from when these were due.
-fn receive(
-    socket: &UdpSocket,
-    expected: usize,
-    due: &[Instant],
-    replies: &AtomicUsize,
-) -> Vec<(usize, Duration)> {
+fn receive(socket: &UdpSocket, expected: usize, due: &[Instant], replies: &AtomicUsize) -> Vec<(usize, Duration)> {
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut received = Vec::with_capacity(expected);
     let mut reply = [0; 64];

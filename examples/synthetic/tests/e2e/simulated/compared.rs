@@ -57,10 +57,7 @@ impl Compared<'_> {
     pub(super) fn with(mut self, others: impl IntoIterator<Item = Self>) -> Self {
         for other in others {
             let mine = [&mut self.all, &mut self.live, &mut self.simulated];
-            for (mine, others) in mine
-                .into_iter()
-                .zip([other.all, other.live, other.simulated])
-            {
+            for (mine, others) in mine.into_iter().zip([other.all, other.live, other.simulated]) {
                 for (mine, others) in mine.iter_mut().zip(others) {
                     mine.extend(others);
                     mine.sort_unstable_by(f64::total_cmp);
@@ -84,9 +81,7 @@ impl Compared<'_> {
     /// The largest difference of a type's percentile, as a fraction of the simulated value.
     pub(super) fn difference(&self, quantile: f64) -> f64 {
         let types = self.percentiles(quantile);
-        types
-            .map(|(live, simulated)| (live / simulated - 1.0).abs())
-            .fold(0.0, f64::max)
+        types.map(|(live, simulated)| (live / simulated - 1.0).abs()).fold(0.0, f64::max)
     }
 
     /// The types whose percentiles differ, beside a machine whose threads wake up `lag_ns` late. Percentiles with
@@ -118,12 +113,7 @@ pub(super) fn table(found: &[Compared<'_>], quantile: f64) -> String {
     let percent = quantile * 100.0;
     let mut table = format!("p{percent} slowdown of each type, live / simulated (requests left)\n");
     for it in found {
-        let Point {
-            workload,
-            load,
-            policy,
-            ..
-        } = it.point;
+        let Point { workload, load, policy, .. } = it.point;
         let factor = it.point.factor();
         write!(table, "{workload} x{factor} {load:.1} {policy:14}").unwrap();
         for ((live, simulated), left) in it.percentiles(quantile).zip(it.left()) {

@@ -110,27 +110,17 @@ fn workers_that_receive_for_themselves_do_what_the_simulator_says() {
     const SEEDS: u64 = 6;
     let loads = [0.5, 0.8];
     let with_seeds = |point: Point| -> Vec<Point> {
-        let with_seed = |seed| Point {
-            seed,
-            ..point.clone()
-        };
+        let with_seed = |seed| Point { seed, ..point.clone() };
         (11..11 + SEEDS).map(with_seed).collect()
     };
     let of_load = |load: f64| {
         let policies = policies(FACTOR).into_iter();
         policies.map(move |policy| point("high-bimodal", DILATION, load, MEASURED_S, policy))
     };
-    let points: Vec<_> = loads
-        .into_iter()
-        .flat_map(of_load)
-        .map(with_seeds)
-        .collect();
+    let points: Vec<_> = loads.into_iter().flat_map(of_load).map(with_seeds).collect();
     let moving = loads.map(|load| {
         let still = point("high-bimodal", DILATION, load, MEASURED_S, Policy::d_fcfs());
-        with_seeds(Point {
-            sockets_move: true,
-            ..still
-        })
+        with_seeds(Point { sockets_move: true, ..still })
     });
     let all: Vec<_> = points.iter().chain(&moving).collect();
     let mut found = pooled(&all);
@@ -139,9 +129,7 @@ fn workers_that_receive_for_themselves_do_what_the_simulator_says() {
     table(&moved, QUANTILE);
     // Who steals what is chance, and makes the tail of stealing.
     let is_exact = |it: &Compared<'_>| it.point.policy != Policy::stealing();
-    let differs = |it: &Compared<'_>| {
-        is_exact(it) && it.difference(QUANTILE) > DIFFERENCE_MAX || !it.are_enough()
-    };
+    let differs = |it: &Compared<'_>| is_exact(it) && it.difference(QUANTILE) > DIFFERENCE_MAX || !it.are_enough();
     table(&found, QUANTILE);
     for _ in 1..ATTEMPTS {
         let differ: Vec<_> = (0..found.len()).filter(|&at| differs(&found[at])).collect();

@@ -47,13 +47,7 @@ fn policies(factor: u32) -> [Policy; 4] {
     ]
 }
 
-fn points(
-    loads: &[f64],
-    workload: &'static str,
-    dilation: u32,
-    stretch: u32,
-    measured_s: f64,
-) -> Vec<Point> {
+fn points(loads: &[f64], workload: &'static str, dilation: u32, stretch: u32, measured_s: f64) -> Vec<Point> {
     let loads = loads.iter();
     loads
         .flat_map(|&load| policies(dilation * stretch).map(|policy| (load, policy)))

@@ -160,11 +160,7 @@ impl Point {
         serving.join().unwrap();
         let answered = exchange.latency.iter().flatten().count();
         assert_eq!(answered, requests.len(), "{self:?}");
-        Live {
-            exchange,
-            counters,
-            lasted,
-        }
+        Live { exchange, counters, lasted }
     }
 
     fn simulate(&self) -> Outcome {
@@ -219,11 +215,7 @@ impl Point {
 
     /// Compared of the requests without a long stall, on the live server and in the simulation.
     pub(super) fn compare(&self, live: Live, stalls: &Stalls) -> Compared<'_> {
-        let Live {
-            exchange,
-            counters,
-            lasted,
-        } = live;
+        let Live { exchange, counters, lasted } = live;
         let plan = self.plan();
         let outcome = self.simulate();
         let simulated_ns = by_arrival(&outcome);
@@ -244,18 +236,13 @@ impl Point {
             if stalled_s <= simulated_s * STALLED_MAX {
                 of_live[kind].push(slowdown);
                 of_simulated[kind].push(simulated_s / service_s);
-                for (of_side, latency_s) in latencies
-                    .iter_mut()
-                    .zip([latency.as_secs_f64(), simulated_s])
-                {
+                for (of_side, latency_s) in latencies.iter_mut().zip([latency.as_secs_f64(), simulated_s]) {
                     of_side[kind].push(self.undilated(request, latency_s * 1e9));
                 }
             }
         }
         for of_types in [&mut of_live, &mut of_simulated, &mut of_all] {
-            of_types
-                .iter_mut()
-                .for_each(|it| it.sort_unstable_by(f64::total_cmp));
+            of_types.iter_mut().for_each(|it| it.sort_unstable_by(f64::total_cmp));
         }
         Compared {
             point: self,
@@ -274,10 +261,6 @@ impl Point {
 fn by_arrival(outcome: &Outcome) -> HashMap<u64, u64> {
     let each = outcome.each.iter();
     let latency_ns: HashMap<_, _> = each.map(|it| (it.arrived_ns, it.latency_ns)).collect();
-    assert_eq!(
-        latency_ns.len(),
-        outcome.each.len(),
-        "two requests arrive at the same time"
-    );
+    assert_eq!(latency_ns.len(), outcome.each.len(), "two requests arrive at the same time");
     latency_ns
 }

@@ -46,10 +46,7 @@ pub(super) fn of_workers(server: &ServerHandle, address: SocketAddr) -> Vec<UdpS
         let socket = connected(address);
         probe(server, &socket);
         let after = received();
-        let receiver = before
-            .iter()
-            .zip(&after)
-            .position(|(one, other)| one < other);
+        let receiver = before.iter().zip(&after).position(|(one, other)| one < other);
         sockets[receiver.unwrap()].get_or_insert(socket);
         before = after;
     }

@@ -30,19 +30,14 @@ pub(crate) trait Ideal {
     clippy::cast_sign_loss,
     reason = "times are positive and less than the hundred days that a float counts exactly"
 )]
-pub(crate) fn simulate(
-    plan: &SimPlan,
-    mut ideal: impl Ideal,
-    arrivals: &mut Arrivals<'_>,
-) -> Outcome {
+pub(crate) fn simulate(plan: &SimPlan, mut ideal: impl Ideal, arrivals: &mut Arrivals<'_>) -> Outcome {
     let mut recorder = Recorder::new(plan);
     let mut in_system = vec![0_usize; plan.workload.types.len()];
     let in_system_max = plan.queue_capacity + plan.workers;
     loop {
         let arrival = arrivals.peek().copied();
         let completion_ns = ideal.next_ns();
-        let arrives_first = arrival
-            .is_some_and(|arrival| completion_ns.is_none_or(|ns| (arrival.at_ns as f64) < ns));
+        let arrives_first = arrival.is_some_and(|arrival| completion_ns.is_none_or(|ns| (arrival.at_ns as f64) < ns));
         if let Some(arrival) = arrival.filter(|_| arrives_first) {
             let now_ns = arrival.at_ns;
             ideal.advance(now_ns as f64);
@@ -112,25 +107,14 @@ pub(super) mod tests {
         let mut done = Vec::new();
         loop {
             let completion_ns = ideal.next_ns();
-            let arrival = coming.next_if(|(_, (arrived_ns, _))| {
-                completion_ns.is_none_or(|ns| (*arrived_ns as f64) < ns)
-            });
+            let arrival =
+                coming.next_if(|(_, (arrived_ns, _))| completion_ns.is_none_or(|ns| (*arrived_ns as f64) < ns));
             if let Some((kind, &(arrived_ns, service_ns))) = arrival {
                 ideal.advance(arrived_ns as f64);
-                ideal.arrive(Measured {
-                    arrived_ns,
-                    service_ns,
-                    wait_ns: 0,
-                    kind,
-                    measured: true,
-                });
+                ideal.arrive(Measured { arrived_ns, service_ns, wait_ns: 0, kind, measured: true });
             } else if let Some(completion_ns) = completion_ns {
                 ideal.advance(completion_ns);
-                done.extend(
-                    ideal
-                        .complete()
-                        .map(|request| (request.kind, completion_ns)),
-                );
+                done.extend(ideal.complete().map(|request| (request.kind, completion_ns)));
             } else {
                 return done;
             }

@@ -38,8 +38,7 @@ impl ShortestRemaining {
     }
 
     fn wait(&mut self, remaining_ns: u64, index: u32) {
-        self.waiting
-            .push(Reverse((remaining_ns, self.waited, index)));
+        self.waiting.push(Reverse((remaining_ns, self.waited, index)));
         self.waited += 1;
     }
 }

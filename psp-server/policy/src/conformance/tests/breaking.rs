@@ -17,19 +17,12 @@ const NO_TYPE: RequestType = RequestType::new(77);
 
 /// What c-FCFS promises.
 fn central() -> Promises {
-    Promises {
-        order: Order::Arrival,
-        ..Promises::default()
-    }
+    Promises { order: Order::Arrival, ..Promises::default() }
 }
 
 /// What policies promise that go by the lengths of types.
 fn by_length(order: Order) -> Promises {
-    Promises {
-        order,
-        own_thread_spared: true,
-        ..Promises::default()
-    }
+    Promises { order, own_thread_spared: true, ..Promises::default() }
 }
 
 fn reserving(settings: settings::Darc) -> Promises {
@@ -112,10 +105,7 @@ fn at_workers(queued_max: usize) -> Promises {
 }
 
 fn d_fcfs() -> Promises {
-    Promises {
-        stays: true,
-        ..at_workers(usize::MAX)
-    }
+    Promises { stays: true, ..at_workers(usize::MAX) }
 }
 
 /// Every quantum ends with a preemption.
@@ -135,10 +125,7 @@ fn thieves() -> Promises {
 fn jbsq() -> Promises {
     Promises {
         preempts: Preempts::ForOthers,
-        quantum: Quantum::ForOwnQueue {
-            quantum_ns: 5_000,
-            queued_max: 1,
-        },
+        quantum: Quantum::ForOwnQueue { quantum_ns: 5_000, queued_max: 1 },
         hand_offs: &[HandOff::Dispatched, HandOff::Own],
         ..at_workers(1)
     }
@@ -167,12 +154,7 @@ fn preempts_one_too_many(view: &View) -> Option<Action> {
 
 /// Runs a later request of the type before one that was blocked.
 fn puts_off_blocked(view: &View, mut action: Action) -> Option<Action> {
-    if let Action::Run {
-        worker,
-        request,
-        request_type,
-        ..
-    } = &mut action
+    if let Action::Run { worker, request, request_type, .. } = &mut action
         && view.was_blocked(*request)
         && view.can_begin(*worker)
     {
@@ -223,17 +205,11 @@ pub(super) fn breaking(promise: Promise) -> Vec<Row> {
                 Policy::c_fcfs(),
                 Acts(|view, action| (refuses(&action) || !view.is_at_rest()).then_some(action)),
             ),
-            Promises {
-                idling: Idling::Freely,
-                ..central()
-            },
+            Promises { idling: Idling::Freely, ..central() },
         )],
         Promise::NothingTwice => vec![
             fcfs("runs what runs", Adds(|view| view.find(runs).map(run))),
-            fcfs(
-                "runs what is blocked",
-                Adds(|view| view.find(is_blocked).map(run)),
-            ),
+            fcfs("runs what is blocked", Adds(|view| view.find(is_blocked).map(run))),
             fcfs(
                 "runs a request of another type",
                 Acts(|_, mut action| {
@@ -265,21 +241,11 @@ pub(super) fn breaking(promise: Promise) -> Vec<Row> {
             }),
         )],
         Promise::RefusedOnlyWhenFull => vec![
-            fcfs(
-                "refuses silently",
-                Acts(|_, action| (!refuses(&action)).then_some(action)),
-            ),
+            fcfs("refuses silently", Acts(|_, action| (!refuses(&action)).then_some(action))),
             fcfs(
                 "refuses what it accepted",
                 Acts(|_, action| match action {
-                    Action::Run {
-                        request,
-                        request_type,
-                        ..
-                    } => Some(Action::Reject {
-                        request,
-                        request_type,
-                    }),
+                    Action::Run { request, request_type, .. } => Some(Action::Reject { request, request_type }),
                     other => Some(other),
                 }),
             ),
@@ -287,9 +253,7 @@ pub(super) fn breaking(promise: Promise) -> Vec<Row> {
         Promise::HomeWorker => vec![fcfs(
             "resumes anywhere",
             Acts(|view, mut action| {
-                if let Action::Run {
-                    worker, request, ..
-                } = &mut action
+                if let Action::Run { worker, request, .. } = &mut action
                     && view.resumes_at_home(*request)
                     && let Some(other) = view.idle().find(|idle| idle != worker)
                 {
@@ -300,9 +264,7 @@ pub(super) fn breaking(promise: Promise) -> Vec<Row> {
         )],
         Promise::PresentWorkers => vec![fcfs(
             "does not hear of workers that go",
-            Hears(
-                |view, event| !matches!(event, Event::Workers { present } if *present < view.present),
-            ),
+            Hears(|view, event| !matches!(event, Event::Workers { present } if *present < view.present)),
         )],
         Promise::Contexts => vec![
             fcfs(
@@ -314,14 +276,8 @@ pub(super) fn breaking(promise: Promise) -> Vec<Row> {
             ),
             (
                 "preempts where no other request can begin",
-                faulty(
-                    keeps_all(),
-                    Adds(|view| view.preempts(|turn| !turn.preempted && turn.yields)),
-                ),
-                Promises {
-                    preempts: Preempts::Freely,
-                    ..central()
-                },
+                faulty(keeps_all(), Adds(|view| view.preempts(|turn| !turn.preempted && turn.yields))),
+                Promises { preempts: Preempts::Freely, ..central() },
             ),
         ],
         Promise::PreemptsWhatCanStop => vec![
@@ -332,10 +288,7 @@ pub(super) fn breaking(promise: Promise) -> Vec<Row> {
                     Some(preempt(turn.worker))
                 }),
             ),
-            fcfs(
-                "preempts what never yields",
-                Adds(|view| view.preempts(|turn| !turn.yields)),
-            ),
+            fcfs("preempts what never yields", Adds(|view| view.preempts(|turn| !turn.yields))),
             fcfs(
                 "preempts an idle worker",
                 Adds(|view| {
@@ -344,11 +297,9 @@ pub(super) fn breaking(promise: Promise) -> Vec<Row> {
                 }),
             ),
         ],
-        Promise::PreemptsOnce => vec![(
-            "asks again",
-            faulty(sq(), Adds(|view| view.preempts(|turn| turn.preempted))),
-            turns(),
-        )],
+        Promise::PreemptsOnce => {
+            vec![("asks again", faulty(sq(), Adds(|view| view.preempts(|turn| turn.preempted))), turns())]
+        }
         Promise::PreemptsAfterQuantum => vec![(
             "asks a nanosecond early",
             faulty(
@@ -363,10 +314,7 @@ pub(super) fn breaking(promise: Promise) -> Vec<Row> {
             turns(),
         )],
         Promise::Deadline => vec![
-            fcfs(
-                "wants a tick when it has just been polled",
-                Waits(|view| Some(view.now_ns)),
-            ),
+            fcfs("wants a tick when it has just been polled", Waits(|view| Some(view.now_ns))),
             fcfs("has a deadline for ever", Waits(|_| Some(u64::MAX))),
         ],
         Promise::Runs => vec![
@@ -379,60 +327,17 @@ pub(super) fn breaking(promise: Promise) -> Vec<Row> {
                 "mixes registered types with others",
                 Shares(|view, first, next| first == next || view.knows(first) != view.knows(next)),
             ),
-            fcfs(
-                "groups what is never grouped",
-                Says(|_, status| TypeStatus {
-                    group: Some(0),
-                    ..status
-                }),
-            ),
+            fcfs("groups what is never grouped", Says(|_, status| TypeStatus { group: Some(0), ..status })),
         ],
         Promise::Order => vec![
             ("edf", Policy::edf(), by_length(Order::Arrival)),
-            (
-                "edf in a type",
-                Policy::edf(),
-                by_length(Order::ArrivalInType),
-            ),
-            (
-                "edf in a type at a worker",
-                Policy::edf(),
-                by_length(Order::ArrivalInTypeAtWorker),
-            ),
-            (
-                "sjf in a half",
-                Policy::sjf(),
-                by_length(Order::ArrivalInHalf),
-            ),
-            (
-                "sjf in a partition",
-                Policy::sjf(),
-                by_length(Order::ArrivalInPartition),
-            ),
-            (
-                "c-fcfs",
-                Policy::c_fcfs(),
-                Promises {
-                    order: Order::Deadline,
-                    ..central()
-                },
-            ),
-            (
-                "cscq",
-                Policy::cscq(),
-                Promises {
-                    order: Order::ShortestGroup,
-                    ..cscq()
-                },
-            ),
-            (
-                "darc-distributed",
-                workers(),
-                Promises {
-                    order: Order::ArrivalAtWorker,
-                    ..own_queues()
-                },
-            ),
+            ("edf in a type", Policy::edf(), by_length(Order::ArrivalInType)),
+            ("edf in a type at a worker", Policy::edf(), by_length(Order::ArrivalInTypeAtWorker)),
+            ("sjf in a half", Policy::sjf(), by_length(Order::ArrivalInHalf)),
+            ("sjf in a partition", Policy::sjf(), by_length(Order::ArrivalInPartition)),
+            ("c-fcfs", Policy::c_fcfs(), Promises { order: Order::Deadline, ..central() }),
+            ("cscq", Policy::cscq(), Promises { order: Order::ShortestGroup, ..cscq() }),
+            ("darc-distributed", workers(), Promises { order: Order::ArrivalAtWorker, ..own_queues() }),
             (
                 "puts what was blocked behind what came later",
                 faulty(keeps_all(), Acts(puts_off_blocked)),
@@ -452,29 +357,17 @@ pub(super) fn breaking(promise: Promise) -> Vec<Row> {
                 "has a larger partition than it says",
                 faulty(
                     Policy::static_partition(),
-                    Says(|_, status| TypeStatus {
-                        workers_reserved: status.workers_reserved.min(1),
-                        ..status
-                    }),
+                    Says(|_, status| TypeStatus { workers_reserved: status.workers_reserved.min(1), ..status }),
                 ),
-                Promises {
-                    relieves: false,
-                    ..static_partition()
-                },
+                Promises { relieves: false, ..static_partition() },
             ),
             (
                 "runs more long requests than it says",
                 faulty(
                     Policy::cscq(),
-                    Says(|_, status| TypeStatus {
-                        workers_reserved: status.workers_reserved + 1,
-                        ..status
-                    }),
+                    Says(|_, status| TypeStatus { workers_reserved: status.workers_reserved + 1, ..status }),
                 ),
-                Promises {
-                    telemetry: false,
-                    ..cscq()
-                },
+                Promises { telemetry: false, ..cscq() },
             ),
             (
                 "has more workers reserved than it says",
@@ -489,19 +382,12 @@ pub(super) fn breaking(promise: Promise) -> Vec<Row> {
                         _ => status,
                     }),
                 ),
-                Promises {
-                    relieves: false,
-                    ..reserving(without_stealing())
-                },
+                Promises { relieves: false, ..reserving(without_stealing()) },
             ),
             (
                 "relieves on the driver's own thread",
                 faulty(Policy::darc(), Setup(|setup| setup.inline(false))),
-                Promises {
-                    own_thread_spared: false,
-                    own_thread_first: false,
-                    ..darc()
-                },
+                Promises { own_thread_spared: false, own_thread_first: false, ..darc() },
             ),
         ],
         Promise::WorkConserving => vec![
@@ -522,29 +408,12 @@ pub(super) fn breaking(promise: Promise) -> Vec<Row> {
                 },
             ),
         ],
-        Promise::Stays => vec![(
-            "c-fcfs",
-            Policy::c_fcfs(),
-            Promises {
-                stays: true,
-                ..central()
-            },
-        )],
-        Promise::OwnThreadFirst => vec![fcfs(
-            "does not know of the own thread",
-            Setup(|setup| setup.inline(false)),
-        )],
+        Promise::Stays => vec![("c-fcfs", Policy::c_fcfs(), Promises { stays: true, ..central() })],
+        Promise::OwnThreadFirst => vec![fcfs("does not know of the own thread", Setup(|setup| setup.inline(false)))],
         Promise::OwnThreadSpared => vec![(
             "does not know of the own thread",
-            faulty(
-                Policy::darc(),
-                Setup(|setup| setup.inline(false).stuck(None)),
-            ),
-            Promises {
-                own_thread_first: false,
-                relieves: false,
-                ..darc()
-            },
+            faulty(Policy::darc(), Setup(|setup| setup.inline(false).stuck(None))),
+            Promises { own_thread_first: false, relieves: false, ..darc() },
         )],
         Promise::Relieved => [
             (Policy::darc(), darc()),
@@ -559,64 +428,37 @@ pub(super) fn breaking(promise: Promise) -> Vec<Row> {
         .collect(),
         Promise::PreemptsForOthers => {
             let adds = |fault, added: fn(&View) -> Option<Action>, preempts| {
-                let promises = Promises {
-                    preempts,
-                    ..central()
-                };
+                let promises = Promises { preempts, ..central() };
                 (fault, faulty(keeps_all(), Adds(added)), promises)
             };
             let preempts = |fault, preempts| adds(fault, preempts_all, preempts);
             let aged_ns = u64::MAX;
             vec![
                 preempts("preempts", Preempts::Never),
-                adds(
-                    "preempts one too many",
-                    preempts_one_too_many,
-                    Preempts::OneForEachWaiting,
-                ),
+                adds("preempts one too many", preempts_one_too_many, Preempts::OneForEachWaiting),
                 preempts("preempts for none", Preempts::ForOthers),
                 preempts("preempts without a quantum", Preempts::AfterQuantum),
-                preempts(
-                    "preempts for equals",
-                    Preempts::ForShorterOrAged { aged_ns },
-                ),
+                preempts("preempts for equals", Preempts::ForShorterOrAged { aged_ns }),
             ]
         }
         Promise::Quantum => vec![
-            (
-                "does not preempt",
-                faulty(sq(), Acts(never_preempts)),
-                turns(),
-            ),
+            ("does not preempt", faulty(sq(), Acts(never_preempts)), turns()),
             (
                 "does not preempt for the queue of a worker",
                 faulty(Policy::jbsq(), Acts(never_preempts)),
                 jbsq(),
             ),
         ],
-        Promise::HandOff => vec![(
-            "c-fcfs",
-            Policy::c_fcfs(),
-            Promises {
-                hand_offs: &[HandOff::Own],
-                ..central()
-            },
-        )],
+        Promise::HandOff => vec![("c-fcfs", Policy::c_fcfs(), Promises { hand_offs: &[HandOff::Own], ..central() })],
         Promise::Telemetry => vec![
             fcfs("says nothing", Says(|_, _| TypeStatus::default())),
             fcfs(
                 "counts a request more",
-                Says(|_, status| TypeStatus {
-                    queued: status.queued + 1,
-                    ..status
-                }),
+                Says(|_, status| TypeStatus { queued: status.queued + 1, ..status }),
             ),
             fcfs(
                 "counts a refusal more",
-                Says(|_, status| TypeStatus {
-                    rejections: status.rejections + 1,
-                    ..status
-                }),
+                Says(|_, status| TypeStatus { rejections: status.rejections + 1, ..status }),
             ),
             fcfs(
                 "reserves an absent worker",
@@ -628,25 +470,10 @@ pub(super) fn breaking(promise: Promise) -> Vec<Row> {
             ),
             fcfs(
                 "has no finite mean",
-                Says(|_, status| TypeStatus {
-                    service_ns_mean: f64::INFINITY,
-                    ..status
-                }),
+                Says(|_, status| TypeStatus { service_ns_mean: f64::INFINITY, ..status }),
             ),
-            fcfs(
-                "has a mean below zero",
-                Says(|_, status| TypeStatus {
-                    service_ns_mean: -1.0,
-                    ..status
-                }),
-            ),
-            fcfs(
-                "has a share of more than all",
-                Says(|_, status| TypeStatus {
-                    share: 1.5,
-                    ..status
-                }),
-            ),
+            fcfs("has a mean below zero", Says(|_, status| TypeStatus { service_ns_mean: -1.0, ..status })),
+            fcfs("has a share of more than all", Says(|_, status| TypeStatus { share: 1.5, ..status })),
             fcfs(
                 "forgets the refusals of the policy before",
                 TakesOver(|backlog| backlog.rejections.fill(0)),

@@ -46,19 +46,11 @@ impl Recorder {
 impl Scheduler for Recorder {
     fn on_event(&mut self, now_ns: u64, event: Event<'_>) {
         let what = match event {
-            Event::Arrived {
-                request,
-                deadline_ns,
-                ..
-            } => {
+            Event::Arrived { request, deadline_ns, .. } => {
                 self.requests += 1;
                 format!("{} arrives, due {deadline_ns:?}", request.0)
             }
-            Event::Completed {
-                worker,
-                samples,
-                dropped,
-            } => {
+            Event::Completed { worker, samples, dropped } => {
                 self.requests -= 1;
                 let samples = samples.iter();
                 let times: Vec<_> = samples.map(|s| (s.count, s.service_ns)).collect();
@@ -109,10 +101,7 @@ impl Handover for Recorder {
 
 /// Two workers, and policies that write into the logs.
 fn case<const N: usize>(logs: &[Log; N], operations: impl IntoIterator<Item = Operation>) -> Case {
-    let steps = operations.into_iter().map(|operation| Step {
-        operation,
-        polls_max: usize::MAX,
-    });
+    let steps = operations.into_iter().map(|operation| Step { operation, polls_max: usize::MAX });
     Case {
         policies: logs.iter().map(|log| recorder("recorder", log)).collect(),
         workers: 2,
@@ -139,10 +128,7 @@ fn heard<const N: usize>(operations: impl IntoIterator<Item = Operation>) -> [Ve
 fn a_policy_hears_of_each_event_when_it_happens() {
     let [heard] = heard([
         Operation::Arrive(vec![0]),
-        Operation::ArriveDue {
-            request_type: 7,
-            within_ns: 0,
-        },
+        Operation::ArriveDue { request_type: 7, within_ns: 0 },
         Operation::Advance(1_000),
         Operation::Advance(200),
         Operation::Stall(300),
@@ -152,23 +138,14 @@ fn a_policy_hears_of_each_event_when_it_happens() {
         Operation::Block { nth: 1 },
         Operation::Stall(10),
         Operation::Unblock { nth: 5 },
-        Operation::ArriveDue {
-            request_type: 0,
-            within_ns: 5,
-        },
+        Operation::ArriveDue { request_type: 0, within_ns: 5 },
         Operation::Stall(6),
         Operation::Complete {
             nth: 0,
-            measured: Some(Measured {
-                count: 2,
-                service_ns: 10,
-            }),
+            measured: Some(Measured { count: 2, service_ns: 10 }),
         },
         Operation::Workers { nth: 2 },
-        Operation::Complete {
-            nth: 1,
-            measured: None,
-        },
+        Operation::Complete { nth: 1, measured: None },
     ]);
     assert_eq!(
         heard,
@@ -197,10 +174,7 @@ fn what_waits_in_the_end_is_lost() {
     let idle = faulty(Policy::c_fcfs(), Change::Acts(|_, _| None));
     let case = Case {
         policies: vec![idle],
-        ..case(
-            &[Log::default()],
-            [Operation::Workers { nth: 0 }, Operation::Arrive(vec![0])],
-        )
+        ..case(&[Log::default()], [Operation::Workers { nth: 0 }, Operation::Arrive(vec![0])])
     };
     let promises = Promises {
         idling: Idling::Freely,
@@ -217,19 +191,10 @@ fn another_policy_takes_over_and_hears_how_many_workers_there_are() {
         Operation::Arrive(vec![0, 7, 0]),
         Operation::Workers { nth: 0 },
         Operation::Switch { nth: 3 },
-        Operation::Complete {
-            nth: 1,
-            measured: None,
-        },
+        Operation::Complete { nth: 1, measured: None },
         Operation::Stall(5),
-        Operation::Complete {
-            nth: 0,
-            measured: None,
-        },
-        Operation::Complete {
-            nth: 0,
-            measured: None,
-        },
+        Operation::Complete { nth: 0, measured: None },
+        Operation::Complete { nth: 0, measured: None },
     ]);
     assert_eq!(
         first,

@@ -48,9 +48,7 @@ pub(super) fn faulty(good: impl Into<Policy>, change: Change) -> Policy {
             view: View::new(setup),
         })
     };
-    Custom::new("faulty", scheduler)
-        .preemption(PreemptionUse::WherePossible)
-        .into()
+    Custom::new("faulty", scheduler).preemption(PreemptionUse::WherePossible).into()
 }
 
 struct Faulty {

@@ -35,10 +35,7 @@ fn broken_cases(policy: &Policy, promises: &Promises) -> impl Iterator<Item = Op
 /// Tests each policy that breaks the promise.
 fn is_caught(promise: Promise) {
     for (fault, policy, promises) in breaking(promise) {
-        let mut found = broken_cases(&policy, &promises)
-            .flatten()
-            .take(BROKEN)
-            .peekable();
+        let mut found = broken_cases(&policy, &promises).flatten().take(BROKEN).peekable();
         assert!(found.peek().is_some(), "{fault}");
         for broken in found {
             assert_eq!(broken.promise, promise, "{fault}: {broken}");
@@ -106,10 +103,7 @@ fn the_shortest_case_is_shown() {
     assert_eq!(first, format!("Telemetry is broken: {}", broken.what));
     assert!(case.contains("workers: 1,"), "{case}");
     assert!(case.matches("Step {").count() < 10, "{case}");
-    let without = Broken {
-        case: String::new(),
-        ..broken
-    };
+    let without = Broken { case: String::new(), ..broken };
     assert_eq!(without.to_string(), first);
     assert_eq!(check(&Policy::c_fcfs(), &Promises::default()), Ok(()));
 }

@@ -61,10 +61,7 @@ impl View {
     }
 
     /// The first of the requests that wait, run or are blocked, in order of arrival.
-    pub(super) fn find(
-        &self,
-        is_such: impl Fn(&BacklogRequest) -> bool,
-    ) -> Option<&BacklogRequest> {
+    pub(super) fn find(&self, is_such: impl Fn(&BacklogRequest) -> bool) -> Option<&BacklogRequest> {
         self.requests.iter().find(|request| is_such(request))
     }
 
@@ -77,8 +74,7 @@ impl View {
 
     /// Whether the request was blocked, and has not run since.
     pub(super) fn was_blocked(&self, id: RequestId) -> bool {
-        self.find(|request| request.request == id && request.blocked_ns > 0)
-            .is_some()
+        self.find(|request| request.request == id && request.blocked_ns > 0).is_some()
     }
 
     /// The busy workers.
@@ -86,13 +82,9 @@ impl View {
         self.requests.iter().filter_map(|request| {
             let slot = self.types.slot(request.request_type);
             match request.state {
-                RequestState::Running {
-                    worker, preempted, ..
-                } => Some(Turn {
-                    worker,
-                    preempted,
-                    yields: self.types.yields(slot),
-                }),
+                RequestState::Running { worker, preempted, .. } => {
+                    Some(Turn { worker, preempted, yields: self.types.yields(slot) })
+                }
                 _ => None,
             }
         })
@@ -142,9 +134,7 @@ impl View {
 
     fn running_on(&mut self, on: WorkerId) -> Option<&mut BacklogRequest> {
         let mut requests = self.requests.iter_mut();
-        requests.find(
-            |request| matches!(request.state, RequestState::Running { worker, .. } if worker == on),
-        )
+        requests.find(|request| matches!(request.state, RequestState::Running { worker, .. } if worker == on))
     }
 
     pub(super) fn takes_over(&mut self, backlog: &Backlog) {
@@ -153,11 +143,7 @@ impl View {
 
     pub(super) fn hears(&mut self, event: &Event<'_>) {
         match *event {
-            Event::Arrived {
-                request,
-                request_type,
-                deadline_ns,
-            } => self.requests.push(BacklogRequest {
+            Event::Arrived { request, request_type, deadline_ns } => self.requests.push(BacklogRequest {
                 request,
                 request_type,
                 arrived_ns: self.now_ns,
@@ -198,16 +184,10 @@ impl View {
     pub(super) fn does(&mut self, action: &Action) {
         let started_ns = self.now_ns;
         match *action {
-            Action::Run {
-                worker, request, ..
-            } => {
+            Action::Run { worker, request, .. } => {
                 if let Some(begun) = self.request(request) {
                     begun.blocked_ns = 0;
-                    begun.state = RequestState::Running {
-                        worker,
-                        started_ns,
-                        preempted: false,
-                    };
+                    begun.state = RequestState::Running { worker, started_ns, preempted: false };
                 }
             }
             Action::Preempt { worker, .. } => {

@@ -114,13 +114,7 @@ impl Reserving {
     }
 
     fn publish<C: Word>(&mut self, knowledge: &Knowledge<C>) {
-        let Self {
-            profile,
-            plan,
-            own_thread,
-            loans,
-            ..
-        } = self;
+        let Self { profile, plan, own_thread, loans, .. } = self;
         if let Some(loans) = loans {
             loans.lend(plan, profile);
         }
@@ -134,11 +128,7 @@ impl Reserving {
                 let number = number as u32;
                 let reservation = Reservation {
                     rank: if is_untried { UNTRIED } else { number + 1 },
-                    group: if number as usize == rest {
-                        NO_GROUP
-                    } else {
-                        number
-                    },
+                    group: if number as usize == rest { NO_GROUP } else { number },
                     own: group.own.within(open),
                     further: group.further.within(open),
                     borrowed: group.borrowed.within(open),
@@ -155,11 +145,7 @@ impl Reserving {
     }
 
     /// What runs, as the board shows it; `None` if no request is ever stuck.
-    fn scene<'a, C: Word>(
-        &'a self,
-        now_ns: u64,
-        board: &'a Board<C>,
-    ) -> Option<Scene<'a, &'a Board<C>>> {
+    fn scene<'a, C: Word>(&'a self, now_ns: u64, board: &'a Board<C>) -> Option<Scene<'a, &'a Board<C>>> {
         let present = WorkerRange::new(0, board.present());
         self.stuck.scene(now_ns, board, &self.profile, present)
     }
@@ -178,10 +164,7 @@ impl<C: Word> Feedback<C> for Reserving {
 
     fn began(&mut self, slot: usize, worker: WorkerId, requests: u64, waited_ns_max: u64) {
         self.reservations.note_delay(slot, waited_ns_max);
-        let groups = self
-            .plan
-            .groups()
-            .nth(self.plan.group_of(slot).unwrap_or(0));
+        let groups = self.plan.groups().nth(self.plan.group_of(slot).unwrap_or(0));
         let is_grouped = self.plan.group_of(slot).is_some();
         let steals = groups.is_some_and(|(group, _)| is_grouped && group.steals(worker));
         self.steals[slot] += u64::from(steals) * requests;
@@ -192,12 +175,7 @@ impl<C: Word> Feedback<C> for Reserving {
     }
 
     fn passes(&mut self, now_ns: u64, in_system: &dyn InSystem, knowledge: &Knowledge<C>) -> bool {
-        let Self {
-            profile,
-            plan,
-            reservations,
-            ..
-        } = self;
+        let Self { profile, plan, reservations, .. } = self;
         let learned = profile.close_window_if_due(now_ns, |slot| in_system.requests(slot));
         if let Some(learned) = learned {
             reservations.learned(learned, plan, profile, |slot| in_system.waited_ns(slot));
@@ -256,8 +234,7 @@ impl<C: Word> Feedback<C> for Reserving {
     fn set_present(&mut self, present: u32, knowledge: &Knowledge<C>) -> bool {
         self.own_thread.set_workers(present);
         self.plan.set_workers(present);
-        self.reservations
-            .workers_changed(&mut self.plan, &self.profile);
+        self.reservations.workers_changed(&mut self.plan, &self.profile);
         self.publish(knowledge);
         true
     }

@@ -37,9 +37,7 @@ mod feedback;
 
 use crate::distributed::adapter::Distributed;
 use crate::distributed::knowledge::Reservation;
-use crate::distributed::{
-    LaneSet, Local, Look, Next, Plain, Quantum, Requeue, Ways, Word, WorkerPolicy,
-};
+use crate::distributed::{LaneSet, Local, Look, Next, Plain, Quantum, Requeue, Ways, Word, WorkerPolicy};
 use crate::event::WorkerId;
 use crate::parts::workers::WorkerRange;
 use crate::settings;
@@ -85,21 +83,13 @@ impl DarcWorker {
     fn shorter<C: Word>(look: &mut Look<'_, C>, range: WorkerRange) -> Option<WorkerId> {
         let workers = u32::try_from(range.len()).ok().filter(|&len| len > 0)?;
         let mut draw = || WorkerId(range.first + look.random.below(workers));
-        let first = if range.contains(look.me.0) {
-            look.me
-        } else {
-            draw()
-        };
+        let first = if range.contains(look.me.0) { look.me } else { draw() };
         let second = draw();
         let length = |worker| {
             let line = look.board.line(worker);
             (line.is_blocked_up(), line.unfinished())
         };
-        Some(if length(second) < length(first) {
-            second
-        } else {
-            first
-        })
+        Some(if length(second) < length(first) { second } else { first })
     }
 
     /// Lanes of which `me` may run requests by this right.
@@ -129,11 +119,7 @@ impl DarcWorker {
             Some((rank, victim, lanes))
         });
         let (_, victim, lanes) = found.min_by_key(|&(rank, ..)| rank)?;
-        Some(Next::Steal {
-            victim,
-            lanes,
-            requests: 1,
-        })
+        Some(Next::Steal { victim, lanes, requests: 1 })
     }
 
     /// What `me` may run by this right.
@@ -205,10 +191,7 @@ pub(crate) fn local<C: Word>(
     let preemption = setup.useful_preemption().filter(|_| settings.lends);
     let lent_ns = preemption.map(|preemption| preemption.cost_ns.max(LENT_NS_MIN));
     let feedback = |knowledge: &_| Reserving::new(setup, settings, knowledge);
-    let ways = Ways {
-        renewed: false,
-        ..Ways::default()
-    };
+    let ways = Ways { renewed: false, ..Ways::default() };
     let worker = || DarcWorker { lent_ns };
     Local::new(setup, feedback, worker).typed().with(ways)
 }
@@ -260,10 +243,7 @@ mod tests {
         let mut darc = rehearsal(3, None);
         let mut begun = [darc.arrives(0, 0, LONG), darc.arrives(0, 1, LONG)];
         begun.sort_unstable_by_key(|ran| ran.chars().next_back());
-        assert!(
-            begun[0].ends_with("@1") && begun[1].ends_with("@2"),
-            "{begun:?}"
-        );
+        assert!(begun[0].ends_with("@1") && begun[1].ends_with("@2"), "{begun:?}");
         assert_eq!(darc.arrives(5, 2, LONG), "", "worker 0 is not theirs");
         assert_eq!(darc.arrives(10, 3, SHORT), "3@0");
         assert_eq!(darc.arrives(20, 4, SHORT), "", "all are busy");
@@ -298,12 +278,7 @@ mod tests {
             darc.completes(next, 1);
             next += 1;
         }
-        let count = |how| {
-            hand_offs
-                .iter()
-                .filter(|&&hand_off| hand_off == how)
-                .count()
-        };
+        let count = |how| hand_offs.iter().filter(|&&hand_off| hand_off == how).count();
         assert!(count(HandOff::Own) > 3 && count(HandOff::HandedOver) > 3);
         assert_eq!(count(HandOff::Own) + count(HandOff::HandedOver), 20);
     }

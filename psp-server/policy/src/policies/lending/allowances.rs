@@ -93,11 +93,7 @@ pub(crate) struct Allowances {
 
 impl Allowances {
     /// Call [`Allowances::follow`] next.
-    pub(crate) fn new(
-        setup: &SchedulerSetup<'_>,
-        settings: &settings::DarcLending,
-        preemption: Preemption,
-    ) -> Self {
+    pub(crate) fn new(setup: &SchedulerSetup<'_>, settings: &settings::DarcLending, preemption: Preemption) -> Self {
         let slots = setup.types.len() + 1;
         let mut allowances = Self {
             settings: settings.clone(),
@@ -192,8 +188,7 @@ impl Allowances {
             };
             self.groups.push(allowance);
         }
-        let is_ahead =
-            |allowance: &GroupAllowance| matches!(allowance.recall, Recall::Ahead { .. });
+        let is_ahead = |allowance: &GroupAllowance| matches!(allowance.recall, Recall::Ahead { .. });
         self.any_ahead = self.groups.iter().any(is_ahead);
         let loan = |number| self.loan(number);
         darc.grouped.plan.lend(self.first_lent, loan);
@@ -263,11 +258,7 @@ impl Allowances {
         let (mut work, mut share) = (0.0, 0.0);
         let (mut waits_ns, mut quick_waits_ns) = (f64::INFINITY, f64::INFINITY);
         for &slot in members {
-            let mean_ns = darc
-                .grouped
-                .profile
-                .mean_ns(slot)
-                .unwrap_or(MEAN_NS_UNKNOWN);
+            let mean_ns = darc.grouped.profile.mean_ns(slot).unwrap_or(MEAN_NS_UNKNOWN);
             let share_here = darc.grouped.profile.share(slot).max(SHARE_MIN);
             work += mean_ns * share_here;
             share += share_here;
@@ -309,12 +300,7 @@ impl Allowances {
     /// From when requests of a group are aged, if they age.
     fn aged_ns(&self, members: &[usize]) -> Option<u64> {
         let times = members.iter().map(|&slot| &self.service_times[slot]);
-        let Spread {
-            scv,
-            late_ns,
-            rare_ns,
-            ..
-        } = ServiceTimes::spread(times, AGED_WORK, AGED_SHARE_MIN)?;
+        let Spread { scv, late_ns, rare_ns, .. } = ServiceTimes::spread(times, AGED_WORK, AGED_SHARE_MIN)?;
         let most_ns = self.cost_ns * self.settings.aged_after_costs;
         let after_ns = late_ns.min(most_ns).max(AGED_NS_MIN);
         let ages = scv >= SCV_MIN && late_ns >= self.cost_ns * AGED_COSTS_MIN && after_ns < rare_ns;

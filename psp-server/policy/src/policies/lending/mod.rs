@@ -67,10 +67,7 @@ struct Recaller {
 impl Lending {
     pub(crate) fn new(setup: &SchedulerSetup<'_>, settings: &settings::DarcLending) -> Self {
         let Some(preemption) = setup.useful_preemption() else {
-            return Self {
-                darc: Darc::new(setup, &settings.darc),
-                recaller: None,
-            };
+            return Self { darc: Darc::new(setup, &settings.darc), recaller: None };
         };
         let grouped = Grouped::with_aging(setup, &settings.darc);
         let mut darc = Darc::over(setup, &settings.darc, grouped);
@@ -86,10 +83,7 @@ impl Lending {
             late_turn_ns: preemption.cost_ns.saturating_mul(LATE_TURN_COSTS),
             deadline_ns: None,
         };
-        Self {
-            darc,
-            recaller: Some(recaller),
-        }
+        Self { darc, recaller: Some(recaller) }
     }
 }
 
@@ -103,8 +97,7 @@ impl Recaller {
             Event::Completed { samples, .. } => {
                 for sample in *samples {
                     let slot = grouped.queues.slot(sample.request_type);
-                    self.allowances
-                        .measured(slot, sample.count, sample.service_ns);
+                    self.allowances.measured(slot, sample.count, sample.service_ns);
                     self.dispersion.record(slot, sample);
                 }
             }
@@ -172,12 +165,7 @@ impl Recaller {
 
     /// A worker where a request is suspended that has waited for its group's patience, behind a
     /// request of a longer group.
-    fn victim_at_home(
-        &mut self,
-        now_ns: u64,
-        patience: f64,
-        grouped: &Grouped,
-    ) -> Option<WorkerId> {
+    fn victim_at_home(&mut self, now_ns: u64, patience: f64, grouped: &Grouped) -> Option<WorkerId> {
         if !grouped.queues.any_suspended() {
             return None;
         }
@@ -192,9 +180,7 @@ impl Recaller {
                 let Some((_, first)) = grouped.queues.first_at(slots, worker) else {
                     continue;
                 };
-                let GroupAllowance {
-                    recall, patient_ns, ..
-                } = *self.allowances.of(number);
+                let GroupAllowance { recall, patient_ns, .. } = *self.allowances.of(number);
                 let waits_ns = (patience * patient_ns) as u64;
                 let left_ns = lender.left_ns(first.waited_ns(now_ns)).unwrap_or(0);
                 if recall != Recall::Never
@@ -212,12 +198,7 @@ impl Recaller {
 
     /// A worker that an aged request waits for, and that runs a request of its group which ran for much longer, or one
     /// of a longer group.
-    fn victim_for_aged(
-        &mut self,
-        now_ns: u64,
-        patience: f64,
-        grouped: &Grouped,
-    ) -> Option<WorkerId> {
+    fn victim_for_aged(&mut self, now_ns: u64, patience: f64, grouped: &Grouped) -> Option<WorkerId> {
         if !grouped.any_aged() {
             return None;
         }
@@ -251,13 +232,9 @@ impl Recaller {
                 } else {
                     let of_own = self.allowances.of(number);
                     let waits_ns = first.served_ns as f64 * of_own.allowance_ns / of_own.mean_ns;
-                    first
-                        .since_ns()
-                        .saturating_add((patience * waits_ns) as u64)
+                    first.since_ns().saturating_add((patience * waits_ns) as u64)
                 };
-                if self.due(now_ns, at_ns.max(from_ns))
-                    && !self.is_finishing(now_ns, worker, grouped)
-                {
+                if self.due(now_ns, at_ns.max(from_ns)) && !self.is_finishing(now_ns, worker, grouped) {
                     longest = longest.max(Some((group, attained_ns, worker)));
                 }
             }
@@ -272,13 +249,9 @@ impl Recaller {
 
     /// Whether the request on `worker` is about to finish. Sets the deadline for when it should have.
     fn is_finishing(&mut self, now_ns: u64, worker: WorkerId, grouped: &Grouped) -> bool {
-        let Grouped {
-            queues, running, ..
-        } = grouped;
+        let Grouped { queues, running, .. } = grouped;
         let dispersion = &self.dispersion;
-        let until_ns = self
-            .finishing
-            .until_ns(now_ns, worker, running, queues, dispersion);
+        let until_ns = self.finishing.until_ns(now_ns, worker, running, queues, dispersion);
         until_ns.is_some_and(|until_ns| !self.due(now_ns, until_ns))
     }
 
@@ -335,8 +308,7 @@ impl Recaller {
         for (number, (_, members)) in grouped.plan.groups().enumerate().skip(1) {
             if let Some(since_ns) = oldest_since_ns(grouped, members) {
                 let waited_ns = now_ns.saturating_sub(since_ns) as f64;
-                pressure =
-                    pressure.max(waited_ns / self.allowances.of(number).allowance_ns.max(1.0));
+                pressure = pressure.max(waited_ns / self.allowances.of(number).allowance_ns.max(1.0));
             }
         }
         let settings = &self.settings;
@@ -369,16 +341,10 @@ impl Recaller {
         for (worker, turn) in grouped.running.turns() {
             let group = group_of(grouped, turn.waiting.request_type);
             let longer = group > number;
-            if !self.can_stop(worker, turn)
-                || group < number
-                || !grouped.queues.has_another_context(worker)
-            {
+            if !self.can_stop(worker, turn) || group < number || !grouped.queues.has_another_context(worker) {
                 continue;
             }
-            if longer
-                && (!anyone_waits
-                    || !plan.may_use(worker, waited_ns)
-                    || is_before(grouped, group, turn, left_ns))
+            if longer && (!anyone_waits || !plan.may_use(worker, waited_ns) || is_before(grouped, group, turn, left_ns))
             {
                 continue;
             }
@@ -397,9 +363,7 @@ impl Recaller {
                 };
                 let left_ns = after_ns.max(late_until_ns).saturating_sub(attained_ns);
                 let aged_ns = now_ns.saturating_add(left_ns);
-                if !self.due(now_ns, aged_ns)
-                    || !anyone_waits && would_take(now_ns, number, worker, grouped)
-                {
+                if !self.due(now_ns, aged_ns) || !anyone_waits && would_take(now_ns, number, worker, grouped) {
                     continue;
                 }
             }
@@ -476,9 +440,7 @@ fn oldest_since_ns(grouped: &Grouped, members: &[usize]) -> Option<u64> {
     let homes = (0..grouped.running.workers() as u32).map(WorkerId);
     let suspended = homes.filter_map(first_at).map(|(_, first)| first);
     let oldest = first.into_iter().chain(suspended);
-    oldest
-        .min_by_key(|waiting| waiting.sequence)
-        .map(Waiting::since_ns)
+    oldest.min_by_key(|waiting| waiting.sequence).map(Waiting::since_ns)
 }
 
 impl Scheduler for Lending {

@@ -28,9 +28,7 @@ pub(crate) struct Spread {
 impl ServiceTimes {
     /// Nothing counted. All memory is set aside here.
     pub(crate) fn new() -> Self {
-        Self {
-            counts: vec![0; BUCKETS],
-        }
+        Self { counts: vec![0; BUCKETS] }
     }
 
     /// Counts `count` requests that took `service_ns` in total.
@@ -47,11 +45,7 @@ impl ServiceTimes {
 
     /// What is known of all requests in `parts` together. The part `late` of all work lies beyond `late_ns`, and the
     /// part `rare` of all requests beyond `rare_ns`. `None` when nothing was counted.
-    pub(crate) fn spread<'a>(
-        parts: impl Iterator<Item = &'a Self> + Clone,
-        late: f64,
-        rare: f64,
-    ) -> Option<Spread> {
+    pub(crate) fn spread<'a>(parts: impl Iterator<Item = &'a Self> + Clone, late: f64, rare: f64) -> Option<Spread> {
         let count = |bucket: usize| -> f64 {
             let counts = parts.clone().map(|part| part.counts[bucket]);
             counts.sum::<u64>() as f64
@@ -126,9 +120,7 @@ mod tests {
 
     #[test]
     fn buckets_follow_each_other() {
-        let buckets: Vec<usize> = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16]
-            .map(bucket)
-            .to_vec();
+        let buckets: Vec<usize> = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16].map(bucket).to_vec();
         assert!(buckets.is_sorted(), "{buckets:?}");
         assert_eq!(bucket(0), bucket(1));
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
@@ -154,10 +146,7 @@ mod tests {
         let spread = spread(&times);
         assert!((spread.scv - 1.0).abs() < 0.1, "{spread:?}");
         let quarter_ns = -0.25_f64.ln() * 1e5;
-        assert!(
-            (spread.late_ns / quarter_ns - 1.0).abs() < 0.2,
-            "{spread:?}"
-        );
+        assert!((spread.late_ns / quarter_ns - 1.0).abs() < 0.2, "{spread:?}");
         let rare_ns = -0.001_f64.ln() * 1e5;
         assert!((spread.rare_ns / rare_ns - 1.0).abs() < 0.2, "{spread:?}");
         assert!((50.0..200.0).contains(&spread.shortest_ns), "{spread:?}");

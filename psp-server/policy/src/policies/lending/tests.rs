@@ -142,11 +142,7 @@ fn the_shorter_of_two_longer_groups_is_spared() {
     assert_eq!(rehearsal.arrives(900, 3, medium), "");
     assert_eq!(rehearsal.yields_after(1_802, 1, 802), "2@1");
     assert_eq!(rehearsal.completes(2_802, 1), "3@1", "medium before long");
-    assert_eq!(
-        rehearsal.completes(10_002, 0),
-        "",
-        "it has not waited enough to borrow"
-    );
+    assert_eq!(rehearsal.completes(10_002, 0), "", "it has not waited enough to borrow");
 }
 
 /// Rules for a single type that a window of 100 samples shows to be widely spread: half 1 us, half
@@ -172,29 +168,18 @@ fn a_request_of_a_spread_type_makes_way_when_it_is_aged() {
     assert_eq!(rehearsal.ticks(21_000), "stop 0");
     assert_eq!(rehearsal.arrives(21_500, 2, ONE), "");
     assert_eq!(rehearsal.yields_after(22_000, 0, 20_000), "1@0");
-    assert_eq!(
-        rehearsal.completes(23_000, 0),
-        "2@0",
-        "the aged one goes last"
-    );
+    assert_eq!(rehearsal.completes(23_000, 0), "2@0", "the aged one goes last");
     assert_eq!(rehearsal.completes(24_000, 0), "0@0");
-    assert_eq!(
-        rehearsal.arrives(24_100, 3, ONE),
-        "stop 0",
-        "it is aged still"
-    );
+    assert_eq!(rehearsal.arrives(24_100, 3, ONE), "stop 0", "it is aged still");
 }
 
 #[test]
 fn a_spread_that_is_known_from_before_counts_from_the_first_request_on() {
     let settings = DarcLending::default().aged_after_costs(20.0);
     let types = || [TypeSpec::new("ONE").service_time(Duration::from_micros(50))];
-    let samples: Vec<Sample> = (0..100)
-        .map(|number| sample(ONE, [MICRO, 100 * MICRO][number % 2]))
-        .collect();
+    let samples: Vec<Sample> = (0..100).map(|number| sample(ONE, [MICRO, 100 * MICRO][number % 2])).collect();
     for (samples, stops) in [(&samples[..], "stop 0"), (&[], "")] {
-        let mut rehearsal =
-            Rehearsal::with_history(settings.clone(), 1, types(), samples, 100 * 50 * MICRO);
+        let mut rehearsal = Rehearsal::with_history(settings.clone(), 1, types(), samples, 100 * 50 * MICRO);
         assert_eq!(rehearsal.arrives(1_000, 0, ONE), "0@0");
         assert_eq!(rehearsal.arrives(2_000, 1, ONE), "");
         assert_eq!(rehearsal.ticks(21_000), stops);
@@ -206,12 +191,9 @@ fn a_spread_that_is_known_from_before_counts_from_the_first_request_on() {
 fn as_many_workers_are_kept_idle_as_requests_arrived_during_a_preemption_before() {
     let settings = DarcLending::default().aged_after_costs(20.0);
     let types = || [TypeSpec::new("ONE").service_time(Duration::from_micros(50))];
-    let samples: Vec<Sample> = (0..100)
-        .map(|number| sample(ONE, [MICRO / 20, 100 * MICRO][number % 2]))
-        .collect();
+    let samples: Vec<Sample> = (0..100).map(|number| sample(ONE, [MICRO / 20, 100 * MICRO][number % 2])).collect();
     for (every_ns, stops) in [(10_000, 0), (500, 1), (250, 3)] {
-        let mut rehearsal =
-            Rehearsal::with_history(settings.clone(), 10, types(), &samples, 100 * every_ns);
+        let mut rehearsal = Rehearsal::with_history(settings.clone(), 10, types(), &samples, 100 * every_ns);
         for id in 0..9 {
             assert_eq!(rehearsal.arrives(1_000, id, ONE), format!("{id}@{id}"));
         }
@@ -245,10 +227,7 @@ fn requests_of_a_varied_type_wait_as_the_shortest_of_them_can() {
         let shorts = [500, 1_500].map(|ns| sample(SHORT, ns));
         let at_ns = 80 * MICRO + id;
         assert_eq!(rehearsal.measures(at_ns, 1, &shorts), "");
-        assert_eq!(
-            rehearsal.arrives(at_ns, 100 + id as u32, LONG),
-            format!("{}@1", 100 + id)
-        );
+        assert_eq!(rehearsal.arrives(at_ns, 100 + id as u32, LONG), format!("{}@1", 100 + id));
     }
     assert_eq!(rehearsal.arrives(90 * MICRO, 3, SHORT), "");
     // A tenth of the 3.5 us that nine times half a microsecond leave beside the preemption.
@@ -267,11 +246,7 @@ fn what_is_aged_or_stopping_goes_on_under_another_policy() {
     assert_eq!(rehearsal.arrives(31_000, 4, ONE), "");
     let next = Rehearsal::with_one_type(Policy::c_fcfs(), 2);
     assert_eq!(rehearsal.switches(31_500, next), "");
-    assert_eq!(
-        rehearsal.yields_after(32_000, 1, 31_000),
-        "0@1",
-        "c-FCFS goes by arrival"
-    );
+    assert_eq!(rehearsal.yields_after(32_000, 1, 31_000), "0@1", "c-FCFS goes by arrival");
     assert_eq!(rehearsal.completes(33_000, 1), "1@1");
     assert_eq!(rehearsal.completes(33_000, 0), "3@0");
     let next = Rehearsal::with_one_type(Policy::darc_lending(), 2);
@@ -333,11 +308,7 @@ fn a_worker_without_a_context_left_is_not_taken_back_and_not_lent() {
     assert_eq!(rehearsal.arrives(120 * MICRO, 6, SHORT), "");
     assert_eq!(rehearsal.completes(121 * MICRO, 0), "6@0");
     assert_eq!(rehearsal.completes(122 * MICRO, 0), "2@0", "not 4");
-    assert_eq!(
-        rehearsal.completes(123 * MICRO, 0),
-        "4@0",
-        "nothing is suspended"
-    );
+    assert_eq!(rehearsal.completes(123 * MICRO, 0), "4@0", "nothing is suspended");
 }
 
 #[test]
@@ -377,11 +348,7 @@ fn when_it_does_not_finish_in_time_one_is_preempted() {
     rehearsal.arrives(98_500, 4, SHORT);
     assert_eq!(rehearsal.ticks(99_300), "");
     assert_eq!(rehearsal.ticks(100_499), "");
-    assert_eq!(
-        rehearsal.ticks(100_500),
-        "stop 1",
-        "the one with most before it"
-    );
+    assert_eq!(rehearsal.ticks(100_500), "stop 1", "the one with most before it");
 }
 
 #[test]

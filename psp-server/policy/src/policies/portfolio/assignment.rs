@@ -75,10 +75,7 @@ pub(super) struct Next {
 
 impl Assignment {
     /// Returns what the portfolio keeps, and the work for the study's thread.
-    pub(super) fn begin(
-        self,
-        demand_shares: Vec<f64>,
-    ) -> (Assigned, impl FnOnce() -> Findings + Send) {
+    pub(super) fn begin(self, demand_shares: Vec<f64>) -> (Assigned, impl FnOnce() -> Findings + Send) {
         let (sender, made) = channel();
         let assigned = Assigned {
             candidates: self.candidates.clone(),
@@ -93,9 +90,7 @@ impl Assignment {
 
     fn run(mut self, made: &Sender<Made>) -> Findings {
         self.replaced = None;
-        let Self {
-            setup, candidates, ..
-        } = &self;
+        let Self { setup, candidates, .. } = &self;
         let tape = tape(&self.record, self.requests, setup.rest.seed);
         let known = &tape[..tape.len().min(HISTORY_MAX)];
         let samples = samples(known, setup.types.len());
@@ -103,11 +98,7 @@ impl Assignment {
         let setup = setup.setup().history(History::new(&samples, span_ns));
         let contest = Contest {
             setup: &setup,
-            ranking: Ranking {
-                candidates,
-                in_force: &self.in_force,
-                told: &self.told,
-            },
+            ranking: Ranking { candidates, in_force: &self.in_force, told: &self.told },
             tape: &tape,
             recorded: self.record.arrivals().count(),
             limits: &self.limits,
@@ -131,13 +122,7 @@ impl Assigned {
 
     /// What to go on under, where so many workers are present; `None` if all stays as it is. Puts what the study said
     /// into `memory`.
-    pub(super) fn next(
-        self,
-        now_ns: u64,
-        present: usize,
-        findings: &Findings,
-        memory: &mut Memory,
-    ) -> Option<Next> {
+    pub(super) fn next(self, now_ns: u64, present: usize, findings: &Findings, memory: &mut Memory) -> Option<Next> {
         let made = self.made.try_recv().ok()?;
         if !self.is_outdated {
             memory.take(self.arrivals, made.said);
@@ -147,11 +132,7 @@ impl Assigned {
         if present != self.present {
             scheduler.on_event(now_ns, Event::Workers { present });
         }
-        Some(Next {
-            candidate,
-            scheduler,
-            demand_shares: self.demand_shares,
-        })
+        Some(Next { candidate, scheduler, demand_shares: self.demand_shares })
     }
 }
 

@@ -72,18 +72,12 @@ impl Candidate {
 pub fn least_quantum_us(mean_ns: f64, cost_ns: u64) -> f64 {
     // A power of two, so that a mean that moves a little has the same quanta.
     let of_mean_us = (mean_ns / 1e3 / QUANTA_PER_MEAN).log2().floor().exp2();
-    QUANTUM_US_MIN
-        .max(cost_ns as f64 / 1e3 * QUANTUM_COSTS_MIN)
-        .max(of_mean_us)
+    QUANTUM_US_MIN.max(cost_ns as f64 / 1e3 * QUANTUM_COSTS_MIN).max(of_mean_us)
 }
 
 /// All candidates for a workload with this mean service time. Of two that decide alike the one comes first that can do
 /// more: lending before all others, and what preempts before what does not.
-pub(super) fn candidates(
-    setup: &SchedulerSetup<'_>,
-    mean_ns: f64,
-    slo_slowdown: f64,
-) -> Vec<Candidate> {
+pub(super) fn candidates(setup: &SchedulerSetup<'_>, mean_ns: f64, slo_slowdown: f64) -> Vec<Candidate> {
     let mut all = vec![Candidate::first(slo_slowdown)];
     if let Some(preemption) = setup.useful_preemption() {
         let [_, wide] = DELTAS;
@@ -99,8 +93,7 @@ pub(super) fn candidates(
                 settings().patience(patience).patience_min(0.0),
             )
         }));
-        let least_us = least_quantum_us(mean_ns, preemption.cost_ns)
-            .max(preemption.quantum_ns_min as f64 / 1e3);
+        let least_us = least_quantum_us(mean_ns, preemption.cost_ns).max(preemption.quantum_ns_min as f64 / 1e3);
         all.extend(time_sharing(least_us));
     }
     all.extend([
@@ -110,9 +103,7 @@ pub(super) fn candidates(
     ]);
     all.extend(DELTAS.map(|delta| {
         let settings = settings::Darc::default().delta(delta);
-        Candidate::new(format!("darc delta={delta}"), move |setup| {
-            Darc::new(setup, &settings)
-        })
+        Candidate::new(format!("darc delta={delta}"), move |setup| Darc::new(setup, &settings))
     }));
     let mut reserved = vec![1, setup.present / 4, setup.present / 2];
     reserved.retain(|&reserved| reserved > 0 && reserved < setup.present);
@@ -120,9 +111,7 @@ pub(super) fn candidates(
     all.extend(reserved.into_iter().map(|reserved| {
         let settings = settings::DarcStatic::default().reserved(reserved);
         let name = format!("darc-static reserved={reserved}");
-        Candidate::new(name, move |setup| {
-            FixedPriority::with_reserved(setup, &settings)
-        })
+        Candidate::new(name, move |setup| FixedPriority::with_reserved(setup, &settings))
     }));
     all
 }
@@ -134,12 +123,8 @@ fn time_sharing(least_us: f64) -> impl Iterator<Item = Candidate> {
         let sq = settings::Sq::default().quantum_us(quantum_us);
         let mq = settings::Mq::default().quantum_us(quantum_us);
         [
-            Candidate::new(format!("sq quantum-us={quantum_us}"), move |setup| {
-                Sq::new(setup, &sq)
-            }),
-            Candidate::new(format!("mq quantum-us={quantum_us}"), move |setup| {
-                Mq::new(setup, &mq)
-            }),
+            Candidate::new(format!("sq quantum-us={quantum_us}"), move |setup| Sq::new(setup, &sq)),
+            Candidate::new(format!("mq quantum-us={quantum_us}"), move |setup| Mq::new(setup, &mq)),
         ]
     })
 }

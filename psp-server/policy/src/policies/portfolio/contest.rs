@@ -125,19 +125,14 @@ impl Contest<'_> {
     /// How these candidates do on a short tape, which tells only who is worth a longer one.
     fn round(&self, candidates: &[usize], tape: &[Request]) -> Vec<Tried> {
         let tried = candidates.iter().map(|&index| {
-            let Figures {
-                parts, preemptions, ..
-            } = self.figures(index, tape);
+            let Figures { parts, preemptions, .. } = self.figures(index, tape);
             let is_ample = self.limits.any_ample && parts.have_room();
             let standing = match parts.keep_limits() {
                 true if is_ample => Standing::Ample,
                 true => Standing::Holds,
                 false => Standing::Open,
             };
-            Tried {
-                preemptions,
-                ..Tried::new(index, parts, standing)
-            }
+            Tried { preemptions, ..Tried::new(index, parts, standing) }
         });
         tried.collect()
     }
@@ -163,24 +158,13 @@ impl Contest<'_> {
         let tried = finalists.into_iter().map(|(index, parts, higher)| {
             let earlier = self.ranking.earlier(index);
             if !higher.is_some_and(stays) {
-                return Tried {
-                    earlier,
-                    ..Tried::new(index, parts, Standing::Open)
-                };
+                return Tried { earlier, ..Tried::new(index, parts, Standing::Open) };
             }
             let is_far = limits.any_ample && parts.have_room();
             let much_higher = is_far.then(|| self.figures(index, &much_higher).parts);
             let is_ample = much_higher.as_ref().is_some_and(Parts::keep_limits);
-            let standing = if is_ample {
-                Standing::Ample
-            } else {
-                Standing::Holds
-            };
-            Tried {
-                much_higher,
-                earlier,
-                ..Tried::new(index, parts, standing)
-            }
+            let standing = if is_ample { Standing::Ample } else { Standing::Holds };
+            Tried { much_higher, earlier, ..Tried::new(index, parts, standing) }
         });
         tried.collect()
     }
@@ -253,11 +237,6 @@ impl Contest<'_> {
             of_types[request.slot].push(slowdown);
         }
         let preemptions = turns.saturating_sub(tape.len() as u64);
-        Figures::new(
-            &mut of_types,
-            &limits.slowdowns,
-            limits.shortest,
-            preemptions,
-        )
+        Figures::new(&mut of_types, &limits.slowdowns, limits.shortest, preemptions)
     }
 }

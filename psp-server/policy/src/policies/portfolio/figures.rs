@@ -24,19 +24,12 @@ pub(super) struct Figures {
 
 impl Figures {
     /// From slowdowns and limits per type.
-    pub(super) fn new(
-        of_types: &mut [Vec<f32>],
-        limits: &[f64],
-        shortest: usize,
-        preemptions: u64,
-    ) -> Self {
+    pub(super) fn new(of_types: &mut [Vec<f32>], limits: &[f64], shortest: usize, preemptions: u64) -> Self {
         // The percentile takes them out of order.
         let growth = of_types.iter().map(|slowdowns| growth(slowdowns));
         let growth = largest(growth);
         let of_types = of_types.iter_mut().zip(limits);
-        let parts: Vec<f64> = of_types
-            .map(|(slowdowns, limit)| high(slowdowns) / limit)
-            .collect();
+        let parts: Vec<f64> = of_types.map(|(slowdowns, limit)| high(slowdowns) / limit).collect();
         Self {
             parts: Parts {
                 worst: largest(parts.iter().copied()),
@@ -63,11 +56,7 @@ fn growth(slowdowns: &[f32]) -> f64 {
     let third = slowdowns.len() / 3;
     let (early, late) = (&slowdowns[..third], &slowdowns[slowdowns.len() - third..]);
     let growth = mean(late) / mean(early);
-    if growth.is_nan() {
-        f64::INFINITY
-    } else {
-        growth
-    }
+    if growth.is_nan() { f64::INFINITY } else { growth }
 }
 
 /// 1 of none.
@@ -107,9 +96,7 @@ mod tests {
     /// Quantiles of an exponential distribution with a mean of 1.
     fn exponential(count: usize) -> Vec<f32> {
         let part = |index: usize| (index as f64 + 0.5) / count as f64;
-        (0..count)
-            .map(|index| -(1.0 - part(index)).ln() as f32)
-            .collect()
+        (0..count).map(|index| -(1.0 - part(index)).ln() as f32).collect()
     }
 
     #[test]

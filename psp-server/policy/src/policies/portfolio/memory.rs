@@ -28,9 +28,7 @@ pub(super) struct Memory {
 impl Said {
     pub(super) fn new(figures: impl Iterator<Item = (String, f64)>) -> Self {
         let figures = figures.map(|(name, figure)| (name, figure.min(FIGURE_MAX)));
-        Self {
-            figures: figures.collect(),
-        }
+        Self { figures: figures.collect() }
     }
 
     pub(super) fn figure(&self, name: &str) -> Option<f64> {

@@ -110,9 +110,7 @@ impl Portfolio {
                     self.next_study = self.next_study.min(self.arrivals);
                 }
             }
-            Event::Completed {
-                worker, samples, ..
-            } if !samples.is_empty() => {
+            Event::Completed { worker, samples, .. } if !samples.is_empty() => {
                 let service_ns = samples.iter().map(|sample| sample.service_ns).sum();
                 let first = || self.setup.types.slot(samples[0].request_type);
                 let slot = self.running[worker.index()].take().unwrap_or_else(first);
@@ -189,12 +187,7 @@ impl Scheduler for Portfolio {
 
     fn poll(&mut self, now_ns: u64) -> Option<Action> {
         let action = self.scheduler.poll(now_ns)?;
-        if let Action::Run {
-            worker,
-            request_type,
-            ..
-        } = action
-        {
+        if let Action::Run { worker, request_type, .. } = action {
             self.running[worker.index()] = Some(self.setup.types.slot(request_type));
         }
         Some(action)
@@ -238,9 +231,7 @@ impl Scheduler for Portfolio {
         let assignment = Assignment {
             candidates: candidates(&setup.setup(), mean_ns, self.settings.slo_slowdown),
             in_force: self.in_force.name.clone(),
-            told: self
-                .memory
-                .told(self.arrivals, self.record.arrivals().count()),
+            told: self.memory.told(self.arrivals, self.record.arrivals().count()),
             arrivals: self.arrivals,
             begins_anew: self.has_old_hints(),
             record: self.record.clone(),

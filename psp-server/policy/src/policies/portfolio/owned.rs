@@ -20,19 +20,12 @@ impl Owned {
     pub(super) fn new(setup: SchedulerSetup<'_>) -> Self {
         Self {
             types: setup.types.clone(),
-            rest: SchedulerSetup {
-                types: &NO_TYPES,
-                history: History::default(),
-                ..setup
-            },
+            rest: SchedulerSetup { types: &NO_TYPES, history: History::default(), ..setup },
         }
     }
 
     pub(super) fn setup(&self) -> SchedulerSetup<'_> {
-        SchedulerSetup {
-            types: &self.types,
-            ..self.rest.clone()
-        }
+        SchedulerSetup { types: &self.types, ..self.rest.clone() }
     }
 
     /// With hints as measured.

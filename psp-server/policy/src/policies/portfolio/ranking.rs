@@ -142,9 +142,7 @@ impl Ranking<'_> {
         let best = tried.iter().map(|tried| tried.standing).min();
         let figure_max = match best {
             Some(Standing::Ample) => {
-                let ample = tried
-                    .iter()
-                    .filter(|tried| tried.standing == Standing::Ample);
+                let ample = tried.iter().filter(|tried| tried.standing == Standing::Ample);
                 ample.map(Tried::figure).fold(f64::INFINITY, f64::min) * LEVEL
             }
             Some(Standing::Holds) => ROOM,
@@ -175,9 +173,8 @@ impl Ranking<'_> {
     pub(super) fn survivors(&self, tried: &[Tried], keep: usize, with_equals: bool) -> Vec<Tried> {
         let (first, others) = tried.split_at(keep.min(tried.len()));
         let is_equal = |tried: &Tried| first.iter().any(|other| tried.decides_as(other));
-        let stays = |tried: &&Tried| {
-            tried.index == 0 || self.is_in_force(tried.index) || with_equals && is_equal(tried)
-        };
+        let stays =
+            |tried: &&Tried| tried.index == 0 || self.is_in_force(tried.index) || with_equals && is_equal(tried);
         let others = others.iter().filter(stays);
         first.iter().chain(others).copied().collect()
     }
@@ -269,8 +266,7 @@ mod tests {
     fn of_candidates_that_decide_alike_the_best_comes_before_all_that_are_near() {
         let order = |figures: &[(f64, f64)]| {
             let all = figures.iter().enumerate();
-            let all = all
-                .map(|(index, &(worst, shortest))| tried(index, Standing::Open, worst, shortest));
+            let all = all.map(|(index, &(worst, shortest))| tried(index, Standing::Open, worst, shortest));
             indexes(&equals_later(all.collect()))
         };
         let hopeless = (f64::INFINITY, 0.2);
@@ -278,14 +274,7 @@ mod tests {
         let figures = [(0.4, 0.2), (0.4, 0.3), (0.4, 0.2), hopeless, hopeless];
         assert_eq!(order(&figures), [0, 1, 2, 3, 4]);
         // The third decides as the second does, and may do better than the last two on a longer tape.
-        let figures = [
-            (0.7, 0.1),
-            (9.0, 0.1),
-            (9.0, 0.1),
-            (36.0, 0.1),
-            (36.1, 0.1),
-            hopeless,
-        ];
+        let figures = [(0.7, 0.1), (9.0, 0.1), (9.0, 0.1), (36.0, 0.1), (36.1, 0.1), hopeless];
         assert_eq!(order(&figures), [0, 1, 3, 2, 4, 5]);
         let figures = [(3.0, 0.1), (3.0, 0.1), (3.0, 0.1), (12.1, 0.1)];
         assert_eq!(order(&figures), [0, 1, 2, 3]);
@@ -296,11 +285,7 @@ mod tests {
         let types = TypeTable::new();
         let setup = SchedulerSetup::new(4, &types).preemption(Some(Preemption::new(1_000)));
         let candidates = super::super::candidates::candidates(&setup, 10_000.0, 10.0);
-        assert!(
-            candidates[2].sustains_less
-                && candidates[3].sustains_less
-                && !candidates[4].sustains_less
-        );
+        assert!(candidates[2].sustains_less && candidates[3].sustains_less && !candidates[4].sustains_less);
         rank(Ranking {
             candidates: &candidates,
             in_force: &candidates[5].name,
@@ -313,20 +298,12 @@ mod tests {
         let open = |index, worst| tried(index, Standing::Open, worst, 0.1);
         let hopeless = f64::INFINITY;
         with_ranking(|ranking| {
-            let survivors = |tried: &[Tried], keep, with_equals| {
-                indexes(&ranking.survivors(tried, keep, with_equals))
-            };
+            let survivors = |tried: &[Tried], keep, with_equals| indexes(&ranking.survivors(tried, keep, with_equals));
             let all = [open(1, 0.7), open(4, 2.0), open(6, 0.7), open(3, 2.1)];
             assert_eq!(survivors(&all, 2, true), [1, 4, 6]);
             assert_eq!(survivors(&all, 2, false), [1, 4]);
             // The first of all candidates stays, as the one in force does; of hopeless ones nothing is known.
-            let all = [
-                open(2, 0.7),
-                open(1, hopeless),
-                open(6, hopeless),
-                open(5, hopeless),
-                open(0, 9.0),
-            ];
+            let all = [open(2, 0.7), open(1, hopeless), open(6, hopeless), open(5, hopeless), open(0, 9.0)];
             assert_eq!(survivors(&all, 2, true), [2, 1, 5, 0]);
             assert_eq!(survivors(&all, 9, false), [2, 1, 6, 5, 0]);
         });
@@ -365,10 +342,7 @@ mod tests {
             assert_eq!(indexes(&all), [0, 4, 5, 2]);
             // The one in force stays while it does well.
             let in_force = &ranking.candidates[2].name;
-            let ranking = Ranking {
-                in_force,
-                ..ranking
-            };
+            let ranking = Ranking { in_force, ..ranking };
             ranking.sort(&mut all);
             assert_eq!(indexes(&all), [2, 0, 4, 5]);
             let mut all = [open(2, 0.61), open(0, 3.2)];
@@ -384,10 +358,7 @@ mod tests {
             let best = |in_force: usize, figures: [(usize, f64); 2]| {
                 let mut tried = figures.map(|(index, worst)| open(index, worst));
                 let in_force = &ranking.candidates[in_force].name;
-                let ranking = Ranking {
-                    in_force,
-                    ..ranking
-                };
+                let ranking = Ranking { in_force, ..ranking };
                 ranking.sort(&mut tried);
                 tried[0].index
             };
@@ -408,10 +379,7 @@ mod tests {
         with_ranking(|ranking| {
             let told = [(4, 2.0), (5, 0.7)];
             let told = told.map(|(index, figure)| (ranking.candidates[index].name.clone(), figure));
-            let ranking = Ranking {
-                told: &Said::new(told.into_iter()),
-                ..ranking
-            };
+            let ranking = Ranking { told: &Said::new(told.into_iter()), ..ranking };
             // That of the one in force stands for those that are not known.
             let earlier = [4, 5, 6].map(|index| ranking.earlier(index));
             assert_eq!(earlier, [Some(2.0), Some(0.7), Some(0.7)]);

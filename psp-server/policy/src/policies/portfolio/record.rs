@@ -67,11 +67,7 @@ impl Record {
 
     #[inline]
     pub(super) fn took(&mut self, slot: usize, service_ns: u64) {
-        let Services {
-            times_ns,
-            oldest,
-            total_ns,
-        } = &mut self.services[slot];
+        let Services { times_ns, oldest, total_ns } = &mut self.services[slot];
         let service_ns = u32::try_from(service_ns).unwrap_or(u32::MAX).max(1);
         let gone = push(times_ns, oldest, SERVICES_MAX, service_ns);
         *total_ns += u64::from(service_ns);
@@ -91,9 +87,7 @@ impl Record {
 
     /// The mean of the type's service times; `None` if it has none.
     pub(super) fn mean_ns(&self, slot: usize) -> Option<f64> {
-        let Services {
-            times_ns, total_ns, ..
-        } = &self.services[slot];
+        let Services { times_ns, total_ns, .. } = &self.services[slot];
         (!times_ns.is_empty()).then(|| *total_ns as f64 / times_ns.len() as f64)
     }
 
@@ -109,9 +103,7 @@ impl Record {
 
     /// Per type slot: its part of the demand, of so many requests of each.
     pub(super) fn demand_shares(&self, counts: &[u32]) -> Vec<f64> {
-        let demand = |(slot, count): (usize, &u32)| {
-            f64::from(*count) * self.mean_ns(slot).unwrap_or_default()
-        };
+        let demand = |(slot, count): (usize, &u32)| f64::from(*count) * self.mean_ns(slot).unwrap_or_default();
         let demands: Vec<f64> = counts.iter().enumerate().map(demand).collect();
         let total = demands.iter().sum::<f64>().max(f64::MIN_POSITIVE);
         demands.iter().map(|demand| demand / total).collect()
@@ -123,9 +115,8 @@ impl Record {
             let share = self.share(slot);
             Some((share, share * self.mean_ns(slot)?))
         });
-        let (shares, times_ns) = known.fold((0.0, 0.0), |(shares, times_ns), (share, time_ns)| {
-            (shares + share, times_ns + time_ns)
-        });
+        let (shares, times_ns) =
+            known.fold((0.0, 0.0), |(shares, times_ns), (share, time_ns)| (shares + share, times_ns + time_ns));
         times_ns / f64::max(shares, f64::MIN_POSITIVE)
     }
 }

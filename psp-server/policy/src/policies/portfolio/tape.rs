@@ -62,10 +62,7 @@ fn later_halves(tape: &[Request]) -> Vec<Request> {
         for request in later {
             now_ns += request.arrived_ns - last_ns;
             last_ns = request.arrived_ns;
-            shorter.push(Request {
-                arrived_ns: now_ns,
-                ..*request
-            });
+            shorter.push(Request { arrived_ns: now_ns, ..*request });
         }
     }
     shorter
@@ -101,11 +98,7 @@ pub(super) fn tape(record: &Record, requests: usize, seed: u64) -> Vec<Request> 
         return Vec::new();
     }
     let rounds = requests / round / 2 * 2;
-    let requests = if rounds == 0 {
-        requests
-    } else {
-        rounds * round
-    };
+    let requests = if rounds == 0 { requests } else { rounds * round };
     let mut tape = Vec::with_capacity(requests);
     for arrival in record.arrivals().cycle() {
         now_ns += u64::from(arrival.gap_ns);
@@ -133,11 +126,7 @@ mod tests {
 
     #[test]
     fn demand_is_work_by_time_and_what_is_not_known_of_it() {
-        let request = |number: u64| Request {
-            arrived_ns: number * 100,
-            service_ns: 250,
-            slot: 0,
-        };
+        let request = |number: u64| Request { arrived_ns: number * 100, service_ns: 250, slot: 0 };
         let tape: Vec<Request> = (1..=100).map(request).collect();
         // Of 100 requests of one length a tenth more or less may come.
         assert_eq!(demand(&tape, 100), 2.75);
@@ -149,11 +138,7 @@ mod tests {
 
     #[test]
     fn a_tape_of_many_turns_is_cut_but_not_to_less_than_percentiles_need() {
-        let request = |number: usize| Request {
-            arrived_ns: number as u64,
-            service_ns: 1,
-            slot: 0,
-        };
+        let request = |number: usize| Request { arrived_ns: number as u64, service_ns: 1, slot: 0 };
         let tape: Vec<Request> = (0..131_072).map(request).collect();
         let lengths = [30.5, 31.0, 61.0, 62.0, 1e9].map(|turns| bounded(&tape, turns).len());
         assert_eq!(lengths, [131_072, 65_536, 65_536, 32_768, 32_768]);

@@ -54,10 +54,7 @@ impl Scheduler for AtOnce {
 /// Types with their means in nanoseconds, their shares, and whether their service times are exponential.
 fn drawn(types: &[(f64, f64, bool)], load: f64, requests: usize) -> Vec<Request> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
-    let mean_ns: f64 = types
-        .iter()
-        .map(|(mean_ns, share, _)| mean_ns * share)
-        .sum();
+    let mean_ns: f64 = types.iter().map(|(mean_ns, share, _)| mean_ns * share).sum();
     let gap_ns = mean_ns / load / WORKERS as f64;
     let mut arrived_ns = 0.0;
     let exponential = |rng: &mut Xoshiro256PlusPlus| -(1.0 - rng.random::<f64>()).ln();
@@ -87,9 +84,7 @@ fn drawn(types: &[(f64, f64, bool)], load: f64, requests: usize) -> Vec<Request>
 fn run(tape: &[Request], types: usize, preemption: Option<Preemption>) -> (Vec<String>, Vec<f32>) {
     let named = (0..types).map(|number| TypeSpec::new(format!("TYPE-{number}")));
     let types: TypeTable = named.collect();
-    let setup = SchedulerSetup::new(WORKERS, &types)
-        .queue_capacity(1 << 16)
-        .preemption(preemption);
+    let setup = SchedulerSetup::new(WORKERS, &types).queue_capacity(1 << 16).preemption(preemption);
     let (sender, in_force) = std::sync::mpsc::channel();
     let settings = settings::Portfolio::default().trial_requests(8_192);
     let scheduler = AtOnce {
@@ -97,9 +92,7 @@ fn run(tape: &[Request], types: usize, preemption: Option<Preemption>) -> (Vec<S
         in_force: sender,
     };
     let limits = vec![f64::INFINITY; types.len() + 1];
-    let slowdowns = Trial::new(&setup, Box::new(scheduler), tape, &limits)
-        .run()
-        .slowdowns;
+    let slowdowns = Trial::new(&setup, Box::new(scheduler), tape, &limits).run().slowdowns;
     (in_force.iter().collect(), slowdowns)
 }
 
@@ -154,10 +147,7 @@ fn a_change_of_the_load_calls_for_a_study() {
     let begins_ns = tape.last().map_or(0, |request| request.arrived_ns);
     let faster = drawn(&types, 0.6, 20_000)
         .into_iter()
-        .map(|request| Request {
-            arrived_ns: begins_ns + request.arrived_ns,
-            ..request
-        });
+        .map(|request| Request { arrived_ns: begins_ns + request.arrived_ns, ..request });
     tape.extend(faster);
     let (studies, slowdowns) = run(&tape, 1, None);
     assert_all_ended(&slowdowns);
@@ -189,8 +179,7 @@ fn recorded(setup: &SchedulerSetup<'_>, types: &[(f64, f64, bool)]) -> Portfolio
 #[test]
 fn measured_means_become_hints() {
     let types = [(1_000.0, 0.75, false), (50_000.0, 0.25, false)];
-    let named =
-        ["SHORT", "LONG"].map(|name| TypeSpec::new(name).service_time(Duration::from_secs(1)));
+    let named = ["SHORT", "LONG"].map(|name| TypeSpec::new(name).service_time(Duration::from_secs(1)));
     let table: TypeTable = named.into_iter().collect();
     let setup = SchedulerSetup::new(WORKERS, &table);
     let mut portfolio = recorded(&setup, &types);
@@ -202,8 +191,7 @@ fn measured_means_become_hints() {
     assert!((0.7..0.8).contains(&share), "{share}");
 
     // The one in force has them after a study, though none is better, until the demand has moved.
-    let profiled =
-        |portfolio: &Portfolio| [0, 1].map(|slot| portfolio.type_status(slot).service_ns_mean);
+    let profiled = |portfolio: &Portfolio| [0, 1].map(|slot| portfolio.type_status(slot).service_ns_mean);
     assert_eq!(profiled(&portfolio), [1e9; 2]);
     let findings = portfolio.study().unwrap().run();
     portfolio.conclude(0, Some(&findings));
@@ -286,10 +274,7 @@ impl Scheduler for Restless {
             });
         }
         let stops = std::mem::replace(&mut self.stops, true);
-        (!stops).then_some(Action::Preempt {
-            worker,
-            quantum_ns: 0,
-        })
+        (!stops).then_some(Action::Preempt { worker, quantum_ns: 0 })
     }
 }
 
@@ -299,9 +284,7 @@ fn a_trial_under_a_scheduler_that_does_nothing_but_preempt_ends() {
     let setup = SchedulerSetup::new(1, &types).preemption(Some(Preemption::new(1_000)));
     let tape = drawn(&[(1_000.0, 1.0, false)], 0.5, 1);
     let limits = [f64::INFINITY; 2];
-    let slowdowns = Trial::new(&setup, Box::new(Restless::default()), &tape, &limits)
-        .run()
-        .slowdowns;
+    let slowdowns = Trial::new(&setup, Box::new(Restless::default()), &tape, &limits).run().slowdowns;
     assert_eq!(slowdowns, [f32::INFINITY]);
 }
 

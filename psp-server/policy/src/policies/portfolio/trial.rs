@@ -123,11 +123,7 @@ impl<'a> Trial<'a> {
     pub(super) fn until_far(self, counts_from: usize) -> Self {
         // Of one type there are more than that part, then.
         let max = (self.tape.len() - counts_from) as f64 * (1.0 - PERCENTILE);
-        Self {
-            lost_that_count_max: max as usize,
-            counts_from,
-            ..self
-        }
+        Self { lost_that_count_max: max as usize, counts_from, ..self }
     }
 
     /// What comes of it. All slowdowns are infinite after a hopeless or an endless trial, and after one that ended
@@ -172,10 +168,7 @@ impl<'a> Trial<'a> {
     }
 
     fn outcome(self) -> Outcome {
-        Outcome {
-            slowdowns: self.slowdowns,
-            turns: self.turns_begun,
-        }
+        Outcome { slowdowns: self.slowdowns, turns: self.turns_begun }
     }
 
     fn request_type(&self, request: usize) -> RequestType {
@@ -207,36 +200,22 @@ impl<'a> Trial<'a> {
             self.scheduler.on_event(self.now_ns, yielded);
             return;
         }
-        let Request {
-            arrived_ns,
-            service_ns,
-            slot,
-        } = self.tape[index];
+        let Request { arrived_ns, service_ns, slot } = self.tape[index];
         let slowdown = (self.now_ns - arrived_ns) as f64 / service_ns as f64;
         self.slowdowns[index] = slowdown as f32;
         self.ended += 1;
         if slowdown > self.limits[slot] * FAR {
             self.lose(index);
         }
-        let samples = [Sample {
-            request_type: self.request_type(index),
-            count: 1,
-            service_ns,
-        }];
-        let completed = Event::Completed {
-            worker,
-            samples: &samples,
-            dropped: false,
-        };
+        let samples = [Sample { request_type: self.request_type(index), count: 1, service_ns }];
+        let completed = Event::Completed { worker, samples: &samples, dropped: false };
         self.scheduler.on_event(self.now_ns, completed);
     }
 
     fn poll(&mut self) {
         while let Some(action) = self.scheduler.poll(self.now_ns) {
             match action {
-                Action::Run {
-                    worker, request, ..
-                } => {
+                Action::Run { worker, request, .. } => {
                     self.turns_begun += 1;
                     self.turns[worker.index()] = Some(Turn {
                         request: request.0,

@@ -21,24 +21,14 @@ pub(crate) struct LongTypes {
 }
 
 impl LongTypes {
-    pub(crate) fn new<C: Word>(
-        setup: &SchedulerSetup<'_>,
-        long_factor: f64,
-        knowledge: &Knowledge<C>,
-    ) -> Self {
-        let feedback = Self {
-            profile: Profile::new(setup, &Darc::default()),
-            long_factor,
-        };
+    pub(crate) fn new<C: Word>(setup: &SchedulerSetup<'_>, long_factor: f64, knowledge: &Knowledge<C>) -> Self {
+        let feedback = Self { profile: Profile::new(setup, &Darc::default()), long_factor };
         feedback.classify(knowledge);
         feedback
     }
 
     fn classify<C: Word>(&self, knowledge: &Knowledge<C>) {
-        let Self {
-            profile,
-            long_factor,
-        } = self;
+        let Self { profile, long_factor } = self;
         let types = profile.types();
         let means = (0..types).filter_map(|slot| profile.mean_ns(slot));
         let shortest_ns = means.fold(f64::INFINITY, f64::min);

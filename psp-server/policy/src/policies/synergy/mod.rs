@@ -31,9 +31,7 @@ mod feedback;
 mod quantum;
 
 use crate::distributed::adapter::Distributed;
-use crate::distributed::{
-    Knowledge, LaneSet, Local, Look, Next, Plain, Quantum, Requeue, Ways, Word, WorkerPolicy,
-};
+use crate::distributed::{Knowledge, LaneSet, Local, Look, Next, Plain, Quantum, Requeue, Ways, Word, WorkerPolicy};
 use crate::event::{Sample, WorkerId};
 use crate::settings;
 use crate::setup::SchedulerSetup;
@@ -72,8 +70,7 @@ impl Synergy {
 
     fn loses_behind_long<C: Word>(&self, look: &Look<'_, C>, victim: WorkerId) -> bool {
         let line = look.board.line(victim);
-        line.queued() > self.settings.steal_threshold_long as u64
-            && line.runs().is_some_and(|runs| runs.long)
+        line.queued() > self.settings.steal_threshold_long as u64 && line.runs().is_some_and(|runs| runs.long)
     }
 
     fn steal<C: Word>(&self, look: &Look<'_, C>) -> Next {
@@ -129,10 +126,7 @@ impl<C: Word> WorkerPolicy<C> for Synergy {
 }
 
 /// The objects of all workers.
-pub(crate) fn local<C: Word>(
-    setup: &SchedulerSetup<'_>,
-    settings: &settings::Synergy,
-) -> Local<C, Synergy, LongTypes> {
+pub(crate) fn local<C: Word>(setup: &SchedulerSetup<'_>, settings: &settings::Synergy) -> Local<C, Synergy, LongTypes> {
     let feedback = |knowledge: &_| LongTypes::new(setup, settings.long_factor, knowledge);
     let ways = Ways {
         conditional: settings.conditional_preemption,
@@ -143,10 +137,7 @@ pub(crate) fn local<C: Word>(
 }
 
 /// All workers as one scheduler.
-pub(crate) fn scheduler(
-    setup: &SchedulerSetup<'_>,
-    settings: &settings::Synergy,
-) -> Distributed<Synergy, LongTypes> {
+pub(crate) fn scheduler(setup: &SchedulerSetup<'_>, settings: &settings::Synergy) -> Distributed<Synergy, LongTypes> {
     Distributed::new(setup, local::<Plain>(setup, settings))
 }
 
@@ -170,9 +161,7 @@ mod tests {
     fn types() -> [TypeSpec; 2] {
         let spec = |name, micros| {
             let service_time = std::time::Duration::from_micros(micros);
-            TypeSpec::new(name)
-                .service_time(service_time)
-                .queue_capacity(20)
+            TypeSpec::new(name).service_time(service_time).queue_capacity(20)
         };
         [spec("SHORT", 1), spec("LONG", 100)]
     }
@@ -181,9 +170,7 @@ mod tests {
     fn rehearsal(policy: impl Into<Policy>, workers: u32, lands: &[u32]) -> Rehearsal {
         let draws = |seed: &u64| {
             let mut random = SmallRng::seed_from_u64(*seed);
-            lands
-                .iter()
-                .all(|&worker| random.random_range(0..workers) == worker)
+            lands.iter().all(|&worker| random.random_range(0..workers) == worker)
         };
         let seed = (0..100_000).find(draws).expect("some seed");
         Rehearsal::with_random(policy, workers as usize, types(), PREEMPTION, seed)
@@ -200,10 +187,7 @@ mod tests {
         assert_eq!(synergy.completes(10, 1), "2@1");
         assert_eq!(synergy.completes(20, 1), "", "two are too few");
         assert_eq!(synergy.completes(30, 0), "3@0");
-        assert_eq!(
-            synergy.hand_offs,
-            [HandOff::Own, HandOff::Stolen, HandOff::Own, HandOff::Own]
-        );
+        assert_eq!(synergy.hand_offs, [HandOff::Own, HandOff::Stolen, HandOff::Own, HandOff::Own]);
     }
 
     #[test]
@@ -238,35 +222,19 @@ mod tests {
         assert_eq!(synergy.deadline_ns(), Some(60_000));
         assert_eq!(synergy.ticks(60_000), "stop 0");
         assert_eq!(synergy.yields(60_100, 0), "1@0");
-        assert_eq!(
-            synergy.deadline_ns(),
-            None,
-            "short ones are never preempted"
-        );
+        assert_eq!(synergy.deadline_ns(), None, "short ones are never preempted");
         assert_eq!(synergy.measures(61_000, 0, &[sample(SHORT, 1_000)]), "2@0");
         assert_eq!(synergy.measures(62_000, 0, &[sample(SHORT, 1_000)]), "0@0");
         assert_eq!(synergy.arrives(63_000, 3, LONG), "");
-        assert_eq!(
-            synergy.deadline_ns(),
-            Some(66_000),
-            "twice the mean of 3 and 1 us"
-        );
+        assert_eq!(synergy.deadline_ns(), Some(66_000), "twice the mean of 3 and 1 us");
         assert_eq!(synergy.measures(64_000, 0, &[sample(LONG, 55_900)]), "3@0");
         assert_eq!(synergy.arrives(64_500, 4, SHORT), "");
-        assert_eq!(
-            synergy.deadline_ns(),
-            Some(68_000),
-            "long ones do not count"
-        );
+        assert_eq!(synergy.deadline_ns(), Some(68_000), "long ones do not count");
     }
 
     #[test]
     fn unconditionally_every_quantum_ends_with_a_preemption() {
-        let mut synergy = rehearsal(
-            settings::Synergy::default().conditional_preemption(false),
-            1,
-            &[],
-        );
+        let mut synergy = rehearsal(settings::Synergy::default().conditional_preemption(false), 1, &[]);
         assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
         assert_eq!(synergy.deadline_ns(), Some(10_000));
         assert_eq!(synergy.ticks(10_000), "stop 0");
@@ -287,9 +255,7 @@ mod tests {
     #[test]
     fn preempted_requests_are_resumed_by_any_worker_that_has_nothing_else() {
         for (wait_queue, resumed) in [(true, "0@1"), (false, "")] {
-            let settings = settings::Synergy::default()
-                .stealing(false)
-                .wait_queue(wait_queue);
+            let settings = settings::Synergy::default().stealing(false).wait_queue(wait_queue);
             let mut synergy = rehearsal(settings, 2, &[0, 1, 0]);
             assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
             assert_eq!(synergy.arrives(0, 1, SHORT), "1@1");
@@ -297,17 +263,13 @@ mod tests {
             assert_eq!(synergy.ticks(10_000), "stop 0");
             assert_eq!(synergy.yields(10_100, 0), "2@0");
             assert_eq!(synergy.completes(10_200, 1), resumed);
-            assert_eq!(
-                synergy.hand_offs,
-                vec![HandOff::Own; synergy.hand_offs.len()]
-            );
+            assert_eq!(synergy.hand_offs, vec![HandOff::Own; synergy.hand_offs.len()]);
         }
     }
 
     #[test]
     fn a_congested_wait_queue_goes_before_new_requests_and_for_longer() {
-        for (threshold_us, then, deadline_ns) in [(0.0, "3@0", None), (20.0, "0@0", Some(141_000))]
-        {
+        for (threshold_us, then, deadline_ns) in [(0.0, "3@0", None), (20.0, "0@0", Some(141_000))] {
             let settings = settings::Synergy::default().congestion_threshold_us(threshold_us);
             let mut synergy = rehearsal(settings.congested_quantum_factor(20.0), 1, &[]);
             assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
@@ -318,10 +280,7 @@ mod tests {
             assert_eq!(synergy.ticks(20_000), "");
             assert_eq!(synergy.completes(21_000, 0), "2@0", "not yet");
             assert_eq!(synergy.arrives(22_000, 3, SHORT), "");
-            assert_eq!(
-                synergy.deadline_ns(),
-                (threshold_us > 0.0).then_some(40_000)
-            );
+            assert_eq!(synergy.deadline_ns(), (threshold_us > 0.0).then_some(40_000));
             assert_eq!(synergy.ticks(40_000), "");
             assert_eq!(synergy.completes(41_000, 0), then);
             assert_eq!(synergy.deadline_ns(), deadline_ns, "20 times 5 us");
@@ -344,10 +303,7 @@ mod tests {
         let mut synergy = Rehearsal::with_preemption(policy, 1, types(), None);
         assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
         assert_eq!(synergy.arrives(0, 1, SHORT), "");
-        assert_eq!(
-            (synergy.ticks(50_000).as_str(), synergy.deadline_ns()),
-            ("", None)
-        );
+        assert_eq!((synergy.ticks(50_000).as_str(), synergy.deadline_ns()), ("", None));
         assert_eq!(synergy.yields(60_000, 0), "1@0", "the handler yielded");
         assert_eq!(synergy.completes(61_000, 0), "0@0");
     }
@@ -361,11 +317,7 @@ mod tests {
         let synergy = || Rehearsal::new(Policy::synergy(), 1, types());
         assert_eq!(policy.switches(100, synergy()), "");
         assert_eq!(policy.ticks(10_100), "stop 0");
-        assert_eq!(
-            policy.switches(10_150, synergy()),
-            "",
-            "it is still stopping"
-        );
+        assert_eq!(policy.switches(10_150, synergy()), "", "it is still stopping");
         assert_eq!(policy.deadline_ns(), None);
         assert_eq!(policy.yields(10_200, 0), "1@0");
         assert_eq!(policy.switches(10_300, c_fcfs()), "");
@@ -374,11 +326,7 @@ mod tests {
         assert_eq!(policy.arrives(12_000, 2, SHORT), "");
         assert_eq!(policy.ticks(21_000), "stop 0");
         assert_eq!(policy.yields(21_100, 0), "2@0");
-        assert_eq!(
-            policy.switches(21_200, synergy()),
-            "",
-            "the wait queue, too"
-        );
+        assert_eq!(policy.switches(21_200, synergy()), "", "the wait queue, too");
         assert_eq!(policy.completes(22_000, 0), "0@0");
     }
 }

@@ -58,10 +58,7 @@ mod tests {
         short.record(1, 1_000.0);
         assert_eq!(short.quantum_ns(false), 6_000, "twice the mean of 5 and 1");
         short.record(1, 1_000.0);
-        assert_eq!(
-            (short.quantum_ns(false), short.quantum_ns(true)),
-            (4_000, 40_000)
-        );
+        assert_eq!((short.quantum_ns(false), short.quantum_ns(true)), (4_000, 40_000));
         let mut other = ShortRequests::new(&settings);
         other.record(2, 1_000.0);
         assert_eq!(other.quantum_ns(false), 4_000, "two at once count as two");
@@ -74,9 +71,6 @@ mod tests {
         let settings = settings::Synergy::default().adaptive_quantum(false);
         let mut short = ShortRequests::new(&settings);
         short.record(9, 100.0);
-        assert_eq!(
-            (short.quantum_ns(false), short.quantum_ns(true)),
-            (5_000, 5_000)
-        );
+        assert_eq!((short.quantum_ns(false), short.quantum_ns(true)), (5_000, 5_000));
     }
 }

@@ -52,10 +52,7 @@ struct Machine {
 
 impl Machine {
     fn new(preempt: PreemptPolicy, quantum_us: f64) -> Self {
-        let config = Config {
-            preempt,
-            ..Config::default()
-        };
+        let config = Config { preempt, ..Config::default() };
         let shared = Receiver::example(config, TypeTable::new(), 1);
         let policy = Policy::sq().quantum_us(quantum_us);
         let scheduler = policy.scheduler(&shared.scheduler_setup());
@@ -75,15 +72,11 @@ impl Machine {
     /// All requests arrive at once, and are served.
     fn serve(mut self) -> Vec<(usize, u64)> {
         for request in (0..).take(REQUESTS).map(RequestId) {
-            self.dispatcher
-                .arrived(0, request, RequestType::UNKNOWN, None);
+            self.dispatcher.arrived(0, request, RequestType::UNKNOWN, None);
         }
         self.carry_out();
         while self.left_ns != [0; REQUESTS] {
-            assert!(
-                self.served_ns.len() < TURNS_MAX,
-                "requests make no progress"
-            );
+            assert!(self.served_ns.len() < TURNS_MAX, "requests make no progress");
             self.pass_time();
             self.carry_out();
         }
@@ -163,11 +156,7 @@ fn a_turn_that_begins_late_has_its_full_quantum() {
 /// By the policy's count the quanta would be over before they began: no request would ever complete.
 #[test]
 fn requests_make_progress_with_quanta_shorter_than_a_wake_up() {
-    for preempt in [
-        PreemptPolicy::Cooperative,
-        PreemptPolicy::KernelThread,
-        PreemptPolicy::Signal,
-    ] {
+    for preempt in [PreemptPolicy::Cooperative, PreemptPolicy::KernelThread, PreemptPolicy::Signal] {
         let served_ns = Machine::new(preempt, 1.0).serve();
         let mut had_ns = [0; REQUESTS];
         for &(request, served_ns) in &served_ns {

@@ -26,7 +26,9 @@ enum Act {
         stolen: bool,
     },
     /// The worker is asked to yield.
-    Preempts { worker: u32 },
+    Preempts {
+        worker: u32,
+    },
 }
 
 /// A scheduler of all workers, or a member for each.
@@ -49,11 +51,7 @@ struct Whole(Box<dyn Scheduler>);
 impl Machine for Whole {
     fn arrives(&mut self, now_ns: u64, request: RequestId, request_type: RequestType) {
         let deadline_ns = None;
-        let arrived = Event::Arrived {
-            request,
-            request_type,
-            deadline_ns,
-        };
+        let arrived = Event::Arrived { request, request_type, deadline_ns };
         self.0.on_event(now_ns, arrived);
     }
 
@@ -67,12 +65,7 @@ impl Machine for Whole {
 
     fn acts(&mut self, now_ns: u64) -> Option<Act> {
         match self.0.poll(now_ns)? {
-            Action::Run {
-                worker,
-                request,
-                hand_off,
-                ..
-            } => Some(Act::Begins {
+            Action::Run { worker, request, hand_off, .. } => Some(Act::Begins {
                 worker: worker.0,
                 request: request.0,
                 stolen: hand_off == HandOff::Stolen,
@@ -150,9 +143,7 @@ impl Members {
 
     fn take(&mut self, index: usize, now_ns: u64) -> Option<Act> {
         match self.act(index, |member| member.poll(now_ns))? {
-            Action::Run {
-                request, hand_off, ..
-            } => {
+            Action::Run { request, hand_off, .. } => {
                 self.idle.retain(|&idle| idle != index);
                 Some(Act::Begins {
                     worker: index as u32,
@@ -175,11 +166,7 @@ impl Machine for Members {
         };
         let before = self.finds();
         let deadline_ns = None;
-        let arrived = Event::Arrived {
-            request,
-            request_type,
-            deadline_ns,
-        };
+        let arrived = Event::Arrived { request, request_type, deadline_ns };
         self.act(receiver, |member| {
             member.on_event(now_ns, arrived);
             assert_eq!(member.place_arrived(now_ns), None, "there is room");
@@ -306,14 +293,8 @@ impl Pair {
         assert_eq!(done[0], done[1], "{context} at {now_ns}");
         for &act in &done[0] {
             match act {
-                Act::Begins {
-                    worker, request, ..
-                } => {
-                    let turn = Turn {
-                        request,
-                        since_ns: now_ns,
-                        is_asked: false,
-                    };
+                Act::Begins { worker, request, .. } => {
+                    let turn = Turn { request, since_ns: now_ns, is_asked: false };
                     self.busy.push((worker, turn));
                 }
                 Act::Preempts { worker } => {
@@ -348,10 +329,7 @@ impl Pair {
     /// One of the turns for which `such` holds. It is over.
     fn end(&mut self, which: usize, such: impl Fn(&Turn) -> bool) -> Option<(u32, Turn)> {
         let turns = self.busy.iter().enumerate();
-        let turns: Vec<usize> = turns
-            .filter(|(_, (_, turn))| such(turn))
-            .map(|(index, _)| index)
-            .collect();
+        let turns: Vec<usize> = turns.filter(|(_, (_, turn))| such(turn)).map(|(index, _)| index).collect();
         let index = turns.get(which % turns.len().max(1))?;
         Some(self.busy.swap_remove(*index))
     }
@@ -365,10 +343,7 @@ fn compare(policy: &Policy, workers: usize, contexts: Contexts, seed: u64, steps
         .preemption(Some(PREEMPTION))
         .seed(seed);
     let mut pair = Pair {
-        machines: [
-            Box::new(Whole(policy.scheduler(&setup))),
-            Box::new(Members::new(policy, &setup)),
-        ],
+        machines: [Box::new(Whole(policy.scheduler(&setup))), Box::new(Members::new(policy, &setup))],
         busy: Vec::new(),
     };
     let context = format!("{policy:?} with {workers}, {contexts:?}");
@@ -401,11 +376,7 @@ fn compare(policy: &Policy, workers: usize, contexts: Contexts, seed: u64, steps
                     service_ns: 100,
                 }];
                 let (worker, dropped) = (WorkerId(at), false);
-                let completed = Event::Completed {
-                    worker,
-                    samples,
-                    dropped,
-                };
+                let completed = Event::Completed { worker, samples, dropped };
                 pair.happens(now_ns, at, completed);
             }
             Step::Blocks { which } => {

@@ -17,14 +17,7 @@ const HERE: WorkerId = WorkerId(0);
 
 impl Begun {
     const fn backlog(self, state: RequestState) -> BacklogRequest {
-        let Waiting {
-            request,
-            request_type,
-            arrived_ns,
-            served_ns,
-            blocked_ns,
-            ..
-        } = self.waiting;
+        let Waiting { request, request_type, arrived_ns, served_ns, blocked_ns, .. } = self.waiting;
         BacklogRequest {
             request,
             request_type,
@@ -52,12 +45,7 @@ impl Member {
 
     /// A request that had begun under another policy waits for another turn.
     fn take_begun_over(&mut self, now_ns: u64, begun: Begun) {
-        let Waiting {
-            request,
-            arrived_ns,
-            served_ns,
-            ..
-        } = begun.waiting;
+        let Waiting { request, arrived_ns, served_ns, .. } = begun.waiting;
         let moves = { self.group.moving() }.is_some_and(|moving| moving.has(request));
         match self.object.requeue() {
             _ if moves => self.leave_to_all(now_ns, begun, arrived_ns),
@@ -88,10 +76,7 @@ impl Handover for Member {
         }
         let blocked = self.begun.drain().map(|(_, begun)| {
             let since_ns = begun.left_ns;
-            begun.backlog(RequestState::Blocked {
-                home: HERE,
-                since_ns,
-            })
+            begun.backlog(RequestState::Blocked { home: HERE, since_ns })
         });
         requests.extend(blocked);
         self.blocked = 0;
@@ -148,8 +133,8 @@ mod tests {
     use std::sync::Arc;
 
     use psp_policy::{
-        Action, Contexts, Event, Policy, Preemption, RequestId, RequestType, Scheduler,
-        SchedulerSetup, TypeSpec, TypeTable, switch,
+        Action, Contexts, Event, Policy, Preemption, RequestId, RequestType, Scheduler, SchedulerSetup, TypeSpec,
+        TypeTable, switch,
     };
 
     use super::*;
@@ -188,11 +173,7 @@ mod tests {
         for id in requests {
             let (request, deadline_ns) = (RequestId(id), None);
             let request_type = RequestType::new(id % 2);
-            let arrived = Event::Arrived {
-                request,
-                request_type,
-                deadline_ns,
-            };
+            let arrived = Event::Arrived { request, request_type, deadline_ns };
             scheduler.on_event(now_ns + u64::from(id), arrived);
         }
     }
@@ -210,11 +191,7 @@ mod tests {
         while let Some(request) = run(scheduler, now_ns) {
             ran.push(request);
             now_ns += 10;
-            let completed = Event::Completed {
-                worker: HERE,
-                samples: &[],
-                dropped: false,
-            };
+            let completed = Event::Completed { worker: HERE, samples: &[], dropped: false };
             scheduler.on_event(now_ns, completed);
         }
         ran
@@ -236,11 +213,7 @@ mod tests {
         run(member, 50).expect("it waits here");
         member.on_event(60, Event::Yielded { worker, served_ns });
         arrive(member, 60, 3..5);
-        let stay = if member.group.moving().is_some() {
-            1
-        } else {
-            2
-        };
+        let stay = if member.group.moving().is_some() { 1 } else { 2 };
         assert_eq!((member.blocked, member.begun.len()), (1, stay));
         RequestId(blocked)
     }
@@ -279,10 +252,7 @@ mod tests {
         after.take_over(100, moved);
         let first = after.poll(200);
         let (request, request_type) = refused;
-        let rejected = Action::Reject {
-            request,
-            request_type,
-        };
+        let rejected = Action::Reject { request, request_type };
         assert_eq!(first, Some(rejected));
         assert_eq!(run_all(&mut after, 200).len(), 8);
     }

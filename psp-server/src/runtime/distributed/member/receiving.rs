@@ -51,9 +51,7 @@ mod tests {
     use std::time::Duration;
 
     use psp_policy::distributed::{LaneSet, Quantum, Runs};
-    use psp_policy::{
-        Event, Policy, Preemption, RequestType, Scheduler, SchedulerSetup, TypeSpec, TypeTable,
-    };
+    use psp_policy::{Event, Policy, Preemption, RequestType, Scheduler, SchedulerSetup, TypeSpec, TypeTable};
 
     use super::*;
     use crate::runtime::distributed::roster::Roster;
@@ -106,17 +104,8 @@ mod tests {
 
     #[test]
     fn what_came_to_a_worker_that_yields_does_not_wait_behind_a_long_request_of_another() {
-        let mut member = member(Some(Quantum {
-            ns: 1_000,
-            yields_to: LaneSet::ALL,
-        }));
-        let requests = [
-            (GET, OTHER),
-            (GET, OTHER),
-            (KEYS, OTHER),
-            (GET, OTHER),
-            (GET, HERE),
-        ];
+        let mut member = member(Some(Quantum { ns: 1_000, yields_to: LaneSet::ALL }));
+        let requests = [(GET, OTHER), (GET, OTHER), (KEYS, OTHER), (GET, OTHER), (GET, HERE)];
         let waiting = arrive(&mut member, &requests);
         assert_eq!(waiting, [[1, 0], [2, 0], [3, 0], [3, 1], [4, 1]]);
     }

@@ -113,21 +113,13 @@ impl Turns for Workers<'_> {
         }
     }
 
-    fn is_late(
-        &mut self,
-        now_ns: u64,
-        worker: WorkerId,
-        slot: usize,
-        for_ns: u64,
-        has_begun: bool,
-    ) {
+    fn is_late(&mut self, now_ns: u64, worker: WorkerId, slot: usize, for_ns: u64, has_begun: bool) {
         let receiver = &self.workers[worker.index()].receiver;
         // No other thread counts these.
         receiver.counters(slot).turns.preemptions_late.add(1);
         receiver.turns(WorkerId(0)).preemptions_late.add(1);
         let name = receiver.types.name_of_slot(slot);
-        self.log
-            .warn(now_ns, worker.index(), name, for_ns, has_begun);
+        self.log.warn(now_ns, worker.index(), name, for_ns, has_begun);
     }
 }
 
@@ -151,10 +143,7 @@ impl TimerCore {
         let at = group.clone();
         let thread = std::thread::Builder::new().name(NAME.to_owned());
         let thread = thread.spawn(move || serve(&at, &workers, &clock, spin));
-        let thread = thread.map_err(|source| RunError::Thread {
-            name: NAME.to_owned(),
-            source,
-        })?;
+        let thread = thread.map_err(|source| RunError::Thread { name: NAME.to_owned(), source })?;
         Ok((Self { group }, thread))
     }
 }
@@ -178,11 +167,7 @@ fn serve(group: &WorkerGroup, workers: &[Watched], clock: &Clock, spin: Duration
     sharpen_timers();
     let spin_ns = u64::try_from(spin.as_nanos()).unwrap_or(u64::MAX);
     let mut stops = Stops::new(group, config.preempt_warn_ms);
-    let mut turns = Workers {
-        workers,
-        prompter,
-        log: LateLog::default(),
-    };
+    let mut turns = Workers { workers, prompter, log: LateLog::default() };
     let alarm = &prompter.alarm;
     let mut fds = Vec::with_capacity(1 + workers.len());
     loop {
@@ -195,9 +180,8 @@ fn serve(group: &WorkerGroup, workers: &[Watched], clock: &Clock, spin: Duration
             fds.clear();
             fds.push(PollFd::new(alarm.countdown(), PollFlags::IN));
             let any_spared = group.workers().any(|worker| stops.is_spared(worker));
-            let is_left = |worker, watched: &Watched| {
-                any_spared && group.line(worker).quantum().is_none() && (watched.is_left)()
-            };
+            let is_left =
+                |worker, watched: &Watched| any_spared && group.line(worker).quantum().is_none() && (watched.is_left)();
             let events = (0..).map(WorkerId).zip(workers);
             let events = events.filter(|&(worker, watched)| {
                 // Who serves it elsewhere may take a while to read what is there, and says when it leaves it.

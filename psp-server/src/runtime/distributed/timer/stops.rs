@@ -67,12 +67,7 @@ impl Stops {
 
     /// Asks all turns that are due, and returns when to look again. If somebody begins to wait for a worker that is
     /// [spared](Self::is_spared), the time for the next look has come at once.
-    pub(super) fn look(
-        &mut self,
-        now_ns: u64,
-        group: &WorkerGroup,
-        turns: &mut impl Turns,
-    ) -> Option<u64> {
+    pub(super) fn look(&mut self, now_ns: u64, group: &WorkerGroup, turns: &mut impl Turns) -> Option<u64> {
         let has_quantum = |worker: &WorkerId| group.line(*worker).quantum().is_some();
         // Those who left it do not yield to it.
         let left_unread = group.workers().any(|worker| has_quantum(&worker)) && { group.workers() }
@@ -91,11 +86,7 @@ impl Stops {
             due_ns = due_ns.into_iter().chain(later_ns).min();
         }
         while let Some(expired) = self.watch.expired(now_ns, &group.board) {
-            let Expired {
-                worker,
-                turn,
-                quantum_ns,
-            } = expired;
+            let Expired { worker, turn, quantum_ns } = expired;
             self.workers[worker.index()] = Some(Stop {
                 turn,
                 quantum_ns,
@@ -114,13 +105,7 @@ impl Stops {
     }
 
     /// Asks a turn when it is due, and notes when it is late.
-    fn follow(
-        &mut self,
-        now_ns: u64,
-        worker: WorkerId,
-        group: &WorkerGroup,
-        turns: &mut impl Turns,
-    ) {
+    fn follow(&mut self, now_ns: u64, worker: WorkerId, group: &WorkerGroup, turns: &mut impl Turns) {
         let kept = &mut self.workers[worker.index()];
         let line = group.line(worker);
         let Some(stop) = kept.as_mut().filter(|stop| stop.turn == line.turn()) else {
@@ -136,9 +121,7 @@ impl Stops {
             }
         }
         let for_ns = now_ns.saturating_sub(stop.decided_ns);
-        let is_late = self
-            .warn_after_ns
-            .is_some_and(|after_ns| for_ns >= after_ns);
+        let is_late = self.warn_after_ns.is_some_and(|after_ns| for_ns >= after_ns);
         if is_late
             && !std::mem::replace(&mut stop.is_late, true)
             && let Some(runs) = line.runs()
@@ -234,10 +217,7 @@ mod tests {
             let line = self.group.line(worker);
             let (slot, long) = (0, true);
             line.begin(now_ns, 0, Runs { slot, long });
-            let quantum = (quantum_ns > 0).then_some(Quantum {
-                ns: quantum_ns,
-                yields_to: LaneSet::ALL,
-            });
+            let quantum = (quantum_ns > 0).then_some(Quantum { ns: quantum_ns, yields_to: LaneSet::ALL });
             line.set_quantum(now_ns, quantum);
             self.seen.starts[worker.index()].announce(line.turn(), now_ns + late_ns);
             line.turn()

@@ -46,11 +46,7 @@ impl<F: Framing, C> Connections<F, C> {
     }
 
     /// Advances the first one in order, or puts it off.
-    fn advance_first<K: Classifier<F::Head>>(
-        &mut self,
-        dispatcher: &mut Dispatcher<K>,
-        now_ns: u64,
-    ) {
+    fn advance_first<K: Classifier<F::Head>>(&mut self, dispatcher: &mut Dispatcher<K>, now_ns: u64) {
         let Some(index) = self.ready.pop() else {
             return;
         };
@@ -89,11 +85,7 @@ impl<F: Framing, C> Connections<F, C> {
     }
 
     /// Advances the first one that was put off. It is one at a time, as others may have come meanwhile.
-    fn advance_put_off<K: Classifier<F::Head>>(
-        &mut self,
-        dispatcher: &mut Dispatcher<K>,
-        now_ns: u64,
-    ) {
+    fn advance_put_off<K: Classifier<F::Head>>(&mut self, dispatcher: &mut Dispatcher<K>, now_ns: u64) {
         if let Some(index) = self.ready.pop_put_off() {
             self.advance_long(index, dispatcher, now_ns);
         }
@@ -124,12 +116,7 @@ impl<F: Framing, C> Connections<F, C> {
 
     /// Sends the replies of connections that have something to do.
     pub(in crate::runtime::net) fn send_replies(&mut self) {
-        let Self {
-            ready,
-            slots,
-            shared,
-            ..
-        } = self;
+        let Self { ready, slots, shared, .. } = self;
         ready.send_answered(|index| {
             slots[index.get()].send_some(shared.net());
         });
@@ -213,9 +200,7 @@ impl<F: Framing, C> Connections<F, C> {
             if connection.is_abandoned() {
                 return self.close(index);
             }
-            if connection.owed.len() >= self.owed_max
-                || (connection.closing && !connection.owed.is_empty())
-            {
+            if connection.owed.len() >= self.owed_max || (connection.closing && !connection.owed.is_empty()) {
                 return self.wait_for_peer(index, now_ns);
             }
             if let Some(stage) = connection.socket.handshake() {
@@ -242,8 +227,7 @@ impl<F: Framing, C> Connections<F, C> {
                     connection.closing = true;
                 }
                 Ok(Parsed::NeedMore { .. })
-                    if !slot.readiness.has(Condition::Readable)
-                        || (self.draining && slot.drain_read_left == 0) =>
+                    if !slot.readiness.has(Condition::Readable) || (self.draining && slot.drain_read_left == 0) =>
                 {
                     if self.draining {
                         slot.readiness.set(Condition::InputEnded, true);
@@ -283,13 +267,7 @@ impl<F: Framing, C> Connections<F, C> {
 
     /// Reads once. `len_min` bytes of the next request are announced. Returns what is left of `read_left`, the
     /// input that the connection may have read in its turn.
-    pub(super) fn read(
-        &mut self,
-        index: ConnectionIndex,
-        len_min: usize,
-        read_left: usize,
-        now_ns: u64,
-    ) -> usize {
+    pub(super) fn read(&mut self, index: ConnectionIndex, len_min: usize, read_left: usize, now_ns: u64) -> usize {
         let slot = &mut self.slots[index.get()];
         let Phase::Home(stream) = &mut slot.phase else {
             return 0;
@@ -335,8 +313,7 @@ impl<F: Framing, C> Connections<F, C> {
             return;
         };
         let connection = &mut stream.connection;
-        self.framing
-            .encode_rejection(rejection, &[], &mut connection.output);
+        self.framing.encode_rejection(rejection, &[], &mut connection.output);
         connection.closing = true;
         connection.input.consume(connection.input.data().len());
         connection.input.return_buffer(&mut self.memory.input);

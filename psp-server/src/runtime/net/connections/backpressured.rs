@@ -64,10 +64,7 @@ mod tests {
         for (slot, number) in [(1, 7), (0, 3), (1, 5)] {
             held.push(slot, index(number));
         }
-        assert_eq!(
-            [held.first(0), held.first(1)],
-            [Some(index(3)), Some(index(7))]
-        );
+        assert_eq!([held.first(0), held.first(1)], [Some(index(3)), Some(index(7))]);
         held.pop(1);
         assert_eq!(held.first(1), Some(index(5)));
         held.pop(1);

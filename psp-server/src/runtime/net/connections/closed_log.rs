@@ -11,14 +11,7 @@ pub(super) struct ClosedLog {
 }
 
 impl ClosedLog {
-    pub(super) fn say(
-        &mut self,
-        peer: Peer,
-        held_bytes: usize,
-        limit_bytes: usize,
-        why: &str,
-        now_ns: u64,
-    ) {
+    pub(super) fn say(&mut self, peer: Peer, held_bytes: usize, limit_bytes: usize, why: &str, now_ns: u64) {
         const INTERVAL_NS: u64 = 1_000_000_000;
         if now_ns < self.next_ns {
             self.unsaid += 1;

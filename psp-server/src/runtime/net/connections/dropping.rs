@@ -52,28 +52,18 @@ impl<F: Framing, C> Connections<F, C> {
     }
 
     /// Refuses the run that the scheduler rejected.
-    pub(in crate::runtime::net) fn reject<K>(
-        &mut self,
-        index: ConnectionIndex,
-        dispatcher: &Dispatcher<K>,
-    ) {
+    pub(in crate::runtime::net) fn reject<K>(&mut self, index: ConnectionIndex, dispatcher: &Dispatcher<K>) {
         if self.refuse_handshake(index) {
             return dispatcher.count_rejection(dispatcher.handshake_type());
         }
         self.refuse_run(index, |request_type| {
             dispatcher.count_rejection(request_type);
-            Rejection::Busy {
-                type_name: dispatcher.type_name(request_type),
-            }
+            Rejection::Busy { type_name: dispatcher.type_name(request_type) }
         });
     }
 
     /// Tells the peer of each request of a queued run why it is refused. `refuse` gets the request's type.
-    fn refuse_run<'a>(
-        &mut self,
-        index: ConnectionIndex,
-        mut refuse: impl FnMut(RequestType) -> Rejection<'a>,
-    ) {
+    fn refuse_run<'a>(&mut self, index: ConnectionIndex, mut refuse: impl FnMut(RequestType) -> Rejection<'a>) {
         let slot = &mut self.slots[index.get()];
         debug_assert!(matches!(slot.phase, Phase::Queued(_)));
         slot.phase.unqueue();
@@ -86,8 +76,7 @@ impl<F: Framing, C> Connections<F, C> {
         for frame in std::mem::take(&mut run.frames) {
             let rejection = refuse(frame.request_type);
             let request = &connection.input.data()[..frame.len];
-            self.framing
-                .encode_rejection(&rejection, request, &mut connection.output);
+            self.framing.encode_rejection(&rejection, request, &mut connection.output);
             connection.input.consume(frame.len);
         }
         stream.end_run();

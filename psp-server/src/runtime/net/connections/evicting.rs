@@ -27,8 +27,7 @@ impl<F: Framing, C> Connections<F, C> {
         if Memory::account(connection, &self.shared) {
             return true;
         }
-        let (held_bytes, is_authenticated) =
-            (connection.counted_bytes, connection.is_authenticated);
+        let (held_bytes, is_authenticated) = (connection.counted_bytes, connection.is_authenticated);
         let is_within_share = held_bytes <= self.shared.buffers.share_bytes();
         let may_hold = is_within_share
             && (self.make_room(0, Some(index), is_authenticated, now_ns)
@@ -70,11 +69,7 @@ impl<F: Framing, C> Connections<F, C> {
             let exempt_bytes = self.shared.buffers.exempt_bytes();
             let indices = (0..self.slots.len()).map_while(ConnectionIndex::new);
             let stale = indices.filter_map(|index| {
-                let rank = self.slots[index.get()].rank_to_close(
-                    exempt_bytes,
-                    is_authenticated,
-                    now_ns,
-                )?;
+                let rank = self.slots[index.get()].rank_to_close(exempt_bytes, is_authenticated, now_ns)?;
                 (Some(index) != asking).then_some((rank, index))
             });
             let Some(((is_stranger, _), index)) = stale.max_by_key(|(rank, _)| *rank) else {
@@ -119,8 +114,7 @@ impl<F: Framing, C> Connections<F, C> {
             let held_bytes = connection.counted_bytes + connection.pushes.held_bytes();
             let limit_bytes = self.shared.config.buffered_bytes();
             let why = "over the budget for buffered bytes";
-            self.closed_log
-                .say(connection.peer, held_bytes, limit_bytes, why, now_ns);
+            self.closed_log.say(connection.peer, held_bytes, limit_bytes, why, now_ns);
         }
         self.close(index);
     }
@@ -137,12 +131,7 @@ impl<F: Framing, C> Slot<F, C> {
 
     /// The higher, the earlier the connection is closed when others need its memory. `None`: not at all, as one that
     /// holds `exempt_bytes` or less.
-    fn rank_to_close(
-        &self,
-        exempt_bytes: usize,
-        for_authenticated: bool,
-        now_ns: u64,
-    ) -> Option<(bool, u128)> {
+    fn rank_to_close(&self, exempt_bytes: usize, for_authenticated: bool, now_ns: u64) -> Option<(bool, u128)> {
         let Phase::Home(stream) = &self.phase else {
             return None;
         };
@@ -151,22 +140,15 @@ impl<F: Framing, C> Slot<F, C> {
             true => connection.uptake.moved_ns(now_ns),
             false => self.last_active_ns.max(self.progress_ns),
         };
-        let (for_ns, listens) = (
-            now_ns.saturating_sub(progress_ns),
-            connection.pushes.has_any(),
-        );
+        let (for_ns, listens) = (now_ns.saturating_sub(progress_ns), connection.pushes.has_any());
         let is_stale = for_ns > if listens { STALE_LISTENER_NS } else { STALE_NS };
         let is_of_less_worth = for_authenticated && !connection.is_authenticated;
         let waits_for_nothing = connection.owed.is_empty() || connection.has_unsent();
-        let held_bytes = connection.counted_bytes.max(connection.unsent_bytes())
-            + connection.pushes.held_bytes();
+        let held_bytes = connection.counted_bytes.max(connection.unsent_bytes()) + connection.pushes.held_bytes();
         (waits_for_nothing
             && self.awaits_bytes.is_none()
             && held_bytes > exempt_bytes
             && (is_stale || is_of_less_worth))
-            .then_some((
-                !connection.is_authenticated,
-                held_bytes as u128 * u128::from(for_ns),
-            ))
+            .then_some((!connection.is_authenticated, held_bytes as u128 * u128::from(for_ns)))
     }
 }

@@ -53,9 +53,7 @@ impl<F: Framing, C> Connections<F, C> {
                 return false;
             }
             // No request has come yet.
-            HandshakeStage::Receive
-                if self.draining || slot.readiness.has(Condition::InputEnded) =>
-            {
+            HandshakeStage::Receive if self.draining || slot.readiness.has(Condition::InputEnded) => {
                 self.close(index);
                 return false;
             }
@@ -99,8 +97,7 @@ impl<F: Framing, C> Connections<F, C> {
         let net = self.shared.net();
         if connection.socket.handshake().is_some() {
             net.handshakes_failed.add(u64::from(!connection.closing));
-        } else if !connection.failed && !connection.has_unsent() && connection.socket.say_goodbye()
-        {
+        } else if !connection.failed && !connection.has_unsent() && connection.socket.say_goodbye() {
             // Best effort: the socket has room for a record this short.
             let sent = connection.send(usize::MAX);
             net.bytes_sent.add(sent as u64);

@@ -40,13 +40,7 @@ impl<F: Framing, C> Connections<F, C> {
 
     /// The run waits for a place, with as little memory as its connection can have.
     #[cold]
-    fn hold<K>(
-        &mut self,
-        index: ConnectionIndex,
-        request_type: RequestType,
-        dispatcher: &Dispatcher<K>,
-        now_ns: u64,
-    ) {
+    fn hold<K>(&mut self, index: ConnectionIndex, request_type: RequestType, dispatcher: &Dispatcher<K>, now_ns: u64) {
         let slot = &mut self.slots[index.get()];
         let Phase::Home(stream) = &mut slot.phase else {
             return;
@@ -71,11 +65,7 @@ impl<F: Framing, C> Connections<F, C> {
     /// Gives free places to the runs that wait for them, and refuses runs that have waited for too long. Returns
     /// whether any run entered its queue.
     #[inline]
-    pub(in crate::runtime::net) fn admit_held<K>(
-        &mut self,
-        dispatcher: &mut Dispatcher<K>,
-        now_ns: u64,
-    ) -> bool {
+    pub(in crate::runtime::net) fn admit_held<K>(&mut self, dispatcher: &mut Dispatcher<K>, now_ns: u64) -> bool {
         !self.held.is_empty() && self.admit_in_order(dispatcher, now_ns)
     }
 
@@ -111,10 +101,7 @@ impl<F: Framing, C> Connections<F, C> {
         let stream = self.slots[index.get()].phase.stream();
         stream.map_or(0, |stream| {
             let until_ns = stream.run.arrived_ns.saturating_add(self.held.wait_ns_max);
-            stream
-                .run
-                .deadline_ns
-                .map_or(until_ns, |at_ns| until_ns.min(at_ns))
+            stream.run.deadline_ns.map_or(until_ns, |at_ns| until_ns.min(at_ns))
         })
     }
 
@@ -124,8 +111,6 @@ impl<F: Framing, C> Connections<F, C> {
             return None;
         }
         let first = { 0..self.held.slots() }.filter_map(|slot| self.held.first(slot));
-        first
-            .map(|index| self.held_until_ns(index).saturating_add(1))
-            .min()
+        first.map(|index| self.held_until_ns(index).saturating_add(1)).min()
     }
 }

@@ -33,11 +33,7 @@ impl<F: Framing, C> Connections<F, C> {
         connection.return_buffers(&mut self.memory.output);
         // The connection holds next to nothing now; others get the room.
         Memory::account(connection, &self.shared);
-        let linger_ns = if self.draining {
-            LINGER_DRAIN_NS
-        } else {
-            LINGER_NS
-        };
+        let linger_ns = if self.draining { LINGER_DRAIN_NS } else { LINGER_NS };
         slot.readiness.set(Condition::Readable, true);
         slot.phase.linger(now_ns + linger_ns);
         self.lingering += 1;
@@ -97,11 +93,7 @@ enum Rest {
 }
 
 /// Discards input until there is none, or as much as a buffer of the pool holds has gone. Takes it off `bytes_left`.
-fn discard<C>(
-    connection: &mut Connection<C>,
-    pool: &mut BufferPool,
-    bytes_left: &mut usize,
-) -> Rest {
+fn discard<C>(connection: &mut Connection<C>, pool: &mut BufferPool, bytes_left: &mut usize) -> Rest {
     let mut buffer = pool.take();
     let end = bytes_left.saturating_sub(buffer.len());
     let rest = loop {

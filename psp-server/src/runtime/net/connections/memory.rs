@@ -37,8 +37,7 @@ impl Memory {
         }
         connection.count(budget);
         let held_bytes = connection.counted_bytes;
-        held_bytes <= budget.exempt_bytes()
-            || (held_bytes <= budget.share_bytes() && budget.is_kept())
+        held_bytes <= budget.exempt_bytes() || (held_bytes <= budget.share_bytes() && budget.is_kept())
     }
 
     /// The connection is closed.

@@ -19,9 +19,7 @@ impl<F: Framing, C> Connections<F, C> {
         let is_home = matches!(slot.phase, Phase::Home(_));
         let stream = match &mut slot.phase {
             Phase::Lent { .. } => return Some(completed),
-            Phase::Home(stream) | Phase::Backpressured(stream) | Phase::Queued(stream) => {
-                Some(stream)
-            }
+            Phase::Home(stream) | Phase::Backpressured(stream) | Phase::Queued(stream) => Some(stream),
             Phase::Free | Phase::Lingering { .. } => None,
         };
         let owing = stream.and_then(|stream| {
@@ -46,8 +44,7 @@ impl<F: Framing, C> Connections<F, C> {
                 connection.closing = true;
             } else {
                 let output = &mut connection.output;
-                self.framing
-                    .encode_rejection(&rejection, &owed.request, output);
+                self.framing.encode_rejection(&rejection, &owed.request, output);
             }
         } else {
             connection.closing |= completed.close;

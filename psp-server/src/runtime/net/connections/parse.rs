@@ -39,24 +39,18 @@ pub(super) fn parse<F: Framing, K: Classifier<F::Head>>(
             Ok(Step::Frame { len, head }) => {
                 let frame = &input[offset..offset + len];
                 let reclassified = run.reclassified.take();
-                let request_type =
-                    reclassified.unwrap_or_else(|| dispatcher.classify(frame, &head));
+                let request_type = reclassified.unwrap_or_else(|| dispatcher.classify(frame, &head));
                 let own = framing.deadline(&head);
                 let deadline_ns = dispatcher.latest_turn_ns(now_ns, request_type, own);
                 if let Some(first) = run.frames.first()
-                    && (run.deadline_ns != deadline_ns
-                        || !dispatcher.same_run(first.request_type, request_type))
+                    && (run.deadline_ns != deadline_ns || !dispatcher.same_run(first.request_type, request_type))
                 {
                     break;
                 }
                 run.deadline_ns = deadline_ns;
                 run.discard_after = framing.discard_after(frame, &head);
                 run.closes = framing.closes_after(frame, &head);
-                run.frames.push(Frame {
-                    len,
-                    request_type,
-                    head,
-                });
+                run.frames.push(Frame { len, request_type, head });
                 dispatcher.count_arrival(request_type);
                 offset += len;
                 if run.discard_after > 0 || run.closes {

@@ -95,17 +95,11 @@ mod tests {
         hung_up: false,
         failed: false,
     };
-    const END: SocketEvent = SocketEvent {
-        ended: true,
-        ..READABLE
-    };
+    const END: SocketEvent = SocketEvent { ended: true, ..READABLE };
 
     fn at(ms: u64) -> EventTime {
         let ns = ms * MS;
-        EventTime {
-            earliest_ns: ns,
-            latest_ns: ns,
-        }
+        EventTime { earliest_ns: ns, latest_ns: ns }
     }
 
     /// A connection without unread input, and its client.
@@ -113,10 +107,7 @@ mod tests {
         let (connection, client) = Connection::example(PortNumber::default(), 0);
         let slot = Slot {
             presence: Some(connection.presence.clone()),
-            phase: Phase::Home(Box::new(Stream {
-                connection,
-                run: Run::default(),
-            })),
+            phase: Phase::Home(Box::new(Stream { connection, run: Run::default() })),
             ..Slot::free()
         };
         (slot, client)
@@ -143,11 +134,7 @@ mod tests {
             let (mut slot, _client) = slot();
             assert_eq!(noted(&mut slot, READABLE, at(7)), State::Here);
             assert_eq!(noted(&mut slot, END, at(7 + after_ms)), state);
-            assert_eq!(
-                noted(&mut slot, END, at(900)),
-                state,
-                "the first event counts"
-            );
+            assert_eq!(noted(&mut slot, END, at(900)), state, "the first event counts");
         }
     }
 
@@ -155,10 +142,7 @@ mod tests {
     fn a_net_thread_that_looked_away_assumes_the_earliest_end() {
         let (mut slot, _client) = slot();
         noted(&mut slot, READABLE, at(7));
-        let unseen = EventTime {
-            earliest_ns: 8 * MS,
-            latest_ns: 900 * MS,
-        };
+        let unseen = EventTime { earliest_ns: 8 * MS, latest_ns: 900 * MS };
         assert_eq!(noted(&mut slot, END, unseen), State::Ended);
     }
 
@@ -179,27 +163,19 @@ mod tests {
     #[test]
     fn a_worker_that_has_the_socket_looks_itself() {
         let (mut slot, _client) = slot();
-        slot.phase = Phase::Lent {
-            became_writable: false,
-        };
+        slot.phase = Phase::Lent { became_writable: false };
         assert_eq!(noted(&mut slot, END, at(900)), State::Unsure);
     }
 
     #[test]
     fn a_reset_counts_at_once_and_so_does_a_hang_up_after_half_a_close() {
         let (mut slot, _client) = slot();
-        let reset = SocketEvent {
-            failed: true,
-            ..END
-        };
+        let reset = SocketEvent { failed: true, ..END };
         assert_eq!(noted(&mut slot, reset, at(0)), State::Gone);
 
         let (mut slot, _client) = self::slot();
         assert_eq!(noted(&mut slot, END, at(1)), State::Ended);
-        let hang_up = SocketEvent {
-            hung_up: true,
-            ..END
-        };
+        let hang_up = SocketEvent { hung_up: true, ..END };
         assert_eq!(noted(&mut slot, hang_up, at(2)), State::Gone);
     }
 
@@ -208,9 +184,6 @@ mod tests {
         let (mut slot, _client) = slot();
         slot.note_peer(READABLE, at(7), 0);
         slot.note_peer(END, at(7), 0);
-        assert_eq!(
-            slot.presence.map(|presence| presence.state()),
-            Some(State::Gone)
-        );
+        assert_eq!(slot.presence.map(|presence| presence.state()), Some(State::Gone));
     }
 }

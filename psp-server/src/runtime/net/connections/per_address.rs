@@ -28,10 +28,7 @@ pub(in crate::runtime::net) struct Counted(Option<(Arc<PerAddress>, Origin)>);
 
 impl PerAddress {
     pub(in crate::runtime::net) fn new(max: usize) -> Self {
-        Self {
-            max,
-            open: Mutex::default(),
-        }
+        Self { max, open: Mutex::default() }
     }
 
     /// Counts another connection of the peer. `None` if its address has as many as it may have.

@@ -78,10 +78,7 @@ pub(super) enum Phase<C, D> {
         became_writable: bool,
     },
     /// The last reply is sent. The peer may read it until then.
-    Lingering {
-        stream: Box<Stream<C, D>>,
-        until_ns: u64,
-    },
+    Lingering { stream: Box<Stream<C, D>>, until_ns: u64 },
 }
 
 /// The last run of a connection.
@@ -107,10 +104,7 @@ impl<F: Framing, C> Slot<F, C> {
             peer: None,
             presence: None,
             received_ns: 0,
-            last_run: LastRun {
-                request_type: RequestType::UNKNOWN,
-                ran_on: RanOn::NetThread,
-            },
+            last_run: LastRun { request_type: RequestType::UNKNOWN, ran_on: RanOn::NetThread },
             last_active_ns: 0,
             stranger_since_ns: None,
             heard_ns: 0,
@@ -151,9 +145,7 @@ impl<F: Framing, C> Slot<F, C> {
     /// Sends output that waits, if the net worker has the connection and its socket has room. Returns whether there is
     /// more, and room for it.
     pub(super) fn send_some(&mut self, net: &NetCounters) -> bool {
-        let (Phase::Home(stream) | Phase::Backpressured(stream) | Phase::Queued(stream)) =
-            &mut self.phase
-        else {
+        let (Phase::Home(stream) | Phase::Backpressured(stream) | Phase::Queued(stream)) = &mut self.phase else {
             return false;
         };
         let connection = &mut stream.connection;
@@ -194,16 +186,12 @@ impl<C, D> Phase<C, D> {
 
     /// Whether a run of the connection waits or runs, or a reply is deferred.
     pub(super) fn has_request(&self) -> bool {
-        matches!(
-            self,
-            Self::Backpressured(_) | Self::Queued(_) | Self::Lent { .. }
-        ) || self.owes()
+        matches!(self, Self::Backpressured(_) | Self::Queued(_) | Self::Lent { .. }) || self.owes()
     }
 
     /// Whether replies of the connection, which the net worker has, are deferred.
     pub(super) fn owes(&self) -> bool {
-        self.stream()
-            .is_some_and(|stream| !stream.connection.owed.is_empty())
+        self.stream().is_some_and(|stream| !stream.connection.owed.is_empty())
     }
 
     pub(super) fn is_lingering(&self) -> bool {
@@ -251,9 +239,7 @@ impl<C, D> Phase<C, D> {
     /// `Queued` becomes `Lent`. `None` in another phase.
     #[inline]
     pub(super) fn lend(&mut self) -> Option<Box<Stream<C, D>>> {
-        let lent = Self::Lent {
-            became_writable: false,
-        };
+        let lent = Self::Lent { became_writable: false };
         match std::mem::replace(self, lent) {
             Self::Queued(stream) => Some(stream),
             other => {

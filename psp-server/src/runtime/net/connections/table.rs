@@ -143,10 +143,7 @@ impl<F: Framing, C> Connections<F, C> {
         self.slots[index.get()] = Slot {
             peer: Some(peer),
             presence: Some(connection.presence.clone()),
-            phase: Phase::Home(Box::new(Stream {
-                connection,
-                run: Run::default(),
-            })),
+            phase: Phase::Home(Box::new(Stream { connection, run: Run::default() })),
             received_ns: now_ns,
             progress_ns: now_ns,
             readiness: Readiness::of(&[Condition::Readable]),
@@ -161,12 +158,7 @@ impl<F: Framing, C> Connections<F, C> {
     }
 
     /// The event queue has an event of a connection's socket.
-    pub(in crate::runtime::net) fn on_event(
-        &mut self,
-        index: ConnectionIndex,
-        event: SocketEvent,
-        at: EventTime,
-    ) {
+    pub(in crate::runtime::net) fn on_event(&mut self, index: ConnectionIndex, event: SocketEvent, at: EventTime) {
         let Some(slot) = self.slots.get_mut(index.get()) else {
             return;
         };
@@ -174,8 +166,7 @@ impl<F: Framing, C> Connections<F, C> {
             return;
         }
         let grace_ms = self.shared.config.half_close_grace_ms;
-        if slot.note_peer(event, at, grace_ms.saturating_mul(1_000_000)) && slot.phase.has_request()
-        {
+        if slot.note_peer(event, at, grace_ms.saturating_mul(1_000_000)) && slot.phase.has_request() {
             self.shared.net().connections_abandoned.add(1);
         }
         let SocketEvent { writable, .. } = event;
@@ -209,10 +200,7 @@ impl<F: Framing, C> Connections<F, C> {
     /// Lends the connection whose run the scheduler dispatched. `None` if it is lent already:
     /// its run yielded.
     #[inline]
-    pub(in crate::runtime::net) fn lend(
-        &mut self,
-        index: ConnectionIndex,
-    ) -> Option<Box<Stream<C, F::Head>>> {
+    pub(in crate::runtime::net) fn lend(&mut self, index: ConnectionIndex) -> Option<Box<Stream<C, F::Head>>> {
         let mut stream = self.slots[index.get()].phase.lend()?;
         stream.connection.lend_buffers(&mut self.memory.output);
         Some(stream)
@@ -230,19 +218,10 @@ impl<F: Framing, C> Connections<F, C> {
         let index = connection.index;
         let slot = &mut self.slots[index.get()];
         debug_assert!(matches!(slot.phase, Phase::Lent { .. }));
-        let writable = matches!(
-            slot.phase,
-            Phase::Lent {
-                became_writable: true
-            }
-        );
+        let writable = matches!(slot.phase, Phase::Lent { became_writable: true });
         let blocked = connection.flush == Flush::Blocked && !writable;
         slot.readiness.set(Condition::Blocked, blocked);
-        slot.last_run.ran_on = if remote {
-            RanOn::Worker
-        } else {
-            RanOn::NetThread
-        };
+        slot.last_run.ran_on = if remote { RanOn::Worker } else { RanOn::NetThread };
         slot.last_active_ns = now_ns;
         slot.stranger_since_ns = match connection.is_authenticated {
             true => None,
@@ -271,9 +250,7 @@ impl<F: Framing, C> Connections<F, C> {
         let mut slot = std::mem::replace(&mut self.slots[index.get()], Slot::free());
         if slot.phase.owes() {
             // For those who write the replies.
-            slot.presence
-                .as_ref()
-                .map(|presence| presence.set(State::Gone));
+            slot.presence.as_ref().map(|presence| presence.set(State::Gone));
         }
         if let Phase::Home(stream) = &mut slot.phase {
             self.part_from(&mut stream.connection);
@@ -292,8 +269,7 @@ impl<F: Framing, C> Connections<F, C> {
     /// Closes connections that have been idle, stuck or lingering for too long.
     pub(in crate::runtime::net) fn sweep(&mut self, idle_timeout_s: u64, now_ns: u64) {
         let over = |timeout_s: u64, since_ns: u64| {
-            timeout_s > 0
-                && now_ns.saturating_sub(since_ns) > timeout_s.saturating_mul(1_000_000_000)
+            timeout_s > 0 && now_ns.saturating_sub(since_ns) > timeout_s.saturating_mul(1_000_000_000)
         };
         for index in (0..self.slots.len()).map_while(ConnectionIndex::new) {
             let slot = &mut self.slots[index.get()];
@@ -310,9 +286,7 @@ impl<F: Framing, C> Connections<F, C> {
                 }
                 Phase::Home(stream) => match stream.connection.socket.handshake_since_ns() {
                     Some(since_ns) => (config.handshake_timeout_s, since_ns),
-                    None if !stream.connection.has_unsent() => {
-                        (idle_timeout_s, slot.last_active_ns.max(slot.heard_ns))
-                    }
+                    None if !stream.connection.has_unsent() => (idle_timeout_s, slot.last_active_ns.max(slot.heard_ns)),
                     None if self.draining => (UNREAD_DRAIN_S, slot.last_active_ns),
                     None => (config.output_timeout_s, slot.last_active_ns),
                 },
@@ -322,9 +296,7 @@ impl<F: Framing, C> Connections<F, C> {
                 }
                 _ => continue,
             };
-            let is_late_stranger = slot
-                .stranger_since_ns
-                .is_some_and(|since_ns| over(config.auth_timeout_s, since_ns));
+            let is_late_stranger = slot.stranger_since_ns.is_some_and(|since_ns| over(config.auth_timeout_s, since_ns));
             if is_late_stranger || over(timeout_s, since_ns) {
                 self.net().connections_timed_out.add(1);
                 self.close(index);

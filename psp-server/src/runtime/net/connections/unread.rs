@@ -43,9 +43,7 @@ impl<F: Framing, C> Connections<F, C> {
         let connection = &mut stream.connection;
         let limit_bytes = limit_bytes(connection, &self.shared);
         connection.uptake.look(now_ns);
-        let may_not = connection.closing
-            || connection.is_abandoned()
-            || connection.socket.handshake().is_some();
+        let may_not = connection.closing || connection.is_abandoned() || connection.socket.handshake().is_some();
         let unsent_bytes = connection.unsent_bytes();
         if may_not || unsent_bytes <= self.shared.config.output_high_water_bytes.min(limit_bytes) {
             return !may_not;
@@ -103,8 +101,7 @@ impl<F: Framing, C> Connections<F, C> {
             // The peer is free to read.
             return;
         }
-        let is_full =
-            unread_bytes >= FULL_BYTES || connection.input.data().len() >= AHEAD_BYTES_MAX;
+        let is_full = unread_bytes >= FULL_BYTES || connection.input.data().len() >= AHEAD_BYTES_MAX;
         let is_at_limit = connection.unsent_bytes() >= limit_bytes(connection, &self.shared);
         let waited_ns = now_ns.saturating_sub(moved_ns);
         let patience_ns = match is_at_limit {
@@ -130,13 +127,9 @@ impl<F: Framing, C> Connections<F, C> {
     fn close_for_limit(&mut self, index: ConnectionIndex, now_ns: u64) {
         if let Some(stream) = self.slots[index.get()].phase.stream() {
             let connection = &stream.connection;
-            let (unsent_bytes, limit_bytes) = (
-                connection.unsent_bytes(),
-                limit_bytes(connection, &self.shared),
-            );
+            let (unsent_bytes, limit_bytes) = (connection.unsent_bytes(), limit_bytes(connection, &self.shared));
             let why = "its peer sends requests and reads no replies";
-            self.closed_log
-                .say(connection.peer, unsent_bytes, limit_bytes, why, now_ns);
+            self.closed_log.say(connection.peer, unsent_bytes, limit_bytes, why, now_ns);
         }
         self.net().connections_over_output_limit.add(1);
         self.close(index);

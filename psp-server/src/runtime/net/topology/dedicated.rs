@@ -49,9 +49,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Dedicated<F, K, H>
     }
 }
 
-impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Stages<F, K, H>
-    for Dedicated<F, K, H>
-{
+impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Stages<F, K, H> for Dedicated<F, K, H> {
     #[inline]
     fn net(&mut self) -> &mut NetWorker<F, K, H> {
         &mut self.net

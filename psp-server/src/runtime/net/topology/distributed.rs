@@ -155,11 +155,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Distributed<F, K, 
     #[cold]
     fn succeed(&mut self) {
         self.offer_arrived();
-        let Joined {
-            policy,
-            member,
-            left,
-        } = self.peers.join();
+        let Joined { policy, member, left } = self.peers.join();
         let places = member.as_ref().map(|_| self.peers.places().clone());
         let scheduler = Joined::scheduler(&self.net.shared, &policy, member);
         let (dispatcher, now_ns) = (&mut self.net.dispatcher, self.net.now_ns);
@@ -209,9 +205,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Distributed<F, K, 
     }
 }
 
-impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Stages<F, K, H>
-    for Distributed<F, K, H>
-{
+impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Stages<F, K, H> for Distributed<F, K, H> {
     /// A port that moves leaves none of its connections in the dispatcher, so all control requests run.
     const CONTROL_NS_MAX: u64 = u64::MAX;
 
@@ -221,13 +215,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Stages<F, K, H>
     }
 
     #[inline]
-    fn run(
-        &mut self,
-        worker: WorkerId,
-        request: RequestId,
-        request_type: RequestType,
-        hand_off: HandOff,
-    ) {
+    fn run(&mut self, worker: WorkerId, request: RequestId, request_type: RequestType, hand_off: HandOff) {
         if self.peers.has_group() {
             self.note_hand_off(request, request_type, hand_off);
         }

@@ -60,13 +60,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Stages<F, K, H> fo
     }
 
     #[inline]
-    fn run(
-        &mut self,
-        worker: WorkerId,
-        request: RequestId,
-        request_type: RequestType,
-        _hand_off: HandOff,
-    ) {
+    fn run(&mut self, worker: WorkerId, request: RequestId, request_type: RequestType, _hand_off: HandOff) {
         let net = &mut self.net;
         let Ok(task) = net.lend(request) else {
             return net.dispatcher.dropped(net.now_ns, worker);

@@ -23,13 +23,7 @@ pub(super) trait Stages<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>
     fn net(&mut self) -> &mut NetWorker<F, K, H>;
 
     /// Runs a request on `worker`, or resumes it there if it yielded. Drops a request that no client waits for.
-    fn run(
-        &mut self,
-        worker: WorkerId,
-        request: RequestId,
-        request_type: RequestType,
-        hand_off: HandOff,
-    );
+    fn run(&mut self, worker: WorkerId, request: RequestId, request_type: RequestType, hand_off: HandOff);
 
     /// Runs a turn of a control request, as the worker that the net thread is.
     fn run_control(&mut self, request: RequestId, request_type: RequestType);
@@ -178,20 +172,14 @@ pub(super) trait Stages<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>
 
     fn carry_out_one(&mut self, action: Action) {
         match action {
-            Action::Reject {
-                request,
-                request_type,
-            } => {
+            Action::Reject { request, request_type } => {
                 self.net().note_rejection(request, request_type);
                 self.reject(request, request_type);
             }
             Action::Preempt { worker, .. } => self.preempt(worker),
-            Action::Run {
-                worker,
-                request,
-                request_type,
-                hand_off,
-            } => self.run(worker, request, request_type, hand_off),
+            Action::Run { worker, request, request_type, hand_off } => {
+                self.run(worker, request, request_type, hand_off)
+            }
         }
     }
 

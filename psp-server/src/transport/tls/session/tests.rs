@@ -22,9 +22,7 @@ struct Wire<'a> {
 
 impl Read for Wire<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let (now, rest) = self
-            .bytes
-            .split_at(self.bytes.len().min(self.step).min(into.len()));
+        let (now, rest) = self.bytes.split_at(self.bytes.len().min(self.step).min(into.len()));
         if now.is_empty() {
             return Err(ErrorKind::WouldBlock.into());
         }
@@ -75,9 +73,7 @@ impl Server {
                     continue;
                 }
                 Some(HandshakeStage::Fail) => return Outcome::Broken,
-                None => self
-                    .session
-                    .receive(&mut wire, &mut self.input, 1, &mut self.pool),
+                None => self.session.receive(&mut wire, &mut self.input, 1, &mut self.pool),
             };
             match fill.unwrap() {
                 Fill::Read { .. } => {}
@@ -91,9 +87,7 @@ impl Server {
     /// All bytes that wait to be sent.
     fn sent(&mut self) -> Vec<u8> {
         let (mut bytes, mut sent) = (Vec::new(), 0);
-        let flush = self
-            .session
-            .send(&mut self.output, &mut bytes, usize::MAX, &mut sent);
+        let flush = self.session.send(&mut self.output, &mut bytes, usize::MAX, &mut sent);
         assert_eq!((flush.unwrap(), sent), (Flush::Empty, bytes.len()));
         bytes
     }
@@ -126,9 +120,7 @@ fn give(client: &mut ClientConnection, mut bytes: &[u8], plaintext: &mut Vec<u8>
 
 fn client_of(files: &Certificates, version: &'static SupportedProtocolVersion) -> ClientConnection {
     let mut roots = RootCertStore::empty();
-    roots
-        .add(CertificateDer::from_pem_file(&files.authority).unwrap())
-        .unwrap();
+    roots.add(CertificateDer::from_pem_file(&files.authority).unwrap()).unwrap();
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(&[version])
         .unwrap()
@@ -147,10 +139,7 @@ fn config_of(files: &Certificates) -> TlsConfig {
 fn opened(files: &Certificates) -> (ClientConnection, Server) {
     let (mut client, mut server) = (client_of(files, &TLS13), Server::new(&config_of(files)));
     while client.is_handshaking() || !server.is_open() {
-        assert_eq!(
-            server.receive(&sent_by(&mut client), usize::MAX),
-            Outcome::Fine
-        );
+        assert_eq!(server.receive(&sent_by(&mut client), usize::MAX), Outcome::Fine);
         give(&mut client, &server.sent(), &mut Vec::new());
     }
     (client, server)
@@ -167,11 +156,7 @@ fn bytes_may_come_in_any_pieces() {
             client.writer().write_all(b"a request").unwrap();
             while server.input.data() != b"a request" {
                 let bytes = sent_by(&mut client);
-                assert_eq!(
-                    server.receive(&bytes, step),
-                    Outcome::Fine,
-                    "{version:?} {step}"
-                );
+                assert_eq!(server.receive(&bytes, step), Outcome::Fine, "{version:?} {step}");
                 give(&mut client, &server.sent(), &mut reply);
             }
             assert!(server.is_open() && reply.is_empty());
@@ -180,16 +165,9 @@ fn bytes_may_come_in_any_pieces() {
             assert_eq!(reply, b"a reply");
             client.send_close_notify();
             assert_eq!(server.receive(&sent_by(&mut client), step), Outcome::Ended);
-            assert_eq!(
-                (server.session.close(), server.session.close()),
-                (true, false)
-            );
+            assert_eq!((server.session.close(), server.session.close()), (true, false));
             give(&mut client, &server.sent(), &mut reply);
-            assert_eq!(
-                client.reader().read(&mut [0]).unwrap(),
-                0,
-                "close_notify came"
-            );
+            assert_eq!(client.reader().read(&mut [0]).unwrap(), 0, "close_notify came");
         }
     }
 }
@@ -228,17 +206,11 @@ fn a_step_needs_a_whole_record() {
     let hello = sent_by(&mut client_of(&files, &TLS13));
     let (last, others) = hello.split_last().unwrap();
     for byte in others {
-        let mut wire = Wire {
-            bytes: &[*byte],
-            step: 1,
-        };
+        let mut wire = Wire { bytes: &[*byte], step: 1 };
         server.session.receive_handshake(&mut wire).unwrap();
         assert_eq!(server.session.handshake(), Some(HandshakeStage::Receive));
     }
-    let mut wire = Wire {
-        bytes: &[*last],
-        step: 1,
-    };
+    let mut wire = Wire { bytes: &[*last], step: 1 };
     server.session.receive_handshake(&mut wire).unwrap();
     assert_eq!(server.session.handshake(), Some(HandshakeStage::Step));
 }
@@ -250,11 +222,7 @@ fn a_peer_in_its_handshake_holds_little() {
     // A record of the largest size whose last byte does not come.
     let record = [&[22, 3, 1, 0x48, 0][..], &[0; (0x48 << 8) - 1]].concat();
     assert_eq!(server.receive(&record, usize::MAX), Outcome::Fine);
-    assert!(
-        server.session.held_bytes() <= 64 * 1024,
-        "{}",
-        server.session.held_bytes()
-    );
+    assert!(server.session.held_bytes() <= 64 * 1024, "{}", server.session.held_bytes());
     assert_eq!(server.receive(&[0; 100_000], usize::MAX), Outcome::Broken);
 }
 
@@ -264,13 +232,7 @@ fn a_peer_that_speaks_no_tls_gets_an_alert() {
     let config = config_of(&files);
     let oversized = [&[22, 3, 1, 0xff, 0xff][..], &[0; 70_000]].concat();
     let requests = b"*1\r\n$4\r\nPING\r\n";
-    for bytes in [
-        &b"PING\r\n"[..],
-        requests,
-        b"GET / HTTP/1.1\r\n\r\n",
-        &[0; 100],
-        &oversized,
-    ] {
+    for bytes in [&b"PING\r\n"[..], requests, b"GET / HTTP/1.1\r\n\r\n", &[0; 100], &oversized] {
         let mut server = Server::new(&config);
         assert_eq!(server.receive(bytes, usize::MAX), Outcome::Broken);
         assert_eq!(server.sent().first(), Some(&21), "an alert");
@@ -320,19 +282,12 @@ fn long_replies_and_requests_pass_in_bounded_pieces() {
     server.output.put(&long[..10]);
     server.output.put_shared(long[10..300_000].to_vec().into());
     server.output.put(&long[300_000..]);
-    let mut socket = Narrow {
-        taken: Vec::new(),
-        blocks: false,
-    };
+    let mut socket = Narrow { taken: Vec::new(), blocks: false };
     let mut sent = 0;
     loop {
-        let Server {
-            session, output, ..
-        } = &mut server;
+        let Server { session, output, .. } = &mut server;
         let before = sent;
-        let flush = session
-            .send(output, &mut socket, before + 100_000, &mut sent)
-            .unwrap();
+        let flush = session.send(output, &mut socket, before + 100_000, &mut sent).unwrap();
         assert!(session.unsent() <= SEAL_LEN + 2_000, "{}", session.unsent());
         assert!(sent - before <= 100_000 + CALL_BYTES_MAX);
         if flush == Flush::Empty {
@@ -360,21 +315,12 @@ fn clients_without_the_certificate_that_is_asked_for_are_refused() {
     let files = Certificates::new();
     let pair = &files.server;
     for (clients, outcome) in [
-        (
-            ClientCertificates::Required(files.authority.clone()),
-            Outcome::Broken,
-        ),
-        (
-            ClientCertificates::Optional(files.authority.clone()),
-            Outcome::Fine,
-        ),
+        (ClientCertificates::Required(files.authority.clone()), Outcome::Broken),
+        (ClientCertificates::Optional(files.authority.clone()), Outcome::Fine),
     ] {
         let config = TlsConfig::from_pem_files(&pair.certificate, &pair.key, &clients).unwrap();
         let (mut client, mut server) = (client_of(&files, &TLS13), Server::new(&config));
-        assert_eq!(
-            server.receive(&sent_by(&mut client), usize::MAX),
-            Outcome::Fine
-        );
+        assert_eq!(server.receive(&sent_by(&mut client), usize::MAX), Outcome::Fine);
         give(&mut client, &server.sent(), &mut Vec::new());
         assert_eq!(server.receive(&sent_by(&mut client), usize::MAX), outcome);
         assert_eq!(server.is_open(), outcome == Outcome::Fine);
@@ -388,10 +334,7 @@ fn a_replaced_configuration_is_that_of_later_sessions() {
     config.clone().replace(&config_of(&second));
     let mut server = Server::new(&config);
     let mut client = client_of(&second, &TLS13);
-    assert_eq!(
-        server.receive(&sent_by(&mut client), usize::MAX),
-        Outcome::Fine
-    );
+    assert_eq!(server.receive(&sent_by(&mut client), usize::MAX), Outcome::Fine);
     give(&mut client, &server.sent(), &mut Vec::new());
     assert!(!client.is_handshaking());
 }
@@ -407,25 +350,13 @@ fn files_that_cannot_be_used_are_named() {
     let not_asked = ClientCertificates::NotAsked;
     let nowhere = std::path::Path::new("/does/not/exist.pem");
     let message = refused(nowhere, &pair.key, not_asked.clone());
-    assert!(
-        message.starts_with("cannot read certificates from /does/not/exist.pem: "),
-        "{message}"
-    );
+    assert!(message.starts_with("cannot read certificates from /does/not/exist.pem: "), "{message}");
     let message = refused(&pair.certificate, nowhere, not_asked.clone());
-    assert!(
-        message.starts_with("cannot read a private key from /does/not/exist.pem: "),
-        "{message}"
-    );
+    assert!(message.starts_with("cannot read a private key from /does/not/exist.pem: "), "{message}");
     let message = refused(&pair.key, &pair.key, not_asked.clone());
-    assert!(
-        message.ends_with("server.key has no certificate"),
-        "{message}"
-    );
+    assert!(message.ends_with("server.key has no certificate"), "{message}");
     let message = refused(&pair.certificate, &others.server.key, not_asked);
-    assert!(
-        message.contains("cannot be used with the key of"),
-        "{message}"
-    );
+    assert!(message.contains("cannot be used with the key of"), "{message}");
     let required = ClientCertificates::Required(nowhere.to_owned());
     let message = refused(&pair.certificate, &pair.key, required);
     assert!(message.contains("/does/not/exist.pem"), "{message}");
@@ -469,8 +400,7 @@ fn the_oldest_version_can_be_chosen() {
     let files = Certificates::new();
     let pair = &files.server;
     let not_asked = ClientCertificates::NotAsked;
-    let config =
-        TlsConfig::since(TlsVersion::Tls13, &pair.certificate, &pair.key, &not_asked).unwrap();
+    let config = TlsConfig::since(TlsVersion::Tls13, &pair.certificate, &pair.key, &not_asked).unwrap();
     for (version, outcome) in [(&TLS12, Outcome::Broken), (&TLS13, Outcome::Fine)] {
         let mut client = client_of(&files, version);
         let mut server = Server::new(&config);
@@ -487,10 +417,7 @@ fn a_certificate_of_version_1_is_served() {
     let config = TlsConfig::from_pem_files(&file, &file, &ClientCertificates::NotAsked).unwrap();
     let mut client = client_of(&Certificates::new(), &TLS13);
     let mut server = Server::new(&config);
-    assert_eq!(
-        server.receive(&sent_by(&mut client), usize::MAX),
-        Outcome::Fine
-    );
+    assert_eq!(server.receive(&sent_by(&mut client), usize::MAX), Outcome::Fine);
     client.read_tls(&mut &server.sent()[..]).unwrap();
     // This client is one of those that refuse it.
     let refused = client.process_new_packets().unwrap_err().to_string();

@@ -4,9 +4,8 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 
 use super::Request::{
-    self, Append, Copy, Del, Exists, Get, GetSet, IncrBy, Mget, Move, MoveWaiting, Mset, MsetNx,
-    Pexpire, Pop, PopManyWaiting, PopWaiting, Pttl, Push, Range, Rename, Run, Set, SetNx, SetNxEx,
-    SetPx, Transaction, Watched,
+    self, Append, Copy, Del, Exists, Get, GetSet, IncrBy, Mget, Move, MoveWaiting, Mset, MsetNx, Pexpire, Pop,
+    PopManyWaiting, PopWaiting, Pttl, Push, Range, Rename, Run, Set, SetNx, SetNxEx, SetPx, Transaction, Watched,
 };
 use super::{Calling, Script, Side, Text};
 use crate::model::Key;
@@ -17,21 +16,13 @@ impl Request {
     /// of three others. Now and then the key is any of the six, or the request is a script, or a transaction of such
     /// commands. Some commands, and whole transactions, are about keys that expire, of which there are two more.
     pub fn draw(draw: Draw<'_>) -> Self {
-        let Draw {
-            random,
-            first_key,
-            number,
-        } = draw;
+        let Draw { random, first_key, number } = draw;
         let keys = Keys { first_key };
         match random.random_range(0..100) {
             0..4 => Transaction(Self::commands_of_transaction(random, &keys, number)),
             4..6 => {
                 let key = keys.text(random);
-                Watched(
-                    number,
-                    key,
-                    Self::commands_of_transaction(random, &keys, number),
-                )
+                Watched(number, key, Self::commands_of_transaction(random, &keys, number))
             }
             6..10 => Transaction(Self::commands_on_mortals(random, &keys, number)),
             10..12 => {
@@ -41,11 +32,7 @@ impl Request {
             12..26 => Self::on_mortals(random, &keys, number),
             26..33 => {
                 let script = Script::draw(random);
-                Run(
-                    script,
-                    Calling::draw(random),
-                    script.draw_keys(random, &keys),
-                )
+                Run(script, Calling::draw(random), script.draw_keys(random, &keys))
             }
             _ => Self::command(random, &keys, number),
         }
@@ -53,16 +40,12 @@ impl Request {
 
     fn commands_of_transaction(random: &mut StdRng, keys: &Keys, number: u64) -> Vec<Self> {
         let len = random.random_range(2..=3);
-        (0..len)
-            .map(|_| Self::command(random, keys, number))
-            .collect()
+        (0..len).map(|_| Self::command(random, keys, number)).collect()
     }
 
     fn commands_on_mortals(random: &mut StdRng, keys: &Keys, number: u64) -> Vec<Self> {
         let len = random.random_range(2..=4);
-        (0..len)
-            .map(|_| Self::on_mortals(random, keys, number))
-            .collect()
+        (0..len).map(|_| Self::on_mortals(random, keys, number)).collect()
     }
 
     /// A command on keys that expire.

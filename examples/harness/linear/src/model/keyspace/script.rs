@@ -110,9 +110,7 @@ impl Script {
                  while redis.call('LMOVE', keys[1], keys[2], 'LEFT', 'RIGHT') do moved = moved + 1 end
                  return moved"
             }
-            Self::Read => {
-                "return {redis.pcall('GET', keys[1]), redis.pcall('LRANGE', keys[2], 0, -1)}"
-            }
+            Self::Read => "return {redis.pcall('GET', keys[1]), redis.pcall('LRANGE', keys[2], 0, -1)}",
         };
         format!("{KEYS}{rest}")
     }
@@ -139,10 +137,7 @@ impl Script {
         };
         let run = |state: &mut Keyspace| match self {
             Self::Swap => {
-                let texts = [
-                    call(state, Request::Get(one))?,
-                    call(state, Request::Get(other))?,
-                ];
+                let texts = [call(state, Request::Get(one))?, call(state, Request::Get(other))?];
                 for (key, text) in [(other, &texts[0]), (one, &texts[1])] {
                     match text {
                         Reply::Text(text) => call(state, Request::Set(key, text.clone()))?,
@@ -175,9 +170,7 @@ impl Script {
             }
             Self::Read => {
                 let replies = [Request::Get(one), Request::Range(other)];
-                Ok(Reply::List(
-                    replies.map(|request| request.apply(state)).into(),
-                ))
+                Ok(Reply::List(replies.map(|request| request.apply(state)).into()))
             }
         };
         run(state).unwrap_or_else(|error| error)

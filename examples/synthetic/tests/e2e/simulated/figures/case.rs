@@ -63,16 +63,9 @@ impl Case {
                     preempt,
                     ..point
                 },
-                Served::ByWorkers {
-                    flows,
-                    moves,
-                    preempt,
-                } => Point {
-                    flows: Some(flows),
-                    sockets_move: moves,
-                    preempt,
-                    ..point
-                },
+                Served::ByWorkers { flows, moves, preempt } => {
+                    Point { flows: Some(flows), sockets_move: moves, preempt, ..point }
+                }
             }
         };
         system.loads.iter().map(of_load).collect()

@@ -15,11 +15,7 @@ const WITHOUT_PREEMPTION: Served = Served::ByDispatcher(PreemptPolicy::None);
 const WITH_SIGNALS: Served = Served::ByDispatcher(PreemptPolicy::Signal);
 
 const fn by_workers(flows: usize, moves: bool, preempt: PreemptPolicy) -> Served {
-    Served::ByWorkers {
-        flows,
-        moves,
-        preempt,
-    }
+    Served::ByWorkers { flows, moves, preempt }
 }
 
 /// Each worker keeps what the network gives it.
@@ -61,26 +57,11 @@ const fn darc(loads: &'static [f64]) -> System {
 
 /// Shinjuku with a policy of its two.
 const fn shinjuku(loads: &'static [f64], policy: fn(f64) -> Policy) -> System {
-    System {
-        name: "shinjuku",
-        loads,
-        served: WITH_SIGNALS,
-        policy,
-    }
+    System { name: "shinjuku", loads, served: WITH_SIGNALS, policy }
 }
 
-const fn of_synergy(
-    name: &'static str,
-    loads: &'static [f64],
-    served: Served,
-    policy: fn(f64) -> Policy,
-) -> System {
-    System {
-        name,
-        loads,
-        served,
-        policy,
-    }
+const fn of_synergy(name: &'static str, loads: &'static [f64], served: Served, policy: fn(f64) -> Policy) -> System {
+    System { name, loads, served, policy }
 }
 
 fn single_queue(us: f64, requeue: Requeue) -> Policy {
@@ -96,22 +77,14 @@ pub(super) static HIGH: Case = Case {
         d_fcfs(&[0.3, 0.6, 0.75]),
         c_fcfs(&[0.3, 0.45, 0.6, 0.75, 0.92]),
         stealing(&[0.3, 0.45, 0.6, 0.75]),
-        shinjuku(&[0.3, 0.6, 0.75, 0.86, 0.92], |us| {
-            Policy::mq().quantum_us(5.0 * us)
-        }),
+        shinjuku(&[0.3, 0.6, 0.75, 0.86, 0.92], |us| Policy::mq().quantum_us(5.0 * us)),
         darc(OF_MECHANISMS),
-        of_synergy(
-            "signal",
-            OF_MECHANISMS,
-            by_workers(FLOWS, true, PreemptPolicy::Signal),
-            |us| synergy(us).into(),
-        ),
-        of_synergy(
-            "cooperative",
-            OF_MECHANISMS,
-            by_workers(FLOWS, true, PreemptPolicy::Cooperative),
-            |us| synergy(us).into(),
-        ),
+        of_synergy("signal", OF_MECHANISMS, by_workers(FLOWS, true, PreemptPolicy::Signal), |us| {
+            synergy(us).into()
+        }),
+        of_synergy("cooperative", OF_MECHANISMS, by_workers(FLOWS, true, PreemptPolicy::Cooperative), |us| {
+            synergy(us).into()
+        }),
     ],
 };
 
@@ -125,9 +98,7 @@ pub(super) static EXTREME: Case = Case {
         // Beyond, what waits behind a few long requests is more than a socket holds.
         d_fcfs(&[0.1, 0.2, 0.3]),
         stealing(&[0.3, 0.45, 0.6, 0.7, 0.8]),
-        shinjuku(&[0.3, 0.45, 0.6, 0.75, 0.85, 0.92], |us| {
-            single_queue(us, Requeue::Tail)
-        }),
+        shinjuku(&[0.3, 0.45, 0.6, 0.75, 0.85, 0.92], |us| single_queue(us, Requeue::Tail)),
         darc(&[0.3, 0.45, 0.6, 0.75]),
     ],
 };
@@ -139,9 +110,7 @@ pub(super) static TPCC: Case = Case {
     systems: &[
         d_fcfs(&[0.3, 0.6]),
         stealing(&[0.3, 0.6, 0.75, 0.85]),
-        shinjuku(&[0.3, 0.6, 0.75, 0.85], |us| {
-            Policy::mq().quantum_us(10.0 * us)
-        }),
+        shinjuku(&[0.3, 0.6, 0.75, 0.85], |us| Policy::mq().quantum_us(10.0 * us)),
         darc(&[0.3, 0.6, 0.75, 0.85]),
     ],
 };
@@ -152,9 +121,7 @@ pub(super) static ROCKSDB: Case = Case {
     dilation: (3250, 2),
     systems: &[
         stealing(&[0.3, 0.45, 0.6, 0.75]),
-        shinjuku(&[0.3, 0.6, 0.75, 0.9], |us| {
-            Policy::mq().quantum_us(15.0 * us)
-        }),
+        shinjuku(&[0.3, 0.6, 0.75, 0.9], |us| Policy::mq().quantum_us(15.0 * us)),
         darc(&[0.3, 0.6, 0.75, 0.9]),
     ],
 };
@@ -166,11 +133,7 @@ pub(super) static FIXED: Case = light_tailed("fixed");
 pub(super) static EXPONENTIAL: Case = light_tailed("exponential");
 
 const fn light_tailed(workload: &'static str) -> Case {
-    Case {
-        workload,
-        dilation: (4000, 50),
-        systems: LIGHT_TAILED,
-    }
+    Case { workload, dilation: (4000, 50), systems: LIGHT_TAILED }
 }
 
 const LIGHT_TAILED: &[System] = &[
@@ -186,9 +149,7 @@ pub(super) static TRIMODAL: Case = Case {
     systems: &[
         d_fcfs(&[0.3, 0.6, 0.75]),
         stealing(&[0.3, 0.6, 0.7, 0.8]),
-        shinjuku(&[0.3, 0.6, 0.75, 0.86, 0.92], |us| {
-            Policy::mq().quantum_us(5.0 * us)
-        }),
+        shinjuku(&[0.3, 0.6, 0.75, 0.86, 0.92], |us| Policy::mq().quantum_us(5.0 * us)),
     ],
 };
 
@@ -204,12 +165,9 @@ pub(super) static LEVELDB: Case = Case {
             served: WITH_SIGNALS,
             policy: |us| Policy::jbsq().quantum_us(5.0 * us),
         },
-        of_synergy(
-            "synergy",
-            OF_LEVELDB,
-            by_workers(FLOWS, true, PreemptPolicy::Signal),
-            |us| synergy(us).into(),
-        ),
+        of_synergy("synergy", OF_LEVELDB, by_workers(FLOWS, true, PreemptPolicy::Signal), |us| {
+            synergy(us).into()
+        }),
     ],
 };
 
@@ -221,12 +179,9 @@ pub(super) static PARTS: Case = Case {
     dilation: (4000, 10),
     systems: &[
         // A worker takes nothing from another's socket, either.
-        of_synergy(
-            "rss-ci",
-            &[0.1, 0.2, 0.3, 0.4],
-            by_workers(FLOWS, false, PreemptPolicy::Signal),
-            |us| rss_ci(us).into(),
-        ),
+        of_synergy("rss-ci", &[0.1, 0.2, 0.3, 0.4], by_workers(FLOWS, false, PreemptPolicy::Signal), |us| {
+            rss_ci(us).into()
+        }),
         part("+ws", &[0.3, 0.6, 0.7, 0.8, 0.86], |us| ws(us).into()),
         part("+wq", OF_PARTS, |us| wq(us).into()),
         part("+cp", OF_PARTS, |us| cp(us).into()),
@@ -270,7 +225,5 @@ pub(super) static OF_FLOWS: Case = Case {
 
 const fn of_so_many(name: &'static str, flows: usize) -> System {
     let served = by_workers(flows, true, PreemptPolicy::Signal);
-    of_synergy(name, &[0.1, 0.3, 0.5, 0.65, 0.8], served, |us| {
-        synergy(us).into()
-    })
+    of_synergy(name, &[0.1, 0.3, 0.5, 0.65, 0.8], served, |us| synergy(us).into())
 }

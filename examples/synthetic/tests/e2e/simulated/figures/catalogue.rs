@@ -1,9 +1,7 @@
 //! The table of the live figures, paper by paper.
 
 use super::case::Case;
-use super::cases::{
-    EXPONENTIAL, EXTREME, FIXED, HIGH, LEVELDB, OF_FLOWS, PARTS, ROCKSDB, TPCC, TRIMODAL,
-};
+use super::cases::{EXPONENTIAL, EXTREME, FIXED, HIGH, LEVELDB, OF_FLOWS, PARTS, ROCKSDB, TPCC, TRIMODAL};
 use super::figure::{Figure, PanelOf, Quantity, Series, Share};
 use super::number::{Number, Reading};
 use Quantity::{Busy, Latency, LatencyOf, Preemptions, Slowdown};
@@ -128,13 +126,7 @@ pub(super) static FIGURES: &[Figure] = &[
         series: &of_shinjuku(SHINJUKU_MQ),
         panels: &[
             panel("(a) Bimodal(50-1, 50-100)", &HIGH, Slowdown, (1.0, 1e3)).slo(20.0),
-            panel(
-                "(b) Trimodal(33-1, 33-10, 33-100)",
-                &TRIMODAL,
-                Slowdown,
-                (1.0, 1e3),
-            )
-            .slo(20.0),
+            panel("(b) Trimodal(33-1, 33-10, 33-100)", &TRIMODAL, Slowdown, (1.0, 1e3)).slo(20.0),
         ],
         numbers: &[
             Number::new("17 (94 % lower)", 0, Lower(SHINJUKU_MQ, IX, 0.3)),
@@ -240,24 +232,9 @@ const fn of_shinjuku(shinjuku: &'static str) -> [Series; 3] {
 }
 
 const fn worker(name: &'static str, system: &'static str, share: Share) -> Series {
-    Series {
-        name,
-        system,
-        share,
-    }
+    Series { name, system, share }
 }
 
-const fn panel(
-    title: &'static str,
-    case: &'static Case,
-    quantity: Quantity,
-    range: (f64, f64),
-) -> PanelOf {
-    PanelOf {
-        title,
-        case,
-        quantity,
-        range,
-        slo: None,
-    }
+const fn panel(title: &'static str, case: &'static Case, quantity: Quantity, range: (f64, f64)) -> PanelOf {
+    PanelOf { title, case, quantity, range, slo: None }
 }

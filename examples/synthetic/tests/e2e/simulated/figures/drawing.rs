@@ -16,9 +16,7 @@ pub(super) fn drawing(figure: &Figure, found: &[Found]) -> Drawing {
     Drawing {
         name: figure.name,
         title: figure.title.to_owned(),
-        series: { figure.series.iter() }
-            .map(|it| it.name.to_owned())
-            .collect(),
+        series: { figure.series.iter() }.map(|it| it.name.to_owned()).collect(),
         panels: panels.collect(),
         columns: match figure.panels.len() {
             many @ 0..=3 => many,

@@ -71,20 +71,13 @@ pub(super) enum Quantity {
 
 impl Series {
     pub(super) const fn new(name: &'static str, system: &'static str) -> Self {
-        Self {
-            name,
-            system,
-            share: Share::Mean,
-        }
+        Self { name, system, share: Share::Mean }
     }
 }
 
 impl PanelOf {
     pub(super) const fn slo(self, slo: f64) -> Self {
-        Self {
-            slo: Some(slo),
-            ..self
-        }
+        Self { slo: Some(slo), ..self }
     }
 }
 
@@ -107,8 +100,6 @@ impl Figure {
     pub(super) fn wrong_order(&self, drawing: &Drawing, found: &[Found]) -> Vec<String> {
         let numbers = self.numbers.iter();
         let wrong = numbers.filter(|it| !it.is_in_order(self, drawing, found));
-        wrong
-            .map(|it| format!("{}: {}", self.name, it.row(self, drawing, found)))
-            .collect()
+        wrong.map(|it| format!("{}: {}", self.name, it.row(self, drawing, found))).collect()
     }
 }

@@ -29,11 +29,7 @@ use Reading::{Further, Lower, Reach};
 
 impl Number {
     pub(super) const fn new(paper: &'static str, panel: usize, reading: Reading) -> Self {
-        Self {
-            paper,
-            panel,
-            reading,
-        }
+        Self { paper, panel, reading }
     }
 
     /// The number of our figure, live and simulated; `None` where a line has no such point.
@@ -80,8 +76,7 @@ impl Number {
         let drawn = &drawing.panels[side * figure.panels.len() + self.panel];
         let line = drawing.series_index(name).map(|index| &drawn.lines[index]);
         let last = line.and_then(|line| line.last());
-        last.zip(figure.panels[self.panel].slo)
-            .is_some_and(|((_, y), slo)| *y <= slo)
+        last.zip(figure.panels[self.panel].slo).is_some_and(|((_, y), slo)| *y <= slo)
     }
 
     /// A row of a table in Markdown.
@@ -107,10 +102,6 @@ impl Number {
         });
         let cells: Vec<String> = cells.collect();
         let title = panel.title;
-        format!(
-            "| {title}: {what} | {} | {} |\n",
-            self.paper,
-            cells.join(" | ")
-        )
+        format!("| {title}: {what} | {} | {} |\n", self.paper, cells.join(" | "))
     }
 }

@@ -38,8 +38,7 @@ impl Run {
         let needs = |case: &Case, system: &str| {
             figures.iter().any(|figure| {
                 let mut of_case = figure.cases().into_iter();
-                of_case.any(|it| std::ptr::eq(it, case))
-                    && figure.series.iter().any(|series| series.system == system)
+                of_case.any(|it| std::ptr::eq(it, case)) && figure.series.iter().any(|series| series.system == system)
             })
         };
         let mut groups: Vec<Vec<Planned>> = vec![Vec::new()];
@@ -47,11 +46,7 @@ impl Run {
             let systems = case.systems.iter().filter(|it| needs(case, it.name));
             let planned = systems.flat_map(|system| {
                 let points = case.points(system, MEASURED_S).into_iter();
-                points.map(move |point| Planned {
-                    case,
-                    system: system.name,
-                    point,
-                })
+                points.map(move |point| Planned { case, system: system.name, point })
             });
             let planned: Vec<Planned> = planned.collect();
             let group = groups.last_mut().expect("there is one from the start");
@@ -61,10 +56,7 @@ impl Run {
                 groups.push(planned);
             }
         }
-        Self {
-            figures: figures.len(),
-            groups,
-        }
+        Self { figures: figures.len(), groups }
     }
 
     /// How long it takes, by the simulations: the last request of a group ends it.
@@ -73,15 +65,9 @@ impl Run {
         let mut total = Duration::ZERO;
         for (index, group) in self.groups.iter().enumerate() {
             let ends = group.iter().map(|it| (it.point.simulated_end(), it));
-            let (end, last) = ends
-                .max_by_key(|(end, _)| *end)
-                .expect("a group has points");
+            let (end, last) = ends.max_by_key(|(end, _)| *end).expect("a group has points");
             total += end;
-            let Planned {
-                case,
-                system,
-                point,
-            } = last;
+            let Planned { case, system, point } = last;
             let _ = writeln!(
                 text,
                 "group {}: {} servers, {:.0} s, until {system} on {} at load {} is done",
@@ -93,10 +79,7 @@ impl Run {
             );
         }
         let minutes = total.as_secs_f64() / 60.0;
-        format!(
-            "{} live figures take about {minutes:.0} minutes:\n{text}",
-            self.figures
-        )
+        format!("{} live figures take about {minutes:.0} minutes:\n{text}", self.figures)
     }
 
     /// Measures one group after another.

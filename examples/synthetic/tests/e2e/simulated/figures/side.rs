@@ -30,25 +30,14 @@ pub(super) struct Side {
 }
 
 /// The point of a system at a load.
-pub(super) fn found_at<'f>(
-    found: &'f [Found],
-    case: &Case,
-    system: &str,
-    load: f64,
-) -> Option<&'f Found> {
+pub(super) fn found_at<'f>(found: &'f [Found], case: &Case, system: &str, load: f64) -> Option<&'f Found> {
     let mut of_system = of_system(found, case, system);
     of_system.find(|it| it.load == load)
 }
 
 /// All points of a system, by load.
-pub(super) fn of_system<'f>(
-    found: &'f [Found],
-    case: &Case,
-    system: &str,
-) -> impl Iterator<Item = &'f Found> {
-    found
-        .iter()
-        .filter(move |it| std::ptr::eq(it.case, case) && it.system == system)
+pub(super) fn of_system<'f>(found: &'f [Found], case: &Case, system: &str) -> impl Iterator<Item = &'f Found> {
+    found.iter().filter(move |it| std::ptr::eq(it.case, case) && it.system == system)
 }
 
 impl Side {
@@ -63,9 +52,7 @@ impl Side {
             Self {
                 latencies: live,
                 preemptions: preempted as f64 / (plan.requests + plan.warmup) as f64,
-                busy: workers
-                    .map(|worker| worker.service_ns_total as f64 / lasted_ns * 100.0)
-                    .collect(),
+                busy: workers.map(|worker| worker.service_ns_total as f64 / lasted_ns * 100.0).collect(),
             },
             Self::of_outcome(&plan, &compared.outcome, simulated),
         ]
@@ -90,11 +77,7 @@ impl Side {
     pub(super) fn value(&self, quantity: Quantity, tail: f64) -> f64 {
         let at_tail = |mut values: Vec<f64>| {
             values.sort_unstable_by(f64::total_cmp);
-            if values.is_empty() {
-                0.0
-            } else {
-                at(tail, &values)
-            }
+            if values.is_empty() { 0.0 } else { at(tail, &values) }
         };
         let all = || self.latencies.iter().flatten();
         match quantity {

@@ -29,12 +29,7 @@ const HOME_PATIENCE: Duration = Duration::from_millis(1);
 
 impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Distributed<F, K, H> {
     /// Runs a request that no other worker has, or resumes it if it has no task.
-    pub(super) fn run_task(
-        &mut self,
-        request: RequestId,
-        request_type: RequestType,
-        task: Option<ContextTask<F, H>>,
-    ) {
+    pub(super) fn run_task(&mut self, request: RequestId, request_type: RequestType, task: Option<ContextTask<F, H>>) {
         let slot = self.net.dispatcher.slot(request_type);
         self.net.ports.note_run(self.net.shared.global(OWN), slot);
         let was_home = self.net.ports.is_home();
@@ -104,8 +99,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Distributed<F, K, 
             _ => {
                 let worker = (&mut net.ports, &*self.leases, &mut self.demotion);
                 let holds_up = || false;
-                LongTurn::new(worker, &net.clock, net.now_ns, long_us, budget, &holds_up)
-                    .run_elsewhere(length, run)
+                LongTurn::new(worker, &net.clock, net.now_ns, long_us, budget, &holds_up).run_elsewhere(length, run)
             }
         };
         net.lent.begins(OWN, ended.is_new_here);
@@ -133,8 +127,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Distributed<F, K, 
         let (net, own, peers) = (&mut self.net, &mut self.own, &self.peers);
         net.lent.begins(OWN, task.is_some());
         // Behind a request of a long type there is what the policy has put there, and a policy that preempts does so.
-        let pauses =
-            !net.shared.can_preempt() && net.dispatcher.length(request_type) != Length::Long;
+        let pauses = !net.shared.can_preempt() && net.dispatcher.length(request_type) != Length::Long;
         let holds_up = || pauses && Peers::has_queue(peers);
         let (now_ns, budget) = (net.now_ns, net.pauses.budget(net.now_ns));
         let worker = (&mut net.ports, &*self.leases, &mut self.demotion);
@@ -156,12 +149,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Distributed<F, K, 
 
     /// Records a turn on the thread of its request. Others record theirs as they begin and end.
     #[inline]
-    fn record_on_thread(
-        &self,
-        request: RequestId,
-        request_type: RequestType,
-        ended: &EndedTurn<ContextTask<F, H>>,
-    ) {
+    fn record_on_thread(&self, request: RequestId, request_type: RequestType, ended: &EndedTurn<ContextTask<F, H>>) {
         let Some(began_ns) = ended.thread_began_ns else {
             return;
         };
@@ -184,17 +172,10 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Distributed<F, K, 
     /// The worker had stepped back for a turn, and others had its core for so long. What was not within the service
     /// time does not count.
     #[cold]
-    fn count_starved(
-        &self,
-        request_type: RequestType,
-        report: &Report<ContextTask<F, H>>,
-        starved_ns: u64,
-    ) {
+    fn count_starved(&self, request_type: RequestType, report: &Report<ContextTask<F, H>>, starved_ns: u64) {
         let served_ns = match report {
             Report::Completed(task) => task.samples().iter().map(|sample| sample.service_ns).sum(),
-            Report::Yielded { served_ns }
-            | Report::Blocked { served_ns }
-            | Report::Paused { served_ns } => *served_ns,
+            Report::Yielded { served_ns } | Report::Blocked { served_ns } | Report::Paused { served_ns } => *served_ns,
         };
         let worker = self.net.shared.global(OWN);
         let slot = self.net.dispatcher.slot(request_type);
@@ -230,10 +211,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Distributed<F, K, 
 
     /// The task of a request, or `None` if it has begun before. An error if it is dropped: no client waits for it.
     #[inline]
-    pub(super) fn task_of(
-        &mut self,
-        request: RequestId,
-    ) -> Result<Option<ContextTask<F, H>>, Dropped> {
+    pub(super) fn task_of(&mut self, request: RequestId) -> Result<Option<ContextTask<F, H>>, Dropped> {
         match self.peers.take(request) {
             Some(task) if task.is_unwanted(self.net.now_ns) => {
                 self.turn_down(task, TurnedDown::Unwanted);
@@ -266,23 +244,11 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Distributed<F, K, 
 
     /// Counts and records requests that workers take from each other, or hand over.
     #[inline]
-    pub(super) fn note_hand_off(
-        &self,
-        request: RequestId,
-        request_type: RequestType,
-        hand_off: HandOff,
-    ) {
+    pub(super) fn note_hand_off(&self, request: RequestId, request_type: RequestType, hand_off: HandOff) {
         let worker = self.net.shared.global(OWN);
         let slot = self.net.dispatcher.slot(request_type);
-        let turn = Turn {
-            worker,
-            request,
-            slot,
-        };
-        self.net
-            .shared
-            .trace
-            .taken(self.net.shared.index(), turn, hand_off);
+        let turn = Turn { worker, request, slot };
+        self.net.shared.trace.taken(self.net.shared.index(), turn, hand_off);
         let counters = &self.net.shared.telemetry.workers[worker.index()];
         match hand_off {
             HandOff::Stolen => counters.stolen.add(1),

@@ -16,8 +16,7 @@ const FLIGHTS_MAX: usize = 6;
 static FILES: LazyLock<Certificates> = LazyLock::new(Certificates::new);
 
 /// What a client sends after its handshake: several records.
-static PLAINTEXT: LazyLock<Vec<u8>> =
-    LazyLock::new(|| (0..40_000_u32).map(|number| (number % 251) as u8).collect());
+static PLAINTEXT: LazyLock<Vec<u8>> = LazyLock::new(|| (0..40_000_u32).map(|number| (number % 251) as u8).collect());
 
 /// What happens to a record.
 #[derive(Debug, Clone)]
