@@ -228,7 +228,7 @@ pub mod error;
 pub mod feedback;
 mod fiber;
 mod foreseen;
-mod guarded;
+mod guarded_framing;
 pub mod handler;
 #[doc(hidden)]
 pub mod internal;

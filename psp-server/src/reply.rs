@@ -16,6 +16,7 @@ use psp_policy::RequestType;
 use psp_protocols::{Framing, Rejection, Sink};
 
 use self::overflow::failure_text;
+use crate::guarded_framing::GuardedFraming;
 use crate::presence::Presence;
 use crate::transport::budget::{Budget, EXEMPT_BYTES};
 use crate::transport::output::OutputQueue;
@@ -373,7 +374,12 @@ impl<'a> Reply<'a> {
 }
 
 /// Writes what the peer of a datagram gets in place of a reply. Returns its length: 0 if it does not fit.
-pub(crate) fn refuse<F: Framing>(framing: &F, rejection: &Rejection<'_>, request: &[u8], room: &mut [u8]) -> usize {
+pub(crate) fn refuse<F: Framing>(
+    framing: &GuardedFraming<F>,
+    rejection: &Rejection<'_>,
+    request: &[u8],
+    room: &mut [u8],
+) -> usize {
     let mut reply = Reply::to_datagram(room, None);
     framing.encode_rejection(rejection, request, &mut reply);
     match reply.overflow {

@@ -15,7 +15,7 @@ use psp_protocols::Framing;
 use crate::admin::{Admin, AdminListener};
 use crate::classifier::Classifier;
 use crate::error::RunError;
-use crate::guarded::Guarded;
+use crate::guarded_framing::GuardedFraming;
 use crate::handler::Handler;
 use crate::peer::Peer;
 use crate::request_types;
@@ -218,7 +218,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Server<F, K, H> {
                 classifier,
                 scheduler,
                 handler,
-                framing: Arc::new(Guarded::new(framing)),
+                framing: Arc::new(GuardedFraming::new(framing)),
                 shared,
                 cores,
                 datagrams,

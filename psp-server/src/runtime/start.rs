@@ -10,6 +10,7 @@ use psp_protocols::Framing;
 use super::host::cores::Cores;
 use super::net::{Polled, WAKER};
 use crate::error::BuildError;
+use crate::guarded_framing::GuardedFraming;
 use crate::handler::Handler;
 use crate::shared::Shared;
 use crate::transport::endpoint::Endpoint;
@@ -44,7 +45,7 @@ pub(crate) struct Launch<F: Framing, K, H: Handler<F::Head>> {
     pub(crate) classifier: K,
     pub(crate) scheduler: Box<dyn Scheduler>,
     pub(crate) handler: Arc<H>,
-    pub(crate) framing: Arc<F>,
+    pub(crate) framing: Arc<GuardedFraming<F>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) cores: Cores,
     /// Datagrams of sockets, and of the polled port, that may wait or be in flight, at each of those threads.

@@ -14,6 +14,7 @@ use super::connections::Connections;
 use super::connections::per_address::Counted;
 use super::newcomers::Newcomer;
 use super::tokens::Tokens;
+use crate::guarded_framing::GuardedFraming;
 use crate::handler::Handler;
 use crate::peer::Peer;
 use crate::refusal::Refusal;
@@ -32,7 +33,7 @@ pub(super) struct Acceptor<F: Framing, H: Handler<F::Head>> {
     listeners: Vec<Listener>,
     /// Connections that other ports accepted for this one.
     newcomers: Vec<Newcomer>,
-    framing: Arc<F>,
+    framing: Arc<GuardedFraming<F>>,
     handler: Arc<H>,
     shared: Receiver,
     commons: Arc<Commons<H::Connection, F::Head>>,
@@ -54,7 +55,7 @@ impl<F: Framing, H: Handler<F::Head>> Acceptor<F, H> {
         sockets: Vec<Listening>,
         registry: &Registry,
         tokens: Tokens,
-        framing: Arc<F>,
+        framing: Arc<GuardedFraming<F>>,
         handler: Arc<H>,
         shared: Receiver,
         commons: Arc<Commons<H::Connection, F::Head>>,
@@ -273,7 +274,7 @@ impl Refused {
 }
 
 /// Tells the peer why it is refused, as far as its socket takes it at once, and closes the connection.
-fn tell(reason: &Rejection<'_>, mut socket: Socket, framing: &impl Framing) {
+fn tell(reason: &Rejection<'_>, mut socket: Socket, framing: &GuardedFraming<impl Framing>) {
     let mut text = Vec::new();
     framing.encode_rejection(reason, &[], &mut text);
     // Best effort: an empty socket buffer takes a line.

@@ -4,13 +4,14 @@ use psp_protocols::Framing;
 
 use super::sources::{Refusal, Sources};
 use crate::classifier::Classifier;
+use crate::guarded_framing::GuardedFraming;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::telemetry::{NetCounters, PacketCounters};
 use crate::transport::datagram::Datagram;
 
 /// What a datagram needs on its way to the scheduler.
 pub(crate) struct Intake<'a, F, K> {
-    pub(crate) framing: &'a F,
+    pub(crate) framing: &'a GuardedFraming<F>,
     pub(crate) dispatcher: &'a mut Dispatcher<K>,
     pub(crate) net: &'a NetCounters,
     /// When the datagrams came.

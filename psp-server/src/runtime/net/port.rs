@@ -27,6 +27,7 @@ use super::polled_port::{Polled, PolledPort};
 use super::requests::Requests;
 use super::tokens::{ALARM, Source, Tokens};
 use crate::classifier::Classifier;
+use crate::guarded_framing::GuardedFraming;
 use crate::handler::Handler;
 use crate::runtime::channel::doorbell::Doorbell;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
@@ -55,7 +56,7 @@ pub(crate) struct PortParts<F: Framing, H: Handler<F::Head>> {
     /// What to poll.
     pub(crate) polled: Option<Polled<H::Connection>>,
     pub(crate) handler: Arc<H>,
-    pub(crate) framing: Arc<F>,
+    pub(crate) framing: Arc<GuardedFraming<F>>,
     pub(crate) shared: Receiver,
     /// What all ports of the server have in common.
     pub(crate) commons: Arc<Commons<H::Connection, F::Head>>,
@@ -73,7 +74,7 @@ pub(crate) struct Port<F: Framing, H: Handler<F::Head>> {
     sockets: DatagramSockets<H::Connection>,
     polled: Option<PolledPort<H::Connection>>,
     pub(super) requests: Requests<F, H::Connection>,
-    framing: Arc<F>,
+    framing: Arc<GuardedFraming<F>>,
     shared: Receiver,
     sweep_at_ns: u64,
     events_at_ns: u64,

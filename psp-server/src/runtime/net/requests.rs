@@ -7,6 +7,7 @@ use psp_protocols::Framing;
 
 use super::commons::Commons;
 use super::connections::Connections;
+use crate::guarded_framing::GuardedFraming;
 use crate::peer::Peer;
 use crate::reply::{Completed, refuse};
 use crate::runtime::dispatch::dispatcher::Dispatcher;
@@ -106,7 +107,7 @@ impl<F: Framing, C> Requests<F, C> {
     /// Sends the deferred replies that are complete. Returns how many there are. Those of requests that workers still
     /// have are kept until these are back.
     #[inline]
-    pub(super) fn send_deferred(&mut self, framing: &F, shared: &Receiver, now_ns: u64) -> usize {
+    pub(super) fn send_deferred(&mut self, framing: &GuardedFraming<F>, shared: &Receiver, now_ns: u64) -> usize {
         shared.deferrals().take(&mut self.completed);
         if self.completed.is_empty() {
             return 0;
@@ -128,7 +129,7 @@ impl<F: Framing, C> Requests<F, C> {
         &mut self,
         index: DatagramIndex,
         mut completed: Completed,
-        framing: &F,
+        framing: &GuardedFraming<F>,
         shared: &Receiver,
         now_ns: u64,
     ) -> Option<Completed> {

@@ -10,6 +10,7 @@ use psp_protocols::Framing;
 use crate::admission;
 use crate::config::Config;
 use crate::fiber::{Bell, Timers, WakeList, WakeLists};
+use crate::guarded_framing::GuardedFraming;
 use crate::handler::Handler;
 use crate::runtime::channel::doorbell::Doorbell;
 use crate::runtime::channel::turn_start::TurnStart;
@@ -32,7 +33,7 @@ pub(super) struct Common<F: Framing, K, H: Handler<F::Head>> {
     pub(super) shared: Arc<Shared>,
     pub(super) classifier: Arc<K>,
     pub(super) handler: Arc<H>,
-    pub(super) framing: Arc<F>,
+    pub(super) framing: Arc<GuardedFraming<F>>,
     pub(super) cores: Cores,
     /// Datagrams that may wait or be in flight, at each worker.
     pub(super) datagrams: usize,

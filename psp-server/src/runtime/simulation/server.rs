@@ -19,6 +19,7 @@ use super::protocol::{SimClassifier, SimFraming};
 use super::worker::{SimTask, Worker};
 use super::world::{self, Outside};
 use crate::error::RunError;
+use crate::guarded_framing::GuardedFraming;
 use crate::reply::Deferrals;
 use crate::request_types::executors;
 use crate::runtime::channel::doorbell::Doorbell;
@@ -119,7 +120,7 @@ fn serve(plan: &Plan) -> Result<usize, RunError> {
             _ => scheduler,
         },
         handler: Arc::new(SimHandler { types: plan.types.len() as u32 }),
-        framing: Arc::new(SimFraming { in_order: plan.in_order }),
+        framing: Arc::new(GuardedFraming::new(SimFraming { in_order: plan.in_order })),
         shared: shared.clone(),
         cores: Cores::discover().unpinned(),
         datagrams: 0,

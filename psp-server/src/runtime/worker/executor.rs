@@ -16,6 +16,7 @@ use crate::body::Body;
 use crate::error::WorkerFault;
 use crate::fiber::{for_peer, in_handler, said_type};
 use crate::foreseen::Foreseen;
+use crate::guarded_framing::GuardedFraming;
 use crate::handler::{Handler, Request};
 use crate::peer::Peer;
 use crate::presence::PeerWatch;
@@ -51,7 +52,7 @@ pub(crate) struct Executor<F: Framing, H: Handler<F::Head>> {
     /// The worker that runs the present run. It changes between two turns, if the run moves.
     worker: Rc<Cell<WorkerId>>,
     handler: Arc<H>,
-    framing: Arc<F>,
+    framing: Arc<GuardedFraming<F>>,
     shared: Arc<Shared>,
     /// For requests.
     server: ServerHandle,
@@ -74,7 +75,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
     pub(crate) fn new(
         worker: Rc<Cell<WorkerId>>,
         handler: Arc<H>,
-        framing: Arc<F>,
+        framing: Arc<GuardedFraming<F>>,
         shared: Arc<Shared>,
         clock: Clock,
         sending: Sending,

@@ -14,6 +14,7 @@ use super::executor::{Executor, Sending};
 use super::notices::{Notifier, fault_of};
 use crate::error::{RunError, WorkerFault};
 use crate::fiber::{Timers, WakeList};
+use crate::guarded_framing::GuardedFraming;
 use crate::handler::Handler;
 use crate::runtime::host::clock::Clock;
 use crate::runtime::host::cores::Cores;
@@ -25,7 +26,7 @@ pub(crate) struct WorkerSetup<F, H> {
     pub(crate) worker: WorkerId,
     pub(crate) notifier: Notifier,
     pub(crate) handler: Arc<H>,
-    pub(crate) framing: Arc<F>,
+    pub(crate) framing: Arc<GuardedFraming<F>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) clock: Clock,
     /// Where requests that wait are woken.

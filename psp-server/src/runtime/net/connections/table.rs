@@ -17,6 +17,7 @@ use super::readiness::{Condition, Readiness};
 use super::ready_queue::ReadyQueue;
 use super::slot::{Phase, RanOn, Slot};
 use super::watched::Watched;
+use crate::guarded_framing::GuardedFraming;
 use crate::peer::Peer;
 use crate::presence::State;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
@@ -34,7 +35,7 @@ const UNREAD_DRAIN_S: u64 = 2;
 
 /// All connections of one net worker.
 pub(in crate::runtime::net) struct Connections<F: Framing, C> {
-    pub(super) framing: Arc<F>,
+    pub(super) framing: Arc<GuardedFraming<F>>,
     pub(super) shared: Receiver,
     pub(super) names: Names,
     pub(super) slots: Vec<Slot<F, C>>,
@@ -57,7 +58,7 @@ pub(in crate::runtime::net) struct Connections<F: Framing, C> {
 }
 
 impl<F: Framing, C> Connections<F, C> {
-    pub(in crate::runtime::net) fn new(framing: Arc<F>, shared: Receiver) -> Self {
+    pub(in crate::runtime::net) fn new(framing: Arc<GuardedFraming<F>>, shared: Receiver) -> Self {
         let backpressure_ns = shared.config.backpressure_ms.saturating_mul(1_000_000);
         Self {
             owed_max: owed_max(framing.replies_in_order()),
