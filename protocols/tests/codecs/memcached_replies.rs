@@ -53,7 +53,7 @@ impl Reply {
             Self::ClientError(words) => text::client_error(out, words),
             Self::ServerError(words) => text::server_error(out, words),
             Self::Busy(type_name) => {
-                MemcachedFraming::default().encode_rejection(&Rejection::Busy { type_name }, b"get k\r\n", out)
+                MemcachedFraming::default().encode_rejection(&Rejection::Busy { type_name }, b"get k\r\n", out);
             }
             Self::Refused(text) => RequestError { text, noreply: false }.encode(out),
             Self::Meta(code, ttl, opaque) => {

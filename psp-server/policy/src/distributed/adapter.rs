@@ -617,7 +617,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Scheduler for Distributed<W, F>
         self.congestion.passes(now_ns);
         match event {
             Event::Arrived { request, request_type, deadline_ns } => {
-                self.arrived(now_ns, request, request_type, deadline_ns)
+                self.arrived(now_ns, request, request_type, deadline_ns);
             }
             Event::Completed { worker, samples, .. } => {
                 let finished = self.running.finish(worker).waiting;

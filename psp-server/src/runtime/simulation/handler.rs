@@ -173,7 +173,7 @@ impl Handler<Head> for SimHandler {
                 head.reply(reply);
             }
             (_, Kind::Plain | Kind::Last | Kind::Reclassify | Kind::Discard | Kind::Sized | Kind::Endless) => {
-                head.reply(reply)
+                head.reply(reply);
             }
         }
     }

@@ -178,7 +178,7 @@ pub(super) trait Stages<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>
             }
             Action::Preempt { worker, .. } => self.preempt(worker),
             Action::Run { worker, request, request_type, hand_off } => {
-                self.run(worker, request, request_type, hand_off)
+                self.run(worker, request, request_type, hand_off);
             }
         }
     }
