@@ -1,6 +1,7 @@
 //! Runs requests: the same code on a worker's thread and on the net thread.
 
 use std::cell::Cell;
+use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use psp_policy::{RequestType, Sample, WorkerId};
 use psp_protocols::{Framing, Rejection};
+use tracing::Span;
 
 use super::notices::fault_of;
 use super::spans::{Spans, end_span, request_span};
@@ -147,97 +149,17 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         };
         let high_water = ahead + self.shared.config.output_high_water_bytes;
         let mut now_ns = start_ns;
-        while let Some(frame) = run.frames.get(run.done) {
+        while run.done < run.frames.len() && now_ns.saturating_sub(start_ns) <= RUN_NS_MAX {
             if run.done.is_multiple_of(Foreseen::<F::Head>::COUNT_MAX) {
                 self.foresee(connection, run.unfinished());
             }
-            if connection.pushes.has_any() {
-                connection.take_pushed(usize::MAX);
-            }
-            if frame.len >= BODY_LEN_MIN {
-                connection.input.share();
-            }
-            let payload = &connection.input.data()[..frame.len];
-            let budget = &self.shared.buffers;
-            let limit_bytes = self.shared.reply_bytes_max();
-            let watch = PeerWatch {
-                presence: &connection.presence,
-                socket: connection.socket.as_raw_fd(),
-            };
-            let origin = Origin {
-                request: RequestKey::Connection(connection.index),
-                presence: Some(&connection.presence),
-                deferrals: self.shared.deferrals_of(connection.port),
-                pushes: Some(&connection.pushes),
-            };
-            let waited_ns = self.since_arrival_ns(run.arrived_ns, now_ns);
-            let span = self.spans.next(|| {
-                let name = self.shared.name_of(frame.request_type);
-                request_span(name, self.worker.get(), waited_ns)
-            });
-            let Connection { output, socket, .. } = connection;
-            let mut reply = Reply::to_stream(output, socket, limit_bytes, budget, origin);
-            let request = Request {
-                payload,
-                body: Body::new(connection.input.shared()),
-                head: &frame.head,
-                request_type: frame.request_type,
-                connection: &connection.state,
-                peer: connection.peer,
-                worker: self.worker.get(),
-                waited: Duration::from_nanos(waited_ns),
-                watch: Some(watch),
-                origin,
-                server: &self.server,
-            };
-            let handled = self.shared.guard(&*self.handler, &self.worker, &mut self.state, request, &mut reply);
-            let outcome = reply.into_outcome();
-            let flushed = outcome.flushed;
-            connection.reserved_bytes += outcome.reserved_bytes + flushed.pushed_bytes;
-            if outcome.reclassified.is_some() && handled.is_ok() && !flushed.is_committed {
-                connection.output.truncate(flushed.ahead);
-                run.reclassified = outcome.reclassified;
-                break;
-            }
-            let refusal = self.shared.refusal(self.worker.get(), handled, &outcome, limit_bytes);
-            let is_abandoned = watch.is_gone();
-            // The handler of an abandoned request may have stopped halfway.
-            let is_discarded = is_abandoned || refusal.is_some();
-            let deferred = outcome.deferred.filter(|_| !is_discarded);
-            if is_discarded && flushed.is_committed {
-                connection.closing = true;
-            } else if is_discarded || (deferred.is_some() && !flushed.is_committed) {
-                connection.output.truncate(flushed.ahead);
-                if let Some(rejection) = refusal.filter(|_| !is_abandoned) {
-                    self.framing.encode_rejection(&rejection, payload, &mut connection.output);
+            match self.run_request(connection, run, now_ns) {
+                ControlFlow::Continue(end_ns) => now_ns = end_ns,
+                ControlFlow::Break(end_ns) => {
+                    now_ns = end_ns;
+                    break;
                 }
             }
-            connection.owed.extend(deferred.map(|ticket| Owed {
-                ticket,
-                request: payload.into(),
-                is_committed: flushed.is_committed,
-            }));
-            connection.closing |= handled.is_ok() && outcome.close;
-            connection.failed |= flushed.is_peer_gone;
-            if flushed.sent > 0 {
-                connection.uptake.moves();
-                self.count_sent(flushed.sent);
-            }
-            connection.input.consume(frame.len);
-            run.done += 1;
-            let end_ns = self.service_clock_ns();
-            let service_ns = end_ns.saturating_sub(now_ns);
-            let times = Times {
-                waited_ns,
-                served_ns: service_ns,
-                sojourn_ns: self.since_arrival_ns(run.arrived_ns, end_ns),
-            };
-            end_span(span, times);
-            let (worker, peer) = (self.worker.get(), connection.peer);
-            let request_type = self.shared.type_of(frame.request_type);
-            self.shared.measure(worker, request_type, peer, times);
-            record(&mut run.samples, request_type, service_ns);
-            now_ns = end_ns;
             if connection.output.len() > high_water {
                 self.send(connection);
                 if connection.has_unsent() {
@@ -245,14 +167,139 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 }
                 now_ns = self.service_clock_ns();
             }
-            let has_had_its_time = now_ns.saturating_sub(start_ns) > RUN_NS_MAX;
-            let owes_too_much = connection.owed.len() >= self.owed_max;
-            if connection.closing || connection.failed || has_had_its_time || is_abandoned || owes_too_much {
-                break;
-            }
         }
         self.send(connection);
         now_ns
+    }
+
+    /// Runs the next request of a run, from `now_ns` of the service clock, and returns its time at the end. Breaks if the
+    /// run ends with this request.
+    #[inline]
+    fn run_request(
+        &mut self,
+        connection: &mut Connection<H::Connection>,
+        run: &mut Run<F::Head>,
+        now_ns: u64,
+    ) -> ControlFlow<u64, u64> {
+        let frame = &run.frames[run.done];
+        if connection.pushes.has_any() {
+            connection.take_pushed(usize::MAX);
+        }
+        if frame.len >= BODY_LEN_MIN {
+            connection.input.share();
+        }
+        let waited_ns = self.since_arrival_ns(run.arrived_ns, now_ns);
+        let span = self.next_span(frame.request_type, waited_ns);
+        let watch = PeerWatch {
+            presence: &connection.presence,
+            socket: connection.socket.as_raw_fd(),
+        };
+        let origin = Origin {
+            request: RequestKey::Connection(connection.index),
+            presence: Some(&connection.presence),
+            deferrals: self.shared.deferrals_of(connection.port),
+            pushes: Some(&connection.pushes),
+        };
+        let Connection { output, socket, .. } = connection;
+        let mut reply = Reply::to_stream(output, socket, self.shared.reply_bytes_max(), &self.shared.buffers, origin);
+        let request = Request {
+            payload: &connection.input.data()[..frame.len],
+            body: Body::new(connection.input.shared()),
+            head: &frame.head,
+            request_type: frame.request_type,
+            connection: &connection.state,
+            peer: connection.peer,
+            worker: self.worker.get(),
+            waited: Duration::from_nanos(waited_ns),
+            watch: Some(watch),
+            origin,
+            server: &self.server,
+        };
+        let handled = self.shared.guard(&*self.handler, &self.worker, &mut self.state, request, &mut reply);
+        let outcome = reply.into_outcome();
+        let flushed = outcome.flushed;
+        connection.reserved_bytes += outcome.reserved_bytes + flushed.pushed_bytes;
+        if outcome.reclassified.is_some() && handled.is_ok() && !flushed.is_committed {
+            connection.output.truncate(flushed.ahead);
+            run.reclassified = outcome.reclassified;
+            return ControlFlow::Break(now_ns);
+        }
+        let is_abandoned = watch.is_gone();
+        self.settle(connection, frame.len, handled, outcome, is_abandoned);
+        run.done += 1;
+        let end_ns = self.service_clock_ns();
+        let times = self.times(run.arrived_ns, waited_ns, now_ns, end_ns);
+        let request_type = self.shared.type_of(frame.request_type);
+        let sample = self.measure(span, request_type, connection.peer, times);
+        record(&mut run.samples, sample);
+        if is_abandoned || connection.closing || connection.failed || connection.owed.len() >= self.owed_max {
+            return ControlFlow::Break(end_ns);
+        }
+        ControlFlow::Continue(end_ns)
+    }
+
+    /// Leaves in the connection what the handler made of its next request, of `len` bytes: a reply, a refusal in its
+    /// place, or a reply that is owed.
+    #[inline]
+    fn settle(
+        &self,
+        connection: &mut Connection<H::Connection>,
+        len: usize,
+        handled: Result<(), Panicked>,
+        outcome: ReplyOutcome,
+        is_abandoned: bool,
+    ) {
+        let flushed = outcome.flushed;
+        let payload = &connection.input.data()[..len];
+        let refusal = self.shared.refusal(self.worker.get(), handled, &outcome, self.shared.reply_bytes_max());
+        // The handler of an abandoned request may have stopped halfway.
+        let is_discarded = is_abandoned || refusal.is_some();
+        let deferred = outcome.deferred.filter(|_| !is_discarded);
+        if is_discarded && flushed.is_committed {
+            connection.closing = true;
+        } else if is_discarded || (deferred.is_some() && !flushed.is_committed) {
+            connection.output.truncate(flushed.ahead);
+            if let Some(rejection) = refusal.filter(|_| !is_abandoned) {
+                self.framing.encode_rejection(&rejection, payload, &mut connection.output);
+            }
+        }
+        connection.owed.extend(deferred.map(|ticket| Owed {
+            ticket,
+            request: payload.into(),
+            is_committed: flushed.is_committed,
+        }));
+        connection.closing |= handled.is_ok() && outcome.close;
+        connection.failed |= flushed.is_peer_gone;
+        if flushed.sent > 0 {
+            connection.uptake.moves();
+            self.count_sent(flushed.sent);
+        }
+        connection.input.consume(len);
+    }
+
+    /// A span for the request that begins, if it is one that gets a span.
+    #[inline]
+    fn next_span(&mut self, request_type: RequestType, waited_ns: u64) -> Option<Span> {
+        let Self { spans, shared, worker, .. } = self;
+        spans.next(|| request_span(shared.name_of(request_type), worker.get(), waited_ns))
+    }
+
+    /// The times of a request that ran from `start_ns` to `end_ns` of the service clock.
+    #[inline]
+    fn times(&self, arrived_ns: u64, waited_ns: u64, start_ns: u64, end_ns: u64) -> Times {
+        Times {
+            waited_ns,
+            served_ns: end_ns.saturating_sub(start_ns),
+            sojourn_ns: self.since_arrival_ns(arrived_ns, end_ns),
+        }
+    }
+
+    /// Counts a request that has ended. Returns what the scheduler learns of it.
+    #[inline]
+    fn measure(&self, span: Option<Span>, request_type: RequestType, peer: Peer, times: Times) -> Sample {
+        end_span(span, times);
+        self.shared.measure(self.worker.get(), request_type, peer, times);
+        Sample { request_type, count: 1, service_ns: times.served_ns }
     }
 
     /// Shows the next requests of a connection to the handler.
@@ -281,15 +328,10 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         };
         session.step();
         let end_ns = self.service_clock_ns();
-        let service_ns = end_ns.saturating_sub(start_ns);
-        let times = Times {
-            waited_ns: self.since_arrival_ns(run.arrived_ns, start_ns),
-            served_ns: service_ns,
-            sojourn_ns: self.since_arrival_ns(run.arrived_ns, end_ns),
-        };
-        let (worker, peer) = (self.worker.get(), connection.peer);
-        self.shared.measure(worker, request_type, peer, times);
-        record(&mut run.samples, request_type, service_ns);
+        let waited_ns = self.since_arrival_ns(run.arrived_ns, start_ns);
+        let times = self.times(run.arrived_ns, waited_ns, start_ns, end_ns);
+        let sample = self.measure(None, request_type, connection.peer, times);
+        record(&mut run.samples, sample);
         self.send(connection);
         end_ns
     }
@@ -332,6 +374,8 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             return start_ns;
         };
         let (peer, request_type, arrived_ns) = (*peer, *request_type, *arrived_ns);
+        let waited_ns = self.since_arrival_ns(arrived_ns, start_ns);
+        let span = self.next_span(request_type, waited_ns);
         let envelope = self.framing.envelope();
         let shape = envelope.shape();
         let (payload, room) = body.request_and_room(shape);
@@ -342,11 +386,6 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             deferrals: self.shared.deferrals_of(names.port()),
             pushes: None,
         };
-        let waited_ns = self.since_arrival_ns(arrived_ns, start_ns);
-        let span = self.spans.next(|| {
-            let name = self.shared.name_of(request_type);
-            request_span(name, self.worker.get(), waited_ns)
-        });
         let mut reply = Reply::to_datagram(room, Some(origin));
         let request = Request {
             payload,
@@ -371,7 +410,6 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             None => outcome.written,
         };
         let end_ns = self.service_clock_ns();
-        let service_ns = end_ns.saturating_sub(start_ns);
         if written > 0 {
             let at_once = self.sending == Sending::AtOnce;
             let sent = body.send(written, envelope, &endpoint.outlet, peer, self.worker.get(), at_once);
@@ -379,27 +417,20 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             counters.bytes_sent.add(sent.bytes as u64);
             counters.replies_unsent.add(sent.dropped as u64);
         }
-        let times = Times {
-            waited_ns,
-            served_ns: service_ns,
-            sojourn_ns: self.since_arrival_ns(arrived_ns, end_ns),
-        };
-        end_span(span, times);
-        let worker = self.worker.get();
-        let request_type = self.shared.type_of(request_type);
-        self.shared.measure(worker, request_type, Peer::Ip(peer), times);
-        *sample = Some(Sample { request_type, count: 1, service_ns });
+        let times = self.times(arrived_ns, waited_ns, start_ns, end_ns);
+        *sample = Some(self.measure(span, self.shared.type_of(request_type), Peer::Ip(peer), times));
         end_ns
     }
 }
 
-fn record(samples: &mut smallvec::SmallVec<[Sample; 4]>, request_type: RequestType, service_ns: u64) {
-    match samples.iter_mut().find(|sample| sample.request_type == request_type) {
-        Some(sample) => {
-            sample.count += 1;
-            sample.service_ns += service_ns;
+/// Adds a request to those of its type.
+fn record(samples: &mut smallvec::SmallVec<[Sample; 4]>, sample: Sample) {
+    match samples.iter_mut().find(|of_type| of_type.request_type == sample.request_type) {
+        Some(of_type) => {
+            of_type.count += sample.count;
+            of_type.service_ns += sample.service_ns;
         }
-        None => samples.push(Sample { request_type, count: 1, service_ns }),
+        None => samples.push(sample),
     }
 }
 

@@ -143,126 +143,168 @@ impl<F: Framing, C> Connections<F, C> {
         now_ns: u64,
     ) {
         let mut read_left = read_bytes_max;
-        loop {
-            let slot = &mut self.slots[index.get()];
-            let Phase::Home(stream) = &mut slot.phase else {
-                return;
-            };
-            let Stream { connection, run } = &mut **stream;
-            if connection.failed || connection.pushes.is_cut_off() {
-                return self.close(index);
-            }
-            let is_blocked = connection.has_unsent() && slot.readiness.has(Condition::Blocked);
-            if connection.has_unsent() && !is_blocked {
-                // A run of a peer that has gone is dropped, and its output would come here again.
-                let background = slot.last_run.ran_on == RanOn::Worker
-                    && !slot.readiness.has(Condition::FlushRefused)
-                    && connection.output.len() >= BACKGROUND_FLUSH_BYTES_MIN
-                    && !connection.is_abandoned();
-                if background {
-                    // Sending a long reply takes as long as making it: the same workers do it.
-                    run.clear();
-                    slot.phase.queue();
-                    let request_type = slot.last_run.request_type;
-                    self.net().background_flushes.add(1);
-                    dispatcher.arrived(now_ns, self.names.of_run(index), request_type, None);
-                    return;
-                }
-                slot.last_active_ns = now_ns;
-                self.ready.note_sent();
-                if slot.send_some(self.shared.net()) {
-                    return self.ready.push_answered(index);
-                }
-                continue;
-            }
-            if is_blocked && !self.runs_on(index, now_ns) {
-                if !self.discard_meanwhile(index) {
-                    return;
-                }
-                return self.wait_for_peer(index, now_ns);
-            }
-            let slot = &mut self.slots[index.get()];
-            let Phase::Home(stream) = &mut slot.phase else {
-                return;
-            };
-            let Stream { connection, run } = &mut **stream;
-            if !is_blocked && connection.may_send_pushed() {
+        while self.step(index, &mut read_left, dispatcher, now_ns) {}
+    }
+
+    /// The next step of a connection: sends, or goes on with its input. Returns whether another one follows at once.
+    fn step<K: Classifier<F::Head>>(
+        &mut self,
+        index: ConnectionIndex,
+        read_left: &mut usize,
+        dispatcher: &mut Dispatcher<K>,
+        now_ns: u64,
+    ) -> bool {
+        let slot = &mut self.slots[index.get()];
+        let Phase::Home(stream) = &mut slot.phase else {
+            return false;
+        };
+        let connection = &mut stream.connection;
+        if connection.failed || connection.pushes.is_cut_off() {
+            self.close(index);
+            return false;
+        }
+        if !connection.has_unsent() {
+            if connection.may_send_pushed() {
                 connection.lend_buffers(&mut self.memory.output);
                 connection.take_pushed(SEND_BYTES_MAX);
-                continue;
+                return true;
             }
-            if connection.closing && connection.owed.is_empty() {
-                if connection.socket.say_goodbye() {
-                    continue;
-                }
-                return self.start_lingering(index, now_ns);
+            return self.step_of_input(index, read_left, dispatcher, now_ns);
+        }
+        if !slot.readiness.has(Condition::Blocked) {
+            return self.step_of_output(index, dispatcher, now_ns);
+        }
+        if self.runs_on(index, now_ns) {
+            return self.step_of_input(index, read_left, dispatcher, now_ns);
+        }
+        if self.discard_meanwhile(index) {
+            self.wait_for_peer(index, now_ns);
+        }
+        false
+    }
+
+    /// Sends some of the output, or has a worker send it.
+    fn step_of_output<K: Classifier<F::Head>>(
+        &mut self,
+        index: ConnectionIndex,
+        dispatcher: &mut Dispatcher<K>,
+        now_ns: u64,
+    ) -> bool {
+        let slot = &mut self.slots[index.get()];
+        let Phase::Home(stream) = &mut slot.phase else {
+            return false;
+        };
+        let Stream { connection, run } = &mut **stream;
+        // A run of a peer that has gone is dropped, and its output would come here again.
+        let background = slot.last_run.ran_on == RanOn::Worker
+            && !slot.readiness.has(Condition::FlushRefused)
+            && connection.output.len() >= BACKGROUND_FLUSH_BYTES_MIN
+            && !connection.is_abandoned();
+        if background {
+            // Sending a long reply takes as long as making it: the same workers do it.
+            run.clear();
+            slot.phase.queue();
+            let request_type = slot.last_run.request_type;
+            self.net().background_flushes.add(1);
+            dispatcher.arrived(now_ns, self.names.of_run(index), request_type, None);
+            return false;
+        }
+        slot.last_active_ns = now_ns;
+        self.ready.note_sent();
+        let is_answered = slot.send_some(self.shared.net());
+        if is_answered {
+            self.ready.push_answered(index);
+        }
+        !is_answered
+    }
+
+    /// Frames the input into a run, or reads more of it. A connection that is to be closed has none.
+    fn step_of_input<K: Classifier<F::Head>>(
+        &mut self,
+        index: ConnectionIndex,
+        read_left: &mut usize,
+        dispatcher: &mut Dispatcher<K>,
+        now_ns: u64,
+    ) -> bool {
+        let slot = &mut self.slots[index.get()];
+        let Phase::Home(stream) = &mut slot.phase else {
+            return false;
+        };
+        let Stream { connection, run } = &mut **stream;
+        if connection.closing && connection.owed.is_empty() {
+            if connection.socket.say_goodbye() {
+                return true;
             }
-            if connection.is_abandoned() {
-                return self.close(index);
+            self.start_lingering(index, now_ns);
+            return false;
+        }
+        if connection.is_abandoned() {
+            self.close(index);
+            return false;
+        }
+        if connection.closing || connection.owed.len() >= self.owed_max {
+            self.wait_for_peer(index, now_ns);
+            return false;
+        }
+        if let Some(stage) = connection.socket.handshake() {
+            return self.advance_handshake(index, stage, dispatcher, now_ns);
+        }
+        let (input, is_authenticated) = (connection.input.data(), connection.is_authenticated);
+        match parse(&self.framing, &mut slot.cursor, input, is_authenticated, run, dispatcher, now_ns) {
+            Ok(Parsed::Run(request_type)) => {
+                slot.last_active_ns = now_ns;
+                self.enter_queue(index, request_type, dispatcher, now_ns);
+                false
             }
-            if connection.owed.len() >= self.owed_max || (connection.closing && !connection.owed.is_empty()) {
-                return self.wait_for_peer(index, now_ns);
+            Ok(Parsed::NeedMore { len_min }) => self.step_of_reading(index, len_min, read_left, now_ns),
+            Err(error) => {
+                self.net().malformed.add(1);
+                self.refuse(index, &Rejection::Malformed(&error));
+                true
             }
-            if let Some(stage) = connection.socket.handshake() {
-                if self.advance_handshake(index, stage, dispatcher, now_ns) {
-                    continue;
-                }
-                return;
+        }
+    }
+
+    /// Reads, if there is something to read. `len_min` bytes of the next request are announced.
+    fn step_of_reading(&mut self, index: ConnectionIndex, len_min: usize, read_left: &mut usize, now_ns: u64) -> bool {
+        let slot = &mut self.slots[index.get()];
+        let Phase::Home(stream) = &mut slot.phase else {
+            return false;
+        };
+        let connection = &mut stream.connection;
+        if slot.readiness.has(Condition::InputEnded) {
+            connection.closing = true;
+            return true;
+        }
+        if !slot.readiness.has(Condition::Readable) || (self.draining && slot.drain_read_left == 0) {
+            if self.draining {
+                slot.readiness.set(Condition::InputEnded, true);
+                return true;
             }
-            let input = connection.input.data();
-            match parse(
-                &*self.framing,
-                &mut slot.cursor,
-                input,
-                connection.is_authenticated,
-                run,
-                dispatcher,
-                now_ns,
-            ) {
-                Ok(Parsed::Run(request_type)) => {
-                    slot.last_active_ns = now_ns;
-                    return self.enter_queue(index, request_type, dispatcher, now_ns);
-                }
-                Ok(Parsed::NeedMore { .. }) if slot.readiness.has(Condition::InputEnded) => {
-                    connection.closing = true;
-                }
-                Ok(Parsed::NeedMore { .. })
-                    if !slot.readiness.has(Condition::Readable) || (self.draining && slot.drain_read_left == 0) =>
-                {
-                    if self.draining {
-                        slot.readiness.set(Condition::InputEnded, true);
-                        continue;
-                    }
-                    let output = &mut connection.output;
-                    let before = output.len();
-                    self.framing.encode_interim(&mut slot.cursor, output);
-                    if output.len() > before {
-                        continue;
-                    }
-                    return self.wait_for_peer(index, now_ns);
-                }
-                Ok(Parsed::NeedMore { len_min }) => {
-                    if read_left == 0 {
-                        return self.ready.push(index);
-                    }
-                    if let Some(len) = connection.input.wants_body(len_min) {
-                        match self.reserve_body(index, len, now_ns) {
-                            Room::Reserved => {}
-                            Room::Later => return,
-                            Room::Never => {
-                                self.refuse_body(index);
-                                continue;
-                            }
-                        }
-                    }
-                    read_left = self.read(index, len_min, read_left, now_ns);
-                }
-                Err(error) => {
-                    self.net().malformed.add(1);
-                    self.refuse(index, &Rejection::Malformed(&error));
+            let before = connection.output.len();
+            self.framing.encode_interim(&mut slot.cursor, &mut connection.output);
+            let has_interim = connection.output.len() > before;
+            if !has_interim {
+                self.wait_for_peer(index, now_ns);
+            }
+            return has_interim;
+        }
+        if *read_left == 0 {
+            self.ready.push(index);
+            return false;
+        }
+        if let Some(len) = connection.input.wants_body(len_min) {
+            match self.reserve_body(index, len, now_ns) {
+                Room::Reserved => {}
+                Room::Later => return false,
+                Room::Never => {
+                    self.refuse_body(index);
+                    return true;
                 }
             }
         }
+        *read_left = self.read(index, len_min, *read_left, now_ns);
+        true
     }
 
     /// Reads once. `len_min` bytes of the next request are announced. Returns what is left of `read_left`, the
