@@ -7,6 +7,7 @@
 //! ```
 
 mod command_table;
+mod cost;
 mod redis;
 mod rule;
 
@@ -17,6 +18,7 @@ use crate::registry::register;
 
 use command_table::CommandTable;
 pub use command_table::NAME_LEN_MAX;
+pub use cost::Work;
 pub use rule::Rule;
 
 /// The user's function for one type: takes a frame of that type and its head, returns its final type.

@@ -1,11 +1,14 @@
-//! The commands of Redis in groups, as data.
+//! The types of the commands of Redis, by the cost that the table of commands names.
 
 use std::time::Duration;
 
+use psp_protocols::resp::Facts;
 use psp_server::TypeSpec;
 
 use super::RespClassifier;
+use super::cost::{Cost, Work};
 use super::rule::Rule;
+use crate::registry::register;
 
 /// Most keys or members of a request that still counts as a single-key command.
 const FEW_ARGS: usize = 8;
@@ -16,462 +19,89 @@ const RANGE_LEN_MAX: u64 = 128;
 /// Most arguments of a request with many keys or members that still counts as a range.
 const RANGE_ARGS_MAX: usize = 128;
 
-struct Group {
-    name: &'static str,
-    service_time: Duration,
-    share: f64,
-    /// Past the policy: what operators, and clients that begin, need while everything else is busy.
-    is_control: bool,
-    commands: &'static [&'static str],
-}
+/// A type of requests: its name, how long they take, which share they are, and whether they pass by the policy, as
+/// operators and clients that begin need while everything else is busy.
+type Type = (&'static str, Duration, f64, bool);
 
-/// Each command is in the group of its worst case. [`RULES`] names the requests that are cheaper.
-const GROUPS: [Group; 5] = [
-    Group {
-        name: "health",
-        service_time: Duration::from_micros(1),
-        share: 0.02,
-        is_control: true,
-        commands: &[
-            "ACL",
-            "ASKING",
-            "AUTH",
-            "CLIENT",
-            "CLUSTER",
-            "CONFIG",
-            "ECHO",
-            "FAILOVER",
-            "FUNCTION KILL",
-            "FUNCTION STATS",
-            "HELLO",
-            "INFO",
-            "LASTSAVE",
-            "LATENCY",
-            "LOLWUT",
-            "MODULE",
-            "MONITOR",
-            "PING",
-            "PUBSUB NUMPAT",
-            "PUBSUB NUMSUB",
-            "PUBSUB SHARDNUMSUB",
-            "QUIT",
-            "READONLY",
-            "READWRITE",
-            "REPLICAOF",
-            "RESET",
-            "ROLE",
-            "SCRIPT EXISTS",
-            "SCRIPT KILL",
-            "SELECT",
-            "SHUTDOWN",
-            "SLAVEOF",
-            "SLOWLOG",
-            "TIME",
-        ],
-    },
-    Group {
-        name: "read",
-        service_time: Duration::from_micros(1),
-        share: 0.6,
-        is_control: false,
-        commands: &[
-            "DBSIZE",
-            "EXPIRETIME",
-            "GEODIST",
-            "GET",
-            "GETBIT",
-            "GETRANGE",
-            "HEXISTS",
-            "HGET",
-            "HLEN",
-            "HSTRLEN",
-            "LINDEX",
-            "LLEN",
-            "OBJECT",
-            "PEXPIRETIME",
-            "PTTL",
-            "SCARD",
-            "SISMEMBER",
-            "STRLEN",
-            "SUBSTR",
-            "TTL",
-            "TYPE",
-            "WAIT",
-            "XLEN",
-            "ZCARD",
-            "ZCOUNT",
-            "ZLEXCOUNT",
-            "ZRANK",
-            "ZREVRANK",
-            "ZSCORE",
-        ],
-    },
-    Group {
-        name: "write",
-        service_time: Duration::from_nanos(1500),
-        share: 0.3,
-        is_control: false,
-        commands: &[
-            "APPEND",
-            "BLMOVE",
-            "BRPOPLPUSH",
-            "DECR",
-            "DECRBY",
-            "DISCARD",
-            "EXEC",
-            "EXPIRE",
-            "EXPIREAT",
-            "GETDEL",
-            "GETEX",
-            "GETSET",
-            "HINCRBY",
-            "HINCRBYFLOAT",
-            "HSETNX",
-            "INCR",
-            "INCRBY",
-            "INCRBYFLOAT",
-            "LMOVE",
-            "LSET",
-            "MULTI",
-            "PERSIST",
-            "PEXPIRE",
-            "PEXPIREAT",
-            "PSETEX",
-            "PUBLISH",
-            "MOVE",
-            "RENAME",
-            "RENAMENX",
-            "RPOPLPUSH",
-            "SET",
-            "SETBIT",
-            "SETEX",
-            "SETNX",
-            "SETRANGE",
-            "SMOVE",
-            "SPUBLISH",
-            "UNWATCH",
-            "XGROUP",
-            "XSETID",
-            "ZINCRBY",
-        ],
-    },
-    Group {
-        name: "range",
-        service_time: Duration::from_micros(20),
-        share: 0.079,
-        is_control: false,
-        commands: &[
-            "BITCOUNT",
-            "BITPOS",
-            "COMMAND COUNT",
-            "COMMAND GETKEYS",
-            "COMMAND GETKEYSANDFLAGS",
-            "COMMAND HELP",
-            "COMMAND INFO",
-            "COPY",
-            "RANDOMKEY",
-            "DUMP",
-            "HGETALL",
-            "HKEYS",
-            "HVALS",
-            "LINSERT",
-            "LPOS",
-            "LREM",
-            "LTRIM",
-            "MEMORY",
-            "PFCOUNT",
-            "SMEMBERS",
-            "SWAPDB",
-            "XINFO",
-            "XTRIM",
-            "ZREMRANGEBYLEX",
-            "ZREMRANGEBYRANK",
-            "ZREMRANGEBYSCORE",
-        ],
-    },
-    Group {
-        name: "scan",
-        service_time: Duration::from_millis(10),
-        share: 0.001,
-        is_control: false,
-        commands: &[
-            "ACL LOAD",
-            "ACL SAVE",
-            "BITFIELD",
-            "BITFIELD_RO",
-            "BITOP",
-            "BLMPOP",
-            "BLPOP",
-            "BRPOP",
-            "BZMPOP",
-            "BZPOPMAX",
-            "BZPOPMIN",
-            "COMMAND",
-            "DEBUG",
-            "DEL",
-            "EVAL",
-            "EVALSHA",
-            "EVALSHA_RO",
-            "EVAL_RO",
-            "EXISTS",
-            "FCALL",
-            "FCALL_RO",
-            "FLUSHALL",
-            "FLUSHDB",
-            "FUNCTION",
-            "GEOADD",
-            "GEOHASH",
-            "GEOPOS",
-            "GEORADIUS",
-            "GEORADIUSBYMEMBER",
-            "GEORADIUSBYMEMBER_RO",
-            "GEORADIUS_RO",
-            "GEOSEARCH",
-            "GEOSEARCHSTORE",
-            "HDEL",
-            "HMGET",
-            "HMSET",
-            "HRANDFIELD",
-            "HSCAN",
-            "HSET",
-            "KEYS",
-            "LCS",
-            "LMPOP",
-            "LPOP",
-            "LPUSH",
-            "LPUSHX",
-            "LRANGE",
-            "MGET",
-            "MSET",
-            "MSETNX",
-            "PFADD",
-            "PFMERGE",
-            "PSUBSCRIBE",
-            "PUBSUB",
-            "PUNSUBSCRIBE",
-            "RESTORE",
-            "RPOP",
-            "RPUSH",
-            "RPUSHX",
-            "SADD",
-            "SCAN",
-            "SCRIPT",
-            "SDIFF",
-            "SDIFFSTORE",
-            "SINTER",
-            "SINTERCARD",
-            "SINTERSTORE",
-            "SMISMEMBER",
-            "SORT",
-            "SORT_RO",
-            "SPOP",
-            "SRANDMEMBER",
-            "SREM",
-            "SSCAN",
-            "SSUBSCRIBE",
-            "SUBSCRIBE",
-            "SUNION",
-            "SUNIONSTORE",
-            "SUNSUBSCRIBE",
-            "TOUCH",
-            "UNLINK",
-            "UNSUBSCRIBE",
-            "WATCH",
-            "XACK",
-            "XADD",
-            "XAUTOCLAIM",
-            "XCLAIM",
-            "XDEL",
-            "XPENDING",
-            "XRANGE",
-            "XREAD",
-            "XREADGROUP",
-            "XREVRANGE",
-            "ZADD",
-            "ZDIFF",
-            "ZDIFFSTORE",
-            "ZINTER",
-            "ZINTERCARD",
-            "ZINTERSTORE",
-            "ZMPOP",
-            "ZMSCORE",
-            "ZPOPMAX",
-            "ZPOPMIN",
-            "ZRANDMEMBER",
-            "ZRANGE",
-            "ZRANGEBYLEX",
-            "ZRANGEBYSCORE",
-            "ZRANGESTORE",
-            "ZREM",
-            "ZREVRANGE",
-            "ZREVRANGEBYLEX",
-            "ZREVRANGEBYSCORE",
-            "ZSCAN",
-            "ZUNION",
-            "ZUNIONSTORE",
-        ],
-    },
+const TYPES: [Type; 5] = [
+    ("health", Duration::from_micros(1), 0.02, true),
+    ("read", Duration::from_micros(1), 0.6, false),
+    ("write", Duration::from_nanos(1500), 0.3, false),
+    ("range", Duration::from_micros(20), 0.079, false),
+    (LONG, Duration::from_millis(10), 0.001, false),
 ];
 
-const READS_OF_MANY: &[&str] = &[
-    "BITFIELD_RO",
-    "EXISTS",
-    "GEOHASH",
-    "GEOPOS",
-    "HMGET",
-    "MGET",
-    "SMISMEMBER",
-    "TOUCH",
-    "WATCH",
-    "ZMSCORE",
-];
+/// The type of requests whose work nothing bounds.
+const LONG: &str = "scan";
 
-const WRITES_OF_MANY: &[&str] = &[
-    "BITFIELD",
-    "BLPOP",
-    "BRPOP",
-    "BZPOPMAX",
-    "BZPOPMIN",
-    "DEL",
-    "GEOADD",
-    "HDEL",
-    "HMSET",
-    "HSET",
-    "LPUSH",
-    "LPUSHX",
-    "MSET",
-    "MSETNX",
-    "PFADD",
-    "PSUBSCRIBE",
-    "PUNSUBSCRIBE",
-    "RPUSH",
-    "RPUSHX",
-    "SADD",
-    "SREM",
-    "SSUBSCRIBE",
-    "SUBSCRIBE",
-    "SUNSUBSCRIBE",
-    "UNLINK",
-    "UNSUBSCRIBE",
-    "XACK",
-    "XADD",
-    "XCLAIM",
-    "XDEL",
-    "ZADD",
-    "ZREM",
-];
+/// The type of requests that touch up to [`RANGE_LEN_MAX`] elements.
+const RANGE: &str = "range";
 
-const POPS: &[&str] = &["LPOP", "RPOP", "SPOP", "ZPOPMAX", "ZPOPMIN"];
-
-const POPS_OF_SEVERAL_KEYS: &[&str] = &["BLMPOP", "BZMPOP", "LMPOP", "ZMPOP"];
-
-const RANDOM_MEMBERS: &[&str] = &["HRANDFIELD", "SRANDMEMBER", "ZRANDMEMBER"];
-
-const CURSORS: &[&str] = &["HSCAN", "SCAN", "SSCAN", "ZSCAN"];
-
-const READS_OF_STREAMS: &[&str] = &["XRANGE", "XREAD", "XREADGROUP", "XREVRANGE"];
-
-const RANGES_BY_VALUE: &[&str] = &["ZRANGEBYLEX", "ZRANGEBYSCORE", "ZREVRANGEBYLEX", "ZREVRANGEBYSCORE"];
-
-/// Requests that are of a cheaper type than their command's group, in the order in which the rules
-/// are tried.
-const RULES: [(&[&str], Rule, &str); 14] = [
-    (READS_OF_MANY, Rule::ArgCount { max: FEW_ARGS }, "read"),
-    (READS_OF_MANY, Rule::ArgCount { max: RANGE_ARGS_MAX }, "range"),
-    (WRITES_OF_MANY, Rule::ArgCount { max: FEW_ARGS }, "write"),
-    (WRITES_OF_MANY, Rule::ArgCount { max: RANGE_ARGS_MAX }, "range"),
-    (POPS, count_up_to(FEW_ARGS as u64), "write"),
-    (POPS, count_up_to(RANGE_LEN_MAX), "range"),
-    (POPS_OF_SEVERAL_KEYS, COUNT_OF_A_RANGE, "range"),
-    (RANDOM_MEMBERS, count_up_to(FEW_ARGS as u64), "read"),
-    (RANDOM_MEMBERS, count_up_to(RANGE_LEN_MAX), "range"),
-    (CURSORS, COUNT_OF_A_RANGE, "range"),
-    (&["LRANGE", "ZREVRANGE"], span_from(2, &[]), "range"),
-    // With BYSCORE or BYLEX, the arguments of ZRANGE are not indices.
-    (&["ZRANGE"], span_from(2, &["BYSCORE", "BYLEX"]), "range"),
-    (
-        RANGES_BY_VALUE,
-        Rule::Keyword {
-            word: "LIMIT",
-            numbers: 2,
-            max: RANGE_LEN_MAX,
-            if_absent: false,
-        },
-        "range",
-    ),
-    (
-        READS_OF_STREAMS,
-        Rule::Keyword {
-            word: "COUNT",
-            numbers: 1,
-            max: RANGE_LEN_MAX,
-            if_absent: false,
-        },
-        "range",
-    ),
-];
-
-/// Without COUNT, a cursor returns 10 elements and a pop returns one.
-const COUNT_OF_A_RANGE: Rule = Rule::Keyword {
-    word: "COUNT",
-    numbers: 1,
-    max: RANGE_LEN_MAX,
-    if_absent: true,
-};
-
-const fn count_up_to(max: u64) -> Rule {
-    Rule::Number { arg: 2, max }
-}
-
-const fn span_from(start_arg: usize, unless: &'static [&'static str]) -> Rule {
-    Rule::Span {
-        start_arg,
-        stop_arg: start_arg + 1,
-        max: RANGE_LEN_MAX,
-        unless,
+/// The requests of a command that touch few elements, as their arguments tell, in the order in which the rules are
+/// tried. Without a rule all requests of a command are of the type of its cost; with one, all others are long.
+fn rules(cost: &Cost) -> Vec<(Rule, &'static str)> {
+    let keyword = |word, numbers, if_absent| Rule::Keyword { word, numbers, max: RANGE_LEN_MAX, if_absent };
+    let span = |unless| Rule::Span { start_arg: 2, stop_arg: 3, max: RANGE_LEN_MAX, unless };
+    match cost.work {
+        Work::Arguments | Work::Sketch | Work::Fields | Work::Entries => vec![
+            (Rule::ArgCount { max: FEW_ARGS }, cost.request_type),
+            (Rule::ArgCount { max: RANGE_ARGS_MAX }, RANGE),
+        ],
+        Work::Count => {
+            let up_to = |max| Rule::Number { arg: 2, max };
+            vec![(up_to(FEW_ARGS as u64), cost.request_type), (up_to(RANGE_LEN_MAX), RANGE)]
+        }
+        // Without COUNT, a cursor returns 10 elements and a pop returns one.
+        Work::Pop(_) | Work::Cursor | Work::KeyspaceCursor => vec![(keyword("COUNT", 1, true), RANGE)],
+        Work::Span => vec![(span(&[]), RANGE)],
+        Work::SpanOrLimit => vec![(span(&["BYSCORE", "BYLEX"]), RANGE)],
+        Work::Limit => vec![(keyword("LIMIT", 2, false), RANGE)],
+        Work::EntryRange => vec![(keyword("COUNT", 1, false), RANGE)],
+        _ => Vec::new(),
     }
 }
 
 pub(super) fn classifier() -> RespClassifier {
-    let grouped = GROUPS.iter().fold(RespClassifier::new(), |classifier, group| {
-        let spec = TypeSpec::new(group.name).service_time(group.service_time).share(group.share);
-        let spec = match group.is_control {
-            true => spec.control(),
-            false => spec,
-        };
-        classifier.group(spec, group.commands)
-    });
-    RULES.iter().fold(grouped, |classifier, (commands, rule, type_name)| {
-        classifier.when(*commands, rule.clone(), type_name)
+    let typed = TYPES
+        .into_iter()
+        .fold(RespClassifier::new(), |mut classifier, (name, time, share, is_control)| {
+            let spec = TypeSpec::new(name).service_time(time).share(share);
+            register(&mut classifier.types, if is_control { spec.control() } else { spec });
+            classifier
+        });
+    Facts::all().iter().fold(typed, |mut classifier, facts| {
+        if let Some(cost) = Cost::of(facts) {
+            let rules = rules(&cost);
+            let otherwise = if rules.is_empty() { cost.request_type } else { LONG };
+            let rules = rules.into_iter().map(|(rule, name)| (rule, classifier.type_named(name))).collect();
+            let request_type = classifier.type_named(otherwise);
+            let entry = classifier.commands.entry(&facts.name.replace('|', " "));
+            (entry.request_type, entry.rules) = (request_type, rules);
+        }
+        classifier
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use psp_server::Classifier;
 
     use super::*;
     use crate::resp::head_of_line;
 
     #[test]
-    fn each_command_is_in_one_group() {
-        let mut seen = HashSet::new();
-        for command in GROUPS.iter().flat_map(|group| group.commands) {
-            assert!(seen.insert(command), "{command} is in two groups");
-        }
-        for (commands, _, type_name) in &RULES {
-            assert!(GROUPS.iter().any(|group| group.name == *type_name));
-            for command in *commands {
-                assert!(seen.contains(command), "{command} has a rule but no group");
-            }
+    fn every_cost_names_a_type_and_what_decides() {
+        for facts in Facts::all() {
+            let cost = Cost::of(facts);
+            assert_eq!(cost.is_none(), facts.cost.is_empty(), "{}: {}", facts.name, facts.cost);
+            let is_type = |cost: Cost| TYPES.iter().any(|(name, ..)| *name == cost.request_type);
+            assert!(cost.is_none_or(is_type), "{}: {}", facts.name, facts.cost);
         }
     }
 
     #[test]
     fn shares_add_up() {
-        let sum: f64 = GROUPS.iter().map(|group| group.share).sum();
+        let sum: f64 = TYPES.iter().map(|(_, _, share, _)| share).sum();
         assert!((sum - 1.0).abs() < 1e-9, "{sum}");
     }
 

@@ -1,9 +1,9 @@
 //! The keys of a call, by the key specifications of its command: for COMMAND GETKEYS, and for users that may not touch
 //! all keys.
 
+use psp_protocols::resp::{Begin, Facts, Find, KeySpec};
 use smallvec::SmallVec;
 
-use crate::command_facts::{Begin, Facts, Find, KeySpec};
 use crate::parse;
 
 /// A key of a call.
@@ -23,14 +23,14 @@ const READ: &[&str] = &["RO", "access"];
 const OVERWRITTEN: &[&str] = &["OW", "update"];
 const READ_AND_CHANGED: &[&str] = &["RW", "access", "update"];
 
-/// The keys of the call `args`, whose command is `name`. `None` if the arguments do not say which these are.
-pub(crate) fn keys_of<'a>(name: &str, facts: &'a Facts, args: &'a [&'a [u8]]) -> Option<Keys<'a>> {
+/// The keys of the call `args`, about whose command these are the facts. `None` if the arguments do not say which these are.
+pub(crate) fn keys_of<'a>(facts: &'a Facts, args: &'a [&'a [u8]]) -> Option<Keys<'a>> {
     let has_word = |from: usize, words: &[&str]| {
         let mut rest = args.iter().skip(from);
         rest.any(|arg| words.iter().any(|word| parse::is(arg, word)))
     };
     let first = |flags| Some(Keys::from_iter([key_at(args, 1, flags)?]));
-    match name {
+    match facts.name {
         "sort" | "sort_ro" => sorted(args),
         "xread" | "xreadgroup" => streams(facts, args),
         "set" => first(if has_word(3, &["GET"]) {
@@ -44,10 +44,8 @@ pub(crate) fn keys_of<'a>(name: &str, facts: &'a Facts, args: &'a [&'a [u8]]) ->
             READ
         }),
         _ => {
-            let specs = facts.key_specs.iter();
-            let specs = specs.filter(|spec| !spec.flags.contains(&"not_key"));
             let mut keys = Keys::new();
-            for spec in specs {
+            for spec in facts.key_specs.iter().filter(|spec| spec.has_keys()) {
                 add(spec, args, &mut keys)?;
             }
             Some(keys)
@@ -156,7 +154,7 @@ mod tests {
             name.extend([b"|", args[1]].concat());
         }
         let name = String::from_utf8(name).expect("text");
-        let keys = keys_of(&name, Facts::of(&name), &args)?;
+        let keys = keys_of(Facts::of(&name).expect(line), &args)?;
         let texts = keys.iter().map(|key| {
             let name = String::from_utf8_lossy(key.name);
             format!("{name}:{}", key.flags.join(","))

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use psp_protocols::Sink;
-use psp_protocols::resp::{CommandId, Encoder};
+use psp_protocols::resp::{CommandId, Encoder, Facts, Flags, KeySpec};
+pub use psp_protocols::resp::{Flag, KeyPositions};
 use psp_server::Body;
 use psp_store::{Databases, Element, Keyspace, Now};
 
@@ -13,6 +14,7 @@ use crate::client::ClientInfo;
 use crate::commands;
 use crate::commands::subcommand::{self, Subcommand};
 use crate::error::CommandError;
+use crate::keyspace_events::{Class, Effect, Read, Rule};
 use crate::parse;
 use crate::pubsub::{Outbox, TopicKind};
 use crate::state::ServerState;
@@ -135,117 +137,119 @@ impl<'a> Context<'a> {
     }
 }
 
-/// One row of the command table.
+/// A row of the command table: what this server does when a command is called. All else that there is to know of the
+/// command stands in its line of the [table of all commands](Facts).
 #[derive(Debug, Clone, Copy)]
+pub(crate) struct Row {
+    name: &'static str,
+    run: CommandFn,
+    subcommands: Subcommands,
+    flags: &'static [Flag],
+    effect: Option<Effect>,
+    reads: Option<Read>,
+}
+
+/// The names of subcommands in lower case, and their functions.
+pub(crate) type Subcommands = &'static [(&'static str, CommandFn)];
+
+impl Row {
+    /// A command of which no keyspace event tells. Without a line of the table of all commands it does not compile.
+    pub(crate) const fn new(name: &'static str, run: CommandFn) -> Self {
+        assert!(CommandId::of(name.as_bytes()).index() != 0, "commands.txt has no line for this command");
+        Self {
+            name,
+            run,
+            subcommands: &[],
+            flags: &[],
+            effect: None,
+            reads: None,
+        }
+    }
+
+    /// A command that does nothing but run its subcommands.
+    pub(crate) const fn container(name: &'static str, subcommands: Subcommands) -> Self {
+        Self::new(name, subcommand::run).subcommands(subcommands)
+    }
+
+    /// Adds subcommands.
+    pub(crate) const fn subcommands(mut self, subcommands: Subcommands) -> Self {
+        self.subcommands = subcommands;
+        self
+    }
+
+    /// Adds flags that COMMAND INFO does not show: a command may affect replicas, or this server judges the calls of
+    /// all subcommands alike.
+    pub(crate) const fn flags(mut self, flags: &'static [Flag]) -> Self {
+        self.flags = flags;
+        self
+    }
+
+    /// Adds the keyspace event of the command, and when it has that.
+    pub(crate) const fn event(mut self, class: Class, event: &'static str, rule: Rule) -> Self {
+        self.effect = Some(Effect::new(class, event, rule));
+        self
+    }
+
+    /// Adds the rule that names the keyspace events of the command.
+    pub(crate) const fn effect(self, class: Class, rule: Rule) -> Self {
+        self.event(class, "", rule)
+    }
+
+    /// Adds the keys that the command misses if they do not exist, where these are not those of a command that only
+    /// reads.
+    pub(crate) const fn reads(mut self, reads: Read) -> Self {
+        self.reads = Some(reads);
+        self
+    }
+}
+
+/// A command: its row, and its line of the table of all commands.
+#[derive(Debug)]
 pub struct CommandSpec {
     /// Name in lower case.
     pub name: &'static str,
     /// Number of arguments including the name. A negative arity is a minimum.
     pub arity: i32,
-    /// Flags as `COMMAND INFO` prints them.
-    pub flags: &'static [Flag],
+    /// Properties of the command.
+    pub flags: Flags,
     /// Positions of the keys among the arguments.
     pub keys: KeyPositions,
     /// The subcommands; empty if there are none.
-    pub subcommands: &'static [Subcommand],
+    pub subcommands: Vec<Subcommand>,
     /// The function that runs the command.
     pub run: CommandFn,
-}
-
-/// Positions of keys among the arguments. All are zero if there are no keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeyPositions {
-    /// Index of the first key.
-    pub first: i32,
-    /// Index of the last key. A negative index counts from the end.
-    pub last: i32,
-    /// Distance from one key to the next.
-    pub step: i32,
-}
-
-/// Properties of a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flag {
-    /// Changes keys.
-    Write,
-    /// Reads keys.
-    Readonly,
-    /// Runs in O(1) or O(log n).
-    Fast,
-    /// May make the data set larger.
-    DenyOom,
-    /// Administers the server.
-    Admin,
-    /// Allowed before authentication.
-    NoAuth,
-    /// Not allowed in scripts.
-    NoScript,
-    /// Subscribes or publishes.
-    PubSub,
-    /// May wait.
-    Blocking,
-    /// Tells others something, so that CLIENT PAUSE WRITE holds it.
-    MayReplicate,
-}
-
-impl Flag {
-    /// The name that `COMMAND INFO` prints.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Write => "write",
-            Self::Readonly => "readonly",
-            Self::Fast => "fast",
-            Self::DenyOom => "denyoom",
-            Self::Admin => "admin",
-            Self::NoAuth => "no_auth",
-            Self::NoScript => "noscript",
-            Self::PubSub => "pubsub",
-            Self::Blocking => "blocking",
-            Self::MayReplicate => "may_replicate",
-        }
-    }
+    /// What the command does to its keys; `None` if it changes no keys one by one.
+    pub(crate) effect: Option<Effect>,
+    /// See [`Row::reads`].
+    pub(crate) reads: Option<Read>,
+    facts: &'static Facts,
 }
 
 impl CommandSpec {
-    /// A command without keys and flags. `arity` is as [`CommandSpec::arity`].
-    #[must_use]
-    pub const fn new(name: &'static str, arity: i32, run: CommandFn) -> Self {
+    fn of(row: &Row) -> Self {
+        let facts = Facts::of(row.name).expect("a row has a line of the table");
+        let subcommands = row.subcommands.iter().map(|(name, run)| {
+            let facts = Facts::of(&format!("{}|{name}", row.name)).expect("a subcommand has a line of the table");
+            Subcommand::new(name, facts.arity, *run)
+        });
         Self {
-            name,
-            arity,
-            flags: &[],
-            keys: KeyPositions { first: 0, last: 0, step: 0 },
-            subcommands: &[],
-            run,
+            name: facts.name,
+            arity: facts.arity,
+            flags: row.flags.iter().fold(facts.flags, |flags, flag| flags.with(*flag)),
+            keys: facts.positions(KeySpec::has_keys),
+            subcommands: subcommands.collect(),
+            run: row.run,
+            effect: row.effect,
+            reads: row.reads,
+            facts,
         }
     }
 
-    /// Adds flags.
+    /// The facts about the call `args`: those of its subcommand, if it has one.
     #[must_use]
-    pub const fn flags(mut self, flags: &'static [Flag]) -> Self {
-        self.flags = flags;
-        self
-    }
-
-    /// Adds keys: every `step`-th argument from index `first` to `last`.
-    #[must_use]
-    pub const fn keys(mut self, first: i32, last: i32, step: i32) -> Self {
-        self.keys = KeyPositions { first, last, step };
-        self
-    }
-
-    /// Adds one key, the first argument after the name.
-    #[must_use]
-    pub const fn key(self) -> Self {
-        self.keys(1, 1, 1)
-    }
-
-    /// Adds subcommands.
-    #[must_use]
-    pub const fn subcommands(mut self, subcommands: &'static [Subcommand]) -> Self {
-        self.subcommands = subcommands;
-        self
+    pub fn facts_of(&self, args: &[&[u8]]) -> &'static Facts {
+        let of_subcommand = || Facts::of(&self.full_name(args));
+        (!self.subcommands.is_empty()).then(of_subcommand).flatten().unwrap_or(self.facts)
     }
 
     /// Checks the number of arguments and the name of the subcommand.
@@ -257,7 +261,7 @@ impl CommandSpec {
             return Err(self.arity_error());
         }
         if !self.subcommands.is_empty() && args.len() > 1 {
-            subcommand::find(self.name, self.subcommands, args)?;
+            subcommand::find(self.name, &self.subcommands, args)?;
         }
         Ok(())
     }
@@ -291,7 +295,8 @@ impl CommandSpec {
 /// A command, or a subcommand with its command: what is counted by itself.
 #[derive(Debug)]
 pub struct Entry {
-    name: String,
+    /// What the table of all commands says of it.
+    pub facts: &'static Facts,
     /// The command.
     pub spec: &'static CommandSpec,
     /// The subcommand; `None` for the command itself.
@@ -301,31 +306,26 @@ pub struct Entry {
 impl Entry {
     /// `get`, or `client|list`.
     #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
+    pub const fn name(&self) -> &'static str {
+        self.facts.name
     }
 
     /// The number of arguments, as [`CommandSpec::arity`].
     #[must_use]
-    pub fn arity(&self) -> i32 {
-        self.subcommand.map_or(self.spec.arity, Subcommand::arity)
+    pub const fn arity(&self) -> i32 {
+        self.facts.arity
     }
-}
 
-impl Entry {
     fn of(spec: &'static CommandSpec, subcommand: Option<&'static Subcommand>) -> Self {
-        let name = match subcommand {
-            Some(subcommand) => format!("{}|{}", spec.name, subcommand.name()),
-            None => spec.name.to_owned(),
-        };
-        Self { name, spec, subcommand }
+        let facts = subcommand.map_or(spec.facts, |subcommand| spec.facts_of(&[b"", subcommand.name().as_bytes()]));
+        Self { facts, spec, subcommand }
     }
 }
 
 /// All commands, with a lookup by id.
 #[derive(Debug)]
 pub struct CommandTable {
-    specs: Vec<&'static CommandSpec>,
+    specs: &'static [CommandSpec],
     /// The commands in the order of `specs`, and then the subcommands of each in turn.
     entries: Vec<Entry>,
     /// Index of the first subcommand of each command in `entries`.
@@ -338,16 +338,19 @@ impl CommandTable {
     /// The table of this server.
     #[must_use]
     pub fn get() -> &'static Self {
-        static TABLE: LazyLock<CommandTable> = LazyLock::new(|| {
+        static SPECS: LazyLock<Vec<CommandSpec>> = LazyLock::new(|| {
             let families = commands::FAMILIES.iter();
-            let specs: Vec<_> = families.flat_map(|rows| rows.iter()).collect();
+            families.flat_map(|rows| rows.iter().map(CommandSpec::of)).collect()
+        });
+        static TABLE: LazyLock<CommandTable> = LazyLock::new(|| {
+            let specs: &'static [CommandSpec] = &SPECS;
             let mut by_id = [None; CommandId::COUNT];
-            for (number, spec) in (0..).zip(&specs) {
-                by_id[CommandId::of(spec.name.as_bytes()).index()] = Some(number);
+            for (number, spec) in (0..).zip(specs) {
+                by_id[spec.facts.id().index()] = Some(number);
             }
             let mut entries: Vec<_> = specs.iter().map(|spec| Entry::of(spec, None)).collect();
             let mut first_subcommands = Vec::with_capacity(specs.len());
-            for spec in &specs {
+            for spec in specs {
                 first_subcommands.push(entries.len());
                 let subcommands = spec.subcommands.iter();
                 entries.extend(subcommands.map(|subcommand| Entry::of(spec, Some(subcommand))));
@@ -373,7 +376,7 @@ impl CommandTable {
     #[inline]
     #[must_use]
     pub fn entry_of(&self, command: usize, args: &[&[u8]]) -> usize {
-        let subcommands = self.specs[command].subcommands;
+        let subcommands = &self.specs[command].subcommands;
         if subcommands.is_empty() {
             return command;
         }
@@ -416,13 +419,13 @@ impl CommandTable {
     /// The command `id`.
     #[must_use]
     pub fn find(&self, id: CommandId) -> Option<&'static CommandSpec> {
-        self.index_of(id).map(|index| self.specs[index])
+        self.index_of(id).map(|index| &self.specs[index])
     }
 
     /// All commands.
     #[must_use]
-    pub fn specs(&self) -> &[&'static CommandSpec] {
-        &self.specs
+    pub fn specs(&self) -> &'static [CommandSpec] {
+        self.specs
     }
 }
 
@@ -462,7 +465,7 @@ mod tests {
     #[test]
     fn commands_with_keys_say_whether_they_write() {
         for spec in CommandTable::get().specs() {
-            let access = [Flag::Write, Flag::Readonly].map(|flag| spec.flags.contains(&flag));
+            let access = [Flag::Write, Flag::Readonly].map(|flag| spec.flags.contains(flag));
             if spec.keys.first > 0 {
                 assert_eq!(access.iter().filter(|set| **set).count(), 1, "{}", spec.name);
             }

@@ -70,7 +70,7 @@ pub fn dispatch(
         reply.error(&error.to_string());
         return Outcome::Keep;
     };
-    let spec = table.specs()[index];
+    let spec = &table.specs()[index];
     let start = Instant::now();
     if let Err(mut error) = admit((index, spec), server, client, args, start) {
         client.transaction.fail();
@@ -154,7 +154,7 @@ fn admit(
 ) -> Result<()> {
     spec.check(args)?;
     acl::admit(server, client, index, args)?;
-    if spec.flags.contains(&Flag::DenyOom) && server.is_out_of_memory(now) {
+    if spec.flags.contains(Flag::DenyOom) && server.is_out_of_memory(now) {
         return Err(CommandError::OutOfMemory);
     }
     if client.is_in_subscribed_mode() && !SUBSCRIBED.contains(&spec.name) {

@@ -16,7 +16,6 @@ mod call;
 mod call_keys;
 pub mod client;
 pub mod command;
-mod command_facts;
 pub mod commands;
 pub mod config;
 pub mod dispatch;

@@ -20,8 +20,7 @@ use psp_server::{PushBatch, no_preempt};
 use psp_store::unix_time_us;
 
 use crate::client::ClientInfo;
-use crate::command::{CommandTable, Context};
-use crate::command_facts::Facts;
+use crate::command::{CommandTable, Context, Flag};
 use crate::pubsub::{Outlet, OutputLimit};
 use crate::record::redacted;
 
@@ -120,12 +119,12 @@ pub(crate) fn show(context: &Context<'_>, entry: usize, args: &[&[u8]], moment: 
     let Some(entry) = CommandTable::get().entry(entry) else {
         return;
     };
-    let flags = &Facts::of(entry.name()).flags;
-    let shown_at = match flags.contains(&"skip_monitor") {
+    let flags = entry.facts.flags;
+    let shown_at = match flags.contains(Flag::SkipMonitor) {
         true => Moment::Before,
         false => Moment::After,
     };
-    if moment != shown_at || flags.contains(&"admin") {
+    if moment != shown_at || flags.contains(Flag::Admin) {
         return;
     }
     let source = if context.in_script {

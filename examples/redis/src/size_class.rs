@@ -2,7 +2,8 @@
 //!
 //! A command's name alone does not tell its cost: `HGETALL` of a session with ten fields and
 //! `HGETALL` of a million are one command and two kinds of work. The rules of [`RespClassifier::redis`] know the
-//! arguments alone. The table `WORK` adds what the keys decide. The check looks at a few keys for a short time each.
+//! arguments alone. What the keys decide follows from the [work](Work) that the table of commands
+//! names. The check looks at a few keys for a short time each.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,7 +12,7 @@ use psp_protocols::resp::{CommandId, Encoder, Resp, RespHead, Version, parse_int
 use psp_server::{Classifier, RequestType};
 use psp_store::{Databases, Element, Entry, Keyspace, Value};
 
-use psp_classifiers::resp::RespClassifier;
+use psp_classifiers::resp::{RespClassifier, Work};
 use smallvec::SmallVec;
 
 use crate::client::ClientInfo;
@@ -44,301 +45,6 @@ const COPIED_BYTES_PER_ELEMENT: usize = SMALL_BYTES_MAX / SMALL_ELEMENTS_MAX;
 const COMPARED_BYTES_PER_ELEMENT: usize = 4096;
 /// Steps of matching a pattern that take as long as one element takes.
 const STEPS_PER_ELEMENT: usize = 128;
-
-/// What decides the work of a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Work {
-    /// Nothing: O(1) or O(log n), and a reply without copies of long strings. EXEC is of the type of what it runs,
-    /// which the connection knows: see [`of_transaction`].
-    Constant,
-    /// The number of arguments.
-    Arguments,
-    /// The count in argument 2, if there is one. A negative count repeats elements. A positive one cannot exceed the
-    /// elements of the key.
-    Count,
-    /// The elements of all keys, and their bytes.
-    Elements,
-    /// The elements of as many keys as this argument says, which follow it.
-    CountedKeys(usize),
-    /// The elements of all keys, unless rules of the classifier found that the request touches few of them.
-    Range,
-    /// The elements of the keys that this argument counts, unless COUNT is small.
-    Pop(usize),
-    /// The elements of the key, their bytes, and what BY and GET look up.
-    Sort,
-    /// The bytes of the key's old value and of the offset in argument 2.
-    Copy,
-    /// The number of arguments, and the bytes of the key's value if its bits do not change in place.
-    Patch,
-    /// The bytes of the key between the ends from this argument on.
-    Bits(usize),
-    /// The number of arguments, each of which walks a HyperLogLog that is not dense.
-    Sketch,
-    /// The registers of the HyperLogLogs of all keys, unless one key remembers its count.
-    Sketches,
-    /// The product of the bytes of both keys.
-    Pairs,
-    /// The most elements that the payload in argument 3 may have, and its bytes.
-    Payload,
-    /// What the arguments and the stream say of the entries that it reads or removes.
-    Stream,
-    /// The members of the key in this argument whose places are looked at.
-    Places(usize),
-    /// The key's elements up to COUNT, and the pattern of MATCH.
-    Cursor,
-    /// All keys up to COUNT, and the pattern of MATCH.
-    KeyspaceCursor,
-    /// All keys, and the pattern in argument 1.
-    Keyspace,
-    /// The longest key.
-    AnyKey,
-    /// The number of connections and settings. It counts as small all the same: operators need these commands when
-    /// nothing else answers.
-    Administration,
-    /// The subscribers of the channel in argument 1, and of all patterns, which are matched with it.
-    Subscribers,
-    /// The measured time of a script or a function.
-    Script,
-    /// More than a small request may take, unless rules of the classifier know the subcommand.
-    Unbounded,
-}
-
-/// What decides the work of each command.
-const WORK: &[(Work, &[&str])] = &[
-    (
-        Work::Constant,
-        &[
-            "asking",
-            "auth",
-            "blmove",
-            "brpoplpush",
-            "cluster",
-            "copy",
-            "dbsize",
-            "decr",
-            "decrby",
-            "discard",
-            "echo",
-            "exec",
-            "expire",
-            "expireat",
-            "expiretime",
-            "failover",
-            "geodist",
-            "get",
-            "getbit",
-            "getdel",
-            "getex",
-            "getrange",
-            "getset",
-            "hello",
-            "hexists",
-            "hget",
-            "hincrby",
-            "hincrbyfloat",
-            "hlen",
-            "hsetnx",
-            "hstrlen",
-            "incr",
-            "incrby",
-            "incrbyfloat",
-            "lastsave",
-            "lindex",
-            "llen",
-            "lmove",
-            "lolwut",
-            "lset",
-            "memory",
-            "monitor",
-            "move",
-            "multi",
-            "object",
-            "persist",
-            "pexpire",
-            "pexpireat",
-            "pexpiretime",
-            "ping",
-            "psetex",
-            "pttl",
-            "quit",
-            "readonly",
-            "readwrite",
-            "rename",
-            "renamenx",
-            "replicaof",
-            "reset",
-            "role",
-            "rpoplpush",
-            "scard",
-            "select",
-            "set",
-            "setex",
-            "setnx",
-            "sismember",
-            "slaveof",
-            "smove",
-            "strlen",
-            "substr",
-            "swapdb",
-            "time",
-            "ttl",
-            "type",
-            "unwatch",
-            "wait",
-            "xlen",
-            "xsetid",
-            "zcard",
-            "zcount",
-            "zincrby",
-            "zlexcount",
-            "zrank",
-            "zrevrank",
-            "zscore",
-        ],
-    ),
-    (
-        Work::Arguments,
-        &[
-            "bitfield_ro",
-            "blpop",
-            "brpop",
-            "bzpopmax",
-            "bzpopmin",
-            "del",
-            "exists",
-            "geoadd",
-            "geohash",
-            "geopos",
-            "hdel",
-            "hmget",
-            "hmset",
-            "hset",
-            "lpush",
-            "lpushx",
-            "mget",
-            "mset",
-            "msetnx",
-            "psubscribe",
-            "punsubscribe",
-            "rpush",
-            "rpushx",
-            "sadd",
-            "smismember",
-            "srem",
-            "ssubscribe",
-            "subscribe",
-            "sunsubscribe",
-            "touch",
-            "unlink",
-            "unsubscribe",
-            "watch",
-            "xack",
-            "xdel",
-            "zadd",
-            "zmscore",
-            "zrem",
-        ],
-    ),
-    (
-        Work::Count,
-        &["hrandfield", "lpop", "rpop", "spop", "srandmember", "zpopmax", "zpopmin", "zrandmember"],
-    ),
-    (
-        Work::Elements,
-        &[
-            "bitop",
-            "dump",
-            "hgetall",
-            "hkeys",
-            "hvals",
-            "linsert",
-            "lpos",
-            "lrem",
-            "ltrim",
-            "sdiff",
-            "sdiffstore",
-            "sinter",
-            "sinterstore",
-            "smembers",
-            "sunion",
-            "sunionstore",
-            "zrangestore",
-            "zremrangebylex",
-            "zremrangebyrank",
-            "zremrangebyscore",
-        ],
-    ),
-    (Work::CountedKeys(1), &["sintercard", "zdiff", "zinter", "zintercard", "zunion"]),
-    (Work::CountedKeys(2), &["zdiffstore", "zinterstore", "zunionstore"]),
-    (
-        Work::Range,
-        &[
-            "lrange",
-            "zrange",
-            "zrangebylex",
-            "zrangebyscore",
-            "zrevrange",
-            "zrevrangebylex",
-            "zrevrangebyscore",
-        ],
-    ),
-    (Work::Pop(1), &["lmpop", "zmpop"]),
-    (Work::Pop(2), &["blmpop", "bzmpop"]),
-    (Work::Sort, &["sort", "sort_ro"]),
-    (Work::Copy, &["append", "setrange"]),
-    (Work::Patch, &["bitfield", "setbit"]),
-    (Work::Bits(2), &["bitcount"]),
-    (Work::Bits(3), &["bitpos"]),
-    (Work::Sketch, &["pfadd"]),
-    (Work::Sketches, &["pfcount", "pfmerge"]),
-    (
-        Work::Places(1),
-        &["georadius", "georadius_ro", "georadiusbymember", "georadiusbymember_ro", "geosearch"],
-    ),
-    (Work::Places(2), &["geosearchstore"]),
-    (Work::Pairs, &["lcs"]),
-    (Work::Payload, &["restore"]),
-    (
-        Work::Stream,
-        &[
-            "xadd",
-            "xautoclaim",
-            "xclaim",
-            "xgroup",
-            "xinfo",
-            "xpending",
-            "xrange",
-            "xread",
-            "xreadgroup",
-            "xrevrange",
-            "xtrim",
-        ],
-    ),
-    (Work::Cursor, &["hscan", "sscan", "zscan"]),
-    (Work::KeyspaceCursor, &["scan"]),
-    (Work::Keyspace, &["keys"]),
-    (Work::AnyKey, &["randomkey"]),
-    (
-        Work::Administration,
-        &["acl", "client", "config", "info", "latency", "module", "shutdown", "slowlog"],
-    ),
-    (Work::Subscribers, &["publish", "spublish"]),
-    (Work::Script, &["eval", "eval_ro", "evalsha", "evalsha_ro"]),
-    (Work::Script, &["fcall", "fcall_ro"]),
-    (Work::Unbounded, &["function", "pubsub"]),
-    (Work::Unbounded, &["command", "debug", "flushall", "flushdb", "script"]),
-];
-
-/// [`WORK`] by [`CommandId`].
-static WORK_BY_ID: LazyLock<[Work; CommandId::COUNT]> = LazyLock::new(|| {
-    let mut by_id = [Work::Unbounded; CommandId::COUNT];
-    for (work, names) in WORK {
-        for name in *names {
-            by_id[CommandId::of(name.as_bytes()).index()] = *work;
-        }
-    }
-    by_id
-});
 
 /// The size of a request's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -495,8 +201,8 @@ impl OtherDatabases {
         head: &RespHead,
         found: RequestType,
     ) -> Option<RequestType> {
-        let work = WORK_BY_ID[head.command().index()];
-        let is_known = database == 0 && !(is_queued && matches!(work, Work::Copy | Work::Patch));
+        let work = Work::of(head.command());
+        let is_known = database == 0 && !(is_queued && matches!(work, Work::Copy | Work::Bit | Work::Fields));
         if is_known || found >= self.scan || matches!(work, Work::Constant | Work::Script) {
             return None;
         }
@@ -516,7 +222,7 @@ impl OtherDatabases {
         }
         let mut database = client.database();
         let has_grown = client.transaction.has_queued(|index, args| {
-            let spec = CommandTable::get().specs()[index];
+            let spec = &CommandTable::get().specs()[index];
             if spec.name == "select" {
                 let number = args.get(1).copied().and_then(parse_integer);
                 let number = number.and_then(|number| usize::try_from(number).ok());
@@ -530,7 +236,7 @@ impl OtherDatabases {
 
     /// Whether a command with these arguments would be a scan now.
     fn is_large(&self, database: usize, command: CommandId, args: &[&[u8]]) -> bool {
-        let work = WORK_BY_ID[command.index()];
+        let work = Work::of(command);
         if matches!(work, Work::Constant | Work::Administration | Work::Script) {
             return false;
         }
@@ -575,7 +281,7 @@ struct Judge<'s> {
 impl Judge<'_> {
     /// What the runs of the script or the function were like that the request calls; `None` for other requests.
     fn kind_of_script(&self, frame: &[u8], head: &RespHead) -> Option<Kind> {
-        if WORK_BY_ID[head.command().index()] != Work::Script {
+        if Work::of(head.command()) != Work::Script {
             return None;
         }
         let name = head.arg(frame, 1).unwrap_or_default();
@@ -600,20 +306,28 @@ impl Judge<'_> {
 
     /// The work of a request in elements.
     fn elements(&self, frame: &[u8], head: &RespHead, span: Span) -> usize {
-        let work = WORK_BY_ID[head.command().index()];
+        let work = Work::of(head.command());
         match (work, span) {
             (Work::Constant | Work::Administration, _)
-            | (Work::Arguments | Work::Count | Work::Range | Work::Pop(_) | Work::Unbounded, Span::Few) => 0,
+            | (
+                Work::Arguments
+                | Work::Count
+                | Work::Span
+                | Work::SpanOrLimit
+                | Work::Limit
+                | Work::Pop(_)
+                | Work::Unbounded,
+                Span::Few,
+            ) => 0,
             (Work::Script | Work::Unbounded, _) => usize::MAX,
             _ if has_quotes(frame) => usize::MAX,
             (Work::Arguments, _) => head.arg_count() - 1,
             (Work::Count, _) => self.counted(frame, head),
-            (Work::Elements | Work::Range, _) => self.of_keys(frame, head),
-            (Work::CountedKeys(arg), _) => self.of_counted_keys(arg, frame, head),
-            (Work::Pop(count_arg), _) => self.of_counted_keys(count_arg, frame, head),
+            (Work::Elements | Work::Span | Work::SpanOrLimit | Work::Limit, _) => self.of_keys(frame, head),
+            (Work::CountedKeys(arg) | Work::Pop(arg), _) => self.of_counted_keys(arg, frame, head),
             (Work::Sort, _) => self.sorted(frame, head),
             (Work::Copy, _) => self.copied(frame, head),
-            (Work::Patch, _) => self.patched(frame, head),
+            (Work::Bit | Work::Fields, _) => self.patched(frame, head),
             (Work::Bits(first), _) => self.bits(first, frame, head),
             (Work::Subscribers, _) => self.subscribers(frame, head),
             (Work::Sketch, _) => self.added_to_sketch(frame, head),
@@ -621,7 +335,7 @@ impl Judge<'_> {
             (Work::Places(key), _) => self.places(key, frame, head),
             (Work::Pairs, _) => self.pairs(frame, head),
             (Work::Payload, _) => restored(frame, head),
-            (Work::Stream, _) => {
+            (Work::Stream | Work::Entries | Work::EntryRange, _) => {
                 let args: SmallVec<[&[u8]; 16]> = head.args(frame).collect();
                 streams::size::elements(self.store, &args)
             }
@@ -667,7 +381,7 @@ impl Judge<'_> {
     #[cold]
     fn listeners(&self, frame: &[u8], head: &RespHead) -> usize {
         let spec = CommandTable::get().find(head.command());
-        let Some(spec) = spec.filter(|spec| spec.flags.contains(&Flag::Write)) else {
+        let Some(spec) = spec.filter(|spec| spec.flags.contains(Flag::Write)) else {
             return 0;
         };
         let (first, count, step) = positions(spec, head).unwrap_or((0, 0, 1));
@@ -962,7 +676,6 @@ fn scan_count(frame: &[u8], head: &RespHead, first: usize, span: Span) -> usize 
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
     use std::time::Duration;
 
     use psp_protocols::Framing;
@@ -1068,27 +781,17 @@ mod tests {
     }
 
     #[test]
-    fn every_command_is_in_the_table_once() {
-        let mut found: HashMap<&str, usize> = HashMap::new();
-        for name in WORK.iter().flat_map(|(_, names)| *names) {
-            *found.entry(name).or_default() += 1;
-        }
-        for spec in CommandTable::get().specs() {
-            assert_eq!(found.remove(spec.name), Some(1), "{}", spec.name);
-        }
-        assert!(found.is_empty(), "no commands: {found:?}");
-    }
-
-    #[test]
     fn commands_of_constant_work_are_short_at_their_worst() {
         let session = filled();
-        for (_, names) in WORK.iter().filter(|(work, _)| *work == Work::Constant) {
-            for name in *names {
-                for line in [format!("{name} {} 1 b", long("a")), format!("{name} string")] {
-                    let found = type_of(&session, &line);
-                    assert_ne!(found, "scan", "{line:.20}");
-                    assert_ne!(found, "UNKNOWN", "{line:.20}");
-                }
+        for spec in CommandTable::get().specs() {
+            let name = spec.name;
+            if Work::of(CommandId::of(name.as_bytes())) != Work::Constant {
+                continue;
+            }
+            for line in [format!("{name} {} 1 b", long("a")), format!("{name} string")] {
+                let found = type_of(&session, &line);
+                assert_ne!(found, "scan", "{line:.20}");
+                assert_ne!(found, "UNKNOWN", "{line:.20}");
             }
         }
     }
@@ -1441,10 +1144,8 @@ mod tests {
             ("sunsubscribe", &["a"], vec![many("", " a")]),
             ("unsubscribe", &["a"], vec![many("", " a")]),
         ];
-        let is_decided = |name: &&str| {
-            let of_name = WORK_BY_ID[CommandId::of(name.as_bytes()).index()];
-            !matches!(of_name, Work::Constant | Work::Administration)
-        };
+        let is_decided =
+            |name: &&str| !matches!(Work::of(CommandId::of(name.as_bytes())), Work::Constant | Work::Administration);
         for spec in CommandTable::get().specs() {
             let is_listed = cases.iter().any(|(name, ..)| *name == spec.name);
             assert_eq!(is_listed, is_decided(&spec.name), "{}", spec.name);

@@ -1,29 +1,6 @@
 //! Categories of commands, in the order in which Redis names them.
 
-/// Names without `@`.
-pub(crate) const CATEGORIES: [&str; 21] = [
-    "keyspace",
-    "read",
-    "write",
-    "set",
-    "sortedset",
-    "list",
-    "hash",
-    "string",
-    "bitmap",
-    "hyperloglog",
-    "geo",
-    "stream",
-    "pubsub",
-    "admin",
-    "fast",
-    "slow",
-    "blocking",
-    "dangerous",
-    "connection",
-    "transaction",
-    "scripting",
-];
+use psp_protocols::resp::CATEGORIES;
 
 /// A set of categories: a bit for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use hashbrown::HashMap;
+use psp_protocols::resp::{Facts, KeySpec};
 
 use super::categories::Categories;
-use crate::command::{CommandTable, Entry};
-use crate::command_facts::Facts;
+use crate::command::{CommandTable, Flag};
 
 /// A command or a subcommand.
 #[derive(Debug)]
@@ -48,15 +48,14 @@ impl Channels {
 }
 
 impl Row {
-    fn of(name: &'static str) -> Self {
-        let facts = Facts::of(name);
-        let is_key = |flags: &Vec<&str>| !flags.contains(&"not_key");
+    fn of(facts: &'static Facts) -> Self {
+        let name = facts.name;
         Self {
             name,
             facts,
             categories: Categories::named(&facts.categories),
-            is_for_all: facts.flags.contains(&"no_auth"),
-            has_keys: facts.key_specs.iter().any(|spec| is_key(&spec.flags)),
+            is_for_all: facts.flags.contains(Flag::NoAuth),
+            has_keys: facts.key_specs.iter().any(KeySpec::has_keys),
             channels: Channels::of(name),
             is_subcommand: name.contains('|'),
             subcommands: Vec::new(),
@@ -78,14 +77,13 @@ impl Commands {
     pub(super) fn get() -> &'static Self {
         static COMMANDS: LazyLock<Commands> = LazyLock::new(|| {
             let table = CommandTable::get().entries().iter();
-            let mut names: Vec<_> = table.map(Entry::name).collect();
-            let mut others: Vec<_> = Facts::names().filter(|it| !names.contains(it)).collect();
-            others.sort_unstable();
-            names.extend(others);
-            let by_name: HashMap<_, _> = names.iter().copied().zip(0..).collect();
-            let mut rows: Vec<_> = names.iter().map(|name| Row::of(name)).collect();
-            for (index, name) in names.iter().enumerate() {
-                let command = name.split_once('|').and_then(|(it, _)| by_name.get(it));
+            let mut facts: Vec<_> = table.map(|entry| entry.facts).collect();
+            let others: Vec<_> = Facts::all().iter().filter(|it| !facts.contains(it)).collect();
+            facts.extend(others);
+            let by_name: HashMap<_, _> = facts.iter().map(|it| it.name).zip(0..).collect();
+            let mut rows: Vec<_> = facts.iter().map(|it| Row::of(it)).collect();
+            for (index, facts) in facts.iter().enumerate() {
+                let command = facts.name.split_once('|').and_then(|(it, _)| by_name.get(it));
                 if let Some(&command) = command {
                     rows[command].subcommands.push(index);
                 }

@@ -53,7 +53,7 @@ impl<'a> Call<'a> {
     /// The keys. Arguments that do not say which these are name none: the command refuses them.
     fn keys(&self) -> &[CallKey<'a>] {
         let spec = self.spec();
-        self.keys.get_or_init(|| keys_of(spec.name, spec.facts, self.args).unwrap_or_default())
+        self.keys.get_or_init(|| keys_of(spec.facts, self.args).unwrap_or_default())
     }
 
     /// The channels that need a permission, with their places.

@@ -2,35 +2,32 @@
 
 use rand::RngExt as _;
 
-use super::subcommand::{self, Subcommand, write_help, wrong_arguments};
-use crate::acl::categories::{CATEGORIES, Categories};
+use super::subcommand::{write_help, wrong_arguments};
+use crate::acl::categories::Categories;
 use crate::acl::{Closing, DEFAULT, Denial, Selector};
-use crate::command::{CommandSpec, CommandTable, Context, Entry, Flag, ReplyEncoder};
-use crate::command_facts::Facts;
+use crate::command::{CommandTable, Context, Entry, Flag, ReplyEncoder, Row, Subcommands};
 use crate::error::{CommandError, quotable};
 use crate::parse::{self, Result};
-use psp_protocols::resp::CommandId;
+use psp_protocols::resp::{CATEGORIES, CommandId};
 use psp_store::unix_time_ms;
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("acl", -2, acl)
-    .flags(&[Flag::Admin, Flag::NoScript])
-    .subcommands(SUBCOMMANDS)];
+pub(crate) const COMMANDS: &[Row] = &[Row::container("acl", SUBCOMMANDS).flags(&[Flag::Admin, Flag::NoScript])];
 
-const SUBCOMMANDS: &[Subcommand] = &[
-    Subcommand::new("cat", -2, cat),
-    Subcommand::new("deluser", -3, deluser),
-    Subcommand::new("dryrun", -4, dryrun),
-    Subcommand::new("genpass", -2, genpass),
-    Subcommand::new("getuser", 3, getuser),
-    Subcommand::new("help", 2, help),
-    Subcommand::new("list", 2, list),
-    Subcommand::new("load", 2, load),
-    Subcommand::new("log", -2, log),
-    Subcommand::new("save", 2, save),
-    Subcommand::new("setuser", -3, setuser),
-    Subcommand::new("users", 2, users),
-    Subcommand::new("whoami", 2, whoami),
+const SUBCOMMANDS: Subcommands = &[
+    ("cat", cat),
+    ("deluser", deluser),
+    ("dryrun", dryrun),
+    ("genpass", genpass),
+    ("getuser", getuser),
+    ("help", help),
+    ("list", list),
+    ("load", load),
+    ("log", log),
+    ("save", save),
+    ("setuser", setuser),
+    ("users", users),
+    ("whoami", whoami),
 ];
 
 /// The text of ACL HELP, as in Redis.
@@ -70,10 +67,6 @@ const GENPASS_BITS_MAX: i64 = 4096;
 /// Entries that ACL LOG shows without a count.
 const LOG_COUNT: i64 = 10;
 
-fn acl(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    subcommand::run("acl", SUBCOMMANDS, context, args, out)
-}
-
 fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     write_help("acl", HELP, out);
     Ok(())
@@ -94,12 +87,9 @@ fn cat(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Resul
         [name] => {
             let category =
                 Categories::one(name).ok_or_else(|| error(format!("ERR Unknown category '{}'", quotable(name))))?;
-            let entries = CommandTable::get().entries().iter().map(Entry::name);
-            let is_member = |name: &&str| {
-                let categories = Categories::named(&Facts::of(name).categories);
-                categories.has(category)
-            };
-            entries.filter(is_member).collect()
+            let is_member = |entry: &&Entry| Categories::named(&entry.facts.categories).has(category);
+            let entries = CommandTable::get().entries().iter().filter(is_member);
+            entries.map(Entry::name).collect()
         }
         _ => return Err(wrong_arguments("acl", args[1])),
     };

@@ -4,17 +4,16 @@ use psp_store::Element;
 
 use super::pace::Pace;
 use super::{bits, bytes};
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row};
 use crate::error::CommandError;
+use crate::keyspace_events::{Class, Rule};
 use crate::parse::{self, Result, is};
 use crate::typed::snapshot;
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("bitfield", -2, bitfield).flags(&[Flag::Write, Flag::DenyOom]).key(),
-    CommandSpec::new("bitfield_ro", -2, bitfield_ro)
-        .flags(&[Flag::Readonly, Flag::Fast])
-        .key(),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("bitfield", bitfield).event(Class::String, "setbit", Rule::Words(&["set", "incrby"])),
+    Row::new("bitfield_ro", bitfield_ro),
 ];
 
 /// An integer's place in a string, and its type.

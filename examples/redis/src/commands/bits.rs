@@ -10,21 +10,21 @@ use psp_store::{Element, Value};
 use super::bytes;
 use super::pace::Pace;
 use super::strings::{check_len, write_len};
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row};
 use crate::error::CommandError;
+use crate::keyspace_events::{Class, Read, Rule};
 use crate::parse::{self, Result, is};
 use crate::typed::{expect, read, snapshot, snapshots};
 
-const READ: &[Flag] = &[Flag::Readonly];
-const STORE: &[Flag] = &[Flag::Write, Flag::DenyOom];
-
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("bitcount", -2, bitcount).flags(READ).key(),
-    CommandSpec::new("bitop", -4, bitop).flags(STORE).keys(2, -1, 1),
-    CommandSpec::new("bitpos", -3, bitpos).flags(READ).key(),
-    CommandSpec::new("getbit", 3, getbit).flags(&[Flag::Readonly, Flag::Fast]).key(),
-    CommandSpec::new("setbit", 4, setbit).flags(STORE).key(),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("bitcount", bitcount),
+    Row::new("bitop", bitop)
+        .event(Class::String, "set", Rule::Stored(2))
+        .reads(Read::Between(3, -1)),
+    Row::new("bitpos", bitpos),
+    Row::new("getbit", getbit),
+    Row::new("setbit", setbit).event(Class::String, "setbit", Rule::Always),
 ];
 
 /// Bytes between two checkpoints.

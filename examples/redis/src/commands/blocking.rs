@@ -6,36 +6,40 @@ use super::lists::{self, MultiPop, move_element, parse_end, pop_one};
 use super::sorted_sets::{self, From, parse_from, pop_many};
 use super::walk;
 use crate::blocking::{Blocking, deadline};
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row};
+use crate::keyspace_events::{Class, Rule};
 use crate::parse::Result;
 
-const POP: &[Flag] = &[Flag::Write, Flag::NoScript, Flag::Blocking];
-const POP_FAST: &[Flag] = &[Flag::Write, Flag::NoScript, Flag::Blocking, Flag::Fast];
-const MOVE: &[Flag] = &[Flag::Write, Flag::DenyOom, Flag::NoScript, Flag::Blocking];
-const MULTI_POP: &[Flag] = &[Flag::Write, Flag::Blocking];
-
 /// Rows of the command table, for lists.
-pub(crate) const LIST_COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("blmove", 6, blmove).flags(MOVE).keys(1, 2, 1),
-    CommandSpec::new("blmpop", -5, blmpop).flags(MULTI_POP),
-    CommandSpec::new("blpop", -3, |context, args, out| list_pop(context, args, out, ListEnd::Left))
-        .flags(POP)
-        .keys(1, -2, 1),
-    CommandSpec::new("brpop", -3, |context, args, out| list_pop(context, args, out, ListEnd::Right))
-        .flags(POP)
-        .keys(1, -2, 1),
-    CommandSpec::new("brpoplpush", 4, brpoplpush).flags(MOVE).keys(1, 2, 1),
+pub(crate) const LIST_COMMANDS: &[Row] = &[
+    Row::new("blmove", blmove).effect(Class::List, Rule::MoveElement),
+    Row::new("blmpop", blmpop).effect(Class::List, Rule::CountedFirst(2)),
+    Row::new("blpop", |context, args, out| list_pop(context, args, out, ListEnd::Left)).event(
+        Class::List,
+        "lpop",
+        Rule::FirstOf,
+    ),
+    Row::new("brpop", |context, args, out| list_pop(context, args, out, ListEnd::Right)).event(
+        Class::List,
+        "rpop",
+        Rule::FirstOf,
+    ),
+    Row::new("brpoplpush", brpoplpush).effect(Class::List, Rule::MoveElement),
 ];
 
 /// Rows of the command table, for sorted sets.
-pub(crate) const SORTED_SET_COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("bzmpop", -5, bzmpop).flags(MULTI_POP),
-    CommandSpec::new("bzpopmax", -3, |context, args, out| sorted_set_pop(context, args, out, From::Highest))
-        .flags(POP_FAST)
-        .keys(1, -2, 1),
-    CommandSpec::new("bzpopmin", -3, |context, args, out| sorted_set_pop(context, args, out, From::Lowest))
-        .flags(POP_FAST)
-        .keys(1, -2, 1),
+pub(crate) const SORTED_SET_COMMANDS: &[Row] = &[
+    Row::new("bzmpop", bzmpop).effect(Class::SortedSet, Rule::CountedFirst(2)),
+    Row::new("bzpopmax", |context, args, out| sorted_set_pop(context, args, out, From::Highest)).event(
+        Class::SortedSet,
+        "zpopmax",
+        Rule::FirstOf,
+    ),
+    Row::new("bzpopmin", |context, args, out| sorted_set_pop(context, args, out, From::Lowest)).event(
+        Class::SortedSet,
+        "zpopmin",
+        Rule::FirstOf,
+    ),
 ];
 
 fn null_array(out: &mut ReplyEncoder<'_>) {

@@ -4,38 +4,37 @@ use std::time::Duration;
 
 use crate::blocking::Unblocked;
 use crate::client::{ClientInfo, ClientKind, Replies, RequestBytes};
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, Flag, ReplyEncoder, Row, Subcommands};
 use crate::error::{CommandError, quotable};
 use crate::parse::{self, Result};
 use crate::pause::PauseMode;
 
 use super::pace::Pace;
-use super::subcommand::{self, Subcommand, write_help};
+use super::subcommand::write_help;
 use super::{client_kill, client_tracking};
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] =
-    &[CommandSpec::new("client", -2, client).flags(&[Flag::NoScript]).subcommands(SUBCOMMANDS)];
+pub(crate) const COMMANDS: &[Row] = &[Row::container("client", SUBCOMMANDS).flags(&[Flag::NoScript])];
 
-const SUBCOMMANDS: &[Subcommand] = &[
-    Subcommand::new("caching", 3, client_tracking::caching),
-    Subcommand::new("getname", 2, getname),
-    Subcommand::new("getredir", 2, client_tracking::getredir),
-    Subcommand::new("help", 2, help),
-    Subcommand::new("id", 2, id),
-    Subcommand::new("info", 2, info),
-    Subcommand::new("kill", -3, client_kill::kill),
-    Subcommand::new("list", -2, list),
-    Subcommand::new("no-evict", 3, no_evict),
-    Subcommand::new("no-touch", 3, no_touch),
-    Subcommand::new("pause", -3, pause),
-    Subcommand::new("reply", 3, reply),
-    Subcommand::new("setinfo", 4, setinfo),
-    Subcommand::new("setname", 3, setname),
-    Subcommand::new("tracking", -3, client_tracking::tracking),
-    Subcommand::new("trackinginfo", 2, client_tracking::trackinginfo),
-    Subcommand::new("unblock", -3, unblock),
-    Subcommand::new("unpause", 2, unpause),
+const SUBCOMMANDS: Subcommands = &[
+    ("caching", client_tracking::caching),
+    ("getname", getname),
+    ("getredir", client_tracking::getredir),
+    ("help", help),
+    ("id", id),
+    ("info", info),
+    ("kill", client_kill::kill),
+    ("list", list),
+    ("no-evict", no_evict),
+    ("no-touch", no_touch),
+    ("pause", pause),
+    ("reply", reply),
+    ("setinfo", setinfo),
+    ("setname", setname),
+    ("tracking", client_tracking::tracking),
+    ("trackinginfo", client_tracking::trackinginfo),
+    ("unblock", unblock),
+    ("unpause", unpause),
 ];
 
 /// The text of CLIENT HELP, as in Redis.
@@ -92,10 +91,6 @@ const HELP: &[&str] = &[
 fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     write_help("client", HELP, out);
     Ok(())
-}
-
-fn client(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    subcommand::run("client", SUBCOMMANDS, context, args, out)
 }
 
 /// Longest name of a client in bytes: CLIENT LIST repeats the names of all clients.

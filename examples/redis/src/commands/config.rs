@@ -13,7 +13,7 @@ use psp_store::PackingLimit::{HashBytes, HashEntries, SetEntries, SortedSetBytes
 use psp_store::{LfuRates, PackingLimit, UnknownEvictionPolicy};
 
 use crate::acl::PubSubDefault;
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, Flag, ReplyEncoder, Row, Subcommands};
 use crate::config::{Limits, LogLevel, samples, yes_or_no};
 use crate::error::CommandError;
 use crate::glob::{Pattern, Steps};
@@ -22,20 +22,13 @@ use crate::parse::Result;
 use crate::state::ServerState;
 use crate::tls::AUTH_CLIENTS;
 
-use super::subcommand::{self, Subcommand, write_help};
+use super::subcommand::write_help;
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("config", -2, config)
-    .flags(&[Flag::Admin, Flag::NoScript])
-    .subcommands(SUBCOMMANDS)];
+pub(crate) const COMMANDS: &[Row] = &[Row::container("config", SUBCOMMANDS).flags(&[Flag::Admin, Flag::NoScript])];
 
-const SUBCOMMANDS: &[Subcommand] = &[
-    Subcommand::new("get", -3, get),
-    Subcommand::new("help", 2, help),
-    Subcommand::new("resetstat", 2, resetstat),
-    Subcommand::new("rewrite", 2, rewrite),
-    Subcommand::new("set", -4, set),
-];
+const SUBCOMMANDS: Subcommands =
+    &[("get", get), ("help", help), ("resetstat", resetstat), ("rewrite", rewrite), ("set", set)];
 
 /// The text of CONFIG HELP, as in Redis.
 const HELP: &[&str] = &[
@@ -498,10 +491,6 @@ fn set_value_len_max(server: &ServerState, value: &[u8]) -> Setting {
     }
     server.settings.set_value_len_max(bytes);
     Ok(())
-}
-
-fn config(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    subcommand::run("config", SUBCOMMANDS, context, args, out)
 }
 
 fn get(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {

@@ -4,7 +4,7 @@ use psp_protocols::resp::{Encoder, Version};
 
 use crate::acl::{self, Access};
 use crate::client::{Labels, Replies, version_number};
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row};
 use crate::error::CommandError;
 use crate::parse::{self, Result};
 use crate::redis_version::REDIS_VERSION;
@@ -12,18 +12,15 @@ use crate::redis_version::REDIS_VERSION;
 use super::client::check_label;
 use super::databases::database_of;
 
-const FAST: &[Flag] = &[Flag::Fast];
-const BEFORE_AUTH: &[Flag] = &[Flag::NoScript, Flag::Fast, Flag::NoAuth];
-
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("auth", -2, auth).flags(BEFORE_AUTH),
-    CommandSpec::new("echo", 2, echo).flags(FAST),
-    CommandSpec::new("hello", -1, hello).flags(BEFORE_AUTH),
-    CommandSpec::new("ping", -1, ping).flags(FAST),
-    CommandSpec::new("quit", -1, quit).flags(BEFORE_AUTH),
-    CommandSpec::new("reset", 1, reset).flags(BEFORE_AUTH),
-    CommandSpec::new("select", 2, select).flags(FAST),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("auth", auth),
+    Row::new("echo", echo),
+    Row::new("hello", hello),
+    Row::new("ping", ping),
+    Row::new("quit", quit),
+    Row::new("reset", reset),
+    Row::new("select", select),
 ];
 
 fn ping(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {

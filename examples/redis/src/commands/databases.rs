@@ -2,15 +2,18 @@
 
 use psp_store::{Keyspace, Slot};
 
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row};
 use crate::error::CommandError;
+use crate::keyspace_events::{Class, Read, Rule};
 use crate::parse::{self, Result};
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("copy", -3, copy).flags(&[Flag::Write, Flag::DenyOom]).keys(1, 2, 1),
-    CommandSpec::new("move", 3, move_key).flags(&[Flag::Write, Flag::Fast]).key(),
-    CommandSpec::new("swapdb", 3, swapdb).flags(&[Flag::Write, Flag::Fast]),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("copy", copy)
+        .event(Class::Generic, "copy_to", Rule::Copied)
+        .reads(Read::Between(1, 1)),
+    Row::new("move", move_key).effect(Class::Generic, Rule::Moved),
+    Row::new("swapdb", swapdb),
 ];
 
 const SAME_OBJECTS: CommandError = CommandError::line("ERR source and destination objects are the same");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use psp_server::is_abandoned;
 
 use crate::admission::is_local;
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row};
 use crate::config::DebugAccess;
 use crate::error::CommandError;
 use crate::parse::{self, Result};
@@ -17,8 +17,7 @@ use super::strings::{check_len, store_absent};
 use super::subcommand::{self, Subcommand};
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] =
-    &[CommandSpec::new("debug", -2, debug).flags(&[Flag::Admin, Flag::NoScript])];
+pub(crate) const COMMANDS: &[Row] = &[Row::new("debug", debug)];
 
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("object", 3, object),
@@ -50,7 +49,7 @@ fn debug(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     if !is_allowed {
         return Err(DEBUG_REFUSED);
     }
-    subcommand::run("debug", SUBCOMMANDS, context, args, out)
+    subcommand::run_one_of("debug", SUBCOMMANDS, context, args, out)
 }
 
 /// Waits without a worker. Ends when its client leaves.

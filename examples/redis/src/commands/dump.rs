@@ -1,17 +1,18 @@
 //! DUMP and RESTORE: values as payloads that redis-server exchanges with them, too.
 
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row};
 use crate::error::CommandError;
 use crate::growth::Growth;
+use crate::keyspace_events::{Class, Rule};
 use crate::parse::{self, Result};
 use crate::rdb::{self, Damaged, Malformed};
 
 use super::pace::Pace;
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("dump", 2, dump).flags(&[Flag::Readonly]).key(),
-    CommandSpec::new("restore", -4, restore).flags(&[Flag::Write, Flag::DenyOom]).key(),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("dump", dump),
+    Row::new("restore", restore).event(Class::Generic, "restore", Rule::Made(1)),
 ];
 
 /// The payload has the format of Redis 7.0 in its plainest forms.

@@ -2,25 +2,23 @@
 
 use psp_store::Entry;
 
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row};
 use crate::error::CommandError;
 use crate::expire_time::TimeForm;
+use crate::keyspace_events::{Class, Rule};
 use crate::parse::{self, Result};
 
-const WRITE: &[Flag] = &[Flag::Write, Flag::Fast];
-const READ: &[Flag] = &[Flag::Readonly, Flag::Fast];
-
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("expire", -3, expire).flags(WRITE).key(),
-    CommandSpec::new("expireat", -3, expireat).flags(WRITE).key(),
-    CommandSpec::new("expiretime", 2, expiretime).flags(READ).key(),
-    CommandSpec::new("persist", 2, persist).flags(WRITE).key(),
-    CommandSpec::new("pexpire", -3, pexpire).flags(WRITE).key(),
-    CommandSpec::new("pexpireat", -3, pexpireat).flags(WRITE).key(),
-    CommandSpec::new("pexpiretime", 2, pexpiretime).flags(READ).key(),
-    CommandSpec::new("pttl", 2, pttl).flags(READ).key(),
-    CommandSpec::new("ttl", 2, ttl).flags(READ).key(),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("expire", expire).event(Class::Generic, "expire", Rule::Expire),
+    Row::new("expireat", expireat).event(Class::Generic, "expire", Rule::Expire),
+    Row::new("expiretime", expiretime),
+    Row::new("persist", persist).event(Class::Generic, "persist", Rule::Replied),
+    Row::new("pexpire", pexpire).event(Class::Generic, "expire", Rule::Expire),
+    Row::new("pexpireat", pexpireat).event(Class::Generic, "expire", Rule::Expire),
+    Row::new("pexpiretime", pexpiretime),
+    Row::new("pttl", pttl),
+    Row::new("ttl", ttl),
 ];
 
 /// Conditions on the old expiry under which a new one is accepted.

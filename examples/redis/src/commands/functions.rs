@@ -8,7 +8,7 @@
 use hashbrown::HashSet;
 use quanta::Instant;
 
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, Flag, ReplyEncoder, Row, Subcommands};
 use crate::error::CommandError;
 use crate::glob::{Pattern, Steps};
 use crate::parse::{self, Result};
@@ -21,27 +21,25 @@ use crate::scripts::shebang;
 use super::pace::Pace;
 use super::script_call::{Arguments, Call, lease};
 use super::scripting;
-use super::subcommand::{self, Subcommand};
+use super::subcommand;
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("fcall", -3, fcall).flags(&[Flag::NoScript, Flag::MayReplicate]),
-    CommandSpec::new("fcall_ro", -3, fcall_ro).flags(&[Flag::NoScript, Flag::Readonly]),
-    CommandSpec::new("function", -2, function)
-        .flags(&[Flag::NoScript])
-        .subcommands(SUBCOMMANDS),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("fcall", fcall).flags(&[Flag::MayReplicate]),
+    Row::new("fcall_ro", fcall_ro),
+    Row::container("function", SUBCOMMANDS).flags(&[Flag::NoScript]),
 ];
 
-const SUBCOMMANDS: &[Subcommand] = &[
-    Subcommand::new("delete", 3, delete),
-    Subcommand::new("dump", 2, dump),
-    Subcommand::new("flush", -2, flush),
-    Subcommand::new("help", 2, help),
-    Subcommand::new("kill", 2, kill),
-    Subcommand::new("list", -2, list),
-    Subcommand::new("load", -3, load),
-    Subcommand::new("restore", -3, restore),
-    Subcommand::new("stats", 2, stats),
+const SUBCOMMANDS: Subcommands = &[
+    ("delete", delete),
+    ("dump", dump),
+    ("flush", flush),
+    ("help", help),
+    ("kill", kill),
+    ("list", list),
+    ("load", load),
+    ("restore", restore),
+    ("stats", stats),
 ];
 
 /// The text of FUNCTION HELP, as in Redis.
@@ -124,10 +122,6 @@ fn call(context: &mut Context<'_>, args: &[&[u8]], is_read_only: bool, out: &mut
         scripts.profile.record(tag, busy);
     }
     result
-}
-
-fn function(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    subcommand::run("function", SUBCOMMANDS, context, args, out)
 }
 
 fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {

@@ -8,46 +8,36 @@ use psp_store::{Element, SortedSet};
 
 use super::pace::Pace;
 use super::{sorted_sets, walk};
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row};
 use crate::error::CommandError;
 use crate::geo::{self, Area, Place, Shape};
 use crate::growth::Growth;
+use crate::keyspace_events::{Class, Read, Rule};
 use crate::parse::{self, Result, is};
 use crate::typed::{Typed, read, snapshot};
 
-const READ: &[Flag] = &[Flag::Readonly];
-const STORE: &[Flag] = &[Flag::Write, Flag::DenyOom];
-
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("geoadd", -5, geoadd).flags(STORE).key(),
-    CommandSpec::new("geodist", -4, geodist).flags(READ).key(),
-    CommandSpec::new("geohash", -2, geohash).flags(READ).key(),
-    CommandSpec::new("geopos", -2, geopos).flags(READ).key(),
-    CommandSpec::new("georadius", -6, |context, args, out| search(context, args, out, Form::RADIUS))
-        .flags(STORE)
-        .key(),
-    CommandSpec::new("georadius_ro", -6, |context, args, out| {
-        search(context, args, out, Form::RADIUS.read_only())
-    })
-    .flags(READ)
-    .key(),
-    CommandSpec::new("georadiusbymember", -5, |context, args, out| {
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("geoadd", geoadd).event(Class::SortedSet, "zadd", Rule::Scores),
+    Row::new("geodist", geodist),
+    Row::new("geohash", geohash),
+    Row::new("geopos", geopos),
+    Row::new("georadius", |context, args, out| search(context, args, out, Form::RADIUS))
+        .event(Class::SortedSet, "georadiusstore", Rule::StoredBehind(&["store", "storedist"]))
+        .reads(Read::Between(1, 1)),
+    Row::new("georadius_ro", |context, args, out| search(context, args, out, Form::RADIUS.read_only())),
+    Row::new("georadiusbymember", |context, args, out| {
         search(context, args, out, Form::RADIUS_BY_MEMBER)
     })
-    .flags(STORE)
-    .key(),
-    CommandSpec::new("georadiusbymember_ro", -5, |context, args, out| {
+    .event(Class::SortedSet, "georadiusstore", Rule::StoredBehind(&["store", "storedist"]))
+    .reads(Read::Between(1, 1)),
+    Row::new("georadiusbymember_ro", |context, args, out| {
         search(context, args, out, Form::RADIUS_BY_MEMBER.read_only())
-    })
-    .flags(READ)
-    .key(),
-    CommandSpec::new("geosearch", -7, |context, args, out| search(context, args, out, Form::SEARCH))
-        .flags(READ)
-        .key(),
-    CommandSpec::new("geosearchstore", -8, |context, args, out| search(context, args, out, Form::SEARCH_STORE))
-        .flags(STORE)
-        .keys(1, 2, 1),
+    }),
+    Row::new("geosearch", |context, args, out| search(context, args, out, Form::SEARCH)),
+    Row::new("geosearchstore", |context, args, out| search(context, args, out, Form::SEARCH_STORE))
+        .event(Class::SortedSet, "geosearchstore", Rule::Stored(1))
+        .reads(Read::Between(2, 2)),
 ];
 
 /// Units of distances, in metres.

@@ -7,33 +7,31 @@ use super::pace::Pace;
 use super::scan;
 use super::walk::Pairing;
 use super::{large, walk};
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row};
 use crate::error::CommandError;
+use crate::keyspace_events::{Class, Rule};
 use crate::long_double::{self, LongDouble};
 use crate::parse::{Result, integer, is};
 use crate::typed::{change_or_create, read, snapshot};
 
-const READ_FAST: &[Flag] = &[Flag::Readonly, Flag::Fast];
-const GROW_FAST: &[Flag] = &[Flag::Write, Flag::DenyOom, Flag::Fast];
-
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("hset", -4, hset).flags(GROW_FAST).key(),
-    CommandSpec::new("hmset", -4, hmset).flags(GROW_FAST).key(),
-    CommandSpec::new("hsetnx", 4, hsetnx).flags(GROW_FAST).key(),
-    CommandSpec::new("hget", 3, hget).flags(READ_FAST).key(),
-    CommandSpec::new("hmget", -3, hmget).flags(READ_FAST).key(),
-    CommandSpec::new("hgetall", 2, hgetall).flags(&[Flag::Readonly]).key(),
-    CommandSpec::new("hdel", -3, hdel).flags(&[Flag::Write, Flag::Fast]).key(),
-    CommandSpec::new("hexists", 3, hexists).flags(READ_FAST).key(),
-    CommandSpec::new("hlen", 2, hlen).flags(READ_FAST).key(),
-    CommandSpec::new("hkeys", 2, hkeys).flags(&[Flag::Readonly]).key(),
-    CommandSpec::new("hvals", 2, hvals).flags(&[Flag::Readonly]).key(),
-    CommandSpec::new("hstrlen", 3, hstrlen).flags(READ_FAST).key(),
-    CommandSpec::new("hincrby", 4, hincrby).flags(GROW_FAST).key(),
-    CommandSpec::new("hincrbyfloat", 4, hincrbyfloat).flags(GROW_FAST).key(),
-    CommandSpec::new("hscan", -3, hscan).flags(&[Flag::Readonly]).key(),
-    CommandSpec::new("hrandfield", -2, hrandfield).flags(&[Flag::Readonly]).key(),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("hset", hset).event(Class::Hash, "hset", Rule::Always),
+    Row::new("hmset", hmset).event(Class::Hash, "hset", Rule::Always),
+    Row::new("hsetnx", hsetnx).event(Class::Hash, "hset", Rule::Replied),
+    Row::new("hget", hget),
+    Row::new("hmget", hmget),
+    Row::new("hgetall", hgetall),
+    Row::new("hdel", hdel).event(Class::Hash, "hdel", Rule::Replied),
+    Row::new("hexists", hexists),
+    Row::new("hlen", hlen),
+    Row::new("hkeys", hkeys),
+    Row::new("hvals", hvals),
+    Row::new("hstrlen", hstrlen),
+    Row::new("hincrby", hincrby).event(Class::Hash, "hincrby", Rule::Always),
+    Row::new("hincrbyfloat", hincrbyfloat).event(Class::Hash, "hincrbyfloat", Rule::Always),
+    Row::new("hscan", hscan),
+    Row::new("hrandfield", hrandfield),
 ];
 
 /// Sets the fields among `args`. Returns how many are new.

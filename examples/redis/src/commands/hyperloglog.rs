@@ -6,22 +6,19 @@ use psp_store::{Element, Slot};
 
 use super::pace::Pace;
 use super::strings::replace_part;
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, Flag, ReplyEncoder, Row};
 use crate::hyperloglog::{DENSE_BYTES, HyperLogLog, Sketch, Union, add_in_place};
+use crate::keyspace_events::{Class, Read, Rule};
 use crate::parse::Result;
 use crate::typed::{expect, expect_mut, read, snapshots};
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("pfadd", -2, pfadd)
-        .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
-        .key(),
-    CommandSpec::new("pfcount", -2, pfcount)
-        .flags(&[Flag::Readonly, Flag::MayReplicate])
-        .keys(1, -1, 1),
-    CommandSpec::new("pfmerge", -2, pfmerge)
-        .flags(&[Flag::Write, Flag::DenyOom])
-        .keys(1, -1, 1),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("pfadd", pfadd).event(Class::String, "pfadd", Rule::Replied),
+    Row::new("pfcount", pfcount).flags(&[Flag::MayReplicate]),
+    Row::new("pfmerge", pfmerge)
+        .event(Class::String, "pfadd", Rule::Always)
+        .reads(Read::Between(1, -1)),
 ];
 
 /// Most members that are added under the key's lock.

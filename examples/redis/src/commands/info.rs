@@ -9,7 +9,7 @@ use psp_program::CpuTime;
 use psp_server::ServerHandle;
 use psp_server::telemetry::Snapshot;
 
-use crate::command::{CommandSpec, CommandTable, Context, Entry, ReplyEncoder};
+use crate::command::{CommandTable, Context, Entry, ReplyEncoder, Row};
 use crate::memory::{resident_bytes, system_bytes};
 use crate::parse::{self, Result};
 use crate::pubsub::TopicKind;
@@ -18,7 +18,7 @@ use crate::state::ServerState;
 use crate::stats::CommandStats;
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("info", -1, info)];
+pub(crate) const COMMANDS: &[Row] = &[Row::new("info", info)];
 
 /// One section: its heading, whether a plain INFO includes it, and the function that writes it.
 struct Section {

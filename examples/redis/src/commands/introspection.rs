@@ -1,25 +1,26 @@
 //! The COMMAND command, which shows clients the command table and the facts about commands.
 
+use psp_protocols::resp::{Begin, Find, KeySpec};
+
 use crate::call_keys::{Keys, keys_of};
-use crate::command::{CommandSpec, CommandTable, Context, Entry, ReplyEncoder};
-use crate::command_facts::{Begin, Facts, Find, KeySpec};
+use crate::command::{CommandTable, Context, Entry, Flag, KeyPositions, ReplyEncoder, Row, Subcommands};
 use crate::error::CommandError;
 use crate::glob::{Pattern, Steps};
 use crate::parse::{self, Result};
 
-use super::subcommand::{self, Subcommand, write_help};
+use super::subcommand::{self, write_help};
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("command", -1, command).subcommands(SUBCOMMANDS)];
+pub(crate) const COMMANDS: &[Row] = &[Row::new("command", command).subcommands(SUBCOMMANDS)];
 
-const SUBCOMMANDS: &[Subcommand] = &[
-    Subcommand::new("count", 2, count),
-    Subcommand::new("docs", -2, docs),
-    Subcommand::new("getkeys", -4, getkeys),
-    Subcommand::new("getkeysandflags", -4, getkeys_and_flags),
-    Subcommand::new("help", 2, help),
-    Subcommand::new("info", -2, info),
-    Subcommand::new("list", -2, list),
+const SUBCOMMANDS: Subcommands = &[
+    ("count", count),
+    ("docs", docs),
+    ("getkeys", getkeys),
+    ("getkeysandflags", getkeys_and_flags),
+    ("help", help),
+    ("info", info),
+    ("list", list),
 ];
 
 /// The text of COMMAND HELP, as in Redis.
@@ -54,7 +55,7 @@ fn command(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
         write_all(out);
         return Ok(());
     }
-    subcommand::run("command", SUBCOMMANDS, context, args, out)
+    subcommand::run(context, args, out)
 }
 
 fn count(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
@@ -74,8 +75,8 @@ fn list(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Resu
                 Vec::new()
             } else if parse::is(kind, "ACLCAT") {
                 let has = |entry: &&Entry| {
-                    let categories = &Facts::of(entry.name()).categories;
-                    categories.iter().any(|category| parse::is(value, category))
+                    let mut categories = entry.facts.categories.iter();
+                    categories.any(|category| parse::is(value, category))
                 };
                 entries.filter(has).collect()
             } else if parse::is(kind, "PATTERN") {
@@ -123,12 +124,14 @@ fn write_all(out: &mut ReplyEncoder<'_>) {
 fn write_info(index: usize, out: &mut ReplyEncoder<'_>) {
     let table = CommandTable::get();
     let entry = &table.entries()[index];
-    let facts = Facts::of(entry.name());
+    let facts = entry.facts;
     out.array(10);
     out.bulk(entry.name().as_bytes());
     out.integer(i64::from(entry.arity()));
-    write_words(&facts.flags, out);
-    for position in facts.positions() {
+    let flags: Vec<_> = facts.flags.iter().map(Flag::name).collect();
+    write_words(&flags, out);
+    let KeyPositions { first, last, step } = facts.positions(|_| true);
+    for position in [first, last, step] {
         out.integer(position);
     }
     out.set(facts.categories.len());
@@ -223,7 +226,7 @@ fn docs(_: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Resu
 fn write_docs(index: usize, out: &mut ReplyEncoder<'_>) {
     let table = CommandTable::get();
     let entry = &table.entries()[index];
-    let facts = Facts::of(entry.name());
+    let facts = entry.facts;
     let subcommands = match entry.subcommand {
         None => table.subcommands_of(index),
         Some(_) => 0..0,
@@ -271,17 +274,16 @@ fn keys_of_call<'a>(call: &'a [&'a [u8]]) -> Result<Keys<'a>> {
         .map(|index| table.entry_of(index, call))
         .ok_or(CommandError::line("ERR Invalid command specified"))?;
     let entry = &table.entries()[index];
-    let facts = Facts::of(entry.name());
-    let has_keys = |spec: &KeySpec| !spec.flags.contains(&"not_key");
-    if !facts.key_specs.iter().any(has_keys) {
+    let facts = entry.facts;
+    if !facts.key_specs.iter().any(KeySpec::has_keys) {
         return Err(CommandError::line("ERR The command has no key arguments"));
     }
     if !parse::arity_accepts(entry.arity(), call.len()) {
         return Err(CommandError::line("ERR Invalid number of arguments specified for command"));
     }
-    match keys_of(entry.name(), facts, call).filter(|keys| !keys.is_empty()) {
+    match keys_of(facts, call).filter(|keys| !keys.is_empty()) {
         Some(keys) => Ok(keys),
-        None if facts.flags.contains(&"no_mandatory_keys") => Ok(Keys::new()),
+        None if facts.flags.contains(Flag::NoMandatoryKeys) => Ok(Keys::new()),
         None => Err(CommandError::line("ERR Invalid arguments specified for command")),
     }
 }

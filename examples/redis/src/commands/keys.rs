@@ -3,34 +3,32 @@
 use psp_store::{Entry, Value};
 use smallvec::SmallVec;
 
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, Flag, ReplyEncoder, Row, Subcommands};
 use crate::error::CommandError;
 use crate::glob::{Pattern, Steps};
+use crate::keyspace_events::{Class, Read, Rule};
 use crate::parse::{self, Result};
 
 use super::large::LOCKED_ELEMENTS_MAX;
 use super::pace::Pace;
 use super::scan::ScanOptions;
-use super::subcommand::{self, Subcommand, write_help};
+use super::subcommand::write_help;
 use super::walk::{self, Gathered};
 
-const READ: &[Flag] = &[Flag::Readonly, Flag::Fast];
-const WRITE: &[Flag] = &[Flag::Write];
-
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("del", -2, del).flags(WRITE).keys(1, -1, 1),
-    CommandSpec::new("exists", -2, exists).flags(READ).keys(1, -1, 1),
-    CommandSpec::new("keys", 2, keys).flags(&[Flag::Readonly]),
-    CommandSpec::new("memory", -2, memory).flags(&[Flag::Readonly]).subcommands(MEMORY),
-    CommandSpec::new("object", -2, object).flags(&[Flag::Readonly]).subcommands(OBJECT),
-    CommandSpec::new("randomkey", 1, randomkey).flags(&[Flag::Readonly]),
-    CommandSpec::new("rename", 3, rename).flags(WRITE).keys(1, 2, 1),
-    CommandSpec::new("renamenx", 3, renamenx).flags(WRITE).keys(1, 2, 1),
-    CommandSpec::new("scan", -2, scan).flags(&[Flag::Readonly]),
-    CommandSpec::new("touch", -2, touch).flags(READ).keys(1, -1, 1),
-    CommandSpec::new("type", 2, type_of).flags(READ).key(),
-    CommandSpec::new("unlink", -2, del).flags(&[Flag::Write, Flag::Fast]).keys(1, -1, 1),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("del", del).event(Class::Generic, "del", Rule::Gone),
+    Row::new("exists", exists),
+    Row::new("keys", keys),
+    Row::container("memory", MEMORY).flags(&[Flag::Readonly]).reads(Read::Nothing),
+    Row::container("object", OBJECT).flags(&[Flag::Readonly]).reads(Read::Nothing),
+    Row::new("randomkey", randomkey),
+    Row::new("rename", rename).effect(Class::Generic, Rule::Rename),
+    Row::new("renamenx", renamenx).effect(Class::Generic, Rule::Rename),
+    Row::new("scan", scan),
+    Row::new("touch", touch),
+    Row::new("type", type_of),
+    Row::new("unlink", del).event(Class::Generic, "del", Rule::Gone),
 ];
 
 /// Longest string that Redis calls `embstr`.
@@ -181,18 +179,18 @@ fn randomkey(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>)
     Ok(())
 }
 
-const OBJECT: &[Subcommand] = &[
-    Subcommand::new("encoding", 3, |context, args, out| {
+const OBJECT: Subcommands = &[
+    ("encoding", |context, args, out| {
         inspect(context, args[2], out, |entry, out| {
             out.bulk(encoding(entry.value()).as_bytes());
         })
     }),
-    Subcommand::new("freq", 3, freq),
-    Subcommand::new("help", 2, |_, _, out| {
+    ("freq", freq),
+    ("help", |_, _, out| {
         write_help("object", OBJECT_HELP, out);
         Ok(())
     }),
-    Subcommand::new("idletime", 3, |context, args, out| {
+    ("idletime", |context, args, out| {
         let store = context.store;
         if store.counts_accesses() {
             return Err(CommandError::line(
@@ -204,9 +202,7 @@ const OBJECT: &[Subcommand] = &[
             out.integer(i64::from(store.idle_s(entry)));
         })
     }),
-    Subcommand::new("refcount", 3, |context, args, out| {
-        inspect(context, args[2], out, |_, out| out.integer(1))
-    }),
+    ("refcount", |context, args, out| inspect(context, args[2], out, |_, out| out.integer(1))),
 ];
 
 /// The text of OBJECT HELP, as in Redis.
@@ -232,35 +228,26 @@ const MEMORY_HELP: &[&str] = &[
     "    sampled up to <count> times (default: 5, 0 means sample all).",
 ];
 
-const MEMORY: &[Subcommand] = &[MEMORY_HELP_COMMAND, MEMORY_USAGE];
-
-const MEMORY_HELP_COMMAND: Subcommand = Subcommand::new("help", 2, |_, _, out| {
-    write_help("memory", MEMORY_HELP, out);
-    Ok(())
-});
-
-const MEMORY_USAGE: Subcommand = Subcommand::new("usage", -3, |context, args, out| {
-    match args[3..] {
-        [] => {}
-        [option, samples] if parse::is(option, "SAMPLES") => {
-            if parse::integer(samples)? < 0 {
-                return Err(CommandError::Syntax);
+const MEMORY: Subcommands = &[
+    ("help", |_, _, out| {
+        write_help("memory", MEMORY_HELP, out);
+        Ok(())
+    }),
+    ("usage", |context, args, out| {
+        match args[3..] {
+            [] => {}
+            [option, samples] if parse::is(option, "SAMPLES") => {
+                if parse::integer(samples)? < 0 {
+                    return Err(CommandError::Syntax);
+                }
             }
+            _ => return Err(CommandError::Syntax),
         }
-        _ => return Err(CommandError::Syntax),
-    }
-    inspect(context, args[2], out, |entry, out| {
-        out.integer(i64::try_from(entry.memory_bytes()).unwrap_or(i64::MAX));
-    })
-});
-
-fn object(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    subcommand::run("object", OBJECT, context, args, out)
-}
-
-fn memory(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    subcommand::run("memory", MEMORY, context, args, out)
-}
+        inspect(context, args[2], out, |entry, out| {
+            out.integer(i64::try_from(entry.memory_bytes()).unwrap_or(i64::MAX));
+        })
+    }),
+];
 
 /// Nothing counts how often a key is read without an LFU policy.
 fn freq(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {

@@ -4,24 +4,24 @@ use std::fmt::Write as _;
 
 use psp_store::unix_time_ms;
 
-use crate::command::{CommandSpec, CommandTable, Context, ReplyEncoder};
+use crate::command::{CommandTable, Context, ReplyEncoder, Row, Subcommands};
 use crate::error::{CommandError, quotable};
 use crate::parse::{self, Result};
 use crate::record::{Sample, Series};
 
-use super::subcommand::{self, Subcommand, write_help};
+use super::subcommand::write_help;
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("latency", -2, latency).subcommands(SUBCOMMANDS)];
+pub(crate) const COMMANDS: &[Row] = &[Row::container("latency", SUBCOMMANDS)];
 
-const SUBCOMMANDS: &[Subcommand] = &[
-    Subcommand::new("doctor", 2, doctor),
-    Subcommand::new("graph", 3, graph),
-    Subcommand::new("help", 2, help),
-    Subcommand::new("histogram", -2, histogram),
-    Subcommand::new("history", 3, history),
-    Subcommand::new("latest", 2, latest),
-    Subcommand::new("reset", -2, reset),
+const SUBCOMMANDS: Subcommands = &[
+    ("doctor", doctor),
+    ("graph", graph),
+    ("help", help),
+    ("histogram", histogram),
+    ("history", history),
+    ("latest", latest),
+    ("reset", reset),
 ];
 
 /// The text of LATENCY HELP, as in Redis.
@@ -47,10 +47,6 @@ const GRAPH_ROWS: u64 = 4;
 const GRAPH_COLUMNS: usize = 80;
 /// What a column has in a row that it fills by a third, two thirds, or all.
 const GRAPH_MARKS: [char; 3] = ['_', 'o', '#'];
-
-fn latency(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    subcommand::run("latency", SUBCOMMANDS, context, args, out)
-}
 
 fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     write_help("latency", HELP, out);

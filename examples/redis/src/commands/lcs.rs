@@ -7,13 +7,13 @@ use psp_store::{Element, Value};
 
 use super::pace::Pace;
 use super::walk;
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row};
 use crate::error::CommandError;
 use crate::parse::{self, Result, is};
 use crate::typed::{expect, snapshots};
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("lcs", -3, lcs).flags(&[Flag::Readonly]).keys(1, 2, 1)];
+pub(crate) const COMMANDS: &[Row] = &[Row::new("lcs", lcs)];
 
 /// Pairs of bytes whose bits share a word, and between two steps of the pace.
 const PAIRS_PER_WORD: usize = u64::BITS as usize;

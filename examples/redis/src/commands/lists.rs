@@ -8,46 +8,55 @@ use psp_store::{Element, List, ListEnd, Slot};
 use super::counts::{above_zero, key_count, pop_count};
 use super::pace::Pace;
 use super::{large, walk};
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row};
 use crate::error::CommandError;
+use crate::keyspace_events::{Class, Rule};
 use crate::parse::{Result, index_range, integer, is};
 use crate::typed::{change, expect, expect_mut, expect_or_default, read};
 
-const WRITE_FAST: &[Flag] = &[Flag::Write, Flag::Fast];
-const GROW_FAST: &[Flag] = &[Flag::Write, Flag::DenyOom, Flag::Fast];
-const GROW: &[Flag] = &[Flag::Write, Flag::DenyOom];
-
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("lpush", -3, |context, args, out| push(context, args, out, ListEnd::Left))
-        .flags(GROW_FAST)
-        .key(),
-    CommandSpec::new("rpush", -3, |context, args, out| push(context, args, out, ListEnd::Right))
-        .flags(GROW_FAST)
-        .key(),
-    CommandSpec::new("lpushx", -3, |context, args, out| push_existing(context, args, out, ListEnd::Left))
-        .flags(GROW_FAST)
-        .key(),
-    CommandSpec::new("rpushx", -3, |context, args, out| push_existing(context, args, out, ListEnd::Right))
-        .flags(GROW_FAST)
-        .key(),
-    CommandSpec::new("lpop", -2, |context, args, out| pop(context, args, out, ListEnd::Left))
-        .flags(WRITE_FAST)
-        .key(),
-    CommandSpec::new("rpop", -2, |context, args, out| pop(context, args, out, ListEnd::Right))
-        .flags(WRITE_FAST)
-        .key(),
-    CommandSpec::new("llen", 2, llen).flags(&[Flag::Readonly, Flag::Fast]).key(),
-    CommandSpec::new("lrange", 4, lrange).flags(&[Flag::Readonly]).key(),
-    CommandSpec::new("lindex", 3, lindex).flags(&[Flag::Readonly]).key(),
-    CommandSpec::new("lset", 4, lset).flags(GROW).key(),
-    CommandSpec::new("linsert", 5, linsert).flags(GROW).key(),
-    CommandSpec::new("lrem", 4, lrem).flags(&[Flag::Write]).key(),
-    CommandSpec::new("ltrim", 4, ltrim).flags(&[Flag::Write]).key(),
-    CommandSpec::new("lpos", -3, lpos).flags(&[Flag::Readonly]).key(),
-    CommandSpec::new("lmove", 5, lmove).flags(GROW).keys(1, 2, 1),
-    CommandSpec::new("rpoplpush", 3, rpoplpush).flags(GROW).keys(1, 2, 1),
-    CommandSpec::new("lmpop", -4, lmpop).flags(&[Flag::Write]),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("lpush", |context, args, out| push(context, args, out, ListEnd::Left)).event(
+        Class::List,
+        "lpush",
+        Rule::Replied,
+    ),
+    Row::new("rpush", |context, args, out| push(context, args, out, ListEnd::Right)).event(
+        Class::List,
+        "rpush",
+        Rule::Replied,
+    ),
+    Row::new("lpushx", |context, args, out| push_existing(context, args, out, ListEnd::Left)).event(
+        Class::List,
+        "lpush",
+        Rule::Replied,
+    ),
+    Row::new("rpushx", |context, args, out| push_existing(context, args, out, ListEnd::Right)).event(
+        Class::List,
+        "rpush",
+        Rule::Replied,
+    ),
+    Row::new("lpop", |context, args, out| pop(context, args, out, ListEnd::Left)).event(
+        Class::List,
+        "lpop",
+        Rule::Replied,
+    ),
+    Row::new("rpop", |context, args, out| pop(context, args, out, ListEnd::Right)).event(
+        Class::List,
+        "rpop",
+        Rule::Replied,
+    ),
+    Row::new("llen", llen),
+    Row::new("lrange", lrange),
+    Row::new("lindex", lindex),
+    Row::new("lset", lset).event(Class::List, "lset", Rule::Always),
+    Row::new("linsert", linsert).event(Class::List, "linsert", Rule::Replied),
+    Row::new("lrem", lrem).event(Class::List, "lrem", Rule::Replied),
+    Row::new("ltrim", ltrim).event(Class::List, "ltrim", Rule::Existing),
+    Row::new("lpos", lpos),
+    Row::new("lmove", lmove).effect(Class::List, Rule::MoveElement),
+    Row::new("rpoplpush", rpoplpush).effect(Class::List, Rule::MoveElement),
+    Row::new("lmpop", lmpop).effect(Class::List, Rule::CountedFirst(1)),
 ];
 
 fn push(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, end: ListEnd) -> Result<()> {

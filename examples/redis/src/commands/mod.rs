@@ -1,6 +1,6 @@
 //! The commands, one file per family. Each exports its rows of the table as `COMMANDS`.
 
-use crate::command::CommandSpec;
+use crate::command::Row;
 
 mod acl;
 mod bitfield;
@@ -48,7 +48,7 @@ mod transactions;
 mod walk;
 
 /// The rows of all families.
-pub(crate) const FAMILIES: &[&[CommandSpec]] = &[
+pub(crate) const FAMILIES: &[&[Row]] = &[
     acl::COMMANDS,
     bitfield::COMMANDS,
     bits::COMMANDS,

@@ -1,49 +1,34 @@
 //! SUBSCRIBE and its relatives, PUBLISH, SPUBLISH and PUBSUB.
 
-use super::subcommand::{self, Subcommand, write_help};
+use super::subcommand::{self, write_help};
 use crate::acl::Access;
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, Flag, ReplyEncoder, Row, Subcommands};
 use crate::error::CommandError;
 use crate::parse::Result;
 use crate::pubsub::TopicKind;
 
-const PUBLISH: &[Flag] = &[Flag::PubSub, Flag::Fast, Flag::MayReplicate];
-const SUBSCRIBE: &[Flag] = &[Flag::PubSub, Flag::NoScript];
-
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("psubscribe", -2, |context, args, out| subscribe(TopicKind::Pattern, context, args, out))
-        .flags(SUBSCRIBE),
-    CommandSpec::new("publish", 3, |context, args, out| publish(TopicKind::Channel, context, args, out)).flags(PUBLISH),
-    CommandSpec::new("pubsub", -2, pubsub).subcommands(SUBCOMMANDS),
-    CommandSpec::new("punsubscribe", -1, |context, args, out| {
-        unsubscribe(TopicKind::Pattern, context, args, out)
-    })
-    .flags(SUBSCRIBE),
-    CommandSpec::new("spublish", 3, |context, args, out| publish(TopicKind::Shard, context, args, out)).flags(PUBLISH),
-    CommandSpec::new("ssubscribe", -2, |context, args, out| subscribe(TopicKind::Shard, context, args, out))
-        .flags(SUBSCRIBE),
-    CommandSpec::new("subscribe", -2, |context, args, out| subscribe(TopicKind::Channel, context, args, out))
-        .flags(SUBSCRIBE),
-    CommandSpec::new("sunsubscribe", -1, |context, args, out| unsubscribe(TopicKind::Shard, context, args, out))
-        .flags(SUBSCRIBE),
-    CommandSpec::new("unsubscribe", -1, |context, args, out| {
-        unsubscribe(TopicKind::Channel, context, args, out)
-    })
-    .flags(SUBSCRIBE),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("psubscribe", |context, args, out| subscribe(TopicKind::Pattern, context, args, out)),
+    Row::new("publish", |context, args, out| publish(TopicKind::Channel, context, args, out))
+        .flags(&[Flag::MayReplicate]),
+    Row::container("pubsub", SUBCOMMANDS),
+    Row::new("punsubscribe", |context, args, out| unsubscribe(TopicKind::Pattern, context, args, out)),
+    Row::new("spublish", |context, args, out| publish(TopicKind::Shard, context, args, out))
+        .flags(&[Flag::MayReplicate]),
+    Row::new("ssubscribe", |context, args, out| subscribe(TopicKind::Shard, context, args, out)),
+    Row::new("subscribe", |context, args, out| subscribe(TopicKind::Channel, context, args, out)),
+    Row::new("sunsubscribe", |context, args, out| unsubscribe(TopicKind::Shard, context, args, out)),
+    Row::new("unsubscribe", |context, args, out| unsubscribe(TopicKind::Channel, context, args, out)),
 ];
 
-const SUBCOMMANDS: &[Subcommand] = &[
-    Subcommand::new("channels", -2, |context, args, out| list(TopicKind::Channel, context, args, out)),
-    Subcommand::new("help", 2, help),
-    Subcommand::new("numpat", 2, numpat),
-    Subcommand::new("numsub", -2, |context, args, out| {
-        count_each(TopicKind::Channel, context, &args[2..], out)
-    }),
-    Subcommand::new("shardchannels", -2, |context, args, out| list(TopicKind::Shard, context, args, out)),
-    Subcommand::new("shardnumsub", -2, |context, args, out| {
-        count_each(TopicKind::Shard, context, &args[2..], out)
-    }),
+const SUBCOMMANDS: Subcommands = &[
+    ("channels", |context, args, out| list(TopicKind::Channel, context, args, out)),
+    ("help", help),
+    ("numpat", numpat),
+    ("numsub", |context, args, out| count_each(TopicKind::Channel, context, &args[2..], out)),
+    ("shardchannels", |context, args, out| list(TopicKind::Shard, context, args, out)),
+    ("shardnumsub", |context, args, out| count_each(TopicKind::Shard, context, &args[2..], out)),
 ];
 
 /// Subscribes to each name, with a reply for each.
@@ -113,10 +98,6 @@ fn publish(kind: TopicKind, context: &Context<'_>, args: &[&[u8]], out: &mut Rep
     let receivers = context.publish(kind, args[1], args[2])?;
     write_number(receivers, out);
     Ok(())
-}
-
-fn pubsub(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    subcommand::run("pubsub", SUBCOMMANDS, context, args, out)
 }
 
 fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, Flag, ReplyEncoder, Row, Subcommands};
 use crate::error::CommandError;
 use crate::parse::{self, Result};
 use crate::scripts::control::{Form, Task};
@@ -13,24 +13,24 @@ use crate::scripts::profile::{self, Tag};
 use crate::scripts::shebang;
 
 use super::script_call::{Arguments, Call, lease};
-use super::subcommand::{self, Subcommand};
+use super::subcommand;
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("eval", -3, eval).flags(&[Flag::NoScript, Flag::MayReplicate]),
-    CommandSpec::new("eval_ro", -3, eval_ro).flags(&[Flag::NoScript, Flag::Readonly]),
-    CommandSpec::new("evalsha", -3, evalsha).flags(&[Flag::NoScript, Flag::MayReplicate]),
-    CommandSpec::new("evalsha_ro", -3, evalsha_ro).flags(&[Flag::NoScript, Flag::Readonly]),
-    CommandSpec::new("script", -2, script).flags(&[Flag::NoScript]).subcommands(SUBCOMMANDS),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("eval", eval).flags(&[Flag::MayReplicate]),
+    Row::new("eval_ro", eval_ro),
+    Row::new("evalsha", evalsha).flags(&[Flag::MayReplicate]),
+    Row::new("evalsha_ro", evalsha_ro),
+    Row::container("script", SUBCOMMANDS).flags(&[Flag::NoScript]),
 ];
 
-const SUBCOMMANDS: &[Subcommand] = &[
-    Subcommand::new("debug", 3, debug),
-    Subcommand::new("exists", -3, exists),
-    Subcommand::new("flush", -2, flush),
-    Subcommand::new("help", 2, help),
-    Subcommand::new("kill", 2, kill),
-    Subcommand::new("load", 3, load),
+const SUBCOMMANDS: Subcommands = &[
+    ("debug", debug),
+    ("exists", exists),
+    ("flush", flush),
+    ("help", help),
+    ("kill", kill),
+    ("load", load),
 ];
 
 /// The text of SCRIPT HELP, as in Redis.
@@ -138,10 +138,6 @@ fn call(
         profile.record(tag, busy);
     }
     result
-}
-
-fn script(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    subcommand::run("script", SUBCOMMANDS, context, args, out)
 }
 
 fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {

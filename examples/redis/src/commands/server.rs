@@ -2,52 +2,50 @@
 
 use psp_store::unix_time_ms;
 
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, Flag, ReplyEncoder, Row, Subcommands};
 use crate::error::CommandError;
 use crate::parse::{self, Result};
 
-use super::subcommand::Subcommand;
-
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("cluster", -2, disabled).flags(&[Flag::Admin]).subcommands(CLUSTER),
-    CommandSpec::new("dbsize", 1, dbsize).flags(&[Flag::Readonly, Flag::Fast]),
-    CommandSpec::new("flushall", -1, flushall).flags(&[Flag::Write]),
-    CommandSpec::new("flushdb", -1, flushdb).flags(&[Flag::Write]),
-    CommandSpec::new("lastsave", 1, lastsave).flags(&[Flag::Fast]),
-    CommandSpec::new("monitor", 1, monitor).flags(&[Flag::Admin, Flag::NoScript]),
-    CommandSpec::new("time", 1, time).flags(&[Flag::Fast]),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("cluster", disabled).subcommands(CLUSTER).flags(&[Flag::Admin]),
+    Row::new("dbsize", dbsize),
+    Row::new("flushall", flushall),
+    Row::new("flushdb", flushdb),
+    Row::new("lastsave", lastsave),
+    Row::new("monitor", monitor),
+    Row::new("time", time),
 ];
 
 /// The subcommands of CLUSTER.
-const CLUSTER: &[Subcommand] = &[
-    Subcommand::new("addslots", -3, disabled),
-    Subcommand::new("addslotsrange", -4, disabled),
-    Subcommand::new("bumpepoch", 2, disabled),
-    Subcommand::new("count-failure-reports", 3, disabled),
-    Subcommand::new("countkeysinslot", 3, disabled),
-    Subcommand::new("delslots", -3, disabled),
-    Subcommand::new("delslotsrange", -4, disabled),
-    Subcommand::new("failover", -2, disabled),
-    Subcommand::new("flushslots", 2, disabled),
-    Subcommand::new("forget", 3, disabled),
-    Subcommand::new("getkeysinslot", 4, disabled),
-    Subcommand::new("help", 2, disabled),
-    Subcommand::new("info", 2, disabled),
-    Subcommand::new("keyslot", 3, disabled),
-    Subcommand::new("links", 2, disabled),
-    Subcommand::new("meet", -4, disabled),
-    Subcommand::new("myid", 2, disabled),
-    Subcommand::new("nodes", 2, disabled),
-    Subcommand::new("replicas", 3, disabled),
-    Subcommand::new("replicate", 3, disabled),
-    Subcommand::new("reset", -2, disabled),
-    Subcommand::new("saveconfig", 2, disabled),
-    Subcommand::new("set-config-epoch", 3, disabled),
-    Subcommand::new("setslot", -4, disabled),
-    Subcommand::new("shards", 2, disabled),
-    Subcommand::new("slaves", 3, disabled),
-    Subcommand::new("slots", 2, disabled),
+const CLUSTER: Subcommands = &[
+    ("addslots", disabled),
+    ("addslotsrange", disabled),
+    ("bumpepoch", disabled),
+    ("count-failure-reports", disabled),
+    ("countkeysinslot", disabled),
+    ("delslots", disabled),
+    ("delslotsrange", disabled),
+    ("failover", disabled),
+    ("flushslots", disabled),
+    ("forget", disabled),
+    ("getkeysinslot", disabled),
+    ("help", disabled),
+    ("info", disabled),
+    ("keyslot", disabled),
+    ("links", disabled),
+    ("meet", disabled),
+    ("myid", disabled),
+    ("nodes", disabled),
+    ("replicas", disabled),
+    ("replicate", disabled),
+    ("reset", disabled),
+    ("saveconfig", disabled),
+    ("set-config-epoch", disabled),
+    ("setslot", disabled),
+    ("shards", disabled),
+    ("slaves", disabled),
+    ("slots", disabled),
 ];
 
 fn dbsize(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {

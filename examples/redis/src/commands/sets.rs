@@ -10,54 +10,41 @@ use super::counts::{intersection_limit, key_count, pick_count, picks, pop_count}
 use super::pace::{self, Pace};
 use super::scan;
 use super::{large, walk};
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row};
 use crate::error::CommandError;
+use crate::keyspace_events::{Class, Read, Rule};
 use crate::parse::{Result, is};
 use crate::typed::{self, Typed, change, expect, expect_mut, expect_or_default, read, snapshot};
 
-const READ_FAST: &[Flag] = &[Flag::Readonly, Flag::Fast];
-const WRITE_FAST: &[Flag] = &[Flag::Write, Flag::Fast];
-const GROW: &[Flag] = &[Flag::Write, Flag::DenyOom];
-
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("sadd", -3, sadd).flags(&[Flag::Write, Flag::DenyOom, Flag::Fast]).key(),
-    CommandSpec::new("srem", -3, srem).flags(WRITE_FAST).key(),
-    CommandSpec::new("smembers", 2, smembers).flags(&[Flag::Readonly]).key(),
-    CommandSpec::new("sismember", 3, sismember).flags(READ_FAST).key(),
-    CommandSpec::new("smismember", -3, smismember).flags(READ_FAST).key(),
-    CommandSpec::new("scard", 2, scard).flags(READ_FAST).key(),
-    CommandSpec::new("spop", -2, spop).flags(WRITE_FAST).key(),
-    CommandSpec::new("srandmember", -2, srandmember).flags(&[Flag::Readonly]).key(),
-    CommandSpec::new("smove", 4, smove).flags(WRITE_FAST).keys(1, 2, 1),
-    CommandSpec::new("sunion", -2, |context, args, out| reply_with(SetOperation::Union, context, args, out))
-        .flags(&[Flag::Readonly])
-        .keys(1, -1, 1),
-    CommandSpec::new("sinter", -2, |context, args, out| {
-        reply_with(SetOperation::Intersection, context, args, out)
-    })
-    .flags(&[Flag::Readonly])
-    .keys(1, -1, 1),
-    CommandSpec::new("sdiff", -2, |context, args, out| reply_with(SetOperation::Difference, context, args, out))
-        .flags(&[Flag::Readonly])
-        .keys(1, -1, 1),
-    CommandSpec::new("sunionstore", -3, |context, args, out| {
-        store_with(SetOperation::Union, context, args, out)
-    })
-    .flags(GROW)
-    .keys(1, -1, 1),
-    CommandSpec::new("sinterstore", -3, |context, args, out| {
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("sadd", sadd).event(Class::Set, "sadd", Rule::Replied),
+    Row::new("srem", srem).event(Class::Set, "srem", Rule::Replied),
+    Row::new("smembers", smembers),
+    Row::new("sismember", sismember),
+    Row::new("smismember", smismember),
+    Row::new("scard", scard),
+    Row::new("spop", spop).event(Class::Set, "spop", Rule::Replied),
+    Row::new("srandmember", srandmember),
+    Row::new("smove", smove).effect(Class::Set, Rule::MoveMember),
+    Row::new("sunion", |context, args, out| reply_with(SetOperation::Union, context, args, out)),
+    Row::new("sinter", |context, args, out| reply_with(SetOperation::Intersection, context, args, out)),
+    Row::new("sdiff", |context, args, out| reply_with(SetOperation::Difference, context, args, out)),
+    Row::new("sunionstore", |context, args, out| store_with(SetOperation::Union, context, args, out))
+        .event(Class::Set, "sunionstore", Rule::Stored(1))
+        .reads(Read::Between(2, -1)),
+    Row::new("sinterstore", |context, args, out| {
         store_with(SetOperation::Intersection, context, args, out)
     })
-    .flags(GROW)
-    .keys(1, -1, 1),
-    CommandSpec::new("sdiffstore", -3, |context, args, out| {
+    .event(Class::Set, "sinterstore", Rule::Stored(1))
+    .reads(Read::Between(2, -1)),
+    Row::new("sdiffstore", |context, args, out| {
         store_with(SetOperation::Difference, context, args, out)
     })
-    .flags(GROW)
-    .keys(1, -1, 1),
-    CommandSpec::new("sintercard", -3, sintercard).flags(&[Flag::Readonly]),
-    CommandSpec::new("sscan", -3, sscan).flags(&[Flag::Readonly]).key(),
+    .event(Class::Set, "sdiffstore", Rule::Stored(1))
+    .reads(Read::Between(2, -1)),
+    Row::new("sintercard", sintercard).reads(Read::Counted(1)),
+    Row::new("sscan", sscan),
 ];
 
 fn sadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {

@@ -1,20 +1,15 @@
 //! SLOWLOG.
 
-use crate::command::{CommandSpec, Context, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row, Subcommands};
 use crate::error::CommandError;
 use crate::parse::{self, Result};
 
-use super::subcommand::{self, Subcommand, write_help};
+use super::subcommand::write_help;
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("slowlog", -2, slowlog).subcommands(SUBCOMMANDS)];
+pub(crate) const COMMANDS: &[Row] = &[Row::container("slowlog", SUBCOMMANDS)];
 
-const SUBCOMMANDS: &[Subcommand] = &[
-    Subcommand::new("get", -2, get),
-    Subcommand::new("help", 2, help),
-    Subcommand::new("len", 2, len),
-    Subcommand::new("reset", 2, reset),
-];
+const SUBCOMMANDS: Subcommands = &[("get", get), ("help", help), ("len", len), ("reset", reset)];
 
 /// The text of SLOWLOG HELP, as in Redis.
 const HELP: &[&str] = &[
@@ -31,10 +26,6 @@ const HELP: &[&str] = &[
 
 /// Commands that `SLOWLOG GET` shows without a count.
 const COUNT_DEFAULT: usize = 10;
-
-fn slowlog(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    subcommand::run("slowlog", SUBCOMMANDS, context, args, out)
-}
 
 fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     write_help("slowlog", HELP, out);

@@ -11,26 +11,25 @@ use smallvec::SmallVec;
 use super::pace::{self, Pace};
 use super::walk;
 use crate::acl::Access;
-use crate::command::{CommandSpec, CommandTable, Context, Flag, ReplyEncoder};
+use crate::command::{CommandTable, Context, ReplyEncoder, Row};
 use crate::error::CommandError;
 use crate::growth::Growth;
+use crate::keyspace_events::{Class, Read, Rule};
 use crate::parse::{Result, float, integer, is};
 use crate::typed::Typed;
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("sort", -2, |context, args, out| {
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("sort", |context, args, out| {
         let options = Options::parse(&args[2..], true, &|| reads_any(context, args))?;
         run(context, args[1], options, out)
     })
-    .flags(&[Flag::Write, Flag::DenyOom])
-    .key(),
-    CommandSpec::new("sort_ro", -2, |context, args, out| {
+    .event(Class::List, "sortstore", Rule::StoredBehind(&["store"]))
+    .reads(Read::Between(1, 1)),
+    Row::new("sort_ro", |context, args, out| {
         let options = Options::parse(&args[2..], false, &|| reads_any(context, args))?;
         run(context, args[1], options, out)
-    })
-    .flags(&[Flag::Readonly])
-    .key(),
+    }),
 ];
 
 /// A key or a hash field whose name contains the element: `weight_*` or `object_*->field`.

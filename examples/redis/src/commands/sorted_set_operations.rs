@@ -9,35 +9,31 @@ use super::counts::intersection_limit;
 use super::pace::{self, Pace};
 use super::walk;
 use super::walk::Pairing;
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row};
 use crate::error::CommandError;
+use crate::keyspace_events::{Class, Read, Rule};
 use crate::parse::{Result, float, integer, is};
 use crate::typed::{Typed, snapshots};
 
-const READ: &[Flag] = &[Flag::Readonly];
-const STORE: &[Flag] = &[Flag::Write, Flag::DenyOom];
-
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("zunion", -3, |context, args, out| reply_with(Operation::Union, context, args, out)).flags(READ),
-    CommandSpec::new("zinter", -3, |context, args, out| reply_with(Operation::Intersection, context, args, out))
-        .flags(READ),
-    CommandSpec::new("zdiff", -3, |context, args, out| reply_with(Operation::Difference, context, args, out))
-        .flags(READ),
-    CommandSpec::new("zunionstore", -4, |context, args, out| store_with(Operation::Union, context, args, out))
-        .flags(STORE)
-        .key(),
-    CommandSpec::new("zinterstore", -4, |context, args, out| {
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("zunion", |context, args, out| reply_with(Operation::Union, context, args, out)).reads(Read::Counted(1)),
+    Row::new("zinter", |context, args, out| reply_with(Operation::Intersection, context, args, out))
+        .reads(Read::Counted(1)),
+    Row::new("zdiff", |context, args, out| reply_with(Operation::Difference, context, args, out))
+        .reads(Read::Counted(1)),
+    Row::new("zunionstore", |context, args, out| store_with(Operation::Union, context, args, out))
+        .event(Class::SortedSet, "zunionstore", Rule::Stored(1))
+        .reads(Read::Counted(2)),
+    Row::new("zinterstore", |context, args, out| {
         store_with(Operation::Intersection, context, args, out)
     })
-    .flags(STORE)
-    .key(),
-    CommandSpec::new("zdiffstore", -4, |context, args, out| {
-        store_with(Operation::Difference, context, args, out)
-    })
-    .flags(STORE)
-    .key(),
-    CommandSpec::new("zintercard", -3, zintercard).flags(READ),
+    .event(Class::SortedSet, "zinterstore", Rule::Stored(1))
+    .reads(Read::Counted(2)),
+    Row::new("zdiffstore", |context, args, out| store_with(Operation::Difference, context, args, out))
+        .event(Class::SortedSet, "zdiffstore", Rule::Stored(1))
+        .reads(Read::Counted(2)),
+    Row::new("zintercard", zintercard).reads(Read::Counted(1)),
 ];
 
 #[derive(Clone, Copy)]

@@ -10,63 +10,50 @@ use psp_store::{LexBound, ScoreBound, SortedSet};
 use super::pace::Pace;
 use super::walk::Pairing;
 use super::{large, walk};
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row};
 use crate::error::CommandError;
+use crate::keyspace_events::{Class, Read, Rule};
 use crate::parse::{Result, float, index_range, integer, is};
 use crate::typed::{Typed, read, snapshot};
 
-const READ: &[Flag] = &[Flag::Readonly];
-const READ_FAST: &[Flag] = &[Flag::Readonly, Flag::Fast];
-const WRITE: &[Flag] = &[Flag::Write];
-
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("zrange", -4, |context, args, out| reply_range(context, args, out, Shape::ANY))
-        .flags(READ)
-        .key(),
-    CommandSpec::new("zrangebyscore", -4, |context, args, out| {
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("zrange", |context, args, out| reply_range(context, args, out, Shape::ANY)),
+    Row::new("zrangebyscore", |context, args, out| {
         reply_range(context, args, out, Shape::of(By::Score, false))
-    })
-    .flags(READ)
-    .key(),
-    CommandSpec::new("zrangebylex", -4, |context, args, out| {
+    }),
+    Row::new("zrangebylex", |context, args, out| {
         reply_range(context, args, out, Shape::of(By::Lex, false))
-    })
-    .flags(READ)
-    .key(),
-    CommandSpec::new("zrevrange", -4, |context, args, out| {
+    }),
+    Row::new("zrevrange", |context, args, out| {
         reply_range(context, args, out, Shape::of(By::Rank, true))
-    })
-    .flags(READ)
-    .key(),
-    CommandSpec::new("zrevrangebyscore", -4, |context, args, out| {
+    }),
+    Row::new("zrevrangebyscore", |context, args, out| {
         reply_range(context, args, out, Shape::of(By::Score, true))
-    })
-    .flags(READ)
-    .key(),
-    CommandSpec::new("zrevrangebylex", -4, |context, args, out| {
+    }),
+    Row::new("zrevrangebylex", |context, args, out| {
         reply_range(context, args, out, Shape::of(By::Lex, true))
-    })
-    .flags(READ)
-    .key(),
-    CommandSpec::new("zrangestore", -5, zrangestore)
-        .flags(&[Flag::Write, Flag::DenyOom])
-        .keys(1, 2, 1),
-    CommandSpec::new("zcount", 4, |context, args, out| count(context, args, out, By::Score))
-        .flags(READ_FAST)
-        .key(),
-    CommandSpec::new("zlexcount", 4, |context, args, out| count(context, args, out, By::Lex))
-        .flags(READ_FAST)
-        .key(),
-    CommandSpec::new("zremrangebyrank", 4, |context, args, out| remove_range(context, args, out, By::Rank))
-        .flags(WRITE)
-        .key(),
-    CommandSpec::new("zremrangebyscore", 4, |context, args, out| remove_range(context, args, out, By::Score))
-        .flags(WRITE)
-        .key(),
-    CommandSpec::new("zremrangebylex", 4, |context, args, out| remove_range(context, args, out, By::Lex))
-        .flags(WRITE)
-        .key(),
+    }),
+    Row::new("zrangestore", zrangestore)
+        .event(Class::SortedSet, "zrangestore", Rule::Stored(1))
+        .reads(Read::Between(2, 2)),
+    Row::new("zcount", |context, args, out| count(context, args, out, By::Score)),
+    Row::new("zlexcount", |context, args, out| count(context, args, out, By::Lex)),
+    Row::new("zremrangebyrank", |context, args, out| remove_range(context, args, out, By::Rank)).event(
+        Class::SortedSet,
+        "zremrangebyrank",
+        Rule::Replied,
+    ),
+    Row::new("zremrangebyscore", |context, args, out| remove_range(context, args, out, By::Score)).event(
+        Class::SortedSet,
+        "zremrangebyscore",
+        Rule::Replied,
+    ),
+    Row::new("zremrangebylex", |context, args, out| remove_range(context, args, out, By::Lex)).event(
+        Class::SortedSet,
+        "zremrangebylex",
+        Rule::Replied,
+    ),
 ];
 
 /// The kind of a range's ends.

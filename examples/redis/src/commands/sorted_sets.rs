@@ -12,38 +12,35 @@ use super::pace::Pace;
 use super::scan;
 use super::walk::Pairing;
 use super::{large, walk};
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row};
 use crate::error::CommandError;
+use crate::keyspace_events::{Class, Rule};
 use crate::parse::{Result, float, is};
 use crate::typed::{change_or_create, read, snapshot};
 
-const READ_FAST: &[Flag] = &[Flag::Readonly, Flag::Fast];
-const WRITE_FAST: &[Flag] = &[Flag::Write, Flag::Fast];
-const GROW_FAST: &[Flag] = &[Flag::Write, Flag::DenyOom, Flag::Fast];
-
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("zadd", -4, zadd).flags(GROW_FAST).key(),
-    CommandSpec::new("zincrby", 4, zincrby).flags(GROW_FAST).key(),
-    CommandSpec::new("zrem", -3, zrem).flags(WRITE_FAST).key(),
-    CommandSpec::new("zscore", 3, zscore).flags(READ_FAST).key(),
-    CommandSpec::new("zmscore", -3, zmscore).flags(READ_FAST).key(),
-    CommandSpec::new("zcard", 2, zcard).flags(READ_FAST).key(),
-    CommandSpec::new("zrank", -3, |context, args, out| rank(context, args, out, From::Lowest))
-        .flags(READ_FAST)
-        .key(),
-    CommandSpec::new("zrevrank", -3, |context, args, out| rank(context, args, out, From::Highest))
-        .flags(READ_FAST)
-        .key(),
-    CommandSpec::new("zpopmin", -2, |context, args, out| pop(context, args, out, From::Lowest))
-        .flags(WRITE_FAST)
-        .key(),
-    CommandSpec::new("zpopmax", -2, |context, args, out| pop(context, args, out, From::Highest))
-        .flags(WRITE_FAST)
-        .key(),
-    CommandSpec::new("zmpop", -4, zmpop).flags(&[Flag::Write]),
-    CommandSpec::new("zrandmember", -2, zrandmember).flags(&[Flag::Readonly]).key(),
-    CommandSpec::new("zscan", -3, zscan).flags(&[Flag::Readonly]).key(),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("zadd", zadd).event(Class::SortedSet, "zadd", Rule::Scores),
+    Row::new("zincrby", zincrby).event(Class::SortedSet, "zincr", Rule::Always),
+    Row::new("zrem", zrem).event(Class::SortedSet, "zrem", Rule::Replied),
+    Row::new("zscore", zscore),
+    Row::new("zmscore", zmscore),
+    Row::new("zcard", zcard),
+    Row::new("zrank", |context, args, out| rank(context, args, out, From::Lowest)),
+    Row::new("zrevrank", |context, args, out| rank(context, args, out, From::Highest)),
+    Row::new("zpopmin", |context, args, out| pop(context, args, out, From::Lowest)).event(
+        Class::SortedSet,
+        "zpopmin",
+        Rule::Replied,
+    ),
+    Row::new("zpopmax", |context, args, out| pop(context, args, out, From::Highest)).event(
+        Class::SortedSet,
+        "zpopmax",
+        Rule::Replied,
+    ),
+    Row::new("zmpop", zmpop).effect(Class::SortedSet, Rule::CountedFirst(1)),
+    Row::new("zrandmember", zrandmember),
+    Row::new("zscan", zscan),
 ];
 
 /// Options of ZADD.

@@ -1,34 +1,33 @@
 //! What a server answers that has no replicas, no modules and no cluster; and the end of the server.
 
 use super::server::disabled;
-use super::subcommand::{self, Subcommand};
 use crate::blocking::{Blocking, deadline_ms};
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row, Subcommands};
 use crate::error::CommandError;
 use crate::parse::{self, Result};
 use crate::redis_version::REDIS_VERSION;
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("asking", 1, disabled).flags(&[Flag::Fast]),
-    CommandSpec::new("failover", -1, failover).flags(&[Flag::Admin, Flag::NoScript]),
-    CommandSpec::new("lolwut", -1, lolwut).flags(&[Flag::Readonly, Flag::Fast]),
-    CommandSpec::new("module", -2, module).subcommands(MODULE),
-    CommandSpec::new("readonly", 1, disabled).flags(&[Flag::Fast]),
-    CommandSpec::new("readwrite", 1, disabled).flags(&[Flag::Fast]),
-    CommandSpec::new("replicaof", 3, replicaof).flags(&[Flag::Admin, Flag::NoScript]),
-    CommandSpec::new("role", 1, role).flags(&[Flag::NoScript, Flag::Fast]),
-    CommandSpec::new("shutdown", -1, shutdown).flags(&[Flag::Admin, Flag::NoScript]),
-    CommandSpec::new("slaveof", 3, replicaof).flags(&[Flag::Admin, Flag::NoScript]),
-    CommandSpec::new("wait", 3, wait).flags(&[Flag::NoScript]),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("asking", disabled),
+    Row::new("failover", failover),
+    Row::new("lolwut", lolwut),
+    Row::container("module", MODULE),
+    Row::new("readonly", disabled),
+    Row::new("readwrite", disabled),
+    Row::new("replicaof", replicaof),
+    Row::new("role", role),
+    Row::new("shutdown", shutdown),
+    Row::new("slaveof", replicaof),
+    Row::new("wait", wait),
 ];
 
 /// The subcommands of MODULE.
-const MODULE: &[Subcommand] = &[
-    Subcommand::new("list", 2, module_list),
-    Subcommand::new("load", -3, module_change),
-    Subcommand::new("loadex", -3, module_change),
-    Subcommand::new("unload", 3, module_change),
+const MODULE: Subcommands = &[
+    ("list", module_list),
+    ("load", module_change),
+    ("loadex", module_change),
+    ("unload", module_change),
 ];
 
 fn failover(_: &mut Context<'_>, args: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result<()> {
@@ -41,10 +40,6 @@ fn failover(_: &mut Context<'_>, args: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Re
 fn lolwut(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     out.bulk(format!("Redis ver. {REDIS_VERSION}\n").as_bytes());
     Ok(())
-}
-
-fn module(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    subcommand::run("module", MODULE, context, args, out)
 }
 
 fn module_list(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {

@@ -5,9 +5,10 @@ use std::ops::Range;
 use psp_protocols::resp::SHARED_LEN_MIN;
 use psp_store::{Databases, Element, Now, Slot, Value};
 
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row};
 use crate::error::CommandError;
 use crate::expire_time::TimeForm;
+use crate::keyspace_events::{Class, Read, Rule};
 use crate::long_double;
 use crate::parse::{self, Result};
 use crate::transaction::TransactionState;
@@ -18,33 +19,33 @@ use super::large::LOCKED_ELEMENTS_MAX;
 use super::pace::Pace;
 use super::walk::element_or_null;
 
-const READ: &[Flag] = &[Flag::Readonly, Flag::Fast];
-const STORE: &[Flag] = &[Flag::Write, Flag::DenyOom];
-const STORE_FAST: &[Flag] = &[Flag::Write, Flag::DenyOom, Flag::Fast];
-
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("append", 3, append).flags(STORE_FAST).key(),
-    CommandSpec::new("decr", 2, decr).flags(STORE_FAST).key(),
-    CommandSpec::new("decrby", 3, decrby).flags(STORE_FAST).key(),
-    CommandSpec::new("get", 2, get).flags(READ).key(),
-    CommandSpec::new("getdel", 2, getdel).flags(&[Flag::Write, Flag::Fast]).key(),
-    CommandSpec::new("getex", -2, getex).flags(&[Flag::Write, Flag::Fast]).key(),
-    CommandSpec::new("getrange", 4, getrange).flags(&[Flag::Readonly]).key(),
-    CommandSpec::new("getset", 3, getset).flags(STORE_FAST).key(),
-    CommandSpec::new("incr", 2, incr).flags(STORE_FAST).key(),
-    CommandSpec::new("incrby", 3, incrby).flags(STORE_FAST).key(),
-    CommandSpec::new("incrbyfloat", 3, incrbyfloat).flags(STORE_FAST).key(),
-    CommandSpec::new("mget", -2, mget).flags(READ).keys(1, -1, 1),
-    CommandSpec::new("mset", -3, mset).flags(STORE).keys(1, -1, 2),
-    CommandSpec::new("msetnx", -3, msetnx).flags(STORE).keys(1, -1, 2),
-    CommandSpec::new("psetex", 4, psetex).flags(STORE).key(),
-    CommandSpec::new("set", -3, set).flags(STORE).key(),
-    CommandSpec::new("setex", 4, setex).flags(STORE).key(),
-    CommandSpec::new("setnx", 3, setnx).flags(STORE_FAST).key(),
-    CommandSpec::new("setrange", 4, setrange).flags(STORE).key(),
-    CommandSpec::new("strlen", 2, strlen).flags(READ).key(),
-    CommandSpec::new("substr", 4, getrange).flags(&[Flag::Readonly]).key(),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("append", append).event(Class::String, "append", Rule::Always),
+    Row::new("decr", decr).event(Class::String, "incrby", Rule::Always),
+    Row::new("decrby", decrby).event(Class::String, "incrby", Rule::Always),
+    Row::new("get", get),
+    Row::new("getdel", getdel)
+        .event(Class::Generic, "del", Rule::Gone)
+        .reads(Read::Between(1, 1)),
+    Row::new("getex", getex).effect(Class::Generic, Rule::Lifetime).reads(Read::Between(1, 1)),
+    Row::new("getrange", getrange),
+    Row::new("getset", getset)
+        .event(Class::String, "set", Rule::Always)
+        .reads(Read::Between(1, 1)),
+    Row::new("incr", incr).event(Class::String, "incrby", Rule::Always),
+    Row::new("incrby", incrby).event(Class::String, "incrby", Rule::Always),
+    Row::new("incrbyfloat", incrbyfloat).event(Class::String, "incrbyfloat", Rule::Always),
+    Row::new("mget", mget),
+    Row::new("mset", mset).event(Class::String, "set", Rule::Each(2)),
+    Row::new("msetnx", msetnx).event(Class::String, "set", Rule::Each(2)),
+    Row::new("psetex", psetex).event(Class::String, "set", Rule::Set),
+    Row::new("set", set).event(Class::String, "set", Rule::Set),
+    Row::new("setex", setex).event(Class::String, "set", Rule::Set),
+    Row::new("setnx", setnx).event(Class::String, "set", Rule::Replied),
+    Row::new("setrange", setrange).event(Class::String, "setrange", Rule::NonEmpty(3)),
+    Row::new("strlen", strlen),
+    Row::new("substr", getrange),
 ];
 
 fn get(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {

@@ -1,6 +1,8 @@
 //! Commands with subcommands: `CLIENT LIST`, `CONFIG GET`.
 
-use crate::command::{CommandFn, Context, ReplyEncoder};
+use psp_protocols::resp::CommandId;
+
+use crate::command::{CommandFn, CommandTable, Context, ReplyEncoder};
 use crate::error::{CommandError, quotable};
 use crate::parse::{self, Result};
 
@@ -13,7 +15,7 @@ pub struct Subcommand {
 }
 
 impl Subcommand {
-    pub(super) const fn new(name: &'static str, arity: i32, run: CommandFn) -> Self {
+    pub(crate) const fn new(name: &'static str, arity: i32, run: CommandFn) -> Self {
         Self { name, arity, run }
     }
 
@@ -22,17 +24,17 @@ impl Subcommand {
     pub const fn name(&self) -> &'static str {
         self.name
     }
-
-    /// Number of arguments with the names of the command and of the subcommand. A negative arity is a minimum.
-    #[must_use]
-    pub const fn arity(&self) -> i32 {
-        self.arity
-    }
 }
 
-/// Runs the subcommand that `args[1]` names. `container` is its command's name in lower case, as
-/// in errors.
-pub(super) fn run(
+/// Runs the subcommand that `args[1]` names, of the command that `args[0]` names.
+pub(crate) fn run(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let command = CommandTable::get().find(CommandId::of(args[0]));
+    let spec = command.ok_or_else(|| CommandError::unknown_command(args))?;
+    run_one_of(spec.name, &spec.subcommands, context, args, out)
+}
+
+/// Runs the one of `subcommands` that `args[1]` names. `container` is their command's name in lower case, as in errors.
+pub(super) fn run_one_of(
     container: &str,
     subcommands: &[Subcommand],
     context: &mut Context<'_>,

@@ -11,8 +11,9 @@ use quanta::Instant;
 use super::pace::Pace;
 use crate::acl;
 use crate::call;
-use crate::command::{CommandSpec, CommandTable, Context, Flag, ReplyEncoder};
+use crate::command::{CommandSpec, CommandTable, Context, Flag, ReplyEncoder, Row};
 use crate::error::CommandError;
+use crate::keyspace_events::Read;
 use crate::monitors::{Moment, feed};
 use crate::parse::Result;
 use crate::pubsub::Outbox;
@@ -20,14 +21,12 @@ use crate::transaction::{QueuedCommand, TransactionState};
 use crate::transcript::Transcript;
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("discard", 1, discard).flags(&[Flag::NoScript, Flag::Fast]),
-    CommandSpec::new("exec", 1, exec).flags(&[Flag::NoScript]),
-    CommandSpec::new("multi", 1, multi).flags(&[Flag::NoScript, Flag::Fast]),
-    CommandSpec::new("unwatch", 1, unwatch).flags(&[Flag::NoScript, Flag::Fast]),
-    CommandSpec::new("watch", -2, watch)
-        .flags(&[Flag::NoScript, Flag::Readonly, Flag::Fast])
-        .keys(1, -1, 1),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("discard", discard),
+    Row::new("exec", exec),
+    Row::new("multi", multi),
+    Row::new("unwatch", unwatch),
+    Row::new("watch", watch).flags(&[Flag::Readonly]).reads(Read::Nothing),
 ];
 
 fn multi(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
@@ -68,7 +67,7 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> R
         return Err(CommandError::line("EXECABORT Transaction discarded because of previous errors."));
     }
     let commands = &transaction.commands;
-    let stores_more = |command: &QueuedCommand| spec_of(command).flags.contains(&Flag::DenyOom);
+    let stores_more = |command: &QueuedCommand| spec_of(command).flags.contains(Flag::DenyOom);
     if commands.iter().any(stores_more) && context.server.is_out_of_memory(Instant::now()) {
         return Err(CommandError::aborted(&CommandError::OutOfMemory));
     }
@@ -112,7 +111,7 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> R
 }
 
 fn spec_of(command: &QueuedCommand) -> &'static CommandSpec {
-    CommandTable::get().specs()[command.index]
+    &CommandTable::get().specs()[command.index]
 }
 
 /// Runs one command of a transaction. Its context finds which database is selected then, and whether the connection

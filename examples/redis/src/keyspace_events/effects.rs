@@ -1,7 +1,4 @@
-//! The events of each command.
-
-use std::collections::HashMap;
-use std::sync::LazyLock;
+//! What commands do to keys, and the events that tell. The rows of the command table name them.
 
 use psp_protocols::resp::parse_integer;
 use psp_store::{SortedSet, Stream};
@@ -17,15 +14,16 @@ type Keys<'a> = SmallVec<[&'a [u8]; 2]>;
 
 /// What a command does to its keys, and the events that tell.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Effect {
+pub(crate) struct Effect {
     class: Class,
+    /// Empty where the rule alone says which events there are.
     event: &'static str,
     rule: Rule,
 }
 
 /// When a command has its event, and for which keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rule {
+pub(crate) enum Rule {
     /// The key in argument 1, unless the command fails.
     Always,
     /// The same, if the key exists before.
@@ -78,142 +76,30 @@ enum Rule {
     CountedFirst(usize),
 }
 
-const NO_EVENT: &str = "";
-
-/// The commands and their effects.
-const EFFECTS: &[(&[&str], Class, &str, Rule)] = &[
-    (&["append"], Class::String, "append", Rule::Always),
-    (&["incr", "decr", "incrby", "decrby"], Class::String, "incrby", Rule::Always),
-    (&["incrbyfloat"], Class::String, "incrbyfloat", Rule::Always),
-    (&["getset"], Class::String, "set", Rule::Always),
-    (&["setnx"], Class::String, "set", Rule::Replied),
-    (&["set", "setex", "psetex"], Class::String, "set", Rule::Set),
-    (&["mset", "msetnx"], Class::String, "set", Rule::Each(2)),
-    (&["setrange"], Class::String, "setrange", Rule::NonEmpty(3)),
-    (&["setbit"], Class::String, "setbit", Rule::Always),
-    (&["bitfield"], Class::String, "setbit", Rule::Words(&["set", "incrby"])),
-    (&["bitop"], Class::String, "set", Rule::Stored(2)),
-    (&["pfadd"], Class::String, "pfadd", Rule::Replied),
-    (&["pfmerge"], Class::String, "pfadd", Rule::Always),
-    (&["getdel", "del", "unlink"], Class::Generic, "del", Rule::Gone),
-    (&["getex"], Class::Generic, NO_EVENT, Rule::Lifetime),
-    (&["expire", "expireat", "pexpire", "pexpireat"], Class::Generic, "expire", Rule::Expire),
-    (&["persist"], Class::Generic, "persist", Rule::Replied),
-    (&["rename", "renamenx"], Class::Generic, NO_EVENT, Rule::Rename),
-    (&["copy"], Class::Generic, "copy_to", Rule::Copied),
-    (&["move"], Class::Generic, NO_EVENT, Rule::Moved),
-    (&["restore"], Class::Generic, "restore", Rule::Made(1)),
-    (&["lpush", "lpushx"], Class::List, "lpush", Rule::Replied),
-    (&["rpush", "rpushx"], Class::List, "rpush", Rule::Replied),
-    (&["lpop"], Class::List, "lpop", Rule::Replied),
-    (&["rpop"], Class::List, "rpop", Rule::Replied),
-    (&["blpop"], Class::List, "lpop", Rule::FirstOf),
-    (&["brpop"], Class::List, "rpop", Rule::FirstOf),
-    (&["linsert"], Class::List, "linsert", Rule::Replied),
-    (&["lset"], Class::List, "lset", Rule::Always),
-    (&["lrem"], Class::List, "lrem", Rule::Replied),
-    (&["ltrim"], Class::List, "ltrim", Rule::Existing),
-    (&["lmove", "blmove", "rpoplpush", "brpoplpush"], Class::List, NO_EVENT, Rule::MoveElement),
-    (&["lmpop"], Class::List, NO_EVENT, Rule::CountedFirst(1)),
-    (&["blmpop"], Class::List, NO_EVENT, Rule::CountedFirst(2)),
-    (&["sort"], Class::List, "sortstore", Rule::StoredBehind(&["store"])),
-    (&["hset", "hmset"], Class::Hash, "hset", Rule::Always),
-    (&["hsetnx"], Class::Hash, "hset", Rule::Replied),
-    (&["hincrby"], Class::Hash, "hincrby", Rule::Always),
-    (&["hincrbyfloat"], Class::Hash, "hincrbyfloat", Rule::Always),
-    (&["hdel"], Class::Hash, "hdel", Rule::Replied),
-    (&["sadd"], Class::Set, "sadd", Rule::Replied),
-    (&["srem"], Class::Set, "srem", Rule::Replied),
-    (&["spop"], Class::Set, "spop", Rule::Replied),
-    (&["smove"], Class::Set, NO_EVENT, Rule::MoveMember),
-    (&["sinterstore"], Class::Set, "sinterstore", Rule::Stored(1)),
-    (&["sunionstore"], Class::Set, "sunionstore", Rule::Stored(1)),
-    (&["sdiffstore"], Class::Set, "sdiffstore", Rule::Stored(1)),
-    (&["zadd"], Class::SortedSet, "zadd", Rule::Scores),
-    (&["geoadd"], Class::SortedSet, "zadd", Rule::Scores),
-    (&["zincrby"], Class::SortedSet, "zincr", Rule::Always),
-    (&["zrem"], Class::SortedSet, "zrem", Rule::Replied),
-    (&["zremrangebyrank"], Class::SortedSet, "zremrangebyrank", Rule::Replied),
-    (&["zremrangebyscore"], Class::SortedSet, "zremrangebyscore", Rule::Replied),
-    (&["zremrangebylex"], Class::SortedSet, "zremrangebylex", Rule::Replied),
-    (&["zpopmin"], Class::SortedSet, "zpopmin", Rule::Replied),
-    (&["zpopmax"], Class::SortedSet, "zpopmax", Rule::Replied),
-    (&["bzpopmin"], Class::SortedSet, "zpopmin", Rule::FirstOf),
-    (&["bzpopmax"], Class::SortedSet, "zpopmax", Rule::FirstOf),
-    (&["zmpop"], Class::SortedSet, NO_EVENT, Rule::CountedFirst(1)),
-    (&["bzmpop"], Class::SortedSet, NO_EVENT, Rule::CountedFirst(2)),
-    (&["zunionstore"], Class::SortedSet, "zunionstore", Rule::Stored(1)),
-    (&["zinterstore"], Class::SortedSet, "zinterstore", Rule::Stored(1)),
-    (&["zdiffstore"], Class::SortedSet, "zdiffstore", Rule::Stored(1)),
-    (&["zrangestore"], Class::SortedSet, "zrangestore", Rule::Stored(1)),
-    (&["geosearchstore"], Class::SortedSet, "geosearchstore", Rule::Stored(1)),
-    (
-        &["georadius", "georadiusbymember"],
-        Class::SortedSet,
-        "georadiusstore",
-        Rule::StoredBehind(&["store", "storedist"]),
-    ),
-    (&["xadd"], Class::Stream, "xadd", Rule::AddEntry),
-    (&["xdel"], Class::Stream, "xdel", Rule::Replied),
-    (&["xtrim"], Class::Stream, "xtrim", Rule::Replied),
-    (&["xsetid"], Class::Stream, "xsetid", Rule::Always),
-    (&["xgroup"], Class::Stream, NO_EVENT, Rule::Group),
-    (&["xautoclaim", "xclaim", "xreadgroup"], Class::Stream, NO_EVENT, Rule::Consumer),
-    (&["xack"], Class::Stream, NO_EVENT, Rule::Never),
-];
-
-/// The effect of the command with this name; `None` if it changes no keys one by one.
-pub(super) fn effect_of(name: &str) -> Option<&'static Effect> {
-    static BY_NAME: LazyLock<HashMap<&str, Effect>> = LazyLock::new(|| {
-        let rows = EFFECTS.iter().flat_map(|&(names, class, event, rule)| {
-            let effect = Effect { class, event, rule };
-            names.iter().map(move |name| (*name, effect))
-        });
-        rows.collect()
-    });
-    BY_NAME.get(name)
-}
-
-/// Commands that look at a key without missing it.
-const SILENT: &[&str] = &["memory", "object", "watch"];
-
 /// Where the keys are that a command reads.
-#[derive(Debug, Clone, Copy)]
-enum Read {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// None: the command looks at a key without missing it.
+    Nothing,
     /// From this argument on to that one; a negative one counts from the end.
-    Between(i32, i32),
+    Between(i64, i64),
     /// As many as this argument says, behind it.
     Counted(usize),
 }
 
-/// The keys that commands read, beside those of the command table that only read.
-const READS: &[(&[&str], Read)] = &[
-    (
-        &["copy", "georadius", "georadiusbymember", "getdel", "getex", "getset", "sort"],
-        Read::Between(1, 1),
-    ),
-    (&["geosearchstore", "zrangestore"], Read::Between(2, 2)),
-    (&["pfmerge"], Read::Between(1, -1)),
-    (&["sdiffstore", "sinterstore", "sunionstore"], Read::Between(2, -1)),
-    (&["bitop"], Read::Between(3, -1)),
-    (&["sintercard", "zdiff", "zinter", "zintercard", "zunion"], Read::Counted(1)),
-    (&["zdiffstore", "zinterstore", "zunionstore"], Read::Counted(2)),
-];
-
 /// The keys that a command reads.
 fn read_keys<'a>(spec: &CommandSpec, args: &'a [&'a [u8]]) -> Keys<'a> {
-    let row = READS.iter().find(|(names, _)| names.contains(&spec.name));
     let KeyPositions { first, last, step } = spec.keys;
-    let (first, last, step) = match row {
-        Some((_, Read::Counted(at))) => return counted(args, *at).0.iter().copied().collect(),
-        Some((_, Read::Between(first, last))) => (*first, *last, 1),
-        None if spec.flags.contains(&Flag::Readonly) && !SILENT.contains(&spec.name) => (first, last, step),
-        None => return Keys::new(),
+    let (first, last, step) = match spec.reads {
+        Some(Read::Counted(at)) => return counted(args, at).0.iter().copied().collect(),
+        Some(Read::Between(first, last)) => (first, last, 1),
+        None if spec.flags.contains(Flag::Readonly) => (first, last, step),
+        Some(Read::Nothing) | None => return Keys::new(),
     };
     if first <= 0 {
         return Keys::new();
     }
-    let position = |position: i32| match usize::try_from(position) {
+    let position = |position: i64| match usize::try_from(position) {
         Ok(position) => position,
         Err(_) => args.len().saturating_sub(position.unsigned_abs() as usize),
     };
@@ -243,6 +129,10 @@ fn word_of<'a>(arg: &'a [u8], words: &[&'static str]) -> Option<&'a [u8]> {
 }
 
 impl Effect {
+    pub(crate) const fn new(class: Class, event: &'static str, rule: Rule) -> Self {
+        Self { class, event, rule }
+    }
+
     /// Whether values before and after the command have to be compared.
     pub(super) fn needs_values(&self) -> bool {
         matches!(self.rule, Rule::Scores | Rule::Group | Rule::Consumer)
@@ -582,14 +472,10 @@ mod tests {
     const WITHOUT: &[&str] = &["flushall", "flushdb", "swapdb"];
 
     #[test]
-    fn each_command_that_writes_has_one_row() {
-        let names: Vec<&str> = EFFECTS.iter().flat_map(|(names, ..)| *names).copied().collect();
-        for name in &names {
-            assert_eq!(names.iter().filter(|other| *other == name).count(), 1, "{name}");
-        }
+    fn each_command_that_writes_has_an_effect() {
         for spec in CommandTable::get().specs() {
-            let writes = spec.flags.contains(&Flag::Write) && !WITHOUT.contains(&spec.name);
-            assert_eq!(writes, effect_of(spec.name).is_some(), "{}", spec.name);
+            let writes = spec.flags.contains(Flag::Write) && !WITHOUT.contains(&spec.name);
+            assert_eq!(writes, spec.effect.is_some(), "{}", spec.name);
         }
     }
 }

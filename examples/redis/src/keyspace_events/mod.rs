@@ -6,13 +6,13 @@
 //!   eviction ────────────────────────────────────────────────────────────────────────────────► `evicted`
 //! ```
 //!
-//! No command knows of them. The table in `effects.rs` says which events a command has, judged by its reply and by its
-//! keys before and after it. While they are off, a command costs one relaxed load more.
+//! No command knows of them. A command's row in the command table says which events it has, judged by its reply and by
+//! its keys before and after it. While they are off, a command costs one relaxed load more.
 //!
 //! | file | job |
 //! | --- | --- |
 //! | `classes.rs` | the classes of events, and how `notify-keyspace-events` spells them |
-//! | `effects.rs` | the events of each command |
+//! | `effects.rs` | what the events of a command can be, and when it has them |
 //! | `observed.rs` | what a command's keys are like before and after it |
 
 mod classes;
@@ -30,6 +30,7 @@ use crate::parse::Result;
 use crate::pubsub::{PubSub, TopicKind};
 
 pub use classes::{Class, Classes};
+pub(crate) use effects::{Effect, Read, Rule};
 pub(crate) use observed::Observation;
 
 /// Publishes events of the classes that are wanted.
@@ -92,8 +93,7 @@ pub fn run(spec: &CommandSpec, context: &mut Context<'_>, args: &[&[u8]], out: &
 /// Whether a command that has not failed may have changed its keys, by its reply.
 pub(crate) fn may_have_changed(spec: &CommandSpec, args: &[&[u8]], head: &ReplyHead) -> bool {
     let says_something = head.says_something();
-    let effect = effects::effect_of(spec.name);
-    effect.is_none_or(|effect| effect.may_have_changed(args, says_something))
+    spec.effect.is_none_or(|effect| effect.may_have_changed(args, says_something))
 }
 
 #[cold]

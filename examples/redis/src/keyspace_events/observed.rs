@@ -4,7 +4,7 @@ use psp_protocols::resp::parse_integer;
 use psp_store::Value;
 use smallvec::SmallVec;
 
-use super::effects::{Effect, effect_of};
+use super::effects::Effect;
 use super::{Class, Classes, ReplyHead};
 use crate::command::{CommandSpec, Context};
 use crate::pubsub::TopicKind;
@@ -34,7 +34,7 @@ impl State {
 
 /// A command that may have events, from before it runs.
 pub(crate) struct Observation<'a> {
-    effect: &'static Effect,
+    effect: Effect,
     args: &'a [&'a [u8]],
     keys: SmallVec<[(&'a [u8], State); 2]>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Observation<'a> {
 impl<'a> Observation<'a> {
     /// `None` for a command that changes no keys.
     pub(crate) fn begin(spec: &CommandSpec, context: &Context<'_>, args: &'a [&'a [u8]]) -> Option<Self> {
-        let effect = effect_of(spec.name)?;
+        let effect = spec.effect?;
         let keys = effect.keys(args);
         let state = |key| (key, State::of(context, key, effect.needs_values()));
         Some(Self { effect, args, keys: keys.into_iter().map(state).collect() })

@@ -231,13 +231,13 @@ fn refuse(mut paused: Paused) {
 /// Whether a pause of writes holds the command: it may write, or tell others something.
 #[must_use]
 pub fn may_replicate(server: &ServerState, client: &ClientInfo, spec: &CommandSpec, args: &[&[u8]]) -> bool {
-    if spec.flags.contains(&Flag::Write) {
+    if spec.flags.contains(Flag::Write) {
         return true;
     }
     if spec.name == "exec" {
         return client.transaction.is_held_by_pause();
     }
-    spec.flags.contains(&Flag::MayReplicate) && !writes_nothing(server, spec, args)
+    spec.flags.contains(Flag::MayReplicate) && !writes_nothing(server, spec, args)
 }
 
 /// Whether the command calls a script or a function that declares so.
@@ -270,6 +270,6 @@ pub fn holds(server: &ServerState, client: &ClientInfo, spec: &CommandSpec, args
 
 #[cold]
 fn is_held(mode: PauseMode, server: &ServerState, client: &ClientInfo, spec: &CommandSpec, args: &[&[u8]]) -> bool {
-    let is_admin = spec.flags.contains(&Flag::Admin) || NEVER_HELD.contains(&spec.name);
+    let is_admin = spec.flags.contains(Flag::Admin) || NEVER_HELD.contains(&spec.name);
     !is_admin && (mode == PauseMode::All || may_replicate(server, client, spec, args))
 }

@@ -169,7 +169,7 @@ impl Records {
             self.slow_log.add(client, args, busy_us);
         }
         if busy_us >= self.latency.slow_from_us() {
-            let is_fast = entry.spec.flags.contains(&Flag::Fast);
+            let is_fast = entry.spec.flags.contains(Flag::Fast);
             let event = if is_fast { "fast-command" } else { "command" };
             self.latency.add(event, busy_us / 1000);
         }

@@ -166,16 +166,16 @@ impl Run<'_> {
         let index = table
             .index_of(id)
             .ok_or(CommandError::line("ERR Unknown Redis command called from script"))?;
-        let spec = table.specs()[index];
+        let spec = &table.specs()[index];
         let entry = table.entry_of(index, args);
         self.admit(spec, entry, args)?;
-        if spec.flags.contains(&Flag::Write) {
+        if spec.flags.contains(Flag::Write) {
             self.has_written.set(true);
             if self.is_within_transaction {
                 interpreter.control.forbid_stop();
             }
         }
-        if spec.flags.contains(&Flag::Readonly) && !self.has_read.replace(true) {
+        if spec.flags.contains(Flag::Readonly) && !self.has_read.replace(true) {
             tracking::remember(self.context, || self.keys.to_vec());
         }
         let started = Instant::now();
@@ -214,7 +214,7 @@ impl Run<'_> {
         acl::admit_in_script(server, client, entry, args)?;
         let line = if self.is_read_only && is_write(spec) {
             "ERR Write commands are not allowed from read-only scripts."
-        } else if self.is_out_of_memory && !self.has_written.get() && spec.flags.contains(&Flag::DenyOom) {
+        } else if self.is_out_of_memory && !self.has_written.get() && spec.flags.contains(Flag::DenyOom) {
             return Err(CommandError::OutOfMemory);
         } else {
             return Ok(());
@@ -225,13 +225,12 @@ impl Run<'_> {
 
 fn is_forbidden(spec: &CommandSpec, args: &[&[u8]]) -> bool {
     let is_reset = || args.get(1).is_some_and(|word| parse::is(word, "RESET"));
-    spec.flags.contains(&Flag::NoScript) || (spec.name == "cluster" && is_reset())
+    spec.flags.contains(Flag::NoScript) || (spec.name == "cluster" && is_reset())
 }
 
 /// Whether a script that only reads may not call the command.
 fn is_write(spec: &CommandSpec) -> bool {
-    let mut flags = spec.flags.iter();
-    flags.any(|flag| matches!(flag, Flag::Write | Flag::MayReplicate))
+    spec.flags.contains(Flag::Write) || spec.flags.contains(Flag::MayReplicate)
 }
 
 /// How a run ended, if not well.

@@ -1,12 +1,9 @@
 //! Which keys commands change, for those who track them.
 
-use std::borrow::Cow;
-
 use indexmap::IndexSet;
 
 use crate::call_keys::keys_of;
 use crate::command::{CommandSpec, Flag};
-use crate::command_facts::Facts;
 
 /// Commands that change any key.
 const ALL: &[&str] = &["flushall", "flushdb", "swapdb"];
@@ -29,7 +26,7 @@ pub(super) enum Changed<'a> {
 impl<'a> Changed<'a> {
     /// Those of the call `args`. `None` for a command that does not write.
     pub(super) fn of(spec: &CommandSpec, args: &'a [&'a [u8]]) -> Option<Self> {
-        if !spec.flags.contains(&Flag::Write) {
+        if !spec.flags.contains(Flag::Write) {
             return None;
         }
         if ALL.contains(&spec.name) {
@@ -42,7 +39,7 @@ impl<'a> Changed<'a> {
 
 /// The keys that the call `args` reads, for a command that only reads.
 pub(super) fn read_by<'a>(spec: &CommandSpec, args: &'a [&'a [u8]]) -> Vec<&'a [u8]> {
-    if !spec.flags.contains(&Flag::Readonly) || NOT_READING.contains(&spec.name) {
+    if !spec.flags.contains(Flag::Readonly) || NOT_READING.contains(&spec.name) {
         return Vec::new();
     }
     named(spec, args, |_| true).unwrap_or_default()
@@ -54,11 +51,7 @@ pub(crate) fn named<'a>(
     args: &'a [&'a [u8]],
     is_wanted: impl Fn(&[&str]) -> bool,
 ) -> Option<Vec<&'a [u8]>> {
-    let name = match spec.subcommands {
-        [] => Cow::from(spec.name),
-        _ => Cow::from(spec.full_name(args)),
-    };
-    let keys = keys_of(&name, Facts::of(&name), args)?;
+    let keys = keys_of(spec.facts_of(args), args)?;
     let wanted = keys.into_iter().filter(|key| is_wanted(key.flags));
     Some(wanted.map(|key| key.name).collect())
 }
@@ -157,10 +150,10 @@ mod tests {
     #[test]
     fn every_command_that_writes_has_keys_that_it_changes() {
         for spec in CommandTable::get().specs() {
-            let writes = spec.flags.contains(&Flag::Write) && !ALL.contains(&spec.name);
+            let writes = spec.flags.contains(Flag::Write) && !ALL.contains(&spec.name);
             let mut entries = CommandTable::get().entries().iter();
             let has_keys = entries.any(|entry| {
-                let specs = &Facts::of(entry.name()).key_specs;
+                let specs = &entry.facts.key_specs;
                 entry.spec.name == spec.name && specs.iter().any(|it| !it.flags.contains(&"RO"))
             });
             let reads_alone = ["xreadgroup", "sort"].contains(&spec.name);

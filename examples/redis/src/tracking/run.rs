@@ -36,7 +36,7 @@ pub(crate) fn run(
     let result = keyspace_events::run(spec, context, args, out);
     // A client may have begun to track, and may have read before the command wrote.
     if let Some(outbox) = context.outbox {
-        if spec.flags.contains(&Flag::Write) {
+        if spec.flags.contains(Flag::Write) {
             outbox.gathered().note_others();
         }
     } else if tracking.is_any() || (spec.keys.first == 0 && tracking.keys() > 0) {

@@ -4,15 +4,16 @@ use psp_store::{Element, Entries, Group, Now, Pending, Stream, StreamId};
 
 use super::super::pace::Pace;
 use super::{change, ids, no_group, reply, size};
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row};
 use crate::error::{CommandError, quotable};
+use crate::keyspace_events::{Class, Rule};
 use crate::parse::{Result, integer, is};
 use crate::typed::read;
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("xautoclaim", -6, xautoclaim).flags(&[Flag::Write, Flag::Fast]).key(),
-    CommandSpec::new("xclaim", -6, xclaim).flags(&[Flag::Write, Flag::Fast]).key(),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("xautoclaim", xautoclaim).effect(Class::Stream, Rule::Consumer),
+    Row::new("xclaim", xclaim).effect(Class::Stream, Rule::Consumer),
 ];
 
 /// XAUTOCLAIM looks at so many pending entries for each one that it may claim.

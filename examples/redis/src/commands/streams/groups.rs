@@ -2,26 +2,29 @@
 
 use psp_store::{Stream, StreamId};
 
-use super::super::subcommand::{self, Subcommand};
+use super::super::subcommand;
 use super::{change, ids, size};
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, Flag, ReplyEncoder, Row, Subcommands};
 use crate::error::{CommandError, quotable};
+use crate::keyspace_events::{Class, Rule};
 use crate::parse::{Result, integer, is};
 use crate::typed::{expect, expect_mut, expect_or_default, read};
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("xack", -4, xack).flags(&[Flag::Write, Flag::Fast]).key(),
-    CommandSpec::new("xgroup", -2, xgroup).flags(&[Flag::Write]).subcommands(SUBCOMMANDS),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("xack", xack).effect(Class::Stream, Rule::Never),
+    Row::container("xgroup", SUBCOMMANDS)
+        .flags(&[Flag::Write])
+        .effect(Class::Stream, Rule::Group),
 ];
 
-const SUBCOMMANDS: &[Subcommand] = &[
-    Subcommand::new("create", -5, create),
-    Subcommand::new("createconsumer", 5, create_consumer),
-    Subcommand::new("delconsumer", 5, delete_consumer),
-    Subcommand::new("destroy", 4, destroy),
-    Subcommand::new("help", 2, help),
-    Subcommand::new("setid", -5, set_id),
+const SUBCOMMANDS: Subcommands = &[
+    ("create", create),
+    ("createconsumer", create_consumer),
+    ("delconsumer", delete_consumer),
+    ("destroy", destroy),
+    ("help", help),
+    ("setid", set_id),
 ];
 
 /// The text of XGROUP HELP, as in Redis.
@@ -41,10 +44,6 @@ const HELP: &[&str] = &[
     "SETID <key> <groupname> <id|$> [ENTRIESREAD entries_read]",
     "    Set the current group ID and entries_read counter.",
 ];
-
-fn xgroup(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    subcommand::run("xgroup", SUBCOMMANDS, context, args, out)
-}
 
 fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     subcommand::write_help("xgroup", HELP, out);

@@ -5,25 +5,19 @@ use psp_protocols::resp::Encoder;
 use psp_store::{Consumer, Group, Pending, Stream, StreamId};
 
 use super::super::pace::Pace;
-use super::super::subcommand::{self, Subcommand};
+use super::super::subcommand;
 use super::super::walk;
 use super::groups::no_such_group;
 use super::{ids, reply};
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, Flag, ReplyEncoder, Row, Subcommands};
 use crate::error::CommandError;
 use crate::parse::{Result, integer, is};
 use crate::typed::read;
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] =
-    &[CommandSpec::new("xinfo", -2, xinfo).flags(&[Flag::Readonly]).subcommands(SUBCOMMANDS)];
+pub(crate) const COMMANDS: &[Row] = &[Row::container("xinfo", SUBCOMMANDS).flags(&[Flag::Readonly])];
 
-const SUBCOMMANDS: &[Subcommand] = &[
-    Subcommand::new("consumers", 4, consumers),
-    Subcommand::new("groups", 3, groups),
-    Subcommand::new("help", 2, help),
-    Subcommand::new("stream", -3, stream),
-];
+const SUBCOMMANDS: Subcommands = &[("consumers", consumers), ("groups", groups), ("help", help), ("stream", stream)];
 
 /// The text of XINFO HELP, as in Redis.
 const HELP: &[&str] = &[
@@ -37,10 +31,6 @@ const HELP: &[&str] = &[
 
 /// COUNT of a full listing without it.
 pub(super) const COUNT_DEFAULT: usize = 10;
-
-fn xinfo(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    subcommand::run("xinfo", SUBCOMMANDS, context, args, out)
-}
 
 fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     subcommand::write_help("xinfo", HELP, out);

@@ -17,27 +17,22 @@ use psp_store::{NewId, Now, Stream, StreamId, Trim};
 
 use super::large;
 use super::pace::Pace;
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row};
 use crate::error::CommandError;
+use crate::keyspace_events::{Class, Rule};
 use crate::parse::{self, Result, integer, is};
 use crate::typed::{expect, expect_mut, expect_or_default, read};
 use trim::TrimOptions;
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("xadd", -5, xadd).flags(&[Flag::Write, Flag::DenyOom, Flag::Fast]).key(),
-    CommandSpec::new("xdel", -3, xdel).flags(&[Flag::Write, Flag::Fast]).key(),
-    CommandSpec::new("xlen", 2, xlen).flags(&[Flag::Readonly, Flag::Fast]).key(),
-    CommandSpec::new("xrange", -4, |context, args, out| range(context, args, out, false))
-        .flags(&[Flag::Readonly])
-        .key(),
-    CommandSpec::new("xrevrange", -4, |context, args, out| range(context, args, out, true))
-        .flags(&[Flag::Readonly])
-        .key(),
-    CommandSpec::new("xsetid", -3, xsetid)
-        .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
-        .key(),
-    CommandSpec::new("xtrim", -4, xtrim).flags(&[Flag::Write]).key(),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("xadd", xadd).event(Class::Stream, "xadd", Rule::AddEntry),
+    Row::new("xdel", xdel).event(Class::Stream, "xdel", Rule::Replied),
+    Row::new("xlen", xlen),
+    Row::new("xrange", |context, args, out| range(context, args, out, false)),
+    Row::new("xrevrange", |context, args, out| range(context, args, out, true)),
+    Row::new("xsetid", xsetid).event(Class::Stream, "xsetid", Rule::Always),
+    Row::new("xtrim", xtrim).event(Class::Stream, "xtrim", Rule::Replied),
 ];
 
 /// The arguments of XADD.

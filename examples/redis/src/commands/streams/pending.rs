@@ -7,14 +7,13 @@ use psp_store::{Group, Now, Pending, Stream, StreamId};
 use super::super::pace::Pace;
 use super::super::walk;
 use super::{ids, no_group};
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row};
 use crate::error::CommandError;
 use crate::parse::{Result, integer, is};
 use crate::typed::read;
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] =
-    &[CommandSpec::new("xpending", -3, xpending).flags(&[Flag::Readonly]).key()];
+pub(crate) const COMMANDS: &[Row] = &[Row::new("xpending", xpending)];
 
 /// Which pending entries XPENDING lists.
 struct Listing<'a> {

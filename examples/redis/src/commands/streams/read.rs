@@ -8,15 +8,16 @@ use super::super::pace::Pace;
 use super::reply::{self, Found, Which};
 use super::{change, count_of, ids, no_group, size};
 use crate::blocking::{Blocking, Sharing, deadline_ms};
-use crate::command::{CommandSpec, Context, Flag, ReplyEncoder};
+use crate::command::{Context, ReplyEncoder, Row};
 use crate::error::CommandError;
+use crate::keyspace_events::{Class, Rule};
 use crate::parse::{Result, is};
 use crate::typed::{expect, read, snapshots};
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("xread", -4, xread).flags(&[Flag::Readonly, Flag::Blocking]),
-    CommandSpec::new("xreadgroup", -7, xreadgroup).flags(&[Flag::Write, Flag::Blocking]),
+pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("xread", xread),
+    Row::new("xreadgroup", xreadgroup).effect(Class::Stream, Rule::Consumer),
 ];
 
 /// Entries that a client gets at most when it has waited and gave no COUNT.
