@@ -13,117 +13,101 @@ pub(super) struct Cost {
     pub(super) work: Work,
 }
 
-/// What decides how much work a request for a command is.
-///
-/// The number that some have is the place of an argument.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
+/// Declares [`Work`], with the words of the table.
+macro_rules! works {
+    ($($(#[$doc:meta])* $work:ident $(($place:ty))? $word:literal,)*) => {
+        /// What decides how much work a request for a command is.
+        ///
+        /// The number that some have is the place of an argument.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Work {
+            $($(#[$doc])* $work $(($place))?,)*
+        }
+
+        impl Work {
+            /// `None` for other words.
+            fn parse(word: &str, place: Option<&str>) -> Option<Self> {
+                match word {
+                    $($word => Some(Self::$work $((place?.parse::<$place>().ok()?))?),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+works! {
     /// Nothing: O(1) or O(log n), and a reply without copies of long strings. EXEC is of the type of what it runs,
     /// which the connection knows.
-    Constant,
+    Constant "constant",
     /// The number of connections and settings. It counts as small all the same: operators need these commands when
     /// nothing else answers.
-    Administration,
+    Administration "administration",
     /// The number of arguments.
-    Arguments,
+    Arguments "arguments",
     /// The count in argument 2, if there is one. A negative count repeats elements. A positive one cannot exceed the
     /// elements of the key.
-    Count,
+    Count "count",
     /// The elements of all keys, and their bytes.
-    Elements,
+    Elements "elements",
     /// The elements of as many keys as this argument says, which follow it.
-    CountedKeys(usize),
+    CountedKeys(usize) "counted-keys",
     /// The elements between the indices in arguments 2 and 3, which the key may not have.
-    Span,
+    Span "span",
     /// The same, unless these are scores or names.
-    SpanOrLimit,
+    SpanOrLimit "span-or-limit",
     /// The elements up to LIMIT.
-    Limit,
+    Limit "limit",
     /// The elements of the keys that this argument counts, unless COUNT is small.
-    Pop(usize),
+    Pop(usize) "pop",
     /// The elements of the key, their bytes, and what BY and GET look up.
-    Sort,
+    Sort "sort",
     /// The bytes of the key's old value and of the offset in argument 2.
-    Copy,
+    Copy "copy",
     /// The bytes of the key's value, if its bit does not change in place.
-    Bit,
+    Bit "bit",
     /// The number of arguments, and the bytes of the key's value if its bits do not change in place.
-    Fields,
+    Fields "fields",
     /// The bytes of the key between the ends from this argument on.
-    Bits(usize),
+    Bits(usize) "bits",
     /// The number of arguments, each of which walks a HyperLogLog that is not dense.
-    Sketch,
+    Sketch "sketch",
     /// The registers of the HyperLogLogs of all keys, unless one key remembers its count.
-    Sketches,
+    Sketches "sketches",
     /// The product of the bytes of both keys.
-    Pairs,
+    Pairs "pairs",
     /// The most elements that the payload in argument 3 may have, and its bytes.
-    Payload,
+    Payload "payload",
     /// What the arguments and the stream say of the entries that it reads or removes.
-    Stream,
+    Stream "stream",
     /// The same, and the number of arguments.
-    Entries,
+    Entries "entries",
     /// The entries of streams up to COUNT.
-    EntryRange,
+    EntryRange "entry-range",
     /// The members of the key in this argument whose places are looked at.
-    Places(usize),
+    Places(usize) "places",
     /// The key's elements up to COUNT, and the pattern of MATCH.
-    Cursor,
+    Cursor "cursor",
     /// All keys up to COUNT, and the pattern of MATCH.
-    KeyspaceCursor,
+    KeyspaceCursor "keyspace-cursor",
     /// All keys, and the pattern in argument 1.
-    Keyspace,
+    Keyspace "keyspace",
     /// The longest key.
-    AnyKey,
+    AnyKey "any-key",
     /// The subscribers of the channel in argument 1, and of all patterns, which are matched with it.
-    Subscribers,
+    Subscribers "subscribers",
     /// The measured time of a script or a function.
-    Script,
+    Script "script",
     /// More than a small request may take, unless the table knows the subcommand.
-    Unbounded,
+    Unbounded "unbounded",
 }
 
 impl Cost {
     /// That of a command or a subcommand, if the table has one.
     pub(super) fn of(facts: &Facts) -> Option<Self> {
         let mut words = facts.cost.split(' ');
-        let request_type = words.next()?;
-        let work = words.next()?;
-        let place = words.next().and_then(|place| place.parse().ok()).unwrap_or_default();
-        let work = match work {
-            "constant" => Work::Constant,
-            "administration" => Work::Administration,
-            "arguments" => Work::Arguments,
-            "count" => Work::Count,
-            "elements" => Work::Elements,
-            "counted-keys" => Work::CountedKeys(place),
-            "span" => Work::Span,
-            "span-or-limit" => Work::SpanOrLimit,
-            "limit" => Work::Limit,
-            "pop" => Work::Pop(place),
-            "sort" => Work::Sort,
-            "copy" => Work::Copy,
-            "bit" => Work::Bit,
-            "fields" => Work::Fields,
-            "bits" => Work::Bits(place),
-            "sketch" => Work::Sketch,
-            "sketches" => Work::Sketches,
-            "pairs" => Work::Pairs,
-            "payload" => Work::Payload,
-            "stream" => Work::Stream,
-            "entries" => Work::Entries,
-            "entry-range" => Work::EntryRange,
-            "places" => Work::Places(place),
-            "cursor" => Work::Cursor,
-            "keyspace-cursor" => Work::KeyspaceCursor,
-            "keyspace" => Work::Keyspace,
-            "any-key" => Work::AnyKey,
-            "subscribers" => Work::Subscribers,
-            "script" => Work::Script,
-            "unbounded" => Work::Unbounded,
-            _ => return None,
-        };
-        Some(Self { request_type, work })
+        let (request_type, work) = (words.next()?, words.next()?);
+        Some(Self { request_type, work: Work::parse(work, words.next())? })
     }
 }
 
@@ -135,12 +119,12 @@ impl Work {
         static BY_ID: LazyLock<[Work; CommandId::COUNT]> = LazyLock::new(|| {
             let mut by_id = [Work::Unbounded; CommandId::COUNT];
             for facts in Facts::all() {
-                if let (id, Some(cost)) = (facts.id(), Cost::of(facts))
-                    && id != CommandId::UNKNOWN
-                {
-                    by_id[id.index()] = cost.work;
+                if let Some(cost) = Cost::of(facts) {
+                    by_id[facts.id().index()] = cost.work;
                 }
             }
+            // What the table says of subcommands.
+            by_id[CommandId::UNKNOWN.index()] = Work::Unbounded;
             by_id
         });
         BY_ID[command.index()]

@@ -19,17 +19,17 @@ const RANGE_LEN_MAX: u64 = 128;
 /// Most arguments of a request with many keys or members that still counts as a range.
 const RANGE_ARGS_MAX: usize = 128;
 
-/// A type of requests: its name, how long they take, which share they are, and whether they pass by the policy, as
-/// operators and clients that begin need while everything else is busy.
-type Type = (&'static str, Duration, f64, bool);
-
-const TYPES: [Type; 5] = [
-    ("health", Duration::from_micros(1), 0.02, true),
-    ("read", Duration::from_micros(1), 0.6, false),
-    ("write", Duration::from_nanos(1500), 0.3, false),
-    ("range", Duration::from_micros(20), 0.079, false),
-    (LONG, Duration::from_millis(10), 0.001, false),
-];
+fn types() -> [TypeSpec; 5] {
+    let spec = |name, ns, share| TypeSpec::new(name).service_time(Duration::from_nanos(ns)).share(share);
+    [
+        // Past the policy: what operators, and clients that begin, need while everything else is busy.
+        spec("health", 1000, 0.02).control(),
+        spec("read", 1000, 0.6),
+        spec("write", 1500, 0.3),
+        spec(RANGE, 20_000, 0.079),
+        spec(LONG, 10_000_000, 0.001),
+    ]
+}
 
 /// The type of requests whose work nothing bounds.
 const LONG: &str = "scan";
@@ -62,14 +62,11 @@ fn rules(cost: &Cost) -> Vec<(Rule, &'static str)> {
 }
 
 pub(super) fn classifier() -> RespClassifier {
-    let typed = TYPES
-        .into_iter()
-        .fold(RespClassifier::new(), |mut classifier, (name, time, share, is_control)| {
-            let spec = TypeSpec::new(name).service_time(time).share(share);
-            register(&mut classifier.types, if is_control { spec.control() } else { spec });
-            classifier
-        });
-    Facts::all().iter().fold(typed, |mut classifier, facts| {
+    let mut classifier = RespClassifier::new();
+    for spec in types() {
+        register(&mut classifier.types, spec);
+    }
+    for facts in Facts::all() {
         if let Some(cost) = Cost::of(facts) {
             let rules = rules(&cost);
             let otherwise = if rules.is_empty() { cost.request_type } else { LONG };
@@ -78,8 +75,8 @@ pub(super) fn classifier() -> RespClassifier {
             let entry = classifier.commands.entry(&facts.name.replace('|', " "));
             (entry.request_type, entry.rules) = (request_type, rules);
         }
-        classifier
-    })
+    }
+    classifier
 }
 
 #[cfg(test)]
@@ -94,14 +91,14 @@ mod tests {
         for facts in Facts::all() {
             let cost = Cost::of(facts);
             assert_eq!(cost.is_none(), facts.cost.is_empty(), "{}: {}", facts.name, facts.cost);
-            let is_type = |cost: Cost| TYPES.iter().any(|(name, ..)| *name == cost.request_type);
+            let is_type = |cost: Cost| types().iter().any(|spec| spec.name == cost.request_type);
             assert!(cost.is_none_or(is_type), "{}: {}", facts.name, facts.cost);
         }
     }
 
     #[test]
     fn shares_add_up() {
-        let sum: f64 = TYPES.iter().map(|(_, _, share, _)| share).sum();
+        let sum: f64 = types().iter().filter_map(|spec| spec.share).sum();
         assert!((sum - 1.0).abs() < 1e-9, "{sum}");
     }
 

@@ -23,7 +23,7 @@ const READ: &[&str] = &["RO", "access"];
 const OVERWRITTEN: &[&str] = &["OW", "update"];
 const READ_AND_CHANGED: &[&str] = &["RW", "access", "update"];
 
-/// The keys of the call `args`, about whose command these are the facts. `None` if the arguments do not say which these are.
+/// The keys of the call `args`, whose command has these facts. `None` if the arguments do not say which these are.
 pub(crate) fn keys_of<'a>(facts: &'a Facts, args: &'a [&'a [u8]]) -> Option<Keys<'a>> {
     let has_word = |from: usize, words: &[&str]| {
         let mut rest = args.iter().skip(from);
