@@ -147,13 +147,8 @@ fn timelines(measured: &[Measured<'_>]) -> Option<Drawing> {
         let most = counts.iter().flatten().map(|(_, count)| *count);
         let most = most.fold(1.0, f64::max) * 1.1;
         let panel = |title: &str, y: Axis, lines| Panel {
-            title: format!("{ty} {title}"),
-            x: Axis::linear("second", 0.0, end),
-            y,
             lines,
-            target: None,
-            stretches: Vec::new(),
-            steps: false,
+            ..Panel::new(format!("{ty} {title}"), Axis::linear("second", 0.0, end), y)
         };
         panels.push(panel("p99", decades(LATENCY, &latencies, None), latencies));
         let axis = Axis::linear("completed, requests/s", 0.0, most);

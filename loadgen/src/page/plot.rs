@@ -16,7 +16,7 @@ pub(super) type Points = Vec<(f64, f64)>;
 
 pub(super) fn drawing(title: &str, series: &[impl AsRef<str>], panels: Vec<Panel>, columns: usize) -> Drawing {
     Drawing {
-        name: "report",
+        name: "report".to_owned(),
         title: title.to_owned(),
         series: series.iter().map(|name| name.as_ref().to_owned()).collect(),
         panels,

@@ -314,6 +314,25 @@ fn the_list_names_figures_that_are_elsewhere_too() {
 }
 
 #[test]
+fn a_file_defines_a_figure_as_psps_are_defined() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mine.toml");
+    let text = "[[figure]]\nname = 'mine'\ntitle = 'Two policies'\n[figure.sweep]\nworkers = 4\nworkload = 'tpcc'
+        systems = ['DARC', 'Shinjuku']\npanels = [{ title = 'All', y = [1, 1e3], slo = 10 }]\n";
+    fs::write(&path, text).unwrap();
+    let line = format!("figure {} --requests 500 --out {}/mine.svg", path.display(), dir.path().display());
+    stdout(&line);
+    let drawn = fs::read_to_string(dir.path().join("mine.svg")).unwrap();
+    assert!(drawn.contains("Two policies") && drawn.contains("Shinjuku: mq"), "{drawn}");
+
+    fs::write(&path, text.replace("slo = 10", "slo = 10, colour = 3")).unwrap();
+    let refused = run(&line);
+    assert_eq!(refused.status.code(), Some(2));
+    let errors = String::from_utf8(refused.stderr).unwrap();
+    assert!(errors.contains("mine.toml:8: unknown field `colour`"), "{errors}");
+}
+
+#[test]
 fn simulations_become_a_page_and_a_figures_numbers_do_not() {
     let dir = tempfile::tempdir().unwrap();
     let server = format!("--workload high-bimodal --policy c-fcfs,darc --workers 4 {SHORT}");

@@ -6,7 +6,7 @@ use std::fmt::Write;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drawing {
     /// Its name on the command line.
-    pub name: &'static str,
+    pub name: String,
     /// The title of the figure.
     pub title: String,
     /// Names of the series.
@@ -102,7 +102,7 @@ impl Drawing {
             for (series, line) in self.series.iter().zip(&panel.lines) {
                 for (x, y) in line {
                     let cells = [
-                        field(self.name),
+                        field(&self.name),
                         field(&panel.title),
                         field(series),
                         field(&panel.x.label),
@@ -130,6 +130,20 @@ fn field(text: &str) -> String {
 }
 
 impl Panel {
+    /// A panel without points.
+    #[must_use]
+    pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Self {
+        Self {
+            title: title.into(),
+            x,
+            y,
+            lines: Vec::new(),
+            target: None,
+            stretches: Vec::new(),
+            steps: false,
+        }
+    }
+
     /// The value of a series at `x`, interpolated between two points (by logarithms on logarithmic
     /// axes). `None` outside of its points.
     #[must_use]
@@ -217,7 +231,7 @@ mod tests {
     #[test]
     fn csv_quotes_what_needs_it() {
         let drawing = Drawing {
-            name: "figure-1",
+            name: "figure-1".to_owned(),
             title: "A figure".to_owned(),
             series: vec!["one \"quoted\"".to_owned()],
             panels: vec![panel(&[(0.25, 1.5)])],

@@ -429,7 +429,7 @@ mod tests {
     fn long_legends_and_footers_break() {
         let names: Vec<String> = (0..9).map(|number| format!("series number {number}")).collect();
         let drawing = Drawing {
-            name: "wide",
+            name: "wide".to_owned(),
             title: String::new(),
             series: names.clone(),
             panels: Vec::new(),

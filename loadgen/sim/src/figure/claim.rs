@@ -1,50 +1,91 @@
 //! Numbers in the text of a paper, and the same numbers of our figure.
 
-use crate::chart::{Drawing, grouped};
+use serde::Deserialize;
+
+use crate::chart::{Drawing, Panel, grouped};
 
 /// A number of a paper.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Claim {
     /// The number in the words of the paper.
-    pub paper: &'static str,
-    /// The index of the panel that shows it.
-    pub panel: usize,
+    pub paper: String,
+    /// How the title of the panel begins that shows it; the first panel unless set.
+    panel: Option<String>,
     /// The series, by its name.
-    pub series: &'static str,
-    /// How the number is read off the figure.
-    pub reading: Reading,
+    pub series: String,
+
+    /// The number is the x up to which the series stays at or below this y.
+    reach: Option<f64>,
+    /// It is the y at this x.
+    at: Option<f64>,
+    /// It is how many times lower that y is than the y of this series.
+    than: Option<String>,
+    /// The x of that other y; `at` unless set.
+    than_at: Option<f64>,
+    /// It is the x of the lowest point.
+    #[serde(default)]
+    lowest: bool,
+
+    /// Our number divided by the paper's lies between these.
+    within: Option<(f64, f64)>,
+    /// It is divided by that of this series instead.
+    beside: Option<String>,
+    /// Our number differs from the paper's by this at most.
+    apart: Option<f64>,
 }
 
 /// How a number is read off a figure.
-#[derive(Debug, Clone, Copy)]
-pub enum Reading {
-    /// The x up to which the series stays at or below this y.
+enum Reading<'a> {
     Reach(f64),
-    /// The y at this x.
     At(f64),
-    /// How many times lower y is at this x than y of a series (the same or another) at another x.
-    Lower(f64, (&'static str, f64)),
-    /// The x of the lowest point.
+    Lower(f64, &'a str, f64),
     Lowest,
 }
 
 impl Claim {
-    pub(super) const fn new(paper: &'static str, panel: usize, series: &'static str, reading: Reading) -> Self {
-        Self { paper, panel, series, reading }
+    fn reading(&self) -> Option<Reading<'_>> {
+        match (self.reach, self.at, &self.than, self.lowest) {
+            (Some(limit), None, None, false) => Some(Reading::Reach(limit)),
+            (None, Some(at), None, false) => Some(Reading::At(at)),
+            (None, Some(at), Some(than), false) => Some(Reading::Lower(at, than, self.than_at.unwrap_or(at))),
+            (None, None, None, true) => Some(Reading::Lowest),
+            _ => None,
+        }
+    }
+
+    fn panel<'a>(&self, drawing: &'a Drawing) -> Option<&'a Panel> {
+        let begin = self.panel.as_deref().unwrap_or_default();
+        drawing.panels.iter().find(|panel| panel.title.starts_with(begin))
+    }
+
+    /// Why the figure cannot have the number.
+    pub(super) fn check(&self, drawing: &Drawing) -> Result<(), String> {
+        let paper = &self.paper;
+        if self.panel(drawing).is_none() {
+            let panel = self.panel.as_deref().unwrap_or_default();
+            return Err(format!("claim `{paper}`: no panel's title begins with `{panel}`"));
+        }
+        let mut series = [Some(&self.series), self.than.as_ref(), self.beside.as_ref()].into_iter().flatten();
+        if let Some(name) = series.find(|name| drawing.series_index(name).is_none()) {
+            return Err(format!("claim `{paper}`: no series is called `{name}`"));
+        }
+        let reading = self.reading().map(drop);
+        reading.ok_or_else(|| format!("claim `{paper}`: it has `reach`, `lowest`, or `at` with or without `than`"))
     }
 
     /// What is compared, in words.
     #[must_use]
     pub fn subject(&self, drawing: &Drawing) -> String {
         let Self { series, .. } = self;
-        let Some(panel) = drawing.panels.get(self.panel) else {
-            return (*series).to_owned();
+        let (Some(panel), Some(reading)) = (self.panel(drawing), self.reading()) else {
+            return series.clone();
         };
         let (title, x, y) = (&panel.title, &panel.x.label, &panel.y.label);
-        match self.reading {
+        match reading {
             Reading::Reach(limit) => format!("{series}: {x} with {y} ≤ {limit} ({title})"),
             Reading::At(at) => format!("{series}: {y} at {at} ({title})"),
-            Reading::Lower(at, (other, from)) => {
+            Reading::Lower(at, other, from) => {
                 format!("{series}: {y} at {at}, times lower than {other} at {from} ({title})")
             }
             Reading::Lowest => format!("{series}: {x} with the lowest {y} ({title})"),
@@ -54,12 +95,16 @@ impl Claim {
     /// The number of our figure; `None` when the figure has no such point.
     #[must_use]
     pub fn value(&self, drawing: &Drawing) -> Option<f64> {
-        let panel = drawing.panels.get(self.panel)?;
-        let series = drawing.series_index(self.series)?;
-        match self.reading {
+        self.value_of(&self.series, drawing)
+    }
+
+    fn value_of(&self, series: &str, drawing: &Drawing) -> Option<f64> {
+        let panel = self.panel(drawing)?;
+        let series = drawing.series_index(series)?;
+        match self.reading()? {
             Reading::Reach(limit) => panel.reach(series, limit),
             Reading::At(x) => panel.value_at(series, x),
-            Reading::Lower(at, (other, from)) => {
+            Reading::Lower(at, other, from) => {
                 let other = panel.value_at(drawing.series_index(other)?, from)?;
                 Some(other / panel.value_at(series, at)?)
             }
@@ -68,6 +113,36 @@ impl Claim {
                 points.min_by(|one, other| one.1.total_cmp(&other.1)).map(|point| point.0)
             }
         }
+    }
+
+    /// Whether our number is as near the paper's as the claim says.
+    ///
+    /// # Errors
+    ///
+    /// What differs, and by how much.
+    pub fn compare(&self, drawing: &Drawing) -> Result<(), String> {
+        let ours = self.value(drawing);
+        let (found, (from, to)) = match (self.within, &self.beside, self.apart) {
+            (Some(range), None, None) => (ours.zip(self.number()).map(|(ours, paper)| ours / paper), range),
+            (Some(range), Some(beside), None) => {
+                (ours.zip(self.value_of(beside, drawing)).map(|(ours, beside)| ours / beside), range)
+            }
+            (None, None, Some(apart)) => {
+                (ours.zip(self.number()).map(|(ours, paper)| (ours - paper).abs()), (0.0, apart))
+            }
+            _ => return Err(format!("{}: it has neither `within` nor `apart`", self.subject(drawing))),
+        };
+        let is_near = found.is_some_and(|found| (from..=to).contains(&found));
+        is_near
+            .then_some(())
+            .ok_or_else(|| format!("{}: {found:?}, not from {from} to {to}", self.subject(drawing)))
+    }
+
+    /// The number with which the paper's words begin: 15.7 of `15.7 (figure 3)`, 16000 of `16 000`.
+    fn number(&self) -> Option<f64> {
+        let letters = self.paper.chars().filter(|letter| *letter != ' ');
+        let digits: String = letters.take_while(|letter| letter.is_ascii_digit() || *letter == '.').collect();
+        digits.parse().ok()
     }
 }
 

@@ -1,11 +1,14 @@
 //! How many connections receive-side scaling needs to balance queues (Shinjuku 3.6).
 
-use crate::chart::{Axis, Panel};
 use rand::{Rng, RngExt};
 use rand_distr::Binomial;
+use serde::Deserialize;
 
+use crate::chart::{Axis, Panel};
 use crate::random::stream_rng;
 
+use super::definition::Kind;
+use super::error::FigureError;
 use super::job::{Job, Point, Scale};
 
 /// A queue may exceed the mean by this fraction of it.
@@ -14,55 +17,58 @@ const IMBALANCE_MAX: f64 = 0.1;
 const PROBABILITY: f64 = 0.9;
 /// Where the search stops; no server has as many connections.
 const CONNECTIONS_MAX: u64 = 1 << 32;
+/// No server has as many queues.
+const QUEUES_MAX: u64 = 1024;
 
 /// Requests of a figure for each trial of this one.
 const REQUESTS_PER_TRIAL: u64 = 250;
 
 /// A figure of the connections needed for several numbers of queues.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Connections {
     /// The name of its line.
-    pub(super) name: &'static str,
+    name: String,
     /// The title of its panel.
-    pub(super) title: &'static str,
+    title: String,
     /// Numbers of queues.
-    pub(super) queues: &'static [u64],
+    queues: Vec<u64>,
     /// End of the vertical axis.
-    pub(super) most: f64,
+    most: f64,
 }
 
-impl Connections {
-    pub(super) fn panel(&self) -> Panel {
-        let last = self.queues.last().copied().unwrap_or_default();
-        Panel {
-            title: self.title.to_owned(),
-            x: Axis::linear("Queues (cores)", 0.0, last as f64),
-            y: Axis::linear("Connections needed", 0.0, self.most),
-            lines: vec![Vec::new()],
-            target: None,
-            stretches: Vec::new(),
-            steps: false,
-        }
+impl Kind for Connections {
+    fn series(&self) -> Vec<String> {
+        vec![self.name.clone()]
     }
 
-    pub(super) fn conditions(&self, scale: &Scale) -> String {
-        format!(
+    fn panels(&self, _: &Scale) -> Result<Vec<Panel>, FigureError> {
+        let last = self.queues.last().copied().unwrap_or_default();
+        let x = Axis::linear("Queues (cores)", 0.0, last as f64);
+        Ok(vec![Panel::new(&self.title, x, Axis::linear("Connections needed", 0.0, self.most))])
+    }
+
+    fn conditions(&self, scale: &Scale) -> Vec<String> {
+        vec![format!(
             "Monte Carlo: {} trials for each number of connections, each connection on one queue \
              at random, no queue more than 10 % above the mean in 90 % of trials, seed {}.",
             trials(scale),
             scale.seed
-        )
+        )]
     }
 
-    pub(super) fn jobs(&self, scale: &Scale) -> Vec<Job> {
-        let scale = *scale;
+    fn jobs(&self, scale: &Scale) -> Result<Vec<Job>, FigureError> {
+        if self.queues.iter().any(|queues| !(1..=QUEUES_MAX).contains(queues)) {
+            return Err(FigureError::invalid(format!("`queues` are from 1 to {QUEUES_MAX}")));
+        }
+        let (trials, seed) = (trials(scale), scale.seed);
         let job = |&queues: &u64| {
-            Job::new(u64::from(trials(&scale)), move |_| {
-                let needed = connections_needed(queues, trials(&scale), scale.seed);
+            Job::new(u64::from(trials), move |_| {
+                let needed = connections_needed(queues, trials, seed);
                 Ok(vec![Point { panel: 0, series: 0, at: (queues as f64, needed as f64) }])
             })
         };
-        self.queues.iter().map(job).collect()
+        Ok(self.queues.iter().map(job).collect())
     }
 }
 

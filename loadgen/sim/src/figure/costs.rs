@@ -1,81 +1,55 @@
-//! What scheduling costs in the figures that papers measured: one table, so that all systems pay the same for the same
-//! stage.
-//!
-//! A row has every stage. The simulator charges a system for those that its policy has: classification, dispatch and
-//! channels where it has a dispatcher, classification by the worker where it has none, thefts where it steals, and
-//! interrupts where it preempts. Rows differ in their interrupts alone.
+//! What scheduling costs in the figures that papers measured: the rows of `figures/costs.toml`.
 //!
 //! Figures whose papers simulate policies without costs have [`Costs::FREE`].
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Deserializer};
+
 use crate::simulator::Costs;
+use crate::text;
 
-/// Systems whose requests run to completion.
-pub(super) const TO_COMPLETION: Costs = Costs {
-    // Perséphone 5.1: its classifier takes about 100 ns.
-    classify_ns: 100,
-    // Shinjuku 4.3: a dispatcher bears 5 million requests a second. What classification leaves of 200 ns.
-    dispatch_ns: 100,
-    // Shinjuku 3.5: a message over a cache line and back takes 211 cycles, here at 2.3 GHz.
-    channel_ns: 50,
-    // One such way and back: the thief reads the victim's queue and takes from it.
-    steal_ns: 100,
-    // Twice that, since both ends of the queue pay.
-    hand_over_ns: 200,
-    // Perséphone 5.1, Synergy IV-A: the round trip between client and server. Shinjuku's paper names none.
-    network_ns: 10_000,
-    send_ns: 0,
-    propagation_ns: 0,
-    preempt_ns: 0,
-    preempt_sigma: 0.0,
-    switch_ns: 0,
-    dispatchers: 1,
-};
+static ROWS: LazyLock<BTreeMap<String, toml::Table>> =
+    LazyLock::new(|| toml::from_str(include_str!("../../figures/costs.toml")).expect("the rows are right"));
 
-/// Shinjuku's posted interrupts at 2.3 GHz. Tables 1 and 2: 298 cycles to send, 1993 in all, the last 1212 of them at
-/// the receiver, and 110 to switch contexts.
-pub(super) const POSTED: Costs = interrupted(130, 340, 527, 48);
-/// The same at Perséphone's 2.6 GHz, where preemption every 5 us costs requests "at least 20 %" (5.4.1).
-pub(super) const POSTED_AT_PERSEPHONE: Costs = interrupted(115, 300, 958, 42);
-/// Synergy's table I, medians: send, propagation, then receive and return; Shinjuku's switch.
-pub(super) const SIGNAL: Costs = interrupted(746, 2216, 1434 + 641, 48);
-/// As [`SIGNAL`].
-pub(super) const IPI: Costs = interrupted(490, 1225, 728 + 100, 48);
-/// As [`SIGNAL`].
-pub(super) const UINTR: Costs = interrupted(171, 671, 464 + 45, 48);
-/// Compiler interrupts at 2.3 GHz: 70 cycles to send a message (Shinjuku 3.5), its way, half of some 200 ns between
-/// yield points, and Shinjuku's switch to and fro.
-pub(super) const CHECKPOINTS: Costs = interrupted(30, 50 + 100, 48, 48);
+/// Costs that a file gives by the name of a row, or spells: all of them, or what differs from the row that is `like`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct NamedCosts(pub(super) Costs);
 
-const fn interrupted(send_ns: u64, propagation_ns: u64, preempt_ns: u64, switch_ns: u64) -> Costs {
-    Costs {
-        send_ns,
-        propagation_ns,
-        preempt_ns,
-        switch_ns,
-        ..TO_COMPLETION
+impl<'de> Deserialize<'de> for NamedCosts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text::named_or_spelled(deserializer, "costs", named, spelled).map(Self)
     }
 }
 
-/// As a server sees its requests, without the way to the client.
-pub(super) const fn at_server(costs: Costs) -> Costs {
-    Costs { network_ns: 0, ..costs }
+fn named(name: &str) -> Result<Costs, String> {
+    let row = ROWS.get(name).cloned().ok_or_else(|| {
+        let known: Vec<&str> = ROWS.keys().map(String::as_str).collect();
+        format!("no costs are called `{name}`; there are {}", known.join(", "))
+    })?;
+    spelled(row)
+}
+
+fn spelled(mut row: toml::Table) -> Result<Costs, String> {
+    let mut costs = match row.remove("like") {
+        None => toml::Table::new(),
+        Some(like) => {
+            let name = like.as_str().ok_or("`like` is the name of costs")?;
+            toml::Table::try_from(named(name)?).map_err(|error| error.to_string())?
+        }
+    };
+    costs.extend(row);
+    costs.try_into().map_err(|error: toml::de::Error| error.message().to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::catalogue::all;
-    use super::super::definition::Body;
     use super::super::job::Scale;
-    use super::super::sweep::System;
     use super::*;
     use crate::simulator::{SimPlan, SimPolicy};
     use crate::workload::Workload;
-
-    fn plan(system: &System) -> SimPlan {
-        let workload = Workload::named("high-bimodal").unwrap();
-        let scale = Scale { requests: 1, seed: 1 };
-        system.plan(&workload, 14, 0.5, None, &scale).unwrap()
-    }
 
     /// What every request costs, whatever the system.
     const fn stages(costs: &Costs) -> [u64; 5] {
@@ -85,18 +59,34 @@ mod tests {
     }
 
     #[test]
+    fn every_row_has_each_stage() {
+        let stages = toml::Table::try_from(Costs::FREE).unwrap();
+        for (name, row) in ROWS.iter() {
+            let like = row.get("like").map(|like| &ROWS[like.as_str().unwrap()]);
+            let has = |stage: &String| row.contains_key(stage) || like.is_some_and(|like| like.contains_key(stage));
+            let missing: Vec<&String> = stages.keys().filter(|stage| !has(stage)).collect();
+            assert!(missing.is_empty(), "{name} lacks {missing:?}");
+            named(name).unwrap();
+        }
+    }
+
+    #[test]
     fn every_system_of_a_figure_pays_each_stage_of_its_design() {
         let mut compared = 0;
         for figure in all() {
-            let Body::Sweep(sweep) = &figure.body else {
+            let Some(sweep) = &figure.sweep else {
                 continue;
             };
-            let plans: Vec<SimPlan> = sweep.systems.iter().map(plan).collect();
+            let workload = Workload::named("high-bimodal").unwrap();
+            let scale = Scale { requests: 1, seed: 1 };
+            let systems = sweep.systems();
+            let plans = systems.iter().map(|system| system.plan(&workload, 14.into(), 0.5, &[], &scale).unwrap());
+            let plans: Vec<SimPlan> = plans.collect();
             if plans.iter().all(|plan| stages(&plan.costs) == [0; 5]) {
                 continue;
             }
             compared += 1;
-            for (system, plan) in sweep.systems.iter().zip(&plans) {
+            for (system, plan) in systems.iter().zip(&plans) {
                 let subject = format!("{}: {}", figure.name, system.name);
                 let costs = plan.costs;
                 assert_eq!(stages(&costs), stages(&plans[0].costs), "{subject}");

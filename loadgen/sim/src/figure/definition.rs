@@ -1,119 +1,132 @@
 //! A figure: what it shows, and how it is computed.
 
-use crate::chart::Drawing;
+use serde::Deserialize;
+
+use crate::chart::{Drawing, Panel};
 
 use super::claim::Claim;
 use super::connections::Connections;
 use super::error::FigureError;
 use super::job::{Job, Scale};
 use super::phases::Phases;
-use super::ramp::{Line, Ramp};
+use super::ramp::Ramp;
 use super::saturation::Saturation;
-use super::sweep::{Sweep, System};
+use super::sweep::Sweep;
 use super::tradeoff::TradeOff;
 use super::waits::Waits;
 
 /// A figure of a paper.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Figure {
     /// Its name on the command line: the paper and the figure's number there.
-    pub name: &'static str,
+    pub name: String,
     /// Its title.
-    pub title: &'static str,
+    pub title: String,
     /// Notes for the reader.
-    pub notes: &'static [&'static str],
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// Numbers of the paper.
-    pub claims: &'static [Claim],
-    pub(super) body: Body,
+    #[serde(default)]
+    pub claims: Vec<Claim>,
+    /// Requests of a point with which the claims hold.
+    #[serde(default)]
+    pub claims_requests: u64,
+    // One of these.
+    pub(super) sweep: Option<Sweep>,
+    phases: Option<Phases>,
+    ramp: Option<Ramp>,
+    connections: Option<Connections>,
+    tradeoff: Option<TradeOff>,
+    waits: Option<Waits>,
+    pub(super) saturation: Option<Saturation>,
 }
 
-#[derive(Debug)]
-pub(super) enum Body {
-    Sweep(Sweep),
-    Phases(Phases),
-    Ramp(Ramp),
-    Connections(Connections),
-    TradeOff(TradeOff),
-    Waits(Waits),
-    Saturation(Saturation),
-}
+/// A kind of figures: a program that reads a table of its name.
+pub(super) trait Kind {
+    /// Names of the lines, which all panels have.
+    fn series(&self) -> Vec<String>;
 
-impl Figure {
-    /// The drawing without points.
-    pub(super) fn frame(&self, scale: &Scale) -> Result<Drawing, FigureError> {
-        let (series, panels, columns, conditions) = match &self.body {
-            Body::Sweep(sweep) => (
-                sweep.series(),
-                sweep.panels()?,
-                columns(sweep.panels.len()),
-                simulated(sweep.workers, sweep.systems, &sweep.words(scale)),
-            ),
-            Body::Phases(phases) => (
-                phases.series(),
-                phases.panels(scale),
-                1,
-                simulated(phases.workers, phases.systems, &phases.words(scale)),
-            ),
-            Body::Ramp(ramp) => {
-                let systems: Vec<System> = ramp.lines.iter().map(|line: &Line| line.system).collect();
-                (ramp.series(), ramp.panels(), 3, simulated(ramp.workers, &systems, &ramp.words(scale)))
-            }
-            Body::TradeOff(tradeoff) => (
-                tradeoff.series(),
-                tradeoff.panels(),
-                tradeoff.systems.len(),
-                simulated(tradeoff.ramp.workers, tradeoff.systems, &tradeoff.words(scale)),
-            ),
-            Body::Waits(waits) => (waits.series(), vec![waits.panel()], 1, waits.conditions(scale)),
-            Body::Connections(connections) => (
-                vec![connections.name.to_owned()],
-                vec![connections.panel()],
-                1,
-                vec![connections.conditions(scale)],
-            ),
-            Body::Saturation(saturation) => (
-                saturation.series(),
-                saturation.panels(),
-                columns(saturation.panels.len()),
-                vec![saturation.conditions()],
-            ),
-        };
-        let notes = self.notes.iter().map(|note| (*note).to_owned());
-        Ok(Drawing {
-            name: self.name,
-            title: self.title.to_owned(),
-            series,
-            panels,
-            columns,
-            footer: conditions.into_iter().chain(notes).collect(),
-        })
-    }
+    /// The panels without points.
+    fn panels(&self, scale: &Scale) -> Result<Vec<Panel>, FigureError>;
 
-    pub(super) fn jobs(&self, scale: &Scale) -> Result<Vec<Job>, FigureError> {
-        match &self.body {
-            Body::Sweep(sweep) => sweep.jobs(scale),
-            Body::Phases(phases) => phases.jobs(scale),
-            Body::Ramp(ramp) => ramp.jobs(scale),
-            Body::Connections(connections) => Ok(connections.jobs(scale)),
-            Body::TradeOff(tradeoff) => tradeoff.jobs(scale),
-            Body::Waits(waits) => waits.jobs(scale),
-            Body::Saturation(saturation) => Ok(saturation.jobs()),
+    /// What is computed, in words for the footer.
+    fn conditions(&self, scale: &Scale) -> Vec<String>;
+
+    /// What computes the points.
+    fn jobs(&self, scale: &Scale) -> Result<Vec<Job>, FigureError>;
+
+    /// Panels side by side, so that no panel stands alone in a row.
+    fn columns(&self, panels: usize) -> usize {
+        match panels {
+            0..=3 => panels,
+            4 => 2,
+            _ => 3,
         }
     }
 }
 
-/// Panels side by side, so that no panel stands alone in a row.
-const fn columns(panels: usize) -> usize {
-    match panels {
-        0..=3 => panels,
-        4 => 2,
-        _ => 3,
+impl Figure {
+    fn kind(&self) -> Result<&dyn Kind, FigureError> {
+        fn of<Table: Kind>(table: &Option<Table>) -> Option<&dyn Kind> {
+            table.as_ref().map(|table| table as _)
+        }
+        let kinds = [
+            of(&self.sweep),
+            of(&self.phases),
+            of(&self.ramp),
+            of(&self.connections),
+            of(&self.tradeoff),
+            of(&self.waits),
+            of(&self.saturation),
+        ];
+        let mut kinds = kinds.into_iter().flatten();
+        kinds.next().filter(|_| kinds.next().is_none()).ok_or_else(|| {
+            let tables = "sweep, phases, ramp, connections, tradeoff, waits or saturation";
+            FigureError::invalid(format!("a figure has one table that says what it draws: {tables}"))
+        })
     }
-}
 
-/// The conditions of simulations, for the footer.
-fn simulated(workers: usize, systems: &[System], extent: &str) -> Vec<String> {
-    let conditions = format!("Simulated with psp's policies: {workers} workers, Poisson arrivals, {extent}.");
-    let settings = System::settings(systems);
-    std::iter::once(conditions).chain(settings).collect()
+    /// The drawing without points.
+    pub(super) fn frame(&self, scale: &Scale) -> Result<Drawing, FigureError> {
+        let kind = self.kind()?;
+        let mut panels = kind.panels(scale)?;
+        let series = kind.series();
+        for panel in &mut panels {
+            panel.lines = vec![Vec::new(); series.len()];
+        }
+        Ok(Drawing {
+            name: self.name.clone(),
+            title: self.title.clone(),
+            series,
+            columns: kind.columns(panels.len()),
+            panels,
+            footer: kind.conditions(scale).into_iter().chain(self.notes.iter().cloned()).collect(),
+        })
+    }
+
+    pub(super) fn jobs(&self, scale: &Scale) -> Result<Vec<Job>, FigureError> {
+        self.kind()?.jobs(scale)
+    }
+
+    /// Whether it can be drawn.
+    pub(super) fn check(&self) -> Result<(), FigureError> {
+        let scale = Scale { requests: 10_000, seed: 1 };
+        let drawing = self.frame(&scale)?;
+        let is_plain = |letter: char| letter.is_alphanumeric() || "-_.".contains(letter);
+        if self.name.is_empty() || !self.name.chars().all(is_plain) {
+            return Err(FigureError::invalid("a name has letters, digits and hyphens".to_owned()));
+        }
+        for axis in drawing.panels.iter().flat_map(|panel| [&panel.x, &panel.y]) {
+            let (from, to) = (axis.from, axis.to);
+            if !(from < to && to.is_finite() && from >= 0.0 && (from > 0.0 || !axis.log)) {
+                let label = &axis.label;
+                return Err(FigureError::invalid(format!("the axis `{label}` cannot go from {from} to {to}")));
+            }
+        }
+        for claim in &self.claims {
+            claim.check(&drawing).map_err(FigureError::invalid)?;
+        }
+        self.jobs(&scale).map(drop)
+    }
 }

@@ -1,39 +1,34 @@
 //! The figures of the papers, drawn from the policies that run in production.
 //!
 //! ```text
-//!   persephone ─┐                                        ┌─► chart   SVG
-//!   shinjuku  ──┼─► Figure ─► jobs ─► points ─► Drawing ─┼─► csv_rows
-//!   synergy  ───┘   (table)   all cores                  └─► claim   the paper's numbers and ours
+//!   figures/*.toml ─► Figure ─► jobs ─► points ─► Drawing ─┬─► chart   SVG
+//!   or a user's file            all cores                  ├─► csv_rows
+//!                                                          └─► claim   the paper's numbers and ours
 //! ```
 //!
-//! A figure is a row in the table of its paper: the compared systems with the options of
-//! `psp-loadgen sim`, the loads, and the quantities to draw. `docs/figures.md` shows all figures.
+//! A file defines the figures of a paper: the compared systems with the options of `psp-loadgen sim`, the loads, the
+//! quantities to draw, and the paper's numbers. The table in a definition that says what is drawn names the program
+//! that draws it, a [`Kind`](definition::Kind): most are a `sweep`. `docs/figures.md` shows all figures, and how one is
+//! defined.
 
-mod arachne;
 mod catalogue;
 mod claim;
-mod compared;
 mod connections;
 mod costs;
 mod definition;
-mod distributed;
 mod error;
 mod job;
-mod lending;
-mod persephone;
 mod phases;
 mod plot;
-mod rack;
 mod ramp;
 mod saturation;
-mod shinjuku;
 mod sweep;
-mod synergy;
+mod system;
 mod tradeoff;
 mod waits;
 
-pub use catalogue::{ELSEWHERE, all, named};
-pub use claim::{Claim, HEADER as CLAIMS_HEADER, Reading, rows as claim_rows};
+pub use catalogue::{Elsewhere, all, elsewhere, named, read};
+pub use claim::{Claim, HEADER as CLAIMS_HEADER, rows as claim_rows};
 pub use connections::connections_needed;
 pub use definition::Figure;
 pub use error::FigureError;

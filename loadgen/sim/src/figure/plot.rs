@@ -21,8 +21,8 @@ impl Plot {
     ///
     /// # Errors
     ///
-    /// [`FigureError`] when a table has an unknown name.
-    pub fn new(figures: &[&'static Figure], scale: &Scale) -> Result<Self, FigureError> {
+    /// [`FigureError`] when a definition cannot be drawn.
+    pub fn new(figures: &[&Figure], scale: &Scale) -> Result<Self, FigureError> {
         let mut plot = Self {
             drawings: Vec::with_capacity(figures.len()),
             jobs: Vec::new(),

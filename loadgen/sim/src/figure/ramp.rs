@@ -1,94 +1,76 @@
 //! Figures of a load that rises and falls, under workers that come and go and under fixed numbers of workers.
 
-use psp_policy::elastic::ElasticSettings;
+use psp_policy::elastic::Workers;
+use serde::Deserialize;
 
 use crate::chart::{Axis, Panel, grouped};
-use crate::simulator::{ElasticPlan, SimPlan};
-use crate::workload::{Distribution, Phase, PhaseLength, Workload, WorkloadType};
+use crate::simulator::SimPlan;
+use crate::workload::{Phase, PhaseLength, Workload};
 
+use super::definition::Kind;
 use super::error::FigureError;
 use super::job::{Job, Point, Scale};
-use super::sweep::System;
+use super::system::{self, System};
 
 /// Parts of the way up, and of the way down, in which the load is the same.
 const STEPS: u64 = 20;
 /// Points for each of them.
 const BUCKETS: u64 = 2;
 
-/// Two types whose load rises from `load.0` to `load.1` and falls again.
-#[derive(Debug, Clone, Copy)]
+/// A load that rises from `load.0` to `load.1` and falls again.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Ramp {
     /// The most workers. The load is the share of their time.
     pub(super) workers: usize,
-    pub(super) load: (f64, f64),
+    load: (f64, f64),
     /// Length of all, in seconds. Requests are as long as it takes to have the figure's number of them.
-    pub(super) seconds: u64,
-    /// Name, share and service time in relation to the first, of both types.
-    pub(super) types: [(&'static str, f64, f64); 2],
-    pub(super) lines: &'static [Line],
+    seconds: u64,
+    /// Its service times in relation to that of the first type.
+    workload: Workload,
+    #[serde(default)]
+    lines: Vec<Line>,
     /// Ends of the axis of latencies, in multiples of the service time.
-    pub(super) latency: (f64, f64),
+    #[serde(default)]
+    latency: (f64, f64),
 }
 
 /// A system with workers from `workers.0` to `workers.1`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Line {
-    pub(super) system: System,
-    pub(super) workers: (usize, usize),
-    /// Whether workers come for late requests, too, or by Arachne's rule alone.
-    pub(super) sees_tail: bool,
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    system: System,
+    workers: (usize, usize),
+    /// Settings of the estimator: those of `psp-loadgen sim` that begin with `elastic-`, without this.
+    #[serde(default)]
+    elastic: Vec<String>,
 }
 
-impl Line {
-    fn settings(&self) -> ElasticSettings {
-        let settings = ElasticSettings::default();
-        if self.sees_tail {
-            settings
-        } else {
-            settings.tail_factor(0.0)
-        }
-    }
+/// Settings of the estimator as those of a simulation.
+pub(super) fn elastic(settings: &[String]) -> Vec<String> {
+    settings.iter().map(|setting| format!("elastic-{setting}")).collect()
 }
 
 impl Ramp {
-    pub(super) fn series(&self) -> Vec<String> {
-        let name = |line: &Line| line.system.name.to_owned();
-        self.lines.iter().map(name).collect()
-    }
-
-    pub(super) fn panels(&self) -> Vec<Panel> {
-        let panel = |title: &str, y: Axis| Panel {
-            title: title.to_owned(),
-            x: Axis::linear("Time of arrival (s)", 0.0, self.seconds as f64),
-            y,
-            lines: vec![Vec::new(); self.lines.len()],
-            target: None,
-            stretches: Vec::new(),
-            steps: true,
-        };
-        let (from, to) = self.latency;
-        let core_seconds = self.workers as f64 * self.seconds as f64;
-        let tail = format!("p99.9 of {} / service time", self.types[0].0);
-        vec![
-            panel("Workers", Axis::linear("Workers present", 0.0, self.workers as f64 + 1.0)),
-            panel("Latency", Axis::log(&tail, from, to)),
-            panel("Cost", Axis::linear("Core seconds so far", 0.0, core_seconds)),
-        ]
-    }
-
     /// How much is simulated, in words for the footer.
-    pub(super) fn words(&self, scale: &Scale) -> String {
+    pub(super) fn extent(&self, scale: &Scale) -> String {
         let (low, high) = self.load;
         let [low, high] = [low, high].map(|load| grouped(load * 100.0));
         let service_us = grouped((self.service_ns(scale) / 1e3).round());
-        let (name, ..) = self.types[0];
-        let (seconds, seed) = (self.seconds, scale.seed);
+        let (name, seconds, seed) = (&self.workload.types[0].name, self.seconds, scale.seed);
         format!("load from {low} to {high} % and back in {seconds} s, {name} requests of {service_us} us, seed {seed}")
+    }
+
+    /// Service times in relation to that of the first type.
+    fn times(&self) -> impl Iterator<Item = f64> {
+        let types = &self.workload.types;
+        types.iter().map(|ty| ty.service_ns as f64 / types[0].service_ns as f64)
     }
 
     /// Service time of the first type, with which the requests of the figure fill its time.
     fn service_ns(&self, scale: &Scale) -> f64 {
-        let mean: f64 = self.types.iter().map(|(_, share, times)| share * times).sum();
+        let types = self.workload.types.iter();
+        let mean: f64 = types.zip(self.times()).map(|(ty, times)| ty.share * times).sum();
         let load = (self.load.0 + self.load.1) / 2.0;
         let busy_ns = self.workers as f64 * load * self.seconds as f64 * 1e9;
         busy_ns / mean / scale.requests.max(1) as f64
@@ -104,15 +86,16 @@ impl Ramp {
         &self,
         workload: &Workload,
         system: &System,
-        workers: usize,
+        workers: Workers,
         load: f64,
+        elastic_settings: &[String],
         scale: &Scale,
     ) -> Result<SimPlan, FigureError> {
         Ok(SimPlan {
             // Slightly fewer than arrive in all the time, which chance would make longer.
             requests: scale.requests - scale.requests / 50,
             warmup: 0,
-            ..system.plan(workload, workers, load, None, scale)?
+            ..system.plan(workload, workers, load, &elastic(elastic_settings), scale)?
         })
     }
 
@@ -124,29 +107,48 @@ impl Ramp {
 
     pub(super) fn workload(&self, scale: &Scale) -> Workload {
         let service_ns = self.service_ns(scale);
-        let types = self.types.map(|(name, share, times)| WorkloadType {
-            name: name.to_owned(),
-            share,
-            service_ns: ((service_ns * times) as u64).max(1),
-            distribution: Distribution::Exponential,
-            wait_ns: 0,
-            slo_ns: None,
-            weight: None,
-        });
+        let mut types = self.workload.types.clone();
+        for (ty, times) in types.iter_mut().zip(self.times()) {
+            ty.service_ns = ((service_ns * times) as u64).max(1);
+        }
         let loads = self.loads_up().chain(self.loads_up().rev());
         let phases = loads.map(|load| Phase {
             length: PhaseLength::Time { duration_ns: self.step_ns() },
             load,
-            types: types.to_vec(),
+            types: types.clone(),
         });
         Workload {
             phases: phases.collect(),
-            ..Workload::of_types("ramp", types.to_vec())
+            ..Workload::of_types("ramp", types)
         }
+    }
+}
+
+impl Kind for Ramp {
+    fn series(&self) -> Vec<String> {
+        self.lines.iter().map(|line| line.system.name.clone()).collect()
+    }
+
+    fn panels(&self, _: &Scale) -> Result<Vec<Panel>, FigureError> {
+        let x = Axis::linear("Time of arrival (s)", 0.0, self.seconds as f64);
+        let panel = |title: &str, y: Axis| Panel { steps: true, ..Panel::new(title, x.clone(), y) };
+        let (from, to) = self.latency;
+        let core_seconds = self.workers as f64 * self.seconds as f64;
+        let tail = format!("p99.9 of {} / service time", self.workload.types[0].name);
+        Ok(vec![
+            panel("Workers", Axis::linear("Workers present", 0.0, self.workers as f64 + 1.0)),
+            panel("Latency", Axis::log(tail, from, to)),
+            panel("Cost", Axis::linear("Core seconds so far", 0.0, core_seconds)),
+        ])
+    }
+
+    fn conditions(&self, scale: &Scale) -> Vec<String> {
+        let systems: Vec<&System> = self.lines.iter().map(|line| &line.system).collect();
+        system::conditions(self.workers, &systems, &self.extent(scale))
     }
 
     /// One simulation for each line.
-    pub(super) fn jobs(&self, scale: &Scale) -> Result<Vec<Job>, FigureError> {
+    fn jobs(&self, scale: &Scale) -> Result<Vec<Job>, FigureError> {
         let workload = self.workload(scale);
         let service_ns = self.service_ns(scale);
         let job = |(series, line): (usize, &Line)| {
@@ -155,8 +157,7 @@ impl Ramp {
             let load = self.workers as f64 / max as f64;
             let plan = SimPlan {
                 timeline_ns: Some(self.step_ns() / BUCKETS),
-                elastic: (min < max).then(|| ElasticPlan { workers_min: min, settings: line.settings() }),
-                ..self.plan(&workload, &line.system, max, load, scale)?
+                ..self.plan(&workload, &line.system, (min..=max).into(), load, &line.elastic, scale)?
             };
             Ok(Job::of_plan(plan, move |outcome| {
                 let mut points = Vec::new();

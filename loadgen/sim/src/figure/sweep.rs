@@ -1,51 +1,95 @@
 //! Figures that simulate several systems at a series of loads, or of values of a setting.
 
+use serde::Deserialize;
+
 use crate::chart::{Axis, Panel, grouped};
-use crate::experiment::{Assignment, SimSettings};
-use crate::simulator::{Costs, Outcome, SimPlan, SimPolicy};
+use crate::simulator::{Costs, Outcome, SimPlan};
 use crate::workload::Workload;
 
+use super::costs::NamedCosts;
+use super::definition::Kind;
 use super::error::FigureError;
 use super::job::{Job, Point, Scale};
+use super::system::{self, System};
 
 /// Systems side by side.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Sweep {
     /// Workers of every system; the most, in a sweep across these.
-    pub(super) workers: usize,
+    workers: usize,
     /// The horizontal axis.
-    pub(super) across: Across,
-    /// The panels.
-    pub(super) panels: &'static [PanelOf],
-    /// The compared systems.
-    pub(super) systems: &'static [System],
+    #[serde(default)]
+    across: Across,
     /// Requests of a point, in multiples of the usual number.
-    pub(super) effort: u64,
+    #[serde(default = "one")]
+    effort: u64,
+    /// The percentile of slowdowns and latencies.
+    #[serde(default = "tail")]
+    percentile: f64,
+    /// That of panels that name none.
+    workload: Option<Workload>,
+    /// Those of systems that name none.
+    #[serde(default)]
+    costs: NamedCosts,
+    /// As servers see their requests, without the way to the client.
+    #[serde(default)]
+    at_server: bool,
+    /// Settings of all systems, before their own.
+    #[serde(default)]
+    set: Vec<String>,
+    panels: Vec<PanelOf>,
+    systems: Vec<System>,
+}
+
+const fn one() -> u64 {
+    1
+}
+
+const fn tail() -> f64 {
+    99.9
 }
 
 /// The horizontal axis of a [`Sweep`].
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Across {
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+enum Across {
     /// The offered load, as a share of the workers' capacity.
-    Load(Unit, &'static [f64]),
+    Load {
+        unit: Unit,
+        #[serde(default = "loads")]
+        at: Vec<f64>,
+    },
     /// The number of workers, at one load.
-    Workers(f64, &'static [usize]),
+    Workers { at: Vec<usize>, load: f64 },
     /// A setting, at one load.
     Setting {
         /// The policy that has the setting. Systems with another policy give a level line.
-        policy: &'static str,
+        policy: String,
         /// Its name.
-        key: &'static str,
+        key: String,
         /// Its name on the axis.
-        label: &'static str,
+        label: String,
         /// Its last value; the first is 0.
         last: u32,
     },
 }
 
+impl Default for Across {
+    fn default() -> Self {
+        Self::Load { unit: Unit::Percent, at: loads() }
+    }
+}
+
+/// Loads with a finer grid near saturation.
+fn loads() -> Vec<f64> {
+    vec![0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.975, 0.99]
+}
+
 /// The unit of a load.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Unit {
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Unit {
     /// Percent of the workers' capacity.
     Percent,
     /// Thousands of requests per second.
@@ -55,59 +99,33 @@ pub(super) enum Unit {
 }
 
 /// One panel of a [`Sweep`].
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PanelOf {
-    /// Title of the panel.
-    pub(super) title: &'static str,
-    /// The workload, by name.
-    pub(super) workload: &'static str,
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PanelOf {
+    title: String,
+    workload: Option<Workload>,
     /// The load, in a sweep across a setting.
-    pub(super) load: Option<f64>,
-    /// The quantity on the vertical axis.
-    pub(super) quantity: Quantity,
-    /// The percentile of it.
-    pub(super) percentile: f64,
+    load: Option<f64>,
+    #[serde(default)]
+    quantity: Quantity,
+    /// Of which requests.
+    #[serde(default)]
+    of: Of,
     /// Ends of the vertical axis, which is logarithmic.
-    pub(super) range: (f64, f64),
+    y: (f64, f64),
     /// A line across at this value: the objective.
-    pub(super) slo: Option<f64>,
+    slo: Option<f64>,
 }
-
-impl PanelOf {
-    /// The slowdown of the worst type by load, beside an objective of 10.
-    pub(super) const fn worst_type(title: &'static str, workload: &'static str) -> Self {
-        Self {
-            title,
-            workload,
-            load: None,
-            quantity: Quantity::Slowdown(Of::WorstType),
-            percentile: TAIL,
-            range: (1.0, 1000.0),
-            slo: Some(10.0),
-        }
-    }
-}
-
-/// The usual percentile of figures.
-pub(super) const TAIL: f64 = 99.9;
-
-/// Loads with a finer grid where policies reach their limits on Extreme Bimodal.
-pub(super) const LOADS_FINE: &[f64] = &[
-    0.1, 0.2, 0.3, 0.35, 0.4, 0.425, 0.45, 0.475, 0.5, 0.55, 0.6, 0.65, 0.675, 0.7, 0.725, 0.75, 0.8, 0.85, 0.9, 0.925,
-    0.95, 0.96, 0.97, 0.98, 0.99,
-];
-
-/// Loads with a finer grid near saturation.
-pub(super) const LOADS: &[f64] =
-    &[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.975, 0.99];
 
 /// The quantity on the vertical axis.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Quantity {
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Quantity {
     /// Time from arrival to completion over the request's own service time.
-    Slowdown(Of),
+    #[default]
+    Slowdown,
     /// Time from arrival to completion, in microseconds.
-    Latency(Of),
+    Latency,
     /// Preemptions for each request. It has no percentile.
     Preemptions,
     /// Workers that idle though requests wait. It has no percentile.
@@ -117,124 +135,148 @@ pub(super) enum Quantity {
 }
 
 /// Of which requests.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Of {
-    /// All of them together.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(from = "String", bound = "Self: From<String>")]
+enum Of<Type = String> {
+    /// All of them together: `all`.
+    #[default]
     All,
-    /// Requests of one type, by its index.
-    Type(usize),
-    /// The type with the largest value.
+    /// The type with the largest value: `worst-type`.
     WorstType,
+    /// Requests of one type.
+    Type(Type),
 }
 
-/// One of the compared systems, with options as in `psp-loadgen sim`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct System {
-    /// Its name in the figure.
-    pub(super) name: &'static str,
-    /// Its policy.
-    pub(super) policy: &'static str,
-    /// A row of [the table](super::costs).
-    pub(super) costs: Costs,
-    /// Further settings as `key=value`.
-    pub(super) set: &'static [&'static str],
+impl From<String> for Of {
+    fn from(name: String) -> Self {
+        match name.as_str() {
+            "all" => Self::All,
+            "worst-type" => Self::WorstType,
+            _ => Self::Type(name),
+        }
+    }
 }
+
+impl Of {
+    /// With the type's index.
+    fn among(&self, workload: &Workload) -> Result<Of<usize>, FigureError> {
+        Ok(match self {
+            Self::All => Of::All,
+            Self::WorstType => Of::WorstType,
+            Self::Type(name) => {
+                let index = workload.types.iter().position(|ty| ty.name == *name);
+                Of::Type(index.ok_or_else(|| FigureError::invalid(format!("no type is called `{name}`")))?)
+            }
+        })
+    }
+}
+
+/// A workload and, in a sweep across a setting, the load. Panels of one case share simulations.
+type Case<'a> = (&'a Workload, Option<f64>);
 
 impl Sweep {
-    /// Systems by load.
-    pub(super) const fn by_load(
-        workers: usize,
-        unit: Unit,
-        panels: &'static [PanelOf],
-        systems: &'static [System],
-    ) -> Self {
-        Self {
-            workers,
-            across: Across::Load(unit, LOADS),
-            panels,
-            systems,
-            effort: 1,
+    /// The systems with what they do not set themselves.
+    pub(super) fn systems(&self) -> Vec<System> {
+        let system = |system: &System| {
+            let costs = system.costs.unwrap_or(self.costs.0);
+            let network_ns = if self.at_server { 0 } else { costs.network_ns };
+            System {
+                costs: Some(Costs { network_ns, ..costs }),
+                set: self.set.iter().chain(&system.set).cloned().collect(),
+                ..system.clone()
+            }
+        };
+        self.systems.iter().map(system).collect()
+    }
+
+    fn case<'a>(&'a self, panel: &'a PanelOf) -> Result<Case<'a>, FigureError> {
+        let workload = panel.workload.as_ref().or(self.workload.as_ref());
+        let missing = || FigureError::invalid(format!("the panel `{}` needs a workload", panel.title));
+        Ok((workload.ok_or_else(missing)?, panel.load))
+    }
+
+    fn scale(&self, scale: &Scale) -> Scale {
+        Scale {
+            requests: scale.requests.saturating_mul(self.effort),
+            ..*scale
         }
     }
 
-    /// The panels without lines.
-    pub(super) fn panels(&self) -> Result<Vec<Panel>, FigureError> {
+    /// What draws the points of a case at one stop.
+    fn job(&self, case: Case<'_>, series: usize, stop: Stop, plan: SimPlan) -> Result<Job, FigureError> {
+        let mut values = Vec::new();
+        for (index, panel) in self.panels.iter().enumerate() {
+            if self.case(panel)? == case {
+                values.push((index, panel.quantity, panel.of.among(case.0)?));
+            }
+        }
+        let quantile = self.percentile / 100.0;
+        Ok(Job::of_plan(plan, move |outcome| {
+            let mut points = Vec::new();
+            for (panel, quantity, of) in &values {
+                let value = quantity.value(outcome, *of, quantile);
+                let xs = stop.shown_at.iter().filter(|_| value > 0.0);
+                points.extend(xs.map(|&x| Point { panel: *panel, series, at: (x, value) }));
+            }
+            points
+        }))
+    }
+}
+
+impl Kind for Sweep {
+    fn series(&self) -> Vec<String> {
+        self.systems.iter().map(|system| system.name.clone()).collect()
+    }
+
+    fn panels(&self, _: &Scale) -> Result<Vec<Panel>, FigureError> {
         let empty = |panel: &PanelOf| {
-            let workload = Workload::named(panel.workload)?;
+            let x = self.across.axis(self.case(panel)?.0, self.workers);
+            let label = panel.quantity.label(self.percentile);
             Ok(Panel {
-                title: panel.title.to_owned(),
-                x: self.across.axis(&workload, self.workers),
-                y: Axis::log(panel.y_label(), panel.range.0, panel.range.1),
-                lines: vec![Vec::new(); self.systems.len()],
                 target: panel.slo.map(|slo| (slo, format!("SLO {slo}"))),
-                stretches: Vec::new(),
-                steps: false,
+                ..Panel::new(&panel.title, x, Axis::log(label, panel.y.0, panel.y.1))
             })
         };
         self.panels.iter().map(empty).collect()
     }
 
-    pub(super) fn series(&self) -> Vec<String> {
-        self.systems.iter().map(|system| system.name.to_owned()).collect()
-    }
-
-    fn scale(&self, scale: &Scale) -> Scale {
-        Scale { requests: scale.requests * self.effort, ..*scale }
-    }
-
-    /// How much is simulated, in words for the footer.
-    pub(super) fn words(&self, scale: &Scale) -> String {
+    fn conditions(&self, scale: &Scale) -> Vec<String> {
         let Scale { requests, seed } = self.scale(scale);
         let requests = grouped(requests as f64);
-        format!("{requests} requests a point after a tenth of that as warm-up, seed {seed}")
+        let extent = format!("{requests} requests a point after a tenth of that as warm-up, seed {seed}");
+        let systems = self.systems();
+        system::conditions(self.workers, &systems.iter().collect::<Vec<_>>(), &extent)
     }
 
-    /// A simulation for each workload, system and stop on the horizontal axis.
-    pub(super) fn jobs(&self, scale: &Scale) -> Result<Vec<Job>, FigureError> {
+    /// A simulation for each case, system and stop on the horizontal axis.
+    fn jobs(&self, scale: &Scale) -> Result<Vec<Job>, FigureError> {
         let scale = &self.scale(scale);
-        let mut cases: Vec<Case> = self.panels.iter().map(PanelOf::case).collect();
-        cases.dedup();
+        let mut cases = Vec::new();
+        for panel in &self.panels {
+            let case = self.case(panel)?;
+            if !cases.contains(&case) {
+                cases.push(case);
+            }
+        }
         let mut jobs = Vec::new();
         for case in cases {
-            let workload = Workload::named(case.0)?;
-            for (series, system) in self.systems.iter().enumerate() {
-                for stop in self.across.stops(system, case, &workload, self.workers) {
-                    let more = stop.assignment.as_deref();
-                    let plan = system.plan(&workload, stop.workers, stop.load, more, scale)?;
-                    jobs.push(self.job(case, series, stop, plan));
+            for (series, system) in self.systems().iter().enumerate() {
+                for stop in self.across.stops(system, case, self.workers) {
+                    let plan = system.plan(case.0, stop.workers.into(), stop.load, &stop.set, scale)?;
+                    jobs.push(self.job(case, series, stop, plan)?);
                 }
             }
         }
         Ok(jobs)
     }
-
-    fn job(&self, case: Case, series: usize, stop: Stop, plan: SimPlan) -> Job {
-        let panels: Vec<(usize, PanelOf)> = self
-            .panels
-            .iter()
-            .copied()
-            .enumerate()
-            .filter(|(_, panel)| panel.case() == case)
-            .collect();
-        Job::of_plan(plan, move |outcome| {
-            let mut points = Vec::new();
-            for (index, panel) in &panels {
-                let value = panel.quantity.of(outcome, panel.percentile);
-                let xs = stop.shown_at.iter().filter(|_| value > 0.0);
-                points.extend(xs.map(|&x| Point { panel: *index, series, at: (x, value) }));
-            }
-            points
-        })
-    }
 }
 
 /// A stop on the horizontal axis.
-#[derive(Debug, Clone)]
 struct Stop {
     workers: usize,
     load: f64,
     /// `key=value`, in a sweep across a setting.
-    assignment: Option<String>,
+    set: Vec<String>,
     /// Where its values are drawn: at one x, or at every x as a level line.
     shown_at: Vec<f64>,
 }
@@ -242,51 +284,34 @@ struct Stop {
 impl Across {
     fn axis(&self, workload: &Workload, workers: usize) -> Axis {
         match self {
-            Self::Load(unit, loads) => {
-                let last = loads.iter().copied().fold(0.0, f64::max);
+            Self::Load { unit, at } => {
+                let last = at.iter().copied().fold(0.0, f64::max);
                 Axis::linear(unit.label(), 0.0, unit.of(last, workload, workers))
             }
-            Self::Workers(..) => Axis::linear("Workers", 0.0, workers as f64),
-            Self::Setting { label, last, .. } => Axis::linear(*label, 0.0, f64::from(*last)),
+            Self::Workers { .. } => Axis::linear("Workers", 0.0, workers as f64),
+            Self::Setting { label, last, .. } => Axis::linear(label, 0.0, f64::from(*last)),
         }
     }
 
-    fn stops(&self, system: &System, (_, load): Case, workload: &Workload, workers: usize) -> Vec<Stop> {
-        match *self {
-            Self::Load(unit, loads) => {
-                let stop = |load: &f64| Stop {
-                    workers,
-                    load: *load,
-                    assignment: None,
-                    shown_at: vec![unit.of(*load, workload, workers)],
-                };
-                loads.iter().map(stop).collect()
+    fn stops(&self, system: &System, (workload, load): Case<'_>, workers: usize) -> Vec<Stop> {
+        let stop = |workers, load, x| Stop { workers, load, set: Vec::new(), shown_at: vec![x] };
+        match self {
+            Self::Load { unit, at } => {
+                at.iter().map(|&load| stop(workers, load, unit.of(load, workload, workers))).collect()
             }
-            Self::Workers(load, counts) => {
-                let stop = |&workers: &usize| Stop {
-                    workers,
-                    load,
-                    assignment: None,
-                    shown_at: vec![workers as f64],
-                };
-                counts.iter().map(stop).collect()
-            }
+            Self::Workers { at, load } => at.iter().map(|&workers| stop(workers, *load, workers as f64)).collect(),
             Self::Setting { policy, key, last, .. } => {
                 let load = load.unwrap_or(1.0);
-                let stop = |value: u32| Stop {
-                    workers,
-                    load,
-                    assignment: Some(format!("{key}={value}")),
-                    shown_at: vec![f64::from(value)],
-                };
-                if system.policy == policy {
-                    return (0..=last).map(stop).collect();
+                let stops = (0..=*last).map(|value| Stop {
+                    set: vec![format!("{key}={value}")],
+                    ..stop(workers, load, f64::from(value))
+                });
+                if system.policy.name() == policy {
+                    return stops.collect();
                 }
                 vec![Stop {
-                    workers,
-                    load,
-                    assignment: None,
-                    shown_at: (0..=last).map(f64::from).collect(),
+                    shown_at: (0..=*last).map(f64::from).collect(),
+                    ..stop(workers, load, 0.0)
                 }]
             }
         }
@@ -311,40 +336,26 @@ impl Unit {
     }
 }
 
-/// A workload and, in a sweep across a setting, the load. Panels of one case share simulations.
-type Case = (&'static str, Option<f64>);
-
-impl PanelOf {
-    const fn case(&self) -> Case {
-        (self.workload, self.load)
-    }
-
-    fn y_label(&self) -> String {
-        let quantity = match self.quantity {
-            Quantity::Slowdown(_) => "slowdown",
-            Quantity::Latency(_) => "latency (us)",
-            Quantity::Preemptions => return "Preemptions per request".to_owned(),
-            Quantity::IdleCores => return "Cores that idle while requests wait".to_owned(),
-            Quantity::Throughput => return "Million requests/s".to_owned(),
-        };
-        format!("p{} {quantity}", self.percentile)
-    }
-}
-
 impl Quantity {
-    /// 0 when no such request completed.
-    fn of(self, outcome: &Outcome, percentile: f64) -> f64 {
-        let quantile = percentile / 100.0;
-        let types = &outcome.types;
-        let latency_us = |index: usize| {
-            let latency_ns = &types[index].latency_ns;
-            latency_ns.value_at_quantile(quantile) as f64 / 1e3
-        };
+    fn label(self, percentile: f64) -> String {
         match self {
-            Self::Slowdown(Of::All) => outcome.overall.at(quantile),
-            Self::Slowdown(Of::Type(index)) => types[index].slowdown.at(quantile),
-            Self::Slowdown(Of::WorstType) => outcome.worst_slowdown(quantile),
-            Self::Latency(Of::All) => {
+            Self::Slowdown => format!("p{percentile} slowdown"),
+            Self::Latency => format!("p{percentile} latency (us)"),
+            Self::Preemptions => "Preemptions per request".to_owned(),
+            Self::IdleCores => "Cores that idle while requests wait".to_owned(),
+            Self::Throughput => "Million requests/s".to_owned(),
+        }
+    }
+
+    /// 0 when no such request completed.
+    fn value(self, outcome: &Outcome, of: Of<usize>, quantile: f64) -> f64 {
+        let types = &outcome.types;
+        let latency_us = |index: usize| types[index].latency_ns.value_at_quantile(quantile) as f64 / 1e3;
+        match (self, of) {
+            (Self::Slowdown, Of::All) => outcome.overall.at(quantile),
+            (Self::Slowdown, Of::Type(index)) => types[index].slowdown.at(quantile),
+            (Self::Slowdown, Of::WorstType) => outcome.worst_slowdown(quantile),
+            (Self::Latency, Of::All) => {
                 let mut all = types[0].latency_ns.clone();
                 for ty in &types[1..] {
                     // Histograms of one simulation have the same bounds.
@@ -352,76 +363,11 @@ impl Quantity {
                 }
                 all.value_at_quantile(quantile) as f64 / 1e3
             }
-            Self::Latency(Of::Type(index)) => latency_us(index),
-            Self::Preemptions => outcome.preemptions as f64 / outcome.arrived as f64,
-            Self::IdleCores => outcome.reserved_idle_cores,
-            Self::Throughput => outcome.completed as f64 * 1e3 / outcome.duration_ns as f64,
-            Self::Latency(Of::WorstType) => (0..types.len()).map(latency_us).fold(0.0, f64::max),
+            (Self::Latency, Of::Type(index)) => latency_us(index),
+            (Self::Latency, Of::WorstType) => (0..types.len()).map(latency_us).fold(0.0, f64::max),
+            (Self::Preemptions, _) => outcome.preemptions as f64 / outcome.arrived as f64,
+            (Self::IdleCores, _) => outcome.reserved_idle_cores,
+            (Self::Throughput, _) => outcome.completed as f64 * 1e3 / outcome.duration_ns as f64,
         }
-    }
-}
-
-impl System {
-    /// A policy with nothing set, under which nothing costs anything.
-    pub(super) const fn plain(name: &'static str, policy: &'static str) -> Self {
-        Self { name, policy, costs: Costs::FREE, set: &[] }
-    }
-
-    /// With these costs.
-    pub(super) const fn paying(self, costs: Costs) -> Self {
-        Self { costs, ..self }
-    }
-
-    /// With these settings.
-    pub(super) const fn set(self, set: &'static [&'static str]) -> Self {
-        Self { set, ..self }
-    }
-
-    /// What each costs that is not free, as `key=value`.
-    fn costs(&self) -> Vec<String> {
-        let [costs, free] = [self.costs, Costs::FREE].map(toml::Table::try_from);
-        let (costs, free) = (costs.unwrap_or_default(), free.unwrap_or_default());
-        let paid = costs.iter().filter(|(key, value)| free.get(*key) != Some(*value));
-        paid.map(|(key, value)| format!("{key}={value}")).collect()
-    }
-
-    /// Policies, settings and costs: first what all systems pay, then each whose name does not say the same.
-    pub(super) fn settings(systems: &[Self]) -> Vec<String> {
-        let costs: Vec<Vec<String>> = systems.iter().map(Self::costs).collect();
-        let of_all = |cost: &&String| costs.iter().all(|costs| costs.contains(cost));
-        let shared: Vec<&String> = costs.iter().take(1).flatten().filter(of_all).collect();
-        let words: Vec<&str> = shared.iter().map(|cost| cost.as_str()).collect();
-        let first = format!("All, where they have the stage: {}", words.join(" "));
-        let own = systems.iter().zip(&costs).filter_map(|(system, costs)| {
-            let costs = costs.iter().filter(|cost| !shared.contains(cost));
-            let pairs = costs.map(String::as_str).chain(system.set.iter().copied());
-            let settings: String = pairs.map(|pair| format!(" {pair}")).collect();
-            let is_plain = settings.is_empty() && system.name.to_lowercase() == system.policy;
-            (!is_plain).then(|| format!("{}: {}{settings}", system.name, system.policy))
-        });
-        let first = (!shared.is_empty()).then_some(first);
-        first.into_iter().chain(own).collect()
-    }
-
-    pub(super) fn plan(
-        &self,
-        workload: &Workload,
-        workers: usize,
-        load: f64,
-        more: Option<&str>,
-        scale: &Scale,
-    ) -> Result<SimPlan, FigureError> {
-        let mut policies = [self.policy.parse::<SimPolicy>()?];
-        let mut settings = SimSettings { costs: self.costs, ..SimSettings::default() };
-        let keys = self.set.iter().copied().chain(more);
-        let assignments: Vec<Assignment> = keys.map(str::parse).collect::<Result<_, _>>()?;
-        settings.assign(&mut policies, &assignments)?;
-        let [policy] = policies;
-        let mut plan = SimPlan {
-            seed: scale.seed,
-            ..SimPlan::new(workload.clone(), policy, workers, load).requests(scale.requests)
-        };
-        settings.apply(&mut plan);
-        Ok(plan)
     }
 }

@@ -1,17 +1,18 @@
 //! Figures of what a tail costs: the settings of the estimator against core seconds and latency, over a load that rises
 //! and falls.
 
-use psp_policy::elastic::ElasticSettings;
+use serde::Deserialize;
 
 use crate::chart::{Axis, Panel};
 use crate::experiment::{TailGoal, workers_needed};
-use crate::simulator::{ElasticPlan, Outcome, SimError, SimPlan, TimelineBucket, simulate};
+use crate::simulator::{Outcome, SimError, SimPlan, TimelineBucket, simulate};
 use crate::workload::Workload;
 
+use super::definition::Kind;
 use super::error::FigureError;
 use super::job::{Job, Point, Scale};
 use super::ramp::Ramp;
-use super::sweep::System;
+use super::system::{self, System};
 
 /// What counts as near the most workers' tail.
 const GOAL: TailGoal = TailGoal { quantile: 0.99, factor: 1.5 };
@@ -27,28 +28,51 @@ const NEEDED_SHORT: u64 = 1_000_000;
 const ALL: &str = "all workers";
 
 /// One panel for each system.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct TradeOff {
     /// The load; its lines are not drawn.
-    pub(super) ramp: Ramp,
-    pub(super) systems: &'static [System],
-    pub(super) lines: &'static [Line],
+    ramp: Ramp,
+    systems: Vec<System>,
+    lines: Vec<Line>,
     /// Ends of the axis of core seconds, in multiples of the need.
-    pub(super) cost: (f64, f64),
+    cost: (f64, f64),
     /// End of the axis of latencies.
-    pub(super) tail_most: f64,
+    tail_most: f64,
 }
 
 /// The estimator with several values of one setting.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Line {
-    pub(super) name: &'static str,
-    pub(super) settings: fn(f64) -> ElasticSettings,
-    pub(super) values: &'static [f64],
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    name: String,
+    /// One of the settings of `psp-loadgen sim` that begin with `elastic-`, without this.
+    setting: String,
+    values: Vec<f64>,
+    /// Others of these.
+    #[serde(default)]
+    elastic: Vec<String>,
 }
 
 impl TradeOff {
-    pub(super) fn series(&self) -> Vec<String> {
+    /// The loads of the way up, each by itself. Those of the way down are the same.
+    ///
+    /// How many workers a rate needs does not depend on the unit of time.
+    fn constant_rates(&self, system: &System, scale: &Scale) -> Result<Vec<SimPlan>, FigureError> {
+        let requests = NEEDED_SHORT;
+        let flat = Workload {
+            phases: Vec::new(),
+            ..self.ramp.workload(&Scale { requests, ..*scale })
+        };
+        let requests = (scale.requests / REQUESTS_PER_NEEDED).max(NEEDED_MIN);
+        let scale = Scale { requests, ..*scale };
+        let plan = |load| system.plan(&flat, self.ramp.workers.into(), load, &[], &scale);
+        self.ramp.loads_up().map(plan).collect()
+    }
+}
+
+impl Kind for TradeOff {
+    fn series(&self) -> Vec<String> {
         let lines = self.lines.iter().map(|line| {
             let values: Vec<String> = line.values.iter().map(f64::to_string).collect();
             format!("{}: {}", line.name, values.join(", "))
@@ -56,43 +80,50 @@ impl TradeOff {
         lines.chain([ALL.to_owned()]).collect()
     }
 
-    pub(super) fn panels(&self) -> Vec<Panel> {
-        let panel = |system: &System| Panel {
-            title: system.name.to_owned(),
-            x: Axis::linear("Core seconds / needed", self.cost.0, self.cost.1),
-            y: Axis::log("p99 / p99 of the most", 1.0, self.tail_most),
-            lines: vec![Vec::new(); self.lines.len() + 1],
-            target: Some((GOAL.factor, format!("goal {}", GOAL.factor))),
-            stretches: Vec::new(),
-            steps: false,
+    fn panels(&self, _: &Scale) -> Result<Vec<Panel>, FigureError> {
+        let panel = |system: &System| {
+            let x = Axis::linear("Core seconds / needed", self.cost.0, self.cost.1);
+            let y = Axis::log("p99 / p99 of the most", 1.0, self.tail_most);
+            let target = Some((GOAL.factor, format!("goal {}", GOAL.factor)));
+            Panel { target, ..Panel::new(&system.name, x, y) }
         };
-        self.systems.iter().map(panel).collect()
+        Ok(self.systems.iter().map(panel).collect())
     }
 
-    /// What is simulated, in words for the footer.
-    pub(super) fn words(&self, scale: &Scale) -> String {
-        format!(
+    fn conditions(&self, scale: &Scale) -> Vec<String> {
+        let extent = format!(
             "{}. The worst type's p99 of each {} s, which it keeps for {} % of the time",
-            self.ramp.words(scale),
+            self.ramp.extent(scale),
             self.ramp.step_ns() as f64 / 1e9,
             SHARE * 100.0
-        )
+        );
+        system::conditions(self.ramp.workers, &self.systems.iter().collect::<Vec<_>>(), &extent)
     }
 
     /// One job for each system: what it needs, and each setting.
-    pub(super) fn jobs(&self, scale: &Scale) -> Result<Vec<Job>, FigureError> {
+    fn jobs(&self, scale: &Scale) -> Result<Vec<Job>, FigureError> {
         let workload = self.ramp.workload(scale);
-        let lines = self.lines;
+        let most_series = self.lines.len();
         let job = |(panel, system): (usize, &System)| {
             let workers = self.ramp.workers;
-            let plan = SimPlan {
-                timeline_ns: Some(self.ramp.step_ns()),
-                ..self.ramp.plan(&workload, system, workers, 1.0, scale)?
+            let planned = |workers_min: usize, elastic: &[String]| {
+                let workers = (workers_min..=workers).into();
+                let timeline_ns = Some(self.ramp.step_ns());
+                let plan = self.ramp.plan(&workload, system, workers, 1.0, elastic, scale)?;
+                Ok::<_, FigureError>(SimPlan { timeline_ns, ..plan })
             };
+            let plan = planned(workers, &[])?;
+            let mut settings = Vec::new();
+            for (series, line) in self.lines.iter().enumerate() {
+                for value in &line.values {
+                    let own = format!("{}={value}", line.setting);
+                    let elastic: Vec<String> = line.elastic.iter().cloned().chain([own]).collect();
+                    settings.push((series, planned(1, &elastic)?));
+                }
+            }
             let constant = self.constant_rates(system, scale)?;
             let step_s = self.ramp.step_ns() as f64 / 1e9;
-            let settings = lines.iter().map(|line| line.values.len() as u64);
-            let steps = plan.requests * (1 + settings.sum::<u64>());
+            let steps = plan.requests * (1 + settings.len() as u64);
             Ok(Job::new(steps, move |progress| {
                 let mut done = 0;
                 let mut run = |plan: &SimPlan| -> Result<Outcome, SimError> {
@@ -111,44 +142,24 @@ impl TradeOff {
                 }
                 let mut points = vec![Point {
                     panel,
-                    series: lines.len(),
+                    series: most_series,
                     at: (core_seconds(&most) / needed_s, 1.0),
                 }];
-                for (series, line) in lines.iter().enumerate() {
-                    for &value in line.values {
-                        let outcome = run(&SimPlan {
-                            elastic: Some(ElasticPlan { workers_min: 1, settings: (line.settings)(value) }),
-                            ..plan.clone()
-                        })?;
-                        if outcome.interrupted {
-                            return Ok(points);
-                        }
-                        points.push(Point {
-                            panel,
-                            series,
-                            at: (core_seconds(&outcome) / needed_s, tail(&outcome, &most)),
-                        });
+                for (series, plan) in &settings {
+                    let outcome = run(plan)?;
+                    if outcome.interrupted {
+                        return Ok(points);
                     }
+                    points.push(Point {
+                        panel,
+                        series: *series,
+                        at: (core_seconds(&outcome) / needed_s, tail(&outcome, &most)),
+                    });
                 }
                 Ok(points)
             }))
         };
         self.systems.iter().enumerate().map(job).collect()
-    }
-
-    /// The loads of the way up, each by itself. Those of the way down are the same.
-    ///
-    /// How many workers a rate needs does not depend on the unit of time.
-    fn constant_rates(&self, system: &System, scale: &Scale) -> Result<Vec<SimPlan>, FigureError> {
-        let requests = NEEDED_SHORT;
-        let flat = Workload {
-            phases: Vec::new(),
-            ..self.ramp.workload(&Scale { requests, ..*scale })
-        };
-        let requests = (scale.requests / REQUESTS_PER_NEEDED).max(NEEDED_MIN);
-        let scale = Scale { requests, ..*scale };
-        let plan = |load| system.plan(&flat, self.ramp.workers, load, None, &scale);
-        self.ramp.loads_up().map(plan).collect()
     }
 }
 

@@ -5,92 +5,64 @@
 
 use std::ops::ControlFlow;
 
+use serde::Deserialize;
+
 use crate::chart::{Axis, Panel, grouped};
-use crate::simulator::{Outcome, SimPlan, simulate};
+use crate::simulator::{Outcome, SimError, SimPlan, simulate};
 use crate::workload::{Distribution, Workload, WorkloadType};
 
+use super::definition::Kind;
 use super::error::FigureError;
 use super::job::{Job, Point, Progress, Scale};
-use super::sweep::System;
+use super::system::System;
 
 /// Bisections for the load that a number of clients offers.
 const PROBES: u32 = 7;
 
 /// Reads and writes. A write is served, and waits for other servers when it is half done.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Waits {
-    pub(super) workers: usize,
-    /// Service times of reads and writes, in nanoseconds.
-    pub(super) service_ns: u64,
+    workers: usize,
+    /// Service times of reads and writes.
+    service_ns: u64,
     /// For how long a write waits.
-    pub(super) wait_ns: u64,
-    pub(super) systems: &'static [Waiter],
-    pub(super) across: Across,
+    wait_ns: u64,
+    systems: Vec<Waiter>,
+    across: Across,
     /// End of the axis of throughput, in thousand requests per second.
-    pub(super) most_krps: f64,
+    most_krps: f64,
 }
 
 /// What happens to a write's worker while the write waits.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Waiter {
-    pub(super) system: System,
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Waiter {
+    system: System,
     /// Whether the write keeps it.
-    pub(super) keeps: bool,
+    #[serde(default)]
+    keeps: bool,
     /// What each request costs beside its service.
-    pub(super) cost_ns: u64,
+    #[serde(default)]
+    cost_ns: u64,
 }
 
 /// The horizontal axis.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Across {
-    /// Numbers of clients, all of which write. The end of the axis, and the loads of the points.
-    Clients(f64, &'static [f64]),
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+enum Across {
+    /// Numbers of clients, all of which write.
+    Clients {
+        /// The end of the axis.
+        last: f64,
+        /// Those of the points.
+        loads: Vec<f64>,
+    },
     /// Shares of writes, with so many clients.
-    Writes(f64, &'static [f64]),
+    Writes { clients: f64, shares: Vec<f64> },
 }
 
 impl Waits {
-    pub(super) fn series(&self) -> Vec<String> {
-        let name = |waiter: &Waiter| waiter.system.name.to_owned();
-        self.systems.iter().map(name).collect()
-    }
-
-    pub(super) fn panel(&self) -> Panel {
-        let (title, x) = match self.across {
-            Across::Clients(last, _) => {
-                ("Writes".to_owned(), Axis::linear("Clients with a request in the system", 0.0, last))
-            }
-            Across::Writes(clients, _) => {
-                (format!("{clients} clients"), Axis::linear("Writes (% of requests)", 0.0, 100.0))
-            }
-        };
-        Panel {
-            title,
-            x,
-            y: Axis::linear("Throughput (thousand requests/s)", 0.0, self.most_krps),
-            lines: vec![Vec::new(); self.systems.len()],
-            target: None,
-            stretches: Vec::new(),
-            steps: false,
-        }
-    }
-
-    pub(super) fn conditions(&self, scale: &Scale) -> Vec<String> {
-        let [service_us, wait_us] = [self.service_ns, self.wait_ns].map(|ns| ns as f64 / 1e3);
-        let requests = grouped(scale.requests as f64);
-        let costs = self.systems.iter().filter(|waiter| waiter.cost_ns > 0);
-        let conditions = format!(
-            "Simulated: {} workers under {}, requests of {service_us} us, writes wait for {wait_us} us, {requests} \
-             requests a point, seed {}.",
-            self.workers, self.systems[0].system.policy, scale.seed
-        );
-        let costs = costs.map(|waiter| {
-            let cost_us = waiter.cost_ns as f64 / 1e3;
-            format!("{}: {cost_us} us more for each request.", waiter.system.name)
-        });
-        std::iter::once(conditions).chain(costs).collect()
-    }
-
     fn workload(&self, waiter: &Waiter, writes: f64) -> Workload {
         let service_ns = self.service_ns + waiter.cost_ns;
         let ty = |name: &str, share, wait_ns: u64| WorkloadType {
@@ -105,16 +77,52 @@ impl Waits {
         let types = vec![ty("READ", 1.0 - writes, 0), ty("WRITE", writes, self.wait_ns)];
         Workload::of_types("waits", types)
     }
+}
 
-    pub(super) fn jobs(&self, scale: &Scale) -> Result<Vec<Job>, FigureError> {
+impl Kind for Waits {
+    fn series(&self) -> Vec<String> {
+        self.systems.iter().map(|waiter| waiter.system.name.clone()).collect()
+    }
+
+    fn panels(&self, _: &Scale) -> Result<Vec<Panel>, FigureError> {
+        let (title, x) = match self.across {
+            Across::Clients { last, .. } => {
+                ("Writes".to_owned(), Axis::linear("Clients with a request in the system", 0.0, last))
+            }
+            Across::Writes { clients, .. } => {
+                (format!("{clients} clients"), Axis::linear("Writes (% of requests)", 0.0, 100.0))
+            }
+        };
+        let y = Axis::linear("Throughput (thousand requests/s)", 0.0, self.most_krps);
+        Ok(vec![Panel::new(title, x, y)])
+    }
+
+    fn conditions(&self, scale: &Scale) -> Vec<String> {
+        let [service_us, wait_us] = [self.service_ns, self.wait_ns].map(|ns| ns as f64 / 1e3);
+        let requests = grouped(scale.requests as f64);
+        let costs = self.systems.iter().filter(|waiter| waiter.cost_ns > 0);
+        let policy = self.systems.first().map_or("no policy", |waiter| waiter.system.policy.name());
+        let conditions = format!(
+            "Simulated: {} workers under {}, requests of {service_us} us, writes wait for {wait_us} us, {requests} \
+             requests a point, seed {}.",
+            self.workers, policy, scale.seed
+        );
+        let costs = costs.map(|waiter| {
+            let cost_us = waiter.cost_ns as f64 / 1e3;
+            format!("{}: {cost_us} us more for each request.", waiter.system.name)
+        });
+        std::iter::once(conditions).chain(costs).collect()
+    }
+
+    fn jobs(&self, scale: &Scale) -> Result<Vec<Job>, FigureError> {
         let mut jobs = Vec::new();
         for (series, waiter) in self.systems.iter().enumerate() {
             let plan = |writes, load| {
                 let workload = self.workload(waiter, writes);
-                waiter.system.plan(&workload, self.workers, load, None, scale)
+                waiter.system.plan(&workload, self.workers.into(), load, &[], scale)
             };
-            match self.across {
-                Across::Clients(last, loads) => {
+            match &self.across {
+                &Across::Clients { last, ref loads } => {
                     for &load in loads {
                         jobs.push(Job::of_plan(plan(1.0, load)?, move |outcome| {
                             let clients = outcome.in_system_mean;
@@ -123,7 +131,7 @@ impl Waits {
                         }));
                     }
                 }
-                Across::Writes(clients, shares) => {
+                &Across::Writes { clients, ref shares } => {
                     for &writes in shares {
                         let plan = plan(writes, 1.0)?;
                         let steps = (plan.warmup + plan.requests) * u64::from(PROBES);
@@ -144,11 +152,7 @@ fn at(series: usize, x: f64, outcome: &Outcome) -> Point {
 }
 
 /// The outcome at the highest load with which no more than `clients` requests are in the system on average.
-fn at_clients(
-    plan: &SimPlan,
-    clients: f64,
-    progress: &mut Progress<'_>,
-) -> Result<Outcome, crate::simulator::SimError> {
+fn at_clients(plan: &SimPlan, clients: f64, progress: &mut Progress<'_>) -> Result<Outcome, SimError> {
     let (mut low, mut high) = (0.0, 1.0);
     let mut done = 0;
     let mut best = None;

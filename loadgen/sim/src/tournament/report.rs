@@ -222,17 +222,17 @@ impl TournamentReport {
             Some(workers) => format!("{workers} workers"),
         };
         Drawing {
-            name: "tournament",
+            name: "tournament".to_owned(),
             title: format!("{} beside the best other policy", self.champion),
             series: of.iter().map(name).collect(),
             panels: vec![Panel {
-                title: "capacity by that of the best other".to_owned(),
-                x: Axis::linear("cells, %", 0.0, 100.0),
-                y: Axis::log("ratio", RATIOS[0], RATIOS[1]),
                 lines: of.iter().map(line).collect(),
                 target: Some((1.0, "as good".to_owned())),
-                stretches: Vec::new(),
-                steps: false,
+                ..Panel::new(
+                    "capacity by that of the best other",
+                    Axis::linear("cells, %", 0.0, 100.0),
+                    Axis::log("ratio", RATIOS[0], RATIOS[1]),
+                )
             }],
             columns: 1,
             footer: vec![self.title()],

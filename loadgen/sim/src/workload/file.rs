@@ -40,12 +40,12 @@
 
 use std::path::Path;
 
+use serde::{Deserialize, Deserializer};
+
 use super::definition::Workload;
 use super::error::WorkloadError;
 use super::toml_tables::{File, TypeTable, arrivals, invalid};
-
-/// Largest file that is read, in bytes.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+use crate::text;
 
 impl Workload {
     /// Reads a TOML file. `docs/simulator.md` documents the format.
@@ -70,6 +70,14 @@ impl Workload {
     /// Those of [`Workload::named`] and [`Workload::from_file`].
     pub fn named_or_file(name_or_path: &str) -> Result<Self, WorkloadError> {
         WorkloadFile::named_or_read(name_or_path)?.simulated()
+    }
+}
+
+/// A text names a workload or a file, as [`Workload::named_or_file`]; a table has what a file has.
+impl<'de> Deserialize<'de> for Workload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spelled = |file| WorkloadFile::of_tables("", file)?.simulated();
+        text::named_or_spelled(deserializer, "a workload", Self::named_or_file, spelled)
     }
 }
 
@@ -110,14 +118,7 @@ impl WorkloadFile {
     /// # Errors
     /// [`WorkloadError::Read`] and those of [`parse`](Self::parse).
     pub fn read(path: &Path) -> Result<Self, WorkloadError> {
-        let read = || {
-            let bytes = std::fs::metadata(path)?.len();
-            if bytes > FILE_BYTES_MAX {
-                return Err(std::io::Error::other(format!("it has {bytes} bytes, at most {FILE_BYTES_MAX} are read")));
-            }
-            std::fs::read_to_string(path)
-        };
-        let text = read()
+        let text = text::read(path)
             .map_err(|error| WorkloadError::Read { path: path.display().to_string(), reason: error.to_string() })?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         Self::parse(&stem, &text)
@@ -128,8 +129,11 @@ impl WorkloadFile {
     /// # Errors
     /// [`WorkloadError::Syntax`], and those of [`Workload::validate`].
     pub fn parse(name: &str, text: &str) -> Result<Self, WorkloadError> {
-        let mut file: File =
-            toml::from_str(text).map_err(|error| WorkloadError::Syntax { reason: error.to_string() })?;
+        let file = toml::from_str(text).map_err(|error| WorkloadError::Syntax { reason: error.to_string() })?;
+        Self::of_tables(name, file)
+    }
+
+    fn of_tables(name: &str, mut file: File) -> Result<Self, WorkloadError> {
         let rate_rps = file.resolve_rates()?;
         let types = file.types.iter().map(TypeTable::complete).collect::<Result<Vec<_>, _>>()?;
         let phases = file

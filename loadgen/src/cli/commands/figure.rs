@@ -24,6 +24,7 @@ const ALL: &str = "all";
   psp-loadgen figure --list
   psp-loadgen figure persephone-1 --out figure.svg --data figure.csv
   psp-loadgen figure all --out figures --quick
+  psp-loadgen figure mine.toml --out mine.svg
 
 The command prints the numbers of the papers' texts beside the figures' numbers. After Ctrl-C it draws the
 finished points.
@@ -31,8 +32,8 @@ finished points.
 Exit codes: 0 the figures were drawn, 1 something failed, 2 the command line is wrong, 130 it was
 interrupted.")]
 pub(crate) struct FigureArgs {
-    /// A figure by name, or all of them
-    #[arg(value_name = "NAME|all", required_unless_present = "list")]
+    /// A figure by name, all of them, or those that a file defines (docs/figures.md)
+    #[arg(value_name = "NAME|all|FILE.toml", required_unless_present = "list")]
     name: Option<String>,
     /// The SVG file to write, or a folder for NAME.svg
     #[arg(long, value_name = "FILE.svg|DIR", required_unless_present = "list")]
@@ -56,17 +57,18 @@ pub(crate) struct FigureArgs {
 
 pub(crate) fn figure(args: &FigureArgs) -> Result<(), Failure> {
     if args.list {
-        let drawn = figure::all().map(|figure| (figure.name, figure.title));
-        let all = drawn.chain(figure::ELSEWHERE.iter().copied());
+        let drawn = figure::all().map(|figure| (&figure.name, &figure.title));
+        let all = drawn.chain(figure::elsewhere().map(|other| (&other.figure, &other.place)));
         let rows: String = all.map(|(name, about)| format!("{name:16} {about}\n")).collect();
         return print(&rows).map_err(Failure::work);
     }
     let name = args.name.as_deref().unwrap_or_default();
-    let figures = figures(name).map_err(Failure::usage)?;
+    let own = own_figures(name).map_err(Failure::usage)?;
+    let figures = figures(name, &own).map_err(Failure::usage)?;
     let requests = if args.quick { REQUESTS_QUICK } else { REQUESTS };
     let scale = Scale { requests: args.requests.unwrap_or(requests), seed: args.seed };
     let out = args.out.as_deref().unwrap_or(Path::new("."));
-    let is_folder = name == ALL || out.is_dir();
+    let is_folder = figures.len() > 1 || out.is_dir();
     if is_folder {
         fs::create_dir_all(out)
             .with_context(|| format!("cannot create {}", out.display()))
@@ -98,13 +100,27 @@ pub(crate) fn figure(args: &FigureArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn figures(name: &str) -> anyhow::Result<Vec<&'static Figure>> {
+/// The figures of a file, if it is one.
+fn own_figures(name: &str) -> anyhow::Result<Vec<Figure>> {
+    let path = Path::new(name);
+    let is_file = path.extension().is_some_and(|end| end == "toml");
+    Ok(if is_file { figure::read(path)? } else { Vec::new() })
+}
+
+fn figures<'a>(name: &str, own: &'a [Figure]) -> anyhow::Result<Vec<&'a Figure>> {
+    if !own.is_empty() {
+        return Ok(own.iter().collect());
+    }
     if name == ALL {
         return Ok(figure::all().collect());
     }
-    let known = || figure::all().map(|figure| figure.name).collect::<Vec<_>>();
-    let figure = figure::named(name)
-        .ok_or_else(|| anyhow!("no figure is called `{name}`; there are {}, and {ALL}", known().join(", ")))?;
+    let known = || figure::all().map(|figure| figure.name.as_str()).collect::<Vec<_>>().join(", ");
+    let figure = figure::named(name).ok_or_else(|| {
+        anyhow!(
+            "no figure is called `{name}`; there are {}, {ALL}, and files whose names end in .toml",
+            known()
+        )
+    })?;
     Ok(vec![figure])
 }
 
@@ -117,7 +133,7 @@ fn comparison(figures: &[&Figure], drawings: &[Drawing]) -> String {
     let mut table = String::new();
     for drawing in drawings {
         let figure = figures.iter().find(|figure| figure.name == drawing.name);
-        let rows = figure.map_or_else(String::new, |figure| figure::claim_rows(figure.claims, drawing));
+        let rows = figure.map_or_else(String::new, |figure| figure::claim_rows(&figure.claims, drawing));
         if !rows.is_empty() {
             table += &format!("\n{}\n\n{}{rows}", drawing.title, figure::CLAIMS_HEADER);
         }

@@ -14,7 +14,7 @@ pub(super) fn drawing(figure: &Figure, found: &[Found]) -> Drawing {
         panels.map(move |it| panel(figure, it, side, found))
     });
     Drawing {
-        name: figure.name,
+        name: figure.name.to_owned(),
         title: figure.title.to_owned(),
         series: { figure.series.iter() }.map(|it| it.name.to_owned()).collect(),
         panels: panels.collect(),

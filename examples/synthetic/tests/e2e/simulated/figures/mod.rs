@@ -54,7 +54,7 @@ fn live() {
     let mut wrong = Vec::new();
     for figure in figures {
         let drawing = drawing(figure, &found);
-        let path = folder.join(drawing.name).with_extension("svg");
+        let path = folder.join(&drawing.name).with_extension("svg");
         fs::write(&path, standalone_svg(&drawing)).unwrap();
         println!("{}:\n{}", path.display(), drawing.csv_rows());
         println!("{}", figure.table(&drawing, &found));
