@@ -130,7 +130,7 @@ systems = [
             ("title = \"Mine\"", "title = 3", 4, "expected a string"),
             ("title = \"Mine\"", "title = \"Mine\"\ntitle = \"Mine\"", 5, "duplicate key"),
             ("workers = 4", "workers = 4\ncolour = \"red\"", 8, "unknown field `colour`"),
-            ("workers = 4", "workers = 0", 2, "mine: workers is 0"),
+            ("workers = 4", "workers = 0", 2, "mine: a server needs at least one worker"),
             ("krps", "kilo", 8, "unknown variant `kilo`, expected one of `percent`, `krps`, `mrps`"),
             ("tpcc", "tpc-x", 10, "unknown workload `tpc-x`; there are high-bimodal"),
             (", workload = \"tpcc\"", "", 2, "mine: the panel `All` needs a workload"),

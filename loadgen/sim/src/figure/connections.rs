@@ -7,9 +7,9 @@ use serde::Deserialize;
 use crate::chart::{Axis, Panel};
 use crate::random::stream_rng;
 
-use super::definition::Kind;
 use super::error::FigureError;
 use super::job::{Job, Point, Scale};
+use super::kind::Kind;
 
 /// A queue may exceed the mean by this fraction of it.
 const IMBALANCE_MAX: f64 = 0.1;

@@ -2,12 +2,13 @@
 
 use serde::Deserialize;
 
-use crate::chart::{Drawing, Panel};
+use crate::chart::Drawing;
 
 use super::claim::Claim;
 use super::connections::Connections;
 use super::error::FigureError;
 use super::job::{Job, Scale};
+use super::kind::Kind;
 use super::phases::Phases;
 use super::ramp::Ramp;
 use super::saturation::Saturation;
@@ -40,30 +41,6 @@ pub struct Figure {
     tradeoff: Option<TradeOff>,
     waits: Option<Waits>,
     pub(super) saturation: Option<Saturation>,
-}
-
-/// A kind of figures: a program that reads a table of its name.
-pub(super) trait Kind {
-    /// Names of the lines, which all panels have.
-    fn series(&self) -> Vec<String>;
-
-    /// The panels without points.
-    fn panels(&self, scale: &Scale) -> Result<Vec<Panel>, FigureError>;
-
-    /// What is computed, in words for the footer.
-    fn conditions(&self, scale: &Scale) -> Vec<String>;
-
-    /// What computes the points.
-    fn jobs(&self, scale: &Scale) -> Result<Vec<Job>, FigureError>;
-
-    /// Panels side by side, so that no panel stands alone in a row.
-    fn columns(&self, panels: usize) -> usize {
-        match panels {
-            0..=3 => panels,
-            4 => 2,
-            _ => 3,
-        }
-    }
 }
 
 impl Figure {
@@ -117,6 +94,7 @@ impl Figure {
         if self.name.is_empty() || !self.name.chars().all(is_plain) {
             return Err(FigureError::invalid("a name has letters, digits and hyphens".to_owned()));
         }
+        self.jobs(&scale)?;
         for axis in drawing.panels.iter().flat_map(|panel| [&panel.x, &panel.y]) {
             let (from, to) = (axis.from, axis.to);
             if !(from < to && to.is_finite() && from >= 0.0 && (from > 0.0 || !axis.log)) {
@@ -127,6 +105,6 @@ impl Figure {
         for claim in &self.claims {
             claim.check(&drawing).map_err(FigureError::invalid)?;
         }
-        self.jobs(&scale).map(drop)
+        Ok(())
     }
 }

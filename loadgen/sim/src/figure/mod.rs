@@ -8,8 +8,7 @@
 //!
 //! A file defines the figures of a paper: the compared systems with the options of `psp-loadgen sim`, the loads, the
 //! quantities to draw, and the paper's numbers. The table in a definition that says what is drawn names the program
-//! that draws it, a [`Kind`](definition::Kind): most are a `sweep`. `docs/figures.md` shows all figures, and how one is
-//! defined.
+//! that draws it, a `Kind`: most are a `sweep`. `docs/figures.md` shows all figures, and how one is defined.
 
 mod catalogue;
 mod claim;
@@ -18,6 +17,7 @@ mod costs;
 mod definition;
 mod error;
 mod job;
+mod kind;
 mod phases;
 mod plot;
 mod ramp;

@@ -6,9 +6,9 @@ use crate::chart::{Axis, Panel, grouped};
 use crate::simulator::SimPlan;
 use crate::workload::{Phase, PhaseLength, Workload};
 
-use super::definition::Kind;
 use super::error::FigureError;
 use super::job::{Job, Point, Scale};
+use super::kind::Kind;
 use super::system::{self, System};
 
 /// Requests of a figure with which phases are as long as the definition says; with fewer they are shorter.

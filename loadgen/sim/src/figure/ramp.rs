@@ -7,9 +7,9 @@ use crate::chart::{Axis, Panel, grouped};
 use crate::simulator::SimPlan;
 use crate::workload::{Phase, PhaseLength, Workload};
 
-use super::definition::Kind;
 use super::error::FigureError;
 use super::job::{Job, Point, Scale};
+use super::kind::Kind;
 use super::system::{self, System};
 
 /// Parts of the way up, and of the way down, in which the load is the same.

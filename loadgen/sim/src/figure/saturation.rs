@@ -7,9 +7,9 @@ use serde::Deserialize;
 
 use crate::chart::{Axis, Panel};
 
-use super::definition::Kind;
 use super::error::FigureError;
 use super::job::{Job, Point, Scale};
+use super::kind::Kind;
 
 /// A panel for each service time.
 #[derive(Debug, Deserialize)]

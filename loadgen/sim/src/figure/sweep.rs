@@ -7,9 +7,9 @@ use crate::simulator::{Costs, Outcome, SimPlan};
 use crate::workload::Workload;
 
 use super::costs::NamedCosts;
-use super::definition::Kind;
 use super::error::FigureError;
 use super::job::{Job, Point, Scale};
+use super::kind::Kind;
 use super::system::{self, System};
 
 /// Systems side by side.

@@ -8,9 +8,9 @@ use crate::experiment::{TailGoal, workers_needed};
 use crate::simulator::{Outcome, SimError, SimPlan, TimelineBucket, simulate};
 use crate::workload::Workload;
 
-use super::definition::Kind;
 use super::error::FigureError;
 use super::job::{Job, Point, Scale};
+use super::kind::Kind;
 use super::ramp::Ramp;
 use super::system::{self, System};
 

@@ -11,9 +11,9 @@ use crate::chart::{Axis, Panel, grouped};
 use crate::simulator::{Outcome, SimError, SimPlan, simulate};
 use crate::workload::{Distribution, Workload, WorkloadType};
 
-use super::definition::Kind;
 use super::error::FigureError;
 use super::job::{Job, Point, Progress, Scale};
+use super::kind::Kind;
 use super::system::System;
 
 /// Bisections for the load that a number of clients offers.
@@ -121,8 +121,8 @@ impl Kind for Waits {
                 let workload = self.workload(waiter, writes);
                 waiter.system.plan(&workload, self.workers.into(), load, &[], scale)
             };
-            match &self.across {
-                &Across::Clients { last, ref loads } => {
+            match self.across {
+                Across::Clients { last, ref loads } => {
                     for &load in loads {
                         jobs.push(Job::of_plan(plan(1.0, load)?, move |outcome| {
                             let clients = outcome.in_system_mean;
@@ -131,7 +131,7 @@ impl Kind for Waits {
                         }));
                     }
                 }
-                &Across::Writes { clients, ref shares } => {
+                Across::Writes { clients, ref shares } => {
                     for &writes in shares {
                         let plan = plan(writes, 1.0)?;
                         let steps = (plan.warmup + plan.requests) * u64::from(PROBES);
