@@ -233,6 +233,7 @@ mod tests {
             ("3\r\nabcd\r\n", Violation::ChunkEnd),
             ("3\r\nabc\n\n0\r\n\r\n", Violation::ChunkEnd),
             ("15\r\n", Violation::BodyTooLong),
+            ("a\r\n0123456789\r\nb\r\n", Violation::BodyTooLong),
             ("ffffffffffffffff\r\n", Violation::BodyTooLong),
             ("0\r\nno colon\r\n\r\n", Violation::Trailers),
             ("0\r\nA: b\r\n c\r\n\r\n", Violation::Trailers),
@@ -245,12 +246,17 @@ mod tests {
     fn sizes_and_trailers_are_limited() {
         let tiny = "1\r\na\r\n".repeat(10);
         assert_eq!(end(&tiny), Ok(ControlFlow::Continue(tiny.len() + 1)));
+        let most = format!("1;\r\na\r\n{}", "1\r\na\r\n".repeat(9));
+        assert_eq!(end(&most), Ok(ControlFlow::Continue(most.len() + 1)));
         let tiny = "1\r\na\r\n".repeat(11);
         assert_eq!(end(&tiny), Err(Violation::ChunksTooSmall));
         let long_line = format!("1;{}", "e".repeat(CHUNK_LINE_MAX));
         assert_eq!(end(&long_line), Err(Violation::ChunkLine));
         let trailers = format!("0\r\nA: {}", "b".repeat(40));
         assert_eq!(end(&trailers), Err(Violation::HeadTooLong));
+        let many = format!("0\r\n{}\r\n", "a:\r\n".repeat(HEADERS_CEILING + 1));
+        let limits = ChunkLimits { overhead_bytes_max: many.len(), ..LIMITS };
+        assert_eq!(ChunkScan::starting(0).end(many.as_bytes(), limits), Err(Violation::TooManyHeaders));
     }
 
     #[test]

@@ -148,6 +148,8 @@ mod tests {
             let shared = respond(&request, status, |response| response.shared_body(shared));
             assert_eq!(shared, expected);
         }
+        let text = respond("GET / HTTP/1.1\r\nHost: a\r\n\r\n", ok, |response| response.text("hi"));
+        assert!(text.ends_with("text/plain; charset=utf-8\r\nContent-Length: 2\r\n\r\nhi"), "{text}");
     }
 
     #[test]

@@ -98,7 +98,7 @@ mod tests {
         assert!(next(b"set user 0 0 5000\r\n").is_err());
         let mut binary = [0; 24];
         (binary[0], binary[1]) = (MAGIC_REQUEST, 0x21);
-        for (len, is_ok) in [(4000_u32, true), (5000, false)] {
+        for (len, is_ok) in [(4096 - 24_u32, true), (4097 - 24, false)] {
             binary[8..12].copy_from_slice(&len.to_be_bytes());
             assert_eq!(next(&binary).is_ok(), is_ok, "{len}");
         }

@@ -118,7 +118,7 @@ struct Key {
 }
 
 impl Key {
-    /// `None` for a name that is too long for the table, and for none.
+    /// `None` for a name that is too long or too short for the table.
     #[inline]
     const fn of(name: &[u8]) -> Option<Self> {
         let len = name.len();
@@ -135,8 +135,6 @@ impl Key {
                 }
                 _ => match *name {
                     [a, b, c] => (a as u64 | (b as u64) << 8 | (c as u64) << 16, 0),
-                    [a, b] => (a as u64 | (b as u64) << 8, 0),
-                    [a] => (a as u64, 0),
                     _ => return None,
                 },
             },
@@ -206,7 +204,7 @@ const fn slots() -> [Slot; 1 << SLOTS_LOG2] {
     let mut index = 0;
     while index < NAMES.len() {
         let Some(key) = Key::of(NAMES[index].as_bytes()) else {
-            panic!("a name that is too long");
+            panic!("a name that is too long or too short");
         };
         let mut at = key.slot();
         while slots[at].id.0 != CommandId::UNKNOWN.0 {

@@ -251,6 +251,7 @@ mod tests {
         assert!(step(b"12345678\n").is_err());
         assert_eq!(step(b"*1\r\n$4\r\n"), Ok(Step::NeedMore { len_min: 14 }));
         assert!(step(b"*1\r\n$5\r\n").is_err());
+        assert_eq!(step(b"*2\r\n$4\r\nabcd\r\n$0\r\n\r\n"), Ok(frame(20)));
         assert!(step(b"*3\r\n").is_err());
         assert_eq!(step(b"*2\r\n$4\r\nabcd\r\n$1\r\n"), Err("Protocol error: request too large".to_owned()));
     }

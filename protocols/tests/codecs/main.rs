@@ -11,5 +11,6 @@ mod reply_skippers;
 mod resp_replies;
 mod resp_requests;
 mod rpc;
+mod seams;
 #[path = "../stream/mod.rs"]
 mod stream;

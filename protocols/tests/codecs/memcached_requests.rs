@@ -270,6 +270,37 @@ fn a_frame_byte_by_byte_is_read_in_linear_time() {
 }
 
 #[test]
+fn limits_are_those_of_memcached() {
+    use psp_protocols::memcached::binary::{Command, Opcode};
+    use psp_protocols::memcached::{KEY_LEN_MAX, data_len_max};
+    assert_eq!((data_len_max(1 << 20, 1), data_len_max(10, 1)), (1_048_516, 0));
+    for (number, command) in [(0x20, Command::SaslList), (0x21, Command::SaslAuth), (0x22, Command::SaslStep)] {
+        assert_eq!(Opcode::from_number(number).map(|opcode| opcode.command), Some(command));
+    }
+    let (mut frame, key) = (Vec::new(), [b'k'; KEY_LEN_MAX]);
+    let parts = RequestParts {
+        opcode: 0,
+        opaque: 0,
+        cas: 0,
+        extras: &[],
+        key: &key,
+        value: &[],
+    };
+    encode_request(&parts, &mut frame);
+    assert!(matches!(binary::Request::parse(&frame), Some(Ok(_))));
+    let refusal = |line: &[u8]| Request::parse(line).expect_err("a refusal");
+    assert!(refusal(b"set k 0 0 1\r\n").is_too_large() && !refusal(b"nonsense\r\n").is_too_large());
+    // The name, the key and 17 flags; the last flag is none.
+    let most = "mg k a b c d e f g h i j k l m n o p !\r\n";
+    assert!(!refusal(most.as_bytes()).text.ends_with("too long"));
+    assert!(refusal(most.replace('!', "! !").as_bytes()).text.ends_with("too long"));
+    let Ok(Request::Meta(psp_protocols::memcached::meta::Request::Get(keyed))) = Request::parse(b"mg k v\r\n") else {
+        panic!("mg");
+    };
+    assert!(!keyed.flags.quiet());
+}
+
+#[test]
 fn a_multiget_has_all_its_keys() {
     let frame = format!("get {}\r\n", "key:0000012345 ".repeat(1000));
     let Ok(Request::Get(text::Get { keys, .. })) = Request::parse(frame.as_bytes()) else {

@@ -175,6 +175,7 @@ fn dropped_frames_have_their_reason() {
         (BadChecksum, broken(UDP_REQUEST, 46)),
         (BadChecksum, broken(ECHO_REQUEST, 48)),
         (NotUdp, udp(&[(23, 6)])),
+        (NotUdp, udp(&[(17, 20), (23, 6)])),
         (OtherIcmp, echo(&[(34, 0)])),
         (OtherIcmp, echo(&[(35, 1)])),
         (NoSuchPort, udp(&[(37, 0x29)])),
@@ -185,7 +186,15 @@ fn dropped_frames_have_their_reason() {
     for reason in DropReason::ALL {
         let covered = cases.iter().any(|(expected, _)| expected == reason);
         assert!(covered, "no case for {reason}");
+        assert_eq!(reason.to_string(), reason.name());
     }
+}
+
+#[test]
+fn payloads_may_be_empty_and_fill_a_frame() {
+    let no_data = ECHO_REQUEST.strip_suffix(" 61 62 63 64 65 66 67").expect("the echo's data");
+    assert!(matches!(receive(&changed(no_data, &[(17, 28)])), Ok(Frame::Echo(_))));
+    assert_eq!(udp::payload_len_max(1500), 1472);
 }
 
 #[test]

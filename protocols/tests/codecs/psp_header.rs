@@ -23,6 +23,11 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+#[test]
+fn replies_are_told_apart_by_their_ids() {
+    assert!(!PspFraming::default().replies_in_order());
+}
+
 proptest! {
     #[test]
     fn headers_survive_encoding(header in header(7), kind in 0..3) {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use psp_protocols::http::HttpSkipper;
 use psp_protocols::memcached::MemcachedSkipper;
 use psp_protocols::resp::RespSkipper;
-use psp_protocols::skip::ReplySkipper;
+use psp_protocols::skip::{LINE_LEN_MAX, ReplySkipper};
 
 use crate::stream::replies::skip_all;
 
@@ -93,6 +93,24 @@ fn garbage(known: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
         prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
     }
     all(prop_oneof![cut, whole, bytes, number])
+}
+
+#[test]
+fn errors_have_their_text_and_lines_a_limit() {
+    let mut http = HttpSkipper::default();
+    http.skip(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+        .expect("a reply");
+    assert_eq!(http.error_text(), "503 Service Unavailable");
+    for (len, is_ok) in [(LINE_LEN_MAX, true), (LINE_LEN_MAX + 1, false)] {
+        for piece_len in [LINE_LEN_MAX + 2, 1000] {
+            let line = format!("CLIENT_ERROR {}\n", "x".repeat(len - "CLIENT_ERROR ".len()));
+            let mut skipper = MemcachedSkipper::default();
+            let skipped: Result<Vec<_>, _> =
+                line.as_bytes().chunks(piece_len).map(|piece| skipper.skip(piece)).collect();
+            assert_eq!(skipped.is_ok(), is_ok, "{len} {piece_len}");
+            assert!(!is_ok || skipper.error_text().len() == 512 && !skipper.closes());
+        }
+    }
 }
 
 proptest! {

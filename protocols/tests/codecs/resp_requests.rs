@@ -161,6 +161,12 @@ fn arguments_beyond_those_with_known_places_are_found() {
 }
 
 #[test]
+fn quotes_in_an_array_are_part_of_the_name() {
+    let head = Resp::default().head_of(b"*1\r\n$5\r\n\"get\"\r\n").expect("a frame");
+    assert_eq!(head.command(), CommandId::UNKNOWN);
+}
+
+#[test]
 fn a_frame_byte_by_byte_is_read_in_linear_time() {
     // Each call may read the header of one element and the new bytes, but not bytes that it has read
     // before: a megabyte in single bytes would otherwise take some 10^11 steps.

@@ -245,20 +245,44 @@ fn errors_are_named_by_their_status() {
     ] {
         let mut skipper = RpcSkipper::default();
         let frame = response.encode_length_delimited_to_vec();
-        assert!(matches!(skipper.skip(&frame), Ok(Skipped::Reply { .. })));
+        let (last, pieces) = frame.chunks(100).collect::<Vec<_>>().split_last().map(|(l, p)| (*l, p.to_vec())).unwrap();
+        assert!(pieces.iter().all(|piece| skipper.skip(piece) == Ok(Skipped::NeedMore)));
+        assert!(matches!(skipper.skip(last), Ok(Skipped::Reply { .. })));
         assert!(skipper.error_text().starts_with(text_start));
         assert!(skipper.error_text().len() < 400);
         assert_eq!(skipper.error_kind(), kind);
+        assert!(!skipper.closes());
     }
 }
 
 #[test]
+fn of_a_field_that_comes_twice_the_last_counts() {
+    let mut skipper = RpcSkipper::default();
+    let reply = b"\x08\x10\x0d\x1a\x01a\x1a\x01b";
+    assert!(matches!(skipper.skip(reply), Ok(Skipped::Reply { .. })));
+    assert!(skipper.error_text().ends_with(" b"), "{}", skipper.error_text());
+}
+
+#[test]
+fn requests_say_how_long_their_clients_wait() {
+    for (deadline_us, deadline) in [(0, None), (7, Some(std::time::Duration::from_micros(7)))] {
+        let request = Request { deadline_us, ..Request::default() };
+        let frame = framed(&request);
+        let head = Rpc::default().head_of(&frame).expect("a frame");
+        assert_eq!(Rpc::default().deadline(&head), deadline);
+    }
+    assert!(!Rpc::default().replies_in_order(), "they have ids");
+}
+
+#[test]
 fn malformed_responses_are_refused() {
+    assert_eq!(skipped(b"\xff\xff\xff\xff\x0f", &[]).1, None, "a length of 32 bits");
     for bytes in [
         &b"\xff\xff\xff\xff\x10"[..],
         b"\x02\x00\x00",
         b"\x02\x0c\x00",
         b"\x01\x08",
+        b"\x01\x80",
         b"\x02\x08\x80",
         b"\x03\x1a\x05a",
         b"\x0c\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",

@@ -153,7 +153,6 @@ impl<'a> Request<'a> {
             b"cache_memlimit" => memory_limit(words),
             b"refresh_certs" => Ok(Self::RefreshCertificates),
             b"watch" if words.all(is_watched) => Ok(Self::Watch),
-            b"watch" => Err(ERROR),
             _ => match StorageVerb::from_name(name) {
                 Some(StorageVerb::Text { mode, with_cas }) => {
                     Store::parse(mode, with_cas, words, block).map(Self::Store)
@@ -387,6 +386,10 @@ mod tests {
             ("shutdown now", "CLIENT_ERROR invalid shutdown mode"),
             ("lru_crawler", "ERROR"),
             ("lru_crawler metadump", "ERROR"),
+            ("cache_memlimit 7", "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m"),
+            ("cache_memlimit 8000000000", "ERROR"),
+            ("cache_memlimit 1000000001", "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes"),
+            ("watch fetchers nonsense", "ERROR"),
             ("mx", "ERROR"),
         ] {
             for end in ["\r\n", "\n", " \r\n"] {
@@ -435,6 +438,8 @@ mod tests {
         assert_eq!(parse(frame), Request::Store(cas));
         let empty = Store { data: b"", ..store };
         assert_eq!(parse("set k 7 -1 0\r\n\r\n"), Request::Store(empty));
+        let cas = Store { cas: Some(5), noreply: true, ..empty };
+        assert_eq!(parse("cas k 7 -1 0 5 noreply\r\n\r\n"), Request::Store(cas));
         // As in memcached, an unknown last word is ignored.
         assert_eq!(parse("set k 7 -1 0 foo\r\n\r\n"), Request::Store(empty));
     }
@@ -457,6 +462,15 @@ mod tests {
             assert!(get.keys.eq(keys.iter().map(|key| key.as_bytes())), "{line}");
             assert_eq!((get.with_cas, get.touch), (with_cas, touch), "{line}");
             assert!(!parse(&frame).noreply());
+        }
+    }
+
+    #[test]
+    fn keys_may_be_as_long_as_the_limit() {
+        let key = "k".repeat(KEY_LEN_MAX);
+        for line in ["incr {} 1", "touch {} 0", "delete {}", "mg {} v", "md {}"] {
+            let frame = format!("{}\r\n", line.replace("{}", &key));
+            assert!(Request::parse(frame.as_bytes()).is_ok(), "{frame}");
         }
     }
 
