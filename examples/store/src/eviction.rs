@@ -363,6 +363,31 @@ mod tests {
         keyspace.peek(format!("k{key}").as_bytes(), |entry| entry.is_some())
     }
 
+    #[test]
+    fn a_key_is_one_candidate_in_one_order() {
+        let mut candidates = Candidates::default();
+        let entries = [b"a", b"b"].map(|key| Entry::new(key, Value::string(b"v")));
+        candidates.order_by(Order::Lru);
+        for (len, (database, entry)) in [(0, 0), (0, 0), (1, 0), (0, 1), (1, 1), (0, 0), (1, 1)].into_iter().enumerate()
+        {
+            candidates.offer(5, database, &entries[entry]);
+            candidates.order_by(Order::Lru);
+            assert_eq!(candidates.best.len(), [1, 1, 2, 3, 4, 4, 4][len]);
+        }
+        candidates.order_by(Order::Lfu);
+        assert!(candidates.best.is_empty());
+    }
+
+    #[test]
+    fn what_is_wanted_is_enough() {
+        let store = Store::new();
+        (10..20).for_each(|key| store.insert(format!("k{key}").as_bytes(), Value::string(b"value")));
+        let bytes = store.peek(b"k10", |entry| entry.map(Entry::memory_bytes)).expect("a key");
+        let policy = EvictionPolicy::AllKeysRandom;
+        Evictor::default().evict(&store.all, policy, SAMPLES, (2 * bytes, 10), |_, _| {});
+        assert_eq!(store.len(), 8);
+    }
+
     fn evict(store: &Store, policy: EvictionPolicy, keys: usize) -> Eviction {
         Evictor::default().evict(&store.all, policy, SAMPLES, (usize::MAX, keys), |_, _| {})
     }
@@ -372,6 +397,7 @@ mod tests {
         for (name, policy) in EvictionPolicy::ALL {
             assert_eq!(name.parse(), Ok(policy));
             assert_eq!(policy.to_string(), name);
+            assert_eq!(policy.is_lfu(), name.ends_with("lfu"));
         }
         assert_eq!("ALLKEYS-LRU".parse(), Ok(EvictionPolicy::AllKeysLru));
         assert_eq!("lru".parse::<EvictionPolicy>(), Err(UnknownEvictionPolicy));
@@ -561,5 +587,6 @@ mod tests {
         });
         assert!((2..=4).contains(&evicted.len()));
         assert!((95..=97).contains(&keyspace.len()));
+        assert_eq!(evictor.evicted_keys(), 1 + evicted.len() as u64);
     }
 }

@@ -139,3 +139,32 @@ fn reap(arrivals: &Receiver<(Garbage, Size)>, counts: &Counts) {
         counts.remove(size);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_counted_until_it_is_dropped() {
+        let (backlog, arrivals) = sync_channel(2);
+        let reaper = Reaper { backlog: Some(backlog), counts: Arc::default() };
+        let heavy = Value::string(&vec![b'v'; 1 << 20]);
+        let entry = Entry::new(b"key", heavy.clone());
+        let bytes = [heavy.memory_bytes(), heavy.memory_bytes() + entry.memory_bytes()];
+        assert!(bytes[0] >= 1 << 20 && bytes[1] > 2 << 20);
+        let waiting = || (reaper.pending_bytes(), reaper.pending_objects(), reaper.dropped_objects());
+        reaper.discard(Garbage::Value(Value::string(b"light")));
+        assert_eq!(waiting(), (0, 0, 0));
+        reaper.discard(Garbage::Value(heavy.clone()));
+        assert_eq!(waiting(), (bytes[0], 1, 0));
+        reaper.discard(Garbage::Entry(entry));
+        assert_eq!(waiting(), (bytes[1], 2, 0));
+        reaper.discard(Garbage::Value(heavy));
+        assert_eq!(waiting(), (bytes[1], 2, 0), "more than the backlog holds is dropped here");
+        let Reaper { backlog, counts } = reaper;
+        drop(backlog);
+        reap(&arrivals, &counts);
+        let reaper = Reaper { backlog: None, counts };
+        assert_eq!((reaper.pending_bytes(), reaper.pending_objects(), reaper.dropped_objects()), (0, 0, 2));
+    }
+}

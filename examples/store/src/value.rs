@@ -193,9 +193,125 @@ impl Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{BlockLimits, Delivery, Kept, ListEnd, NewId, Operand, Trim};
 
     #[test]
     fn a_value_is_as_large_as_a_string() {
         assert_eq!(size_of::<Value>(), size_of::<Element>());
+    }
+
+    /// `len` different elements of `bytes` each in a value of each type; one string, which is as long as they.
+    fn of_each_type(len: usize, bytes: usize) -> [Value; 6] {
+        let (mut list, mut hash, mut set) = (List::new(), Hash::new(), Set::new());
+        let (mut sorted, mut stream) = (SortedSet::new(), Stream::new());
+        for number in 0..len {
+            let text = format!("{number:x>bytes$}");
+            let text = text.as_bytes();
+            list.push(ListEnd::Right, &Element::from(text));
+            hash.insert(text, Element::from(text));
+            set.insert(text);
+            sorted.insert(text, number as f64).expect("a number");
+            let limits = BlockLimits { bytes: 4096, entries: 100 };
+            let id = StreamId { ms: 1 + number as u64, seq: 0 };
+            stream.push(NewId::Exactly(id), &[text, text], limits).expect("a free ID");
+        }
+        [
+            Value::string(&vec![b'x'; len * bytes]),
+            Value::List(list),
+            Value::Hash(hash),
+            Value::Set(set),
+            Value::SortedSet(sorted),
+            Value::Stream(stream),
+        ]
+    }
+
+    #[test]
+    fn sizes_follow_from_the_elements() {
+        const LEN: usize = 1000;
+        for bytes in [8, 300] {
+            let values = of_each_type(LEN, bytes);
+            let names = values.each_ref().map(Value::type_name);
+            assert_eq!(names, ["string", "list", "hash", "set", "zset", "stream"]);
+            let payloads = values.each_ref().map(|value| value.payload_bytes(LEN) / LEN);
+            assert_eq!(payloads, [LEN * bytes / LEN, bytes, 2 * bytes, bytes, bytes, 2 * bytes]);
+            assert_eq!(values[2].payload_bytes(3), 6 * bytes);
+            let element = size_of::<Element>() + Element::from(vec![b'x'; bytes].as_slice()).heap_bytes();
+            let memory = values.each_ref().map(|value| value.memory_bytes() / LEN);
+            assert_eq!(memory[2..5], [30 + 2 * element, 20 + element, 42 + 2 * element]);
+            for about in [memory[1], memory[5] / 2] {
+                assert!((bytes..bytes + 80).contains(&about), "{bytes}: {memory:?}");
+            }
+            let scanned = values.each_ref().map(|value| {
+                let mut count = 0;
+                value.visit_scanned_lens(0, 10, |len| count += usize::from(len == bytes));
+                count >= 10
+            });
+            assert_eq!(scanned, [false, false, true, true, true, false]);
+        }
+        assert_eq!(Value::Set(Set::new()).memory_bytes(), 0);
+    }
+
+    #[test]
+    fn what_takes_long_to_drop_is_heavy() {
+        let heavy = |len, bytes| of_each_type(len, bytes).map(|value| value.is_heavy());
+        assert_eq!(heavy(64, 3000), [false, true, true, true, true, true]);
+        assert_eq!(heavy(63, 3000), [false; 6]);
+        assert_eq!([(1 << 18) - 1, 1 << 18].map(|len| Value::string(&vec![0; len]).is_heavy()), [false, true]);
+        let [.., Value::Stream(mut stream)] = of_each_type(63, 8) else {
+            panic!("a stream");
+        };
+        assert!(!Value::Stream(stream.clone()).is_heavy());
+        stream.add_group(b"group", StreamId::MIN, None);
+        assert!(Value::Stream(stream.clone()).is_heavy(), "a group counts as an entry");
+        let delivery = Delivery { count: 64, needs_no_ack: false, now_ms: 1 };
+        let id = StreamId { ms: 100, seq: 0 };
+        stream
+            .push(NewId::Exactly(id), &[b"a", b"b"], BlockLimits { bytes: 4096, entries: 100 })
+            .expect("free");
+        stream.deliver(b"group", b"consumer", delivery, &|| ());
+        stream.trim(Trim { kept: Kept::Len(1), is_approximate: false, limit: 100 }, &|| ());
+        assert!(Value::Stream(stream.clone()).is_heavy(), "what is pending is much");
+        stream.group_mut(b"group").expect("the group").acknowledge(id);
+        assert!(!Value::Stream(stream).is_heavy());
+    }
+
+    #[test]
+    fn collections_know_their_lengths_and_forms() {
+        let limits = PackingLimits::default();
+        for (len, bytes) in [(0, 8), (3, 8), (200, 8), (600, 8), (3, 100)] {
+            let [
+                _,
+                Value::List(list),
+                Value::Hash(mut hash),
+                Value::Set(mut set),
+                Value::SortedSet(mut sorted),
+                _,
+            ] = of_each_type(len, bytes)
+            else {
+                panic!("one of each type");
+            };
+            let mut numbers = Set::new();
+            (0..len).for_each(|number| assert!(numbers.insert(number.to_string().as_bytes())));
+            let empty = [list.is_empty(), hash.is_empty(), set.is_empty(), sorted.is_empty()];
+            assert_eq!(empty, [len == 0; 4]);
+            for iter in [set.iter().size_hint(), numbers.iter().size_hint(), sorted.iter().size_hint()] {
+                assert_eq!(iter, (len, Some(len)));
+            }
+            let operands = [Operand::Set(set.clone()), Operand::SortedSet(sorted.clone())];
+            assert_eq!(operands.each_ref().map(Operand::len), [len; 2]);
+            assert_eq!(operands.map(|operand| operand.is_empty()), [len == 0; 2]);
+            let last = len.checked_sub(1).and_then(|rank| sorted.at(rank));
+            let last = last.map(|scored| (scored.member.to_bytes(), scored.score));
+            assert_eq!(last, sorted.iter().next_back().map(|scored| (scored.member.to_bytes(), scored.score)));
+            assert_eq!(last.map(|(_, score)| score as usize), len.checked_sub(1));
+            assert_eq!(set.at(0).is_some(), len > 0);
+            hash.settle(&limits);
+            set.settle(&limits);
+            numbers.settle(&limits);
+            sorted.settle(&limits);
+            let forms = [hash.is_packed(), set.is_packed(), numbers.is_packed(), sorted.is_packed()];
+            let expected = [len <= 512 && bytes <= 64, len == 0, len <= 512, len <= 128 && bytes <= 64];
+            assert_eq!(forms, expected, "{len} of {bytes}");
+        }
     }
 }

@@ -371,6 +371,100 @@ mod tests {
         Trim { kept, is_approximate: false, limit: usize::MAX }
     }
 
+    #[test]
+    fn a_stream_remembers_how_many_entries_it_had() {
+        let mut stream = of_ids(1..=10);
+        assert_eq!((stream.last_id(), stream.entries_added(), stream.removed_id_max()), (id(10), 10, id(0)));
+        assert_eq!(
+            (stream.is_empty(), stream.entries().is_empty(), stream.entries().block_count()),
+            (false, false, 2)
+        );
+        assert_eq!(stream.entries().last_id(), Some(id(10)));
+        assert!(stream.entries().first().is_some_and(|entry| entry.len() == 1 && !entry.is_empty()));
+        let up_to = |stream: &Stream, of: [u64; 5]| of.map(|ms| stream.entries_up_to(id(ms)));
+        assert_eq!(up_to(&stream, [0, 1, 5, 10, 11]), [Some(0), Some(1), None, Some(10), None]);
+        assert_eq!(stream.trim(trim(Kept::Len(6)), &|| ()), 4);
+        assert_eq!(up_to(&stream, [3, 5, 6, 10, 11]), [Some(4), Some(5), None, Some(10), None]);
+        stream.remove(id(5));
+        assert_eq!(up_to(&stream, [3, 5, 6, 10, 11]), [Some(5), Some(5), Some(6), Some(10), None]);
+        stream.remove(id(8));
+        assert_eq!(up_to(&stream, [3, 5, 6, 10, 11]), [None, None, None, Some(10), None]);
+        assert_eq!(stream.removed_id_max(), id(8));
+        stream.trim(trim(Kept::Len(0)), &|| ());
+        assert_eq!(up_to(&stream, [3, 5, 6, 10, 11]), [Some(10), Some(10), Some(10), Some(10), None]);
+        stream.set_last_id(id(50));
+        stream.set_entries_added(100);
+        stream.set_removed_id_max(id(49));
+        assert_eq!((stream.last_id(), stream.entries_added(), stream.removed_id_max()), (id(50), 100, id(49)));
+        let empty = Stream::new();
+        assert_eq!(
+            (empty.entries_up_to(id(1)), empty.entries().last_id(), empty.is_empty()),
+            (Some(0), None, true)
+        );
+    }
+
+    #[test]
+    fn groups_count_what_they_read_and_what_is_pending() {
+        let mut stream = of_ids(1..=10);
+        let empty_bytes = stream.memory_bytes(9);
+        stream.add_group(b"g", StreamId::MIN, Some(0));
+        let delivery = Delivery { count: 3, needs_no_ack: false, now_ms: 7 };
+        let deliver = |stream: &mut Stream, delivery| {
+            let delivered = stream.deliver(b"g", b"c", delivery, &|| ());
+            delivered.map(|ids| *ids.end())
+        };
+        assert_eq!(deliver(&mut stream, delivery), Some(id(3)));
+        let unacknowledged = Delivery { count: 2, needs_no_ack: true, now_ms: 8 };
+        assert_eq!(deliver(&mut stream, unacknowledged), Some(id(5)));
+        let group = stream.group_mut(b"g").expect("the group");
+        group.redeliver(id(2), 9);
+        let seen = |id| group.pending(id).map(|pending| (pending.delivered_ms, pending.deliveries));
+        assert_eq!([1, 2, 4].map(id).map(seen), [Some((7, 1)), Some((9, 2)), None]);
+        let consumer = group.consumer(b"c").expect("the consumer");
+        assert_eq!((consumer.seen_ms(), consumer.pending_len(), group.pending_len()), (8, 3, 3));
+        assert!(consumer.pending_from(id(2)).copied().eq([id(2), id(3)]));
+        assert!(group.pending_from(id(2)).map(|pending| pending.id).eq([id(2), id(3)]));
+        let each = size_of::<Pending>() + size_of::<StreamId>();
+        let bytes = size_of::<Group>() + group.name().heap_bytes() + 3 * each + size_of::<Consumer>();
+        assert_eq!(stream.memory_bytes(9), empty_bytes + bytes);
+        let read = |stream: &Stream| stream.group(b"g").map(|group| (group.entries_read, stream.lag(group)));
+        assert_eq!(read(&stream), Some((Some(5), Some(5))));
+        stream.remove(id(8));
+        assert_eq!(read(&stream), Some((Some(5), None)), "with a gap it is not known");
+        deliver(&mut stream, unacknowledged);
+        assert_eq!(read(&stream), Some((None, None)));
+        deliver(&mut stream, unacknowledged);
+        assert_eq!(read(&stream), Some((Some(10), Some(0))), "known at the end");
+        assert!(stream.remove_group(b"g").is_some() && stream.remove_group(b"g").is_none());
+        assert_eq!(deliver(&mut stream, delivery), None);
+    }
+
+    #[test]
+    fn estimates_are_near() {
+        let stream = of_ids(1..=20);
+        let entries = stream.entries();
+        let all = StreamId::MIN..=StreamId::MAX;
+        let about = [6, 11].map(|from| entries.trimmed(trim(Kept::From(id(from)))));
+        assert_eq!(about, [5, 10]);
+        let extent = |count, blocks_max| entries.extent(&all, count, false, blocks_max);
+        let (len, bytes) = extent(100, 4).expect("all blocks");
+        assert_eq!((len, extent(100, 3)), (20, None));
+        let (half, half_bytes) = extent(10, 2).expect("two blocks");
+        assert_eq!((half, extent(7, 2).map(|(len, _)| len)), (10, Some(7)));
+        assert!((bytes * 2 / 5..bytes * 3 / 5).contains(&half_bytes), "{half_bytes} of {bytes}");
+        assert_eq!(entries.extent(&(id(6)..=id(30)), 100, false, 3).map(|(len, _)| len), Some(15));
+        assert!((bytes / 25..bytes / 15).contains(&entries.entry_bytes()));
+        let (some, most) = (entries.memory_bytes(2), entries.memory_bytes(4));
+        assert!(bytes < most && some.abs_diff(most) < most / 4, "{some} of {most}");
+        let long = vec![b'v'; 100_000];
+        let mut long_entries = Stream::new();
+        for ms in 1..=4 {
+            long_entries.push(NewId::Exactly(id(ms)), &[b"name", &long], FEW).expect("a free ID");
+        }
+        let sizes = [long_entries.entries().entry_bytes(), long_entries.memory_bytes(9) / 4];
+        assert!(sizes.iter().all(|size| (100_000..120_000).contains(size)), "{sizes:?}");
+    }
+
     proptest! {
         #[test]
         fn behaves_as_a_sorted_map(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use psp_store::{Databases, Keyspace, Value};
+use psp_store::{Databases, Element, Hash, Keyspace, KeyspaceStats, LfuRates, PackingLimit, Value};
 
 const KEYS: usize = 300;
 
@@ -262,4 +262,99 @@ fn many_keys_change_at_one_instant() {
             }
         });
     }
+}
+
+#[test]
+fn settings_hold_for_all_databases() {
+    let all = databases(3);
+    assert_eq!((all.count(), all.pending_bytes(), all.pending_objects()), (3, 0, 0));
+    let mut hash = Hash::new();
+    [b"a", b"b"].map(|field| hash.insert(field, Element::from(&b"v"[..])));
+    let is_packed = || {
+        all.get(2).update(b"hash", |slot| slot.insert(Value::Hash(hash.clone())));
+        all.get(2)
+            .with(b"hash", |value| matches!(value, Some(Value::Hash(hash)) if hash.is_packed()))
+    };
+    assert!(is_packed());
+    for (most, packs) in [(1, false), (2, true)] {
+        all.set_packing_limit(PackingLimit::HashEntries, most);
+        assert_eq!((all.packing_limit(PackingLimit::HashEntries), is_packed()), (most, packs));
+    }
+    let rates = LfuRates { log_factor: 3, decay_minutes: 7 };
+    all.set_lfu_rates(rates);
+    assert_eq!(all.lfu_rates(), rates);
+    for counts in [true, false] {
+        all.count_accesses(counts);
+        assert_eq!(all.get(1).counts_accesses(), counts);
+    }
+}
+
+#[test]
+fn reads_and_expired_keys_of_all_databases_are_counted() {
+    let all = databases(3);
+    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let tell = Arc::clone(&told);
+    all.on_expired(move |database, key| tell.lock().unwrap().push((database, key.to_vec())));
+    all.keep_expired(true);
+    for number in [0, 2] {
+        let keyspace = all.get(number);
+        put(keyspace, b"k", 1);
+        assert_eq!([b"k", b"k", b"n"].map(|key| keyspace.contains(key)), [true, true, false]);
+        keyspace.update(b"k", |slot| slot.set_expire_at_ms(Some(1)));
+        assert_eq!((keyspace.contains(b"k"), keyspace.len()), (false, 1), "it is kept");
+    }
+    all.keep_expired(false);
+    assert!(!all.get(2).contains(b"k") && all.get(2).is_empty());
+    let stats = KeyspaceStats { hits: 4, misses: 5, expired_keys: 1, contended_updates: 0 };
+    assert_eq!((all.stats(), told.lock().unwrap().as_slice()), (stats, &[(2, b"k".to_vec())][..]));
+    let read = all.transact(&[], |fork| {
+        assert!(fork.is_fork() && fork.get(1).is_fork());
+        put(fork.get(1), b"new", 1);
+        fork.get(1).contains(b"new") && !fork.get(1).contains(b"old")
+    });
+    let stats = KeyspaceStats { hits: 5, misses: 6, ..stats };
+    assert_eq!((read, all.stats(), all.is_fork()), (Some(true), stats, false));
+}
+
+#[test]
+fn a_fork_knows_what_it_has_not_touched() {
+    let all = databases(1);
+    ["a", "bb", "ccc"].map(|key| put(all.get(0), key.as_bytes(), 1));
+    all.transact(&[], |fork| {
+        let fork = fork.get(0);
+        assert_eq!((fork.len(), fork.key_len_max()), (3, 3));
+        fork.remove(b"a");
+        put(fork, b"dddd", 1);
+        put(fork, b"bb", 2);
+        assert_eq!((fork.len(), fork.key_len_max()), (3, 4));
+        fork.clear();
+        assert_eq!((fork.len(), fork.key_len_max()), (0, 0));
+    });
+    assert!(all.get(0).is_empty());
+}
+
+#[test]
+fn long_commits_pause() {
+    static PAUSES: AtomicUsize = AtomicUsize::new(0);
+    let all = databases(1);
+    all.yield_by(|| {
+        PAUSES.fetch_add(1, Ordering::Relaxed);
+    });
+    all.transact(&[], |fork| (0..1000).for_each(|key: u32| put(fork.get(0), &key.to_le_bytes(), 1)));
+    let pauses = PAUSES.load(Ordering::Relaxed);
+    assert!((1000 / 64..1000).contains(&pauses), "{pauses}");
+}
+
+#[test]
+fn marks_of_access_can_be_put_back() {
+    let all = databases(1);
+    let keyspace = all.get(0);
+    put(keyspace, b"k", 1);
+    let idle_s = || keyspace.peek(b"k", |entry| entry.map(|entry| keyspace.idle_s(entry)));
+    keyspace.update(b"k", |slot| slot.set_idle_s(500));
+    let mark = keyspace.access(b"k").expect("a key");
+    assert!(keyspace.contains(b"k"));
+    assert!(idle_s() < Some(400));
+    keyspace.set_access(b"k", mark);
+    assert!(idle_s() >= Some(500) && idle_s() < Some(600) && keyspace.access(b"n").is_none());
 }
