@@ -8,6 +8,7 @@ mod files;
 mod hints;
 mod promises;
 mod properties;
+mod ranges;
 mod settings;
 mod simulation;
 mod switching;
