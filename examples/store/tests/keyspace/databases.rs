@@ -269,7 +269,7 @@ fn settings_hold_for_all_databases() {
     let all = databases(3);
     assert_eq!((all.count(), all.pending_bytes(), all.pending_objects()), (3, 0, 0));
     let mut hash = Hash::new();
-    [b"a", b"b"].map(|field| hash.insert(field, Element::from(&b"v"[..])));
+    assert_eq!([b"a", b"b"].map(|field| hash.insert(field, Element::from(&b"v"[..]))), [true; 2]);
     let is_packed = || {
         all.get(2).update(b"hash", |slot| slot.insert(Value::Hash(hash.clone())));
         all.get(2)
@@ -319,7 +319,7 @@ fn reads_and_expired_keys_of_all_databases_are_counted() {
 #[test]
 fn a_fork_knows_what_it_has_not_touched() {
     let all = databases(1);
-    ["a", "bb", "ccc"].map(|key| put(all.get(0), key.as_bytes(), 1));
+    ["a", "bb", "ccc"].iter().for_each(|key| put(all.get(0), key.as_bytes(), 1));
     all.transact(&[], |fork| {
         let fork = fork.get(0);
         assert_eq!((fork.len(), fork.key_len_max()), (3, 3));
