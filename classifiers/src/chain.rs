@@ -120,5 +120,23 @@ mod tests {
         );
         assert_eq!(chain.classify(b"a", &()), RequestType::new(0));
         assert_eq!(chain.classify(b"b", &()), RequestType::UNKNOWN);
+        let one_beyond = |_: &[u8]| RequestType::new(1);
+        let chain = ChainClassifier::new(TypedAs(one_beyond), by_prefix(&["b", "a"]));
+        assert_eq!(chain.classify(b"a", &()), RequestType::new(2));
+        let chain = ChainClassifier::new(by_prefix(&["b"]), TypedAs(one_beyond));
+        assert_eq!(chain.classify(b"a", &()), RequestType::UNKNOWN);
+    }
+
+    /// A table of one type, whatever the closure answers.
+    struct TypedAs<C>(C);
+
+    impl<C: Fn(&[u8]) -> RequestType + Send + Sync + 'static> Classifier for TypedAs<C> {
+        fn classify(&self, request: &[u8], (): &()) -> RequestType {
+            (self.0)(request)
+        }
+
+        fn types(&self) -> TypeTable {
+            by_prefix(&["one"]).types()
+        }
     }
 }

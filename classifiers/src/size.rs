@@ -112,7 +112,7 @@ mod tests {
         let classifier = SizeClassifier::new()
             .at_least(100, TypeSpec::new("large"))
             .at_least(2, TypeSpec::new("small"));
-        let types = classifier.types();
+        let types = Classifier::<()>::types(&classifier);
         for (len, name) in [(1, None), (2, Some("small")), (99, Some("small")), (100, Some("large"))] {
             let expected = name.map_or(Some(RequestType::UNKNOWN), |name| types.by_name(name));
             assert_eq!(Some(classifier.classify(&vec![0; len], &())), expected, "{len}");
@@ -125,6 +125,7 @@ mod tests {
             SizeClassifier::measured_by(|frame, (): &()| frame.first().map_or(0, |count| usize::from(*count)))
                 .at_least(7, TypeSpec::new("many"));
         assert_eq!(classifier.classify(&[7], &()), RequestType::new(0));
+        assert_eq!([classifier.types().len(), Classifier::<()>::types(&classifier).len()], [1, 1]);
         assert_eq!(classifier.classify(&[6; 100], &()), RequestType::UNKNOWN);
     }
 }

@@ -60,7 +60,7 @@ impl Rule {
                 let (Some(start), Some(stop)) = (number_at(start_arg), number_at(stop_arg)) else {
                     return false;
                 };
-                let mut options = head.args(frame).skip(stop_arg + 1);
+                let mut options = head.args(frame).skip(start_arg);
                 (start < 0) == (stop < 0)
                     && (stop < start || stop.abs_diff(start) < max)
                     && head.arg_count() <= OPTION_ARGS_MAX
@@ -132,6 +132,9 @@ mod tests {
                 ("ZRANGE k 0 10", false),
                 ("ZRANGE k 1000 1009 WITHSCORES", true),
                 ("ZRANGE k 5 3", true),
+                ("ZRANGE k 1000 0", true),
+                ("ZRANGE k -5 0", false),
+                ("ZRANGE byscore 0 9", true),
                 ("ZRANGE k -10 -1", true),
                 ("ZRANGE k -11 -1", false),
                 ("ZRANGE k 0 -1", false),
