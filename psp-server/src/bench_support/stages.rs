@@ -20,6 +20,7 @@ use psp_protocols::Framing;
 
 use super::stopwatch::{STAGES, Stage, Stages, Stopwatch};
 use crate::classifier::Classifier;
+use crate::guarded_framing::GuardedFraming;
 use crate::handler::Handler;
 use crate::peer::Peer;
 use crate::runtime::channel::doorbell::Doorbell;
@@ -67,7 +68,7 @@ pub fn measure_stages<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>(
         datagrams,
         ..
     } = server;
-    let (framing, handler) = (Arc::new(framing), Arc::new(handler));
+    let (framing, handler) = (Arc::new(GuardedFraming::new(framing)), Arc::new(handler));
     let waker = ports.pop()?.waker;
     let port = packet_port?;
     let state = handler.connect(Peer::Ip(port.address()));
