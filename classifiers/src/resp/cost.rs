@@ -7,9 +7,9 @@ use psp_protocols::resp::{CommandId, Facts};
 /// What a request for a command costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cost {
-    /// The name of the type of a request that costs little.
+    /// The name of the type of a request by its arguments alone.
     pub(super) request_type: &'static str,
-    /// What decides whether it does.
+    /// What else decides.
     pub(super) work: Work,
 }
 

@@ -227,9 +227,10 @@ pub struct CommandSpec {
 
 impl CommandSpec {
     fn of(row: &Row) -> Self {
-        let facts = Facts::of(row.name).expect("a row has a line of the table");
+        let facts = Facts::of(row.name).unwrap_or_else(|| panic!("{} has no line", row.name));
         let subcommands = row.subcommands.iter().map(|(name, run)| {
-            let facts = Facts::of(&format!("{}|{name}", row.name)).expect("a subcommand has a line of the table");
+            let full = format!("{}|{name}", row.name);
+            let facts = Facts::of(&full).unwrap_or_else(|| panic!("{full} has no line"));
             Subcommand::new(name, facts.arity, *run)
         });
         Self {

@@ -1,6 +1,6 @@
 //! The commands of Redis: [`commands.txt`](self), a line each, which is read once.
 //!
-//! The line is all that parsers, classifiers and servers know of a command, but for the function that runs it.
+//! The line is what clients, parsers and classifiers know of a command.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -22,7 +22,8 @@ pub struct Facts {
     pub flags: Flags,
     /// [Categories](CATEGORIES) of access control.
     pub categories: Vec<&'static str>,
-    /// What decides how long the command takes, in the words of psp-classifiers; empty if that is unknown.
+    /// What decides how long the command takes, in the words of psp-classifiers; empty if that is unknown, or as the
+    /// command says of a subcommand.
     pub cost: &'static str,
     /// For proxies and clients of clusters.
     pub tips: Vec<&'static str>,
@@ -215,7 +216,9 @@ pub struct KeyPositions {
 
 static TABLE: LazyLock<Vec<Facts>> = LazyLock::new(|| {
     let lines = COMMANDS.lines().filter(|line| !line.starts_with('#'));
-    lines.filter_map(Facts::parse).collect()
+    lines
+        .map(|line| Facts::parse(line).unwrap_or_else(|| panic!("a line of commands.txt is wrong: {line}")))
+        .collect()
 });
 
 impl Facts {
@@ -358,7 +361,11 @@ mod tests {
         for (line, facts) in lines.clone().zip(Facts::all()) {
             assert_eq!(line.split(' ').next(), Some(facts.name), "{line}");
             assert_eq!(Facts::of(facts.name), Some(facts), "{line}");
+            let mut categories = line.split(" | ").nth(5).expect(line).split_ascii_whitespace();
+            assert!(categories.all(|word| CATEGORIES.contains(&word.trim_start_matches('-'))), "{line}");
         }
+        let place = |facts: &Facts| facts.name.split_once('|').unwrap_or((facts.name, ""));
+        assert!(Facts::all().is_sorted_by_key(place), "the lines are in the order of their names");
         assert_eq!(lines.count(), Facts::all().len());
         assert_eq!(Facts::of("nosuch"), None);
     }
