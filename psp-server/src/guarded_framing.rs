@@ -1,7 +1,7 @@
 //! A user's framing, whose faults cost the connection on which they show, and nothing else.
 //!
 //! A panic counts as input that breaks the protocol, and so does a frame that is empty or longer than its input. The
-//! first fault is logged.
+//! first fault is logged. A datagram is dropped if `head_of` or `is_reply` panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;

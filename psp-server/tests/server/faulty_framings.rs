@@ -24,6 +24,11 @@ impl Framing for Faulty {
         }
     }
 
+    fn discard_after(&self, frame: &[u8], (): &()) -> u64 {
+        assert_ne!(frame[0], b'*', "the test asked for it");
+        0
+    }
+
     fn closes_after(&self, frame: &[u8], (): &()) -> bool {
         assert_ne!(frame[0], b'?', "the test asked for it");
         false
@@ -60,19 +65,20 @@ fn faults_of_a_framing_cost_the_connection_on_which_they_show() {
         let connect = || Client::new(TcpStream::connect(addresses[0]).unwrap());
         let mut other = connect();
         let datagrams = UdpClient::new(addresses[1]);
-        for line in ["!\n", ">\n", "0\n", "?\n"] {
+        for line in ["!\n", ">\n", "0\n", "*\n", "?\n"] {
             let mut client = connect();
             client.send(&format!("first\n{line}"));
             assert_eq!(client.line(), "first");
             let fault = "!malformed: the server cannot read this request ";
             assert_eq!(client.rest().trim_end_matches('\n'), fault, "{line}");
-            if line != "?\n" {
+            // Nothing is read behind a datagram.
+            if !"*?".contains(&line[..1]) {
                 datagrams.send(line.trim_end());
             }
             assert_eq!(datagrams.ask("datagram"), "datagram");
             assert_eq!(other.ask("other"), "other");
         }
-        until("faults are counted", || server.handle().snapshot().net.malformed >= 4);
+        until("faults are counted", || server.handle().snapshot().net.malformed >= 5);
         server.handle().shut_down();
         assert_eq!(server.join().unwrap().abandoned, 0);
     }
