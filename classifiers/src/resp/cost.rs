@@ -118,13 +118,12 @@ impl Work {
     pub fn of(command: CommandId) -> Self {
         static BY_ID: LazyLock<[Work; CommandId::COUNT]> = LazyLock::new(|| {
             let mut by_id = [Work::Unbounded; CommandId::COUNT];
-            for facts in Facts::all() {
+            // Subcommands have no ids.
+            for facts in Facts::all().iter().filter(|facts| facts.id() != CommandId::UNKNOWN) {
                 if let Some(cost) = Cost::of(facts) {
                     by_id[facts.id().index()] = cost.work;
                 }
             }
-            // What the table says of subcommands.
-            by_id[CommandId::UNKNOWN.index()] = Work::Unbounded;
             by_id
         });
         BY_ID[command.index()]

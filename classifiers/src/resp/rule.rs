@@ -60,6 +60,7 @@ impl Rule {
                 let (Some(start), Some(stop)) = (number_at(start_arg), number_at(stop_arg)) else {
                     return false;
                 };
+                // The two numbers are no words.
                 let mut options = head.args(frame).skip(start_arg);
                 (start < 0) == (stop < 0)
                     && (stop < start || stop.abs_diff(start) < max)

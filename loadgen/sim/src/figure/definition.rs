@@ -92,7 +92,9 @@ impl Figure {
         let drawing = self.frame(&scale)?;
         let is_plain = |letter: char| letter.is_alphanumeric() || "-_.".contains(letter);
         if self.name.is_empty() || !self.name.chars().all(is_plain) {
-            return Err(FigureError::invalid("a name has letters, digits and hyphens".to_owned()));
+            return Err(FigureError::invalid(
+                "a name may have letters, digits and hyphens, underscores and dots".to_owned(),
+            ));
         }
         self.jobs(&scale)?;
         for axis in drawing.panels.iter().flat_map(|panel| [&panel.x, &panel.y]) {

@@ -172,7 +172,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         now_ns
     }
 
-    /// Runs the next request of a run, from `now_ns` of the service clock, and returns its time at the end. Breaks if the
+    /// Runs the next request of a run, from `now_ns` of the service clock. Returns its time at the end, and breaks if the
     /// run ends with this request.
     #[inline]
     fn run_request(

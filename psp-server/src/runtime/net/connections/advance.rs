@@ -183,7 +183,7 @@ impl<F: Framing, C> Connections<F, C> {
         false
     }
 
-    /// Sends some of the output, or has a worker send it.
+    /// Sends some of the output, or has a worker send it. Returns what [`step`](Self::step) does.
     fn step_of_output<K: Classifier<F::Head>>(
         &mut self,
         index: ConnectionIndex,
@@ -218,7 +218,7 @@ impl<F: Framing, C> Connections<F, C> {
         !is_answered
     }
 
-    /// Frames the input into a run, or reads more of it. A connection that is to be closed has none.
+    /// Frames the input into a run, or reads more of it. Says goodbye on a connection that is to be closed.
     fn step_of_input<K: Classifier<F::Head>>(
         &mut self,
         index: ConnectionIndex,

@@ -39,7 +39,7 @@ pub(super) fn parse<F: Framing, K: Classifier<F::Head>>(
     }
 }
 
-/// Adds requests to `run`. Returns how many bytes the next one has at least. One guard holds for all calls of the framing.
+/// Adds requests to `run`, within the guard of its caller. Returns how many bytes the next one has at least.
 fn fill<F: Framing, K: Classifier<F::Head>>(
     run: &mut Run<F::Head>,
     guarded: &GuardedFraming<F>,
