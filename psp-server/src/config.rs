@@ -131,6 +131,11 @@ pub struct Config {
     /// Connections that one address may have open at once; 0 for no limit. The addresses of an IPv6 network of 64
     /// bits count as one. Unix sockets have no addresses and no such limit.
     pub connections_per_address_max: usize,
+    /// Requests (or runs of pipelined requests of one type) of a connection that may run at once, if the framing's replies
+    /// [name their requests](psp_protocols::Framing::replies_in_order); 1 to 1024. Requests of types that take less than
+    /// [`long_us`](field@Self::long_us) on average, waits included, run one after the other beside the longer ones. With 1,
+    /// and where replies come in order, a request waits for those before it.
+    pub requests_per_connection_max: usize,
     /// A connection that sends neither a request nor a kilobyte of one for this long is closed; 0 never closes.
     pub idle_timeout_s: u64,
     /// A connection that takes none of its output, and whose requests do not run either, for this long is closed; 0
@@ -283,6 +288,7 @@ impl Default for Config {
             backpressure_ms: 1000,
             connections_max: 10_000,
             connections_per_address_max: 0,
+            requests_per_connection_max: 64,
             idle_timeout_s: 0,
             output_timeout_s: 60,
             half_close_grace_ms: 100,
@@ -396,6 +402,7 @@ impl Config {
         backpressure_ms: u64,
         connections_max: usize,
         connections_per_address_max: usize,
+        requests_per_connection_max: usize,
         idle_timeout_s: u64,
         output_timeout_s: u64,
         half_close_grace_ms: u64,
@@ -450,6 +457,7 @@ impl Config {
             ("arbiter_priority", self.arbiter_priority.into(), 0, Priority::LOWEST.level().into()),
             ("queue_capacity", self.queue_capacity as i128, 1, queue_capacity),
             ("connections_max", self.connections_max as i128, 1, connections),
+            ("requests_per_connection_max", self.requests_per_connection_max as i128, 1, 1024),
             ("reply_bytes_max", self.reply_bytes_max as i128, 1, isize::MAX as i128),
             (
                 "buffered_bytes_max",

@@ -57,6 +57,11 @@ impl State {
 }
 
 impl Presence {
+    /// Whether it is that of the same connection.
+    pub(crate) fn is_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     #[inline]
     pub(crate) fn state(&self) -> State {
         State::of(self.0.load(Ordering::Relaxed))
@@ -117,6 +122,8 @@ impl PeerWatch<'_> {
     pub(crate) fn is_gone(&self) -> bool {
         match self.presence.state() {
             State::Here | State::Ended => false,
+            // Those who have the socket will know.
+            State::Unsure if self.socket < 0 => false,
             State::Gone => true,
             State::Unsure => self.look(),
         }

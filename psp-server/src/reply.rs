@@ -22,7 +22,7 @@ use crate::transport::budget::{Budget, EXEMPT_BYTES};
 use crate::transport::output::OutputQueue;
 use crate::transport::owed::Ticket;
 use crate::transport::push::Pushes;
-use crate::transport::request_key::RequestKey;
+use crate::transport::request_key::{ConnectionIndex, RequestKey};
 use crate::transport::wire::Wire;
 
 pub use self::deferred::DeferredReply;
@@ -68,6 +68,8 @@ pub struct Reply<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Origin<'a> {
     pub(crate) request: RequestKey,
+    /// The connection with the socket; `None` for a datagram.
+    pub(crate) home: Option<ConnectionIndex>,
     /// `None` for a datagram.
     pub(crate) presence: Option<&'a Presence>,
     pub(crate) deferrals: &'a Arc<Deferrals>,
@@ -77,11 +79,8 @@ pub(crate) struct Origin<'a> {
 
 impl Origin<'_> {
     pub(crate) fn pusher(&self) -> Option<Push> {
-        let RequestKey::Connection(connection) = self.request else {
-            return None;
-        };
         let (pushes, presence) = (self.pushes?, self.presence?);
-        Some(pushes.pusher(connection, presence, self.deferrals.announcements()))
+        Some(pushes.pusher(self.home?, presence, self.deferrals.announcements()))
     }
 }
 
@@ -247,8 +246,9 @@ impl<'a> Reply<'a> {
     }
 
     /// Sends what the reply has so far, without waiting: bytes that the peer does not take stay queued. Returns
-    /// whether the peer is still there; a handler may stop when it is not. After a failure, and on datagrams, which
-    /// are sent whole, `flush` does nothing.
+    /// whether the peer is still there; a handler may stop when it is not. After a failure, on datagrams, which are sent
+    /// whole, and where requests of a connection [run at once](crate::Config::requests_per_connection_max), `flush` does
+    /// nothing.
     ///
     /// The reply can no longer be discarded: see [the type](Self#replies-in-pieces). A handler that writes faster
     /// than its peer reads waits while [`queued_bytes`](Self::queued_bytes) is large, for instance by
@@ -259,7 +259,7 @@ impl<'a> Reply<'a> {
             return true;
         };
         let flushed = &mut self.flushed;
-        if fails || flushed.is_peer_gone {
+        if fails || flushed.is_peer_gone || socket.is_detached() {
             return !flushed.is_peer_gone;
         }
         flushed.is_committed |= self.written > 0;
@@ -279,8 +279,9 @@ impl<'a> Reply<'a> {
     pub fn put_pushed(&mut self) {
         let pushes = self.origin.and_then(|origin| origin.pushes);
         let has_any = pushes.is_some_and(Pushes::has_any);
-        if let (Some(pushes), Target::Stream { output, .. }) = (pushes, &mut self.target)
+        if let (Some(pushes), Target::Stream { output, socket, .. }) = (pushes, &mut self.target)
             && has_any
+            && !socket.is_detached()
             && self.written == 0
         {
             let before = output.len();
@@ -289,9 +290,17 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Bytes of the reply that wait to be sent.
+    /// Bytes of the reply that [`flush`](Self::flush) may send. Where it sends nothing, there is nothing to wait for: 0.
     #[must_use]
     pub fn queued_bytes(&self) -> usize {
+        match &self.target {
+            Target::Stream { socket, .. } if !socket.is_detached() => self.waiting_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// Bytes of the reply that were not sent.
+    fn waiting_bytes(&self) -> usize {
         self.written - self.flushed.own
     }
 
@@ -326,7 +335,7 @@ impl<'a> Reply<'a> {
     #[inline]
     fn grow(&mut self, len: usize) -> bool {
         self.written = self.written.saturating_add(len);
-        self.queued_bytes() <= self.covered_bytes || self.cover(self.queued_bytes())
+        self.waiting_bytes() <= self.covered_bytes || self.cover(self.waiting_bytes())
     }
 
     /// Takes from the budget what a reply of which `queued` bytes wait needs, and a quarter more. A reply for which
@@ -413,7 +422,7 @@ impl Sink for Reply<'_> {
     }
 
     fn reserve(&mut self, bytes: usize) -> bool {
-        let queued = self.queued_bytes().saturating_add(bytes);
+        let queued = self.waiting_bytes().saturating_add(bytes);
         !self.is_too_large() && (queued <= self.covered_bytes || self.cover(queued))
     }
 }

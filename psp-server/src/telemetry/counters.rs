@@ -92,6 +92,7 @@ pub(crate) struct NetCounters {
     pub(crate) datagrams_over_budget: Counter,
     pub(crate) malformed: Counter,
     pub(crate) background_flushes: Counter,
+    pub(crate) runs_detached: Counter,
     pub(crate) deferred_failed: Counter,
     pub(crate) packets: PacketCounters,
 }
@@ -226,6 +227,14 @@ impl Telemetry {
         let work = || self.workers.iter().map(|worker| &worker.types[slot].0);
         let completions: u64 = work().map(|work| work.completions.get()).sum();
         let ns = |work: &WorkCounters| work.service_ns.get().saturating_sub(work.starved_ns.get());
+        work().map(ns).sum::<u64>() as f64 / completions.max(1) as f64
+    }
+
+    /// The mean time from the beginning of the handler to its end, with all turns and waits; 0 if there was none.
+    pub(crate) fn handling_ns_mean(&self, slot: usize) -> f64 {
+        let work = || self.workers.iter().map(|worker| &worker.types[slot].0);
+        let completions: u64 = work().map(|work| work.completions.get()).sum();
+        let ns = |work: &WorkCounters| work.sojourned.sum_ns().saturating_sub(work.waited.sum_ns());
         work().map(ns).sum::<u64>() as f64 / completions.max(1) as f64
     }
 

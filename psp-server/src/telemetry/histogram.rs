@@ -56,6 +56,11 @@ const fn end_ns(bucket: usize) -> u64 {
 }
 
 impl Histogram {
+    /// The sum of all times.
+    pub(crate) fn sum_ns(&self) -> u64 {
+        self.sum_ns.get()
+    }
+
     /// Counts a time. Only the one writer may call this.
     #[inline]
     pub(crate) fn record(&self, ns: u64) {

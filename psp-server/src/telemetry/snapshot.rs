@@ -138,6 +138,8 @@ pub struct NetSnapshot {
     pub buffered_bytes: u64,
     /// Times the rest of a long reply was handed to a worker because its socket had blocked.
     pub background_flushes: u64,
+    /// Runs of requests that left their connection, so that others of it need not wait.
+    pub runs_detached: u64,
     /// Replies that are deferred now: their handlers have returned.
     pub replies_deferred: u64,
     /// Deferred replies that failed, were dropped, or were datagrams that could not be sent.
@@ -445,6 +447,7 @@ impl Snapshot {
                 malformed: net(|net| &net.malformed),
                 buffered_bytes: buffered_bytes as u64,
                 background_flushes: net(|net| &net.background_flushes),
+                runs_detached: net(|net| &net.runs_detached),
                 replies_deferred: replies_deferred as u64,
                 deferred_failed: net(|net| &net.deferred_failed),
                 packets: PacketSnapshot::sum(receivers.iter().map(|receiver| &receiver.net.0.packets)),

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 
 use super::TlsSession;
 use super::budget::Budget;
@@ -10,7 +11,7 @@ use super::output::{Flush, OutputQueue};
 use super::owed::Owed;
 use super::push::Pushes;
 use super::request_key::{ConnectionIndex, PortNumber};
-use super::socket::Socket;
+use super::socket::{NoSocket, Socket};
 use super::uptake::Uptake;
 use super::wire::Wire;
 use crate::peer::Peer;
@@ -22,26 +23,28 @@ const KERNEL_BYTES_MAX: u32 = 128 * 1024;
 
 /// A connection has one owner at a time: the net worker, or the worker that runs its requests. That keeps
 /// replies in order without a lock.
+///
+/// Where replies name their requests, the net worker may keep a connection and *detach* runs from it: each gets a
+/// connection of its own without a socket, which takes its replies back to the first one.
 pub(crate) struct Connection<C> {
     /// The port that it belongs to, whichever worker runs its requests.
     pub(crate) port: PortNumber,
     /// Its index in the port's table.
     pub(crate) index: ConnectionIndex,
+    /// The index of the connection that has the socket: this one, unless it is detached.
+    pub(crate) home: ConnectionIndex,
     pub(crate) socket: Wire,
     pub(crate) peer: Peer,
     /// Whether the peer is still there.
     pub(crate) presence: Presence,
-    /// The handler's state of the connection.
-    pub(crate) state: C,
+    pub(crate) common: Arc<Common<C>>,
     /// Whether the peer has shown who it is.
     pub(crate) is_authenticated: bool,
     pub(crate) input: InputBuffer,
     pub(crate) output: OutputQueue,
     /// Replies that are deferred.
     pub(crate) owed: Vec<Owed>,
-    /// Messages that no request has asked for.
-    pub(crate) pushes: Pushes,
-    /// It has had some. They come whether the peer reads or not, so the kernel holds little for it.
+    /// It has had messages that no request has asked for. They come whether the peer reads or not, so the kernel holds little for it.
     has_had_pushes: bool,
     /// Memory held for the peer, as last counted in the budget.
     pub(crate) counted_bytes: usize,
@@ -54,6 +57,14 @@ pub(crate) struct Connection<C> {
     pub(crate) closing: bool,
     /// The socket failed; nothing more can be sent.
     pub(crate) failed: bool,
+}
+
+/// What the requests of a connection have in common, detached or not.
+pub(crate) struct Common<C> {
+    /// The handler's state of the connection.
+    pub(crate) state: C,
+    /// Messages that no request has asked for.
+    pub(crate) pushes: Pushes,
 }
 
 /// What a connection begins with.
@@ -72,15 +83,15 @@ impl<C> Connection<C> {
         Self {
             port,
             index,
+            home: index,
             socket: Wire::new(socket, session),
             peer,
             presence: Presence::default(),
-            state,
+            common: Arc::new(Common { state, pushes: Pushes::default() }),
             is_authenticated,
             input: InputBuffer::default(),
             output: OutputQueue::default(),
             owed: Vec::new(),
-            pushes: Pushes::default(),
             has_had_pushes: false,
             counted_bytes: 0,
             reserved_bytes: 0,
@@ -89,6 +100,36 @@ impl<C> Connection<C> {
             closing: false,
             failed: false,
         }
+    }
+
+    /// One without a socket, for requests that are detached from this one.
+    pub(crate) fn detached(&self, index: ConnectionIndex) -> Self {
+        Self {
+            port: self.port,
+            index,
+            home: self.index,
+            socket: Wire::new(Socket::None(NoSocket), None),
+            peer: self.peer,
+            presence: self.presence.clone(),
+            common: self.common.clone(),
+            is_authenticated: self.is_authenticated,
+            input: InputBuffer::default(),
+            output: OutputQueue::default(),
+            owed: Vec::new(),
+            has_had_pushes: false,
+            counted_bytes: 0,
+            reserved_bytes: 0,
+            flush: Flush::Empty,
+            uptake: Uptake::default(),
+            closing: false,
+            failed: false,
+        }
+    }
+
+    /// Whether its requests are detached from another one.
+    #[inline]
+    pub(crate) fn is_detached(&self) -> bool {
+        self.index != self.home
     }
 
     /// One read from the socket into the input. `len_min` bytes of the next request are announced.
@@ -117,7 +158,7 @@ impl<C> Connection<C> {
         if !std::mem::replace(&mut self.has_had_pushes, true) {
             self.socket.hold_at_most(KERNEL_BYTES_MAX);
         }
-        self.reserved_bytes += self.pushes.take(&mut self.output, bytes_max);
+        self.reserved_bytes += self.common.pushes.take(&mut self.output, bytes_max);
     }
 
     /// Whether the peer got what it did not ask for.
@@ -217,7 +258,7 @@ mod tests {
     fn the_kernel_holds_little_of_what_a_peer_did_not_ask_for() {
         let announcements = Arc::new(Announcements::new(Arc::new(Budget::new(1 << 30))));
         let (mut connection, _client) = Connection::example(PortNumber::default(), 0);
-        let (pushes, presence) = (&connection.pushes, &connection.presence);
+        let (pushes, presence) = (&connection.common.pushes, &connection.presence);
         let push = pushes.pusher(connection.index, presence, &announcements);
         for _ in 0..10_000 {
             push.send(vec![7; 1_000].into()).unwrap();

@@ -86,6 +86,35 @@ impl InputBuffer {
         }
     }
 
+    /// Moves the next `len` bytes to `other`, which is empty. A body is moved with its buffer, and what follows it is
+    /// copied.
+    pub(crate) fn detach(&mut self, len: usize, other: &mut Self) {
+        debug_assert!(other.is_empty() && len <= self.end - self.start);
+        let behind = self.start + len;
+        if len >= BODY_LEN_MIN && self.end - behind <= BODY_SLACK {
+            let rest = self.data()[len..].to_vec();
+            (other.start, other.end) = (self.start, behind);
+            other.bytes = std::mem::take(&mut self.bytes);
+            other.shared = self.shared.take();
+            (self.start, self.end) = (0, rest.len());
+            self.bytes = rest;
+        } else {
+            other.bytes.clear();
+            other.bytes.extend_from_slice(&self.data()[..len]);
+            (other.start, other.end) = (0, len);
+            self.consume(len);
+        }
+    }
+
+    /// Forgets all bytes. A small buffer stays.
+    pub(crate) fn empty(&mut self) {
+        self.shared = None;
+        (self.start, self.end, self.discard_left) = (0, 0, 0);
+        if self.bytes.capacity() > WAITING_LEN_MAX {
+            self.bytes = Vec::new();
+        }
+    }
+
     /// Drops the next `count` bytes, including bytes that have not come yet.
     pub(crate) fn discard(&mut self, count: u64) {
         let count = self.discard_left + count;

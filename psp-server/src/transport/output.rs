@@ -126,6 +126,21 @@ impl OutputQueue {
         self.put(&other.tail);
     }
 
+    /// Appends what `other` holds, of which nothing was sent. It may keep its buffer.
+    pub(crate) fn absorb(&mut self, other: &mut Self) {
+        if self.is_empty() {
+            return std::mem::swap(self, other);
+        }
+        for Segment { bytes, held } in other.segments.drain(..) {
+            self.seal();
+            self.len += bytes.len();
+            self.push_segment(bytes, held);
+        }
+        self.put(&other.tail);
+        other.tail.clear();
+        (other.len, other.segments_held) = (0, 0);
+    }
+
     /// Moves all bytes to the start of `room`, which is as long or longer. Returns how many.
     pub(crate) fn copy_to(&mut self, mut room: &mut [u8]) -> usize {
         let before = self.len;

@@ -1,4 +1,6 @@
-//! What a connection owes its peer: replies that are deferred.
+//! What a connection owes its peer: replies that are deferred, and those of detached requests.
+
+use crate::config::Config;
 
 /// Deferred replies of a connection whose protocol matches replies to requests by their names.
 pub(crate) const OWED_MAX: usize = 64;
@@ -15,6 +17,15 @@ pub(crate) struct Owed {
     pub(crate) request: Box<[u8]>,
     /// A part of the reply was sent before it was deferred.
     pub(crate) is_committed: bool,
+}
+
+/// How many runs of a connection may be detached, beside one that is not.
+pub(crate) fn detached_max(replies_in_order: bool, config: &Config) -> usize {
+    if replies_in_order {
+        0
+    } else {
+        config.requests_per_connection_max - 1
+    }
 }
 
 /// How many replies a connection may owe before its next request has to wait. With one, replies keep the order of their

@@ -418,6 +418,13 @@ impl Pushes {
         Push { queue: queue.clone() }
     }
 
+    /// Takes no more messages and forgets those that it has.
+    pub(crate) fn end(&self) {
+        if let Some(queue) = self.0.get() {
+            no_preempt(|| queue.end());
+        }
+    }
+
     /// Whether messages wait.
     #[inline]
     pub(crate) fn has_any(&self) -> bool {
@@ -453,9 +460,7 @@ impl Pushes {
 
 impl Drop for Pushes {
     fn drop(&mut self) {
-        if let Some(queue) = self.0.get() {
-            no_preempt(|| queue.end());
-        }
+        self.end();
     }
 }
 

@@ -25,9 +25,15 @@ use crate::simulated::{ListenerEnd, ServerEnd};
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// That of detached requests.
+    None(NoSocket),
     #[cfg(all(test, not(loom)))]
     Simulated(ServerEnd),
 }
+
+/// Takes nothing and has nothing.
+#[derive(Debug)]
+pub(crate) struct NoSocket;
 
 /// A socket that accepts connections.
 #[derive(Debug)]
@@ -48,6 +54,7 @@ macro_rules! delegate {
         match $socket {
             Self::Tcp($inner) => $call,
             Self::Unix($inner) => $call,
+            Self::None($inner) => $call,
             #[cfg(all(test, not(loom)))]
             Self::Simulated($inner) => $call,
         }
@@ -59,7 +66,7 @@ impl Socket {
     pub(crate) fn send_at_once(&self) -> io::Result<()> {
         match self {
             Self::Tcp(socket) => socket.set_nodelay(true),
-            Self::Unix(_) => Ok(()),
+            Self::Unix(_) | Self::None(_) => Ok(()),
             #[cfg(all(test, not(loom)))]
             Self::Simulated(_) => Ok(()),
         }
@@ -83,6 +90,7 @@ impl Socket {
         return match self {
             Self::Tcp(socket) => send_queue::queued_bytes(socket).ok(),
             Self::Unix(socket) => send_queue::queued_bytes(socket).ok(),
+            Self::None(_) => None,
             #[cfg(all(test, not(loom)))]
             Self::Simulated(_) => None,
         };
@@ -118,6 +126,7 @@ impl Receive for Socket {
         match self {
             Self::Tcp(socket) => spare::receive_spare(socket, bytes, count_max),
             Self::Unix(socket) => spare::receive_spare(socket, bytes, count_max),
+            Self::None(socket) => socket.receive_spare(bytes, count_max),
             #[cfg(all(test, not(loom)))]
             Self::Simulated(socket) => spare::read_cleared(socket, bytes, count_max),
         }
@@ -137,6 +146,50 @@ impl Write for Socket {
 
     fn flush(&mut self) -> io::Result<()> {
         delegate!(self, socket => socket.flush())
+    }
+}
+
+impl NoSocket {
+    fn shutdown(&self, _how: Shutdown) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsRawFd for NoSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        -1
+    }
+}
+
+impl Read for NoSocket {
+    fn read(&mut self, _into: &mut [u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+}
+
+impl Receive for NoSocket {}
+
+impl Write for NoSocket {
+    fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Source for NoSocket {
+    fn register(&mut self, _: &Registry, _: Token, _: Interest) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn reregister(&mut self, _: &Registry, _: Token, _: Interest) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn deregister(&mut self, _: &Registry) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -30,6 +30,11 @@ impl Wire {
         Self { socket, session }
     }
 
+    /// Whether there is no socket.
+    pub(crate) fn is_detached(&self) -> bool {
+        matches!(self.socket, Socket::None(_))
+    }
+
     /// What the handshake needs. `None` if requests may come in.
     #[inline]
     pub(crate) fn handshake(&self) -> Option<HandshakeStage> {

@@ -4,11 +4,10 @@ use std::net::{Shutdown as Half, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-use psp_server::protocols::{FrameError, Framing, Rejection, Sink, Step};
 use psp_server::{DeferredReply, Policy, PreemptPolicy, Topology};
 
-use crate::common::{Client, Lines, PATIENCE, until};
-use crate::rig::{WaitingServer, config, named, servers, start, start_framed};
+use crate::common::{Client, PATIENCE, until};
+use crate::rig::{NamedLines, WaitingServer, config, named, servers, start, start_framed};
 
 /// Waits until so many replies are kept, and takes them.
 fn take(server: &WaitingServer, count: usize) -> Vec<DeferredReply> {
@@ -68,26 +67,6 @@ fn replies_keep_the_order_of_their_connections() {
             assert_eq!(client.line(), format!("ok {line}"), "{name}");
         }
         assert_eq!(server.stop().abandoned, 0, "{name}");
-    }
-}
-
-/// The lines of [`Lines`], whose replies need no order: each repeats its request.
-struct NamedLines;
-
-impl Framing for NamedLines {
-    type Cursor = usize;
-    type Head = ();
-
-    fn next_frame(&self, scanned: &mut usize, input: &[u8]) -> Result<Step, FrameError> {
-        Lines.next_frame(scanned, input)
-    }
-
-    fn replies_in_order(&self) -> bool {
-        false
-    }
-
-    fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
-        Lines.encode_rejection(rejection, request, out);
     }
 }
 

@@ -5,6 +5,7 @@ mod blocking;
 mod common;
 mod costs;
 mod deferred;
+mod detached;
 mod locks;
 mod many;
 mod order;

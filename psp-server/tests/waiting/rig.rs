@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use psp_server::protocols::{Framing, Sink};
+use psp_server::protocols::{FrameError, Framing, Rejection, Sink, Step};
 use psp_server::{
     Config, DeferredReply, DrainReport, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
     ServerHandle, SignalPreemptible, SpawnedServer, Topology, TypeSpec, WorkerId, blocking, checkpoint, no_preempt,
@@ -117,6 +117,26 @@ pub(crate) fn config(topology: Topology, preempt: PreemptPolicy) -> Config {
 
 pub(crate) fn start(policy: impl Into<Policy>, config: Config) -> WaitingServer {
     start_framed(Lines, policy, config)
+}
+
+/// The lines of [`Lines`], whose replies need no order: each repeats its request.
+pub(crate) struct NamedLines;
+
+impl Framing for NamedLines {
+    type Cursor = usize;
+    type Head = ();
+
+    fn next_frame(&self, scanned: &mut usize, input: &[u8]) -> Result<Step, FrameError> {
+        Lines.next_frame(scanned, input)
+    }
+
+    fn replies_in_order(&self) -> bool {
+        false
+    }
+
+    fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
+        Lines.encode_rejection(rejection, request, out);
+    }
 }
 
 /// A server whose requests are lines to this framing.

@@ -21,7 +21,7 @@ use crate::request_types::control_begun_max;
 use crate::runtime::channel::turn_start::TurnStart;
 use crate::runtime::host::cores::Cores;
 use crate::shared::Receiver;
-use crate::telemetry::DispatchCounters;
+use crate::telemetry::{DispatchCounters, Telemetry};
 
 /// How often queue lengths and reservations are published for other threads.
 const PUBLISH_INTERVAL_NS: u64 = 10_000_000;
@@ -53,6 +53,8 @@ pub(crate) struct Dispatcher<K> {
     offered: Option<Vec<Arrived>>,
     /// Where ports move between threads.
     lengths: Option<Lengths>,
+    /// How long requests keep their connections.
+    keeping: Option<Lengths>,
     /// Where the scheduler may have work done aside.
     studies: Option<Studies>,
     /// The counts of the schedulers that were in force before.
@@ -102,6 +104,7 @@ impl<K> Dispatcher<K> {
             control: Control::new(&shared.types, control_begun_max(&shared.config)),
             offered: None,
             lengths: None,
+            keeping: None,
             studies: None,
             before: Counted {
                 steals: vec![0; shared.types.len() + 1],
@@ -124,6 +127,12 @@ impl<K> Dispatcher<K> {
     /// As this, where ports move between threads.
     pub(crate) fn with_lengths(mut self) -> Self {
         self.lengths = Some(Lengths::new(self.shared.types.len() + 1));
+        self
+    }
+
+    /// As this, where so many runs may leave each connection.
+    pub(crate) fn with_detached(mut self, runs_max: usize) -> Self {
+        self.keeping = (runs_max > 0).then(|| Lengths::new(self.shared.types.len() + 1));
         self
     }
 
@@ -553,7 +562,10 @@ impl<K> Dispatcher<K> {
             let (scheduler, shared) = (&self.scheduler, &self.shared);
             { &mut self.brief }.follow(|slot| mean_ns(scheduler, shared, slot));
             if let Some(lengths) = &mut self.lengths {
-                lengths.measure(&self.shared);
+                lengths.measure(&self.shared, Telemetry::length_ns_mean);
+            }
+            if let Some(keeping) = &mut self.keeping {
+                keeping.measure(&self.shared, Telemetry::handling_ns_mean);
             }
         }
     }
@@ -596,6 +608,13 @@ impl<K> Dispatcher<K> {
             Some(Length::Short) if Some(request_type) == self.shared.handshake => Length::Unknown,
             known => known.unwrap_or(Length::Unknown),
         }
+    }
+
+    /// Whether requests of a type are known to keep their connections for a short time, whether they run or wait.
+    #[inline]
+    pub(crate) fn keeps_briefly(&self, request_type: RequestType) -> bool {
+        let slot = self.slot(request_type);
+        self.keeping.as_ref().is_some_and(|keeping| keeping.of(slot) == Length::Short)
     }
 
     /// At the end of an interval, how many workers the load needs. Servers with an arbiter ask for as many cores, and

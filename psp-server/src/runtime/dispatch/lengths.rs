@@ -3,6 +3,7 @@
 //! to another worker and getting it back.
 
 use crate::shared::Shared;
+use crate::telemetry::Telemetry;
 
 /// What is known of the requests of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,11 +26,11 @@ impl Lengths {
         Self { types: vec![Length::Unknown; type_slots] }
     }
 
-    /// Takes what has been measured by now.
-    pub(crate) fn measure(&mut self, shared: &Shared) {
+    /// Takes what has been measured by now: the `mean_ns` of the requests of each slot.
+    pub(crate) fn measure(&mut self, shared: &Shared, mean_ns: fn(&Telemetry, usize) -> f64) {
         let long_ns = shared.config.long_us as f64 * 1e3;
         for (slot, length) in self.types.iter_mut().enumerate() {
-            *length = match shared.telemetry.length_ns_mean(slot) {
+            *length = match mean_ns(&shared.telemetry, slot) {
                 0.0 => Length::Unknown,
                 mean_ns if mean_ns < long_ns => Length::Short,
                 _ => Length::Long,
@@ -57,7 +58,7 @@ mod tests {
         let mut lengths = Lengths::new(3);
         let read = |lengths: &Lengths| [0, 1, 2].map(|slot| lengths.of(slot));
         let (unknown, short, long) = (Length::Unknown, Length::Short, Length::Long);
-        lengths.measure(&shared);
+        lengths.measure(&shared, Telemetry::length_ns_mean);
         assert_eq!(read(&lengths), [unknown; 3]);
         let ([get, keys], [first, second]) = ([0, 1], [0, 1]);
         let measured = |worker: usize, slot: usize, service_ns| {
@@ -67,14 +68,14 @@ mod tests {
         };
         measured(first, get, 2_000);
         measured(first, keys, 2_000);
-        lengths.measure(&shared);
+        lengths.measure(&shared, Telemetry::length_ns_mean);
         assert_eq!(read(&lengths), [short, short, unknown]);
         measured(second, keys, 300_000);
-        lengths.measure(&shared);
+        lengths.measure(&shared, Telemetry::length_ns_mean);
         assert_eq!(read(&lengths), [short, long, unknown], "a mean of all");
         let starved = &shared.telemetry.workers[second].types[keys].0.starved_ns;
         starved.add(290_000);
-        lengths.measure(&shared);
+        lengths.measure(&shared, Telemetry::length_ns_mean);
         assert_eq!(read(&lengths), [short, short, unknown], "others had the core");
     }
 }

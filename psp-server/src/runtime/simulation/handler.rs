@@ -67,7 +67,7 @@ impl SimHandler {
         }
         let was_put_back = with_ledger(|ledger| {
             let executed = &mut ledger.slots[super::ledger::slot_of(head.client)];
-            executed.reclassified.replace(head.number) == Some(head.number)
+            !executed.reclassified.insert(head.number)
         });
         let next = (u32::from(head.request_type) + 1) % self.types;
         !was_put_back && reply.reclassify(RequestType::new(next))

@@ -1,8 +1,8 @@
-//! What the handler did: which requests ran, each once and in their order, which run until they are killed, and which
+//! What the handler did: which requests ran, each once, and in their order if replies come in order, which run until they are killed, and which
 //! replies are still to come.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::faults::Fault;
 use super::losses::Losses;
@@ -20,12 +20,12 @@ thread_local! {
 pub(super) struct Executed {
     /// The client that has this slot.
     pub(super) client: u32,
-    /// The request that ran last.
-    pub(super) last: Option<u32>,
+    /// The requests that ran.
+    pub(super) ran: BTreeSet<u32>,
     /// Those whose replies the client has not read.
     pub(super) unread: VecDeque<u32>,
-    /// Said to be of another type, and not run yet.
-    pub(super) reclassified: Option<u32>,
+    /// Those that were said to be of another type.
+    pub(super) reclassified: BTreeSet<u32>,
 }
 
 /// A reply that is written later.
@@ -46,6 +46,8 @@ struct Endless {
 /// See the [module](self).
 pub(super) struct Ledger {
     pub(super) slots: Vec<Executed>,
+    /// Requests of a connection run in their order.
+    pub(super) in_order: bool,
     pub(super) later: Vec<Later>,
     pub(super) random: Option<Random>,
     /// The longest time until a deferred reply.
@@ -71,6 +73,7 @@ impl Ledger {
     pub(super) const fn new() -> Self {
         Self {
             slots: Vec::new(),
+            in_order: true,
             later: Vec::new(),
             random: None,
             later_ns_max: 0,
@@ -100,9 +103,12 @@ impl Ledger {
             self.fail(format!("a request with other bytes than were sent: {head:?}"));
             return true;
         }
-        let is_next = executed.last.is_none_or(|last| last < head.number);
+        let last = executed.ran.last().copied();
+        let is_next = match self.in_order {
+            true => last.is_none_or(|last| last < head.number),
+            false => !executed.ran.contains(&head.number),
+        };
         if !is_next {
-            let last = executed.last;
             self.fail(format!("request {head:?} runs after request {last:?}"));
         }
         true
@@ -118,7 +124,7 @@ impl Ledger {
     pub(super) fn note(&mut self, head: &Head) {
         self.ran += 1;
         let executed = &mut self.slots[slot_of(head.client)];
-        executed.last = Some(head.number);
+        executed.ran.insert(head.number);
         executed.unread.push_back(head.number);
     }
 

@@ -230,7 +230,9 @@ impl Plan {
         let config = config
             .net_budget_us(maybe(2, 1, 200, 1000))
             .stuck_after_ms(maybe(3, 1, 100, 10_000))
-            .stuck_after_means(maybe(2, 0, 20, 100));
+            .stuck_after_means(maybe(2, 0, 20, 100))
+            .requests_per_connection_max(maybe(2, 1, 4, 64) as usize)
+            .long_us(maybe(3, 1, 50, 100));
         let mut table = TypeTable::new();
         for number in 0..types as usize {
             let mut spec = TypeSpec::new(format!("type{number}"));

@@ -60,6 +60,7 @@ pub(super) fn simulate(plan: Plan) -> Outcome {
     with_ledger(|ledger| {
         *ledger = Ledger::new();
         ledger.later_ns_max = plan.later_ns_max + 1;
+        ledger.in_order = plan.in_order;
         ledger.fault = plan.fault;
         ledger.losses = plan.net_losses;
         ledger.random = Some(Random::new(random.next()));

@@ -349,8 +349,7 @@ impl World {
         self.by_socket[end.id().index()] = id;
         with_ledger(|ledger| {
             let executed = &mut ledger.slots[slot];
-            executed.unread.clear();
-            (executed.client, executed.last, executed.reclassified) = (id, None, None);
+            *executed = Executed { client: id, ..Executed::default() };
         });
         let mut common = Common {
             plan: &self.plan,

@@ -121,7 +121,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             Task::Stream(stream) => {
                 let Stream { connection, run } = &mut **stream;
                 let end_ns = self.run_connection(connection, run, start_ns);
-                let state = AssertUnwindSafe(|| self.handler.is_authenticated(&connection.state));
+                let state = AssertUnwindSafe(|| self.handler.is_authenticated(&connection.common.state));
                 connection.is_authenticated = catch_unwind(state).unwrap_or(false);
                 end_ns
             }
@@ -182,7 +182,8 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         now_ns: u64,
     ) -> ControlFlow<u64, u64> {
         let frame = &run.frames[run.done];
-        if connection.pushes.has_any() {
+        // Detached requests leave messages to their home.
+        if !connection.is_detached() && connection.common.pushes.has_any() {
             connection.take_pushed(usize::MAX);
         }
         if frame.len >= BODY_LEN_MIN {
@@ -196,9 +197,10 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         };
         let origin = Origin {
             request: RequestKey::Connection(connection.index),
+            home: Some(connection.home),
             presence: Some(&connection.presence),
             deferrals: self.shared.deferrals_of(connection.port),
-            pushes: Some(&connection.pushes),
+            pushes: Some(&connection.common.pushes),
         };
         let Connection { output, socket, .. } = connection;
         let mut reply = Reply::to_stream(output, socket, self.shared.reply_bytes_max(), &self.shared.buffers, origin);
@@ -207,7 +209,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             body: Body::new(connection.input.shared()),
             head: &frame.head,
             request_type: frame.request_type,
-            connection: &connection.state,
+            connection: &connection.common.state,
             peer: connection.peer,
             worker: self.worker.get(),
             waited: Duration::from_nanos(waited_ns),
@@ -306,7 +308,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
     #[inline]
     fn foresee(&self, connection: &Connection<H::Connection>, frames: &[Frame<F::Head>]) {
         if let Some(foreseen) = Foreseen::new(connection.input.data(), frames) {
-            let state = &connection.state;
+            let state = &connection.common.state;
             let foresee = AssertUnwindSafe(|| self.handler.foresee(state, foreseen));
             if catch_unwind(foresee).is_err() {
                 let counters = &self.shared.telemetry.workers[self.worker.get().index()];
@@ -382,6 +384,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         let limit_bytes = room.len();
         let origin = Origin {
             request: RequestKey::Datagram(*index),
+            home: None,
             presence: None,
             deferrals: self.shared.deferrals_of(names.port()),
             pushes: None,

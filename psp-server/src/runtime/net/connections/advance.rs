@@ -75,13 +75,14 @@ impl<F: Framing, C> Connections<F, C> {
     /// Whether the connection is in the middle of a long request, of which it may read much, and has nothing else to
     /// do.
     fn reads_long(&self, index: ConnectionIndex) -> bool {
-        let Phase::Home(stream) = &self.slots[index.get()].phase else {
+        let slot = &self.slots[index.get()];
+        let Phase::Home(stream) = &slot.phase else {
             return false;
         };
         let connection = &stream.connection;
         let input = &connection.input;
         let reads = !input.is_empty() && input.held_bytes() > POOLED_LEN;
-        reads && !connection.has_unsent() && !connection.closing
+        reads && !connection.has_unsent() && !connection.closing && slot.detached_from.is_none()
     }
 
     /// Advances the first one that was put off. It is one at a time, as others may have come meanwhile.
@@ -98,6 +99,9 @@ impl<F: Framing, C> Connections<F, C> {
         dispatcher: &mut Dispatcher<K>,
         now_ns: u64,
     ) {
+        if let Some(home) = self.slots[index.get()].detached_from {
+            return self.go_on(index, home, dispatcher, now_ns);
+        }
         match self.slots[index.get()].phase {
             Phase::Home(_) => self.advance(index, read_bytes_max, dispatcher, now_ns),
             Phase::Lingering { .. } => self.linger(index),
@@ -159,7 +163,7 @@ impl<F: Framing, C> Connections<F, C> {
             return false;
         };
         let connection = &mut stream.connection;
-        if connection.failed || connection.pushes.is_cut_off() {
+        if connection.failed || connection.common.pushes.is_cut_off() {
             self.close(index);
             return false;
         }
@@ -231,7 +235,7 @@ impl<F: Framing, C> Connections<F, C> {
             return false;
         };
         let Stream { connection, run } = &mut **stream;
-        if connection.closing && connection.owed.is_empty() {
+        if connection.closing && connection.owed.is_empty() && slot.detached.count == 0 {
             if connection.socket.say_goodbye() {
                 return true;
             }
@@ -251,10 +255,9 @@ impl<F: Framing, C> Connections<F, C> {
         }
         let (input, is_authenticated) = (connection.input.data(), connection.is_authenticated);
         match parse(&self.framing, &mut slot.cursor, input, is_authenticated, run, dispatcher, now_ns) {
-            Ok(Parsed::Run(request_type)) => {
+            Ok(Parsed::Run(_)) => {
                 slot.last_active_ns = now_ns;
-                self.enter_queue(index, request_type, dispatcher, now_ns);
-                false
+                self.enter_or_detach(index, dispatcher, now_ns)
             }
             Ok(Parsed::NeedMore { len_min }) => self.step_of_reading(index, len_min, read_left, now_ns),
             Err(error) => {
@@ -282,7 +285,9 @@ impl<F: Framing, C> Connections<F, C> {
                 return true;
             }
             let before = connection.output.len();
-            self.framing.encode_interim(&mut slot.cursor, &mut connection.output);
+            if slot.detached.count == 0 {
+                self.framing.encode_interim(&mut slot.cursor, &mut connection.output);
+            }
             let has_interim = connection.output.len() > before;
             if !has_interim {
                 self.wait_for_peer(index, now_ns);

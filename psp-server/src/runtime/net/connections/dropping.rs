@@ -80,6 +80,6 @@ impl<F: Framing, C> Connections<F, C> {
             connection.input.consume(frame.len);
         }
         stream.end_run();
-        self.ready.push_answered(index);
+        self.push_answered(index);
     }
 }

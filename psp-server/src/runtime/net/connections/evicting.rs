@@ -91,7 +91,7 @@ impl<F: Framing, C> Connections<F, C> {
         let slot = &mut self.slots[index.get()];
         let waits = slot.phase.home_mut().is_some_and(|stream| {
             let connection = &stream.connection;
-            connection.pushes.has_any() && connection.has_unsent()
+            connection.common.pushes.has_any() && connection.has_unsent()
         });
         if !waits {
             return false;
@@ -111,7 +111,7 @@ impl<F: Framing, C> Connections<F, C> {
     pub(super) fn close_for_budget(&mut self, index: ConnectionIndex, now_ns: u64) {
         if let Some(stream) = self.slots[index.get()].phase.stream() {
             let connection = &stream.connection;
-            let held_bytes = connection.counted_bytes + connection.pushes.held_bytes();
+            let held_bytes = connection.counted_bytes + connection.common.pushes.held_bytes();
             let limit_bytes = self.shared.config.buffered_bytes();
             let why = "over the budget for buffered bytes";
             self.closed_log.say(connection.peer, held_bytes, limit_bytes, why, now_ns);
@@ -140,11 +140,12 @@ impl<F: Framing, C> Slot<F, C> {
             true => connection.uptake.moved_ns(now_ns),
             false => self.last_active_ns.max(self.progress_ns),
         };
-        let (for_ns, listens) = (now_ns.saturating_sub(progress_ns), connection.pushes.has_any());
+        let (for_ns, listens) = (now_ns.saturating_sub(progress_ns), connection.common.pushes.has_any());
         let is_stale = for_ns > if listens { STALE_LISTENER_NS } else { STALE_NS };
         let is_of_less_worth = for_authenticated && !connection.is_authenticated;
-        let waits_for_nothing = connection.owed.is_empty() || connection.has_unsent();
-        let held_bytes = connection.counted_bytes.max(connection.unsent_bytes()) + connection.pushes.held_bytes();
+        let waits_for_nothing = self.detached_from.is_none() && (!self.owes() || connection.has_unsent());
+        let held_bytes =
+            connection.counted_bytes.max(connection.unsent_bytes()) + connection.common.pushes.held_bytes();
         (waits_for_nothing
             && self.awaits_bytes.is_none()
             && held_bytes > exempt_bytes

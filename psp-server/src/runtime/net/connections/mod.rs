@@ -42,6 +42,7 @@ mod backpressured;
 mod bodies;
 mod body_line;
 mod closed_log;
+mod detached;
 mod dropping;
 mod evicting;
 mod handshake;

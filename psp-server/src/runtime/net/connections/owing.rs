@@ -52,7 +52,7 @@ impl<F: Framing, C> Connections<F, C> {
             connection.output.append(completed.output);
         }
         if is_home {
-            self.ready.push_answered(index);
+            self.push_answered(index);
         } else {
             self.send_meanwhile(index);
         }

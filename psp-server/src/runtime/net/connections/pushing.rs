@@ -59,7 +59,7 @@ impl<C> Connection<C> {
     /// Whether messages wait that may be sent now.
     #[inline]
     pub(super) fn may_send_pushed(&self) -> bool {
-        self.pushes.has_any() && !self.closing && !self.is_within_a_reply()
+        self.common.pushes.has_any() && !self.closing && !self.is_within_a_reply()
     }
 
     /// Whether a part of a reply was sent whose rest is deferred.

@@ -3,12 +3,14 @@
 use psp_policy::RequestType;
 use psp_protocols::Framing;
 
+use super::detached::Detached;
 use super::per_address::Counted;
 use super::readiness::{Condition, Readiness};
 use crate::peer::Peer;
 use crate::presence::Presence;
 use crate::telemetry::NetCounters;
 use crate::transport::output::Flush;
+use crate::transport::request_key::ConnectionIndex;
 use crate::transport::run::Stream;
 
 /// Input that one connection may have read before others have their turn, in bytes.
@@ -60,6 +62,10 @@ pub(super) struct Slot<F: Framing, C> {
     pub(super) queued_bytes: usize,
     /// It is looked at later, if its peer has not read by then.
     pub(super) is_watched: bool,
+    /// The connection of a detached run; `None` for a connection.
+    pub(super) detached_from: Option<ConnectionIndex>,
+    /// The runs that are detached from this connection.
+    pub(super) detached: Detached<C, F::Head>,
 }
 
 /// Where a connection is on its way.
@@ -117,6 +123,8 @@ impl<F: Framing, C> Slot<F, C> {
             discard_left: DISCARDED_BYTES_MAX,
             queued_bytes: 0,
             is_watched: false,
+            detached_from: None,
+            detached: Detached::default(),
         }
     }
 
@@ -127,6 +135,23 @@ impl<F: Framing, C> Slot<F, C> {
         if begin || self.since_heard_bytes >= HEARD_BYTES_MIN {
             (self.heard_ns, self.since_heard_bytes) = (now_ns, 0);
         }
+    }
+
+    /// Whether both are of the same connection.
+    pub(super) fn shares_connection(&self, other: &Self) -> bool {
+        let presences = self.presence.as_ref().zip(other.presence.as_ref());
+        presences.is_some_and(|(one, other)| one.is_of(other))
+    }
+
+    /// Whether requests of the connection wait or run, or replies are deferred.
+    pub(super) fn has_request(&self) -> bool {
+        self.phase.is_away_or_waits() || self.owes()
+    }
+
+    /// Whether the connection, which the net worker has, owes replies to requests that do not wait or run with it.
+    pub(super) fn owes(&self) -> bool {
+        let stream = self.phase.stream();
+        self.detached.count > 0 || stream.is_some_and(|stream| !stream.connection.owed.is_empty())
     }
 
     /// Whether output waits, and the kernel holds less for the peer than when this was last asked.
@@ -184,14 +209,17 @@ impl<C, D> Phase<C, D> {
         matches!(self, Self::Free)
     }
 
-    /// Whether a run of the connection waits or runs, or a reply is deferred.
-    pub(super) fn has_request(&self) -> bool {
-        matches!(self, Self::Backpressured(_) | Self::Queued(_) | Self::Lent { .. }) || self.owes()
+    /// The same, to be changed, if its run may be in a queue.
+    pub(super) fn stream_mut(&mut self) -> Option<&mut Stream<C, D>> {
+        match self {
+            Self::Home(stream) | Self::Backpressured(stream) | Self::Queued(stream) => Some(stream),
+            Self::Free | Self::Lent { .. } | Self::Lingering { .. } => None,
+        }
     }
 
-    /// Whether replies of the connection, which the net worker has, are deferred.
-    pub(super) fn owes(&self) -> bool {
-        self.stream().is_some_and(|stream| !stream.connection.owed.is_empty())
+    /// Whether a run of the connection waits or runs.
+    fn is_away_or_waits(&self) -> bool {
+        matches!(self, Self::Backpressured(_) | Self::Queued(_) | Self::Lent { .. })
     }
 
     pub(super) fn is_lingering(&self) -> bool {

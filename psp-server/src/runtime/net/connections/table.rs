@@ -26,7 +26,7 @@ use crate::shared::Receiver;
 use crate::telemetry::NetCounters;
 use crate::transport::connection::{Accepted, Connection};
 use crate::transport::output::Flush;
-use crate::transport::owed::owed_max;
+use crate::transport::owed::{detached_max, owed_max};
 use crate::transport::request_key::{ConnectionIndex, Names, PortNumber};
 use crate::transport::run::{Run, Stream};
 
@@ -55,6 +55,10 @@ pub(in crate::runtime::net) struct Connections<F: Framing, C> {
     pub(super) draining: bool,
     /// How many replies a connection may owe before its next request has to wait.
     pub(super) owed_max: usize,
+    /// How many runs of a connection may be detached.
+    pub(super) detached_max: usize,
+    /// How many runs are detached.
+    pub(super) detached: usize,
 }
 
 impl<F: Framing, C> Connections<F, C> {
@@ -62,6 +66,8 @@ impl<F: Framing, C> Connections<F, C> {
         let backpressure_ns = shared.config.backpressure_ms.saturating_mul(1_000_000);
         Self {
             owed_max: owed_max(framing.replies_in_order()),
+            detached_max: detached_max(framing.replies_in_order(), &shared.config),
+            detached: 0,
             framing,
             slots: Vec::new(),
             free: Vec::new(),
@@ -80,12 +86,17 @@ impl<F: Framing, C> Connections<F, C> {
     }
 
     pub(in crate::runtime::net) fn open(&self) -> usize {
+        self.in_use() - self.detached
+    }
+
+    /// Slots of connections and of detached runs.
+    fn in_use(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Connections that have something left to do. A lingering connection has not: its last reply is sent.
+    /// Connections and detached runs that have something left to do. A lingering connection has not: its last reply is sent.
     pub(in crate::runtime::net) fn unfinished(&self) -> usize {
-        self.open() - self.lingering
+        self.in_use() - self.lingering
     }
 
     /// Whether connections have something to do, beside messages.
@@ -111,7 +122,23 @@ impl<F: Framing, C> Connections<F, C> {
 
     /// Whether there may be another connection.
     pub(in crate::runtime::net) fn is_full(&self) -> bool {
-        self.open() >= self.names.connections_max()
+        self.in_use() >= self.names.connections_max()
+    }
+
+    /// A free slot, which is the caller's. `None` if there are as many as have names.
+    pub(super) fn vacant(&mut self) -> Option<ConnectionIndex> {
+        if let Some(index) = self.free.pop() {
+            return Some(index);
+        }
+        let index = ConnectionIndex::new(self.slots.len()).filter(|_| !self.is_full())?;
+        self.slots.push(Slot::free());
+        Some(index)
+    }
+
+    /// Gives a slot back that is [free](Slot::free).
+    pub(super) fn free_slot(&mut self, index: ConnectionIndex) {
+        self.ready.forget_put_off(index);
+        self.free.push(index);
     }
 
     /// Takes a new connection in, which is `counted` for its address.
@@ -123,11 +150,7 @@ impl<F: Framing, C> Connections<F, C> {
         tokens: Tokens,
         now_ns: u64,
     ) {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::free());
-            let index = ConnectionIndex::new(self.slots.len() - 1);
-            index.expect("connections with names have indices")
-        });
+        let index = self.vacant().expect("it was asked before whether there may be another one");
         let interest = Interest::READABLE | Interest::WRITABLE;
         let Accepted { socket, peer, .. } = &mut accepted;
         let peer = *peer;
@@ -167,7 +190,7 @@ impl<F: Framing, C> Connections<F, C> {
             return;
         }
         let grace_ms = self.shared.config.half_close_grace_ms;
-        if slot.note_peer(event, at, grace_ms.saturating_mul(1_000_000)) && slot.phase.has_request() {
+        if slot.note_peer(event, at, grace_ms.saturating_mul(1_000_000)) && slot.has_request() {
             self.shared.net().connections_abandoned.add(1);
         }
         let SocketEvent { writable, .. } = event;
@@ -244,12 +267,13 @@ impl<F: Framing, C> Connections<F, C> {
             slot.cursor = F::Cursor::default();
         }
         slot.phase = Phase::Home(stream);
-        self.ready.push_answered(index);
+        self.push_answered(index);
+        self.rejoin_done(index);
     }
 
     pub(super) fn close(&mut self, index: ConnectionIndex) {
         let mut slot = std::mem::replace(&mut self.slots[index.get()], Slot::free());
-        if slot.phase.owes() {
+        if slot.owes() {
             // For those who write the replies.
             slot.presence.as_ref().map(|presence| presence.set(State::Gone));
         }
@@ -257,10 +281,13 @@ impl<F: Framing, C> Connections<F, C> {
             self.part_from(&mut stream.connection);
         }
         self.lingering -= usize::from(slot.phase.is_lingering());
-        self.ready.forget_put_off(index);
-        self.free.push(index);
+        self.free_slot(index);
         if let Some(stream) = slot.phase.stream() {
             Memory::release(&stream.connection, &self.shared);
+            if slot.detached.count > 0 {
+                // Its detached runs, which have it, too, may end later.
+                stream.connection.common.pushes.end();
+            }
         }
         // Before others see that it is gone: its address may have another one.
         drop(slot);
@@ -274,6 +301,9 @@ impl<F: Framing, C> Connections<F, C> {
         };
         for index in (0..self.slots.len()).map_while(ConnectionIndex::new) {
             let slot = &mut self.slots[index.get()];
+            if slot.detached_from.is_some() {
+                continue;
+            }
             if self.draining && slot.has_been_read() {
                 slot.last_active_ns = now_ns;
             }
@@ -281,7 +311,7 @@ impl<F: Framing, C> Connections<F, C> {
             let (timeout_s, since_ns) = match &slot.phase {
                 Phase::Home(stream)
                     if !stream.connection.has_unsent()
-                        && (slot.phase.owes() || stream.connection.pushes.has_senders()) =>
+                        && (slot.owes() || stream.connection.common.pushes.has_senders()) =>
                 {
                     continue;
                 }
