@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::BuildError;
 use crate::limits::{CONNECTION_INDEX_LIMIT, QUEUE_CAPACITY_MAX, STACK_BYTES_TOTAL_MAX, TEAM_THREADS_MAX, WORKERS_MAX};
+use crate::transport::owed::OWED_MAX;
 
 /// The middle of the levels.
 const ARBITER_PRIORITY: u8 = 4;
@@ -132,7 +133,7 @@ pub struct Config {
     /// bits count as one. Unix sockets have no addresses and no such limit.
     pub connections_per_address_max: usize,
     /// Requests (or runs of pipelined requests of one type) of a connection that may run at once, if the framing's replies
-    /// [name their requests](psp_protocols::Framing::replies_in_order); 1 to 1024. Requests of types that take less than
+    /// [name their requests](psp_protocols::Framing::replies_in_order); 1 to 64. Requests of types that take less than
     /// [`long_us`](field@Self::long_us) on average, waits included, run one after the other beside the longer ones. With 1,
     /// and where replies come in order, a request waits for those before it.
     pub requests_per_connection_max: usize,
@@ -457,7 +458,12 @@ impl Config {
             ("arbiter_priority", self.arbiter_priority.into(), 0, Priority::LOWEST.level().into()),
             ("queue_capacity", self.queue_capacity as i128, 1, queue_capacity),
             ("connections_max", self.connections_max as i128, 1, connections),
-            ("requests_per_connection_max", self.requests_per_connection_max as i128, 1, 1024),
+            (
+                "requests_per_connection_max",
+                self.requests_per_connection_max as i128,
+                1,
+                OWED_MAX as i128,
+            ),
             ("reply_bytes_max", self.reply_bytes_max as i128, 1, isize::MAX as i128),
             (
                 "buffered_bytes_max",

@@ -74,7 +74,7 @@ fn replies_keep_the_order_of_their_connections() {
 fn replies_that_name_their_requests_overtake_deferred_ones() {
     const REQUESTS: usize = 200;
     for topology in [Topology::Inline, Topology::Dedicated] {
-        let config = config(topology, PreemptPolicy::None);
+        let config = config(topology, PreemptPolicy::None).requests_per_connection_max(1);
         let server = start_framed(NamedLines, Policy::c_fcfs(), config);
         let mut client = server.connect();
         client.send("defer-kept 1\nshort 2\ndefer-kept 3\nspin 9\n");

@@ -3,10 +3,18 @@
 use std::sync::atomic::Ordering;
 
 use psp_server::protocols::Sink;
-use psp_server::{Policy, PreemptPolicy, Reply, Request, Server, Topology};
+use psp_server::{Config, Policy, PreemptPolicy, Reply, Request, Server, Topology};
 
 use crate::common::{Client, until};
 use crate::rig::{NamedLines, WaitingServer, config, named, servers, start_framed};
+
+/// All ways to run requests that wait, and ports that move between threads.
+fn all() -> impl Iterator<Item = (Policy, Config)> {
+    let moving = "darc-distributed".parse().unwrap();
+    servers()
+        .into_iter()
+        .chain([(moving, config(Topology::Distributed, PreemptPolicy::None))])
+}
 
 fn begun(server: &WaitingServer) -> usize {
     server.begun.load(Ordering::SeqCst)
@@ -14,13 +22,12 @@ fn begun(server: &WaitingServer) -> usize {
 
 #[test]
 fn a_short_request_passes_a_long_one_of_its_connection() {
-    for (policy, config) in servers() {
+    for (policy, config) in all() {
         let name = named(&(policy.clone(), config.clone()));
         let server = start_framed(NamedLines, policy, config);
         for long in ["gate 1", "yield-until 2"] {
             let mut client = server.connect();
             server.gate.close();
-            println!("{name} {long}");
             client.send(&format!("{long}\nshort 1\n"));
             assert_eq!(client.line(), "ok short 1", "{name}");
             assert_eq!(client.ask("short 2"), "ok short 2", "{name}: as one that comes later does");
@@ -40,7 +47,7 @@ fn a_short_request_passes_a_long_one_of_its_connection() {
 #[test]
 fn so_many_run_at_once_and_no_more() {
     const REQUESTS: usize = 20;
-    for (policy, config) in servers() {
+    for (policy, config) in all() {
         let name = named(&(policy.clone(), config.clone()));
         for at_once in [1, 3] {
             let config = config.clone().requests_per_connection_max(at_once);
@@ -66,7 +73,7 @@ fn so_many_run_at_once_and_no_more() {
 
 #[test]
 fn a_peer_that_leaves_takes_its_requests_along() {
-    for (policy, config) in servers() {
+    for (policy, config) in all() {
         let name = named(&(policy.clone(), config.clone()));
         let server = start_framed(NamedLines, policy, config.half_close_grace_ms(0));
         let mut client = server.connect();

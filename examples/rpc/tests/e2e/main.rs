@@ -10,3 +10,4 @@ mod failures;
 mod gather;
 mod life;
 mod methods;
+mod one_connection;

@@ -78,18 +78,21 @@ fn order(client: &mut Client) -> Vec<u64> {
 }
 
 #[test]
-fn datagrams_complete_out_of_order() {
+fn short_calls_pass_a_long_one() {
     for (policy, workers) in [("c-fcfs", "2"), ("darc", "2"), ("mq quantum-us=500", "1")] {
         let shape = ["--topology", "dedicated", "--workers", workers];
         let server = Server::start(&flags(policy, &shape));
-        let order = order(&mut server.datagrams());
-        assert_eq!(order.last(), Some(&0), "{policy}: {order:?}");
+        for (transport, mut client) in [("UDP", server.datagrams()), ("TCP", server.connect())] {
+            let order = order(&mut client);
+            assert_eq!(order.last(), Some(&0), "{policy} {transport}: {order:?}");
+        }
     }
 }
 
 #[test]
-fn a_connection_keeps_its_order_and_other_connections_do_not_wait() {
-    let server = Server::start(&flags("darc", &DEDICATED));
+fn one_at_a_time_a_connection_keeps_its_order_and_other_connections_do_not_wait() {
+    let config = "[server]\nrequests-per-connection-max = 1\n";
+    let server = Server::start_with(&flags("darc", &DEDICATED), config);
     assert_eq!(order(&mut server.connect()), [0, 1, 2, 3, 4, 5]);
     let (mut slow, mut fast) = (server.connect(), server.connect());
     // A request that waits has a turn before and one after.

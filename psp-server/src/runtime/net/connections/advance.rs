@@ -246,7 +246,7 @@ impl<F: Framing, C> Connections<F, C> {
             self.close(index);
             return false;
         }
-        if connection.closing || connection.owed.len() >= self.owed_max {
+        if connection.closing || connection.owed.len() + slot.detached.count >= self.owed_max {
             self.wait_for_peer(index, now_ns);
             return false;
         }
@@ -255,9 +255,10 @@ impl<F: Framing, C> Connections<F, C> {
         }
         let (input, is_authenticated) = (connection.input.data(), connection.is_authenticated);
         match parse(&self.framing, &mut slot.cursor, input, is_authenticated, run, dispatcher, now_ns) {
-            Ok(Parsed::Run(_)) => {
+            Ok(Parsed::Run(request_type)) => {
                 slot.last_active_ns = now_ns;
-                self.enter_or_detach(index, dispatcher, now_ns)
+                self.enter_or_detach(index, request_type, dispatcher, now_ns);
+                false
             }
             Ok(Parsed::NeedMore { len_min }) => self.step_of_reading(index, len_min, read_left, now_ns),
             Err(error) => {

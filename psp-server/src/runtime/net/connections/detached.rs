@@ -11,6 +11,7 @@
 //! A run whose type is known to take less than [`long_us`](crate::Config::long_us) stays: it is back soon, and the worker
 //! that ran it sends its reply. A detached request that waits for another turn is framed again from its own bytes.
 
+use psp_policy::RequestType;
 use psp_protocols::{Framing, Rejection};
 
 use super::memory::Memory;
@@ -42,23 +43,23 @@ impl<C, D> Default for Detached<C, D> {
 }
 
 impl<F: Framing, C> Connections<F, C> {
-    /// The run of a connection at home enters its typed queue: detached, unless it is short. Returns whether the connection
-    /// may go on.
+    /// The run of a connection at home enters its typed queue: detached, unless it is short. Then the connection has its
+    /// next turn behind the others: a port that moves leaves no more than one run in the dispatcher.
     #[inline]
     pub(super) fn enter_or_detach<K>(
         &mut self,
         index: ConnectionIndex,
+        request_type: RequestType,
         dispatcher: &mut Dispatcher<K>,
         now_ns: u64,
-    ) -> bool {
+    ) {
         let slot = &self.slots[index.get()];
-        let Some(request_type) = slot.phase.stream().and_then(|stream| stream.run.request_type()) else {
-            return false;
-        };
         let may_detach = slot.detached.count < self.detached_max && !dispatcher.keeps_briefly(request_type);
         let own = may_detach.then(|| self.detach(index, dispatcher, now_ns)).flatten();
+        if own.is_some() {
+            self.ready.push(index);
+        }
         self.enter_queue(own.unwrap_or(index), request_type, dispatcher, now_ns);
-        own.is_some()
     }
 
     /// Moves the first request of the run of a connection at home to a slot of its own. `None` if there is no slot, or the
