@@ -10,8 +10,9 @@ use psp_policy::{PreemptPolicy, StuckAfter};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::BuildError;
-use crate::limits::{CONNECTION_INDEX_LIMIT, QUEUE_CAPACITY_MAX, STACK_BYTES_TOTAL_MAX, TEAM_THREADS_MAX, WORKERS_MAX};
-use crate::transport::owed::OWED_MAX;
+use crate::limits::{
+    CONNECTION_INDEX_LIMIT, OWED_MAX, QUEUE_CAPACITY_MAX, STACK_BYTES_TOTAL_MAX, TEAM_THREADS_MAX, WORKERS_MAX,
+};
 
 /// The middle of the levels.
 const ARBITER_PRIORITY: u8 = 4;

@@ -7,6 +7,9 @@ pub(crate) const TEAM_THREADS_MAX: usize = 64;
 /// [`RequestId`](psp_policy::RequestId)s is for datagrams.
 pub(crate) const CONNECTION_INDEX_LIMIT: u32 = 1 << 30;
 
+/// Replies that a connection may owe, deferred ones or those of requests that run at once, if they name their requests.
+pub(crate) const OWED_MAX: usize = 64;
+
 /// Workers of a server. Each has a thread, and counters for each request type.
 pub(crate) const WORKERS_MAX: usize = 1024;
 

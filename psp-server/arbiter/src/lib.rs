@@ -20,6 +20,7 @@
 //! | run an arbiter | [`Daemon`](daemon::Daemon), [`mechanism::choose`] |
 //! | see who has what | [`status`] |
 //! | know how cores are divided | [`arbitration`] |
+//! | know which cores belong together | [`Topology`] |
 //! | know the messages | [`protocol`] |
 //!
 //! `docs/arbiter.md` has the program, figures and limits.
@@ -36,8 +37,10 @@ pub mod protocol;
 mod registration;
 pub mod status;
 mod thread;
+mod topology;
 
 pub use cores::{CoreId, CoreSet, InvalidCores};
 pub use page::{Page, PageError};
 pub use registration::{Priority, Registration, RegistrationError};
 pub use thread::ThreadId;
+pub use topology::Topology;

@@ -398,7 +398,7 @@ impl fmt::Debug for Deferrals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::owed::OWED_MAX;
+    use crate::limits::OWED_MAX;
     use crate::transport::request_key::{ConnectionIndex, DatagramIndex};
 
     fn connection() -> RequestKey {

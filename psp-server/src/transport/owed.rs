@@ -1,9 +1,7 @@
 //! What a connection owes its peer: replies that are deferred, and those of detached requests.
 
 use crate::config::Config;
-
-/// Deferred replies of a connection whose protocol matches replies to requests by their names.
-pub(crate) const OWED_MAX: usize = 64;
+use crate::limits::OWED_MAX;
 
 /// Names a deferred reply. No two replies of a thread that receives requests have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,18 +20,17 @@
 
 mod allocation;
 mod limits_of_users;
-mod topology;
 
 use std::collections::{BTreeMap, VecDeque};
 
 pub use limits_of_users::{Limits, UserLimits};
-pub use topology::Topology;
 
 use crate::cores::{CoreId, CoreSet};
 use crate::limits::THREADS_PER_SERVER_MAX;
 use crate::protocol::Refusal;
 use crate::registration::Registration;
 use crate::thread::ThreadId;
+use crate::topology::Topology;
 use allocation::{Demand, allocate};
 
 /// A registered server, by a number that no other server has.
@@ -457,10 +456,11 @@ impl Arbitration {
         if server.held.len() >= target {
             return None;
         }
-        let held = server.held.iter().map(|&(core, _)| core);
+        let held = server.held.iter().map(|&(core, _)| core).collect();
+        let of_others = self.cores.without(&unmanaged).without(&held);
         let last_holder = &self.last_holder;
         let was_its_own = |core| last_holder.get(&core) == Some(&id);
-        let core = self.topology.best(&unmanaged, held, was_its_own)?;
+        let core = self.topology.best(&unmanaged, &held, &of_others, was_its_own)?;
         // The thread that ran last has the warmest caches.
         let thread = server.idle.pop()?;
         server.held.push((core, thread));

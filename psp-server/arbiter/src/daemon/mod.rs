@@ -25,7 +25,7 @@ use rustix::io::Errno;
 
 pub use listener::{ListenError, Listener};
 
-use crate::arbitration::{Action, Arbitration, Server, ServerId, Settings, Topology};
+use crate::arbitration::{Action, Arbitration, Server, ServerId, Settings};
 use crate::cores::{CoreId, CoreSet};
 use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_PER_USER_MAX, MESSAGES_PER_TURN_MAX, REGISTER_WITHIN};
 use crate::mechanism::{Mechanism, Started};
@@ -34,6 +34,7 @@ use crate::protocol::{Refusal, ToArbiter, ToServer};
 use crate::registration::Registration;
 use crate::status::{GrantedCore, ServerStatus, Status};
 use crate::thread::ThreadId;
+use crate::topology::Topology;
 use connection::Connection;
 
 /// How many events are read at once.

@@ -2,6 +2,7 @@
 
 use std::num::NonZero;
 
+use psp_arbiter::{CoreId, CoreSet, Topology};
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
 /// The cores of this process.
@@ -9,7 +10,8 @@ use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 pub(crate) struct Cores {
     /// Cores whose time the process may use at once, by affinity and by cgroup quota.
     pub(crate) count: usize,
-    /// Their numbers, from the affinity mask; empty if the system does not tell.
+    /// Their numbers, from the affinity mask, in the [order](Topology::order) in which threads take them; empty if the
+    /// system does not tell.
     ids: Vec<usize>,
 }
 
@@ -17,10 +19,11 @@ impl Cores {
     /// Asks the system.
     pub(crate) fn discover() -> Self {
         let count = std::thread::available_parallelism().map_or(1, NonZero::get);
-        let ids = sched_getaffinity(None)
-            .map(|set| (0..CpuSet::MAX_CPU).filter(|&id| set.is_set(id)).collect())
-            .unwrap_or_default();
-        Self { count, ids }
+        let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+        let ids = { 0..CpuSet::MAX_CPU }.filter(|&id| allowed.is_set(id));
+        let cores: CoreSet = ids.filter_map(CoreId::new).collect();
+        let order = Topology::discover(&cores).order(&cores);
+        Self { count, ids: order.into_iter().map(CoreId::number).collect() }
     }
 
     /// The same cores where something else decides which thread runs on which: nothing is pinned.

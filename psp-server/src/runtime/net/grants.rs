@@ -196,7 +196,8 @@ mod tests {
     use std::collections::VecDeque;
 
     use proptest::prelude::*;
-    use psp_arbiter::arbitration::{Action, Arbitration, ServerId, Settings, Topology};
+    use psp_arbiter::Topology;
+    use psp_arbiter::arbitration::{Action, Arbitration, ServerId, Settings};
     use psp_arbiter::{CoreId, CoreSet, Priority, Registration, ThreadId};
 
     use super::*;

@@ -27,21 +27,6 @@ use crate::transport::run::{Run, Stream};
 /// Streams that a connection keeps for its next detached runs.
 const IDLE_MAX: usize = 4;
 
-/// What a connection knows of its detached runs.
-pub(super) struct Detached<C, D> {
-    /// How many there are.
-    pub(super) count: usize,
-    /// Those that are done, while a worker has the connection.
-    done: Vec<ConnectionIndex>,
-    idle: Vec<Box<Stream<C, D>>>,
-}
-
-impl<C, D> Default for Detached<C, D> {
-    fn default() -> Self {
-        Self { count: 0, done: Vec::new(), idle: Vec::new() }
-    }
-}
-
 impl<F: Framing, C> Connections<F, C> {
     /// The run of a connection at home enters its typed queue: detached, unless it is short. Then the connection has its
     /// next turn behind the others: a port that moves leaves no more than one run in the dispatcher.

@@ -3,7 +3,6 @@
 use psp_policy::RequestType;
 use psp_protocols::Framing;
 
-use super::detached::Detached;
 use super::per_address::Counted;
 use super::readiness::{Condition, Readiness};
 use crate::peer::Peer;
@@ -85,6 +84,22 @@ pub(super) enum Phase<C, D> {
     },
     /// The last reply is sent. The peer may read it until then.
     Lingering { stream: Box<Stream<C, D>>, until_ns: u64 },
+}
+
+/// What a connection knows of its detached runs.
+pub(super) struct Detached<C, D> {
+    /// How many there are.
+    pub(super) count: usize,
+    /// Those that are done, while a worker has the connection.
+    pub(super) done: Vec<ConnectionIndex>,
+    /// Streams for the next ones.
+    pub(super) idle: Vec<Box<Stream<C, D>>>,
+}
+
+impl<C, D> Default for Detached<C, D> {
+    fn default() -> Self {
+        Self { count: 0, done: Vec::new(), idle: Vec::new() }
+    }
 }
 
 /// The last run of a connection.
