@@ -20,7 +20,7 @@ mod fiber;
 mod presence;
 /// Nothing is simulated here.
 mod simulated {
-    pub(crate) const fn has_unread(_socket: std::os::fd::RawFd) -> Option<bool> {
+    pub(crate) const fn unread(_socket: std::os::fd::RawFd) -> Option<usize> {
         None
     }
 }
@@ -42,6 +42,9 @@ mod recorder;
 #[allow(dead_code, unreachable_pub, unused_imports)]
 #[path = "../src/trace/ring.rs"]
 mod ring;
+#[allow(dead_code, unreachable_pub, unused_imports)]
+#[path = "../src/telemetry/turning.rs"]
+mod turning;
 
 use std::hint::black_box;
 
@@ -120,6 +123,51 @@ fn checkpoint(times: u64) {
             }
         });
     });
+}
+
+/// A turn of a loop's body that the compiler keeps as it is.
+fn step(number: u64) -> u64 {
+    black_box(number).wrapping_mul(7)
+}
+
+// Loops of a request that is not asked to yield: as they are, with a checkpoint written into each 64th turn, and with those
+// of the macro.
+#[library_benchmark]
+#[bench::plain(plain_loop)]
+#[bench::by_hand(loop_by_hand)]
+#[bench::preemptible(preemptible_loop)]
+fn loops(body: fn(u64) -> u64) {
+    let flag = PreemptFlag::new();
+    fiber::occupy(&flag, &NeverYields, || {
+        fiber::begin_turn();
+        fiber::in_handler(0, PreemptPolicy::Cooperative, || black_box(body(black_box(TURNS))));
+    });
+}
+
+const TURNS: u64 = 6_400;
+
+fn plain_loop(turns: u64) -> u64 {
+    (0..turns).fold(0, |sum, number| sum ^ step(number))
+}
+
+fn loop_by_hand(turns: u64) -> u64 {
+    let mut sum = 0;
+    for number in 0..turns {
+        if number % 64 == 0 {
+            psp_server::checkpoint();
+        }
+        sum ^= step(number);
+    }
+    sum
+}
+
+#[psp_server::preemptible]
+fn preemptible_loop(turns: u64) -> u64 {
+    let mut sum = 0;
+    for number in 0..turns {
+        sum ^= step(number);
+    }
+    sum
 }
 
 /// A scheduler of 14 workers that has served enough requests for its windows.
@@ -245,7 +293,7 @@ fn untraced(trace: Trace, times: u64) -> Trace {
     trace
 }
 
-library_benchmark_group!(name = contexts, benchmarks = [switch, create, checkpoint]);
+library_benchmark_group!(name = contexts, benchmarks = [switch, create, checkpoint, loops]);
 library_benchmark_group!(name = decisions, benchmarks = [dispatch, preempt_one]);
 library_benchmark_group!(name = counting, benchmarks = [count, untraced]);
 main!(library_benchmark_groups = [contexts, decisions, counting]);

@@ -98,7 +98,7 @@
 //! | name the types of requests | [`Classifier`], [`TypeSpec`] |
 //! | answer requests | [`Handler`], [`Request`], [`Reply`] |
 //! | choose how requests are scheduled | [`Policy`], [`policy`](mod@policy) |
-//! | let long requests yield | [`checkpoint`], [`preempt`], [`feedback::long`] |
+//! | let long requests yield | [`checkpoint`], [`Pace`], [`preempt`], [`feedback::long`] |
 //! | learn for how long requests compute | [`CpuTimer`] |
 //! | wait for other servers, locks and timers | [`wait()`], [`task`], [`sync`] |
 //! | read settings from a file | [`Settings`], [`Config`] |
@@ -113,6 +113,7 @@
 //! | `admin` | health, figures, traces and a live page over HTTP: the module `admin` |
 //! | `admin-tls` | TLS on the admin port; includes `admin` and `tls` |
 //! | `tls` | TLS on connections, by rustls: the module `tls` |
+//! | `macros` | checkpoints in the loops of a function: the attribute `preemptible` |
 //! | `tower` | a service of tower as a handler: the module `tower` |
 //! | `tokio` | futures of tokio in handlers: [`ServerBuilder`]'s method `tokio` |
 //! | `dpdk` | UDP through a port that the net thread polls, or each worker: the module `dpdk`; needs libdpdk 22.11 |
@@ -278,7 +279,7 @@ pub use error::{BuildError, RunError, SettingsError, TypesError, WorkerFault};
 pub use foreseen::Foreseen;
 pub use handler::{Handler, Outcome, Request};
 pub use peer::{Credentials, Peer};
-pub use preempt::{CpuTimer, PreemptPolicy, SignalPreemptible, checkpoint, is_abandoned, no_preempt};
+pub use preempt::{CpuTimer, Pace, PreemptPolicy, SignalPreemptible, checkpoint, is_abandoned, no_preempt};
 pub use refusal::Refusal;
 pub use reply::{Closer, DeferredReply, Push, PushBatch, PushError, Reply};
 pub use server::{DrainReport, Server};
@@ -293,6 +294,29 @@ pub use watch::Watch;
 #[cfg(feature = "dpdk")]
 pub use transport::dpdk;
 
+/// Puts checkpoints into the loops of a function: each passes a turn of a common [`Pace`] whenever it begins anew.
+///
+/// ```
+/// #[psp_server::preemptible]
+/// fn primes_below(limit: u64) -> usize {
+///     let mut count = 0;
+///     for number in 2..limit {
+///         let mut divisor = 2;
+///         while divisor * divisor <= number && number % divisor != 0 {
+///             divisor += 1;
+///         }
+///         count += usize::from(divisor * divisor > number);
+///     }
+///     count
+/// }
+/// # assert_eq!(primes_below(100), 25);
+/// ```
+///
+/// What [`checkpoint`] says holds for each loop. Closures, `async` blocks, macros and nested functions stay as they are, and
+/// so do iterators' methods, such as `for_each`. A loop that the compiler vectorises without it has a price: write
+/// checkpoints by hand there, around blocks of elements.
+#[cfg(feature = "macros")]
+pub use psp_macros::preemptible;
 pub use psp_policy as policy;
 pub use psp_policy::elastic::Workers;
 pub use psp_policy::{Policy, RequestType, TypeSpec, TypeTable, WorkerId, request_type};

@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | `flag.rs` | the turn that shall yield |
 //! | `thread_state.rs` | whether it may: `checkpoint`, `no_preempt` |
+//! | `pace.rs` | checkpoints in loops: `Pace` |
 //! | `long_turn.rs` | turns that become long while they last |
 //! | `cpu_clock.rs` | the CPU time of the thread that is the request's own |
 //! | `cpu_timer.rs` | for how long the request has computed: `CpuTimer` |
@@ -34,6 +35,7 @@ mod flag;
 mod helpers;
 mod long_turn;
 mod overflow;
+mod pace;
 mod peer;
 mod platform;
 mod pool;
@@ -56,6 +58,7 @@ pub(crate) use flag::PreemptFlag;
 pub(crate) use helpers::Helpers;
 pub(crate) use long_turn::{Looked, TurnWatch, said_type, say_type, watched};
 pub(crate) use overflow::report_overflows;
+pub use pace::Pace;
 pub(crate) use peer::for_peer;
 pub use peer::is_abandoned;
 pub use platform::Platform;

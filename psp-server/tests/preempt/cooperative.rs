@@ -22,3 +22,13 @@ fn a_request_that_calls_no_checkpoint_is_counted() {
         assert_eq!(worker.contexts_exhausted, 0);
     }
 }
+
+#[test]
+fn a_loop_of_a_preemptible_function_yields() {
+    let server = start(Config::default().preempt(PreemptPolicy::Cooperative));
+    let mut long = server.begin("loop 0");
+    assert_eq!(server.connect().ask("short 1"), "ok short 1", "it runs beside the loop");
+    server.gates.open(0);
+    assert_eq!(long.line(), "ok loop 0");
+    assert!(server.handle.snapshot().workers[0].turns.preemptions_honoured > 0);
+}

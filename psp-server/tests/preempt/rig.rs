@@ -114,6 +114,7 @@ fn in_signal_handler() {
 /// | request | until its gate is open it |
 /// | --- | --- |
 /// | `spin` | spins, and calls checkpoints where requests yield at them |
+/// | `loop` | spins in a loop into which a macro has put checkpoints |
 /// | `hold` | does so within `no_preempt` |
 /// | `hold-then-spin` | does so, and then spins until the next gate is open |
 /// | `fail` | spins, and panics then |
@@ -145,6 +146,13 @@ impl Rig {
     }
 }
 
+#[psp_server::preemptible]
+fn wait_in_loop(gates: &Gates, gate: usize) {
+    while !gates.is_open(gate) {
+        std::hint::spin_loop();
+    }
+}
+
 // SAFETY: it keeps the promises except in `borrow` and `lock`, which break them to show the consequences; a
 // `RefCell` and a `Mutex` notice.
 unsafe impl SignalPreemptible for Rig {}
@@ -166,6 +174,7 @@ impl Handler for Rig {
         let mut taken = false;
         match word {
             "spin" => self.spin(gate),
+            "loop" => wait_in_loop(&self.gates, gate),
             "hold" => no_preempt(|| self.spin(gate)),
             "hold-then-spin" => {
                 no_preempt(|| self.spin(gate));
@@ -272,7 +281,18 @@ pub(crate) fn start_with(config: Config, setup: Setup) -> RigServer {
         .framing(Lines)
         .types([short, long])
         .classifier(|line: &[u8]| {
-            let long = ["spin ", "hold", "fail ", "block ", "borrow ", "lock ", "keep ", "signalled ", "time "];
+            let long = [
+                "spin ",
+                "loop ",
+                "hold",
+                "fail ",
+                "block ",
+                "borrow ",
+                "lock ",
+                "keep ",
+                "signalled ",
+                "time ",
+            ];
             let long = long.iter().any(|word| line.starts_with(word.as_bytes()));
             RequestType::new(u32::from(long))
         })
