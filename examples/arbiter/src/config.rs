@@ -4,42 +4,53 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
-use clap::Args;
+use clap::{ArgMatches, Args, FromArgMatches as _};
 use psp_arbiter::CoreSet;
 use psp_arbiter::arbitration::{Limits, Settings, UserLimits};
 use psp_arbiter::mechanism::{Choice, Scope};
-use psp_program::{LogLevel, UnixMode, replace};
+use psp_program::{FileFlags, LogLevel, UnixMode, replace_by_flags};
 use serde::{Deserialize, Serialize};
 
 /// Where the arbiter listens.
 pub(crate) const DEFAULT_SOCKET: &str = "/run/psp-arbiter/socket";
 
-/// The whole configuration. A file may set any part of it. Other settings keep their defaults.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The whole configuration. A file and flags may set any part of it. Other settings keep their defaults.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Config {
-    /// The Unix socket on which the arbiter listens.
+    /// Unix socket to listen on [default: /run/psp-arbiter/socket]
+    #[arg(long, value_name = "PATH")]
     pub(crate) socket: PathBuf,
-    /// The permissions of the socket's file: who may ask for cores.
+    /// Permissions of the socket's file, in octal [default: 660]
+    #[arg(long, value_name = "MODE")]
     pub(crate) socket_mode: UnixMode,
-    /// How threads get cores.
+    /// How threads get cores: auto, cpuset-v1, cpuset-v2, affinity [default: auto]
+    #[arg(long, value_name = "NAME")]
     pub(crate) mechanism: Choice,
-    /// The cores that the arbiter manages; all by default.
+    /// Cores to manage, as in 0-3,6 [default: all]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "LIST")]
     pub(crate) cores: Option<CoreSet>,
-    /// Cores that are never granted.
+    /// Cores that are never granted, at least 1 [default: 1]
+    #[arg(long, value_name = "N")]
     pub(crate) reserve: usize,
-    /// The cgroup whose tasks are confined to the unmanaged cores, below the root of the hierarchy.
+    /// The cgroup whose tasks are confined to the cores that are not granted [default: the root]
+    #[arg(long, value_name = "PATH")]
     pub(crate) parent: PathBuf,
-    /// How long a server has to release a core.
+    /// Milliseconds in which a server releases a core that is asked back [default: 10]
+    #[arg(long, value_name = "MS")]
     pub(crate) release_within_ms: u64,
     /// How long the cores of an earlier arbiter's servers wait for these servers.
+    #[arg(skip)]
     pub(crate) adopt_within_ms: u64,
-    /// The least severe messages that are logged.
+    /// The least severe messages that are logged [default: info]
+    #[arg(long, value_enum)]
     pub(crate) log_level: LogLevel,
     /// What the servers of a user may have.
+    #[arg(skip)]
     pub(crate) limits: UserLimits,
     /// The same for single users, by their numbers.
+    #[arg(skip)]
     pub(crate) users: BTreeMap<String, UserLimits>,
 }
 
@@ -89,41 +100,6 @@ impl Config {
     }
 }
 
-/// The flags, which take precedence over the file.
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct Flags {
-    /// Unix socket to listen on [default: /run/psp-arbiter/socket]
-    #[arg(long, value_name = "PATH")]
-    socket: Option<PathBuf>,
-    /// Permissions of the socket's file, in octal [default: 660]
-    #[arg(long, value_name = "MODE")]
-    socket_mode: Option<UnixMode>,
-    /// How threads get cores: auto, cpuset-v1, cpuset-v2, affinity [default: auto]
-    #[arg(long, value_name = "NAME")]
-    mechanism: Option<Choice>,
-    /// Cores to manage, as in 0-3,6 [default: all]
-    #[arg(long, value_name = "LIST")]
-    cores: Option<CoreSet>,
-    /// Cores that are never granted, at least 1 [default: 1]
-    #[arg(long, value_name = "N")]
-    reserve: Option<usize>,
-    /// The cgroup whose tasks are confined to the cores that are not granted [default: the root]
-    #[arg(long, value_name = "PATH")]
-    parent: Option<PathBuf>,
-    /// Milliseconds in which a server releases a core that is asked back [default: 10]
-    #[arg(long, value_name = "MS")]
-    release_within_ms: Option<u64>,
-    /// The least severe messages that are logged [default: info]
-    #[arg(long, value_enum)]
-    log_level: Option<LogLevel>,
-    /// Configuration file (TOML)
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Print the resulting configuration as TOML and exit
-    #[arg(long)]
-    print_config: bool,
-}
-
 /// A configuration, and whether it is only to be printed.
 #[derive(Debug)]
 pub(crate) struct Resolved {
@@ -131,44 +107,34 @@ pub(crate) struct Resolved {
     pub(crate) print_only: bool,
 }
 
-impl Flags {
-    /// The file, if there is one, and the flags.
-    pub(crate) fn resolve(self) -> anyhow::Result<Resolved> {
-        let mut config = match &self.config {
+impl Resolved {
+    /// The file, if there is one, and the flags that were given.
+    pub(crate) fn new(given: ArgMatches) -> anyhow::Result<Self> {
+        let file = FileFlags::from_arg_matches(&given)?;
+        let mut config = match &file.config {
             Some(file) => {
                 let text = psp_server::settings::read(file)?;
                 psp_server::settings::parse(&text, Some(file))?
             }
             None => Config::default(),
         };
-        replace(&mut config.socket, self.socket);
-        replace(&mut config.socket_mode, self.socket_mode);
-        replace(&mut config.mechanism, self.mechanism);
-        replace(&mut config.reserve, self.reserve);
-        replace(&mut config.parent, self.parent);
-        replace(&mut config.release_within_ms, self.release_within_ms);
-        replace(&mut config.log_level, self.log_level);
-        config.cores = self.cores.or(config.cores);
+        replace_by_flags(&mut config, given)?;
         config.settings()?;
-        Ok(Resolved { config, print_only: self.print_config })
+        Ok(Self { config, print_only: file.print_config })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::CommandFactory as _;
 
     use super::*;
-
-    #[derive(Debug, Parser)]
-    struct Program {
-        #[command(flatten)]
-        flags: Flags,
-    }
+    use crate::Cli;
 
     fn resolve(flags: &[&str]) -> anyhow::Result<Config> {
         let words = std::iter::once("psp-arbiter").chain(flags.iter().copied());
-        Ok(Program::try_parse_from(words)?.flags.resolve()?.config)
+        let given = Cli::command_for_update().try_get_matches_from(words)?;
+        Ok(Resolved::new(given)?.config)
     }
 
     #[test]

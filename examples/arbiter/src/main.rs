@@ -14,12 +14,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use psp_arbiter::daemon::{Daemon, Listener};
 use psp_arbiter::{mechanism, status};
+use psp_program::FileFlags;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use config::{Config, DEFAULT_SOCKET, Flags};
+use config::{Config, DEFAULT_SOCKET, Resolved};
 
 /// The arbiter answers within microseconds only if it runs at once when a message comes.
 const NICE: i32 = -10;
@@ -33,9 +34,11 @@ const SLICE_US: u64 = 100;
 #[command(name = "psp-arbiter", version, args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(subcommand)]
-    command: Option<Command>,
+    _command: Option<Command>,
     #[command(flatten)]
-    flags: Flags,
+    _config: Config,
+    #[command(flatten)]
+    _file: FileFlags,
 }
 
 #[derive(Debug, Subcommand)]
@@ -54,11 +57,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli: Cli = psp_manual::parse();
-    psp_program::end(|| match cli.command {
-        None => cli.flags.resolve().and_then(serve),
-        Some(Command::Status { socket, json }) => print_status(&socket, json),
-        Some(Command::Measure(flags)) => measure::run(&flags),
+    let given = psp_manual::matches(Cli::command_for_update());
+    psp_program::end(|| match given.subcommand_name() {
+        None => Resolved::new(given).and_then(serve),
+        Some(_) => match Command::from_arg_matches(&given)? {
+            Command::Status { socket, json } => print_status(&socket, json),
+            Command::Measure(flags) => measure::run(&flags),
+        },
     })
 }
 
@@ -71,7 +76,7 @@ fn print_status(socket: &std::path::Path, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn serve(resolved: config::Resolved) -> anyhow::Result<()> {
+fn serve(resolved: Resolved) -> anyhow::Result<()> {
     let Config { socket, socket_mode, log_level, mechanism: choice, .. } = resolved.config.clone();
     if resolved.print_only {
         print!("{}", toml::to_string(&resolved.config)?);

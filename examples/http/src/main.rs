@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use psp_classifiers::HttpClassifier;
-use psp_program::{ArbiterFlags, LogLevel, SocketConfig, SocketFlags, fit_buffers, spin};
+use psp_program::{ArbiterFlags, LogLevel, SocketConfig, fit_buffers, spin};
 use psp_protocols::http::{Http, HttpHead, HttpRequest, Method, Response, Status};
 use psp_server::{Config, Policy, Reply, Request, Server, Topology, TypeSpec, Workers, checkpoint, is_abandoned};
 
@@ -29,7 +29,7 @@ struct Flags {
     #[arg(long, short, default_value_t = 8080)]
     port: u16,
     #[command(flatten)]
-    sockets: SocketFlags,
+    sockets: SocketConfig,
     /// Scheduling policy, as in 'c-fcfs' or 'mq quantum-us=20'.
     #[arg(long, value_name = "NAME", default_value = "darc")]
     policy: Policy,
@@ -99,9 +99,8 @@ fn serve() -> anyhow::Result<()> {
     config.admin = flags.admin;
     flags.arbiter.apply_to(&mut config);
     fit_buffers(&mut config, 0);
-    let mut sockets = SocketConfig::default();
-    flags.sockets.apply_to(&mut sockets);
-    let server = sockets
+    let server = flags
+        .sockets
         .listen(Server::builder(), &[flags.bind], flags.port)
         .framing(Http::default())
         .classifier(HttpClassifier::new().route(slow, "*", "/slow*").route(fast, "*", "*"))

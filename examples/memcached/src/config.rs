@@ -1,12 +1,12 @@
 //! The configuration: built-in defaults, then a TOML file, then flags.
 
+use std::mem::take;
 use std::path::PathBuf;
 
 use anyhow::ensure;
-use clap::Parser;
+use clap::{ArgAction, Command, Parser};
 use psp_program::{
-    CommonSettings, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig, SocketFlags, TlsFiles,
-    TransportConfig, TransportFlags, UnixMode, number_or_text, replace,
+    CommonSettings, LogLevel, ProgramConfig, SocketConfig, TlsFiles, TransportConfig, UnixMode, number_or_text, replace,
 };
 use psp_protocols::memcached::MemcachedFraming;
 use psp_server::{Policy, TypeSpec};
@@ -31,61 +31,114 @@ const UDP_PORT: u16 = 11211;
 
 const MIB: usize = 1 << 20;
 
-/// The whole configuration. A file sets any part of it; the rest keeps its defaults.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A memcached-compatible server whose short requests stay fast while long ones run.
+///
+/// Short flags match memcached's. Flags take precedence over the configuration file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Parser)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[command(name = "psp-memcached", version)]
+#[command(mut_arg("unix", |unix| {
+    unix.long("unix-socket").short('s').help("Listen on a Unix socket at this path, and on no network")
+}))]
+#[command(mut_arg("unix_mode", |mode| {
+    mode.long("unix-mask").short('a').help("Permissions of the Unix socket's file, in octal [default: 700]")
+}))]
 pub struct Config {
-    /// Addresses to listen on; the loopback interface by default.
+    /// Address to listen on; several are separated by commas. One with a port, ADDRESS:PORT, has that in place of -p.
+    /// Beside TLS, notls:ADDRESS serves plain connections [default: 127.0.0.1].
     #[serde(deserialize_with = "psp_program::one_or_many")]
+    #[arg(long, short = 'l', value_name = "ADDRESS", value_delimiter = ',')]
     pub listen: Vec<ListenAddress>,
-    /// TCP port; 11211 by default, 0 for any free one.
+    /// TCP port [default: 11211].
+    #[arg(long, short)]
     pub port: u16,
+    /// A Unix socket, in place of TCP and UDP; and sockets of a service manager.
+    #[command(flatten)]
+    pub sockets: SocketConfig,
     /// UDP port; 0, the default, for none. With a polled transport the default is 11211.
+    #[arg(skip)]
     pub udp_port: u16,
-    /// Memory of all items, in MiB; 64 by default.
+    /// UDP port; 0 for none [default: 0, and 11211 with --transport dpdk].
+    #[serde(skip)]
+    #[arg(long = "udp-port", short = 'U', value_name = "PORT")]
+    pub udp_port_asked: Option<u16>,
+    /// The transport of datagrams: sockets or a polled port.
+    #[command(flatten)]
+    pub transport: TransportConfig,
+    /// TLS, and the options of `-o`.
+    #[serde(skip)]
+    #[command(flatten)]
+    pub extended: ExtendedFlags,
+    /// Memory of all items, in MiB [default: 64].
+    #[arg(long = "memory-limit", short, value_name = "MIB")]
     pub memory_limit_mib: usize,
     /// Whether to evict items when the memory is full. Otherwise stores then fail.
+    #[arg(long = "disable-evictions", short = 'M', action = ArgAction::SetFalse)]
+    #[arg(help = "When the memory is full, refuse to store instead of evicting items")]
     pub evict: bool,
-    /// Longest item in bytes, or as for the flag: key, value, and about 60 bytes more; 1 MiB by default.
+    /// Most connections at once [default: 1024].
+    #[serde(skip)]
+    #[arg(long, short, value_name = "N")]
+    pub conn_limit: Option<usize>,
+    /// Longest item: bytes, or a number with k or m [default: 1m].
     #[serde(deserialize_with = "item_len")]
+    #[arg(long = "max-item-size", short = 'I', value_name = "SIZE", value_parser = parse_bytes)]
     pub item_len_max: usize,
-    /// Whether clients may stop the server with `shutdown`.
+    /// Let clients stop the server with `shutdown`.
+    #[arg(long, short = 'A')]
     pub enable_shutdown: bool,
     /// Whether clients may remove all items with `flush_all`; true by default.
+    #[arg(long = "disable-flush-all", short = 'F', action = ArgAction::SetFalse, help = "Refuse `flush_all`")]
     pub enable_flush: bool,
     /// Whether clients may list keys, with `lru_crawler metadump` and `stats cachedump`; true by default.
+    #[arg(long = "disable-dumping", short = 'X', action = ArgAction::SetFalse, help = "Refuse to list keys")]
     pub enable_dump: bool,
-    /// File with the names and passwords of clients, a line `name:password` for each; without one, clients need none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub auth_file: Option<PathBuf>,
-    /// Whether clients show a name and a password by SASL, in the binary protocol alone; otherwise in the text protocol
-    /// alone.
+    /// Names and passwords by SASL PLAIN, in the binary protocol alone. Needs -Y, or MEMCACHED_SASL_PWDB in the
+    /// environment.
+    #[arg(long = "enable-sasl", short = 'S')]
     pub sasl: bool,
-    /// Whether the server runs in the background.
+    /// File with the names and passwords of clients: a line name:password for each. Without -S they speak the text
+    /// protocol alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, short = 'Y', value_name = "FILE")]
+    pub auth_file: Option<PathBuf>,
+    /// Run in the background.
     #[serde(skip)]
+    #[arg(long, short = 'd')]
     pub daemon: bool,
     /// Flags that were given and have no effect.
     #[serde(skip)]
+    #[arg(skip)]
     pub without_effect: Vec<String>,
-    /// File that has the server's process id while it runs.
+    /// File for the process id.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long = "pidfile", short = 'P', value_name = "FILE")]
     pub pid_file: Option<PathBuf>,
+    /// Log more than --log-level: -v for debugging, -vv for everything.
+    #[serde(skip)]
+    #[arg(short, action = ArgAction::Count)]
+    pub verbose: u8,
     /// The least severe level of log messages.
+    #[arg(skip)]
     pub log_level: LogLevel,
-    /// A Unix socket, in place of TCP and UDP; and sockets of a service manager.
-    pub sockets: SocketConfig,
     /// Certificates and keys of the TCP port, which serves TLS if it has them; none by default.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(skip)]
     pub tls: Option<TlsFiles>,
-    /// The transport of datagrams: sockets or a polled port.
-    pub transport: TransportConfig,
     /// The scheduling policy.
+    #[arg(skip)]
     pub policy: Policy,
     /// Workers, topology, connections and buffers.
+    #[arg(skip)]
     pub server: psp_server::Config,
     /// Hints for request types, by their names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[arg(skip)]
     pub types: Vec<TypeSpec>,
+    /// Flags without effect. They are the last, as their heading is for all that follow.
+    #[serde(skip)]
+    #[command(flatten)]
+    pub unsupported: UnsupportedFlags,
 }
 
 impl Default for Config {
@@ -94,8 +147,11 @@ impl Default for Config {
             listen: vec![ListenAddress::LOCALHOST],
             port: 11211,
             udp_port: 0,
+            udp_port_asked: None,
+            extended: ExtendedFlags::default(),
             memory_limit_mib: 64,
             evict: true,
+            conn_limit: None,
             item_len_max: MIB,
             enable_shutdown: false,
             enable_flush: true,
@@ -105,6 +161,7 @@ impl Default for Config {
             daemon: false,
             without_effect: Vec::new(),
             pid_file: None,
+            verbose: 0,
             log_level: LogLevel::default(),
             sockets: SocketConfig::default(),
             tls: None,
@@ -115,6 +172,7 @@ impl Default for Config {
                 .datagram_bytes_max(DATAGRAM_LEN_MAX)
                 .datagram_bytes_per_source_per_s(DATAGRAM_BYTES_PER_SOURCE_PER_S),
             types: Vec::new(),
+            unsupported: UnsupportedFlags::default(),
         }
     }
 }
@@ -153,6 +211,31 @@ impl ProgramConfig for Config {
         CommonSettings::new(&mut self.log_level, &mut self.policy, &mut self.server)
     }
 
+    fn adapt(command: Command) -> Command {
+        command.mut_arg("workers", |workers| workers.long("threads").short('t').alias("workers"))
+    }
+
+    fn settle(&mut self) -> anyhow::Result<()> {
+        self.without_effect = take(&mut self.unsupported).given().collect();
+        take(&mut self.extended).apply_to(self)?;
+        if self.sasl && self.auth_file.is_none() {
+            self.auth_file = std::env::var_os("MEMCACHED_SASL_PWDB").map(PathBuf::from);
+        }
+        replace(&mut self.server.connections_max, self.conn_limit.take());
+        match take(&mut self.verbose) {
+            0 => {}
+            1 => self.log_level = LogLevel::Debug,
+            _ => self.log_level = LogLevel::Trace,
+        }
+        let udp_port = self.udp_port_asked.take();
+        replace(&mut self.udp_port, udp_port);
+        if self.transport.is_polled() && self.udp_port == 0 {
+            ensure!(udp_port.is_none(), "--transport dpdk carries datagrams and needs a UDP port: remove -U 0");
+            self.udp_port = UDP_PORT;
+        }
+        Ok(())
+    }
+
     fn data_bytes(&self) -> u64 {
         self.memory_bytes() as u64
     }
@@ -187,125 +270,6 @@ fn item_len<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Erro
     number_or_text(deserializer, parse_bytes)
 }
 
-/// A memcached-compatible server whose short requests stay fast while long ones run.
-///
-/// Short flags match memcached's. Flags take precedence over the configuration file.
-#[derive(Debug, Clone, Default, Parser)]
-#[command(name = "psp-memcached", version)]
-#[command(mut_arg("unix", |unix| {
-    unix.long("unix-socket").short('s').help("Listen on a Unix socket at this path, and on no network")
-}))]
-#[command(mut_arg("unix_mode", |mode| {
-    mode.long("unix-mask").short('a').help("Permissions of the Unix socket's file, in octal [default: 700]")
-}))]
-#[command(mut_arg("workers", |workers| workers.long("threads").short('t').alias("workers")))]
-pub struct Flags {
-    /// Address to listen on; several are separated by commas. One with a port, ADDRESS:PORT, has that in place of -p.
-    /// Beside TLS, notls:ADDRESS serves plain connections [default: 127.0.0.1].
-    #[arg(long, short = 'l', value_name = "ADDRESS", value_delimiter = ',')]
-    listen: Vec<ListenAddress>,
-    /// TCP port [default: 11211].
-    #[arg(long, short)]
-    port: Option<u16>,
-    #[command(flatten)]
-    sockets: SocketFlags,
-    /// UDP port; 0 for none [default: 0, and 11211 with --transport dpdk].
-    #[arg(long, short = 'U', value_name = "PORT")]
-    udp_port: Option<u16>,
-    #[command(flatten)]
-    transport: TransportFlags,
-    #[command(flatten)]
-    extended: ExtendedFlags,
-    /// Memory of all items, in MiB [default: 64].
-    #[arg(long, short, value_name = "MIB")]
-    memory_limit: Option<usize>,
-    /// When the memory is full, refuse to store instead of evicting items.
-    #[arg(long, short = 'M')]
-    disable_evictions: bool,
-    /// Most connections at once [default: 1024].
-    #[arg(long, short, value_name = "N")]
-    conn_limit: Option<usize>,
-    /// Longest item: bytes, or a number with k or m [default: 1m].
-    #[arg(long, short = 'I', value_name = "SIZE", value_parser = parse_bytes)]
-    max_item_size: Option<usize>,
-    /// Let clients stop the server with `shutdown`.
-    #[arg(long, short = 'A')]
-    enable_shutdown: bool,
-    /// Refuse `flush_all`.
-    #[arg(long, short = 'F')]
-    disable_flush_all: bool,
-    /// Refuse to list keys.
-    #[arg(long, short = 'X')]
-    disable_dumping: bool,
-    /// Names and passwords by SASL PLAIN, in the binary protocol alone. Needs -Y, or MEMCACHED_SASL_PWDB in the
-    /// environment.
-    #[arg(long, short = 'S')]
-    enable_sasl: bool,
-    /// File with the names and passwords of clients: a line name:password for each. Without -S they speak the text
-    /// protocol alone.
-    #[arg(long, short = 'Y', value_name = "FILE")]
-    auth_file: Option<PathBuf>,
-    /// Run in the background.
-    #[arg(long, short = 'd')]
-    daemon: bool,
-    /// File for the process id.
-    #[arg(long, short = 'P', value_name = "FILE")]
-    pidfile: Option<PathBuf>,
-    /// Log more than --log-level: -v for debugging, -vv for everything.
-    #[arg(short, action = clap::ArgAction::Count)]
-    verbose: u8,
-    #[command(flatten)]
-    server: ServerFlags,
-    // The last, as its heading is for all that follow.
-    #[command(flatten)]
-    unsupported: UnsupportedFlags,
-}
-
-impl ProgramFlags for Flags {
-    type Config = Config;
-
-    fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        if !self.listen.is_empty() {
-            config.listen = self.listen;
-        }
-        replace(&mut config.port, self.port);
-        self.sockets.apply_to(&mut config.sockets);
-        self.transport.apply_to(&mut config.transport);
-        config.without_effect = self.unsupported.given().collect();
-        self.extended.apply_to(config)?;
-        self.server.apply_to(config.common());
-        config.evict &= !self.disable_evictions;
-        config.enable_shutdown |= self.enable_shutdown;
-        config.enable_flush &= !self.disable_flush_all;
-        config.enable_dump &= !self.disable_dumping;
-        config.sasl |= self.enable_sasl;
-        config.auth_file = self.auth_file.or(config.auth_file.take());
-        if config.sasl && config.auth_file.is_none() {
-            config.auth_file = std::env::var_os("MEMCACHED_SASL_PWDB").map(PathBuf::from);
-        }
-        config.daemon = self.daemon;
-        config.pid_file = self.pidfile.or(config.pid_file.take());
-        replace(&mut config.server.connections_max, self.conn_limit);
-        replace(&mut config.udp_port, self.udp_port);
-        replace(&mut config.memory_limit_mib, self.memory_limit);
-        replace(&mut config.item_len_max, self.max_item_size);
-        let verbose = match self.verbose {
-            0 => None,
-            1 => Some(LogLevel::Debug),
-            _ => Some(LogLevel::Trace),
-        };
-        replace(&mut config.log_level, verbose);
-        if config.transport.is_polled() && config.udp_port == 0 {
-            ensure!(
-                self.udp_port.is_none(),
-                "--transport dpdk carries datagrams and needs a UDP port: remove -U 0"
-            );
-            config.udp_port = UDP_PORT;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -313,7 +277,7 @@ mod tests {
 
     fn resolve(flags: &[&str]) -> anyhow::Result<Config> {
         let words = std::iter::once("psp-memcached").chain(flags.iter().copied());
-        CommandLine::<Flags>::try_parse_from(words)?.resolve()
+        CommandLine::<Config>::try_parse_from(words)?.resolve()
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::process::{self, Command, Stdio};
 use anyhow::Context as _;
 use psp_program::{CommandLine, LogLevel};
 
-use crate::config::Flags;
+use crate::config::Config;
 
 /// Tells the process that it is the one in the background.
 const IN_BACKGROUND: &str = "PSP_MEMCACHED_IN_BACKGROUND";
@@ -25,7 +25,7 @@ pub fn detach() -> anyhow::Result<bool> {
         return Ok(false);
     }
     // What is wrong with the command line is said later.
-    let config = CommandLine::<Flags>::try_parse_from(env::args_os()).map(CommandLine::resolve);
+    let config = CommandLine::<Config>::try_parse_from(env::args_os()).map(CommandLine::resolve);
     let Ok(Ok(config)) = config else {
         return Ok(false);
     };

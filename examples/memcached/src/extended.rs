@@ -13,8 +13,8 @@ use crate::unsupported;
 pub(crate) const AUTH_CLIENTS: AuthClients = AuthClients::No;
 
 /// Flags about TLS, and options.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub(crate) struct ExtendedFlags {
+#[derive(Debug, Clone, Default, PartialEq, clap::Args)]
+pub struct ExtendedFlags {
     /// Serve TLS at the TCP port, and no plain connections.
     #[arg(long, short = 'Z')]
     enable_ssl: bool,
@@ -26,14 +26,14 @@ pub(crate) struct ExtendedFlags {
 }
 
 /// One option.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 enum ExtendedOption {
     Tls(TlsOption),
     IdleTimeout { seconds: u64 },
     WithoutEffect(String),
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 enum TlsOption {
     ChainCert(PathBuf),
     Key(PathBuf),

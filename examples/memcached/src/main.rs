@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use psp_memcached::config::Flags;
+use psp_memcached::config::Config;
 use psp_memcached::daemon;
 use psp_memcached::startup;
 use tikv_jemallocator::Jemalloc;
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         Ok(false) => {}
         Err(error) => return psp_program::end(|| Err(error)),
     }
-    psp_program::main::<Flags>(|program| {
+    psp_program::main::<Config>(|program| {
         let memcached = startup::build(program.config.clone())?;
         let state = memcached.state;
         program.serve_and_reload(memcached.server, move |started, config| {

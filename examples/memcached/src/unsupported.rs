@@ -50,9 +50,9 @@ pub(crate) fn is_option(name: &str) -> bool {
 }
 
 /// Flags of memcached that have no effect.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone, Default, PartialEq, clap::Args)]
 #[command(next_help_heading = "Flags of memcached without effect, which the log names")]
-pub(crate) struct UnsupportedFlags {
+pub struct UnsupportedFlags {
     /// Connections that wait to be accepted.
     #[arg(long, short = 'b', value_name = "N")]
     listen_backlog: Option<u32>,

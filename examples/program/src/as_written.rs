@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use psp_server::BuildError;
 use rustix::io::Errno;
 
-use crate::configuration::ProgramFlags;
+use crate::configuration::{CommandLine, ProgramConfig};
 use crate::descriptors;
 
 /// The flags of settings whose flags are called something else.
@@ -17,8 +17,8 @@ const RENAMED: [(&str, &[&str]); 2] =
 const ADDRESSES: [&str; 2] = ["bind", "listen"];
 
 /// `error`, where it names a setting as the program's users do: the key in the file, and the flag if there is one.
-pub(crate) fn as_written<F: ProgramFlags>(error: anyhow::Error) -> anyhow::Error {
-    let command = F::command();
+pub(crate) fn as_written<C: ProgramConfig>(error: anyhow::Error) -> anyhow::Error {
+    let command = CommandLine::<C>::command();
     match error.downcast_ref() {
         Some(BuildError::NoAddress) => {
             let is_known = |name: &&str| flag(&command, name).is_some();
@@ -69,7 +69,7 @@ fn with_flag(command: &clap::Command, key: &str, ids: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Flags;
+    use crate::testing::Config;
 
     #[test]
     fn settings_are_named_as_in_a_file_and_as_flags() {
@@ -89,14 +89,14 @@ mod tests {
             (setting("unix_mode"), "sockets.unix-mode is 0"),
         ] {
             let error = anyhow::Error::from(error).context("cannot start");
-            let named = as_written::<Flags>(error).to_string();
+            let named = as_written::<Config>(error).to_string();
             assert!(named.starts_with(expected), "{named}");
         }
         let no_files = io::Error::from_raw_os_error(Errno::MFILE.raw_os_error());
-        let no_files = as_written::<Flags>(BuildError::EventQueue(no_files).into());
+        let no_files = as_written::<Config>(BuildError::EventQueue(no_files).into());
         let expected = "the limit of open files (ulimit -n) is ";
         assert!(no_files.to_string().starts_with(expected), "{no_files}");
-        let other = as_written::<Flags>(anyhow!("no memory"));
+        let other = as_written::<Config>(anyhow!("no memory"));
         assert_eq!(other.to_string(), "no memory");
     }
 }

@@ -1,8 +1,5 @@
-//! Flags that programs have in common, to be flattened into their own flags.
-//!
-//! A program can rename a flag or change its help with `#[command(mut_arg(..))]`.
+//! Flags that programs have in common. A program can rename them or change their help.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use psp_server::Workers;
@@ -11,41 +8,16 @@ use crate::LogLevel;
 use crate::config_file::replace;
 use crate::configuration::CommonSettings;
 use crate::scheduling::SchedulingFlags;
-use crate::sockets::{SocketConfig, SocketFlags};
 
 /// Flags about the configuration file.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub(crate) struct FileFlags {
+pub struct FileFlags {
     /// Configuration file (TOML).
     #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    pub config: Option<PathBuf>,
     /// Print the resulting configuration as TOML and exit.
     #[arg(long)]
-    pub(crate) print_config: bool,
-}
-
-/// Flags about addresses and sockets.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub struct ListenFlags {
-    /// Address to listen on; several are separated by commas [default: 127.0.0.1].
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
-    bind: Vec<IpAddr>,
-    /// TCP port.
-    #[arg(long, short)]
-    port: Option<u16>,
-    #[command(flatten)]
-    sockets: SocketFlags,
-}
-
-impl ListenFlags {
-    /// Replaces settings by the flags that were given.
-    pub fn apply_to(self, bind: &mut Vec<IpAddr>, port: &mut u16, sockets: &mut SocketConfig) {
-        if !self.bind.is_empty() {
-            *bind = self.bind;
-        }
-        replace(port, self.port);
-        self.sockets.apply_to(sockets);
-    }
+    pub print_config: bool,
 }
 
 /// Flags about the arbiter of the machine's cores.
@@ -69,7 +41,7 @@ impl ArbiterFlags {
 
 /// Flags about the [settings that all programs have](CommonSettings).
 #[derive(Debug, Clone, Default, clap::Args)]
-pub struct ServerFlags {
+pub(crate) struct ServerFlags {
     /// Number of workers, or a range such as 2..8 within which they come and go with the load [default: from the
     /// number of cores].
     #[arg(long, value_name = "N|MIN..MAX")]
@@ -98,7 +70,7 @@ pub struct ServerFlags {
 
 impl ServerFlags {
     /// Replaces settings by the flags that were given.
-    pub fn apply_to(self, settings: CommonSettings<'_>) {
+    pub(crate) fn apply_to(self, settings: CommonSettings<'_>) {
         let CommonSettings { log_level, policy, server } = settings;
         server.workers = self.workers.or(server.workers);
         self.arbiter.apply_to(server);

@@ -6,9 +6,9 @@
 //!                                  sockets, transport                  SIGHUP ───┴► reload
 //! ```
 //!
-//! A program defines its [`ProgramConfig`] and its [`ProgramFlags`], into which it flattens common flags. Its
-//! `main` builds a server from the configuration, and the [`Program`] serves it. The [`CommandLine`] adds the
-//! flags about the file.
+//! A program defines its [`ProgramConfig`], whose fields are the keys of the file and the flags. Its `main` builds a
+//! server from the configuration, and the [`Program`] serves it. The [`CommandLine`] adds the flags that all programs
+//! have.
 //!
 //! [`spin`](fn@spin) is work of a chosen length, for servers that measure scheduling.
 
@@ -35,15 +35,15 @@ mod tls;
 mod transport;
 
 pub use config_file::replace;
-pub use configuration::{CommandLine, CommonSettings, ProgramConfig, ProgramFlags};
+pub use configuration::{CommandLine, CommonSettings, ProgramConfig, replace_by_flags};
 pub use cpu_time::CpuTime;
 pub use failure::explain;
-pub use flags::{ArbiterFlags, ListenFlags, ServerFlags};
+pub use flags::{ArbiterFlags, FileFlags};
 pub use forms::{number_or_text, one_or_many};
 pub use log_level::{Log, LogLevel};
 pub use memory::{GroupMemory, fit_buffers};
 pub use program::{Program, end, main, run};
-pub use sockets::{SocketConfig, SocketFlags, UnixMode};
+pub use sockets::{SocketConfig, UnixMode};
 pub use spin::spin;
 pub use tls::{AuthClients, OldestVersion, Tls, TlsFiles};
-pub use transport::{Transport, TransportConfig, TransportFlags};
+pub use transport::{Transport, TransportConfig};

@@ -7,7 +7,7 @@ use psp_protocols::Framing;
 use psp_server::{Classifier, Handler, Server};
 
 use crate::as_written::as_written;
-use crate::configuration::{CommandLine, ProgramConfig as _, ProgramFlags};
+use crate::configuration::{CommandLine, ProgramConfig};
 use crate::descriptors;
 use crate::failure::explain;
 use crate::log_level::Log;
@@ -18,19 +18,19 @@ use crate::service_manager::Notifier;
 
 /// A program that has read its configuration and is ready to serve.
 #[derive(Debug)]
-pub struct Program<F: ProgramFlags> {
+pub struct Program<C: ProgramConfig> {
     /// The configuration.
-    pub config: F::Config,
+    pub config: C,
     /// The log.
     pub log: Log,
-    command_line: CommandLine<F>,
+    command_line: CommandLine<C>,
 }
 
 /// The `main` of a program: reads flags and configuration, and calls `serve`. With `--print-config`, prints the
 /// configuration instead. If anything fails, prints one line to standard error and returns a failure. Unknown flags
 /// end the process.
-pub fn main<F: ProgramFlags>(serve: impl FnOnce(Program<F>) -> anyhow::Result<()>) -> ExitCode {
-    end(|| try_main(serve).map_err(as_written::<F>))
+pub fn main<C: ProgramConfig>(serve: impl FnOnce(Program<C>) -> anyhow::Result<()>) -> ExitCode {
+    end(|| try_main(serve).map_err(as_written::<C>))
 }
 
 /// Calls `run`, which is all that a program does. If it returns an error, prints that on one line to standard error and
@@ -47,8 +47,8 @@ pub fn end(run: impl FnOnce() -> anyhow::Result<()>) -> ExitCode {
 }
 
 /// See [`main`].
-fn try_main<F: ProgramFlags>(serve: impl FnOnce(Program<F>) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    let command_line = CommandLine::<F>::parse();
+fn try_main<C: ProgramConfig>(serve: impl FnOnce(Program<C>) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let command_line = CommandLine::<C>::parse();
     let mut config = command_line.clone().resolve()?;
     if command_line.file.print_config {
         print!("{}", toml::to_string(&config)?);
@@ -61,7 +61,7 @@ fn try_main<F: ProgramFlags>(serve: impl FnOnce(Program<F>) -> anyhow::Result<()
     serve(Program { config, log, command_line })
 }
 
-impl<F: ProgramFlags> Program<F> {
+impl<C: ProgramConfig> Program<C> {
     /// [Runs](run) `server`, and reloads the configuration on SIGHUP. A reload changes the policy, the log
     /// level, and the settings that [`psp_server::Config::reloaded`] names. The log names other changed
     /// settings, which need a restart.
@@ -85,7 +85,7 @@ impl<F: ProgramFlags> Program<F> {
     pub fn serve_and_reload<S: Framing, K: Classifier<S::Head>, H: Handler<S::Head>>(
         self,
         server: Server<S, K, H>,
-        take_over: impl FnMut(&mut F::Config, &F::Config) + Send + 'static,
+        take_over: impl FnMut(&mut C, &C) + Send + 'static,
     ) -> anyhow::Result<()> {
         let Self { config, log, command_line } = self;
         let reload = Reload {

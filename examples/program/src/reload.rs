@@ -4,25 +4,25 @@ use psp_server::ServerHandle;
 use psp_server::reload::{differences, log_reload, on_hangup};
 
 use crate::Log;
-use crate::configuration::{CommandLine, ProgramConfig, ProgramFlags};
+use crate::configuration::{CommandLine, ProgramConfig};
 use crate::descriptors;
 use crate::memory::fit_buffers;
 
 /// Reloads the configuration of a running program. `T` applies the program's own settings.
-pub(crate) struct Reload<F: ProgramFlags, T> {
+pub(crate) struct Reload<C: ProgramConfig, T> {
     /// Names the file, and has the flags that take precedence over it.
-    pub(crate) command_line: CommandLine<F>,
+    pub(crate) command_line: CommandLine<C>,
     /// The configuration that the server was started with.
-    pub(crate) started: F::Config,
+    pub(crate) started: C,
     pub(crate) server: ServerHandle,
     pub(crate) log: Log,
     pub(crate) take_over: T,
 }
 
-impl<F, T> Reload<F, T>
+impl<C, T> Reload<C, T>
 where
-    F: ProgramFlags,
-    T: FnMut(&mut F::Config, &F::Config) + Send + 'static,
+    C: ProgramConfig,
+    T: FnMut(&mut C, &C) + Send + 'static,
 {
     /// Reloads on each SIGHUP, and logs the result.
     ///
@@ -68,8 +68,7 @@ mod tests {
 
     use super::*;
     use crate::LogLevel;
-    use crate::flags::FileFlags;
-    use crate::testing::{Config, Flags};
+    use crate::testing::Config;
 
     #[test]
     fn a_reload_applies_some_settings_and_names_the_others() {
@@ -83,9 +82,9 @@ mod tests {
             .unwrap();
         let handle = server.handle();
         let (layer, log) = LogLevel::default().layer();
-        let file = FileFlags { config: Some(path.clone()), ..FileFlags::default() };
+        let words = ["program", "--config", path.to_str().unwrap()];
         let mut reload = Reload {
-            command_line: CommandLine { file, own: Flags::default() },
+            command_line: CommandLine::try_parse_from(words).unwrap(),
             started: Config::default(),
             server: server.handle(),
             log: log.clone(),

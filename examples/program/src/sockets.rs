@@ -9,16 +9,19 @@ use psp_server::ServerBuilder;
 use serde::{Deserialize, Serialize};
 
 /// The sockets of a program beside those at its TCP addresses.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, clap::Args)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SocketConfig {
-    /// Path of a Unix socket; none by default.
+    /// Also listen on a Unix socket at this path.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "PATH")]
     pub unix: Option<PathBuf>,
-    /// Permissions of its file; by default those that the process's umask leaves.
+    /// Permissions of the Unix socket's file, in octal [default: by the umask].
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "MODE")]
     pub unix_mode: Option<UnixMode>,
-    /// Whether to listen on the sockets that a service manager passes, in place of the TCP addresses.
+    /// Listen on the sockets that a service manager passes (LISTEN_FDS), in place of the TCP addresses.
+    #[arg(long)]
     pub listen_fds: bool,
 }
 
@@ -83,29 +86,6 @@ impl TryFrom<String> for UnixMode {
 impl From<UnixMode> for String {
     fn from(mode: UnixMode) -> Self {
         mode.to_string()
-    }
-}
-
-/// Flags about [sockets](SocketConfig).
-#[derive(Debug, Clone, Default, clap::Args)]
-pub struct SocketFlags {
-    /// Also listen on a Unix socket at this path.
-    #[arg(long, value_name = "PATH")]
-    unix: Option<PathBuf>,
-    /// Permissions of the Unix socket's file, in octal [default: by the umask].
-    #[arg(long, value_name = "MODE")]
-    unix_mode: Option<UnixMode>,
-    /// Listen on the sockets that a service manager passes (LISTEN_FDS), in place of the TCP addresses.
-    #[arg(long)]
-    listen_fds: bool,
-}
-
-impl SocketFlags {
-    /// Replaces settings by the flags that were given.
-    pub fn apply_to(self, config: &mut SocketConfig) {
-        config.unix = self.unix.or(config.unix.take());
-        config.unix_mode = self.unix_mode.or(config.unix_mode);
-        config.listen_fds |= self.listen_fds;
     }
 }
 

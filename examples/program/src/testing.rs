@@ -5,15 +5,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::LogLevel;
 use crate::config_file::replace;
-use crate::configuration::{CommonSettings, ProgramConfig, ProgramFlags};
+use crate::configuration::{CommonSettings, ProgramConfig};
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// What the program is for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, clap::Parser)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Config {
+    #[arg(long)]
     pub(crate) port: u16,
+    #[arg(long)]
+    pub(crate) quiet: bool,
+    #[arg(skip)]
     pub(crate) motto: String,
+    #[serde(skip)]
+    #[arg(long)]
+    pub(crate) maxclients: Option<usize>,
+    #[arg(skip)]
     pub(crate) log_level: LogLevel,
+    #[arg(skip)]
     pub(crate) policy: Policy,
+    #[arg(skip)]
     pub(crate) server: psp_server::Config,
 }
 
@@ -21,7 +32,9 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             port: 1,
+            quiet: false,
             motto: "less".to_owned(),
+            maxclients: None,
             log_level: LogLevel::default(),
             policy: Policy::c_fcfs(),
             server: psp_server::Config::default().connections_max(11),
@@ -33,23 +46,9 @@ impl ProgramConfig for Config {
     fn common(&mut self) -> CommonSettings<'_> {
         CommonSettings::new(&mut self.log_level, &mut self.policy, &mut self.server)
     }
-}
 
-/// What the program is for.
-#[derive(Debug, Clone, Default, clap::Parser)]
-pub(crate) struct Flags {
-    #[arg(long)]
-    pub(crate) workers: Option<usize>,
-    #[arg(long)]
-    pub(crate) maxclients: Option<usize>,
-}
-
-impl ProgramFlags for Flags {
-    type Config = Config;
-
-    fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        config.server.workers = self.workers.map(Into::into).or(config.server.workers);
-        replace(&mut config.server.connections_max, self.maxclients);
+    fn settle(&mut self) -> anyhow::Result<()> {
+        replace(&mut self.server.connections_max, self.maxclients.take());
         Ok(())
     }
 }

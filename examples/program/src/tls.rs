@@ -47,24 +47,29 @@ impl FromStr for AuthClients {
     }
 }
 
-/// The files of certificates and keys, all of them PEM.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// The files of certificates and keys, and flags about them as in Redis.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, clap::Args)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TlsFiles {
-    /// The server's certificate, and the certificates between it and its authority.
+    /// The server's certificate chain (PEM).
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long = "tls-cert-file", value_name = "FILE")]
     pub cert_file: Option<PathBuf>,
-    /// The key of the server's certificate.
+    /// The key of the server's certificate (PEM).
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long = "tls-key-file", value_name = "FILE")]
     pub key_file: Option<PathBuf>,
-    /// Certificates of the authorities of clients.
+    /// Certificates of the authorities of clients (PEM).
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long = "tls-ca-cert-file", value_name = "FILE")]
     pub ca_cert_file: Option<PathBuf>,
-    /// Which clients are let in; the default is the program's.
+    /// Whether clients need a certificate: yes, no or optional [default: yes].
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long = "tls-auth-clients", value_name = "CHOICE")]
     pub auth_clients: Option<AuthClients>,
-    /// The oldest version of TLS that is spoken; 1.2 by default.
+    /// Versions of TLS, as in Redis: "TLSv1.2 TLSv1.3", or TLSv1.3 alone [default: both].
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long = "tls-protocols", value_name = "VERSIONS", value_parser = oldest_version)]
     pub oldest_version: Option<OldestVersion>,
 }
 
@@ -77,6 +82,23 @@ pub enum OldestVersion {
     /// TLS 1.3 alone.
     #[serde(rename = "1.3")]
     Tls13,
+}
+
+/// The oldest of the versions that Redis' `tls-protocols` names.
+fn oldest_version(names: &str) -> Result<OldestVersion, String> {
+    let mut oldest = Err(format!("'{names}' has to name TLSv1.3"));
+    let mut has_older = false;
+    for name in names.split_whitespace() {
+        match name.to_ascii_lowercase().as_str() {
+            "tlsv1.3" => oldest = Ok(OldestVersion::Tls13),
+            "tlsv1.2" => has_older = true,
+            _ => return Err(format!("'{name}' is not one of TLSv1.2, TLSv1.3")),
+        }
+    }
+    oldest.map(|oldest| match has_older {
+        true => OldestVersion::Tls12,
+        false => oldest,
+    })
 }
 
 /// Certificates and keys that a server can listen with.
@@ -205,5 +227,22 @@ mod tests {
             assert_eq!(choice.name().parse(), Ok(choice));
         }
         assert!("maybe".parse::<AuthClients>().is_err());
+    }
+
+    #[test]
+    fn versions_are_named_as_in_redis() {
+        use OldestVersion::{Tls12, Tls13};
+
+        for (names, oldest) in [("TLSv1.2 TLSv1.3", Tls12), ("tlsv1.3 tlsv1.2", Tls12), ("TLSv1.3", Tls13)] {
+            assert_eq!(oldest_version(names), Ok(oldest));
+        }
+        for (names, told) in [
+            ("", "has to name TLSv1.3"),
+            ("TLSv1.2", "has to name TLSv1.3"),
+            ("TLSv1.1 TLSv1.3", "'TLSv1.1' is not one of"),
+        ] {
+            let refusal = oldest_version(names).unwrap_err();
+            assert!(refusal.contains(told), "{refusal}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use clap::{ArgMatches, Command};
 use psp_server::ServerBuilder;
 use serde::{Deserialize, Serialize};
 
@@ -84,9 +85,9 @@ impl TransportConfig {
     }
 }
 
-/// Flags about the transport, to be flattened into a program's flags.
+/// Flags about the transport.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub struct TransportFlags {
+struct TransportFlags {
     /// Transport of datagrams: kernel (sockets) or dpdk (a polled port) [default: kernel]
     #[arg(long, value_name = "NAME", value_parser = Transport::from_str)]
     transport: Option<Transport>,
@@ -111,12 +112,28 @@ fn refuse(_: &str) -> Result<Infallible, &'static str> {
     Err(WITHOUT_DPDK)
 }
 
-impl TransportFlags {
-    /// Replaces settings by the flags that were given.
-    pub fn apply_to(self, config: &mut TransportConfig) {
-        replace(&mut config.name, self.transport);
+impl clap::FromArgMatches for TransportConfig {
+    fn from_arg_matches(given: &ArgMatches) -> clap::error::Result<Self> {
+        let mut config = Self::default();
+        config.update_from_arg_matches(given).map(|()| config)
+    }
+
+    fn update_from_arg_matches(&mut self, given: &ArgMatches) -> clap::error::Result<()> {
+        let flags = TransportFlags::from_arg_matches(given)?;
+        replace(&mut self.name, flags.transport);
         #[cfg(feature = "dpdk")]
-        self.dpdk.apply_to(&mut config.dpdk);
+        flags.dpdk.apply_to(&mut self.dpdk);
+        Ok(())
+    }
+}
+
+impl clap::Args for TransportConfig {
+    fn augment_args(command: Command) -> Command {
+        TransportFlags::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        TransportFlags::augment_args(command)
     }
 }
 
@@ -178,15 +195,13 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Program {
         #[command(flatten)]
-        transport: TransportFlags,
+        transport: TransportConfig,
     }
 
     fn given(flags: &[&str]) -> Result<TransportConfig, String> {
         let words = std::iter::once("program").chain(flags.iter().copied());
         let program = Program::try_parse_from(words).map_err(|error| error.to_string())?;
-        let mut config = TransportConfig::default();
-        program.transport.apply_to(&mut config);
-        Ok(config)
+        Ok(program.transport)
     }
 
     #[test]

@@ -4,12 +4,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use anyhow::ensure;
-use clap::Parser;
+use clap::{ArgAction, Parser};
 pub use psp_program::LogLevel;
-use psp_program::{
-    CommonSettings, GroupMemory, ListenFlags, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig, TlsFiles,
-    number_or_text, replace,
-};
+use psp_program::{CommonSettings, GroupMemory, ProgramConfig, SocketConfig, TlsFiles, number_or_text, replace};
 use psp_protocols::resp::Resp;
 use psp_server::{Policy, TypeSpec};
 use psp_store::{Databases, EvictionPolicy, LfuRates};
@@ -19,76 +16,112 @@ use crate::acl::{PubSubDefault, UserDefinition, check_names};
 use crate::keyspace_events::Classes;
 use crate::memory::parse_bytes;
 use crate::pubsub::OutputLimit;
-use crate::tls::TlsFlags;
 
-/// The whole configuration. A file sets any part of it; the rest keeps its defaults.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A Redis-compatible server whose short commands stay fast while long ones run.
+///
+/// Flags take precedence over the configuration file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Parser)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[command(name = "psp-redis", version)]
+#[command(mut_arg("unix", |unix| unix.long("unixsocket")))]
+#[command(mut_arg("unix_mode", |mode| mode.long("unixsocketperm")))]
 pub struct Config {
-    /// Addresses to listen on; the loopback interface by default.
+    /// Address to listen on; several are separated by commas [default: 127.0.0.1].
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     #[serde(deserialize_with = "psp_program::one_or_many")]
     pub bind: Vec<IpAddr>,
-    /// TCP port; 6379 by default, 0 for any free one.
+    /// TCP port [default: 6379].
+    #[arg(long, short)]
     pub port: u16,
-    /// TCP port for TLS; none by default, 0 for any free one. Beside it, a `port` of 0 is no plain port.
+    /// A Unix socket, and sockets of a service manager.
+    #[command(flatten)]
+    pub sockets: SocketConfig,
+    /// TCP port for TLS; 0 for any free one [default: none]. Beside it, --port 0 is no plain port, as in Redis.
+    #[arg(long, value_name = "PORT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_port: Option<u16>,
-    /// Password that clients must give before they run other commands.
+    /// Certificates and keys of the TLS port.
+    #[command(flatten)]
+    pub tls: TlsFiles,
+    /// Password that clients must give.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "PASSWORD")]
     pub requirepass: Option<String>,
-    /// Users, each as a name and rules, such as `alice on >secret ~app:* +@read`; none but `default` without it.
+    /// A user, as a name and rules; may be given several times.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[arg(long, value_name = "NAME RULES")]
     pub user: Vec<UserDefinition>,
-    /// The file of the users, which ACL LOAD reads and ACL SAVE writes; none by default.
+    /// File of the users, which ACL LOAD reads and ACL SAVE writes.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "FILE")]
     pub aclfile: Option<PathBuf>,
-    /// How many denials ACL LOG has; 128 by default.
+    /// How many denials ACL LOG has [default: 128].
+    #[arg(long, value_name = "N")]
     pub acllog_max_len: u64,
-    /// Which channels new users may use: `resetchannels`, the default, or `allchannels`.
+    /// Which channels new users may use [default: resetchannels].
+    #[arg(long, value_name = "WHICH")]
     pub acl_pubsub_default: PubSubDefault,
-    /// Whether a server without a password refuses connections from other machines; true by default.
+    /// Refuse other machines while no password is set [default: yes].
+    #[arg(long, value_name = "yes|no", value_parser = yes_or_no, action = ArgAction::Set)]
     pub protected_mode: bool,
-    /// Who may run DEBUG; no client by default.
+    /// Who may run DEBUG: nobody, everybody, or clients on this machine [default: no].
+    #[arg(long, value_name = "WHO")]
     pub enable_debug_command: DebugAccess,
-    /// How many databases there are; 16 by default, 16384 at most.
+    /// How many databases there are [default: 16].
+    #[arg(long, value_name = "N")]
     pub databases: usize,
-    /// Memory in bytes, or such as `100mb`, beyond which writes get an error; 0 for no limit. In a control group the
-    /// default is three quarters of what its [margin](psp_program::GroupMemory) leaves.
+    /// Memory beyond which writes get an error, such as 100mb; 0 for no limit [default: by the control group].
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "maxmemory_in_file")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub maxmemory: Option<u64>,
-    /// Which keys are evicted when the process holds more than `maxmemory`; none by default.
+    /// Which keys are evicted then, such as allkeys-lru [default: noeviction].
     #[serde(with = "eviction_policy")]
+    #[arg(long, value_name = "POLICY")]
     pub maxmemory_policy: EvictionPolicy,
-    /// Keys that are looked at for each eviction; 5 by default, 64 at most.
+    /// Keys that are looked at for each eviction [default: 5].
+    #[arg(long, value_name = "N", value_parser = samples)]
     pub maxmemory_samples: usize,
     /// How slowly the frequency of a key grows under an LFU policy; 10 by default.
+    #[arg(skip)]
     pub lfu_log_factor: u32,
     /// Minutes without an access after which the frequency of a key is one less; 1 by default, 0 for never.
+    #[arg(skip)]
     pub lfu_decay_time: u32,
-    /// What may wait for a client that reads slowly, as `normal HARD 0 0 pubsub HARD SOFT SECONDS`: replies, and
-    /// messages to a subscriber; `pubsub 32mb 8mb 60` by default. The class `normal` is `output-bytes-max` of the
-    /// server.
+    /// What may wait for a client that reads slowly: at once, and for so many seconds [default: pubsub 32mb 8mb 60].
+    #[arg(long, value_name = "normal|pubsub HARD SOFT SECONDS")]
     pub client_output_buffer_limit: OutputLimit,
-    /// Which events of keys are published, in Redis's letters; none by default.
+    /// Which events of keys are published, in Redis's letters, such as KEA [default: none].
+    #[arg(long, value_name = "CLASSES")]
     pub notify_keyspace_events: Classes,
     /// Milliseconds after which a script stops if the server is to end; 5000 by default.
+    #[arg(skip)]
     pub busy_reply_threshold: u64,
     /// Milliseconds after which a script is stopped; 0, the default, for never.
+    #[arg(skip)]
     pub script_time_limit_ms: u64,
     /// The least severe level of log messages.
+    #[arg(skip)]
     pub log_level: LogLevel,
-    /// A Unix socket, and sockets of a service manager.
-    pub sockets: SocketConfig,
-    /// Certificates and keys of the TLS port.
-    pub tls: TlsFiles,
+    /// Most connections at once [default: 10000].
+    #[serde(skip)]
+    #[arg(long, value_name = "N")]
+    pub maxclients: Option<usize>,
+    /// Close connections without a request for this many seconds; 0 for never [default: 0].
+    #[serde(skip)]
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<u64>,
     /// Limits on requests.
+    #[command(flatten)]
     pub limits: Limits,
     /// The scheduling policy.
+    #[arg(skip)]
     pub policy: Policy,
     /// Workers, topology, connections and buffers.
+    #[arg(skip)]
     pub server: psp_server::Config,
     /// Hints for request types, by their names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[arg(skip)]
     pub types: Vec<TypeSpec>,
 }
 
@@ -116,6 +149,8 @@ impl Default for Config {
             busy_reply_threshold: 5000,
             script_time_limit_ms: 0,
             log_level: LogLevel::default(),
+            maxclients: None,
+            timeout: None,
             sockets: SocketConfig::default(),
             tls: TlsFiles::default(),
             limits: Limits::default(),
@@ -130,6 +165,18 @@ impl Default for Config {
 impl ProgramConfig for Config {
     fn common(&mut self) -> CommonSettings<'_> {
         CommonSettings::new(&mut self.log_level, &mut self.policy, &mut self.server)
+    }
+
+    fn settle(&mut self) -> anyhow::Result<()> {
+        check_names(&self.user).map_err(anyhow::Error::msg)?;
+        check_databases(self.databases).map_err(anyhow::Error::msg)?;
+        check_samples(self.maxmemory_samples).map_err(anyhow::Error::msg)?;
+        let normal_bytes = self.client_output_buffer_limit.normal_bytes;
+        let normal_bytes = normal_bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        replace(&mut self.server.output_bytes_max, normal_bytes);
+        replace(&mut self.server.connections_max, self.maxclients.take());
+        replace(&mut self.server.idle_timeout_s, self.timeout.take());
+        Ok(())
     }
 
     fn data_bytes(&self) -> u64 {
@@ -169,19 +216,23 @@ pub enum DebugAccess {
 
 /// Limits on requests. A command that exceeds the first limit gets an error. A request that exceeds
 /// another limit closes the connection.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Limits {
-    /// Longest argument and longest string value, in bytes or such as `10mb`; 1 MiB at least.
+    /// Longest argument and string value [default: 512mb].
     #[serde(deserialize_with = "len_in_file")]
+    #[arg(long, value_name = "BYTES", value_parser = len)]
     pub proto_max_bulk_len: usize,
-    /// Most arguments of one command; 1 at least.
+    /// Most arguments of one command [default: 1048576].
+    #[arg(long, value_name = "N")]
     pub arguments_max: usize,
-    /// Longest inline command, in bytes or such as `64kb`.
+    /// Longest inline command [default: 64kb].
     #[serde(deserialize_with = "len_in_file")]
+    #[arg(long, value_name = "BYTES", value_parser = len)]
     pub inline_len_max: usize,
-    /// Longest request, in bytes or such as `1gb`; 1 MiB at least.
+    /// Longest request [default: 1gb].
     #[serde(deserialize_with = "len_in_file")]
+    #[arg(long, value_name = "BYTES", value_parser = len)]
     pub request_len_max: usize,
 }
 
@@ -231,80 +282,6 @@ impl Limits {
             .inline_len_max(self.inline_len_max)
             .frame_len_max(self.request_len_max)
     }
-}
-
-/// A Redis-compatible server whose short commands stay fast while long ones run.
-///
-/// Flags take precedence over the configuration file.
-#[derive(Debug, Clone, Default, Parser)]
-#[command(name = "psp-redis", version)]
-#[command(mut_arg("port", |port| port.help("TCP port [default: 6379]")))]
-#[command(mut_arg("unix", |unix| unix.long("unixsocket")))]
-#[command(mut_arg("unix_mode", |mode| mode.long("unixsocketperm")))]
-pub struct Flags {
-    #[command(flatten)]
-    listen: ListenFlags,
-    #[command(flatten)]
-    tls: TlsFlags,
-    /// Password that clients must give.
-    #[arg(long, value_name = "PASSWORD")]
-    requirepass: Option<String>,
-    /// A user, as a name and rules; may be given several times.
-    #[arg(long, value_name = "NAME RULES")]
-    user: Vec<UserDefinition>,
-    /// File of the users, which ACL LOAD reads and ACL SAVE writes.
-    #[arg(long, value_name = "FILE")]
-    aclfile: Option<PathBuf>,
-    /// How many denials ACL LOG has [default: 128].
-    #[arg(long, value_name = "N")]
-    acllog_max_len: Option<u64>,
-    /// Which channels new users may use [default: resetchannels].
-    #[arg(long, value_name = "WHICH")]
-    acl_pubsub_default: Option<PubSubDefault>,
-    /// Refuse other machines while no password is set [default: yes].
-    #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
-    protected_mode: Option<bool>,
-    /// Who may run DEBUG: nobody, everybody, or clients on this machine [default: no].
-    #[arg(long, value_name = "WHO")]
-    enable_debug_command: Option<DebugAccess>,
-    /// How many databases there are [default: 16].
-    #[arg(long, value_name = "N")]
-    databases: Option<usize>,
-    /// Memory beyond which writes get an error, such as 100mb; 0 for no limit [default: by the control group].
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
-    maxmemory: Option<u64>,
-    /// Which keys are evicted then, such as allkeys-lru [default: noeviction].
-    #[arg(long, value_name = "POLICY")]
-    maxmemory_policy: Option<EvictionPolicy>,
-    /// Keys that are looked at for each eviction [default: 5].
-    #[arg(long, value_name = "N", value_parser = samples)]
-    maxmemory_samples: Option<usize>,
-    /// What may wait for a client that reads slowly: at once, and for so many seconds [default: pubsub 32mb 8mb 60].
-    #[arg(long, value_name = "normal|pubsub HARD SOFT SECONDS")]
-    client_output_buffer_limit: Option<OutputLimit>,
-    /// Which events of keys are published, in Redis's letters, such as KEA [default: none].
-    #[arg(long, value_name = "CLASSES")]
-    notify_keyspace_events: Option<Classes>,
-    /// Most connections at once [default: 10000].
-    #[arg(long, value_name = "N")]
-    maxclients: Option<usize>,
-    /// Close connections without a request for this many seconds; 0 for never [default: 0].
-    #[arg(long, value_name = "SECONDS")]
-    timeout: Option<u64>,
-    /// Longest argument and string value [default: 512mb].
-    #[arg(long, value_name = "BYTES", value_parser = len)]
-    proto_max_bulk_len: Option<usize>,
-    /// Most arguments of one command [default: 1048576].
-    #[arg(long, value_name = "N")]
-    arguments_max: Option<usize>,
-    /// Longest inline command [default: 64kb].
-    #[arg(long, value_name = "BYTES", value_parser = len)]
-    inline_len_max: Option<usize>,
-    /// Longest request [default: 1gb].
-    #[arg(long, value_name = "BYTES", value_parser = len)]
-    request_len_max: Option<usize>,
-    #[command(flatten)]
-    server: ServerFlags,
 }
 
 /// The name of an eviction policy in a configuration file.
@@ -381,47 +358,6 @@ pub fn yes_or_no(word: &str) -> Result<bool, &'static str> {
     }
 }
 
-impl ProgramFlags for Flags {
-    type Config = Config;
-
-    fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        self.listen.apply_to(&mut config.bind, &mut config.port, &mut config.sockets);
-        self.tls.apply_to(&mut config.tls_port, &mut config.tls);
-        self.server.apply_to(config.common());
-        config.requirepass = self.requirepass.or(config.requirepass.take());
-        if !self.user.is_empty() {
-            config.user = self.user;
-        }
-        check_names(&config.user).map_err(anyhow::Error::msg)?;
-        config.aclfile = self.aclfile.or(config.aclfile.take());
-        replace(&mut config.acllog_max_len, self.acllog_max_len);
-        replace(&mut config.acl_pubsub_default, self.acl_pubsub_default);
-        replace(&mut config.protected_mode, self.protected_mode);
-        replace(&mut config.enable_debug_command, self.enable_debug_command);
-        replace(&mut config.databases, self.databases);
-        check_databases(config.databases).map_err(anyhow::Error::msg)?;
-        config.maxmemory = self.maxmemory.or(config.maxmemory);
-        replace(&mut config.maxmemory_policy, self.maxmemory_policy);
-        replace(&mut config.maxmemory_samples, self.maxmemory_samples);
-        check_samples(config.maxmemory_samples).map_err(anyhow::Error::msg)?;
-        replace(&mut config.client_output_buffer_limit, self.client_output_buffer_limit);
-        replace(&mut config.notify_keyspace_events, self.notify_keyspace_events);
-        let normal_bytes = config.client_output_buffer_limit.normal_bytes;
-        let Config { limits, server, .. } = config;
-        replace(
-            &mut server.output_bytes_max,
-            normal_bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
-        );
-        replace(&mut limits.proto_max_bulk_len, self.proto_max_bulk_len);
-        replace(&mut limits.arguments_max, self.arguments_max);
-        replace(&mut limits.inline_len_max, self.inline_len_max);
-        replace(&mut limits.request_len_max, self.request_len_max);
-        replace(&mut server.connections_max, self.maxclients);
-        replace(&mut server.idle_timeout_s, self.timeout);
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use psp_program::CommandLine;
@@ -436,7 +372,7 @@ mod tests {
         on_disk.write_all(file.as_bytes())?;
         let path = on_disk.path().to_str().expect("a path of ASCII").to_owned();
         let args = ["psp-redis", "--config", &path];
-        CommandLine::<Flags>::try_parse_from(args.iter().chain(flags))?.resolve()
+        CommandLine::<Config>::try_parse_from(args.iter().chain(flags))?.resolve()
     }
 
     #[test]
@@ -491,7 +427,7 @@ mod tests {
         let message = format!("{:#}", resolve("", &["--policy", "best"]).expect_err("no policy"));
         assert!(message.contains("--policy") && message.contains("darc"), "{message}");
         let flags = ["psp-redis", "--config", "/does/not/exist"];
-        let flags = CommandLine::<Flags>::try_parse_from(flags).expect("known flags");
+        let flags = CommandLine::<Config>::try_parse_from(flags).expect("known flags");
         let message = format!("{:#}", flags.resolve().expect_err("no file"));
         assert!(message.contains("/does/not/exist"), "{message}");
     }

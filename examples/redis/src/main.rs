@@ -6,13 +6,13 @@ mod allocator;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use psp_redis::config::Flags;
+use psp_redis::config::Config;
 use psp_redis::startup;
 
 fn main() -> ExitCode {
     #[cfg(not(feature = "system-allocator"))]
     allocator::begin();
-    psp_program::main::<Flags>(|program| {
+    psp_program::main::<Config>(|program| {
         let redis = startup::build(program.config.clone())?;
         let state = Arc::clone(&redis.state);
         let log = program.log.clone();

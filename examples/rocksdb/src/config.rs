@@ -4,51 +4,66 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail, ensure};
-use clap::Parser;
-use psp_program::{
-    CommonSettings, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig, replace,
-};
+use clap::{ArgAction, Parser};
+use psp_program::{CommonSettings, LogLevel, ProgramConfig, SocketConfig};
 use psp_server::{Policy, TypeSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{EngineKind, Storage};
 use crate::limits::Limits;
 
-/// The whole configuration. A file sets any part of it; the rest keeps its defaults.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A key-value server over psp's RPC whose GETs stay fast while SCANs run.
+///
+/// Methods and messages are in psp_kv.proto. Flags take precedence over the configuration file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Parser)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[command(name = "psp-rocksdb", version)]
 pub struct Config {
-    /// Addresses to listen on; the loopback interface by default.
+    /// Address to listen on; several are separated by commas [default: 127.0.0.1].
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     #[serde(deserialize_with = "psp_program::one_or_many")]
     pub bind: Vec<IpAddr>,
-    /// TCP port; 9200 by default, 0 for any free one.
+    /// TCP port [default: 9200].
+    #[arg(long, short)]
     pub port: u16,
-    /// The engine that holds the entries; memory by default.
+    /// A Unix socket, and sockets of a service manager.
+    #[command(flatten)]
+    pub sockets: SocketConfig,
+    /// Engine that holds the entries [default: memory].
+    #[arg(long, value_enum)]
     pub engine: EngineKind,
-    /// RocksDB's directory, on disk or tmpfs. It is created if it does not exist.
+    /// RocksDB's directory; created if it does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Whether RocksDB syncs a PUT or DELETE to the medium before acknowledging it; on by default.
+    /// Sync each write to the medium before acknowledging it (RocksDB) [default: true].
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", action = ArgAction::Set)]
     pub sync: bool,
-    /// MiB of RocksDB's block cache; RocksDB's own default if absent.
+    /// MiB of RocksDB's block cache [default: RocksDB's own default].
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "MIB")]
     pub block_cache_mb: Option<u32>,
-    /// Number of keys to set at the start; none by default.
+    /// Set this many keys at the start: the keys that psp-loadgen uses with --keys N [default: 0].
+    #[arg(long, value_name = "N")]
     pub preload: u64,
-    /// Length of their values in bytes; 64 by default.
+    /// Length of their values in bytes [default: 64].
+    #[arg(long, value_name = "BYTES")]
     pub preload_value_len: usize,
     /// The least severe level of log messages.
+    #[arg(skip)]
     pub log_level: LogLevel,
-    /// A Unix socket, and sockets of a service manager.
-    pub sockets: SocketConfig,
     /// Limits on requests.
+    #[arg(skip)]
     pub limits: Limits,
     /// The scheduling policy.
+    #[arg(skip)]
     pub policy: Policy,
     /// Workers, topology, connections and buffers.
+    #[arg(skip)]
     pub server: psp_server::Config,
     /// Hints for request types, by their names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[arg(skip)]
     pub types: Vec<TypeSpec>,
 }
 
@@ -113,53 +128,6 @@ impl ProgramConfig for Config {
     }
 }
 
-/// A key-value server over psp's RPC whose GETs stay fast while SCANs run.
-///
-/// Methods and messages are in psp_kv.proto. Flags take precedence over the configuration file.
-#[derive(Debug, Clone, Default, Parser)]
-#[command(name = "psp-rocksdb", version)]
-#[command(mut_arg("port", |port| port.help("TCP port [default: 9200]")))]
-pub struct Flags {
-    #[command(flatten)]
-    listen: ListenFlags,
-    /// Engine that holds the entries [default: memory].
-    #[arg(long, value_enum)]
-    engine: Option<EngineKind>,
-    /// RocksDB's directory; created if it does not exist.
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
-    /// Sync each write to the medium before acknowledging it (RocksDB) [default: true].
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
-    sync: Option<bool>,
-    /// MiB of RocksDB's block cache [default: RocksDB's own default].
-    #[arg(long, value_name = "MIB")]
-    block_cache_mb: Option<u32>,
-    /// Set this many keys at the start: the keys that psp-loadgen uses with --keys N [default: 0].
-    #[arg(long, value_name = "N")]
-    preload: Option<u64>,
-    /// Length of their values in bytes [default: 64].
-    #[arg(long, value_name = "BYTES")]
-    preload_value_len: Option<usize>,
-    #[command(flatten)]
-    server: ServerFlags,
-}
-
-impl ProgramFlags for Flags {
-    type Config = Config;
-
-    fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        self.listen.apply_to(&mut config.bind, &mut config.port, &mut config.sockets);
-        self.server.apply_to(config.common());
-        config.data_dir = self.data_dir.or(config.data_dir.take());
-        config.block_cache_mb = self.block_cache_mb.or(config.block_cache_mb);
-        replace(&mut config.engine, self.engine);
-        replace(&mut config.sync, self.sync);
-        replace(&mut config.preload, self.preload);
-        replace(&mut config.preload_value_len, self.preload_value_len);
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,7 +135,7 @@ mod tests {
 
     fn resolve(flags: &str) -> anyhow::Result<Config> {
         let words = std::iter::once("psp-rocksdb").chain(flags.split_whitespace());
-        CommandLine::<Flags>::try_parse_from(words)?.resolve()
+        CommandLine::<Config>::try_parse_from(words)?.resolve()
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use psp_rocksdb::closing::close;
-use psp_rocksdb::config::Flags;
+use psp_rocksdb::config::Config;
 use psp_rocksdb::startup::{self, KeyValueServer};
 use tikv_jemallocator::Jemalloc;
 
@@ -15,7 +15,7 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
-    psp_program::main::<Flags>(|program| {
+    psp_program::main::<Config>(|program| {
         let KeyValueServer { server, engine } = startup::build(program.config.clone())?;
         let outcome = program.serve(server);
         if !close(engine, CLOSE_PATIENCE) {

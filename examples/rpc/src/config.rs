@@ -4,41 +4,52 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use anyhow::ensure;
 use clap::Parser;
-use psp_program::{
-    CommonSettings, ListenFlags, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, SocketConfig, TransportConfig,
-    TransportFlags,
-};
+use psp_program::{CommonSettings, LogLevel, ProgramConfig, SocketConfig, TransportConfig};
 use psp_protocols::rpc::Rpc;
 use psp_server::{Policy, TypeSpec};
 use serde::{Deserialize, Serialize};
 
-/// The whole configuration. A file may set any part of it. Other settings keep their defaults.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A protobuf RPC server whose short requests stay fast while long ones run.
+///
+/// Flags take precedence over the configuration file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Parser)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[command(name = "psp-rpc", version)]
 pub struct Config {
-    /// Addresses to listen on; the loopback interface by default.
+    /// Address to listen on; several are separated by commas [default: 127.0.0.1].
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     #[serde(deserialize_with = "psp_program::one_or_many")]
     pub bind: Vec<IpAddr>,
-    /// TCP port; 7100 by default, 0 for any free port.
+    /// TCP port [default: 7100].
+    #[arg(long, short)]
     pub port: u16,
-    /// Whether to also serve UDP, on the same port; on any free port if `port` is 0.
+    /// A Unix socket, and sockets of a service manager.
+    #[command(flatten)]
+    pub sockets: SocketConfig,
+    /// Also serve UDP on the same port, one message per datagram; --transport dpdk implies it.
+    #[arg(long)]
     pub udp: bool,
     /// Longest request in bytes, not counting the length in front of it; 4 MiB by default.
+    #[arg(skip)]
     pub message_len_max: u32,
     /// The least severe messages that are logged.
+    #[arg(skip)]
     pub log_level: LogLevel,
-    /// A Unix socket, and sockets of a service manager.
-    pub sockets: SocketConfig,
     /// Transport of datagrams: sockets, or a polled port.
+    #[command(flatten)]
     pub transport: TransportConfig,
     /// The servers that Gather asks.
+    #[command(flatten)]
     pub upstreams: UpstreamConfig,
     /// How requests are scheduled.
+    #[arg(skip)]
     pub policy: Policy,
     /// Workers, topology, connections and buffers.
+    #[arg(skip)]
     pub server: psp_server::Config,
     /// Hints for request types, by their names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[arg(skip)]
     pub types: Vec<TypeSpec>,
 }
 
@@ -65,6 +76,11 @@ impl ProgramConfig for Config {
         CommonSettings::new(&mut self.log_level, &mut self.policy, &mut self.server)
     }
 
+    fn settle(&mut self) -> anyhow::Result<()> {
+        self.udp |= self.transport.is_polled();
+        Ok(())
+    }
+
     fn validate(&self) -> anyhow::Result<()> {
         self.upstreams.validate()
     }
@@ -76,14 +92,17 @@ const UPSTREAMS_MAX: usize = 64;
 const TIMEOUT_MS_MAX: u64 = 3_600_000;
 
 /// The servers that Gather asks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct UpstreamConfig {
-    /// Where they listen for psp's RPC over TCP; none by default.
+    /// A server that Gather asks; may be given several times, and replaces those of the file.
+    #[arg(long = "upstream", value_name = "IP:PORT")]
     pub addresses: Vec<SocketAddr>,
     /// Most connections to each of them, and so calls that it is asked at once; 32 by default. Further calls wait.
+    #[arg(skip)]
     pub connections_max: usize,
     /// Longest time that each may take for a call, in milliseconds; 1000 by default.
+    #[arg(skip)]
     pub timeout_ms: u64,
 }
 
@@ -115,42 +134,6 @@ impl UpstreamConfig {
     }
 }
 
-/// A protobuf RPC server whose short requests stay fast while long ones run.
-///
-/// Flags take precedence over the configuration file.
-#[derive(Debug, Clone, Default, Parser)]
-#[command(name = "psp-rpc", version)]
-#[command(mut_arg("port", |port| port.help("TCP port [default: 7100]")))]
-pub struct Flags {
-    #[command(flatten)]
-    listen: ListenFlags,
-    /// Also serve UDP on the same port, one message per datagram; --transport dpdk implies it.
-    #[arg(long)]
-    udp: bool,
-    #[command(flatten)]
-    transport: TransportFlags,
-    /// A server that Gather asks; may be given several times, and replaces those of the file.
-    #[arg(long = "upstream", value_name = "IP:PORT")]
-    upstreams: Vec<SocketAddr>,
-    #[command(flatten)]
-    server: ServerFlags,
-}
-
-impl ProgramFlags for Flags {
-    type Config = Config;
-
-    fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        self.listen.apply_to(&mut config.bind, &mut config.port, &mut config.sockets);
-        self.transport.apply_to(&mut config.transport);
-        config.udp |= self.udp || config.transport.is_polled();
-        if !self.upstreams.is_empty() {
-            config.upstreams.addresses = self.upstreams;
-        }
-        self.server.apply_to(config.common());
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,7 +141,7 @@ mod tests {
 
     fn resolve(flags: &[&str]) -> anyhow::Result<Config> {
         let words = std::iter::once("psp-rpc").chain(flags.iter().copied());
-        CommandLine::<Flags>::try_parse_from(words)?.resolve()
+        CommandLine::<Config>::try_parse_from(words)?.resolve()
     }
 
     #[test]

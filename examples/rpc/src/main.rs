@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use psp_rpc::config::Flags;
+use psp_rpc::config::Config;
 use psp_rpc::startup;
 use tikv_jemallocator::Jemalloc;
 
@@ -10,7 +10,7 @@ use tikv_jemallocator::Jemalloc;
 static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
-    psp_program::main::<Flags>(|program| {
+    psp_program::main::<Config>(|program| {
         let server = startup::build(program.config.clone())?;
         program.serve(server)
     })

@@ -3,43 +3,57 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::ensure;
-use clap::Parser;
-use psp_program::{
-    CommonSettings, LogLevel, ProgramConfig, ProgramFlags, ServerFlags, TransportConfig, TransportFlags, replace,
-};
+use clap::{Command, Parser};
+use psp_program::{CommonSettings, LogLevel, ProgramConfig, TransportConfig};
 use psp_server::{Policy, Topology};
 use serde::{Deserialize, Serialize};
 
 use crate::handler::Mode;
 
-/// The whole configuration. A file may set any part of it. Other settings keep their defaults.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A server that spins or sleeps for as long as each request asks, for measuring policies.
+///
+/// The protocol is the psp header over UDP. psp-loadgen sends named workloads to psp:// targets. Flags
+/// take precedence over the configuration file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Parser)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[command(name = "psp-synthetic", version)]
 pub struct Config {
-    /// Address to listen on; the loopback interface by default.
+    /// Address to listen on [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS")]
     pub bind: IpAddr,
-    /// Port; 9000 by default, 0 for any free port.
+    /// Port [default: 9000]
+    #[arg(long, short)]
     pub port: u16,
-    /// Whether to serve TCP instead of UDP.
+    /// Serve TCP instead of UDP
+    #[arg(long)]
     pub tcp: bool,
-    /// How workers spend run times.
+    /// Transport of datagrams: sockets, or a polled port.
+    #[command(flatten)]
+    pub transport: TransportConfig,
+    /// How workers spend run times; sleeping workers may outnumber cores [default: spin]
+    #[arg(long, value_enum)]
     pub mode: Mode,
-    /// The workload whose types are registered: its name, or a TOML file.
+    /// Workload whose types are registered: high-bimodal, extreme-bimodal, tpcc, or a .toml file as for
+    /// psp-loadgen [default: high-bimodal]
+    #[arg(long, value_name = "NAME")]
     pub workload: String,
-    /// Whether the policy knows the types' service times and shares from the start.
+    /// Tell the policy the workload's service times and shares at the start
+    #[arg(long)]
     pub hints: bool,
-    /// Factor by which the client multiplies service times. Only hints use it.
+    /// Factor by which the client multiplies service times, for --hints [default: 1]
+    #[arg(long, value_name = "N")]
     pub dilate: u32,
-    /// Factor by which the server multiplies requested run times, for run times beyond the header's 32 bits of
-    /// nanoseconds.
+    /// Work N times as long as requests ask for [default: 1]
+    #[arg(long, value_name = "N")]
     pub stretch: u32,
     /// The least severe messages that are logged.
+    #[arg(skip)]
     pub log_level: LogLevel,
-    /// Transport of datagrams: sockets, or a polled port.
-    pub transport: TransportConfig,
     /// How requests are scheduled.
+    #[arg(skip)]
     pub policy: Policy,
     /// Workers, topology and limits.
+    #[arg(skip)]
     pub server: psp_server::Config,
 }
 
@@ -67,77 +81,25 @@ impl ProgramConfig for Config {
         CommonSettings::new(&mut self.log_level, &mut self.policy, &mut self.server)
     }
 
+    fn adapt(command: Command) -> Command {
+        let preempt = "Preemption of long requests: none, cooperative, kernel-thread, signal [default: cooperative]";
+        let topology = "Threads: auto, inline, dedicated [default: auto, and dedicated with --mode sleep]";
+        { command.mut_arg("preempt", |flag| flag.help(preempt)) }.mut_arg("topology", |flag| flag.help(topology))
+    }
+
+    fn settle(&mut self) -> anyhow::Result<()> {
+        if self.mode == Mode::Sleep && self.server.topology == Topology::Auto {
+            // With inline topology, the net thread runs requests. While it slept, it would receive nothing.
+            self.server.topology = Topology::Dedicated;
+        }
+        Ok(())
+    }
+
     fn validate(&self) -> anyhow::Result<()> {
         ensure!(
             !self.tcp || !self.transport.is_polled(),
             "TCP needs sockets of the kernel, so it excludes the transport dpdk"
         );
-        Ok(())
-    }
-}
-
-/// A server that spins or sleeps for as long as each request asks, for measuring policies.
-///
-/// The protocol is the psp header over UDP. psp-loadgen sends named workloads to psp:// targets. Flags
-/// take precedence over the configuration file.
-#[derive(Debug, Clone, Default, Parser)]
-#[command(name = "psp-synthetic", version)]
-#[command(mut_arg("preempt", |preempt| preempt.help(
-    "Preemption of long requests: none, cooperative, kernel-thread, signal [default: cooperative]"
-)))]
-#[command(mut_arg("topology", |topology| topology.help(
-    "Threads: auto, inline, dedicated [default: auto, and dedicated with --mode sleep]"
-)))]
-pub struct Flags {
-    /// Address to listen on [default: 127.0.0.1]
-    #[arg(long, value_name = "ADDRESS")]
-    bind: Option<IpAddr>,
-    /// Port [default: 9000]
-    #[arg(long, short)]
-    port: Option<u16>,
-    /// Serve TCP instead of UDP
-    #[arg(long)]
-    tcp: bool,
-    #[command(flatten)]
-    transport: TransportFlags,
-    /// How workers spend run times; sleeping workers may outnumber cores [default: spin]
-    #[arg(long, value_enum)]
-    mode: Option<Mode>,
-    /// Workload whose types are registered: high-bimodal, extreme-bimodal, tpcc, or a .toml file as for
-    /// psp-loadgen [default: high-bimodal]
-    #[arg(long, value_name = "NAME")]
-    workload: Option<String>,
-    /// Tell the policy the workload's service times and shares at the start
-    #[arg(long)]
-    hints: bool,
-    /// Factor by which the client multiplies service times, for --hints [default: 1]
-    #[arg(long, value_name = "N")]
-    dilate: Option<u32>,
-    /// Work N times as long as requests ask for [default: 1]
-    #[arg(long, value_name = "N")]
-    stretch: Option<u32>,
-    #[command(flatten)]
-    server: ServerFlags,
-}
-
-impl ProgramFlags for Flags {
-    type Config = Config;
-
-    fn apply_to(self, config: &mut Config) -> anyhow::Result<()> {
-        self.transport.apply_to(&mut config.transport);
-        self.server.apply_to(config.common());
-        replace(&mut config.bind, self.bind);
-        replace(&mut config.port, self.port);
-        replace(&mut config.mode, self.mode);
-        replace(&mut config.workload, self.workload);
-        replace(&mut config.dilate, self.dilate);
-        replace(&mut config.stretch, self.stretch);
-        config.tcp |= self.tcp;
-        config.hints |= self.hints;
-        if config.mode == Mode::Sleep && config.server.topology == Topology::Auto {
-            // With inline topology, the net thread runs requests. While it slept, it would receive nothing.
-            config.server.topology = Topology::Dedicated;
-        }
         Ok(())
     }
 }
@@ -151,7 +113,7 @@ mod tests {
 
     fn resolve(flags: &[&str]) -> anyhow::Result<Config> {
         let words = std::iter::once("psp-synthetic").chain(flags.iter().copied());
-        CommandLine::<Flags>::try_parse_from(words)?.resolve()
+        CommandLine::<Config>::try_parse_from(words)?.resolve()
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use psp_synthetic::config::Flags;
+use psp_synthetic::config::Config;
 use psp_synthetic::startup;
 
 fn main() -> ExitCode {
-    psp_program::main::<Flags>(|program| {
+    psp_program::main::<Config>(|program| {
         let server = startup::build(program.config.clone())?;
         let handle = server.handle();
         program.serve(server)?;

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use psp_harness::{Load, ServerProcess, Start, connect};
 use psp_program::{CommandLine, run};
 use psp_protocols::psp_header::{Header, Kind};
-use psp_synthetic::config::Flags;
+use psp_synthetic::config::Config;
 use psp_synthetic::startup;
 
 /// The server's flags, one a line.
@@ -50,7 +50,7 @@ pub(crate) fn start(socket: &Path, level: u8, workers_max: usize) -> ServerProce
 fn serves() {
     let flags = std::env::var(FLAGS).unwrap();
     let words = std::iter::once("psp-synthetic").chain(flags.lines());
-    let command_line = CommandLine::<Flags>::try_parse_from(words).unwrap();
+    let command_line = CommandLine::<Config>::try_parse_from(words).unwrap();
     let config = command_line.resolve().unwrap();
     let _log = config.log_level.start_log().unwrap();
     run(startup::build(config).unwrap()).unwrap();

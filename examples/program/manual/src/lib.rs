@@ -14,7 +14,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::exit;
 
-use clap::{Args as _, Command, FromArgMatches as _, Parser};
+use clap::{ArgMatches, Args as _, Command, FromArgMatches as _, Parser};
 use clap_complete::Shell;
 
 mod numbers;
@@ -52,10 +52,15 @@ pub fn described(command: Command) -> Command {
 /// Parses the command line of this process, which has the [flags](described), too. Ends the process where it is wrong.
 #[must_use]
 pub fn parse<P: Parser>() -> P {
-    let mut command = described(P::command());
+    P::from_arg_matches(&matches(P::command())).unwrap_or_else(|error| error.format(&mut P::command()).exit())
+}
+
+/// As [`parse`], for a program that looks at the matches itself.
+#[must_use]
+pub fn matches(command: Command) -> ArgMatches {
+    let mut command = described(command);
     let matches = command.try_get_matches_from_mut(std::env::args_os());
-    let matches = matches.unwrap_or_else(|error| in_words(error, &mut command).exit());
-    P::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
+    matches.unwrap_or_else(|error| in_words(error, &mut command).exit())
 }
 
 fn with_flags(command: Command) -> Command {
