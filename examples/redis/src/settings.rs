@@ -37,7 +37,46 @@ impl Default for Settings {
     }
 }
 
+/// What a setting is and what sets it, for settings that are atomic.
+macro_rules! atomic {
+    ($($(#[$meaning:meta])* $name:ident, $set:ident: $ty:ty;)+) => {
+        $(
+            $(#[$meaning])*
+            #[must_use]
+            pub fn $name(&self) -> $ty {
+                self.$name.load(Ordering::Relaxed)
+            }
+
+            #[doc = concat!("Sets [`", stringify!($name), "`](Self::", stringify!($name), ").")]
+            pub fn $set(&self, value: $ty) {
+                self.$name.store(value, Ordering::Relaxed);
+            }
+        )+
+    };
+}
+
 impl Settings {
+    atomic! {
+        /// Whether a server without a password refuses connections from other machines.
+        protected_mode, set_protected_mode: bool;
+        /// Memory beyond which writes get an error; 0 for no limit.
+        maxmemory_bytes, set_maxmemory_bytes: u64;
+        /// Milliseconds after which SCRIPT KILL stops a script.
+        busy_reply_threshold_ms, set_busy_reply_threshold_ms: u64;
+        /// Milliseconds after which a script is stopped; 0 for never.
+        script_time_limit_ms, set_script_time_limit_ms: u64;
+        /// What one node of a list may hold in Redis; kept for those who ask.
+        list_node_size, set_list_node_size: i32;
+        /// Nodes at the ends of a list that Redis does not compress; kept for those who ask.
+        list_compress_depth, set_list_compress_depth: i32;
+        /// Bytes of one block of a stream; 0 for no limit.
+        stream_node_bytes_max, set_stream_node_bytes_max: u64;
+        /// Entries of one block of a stream; 0 for no limit.
+        stream_node_entries_max, set_stream_node_entries_max: u64;
+        /// Longest string that a key may hold, in bytes.
+        value_len_max, set_value_len_max: usize;
+    }
+
     /// The settings of a server started with `config`.
     #[must_use]
     pub fn new(config: Config) -> Self {
@@ -58,83 +97,6 @@ impl Settings {
         }
     }
 
-    /// Whether a server without a password refuses connections from other machines.
-    #[must_use]
-    pub fn protected_mode(&self) -> bool {
-        self.protected_mode.load(Ordering::Relaxed)
-    }
-
-    /// Sets whether a server without a password refuses connections from other machines.
-    pub fn set_protected_mode(&self, protected: bool) {
-        self.protected_mode.store(protected, Ordering::Relaxed);
-    }
-
-    /// Memory beyond which writes get an error; 0 for no limit.
-    #[must_use]
-    pub fn maxmemory_bytes(&self) -> u64 {
-        self.maxmemory_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Sets the memory beyond which writes get an error; 0 for no limit.
-    pub fn set_maxmemory_bytes(&self, bytes: u64) {
-        self.maxmemory_bytes.store(bytes, Ordering::Relaxed);
-    }
-
-    /// Milliseconds after which SCRIPT KILL stops a script.
-    #[must_use]
-    pub fn busy_reply_threshold_ms(&self) -> u64 {
-        self.busy_reply_threshold_ms.load(Ordering::Relaxed)
-    }
-
-    /// Sets after how many milliseconds SCRIPT KILL stops a script.
-    pub fn set_busy_reply_threshold_ms(&self, ms: u64) {
-        self.busy_reply_threshold_ms.store(ms, Ordering::Relaxed);
-    }
-
-    /// What one node of a list may hold in Redis; kept for those who ask.
-    #[must_use]
-    pub fn list_node_size(&self) -> i32 {
-        self.list_node_size.load(Ordering::Relaxed)
-    }
-
-    /// Sets what one node of a list may hold in Redis.
-    pub fn set_list_node_size(&self, size: i32) {
-        self.list_node_size.store(size, Ordering::Relaxed);
-    }
-
-    /// Nodes at the ends of a list that Redis does not compress; kept for those who ask.
-    #[must_use]
-    pub fn list_compress_depth(&self) -> i32 {
-        self.list_compress_depth.load(Ordering::Relaxed)
-    }
-
-    /// Sets how many nodes at the ends of a list Redis does not compress.
-    pub fn set_list_compress_depth(&self, depth: i32) {
-        self.list_compress_depth.store(depth, Ordering::Relaxed);
-    }
-
-    /// Bytes of one block of a stream; 0 for no limit.
-    #[must_use]
-    pub fn stream_node_bytes_max(&self) -> u64 {
-        self.stream_node_bytes_max.load(Ordering::Relaxed)
-    }
-
-    /// Sets the bytes of one block of a stream; 0 for no limit.
-    pub fn set_stream_node_bytes_max(&self, bytes: u64) {
-        self.stream_node_bytes_max.store(bytes, Ordering::Relaxed);
-    }
-
-    /// Entries of one block of a stream; 0 for no limit.
-    #[must_use]
-    pub fn stream_node_entries_max(&self) -> u64 {
-        self.stream_node_entries_max.load(Ordering::Relaxed)
-    }
-
-    /// Sets the entries of one block of a stream; 0 for no limit.
-    pub fn set_stream_node_entries_max(&self, entries: u64) {
-        self.stream_node_entries_max.store(entries, Ordering::Relaxed);
-    }
-
     /// What one block of a stream may hold. Without limits, it is bounded all the same.
     #[must_use]
     pub fn stream_block(&self) -> BlockLimits {
@@ -148,17 +110,6 @@ impl Settings {
             bytes: limit(self.stream_node_bytes_max(), MOST.bytes),
             entries: limit(self.stream_node_entries_max(), MOST.entries),
         }
-    }
-
-    /// Milliseconds after which a script is stopped; 0 for never.
-    #[must_use]
-    pub fn script_time_limit_ms(&self) -> u64 {
-        self.script_time_limit_ms.load(Ordering::Relaxed)
-    }
-
-    /// Sets after how many milliseconds a script is stopped; 0 for never.
-    pub fn set_script_time_limit_ms(&self, ms: u64) {
-        self.script_time_limit_ms.store(ms, Ordering::Relaxed);
     }
 
     /// The least severe level of log messages.
@@ -196,16 +147,5 @@ impl Settings {
         started.busy_reply_threshold = config.busy_reply_threshold;
         self.set_script_time_limit_ms(config.script_time_limit_ms);
         started.script_time_limit_ms = config.script_time_limit_ms;
-    }
-
-    /// Longest string that a key may hold, in bytes.
-    #[must_use]
-    pub fn value_len_max(&self) -> usize {
-        self.value_len_max.load(Ordering::Relaxed)
-    }
-
-    /// Sets the longest string that a key may hold, in bytes.
-    pub fn set_value_len_max(&self, bytes: usize) {
-        self.value_len_max.store(bytes, Ordering::Relaxed);
     }
 }

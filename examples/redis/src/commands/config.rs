@@ -88,26 +88,33 @@ macro_rules! packing {
     };
 }
 
+/// A number in a range, and the methods that say and set it.
+macro_rules! number {
+    ($name:literal => $range:expr, $($get:ident).+, $($set:ident).+) => {
+        Parameter::new(
+            $name,
+            |server| server.$($get).+().to_string(),
+            |server, value| {
+                server.$($set).+(within(value, $range)?);
+                Ok(())
+            },
+        )
+    };
+}
+
 /// All parameters. Fixed parameters without a setting tell clients what the server does not do, such as saving, or
 /// always does, such as releasing values in the background.
 const PARAMETERS: &[Parameter] = &[
     Parameter::new("acl-pubsub-default", pubsub_default, set_pubsub_default),
     Parameter::fixed("aclfile", |server| path_of(server.settings.config.aclfile.as_deref())),
-    Parameter::new(
-        "acllog-max-len",
-        |server| server.acl.log.len_max().to_string(),
-        |server, value| {
-            server.acl.log.set_len_max(within(value, UNSIGNED)?);
-            Ok(())
-        },
-    ),
+    number!("acllog-max-len" => UNSIGNED, acl.log.len_max, acl.log.set_len_max),
     Parameter::fixed("activedefrag", |_| "no".into()),
     Parameter::fixed("appendonly", |_| "no".into()),
     Parameter::fixed("bind", |server| {
         let addresses = server.settings.config.bind.iter();
         addresses.map(ToString::to_string).collect::<Vec<_>>().join(" ")
     }),
-    Parameter::new("busy-reply-threshold", busy_reply_threshold, set_busy_reply_threshold),
+    number!("busy-reply-threshold" => UNSIGNED, settings.busy_reply_threshold_ms, settings.set_busy_reply_threshold_ms),
     Parameter::new(
         "client-output-buffer-limit",
         |server| {
@@ -131,14 +138,7 @@ const PARAMETERS: &[Parameter] = &[
     packing!("hash-max-listpack-value", HashBytes),
     packing!("hash-max-ziplist-entries", HashEntries),
     packing!("hash-max-ziplist-value", HashBytes),
-    Parameter::new(
-        "latency-monitor-threshold",
-        |server| server.records.latency.threshold_ms().to_string(),
-        |server, value| {
-            server.records.set_latency_threshold_ms(within(value, UNSIGNED)?);
-            Ok(())
-        },
-    ),
+    number!("latency-monitor-threshold" => UNSIGNED, records.latency.threshold_ms, records.set_latency_threshold_ms),
     Parameter::new(
         "latency-tracking",
         |server| word_of(server.records.keeps_histograms()),
@@ -173,15 +173,17 @@ const PARAMETERS: &[Parameter] = &[
         |server, value| set_lfu_rate(server, value, |rates| &mut rates.log_factor),
     ),
     Parameter::fixed("logfile", |_| String::new()),
-    Parameter::new("list-compress-depth", list_compress_depth, set_list_compress_depth),
-    Parameter::new("list-max-listpack-size", list_node_size, set_list_node_size),
-    Parameter::new("list-max-ziplist-size", list_node_size, set_list_node_size),
+    // Lists are not compressed, and have one form: these change nothing.
+    number!("list-compress-depth" => 0..=i32::MAX.into(),
+        settings.list_compress_depth, settings.set_list_compress_depth),
+    number!("list-max-listpack-size" => SIGNED, settings.list_node_size, settings.set_list_node_size),
+    number!("list-max-ziplist-size" => SIGNED, settings.list_node_size, settings.set_list_node_size),
     Parameter::new(
         "loglevel",
         |server| tracing::Level::from(server.settings.log_level()).to_string().to_lowercase(),
         set_log_level,
     ),
-    Parameter::new("lua-time-limit", busy_reply_threshold, set_busy_reply_threshold),
+    number!("lua-time-limit" => UNSIGNED, settings.busy_reply_threshold_ms, settings.set_busy_reply_threshold_ms),
     Parameter::new("maxclients", |server| server.connections_max().to_string(), set_maxclients),
     Parameter::new("maxmemory", |server| server.settings.maxmemory_bytes().to_string(), set_maxmemory),
     Parameter::fixed("maxmemory-clients", |_| "0".into()),
@@ -219,33 +221,12 @@ const PARAMETERS: &[Parameter] = &[
         },
     ),
     Parameter::fixed("save", |_| String::new()),
-    Parameter::new(
-        "script-time-limit-ms",
-        |server| server.settings.script_time_limit_ms().to_string(),
-        |server, value| {
-            server.settings.set_script_time_limit_ms(within(value, UNSIGNED)?);
-            Ok(())
-        },
-    ),
+    number!("script-time-limit-ms" => UNSIGNED, settings.script_time_limit_ms, settings.set_script_time_limit_ms),
     packing!("set-max-intset-entries", SetEntries),
     Parameter::fixed("slaveof", |_| String::new()),
-    Parameter::new(
-        "slowlog-log-slower-than",
-        |server| server.records.slow_log.threshold_us().to_string(),
-        |server, value| {
-            let us = within(value, -1..=i64::MAX)?;
-            server.records.set_slow_log_threshold_us(us);
-            Ok(())
-        },
-    ),
-    Parameter::new(
-        "slowlog-max-len",
-        |server| server.records.slow_log.len_max().to_string(),
-        |server, value| {
-            server.records.slow_log.set_len_max(within(value, UNSIGNED)?);
-            Ok(())
-        },
-    ),
+    number!("slowlog-log-slower-than" => -1..=i64::MAX,
+        records.slow_log.threshold_us, records.set_slow_log_threshold_us),
+    number!("slowlog-max-len" => UNSIGNED, records.slow_log.len_max, records.slow_log.set_len_max),
     Parameter::new(
         "stream-node-max-bytes",
         |server| server.settings.stream_node_bytes_max().to_string(),
@@ -255,25 +236,11 @@ const PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
-    Parameter::new(
-        "stream-node-max-entries",
-        |server| server.settings.stream_node_entries_max().to_string(),
-        |server, value| {
-            let entries = within(value, UNSIGNED)?;
-            server.settings.set_stream_node_entries_max(entries);
-            Ok(())
-        },
-    ),
+    number!("stream-node-max-entries" => UNSIGNED,
+        settings.stream_node_entries_max, settings.set_stream_node_entries_max),
     Parameter::fixed("supervised", |_| "no".into()),
     Parameter::new("timeout", |server| server.idle_timeout_s().to_string(), set_timeout),
-    Parameter::new(
-        "tracking-table-max-keys",
-        |server| server.clients.tracking.keys_max().to_string(),
-        |server, value| {
-            server.clients.tracking.set_keys_max(within(value, UNSIGNED)?);
-            Ok(())
-        },
-    ),
+    number!("tracking-table-max-keys" => UNSIGNED, clients.tracking.keys_max, clients.tracking.set_keys_max),
     Parameter::fixed("tls-auth-clients", |server| {
         let choice = server.settings.config.tls.auth_clients;
         choice.unwrap_or(AUTH_CLIENTS).name().to_owned()
@@ -308,6 +275,7 @@ fn path_of(path: Option<&Path>) -> String {
 
 /// What Redis gives most numbers that are not below 0.
 const UNSIGNED: RangeInclusive<i64> = 0..=i64::MAX;
+const SIGNED: RangeInclusive<i64> = i32::MIN as i64..=i32::MAX as i64;
 
 /// A number in the range that Redis gives the parameter.
 fn within<T: TryFrom<i64>>(value: &[u8], range: RangeInclusive<i64>) -> Result<T, Cow<'static, str>> {
@@ -343,17 +311,6 @@ fn set_pubsub_default(server: &ServerState, value: &[u8]) -> Setting {
     let default = PubSubDefault::from_str(&String::from_utf8_lossy(value), true)
         .map_err(|_| "argument(s) must be one of the following: allchannels, resetchannels")?;
     server.acl.set_pubsub_default(default);
-    Ok(())
-}
-
-/// Redis has two names for it.
-fn busy_reply_threshold(server: &ServerState) -> String {
-    server.settings.busy_reply_threshold_ms().to_string()
-}
-
-fn set_busy_reply_threshold(server: &ServerState, value: &[u8]) -> Setting {
-    let ms = within(value, UNSIGNED)?;
-    server.settings.set_busy_reply_threshold_ms(ms);
     Ok(())
 }
 
@@ -413,28 +370,6 @@ fn set_packing_limit(server: &ServerState, value: &[u8], limit: PackingLimit) ->
         _ => within(value, UNSIGNED)?,
     };
     server.databases.set_packing_limit(limit, most);
-    Ok(())
-}
-
-fn list_node_size(server: &ServerState) -> String {
-    server.settings.list_node_size().to_string()
-}
-
-/// The size of a list's node in Redis. It changes nothing here: lists have one form.
-fn set_list_node_size(server: &ServerState, value: &[u8]) -> Setting {
-    let size = within(value, i32::MIN.into()..=i32::MAX.into())?;
-    server.settings.set_list_node_size(size);
-    Ok(())
-}
-
-fn list_compress_depth(server: &ServerState) -> String {
-    server.settings.list_compress_depth().to_string()
-}
-
-/// How many nodes of a list Redis leaves as they are. It changes nothing here: lists are not compressed.
-fn set_list_compress_depth(server: &ServerState, value: &[u8]) -> Setting {
-    let depth = within(value, 0..=i32::MAX.into())?;
-    server.settings.set_list_compress_depth(depth);
     Ok(())
 }
 
