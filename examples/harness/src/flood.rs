@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::descriptors::raise_descriptor_limit;
 use crate::memory_group::{GROUPS_MIB, MemoryGroup, NO_MEMORY_GROUP};
-use crate::server_process::ServerProcess;
+use crate::server_process::{ServerProcess, Start};
 
 /// How long a client waits for the server to read on.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -31,22 +31,22 @@ pub fn unfinished(address: SocketAddr, part: &[u8], clients: usize) -> Vec<TcpSt
     (0..clients).map(connect).collect()
 }
 
-/// Starts a server in control groups with little memory, and sends it each of `parts` of requests, which no client
+/// Starts a program in control groups with little memory, and sends it each of `parts` of requests, which no client
 /// ends, from so many connections. It has to live, and to answer what `ask` sends on new connections all the while.
 ///
 /// # Panics
 /// When the kernel has killed the server.
-pub fn survives_unfinished(
-    start: impl Fn(&MemoryGroup) -> ServerProcess,
-    parts: &[(Vec<u8>, usize)],
-    ask: impl Fn(SocketAddr) + Sync,
-) {
+pub fn survives_unfinished(program: &str, flags: &[&str], parts: &[(Vec<u8>, usize)], ask: impl Fn(SocketAddr) + Sync) {
     for limit_mib in GROUPS_MIB {
         let Some(group) = MemoryGroup::new(limit_mib) else {
             return psp_skip::skip(NO_MEMORY_GROUP);
         };
         for (part, clients) in parts {
-            let server = start(&group);
+            let server = ServerProcess::start(|_| {
+                let mut command = group.command(program);
+                command.args(flags);
+                Start { command, port: None }
+            });
             let said = "memory of the control group";
             assert!(server.log().iter().any(|line| line.contains(said)));
             let address = server.address();

@@ -1,7 +1,7 @@
 //! Client connections that do not hang.
 
-use std::io::{self, BufReader, ErrorKind, Read};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, BufReader, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use crate::DEADLINE;
 
@@ -29,5 +29,62 @@ pub fn read_to_close(connection: &mut impl Read) -> Vec<u8> {
             panic!("the server keeps the connection open: {error}")
         }
         _ => received,
+    }
+}
+
+/// A client connection of raw bytes, on which a suite builds its protocol. Reads and writes time out instead of
+/// hanging.
+#[derive(Debug)]
+pub struct RawConnection {
+    /// Reads what the server sends.
+    pub reader: BufReader<TcpStream>,
+}
+
+impl RawConnection {
+    /// Connects to `address`.
+    ///
+    /// # Errors
+    /// The errors of [`connect`].
+    pub fn open(address: SocketAddr) -> io::Result<Self> {
+        let reader = connect(address)?;
+        Ok(Self { reader })
+    }
+
+    /// The socket.
+    #[must_use]
+    pub fn stream(&self) -> &TcpStream {
+        self.reader.get_ref()
+    }
+
+    /// Sends raw bytes.
+    ///
+    /// # Panics
+    /// The server does not accept the bytes.
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.try_send(bytes.as_ref()).expect("the server reads");
+    }
+
+    /// Sends bytes that the server may not read to the end.
+    ///
+    /// # Errors
+    /// The errors of the socket if the server has closed the connection.
+    pub fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream().write_all(bytes)
+    }
+
+    /// Tells the server that no further requests follow.
+    ///
+    /// # Panics
+    /// The connection is closed.
+    pub fn finish_sending(&self) {
+        self.stream().shutdown(Shutdown::Write).unwrap();
+    }
+
+    /// Reads everything until the server closes the connection. A reset counts as closed.
+    ///
+    /// # Panics
+    /// The server keeps the connection open.
+    pub fn read_to_close(&mut self) -> Vec<u8> {
+        read_to_close(&mut self.reader)
     }
 }

@@ -3,15 +3,7 @@
 use std::io::{BufRead as _, Write as _};
 use std::net::SocketAddr;
 
-use psp_harness::{MemoryGroup, ServerProcess, Start, connect, survives_unfinished};
-
-fn start(group: &MemoryGroup) -> ServerProcess {
-    ServerProcess::start(|_| {
-        let mut command = group.command(env!("CARGO_BIN_EXE_psp-http"));
-        command.args(["--port", "0"]);
-        Start { command, port: None }
-    })
-}
+use psp_harness::{connect, survives_unfinished};
 
 #[test]
 #[ignore = "needs root, and memory; run by .ci/run"]
@@ -29,5 +21,5 @@ fn unfinished_bodies_kill_nothing() {
         client.read_line(&mut line).expect("a response");
         assert_eq!(line, "HTTP/1.1 200 OK\r\n");
     };
-    survives_unfinished(start, &parts, ask);
+    survives_unfinished(env!("CARGO_BIN_EXE_psp-http"), &["--port", "0"], &parts, ask);
 }

@@ -1,7 +1,6 @@
 //! Clients that send nonsense, too much, too slowly, or never read.
 
 use crate::common::{Server, wait_until};
-use psp_harness::{NOT_PSP, skip};
 
 #[test]
 fn invalid_requests_get_memcacheds_replies() {
@@ -39,9 +38,7 @@ fn invalid_requests_get_memcacheds_replies() {
 #[test]
 fn data_of_a_refused_line_never_run_as_commands() {
     const FORMAT: &str = "CLIENT_ERROR bad command line format";
-    if !Server::is_psp() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for server in Server::start_each() {
         let long = "k".repeat(251);
         let mut client = server.connect();
@@ -179,9 +176,7 @@ fn noise_does_not_affect_other_clients() {
 #[test]
 fn connections_beyond_the_limit_get_an_error() {
     // By default memcached lets such connections wait instead.
-    if !Server::is_psp() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let server = Server::start_with(&["-c", "3"]);
     let mut held = Vec::new();
     wait_until("three connections are open", || {
@@ -197,9 +192,7 @@ fn connections_beyond_the_limit_get_an_error() {
 
 #[test]
 fn requests_of_a_client_that_does_not_read_are_not_run() {
-    if !Server::is_psp() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for server in Server::start_each() {
         let mut client = server.connect();
         let value = "v".repeat(1_000_000);

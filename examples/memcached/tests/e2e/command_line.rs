@@ -34,9 +34,7 @@ fn what_is_disabled_is_refused() {
 
 #[test]
 fn flags_without_effect_are_logged() {
-    if !Server::is_psp() {
-        return psp_harness::skip(psp_harness::NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let server = Server::start_with(&["-C", "-R", "20", "-o", "slab_reassign,maxconns_fast"]);
     wait_until("the log names them", || {
         let log = server.log().join("\n");
@@ -48,9 +46,7 @@ fn flags_without_effect_are_logged() {
 
 #[test]
 fn what_is_wrong_is_named_as_it_was_written() {
-    if !Server::is_psp() {
-        return psp_harness::skip(psp_harness::NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("psp-memcached.toml");
     fs::write(&file, "listen = []").expect("a file");
@@ -142,9 +138,7 @@ fn clients_show_a_password_first() {
 
 #[test]
 fn clients_of_the_binary_protocol_show_a_password_by_sasl() {
-    if !Server::is_psp() {
-        return psp_harness::skip(psp_harness::NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("passwords");
     fs::write(&file, "foo:bar\n").expect("a file");

@@ -1,7 +1,6 @@
 //! The memory limit.
 
 use crate::common::{Connection, Server};
-use psp_harness::{NOT_PSP, skip};
 
 const MIB: u64 = 1 << 20;
 
@@ -84,9 +83,7 @@ fn churn(client: &mut Connection, keys: &mut std::ops::RangeFrom<usize>, total: 
 }
 
 fn memory_stays_within_its_bound_while_sizes_change(topology: &str) {
-    if !Server::is_psp() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let server = Server::start_psp(&["-m", "16", "-t", "2"], &["--topology", topology], "");
     let mut client = server.connect();
     let mut keys = 0..;
@@ -116,9 +113,7 @@ fn memory_stays_within_its_bound_dedicated() {
 /// A few items that are used again and again hold a page each, which the others have left.
 #[test]
 fn gaps_between_items_that_stay_are_closed() {
-    if !Server::is_psp() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let server = Server::start_with(&["-m", "32"]);
     let mut client = server.connect();
     let empty = server.resident_bytes();
@@ -201,9 +196,7 @@ fn without_evictions_stores_fail_when_the_memory_is_full() {
 #[test]
 fn the_memory_of_flushed_and_expired_items_is_freed() {
     // memcached keeps the memory until it needs it.
-    if !Server::is_psp() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let server = Server::start();
     let mut client = server.connect();
     fill(&mut client, 0..5000, 1000);

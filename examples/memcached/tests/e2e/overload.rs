@@ -4,15 +4,12 @@
 //! memcached has no typed queues, so these tests apply to psp-memcached only.
 
 use crate::common::{Connection, Server};
-use psp_harness::{NOT_PSP, skip};
 
 const CLIENTS: usize = 40;
 const CONFIG: &str = "[server]\nqueue_capacity = 2\nbackpressure_ms = 0\n";
 
 fn long_requests_are_refused_and_gets_are_not(policy: &str, topology: &str) {
-    if !Server::is_psp() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let flags = ["--policy", policy, "--topology", topology];
     let server = Server::start_psp(&["-t", "2"], &flags, CONFIG);
     let shape = format!("{policy}, {topology}");

@@ -1,7 +1,6 @@
 //! Replies that memcached 1.6 and psp-memcached both give.
 
 use crate::common::{Connection, Server, wait_until};
-use psp_harness::{NOT_PSP, skip};
 
 /// Requests and replies in order, on one connection to a fresh server.
 fn converse(exchanges: &[(&str, &str)]) {
@@ -178,9 +177,7 @@ fn meta_commands() {
 /// memcached 1.6.18 takes such a time for one before 1970.
 #[test]
 fn times_after_2038_are_in_the_future() {
-    if !Server::is_psp() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let server = Server::start();
     let mut client = server.connect();
     for exptime in ["2147483648", "4294967296", "9223372036854775807"] {
@@ -214,9 +211,7 @@ fn one_client_wins_the_right_to_recache() {
 #[test]
 fn meta_commands_of_newer_releases() {
     // memcached 1.6.18 has neither `E` nor `x` nor a conditional `mg`.
-    if !Server::is_psp() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     converse(&[
         ("ms k 3 E77 c s|abc", "HD c77 s3"),
         ("mg k v c C77", "HD c77"),

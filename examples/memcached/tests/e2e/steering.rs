@@ -1,7 +1,7 @@
 //! Changes to a running server by SIGHUP.
 
 use crate::common::{Connection, Server, wait_until};
-use psp_harness::{Exchange, NOT_PSP, reloads_under_load, skip};
+use psp_harness::{Exchange, reloads_under_load};
 
 fn start(config: &str) -> Server {
     Server::start_psp(&[], &[], config)
@@ -15,9 +15,7 @@ fn policy(client: &mut Connection) -> String {
 
 #[test]
 fn the_range_of_workers_is_shown_with_how_many_are_present() {
-    if !Server::is_psp() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let server = start("[server]\nworkers = '2..3'\n");
     let mut client = server.connect();
     for (name, value) in [
@@ -34,9 +32,7 @@ fn the_range_of_workers_is_shown_with_how_many_are_present() {
 
 #[test]
 fn a_hangup_reloads_the_file() {
-    if !Server::is_psp() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let server = start("policy = 'c-fcfs'\n");
     let mut client = server.connect();
     assert_eq!(policy(&mut client), "c-fcfs");
@@ -53,9 +49,7 @@ fn a_hangup_reloads_the_file() {
 
 #[test]
 fn reloading_a_valid_or_broken_file_loses_no_request() {
-    if !Server::is_psp() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let server = start("policy = 'c-fcfs'\n");
     server.connect().expect("set a 0 0 1|x", "STORED");
     let exchange = Exchange {

@@ -1,7 +1,7 @@
 //! Replies to datagrams that memcached 1.6 and psp-memcached both give.
 
 use crate::common::{Connection, Datagrams, OF_WORKERS, Server, wait_until};
-use psp_harness::{NOT_PSP, send_from_its_own_port, skip};
+use psp_harness::{send_from_its_own_port, skip};
 use psp_protocols::memcached::udp::{HEADER_LEN, Header};
 
 /// Servers, one after the other, each with a client of its streams, and a client of its datagrams.
@@ -87,9 +87,7 @@ fn incomplete_requests_are_dropped() {
 #[test]
 fn requests_and_replies_have_the_same_limit() {
     const LIMIT: usize = (16 << 10) - HEADER_LEN;
-    if !Server::is_psp() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for (_server, mut stream, datagrams) in start_each() {
         let reply = |len: usize| format!("VALUE k 0 {len}\r\n{}\r\nEND\r\n", "x".repeat(len));
         let len_max = LIMIT - (reply(10_000).len() - 10_000);
@@ -111,9 +109,7 @@ fn requests_and_replies_have_the_same_limit() {
 /// memcached answers itself for ever.
 #[test]
 fn datagrams_from_the_servers_own_port_and_replies_are_dropped() {
-    if !Server::is_psp() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for (server, address) in Server::start_each_udp() {
         let (mut stream, datagrams) = (server.connect(), Datagrams::open(address));
         for reply in ["ERROR|", "END|", "HD c1|", "7|", "VERSION 1.6.18|"] {
@@ -145,9 +141,7 @@ fn datagrams_from_the_servers_own_port_and_replies_are_dropped() {
 /// Replies to a forged source reach a victim. memcached does not limit them.
 #[test]
 fn a_source_gets_no_more_than_its_bytes() {
-    if !Server::is_psp() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     // A reply of 10 000 bytes takes a source 100 seconds. The last server has the limit that there is by default.
     let config = "[server]\ndatagram-bytes-per-source-per-s = 100\n";
     let dispatched: [&[&str]; 2] = [&["--topology", "inline"], &["--topology", "dedicated"]];
@@ -174,9 +168,7 @@ fn a_source_gets_no_more_than_its_bytes() {
 /// memcached sends values of any size and replies to every request of a datagram.
 #[test]
 fn requests_and_replies_that_do_not_fit_are_errors() {
-    if !Server::is_psp() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for (_server, mut stream, datagrams) in start_each() {
         let value = "x".repeat(100_000);
         stream.expect(&format!("set k 0 0 100000|{value}"), "STORED");

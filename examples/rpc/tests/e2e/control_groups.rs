@@ -2,18 +2,10 @@
 
 use std::net::SocketAddr;
 
-use psp_harness::{DEADLINE, MemoryGroup, ServerProcess, Start, survives_unfinished};
+use psp_harness::{DEADLINE, survives_unfinished};
 use psp_rpc_client::Client;
 
 use crate::common::ask;
-
-fn start(group: &MemoryGroup) -> ServerProcess {
-    ServerProcess::start(|_| {
-        let mut command = group.command(env!("CARGO_BIN_EXE_psp-rpc"));
-        command.args(["--port", "0"]);
-        Start { command, port: None }
-    })
-}
 
 /// A frame's length in the form of protobuf, and so many bytes of the frame.
 fn part(announced: usize, sent: usize) -> Vec<u8> {
@@ -31,5 +23,5 @@ fn unfinished_messages_kill_nothing() {
         client.set_timeout(DEADLINE).unwrap();
         ask(&mut client, "Echo", vec![7; 10]);
     };
-    survives_unfinished(start, &parts, ask);
+    survives_unfinished(env!("CARGO_BIN_EXE_psp-rpc"), &["--port", "0"], &parts, ask);
 }

@@ -1,45 +1,29 @@
 //! A blocking client connection that sends and receives raw bytes.
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::io::{self, BufRead, ErrorKind, Read};
+use std::net::SocketAddr;
 
-use psp_harness::{connect, read_to_close};
+use psp_harness::{RawConnection, dereferences};
 
 /// A client connection. Reads and writes time out instead of hanging.
 pub(crate) struct Connection {
-    reader: BufReader<TcpStream>,
+    raw: RawConnection,
 }
+
+dereferences!(Connection => raw: RawConnection);
 
 impl Connection {
     /// Connects to `address`.
     ///
     /// # Errors
-    /// The errors of [`connect`].
+    /// The errors of [`RawConnection::open`].
     pub(crate) fn open(address: SocketAddr) -> io::Result<Self> {
-        let reader = connect(address)?;
-        Ok(Self { reader })
+        RawConnection::open(address).map(|raw| Self { raw })
     }
 
     /// The client's address.
     pub(crate) fn address(&self) -> SocketAddr {
-        self.reader.get_ref().local_addr().expect("an address")
-    }
-
-    /// Sends raw bytes.
-    ///
-    /// # Panics
-    /// The server does not accept the bytes.
-    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        let stream = self.reader.get_mut();
-        stream.write_all(bytes.as_ref()).expect("the server reads");
-    }
-
-    /// Sends bytes that the server may not read to the end.
-    ///
-    /// # Errors
-    /// The errors of the socket if the server has closed the connection.
-    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.reader.get_mut().write_all(bytes)
+        self.stream().local_addr().expect("an address")
     }
 
     /// Sends the lines of `request`, separated by `|`, and expects the lines of `reply`.
@@ -123,19 +107,6 @@ impl Connection {
         let value = figures.iter().find_map(|line| line.strip_prefix(&prefix));
         let value = value.unwrap_or_else(|| panic!("{name} in {figures:?}"));
         value.parse().expect("a number")
-    }
-
-    /// Tells the server that no further requests follow.
-    pub(crate) fn finish_sending(&self) {
-        self.reader.get_ref().shutdown(Shutdown::Write).unwrap();
-    }
-
-    /// Reads everything until the server closes the connection. A reset counts as closed.
-    ///
-    /// # Panics
-    /// The server keeps the connection open.
-    pub(crate) fn read_to_close(&mut self) -> Vec<u8> {
-        read_to_close(&mut self.reader)
     }
 }
 

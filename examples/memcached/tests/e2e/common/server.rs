@@ -3,11 +3,10 @@
 use std::cell::Cell;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use psp_harness::{ServerProcess, Start, free_port, free_udp_port, other_server};
+use psp_harness::{ServerProcess, Start, dereferences, free_port, free_udp_port, other_server};
 
 use super::Connection;
 
@@ -31,19 +30,7 @@ pub(crate) struct Server {
     process: ServerProcess,
 }
 
-impl Deref for Server {
-    type Target = ServerProcess;
-
-    fn deref(&self) -> &ServerProcess {
-        &self.process
-    }
-}
-
-impl DerefMut for Server {
-    fn deref_mut(&mut self) -> &mut ServerProcess {
-        &mut self.process
-    }
-}
+dereferences!(Server => process: ServerProcess);
 
 impl Server {
     /// Starts a server with its defaults.
