@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use common::{Client, Lines, PATIENCE};
+use common::{Client, OfLines, PATIENCE, Spawned, lines};
 use psp_server::protocols::Sink;
 use psp_server::tower::{Failure, TowerHandler};
-use psp_server::{Config, Policy, PreemptPolicy, Reply, Request, Server, SpawnedServer, Topology, checkpoint};
+use psp_server::{Config, Policy, PreemptPolicy, Reply, Request, SpawnedServer, Topology, checkpoint};
 use tower::util::BoxCloneService;
 use tower::{Service, ServiceBuilder, service_fn};
 
@@ -26,24 +26,15 @@ struct Running(SpawnedServer);
 impl Running {
     fn start(service: AnyService, pending_max: Duration, policy: impl Into<Policy>, config: Config) -> Self {
         let handler = TowerHandler::new(service, decode, encode).pending_max(pending_max);
-        let server = Server::builder()
-            .tcp("127.0.0.1:0")
-            .framing(Lines)
-            .policy(policy)
-            .config(config)
-            .handler(handler)
-            .build()
-            .unwrap();
-        Self(server.spawn().unwrap())
+        Self(lines().policy(policy).config(config).handler(handler).spawned())
     }
 
     fn connect(&self) -> Client {
-        Client::new(std::net::TcpStream::connect(self.0.local_addrs()[0]).unwrap())
+        self.0.connect()
     }
 
     fn stop(self) {
-        self.0.shut_down();
-        assert_eq!(self.0.join().unwrap().abandoned, 0);
+        assert_eq!(self.0.stop().abandoned, 0);
     }
 }
 

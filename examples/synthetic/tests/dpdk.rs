@@ -1,9 +1,7 @@
 //! Servers and clients on ports of DPDK: the two ends of a memory interface in this process.
 
 use std::io::Write as _;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use psp_harness::Wire;
@@ -13,7 +11,7 @@ use psp_loadgen::schedule::{LiveWorkload, OfferedLoad, RunPlan};
 use psp_loadgen::wire::Target;
 use psp_program::{Transport, TransportConfig};
 use psp_protocols::psp_header::{Header, Kind};
-use psp_server::{DrainReport, Policy, ServerHandle, Shutdown, Topology};
+use psp_server::{Policy, SpawnedServer, Topology};
 use psp_synthetic::config::Config;
 use psp_synthetic::handler::Mode;
 use psp_synthetic::startup;
@@ -22,43 +20,29 @@ const PORT: u16 = 9000;
 const WORKERS: usize = 2;
 
 /// A running server with two workers.
-struct Serving {
-    address: SocketAddr,
-    handle: ServerHandle,
-    shutdown: Shutdown,
-    thread: JoinHandle<DrainReport>,
+fn start(wire: &Wire, policy: Policy, topology: Topology, mode: Mode) -> SpawnedServer {
+    let config = Config {
+        transport: TransportConfig { name: Transport::Dpdk, dpdk: wire.server(PORT) },
+        policy,
+        mode,
+        server: psp_server::Config::default()
+            .workers(WORKERS)
+            // Else a worker that steps back gets nothing of a busy machine.
+            .background_nice(0)
+            .topology(topology),
+        ..Config::default()
+    };
+    startup::build(config).unwrap().spawn().unwrap()
 }
 
-impl Serving {
-    fn start(wire: &Wire, policy: Policy, topology: Topology, mode: Mode) -> Self {
-        let server = startup::build(Config {
-            transport: TransportConfig { name: Transport::Dpdk, dpdk: wire.server(PORT) },
-            policy,
-            mode,
-            server: psp_server::Config::default()
-                .workers(WORKERS)
-                // Else a worker that steps back gets nothing of a busy machine.
-                .background_nice(0)
-                .topology(topology),
-            ..Config::default()
-        })
-        .unwrap();
-        let (address, handle) = (server.local_addrs()[0], server.handle());
-        let shutdown = Shutdown::new();
-        let until = shutdown.clone();
-        let thread = std::thread::spawn(move || server.run_until(&until).unwrap());
-        Self { address, handle, shutdown, thread }
-    }
-
-    fn stop(self) {
-        self.shutdown.trigger();
-        assert_eq!(self.thread.join().unwrap().abandoned, 0);
-    }
+fn stop(server: SpawnedServer) {
+    server.shut_down();
+    assert_eq!(server.join().unwrap().abandoned, 0);
 }
 
 /// Has the load generator send requests for a second, all of which must be answered, and which must be so many.
-fn run(wire: &Wire, serving: &Serving, workload: &str, per_s: f64, count_min: u64) -> Report {
-    let target: Target = format!("psp://{}", serving.address).parse().unwrap();
+fn run(wire: &Wire, serving: &SpawnedServer, workload: &str, per_s: f64, count_min: u64) -> Report {
+    let target: Target = format!("psp://{}", serving.local_addrs()[0]).parse().unwrap();
     let workload = LiveWorkload::named_or_file(workload).unwrap();
     let types = workload.type_plans(target.protocol, OfferedLoad::Rate(per_s), 1).unwrap();
     let plan = RunPlan {
@@ -71,7 +55,7 @@ fn run(wire: &Wire, serving: &Serving, workload: &str, per_s: f64, count_min: u6
     let result = clients::run(&plan, &Arc::default(), &mut ()).unwrap();
     let report = Report::new(&plan, &result);
     let overall = &report.overall;
-    let counted = serving.handle.snapshot();
+    let counted = serving.handle().snapshot();
     assert_eq!(overall.completed, overall.scheduled, "{report}\n{counted:?}");
     assert!(overall.completed > count_min, "{report}");
     report
@@ -81,12 +65,12 @@ fn run(wire: &Wire, serving: &Serving, workload: &str, per_s: f64, count_min: u6
 fn every_request_of_a_run_is_answered() {
     // For the net thread and the workers.
     let wire = Wire::new(1 + WORKERS);
-    let serving = Serving::start(&wire, Policy::darc(), Topology::Auto, Mode::Spin);
+    let serving = start(&wire, Policy::darc(), Topology::Auto, Mode::Spin);
     let report = run(&wire, &serving, "high-bimodal", 2_000.0, 1_000);
-    let net = serving.handle.snapshot().net;
+    let net = serving.handle().snapshot().net;
     assert!(net.datagrams_received >= report.overall.completed);
     assert!(net.packets.arp_answered > 0);
-    serving.stop();
+    stop(serving);
 }
 
 #[test]
@@ -99,15 +83,15 @@ fn workers_answer_the_requests_of_their_own_queues() {
     file.write_all(types.as_bytes()).unwrap();
     let workload = file.path().display().to_string();
     for policy in [Policy::d_fcfs(), Policy::stealing()] {
-        let serving = Serving::start(&wire, policy, Topology::Distributed, Mode::Spin);
+        let serving = start(&wire, policy, Topology::Distributed, Mode::Spin);
         let report = run(&wire, &serving, &workload, 400.0, 200);
-        let workers = serving.handle.snapshot().workers;
+        let workers = serving.handle().snapshot().workers;
         let received = workers.iter().map(|worker| worker.datagrams_received);
         let received: Vec<u64> = received.collect();
         // The load generator's queues take turns.
         assert!(received.iter().sum::<u64>() >= report.overall.completed);
         assert!(received[0].abs_diff(received[1]) <= 1, "{received:?}");
-        serving.stop();
+        stop(serving);
     }
 }
 
@@ -116,7 +100,7 @@ fn short_requests_pass_a_long_one_on_the_same_queue() {
     let wire = Wire::new(WORKERS);
     for policy in [Policy::d_fcfs(), Policy::stealing()] {
         // The worker sleeps, but keeps its thread.
-        let serving = Serving::start(&wire, policy, Topology::Distributed, Mode::Sleep);
+        let serving = start(&wire, policy, Topology::Distributed, Mode::Sleep);
         let mut client = wire.connect(PORT);
         let request = |id: u32, request_type: u16, run_time: Duration| {
             let header = Header {
@@ -137,6 +121,6 @@ fn short_requests_pass_a_long_one_on_the_same_queue() {
         let replies: Vec<u32> = client.receive().iter().map(id_of).collect();
         assert_eq!(replies, [0]);
         drop(client);
-        serving.stop();
+        stop(serving);
     }
 }

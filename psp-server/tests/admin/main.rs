@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use common::{Lines, PATIENCE, TestServer, start_tcp, until};
-use psp_server::{BuildError, Config, Policy, Reply, Request, Server, Topology};
+use common::{PATIENCE, TestServer, lines, start_tcp, until};
+use psp_server::{BuildError, Config, Policy, Reply, Request, Topology};
 use serde_json::Value;
 
 fn server() -> TestServer {
@@ -245,9 +245,7 @@ fn who_has_the_token_may_have_everything() {
 
 #[test]
 fn a_token_that_cannot_be_read_is_an_error() {
-    let built = Server::builder()
-        .tcp("127.0.0.1:0")
-        .framing(Lines)
+    let built = lines()
         .config(Config::default().admin("0").admin_token_file("/no/such"))
         .handler(|_: Request<'_, ()>, _: &mut Reply<'_>| {})
         .build();
@@ -270,9 +268,7 @@ fn clients_that_say_nothing_stop_neither_requests_nor_the_server() {
 fn an_address_that_is_taken_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let built = Server::builder()
-        .tcp("127.0.0.1:0")
-        .framing(Lines)
+    let built = lines()
         .config(Config::default().admin(address.clone()))
         .handler(|_: Request<'_, ()>, _: &mut Reply<'_>| {})
         .build();

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use psp_server::protocols::Sink;
-use psp_server::{Config, Policy, PreemptPolicy, RequestType, Server, SpawnedServer, Topology, TypeSpec};
+use psp_server::{Config, Policy, PreemptPolicy, RequestType, SpawnedServer, Topology, TypeSpec};
 use psp_trace::{Checked, check};
 use serde_json::Value;
 
-use super::common::{Client, Lines, PATIENCE, TestServer, classifier, handler, start_tcp};
+use super::common::{Client, OfLines, PATIENCE, Spawned, TestServer, classifier, handler, lines, start_tcp};
 use super::{admin, get};
 
 /// The trace of so many milliseconds, which is in order.
@@ -126,9 +126,7 @@ fn workers_that_take_requests_from_each_other_say_so() {
 
 /// A server whose long requests sleep.
 fn sleeping() -> SpawnedServer {
-    Server::builder()
-        .tcp("127.0.0.1:0")
-        .framing(Lines)
+    lines()
         .types([TypeSpec::new("short"), TypeSpec::new("long")])
         .classifier(classifier(|line| RequestType::new(line.starts_with(b"sleep").into())))
         .policy(Policy::c_fcfs())
@@ -140,10 +138,7 @@ fn sleeping() -> SpawnedServer {
             reply.put(b"ok ");
             reply.put(request.payload);
         }))
-        .build()
-        .unwrap()
-        .spawn()
-        .unwrap()
+        .spawned()
 }
 
 #[test]
@@ -158,8 +153,7 @@ fn waits_are_within_their_requests() {
             assert!(Instant::now() < deadline);
         }
     });
-    server.handle().shut_down();
-    server.join().unwrap();
+    server.stop();
 }
 
 #[test]

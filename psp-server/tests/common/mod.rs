@@ -1,5 +1,5 @@
 //! A server with a line protocol, as a user would write it, and clients for it.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports, unused_macros)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use psp_server::protocols::{FrameError, Framing, Rejection, Sink, Step};
 use psp_server::{
-    Config, DrainReport, Missing, OneType, Policy, Reply, Request, RequestType, Server, ServerBuilder, ServerHandle,
-    SpawnedServer, Topology, TypeSpec, checkpoint,
+    Classifier, Config, DrainReport, Handler, Missing, OneType, Policy, Reply, Request, RequestType, Server,
+    ServerBuilder, ServerHandle, SpawnedServer, Topology, TypeSpec, checkpoint, no_preempt,
 };
 use tempfile::TempDir;
 
@@ -78,6 +78,65 @@ pub(crate) fn classifier(classify: impl Fn(&[u8]) -> RequestType + Send + Sync +
     Box::new(classify)
 }
 
+/// The beginning of a handler that has state neither of workers nor of connections.
+macro_rules! without_state {
+    () => {
+        type Worker = ();
+        type Connection = ();
+
+        fn init_worker(&self, _worker: psp_server::WorkerId) {}
+
+        fn connect(&self, _peer: psp_server::Peer) {}
+    };
+}
+pub(crate) use without_state;
+
+/// A server of lines on any free port, to which a test adds the rest.
+pub(crate) fn lines() -> ServerBuilder<Lines, OneType, Missing> {
+    Server::builder().tcp("127.0.0.1:0").framing(Lines)
+}
+
+/// Starts what was built.
+pub(crate) trait Spawned {
+    fn spawned(self) -> SpawnedServer;
+}
+
+impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Spawned for ServerBuilder<F, K, H> {
+    fn spawned(self) -> SpawnedServer {
+        self.build().unwrap().spawn().unwrap()
+    }
+}
+
+/// What tests do with a server of lines.
+pub(crate) trait OfLines {
+    /// A client of its first address.
+    fn connect(&self) -> Client;
+
+    fn stop(self) -> DrainReport;
+}
+
+impl OfLines for SpawnedServer {
+    fn connect(&self) -> Client {
+        Client::new(TcpStream::connect(self.local_addrs()[0]).unwrap())
+    }
+
+    fn stop(self) -> DrainReport {
+        self.shut_down();
+        self.join().unwrap()
+    }
+}
+
+/// A server with the types `short` and `long`: the lines that begin with `long`, and all others.
+pub(crate) fn start_by_prefix(policy: Policy, config: Config, handle: AnyHandler) -> SpawnedServer {
+    lines()
+        .types(["short", "long"].map(TypeSpec::new))
+        .classifier(classifier(|line| RequestType::new(u32::from(line.starts_with(b"long")))))
+        .handler(handle)
+        .policy(policy)
+        .config(config)
+        .spawned()
+}
+
 /// A gate at which `wait` requests wait until the test opens it.
 #[derive(Default)]
 pub(crate) struct Gate {
@@ -101,6 +160,16 @@ impl Gate {
         let open = self.open.lock().unwrap();
         let _ = self.changed.wait_timeout_while(open, PATIENCE, |open| !*open).unwrap();
         self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Passes checkpoints until it is open.
+    pub(crate) fn pass(&self) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let since = Instant::now();
+        // A request that yields holds no lock.
+        while !no_preempt(|| *self.open.lock().unwrap()) && since.elapsed() < PATIENCE {
+            checkpoint();
+        }
     }
 }
 
@@ -223,10 +292,7 @@ fn start_on(
             reply.put(line.as_bytes());
             reply.put(b"\n");
         }))
-        .build()
-        .unwrap()
-        .spawn()
-        .unwrap();
+        .spawned();
     let addresses = server.local_addrs();
     let (address, udp) = (addresses.first(), addresses.last());
     let (address, udp) = (*address.unwrap(), *udp.unwrap());
@@ -249,8 +315,7 @@ impl TestServer {
     }
 
     pub(crate) fn stop(mut self) -> DrainReport {
-        self.handle.shut_down();
-        self.server.take().unwrap().join().unwrap()
+        self.server.take().unwrap().stop()
     }
 }
 

@@ -8,7 +8,8 @@ use psp_server::dpdk::DpdkError;
 use psp_server::protocols::psp_header::Kind;
 use psp_server::{BuildError, Config, Policy, Topology};
 
-use crate::rig::{LONG, SHORT, TestClient, TestServer, WORKERS, Wire, ask, turn, until};
+use crate::common::until;
+use crate::rig::{LONG, SHORT, TestClient, TestServer, WORKERS, Wire, ask, turn};
 
 /// Workers look at their measurements more often than that.
 const MEASURED: Duration = Duration::from_millis(50);
@@ -242,15 +243,7 @@ fn a_server_goes_while_its_client_polls() {
         let server = start(&wire, Policy::stealing());
         let mut client = wire.client();
         client.exchange(50);
-        let stop = std::thread::spawn(|| server.stop());
-        until("the end of the server", || {
-            client.offer(SHORT, &[ask::ECHO]);
-            client.port.flush();
-            client.receive(|_, _| {});
-            stop.is_finished()
-        });
-        stop.join().unwrap();
-        assert!(!client.port.link_is_up());
+        client.polls_to_the_end_of(server);
     }
 }
 

@@ -7,7 +7,8 @@ use psp_server::protocols::memcached::MemcachedFraming;
 use psp_server::protocols::memcached::udp::{DATAGRAM_LEN_MAX, HEADER_LEN, Header};
 use psp_server::{Config, Policy, Reply, Request, Server, Topology};
 
-use crate::rig::{TestClient, TestServer, Wire, turn, until};
+use crate::common::until;
+use crate::rig::{TestClient, TestServer, Wire, turn};
 
 /// Answers as many bytes as the request asks for.
 fn handle(request: Request<'_, ()>, reply: &mut Reply<'_>) {

@@ -8,6 +8,8 @@
 //!
 //! A process has one DPDK environment, and its memory is small: tests take turns.
 
+#[path = "../common/mod.rs"]
+mod common;
 mod distributed;
 mod envelope;
 mod memif;

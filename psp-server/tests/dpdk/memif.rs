@@ -7,7 +7,8 @@ use psp_server::protocols::packet::{Checksums, End, Flow, MacAddr, arp};
 use psp_server::protocols::psp_header::Kind;
 use psp_server::{Config, Policy, PreemptPolicy, Topology};
 
-use crate::rig::{CLIENT, LONG, SERVER, SHORT, TestClient, TestServer, Wire, ask, spin, turn, until};
+use crate::common::until;
+use crate::rig::{CLIENT, LONG, SERVER, SHORT, TestClient, TestServer, Wire, ask, spin, turn};
 
 fn config(topology: Topology) -> Config {
     Config::default().topology(topology).workers(2)
@@ -251,14 +252,6 @@ fn a_server_goes_while_its_client_polls() {
         let server = TestServer::start(wire.server(), Policy::c_fcfs(), config(Topology::Inline));
         let mut client = wire.client();
         client.exchange(50);
-        let stop = std::thread::spawn(|| server.stop());
-        until("the end of the server", || {
-            client.offer(SHORT, &[ask::ECHO]);
-            client.port.flush();
-            client.receive(|_, _| {});
-            stop.is_finished()
-        });
-        stop.join().unwrap();
-        assert!(!client.port.link_is_up());
+        client.polls_to_the_end_of(server);
     }
 }

@@ -7,7 +7,8 @@ use psp_server::protocols::packet::{Checksums, End, Flow, MacAddr, udp::HEADERS_
 use psp_server::protocols::psp_header::{HEADER_LEN, Header, Kind};
 use psp_server::{Config, Policy, Topology};
 
-use crate::rig::{CLIENT, SERVER, TestServer, port, turn, until};
+use crate::common::until;
+use crate::rig::{CLIENT, SERVER, TestServer, port, turn};
 
 const SERVER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const CLIENT_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xaa]);

@@ -3,22 +3,20 @@
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use psp_server::dpdk::{DpdkClient, DpdkConfig};
 use psp_server::internal::mbufs_lost;
 use psp_server::protocols::psp_header::{HEADER_LEN, Header, Kind, PspFraming};
 use psp_server::protocols::{Framing, Sink};
 use psp_server::{
-    BuildError, Classifier, Config, DrainReport, Handler, Policy, Reply, Request, RequestType, Server, ServerHandle,
-    Shutdown, TypeSpec, checkpoint, no_preempt,
+    BuildError, Classifier, Config, Handler, Policy, Reply, Request, RequestType, Server, ServerHandle, SpawnedServer,
+    TypeSpec, checkpoint,
 };
 
-/// Long enough for any machine; reached only when a test fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+use crate::common::{Gate, OfLines, until};
 
 /// Arguments of DPDK's environment.
 const EAL: &str = "--no-huge -m 512 --no-pci --no-shconf --no-telemetry --file-prefix=psp-test --log-level=*:error";
@@ -65,47 +63,6 @@ pub(crate) fn port(address: SocketAddrV4, device: String) -> DpdkConfig {
     DpdkConfig::new(address, EAL).virtual_device(Some(device))
 }
 
-/// Polls until `condition` holds.
-pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain for: {what}");
-        std::thread::yield_now();
-    }
-}
-
-/// A gate at which requests wait.
-#[derive(Default)]
-pub(crate) struct Gate {
-    open: Mutex<bool>,
-    changed: Condvar,
-    pub(crate) waiting: AtomicUsize,
-}
-
-impl Gate {
-    pub(crate) fn open(&self) {
-        *self.open.lock().unwrap() = true;
-        self.changed.notify_all();
-    }
-
-    /// Passes checkpoints until it is open.
-    fn pass(&self) {
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        let since = Instant::now();
-        // A request that yields holds no lock.
-        while !no_preempt(|| *self.open.lock().unwrap()) && since.elapsed() < PATIENCE {
-            checkpoint();
-        }
-    }
-
-    fn wait(&self) {
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        let open = self.open.lock().unwrap();
-        let waited = self.changed.wait_timeout_while(open, PATIENCE, |open| !*open);
-        drop(waited.unwrap());
-    }
-}
-
 /// A request to pass so many checkpoints.
 pub(crate) fn spin(rounds: u32) -> Vec<u8> {
     [&[ask::SPIN][..], &rounds.to_be_bytes()].concat()
@@ -141,8 +98,7 @@ fn handle(gate: &Gate, request: &Request<'_, ()>, reply: &mut Reply<'_>) {
 pub(crate) struct TestServer {
     pub(crate) handle: ServerHandle,
     pub(crate) gate: Arc<Gate>,
-    shutdown: Shutdown,
-    thread: Option<JoinHandle<DrainReport>>,
+    server: Option<SpawnedServer>,
     lost_before: u64,
 }
 
@@ -182,10 +138,13 @@ impl TestServer {
         gate: Arc<Gate>,
     ) -> Self {
         let lost_before = mbufs_lost();
-        let (handle, shutdown) = (server.handle(), Shutdown::new());
-        let until = shutdown.clone();
-        let thread = std::thread::spawn(move || server.run_until(&until).unwrap());
-        Self { handle, gate, shutdown, thread: Some(thread), lost_before }
+        let server = server.spawn().unwrap();
+        Self {
+            handle: server.handle().clone(),
+            gate,
+            server: Some(server),
+            lost_before,
+        }
     }
 
     /// Frames dropped for `reason`.
@@ -205,9 +164,7 @@ impl TestServer {
     /// Stops the server. It must have answered all requests and have all its mbufs back.
     pub(crate) fn stop(mut self) {
         self.gate.open();
-        self.shutdown.trigger();
-        let report = self.thread.take().unwrap().join().unwrap();
-        assert_eq!(report.abandoned, 0);
+        assert_eq!(self.server.take().unwrap().stop().abandoned, 0);
         assert_eq!(mbufs_lost(), self.lost_before, "mbufs leaked");
     }
 }
@@ -215,10 +172,6 @@ impl TestServer {
 impl Drop for TestServer {
     fn drop(&mut self) {
         self.gate.open();
-        self.shutdown.trigger();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 
@@ -354,6 +307,19 @@ impl TestClient {
             });
             sent == count && waiting.is_empty()
         });
+    }
+
+    /// Goes on with short requests until the server has stopped.
+    pub(crate) fn polls_to_the_end_of(&mut self, server: TestServer) {
+        let stop = std::thread::spawn(|| server.stop());
+        until("the end of the server", || {
+            self.offer(SHORT, &[ask::ECHO]);
+            self.port.flush();
+            self.receive(|_, _| {});
+            stop.is_finished()
+        });
+        stop.join().unwrap();
+        assert!(!self.port.link_is_up());
     }
 
     /// Sends short requests until `long` is answered, and waits for them all.

@@ -3,7 +3,8 @@
 
 use psp_server::{Config, Policy, Topology};
 
-use crate::rig::{LONG, SHORT, TestClient, TestServer, Wire, ask, turn, until};
+use crate::common::until;
+use crate::rig::{LONG, SHORT, TestClient, TestServer, Wire, ask, turn};
 
 /// Frames that a client sends before the next client takes its place.
 const FRAMES_PER_CLIENT: u64 = 1_000_000;

@@ -9,7 +9,8 @@ use std::process::Command;
 use psp_server::protocols::psp_header::{HEADER_LEN, Header, Kind};
 use psp_server::{Config, Policy, Topology};
 
-use crate::rig::{PATIENCE, SERVER, SHORT, TestServer, ask, port, turn, until};
+use crate::common::{PATIENCE, until};
+use crate::rig::{SERVER, SHORT, TestServer, ask, port, turn};
 
 /// The interface's name, and the kernel's address on it: the other host of a net of two.
 const INTERFACE: &str = "psptap0";

@@ -1,16 +1,15 @@
 //! Contexts and their worker state are made when they are first needed.
 
-use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server, ServerHandle, SpawnedServer,
-    Topology, TypeSpec, WorkerId, checkpoint,
+    Config, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, ServerHandle, SpawnedServer, Topology,
+    TypeSpec, WorkerId, checkpoint,
 };
 
-use crate::common::{Client, Lines, until};
+use crate::common::{Client, OfLines, Spawned, lines, until};
 
 const WORKERS: usize = 2;
 
@@ -46,7 +45,6 @@ impl Handler for Counting {
 
 struct Running {
     counting: Counting,
-    address: SocketAddr,
     handle: ServerHandle,
     server: SpawnedServer,
 }
@@ -54,28 +52,18 @@ struct Running {
 impl Running {
     fn start(policy: impl Into<Policy>, topology: Topology, preempt: PreemptPolicy) -> Self {
         let counting = Counting::default();
-        let server = Server::builder()
-            .tcp("127.0.0.1:0")
-            .framing(Lines)
+        let server = lines()
             .types([TypeSpec::new("short"), TypeSpec::new("spin")])
             .classifier(|line: &[u8]| RequestType::new(line.starts_with(b"spin").into()))
             .policy(policy)
             .config(Config::default().workers(WORKERS).topology(topology).preempt(preempt).background_nice(0))
             .handler(counting.clone())
-            .build()
-            .unwrap()
-            .spawn()
-            .unwrap();
-        Self {
-            counting,
-            address: server.local_addrs()[0],
-            handle: server.handle().clone(),
-            server,
-        }
+            .spawned();
+        Self { counting, handle: server.handle().clone(), server }
     }
 
     fn connect(&self) -> Client {
-        Client::new(TcpStream::connect(self.address).unwrap())
+        self.server.connect()
     }
 
     /// Runs `longs` requests until all have begun, lets them end, and checks each reply.
@@ -98,8 +86,7 @@ impl Running {
     }
 
     fn stop(self) {
-        self.server.shut_down();
-        assert_eq!(self.server.join().unwrap().abandoned, 0);
+        assert_eq!(self.server.stop().abandoned, 0);
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::Command;
 use psp_server::{Config, PreemptPolicy, TypeSpec};
 
 use crate::common::until;
-use crate::rig::{Setup, start, start_with};
+use crate::rig::{Setup, start, start_with, yields_at_checkpoints_only};
 
 fn kernel_thread() -> Config {
     Config::default().preempt(PreemptPolicy::KernelThread).contexts_per_worker(8)
@@ -64,22 +64,9 @@ fn within_no_preempt_a_request_keeps_its_worker() {
 fn a_type_that_is_cooperative_yields_at_checkpoints_only() {
     let long = TypeSpec::new("long").preempt(PreemptPolicy::Cooperative);
     let server = start_with(kernel_thread(), Setup::of_long(long));
-    let mut spinning = server.begin("spin 0");
-    let mut short = server.connect();
-    assert_eq!(short.ask("short 1"), "ok short 1");
-    assert!(server.preempted() > 0);
-    server.gates.open(0);
-    assert_eq!(spinning.line(), "ok spin 0");
-
-    let mut holding = server.begin("hold 1");
-    let before = server.preempted();
-    short.send("short 2\n");
-    until("it waits", || server.handle.snapshot().types[0].arrivals == 2);
-    assert_eq!(server.preempted(), before);
-    server.gates.open(1);
-    assert_eq!(holding.line(), "ok hold 1");
-    assert_eq!(short.line(), "ok short 2");
-    assert_eq!(server.stop().abandoned, 0);
+    yields_at_checkpoints_only(server, |server| {
+        until("it waits", || server.handle.snapshot().types[0].arrivals == 2);
+    });
 }
 
 #[test]

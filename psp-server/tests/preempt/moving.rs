@@ -4,7 +4,6 @@
 #![cfg(target_os = "linux")]
 
 use std::cell::Cell;
-use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,12 +11,12 @@ use std::time::{Duration, Instant};
 use psp_server::policy::Synergy;
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server, ServerHandle, SpawnedServer,
-    Topology, TypeSpec, WorkerId, feedback, sleep,
+    Config, Handler, Policy, PreemptPolicy, Reply, Request, RequestType, ServerHandle, SpawnedServer, Topology,
+    TypeSpec, feedback, sleep,
 };
 
-use crate::common::{Client, Lines, until};
-use crate::rig::{Setup, start_with};
+use crate::common::{Client, OfLines, Spawned, lines, until, without_state};
+use crate::rig::{Setup, start_with, yields_at_checkpoints_only};
 
 /// Enough connections for each worker to have some.
 const CLIENTS: usize = 32;
@@ -51,12 +50,7 @@ impl Carried {
 struct Shared(Arc<Carried>);
 
 impl Handler for Shared {
-    type Worker = ();
-    type Connection = ();
-
-    fn init_worker(&self, _worker: WorkerId) {}
-
-    fn connect(&self, _peer: Peer) {}
+    without_state!();
 
     fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
         let line = std::str::from_utf8(request.payload).unwrap().trim_end();
@@ -89,7 +83,6 @@ impl Handler for Shared {
 
 struct CarriedServer {
     carried: Shared,
-    address: SocketAddr,
     handle: ServerHandle,
     server: SpawnedServer,
 }
@@ -99,9 +92,7 @@ impl CarriedServer {
         let carried = Shared::default();
         let ms = Duration::from_millis;
         let types = [TypeSpec::new("short").service_time(ms(1)), TypeSpec::new("long").service_time(ms(100))];
-        let server = Server::builder()
-            .tcp("127.0.0.1:0")
-            .framing(Lines)
+        let server = lines()
             .types(types)
             .classifier(|line: &[u8]| RequestType::new(u32::from(!line.starts_with(b"short"))))
             .policy(policy)
@@ -113,20 +104,12 @@ impl CarriedServer {
                     .background_nice(0),
             )
             .handler(carried.clone())
-            .build()
-            .unwrap()
-            .spawn()
-            .unwrap();
-        Self {
-            carried,
-            address: server.local_addrs()[0],
-            handle: server.handle().clone(),
-            server,
-        }
+            .spawned();
+        Self { carried, handle: server.handle().clone(), server }
     }
 
     fn connect(&self) -> Client {
-        Client::new(TcpStream::connect(self.address).unwrap())
+        self.server.connect()
     }
 
     /// Per worker: how often a request yielded there.
@@ -143,8 +126,7 @@ impl CarriedServer {
     }
 
     fn stop(self) {
-        self.server.shut_down();
-        assert_eq!(self.server.join().unwrap().abandoned, 0);
+        assert_eq!(self.server.stop().abandoned, 0);
     }
 }
 
@@ -244,21 +226,7 @@ fn setup(long: TypeSpec) -> Setup {
 fn a_type_that_is_cooperative_yields_at_checkpoints_only() {
     let long = TypeSpec::new("long").preempt(PreemptPolicy::Cooperative);
     let server = start_with(moving(Config::default()), setup(long));
-    let mut spinning = server.begin("spin 0");
-    let mut short = server.connect();
-    assert_eq!(short.ask("short 1"), "ok short 1");
-    assert!(server.preempted() > 0);
-    server.gates.open(0);
-    assert_eq!(spinning.line(), "ok spin 0");
-    let mut holding = server.begin("hold 1");
-    let before = server.preempted();
-    short.send("short 2\n");
-    std::thread::sleep(Duration::from_millis(20));
-    assert_eq!(server.preempted(), before);
-    server.gates.open(1);
-    assert_eq!(holding.line(), "ok hold 1");
-    assert_eq!(short.line(), "ok short 2");
-    assert_eq!(server.stop().abandoned, 0);
+    yields_at_checkpoints_only(server, |_| std::thread::sleep(Duration::from_millis(20)));
 }
 
 #[test]

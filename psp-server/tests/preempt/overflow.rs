@@ -7,11 +7,11 @@ use std::process::{Command, Output};
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server, Shutdown, SignalPreemptible,
-    Topology, TypeSpec, WorkerId,
+    Config, Handler, Policy, PreemptPolicy, Reply, Request, RequestType, Shutdown, SignalPreemptible, Topology,
+    TypeSpec,
 };
 
-use crate::common::{Client, Lines};
+use crate::common::{Client, lines, without_state};
 use crate::rig::MECHANISMS;
 
 const SIGABRT: i32 = 6;
@@ -40,12 +40,7 @@ fn recurse(depth: u64) -> u64 {
 struct Fatal;
 
 impl Handler for Fatal {
-    type Worker = ();
-    type Connection = ();
-
-    fn init_worker(&self, _worker: WorkerId) {}
-
-    fn connect(&self, _peer: Peer) {}
+    without_state!();
 
     fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
         match request.payload.trim_ascii() {
@@ -76,9 +71,7 @@ fn dies() {
         return;
     };
     let (preempt, request) = text.split_once(' ').unwrap();
-    let server = Server::builder()
-        .tcp("127.0.0.1:0")
-        .framing(Lines)
+    let server = lines()
         .types([TypeSpec::new("shallow"), TypeSpec::new("deep")])
         .classifier(|line: &[u8]| RequestType::new(u32::from(line.starts_with(b"deep"))))
         .policy(Policy::sq())

@@ -7,16 +7,15 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, CpuTimer, DrainReport, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
-    ServerHandle, Shutdown, SignalPreemptible, Topology, TypeSpec, WorkerId, checkpoint, no_preempt, sleep, wait,
+    Config, CpuTimer, DrainReport, Handler, Policy, PreemptPolicy, Reply, Request, RequestType, ServerHandle,
+    SignalPreemptible, SpawnedServer, Topology, TypeSpec, checkpoint, no_preempt, sleep, wait,
 };
 
-use crate::common::{Client, Lines, until};
+use crate::common::{Client, OfLines, Spawned, lines, until, without_state};
 
 /// Long requests by the digit at the end of their line.
 const GATES: usize = 10;
@@ -158,12 +157,7 @@ fn wait_in_loop(gates: &Gates, gate: usize) {
 unsafe impl SignalPreemptible for Rig {}
 
 impl Handler for Rig {
-    type Worker = ();
-    type Connection = ();
-
-    fn init_worker(&self, _worker: WorkerId) {}
-
-    fn connect(&self, _peer: Peer) {}
+    without_state!();
 
     fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
         let line = std::str::from_utf8(request.payload).unwrap().trim_end();
@@ -234,8 +228,7 @@ pub(crate) struct RigServer {
     address: SocketAddr,
     pub(crate) handle: ServerHandle,
     pub(crate) gates: Arc<Gates>,
-    shutdown: Shutdown,
-    thread: Option<JoinHandle<DrainReport>>,
+    server: Option<SpawnedServer>,
 }
 
 /// The parts of a server beside its configuration.
@@ -276,9 +269,7 @@ pub(crate) fn start_with(config: Config, setup: Setup) -> RigServer {
     let workers = config.workers.map_or(1, |workers| workers.max);
     let preempt = long.preempt.unwrap_or(config.preempt);
     let gates = Arc::new(Gates::default());
-    let server = Server::builder()
-        .tcp("127.0.0.1:0")
-        .framing(Lines)
+    let server = lines()
         .types([short, long])
         .classifier(|line: &[u8]| {
             let long = [
@@ -312,14 +303,9 @@ pub(crate) fn start_with(config: Config, setup: Setup) -> RigServer {
             },
         })
         .signal_preemption()
-        .build()
-        .unwrap();
-    let address = server.local_addrs()[0];
-    let handle = server.handle();
-    let shutdown = Shutdown::new();
-    let until = shutdown.clone();
-    let thread = Some(std::thread::spawn(move || server.run_until(&until).unwrap()));
-    RigServer { address, handle, gates, shutdown, thread }
+        .spawned();
+    let (address, handle) = (server.local_addrs()[0], server.handle().clone());
+    RigServer { address, handle, gates, server: Some(server) }
 }
 
 impl RigServer {
@@ -351,17 +337,32 @@ impl RigServer {
     }
 
     pub(crate) fn stop(mut self) -> DrainReport {
-        self.shutdown.trigger();
-        self.thread.take().unwrap().join().unwrap()
+        self.server.take().unwrap().stop()
     }
 }
 
 impl Drop for RigServer {
     fn drop(&mut self) {
         (0..GATES).for_each(|gate| self.gates.open(gate));
-        self.shutdown.trigger();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
+}
+
+/// Tests a server of one worker whose long type is cooperative. `wait` returns when the second short request waits.
+pub(crate) fn yields_at_checkpoints_only(server: RigServer, wait: impl Fn(&RigServer)) {
+    let mut spinning = server.begin("spin 0");
+    let mut short = server.connect();
+    assert_eq!(short.ask("short 1"), "ok short 1");
+    assert!(server.preempted() > 0);
+    server.gates.open(0);
+    assert_eq!(spinning.line(), "ok spin 0");
+
+    let mut holding = server.begin("hold 1");
+    let before = server.preempted();
+    short.send("short 2\n");
+    wait(&server);
+    assert_eq!(server.preempted(), before);
+    server.gates.open(1);
+    assert_eq!(holding.line(), "ok hold 1");
+    assert_eq!(short.line(), "ok short 2");
+    assert_eq!(server.stop().abandoned, 0);
 }

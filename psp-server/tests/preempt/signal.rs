@@ -5,9 +5,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use psp_server::{BuildError, Config, PreemptPolicy, Reply, Request, Server};
+use psp_server::{BuildError, Config, PreemptPolicy, Reply, Request};
 
-use crate::common::{Lines, until};
+use crate::common::{lines, until};
 use crate::rig::{HANDLER_MAY_RETURN, start};
 
 fn signal() -> Config {
@@ -16,9 +16,7 @@ fn signal() -> Config {
 
 #[test]
 fn a_handler_that_is_not_signal_preemptible_is_refused() {
-    let error = Server::builder()
-        .tcp("127.0.0.1:0")
-        .framing(Lines)
+    let error = lines()
         .handler(|_: Request<'_, ()>, _: &mut Reply<'_>| {})
         .preempt(PreemptPolicy::Signal)
         .build()

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use psp_server::policy::Synergy;
 use psp_server::{
-    Config, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server, Shutdown, SignalPreemptible,
-    Topology, TypeSpec, WorkerId, checkpoint, protocols::Sink,
+    Config, Handler, Policy, PreemptPolicy, Reply, Request, RequestType, Shutdown, SignalPreemptible, Topology,
+    TypeSpec, checkpoint, protocols::Sink,
 };
 
-use crate::common::{Client, Lines};
+use crate::common::{Client, lines, without_state};
 use crate::rig::MECHANISMS;
 use crate::work::{KINDS, Kind, Pause, disturb, silence_panics};
 
@@ -39,12 +39,7 @@ struct Work {
 }
 
 impl Handler for Work {
-    type Worker = ();
-    type Connection = ();
-
-    fn init_worker(&self, _worker: WorkerId) {}
-
-    fn connect(&self, _peer: Peer) {}
+    without_state!();
 
     fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
         let line = std::str::from_utf8(request.payload).unwrap().trim_end();
@@ -150,9 +145,7 @@ fn run_under(policy: Policy, topology: Topology, workers: usize, preempt: Preemp
         PreemptPolicy::Cooperative => checkpoint,
         _ => || {},
     };
-    let server = Server::builder()
-        .tcp("127.0.0.1:0")
-        .framing(Lines)
+    let server = lines()
         .types([TypeSpec::new("disturbs"), TypeSpec::new("works")])
         .classifier(|line: &[u8]| RequestType::new(u32::from(!line.starts_with(b"disturb"))))
         .policy(policy)

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use crate::common::{Client, Lines, PATIENCE, TestServer, handler, start, until};
+use crate::common::{Client, PATIENCE, TestServer, handler, lines, start, until};
 use psp_server::telemetry::TypeSnapshot;
-use psp_server::{Config, Policy, PreemptPolicy, Server, ServerHandle, Topology, checkpoint, is_abandoned};
+use psp_server::{Config, Policy, PreemptPolicy, ServerHandle, Topology, checkpoint, is_abandoned};
 
 /// A grace that no client of these tests exceeds.
 const LONG_GRACE_MS: u64 = 600_000;
@@ -177,9 +177,7 @@ impl Watching {
         };
         let (begun, ended) = <(Arc<AtomicUsize>, Arc<Mutex<BTreeSet<String>>>)>::default();
         let (begins, ends) = (begun.clone(), ended.clone());
-        let server = Server::builder()
-            .tcp("127.0.0.1:0")
-            .framing(Lines)
+        let server = lines()
             .policy(policy)
             .config(
                 Config::default()

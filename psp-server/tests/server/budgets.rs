@@ -1,16 +1,13 @@
 //! Requests that have a thread with sockets for too long: they give it back at their checkpoints, whatever the policy.
 
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use psp_server::protocols::Sink;
-use psp_server::{
-    Config, Policy, PreemptPolicy, Reply, Request, RequestType, Server, SpawnedServer, Topology, TypeSpec, checkpoint,
-};
+use psp_server::{Config, Policy, PreemptPolicy, Reply, Request, Topology, checkpoint};
 
-use crate::common::{AnyHandler, Client, Lines, PATIENCE, classifier, policies_of_workers, until};
+use crate::common::{AnyHandler, Client, OfLines, PATIENCE, policies_of_workers, start_by_prefix, until};
 
 /// What endless requests and the test know of each other.
 #[derive(Default)]
@@ -29,26 +26,6 @@ impl Loops {
             checkpoint();
         }
     }
-}
-
-/// Lines that begin with `long` are of a type of their own; all others are `short`.
-fn start(policy: Policy, config: Config, handle: AnyHandler) -> SpawnedServer {
-    Server::builder()
-        .tcp("127.0.0.1:0")
-        .framing(Lines)
-        .types(["short", "long"].map(TypeSpec::new))
-        .classifier(classifier(|line| RequestType::new(u32::from(line.starts_with(b"long")))))
-        .handler(handle)
-        .policy(policy)
-        .config(config)
-        .build()
-        .unwrap()
-        .spawn()
-        .unwrap()
-}
-
-fn connect(server: &SpawnedServer) -> Client {
-    Client::new(TcpStream::connect(server.local_addrs()[0]).unwrap())
 }
 
 fn echo(request: &Request<'_, ()>, reply: &mut Reply<'_>) {
@@ -73,12 +50,12 @@ fn others_are_served(policy: Policy, config: Config, count: u64, line: &str) {
     let loops = Arc::new(Loops::default());
     // Its requests may yield before they have had their budget.
     let preempts = policy.can_preempt();
-    let server = start(policy, config, looping(&loops));
-    let mut witness = connect(&server);
+    let server = start_by_prefix(policy, config, looping(&loops));
+    let mut witness = server.connect();
     for _ in 0..200 {
         assert_eq!(witness.ask("short"), "short");
     }
-    let mut endless: Vec<Client> = (0..count).map(|_| connect(&server)).collect();
+    let mut endless: Vec<Client> = (0..count).map(|_| server.connect()).collect();
     for client in &mut endless {
         client.send(&format!("{line}\n"));
     }
@@ -90,7 +67,7 @@ fn others_are_served(policy: Policy, config: Config, count: u64, line: &str) {
     for _ in 0..8 {
         let before = rounds();
         assert_eq!(witness.ask("short"), "short", "{shape}");
-        assert_eq!(connect(&server).ask("long"), "long", "{shape}");
+        assert_eq!(server.connect().ask("long"), "long", "{shape}");
         until("they go on", || rounds() > before);
     }
     let turns = |at: usize| server.handle().snapshot().types[at].turns;
@@ -106,8 +83,7 @@ fn others_are_served(policy: Policy, config: Config, count: u64, line: &str) {
     for client in &mut endless {
         assert_eq!(client.line(), line, "{shape}");
     }
-    server.shut_down();
-    assert_eq!(server.join().unwrap().abandoned, 0, "{shape}");
+    assert_eq!(server.stop().abandoned, 0, "{shape}");
 }
 
 #[test]
@@ -163,8 +139,8 @@ fn long_requests_alone_run_one_after_the_other() {
         echo(&request, reply);
     };
     let config = Config::default().workers(1).topology(Topology::Inline);
-    let server = start(Policy::c_fcfs(), config, Box::new(handle));
-    let mut clients: Vec<Client> = (0..8).map(|_| connect(&server)).collect();
+    let server = start_by_prefix(Policy::c_fcfs(), config, Box::new(handle));
+    let mut clients: Vec<Client> = (0..8).map(|_| server.connect()).collect();
     assert_eq!(clients[0].ask("long first"), "long first");
     events.lock().unwrap().clear();
     for (number, client) in clients.iter_mut().enumerate() {
@@ -197,8 +173,8 @@ fn requests_that_do_not_yield_do_not_pause() {
             echo(&request, reply);
         };
         let config = set(Config::default()).workers(1);
-        let server = start(Policy::c_fcfs(), config.topology(Topology::Inline), Box::new(handle));
-        let mut clients = [connect(&server), connect(&server)];
+        let server = start_by_prefix(Policy::c_fcfs(), config.topology(Topology::Inline), Box::new(handle));
+        let mut clients = [server.connect(), server.connect()];
         clients.iter_mut().for_each(|client| client.send("short\n"));
         for client in &mut clients {
             assert_eq!(client.line(), "short");

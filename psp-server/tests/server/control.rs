@@ -11,7 +11,9 @@ use psp_server::{
     Config, DrainReport, Policy, RequestType, Server, ServerHandle, SpawnedServer, Topology, TypeSpec, sleep,
 };
 
-use crate::common::{Client, Gate, Lines, UdpClient, classifier, handler, policies_of_workers, until};
+use crate::common::{
+    Client, Gate, Lines, OfLines, Spawned, UdpClient, classifier, handler, policies_of_workers, until,
+};
 
 const TOPOLOGIES: [Topology; 3] = [Topology::Inline, Topology::Dedicated, Topology::Distributed];
 
@@ -63,10 +65,7 @@ fn start(policy: Policy, topology: Topology, config: Config, admin: TypeSpec) ->
             reply.put(line);
             reply.put(b"\n");
         }))
-        .build()
-        .unwrap()
-        .spawn()
-        .unwrap();
+        .spawned();
     Rig { handle: server.handle().clone(), server: Some(server), gate }
 }
 
@@ -97,8 +96,7 @@ impl Rig {
     }
 
     fn stop(mut self) -> DrainReport {
-        self.handle.shut_down();
-        self.server.take().unwrap().join().unwrap()
+        self.server.take().unwrap().stop()
     }
 }
 

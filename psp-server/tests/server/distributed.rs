@@ -15,8 +15,8 @@ use psp_server::{
 };
 
 use crate::common::{
-    Client, Gate, Lines, TestServer, UdpClient, classifier, handler, policies_of_workers, start as start_with_udp,
-    start_tcp, start_unix, until, workers_of_long_requests,
+    Client, Gate, Lines, OfLines, Spawned, TestServer, UdpClient, classifier, handler, lines, policies_of_workers,
+    start as start_with_udp, start_tcp, start_unix, until, workers_of_long_requests,
 };
 
 /// Enough connections for every worker to have some: one of three has none once in 10^10 times.
@@ -186,9 +186,7 @@ fn a_request_that_waits_elsewhere_than_its_port_is_finds_it() {
     for policy in policies_that_pass_requests_on() {
         let (gate, permits) = (Arc::new(Gate::default()), Arc::new(Semaphore::new(0)));
         let at = (gate.clone(), permits.clone());
-        let server = Server::builder()
-            .tcp("127.0.0.1:0")
-            .framing(Lines)
+        let server = lines()
             .types(["short", "long"].map(TypeSpec::new))
             .classifier(classifier(|line| RequestType::new(u32::from(line == b"long\n"))))
             .handler(handler(move |request, reply| {
@@ -202,12 +200,8 @@ fn a_request_that_waits_elsewhere_than_its_port_is_finds_it() {
             .policy(policy)
             .config(two_workers().contexts_per_worker(CLIENTS + 1))
             .topology(Topology::Distributed)
-            .build()
-            .unwrap()
-            .spawn()
-            .unwrap();
-        let address = server.local_addrs()[0];
-        let connect = || Client::new(TcpStream::connect(address).unwrap());
+            .spawned();
+        let connect = || server.connect();
         let mut clients: Vec<Client> = (0..CLIENTS).map(|_| connect()).collect();
         for client in &mut clients {
             assert_eq!(client.ask("short"), "short");
@@ -231,8 +225,7 @@ fn a_request_that_waits_elsewhere_than_its_port_is_finds_it() {
             assert_eq!(client.line(), "hold");
             assert_eq!(client.ask("short"), "short");
         }
-        server.handle().shut_down();
-        assert_eq!(server.join().unwrap().abandoned, 0);
+        assert_eq!(server.stop().abandoned, 0);
     }
 }
 
@@ -349,9 +342,7 @@ fn finish_all(kept: &Kept) {
 fn a_deferred_reply_finds_its_connection_whoever_writes_it() {
     let kept = Kept::default();
     let at = kept.clone();
-    let server = Server::builder()
-        .tcp("127.0.0.1:0")
-        .framing(Lines)
+    let server = lines()
         .handler(handler(move |request, reply| {
             if request.payload == b"finish all\n" {
                 finish_all(&at);
@@ -368,10 +359,7 @@ fn a_deferred_reply_finds_its_connection_whoever_writes_it() {
         .policy(Policy::d_fcfs())
         .config(two_workers())
         .topology(Topology::Distributed)
-        .build()
-        .unwrap()
-        .spawn()
-        .unwrap();
+        .spawned();
     let (handle, address) = (server.handle().clone(), server.local_addrs()[0]);
     let connect = || Client::new(TcpStream::connect(address).unwrap());
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| connect()).collect();
@@ -433,10 +421,7 @@ fn connections_of_a_shared_socket_are_spread_evenly() {
         .policy(Policy::d_fcfs())
         .workers(2)
         .topology(Topology::Distributed)
-        .build()
-        .unwrap()
-        .spawn()
-        .unwrap();
+        .spawned();
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| Client::unix(&path)).collect();
     // A worker also has the other's connections as long as it is not known that requests are short.
     until("each worker has half of the connections", || {
@@ -572,9 +557,7 @@ type Change = fn(Builder) -> Builder;
 fn what_workers_of_their_own_cannot_do_is_refused() {
     fn reply(_: Request<'_, ()>, _: &mut Reply<'_>) {}
     let refusal = |change: Change| {
-        let builder = Server::builder()
-            .tcp("127.0.0.1:0")
-            .framing(Lines)
+        let builder = lines()
             .types([psp_server::TypeSpec::new("any")])
             .classifier((|_| RequestType::new(0)) as fn(&[u8]) -> RequestType)
             .handler(reply as Handle)

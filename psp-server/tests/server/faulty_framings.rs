@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use psp_server::protocols::{FrameError, Framing, Rejection, Sink, Step};
 use psp_server::{Policy, Reply, Request, Server, Topology, TypeSpec};
 
-use crate::common::{Client, Lines, UdpClient, until};
+use crate::common::{Client, Lines, OfLines, Spawned, UdpClient, until};
 
 /// Lines, with a fault for those that begin with these characters.
 struct Faulty;
@@ -57,10 +57,7 @@ fn faults_of_a_framing_cost_the_connection_on_which_they_show() {
             .workers(2)
             .tcp(local)
             .udp(local)
-            .build()
-            .unwrap()
-            .spawn()
-            .unwrap();
+            .spawned();
         let addresses = server.local_addrs().to_vec();
         let connect = || Client::new(TcpStream::connect(addresses[0]).unwrap());
         let mut other = connect();
@@ -79,7 +76,6 @@ fn faults_of_a_framing_cost_the_connection_on_which_they_show() {
             assert_eq!(other.ask("other"), "other");
         }
         until("faults are counted", || server.handle().snapshot().net.malformed >= 5);
-        server.handle().shut_down();
-        assert_eq!(server.join().unwrap().abandoned, 0);
+        assert_eq!(server.stop().abandoned, 0);
     }
 }

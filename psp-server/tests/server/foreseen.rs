@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use psp_server::protocols::Sink;
-use psp_server::{Config, Foreseen, Handler, Peer, Policy, Reply, Request, Server, SpawnedServer, Topology, WorkerId};
+use psp_server::{Config, Foreseen, Handler, Policy, Reply, Request, Server, SpawnedServer, Topology};
 use tempfile::TempDir;
 
-use crate::common::{Client, Lines};
+use crate::common::{Client, Lines, OfLines, Spawned, without_state};
 
 /// What a handler was called for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,12 +23,7 @@ fn text(payload: &[u8]) -> String {
 }
 
 impl Handler for Recording {
-    type Worker = ();
-    type Connection = ();
-
-    fn init_worker(&self, _: WorkerId) {}
-
-    fn connect(&self, _: Peer) {}
+    without_state!();
 
     fn foresee(&self, (): &(), requests: Foreseen<'_>) {
         let texts: Vec<_> = requests.map(|(payload, ())| text(payload)).collect();
@@ -65,10 +60,7 @@ fn start(topology: Topology) -> (SpawnedServer, Recording, Client, TempDir) {
         .policy(policy)
         .config(Config::default().topology(topology).workers(1))
         .handler(recording.clone())
-        .build()
-        .unwrap()
-        .spawn()
-        .unwrap();
+        .spawned();
     (server, recording, Client::unix(&path), directory)
 }
 
@@ -102,8 +94,7 @@ fn pipelined_requests_are_foreseen_before_they_run() {
             }
         }
         assert_eq!(handled, requests, "{topology}");
-        server.handle().shut_down();
-        server.join().unwrap();
+        server.stop();
     }
 }
 
@@ -116,8 +107,7 @@ fn a_request_alone_is_not_foreseen() {
         }
         let expected = ["1", "2"].map(|number| Call::Handle(number.into()));
         assert_eq!(recording.take(), expected, "{topology}");
-        server.handle().shut_down();
-        server.join().unwrap();
+        server.stop();
     }
 }
 
@@ -135,7 +125,6 @@ fn a_panic_at_foreseeing_costs_no_request() {
         let panics: u64 = workers.iter().map(|worker| worker.panics).sum();
         assert!(panics > 0, "{topology}");
         assert_eq!(panics, expected as u64, "{topology}");
-        server.handle().shut_down();
-        server.join().unwrap();
+        server.stop();
     }
 }

@@ -1,15 +1,16 @@
 //! Workers that receive for themselves and run each other's requests.
 
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use psp_server::policy::PolicyError;
 use psp_server::protocols::Sink;
-use psp_server::{Config, Policy, PreemptPolicy, RequestType, Server, SpawnedServer, Topology, TypeSpec, checkpoint};
+use psp_server::{Config, Policy, PreemptPolicy, RequestType, SpawnedServer, Topology, TypeSpec, checkpoint};
 
-use crate::common::{Client, Lines, PATIENCE, TestServer, classifier, handler, policies_of_workers, start_tcp, until};
+use crate::common::{
+    Client, OfLines, PATIENCE, Spawned, TestServer, classifier, handler, lines, policies_of_workers, start_tcp, until,
+};
 
 /// Enough connections for every worker to have some.
 const CLIENTS: usize = 64;
@@ -153,9 +154,7 @@ struct Holding {
 fn holding(policy: Policy, workers: usize, config: Config) -> Holding {
     let held = Arc::new(Gates::default());
     let at = held.clone();
-    let server = Server::builder()
-        .tcp("127.0.0.1:0")
-        .framing(Lines)
+    let server = lines()
         .types([TypeSpec::new("any")])
         .classifier(classifier(|_| RequestType::new(0)))
         .handler(handler(move |request, reply| {
@@ -166,12 +165,8 @@ fn holding(policy: Policy, workers: usize, config: Config) -> Holding {
         .policy(policy)
         .config(config.workers(workers))
         .topology(Topology::Distributed)
-        .build()
-        .unwrap()
-        .spawn()
-        .unwrap();
-    let address = server.local_addrs()[0];
-    let connect = || Client::new(TcpStream::connect(address).unwrap());
+        .spawned();
+    let connect = || server.connect();
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| connect()).collect();
     for client in &mut clients {
         assert_eq!(client.ask("short"), "ok short");

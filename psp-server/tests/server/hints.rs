@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use psp_server::protocols::Sink;
-use psp_server::{Config, Policy, RequestType, Server, Topology, TypeSpec};
+use psp_server::{Config, Policy, RequestType, Topology, TypeSpec};
 
-use crate::common::{Client, Lines, classifier, handler};
+use crate::common::{Client, OfLines, Spawned, classifier, handler, lines};
 
 /// Slow requests that clients keep in flight.
 const IN_FLIGHT: usize = 4;
@@ -39,9 +39,7 @@ impl Slow {
 fn fast_requests_stop_waiting_for_slow_ones() {
     let slow = Arc::new(Slow { shortest_ns: u64::MAX.into(), ..Slow::default() });
     let at = slow.clone();
-    let server = Server::builder()
-        .tcp("127.0.0.1:0")
-        .framing(Lines)
+    let server = lines()
         .types([TypeSpec::new("fast"), TypeSpec::new("slow")])
         .classifier(classifier(|line| RequestType::new(u32::from(line.starts_with(b"slow")))))
         .policy(Policy::darc())
@@ -52,10 +50,7 @@ fn fast_requests_stop_waiting_for_slow_ones() {
             }
             reply.put(request.payload);
         }))
-        .build()
-        .unwrap()
-        .spawn()
-        .unwrap();
+        .spawned();
     let connect = || {
         let stream = std::net::TcpStream::connect(server.local_addrs()[0]).unwrap();
         Client::new(stream)
@@ -85,8 +80,7 @@ fn fast_requests_stop_waiting_for_slow_ones() {
         }
         stop.store(true, Ordering::SeqCst);
     });
-    server.handle().shut_down();
-    server.join().unwrap();
+    server.stop();
     waits_ns.sort_unstable();
     let median_ns = waits_ns[TIMED / 2];
     let service_ns = u128::from(slow.shortest_ns.load(Ordering::SeqCst));

@@ -13,12 +13,12 @@ use psp_server::protocols::Sink;
 use psp_server::sync::Semaphore;
 use psp_server::task::yield_now;
 use psp_server::{
-    Config, Policy, Reply, Request, RequestType, Server, SpawnedServer, Topology, TypeSpec, WorkerId, checkpoint,
-    feedback, no_preempt, wait,
+    Config, Policy, Reply, Request, RequestType, SpawnedServer, Topology, WorkerId, checkpoint, feedback, no_preempt,
+    wait,
 };
 use rustix::process::{getpriority_process, setpriority_process};
 
-use crate::common::{AnyHandler, Client, Lines, PATIENCE, classifier, policies_of_workers, until};
+use crate::common::{Client, OfLines, PATIENCE, policies_of_workers, start_by_prefix, until};
 
 /// Enough connections for every worker to have some.
 const CLIENTS: usize = 64;
@@ -28,30 +28,13 @@ const MEASURED: Duration = Duration::from_millis(30);
 /// A request is long whose thread blocks for this time.
 const LONG: Duration = Duration::from_millis(1);
 
-/// A server with the types `short` and `long`, the lines that begin so.
-fn start(policy: Policy, config: Config, handle: AnyHandler) -> SpawnedServer {
-    Server::builder()
-        .tcp("127.0.0.1:0")
-        .framing(Lines)
-        .types(["short", "long"].map(TypeSpec::new))
-        .classifier(classifier(|line| RequestType::new(u32::from(line.starts_with(b"long")))))
-        .handler(handle)
-        .policy(policy)
-        .config(config)
-        .build()
-        .unwrap()
-        .spawn()
-        .unwrap()
-}
-
 fn distributed(workers: usize) -> Config {
     let config = Config::default().workers(workers);
     config.topology(Topology::Distributed)
 }
 
 fn clients(server: &SpawnedServer) -> Vec<Client> {
-    let connect = |_| Client::new(std::net::TcpStream::connect(server.local_addrs()[0]).unwrap());
-    (0..CLIENTS).map(connect).collect()
+    (0..CLIENTS).map(|_| server.connect()).collect()
 }
 
 /// Has all workers measure that requests of the type `short` are.
@@ -108,7 +91,7 @@ fn a_worker_steps_back_for_long_requests_alone() {
             no_preempt(|| reply.put(format!("{worker} {}\n", standing()).as_bytes()));
         };
         let config = distributed(workers).background_nice(19);
-        let server = start(policy, config, Box::new(handle));
+        let server = start_by_prefix(policy, config, Box::new(handle));
         let mut clients = clients(&server);
         let mut ask = |request: &str, expected: &dyn Fn(&str) -> bool| {
             let mut found = HashSet::new();
@@ -190,7 +173,7 @@ fn a_request_that_turns_out_to_be_long_holds_up_no_other_connection() {
             reply.put(request.payload);
         };
         let config = distributed(2);
-        let server = start(policy.clone(), config, Box::new(handle));
+        let server = start_by_prefix(policy.clone(), config, Box::new(handle));
         let mut clients = clients(&server);
         measure_short(&server, &mut clients);
         let (long, others) = clients.split_first_mut().unwrap();
@@ -227,7 +210,7 @@ fn an_owner_whose_port_is_held_up_runs_what_waits() {
         }
         reply.put(request.payload);
     };
-    let server = start(Policy::stealing(), distributed(2), Box::new(handle));
+    let server = start_by_prefix(Policy::stealing(), distributed(2), Box::new(handle));
     let mut clients = clients(&server);
     measure_short(&server, &mut clients);
     // So that their mean stays short.
@@ -277,7 +260,7 @@ fn a_handler_may_say_that_its_request_is_long_in_every_topology() {
             reply.put(request.payload);
         };
         let config = Config::default().workers(2).topology(topology);
-        let server = start(Policy::darc(), config, Box::new(handle));
+        let server = start_by_prefix(Policy::darc(), config, Box::new(handle));
         for mut client in clients(&server) {
             assert_eq!(client.ask("short"), "short");
         }

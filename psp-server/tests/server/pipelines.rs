@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use psp_server::protocols::Sink;
-use psp_server::{Config, Policy, RequestType, Server, Topology, TypeSpec};
+use psp_server::{Config, Policy, RequestType, Topology, TypeSpec};
 
-use crate::common::{Client, Lines, classifier, handler, until};
+use crate::common::{Client, OfLines, Spawned, classifier, handler, lines, until};
 
 /// Requests of the pipeline: enough for more than a second.
 const PIPELINED: usize = 5_000;
@@ -22,9 +22,7 @@ const SHORT: Duration = Duration::from_micros(300);
 fn a_pipeline_of_shorter_requests_does_not_hold_up_a_longer_one() {
     let shorts = Arc::new(AtomicUsize::new(0));
     let counted = shorts.clone();
-    let server = Server::builder()
-        .tcp("127.0.0.1:0")
-        .framing(Lines)
+    let server = lines()
         .types([TypeSpec::new("short").service_time(SHORT), TypeSpec::new("long").service_time(10 * SHORT)])
         .classifier(classifier(|line| RequestType::new(u32::from(line.starts_with(b"long")))))
         .policy(Policy::fixed_priority())
@@ -39,10 +37,7 @@ fn a_pipeline_of_shorter_requests_does_not_hold_up_a_longer_one() {
             counted.fetch_add(1, Ordering::SeqCst);
             reply.put(b"ok\n");
         }))
-        .build()
-        .unwrap()
-        .spawn()
-        .unwrap();
+        .spawned();
     let connect = || TcpStream::connect(server.local_addrs()[0]).unwrap();
     let mut pipeline = connect();
     pipeline.write_all(&b"short\n".repeat(PIPELINED)).unwrap();
@@ -50,8 +45,7 @@ fn a_pipeline_of_shorter_requests_does_not_hold_up_a_longer_one() {
     let before: usize = Client::new(connect()).ask("long").parse().unwrap();
     assert!(before < PIPELINED / 2, "{before} of {PIPELINED} short requests went first");
     pipeline.shutdown(Shutdown::Both).unwrap();
-    server.handle().shut_down();
-    server.join().unwrap();
+    server.stop();
 }
 
 /// To hand a request to a worker that sleeps, and to be told that it is done, takes longer than a brief request.
@@ -62,18 +56,13 @@ fn brief_requests_of_several_types_travel_together() {
     let policies = names.map(|name| name.parse::<Policy>().unwrap());
     for policy in policies.filter(|policy| policy.validate(1).is_ok()) {
         let name = policy.to_string();
-        let server = Server::builder()
-            .tcp("127.0.0.1:0")
-            .framing(Lines)
+        let server = lines()
             .types(["get", "set"].map(TypeSpec::new))
             .classifier(classifier(|line| RequestType::new(u32::from(line.starts_with(b"set")))))
             .policy(policy)
             .config(Config::default().workers(1).topology(Topology::Dedicated))
             .handler(handler(|_, reply| reply.put(b"ok\n")))
-            .build()
-            .unwrap()
-            .spawn()
-            .unwrap();
+            .spawned();
         let mut pipeline = TcpStream::connect(server.local_addrs()[0]).unwrap();
         pipeline.write_all(&b"get\nset\n".repeat(PAIRS)).unwrap();
         let mut replies = vec![0; 2 * PAIRS * b"ok\n".len()];
@@ -81,7 +70,6 @@ fn brief_requests_of_several_types_travel_together() {
         let types = server.handle().snapshot().types;
         let turns: u64 = types.iter().map(|ty| ty.turns.turns).sum();
         assert!(turns < PAIRS as u64 / 2, "{turns} for {PAIRS} pairs, {name}");
-        server.handle().shut_down();
-        server.join().unwrap();
+        server.stop();
     }
 }

@@ -14,7 +14,7 @@ use psp_server::{
     TypeSpec,
 };
 
-use crate::common::{Client, Gate, Lines, classifier, handler, until};
+use crate::common::{Client, Gate, Lines, OfLines, Spawned, classifier, handler, lines, until};
 
 /// Requests: `listen` leaves a handle with the test, `wait ..` waits at the gate, `first ..` puts what was pushed in
 /// front of its reply when the gate is open; every line is echoed with `ok`.
@@ -32,9 +32,7 @@ fn start(topology: Topology, config: Config) -> Pushing {
         Topology::Distributed => Policy::d_fcfs(),
         _ => Policy::darc(),
     };
-    let server = Server::builder()
-        .tcp("127.0.0.1:0")
-        .framing(Lines)
+    let server = lines()
         .types([
             TypeSpec::new("short").service_time(Duration::from_micros(1)),
             TypeSpec::new("long").service_time(Duration::from_millis(10)),
@@ -57,10 +55,7 @@ fn start(topology: Topology, config: Config) -> Pushing {
             reply.put(b"ok ");
             reply.put(request.payload);
         }))
-        .build()
-        .unwrap()
-        .spawn()
-        .unwrap();
+        .spawned();
     Pushing {
         handle: server.handle().clone(),
         server: Some(server),
@@ -84,8 +79,7 @@ impl Pushing {
     }
 
     fn stop(mut self) {
-        self.handle.shut_down();
-        let report = self.server.take().unwrap().join().unwrap();
+        let report = self.server.take().unwrap().stop();
         assert_eq!(report.abandoned, 0);
         assert_eq!(self.handle.snapshot().net.buffered_bytes, 0);
     }
@@ -380,10 +374,7 @@ fn requests_run_between_the_messages_to_many_connections() {
                 handling.handle(&request);
                 reply.put(b"ok\n");
             }))
-            .build()
-            .unwrap()
-            .spawn()
-            .unwrap();
+            .spawned();
         let mut listeners: Vec<_> = (0..LISTENERS).map(|_| Client::unix(&path)).collect();
         for listener in &mut listeners {
             assert_eq!(listener.ask("listen"), "ok", "{name}");
@@ -412,7 +403,6 @@ fn requests_run_between_the_messages_to_many_connections() {
         let gaps = sent.windows(2).map(|pair| pair[1] - pair[0]);
         let few = { gaps }.filter(|&gap| gap <= MESSAGES_BETWEEN_MAX).count();
         assert!(2 * few >= sent.len(), "{name}: {sent:?}");
-        server.handle().shut_down();
-        server.join().unwrap();
+        server.stop();
     }
 }

@@ -1,11 +1,11 @@
 //! Each wrong configuration ends with one line that names the setting, its value and its limit.
 
 use psp_server::{
-    BuildError, Config, Handler, Missing, OneType, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
-    ServerBuilder, SignalPreemptible, Topology, TypeSpec, WorkerId,
+    BuildError, Config, Handler, Missing, OneType, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
+    ServerBuilder, SignalPreemptible, Topology, TypeSpec,
 };
 
-use crate::common::Lines;
+use crate::common::{Lines, without_state};
 
 type Handle = fn(Request<'_, ()>, &mut Reply<'_>);
 type Builder = ServerBuilder<Lines, OneType, Handle>;
@@ -208,12 +208,7 @@ struct Preemptible;
 unsafe impl SignalPreemptible for Preemptible {}
 
 impl Handler for Preemptible {
-    type Worker = ();
-    type Connection = ();
-
-    fn init_worker(&self, _worker: WorkerId) {}
-
-    fn connect(&self, _peer: Peer) {}
+    without_state!();
 
     fn handle(&self, (): &mut (), _request: Request<'_, ()>, _reply: &mut Reply<'_>) {}
 }

@@ -1,7 +1,7 @@
 //! Replies that fail, and replies in pieces.
 
 use std::io::Read as _;
-use std::net::{TcpStream, UdpSocket};
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -9,7 +9,7 @@ use std::time::Instant;
 use psp_server::protocols::Sink;
 use psp_server::{Config, Handler, Reply, Request, RequestType, Server, SpawnedServer, Topology, TypeSpec};
 
-use crate::common::{Client, Lines, PATIENCE, classifier, handler, until};
+use crate::common::{Lines, OfLines, PATIENCE, classifier, handler, until};
 
 const CHUNK: [u8; 10_000] = [b'x'; 10_000];
 const LIMIT_BYTES: usize = 100_000;
@@ -20,10 +20,6 @@ fn start(topology: Topology, handler: impl Handler) -> SpawnedServer {
     let builder = builder.framing(Lines).handler(handler).config(config);
     let server = builder.topology(topology).workers(2).build().unwrap();
     server.spawn().unwrap()
-}
-
-fn connect(server: &SpawnedServer) -> Client {
-    Client::new(TcpStream::connect(server.local_addrs()[0]).unwrap())
 }
 
 fn failures(server: &SpawnedServer) -> u64 {
@@ -46,7 +42,7 @@ fn an_error_discards_the_reply_and_has_its_text_sent() {
                 }
             }
         });
-        let mut client = connect(&server);
+        let mut client = server.connect();
         client.send("yes\nno\nyes\n");
         let replies = [(); 3].map(|()| client.line());
         let expected = ["half a reply", "!no disk no", "half a reply"];
@@ -71,7 +67,7 @@ fn a_request_has_its_server() {
             reply.put(format!("{policy} {workers}\n").as_bytes());
         }),
     );
-    assert_eq!(connect(&server).ask("?"), "c-fcfs 2");
+    assert_eq!(server.connect().ask("?"), "c-fcfs 2");
 }
 
 /// What the handler below waits for.
@@ -109,7 +105,7 @@ fn pieces_leave_before_the_handler_ends() {
         );
         for (request, rest) in [("go", "second\nfirst\n"), ("fail", ""), ("panic", "")] {
             gate.is_open.store(false, Ordering::SeqCst);
-            let mut client = connect(&server);
+            let mut client = server.connect();
             // The reply to `fail` is incomplete, so nothing may follow it.
             client.send(&format!("{request}\nfail\n"));
             assert_eq!(client.line(), "first", "{topology} {request}");
@@ -157,7 +153,7 @@ fn a_stream_may_be_longer_than_the_limit_of_what_waits() {
                 reply.close();
             }),
         );
-        let mut client = connect(&server);
+        let mut client = server.connect();
         client.send("all\n");
         let mut bytes = Vec::new();
         client.stream.read_to_end(&mut bytes).unwrap();
@@ -180,7 +176,7 @@ fn a_peer_that_takes_nothing_ends_the_reply_at_the_limit() {
                 count.store(reply.len(), Ordering::SeqCst);
             }),
         );
-        let mut client = connect(&server);
+        let mut client = server.connect();
         client.send("all\n");
         until("the reply ends", || written.load(Ordering::SeqCst) > 0);
         assert!(written.load(Ordering::SeqCst) < STREAM_BYTES, "{topology}");
@@ -212,7 +208,7 @@ fn flush_says_that_the_peer_has_gone() {
                 }
             }),
         );
-        let mut client = connect(&server);
+        let mut client = server.connect();
         client.send("all\n");
         assert_eq!(client.line(), "still here?");
         drop(client);
@@ -242,7 +238,7 @@ fn a_handler_puts_a_request_back_under_another_type() {
         let builder = builder.classifier(classifier(move |_| short)).handler(handler(serve));
         let server = builder.topology(topology).workers(2).build().unwrap();
         let server = server.spawn().unwrap();
-        let mut client = connect(&server);
+        let mut client = server.connect();
         client.send("a\nlong 1\nb\nlong 2\nlong 3\nc\n");
         let replies = [(); 6].map(|()| client.line());
         let expected = ["short", "long", "short", "long", "long", "short"];

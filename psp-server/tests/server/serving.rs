@@ -5,9 +5,9 @@ use std::net::{Shutdown as Half, TcpStream, UdpSocket};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::common::{Client, Lines, PATIENCE, TestServer, handler, policies_of_workers, start, until};
+use crate::common::{Client, PATIENCE, TestServer, handler, lines, policies_of_workers, start, until};
 use psp_server::telemetry::WorkerSnapshot;
-use psp_server::{Config, Policy, PreemptPolicy, Server, Topology};
+use psp_server::{Config, Policy, PreemptPolicy, Topology};
 
 fn shapes() -> Vec<(Topology, Config)> {
     let mut shapes = Vec::new();
@@ -509,9 +509,7 @@ fn an_endless_line_is_cut_off() {
 #[test]
 fn policies_that_preempt_are_refused_by_name_if_nothing_can_be_preempted() {
     let refusal = |policy: &Policy, preempt, topology| {
-        let server = Server::builder()
-            .tcp("127.0.0.1:0")
-            .framing(Lines)
+        let server = lines()
             .handler(handler(|_, _| {}))
             .policy(policy.clone())
             .config(two_workers().preempt(preempt).topology(topology))

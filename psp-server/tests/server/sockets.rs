@@ -19,7 +19,7 @@ use psp_server::{
 use socket2::{Domain, Socket, Type};
 use tempfile::TempDir;
 
-use crate::common::{Lines, PATIENCE, until};
+use crate::common::{Lines, OfLines, PATIENCE, until};
 
 /// Answers `peer` with the peer, `big N` with N bytes, and other lines with themselves.
 #[derive(Default)]
@@ -111,8 +111,7 @@ impl Running {
     }
 
     fn stop(self) -> DrainReport {
-        self.handle.shut_down();
-        self.server.join().unwrap()
+        self.server.stop()
     }
 }
 

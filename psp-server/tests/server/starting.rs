@@ -12,7 +12,7 @@ use psp_server::{
     WorkerId,
 };
 
-use crate::common::{Client, Lines, PATIENCE, handler, until};
+use crate::common::{Client, Lines, OfLines, PATIENCE, Spawned, handler, lines, until};
 
 /// How a worker fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,14 +99,7 @@ fn run(
         .topology(topology)
         .preempt(preempt)
         .drain_timeout_ms(100);
-    let server = Server::builder()
-        .tcp("127.0.0.1:0")
-        .framing(Lines)
-        .handler(handler)
-        .policy(policy)
-        .config(config)
-        .build()
-        .unwrap();
+    let server = lines().handler(handler).policy(policy).config(config).build().unwrap();
     let address = server.local_addrs()[0];
     let shutdown = Shutdown::new();
     let until = shutdown.clone();
@@ -174,19 +167,14 @@ fn a_spawned_server_serves_at_once_and_ends_with_its_owner() {
         let (topology, preempt, policy) = kind.clone();
         let alive = Arc::new(());
         let held = alive.clone();
-        let server = Server::builder()
-            .tcp("127.0.0.1:0")
-            .framing(Lines)
+        let server = lines()
             .handler(handler(move |request, reply| {
                 let _held = &held;
                 reply.put(request.payload);
             }))
             .policy(policy)
             .config(Config::default().workers(2).topology(topology).preempt(preempt))
-            .build()
-            .unwrap()
-            .spawn()
-            .unwrap();
+            .spawned();
         let stream = TcpStream::connect(server.local_addrs()[0]).unwrap();
         let mut client = Client::new(stream);
         assert_eq!(client.ask("one"), "one", "{kind:?}");
@@ -221,7 +209,6 @@ fn a_spawned_server_says_how_it_ended() {
         assert_eq!(error, format!("worker 0 died: {cause}"), "{kind:?}");
 
         let server = spawn(1).unwrap();
-        server.shut_down();
-        assert_eq!(server.join().unwrap().abandoned, 0, "{kind:?}");
+        assert_eq!(server.stop().abandoned, 0, "{kind:?}");
     }
 }

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::{Client, Lines, TestServer, handler, policies_of_workers, start, until};
+use crate::common::{Client, TestServer, handler, lines, policies_of_workers, start, until};
 use psp_server::policy::{Action, Event, PolicyError, Portfolio, Scheduler, TypedQueues};
 use psp_server::telemetry::{TurnSnapshot, WorkerSnapshot};
-use psp_server::{Config, Policy, PreemptPolicy, Server, Topology};
+use psp_server::{Config, Policy, PreemptPolicy, Topology};
 
 const CLIENTS: usize = 6;
 const SWITCHES: usize = 68;
@@ -221,12 +221,7 @@ fn a_policy_that_hands_nothing_over_is_neither_left_nor_adopted() {
 
 #[test]
 fn a_policy_set_before_the_start_is_in_force_from_the_start() {
-    let server = Server::builder()
-        .tcp("127.0.0.1:0")
-        .framing(Lines)
-        .handler(handler(|_, _| {}))
-        .build()
-        .unwrap();
+    let server = lines().handler(handler(|_, _| {})).build().unwrap();
     let handle = server.handle();
     handle.set_policy(Policy::sjf()).unwrap();
     assert_eq!(handle.policy(), Policy::sjf());

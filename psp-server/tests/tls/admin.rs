@@ -6,9 +6,9 @@ use std::path::Path;
 
 use psp_certificates::Certificates;
 use psp_server::tls::{ClientCertificates, TlsConfig};
-use psp_server::{BuildError, Config, Policy, Reply, Request, Server, Topology};
+use psp_server::{BuildError, Config, Policy, Reply, Request, Topology};
 
-use crate::common::Lines;
+use crate::common::lines;
 use crate::rig::start_with;
 
 const LIVEZ: &str = "GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n";
@@ -44,12 +44,7 @@ fn a_certificate_that_cannot_be_used_is_an_error() {
     let mut one = Config::default().admin("0");
     one.admin_tls_cert_file = Some(files.server.certificate.clone());
     for (config, said) in [(both, "/no/such"), (one, "need each other")] {
-        let built = Server::builder()
-            .tcp("127.0.0.1:0")
-            .framing(Lines)
-            .config(config)
-            .handler(|_: Request<'_, ()>, _: &mut Reply<'_>| {})
-            .build();
+        let built = lines().config(config).handler(|_: Request<'_, ()>, _: &mut Reply<'_>| {}).build();
         let Err(error @ BuildError::Admin { .. }) = built.map(|_| ()) else {
             panic!("nothing can be shown: {said}");
         };

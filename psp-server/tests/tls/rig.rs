@@ -3,7 +3,6 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use psp_certificates::Certificates;
@@ -14,9 +13,9 @@ use psp_server::tls::rustls::pki_types::pem::PemObject;
 use psp_server::tls::rustls::pki_types::{CertificateDer, ServerName};
 use psp_server::tls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use psp_server::tls::{ClientCertificates, HANDSHAKE, TlsConfig};
-use psp_server::{Config, DrainReport, Policy, RequestType, Server, ServerHandle, Shutdown, Topology, TypeSpec};
+use psp_server::{Config, DrainReport, Policy, RequestType, Server, ServerHandle, SpawnedServer, Topology, TypeSpec};
 
-use crate::common::{Lines, PATIENCE, classifier, handler};
+use crate::common::{Lines, OfLines, PATIENCE, Spawned, classifier, handler};
 
 /// A running server with a TLS address and a plain one.
 pub(crate) struct TlsServer {
@@ -24,8 +23,7 @@ pub(crate) struct TlsServer {
     pub(crate) address: SocketAddr,
     pub(crate) plain: SocketAddr,
     pub(crate) handle: ServerHandle,
-    shutdown: Shutdown,
-    thread: Option<JoinHandle<DrainReport>>,
+    server: SpawnedServer,
 }
 
 /// Requests are lines: `big N` answers N bytes, `push N` pushes N messages, `quit` closes; each is answered with `ok`
@@ -62,22 +60,16 @@ pub(crate) fn start_with(files: Certificates, tls: &TlsConfig, (policy, topology
             }
             reply.put(format!("ok {line}\n").as_bytes());
         }))
-        .build()
-        .unwrap();
-    let [address, plain] = server.local_addrs() else {
+        .spawned();
+    let &[address, plain] = server.local_addrs() else {
         panic!("two addresses");
     };
-    let (address, plain) = (*address, *plain);
-    let (handle, shutdown) = (server.handle(), Shutdown::new());
-    let until = shutdown.clone();
-    let thread = std::thread::spawn(move || server.run_until(&until).unwrap());
     TlsServer {
         files,
         address,
         plain,
-        handle,
-        shutdown,
-        thread: Some(thread),
+        handle: server.handle().clone(),
+        server,
     }
 }
 
@@ -164,18 +156,8 @@ impl TlsServer {
         types.into_iter().find(of_handshakes).unwrap()
     }
 
-    pub(crate) fn stop(mut self) -> DrainReport {
-        self.shutdown.trigger();
-        self.thread.take().unwrap().join().unwrap()
-    }
-}
-
-impl Drop for TlsServer {
-    fn drop(&mut self) {
-        self.shutdown.trigger();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+    pub(crate) fn stop(self) -> DrainReport {
+        self.server.stop()
     }
 }
 

@@ -7,10 +7,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use common::{Client, Lines, PATIENCE};
+use common::{Client, OfLines, PATIENCE, lines};
 use psp_server::protocols::Sink;
 use psp_server::tower::{Failure, TowerHandler};
-use psp_server::{Config, Handler, Policy, Reply, Request, Server, SpawnedServer, Topology, task, wait};
+use psp_server::{Config, Handler, Policy, Reply, Request, SpawnedServer, Topology, task, wait};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
@@ -78,9 +78,7 @@ async fn ask(address: SocketAddr, line: &str) -> io::Result<String> {
 }
 
 fn start(runtime: &Runtime, topology: Topology, handler: impl Handler) -> SpawnedServer {
-    let server = Server::builder()
-        .tcp("127.0.0.1:0")
-        .framing(Lines)
+    let server = lines()
         .policy(Policy::c_fcfs())
         .config(Config::default().workers(2).topology(topology))
         .tokio(runtime.handle().clone())
@@ -88,10 +86,6 @@ fn start(runtime: &Runtime, topology: Topology, handler: impl Handler) -> Spawne
         .build()
         .unwrap();
     server.spawn().unwrap()
-}
-
-fn connect(server: &SpawnedServer) -> Client {
-    Client::new(std::net::TcpStream::connect(server.local_addrs()[0]).unwrap())
 }
 
 /// Each request asks the upstream once for each word of its line, at once.
@@ -107,7 +101,7 @@ fn requests_ask_other_servers_and_leave_their_workers() {
             reply.put(answers.join(", ").as_bytes());
             reply.put(b"\n");
         });
-        let mut clients: Vec<Client> = (0..CLIENTS).map(|_| connect(&server)).collect();
+        let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.connect()).collect();
         let started = Instant::now();
         for client in &mut clients {
             client.send("100 20 60\n");
@@ -117,8 +111,7 @@ fn requests_ask_other_servers_and_leave_their_workers() {
         }
         let held = Duration::from_millis(100) * CLIENTS / 2;
         assert!(started.elapsed() < held / 2, "{topology}: {:?}", started.elapsed());
-        server.shut_down();
-        assert_eq!(server.join().unwrap().abandoned, 0);
+        assert_eq!(server.stop().abandoned, 0);
     }
 }
 
@@ -144,28 +137,26 @@ fn services_of_tower_use_the_timers_of_tokio() {
         );
         let server = start(&runtime, topology, handler.pending_max(PATIENCE));
         let mut clients = ["1", "60000", "2"].map(|line| {
-            let mut client = connect(&server);
+            let mut client = server.connect();
             client.send(&format!("{line}\n"));
             client
         });
         let replies = clients.each_mut().map(Client::line);
         assert_eq!(replies, ["after 1", "late", "after 2"], "{topology}");
-        server.shut_down();
-        server.join().unwrap();
+        server.stop();
     }
 }
 
 /// Eight clients ask for `3`. Then the server stops, and has answered all.
 fn many_ask_at_once(server: SpawnedServer, topology: Topology) {
-    let mut clients: Vec<Client> = (0..8).map(|_| connect(&server)).collect();
+    let mut clients: Vec<Client> = (0..8).map(|_| server.connect()).collect();
     for client in &mut clients {
         client.send("3\n");
     }
     for client in &mut clients {
         assert_eq!(client.line(), "after 3", "{topology}");
     }
-    server.shut_down();
-    assert_eq!(server.join().unwrap().abandoned, 0);
+    assert_eq!(server.stop().abandoned, 0);
 }
 
 #[allow(unreachable_pub)]
@@ -195,7 +186,7 @@ fn the_example_of_the_page_answers() {
                 _ => upstreams.refresh(&request, reply),
             }
         });
-        let mut client = connect(&server);
+        let mut client = server.connect();
         assert_eq!(client.ask("1"), "after 1", "{topology}");
         assert_eq!(client.ask("60000"), "!the time is over 60000", "{topology}");
         client.send("2\n");
@@ -230,7 +221,7 @@ fn the_example_of_the_page_fetches_with_reqwest() {
                 _ => pages.answer(&request, reply),
             }
         });
-        let mut client = connect(&server);
+        let mut client = server.connect();
         assert_eq!(client.ask("1"), "after 1", "{topology}");
         assert_eq!(client.ask("60000"), "!the time is over 60000", "{topology}");
         let missing = client.ask("missing");

@@ -10,7 +10,7 @@ use psp_server::protocols::rpc::{Request as RpcRequest, Response, ResponseRef, R
 use psp_server::protocols::{Framing, Sink};
 use psp_server::{DeferredReply, Policy, PreemptPolicy, Reply, Request, Server, SpawnedServer, Topology};
 
-use crate::common::{PATIENCE, until};
+use crate::common::{OfLines, PATIENCE, until};
 use crate::rig::config;
 
 /// A reply on the wire: the number of its request, if it has that, and whether it is no error.
@@ -130,8 +130,7 @@ fn take(kept: &Kept, count: usize, number: u32) -> DeferredReply {
 }
 
 fn stop(server: SpawnedServer) {
-    server.handle().shut_down();
-    assert_eq!(server.join().unwrap().abandoned, 0);
+    assert_eq!(server.stop().abandoned, 0);
 }
 
 fn assert_that_they_overtake<F: Framing>(numbers: impl Fn() -> Numbers<F>) {

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use psp_server::protocols::{FrameError, Framing, Rejection, Sink, Step};
 use psp_server::{
-    Config, DeferredReply, DrainReport, Handler, Peer, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
-    ServerHandle, SignalPreemptible, SpawnedServer, Topology, TypeSpec, WorkerId, blocking, checkpoint, no_preempt,
-    sleep, sync, task, wait,
+    Config, DeferredReply, DrainReport, Handler, Policy, PreemptPolicy, Reply, Request, RequestType, Server,
+    ServerHandle, SignalPreemptible, SpawnedServer, Topology, TypeSpec, blocking, checkpoint, no_preempt, sleep, sync,
+    task, wait,
 };
 
-use crate::common::{Client, Lines};
+use crate::common::{Client, Lines, OfLines, Spawned, without_state};
 
 /// The wakers of requests that wait at the gate, and whether it is open.
 #[derive(Default)]
@@ -167,10 +167,7 @@ pub(crate) fn start_framed(
         .config(config)
         .handler(handler)
         .signal_preemption()
-        .build()
-        .unwrap()
-        .spawn()
-        .unwrap();
+        .spawned();
     WaitingServer {
         address: server.local_addrs()[0],
         udp: server.local_addrs()[1],
@@ -230,12 +227,7 @@ impl Counter {
 unsafe impl SignalPreemptible for Waits {}
 
 impl Handler for Waits {
-    type Worker = ();
-    type Connection = ();
-
-    fn init_worker(&self, _worker: WorkerId) {}
-
-    fn connect(&self, _peer: Peer) {}
+    without_state!();
 
     fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
         let line = std::str::from_utf8(request.payload).unwrap().trim_end();
@@ -426,8 +418,7 @@ impl WaitingServer {
     }
 
     pub(crate) fn stop(mut self) -> DrainReport {
-        self.handle.shut_down();
-        self.server.take().unwrap().join().unwrap()
+        self.server.take().unwrap().stop()
     }
 }
 

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::future::pending;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -15,8 +15,9 @@ use http::{HeaderName, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::BodyExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
+use psp_harness::{hold, until};
 use psp_pool::policy::Policy;
-use psp_pool::{Pool, RequestType, Running, TypeSpec};
+use psp_pool::{Pool, RequestType, TypeSpec};
 use psp_tower::{Place, PspLayer, Publisher, ResponseBody, TypeSnapshot};
 use tokio::runtime::Handle;
 use tower::util::BoxCloneService;
@@ -65,30 +66,10 @@ fn of_type(layer: &PspLayer<Classifier>, slot: usize) -> TypeSnapshot {
     layer.snapshot().types.swap_remove(slot)
 }
 
-/// A task that holds the worker until its gate is dropped, and has it when this returns.
-fn hold(pool: &Pool) -> (Sender<()>, Running<()>) {
-    let (gate, opened): (Sender<()>, Receiver<()>) = channel();
-    let (begins, begun) = channel();
-    let running = pool.run(RequestType::UNKNOWN, move || {
-        begins.send(()).unwrap();
-        let _ = opened.recv();
-    });
-    begun.recv_timeout(PATIENCE).unwrap();
-    (gate, running)
-}
-
 /// Computes for so long, by the clock.
 fn compute(time: Duration) {
     let began = Instant::now();
     while began.elapsed() < time {}
-}
-
-async fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain for: {what}");
-        tokio::task::yield_now().await;
-    }
 }
 
 #[tokio::test]
@@ -193,7 +174,7 @@ async fn the_time_for_which_a_request_is_suspended_is_no_service_time() {
     let suspended = tokio::task::spawn_blocking(move || {
         begun.recv_timeout(PATIENCE).unwrap();
         // It has the worker once the report has yielded.
-        let (gate, short) = hold(&pool);
+        let (gate, short) = hold(&pool, RequestType::UNKNOWN);
         std::thread::sleep(pause);
         drop(gate);
         short.detach();
@@ -220,7 +201,7 @@ async fn a_full_queue_answers_at_once_and_costs_other_types_nothing() {
     let pool = pool(2);
     let layer = layer(pool.clone()).retry_after(Duration::from_secs(7));
     let mut service = echo(&layer);
-    let (gate, held) = hold(&pool);
+    let (gate, held) = hold(&pool, RequestType::UNKNOWN);
     let waiting = [0, 1].map(|_| tokio::spawn(service.clone().oneshot(get("/report"))));
     until("both wait", || pool.snapshot().types[1].queued == 2).await;
     // It is ready, whatever the pool.
@@ -256,7 +237,7 @@ async fn a_response_that_nobody_awaits_cancels_its_request() {
         runs.store(true, Ordering::SeqCst);
         pending::<Answer>()
     }));
-    let (gate, held) = hold(&pool);
+    let (gate, held) = hold(&pool, RequestType::UNKNOWN);
     // More than the queue has room for: those that have gone take none.
     for _ in 0..5 {
         let waiting = tokio::spawn(service.clone().oneshot(get("/report")));
@@ -371,7 +352,7 @@ async fn deadlines_end_requests_that_wait_and_requests_that_are_pending() {
         request.headers_mut().insert(header, value);
         request
     };
-    let (gate, held) = hold(&pool);
+    let (gate, held) = hold(&pool, RequestType::UNKNOWN);
     let late = service.clone().oneshot(asked("wait-ms", "5"));
     assert_eq!(late.await.unwrap().status(), StatusCode::GATEWAY_TIMEOUT);
     let gone = service.clone().oneshot(asked("wait-ms", "0"));

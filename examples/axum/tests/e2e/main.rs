@@ -9,10 +9,11 @@ mod service;
 mod yielding;
 
 use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use axum::Router;
+use psp_harness::{hold, until};
 use psp_pool::{Pool, RequestType, Running, TypeSpec};
 use psp_tower::{ByRoute, PspLayer, TypeSnapshot, decade};
 use reqwest::Client;
@@ -72,14 +73,7 @@ impl Fixture {
 
     /// Holds the worker until the gate is dropped.
     fn hold(&self) -> (Sender<()>, Running<()>) {
-        let (gate, opened): (Sender<()>, Receiver<()>) = channel();
-        let (begins, begun) = channel();
-        let running = self.pool.run(RequestType::UNKNOWN, move || {
-            begins.send(()).unwrap();
-            let _ = opened.recv();
-        });
-        begun.recv_timeout(PATIENCE).unwrap();
-        (gate, running)
+        hold(&self.pool, RequestType::UNKNOWN)
     }
 
     /// Ends the server, which has answered everything.
@@ -96,12 +90,4 @@ fn clients() -> [(&'static str, Client); 2] {
     let first = { builder() }.http1_only().build().unwrap();
     let second = { builder() }.http2_prior_knowledge().build().unwrap();
     [("HTTP/1.1", first), ("HTTP/2.0", second)]
-}
-
-async fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain for: {what}");
-        tokio::task::yield_now().await;
-    }
 }

@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use psp_harness::{NOT_PSP, skip};
-
 use crate::common::{Connection, Options, Server, TOPOLOGIES, encode, encode_line};
 
 /// Time after which DARC has measured all types, with so many requests a round.
@@ -17,25 +15,20 @@ fn measure(server: &Server) {
     let began = Instant::now();
     while began.elapsed() < MEASURED {
         operator.info("default");
-        operator.send(&encode(&["GET", "k"]).repeat(GETS));
+        operator.send(encode(&["GET", "k"]).repeat(GETS));
         (0..GETS).for_each(|_| assert_eq!(operator.reply().to_string(), "nil"));
     }
 }
 
 /// A server of two workers, and clients whose scripts do not end.
 fn start(topology: &'static str, policy: &'static str, scripts: usize) -> (Server, Vec<Connection>) {
-    let server = Server::start_with(&Options {
-        topology: Some(topology),
-        policy: Some(policy),
-        workers: Some(2),
-        ..Options::default()
-    });
+    let server = Server::start_under(topology, policy, 2);
     if policy.starts_with("darc") {
         measure(&server);
     }
     let mut clients: Vec<_> = (0..scripts).map(|_| server.connect()).collect();
     for client in &mut clients {
-        client.send(&encode(ENDLESS));
+        client.send(encode(ENDLESS));
     }
     (server, clients)
 }
@@ -79,9 +72,7 @@ fn administration_goes_on(topology: &'static str, policy: &'static str, scripts:
 /// The policies that run no script on the net thread.
 #[test]
 fn administration_goes_on_inline() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for policy in ["darc", "darc-lending", "darc-static", "static-partition"] {
         administration_goes_on("inline", policy, 2);
     }
@@ -89,9 +80,7 @@ fn administration_goes_on_inline() {
 
 #[test]
 fn administration_goes_on_dedicated() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for policy in ["darc", "darc-lending", "c-fcfs", "mq", "sjf", "drr", "sq", "jsq"] {
         administration_goes_on("dedicated", policy, 3);
     }
@@ -100,9 +89,7 @@ fn administration_goes_on_dedicated() {
 /// One of two workers is left for the ports of both.
 #[test]
 fn administration_goes_on_distributed() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for policy in ["d-fcfs", "stealing", "jsq", "synergy", "darc-distributed"] {
         administration_goes_on("distributed", policy, 1);
     }
@@ -110,9 +97,7 @@ fn administration_goes_on_distributed() {
 
 #[test]
 fn administration_goes_on_beside_scripts_on_net_threads() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for policy in ["c-fcfs", "sjf", "drr"] {
         administration_goes_on("inline", policy, 3);
     }
@@ -130,7 +115,7 @@ fn shutdown_ends_the_server() {
             ..Options::default()
         });
         let mut client = server.connect();
-        client.send(&encode_line("SHUTDOWN NOSAVE"));
+        client.send(encode_line("SHUTDOWN NOSAVE"));
         assert_eq!(client.read_to_close(), b"", "{topology}");
         assert_eq!(server.wait_for_exit().code(), Some(0), "{topology}");
     }

@@ -156,7 +156,7 @@ fn a_slow_drip_does_not_delay_others() {
     let request = encode(&["SET", "drip", "one byte at a time"]);
     for byte in &request {
         for drip in &mut drips {
-            drip.send(&[*byte]);
+            drip.send([*byte]);
         }
         for _ in 0..10 {
             assert_eq!(witness.ask("GET key"), "\"value\"");
@@ -220,7 +220,7 @@ fn clients_that_never_read_key_lists_cost_bounded_memory() {
     let server = Server::start();
     let mut loader = server.connect();
     let requests = (0..UNREAD_KEYS).map(|index| encode(&["SET", &format!("key:{index:08}"), "value"]));
-    loader.send(&requests.collect::<Vec<_>>().concat());
+    loader.send(requests.collect::<Vec<_>>().concat());
     for _ in 0..UNREAD_KEYS {
         assert_eq!(loader.reply().to_string(), "+OK");
     }

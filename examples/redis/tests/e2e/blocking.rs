@@ -4,8 +4,6 @@ use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use psp_harness::{NOT_PSP, skip};
-
 use crate::common::waiting::{TOPOLOGIES, start, start_with, wait_for_blocked, waiting};
 use crate::common::{Connection, Options, Server, encode, encode_line, raise_descriptor_limit, wait_until};
 
@@ -72,7 +70,7 @@ fn elements_pushed_one_by_one_reach_clients_in_order() {
         let mut clients = waiting(&server, &["BLPOP l 0"; CLIENTS]);
         let mut pusher = server.connect();
         let pushes = (0..CLIENTS).map(|number| encode_line(&format!("RPUSH l {number}")));
-        pusher.send(&pushes.collect::<Vec<_>>().concat());
+        pusher.send(pushes.collect::<Vec<_>>().concat());
         for (number, client) in clients.iter_mut().enumerate() {
             let expected = format!(r#"["l", "{number}"]"#);
             assert_eq!(client.reply().to_string(), expected, "{topology}");
@@ -130,7 +128,7 @@ fn wait_answers_at_once_or_when_its_time_is_over() {
         for (end, reply) in [("TIMEOUT", "0"), ("ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK")] {
             let mut patient = server.connect();
             let id = patient.ask("CLIENT ID");
-            patient.send(&encode_line("WAIT 1 0"));
+            patient.send(encode_line("WAIT 1 0"));
             wait_for_blocked(&mut client, 1);
             let unblock = format!("CLIENT UNBLOCK {id} {end}");
             assert_eq!(client.ask(&unblock), "1", "{topology}");
@@ -158,7 +156,7 @@ fn client_unblock_ends_a_wait_as_it_says() {
             let id = client.ask("CLIENT ID");
             let unblock = format!("CLIENT UNBLOCK {id} {end}");
             assert_eq!(operator.ask(&unblock), "0", "{topology}");
-            client.send(&encode_line("BZPOPMAX z 0"));
+            client.send(encode_line("BZPOPMAX z 0"));
             wait_for_blocked(&mut operator, 1);
             assert!(operator.ask("CLIENT LIST").contains("flags=b "));
             assert_eq!(operator.ask(&unblock), "1", "{topology}");
@@ -292,7 +290,7 @@ fn what_is_pipelined_behind_a_wait_is_answered_after_it() {
         let mut client = server.connect();
         let lines = ["SET k 1", "BLPOP l 0", "INCR k", "BLPOP l 0", "GET k"];
         let requests: Vec<_> = lines.iter().map(|line| encode_line(line)).collect();
-        client.send(&requests.concat());
+        client.send(requests.concat());
         assert_eq!(client.reply().to_string(), "+OK");
         let mut pusher = server.connect();
         wait_for_blocked(&mut pusher, 1);
@@ -334,7 +332,7 @@ fn a_client_that_left_takes_nothing() {
             let before = received(&mut pusher);
             let mut hasty = server.connect();
             let requests: Vec<_> = lines.iter().map(|line| encode_line(line)).collect();
-            hasty.send(&requests.concat());
+            hasty.send(requests.concat());
             drop(hasty);
             wait_until("it is received", || received(&mut pusher) > before);
             wait_for_blocked(&mut pusher, 0);
@@ -377,16 +375,14 @@ fn an_idle_timeout_is_not_for_those_who_wait() {
 fn a_server_that_stops_lets_nobody_wait() {
     const CLIENTS: usize = 100;
     const CONFIG: &str = "[server]\ndrain-timeout-ms = 3600000\n";
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         let options = Options { config: Some(CONFIG), ..Options::default() };
         let mut server = start_with(topology, options);
         let mut clients = waiting(&server, &["BLPOP l 0", "BLPOP l 3600"]);
         let mut more: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
         for client in &mut more {
-            client.send(&encode_line("BZPOPMIN z 1000"));
+            client.send(encode_line("BZPOPMIN z 1000"));
         }
         wait_for_blocked(&mut server.connect(), CLIENTS + 2);
         server.terminate();
@@ -412,9 +408,7 @@ fn gets_cost_no_more_beside_very_many_who_wait() {
     const COST_MAX: u32 = 4;
     /// A topology in which each request costs something for every connection has 20 times the cost of the others.
     const TOPOLOGY_COST_MAX: u32 = 8;
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let room = raise_descriptor_limit().saturating_sub(DESCRIPTORS_LEFT);
     let count = room.min(CLIENTS_MAX) / KEYS * KEYS;
     let gets = encode_line("GET k").repeat(GETS);
@@ -440,7 +434,7 @@ fn gets_cost_no_more_beside_very_many_who_wait() {
         let mut clients: Vec<_> = (0..count).map(|_| server.connect()).collect();
         let before = server.processor_time();
         for (number, client) in clients.iter_mut().enumerate() {
-            client.send(&encode_line(&format!("BLPOP l{} 1000000", number % KEYS)));
+            client.send(encode_line(&format!("BLPOP l{} 1000000", number % KEYS)));
         }
         let mut pusher = server.connect();
         wait_for_blocked(&mut pusher, count);
@@ -455,7 +449,7 @@ fn gets_cost_no_more_beside_very_many_who_wait() {
             for key in 0..KEYS {
                 let mut push = vec!["RPUSH".to_owned(), format!("l{key}")];
                 push.extend((0..count / KEYS).map(|place| place.to_string()));
-                pusher.send(&encode(&push));
+                pusher.send(encode(&push));
             }
             let mut places = vec![Vec::new(); KEYS];
             for (number, client) in clients.iter_mut().enumerate() {
@@ -534,9 +528,7 @@ fn what_those_who_wait_hold_is_bounded() {
     const MANY_KEYS: usize = 300;
     /// Clients with so many keys that there is room for.
     const FIT: Range<usize> = 100..200;
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let name = |number: usize| format!("{number:0>1000}");
     let blpop = |keys: usize| {
         let names = (0..keys).map(name);
@@ -546,14 +538,14 @@ fn what_those_who_wait_hold_is_bounded() {
     for topology in TOPOLOGIES {
         let server = start(topology);
         let mut client = server.connect();
-        client.send(&blpop(2 * MANY_KEYS));
+        client.send(blpop(2 * MANY_KEYS));
         let refused = client.reply().to_string();
         assert_eq!(refused, "-ERR too many keys to wait for", "{topology}");
         let mut witness = server.connect();
         let mut clients: Vec<Connection> = Vec::new();
         loop {
             let mut client = server.connect();
-            client.send(&blpop(MANY_KEYS));
+            client.send(blpop(MANY_KEYS));
             let line = format!("blocked_clients:{}\r\n", clients.len() + 1);
             wait_until("it waits or is refused", || {
                 client.has_received() || witness.info("clients").contains(&line)
@@ -570,7 +562,7 @@ fn what_those_who_wait_hold_is_bounded() {
         // All have room again once the others are gone.
         drop(clients);
         wait_for_blocked(&mut witness, 0);
-        client.send(&blpop(MANY_KEYS));
+        client.send(blpop(MANY_KEYS));
         wait_for_blocked(&mut witness, 1);
         witness.ask(&format!("RPUSH {} x", name(7)));
         let expected = format!(r#"["{}", "x"]"#, name(7));

@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use psp_harness::{NOT_PSP, skip, wait_until};
+use psp_harness::{skip, wait_until};
 
 use crate::common::{Connection, Options, Server, TOPOLOGIES, encode};
 
@@ -34,9 +34,7 @@ fn start_with_small_budget(topology: &'static str) -> Server {
 #[test]
 fn bodies_that_exceed_the_budget_together_are_stored_one_after_the_other() {
     const BODY: usize = 5 * MB / 2;
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         let server = start_with_small_budget(topology);
         let mut witness = server.connect();
@@ -69,9 +67,7 @@ fn bodies_that_exceed_the_budget_together_are_stored_one_after_the_other() {
 #[test]
 fn who_announces_a_body_and_stops_is_evicted() {
     const BODY: usize = 5 * MB / 2;
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         let server = start_with_small_budget(topology);
         let mut witness = server.connect();
@@ -79,7 +75,7 @@ fn who_announces_a_body_and_stops_is_evicted() {
         silent.send(&set("silent", BODY)[..MB]);
         wait_until("it has room", || buffered_bytes(&mut witness) > BODY);
         let mut client = server.connect();
-        client.send(&set("key", BODY));
+        client.send(set("key", BODY));
         // A few bytes now and then are not enough.
         while !client.has_received() {
             let _ = silent.try_send(b"x");
@@ -95,8 +91,7 @@ fn who_announces_a_body_and_stops_is_evicted() {
 fn other_requests_go_on_between_the_pieces_of_bodies() {
     const CLIENTS: usize = 8;
     let request = set("key", 32 * MB);
-    for topology in TOPOLOGIES {
-        let server = Server::start_in(topology);
+    for (topology, server) in Server::start_each() {
         let mut witness = server.connect();
         let began = Instant::now();
         let mut longest = Duration::ZERO;
@@ -122,9 +117,7 @@ fn other_requests_go_on_between_the_pieces_of_bodies() {
 #[test]
 fn a_body_is_in_memory_once() {
     const BODY: usize = 128 * MB;
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         for transaction in [false, true] {
             let server = Server::start_in(topology);
@@ -134,7 +127,7 @@ fn a_body_is_in_memory_once() {
             if transaction {
                 client.ask("MULTI");
             }
-            client.send(&set("key", BODY));
+            client.send(set("key", BODY));
             let reply = client.reply().to_string();
             if transaction {
                 assert_eq!(reply, "+QUEUED");
@@ -152,8 +145,7 @@ fn a_body_is_in_memory_once() {
 fn appends_to_a_long_string_do_not_copy_it() {
     const LEN: usize = 64 * MB;
     const TIMES: u32 = 20;
-    for topology in TOPOLOGIES {
-        let server = Server::start_in(topology);
+    for (topology, server) in Server::start_each() {
         let mut client = server.connect();
         client.request(&[b"SET", b"key".as_slice(), &vec![b'x'; LEN]]);
         let mut timed = |request: &str, reply: usize| {
@@ -183,8 +175,7 @@ fn appends_to_a_long_string_do_not_copy_it() {
 #[test]
 fn appends_of_a_transaction_copy_a_long_string_once() {
     const LEN: usize = 64 * MB;
-    for topology in TOPOLOGIES {
-        let server = Server::start_in(topology);
+    for (topology, server) in Server::start_each() {
         let mut client = server.connect();
         client.request(&[b"SET", b"key".as_slice(), &vec![b'x'; LEN]]);
         let mut timed = |count: usize| {
@@ -207,9 +198,7 @@ fn appends_of_a_transaction_copy_a_long_string_once() {
 /// At the first touch of a huge page the kernel clears two megabytes, and the net thread serves no client meanwhile.
 #[test]
 fn large_values_are_in_small_pages_and_others_in_huge_ones() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let server = Server::start();
     if server.bytes_with_flag("hg") == 0 {
         return skip("the kernel has no huge pages");
@@ -217,7 +206,7 @@ fn large_values_are_in_small_pages_and_others_in_huge_ones() {
     let mut client = server.connect();
     let in_small_pages = || server.bytes_with_flag("nh");
     let mut cycle = || {
-        client.send(&set("large", 8 * MB));
+        client.send(set("large", 8 * MB));
         assert_eq!(client.reply().to_string(), "+OK");
         let with_it = in_small_pages();
         assert_eq!(client.ask("DEL large"), "1");

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use psp_harness::{NOT_PSP, skip, wait_until};
+use psp_harness::wait_until;
 
 use crate::common::{Connection, Options, Server, TOPOLOGIES, encode_line};
 
@@ -25,7 +25,7 @@ fn start(topology: &'static str) -> Server {
 fn growth(server: &Server, clients: &mut [Connection], request: &str) -> u64 {
     let before = server.peak_resident_bytes();
     for client in &mut *clients {
-        client.send(&encode_line(request));
+        client.send(encode_line(request));
     }
     wait_until("all have an answer", || clients.iter().all(Connection::has_received));
     // The kernel's figure is approximate.
@@ -36,9 +36,7 @@ fn growth(server: &Server, clients: &mut [Connection], request: &str) -> u64 {
 fn unread_replies_hold_no_more_than_the_budget() {
     const ELEMENTS: usize = 60_000;
     const CLIENTS: usize = 40;
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         let server = start(topology);
         let mut witness = server.connect();
@@ -72,9 +70,7 @@ fn who_does_not_read_is_evicted_for_the_replies_of_others() {
     const CLIENTS: usize = 40;
     /// Their replies need more than the others left, and less than these hold.
     const LATER: usize = 4;
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         let server = start(topology);
         let element = " x".to_owned() + &"y".repeat(99);
@@ -101,9 +97,7 @@ fn who_does_not_read_is_evicted_for_the_replies_of_others() {
 
 #[test]
 fn replies_beyond_a_connections_share_are_not_built() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         let server = start(topology);
         let mut witness = server.connect();

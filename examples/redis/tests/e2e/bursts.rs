@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use psp_harness::{NOT_PSP, connect, skip, wait_until};
+use psp_harness::{connect, wait_until};
 use psp_server::Policy;
 
 use crate::common::{Connection, Options, Server, TOPOLOGIES, encode_line, raise_descriptor_limit};
@@ -67,9 +67,7 @@ fn nobody_is_refused(server: &Server, clients: usize, shape: &str) {
 
 #[test]
 fn as_many_clients_as_there_may_be_are_served_at_once() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let room = raise_descriptor_limit().saturating_sub(DESCRIPTORS_LEFT);
     let clients = room.min(CLIENTS_MAX);
     for (policy, topology) in [("darc", "inline"), ("c-fcfs", "dedicated")] {
@@ -79,9 +77,7 @@ fn as_many_clients_as_there_may_be_are_served_at_once() {
 }
 
 fn short_queues_hold_bursts(topology: &'static str, policies: &[&'static str]) {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     raise_descriptor_limit();
     for policy in policies {
         let server = start(policy, topology, SHORT_QUEUE);
@@ -104,16 +100,14 @@ fn every_policy_dedicated_holds_a_burst() {
 fn a_queue_that_stays_full_refuses_its_type_alone() {
     const SLEEPERS: usize = 20;
     const CONFIG: &str = "[server]\nqueue-capacity = 2\nbackpressure-ms = 200\ncontexts-per-worker = 2\n";
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         let server = start("darc", topology, CONFIG);
         let mut witness = server.connect();
         assert_eq!(witness.ask("SET key value"), "+OK");
         let mut sleepers: Vec<Connection> = (0..SLEEPERS).map(|_| server.connect()).collect();
         for sleeper in &mut sleepers {
-            sleeper.send(&encode_line("DEBUG SLEEP 60"));
+            sleeper.send(encode_line("DEBUG SLEEP 60"));
         }
         let refused = |sleepers: &[Connection]| {
             let replies = sleepers.iter().filter(|sleeper| sleeper.has_received());

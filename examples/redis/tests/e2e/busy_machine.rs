@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle, available_parallelism};
 use std::time::{Duration, Instant};
 
-use crate::common::{Connection, Options, Server, encode};
+use crate::common::{Connection, Server, encode};
 
 const ELEMENTS: usize = 10_000;
 const KEYS: usize = 10_000;
@@ -51,12 +51,7 @@ impl Drop for OtherPrograms {
 }
 
 fn start(topology: &'static str, policy: &'static str) -> Server {
-    let server = Server::start_with(&Options {
-        topology: Some(topology),
-        policy: Some(policy),
-        workers: Some(2),
-        ..Options::default()
-    });
+    let server = Server::start_under(topology, policy, 2);
     let mut client = server.connect();
     let elements = (0..ELEMENTS).map(|element| element.to_string());
     let push: Vec<String> = ["RPUSH", "list"].map(str::to_owned).into_iter().chain(elements).collect();
@@ -107,7 +102,7 @@ fn a_terminated_server_answers_a_long_request_beside_other_programs() {
         let mut server = start(topology, policy);
         let mut client = server.connect();
         let _others = OtherPrograms::start();
-        client.send(&[encode(&["ECHO", "started"]), request.clone()].concat());
+        client.send([encode(&["ECHO", "started"]), request.clone()].concat());
         assert_eq!(client.reply().to_string(), "\"started\"", "{topology}");
         server.terminate();
         assert_eq!(client.reply().to_string(), "50000005000000", "{topology}");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use psp_harness::{GROUPS_MIB, MemoryGroup, NO_MEMORY_GROUP, NOT_PSP, answered_beside, skip, unfinished};
+use psp_harness::{GROUPS_MIB, MemoryGroup, NO_MEMORY_GROUP, answered_beside, skip, unfinished};
 
 use crate::common::{Connection, Options, Server, encode, encode_line};
 
@@ -16,9 +16,7 @@ const NAMES: usize = 100;
 type Flood = fn(&Server) -> bool;
 
 fn flood(name: &str, flood: Flood) {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for limit_mib in GROUPS_MIB {
         let Some(group) = MemoryGroup::new(limit_mib) else {
             return skip(NO_MEMORY_GROUP);
@@ -126,7 +124,7 @@ fn scripts(server: &Server) -> bool {
     let script = "local t = {} for i = 1, 1e9 do t[i] = string.rep('x', 100000) .. i end";
     let mut clients = connect(server, 10);
     for client in &mut clients {
-        client.send(&encode(&["EVAL", script, "0"]));
+        client.send(encode(&["EVAL", script, "0"]));
     }
     let mut replies = clients.iter_mut().map(Connection::reply);
     replies.all(|reply| reply.to_string().starts_with('-'))

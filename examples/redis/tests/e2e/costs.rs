@@ -1,22 +1,13 @@
 //! Requests that cost far more than their command usually does: short requests go on beside them.
 
-use psp_harness::{NOT_PSP, skip};
-
-use crate::common::{Connection, Options, Server, TOPOLOGIES, encode, encode_line};
+use crate::common::{Connection, Server, TOPOLOGIES, encode, encode_line, get, goes_on_beside};
 
 /// Arguments of the requests with many.
 const MANY: usize = 50_000;
-/// GETs that the server must answer while one of the requests runs. It answers none if the request holds its net
-/// thread, and thousands otherwise.
-const GETS_MIN: usize = 5;
-/// A request may be over before this test's thread gets a core to send GETs.
-const ATTEMPTS: usize = 20;
 
 #[test]
 fn gets_go_on_beside_the_costliest_requests() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let many = |words: &[&str], each: &[&str]| {
         let head = words.iter().map(|word| (*word).to_owned());
         let rest = (0..MANY).flat_map(|index| each.iter().map(move |text| format!("{text}{index}")));
@@ -36,26 +27,16 @@ fn gets_go_on_beside_the_costliest_requests() {
         ("ZUNIONSTORE", encode_line("ZUNIONSTORE d 1 zmany")),
         ("PING", encode(&["PING".to_owned(), "x".repeat(30_000_000)])),
     ];
-    for topology in TOPOLOGIES {
-        let server = Server::start_with(&Options {
-            topology: Some(topology),
-            workers: Some(2),
-            ..Options::default()
-        });
+    for (topology, server) in Server::start_each() {
         let mut witness = server.connect();
         for line in ["SADD s a b c", "HSET h a 1 b 2", "ZADD z 1 a 2 b", "RPUSH l 1 2 3", "SET k v"] {
             witness.ask(line);
         }
         let mut costly = server.connect();
         for (name, request) in &requests {
-            let mut most = 0;
-            for _ in 0..ATTEMPTS {
-                most = most.max(gets_beside(&mut witness, &mut costly, request));
-                if most >= GETS_MIN {
-                    break;
-                }
-            }
-            assert!(most >= GETS_MIN, "{topology}: {most} GETs beside {name}");
+            let prepare = |_, _: &mut Connection, _: &mut Connection| request.clone();
+            let is_beside = goes_on_beside([&mut witness, &mut costly], prepare, get, |_, _| {});
+            assert!(is_beside, "{topology}: no GETs beside {name}");
         }
     }
 }
@@ -80,38 +61,21 @@ fn with_sets(topology: &'static str) -> (Server, Connection, Connection) {
     (server, witness, costly)
 }
 
-/// Whether GETs are answered while `request` runs, which follows what `prepare` does.
-fn is_beside(
-    witness: &mut Connection,
-    costly: &mut Connection,
-    request: &[u8],
-    prepare: &dyn Fn(&mut Connection, &mut Connection),
-) -> bool {
-    (0..ATTEMPTS).any(|_| {
-        prepare(witness, costly);
-        gets_beside(witness, costly, request) >= GETS_MIN
-    })
-}
-
 #[test]
 fn gets_go_on_beside_a_transaction_whose_keys_have_grown() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         let (_server, mut witness, mut costly) = with_sets(topology);
         for line in GROWING {
-            let queue_and_grow = |witness: &mut Connection, costly: &mut Connection| {
+            let queue_and_grow = |_, witness: &mut Connection, costly: &mut Connection| {
                 witness.ask("COPY small g REPLACE");
                 costly.ask("MULTI");
                 assert_eq!(costly.ask(line), "+QUEUED");
                 witness.ask("COPY large g REPLACE");
+                encode_line("EXEC")
             };
-            let exec = encode_line("EXEC");
-            assert!(
-                is_beside(&mut witness, &mut costly, &exec, &queue_and_grow),
-                "{topology}: no GETs beside EXEC of {line}"
-            );
+            let is_beside = goes_on_beside([&mut witness, &mut costly], queue_and_grow, get, |_, _| {});
+            assert!(is_beside, "{topology}: no GETs beside EXEC of {line}");
         }
     }
 }
@@ -119,39 +83,24 @@ fn gets_go_on_beside_a_transaction_whose_keys_have_grown() {
 /// A script that was short many times runs on the net thread in `inline`.
 #[test]
 fn gets_go_on_beside_a_script_whose_keys_have_grown() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         let (_server, mut witness, mut costly) = with_sets(topology);
         for line in GROWING {
             let words: Vec<_> = line.split(' ').map(|word| format!("'{word}'")).collect();
             let call = format!("redis.call({})", words.join(","));
             let script = encode(&["EVAL", &call, "0"]);
-            let train_and_grow = |witness: &mut Connection, costly: &mut Connection| {
+            let train_and_grow = |_, witness: &mut Connection, costly: &mut Connection| {
                 witness.ask("COPY small g REPLACE");
                 for _ in 0..40 {
                     costly.send(&script);
                     let _ = costly.reply();
                 }
                 witness.ask("COPY large g REPLACE");
+                script.clone()
             };
-            assert!(
-                is_beside(&mut witness, &mut costly, &script, &train_and_grow),
-                "{topology}: no GETs beside a script with {line}"
-            );
+            let is_beside = goes_on_beside([&mut witness, &mut costly], train_and_grow, get, |_, _| {});
+            assert!(is_beside, "{topology}: no GETs beside a script with {line}");
         }
     }
-}
-
-/// How many GETs the server answers between the end of `request` and the start of its reply, up to [`GETS_MIN`].
-fn gets_beside(witness: &mut Connection, costly: &mut Connection, request: &[u8]) -> usize {
-    costly.send(request);
-    let mut gets = 0;
-    while gets < GETS_MIN && !costly.has_received() {
-        assert_eq!(witness.ask("GET k"), "\"v\"");
-        gets += 1;
-    }
-    let _ = costly.reply();
-    gets
 }

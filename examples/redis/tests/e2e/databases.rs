@@ -1,13 +1,10 @@
 //! Clients of several databases on a started server.
 
-use psp_harness::{NOT_PSP, skip};
-
-use crate::common::{Connection, Server, TOPOLOGIES, encode_line, pipeline, wait_until};
+use crate::common::{Connection, Server, encode_line, pipeline, wait_until};
 
 #[test]
 fn a_pipeline_runs_in_the_databases_that_it_selects() {
-    for topology in TOPOLOGIES {
-        let server = Server::start_in(topology);
+    for (topology, server) in Server::start_each() {
         let mut client = server.connect();
         let lines = [
             "SET k zero",
@@ -44,11 +41,8 @@ fn a_pipeline_runs_in_the_databases_that_it_selects() {
 /// The classifier looks in database 0 alone. The request has to become a long one all the same.
 #[test]
 fn a_long_request_is_long_in_every_database() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
-    for topology in TOPOLOGIES {
-        let server = Server::start_in(topology);
+    psp_harness::only_psp!();
+    for (topology, server) in Server::start_each() {
         let mut client = server.connect();
         let completed = |client: &mut Connection| -> u64 {
             let info = client.ask("INFO psp");
@@ -77,8 +71,7 @@ fn a_long_request_is_long_in_every_database() {
 
 #[test]
 fn messages_reach_all_databases_and_waiting_clients_only_their_own() {
-    for topology in TOPOLOGIES {
-        let server = Server::start_in(topology);
+    for (topology, server) in Server::start_each() {
         let mut client = server.connect();
         let (mut subscriber, mut waiting) = (server.connect(), server.connect());
         subscriber.ask("SELECT 5");
@@ -86,13 +79,13 @@ fn messages_reach_all_databases_and_waiting_clients_only_their_own() {
         assert_eq!(client.ask("PUBLISH c m"), "1", "{topology}");
         assert_eq!(subscriber.reply().to_string(), r#"["message", "c", "m"]"#);
         waiting.ask("SELECT 5");
-        waiting.send(&encode_line("BLPOP l 0"));
+        waiting.send(encode_line("BLPOP l 0"));
         wait_until("it waits", || client.ask("INFO clients").contains("blocked_clients:1"));
         assert_eq!(client.ask("RPUSH l 0"), "1", "{topology}");
         client.ask("SELECT 5");
         assert_eq!(client.ask("RPUSH l 5"), "1", "{topology}");
         assert_eq!(waiting.reply().to_string(), r#"["l", "5"]"#, "{topology}");
-        waiting.send(&encode_line("BLPOP l 0"));
+        waiting.send(encode_line("BLPOP l 0"));
         wait_until("it waits again", || client.ask("INFO clients").contains("blocked_clients:1"));
         assert_eq!(client.ask("SWAPDB 0 5"), "+OK");
         assert_eq!(waiting.reply().to_string(), r#"["l", "0"]"#, "{topology}");

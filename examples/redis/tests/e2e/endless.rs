@@ -1,6 +1,5 @@
 //! Scripts that never end, on every worker at once: the server serves all other requests, and ends when it is asked to.
 
-use psp_harness::{NOT_PSP, skip};
 use psp_server::Policy;
 
 use crate::common::{Connection, Options, Server, encode, wait_until};
@@ -167,9 +166,7 @@ fn endless_scripts(topology: &'static str, policy: &'static str, workers: usize,
 }
 
 fn all(topology: &'static str, policies: &[&'static str], workers: &[usize], endless: impl Fn(usize) -> usize) {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for &policy in policies {
         let settings: Policy = policy.parse().expect("a policy's name");
         let fits = |workers: &&usize| settings.validate(**workers).is_ok();
@@ -208,9 +205,7 @@ fn dedicated() {
 /// A drain gives up a script on the only worker.
 #[test]
 fn a_server_ends_beside_an_endless_script_on_its_only_worker() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in ["inline", "dedicated", "distributed"] {
         let mut server = Server::start_with(&Options {
             topology: Some(topology),
@@ -230,9 +225,7 @@ fn a_server_ends_beside_an_endless_script_on_its_only_worker() {
 /// Nor does it wait for a script that has run for `busy-reply-threshold`.
 #[test]
 fn a_drain_stops_scripts_without_an_end() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in ["inline", "dedicated", "distributed"] {
         for workers in [1, 2] {
             let mut server = Server::start_with(&Options {

@@ -3,8 +3,6 @@
 use std::thread;
 use std::time::Duration;
 
-use psp_harness::{NOT_PSP, skip};
-
 use crate::common::{Connection, Options, Server, wait_until};
 use crate::memory::figure;
 
@@ -41,9 +39,7 @@ fn store(client: &mut Connection, bytes: u64, options: &str, mut check: impl FnM
 
 #[test]
 fn writes_go_on_and_the_memory_stays_near_the_limit() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for (topology, policy, options) in [
         ("inline", "allkeys-lru", ""),
         ("dedicated", "allkeys-lfu", ""),
@@ -70,9 +66,7 @@ fn writes_go_on_and_the_memory_stays_near_the_limit() {
 
 #[test]
 fn keys_in_use_stay() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let (_server, mut client, limit) = start("inline", "allkeys-lru");
     store(&mut client, ROOM_BYTES / 2, "", |_| {});
     let keys = client.ask("DBSIZE").parse::<usize>().unwrap();
@@ -97,9 +91,7 @@ fn keys_in_use_stay() {
 
 #[test]
 fn without_keys_that_may_go_writes_get_errors() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let (_server, mut client, _) = start("inline", "volatile-lru");
     assert_eq!(client.ask("SET lasting text"), "+OK");
     assert_eq!(client.ask("SET short text EX 1000"), "+OK");

@@ -118,7 +118,7 @@ fn a_script_and_a_transaction_have_one_instant() {
             let get = format!("GET {key}");
             let [set, begin, end] = [&format!("SET {key} v PX 3"), "MULTI", "EXEC"].map(encode_line);
             let (get, spin) = (encode_line(&get), encode(&["EVAL", &spins, "0"]));
-            client.send(&[set, begin, get.clone(), spin, get, end].concat());
+            client.send([set, begin, get.clone(), spin, get, end].concat());
             let exec = [(); 6].map(|()| client.reply().to_string())[5].replace("nil, ", "");
             assert!(["[nil]", r#"["v", "v"]"#].contains(&exec.as_str()), "{topology}: {exec}");
         }

@@ -1,15 +1,8 @@
 //! Functions beside other requests, between many clients, and on their way to redis-server and back.
 
-use psp_harness::{NOT_PSP, skip};
-
 use crate::accounts::{self, ACCOUNTS, CLIENTS};
-use crate::common::{Connection, Options, Server, TOPOLOGIES, encode, wait_until};
+use crate::common::{Connection, Reply, Server, TOPOLOGIES, encode, goes_on_beside, wait_until};
 
-/// GETs and short calls that the server must answer while a long function runs: none if the function holds the net
-/// thread, thousands otherwise.
-const ANSWERS_MIN: usize = 5;
-/// The function may be over before this test's thread gets a core.
-const ATTEMPTS: usize = 20;
 /// Calls after which the server knows how long a function takes.
 const MEASURED: usize = 40;
 
@@ -34,11 +27,7 @@ const LIBRARY: &str = "#!lua name=lib
     redis.register_function('stay', function() redis.call('set', 'a', 1) while true do end end)";
 
 fn start(topology: &'static str) -> Server {
-    let server = Server::start_with(&Options {
-        topology: Some(topology),
-        workers: Some(2),
-        ..Options::default()
-    });
+    let server = Server::start_in(topology);
     load(&mut server.connect(), LIBRARY);
     server
 }
@@ -74,52 +63,35 @@ fn sums_stay_whole_while_the_library_is_replaced() {
 
 #[test]
 fn gets_and_short_functions_go_on_beside_a_long_one() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         let server = start(topology);
         let mut witness = server.connect();
         witness.ask("SET k 0");
         let short = |witness: &mut Connection| {
+            witness.ask("GET k");
             assert!(witness.ask("FCALL add 1 k 1").parse::<u64>().is_ok());
         };
-        let mut long = server.connect();
-        let mut most = 0;
-        for attempt in 1..=ATTEMPTS {
+        let prepare = |attempt: usize, witness: &mut Connection, _: &mut Connection| {
             // On a slow machine the short function may count as long, until it has run more often.
-            for _ in 0..MEASURED * attempt {
-                short(&mut witness);
-            }
-            let count = (2_000_000 * attempt).to_string();
-            long.send(&encode(&["FCALL", "count", "0", &count]));
-            let mut answered = 0;
-            while answered < ANSWERS_MIN && !long.has_received() {
-                witness.ask("GET k");
-                short(&mut witness);
-                answered += 1;
-            }
-            assert_eq!(long.reply().to_string(), attempt.to_string());
-            most = most.max(answered);
-            if most >= ANSWERS_MIN {
-                break;
-            }
-        }
-        assert!(most >= ANSWERS_MIN, "{topology}: {most} calls beside it");
+            (0..MEASURED * attempt).for_each(|_| short(witness));
+            encode(&["FCALL", "count", "0", &(2_000_000 * attempt).to_string()])
+        };
+        let check = |attempt: usize, reply: Reply| assert_eq!(reply.to_string(), attempt.to_string());
+        let is_beside = goes_on_beside([&mut witness, &mut server.connect()], prepare, short, check);
+        assert!(is_beside, "{topology}: no calls beside it");
     }
 }
 
 #[test]
 fn a_function_that_does_not_end_is_shown_and_killed() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         let server = start(topology);
         let mut witness = server.connect();
         assert_eq!(witness.ask("CONFIG SET busy-reply-threshold 50"), "+OK");
         let mut endless = server.connect();
-        endless.send(&encode(&["FCALL", "stay", "0"]));
+        endless.send(encode(&["FCALL", "stay", "0"]));
         wait_until("FUNCTION STATS", || witness.ask("FUNCTION STATS").contains("\"stay\""));
         wait_until("FUNCTION KILL", || witness.ask("FUNCTION KILL") == "+OK");
         let reply = endless.reply().to_string();

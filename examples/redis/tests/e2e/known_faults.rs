@@ -5,8 +5,6 @@ use std::io::Write as _;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use psp_harness::{NOT_PSP, skip};
-
 use crate::common::{Options, Server, TOPOLOGIES, pipeline};
 
 /// What the requests below are about.
@@ -82,9 +80,7 @@ const FAULTS: &[(&str, &str, &str)] = &[
 
 #[test]
 fn known_faults_of_commands_are_mended() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         let server = Server::start_with(&Options { topology: Some(topology), ..Options::default() });
         let mut client = server.connect();

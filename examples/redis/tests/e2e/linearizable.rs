@@ -6,6 +6,7 @@
 use std::thread;
 use std::time::Duration;
 
+use psp_harness::RawConnection;
 use psp_linear::keyspace::{Reply, Request, Script};
 use psp_linear::{Client, Draw, assert_linearizable};
 use psp_server::Policy;
@@ -25,7 +26,7 @@ impl Client<Request> for Connection {
 
     fn send(&mut self, commands: &[Request]) {
         let bytes: Vec<u8> = commands.iter().flat_map(Request::commands).flat_map(|words| encode(&words)).collect();
-        Connection::send(self, &bytes);
+        RawConnection::send(self, &bytes);
     }
 
     fn receive(&mut self, request: &Request) -> Reply {

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use psp_harness::{DEADLINE, connect, skip};
+use psp_harness::{DEADLINE, connect};
 
 use crate::common::{Options, Server};
 
@@ -45,9 +45,7 @@ fn a_unix_socket_is_served_beside_tcp() {
 
 #[test]
 fn a_path_in_use_is_refused() {
-    if !Server::is_psp_redis() {
-        return skip(psp_harness::NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let server = server();
     let path = server.unix_socket();
     let output = Command::new(env!("CARGO_BIN_EXE_psp-redis"))
@@ -63,9 +61,7 @@ fn a_path_in_use_is_refused() {
 
 #[test]
 fn a_service_manager_passes_the_socket() {
-    if !Server::is_psp_redis() {
-        return skip(psp_harness::NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     // The connection waits for the server.
@@ -88,9 +84,7 @@ fn a_service_manager_passes_the_socket() {
 
 #[test]
 fn without_a_service_manager_the_server_says_so() {
-    if !Server::is_psp_redis() {
-        return skip(psp_harness::NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let output = Command::new(env!("CARGO_BIN_EXE_psp-redis"))
         .arg("--listen-fds")
         .env_remove("LISTEN_FDS")

@@ -1,7 +1,5 @@
 //! `maxmemory`: writes get errors, everything else goes on, and the process stays near the limit.
 
-use psp_harness::{NOT_PSP, skip};
-
 use crate::common::{Connection, Options, Server, TOPOLOGIES, encode, wait_until};
 
 const MEBIBYTE: u64 = 1024 * 1024;
@@ -44,9 +42,7 @@ pub(crate) fn figure(client: &mut Connection, name: &str) -> u64 {
 
 #[test]
 fn writes_beyond_the_limit_are_refused_and_everything_else_goes_on() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         let server = start(topology);
         let mut client = server.connect();
@@ -120,7 +116,7 @@ fn the_limit_changes_while_the_server_runs() {
     let refused = client.ask("CONFIG SET maxmemory 10mib");
     assert!(refused.ends_with("argument must be a memory value"), "{refused}");
     // Pipelined writes get an error each.
-    client.send(&encode(&["INCR", "n"]).repeat(10));
+    client.send(encode(&["INCR", "n"]).repeat(10));
     for _ in 0..10 {
         assert_eq!(client.reply().to_string(), OOM);
     }
@@ -132,9 +128,7 @@ fn the_limit_changes_while_the_server_runs() {
 #[test]
 fn values_grow_within_the_limit_alone() {
     const LEN: u64 = 16 * MEBIBYTE;
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         let server = start(topology);
         let mut client = server.connect();
@@ -169,9 +163,7 @@ fn values_grow_within_the_limit_alone() {
 /// Where keys may be evicted, they go before the value grows.
 #[test]
 fn keys_are_evicted_for_a_value_that_grows() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         let server = start(topology);
         let mut client = server.connect();
@@ -187,9 +179,7 @@ fn keys_are_evicted_for_a_value_that_grows() {
 #[test]
 fn payloads_expand_within_the_limit_alone() {
     const RUNS: usize = 400_000;
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     // A string in LZF: a letter, and runs of 264 more of it.
     let compressed = [b"\0x".to_vec(), b"\xe0\xff\0".repeat(RUNS)].concat();
     let long = |len: usize| [vec![0x80], (len as u32).to_be_bytes().to_vec()].concat();
@@ -226,9 +216,7 @@ fn crc64(bytes: &[u8]) -> u64 {
 #[test]
 fn watched_keys_and_subscriptions_are_refused_when_memory_is_short() {
     const NAMES: usize = 100;
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for command in ["WATCH", "PSUBSCRIBE", "SUBSCRIBE"] {
         let server = start(TOPOLOGIES[0]);
         let mut witness = server.connect();
@@ -241,7 +229,7 @@ fn watched_keys_and_subscriptions_are_refused_when_memory_is_short() {
             let mut words = vec![command.to_owned()];
             words.extend((0..NAMES).map(name));
             let client = clients.last_mut().expect("a client");
-            client.send(&encode(&words));
+            client.send(encode(&words));
             let replies = if command == "WATCH" { 1 } else { NAMES };
             (0..replies).any(|_| client.reply().to_string() == OOM)
         });

@@ -4,7 +4,6 @@
 //! Redis has no typed queues, so these tests apply to psp-redis only.
 
 use crate::common::{Connection, Options, Server, encode_line, wait_until};
-use psp_harness::{NOT_PSP, skip};
 
 const WORKERS: usize = 2;
 const QUEUE_CAPACITY: usize = 4;
@@ -21,11 +20,11 @@ const SLEEPERS: usize = 40;
 /// With the usual queues and number of contexts all of them wait at once.
 const USUAL_CONFIG: &str = "";
 
-fn start(policy: &'static str, topology: &'static str) -> Option<Server> {
+fn start(policy: &'static str, topology: &'static str) -> Server {
     start_with(policy, topology, CONFIG)
 }
 
-fn start_with(policy: &'static str, topology: &'static str, config: &'static str) -> Option<Server> {
+fn start_with(policy: &'static str, topology: &'static str, config: &'static str) -> Server {
     let options = Options {
         policy: Some(policy),
         topology: Some(topology),
@@ -33,29 +32,28 @@ fn start_with(policy: &'static str, topology: &'static str, config: &'static str
         config: Some(config),
         ..Options::default()
     };
-    Server::is_psp_redis().then(|| Server::start_with(&options))
+    Server::start_with(&options)
 }
 
 /// A server whose workers come and go.
-fn start_range() -> Option<Server> {
+fn start_range() -> Server {
     let options = Options {
         config: Some("[server]\nworkers = \"2..3\"\n"),
         ..Options::default()
     };
-    Server::is_psp_redis().then(|| Server::start_with(&options))
+    Server::start_with(&options)
 }
 
 fn long_requests_are_refused_and_gets_are_not(policy: &'static str, topology: &'static str) {
-    let Some(server) = start(policy, topology) else {
-        return skip(NOT_PSP);
-    };
+    psp_harness::only_psp!();
+    let server = start(policy, topology);
     let shape = format!("{policy}, {topology}");
     let mut witness = server.connect();
     assert_eq!(witness.ask("SET key value"), "+OK");
     let mut sleepers: Vec<Connection> = (0..SLEEPERS).map(|_| server.connect()).collect();
     for round in 0..3 {
         for sleeper in &mut sleepers {
-            sleeper.send(&encode_line("DEBUG SLEEP 0.1"));
+            sleeper.send(encode_line("DEBUG SLEEP 0.1"));
         }
         for _ in 0..20 {
             assert_eq!(witness.ask("GET key"), "\"value\"", "{shape}");
@@ -93,12 +91,11 @@ fn fixed_priority_dedicated_refuses_the_overloading_type_alone() {
 
 /// Administration works while far more requests wait than there are workers, for longer than the test takes.
 fn administration_goes_on(topology: &'static str) {
-    let Some(server) = start_with("darc", topology, USUAL_CONFIG) else {
-        return skip(NOT_PSP);
-    };
+    psp_harness::only_psp!();
+    let server = start_with("darc", topology, USUAL_CONFIG);
     let mut sleepers: Vec<Connection> = (0..SLEEPERS).map(|_| server.connect()).collect();
     for sleeper in &mut sleepers {
-        sleeper.send(&encode_line("DEBUG SLEEP 60"));
+        sleeper.send(encode_line("DEBUG SLEEP 60"));
     }
     let mut operator = server.connect();
     wait_until("all of them have begun", || {
@@ -128,9 +125,8 @@ fn administration_goes_on(topology: &'static str) {
 
 #[test]
 fn info_has_the_range_of_workers_and_how_many_are_present() {
-    let Some(server) = start_range() else {
-        return skip(NOT_PSP);
-    };
+    psp_harness::only_psp!();
+    let server = start_range();
     let info = server.connect().info("psp");
     for line in [
         "psp_workers:3",
@@ -158,11 +154,10 @@ fn administration_goes_on_dedicated() {
 #[test]
 fn one_pipelining_connection_does_not_fill_a_queue() {
     for topology in ["inline", "dedicated"] {
-        let Some(server) = start("darc", topology) else {
-            return skip(NOT_PSP);
-        };
+        psp_harness::only_psp!();
+        let server = start("darc", topology);
         let mut client = server.connect();
-        client.send(&encode_line("DEBUG SLEEP 0.002").repeat(SLEEPERS));
+        client.send(encode_line("DEBUG SLEEP 0.002").repeat(SLEEPERS));
         for position in 0..SLEEPERS {
             assert_eq!(client.reply().to_string(), "+OK", "{topology}, reply {position}");
         }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use psp_harness::{NOT_PSP, skip};
-
 use crate::common::{Connection, Options, Server, TOPOLOGIES, encode, wait_until};
 
 /// Each byte of the key is a place where all of the pattern's segment nearly matches.
@@ -29,16 +27,14 @@ fn match_for_minutes(server: &Server) -> Connection {
     assert_eq!(client.request(&[b"SET", &*key, b"v"]).to_string(), "+OK");
     let before = server.processor_time();
     let segment = [b"*?".as_slice(), &vec![b'a'; SEGMENT_BYTES], b"b*"].concat();
-    client.send(&encode(&[b"KEYS", &*segment]));
+    client.send(encode(&[b"KEYS", &*segment]));
     wait_until("KEYS runs", || server.processor_time() > before + BUSY);
     client
 }
 
 #[test]
 fn the_server_ends_whatever_runs() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for (topology, workers) in [("inline", 1), ("inline", 2), ("dedicated", 1)] {
         let mut server = start(topology, workers);
         let _busy = match_for_minutes(&server);
@@ -50,9 +46,7 @@ fn the_server_ends_whatever_runs() {
 
 #[test]
 fn commands_end_with_their_client() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         let server = start(topology, 2);
         let mut witness = server.connect();
@@ -66,9 +60,7 @@ fn commands_end_with_their_client() {
 
 #[test]
 fn a_sleep_leaves_its_worker_to_others() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         let server = start(topology, 2);
         let mut witness = server.connect();
@@ -90,15 +82,13 @@ fn a_sleep_leaves_its_worker_to_others() {
 fn sleep_for_an_hour(server: &Server) -> Connection {
     let mut client = server.connect();
     assert_eq!(client.ask("PING"), "+PONG");
-    client.send(&encode(&["DEBUG", "SLEEP", "3600"]));
+    client.send(encode(&["DEBUG", "SLEEP", "3600"]));
     client
 }
 
 #[test]
 fn short_commands_go_on_beside_a_pattern_on_a_small_database() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         let server = start(topology, 2);
         let _busy = match_for_minutes(&server);

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use psp_harness::{DEADLINE, NOT_PSP, skip, wait_until};
+use psp_harness::{DEADLINE, wait_until};
 
 use crate::common::waiting::{TOPOLOGIES, start_with};
 use crate::common::{Options, Reply, Server, encode, encode_line};
@@ -25,7 +25,7 @@ fn who_writes_all_before_it_reads_gets_all_replies() {
             client.request(&["SET", "long", &value]);
             let written = "w".repeat(written_len);
             let pair = [encode(&["GET", "long"]), encode(&["SET", "other", &written])].concat();
-            client.send(&pair.repeat(pairs));
+            client.send(pair.repeat(pairs));
             for _ in 0..pairs {
                 assert_eq!(client.reply(), Reply::Bulk(value.clone().into_bytes()));
                 assert_eq!(client.reply().to_string(), "+OK");
@@ -53,9 +53,7 @@ fn a_long_pipeline_of_short_commands_passes_through_a_unix_socket() {
 #[test]
 fn who_never_reads_is_closed_at_the_limit_and_the_log_says_why() {
     const LIMIT_BYTES: u64 = 16 << 20;
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for server in servers() {
         let mut witness = server.connect();
         let limit = "normal 16mb 0 0";

@@ -1,8 +1,6 @@
 //! Workers that receive for themselves: other workers read the connections of one that runs a long request.
 
-use psp_harness::{NOT_PSP, skip};
-
-use crate::common::{Connection, Options, Server, encode};
+use crate::common::{Connection, Server, encode};
 
 /// Counts to ARGV[1].
 const LONG: &str = "local n = 0 for i = 1, tonumber(ARGV[1]) do n = n + i % 7 end return 1";
@@ -13,21 +11,14 @@ const ATTEMPTS: usize = 20;
 
 #[test]
 fn gets_on_all_connections_go_on_beside_a_long_script() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for policy in ["d-fcfs", "stealing", "jsq", "synergy", "darc-distributed"] {
         check(policy);
     }
 }
 
 fn check(policy: &'static str) {
-    let server = Server::start_with(&Options {
-        topology: Some("distributed"),
-        policy: Some(policy),
-        workers: Some(2),
-        ..Options::default()
-    });
+    let server = Server::start_under("distributed", policy, 2);
     let mut clients: Vec<Connection> = (0..CLIENTS).map(|_| server.connect()).collect();
     clients[0].ask("SET k v");
     for client in &mut clients {
@@ -36,7 +27,7 @@ fn check(policy: &'static str) {
     let mut long = server.connect();
     let are_answered_meanwhile = (1..=ATTEMPTS).any(|attempt| {
         let count = (10_000_000 * attempt).to_string();
-        long.send(&encode(&["EVAL", LONG, "0", &count]));
+        long.send(encode(&["EVAL", LONG, "0", &count]));
         let mut answered = 0;
         for client in &mut clients {
             assert_eq!(client.ask("GET k"), "\"v\"");

@@ -3,7 +3,6 @@
 use std::net::TcpStream;
 
 use crate::common::{Connection, Options, Reply, Server, encode, encode_line, wait_until};
-use psp_harness::{NOT_PSP, skip};
 
 const BIG_VALUE_BYTES: usize = 10 * 1024 * 1024;
 
@@ -77,7 +76,7 @@ fn requests_may_arrive_byte_by_byte() {
     requests.extend(b"PING\r\n");
     requests.extend(encode(&["GET", "binary\r\n$5"]));
     for byte in requests {
-        client.send(&[byte]);
+        client.send([byte]);
     }
     assert_eq!(client.reply().to_string(), "+OK");
     assert_eq!(client.reply().to_string(), "+PONG");
@@ -182,7 +181,7 @@ fn nulls_differ_by_protocol() {
     for (hello, null) in [("2", "$-1\r\n"), ("3", "_\r\n")] {
         let mut client = server.connect();
         client.request(&["HELLO", hello]);
-        client.send(&[encode(&["GET", "missing"]), encode(&["QUIT"])].concat());
+        client.send([encode(&["GET", "missing"]), encode(&["QUIT"])].concat());
         let received = String::from_utf8(client.read_to_close()).unwrap();
         assert_eq!(received, format!("{null}+OK\r\n"));
     }
@@ -295,13 +294,11 @@ fn config_is_read_and_written() {
 #[test]
 fn a_terminated_server_answers_requests_in_flight_and_exits_with_0() {
     // Redis exits without writing the reply, so this test applies to psp-redis only.
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let mut server = Server::start();
     let mut busy = server.connect();
     // The reply to ECHO shows that the server has read the request that follows it.
-    busy.send(&[encode(&["ECHO", "started"]), encode_line("DEBUG SLEEP 0.3")].concat());
+    busy.send([encode(&["ECHO", "started"]), encode_line("DEBUG SLEEP 0.3")].concat());
     assert_eq!(busy.reply().to_string(), "\"started\"");
     server.terminate();
     wait_until("new connections are refused", || refuses_connections(&server));

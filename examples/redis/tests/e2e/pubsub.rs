@@ -3,17 +3,9 @@
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 
-use psp_harness::{NOT_PSP, skip, wait_until};
+use psp_harness::wait_until;
 
 use crate::common::{Connection, Options, Reply, Server, TOPOLOGIES, encode_line, raise_descriptor_limit};
-
-fn start(topology: &'static str) -> Server {
-    Server::start_with(&Options {
-        topology: Some(topology),
-        workers: Some(2),
-        ..Options::default()
-    })
-}
 
 /// A step of [`TRANSCRIPT`]: the number of the client, and what it sends.
 type Step = (usize, &'static str);
@@ -113,7 +105,7 @@ fn transcript(server: &Server) -> Vec<(Step, [Vec<String>; 3])> {
     let mut in_transaction = [false; 3];
     let mut all = Vec::new();
     for &(sender, line) in TRANSCRIPT {
-        clients[sender].send(&encode_line(line));
+        clients[sender].send(encode_line(line));
         let mut got = [const { Vec::new() }; 3];
         if line == "EXEC" || line == "DISCARD" || line == "RESET" {
             in_transaction[sender] = false;
@@ -132,7 +124,7 @@ fn transcript(server: &Server) -> Vec<(Step, [Vec<String>; 3])> {
                 continue;
             }
             let client = &mut clients[index];
-            client.send(&encode_line("PING the-end"));
+            client.send(encode_line("PING the-end"));
             loop {
                 let reply = client.reply().to_string();
                 if reply.contains("the-end") {
@@ -149,8 +141,7 @@ fn transcript(server: &Server) -> Vec<(Step, [Vec<String>; 3])> {
 
 #[test]
 fn subscribers_get_messages_and_may_do_little_else() {
-    for topology in TOPOLOGIES {
-        let server = start(topology);
+    for (topology, server) in Server::start_each() {
         let got = transcript(&server);
         let after = |line: &str| {
             let found = got.iter().find(|((_, sent), _)| *sent == line);
@@ -201,7 +192,7 @@ fn all_is_said_as_redis_server_says_it() {
     let redis = Server::redis_server(&Options::default());
     let expected = transcript(&redis);
     for topology in TOPOLOGIES {
-        let ours = transcript(&start(topology));
+        let ours = transcript(&Server::start_in(topology));
         assert_eq!(differences(&ours, &expected), "", "{topology}");
     }
 }
@@ -209,16 +200,13 @@ fn all_is_said_as_redis_server_says_it() {
 /// As in Redis 7.2; Redis 7.0 puts the message into the reply.
 #[test]
 fn a_message_to_oneself_comes_after_the_reply() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
-    for topology in TOPOLOGIES {
-        let server = start(topology);
+    psp_harness::only_psp!();
+    for (topology, server) in Server::start_each() {
         let mut client = server.connect();
         client.ask("HELLO 3");
         client.ask("SUBSCRIBE c");
         let lines = ["PUBLISH c one", "MULTI", "PUBLISH c two", "PUBLISH c three", "PING", "EXEC", "PING"];
-        client.send(&lines.map(encode_line).concat());
+        client.send(lines.map(encode_line).concat());
         let replies = [0; 10].map(|_| client.reply().to_string());
         assert_eq!(
             replies,
@@ -242,8 +230,7 @@ fn a_message_to_oneself_comes_after_the_reply() {
 #[test]
 fn messages_keep_their_order_and_come_between_replies() {
     const MESSAGES: usize = 3000;
-    for topology in TOPOLOGIES {
-        let server = start(topology);
+    for (topology, server) in Server::start_each() {
         let mut subscribers: Vec<_> = (0..3).map(|_| server.connect()).collect();
         for subscriber in &mut subscribers {
             subscriber.ask("HELLO 3");
@@ -254,7 +241,7 @@ fn messages_keep_their_order_and_come_between_replies() {
         let messages: Vec<_> = (0..MESSAGES).map(|number| encode_line(&format!("PUBLISH c {number}"))).collect();
         let gets = encode_line("GET long").repeat(200);
         for part in messages.chunks(MESSAGES / 10) {
-            publisher.send(&part.concat());
+            publisher.send(part.concat());
             subscribers[0].send(&gets);
         }
         for _ in 0..MESSAGES {
@@ -282,14 +269,13 @@ fn messages_keep_their_order_and_come_between_replies() {
 /// No message of a channel comes after the end of its subscription, however many are on their way.
 #[test]
 fn the_end_of_a_subscription_is_the_end_of_its_messages() {
-    for topology in TOPOLOGIES {
-        let server = start(topology);
+    for (topology, server) in Server::start_each() {
         let mut subscriber = server.connect();
         let mut publisher = server.connect();
         for round in 0..200 {
             subscriber.ask("SUBSCRIBE c");
-            publisher.send(&encode_line(&format!("PUBLISH c {round}")).repeat(20));
-            subscriber.send(&[encode_line("UNSUBSCRIBE c"), encode_line("ECHO end")].concat());
+            publisher.send(encode_line(&format!("PUBLISH c {round}")).repeat(20));
+            subscriber.send([encode_line("UNSUBSCRIBE c"), encode_line("ECHO end")].concat());
             let mut is_over = false;
             loop {
                 let reply = subscriber.reply().to_string();
@@ -313,9 +299,7 @@ fn who_reads_is_not_closed_for_hundreds_who_do_not() {
     /// Lengths, and how many: in all queues together they are many times the budget, and the second are a tenth of it.
     const MESSAGES: [(usize, usize); 2] = [(200_000, 100), (4_000, 400)];
     const BUDGET_BYTES: u64 = 16 << 20;
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let all = crate::common::waiting::TOPOLOGIES
         .into_iter()
         .flat_map(|topology| MESSAGES.map(|messages| (topology, messages)));
@@ -347,7 +331,7 @@ fn who_reads_is_not_closed_for_hundreds_who_do_not() {
         let before = server.peak_resident_bytes();
         for number in 0..count {
             let message = format!("{number}:{}", "m".repeat(len));
-            publisher.send(&encode_line(&format!("PUBLISH c {message}")));
+            publisher.send(encode_line(&format!("PUBLISH c {message}")));
             let receivers = publisher.reply();
             assert!(matches!(receivers, Reply::Integer(_)), "{topology}: {receivers}");
             if len * count < BUDGET_BYTES as usize {
@@ -368,8 +352,7 @@ fn who_reads_is_not_closed_for_hundreds_who_do_not() {
 #[test]
 fn a_subscriber_that_does_not_read_is_closed_at_the_limit() {
     const LIMIT: usize = 1 << 20;
-    for topology in TOPOLOGIES {
-        let server = start(topology);
+    for (topology, server) in Server::start_each() {
         let mut witness = server.connect();
         witness.request(&["CONFIG", "SET", "client-output-buffer-limit", "pubsub 1mb 0 0"]);
         let mut silent = server.connect();
@@ -413,12 +396,9 @@ const ATTEMPTS: usize = 20;
 
 #[test]
 fn gets_go_on_beside_a_message_to_thousands() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let subscribers = 5000.min(raise_descriptor_limit() / 2 - 100);
-    for topology in TOPOLOGIES {
-        let server = start(topology);
+    for (topology, server) in Server::start_each() {
         let mut witness = server.connect();
         witness.ask("SET k v");
         let mut publisher = server.connect();
@@ -428,7 +408,7 @@ fn gets_go_on_beside_a_message_to_thousands() {
             let some = 0..(subscribers - listening.len()).min(200);
             let mut some: Vec<_> = some.map(|_| server.connect()).collect();
             for subscriber in &mut some {
-                subscriber.send(&encode_line("SUBSCRIBE c"));
+                subscriber.send(encode_line("SUBSCRIBE c"));
             }
             for subscriber in &mut some {
                 assert_eq!(subscriber.reply().to_string(), r#"["subscribe", "c", 1]"#);
@@ -437,7 +417,7 @@ fn gets_go_on_beside_a_message_to_thousands() {
         }
         let mut most = 0;
         for _ in 0..ATTEMPTS {
-            publisher.send(&encode_line("PUBLISH c hello"));
+            publisher.send(encode_line("PUBLISH c hello"));
             let mut gets = 0;
             while !listening.iter().rev().take(20).all(Connection::has_received) {
                 assert_eq!(witness.ask("GET k"), "\"v\"");
@@ -726,8 +706,7 @@ fn events(server: &Server) -> Vec<(&'static str, Vec<String>)> {
 
 #[test]
 fn events_tell_what_commands_did_to_keys() {
-    for topology in TOPOLOGIES {
-        let server = start(topology);
+    for (topology, server) in Server::start_each() {
         let all = events(&server);
         let of = |line: &str| {
             let (_, events) = all.iter().find(|(sent, _)| *sent == line).unwrap();
@@ -771,21 +750,20 @@ fn events_tell_what_commands_did_to_keys() {
 #[ignore = "needs redis-server; run by .ci/run"]
 fn events_are_those_of_redis_server() {
     let expected = events(&Server::redis_server(&Options::default()));
-    let ours = events(&start("dedicated"));
+    let ours = events(&Server::start_in("dedicated"));
     assert_eq!(differences(&ours, &expected), "");
 }
 
 /// Clients that wait are served by a command of another client, and both have events.
 #[test]
 fn an_element_for_a_client_that_waits_has_its_events() {
-    for topology in TOPOLOGIES {
-        let server = start(topology);
+    for (topology, server) in Server::start_each() {
         let mut client = server.connect();
         let mut waiting = server.connect();
         let mut listener = server.connect();
         client.ask("CONFIG SET notify-keyspace-events KA");
         listener.ask("PSUBSCRIBE __keyspace@0__:*");
-        waiting.send(&encode_line("BLMOVE l m RIGHT LEFT 0"));
+        waiting.send(encode_line("BLMOVE l m RIGHT LEFT 0"));
         wait_until("it waits", || client.ask("INFO clients").contains("blocked_clients:1"));
         client.ask("RPUSH l a");
         waiting.reply();

@@ -3,16 +3,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use psp_harness::{NOT_PSP, skip};
-
 use crate::accounts::{self, ACCOUNTS, CLIENTS};
-use crate::common::{Connection, Options, Server, TOPOLOGIES, encode, wait_until};
+use crate::common::{Connection, Reply, Server, encode, get, goes_on_beside, wait_until};
 
-/// GETs that the server must answer while a long script runs: none if the script holds the net thread, thousands
-/// otherwise.
-const GETS_MIN: usize = 5;
-/// The script may be over before this test's thread gets a core to send GETs.
-const ATTEMPTS: usize = 20;
 /// Calls after which the server knows how long a script takes.
 const MEASURED: usize = 40;
 
@@ -31,14 +24,6 @@ const SUM: &str = "
     local sum = 0
     for i = 0, tonumber(ARGV[1]) - 1 do sum = sum + redis.call('get', 'account' .. i) end
     return sum";
-
-fn start(topology: &'static str) -> Server {
-    Server::start_with(&Options {
-        topology: Some(topology),
-        workers: Some(2),
-        ..Options::default()
-    })
-}
 
 fn eval(client: &mut Connection, words: &[&str]) -> String {
     let words = [&["EVAL"], words].concat();
@@ -77,8 +62,7 @@ fn too_many_values_are_an_error_and_no_panic() {
 #[test]
 fn sums_stay_whole_among_many_clients() {
     const MOVES: usize = 200;
-    for topology in TOPOLOGIES {
-        let server = start(topology);
+    for (topology, server) in Server::start_each() {
         let transfer = |client: &mut Connection, seed, step| {
             let [from, to, amount] = accounts::step(seed, step).map(|number| number.to_string());
             let from = format!("account{from}");
@@ -95,48 +79,30 @@ fn sums_stay_whole_among_many_clients() {
 
 #[test]
 fn gets_and_short_scripts_go_on_beside_a_long_one() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
-    for topology in TOPOLOGIES {
-        let server = start(topology);
+    psp_harness::only_psp!();
+    for (topology, server) in Server::start_each() {
         let mut witness = server.connect();
         witness.ask("SET k v");
-        let lock_and_unlock = |witness: &mut Connection| {
+        let short = |witness: &mut Connection| {
+            get(witness);
             witness.request(&["SET", "lock", "me"]);
             assert_eq!(eval(witness, &[UNLOCK, "1", "lock", "me"]), "1");
         };
-        let mut long = server.connect();
-        let mut most = 0;
-        for attempt in 0..ATTEMPTS {
+        let prepare = |attempt: usize, witness: &mut Connection, _: &mut Connection| {
             // On a slow machine the short script may count as long, until it has run more often.
-            for _ in 0..MEASURED * (attempt + 1) {
-                lock_and_unlock(&mut witness);
-            }
-            let count = (2_000_000 * (attempt + 1)).to_string();
-            long.send(&encode(&["EVAL", LONG, "0", &count]));
-            let mut answered = 0;
-            while answered < GETS_MIN && !long.has_received() {
-                assert_eq!(witness.ask("GET k"), "\"v\"");
-                lock_and_unlock(&mut witness);
-                answered += 1;
-            }
-            assert_eq!(long.reply().to_string(), (attempt + 1).to_string());
-            most = most.max(answered);
-            if most >= GETS_MIN {
-                break;
-            }
-        }
-        assert!(most >= GETS_MIN, "{topology}: {most} locks beside the script");
+            (0..MEASURED * attempt).for_each(|_| short(witness));
+            encode(&["EVAL", LONG, "0", &(2_000_000 * attempt).to_string()])
+        };
+        let check = |attempt: usize, reply: Reply| assert_eq!(reply.to_string(), attempt.to_string());
+        let is_beside = goes_on_beside([&mut witness, &mut server.connect()], prepare, short, check);
+        assert!(is_beside, "{topology}: no locks beside the script");
     }
 }
 
 #[test]
 fn the_type_of_a_script_is_that_of_its_runs() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
-    let server = start("dedicated");
+    psp_harness::only_psp!();
+    let server = Server::start_in("dedicated");
     let mut client = server.connect();
     let arrivals = |client: &mut Connection, name: &str| -> u64 {
         let info = String::from_utf8(client.request(&["INFO", "psp"]).into_bytes()).unwrap();
@@ -165,7 +131,7 @@ fn the_type_of_a_script_is_that_of_its_runs() {
         eval(&mut client, &[MAYBE, "0", "1"]);
     }
     let mut endless = server.connect();
-    endless.send(&encode(&["EVAL", MAYBE, "0", "2"]));
+    endless.send(encode(&["EVAL", MAYBE, "0", "2"]));
     wait_until("a script is a scan that another run of it makes one", || {
         let scans = arrivals(&mut client, "scan");
         eval(&mut client, &[MAYBE, "0", "1"]);
@@ -176,15 +142,12 @@ fn the_type_of_a_script_is_that_of_its_runs() {
 
 #[test]
 fn a_script_that_does_not_end_is_killed_and_changes_nothing() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
-    for topology in TOPOLOGIES {
-        let server = start(topology);
+    psp_harness::only_psp!();
+    for (topology, server) in Server::start_each() {
         let mut witness = server.connect();
         assert_eq!(witness.ask("CONFIG SET busy-reply-threshold 50"), "+OK");
         let mut endless = server.connect();
-        endless.send(&encode(&["EVAL", "redis.call('set', 'a', 1) while true do end", "0"]));
+        endless.send(encode(&["EVAL", "redis.call('set', 'a', 1) while true do end", "0"]));
         let started = Instant::now();
         while witness.ask("SCRIPT KILL") != "+OK" {
             assert!(started.elapsed() < Duration::from_secs(60), "{topology}");
@@ -198,8 +161,7 @@ fn a_script_that_does_not_end_is_killed_and_changes_nothing() {
 
 #[test]
 fn deep_recursion_is_an_error_and_no_crash() {
-    for topology in TOPOLOGIES {
-        let server = start(topology);
+    for (topology, server) in Server::start_each() {
         let mut client = server.connect();
         for body in [
             "local function f() return 1 + f() end return f()",

@@ -1,7 +1,7 @@
 //! Changes to a running server by CONFIG SET and SIGHUP. Long commands that yield to others.
 
 use crate::common::{Options, Server, wait_until};
-use psp_harness::{Exchange, Load, NOT_PSP, reloads_under_load, skip};
+use psp_harness::{Exchange, Load, reloads_under_load};
 
 const POLICY: &str = "CONFIG GET policy";
 
@@ -11,9 +11,7 @@ fn policy(server: &Server) -> String {
 
 #[test]
 fn config_set_changes_the_policy_or_explains_the_error() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let server = Server::start_with(&Options { topology: Some("dedicated"), ..Options::default() });
     let mut client = server.connect();
     assert_eq!(client.ask("CONFIG SET policy c-fcfs"), "+OK");
@@ -34,9 +32,7 @@ fn config_set_changes_the_policy_or_explains_the_error() {
 
 #[test]
 fn the_inline_topology_refuses_a_policy_that_preempts() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let server = Server::start_with(&Options { topology: Some("inline"), ..Options::default() });
     let refused = server.connect().ask("CONFIG SET policy mq");
     assert!(refused.contains("needs topology dedicated"), "{refused}");
@@ -44,9 +40,7 @@ fn the_inline_topology_refuses_a_policy_that_preempts() {
 
 #[test]
 fn a_hangup_reloads_the_file() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let server = Server::start_with(&Options { config: Some("policy = 'c-fcfs'"), ..Options::default() });
     assert_eq!(policy(&server), r#"["policy", "c-fcfs"]"#);
     let text = "policy = 'sjf'\nport = 1\n[server]\nconnections_max = 77\nworkers = 9";
@@ -63,9 +57,7 @@ fn a_hangup_reloads_the_file() {
 
 #[test]
 fn reloading_a_valid_or_broken_file_loses_no_request() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let server = Server::start_with(&Options { config: Some("policy = 'c-fcfs'"), ..Options::default() });
     assert_eq!(server.connect().ask("SET a x"), "+OK");
     let exchange = Exchange {
@@ -95,15 +87,8 @@ pub(crate) fn preemptions(client: &mut crate::common::Connection) -> u64 {
 #[test]
 fn commands_with_many_arguments_yield() {
     const ELEMENTS: usize = 100_000;
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
-    let server = Server::start_with(&Options {
-        topology: Some("dedicated"),
-        policy: Some("sq quantum-us=200"),
-        workers: Some(1),
-        ..Options::default()
-    });
+    psp_harness::only_psp!();
+    let server = Server::start_under("dedicated", "sq quantum-us=200", 1);
     let mut client = server.connect();
     assert_eq!(client.ask("SET a x"), "+OK");
     let load = Load::start(server.address(), 2, b"GET a\r\n", b"$1\r\nx\r\n");

@@ -1,7 +1,5 @@
 //! Clients that have not authenticated: what they may send and hold, and for how long they may stay.
 
-use psp_harness::{NOT_PSP, skip};
-
 use crate::common::{Connection, Options, Server, TOPOLOGIES, encode, encode_line};
 
 const PASSWORD: &str = "secret";
@@ -54,7 +52,7 @@ fn authentication_lifts_the_limits_also_within_a_pipeline() {
         many.extend((0..40).map(|number| number.to_string()));
         let requests = [encode_line("AUTH secret"), set, encode(&many), encode_line("PING")];
         let mut client = server.connect();
-        client.send(&requests.concat());
+        client.send(requests.concat());
         for reply in ["+OK", "+OK", "+OK", "+PONG"] {
             assert_eq!(client.reply().to_string(), reply, "{topology}");
         }
@@ -67,9 +65,7 @@ fn authentication_lifts_the_limits_also_within_a_pipeline() {
 
 #[test]
 fn clients_that_do_not_authenticate_are_closed_after_a_while() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         let server = start(topology, "[server]\nauth-timeout-s = 1\n");
         let mut client = authenticated(&server);
@@ -89,9 +85,7 @@ fn clients_that_do_not_authenticate_are_closed_after_a_while() {
 fn strangers_are_evicted_for_clients_that_have_authenticated() {
     const CONFIG: &str = "[server]\nbuffered-bytes-max = 4194304\nauth-timeout-s = 0\n";
     const STRANGERS: usize = 60;
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         let server = start(topology, CONFIG);
         let mut client = authenticated(&server);
@@ -121,9 +115,7 @@ fn strangers_are_evicted_for_clients_that_have_authenticated() {
 #[test]
 fn who_waits_longest_for_nothing_is_evicted_first() {
     const CONFIG: &str = "[server]\nbuffered-bytes-max = 4194304\n";
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for topology in TOPOLOGIES {
         let server = start(topology, CONFIG);
         let mut client = authenticated(&server);

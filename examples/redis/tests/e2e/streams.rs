@@ -91,7 +91,7 @@ fn entries_reach_one_member_and_every_reader() {
                     let name = format!("{:?}", thread::current().id());
                     loop {
                         let line = "XREADGROUP GROUP g NAME COUNT 2 BLOCK 0 STREAMS s >";
-                        client.send(&encode_line(&line.replace("NAME", &name)));
+                        client.send(encode_line(&line.replace("NAME", &name)));
                         let reply = client.reply();
                         if matches!(reply, Reply::Error(_)) {
                             return read;
@@ -109,7 +109,7 @@ fn entries_reach_one_member_and_every_reader() {
                     let mut read = vec!["0-0".to_owned()];
                     while read.len() <= WRITERS * ADDED {
                         let last = read.last().expect("an ID");
-                        client.send(&encode_line(&format!("XREAD COUNT 7 BLOCK 0 STREAMS s {last}")));
+                        client.send(encode_line(&format!("XREAD COUNT 7 BLOCK 0 STREAMS s {last}")));
                         read.extend(ids(client.reply()));
                     }
                     read.split_off(1)
@@ -163,11 +163,11 @@ fn a_long_range_is_of_one_instant_and_delays_no_short_request() {
         let mut writer = server.connect();
         for first in (0..ENTRIES).step_by(1000) {
             let adds = (first..first + 1000).map(|id| encode_line(&format!("XADD s {}-1 f v", id + 1)));
-            writer.send(&adds.collect::<Vec<_>>().concat());
+            writer.send(adds.collect::<Vec<_>>().concat());
             (0..1000).for_each(|_| drop(writer.reply()));
         }
         let mut reader = server.connect();
-        reader.send(&encode_line("XRANGE s - +"));
+        reader.send(encode_line("XRANGE s - +"));
         // It is answered while the other client has read nothing of its long reply.
         assert_eq!(writer.ask("XADD s 99999-1 f v"), r#""99999-1""#, "{topology}");
         assert_eq!(writer.ask("XTRIM s MAXLEN 5"), (ENTRIES - 4).to_string(), "{topology}");

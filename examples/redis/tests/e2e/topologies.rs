@@ -139,7 +139,7 @@ fn run_suite(options: &Options) {
         assert_eq!(&one_by_one.ask(line), reply, "{line} with {options:?}");
     }
     let mut pipelined = server.connect();
-    pipelined.send(&SUITE.iter().flat_map(|(line, _)| encode_line(line)).collect::<Vec<_>>());
+    pipelined.send(SUITE.iter().flat_map(|(line, _)| encode_line(line)).collect::<Vec<_>>());
     for (line, reply) in SUITE {
         assert_eq!(&pipelined.reply().to_string(), reply, "pipelined {line} with {options:?}");
     }

@@ -20,12 +20,7 @@ const SETUPS: [(&str, &str); 5] = [
 ];
 
 fn start(topology: &'static str, policy: &'static str) -> Server {
-    Server::start_with(&Options {
-        topology: Some(topology),
-        policy: Some(policy),
-        workers: Some(3),
-        ..Options::default()
-    })
+    Server::start_under(topology, policy, 3)
 }
 
 /// A step of [`TRANSCRIPT`]: the number of the client, and what it sends.
@@ -118,7 +113,7 @@ fn transcript(server: &Server) -> Vec<(Step, [Vec<String>; 3])> {
             let redirect = format!("CLIENT TRACKING on REDIRECT {target}");
             assert_eq!(clients[1].ask(&redirect), "+OK");
         }
-        clients[sender].send(&crate::common::encode_line(line));
+        clients[sender].send(crate::common::encode_line(line));
         let mut got = [const { Vec::new() }; 3];
         match line {
             "EXEC" => in_transaction[sender] = false,
@@ -135,7 +130,7 @@ fn transcript(server: &Server) -> Vec<(Step, [Vec<String>; 3])> {
                 }
                 continue;
             }
-            client.send(&crate::common::encode_line("PING the-end"));
+            client.send(crate::common::encode_line("PING the-end"));
             loop {
                 let reply = client.reply().to_string();
                 if reply.contains("the-end") {
@@ -210,7 +205,7 @@ impl Reader {
 
     /// The reply to `words`. Applies the messages before it.
     fn request(&mut self, words: &[&str]) -> String {
-        self.connection.send(&crate::common::encode(words));
+        self.connection.send(crate::common::encode(words));
         loop {
             match self.connection.reply() {
                 Reply::Push(parts) => forget(&mut self.copies, parts),
@@ -262,7 +257,7 @@ impl Reader {
     fn settle(&mut self) {
         self.request(&["PING"]);
         if let Some(mut feed) = self.feed.take() {
-            feed.send(&crate::common::encode(&["PING"]));
+            feed.send(crate::common::encode(&["PING"]));
             while let Reply::Push(parts) = feed.reply() {
                 forget(&mut self.copies, parts);
             }
@@ -395,9 +390,9 @@ fn who_leaves_is_forgotten() {
         for options in ["", "BCAST PREFIX a PREFIX b"] {
             let mut leaves = server.connect();
             leaves.ask(&format!("CLIENT TRACKING ON {options}"));
-            leaves.send(&crate::common::encode_line("GET k").repeat(2));
+            leaves.send(crate::common::encode_line("GET k").repeat(2));
             for number in 0..200 {
-                leaves.send(&crate::common::encode(&["GET", &format!("k{number}")]));
+                leaves.send(crate::common::encode(&["GET", &format!("k{number}")]));
             }
             (0..202).for_each(|_| drop(leaves.reply()));
             assert!(stays.info("clients").contains("tracking_clients:1\r\n"));

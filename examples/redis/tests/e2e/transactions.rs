@@ -1,21 +1,14 @@
 //! MULTI, EXEC and WATCH between many clients.
 
-use psp_harness::{NOT_PSP, skip};
-
 use crate::accounts::{ACCOUNTS, CLIENTS, sums_stay_whole};
-use crate::common::{Connection, Reply, Server, TOPOLOGIES, encode_line, pipeline};
+use crate::common::{Connection, Reply, Server, encode_line, get, goes_on_beside, pipeline};
 
 /// Commands of a long transaction.
 const MANY: usize = 20_000;
-/// GETs that the server must answer while it runs: none if it holds the net thread, thousands otherwise.
-const GETS_MIN: usize = 5;
-/// The transaction may be over before this test's thread gets a core to send GETs.
-const ATTEMPTS: usize = 20;
 
 #[test]
 fn a_pipelined_transaction_is_carried_out_as_a_whole() {
-    for topology in TOPOLOGIES {
-        let server = Server::start_in(topology);
+    for (topology, server) in Server::start_each() {
         let mut client = server.connect();
         let lines = ["MULTI", "SET a 1", "KEYS *", "INCR a", "EXEC", "PING"];
         assert_eq!(
@@ -33,8 +26,7 @@ fn a_pipelined_transaction_is_carried_out_as_a_whole() {
 #[test]
 fn sums_stay_whole_among_many_clients() {
     const TRANSFERS: usize = 300;
-    for topology in TOPOLOGIES {
-        let server = Server::start_in(topology);
+    for (topology, server) in Server::start_each() {
         let sum = |witness: &mut Connection| {
             let gets: Vec<_> = (0..ACCOUNTS).map(|n| format!("GET account{n}")).collect();
             let mut lines = vec!["MULTI"];
@@ -84,34 +76,22 @@ fn transfer(client: &mut Connection, seed: usize, step: usize) -> bool {
 
 #[test]
 fn gets_go_on_beside_a_long_transaction() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
-    for topology in TOPOLOGIES {
-        let server = Server::start_in(topology);
+    psp_harness::only_psp!();
+    for (topology, server) in Server::start_each() {
         let mut witness = server.connect();
         witness.ask("SET k v");
         let mut long = server.connect();
-        let mut most = 0;
-        for _ in 0..ATTEMPTS {
+        let queue = |_, _: &mut Connection, long: &mut Connection| {
             let commands = (0..MANY).map(|n| encode_line(&format!("INCR counter{}", n % 1000)));
             let commands: Vec<_> = commands.collect();
-            long.send(&[encode_line("MULTI"), commands.concat()].concat());
+            long.send([encode_line("MULTI"), commands.concat()].concat());
             for _ in 0..=MANY {
                 long.reply();
             }
-            long.send(&encode_line("EXEC"));
-            let mut gets = 0;
-            while gets < GETS_MIN && !long.has_received() {
-                assert_eq!(witness.ask("GET k"), "\"v\"");
-                gets += 1;
-            }
-            assert!(matches!(long.reply(), Reply::Array(items) if items.len() == MANY));
-            most = most.max(gets);
-            if most >= GETS_MIN {
-                break;
-            }
-        }
-        assert!(most >= GETS_MIN, "{topology}: {most} GETs beside the transaction");
+            encode_line("EXEC")
+        };
+        let check = |_, reply| assert!(matches!(reply, Reply::Array(items) if items.len() == MANY));
+        let is_beside = goes_on_beside([&mut witness, &mut long], queue, get, check);
+        assert!(is_beside, "{topology}: no GETs beside the transaction");
     }
 }

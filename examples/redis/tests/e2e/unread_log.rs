@@ -5,10 +5,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::thread;
 
-use psp_harness::{DEADLINE, NOT_PSP, skip, wait_until};
+use psp_harness::{DEADLINE, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{Connection, Server};
+use crate::common::Connection;
 
 /// Topologies, each with a policy of its own.
 const TOPOLOGIES: [(&str, &str); 3] = [("inline", "darc"), ("dedicated", "c-fcfs"), ("distributed", "stealing")];
@@ -110,9 +110,7 @@ fn missing(line: &str) -> Option<usize> {
 
 #[test]
 fn a_log_that_nobody_reads_stops_no_request_and_tells_later_what_is_missing() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for (topology, policy) in TOPOLOGIES {
         let mut server = Logged::start(topology, policy);
         server.fill();
@@ -136,9 +134,7 @@ fn a_log_that_nobody_reads_stops_no_request_and_tells_later_what_is_missing() {
 
 #[test]
 fn a_log_that_nobody_reads_does_not_keep_the_server_from_ending() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     for (topology, policy) in TOPOLOGIES {
         let mut server = Logged::start(topology, policy);
         server.fill();

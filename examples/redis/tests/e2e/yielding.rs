@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use psp_harness::{Load, NOT_PSP, skip};
+use psp_harness::Load;
 
-use crate::common::{Connection, Options, Server, encode_line};
+use crate::common::{Connection, Server, encode_line};
 
 /// Elements of the large values.
 const ELEMENTS: usize = 20_000;
@@ -110,7 +110,7 @@ fn yields(client: &mut Connection) -> u64 {
 /// Yields in a second of `requests`, which have so many replies.
 fn rate(client: &mut Connection, witness: &mut Connection, requests: &[Vec<u8>], replies: usize) -> f64 {
     let (before, began) = (yields(witness), Instant::now());
-    client.send(&requests.concat());
+    client.send(requests.concat());
     for _ in 0..replies {
         let reply = client.reply().to_string();
         assert!(!reply.starts_with('-'), "{reply}");
@@ -139,21 +139,14 @@ fn fill(client: &mut Connection) {
         }
     }
     let entries: Vec<_> = (0..ELEMENTS).map(|_| encode_line("XADD x * f 1")).collect();
-    client.send(&entries.concat());
+    client.send(entries.concat());
     entries.iter().for_each(|_| drop(client.reply()));
 }
 
 #[test]
 fn long_commands_yield_by_themselves_in_transactions_and_in_scripts() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
-    let server = Server::start_with(&Options {
-        topology: Some("dedicated"),
-        policy: Some("sq quantum-us=200"),
-        workers: Some(1),
-        ..Options::default()
-    });
+    psp_harness::only_psp!();
+    let server = Server::start_under("dedicated", "sq quantum-us=200", 1);
     let (mut client, mut witness) = (server.connect(), server.connect());
     fill(&mut client);
     assert_eq!(client.ask("SET a x"), "+OK");

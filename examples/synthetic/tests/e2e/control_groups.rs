@@ -2,18 +2,10 @@
 
 use std::net::SocketAddr;
 
-use psp_harness::{MemoryGroup, ServerProcess, Start, connect, survives_unfinished};
+use psp_harness::{connect, survives_unfinished};
 use psp_protocols::psp_header::{Header, Kind};
 
 use crate::program::{receive, send};
-
-fn start(group: &MemoryGroup) -> ServerProcess {
-    ServerProcess::start(|_| {
-        let mut command = group.command(env!("CARGO_BIN_EXE_psp-synthetic"));
-        command.args(["--tcp", "--port", "0"]);
-        Start { command, port: None }
-    })
-}
 
 #[test]
 #[ignore = "needs root, and memory; run by .ci/run"]
@@ -31,5 +23,5 @@ fn unfinished_requests_kill_nothing() {
         send(&mut client, 0, 7, 1000);
         assert_eq!(receive(&mut client), 7);
     };
-    survives_unfinished(start, &[(part, 8000)], ask);
+    survives_unfinished(env!("CARGO_BIN_EXE_psp-synthetic"), &["--tcp", "--port", "0"], &[(part, 8000)], ask);
 }

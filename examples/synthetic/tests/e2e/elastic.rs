@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 
 use psp_harness::{ServerProcess, Start, wait_until};
 use psp_protocols::psp_header::{Header, Kind};
-use psp_server::{DrainReport, Policy, ServerHandle, Shutdown, Topology};
+use psp_server::{Policy, ServerHandle, Topology};
 use psp_synthetic::config::Config;
 use psp_synthetic::handler::Mode;
 use psp_synthetic::startup;
+
+use crate::program::stop;
 
 pub(crate) const WORKERS_MAX: usize = 6;
 /// Long enough that a machine that is busy with other programs wakes up in time.
@@ -113,14 +115,11 @@ pub(crate) fn with_config(server: psp_server::Config, policy: Policy, test: impl
         server,
         ..Config::default()
     })
+    .unwrap()
+    .spawn()
     .unwrap();
-    let (address, handle) = (server.local_addrs()[0], server.handle());
-    let shutdown = Shutdown::new();
-    let until = shutdown.clone();
-    let serving = thread::spawn(move || -> DrainReport { server.run_until(&until).unwrap() });
-    test(address, &handle);
-    shutdown.trigger();
-    assert_eq!(serving.join().unwrap().abandoned, 0);
+    test(server.local_addrs()[0], server.handle());
+    stop(server);
 }
 
 pub(crate) fn present(handle: &ServerHandle) -> usize {

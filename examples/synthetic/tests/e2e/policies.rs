@@ -8,7 +8,7 @@ use psp_loadgen::clients;
 use psp_loadgen::report::Report;
 use psp_loadgen::schedule::{LiveWorkload, OfferedLoad, RunPlan, Waiting};
 use psp_loadgen::wire::Target;
-use psp_server::{Policy, Shutdown, Topology};
+use psp_server::{Policy, Topology};
 use psp_synthetic::config::Config;
 use psp_synthetic::handler::Mode;
 use psp_synthetic::startup;
@@ -28,13 +28,9 @@ fn measure(policy: Policy) -> Report {
         policy,
         server: psp_server::Config::default().workers(WORKERS).topology(Topology::Dedicated),
         ..Config::default()
-    })
-    .unwrap();
+    });
+    let server = server.unwrap().spawn().unwrap();
     let target: Target = format!("psp://{}", server.local_addrs()[0]).parse().unwrap();
-    let shutdown = Shutdown::new();
-    let stopper = shutdown.clone();
-    let serving = thread::spawn(move || server.run_until(&shutdown).unwrap());
-
     let workload = LiveWorkload::named_or_file("high-bimodal").unwrap();
     let offered = OfferedLoad::Workers { load: LOAD, workers: WORKERS };
     let types = workload.type_plans(target.protocol, offered, DILATION).unwrap();
@@ -49,8 +45,8 @@ fn measure(policy: Policy) -> Report {
         ..RunPlan::new(target, types)
     };
     let result = clients::run(&plan, &Arc::default(), &mut ()).unwrap();
-    stopper.trigger();
-    serving.join().unwrap();
+    server.shut_down();
+    server.join().unwrap();
     Report::new(&plan, &result)
 }
 

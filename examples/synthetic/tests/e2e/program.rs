@@ -7,6 +7,7 @@ use std::process::Command;
 
 use psp_harness::{ServerProcess, Start};
 use psp_protocols::psp_header::{HEADER_LEN, Header, Kind};
+use psp_server::SpawnedServer;
 
 /// Starts psp-synthetic with a configuration file and flags, on any free port.
 pub(crate) fn start(config: &str, flags: &[&str]) -> ServerProcess {
@@ -36,4 +37,10 @@ pub(crate) fn receive(client: &mut BufReader<TcpStream>) -> u32 {
     let mut reply = [0; HEADER_LEN];
     client.read_exact(&mut reply).unwrap();
     Header::decode(&reply).unwrap().id
+}
+
+/// Ends a server of this process, which has answered everything.
+pub(crate) fn stop(server: SpawnedServer) {
+    server.shut_down();
+    assert_eq!(server.join().unwrap().abandoned, 0);
 }

@@ -22,9 +22,7 @@ use psp_loadgen::report::Report;
 use psp_loadgen::schedule::{RequestPlan, RunPlan, ServicePlan, TypePlan, Waiting};
 use psp_loadgen::wire::Target;
 use psp_protocols::psp_header::{Header, PspFraming};
-use psp_server::{
-    Handler, Peer, Policy, PreemptPolicy, Reply, Request, Server, Shutdown, Topology, TypeSpec, WorkerId,
-};
+use psp_server::{Handler, Peer, Policy, PreemptPolicy, Reply, Request, Server, Topology, TypeSpec, WorkerId};
 use psp_sim::workload::{ArrivalProcess, Distribution, Schedule};
 use psp_synthetic::handler::{Mode, Synthetic};
 
@@ -95,12 +93,11 @@ fn measure(seed: u64) -> Measured {
             asked: Arc::clone(&asked),
         })
         .build()
+        .unwrap()
+        .spawn()
         .unwrap();
     let address = server.local_addrs()[0];
     let target: Target = format!("psp://{address}").parse().unwrap();
-    let shutdown = Shutdown::new();
-    let stopper = shutdown.clone();
-    let serving = thread::spawn(move || server.run_until(&shutdown).unwrap());
 
     let request = RequestPlan::Synthetic {
         request_type: 0,
@@ -120,8 +117,8 @@ fn measure(seed: u64) -> Measured {
         ..RunPlan::new(target, vec![TypePlan::new("exponential", rate_rps(), request)])
     };
     let result = clients::run(&plan, &Arc::default(), &mut ()).unwrap();
-    stopper.trigger();
-    serving.join().unwrap();
+    server.shut_down();
+    server.join().unwrap();
     let mut asked = asked.lock().unwrap().clone();
     asked.sort_unstable();
     let services = asked.iter().map(|(_, service_ns)| u64::from(*service_ns));

@@ -1,50 +1,32 @@
 //! Changing a server while it runs, and preempting its requests.
 
-use std::net::{SocketAddr, UdpSocket};
-use std::thread::JoinHandle;
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use psp_protocols::psp_header::{Header, Kind};
-use psp_server::{DrainReport, Policy, PreemptPolicy, ServerHandle, Shutdown, Topology};
+use psp_server::{Policy, PreemptPolicy, SpawnedServer, Topology};
 use psp_synthetic::config::Config;
 use psp_synthetic::handler::Mode;
 use psp_synthetic::startup;
 
+use crate::program::stop;
+
 /// Longest wait. It is long enough for any machine, so that only failing tests reach it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-struct Running {
-    address: SocketAddr,
-    handle: ServerHandle,
-    shutdown: Shutdown,
-    thread: JoinHandle<DrainReport>,
-}
-
-impl Running {
-    fn start(mode: Mode, (policy, topology): (Policy, Topology), preempt: PreemptPolicy) -> Self {
-        let server = startup::build(Config {
-            port: 0,
-            mode,
-            policy,
-            server: psp_server::Config::default().workers(1).topology(topology).preempt(preempt),
-            ..Config::default()
-        })
-        .unwrap();
-        let (address, handle) = (server.local_addrs()[0], server.handle());
-        let shutdown = Shutdown::new();
-        let until = shutdown.clone();
-        let thread = std::thread::spawn(move || server.run_until(&until).unwrap());
-        Self { address, handle, shutdown, thread }
-    }
-
-    fn stop(self) {
-        self.shutdown.trigger();
-        assert_eq!(self.thread.join().unwrap().abandoned, 0);
-    }
+fn start(mode: Mode, (policy, topology): (Policy, Topology), preempt: PreemptPolicy) -> SpawnedServer {
+    let config = Config {
+        port: 0,
+        mode,
+        policy,
+        server: psp_server::Config::default().workers(1).topology(topology).preempt(preempt),
+        ..Config::default()
+    };
+    startup::build(config).unwrap().spawn().unwrap()
 }
 
 /// Sends a request of 300 ms, and short requests once it runs. Returns the types of the replies in order.
-fn order_of_replies(server: &Running) -> Vec<u16> {
+fn order_of_replies(server: &SpawnedServer) -> Vec<u16> {
     const SHORTS: u64 = 5;
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
     client.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -57,9 +39,9 @@ fn order_of_replies(server: &Running) -> Vec<u16> {
             run_time_ns,
             payload_len: 0,
         };
-        client.send_to(&header.encode(), server.address).unwrap();
+        client.send_to(&header.encode(), server.local_addrs()[0]).unwrap();
         let deadline = Instant::now() + PATIENCE;
-        while server.handle.snapshot().types[1].turns.turns == 0 {
+        while server.handle().snapshot().types[1].turns.turns == 0 {
             assert!(Instant::now() < deadline, "the long request does not begin");
             std::thread::yield_now();
         }
@@ -92,14 +74,14 @@ fn short_requests_pass_a_long_one_that_spins_or_sleeps() {
         (Mode::Spin, of_worker(), PreemptPolicy::Cooperative),
         (Mode::Spin, of_worker(), PreemptPolicy::Signal),
     ] {
-        let server = Running::start(mode, (policy, topology), preempt);
+        let server = start(mode, (policy, topology), preempt);
         let order = order_of_replies(&server);
         let named = format!("{topology} {mode:?} {preempt}");
         assert_eq!(order.last(), Some(&1), "{named}: {order:?}");
-        let turns = server.handle.snapshot().types[1].turns;
+        let turns = server.handle().snapshot().types[1].turns;
         // A worker alone drives its sockets itself: its request pauses for them before its quantum is over.
         let gave_way = turns.preemptions_honoured + turns.pauses;
         assert!(gave_way > 0, "{named}: {turns:?}");
-        server.stop();
+        stop(server);
     }
 }

@@ -4,10 +4,12 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use psp_protocols::psp_header::{Header, Kind, encode_wait};
-use psp_server::{Policy, PreemptPolicy, Shutdown, Topology};
+use psp_server::{Policy, PreemptPolicy, Topology};
 use psp_synthetic::config::Config;
 use psp_synthetic::handler::Mode;
 use psp_synthetic::startup;
+
+use crate::program::stop;
 
 /// Longest wait for a reply. It is long enough for any machine, so that only failing tests reach it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -25,10 +27,10 @@ fn order_of_replies(policy: &Policy, topology: Topology, mode: Mode, preempt: Pr
         server: psp_server::Config::default().workers(1).topology(topology).preempt(preempt),
         ..Config::default()
     })
+    .unwrap()
+    .spawn()
     .unwrap();
-    let (address, shutdown) = (server.local_addrs()[0], Shutdown::new());
-    let until = shutdown.clone();
-    let serving = std::thread::spawn(move || server.run_until(&until).unwrap());
+    let address = server.local_addrs()[0];
 
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
     client.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -53,8 +55,7 @@ fn order_of_replies(policy: &Policy, topology: Topology, mode: Mode, preempt: Pr
         header.id
     });
     let order = replies.collect();
-    shutdown.trigger();
-    assert_eq!(serving.join().unwrap().abandoned, 0);
+    stop(server);
     order
 }
 

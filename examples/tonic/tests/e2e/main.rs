@@ -3,9 +3,10 @@
 #[path = "../../src/service.rs"]
 mod service;
 
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::Sender;
+use std::time::Duration;
 
+use psp_harness::{hold, until};
 use psp_pool::policy::Policy;
 use psp_pool::{Pool, RequestType, Running, TypeSpec};
 use psp_tower::{ByGrpcMethod, PspLayer, TypeSnapshot};
@@ -66,14 +67,7 @@ impl Fixture {
 
     /// Holds the worker until the gate is dropped.
     fn hold(&self) -> (Sender<()>, Running<()>) {
-        let (gate, opened): (Sender<()>, Receiver<()>) = channel();
-        let (begins, begun) = channel();
-        let running = self.pool.run(RequestType::UNKNOWN, move || {
-            begins.send(()).unwrap();
-            let _ = opened.recv();
-        });
-        begun.recv_timeout(PATIENCE).unwrap();
-        (gate, running)
+        hold(&self.pool, RequestType::UNKNOWN)
     }
 
     /// Ends the server, which has answered everything.
@@ -82,14 +76,6 @@ impl Fixture {
         self.stop.send(()).unwrap();
         self.server.await.unwrap().unwrap();
         assert_eq!(self.pool.close(PATIENCE).abandoned, 0);
-    }
-}
-
-async fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain for: {what}");
-        tokio::task::yield_now().await;
     }
 }
 

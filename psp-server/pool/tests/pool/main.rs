@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures_lite::future::{block_on, yield_now};
+use psp_harness::{hold, wait_until as until};
 use psp_pool::policy::Policy;
 use psp_pool::{BuildError, Pool, PoolError, RequestType, Running, TypeSnapshot, TypeSpec};
 
@@ -26,26 +27,6 @@ fn types() -> [TypeSpec; 2] {
 fn pool(workers: usize, policy: impl Into<Policy>) -> Pool {
     let pool = Pool::builder().types(types()).workers(workers);
     pool.policy(policy).build().unwrap()
-}
-
-/// A task that holds a worker until its gate is dropped, and has one when this returns.
-fn hold(pool: &Pool, request_type: RequestType) -> (Sender<()>, Running<()>) {
-    let (gate, opened): (Sender<()>, Receiver<()>) = channel();
-    let (begins, begun) = channel();
-    let running = pool.run(request_type, move || {
-        begins.send(()).unwrap();
-        let _ = opened.recv();
-    });
-    begun.recv_timeout(PATIENCE).unwrap();
-    (gate, running)
-}
-
-fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain for: {what}");
-        std::thread::yield_now();
-    }
 }
 
 #[test]

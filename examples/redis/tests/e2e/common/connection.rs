@@ -1,33 +1,26 @@
 //! A blocking client connection that sends and receives raw bytes.
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::io::{self, BufRead, ErrorKind, Write};
+use std::net::SocketAddr;
 
-use psp_harness::{connect, read_to_close};
+use psp_harness::{RawConnection, dereferences};
 
 use super::{Reply, wait_until};
 
 /// A client connection. Reads and writes time out instead of hanging.
 pub(crate) struct Connection {
-    reader: BufReader<TcpStream>,
+    raw: RawConnection,
 }
+
+dereferences!(Connection => raw: RawConnection);
 
 impl Connection {
     /// Connects to `address`.
     ///
     /// # Errors
-    /// The errors of [`connect`].
+    /// The errors of [`RawConnection::open`].
     pub(crate) fn open(address: SocketAddr) -> io::Result<Self> {
-        let reader = connect(address)?;
-        Ok(Self { reader })
-    }
-
-    /// Sends raw bytes.
-    ///
-    /// # Panics
-    /// The server does not accept the bytes.
-    pub(crate) fn send(&mut self, bytes: &[u8]) {
-        self.stream().write_all(bytes).expect("the server reads");
+        RawConnection::open(address).map(|raw| Self { raw })
     }
 
     /// Sends as many of `bytes` as the kernel accepts at once. Returns how many.
@@ -43,14 +36,6 @@ impl Connection {
         }
         self.stream().set_nonblocking(false).unwrap();
         sent
-    }
-
-    /// Sends bytes that the server may not read to the end.
-    ///
-    /// # Errors
-    /// The errors of the socket if the server has closed the connection.
-    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream().write_all(bytes)
     }
 
     /// Reads the next reply.
@@ -71,13 +56,13 @@ impl Connection {
 
     /// Sends one request and reads its reply.
     pub(crate) fn request(&mut self, words: &[impl AsRef<[u8]>]) -> Reply {
-        self.send(&encode(words));
+        self.send(encode(words));
         self.reply()
     }
 
     /// Sends the words of `line` as one request and returns the reply as [`Reply`] prints it.
     pub(crate) fn ask(&mut self, line: &str) -> String {
-        self.send(&encode_line(line));
+        self.send(encode_line(line));
         self.reply().to_string()
     }
 
@@ -104,11 +89,6 @@ impl Connection {
         }
     }
 
-    /// Tells the server that no further requests follow.
-    pub(crate) fn finish_sending(&self) {
-        self.stream().shutdown(Shutdown::Write).unwrap();
-    }
-
     /// Reads until these bytes have come.
     ///
     /// # Panics
@@ -121,18 +101,6 @@ impl Connection {
             assert!(count > 0, "the end after {}", bytes.escape_ascii());
         }
         bytes
-    }
-
-    /// Reads everything until the server closes the connection. A reset counts as closed.
-    ///
-    /// # Panics
-    /// The server keeps the connection open.
-    pub(crate) fn read_to_close(&mut self) -> Vec<u8> {
-        read_to_close(&mut self.reader)
-    }
-
-    fn stream(&self) -> &TcpStream {
-        self.reader.get_ref()
     }
 }
 
@@ -153,7 +121,7 @@ pub(crate) fn encode(words: &[impl AsRef<[u8]>]) -> Vec<u8> {
 /// The connection ends or stays silent instead.
 pub(crate) fn pipeline(client: &mut Connection, lines: &[&str]) -> Vec<String> {
     let requests: Vec<_> = lines.iter().map(|line| encode_line(line)).collect();
-    client.send(&requests.concat());
+    client.send(requests.concat());
     lines.iter().map(|_| client.reply().to_string()).collect()
 }
 

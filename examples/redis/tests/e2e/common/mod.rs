@@ -10,11 +10,13 @@
 // Every suite compiles this module and uses a different part of it.
 #![allow(dead_code, unused_imports)]
 
+mod beside;
 mod connection;
 mod reply;
 mod server;
 pub(crate) mod waiting;
 
+pub(crate) use beside::{get, goes_on_beside};
 pub(crate) use connection::{Connection, encode, encode_line, pipeline};
 pub(crate) use psp_harness::{DEADLINE, raise_descriptor_limit, run_program, wait_until};
 pub(crate) use reply::Reply;

@@ -2,14 +2,13 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use psp_harness::{MemoryGroup, ServerProcess, Start, free_port, other_server};
+use psp_harness::{MemoryGroup, ServerProcess, Start, dereferences, free_port, other_server};
 
-use super::Connection;
+use super::{Connection, TOPOLOGIES};
 
 const UNIX_SOCKET: &str = "redis.sock";
 const ACL_FILE: &str = "users.acl";
@@ -102,19 +101,7 @@ pub(crate) struct Server {
     process: ServerProcess,
 }
 
-impl Deref for Server {
-    type Target = ServerProcess;
-
-    fn deref(&self) -> &ServerProcess {
-        &self.process
-    }
-}
-
-impl DerefMut for Server {
-    fn deref_mut(&mut self) -> &mut ServerProcess {
-        &mut self.process
-    }
-}
+dereferences!(Server => process: ServerProcess);
 
 impl Server {
     /// Starts a server with default options.
@@ -129,6 +116,21 @@ impl Server {
             workers: Some(2),
             ..Options::default()
         })
+    }
+
+    /// Starts a server with this topology and policy.
+    pub(crate) fn start_under(topology: &'static str, policy: &'static str, workers: usize) -> Self {
+        Self::start_with(&Options {
+            topology: Some(topology),
+            policy: Some(policy),
+            workers: Some(workers),
+            ..Options::default()
+        })
+    }
+
+    /// Starts one server after the other: of two workers, with each of [`TOPOLOGIES`].
+    pub(crate) fn start_each() -> impl Iterator<Item = (&'static str, Self)> {
+        TOPOLOGIES.into_iter().map(|topology| (topology, Self::start_in(topology)))
     }
 
     /// Starts a server and waits until it accepts connections.

@@ -31,7 +31,7 @@ pub(crate) fn waiting(server: &Server, lines: &[&str]) -> Vec<Connection> {
     let mut clients = Vec::new();
     for line in lines {
         let mut client = server.connect();
-        client.send(&encode_line(line));
+        client.send(encode_line(line));
         clients.push(client);
         wait_for_blocked(&mut witness, clients.len());
     }

@@ -139,8 +139,8 @@ const TOLD_APART_BY: &str = "the-end";
 
 /// The bytes of the replies to what these requests ask.
 fn bytes(client: &mut Connection, requests: &[Vec<u8>]) -> String {
-    client.send(&requests.concat());
-    client.send(&encode(&["ECHO", TOLD_APART_BY]));
+    client.send(requests.concat());
+    client.send(encode(&["ECHO", TOLD_APART_BY]));
     let end = format!("${}\r\n{TOLD_APART_BY}\r\n", TOLD_APART_BY.len());
     let text = client.read_until(end.as_bytes());
     text.escape_ascii().to_string()
@@ -183,7 +183,7 @@ fn nothing_is_spelled_as_by_redis_server() {
         for line in WAITS {
             for (client, other) in clients.iter_mut().zip(&mut others) {
                 let id = client.ask("CLIENT ID");
-                client.send(&encode_line(line));
+                client.send(encode_line(line));
                 wait_for_blocked(other, 1);
                 assert_eq!(other.ask(&format!("CLIENT UNBLOCK {id}")), "1");
             }

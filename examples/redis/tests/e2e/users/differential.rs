@@ -373,7 +373,7 @@ fn steady(reply: Reply) -> Reply {
 fn transcript(server: &Server) -> Vec<(Step, String)> {
     let mut clients: [Connection; 3] = [0, 1, 2].map(|_| server.connect());
     let steps = TRANSCRIPT.iter().map(|&(sender, line)| {
-        clients[sender].send(&encode_line(line));
+        clients[sender].send(encode_line(line));
         let reply = steady(clients[sender].reply()).to_string();
         let is_greeting = line.starts_with("HELLO") && !reply.starts_with('-');
         let reply = if is_greeting { "hello".into() } else { reply };

@@ -4,7 +4,7 @@ mod differential;
 
 use std::fs;
 
-use psp_harness::{NOT_PSP, skip, wait_until};
+use psp_harness::wait_until;
 
 use crate::common::{Connection, Options, Server, TOPOLOGIES};
 
@@ -26,8 +26,7 @@ fn log_in(server: &Server, name: &str, password: &str) -> Connection {
 
 #[test]
 fn a_change_of_a_user_counts_for_its_clients_at_once() {
-    for topology in TOPOLOGIES {
-        let server = Server::start_in(topology);
+    for (topology, server) in Server::start_each() {
         let mut admin = server.connect();
         admin.ask("ACL SETUSER alice on >pw +@all ~* &*");
         let mut clients: Vec<_> = (0..20).map(|_| log_in(&server, "alice", "pw")).collect();
@@ -55,8 +54,7 @@ fn a_change_of_a_user_counts_for_its_clients_at_once() {
 #[test]
 fn no_subscriber_keeps_a_channel_that_its_user_lost() {
     const ROUNDS: usize = 40;
-    for topology in TOPOLOGIES {
-        let server = Server::start_in(topology);
+    for (topology, server) in Server::start_each() {
         let mut admin = server.connect();
         for round in 0..ROUNDS {
             admin.ask("ACL SETUSER alice reset on >pw +@all &c");
@@ -87,8 +85,7 @@ fn no_subscriber_keeps_a_channel_that_its_user_lost() {
 
 #[test]
 fn who_waits_for_a_key_was_allowed_to() {
-    for topology in TOPOLOGIES {
-        let server = Server::start_in(topology);
+    for (topology, server) in Server::start_each() {
         let mut admin = server.connect();
         admin.ask("ACL SETUSER alice on >pw +blpop +blmove ~a*");
         let mut alice = log_in(&server, "alice", "pw");
@@ -142,9 +139,7 @@ fn a_file_of_users_is_read_and_written() {
 
 #[test]
 fn wrong_users_stop_the_start_with_a_clear_error() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let directory = tempfile::tempdir().unwrap();
     let (config, users) = (directory.path().join("psp-redis.toml"), directory.path().join("users.acl"));
     let fails_with = |text: &str, flags: &[&str]| {
@@ -180,9 +175,7 @@ fn wrong_users_stop_the_start_with_a_clear_error() {
 
 #[test]
 fn users_of_the_configuration_survive_a_reload() {
-    if !Server::is_psp_redis() {
-        return skip(NOT_PSP);
-    }
+    psp_harness::only_psp!();
     let server = Server::start_with(&Options {
         config: Some("user = ['alice on >pw +@all ~*', 'default on >root ~* &* +@all']\n"),
         ..Options::default()

@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use psp_loadgen::record::Stalls;
 use psp_server::telemetry::Snapshot;
-use psp_server::{Policy, PreemptPolicy, Shutdown, Topology};
+use psp_server::{Policy, PreemptPolicy, Topology};
 use psp_sim::simulator;
 use psp_sim::simulator::{Outcome, SimPlan, SimRequest};
 use psp_sim::workload::Workload;
@@ -135,18 +134,14 @@ impl Point {
 
     /// Sends the requests to a live server.
     pub(super) fn live(&self) -> Live {
-        let server = startup::build(self.config()).unwrap();
-        let handle = server.handle();
-        let address = server.local_addrs()[0];
-        let shutdown = Shutdown::new();
-        let stopper = shutdown.clone();
-        let serving = thread::spawn(move || server.run_until(&shutdown).unwrap());
+        let server = startup::build(self.config()).unwrap().spawn().unwrap();
+        let (handle, address) = (server.handle(), server.local_addrs()[0]);
         // Before the server reads, requests that a socket cannot hold would be lost.
         let sockets = if self.flows.is_some() {
-            sockets::of_workers(&handle, address)
+            sockets::of_workers(handle, address)
         } else {
             let socket = connected(address);
-            sockets::probe(&handle, &socket);
+            sockets::probe(handle, &socket);
             vec![socket]
         };
         let requests = self.requests();
@@ -156,8 +151,8 @@ impl Point {
         let window = self.present_max().max(SOCKET_HOLDS);
         let exchange = exchange(&sockets, &requests, self.stretch, window, sent);
         let (counters, lasted) = at_end.unwrap();
-        stopper.trigger();
-        serving.join().unwrap();
+        server.shut_down();
+        server.join().unwrap();
         let answered = exchange.latency.iter().flatten().count();
         assert_eq!(answered, requests.len(), "{self:?}");
         Live { exchange, counters, lasted }
