@@ -10,6 +10,8 @@
 //!                                                                     Sink (reply bytes)
 //! ```
 //!
+//! [`framings`] has those that many protocols share: lines, lengths before messages, and others.
+//!
 //! [`skip`] is for clients: it finds the end of each reply and the outcome of its request. [`packet`]
 //! has the headers of network packets, for transports that bypass the kernel.
 
@@ -18,6 +20,7 @@ mod setters;
 
 pub mod envelope;
 pub mod framing;
+pub mod framings;
 pub mod http;
 pub mod kv;
 pub mod memcached;
@@ -30,4 +33,7 @@ pub mod skip;
 
 pub use envelope::Envelope;
 pub use framing::{FrameError, Framing, Rejection, Step};
+#[cfg(feature = "codec")]
+pub use framings::Decoded;
+pub use framings::{FixedSize, LengthDelimited, Lines};
 pub use sink::Sink;

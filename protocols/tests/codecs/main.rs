@@ -1,5 +1,6 @@
 //! The codecs against arbitrary bytes, streams in arbitrary pieces, and real servers.
 
+mod framings;
 mod http_requests;
 mod kv;
 mod memcached_replies;
