@@ -27,6 +27,8 @@ use crate::runtime::Port;
 use crate::runtime::host::cores::Cores;
 use crate::server::Server;
 use crate::settings;
+#[cfg(feature = "admin")]
+use crate::shared::MoreMetrics;
 use crate::shared::{PolicyMailbox, PollWithin, Shared};
 use crate::shutdown::Shutdown;
 use crate::signal_preemptible::SignalPreemptible;
@@ -58,19 +60,19 @@ struct Settings {
     #[cfg(feature = "dpdk")]
     dpdk: Option<crate::dpdk::DpdkConfig>,
     types: Option<TypeTable>,
-    /// Hints from a file, for types by name.
-    hints: Vec<TypeSpec>,
-    /// The policy of a file.
-    file_policy: Policy,
-    config: Config,
-    /// Values that were set one by one. They come before those of `config`, and of a file.
-    policy: Option<Policy>,
+    /// What the program set.
+    own: settings::Settings,
+    /// Settings that come before these, such as those of a file.
+    given: settings::Settings,
+    /// Values that were set one by one. They come before those of the program's configuration.
     workers: Option<Workers>,
     topology: Option<Topology>,
     preempt: Option<PreemptPolicy>,
     /// The handler's author signed [`SignalPreemptible`].
     signal_preemptible: bool,
     poll_within: Option<PollWithin>,
+    #[cfg(feature = "admin")]
+    more_metrics: MoreMetrics,
     error: Option<BuildError>,
 }
 
@@ -120,15 +122,15 @@ impl Server<(), (), fn(crate::Request<'_, ()>, &mut crate::Reply<'_>)> {
             #[cfg(feature = "dpdk")]
             dpdk: None,
             types: None,
-            hints: Vec::new(),
-            file_policy: Policy::default(),
-            policy: None,
-            config: Config::default(),
+            own: settings::Settings::default(),
+            given: settings::Settings::default(),
             workers: None,
             topology: None,
             preempt: None,
             signal_preemptible: false,
             poll_within: None,
+            #[cfg(feature = "admin")]
+            more_metrics: MoreMetrics::default(),
             error: None,
         };
         ServerBuilder {
@@ -240,6 +242,18 @@ impl<F, K, H> ServerBuilder<F, K, H> {
         self
     }
 
+    /// Has the [admin port](Config::admin) serve, behind its own figures, those that `render` writes in Prometheus' text
+    /// format, such as what the process has given to the recorder of the crate `metrics`:
+    /// `let prometheus = PrometheusBuilder::new().install_recorder()?` and `.metrics(move || prometheus.render())`.
+    /// Their names are not those of [this crate](crate#metrics). Who may read the one may read the other. Needs the
+    /// feature `admin`.
+    #[cfg(feature = "admin")]
+    #[must_use]
+    pub fn metrics(mut self, render: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.settings.more_metrics = MoreMetrics(Some(Arc::new(render)));
+        self
+    }
+
     /// Has each poll of a request that [waits](crate::wait()) call `within`, which calls its argument, once: the poll.
     /// So a runtime's context is there for the futures that need it. A poll within it is not preempted.
     #[must_use]
@@ -318,13 +332,23 @@ impl<F, K, H> ServerBuilder<F, K, H> {
         self
     }
 
-    /// Sets the policy: a [`Policy`], or the settings of one, whatever [`settings`](Self::settings) say.
+    /// Sets the policy: a [`Policy`], or the settings of one. [`settings`](Self::settings) may name another one.
     ///
     /// [`build`](Self::build) refuses a policy that [needs preemption](Policy::needs_preemption) if
     /// [`Config::preempt`] is `none` or the topology is [`Inline`](Topology::Inline).
     #[must_use]
     pub fn policy(mut self, policy: impl Into<Policy>) -> Self {
-        self.settings.policy = Some(policy.into());
+        self.settings.own.policy = policy.into();
+        self
+    }
+
+    /// Registers [policies](Policy::custom) that a [watched file](settings::Settings::watch) and
+    /// [`ServerHandle::parse_policy`](crate::ServerHandle::parse_policy) may name beside those of the crate, as the
+    /// [admin port](Config::admin) does. The one of [`policy`](Self::policy), and those of
+    /// [`settings`](Self::settings), are registered as they are.
+    #[must_use]
+    pub fn policies(mut self, policies: impl IntoIterator<Item = Policy>) -> Self {
+        self.settings.own = self.settings.own.policies(policies);
         self
     }
 
@@ -351,17 +375,13 @@ impl<F, K, H> ServerBuilder<F, K, H> {
         self
     }
 
-    /// Sets policy, configuration and hints of types at once, such as those of a file. What
-    /// [`policy`](Self::policy), [`workers`](Self::workers), [`topology`](Self::topology) and
-    /// [`preempt`](Self::preempt) say comes first, in whatever order the methods are called; a program whose file
-    /// decides gives its own defaults to [`Settings::with_file`](settings::Settings::with_file) instead.
+    /// Sets policy, configuration and hints of types at once, such as those of a file. What they name comes before what
+    /// the builder's other methods say, in whatever order the methods are called, and the rest stays the builder's.
     ///
     /// [`build`](Self::build) refuses hints for a type that the classifier does not have.
     #[must_use]
     pub fn settings(mut self, settings: settings::Settings) -> Self {
-        self.settings.file_policy = settings.policy;
-        self.settings.config = settings.server;
-        self.settings.hints = settings.types;
+        self.settings.given = settings;
         self
     }
 
@@ -369,7 +389,7 @@ impl<F, K, H> ServerBuilder<F, K, H> {
     /// [`preempt`](Self::preempt) come first, in whatever order the methods are called.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
-        self.settings.config = config;
+        self.settings.own.server = config;
         self
     }
 }
@@ -405,7 +425,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         let mut local_addrs = bound.local_addrs();
         let packet_port = { &self.settings }.open_packet_port(plan.topology, workers, datagrams)?;
         local_addrs.extend(packet_port.as_ref().map(PacketPort::address));
-        let config = &self.settings.config;
+        let config = &plan.settings.server;
         let admin = config.admin.as_deref();
         let admin = admin.map(|place| AdminListener::bind(place, config));
         let admin = admin.transpose()?;
@@ -441,11 +461,11 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
         if let Some(error) = self.settings.error.take() {
             return Err(error);
         }
-        self.settings.merge();
-        let config = &self.settings.config;
-        let policy = self.settings.policy();
+        let settings = self.settings.merge();
+        let config = &settings.server;
         config.validate()?;
         config.validate_admin()?;
+        settings.own_policies.validate()?;
         preempt::validate(config.preempt, self.settings.signal_preemptible)?;
         self.settings.places.validate()?;
         if self.settings.has_no_address() {
@@ -456,25 +476,26 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
             Some(_) => cores.unpinned(),
             None => cores,
         };
-        let topology = admission::topology(config, policy, cores.count);
+        let topology = admission::topology(config, &settings.policy, cores.count);
         let by_cores = admission::workers_by_cores(topology, cores.count);
         let workers = config.workers.unwrap_or(by_cores.into());
         let types = self.settings.types.take();
         let types = types.unwrap_or_else(|| self.classifier.types());
-        let mut types = request_types::with_hints(types, &self.settings.hints)?;
+        let mut types = request_types::with_hints(types, &settings.types)?;
         request_types::validate(&types)?;
         let executors = request_types::executors(&types, topology, workers.max);
         config.validate_stacks(executors)?;
         let has_tls = self.settings.places.has_tls();
         let handshake = has_tls.then(|| request_types::register_handshake(&mut types)).transpose()?;
         let preempt = request_types::preempt_by_slot(&types, config.preempt)?;
-        admission::admit(self.settings.policy(), config, topology, workers.max)?;
+        admission::admit(&settings.policy, config, topology, workers.max)?;
         let receivers = admission::receivers(topology, workers.max);
         if receivers > 1 {
             self.settings.admit_distributed(workers.min < workers.max)?;
         }
-        let datagrams = self.settings.datagrams(&types, workers.max, receivers)?;
+        let datagrams = self.settings.datagrams(&types, config, workers.max, receivers)?;
         Ok(Plan {
+            settings,
             cores,
             topology,
             workers,
@@ -490,6 +511,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
 
 /// What a server is to be, by settings that were checked.
 struct Plan {
+    settings: settings::Settings,
     cores: Cores,
     topology: Topology,
     workers: Workers,
@@ -509,8 +531,7 @@ impl Settings {
     /// The state that all threads share.
     fn shared(self, plan: Plan, parts: Parts, owed_max: usize, admin_addr: Option<SocketAddr>) -> Shared {
         let (receivers, executors) = (plan.receivers, plan.executors);
-        let policy = self.policy().clone();
-        let config = self.config;
+        let config = plan.settings.server;
         let buffers = Arc::new(Budget::new(config.buffered_bytes()));
         let workers = plan.workers.max;
         Shared {
@@ -529,12 +550,17 @@ impl Settings {
             polls: plan.cores.spare_for(workers + 1) && config.spin_us > 0,
             helpers: Helpers::new(config.blocking_threads_max, move || plan.cores.unpin()),
             config,
-            policy: PolicyMailbox::new(policy),
+            hints: plan.settings.types,
+            own_policies: plan.settings.own_policies,
+            own: self.own,
+            policy: PolicyMailbox::new(plan.settings.policy),
             can_preempt: AtomicBool::new(false),
             types: plan.types,
             handshake: plan.handshake,
             preempt: plan.preempt,
             poll_within: self.poll_within,
+            #[cfg(feature = "admin")]
+            more_metrics: self.more_metrics,
             shutdown: Shutdown::new(),
             admin_addr,
             is_serving: AtomicBool::new(false),
@@ -543,23 +569,27 @@ impl Settings {
         }
     }
 
-    fn policy(&self) -> &Policy {
-        self.policy.as_ref().unwrap_or(&self.file_policy)
-    }
-
-    /// Puts the values that were set one by one into `config`.
-    fn merge(&mut self) {
-        let Self { config, .. } = self;
-        config.workers = self.workers.or(config.workers);
-        config.topology = self.topology.unwrap_or(config.topology);
-        config.preempt = self.preempt.unwrap_or(config.preempt);
+    /// Puts the values that were set one by one among the program's settings, and returns what holds altogether.
+    fn merge(&mut self) -> settings::Settings {
+        let settings::Settings { policy, server, own_policies, .. } = &mut self.own;
+        server.workers = self.workers.or(server.workers);
+        server.topology = self.topology.unwrap_or(server.topology);
+        server.preempt = self.preempt.unwrap_or(server.preempt);
+        own_policies.add(Some(policy.clone()).filter(|policy| matches!(policy, Policy::Custom(_))));
+        std::mem::take(&mut self.given).over(self.own.clone())
     }
 
     /// Datagrams of sockets, or of a polled port, that may wait or be in flight, at each of so many `receivers`.
-    fn datagrams(&self, types: &TypeTable, workers: usize, receivers: usize) -> Result<usize, BuildError> {
-        let queued = request_types::queued_max(types, &self.config);
+    fn datagrams(
+        &self,
+        types: &TypeTable,
+        config: &Config,
+        workers: usize,
+        receivers: usize,
+    ) -> Result<usize, BuildError> {
+        let queued = request_types::queued_max(types, config);
         let datagrams = queued + workers + DATAGRAMS_SPARE;
-        let bytes_max = self.config.datagram_bytes_max;
+        let bytes_max = config.datagram_bytes_max;
         let all = datagrams * receivers;
         let total = all as u128 * buffer_len(bytes_max) as u128;
         if self.places.may_have_udp() && total > DATAGRAM_BYTES_TOTAL_MAX.into() {

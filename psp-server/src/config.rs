@@ -324,6 +324,28 @@ impl Default for Config {
     }
 }
 
+/// Writes what there is of every setting: the setters of those with a type, and a function that takes settings over by
+/// their names. Those before the semicolon may be left unset.
+macro_rules! every_setting {
+    ($($optional:ident),+; $($field:ident: $type:ty),+ $(,)?) => {
+        psp_policy::setters! { $($field: $type),+ }
+
+        /// This configuration, with the settings of `other` that are named, or that are not the default ones.
+        pub(crate) fn with_named(self, other: &Self, is_named: impl Fn(&str) -> bool) -> Self {
+            let default = Self::default();
+            let mut own = self;
+            let Self { $($optional,)+ $($field),+ } = other;
+            $(if $optional.is_some() {
+                own.$optional = $optional.clone();
+            })+
+            $(if is_named(stringify!($field)) || *$field != default.$field {
+                own.$field = *$field;
+            })+
+            own
+        }
+    };
+}
+
 impl Config {
     /// Sets [`workers`](field@Self::workers).
     #[must_use]
@@ -393,7 +415,9 @@ impl Config {
         self.buffered_bytes_max.unwrap_or(BUFFERED_BYTES)
     }
 
-    psp_policy::setters! {
+    every_setting! {
+        workers, arbiter, admin, admin_token_file, admin_tls_cert_file, admin_tls_key_file, contexts_per_worker,
+        buffered_bytes_max;
         elastic_load_factor: f64,
         elastic_hysteresis: f64,
         elastic_interval_ms: u64,

@@ -237,6 +237,7 @@ mod late_waker;
 mod limits;
 mod listen;
 mod mailbox;
+mod own_policies;
 pub mod peer;
 pub mod preempt;
 mod presence;

@@ -16,6 +16,7 @@
 //!
 //! `docs/configuration.md` lists all keys.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 
@@ -28,8 +29,10 @@ use toml::{Table, Value};
 
 use crate::config::Config;
 use crate::error::{Place, SettingsError};
+use crate::own_policies::OwnPolicies;
 
-/// What operators may set of a server: policy, resources, and hints of its request types.
+/// What operators may set of a server: policy, resources, and hints of its request types. What they do not name is the
+/// [builder's](crate::ServerBuilder::settings).
 ///
 /// ```
 /// use psp_server::{Policy, Settings};
@@ -42,7 +45,7 @@ use crate::error::{Place, SettingsError};
 /// assert!(error.to_string().starts_with("line 3, column 1: unknown field `worker`"));
 /// # Ok::<(), psp_server::SettingsError>(())
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Settings {
@@ -54,6 +57,19 @@ pub struct Settings {
     /// has no types, these are the types, in this order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<TypeSpec>,
+    /// Policies that a text may name beside those of the crate.
+    #[serde(skip)]
+    pub(crate) own_policies: OwnPolicies,
+    /// What was named, such as `policy` and `server.spin_us`, if only as the default.
+    #[serde(skip)]
+    named: BTreeSet<String>,
+}
+
+/// Settings are equal that make the same server.
+impl PartialEq for Settings {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.policy, &self.server, &self.types) == (&other.policy, &other.server, &other.types)
+    }
 }
 
 impl Settings {
@@ -66,6 +82,16 @@ impl Settings {
     #[must_use]
     pub fn policy(mut self, policy: impl Into<Policy>) -> Self {
         self.policy = policy.into();
+        self.named.insert(POLICY.to_owned());
+        self
+    }
+
+    /// Lets texts and files that are read from now on name these [policies](Policy::custom), too.
+    ///
+    /// [`build`](crate::ServerBuilder::build) refuses a policy of the crate here, and two of one name.
+    #[must_use]
+    pub fn policies(mut self, policies: impl IntoIterator<Item = Policy>) -> Self {
+        self.own_policies.add(policies);
         self
     }
 
@@ -105,20 +131,49 @@ impl Settings {
     }
 
     pub(crate) fn with_text(self, text: &str, path: Option<&Path>) -> Result<Self, SettingsError> {
+        let (own, known) = self.own_policies.take(text).unzip();
+        let text = known.as_deref().unwrap_or(text);
         let mut read: Self = parse(text, path)?;
-        let named: Table = parse(text, path)?;
-        read.server = server_over(&self.server, &named, read.server);
-        if !named.contains_key("policy") {
-            read.policy = self.policy;
-        }
-        if !named.contains_key("types") {
-            read.types = self.types;
-        }
-        read.server.validate()?;
+        read.named = names(&parse(text, path)?);
+        read.policy = own.unwrap_or(read.policy);
+        let merged = read.over(self);
+        merged.server.validate()?;
         // How many workers there will be is known later. Two are the fewest that a server chooses.
-        read.policy.validate(read.server.workers.map_or(2, |workers| workers.max))?;
-        Ok(read)
+        merged.policy.validate(merged.server.workers.map_or(2, |workers| workers.max))?;
+        Ok(merged)
     }
+
+    /// `own`, changed by what these settings name, and by what they have that is not the default.
+    pub(crate) fn over(self, own: Self) -> Self {
+        let default = Self::default();
+        let has = |key, differs| differs || self.named.contains(key);
+        let mut merged = own;
+        if has(POLICY, self.policy != default.policy) {
+            merged.policy = self.policy;
+        }
+        if has(TYPES, self.types != default.types) {
+            merged.types = self.types;
+        }
+        let is_named = |setting: &str| self.named.contains(&of_server(setting));
+        merged.server = merged.server.with_named(&self.server, is_named);
+        merged.own_policies.add(self.own_policies.iter().cloned());
+        merged.named.extend(self.named);
+        merged
+    }
+}
+
+const POLICY: &str = "policy";
+const TYPES: &str = "types";
+
+fn of_server(setting: &str) -> String {
+    format!("server.{setting}")
+}
+
+/// The settings that a file names, with underscores.
+fn names(file: &Table) -> BTreeSet<String> {
+    let server = file.get("server").and_then(Value::as_table);
+    let of_server = server.into_iter().flat_map(Table::keys).map(|key| of_server(&key.replace('-', "_")));
+    file.keys().cloned().chain(of_server).collect()
 }
 
 /// Reads a configuration file.
@@ -201,21 +256,9 @@ fn first_refused(
 /// For programs whose defaults are not those of [`Config`].
 #[doc(hidden)]
 #[must_use]
-pub fn server_over(own: &Config, named: &Table, read: Config) -> Config {
-    let Some(Value::Table(named)) = named.get("server") else {
-        return own.clone();
-    };
-    let merge = || {
-        let (mut merged, read) = (Table::try_from(own).ok()?, Table::try_from(&read).ok()?);
-        for key in named.keys() {
-            let key = key.replace('_', "-");
-            if let Some(value) = read.get(&key) {
-                merged.insert(key, value.clone());
-            }
-        }
-        merged.try_into().ok()
-    };
-    merge().unwrap_or(read)
+pub fn server_over(own: &Config, named: &Table, read: &Config) -> Config {
+    let named = names(named);
+    own.clone().with_named(read, |setting| named.contains(&of_server(setting)))
 }
 
 /// The page's program compiles.

@@ -23,10 +23,12 @@ pub struct Watch {
 
 impl Settings {
     /// Applies a file to a server that was built with it, now and whenever the file changes. A thread reads the file
-    /// twice a second. Settings that the file leaves out are these; most programs watch with `Settings::default()`.
+    /// twice a second. Settings that the file leaves out are these, and those that these leave out are the
+    /// [builder's](crate::ServerBuilder); most programs watch with `Settings::default()`.
     ///
-    /// The policy, `connections-max` and `idle-timeout-s` change at once. The log names other settings that have
-    /// changed and need a restart. If the file is not valid, the log says why, and nothing changes.
+    /// The policy, `connections-max`, `idle-timeout-s`, `output-bytes-max` and `slow-us` change at once. The log names
+    /// other settings that have changed and need a restart. If the file is not valid, the log says why, and nothing
+    /// changes.
     ///
     /// # Errors
     /// When the file cannot be read or is not valid, and when the thread cannot be started.
@@ -34,10 +36,9 @@ impl Settings {
         let path = path.into();
         let text = read(&path)?;
         let mut reloader = Reloader {
-            in_force: self.clone().with_text(&text, Some(&path))?,
             path,
-            defaults: self,
             seen: String::new(),
+            defaults: self.over(server.own_settings()),
             server,
         };
         reloader.apply(&text)?;
@@ -75,7 +76,6 @@ struct Reloader {
     /// The text of the file when it was last read.
     seen: String,
     defaults: Settings,
-    in_force: Settings,
     server: ServerHandle,
 }
 
@@ -97,9 +97,11 @@ impl Reloader {
     fn apply(&mut self, text: &str) -> Result<Vec<String>, SettingsError> {
         let settings = self.defaults.clone().with_text(text, Some(&self.path))?;
         self.server.reload(&settings.policy, &settings.server)?;
-        self.in_force.policy = settings.policy.clone();
-        self.in_force.server = self.in_force.server.reloaded(&settings.server);
-        Ok(differences(&self.in_force, &settings))
+        let in_force = Settings::default()
+            .policy(settings.policy.clone())
+            .server(self.server.config().reloaded(&settings.server))
+            .types(self.server.hints().to_vec());
+        Ok(differences(&in_force, &settings))
     }
 }
 
@@ -126,8 +128,7 @@ mod tests {
         let mut reloader = Reloader {
             path: "psp.toml".into(),
             seen: String::new(),
-            defaults: defaults.clone(),
-            in_force: defaults,
+            defaults: defaults.over(handle.own_settings()),
             server: handle.clone(),
         };
         let text = "policy = 'sjf'\n[server]\nconnections-max = 9\nspin-us = 3\n[[types]]\nname = 'a'";

@@ -25,7 +25,7 @@ fn parse<C: ProgramConfig>(text: &str, file: Option<&Path>) -> anyhow::Result<C>
     // serde has filled in psp-server's defaults for settings that `[server]` does not name. The program may
     // have others.
     let server = config.common().server;
-    *server = server_over(C::default().common().server, &named, server.clone());
+    *server = server_over(C::default().common().server, &named, server);
     Ok(config)
 }
 

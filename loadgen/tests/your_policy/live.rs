@@ -3,36 +3,16 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
 use psp_policy::Policy;
-use psp_server::protocols::{FrameError, Framing, Rejection, Sink, Step};
+use psp_server::protocols::{Lines, Sink};
 use psp_server::{Reply, Request, RequestType, Server, TypeSpec};
 
 use crate::longest_queue_first::longest_queue_first;
-
-/// Requests are lines.
-struct Lines;
-
-impl Framing for Lines {
-    type Cursor = ();
-    type Head = ();
-
-    fn next_frame(&self, _cursor: &mut (), input: &[u8]) -> Result<Step, FrameError> {
-        match input.iter().position(|&byte| byte == b'\n') {
-            Some(end) => Ok(Step::Frame { len: end + 1, head: () }),
-            None if input.len() < 1024 => Ok(Step::NeedMore { len_min: input.len() + 1 }),
-            None => Err(FrameError::new("the line is too long")),
-        }
-    }
-
-    fn encode_rejection(&self, why: &Rejection<'_>, _request: &[u8], out: &mut dyn Sink) {
-        out.put(format!("ERROR {why:?}\n").as_bytes());
-    }
-}
 
 #[test]
 fn a_server_runs_it_and_switches() -> Result<(), Box<dyn Error>> {
     let server = Server::builder()
         .tcp("127.0.0.1:0")
-        .framing(Lines)
+        .framing(Lines::default())
         .types([TypeSpec::new("lower"), TypeSpec::new("upper")])
         .classifier(|line: &[u8]| RequestType::new(line[0].is_ascii_uppercase().into()))
         .policy(longest_queue_first())

@@ -1,11 +1,10 @@
 //! What the admin port answers.
 
-use std::str::FromStr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
-use psp_policy::Policy;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
@@ -76,7 +75,7 @@ impl Routes {
             "/" => Answer::ok("text/html; charset=utf-8", PAGE),
             "/livez" => self.liveness(),
             "/readyz" => self.readiness(),
-            "/metrics" => Answer::ok(METRICS_CONTENT_TYPE, exposition(&self.server.snapshot(), &self.name)),
+            "/metrics" => Answer::ok(METRICS_CONTENT_TYPE, self.metrics()),
             "/status" => Answer::ok(JSON, self.status()),
             "/slow" => Answer::ok(JSON, self.slow()),
             "/policy" => Answer::text(StatusCode::OK, self.server.policy().spelled()),
@@ -87,6 +86,14 @@ impl Routes {
     /// Refuses what a request may not have.
     pub(super) fn admit(&self, head: &Parts) -> Result<(), Answer> {
         self.access.admit(head)
+    }
+
+    fn metrics(&self) -> String {
+        let mut text = exposition(&self.server.snapshot(), &self.name);
+        // A panic there costs these figures, and neither the server's nor the port.
+        let more = catch_unwind(AssertUnwindSafe(|| self.server.more_metrics()));
+        text.push_str(&more.ok().flatten().unwrap_or_default());
+        text
     }
 
     fn slow(&self) -> String {
@@ -133,7 +140,7 @@ impl Routes {
 
     fn set_policy(&self, body: &[u8]) -> Answer {
         let text = String::from_utf8_lossy(body);
-        let policy = match Policy::from_str(text.trim()) {
+        let policy = match self.server.parse_policy(&text) {
             Ok(policy) => policy,
             Err(error) => return Answer::text(StatusCode::BAD_REQUEST, error.to_string()),
         };

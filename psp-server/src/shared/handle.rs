@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use psp_policy::{Policy, PolicyError};
+use psp_policy::{Policy, PolicyError, TypeSpec};
 
 use super::state::Shared;
 use crate::admission;
 use crate::config::{Config, Topology};
+use crate::settings::Settings;
 use crate::telemetry::{SlowRequest, Snapshot};
 #[cfg(feature = "admin")]
 use crate::trace::Trace;
@@ -83,6 +84,27 @@ impl ServerHandle {
         admission::admit_switch(&[&shared.policy.policy(), &policy], &shared.scheduler_setup())?;
         shared.policy.post(policy);
         Ok(())
+    }
+
+    /// The policy that a line names, with its settings: `mq quantum-us=20`, or one of the
+    /// [program's own](crate::ServerBuilder::policies).
+    ///
+    /// # Errors
+    /// When no policy has that name, or a setting is not one of it.
+    pub fn parse_policy(&self, line: &str) -> Result<Policy, PolicyError> {
+        self.shared.own_policies.parse(line)
+    }
+
+    /// The settings that the program's own code gave to the builder.
+    pub(crate) fn own_settings(&self) -> Settings {
+        let mut own = self.shared.own.clone();
+        own.own_policies = self.shared.own_policies.clone();
+        own
+    }
+
+    /// The hints of request types that the server was built with.
+    pub(crate) fn hints(&self) -> &[TypeSpec] {
+        &self.shared.hints
     }
 
     /// The topology in force; never [`Topology::Auto`].
@@ -188,6 +210,12 @@ impl ServerHandle {
     #[must_use]
     pub fn admin_addr(&self) -> Option<SocketAddr> {
         self.shared.admin_addr
+    }
+
+    /// What the program's own function writes of figures beside the server's.
+    #[cfg(feature = "admin")]
+    pub(crate) fn more_metrics(&self) -> Option<String> {
+        self.shared.more_metrics.0.as_ref().map(|render| render())
     }
 
     /// Names of the types by their slots; `UNKNOWN` comes last.

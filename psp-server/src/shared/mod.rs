@@ -15,4 +15,6 @@ mod state;
 pub use handle::ServerHandle;
 pub(crate) use policy_mailbox::PolicyMailbox;
 pub(crate) use receiver::Receiver;
+#[cfg(feature = "admin")]
+pub(crate) use state::MoreMetrics;
 pub(crate) use state::{PollWithin, Shared};

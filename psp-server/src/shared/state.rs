@@ -8,14 +8,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use psp_policy::elastic::{Elastic, ElasticScheduler};
-use psp_policy::{Policy, PreemptPolicy, RequestType, Scheduler, SchedulerSetup, TypeTable, WorkerId};
+use psp_policy::{Policy, PreemptPolicy, RequestType, Scheduler, SchedulerSetup, TypeSpec, TypeTable, WorkerId};
 
 use crate::admission;
 use crate::config::{Config, Topology};
 use crate::fiber::{Helpers, Surroundings};
+use crate::own_policies::OwnPolicies;
 use crate::reply::Deferrals;
 #[cfg(test)]
 use crate::request_types;
+use crate::settings::Settings;
 use crate::shared::PolicyMailbox;
 use crate::shutdown::Shutdown;
 use crate::telemetry::{Parts, SlowLog, Telemetry};
@@ -28,6 +30,12 @@ use crate::transport::request_key::PortNumber;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Config,
+    /// The hints of request types that were given.
+    pub(crate) hints: Vec<TypeSpec>,
+    /// Policies that texts may name beside those of the crate.
+    pub(crate) own_policies: OwnPolicies,
+    /// What the program set, which holds where its file names nothing.
+    pub(crate) own: Settings,
     pub(crate) topology: Topology,
     /// All workers, present or absent.
     pub(crate) workers: usize,
@@ -59,6 +67,8 @@ pub(crate) struct Shared {
     pub(crate) helpers: Arc<Helpers>,
     /// What each poll of a request that waits runs within.
     pub(crate) poll_within: Option<PollWithin>,
+    #[cfg(feature = "admin")]
+    pub(crate) more_metrics: MoreMetrics,
     pub(crate) shutdown: Shutdown,
     /// Where the admin port listens, if there is one.
     pub(crate) admin_addr: Option<SocketAddr>,
@@ -82,6 +92,18 @@ pub(crate) struct PollWithin(pub(crate) Arc<Surroundings>);
 impl fmt::Debug for PollWithin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PollWithin").finish_non_exhaustive()
+    }
+}
+
+/// Writes figures of the process that are not the server's, if there are any.
+#[cfg(feature = "admin")]
+#[derive(Clone, Default)]
+pub(crate) struct MoreMetrics(pub(crate) Option<Arc<dyn Fn() -> String + Send + Sync>>);
+
+#[cfg(feature = "admin")]
+impl fmt::Debug for MoreMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MoreMetrics").finish_non_exhaustive()
     }
 }
 
@@ -239,6 +261,9 @@ impl Shared {
             helpers: Helpers::new(config.blocking_threads_max, || {}),
             preempt: vec![config.preempt; types.len() + 1],
             config,
+            hints: Vec::new(),
+            own_policies: OwnPolicies::default(),
+            own: Settings::default(),
             topology: Topology::Dedicated,
             workers,
             workers_min: workers,
@@ -248,6 +273,8 @@ impl Shared {
             types,
             handshake: None,
             poll_within: None,
+            #[cfg(feature = "admin")]
+            more_metrics: MoreMetrics::default(),
             shutdown: Shutdown::new(),
             admin_addr: None,
             is_serving: AtomicBool::new(false),

@@ -9,9 +9,13 @@ mod traces;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{PATIENCE, TestServer, lines, start_tcp, until};
-use psp_server::{BuildError, Config, Policy, Reply, Request, Topology};
+use common::{Client, Lines, PATIENCE, TestServer, handler, lines, start_tcp, until};
+use metrics_exporter_prometheus::PrometheusBuilder;
+use psp_server::protocols::Sink;
+use psp_server::{BuildError, Config, Policy, Reply, Request, Server, Topology};
 use serde_json::Value;
 
 fn server() -> TestServer {
@@ -100,7 +104,7 @@ fn a_net_thread_that_stands_still_is_seen_until_it_turns_again() {
 
 /// The samples of an exposition: names with labels, and values.
 fn samples(text: &str) -> BTreeMap<&str, f64> {
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let pairs = lines.map(|line| line.rsplit_once(' ').unwrap());
     pairs.map(|(name, value)| (name, value.parse().unwrap())).collect()
 }
@@ -182,6 +186,69 @@ fn the_policy_is_read_and_changed() {
     assert_eq!(put(port, "/policy", &"x".repeat(5000)).0, 413);
     let changed = put(port, "/policy", "darc delta=3.0\n");
     assert!(changed.1.contains("delta=3"), "{changed:?}");
+}
+
+#[test]
+fn a_policy_of_the_programs_own_is_changed_to_by_its_name() {
+    let own = Policy::custom("own", |setup| Policy::c_fcfs().scheduler(setup));
+    let server = Server::builder()
+        .tcp("127.0.0.1:0")
+        .framing(Lines)
+        .config(Config::default().admin("0"))
+        .policies([own.clone()])
+        .handler(handler(|_, _| {}))
+        .build()
+        .unwrap()
+        .spawn()
+        .unwrap();
+    let port = server.handle().admin_addr().unwrap();
+    assert_eq!(put(port, "/policy", "own\n"), (200, "own\n".into()));
+    assert_eq!(server.handle().policy(), own);
+    assert_eq!(put(port, "/policy", "own quantum-us=3").0, 400, "it has no settings");
+    assert_eq!(put(port, "/policy", "darc").0, 200);
+}
+
+/// A figure of a handler's own, by way of the recorder of the process.
+#[test]
+fn figures_of_the_programs_own_are_served_behind_the_servers() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let (prometheus, recorder) = (recorder.handle(), Arc::new(recorder));
+    let panics = Arc::new(AtomicBool::new(false));
+    let panicking = panics.clone();
+    let server = Server::builder()
+        .tcp("127.0.0.1:0")
+        .framing(Lines)
+        .config(Config::default().admin("0"))
+        .metrics(move || match panicking.load(Ordering::SeqCst) {
+            false => prometheus.render(),
+            true => panic!("of the program's function"),
+        })
+        .handler(handler(move |_, reply| {
+            metrics::with_local_recorder(&*recorder, || metrics::counter!("lines_total", "of" => "mine").increment(1));
+            reply.put(b"ok\n");
+        }))
+        .build()
+        .unwrap()
+        .spawn()
+        .unwrap();
+    let mut client = Client::new(TcpStream::connect(server.local_addrs()[0]).unwrap());
+    assert_eq!([client.ask("one"), client.ask("two")], ["ok", "ok"]);
+    let port = server.handle().admin_addr().unwrap();
+    let completions = |samples: &BTreeMap<&str, f64>| {
+        let of_server = samples.iter().filter(|(name, _)| name.starts_with("psp_completions_total"));
+        of_server.map(|(_, figure)| figure).sum::<f64>()
+    };
+    let (status, text) = get(port, "/metrics");
+    let both = samples(&text);
+    assert_eq!((status, both["lines_total{of=\"mine\"}"], completions(&both)), (200, 2.0, 2.0));
+    panics.store(true, Ordering::SeqCst);
+    let (status, text) = get(port, "/metrics");
+    let one = samples(&text);
+    assert_eq!(
+        (status, one.len(), completions(&one)),
+        (200, both.len() - 1, 2.0),
+        "the others are served"
+    );
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn with_every_setting() -> Config {
         .admin_tls("/run/chain", "/run/key")
 }
 
-fn server_table(config: &Config) -> Table {
+pub(crate) fn server_table(config: &Config) -> Table {
     Table::try_from(config).unwrap()
 }
 
@@ -101,7 +101,7 @@ fn the_ranges_are_those_that_are_checked() {
 }
 
 /// A configuration in which every setting has another value.
-fn changed(config: &Config) -> Config {
+pub(crate) fn changed(config: &Config) -> Config {
     let changed = server_table(config).into_iter().map(|(key, value)| {
         let value = match (key.as_str(), value) {
             ("topology", _) => "inline".into(),

@@ -18,6 +18,7 @@ mod handing_over;
 mod hints;
 #[cfg(target_os = "linux")]
 mod long_turns;
+mod own_settings;
 mod pipelines;
 mod pushes;
 mod readme;
