@@ -3,8 +3,10 @@
 mod service;
 
 use std::pin::pin;
+use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context;
 use axum::routing::get;
 use psp_pool::Pool;
 use psp_pool::policy::Policy;
@@ -20,10 +22,30 @@ use tokio::time::timeout;
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> ExitCode {
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8080".to_owned());
+    if ["-h", "--help"].contains(&&*address) {
+        println!(
+            "Usage: {} [ADDRESS]\n\nServes on ADDRESS, or else on 127.0.0.1:8080.",
+            env!("CARGO_PKG_NAME")
+        );
+        return ExitCode::SUCCESS;
+    }
+    let served = serve(&address).await;
+    served.map_or_else(
+        |error| {
+            eprintln!("Error: {error:#}");
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    )
+}
+
+/// Serves until SIGTERM or SIGINT.
+async fn serve(address: &str) -> anyhow::Result<()> {
     let mut terminated = signal(SignalKind::terminate())?;
-    let address = std::env::args().nth(1);
-    let listener = TcpListener::bind(address.as_deref().unwrap_or("127.0.0.1:8080")).await?;
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
     println!("listening on {}", listener.local_addr()?);
 
     // A type for each route, and one for each decade of `n`.

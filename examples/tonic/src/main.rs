@@ -3,8 +3,10 @@
 mod service;
 
 use std::pin::pin;
+use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context;
 use psp_pool::Pool;
 use psp_pool::policy::Policy;
 use psp_tower::{ByGrpcMethod, PspLayer};
@@ -23,11 +25,30 @@ use service::api::numbers_server::NumbersServer;
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> ExitCode {
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:50051".to_owned());
+    if ["-h", "--help"].contains(&&*address) {
+        println!(
+            "Usage: {} [ADDRESS]\n\nServes on ADDRESS, or else on 127.0.0.1:50051.",
+            env!("CARGO_PKG_NAME")
+        );
+        return ExitCode::SUCCESS;
+    }
+    let served = serve(&address).await;
+    served.map_or_else(
+        |error| {
+            eprintln!("Error: {error:#}");
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    )
+}
+
+/// Serves until SIGTERM or SIGINT.
+async fn serve(address: &str) -> anyhow::Result<()> {
     let mut terminated = signal(SignalKind::terminate())?;
-    let address = std::env::args().nth(1);
-    let address = address.as_deref().unwrap_or("127.0.0.1:50051").parse()?;
-    let incoming = TcpIncoming::bind(address)?;
+    let listen = || anyhow::Ok(TcpIncoming::bind(address.parse()?)?);
+    let incoming = listen().with_context(|| format!("cannot listen on {address}"))?;
     println!("listening on {}", incoming.local_addr()?);
 
     // A type for each method.

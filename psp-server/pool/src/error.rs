@@ -1,4 +1,7 @@
-//! What can go wrong.
+//! What can go wrong. The `Debug` of what `main` may return is one line that a person reads, since `main` prints that.
+
+use std::error::Error;
+use std::fmt::{self, Debug, Formatter};
 
 use psp_policy::PolicyError;
 
@@ -21,7 +24,7 @@ pub enum PoolError {
 }
 
 /// Why a pool cannot be built.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
     /// There has to be a worker.
@@ -39,7 +42,7 @@ pub enum BuildError {
 }
 
 /// Why a policy does not come into force.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyRefused {
     /// It does not fit the pool.
@@ -51,4 +54,21 @@ pub enum PolicyRefused {
     /// It preempts tasks, and the system has no thread to see to that.
     #[error("cannot start the thread that a policy with preemption needs")]
     Thread(#[from] std::io::Error),
+}
+
+fn with_cause(error: &dyn Error, formatter: &mut Formatter<'_>) -> fmt::Result {
+    write!(formatter, "{error}")?;
+    error.source().map_or(Ok(()), |cause| write!(formatter, ": {cause}"))
+}
+
+impl Debug for BuildError {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        with_cause(self, formatter)
+    }
+}
+
+impl Debug for PolicyRefused {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        with_cause(self, formatter)
+    }
 }

@@ -1,7 +1,7 @@
 //! Errors of DPDK.
 
 /// DPDK, or one of its ports, cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DpdkError {
     /// The environment was not initialised. DPDK prints details to standard error.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use psp_policy::{PolicyError, PreemptPolicy};
 
 /// A server cannot be built from these settings, or cannot have these addresses.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
     /// No address to serve was given.
@@ -149,7 +149,7 @@ pub enum BuildError {
 }
 
 /// Request types that no server can have.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TypesError {
     /// There are no types.
@@ -190,7 +190,7 @@ pub enum TypesError {
 }
 
 /// A server could not start, or stopped because of an error.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// A thread could not be started.
@@ -226,7 +226,7 @@ pub enum RunError {
 }
 
 /// Why a worker cannot run requests.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkerFault {
     /// The handler could not make the worker's state.

@@ -8,7 +8,7 @@ use psp_policy::PolicyError;
 use super::server::BuildError;
 
 /// A configuration file cannot be read, or has settings that no server has. The text is one line.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
     /// The file cannot be read.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use rustls::pki_types::pem;
 
 /// A server cannot have TLS with these certificates and keys.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
     /// A file of certificates or keys cannot be read, or is not PEM.

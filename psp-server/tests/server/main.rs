@@ -18,6 +18,8 @@ mod handing_over;
 mod hints;
 #[cfg(target_os = "linux")]
 mod long_turns;
+#[cfg(target_os = "linux")]
+mod one_line_errors;
 mod own_settings;
 mod pipelines;
 mod pushes;

@@ -1,5 +1,6 @@
 //! The pages in their layer, and real clients: HTTP/1.1, HTTP/2, and bytes by hand.
 
+mod arguments;
 mod bodies;
 mod ending;
 mod pages;
