@@ -9,6 +9,7 @@ mod configuration;
 #[cfg(target_os = "linux")]
 mod control;
 mod deadlines;
+mod documented_metrics;
 #[cfg(target_os = "linux")]
 mod distributed;
 mod faulty_framings;
