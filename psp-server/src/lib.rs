@@ -14,39 +14,19 @@
 //!      └───────────────────────── reply ◄────────────────────────────┘
 //! ```
 //!
-//! Your own protocol is a [`Framing`](protocols::Framing), which says where a request ends. The two types and
-//! the policy are one line each:
+//! A protocol is a [`Framing`](protocols::Framing), which says where a request ends: one of those
+//! [that there are](protocols::framings), such as lines, or your own. The two types and the policy are one line each:
 //!
 //! ```
 //! use std::time::Duration;
 //!
-//! use psp_server::protocols::{FrameError, Framing, Rejection, Sink, Step};
+//! use psp_server::protocols::{Lines, Sink};
 //! use psp_server::{Policy, Reply, Request, RequestType, Server, TypeSpec};
-//!
-//! /// Requests are lines.
-//! struct Lines;
-//!
-//! impl Framing for Lines {
-//!     type Cursor = ();
-//!     type Head = ();
-//!
-//!     fn next_frame(&self, _cursor: &mut (), input: &[u8]) -> Result<Step, FrameError> {
-//!         match input.iter().position(|&byte| byte == b'\n') {
-//!             Some(end) => Ok(Step::Frame { len: end + 1, head: () }),
-//!             None if input.len() < 1024 => Ok(Step::NeedMore { len_min: input.len() + 1 }),
-//!             None => Err(FrameError::new("the line is too long")),
-//!         }
-//!     }
-//!
-//!     fn encode_rejection(&self, why: &Rejection<'_>, _request: &[u8], out: &mut dyn Sink) {
-//!         out.put(format!("ERROR {why}\n").as_bytes());
-//!     }
-//! }
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let server = Server::builder()
 //!     .tcp("127.0.0.1:0")
-//!     .framing(Lines)
+//!     .framing(Lines::default())
 //!     .types([
 //!         TypeSpec::new("short").service_time(Duration::from_micros(1)),
 //!         TypeSpec::new("long").service_time(Duration::from_millis(1)),
@@ -115,6 +95,7 @@
 //! | `tls` | TLS on connections, by rustls: the module `tls` |
 //! | `macros` | checkpoints in the loops of a function: the attribute `preemptible` |
 //! | `tower` | a service of tower as a handler: the module `tower` |
+//! | `codec` | decoders of tokio-util as framings: [`protocols::framings`] |
 //! | `tokio` | futures of tokio in handlers: [`ServerBuilder`]'s method `tokio` |
 //! | `dpdk` | UDP through a port that the net thread polls, or each worker: the module `dpdk`; needs libdpdk 22.11 |
 //!

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use psp_server::protocols::{FrameError, Framing, Rejection, Sink, Step};
+use psp_server::protocols::{self, FrameError, Framing, Rejection, Sink, Step};
 use psp_server::{
     Classifier, Config, DrainReport, Handler, Missing, OneType, Policy, Reply, Request, RequestType, Server,
     ServerBuilder, ServerHandle, SpawnedServer, Topology, TypeSpec, checkpoint, no_preempt,
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 /// Long enough for any machine; reached only when a test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One request a line, at most 1 MiB.
+/// One request a line, at most 1 MiB, which does not begin with a zero byte.
 pub(crate) struct Lines;
 
 impl Framing for Lines {
@@ -31,14 +31,7 @@ impl Framing for Lines {
         if input[0] == b'\0' {
             return Err(FrameError::new("zero byte"));
         }
-        match input[*scanned..].iter().position(|&byte| byte == b'\n') {
-            Some(at) => Ok(Step::Frame { len: std::mem::take(scanned) + at + 1, head: () }),
-            None if input.len() > 1 << 20 => Err(FrameError::new("line too long")),
-            None => {
-                *scanned = input.len();
-                Ok(Step::NeedMore { len_min: input.len() + 1 })
-            }
-        }
+        protocols::Lines::default().len_max(1 << 20).next_frame(scanned, input)
     }
 
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {

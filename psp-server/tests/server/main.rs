@@ -9,9 +9,9 @@ mod configuration;
 #[cfg(target_os = "linux")]
 mod control;
 mod deadlines;
-mod documented_metrics;
 #[cfg(target_os = "linux")]
 mod distributed;
+mod documented_metrics;
 mod faulty_framings;
 mod foreseen;
 #[cfg(target_os = "linux")]
@@ -24,7 +24,6 @@ mod one_line_errors;
 mod own_settings;
 mod pipelines;
 mod pushes;
-mod readme;
 mod refused;
 mod replies;
 mod serving;

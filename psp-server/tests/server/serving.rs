@@ -503,7 +503,7 @@ fn an_endless_line_is_cut_off() {
     client.stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut stream = client.stream.try_clone().unwrap();
     stream.read_to_string(&mut text).unwrap();
-    assert_eq!(text, "!malformed: line too long \n");
+    assert_eq!(text, "!malformed: the line is too long \n");
 }
 
 #[test]
