@@ -12,12 +12,18 @@ mod output;
 mod preloading;
 mod progress;
 
-use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::{calibrate, capacity, compare, figure, preload, report, run, sim, sweep, tournament};
 use failure::Failure;
 
 /// Open-loop load generator that reports the tail latency of each request type.
+///
+/// `psp-loadgen URL` is short for `psp-loadgen run --target URL`, as in
+/// `psp-loadgen http://127.0.0.1:8080/page -c 50 -d 30s -r 5k`.
 #[derive(Debug, Parser)]
 #[command(name = "psp-loadgen", version, propagate_version = true)]
 struct Cli {
@@ -47,11 +53,34 @@ enum Command {
     Tournament(Box<tournament::TournamentArgs>),
     /// Draw the figures of the papers from simulations of these policies
     Figure(figure::FigureArgs),
+    #[command(external_subcommand)]
+    Short(Vec<OsString>),
+}
+
+/// The command line that begins with a URL.
+fn short(words: Vec<OsString>) -> Command {
+    let mut command = psp_manual::take_negative_numbers(Cli::command());
+    let first = words[0].to_string_lossy();
+    if !first.contains(':') {
+        command
+            .error(ErrorKind::InvalidSubcommand, format!("unrecognized subcommand '{first}'"))
+            .exit();
+    }
+    let run = ["psp-loadgen", "run", "--target"].into_iter().map(OsString::from);
+    let matches = command.try_get_matches_from_mut(run.chain(words));
+    let matches = matches.unwrap_or_else(|error| psp_manual::in_words(error, &mut command).exit());
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit());
+    cli.command
 }
 
 /// Parses the command line and runs the subcommand.
 pub(crate) fn main() -> Result<(), Failure> {
-    match psp_manual::parse::<Cli>().command {
+    let command = match psp_manual::parse::<Cli>().command {
+        Command::Short(words) => short(words),
+        command => command,
+    };
+    match command {
+        Command::Short(_) => unreachable!("a URL is followed by `run`"),
         Command::Run(args) => run::run(&args),
         Command::Sweep(args) => sweep::sweep(&args),
         Command::Compare(args) => compare::compare(&args),

@@ -3,10 +3,12 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::in_flight::InFlight;
-use crate::wire::{Endpoint, Protocol, Replies, Target};
+use crate::wire::{Endpoint, Greeting, Protocol, Replies, Target};
+use psp_protocols::skip::Skipped;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use socket2::{SockAddr, Socket, Type};
@@ -22,6 +24,37 @@ const PAUSE_NS_MAX: u64 = 1_600_000_000;
 /// Opens a blocking connection, and returns the address that accepted it.
 pub(crate) fn connect(endpoint: &Endpoint) -> io::Result<(Socket, SockAddr)> {
     connect_within(endpoint, CONNECT_TIMEOUT)
+}
+
+/// The same to a target, behind its greeting.
+pub(crate) fn connect_and_greet(target: &Target) -> io::Result<(Socket, SockAddr)> {
+    let (mut socket, addr) = connect(&target.endpoint)?;
+    let Greeting { bytes, replies } = &target.greeting;
+    socket.set_read_timeout(Some(CONNECT_TIMEOUT))?;
+    socket.write_all(bytes)?;
+    let mut left = *replies;
+    let mut buffer = [0; 512];
+    let mut reader = Replies::new(target.protocol);
+    while left > 0 {
+        let count = socket.read(&mut buffer)?;
+        let mut input = &buffer[..count];
+        if count == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        while let Skipped::Reply { len, outcome } = reader.skip(input).map_err(io::Error::other)? {
+            let reply = String::from_utf8_lossy(&input[..len]);
+            if reader.error_kind(outcome).is_some() {
+                return Err(io::Error::other(reply.trim_start_matches('-').trim_end().to_owned()));
+            }
+            input = &input[len..];
+            left -= 1;
+            if left == 0 {
+                break;
+            }
+        }
+    }
+    socket.set_read_timeout(None)?;
+    Ok((socket, addr))
 }
 
 /// The same with another timeout for each address.
@@ -74,6 +107,9 @@ fn stream_socket(addr: &SockAddr) -> io::Result<Socket> {
 #[derive(Debug)]
 pub(crate) struct Connection {
     addr: SockAddr,
+    greeting: Arc<Greeting>,
+    /// Replies to the greeting that have not come.
+    ungreeted: usize,
     /// Index of its type on its thread.
     pub(crate) type_index: usize,
     /// The data of its registration with epoll.
@@ -105,10 +141,11 @@ enum State {
 impl Connection {
     /// An open connection, registered with `epoll` as `data`.
     pub(crate) fn open(target: &Target, type_index: usize, data: u64, epoll: &OwnedFd) -> io::Result<Self> {
-        let (socket, addr) = connect(&target.endpoint)?;
+        let (socket, addr) = connect_and_greet(target)?;
         socket.set_nonblocking(true)?;
         epoll::add(epoll, &socket, EventData::new_u64(data), EventFlags::IN)?;
         let mut opened = Self::closed(target.protocol, addr, type_index, data, 0);
+        opened.greeting = Arc::new(target.greeting.clone());
         opened.state = State::Open(socket);
         opened.was_open = true;
         Ok(opened)
@@ -117,7 +154,11 @@ impl Connection {
     /// Another connection of the type to the same address, which [`reopen`](Self::reopen) opens at
     /// `open_ns`.
     pub(crate) fn planned(&self, protocol: Protocol, data: u64, open_ns: u64) -> Self {
-        Self::closed(protocol, self.addr.clone(), self.type_index, data, open_ns)
+        let greeting = self.greeting.clone();
+        Self {
+            greeting,
+            ..Self::closed(protocol, self.addr.clone(), self.type_index, data, open_ns)
+        }
     }
 
     /// The address of a server on TCP.
@@ -128,6 +169,8 @@ impl Connection {
     fn closed(protocol: Protocol, addr: SockAddr, type_index: usize, data: u64, open_ns: u64) -> Self {
         Self {
             addr,
+            greeting: Arc::default(),
+            ungreeted: 0,
             type_index,
             data,
             state: State::Closed { retry_ns: open_ns },
@@ -212,6 +255,13 @@ impl Connection {
         }
     }
 
+    /// Whether a reply is one to the greeting.
+    pub(crate) fn is_greeted(&mut self) -> bool {
+        let is_greeting = self.ungreeted > 0;
+        self.ungreeted -= usize::from(is_greeting);
+        is_greeting
+    }
+
     /// A reply to a request has come, so the connection works. A line that refuses the connection is none.
     pub(crate) fn answered(&mut self) {
         self.pause_ns = 0;
@@ -264,6 +314,9 @@ impl Connection {
         match std::mem::replace(&mut self.state, resting) {
             State::Connecting(socket) if is_open => {
                 self.state = State::Open(socket);
+                // They go out with the first request.
+                self.out.extend_from_slice(&self.greeting.bytes);
+                self.ungreeted = self.greeting.replies;
                 Some(std::mem::replace(&mut self.was_open, true))
             }
             _ => {

@@ -7,7 +7,7 @@ use psp_protocols::skip::{NotAReply, Skipped};
 use psp_sim::keys::Keyspace;
 use socket2::Socket;
 
-use super::connection::connect;
+use super::connection::connect_and_greet;
 use crate::wire::{Arguments, CommandTemplate, Protocol, Replies, RequestWriter, Target, TemplateError};
 
 /// Commands sent before their replies are read.
@@ -117,7 +117,7 @@ pub fn preload(plan: &PreloadPlan, progress: &mut dyn FnMut(u64)) -> Result<(), 
     if protocol != Protocol::Redis && !plan.collections.is_empty() {
         return Err(PreloadError::NoCollections { target: plan.target.to_string() });
     }
-    let (socket, _) = connect(&plan.target.endpoint)
+    let (socket, _) = connect_and_greet(&plan.target)
         .map_err(|source| PreloadError::Connect { target: plan.target.to_string(), source })?;
     let template = CommandTemplate::for_protocol(set, protocol)?;
     let writer = RequestWriter::new(protocol, plan.target.authority(), &template, Duration::ZERO)?;

@@ -350,6 +350,12 @@ impl StreamLane {
                     break;
                 };
                 input = &input[len..];
+                if connection.is_greeted() {
+                    match connection.replies.error_kind(outcome) {
+                        Some(_) => return Err(End::Broken),
+                        None => continue,
+                    }
+                }
                 let has_ended = ty.take_reply(connection, outcome, now_ns)?;
                 self.in_flight -= usize::from(has_ended);
                 if connection.replies.closes() {

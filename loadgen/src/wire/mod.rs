@@ -10,6 +10,7 @@
 mod arguments;
 mod dialect;
 mod expected;
+mod greeting;
 mod http;
 mod http_header;
 mod lines;
@@ -32,6 +33,7 @@ pub use target::{Endpoint, Protocol, Target, TargetError};
 pub use template::{CommandTemplate, TemplateError};
 
 pub(crate) use expected::{Expected, Lookup};
+pub(crate) use greeting::Greeting;
 pub(crate) use quotes::{Meaning, Quotes};
 pub(crate) use replies::Replies;
 pub(crate) use writer::RequestWriter;

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use super::greeting::Greeting;
 use super::http::HttpWire;
 use super::lines::LinesWire;
 use super::own::Wire;
@@ -179,6 +180,10 @@ pub struct Target {
     pub endpoint: Endpoint,
     url: String,
     authority: String,
+    /// What the URL asks an HTTP server for.
+    page: Option<String>,
+    /// What each connection begins with.
+    pub(crate) greeting: Greeting,
 }
 
 /// Why a target cannot be used.
@@ -203,6 +208,18 @@ pub enum TargetError {
         url: String,
         /// Why.
         source: std::io::Error,
+    },
+    /// The URL of another server than one of HTTP has a path.
+    #[error("`{url}`: only http:// targets have a path, and redis:// targets the number of a database")]
+    Page {
+        /// The URL.
+        url: String,
+    },
+    /// The database is no number.
+    #[error("`{url}`: a database has a number, as in redis://:password@host/3")]
+    Database {
+        /// The URL.
+        url: String,
     },
     /// The path is not valid for a local socket.
     #[error("`{url}`: a local socket cannot have this path")]
@@ -308,7 +325,14 @@ impl Target {
             (None, Some(_)) => rest,
             (None, None) => return Err(scheme_error()),
         };
-        let host = host_or_path.trim_end_matches('/');
+        let Parts { host, page, greeting, shown } = match (local, protocol) {
+            (None, _) if protocol.is_http() => Parts::of_http(url, host_or_path),
+            (None, Protocol::Redis) => Parts::of_redis(url, host_or_path)?,
+            (None, _) if host_or_path.trim_end_matches('/').contains('/') => {
+                return Err(TargetError::Page { url: owned() });
+            }
+            _ => Parts::of(url, host_or_path.trim_end_matches('/')),
+        };
         if host.is_empty() {
             return Err(scheme_error());
         }
@@ -324,13 +348,67 @@ impl Target {
             Some(_) => "localhost".to_owned(),
             None => host.to_owned(),
         };
-        Ok(Self { protocol, endpoint, url: owned(), authority })
+        Ok(Self { protocol, endpoint, url: shown, authority, page, greeting })
+    }
+
+    /// Path and query of the URL of an HTTP server, if it has one.
+    #[must_use]
+    pub fn page(&self) -> Option<&str> {
+        self.page.as_deref()
     }
 
     /// Host and port as the URL has them; `localhost` for a local socket.
     #[must_use]
     pub fn authority(&self) -> &str {
         &self.authority
+    }
+}
+
+/// What stands behind the scheme of a URL.
+struct Parts<'a> {
+    /// Host and port.
+    host: &'a str,
+    page: Option<String>,
+    greeting: Greeting,
+    /// The URL as reports have it.
+    shown: String,
+}
+
+impl<'a> Parts<'a> {
+    fn of(url: &str, host: &'a str) -> Self {
+        Self {
+            host,
+            page: None,
+            greeting: Greeting::default(),
+            shown: url.to_owned(),
+        }
+    }
+
+    /// The page has no fragment.
+    fn of_http(url: &str, rest: &'a str) -> Self {
+        let rest = rest.split('#').next().unwrap_or_default();
+        let (host, page) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let slash = if page.starts_with('?') { "/" } else { "" };
+        let page = Some(format!("{slash}{page}")).filter(|page| !page.is_empty());
+        Self { page, ..Self::of(url, host) }
+    }
+
+    fn of_redis(url: &str, rest: &'a str) -> Result<Self, TargetError> {
+        let rest = rest.trim_end_matches('/');
+        // A password may have any characters.
+        let (credentials, server) = rest.rsplit_once('@').map_or((None, rest), |(it, server)| (Some(it), server));
+        let (host, database) = server.split_once('/').map_or((server, None), |(host, number)| (host, Some(number)));
+        let database = database.map(str::parse).transpose();
+        let database = database.map_err(|_| TargetError::Database { url: url.to_owned() })?;
+        let mut parts = Self {
+            greeting: Greeting::of_redis(credentials, database),
+            ..Self::of(url, host)
+        };
+        if let Some(credentials) = credentials {
+            // Reports do not tell passwords.
+            parts.shown = url.replacen(&format!("//{credentials}@"), "//***@", 1);
+        }
+        Ok(parts)
     }
 }
 
@@ -401,6 +479,36 @@ mod tests {
     }
 
     #[test]
+    fn a_url_of_http_may_name_a_page() {
+        for (url, page) in [
+            ("http://127.0.0.1:7", None),
+            ("http://127.0.0.1:7/", Some("/")),
+            ("http://127.0.0.1:7/a/b/?c=d:e,f#g", Some("/a/b/?c=d:e,f")),
+            ("http://127.0.0.1:7?c=/d", Some("/?c=/d")),
+            ("http+unix:/a/b", None),
+        ] {
+            let target: Target = url.parse().unwrap();
+            assert_eq!(target.page(), page, "{url}");
+            let has_host = target.authority() == "127.0.0.1:7" || target.endpoint == Endpoint::Unix("/a/b".into());
+            assert!(has_host, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_url_of_redis_may_have_credentials_and_a_database() {
+        for (url, shown, replies) in [
+            ("redis://127.0.0.1", "redis://127.0.0.1", 0),
+            ("redis://:p@ss@127.0.0.1:6379/3", "redis://***@127.0.0.1:6379/3", 2),
+            ("redis://me:pass@127.0.0.1/", "redis://***@127.0.0.1/", 1),
+            ("redis://127.0.0.1/0", "redis://127.0.0.1/0", 1),
+        ] {
+            let target: Target = url.parse().unwrap();
+            assert_eq!((target.to_string().as_str(), target.greeting.replies), (shown, replies));
+            assert_eq!(target.endpoint, inet("127.0.0.1:6379"));
+        }
+    }
+
+    #[test]
     fn a_name_has_all_its_addresses() {
         let target: Target = "redis://localhost:7".parse().unwrap();
         let addrs = "localhost:7".to_socket_addrs().unwrap().collect();
@@ -448,6 +556,8 @@ mod tests {
             ("psp://127.0.0.1", None, "port is missing"),
             ("lines+tcp://127.0.0.1", None, "port is missing"),
             ("redis://127.0.0.1:port", None, "cannot resolve"),
+            ("redis://127.0.0.1/a", None, "a database has a number"),
+            ("memcached://127.0.0.1/a", None, "only http:// targets have a path"),
             ("unix:/a", None, "give --protocol"),
             ("unix:/a", Some(Protocol::PspUdp), "psp is a protocol of UDP"),
             ("memcached+udp+unix:/a", None, "memcached-udp is a protocol of UDP"),

@@ -29,7 +29,7 @@ pub(crate) struct KeyspaceArgs {
     key_bytes: Option<Sizes>,
     /// Bytes of {value}: N, N-M, exponential:MEAN, pareto:SCALE:SHAPE[:FROM],
     /// gev:LOCATION:SCALE:SHAPE or a table of these by weight, 100@9,1000-2000@1 [default: 64]
-    #[arg(long, value_name = "SIZES")]
+    #[arg(long, value_name = "SIZES", aliases = ["data-size", "value-size"])]
     value_bytes: Option<Sizes>,
 }
 

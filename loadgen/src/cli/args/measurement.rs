@@ -6,7 +6,7 @@ use psp_loadgen::wire::HttpHeader;
 
 use crate::cli::args::keyspace::KeyspaceArgs;
 use crate::cli::args::pacing::PacingArgs;
-use crate::cli::args::values::{at_least_one, positive, seconds};
+use crate::cli::args::values::{at_least_one, count, positive, seconds, some_seconds};
 use crate::cli::failure::Failure;
 use crate::cli::measurement::Measurement;
 use crate::cli::preloading::with_progress;
@@ -39,8 +39,8 @@ pub(crate) struct MeasurementArgs {
     #[command(flatten)]
     pub(crate) keyspace: KeyspaceArgs,
 
-    /// Requests per second that the weighted types share [default: that of the workload file]
-    #[arg(long, value_name = "RPS", value_parser = positive, help_heading = "Schedule")]
+    /// Requests per second that the weighted types share, such as 5k [default: that of the workload file]
+    #[arg(short, long, value_name = "RPS", value_parser = positive, help_heading = "Schedule")]
     pub(crate) rate: Option<f64>,
     /// Instead of --rate: the fraction of their time for which the server's --workers are busy
     #[arg(
@@ -63,11 +63,17 @@ pub(crate) struct MeasurementArgs {
     pub(crate) dilate: u32,
     #[command(flatten)]
     pub(crate) pacing: PacingArgs,
-    /// Seconds that are measured [default: 10, or the length of the trace]
-    #[arg(long, value_name = "S", value_parser = positive, help_heading = "Schedule")]
+    /// How long is measured: seconds, or a time such as 500ms or 2m [default: 10 s, or the length of the trace]
+    #[arg(short, long, value_name = "TIME", value_parser = some_seconds, help_heading = "Schedule")]
     pub(crate) duration: Option<f64>,
-    /// Seconds before the measurement [default: 1 or the ramp, whichever is longer; 0 with a trace]
-    #[arg(long, value_name = "S", value_parser = seconds, help_heading = "Schedule")]
+    /// Instead of --duration: for as long as so many requests take at the rate of all types
+    #[arg(
+        long, value_name = "N", value_parser = count, conflicts_with_all = ["duration", "closed_loop", "trace"],
+        help_heading = "Schedule"
+    )]
+    pub(crate) requests: Option<u64>,
+    /// Time before the measurement [default: 1 s or the ramp, whichever is longer; 0 with a trace]
+    #[arg(long, value_name = "TIME", value_parser = seconds, help_heading = "Schedule")]
     pub(crate) warmup: Option<f64>,
     /// Seed of all random numbers: times, types, keys, sizes, service times
     #[arg(long, default_value_t = 1, help_heading = "Schedule")]
@@ -75,11 +81,11 @@ pub(crate) struct MeasurementArgs {
 
     /// Connections of each type [default: 16, and 4 for types on the slow thread; in a closed loop
     /// as many as it needs]
-    #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = "Connections and threads")]
+    #[arg(short, long, value_name = "N", value_parser = at_least_one, help_heading = "Connections and threads")]
     pub(crate) connections: Option<usize>,
-    /// Seconds from the start over which the connections are opened
+    /// Time from the start over which the connections are opened
     #[arg(
-        long, value_name = "S", value_parser = seconds, default_value = "0",
+        long, value_name = "TIME", value_parser = seconds, default_value = "0",
         help_heading = "Connections and threads"
     )]
     pub(crate) ramp: f64,
@@ -95,9 +101,9 @@ pub(crate) struct MeasurementArgs {
         help_heading = "Connections and threads"
     )]
     pub(crate) outstanding: usize,
-    /// Seconds after which a request is given up
+    /// Time after which a request is given up
     #[arg(
-        long, value_name = "S", value_parser = positive, default_value = "5",
+        long, value_name = "TIME", value_parser = some_seconds, default_value = "5s",
         help_heading = "Connections and threads"
     )]
     pub(crate) timeout: f64,

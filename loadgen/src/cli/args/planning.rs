@@ -41,6 +41,11 @@ const TRACE_TYPES_MAX: usize = 256;
 /// The type of commands whose own types would be too many.
 const OTHER: &str = "other";
 
+/// A word of a mix that stands for itself.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "%27"))
+}
+
 /// Request types before threads and connections are assigned.
 struct Sent {
     types: Vec<TypePlan>,
@@ -100,7 +105,9 @@ impl MeasurementArgs {
             None => self.ramp.max(WARMUP_S),
         });
         let warmup = Duration::from_secs_f64(warmup_s);
-        let duration = match (self.duration, length_ns) {
+        let rate_rps: f64 = types.iter().map(|ty| ty.rate_rps).sum();
+        let duration_s = self.requests.map(|requests| requests as f64 / rate_rps).or(self.duration);
+        let duration = match (duration_s, length_ns) {
             (Some(duration_s), _) => Duration::try_from_secs_f64(duration_s).context("--duration")?,
             (None, Some(length_ns)) => {
                 // The measurement includes the last arrival.
@@ -160,6 +167,7 @@ impl MeasurementArgs {
         let protocol = target.protocol;
         let mix = self.mix.as_deref();
         let preset = self.keyspace.preset.as_ref().map(|preset| preset.mix);
+        let page = target.page().map(|page| format!("GET {}:1", quoted(page)));
         let trace = self.pacing.trace(self.rate)?;
         let closed = self.pacing.closed_loop()?;
         let (types, arrivals) = match (mix.or(preset), &self.workload) {
@@ -175,6 +183,10 @@ impl MeasurementArgs {
                 (self.mix_types(&mix)?, ArrivalProcess::Poisson)
             }
             (None, None) if trace.is_some() => (Vec::new(), ArrivalProcess::Poisson),
+            (None, None) if page.is_some() => {
+                let mix = Mix::parse(&page.unwrap_or_default(), protocol)?;
+                (self.mix_types(&mix)?, ArrivalProcess::Poisson)
+            }
             (None, None) => {
                 bail!("a {protocol} target needs --mix, --preset, --workload or --trace")
             }

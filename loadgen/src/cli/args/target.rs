@@ -7,14 +7,15 @@ use psp_loadgen::wire::{Protocol, Target, TargetError};
 /// The forms of targets, for the end of `--help`.
 pub(crate) const TARGETS: &str = "\
 Targets:
-  redis://HOST[:PORT]             RESP2; port 6379 unless given
+  redis://HOST[:PORT]             RESP2; port 6379 unless given; as in redis://USER:PASSWORD@HOST/3, each
+                                  connection begins with AUTH and SELECT
   memcached://HOST[:PORT]         memcached's text protocol; port 11211 unless given
   memcached+meta://HOST[:PORT]    memcached's meta protocol, likewise
   memcached+udp://HOST[:PORT]     memcached's text protocol in datagrams; --preload takes TCP on the
                                   same port
   protobuf://HOST:PORT            psp's RPC, protocols/proto/psp_rpc.proto: protobuf messages behind
                                   their length; replies may come in any order
-  http://HOST[:PORT]              HTTP/1.1; port 80 unless given;
+  http://HOST[:PORT][/PATH]       HTTP/1.1; port 80 unless given; without a mix, requests are GET PATH;
                                   statuses other than 2xx and 3xx are errors
   lines+tcp://HOST:PORT           a request line, a reply line; ERR, ERROR or BUSY begins an error
   psp://HOST:PORT                 the psp header over UDP, for --workload

@@ -18,6 +18,7 @@ use crate::cli::observer::{RunObserver, open_log};
 use crate::cli::output::{json, print, write_page};
 
 const EXAMPLES: &str = "Examples:
+  psp-loadgen http://127.0.0.1:8080/page?n=1 -c 50 -d 30s -r 5k
   psp-loadgen run --target redis://127.0.0.1 --preload --mix \"GET@10000/s,KEYS@2/s\"
   psp-loadgen run --target redis://127.0.0.1 --mix \"GET:90,SET:9,LRANGE big 0 -1:1\" --rate 5000
   psp-loadgen run --target redis://127.0.0.1 --preload --preset etc --rate 20000

@@ -1,31 +1,13 @@
 //! Servers of request lines and reply lines.
 
-use psp_protocols::{FrameError, Framing, Rejection, Sink, Step};
+use psp_protocols::Lines;
 
 use super::program::{assert_every_arrival_ends_once, run, server, type_of};
 use crate::scripted::serve::Answer;
 
-/// Requests are lines.
-#[derive(Clone)]
-struct Lines;
-
-impl Framing for Lines {
-    type Cursor = ();
-    type Head = ();
-
-    fn next_frame(&self, (): &mut (), input: &[u8]) -> Result<Step, FrameError> {
-        Ok(match input.iter().position(|byte| *byte == b'\n') {
-            Some(end) => Step::Frame { len: end + 1, head: () },
-            None => Step::NeedMore { len_min: input.len() + 1 },
-        })
-    }
-
-    fn encode_rejection(&self, _: &Rejection<'_>, _: &[u8], _: &mut dyn Sink) {}
-}
-
 #[test]
 fn each_line_has_a_reply_line() {
-    let addr = server(Lines, |line| match line {
+    let addr = server(Lines::default(), |line| match line {
         b"fast\n" => Answer::Reply(b"done\n"),
         b"add 3 4\n" => Answer::Reply(b"7\r\n"),
         _ => Answer::Reply(b"ERR unknown command\n"),

@@ -6,6 +6,7 @@ mod memcached;
 mod memcached_udp;
 mod program;
 mod protobuf;
+mod short;
 mod simulated;
 mod traces;
 mod unix;
