@@ -18,6 +18,7 @@
 //! | choose a policy | [`Policy`], and its settings such as [`Darc`] |
 //! | drive a scheduler | [`SchedulerSetup`], [`Scheduler`], [`Event`], [`Action`] |
 //! | drive workers that schedule themselves | [`distributed`], [`Policy::local`] |
+//! | let in no more than can end in time | [`admission::Admission`], [`admission::Admit`] |
 //! | have workers come and go with the load | [`elastic::Elastic`], [`Event::Workers`] |
 //! | write a policy of your own | [`Policy::custom`], [`TypedQueues`], `docs/your-policy.md` |
 //! | test it | `conformance`, which needs the feature of that name |
@@ -53,6 +54,7 @@
 #[macro_use]
 mod rows;
 
+pub mod admission;
 mod backlog;
 #[cfg(feature = "conformance")]
 pub mod conformance;

@@ -1,0 +1,419 @@
+//! The ready admission.
+
+use super::admit::{AdmissionStatus, Admit, Arrival, PRIORITIES, Reason, Refusal, Ticket, Turn, Verdict};
+use super::demand::Demand;
+use super::expected::Expected;
+use super::limit::Limit;
+use super::places::{LEVELS, OVER_SHARE, Place, Places};
+use super::settings::AdmissionSettings;
+use super::tenants::Tenants;
+use crate::request_type::TypeTable;
+
+/// Part of an SLO's slack that a queue may take while its type is over its entitlement. The rest is for what the
+/// policy does, and for what comes unevenly.
+const TARGET_PART: f64 = 0.25;
+
+/// The least SLO, in mean service times.
+const SLO_LEAST: f64 = 2.0;
+
+/// An interval of demand, in mean service times of the longest type.
+const INTERVAL_MEANS: f64 = 2.0;
+
+/// The shortest and the longest interval of demand, in nanoseconds.
+const INTERVAL_NS: [f64; 2] = [100e3, 1e9];
+
+/// Time in the shortest interval for each type.
+const INTERVAL_NS_PER_TYPE: f64 = 10e3;
+
+/// CoDel's interval for types without an SLO, in targets.
+const CODEL_INTERVAL_TARGETS: f64 = 20.0;
+
+/// So many requests must be hurt before anything is cut: one is chance.
+const HURT_MIN: f64 = 4.0;
+
+/// How the requests of a type fare.
+#[derive(Debug, Clone, Copy, Default)]
+struct Fares {
+    ended: f64,
+    hurt: f64,
+}
+
+/// One type.
+#[derive(Debug, Clone)]
+struct Type {
+    slo_given_ns: Option<f64>,
+    expected: Expected,
+    limit: Limit,
+    fares: Fares,
+    /// Since when its oldest request has waited for longer than the target each time that one began.
+    over_target_since_ns: Option<u64>,
+    under_pressure: bool,
+    admitted: u64,
+    refused: [u64; 4],
+    dropped: u64,
+}
+
+impl Type {
+    fn refuse(&mut self, reason: Reason, retry_after_ns: f64) -> Verdict {
+        self.refused[reason as usize] += 1;
+        let retry_after_ns = (retry_after_ns as u64).max(1);
+        Verdict::Refuse(Refusal { reason, retry_after_ns })
+    }
+}
+
+/// The ready [`Admit`]: it lets in what can end in time, and shares the workers' time fairly among types and tenants.
+///
+/// - **Entitlement.** Each type may have an equal part of the workers' time, and what others leave of theirs.
+/// - **Time, not count.** So many requests of a type are in the system that its queue is worth a quarter of its slack:
+///   of its SLO less its service time.
+/// - **Who is hurt is heard.** If more than the SLO's percentile allows of a type's requests are too late, the types
+///   that fill their entitlements more than it does have less in the system from then on, down to no queue at all, and
+///   below. When nobody is hurt they slowly get more.
+/// - **Feasible or not.** A request that is not expected to end in time is refused at once. If its turn comes when it
+///   cannot end in time any more, it is dropped.
+/// - **Who goes first.** Within a type the higher priority; then the older one, and the newer one as long as requests
+///   wait for longer than the target. A request counts only those of its own and of higher priorities as in its way.
+///   Requests of a tenant over its share come last.
+///
+/// While a type's mean service time is unknown, only the table of requests bounds it.
+#[derive(Debug)]
+pub struct Admission {
+    settings: AdmissionSettings,
+    workers: f64,
+    types: Vec<Type>,
+    unknown: usize,
+    places: Places,
+    demand: Demand,
+    tenants: Tenants,
+    interval_began_ns: Option<u64>,
+    interval_ns: f64,
+}
+
+impl Admission {
+    /// Admission for a server of so many workers with these types.
+    ///
+    /// # Panics
+    ///
+    /// If the settings are [not valid](AdmissionSettings::validate), or there is no worker.
+    #[must_use]
+    pub fn new(workers: usize, types: &TypeTable, settings: AdmissionSettings) -> Self {
+        assert!(workers > 0, "there is at least one worker");
+        settings.validate().expect("valid settings");
+        let slots = types.len() + 1;
+        let of_slot = |slot: usize| {
+            let spec = types.specs().get(slot);
+            let ns = |time: std::time::Duration| time.as_nanos() as f64;
+            Type {
+                slo_given_ns: spec.and_then(|spec| spec.slo).map(ns),
+                expected: Expected::new(spec.and_then(|spec| spec.service_time).map_or(0.0, ns)),
+                limit: Limit::new(),
+                fares: Fares::default(),
+                over_target_since_ns: None,
+                under_pressure: false,
+                admitted: 0,
+                refused: [0; 4],
+                dropped: 0,
+            }
+        };
+        let mut admission = Self {
+            workers: workers as f64,
+            types: (0..slots).map(of_slot).collect(),
+            unknown: types.len(),
+            places: Places::new(slots, settings.requests_max),
+            demand: Demand::new(slots),
+            tenants: Tenants::new(settings.tenant_share_max),
+            settings,
+            interval_began_ns: None,
+            interval_ns: 0.0,
+        };
+        admission.interval_ns = admission.next_interval_ns();
+        admission
+    }
+
+    fn next_interval_ns(&self) -> f64 {
+        let means = self.types.iter().map(|ty| ty.expected.service_ns());
+        let longest_ns = means.fold(0.0, f64::max);
+        let [shortest, longest] = INTERVAL_NS;
+        let shortest = shortest.max(INTERVAL_NS_PER_TYPE * self.types.len() as f64);
+        (longest_ns * INTERVAL_MEANS).clamp(shortest, longest)
+    }
+
+    /// The SLO of a type; infinity for none.
+    fn slo_ns(&self, slot: usize) -> f64 {
+        let ty = &self.types[slot];
+        let mean_ns = ty.expected.service_ns();
+        let by_mean = || {
+            let slowdown = self.settings.slo_slowdown;
+            (slowdown > 0.0 && mean_ns > 0.0).then_some(slowdown * mean_ns)
+        };
+        let slo_ns = ty.slo_given_ns.or_else(by_mean);
+        slo_ns.map_or(f64::INFINITY, |slo_ns| slo_ns.max(SLO_LEAST * mean_ns))
+    }
+
+    /// CoDel's target and interval: how long requests of a type may wait while it is over its entitlement, and for how
+    /// long that may be exceeded.
+    fn target_ns(&self, slot: usize) -> [f64; 2] {
+        let slo_ns = self.slo_ns(slot);
+        if slo_ns.is_finite() {
+            let slack_ns = slo_ns - self.types[slot].expected.service_ns();
+            [slack_ns * TARGET_PART, slo_ns]
+        } else {
+            let target_ns = self.settings.target_us * 1e3;
+            [target_ns, target_ns * CODEL_INTERVAL_TARGETS]
+        }
+    }
+
+    /// Workers that the type is entitled to.
+    fn entitled(&self, slot: usize) -> f64 {
+        self.demand.entitled(slot) * self.workers
+    }
+
+    /// The most of a type's limit: with it the queue is worth the target.
+    fn factor_max(&self, slot: usize) -> f64 {
+        let mean_ns = self.types[slot].expected.service_ns();
+        1.0 + self.target_ns(slot)[0] / mean_ns
+    }
+
+    /// As many requests of the type may be in the system.
+    fn in_system_max(&self, slot: usize) -> f64 {
+        let ty = &self.types[slot];
+        if ty.expected.service_ns() == 0.0 {
+            return f64::INFINITY;
+        }
+        (ty.limit.factor(self.factor_max(slot)) * self.entitled(slot)).max(1.0)
+    }
+
+    /// Requests of the type in the system for each worker that it is entitled to.
+    fn pressure(&self, slot: usize) -> f64 {
+        f64::from(self.places.in_system(slot, OVER_SHARE)) / self.entitled(slot)
+    }
+
+    /// Closes intervals that have ended.
+    #[inline]
+    fn pass(&mut self, now_ns: u64) {
+        let began_ns = *self.interval_began_ns.get_or_insert(now_ns);
+        let passed_ns = now_ns.saturating_sub(began_ns) as f64;
+        if passed_ns >= self.interval_ns {
+            self.close_interval(now_ns, passed_ns);
+        }
+    }
+
+    fn close_interval(&mut self, now_ns: u64, passed_ns: f64) {
+        self.interval_began_ns = Some(now_ns);
+        let workers_ns = passed_ns * self.workers;
+        self.demand.close(workers_ns);
+        self.tenants.close(workers_ns);
+        for slot in 0..self.types.len() {
+            let most = self.factor_max(slot);
+            self.types[slot].limit.close(most);
+        }
+        self.interval_ns = self.next_interval_ns();
+    }
+
+    /// A request of the type ended in time, or was hurt. If too many are, those who take more of their entitlements
+    /// than it does are cut.
+    fn fares(&mut self, now_ns: u64, slot: usize, hurt: bool) {
+        let allowed = 1.0 - self.settings.slo_percentile / 100.0;
+        let fares = &mut self.types[slot].fares;
+        fares.ended += 1.0;
+        fares.hurt += f64::from(u8::from(hurt));
+        if fares.hurt >= HURT_MIN && fares.hurt > fares.ended * allowed {
+            *fares = Fares::default();
+            self.relieve(now_ns, slot);
+        } else if fares.ended * allowed >= HURT_MIN {
+            *fares = Fares::default();
+        }
+    }
+
+    /// Requests of the type at `hurt` are too late.
+    fn relieve(&mut self, now_ns: u64, hurt: usize) {
+        let pressure = self.pressure(hurt);
+        let mut is_highest = true;
+        for slot in (0..self.types.len()).filter(|slot| *slot != hurt) {
+            if self.pressure(slot) > pressure {
+                is_highest = false;
+                self.cut(now_ns, slot, 0.0);
+            }
+        }
+        if is_highest {
+            self.cut(now_ns, hurt, 1.0);
+        }
+    }
+
+    fn cut(&mut self, now_ns: u64, slot: usize, floor: f64) {
+        let most = self.factor_max(slot);
+        let pause_ns = self.types[slot].expected.service_ns();
+        if most.is_finite() && self.types[slot].limit.cut(now_ns, most, floor, pause_ns) {
+            for ty in &mut self.types {
+                ty.fares = Fares::default();
+            }
+        }
+    }
+
+    /// How long a request of this level would wait for the requests of its type ahead of it.
+    fn ahead_ns(&self, slot: usize, level: usize) -> f64 {
+        let waiting = f64::from(self.places.waiting(slot, level));
+        waiting * self.types[slot].expected.service_ns() / self.entitled(slot)
+    }
+
+    /// Follows CoDel as a request of the type begins.
+    fn note_waiting(&mut self, now_ns: u64, slot: usize) {
+        let oldest = self.places.oldest(slot).map(|ticket| self.places.get(ticket));
+        let within = oldest.filter(|place| place.level != OVER_SHARE);
+        let oldest_ns = within.map(|place| place.arrived_ns).min().unwrap_or(now_ns);
+        let [target_ns, interval_ns] = self.target_ns(slot);
+        let ty = &mut self.types[slot];
+        if (now_ns.saturating_sub(oldest_ns) as f64) < target_ns {
+            ty.over_target_since_ns = None;
+            ty.under_pressure = false;
+            return;
+        }
+        let since_ns = *ty.over_target_since_ns.get_or_insert(now_ns);
+        ty.under_pressure = (now_ns - since_ns) as f64 >= interval_ns;
+        if ty.under_pressure {
+            self.cut(now_ns, slot, 1.0);
+        }
+    }
+
+    /// Whether a request can still end in time, if it begins now and takes as long as its like.
+    fn is_too_late(&self, now_ns: u64, place: &Place) -> bool {
+        let ends_ns = now_ns.saturating_add(self.types[place.slot].expected.service_ns() as u64);
+        ends_ns > place.due_ns
+    }
+
+    /// Which request of the type takes its turn, given the one whose turn it is.
+    fn choose(&self, now_ns: u64, ticket: Ticket) -> Ticket {
+        let slot = self.places.get(ticket).slot;
+        if self.places.is_ordered(slot) {
+            return ticket;
+        }
+        let mut oldest = self.places.oldest(slot);
+        let late = oldest.find(|ticket| self.is_too_late(now_ns, self.places.get(*ticket)));
+        let newest = || self.places.newest(slot).filter(|_| self.types[slot].under_pressure);
+        late.or_else(newest).or_else(|| self.places.oldest(slot).next()).unwrap_or(ticket)
+    }
+}
+
+impl Admit for Admission {
+    fn arrive(&mut self, now_ns: u64, arrival: &Arrival) -> Verdict {
+        self.pass(now_ns);
+        let slot = arrival.request_type.index().map_or(self.unknown, |index| index.min(self.unknown));
+        let mean_ns = self.types[slot].expected.service_ns();
+        let service_ns = mean_ns * f64::from(arrival.count);
+        self.demand.arrived(slot, service_ns);
+        let over_share = self.tenants.asks(arrival.tenant, service_ns);
+        let level = if over_share {
+            OVER_SHARE
+        } else {
+            usize::from(arrival.priority.min(PRIORITIES - 1))
+        };
+        debug_assert!(level < LEVELS, "a level of a lane");
+        let in_system = self.places.in_system(slot, level);
+        if f64::from(in_system) + 1.0 > self.in_system_max(slot) {
+            let retry_ns = mean_ns.max(self.target_ns(slot)[0]);
+            let ty = &mut self.types[slot];
+            if over_share {
+                return ty.refuse(Reason::OverShare, self.interval_ns.max(retry_ns));
+            }
+            ty.limit.refused();
+            return ty.refuse(Reason::OverTarget, retry_ns);
+        }
+        let slo_ns = self.slo_ns(slot);
+        let ahead_ns = self.ahead_ns(slot, level);
+        let memory_ns = self.target_ns(slot)[1];
+        let wait_ns = self.types[slot].expected.wait_ns(now_ns, ahead_ns, memory_ns);
+        let by_slo_ns = arrival.arrived_ns.saturating_add(slo_ns as u64);
+        let due_ns = arrival.deadline_ns.map_or(by_slo_ns, |deadline_ns| deadline_ns.min(by_slo_ns));
+        if now_ns as f64 + wait_ns + service_ns > due_ns as f64 {
+            // A request whose own deadline was too near is nobody's fault.
+            if due_ns == by_slo_ns {
+                self.fares(now_ns, slot, true);
+            }
+            return self.types[slot].refuse(Reason::Infeasible, wait_ns.max(mean_ns));
+        }
+        let Some(ticket) = self.places.insert(slot, level, arrival) else {
+            return self.types[slot].refuse(Reason::OutOfRoom, wait_ns.max(mean_ns));
+        };
+        self.tenants.charge(arrival.tenant, service_ns);
+        let place = self.places.get_mut(ticket);
+        place.due_ns = due_ns;
+        place.ahead_ns = ahead_ns;
+        place.expected_ns = wait_ns;
+        place.charged_ns = service_ns;
+        self.types[slot].admitted += 1;
+        Verdict::Admit(ticket)
+    }
+
+    fn begin(&mut self, now_ns: u64, ticket: Ticket) -> Turn {
+        self.note_waiting(now_ns, self.places.get(ticket).slot);
+        let chosen = self.choose(now_ns, ticket);
+        let instead = (chosen != ticket).then(|| self.places.swap_names(ticket, chosen));
+        let place = *self.places.get(chosen);
+        self.places.leave_lane(chosen);
+        if self.is_too_late(now_ns, &place) {
+            self.types[place.slot].dropped += 1;
+            self.places.remove(chosen);
+            self.tenants.charge(place.tenant, -place.charged_ns);
+            self.fares(now_ns, place.slot, true);
+            return Turn::new(false, instead);
+        }
+        let waited_ns = now_ns.saturating_sub(place.arrived_ns) as f64;
+        let expected = &mut self.types[place.slot].expected;
+        expected.began(now_ns, waited_ns, place.ahead_ns, place.expected_ns);
+        Turn::new(true, instead)
+    }
+
+    fn end(&mut self, now_ns: u64, ticket: Ticket, served_ns: u64) {
+        self.pass(now_ns);
+        let place = self.places.remove(ticket);
+        let served_ns = served_ns as f64;
+        self.tenants.charge(place.tenant, served_ns - place.charged_ns);
+        let slo_ns = self.slo_ns(place.slot);
+        let expected = &mut self.types[place.slot].expected;
+        let each_ns = served_ns / f64::from(place.count.max(1));
+        let longer = (each_ns / expected.service_ns()).max(1.0);
+        expected.served(each_ns, place.count.max(1));
+        let took_ns = now_ns.saturating_sub(place.arrived_ns) as f64;
+        self.fares(now_ns, place.slot, took_ns > slo_ns * longer);
+    }
+
+    fn cancel(&mut self, now_ns: u64, ticket: Ticket) {
+        self.pass(now_ns);
+        self.places.leave_lane(ticket);
+        let place = self.places.remove(ticket);
+        self.tenants.charge(place.tenant, -place.charged_ns);
+    }
+
+    fn block(&mut self, now_ns: u64, ticket: Ticket) {
+        self.places.block(now_ns, ticket);
+    }
+
+    fn unblock(&mut self, now_ns: u64, ticket: Ticket) {
+        self.places.unblock(now_ns, ticket);
+    }
+
+    fn workers(&mut self, now_ns: u64, present: usize) {
+        self.pass(now_ns);
+        self.workers = present.max(1) as f64;
+    }
+
+    fn status(&self, slot: usize) -> AdmissionStatus {
+        let ty = &self.types[slot];
+        let mean_ns = ty.expected.service_ns();
+        let slo_ns = self.slo_ns(slot);
+        AdmissionStatus {
+            admitted: ty.admitted,
+            refused: ty.refused,
+            dropped: ty.dropped,
+            in_system: u64::from(self.places.in_system(slot, OVER_SHARE)),
+            in_system_max: self.in_system_max(slot),
+            workers_fair: self.entitled(slot),
+            workers_offered: self.demand.offered(slot) * self.workers,
+            service_ns_mean: mean_ns,
+            slo_ns: if slo_ns.is_finite() { slo_ns } else { 0.0 },
+            slo_infeasible: ty.slo_given_ns.is_some_and(|given_ns| given_ns < SLO_LEAST * mean_ns),
+            expectation_error_ns: ty.expected.error_ns(),
+            under_pressure: ty.under_pressure,
+        }
+    }
+}
