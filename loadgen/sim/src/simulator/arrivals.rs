@@ -3,11 +3,12 @@
 
 use std::ops::ControlFlow;
 
+use psp_policy::admission::PRIORITY_DEFAULT;
 use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;
 
 use super::plan::SimPlan;
-use crate::random::stream_rng;
+use crate::random::{WeightedChoice, stream_rng};
 use crate::workload::{Gaps, Phase, PhaseLength, ServiceTimes, WorkloadType};
 
 /// The purposes of random numbers. Each has a stream of its own, so that none disturbs another.
@@ -19,6 +20,8 @@ pub(super) enum Stream {
     Classifier,
     Spread,
     Preemptions,
+    Clients,
+    Retries,
 }
 
 impl Stream {
@@ -38,6 +41,9 @@ pub(super) struct Arrival {
     pub(super) kind: u32,
     pub(super) service_ns: u64,
     pub(super) wait_ns: u64,
+    pub(super) priority: u8,
+    /// 0 for nobody in particular.
+    pub(super) tenant: u32,
 }
 
 /// A phase, ready to draw from.
@@ -89,6 +95,9 @@ pub(super) struct Arrivals<'a> {
     gaps: Gaps,
     types: Xoshiro256PlusPlus,
     service_times: Xoshiro256PlusPlus,
+    clients: Xoshiro256PlusPlus,
+    priorities: Option<WeightedChoice>,
+    tenants: Option<WeightedChoice>,
     /// Time of the last arrival drawn, with fractions of a nanosecond.
     clock_ns: f64,
     drawn: u64,
@@ -106,6 +115,8 @@ impl<'a> Arrivals<'a> {
         if mixes.is_empty() {
             mixes.push(Mix::new(plan, PhaseLength::Open, 1.0, &plan.workload.types));
         }
+        let clients = &plan.workload.clients;
+        let choice = |shares: &[f64]| WeightedChoice::new(shares.iter().copied());
         let mut arrivals = Self {
             mixes,
             mix: 0,
@@ -114,6 +125,9 @@ impl<'a> Arrivals<'a> {
             gaps: Gaps::new(plan.workload.arrivals, plan.seed, Stream::Gaps as u64),
             types: Stream::Types.rng(plan.seed),
             service_times: Stream::ServiceTimes.rng(plan.seed),
+            clients: Stream::Clients.rng(plan.seed),
+            priorities: choice(&clients.priorities),
+            tenants: choice(&clients.tenants),
             clock_ns: 0.0,
             drawn: 0,
             warmup: plan.warmup,
@@ -179,7 +193,10 @@ impl<'a> Arrivals<'a> {
             reason = "the clock is positive, and kinds are few"
         )]
         let (at_ns, kind) = (self.clock_ns as u64, kind as u32);
-        self.next = Some(Arrival { at_ns, kind, service_ns, wait_ns });
+        let mut drawn = |choice: &WeightedChoice| choice.draw(self.clients.random()).0;
+        let priority = self.priorities.as_ref().map_or(PRIORITY_DEFAULT, |choice| drawn(choice) as u8);
+        let tenant = self.tenants.as_ref().map_or(0, |choice| drawn(choice) as u32 + 1);
+        self.next = Some(Arrival { at_ns, kind, service_ns, wait_ns, priority, tenant });
     }
 
     /// Moves the clock to the next arrival. A gap that reaches into later phases passes through

@@ -13,14 +13,16 @@ use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;
 
 use super::agenda::Agenda;
-use super::arrivals::{Arrivals, Stream};
+use super::arrivals::{Arrival, Arrivals, Stream};
 use super::balancer::Balancer;
 use super::outcome::Outcome;
 use super::plan::{ClassifierModel, PolicySwitch, SimError, SimPlan};
 use super::recorder::{Counts, Measured, Recorder};
+use super::retries::{Attempt, Retries};
 use super::server::Server;
 use super::snapshot::Snapshot;
 use super::tape::Tape;
+use crate::workload::Workload;
 
 /// Ticks of a server in a row, with nothing running and nothing to arrive, after which the waiting requests are
 /// stranded: windows of a minute have closed by then.
@@ -35,6 +37,8 @@ struct Engine<'a> {
     balancer: Option<Balancer>,
     switch: Option<&'a PolicySwitch>,
     classifier: Option<Xoshiro256PlusPlus>,
+    /// `None` if clients never ask again.
+    retries: Option<Retries>,
     recorder: Recorder,
     now_ns: u64,
 }
@@ -75,6 +79,7 @@ impl<'a> Engine<'a> {
             balancer: (cluster.servers > 1).then(|| Balancer::new(cluster, plan.seed)),
             switch: plan.switch.as_ref(),
             classifier: random.then(|| Stream::Classifier.rng(plan.seed)),
+            retries: Retries::new(plan),
             recorder: Recorder::new(plan),
             now_ns: 0,
         }
@@ -85,7 +90,8 @@ impl<'a> Engine<'a> {
         let mut ticks_stranded = 0;
         loop {
             let (event_ns, server) = self.agenda.next_event();
-            let next_ns = event_ns.min(arrivals.next_ns());
+            let again_ns = self.retries.as_ref().map_or(u64::MAX, Retries::next_ns);
+            let next_ns = event_ns.min(arrivals.next_ns()).min(again_ns);
             if next_ns == u64::MAX && self.recorder.in_system() == 0 {
                 return Ok(());
             }
@@ -96,6 +102,8 @@ impl<'a> Engine<'a> {
                 if event_ns == next_ns {
                     self.servers[server].proceed(next_ns, &mut self.recorder);
                     self.note(server);
+                } else if again_ns == next_ns {
+                    self.ask_again();
                 } else {
                     self.arrive(arrivals);
                 }
@@ -111,6 +119,7 @@ impl<'a> Engine<'a> {
                 self.servers[ticking].tick(tick_ns, &mut self.recorder);
                 self.note(ticking);
             }
+            self.hear_of_ends();
         }
     }
 
@@ -133,7 +142,37 @@ impl<'a> Engine<'a> {
         let measured = self.recorder.arrived(now_ns, || snapshot(now_ns, servers));
         if arrivals.peek().is_none() {
             self.recorder.end(now_ns, snapshot(now_ns, servers));
+            if let Some(retries) = &mut self.retries {
+                retries.end();
+            }
         }
+        self.send(&Attempt { arrival, tries: 0, measured });
+    }
+
+    /// What clients do that gave up or were refused.
+    fn ask_again(&mut self) {
+        let now_ns = self.now_ns;
+        if let Some(attempt) = self.retries.as_mut().and_then(|retries| retries.take(now_ns)) {
+            let servers = &self.servers;
+            self.recorder.arrived_again(now_ns, attempt.measured, || snapshot(now_ns, servers));
+            self.send(&attempt);
+        }
+    }
+
+    /// Clients hear of the requests that have left.
+    fn hear_of_ends(&mut self) {
+        let Some(retries) = &mut self.retries else {
+            return;
+        };
+        while let Some(ended) = self.recorder.take_ended() {
+            retries.ended(self.now_ns, ended.serial, ended.is_done);
+        }
+    }
+
+    /// A client sends a request.
+    fn send(&mut self, attempt: &Attempt) {
+        let Attempt { arrival, measured, .. } = *attempt;
+        let now_ns = self.now_ns;
         let type_index = match &mut self.classifier {
             None => arrival.kind,
             Some(rng) => rng.random_range(0..self.types.len() as u32),
@@ -154,10 +193,24 @@ impl<'a> Engine<'a> {
             wait_ns: arrival.wait_ns,
             kind: arrival.kind,
             measured,
+            priority: arrival.priority,
+            tenant: arrival.tenant,
+            ..self.promised(attempt)
         };
         let request_type = RequestType::new(type_index);
         self.servers[server].arrive(request, request_type, &mut self.recorder);
         self.note(server);
+    }
+
+    /// What the client of a request waits for: the request's deadline and its number.
+    fn promised(&mut self, attempt: &Attempt) -> Measured {
+        let Workload { types, clients, .. } = &self.plan.workload;
+        let Arrival { kind, .. } = attempt.arrival;
+        let timeout_ns = clients.timeout_ns(types[kind as usize].service_ns);
+        let deadline_ns = timeout_ns.filter(|_| clients.deadline).map(|ns| self.now_ns.saturating_add(ns));
+        let retries = self.retries.as_mut();
+        let serial = retries.map_or(0, |retries| retries.sent(self.now_ns, *attempt, timeout_ns));
+        Measured { deadline_ns, serial, ..Measured::default() }
     }
 
     /// Another policy takes over all waiting and running requests.
@@ -200,7 +253,7 @@ mod tests {
     use psp_policy::{Action, Event, HandOff, RequestId, WorkerId};
 
     use super::*;
-    use crate::workload::{ArrivalProcess, Workload};
+    use crate::workload::ArrivalProcess;
 
     const QUANTUM_NS: u64 = 300;
 

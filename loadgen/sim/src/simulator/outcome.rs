@@ -3,6 +3,8 @@
 use hdrhistogram::Histogram;
 
 use super::tape::SimTrace;
+#[cfg(doc)]
+use psp_policy::admission::Reason;
 use crate::measure::{Percentiles, SLOWDOWN_STEPS};
 
 /// The results of a simulation. Only requests that arrived after the warm-up count.
@@ -19,6 +21,15 @@ pub struct Outcome {
     pub completed: u64,
     /// Measured requests that were rejected because a queue was full.
     pub rejected: u64,
+    /// Measured requests that admission refused.
+    pub refused: u64,
+    /// Measured requests that were let in, and dropped when their turn came, because it was too late.
+    pub dropped: u64,
+    /// Further attempts of clients at measured requests. Each is completed, rejected, refused or dropped by itself.
+    pub retried: u64,
+    /// Share of the workers' time that went to requests which ended in time: within their SLO, and before their
+    /// clients gave up.
+    pub goodput: f64,
     /// Share of the workers' time that was service, from the first measured arrival to the last.
     pub utilization: f64,
     /// The same of each worker by itself, server by server; empty for ideals.
@@ -73,6 +84,14 @@ pub struct TypeOutcome {
     pub completed: u64,
     /// Requests that were rejected.
     pub rejected: u64,
+    /// Requests that admission refused, in the order of [`Reason::ALL`].
+    pub refused: [u64; 4],
+    /// Requests that were let in, and dropped when their turn came.
+    pub dropped: u64,
+    /// Requests that ended in time.
+    pub in_time: u64,
+    /// Share of all workers' time that went to those.
+    pub goodput: f64,
     /// Workers reserved for the type at the end, of all servers.
     pub workers_reserved: usize,
     /// Time from arrival to completion, in nanoseconds.
@@ -165,8 +184,12 @@ pub struct TimelineBucket {
 pub struct TimelinePoint {
     /// Requests that arrived in the bucket and completed.
     pub completed: u64,
-    /// Requests that arrived in the bucket and were rejected.
+    /// Requests that arrived in the bucket and were rejected, refused, or dropped.
     pub rejected: u64,
+    /// Requests that arrived in the bucket and ended in time.
+    pub in_time: u64,
+    /// Service of those, as a share of the workers' time in the bucket.
+    pub goodput: f64,
     /// Mean time from arrival to completion in nanoseconds; 0 when nothing completed.
     pub latency_ns_mean: f64,
     /// 99th percentile of the time from arrival to completion in nanoseconds, to two digits; 0 when nothing

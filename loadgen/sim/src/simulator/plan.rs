@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use psp_policy::admission::AdmissionSettingsError;
 use psp_policy::elastic::{Elastic, ElasticSettings, ElasticSettingsError};
 use psp_policy::{Contexts, Policy, PolicyError, Preemption, SchedulerSetup, TypeSpec, TypeTable};
 use serde::{Deserialize, Serialize};
 
 use super::cluster::Cluster;
 use super::costs::Costs;
+use super::overload::Overload;
 use super::policy::SimPolicy;
 use crate::workload::{Workload, WorkloadError, service_ns_mean};
 
@@ -90,6 +92,8 @@ pub struct SimPlan {
     pub switch: Option<PolicySwitch>,
     /// The time in which the outcome has what happens to each request. Ideals have no turns to tell of.
     pub trace: Option<TraceWindow>,
+    /// What is let in, which answers are in time, and when the server stands still.
+    pub overload: Overload,
 }
 
 /// How workers come and go with the load.
@@ -158,6 +162,15 @@ pub enum SimError {
     /// An ideal policy has no turns.
     #[error("{0} has no turns to trace; only policies of live servers do")]
     Trace(Box<SimPolicy>),
+    /// An ideal policy lets everything in.
+    #[error("{0} lets everything in at once; only policies of live servers have admission, stalls, deadlines and retries")]
+    Overload(Box<SimPolicy>),
+    /// A traced request has one name, and admission changes names.
+    #[error("a trace shows no admission; leave one of them out")]
+    TraceOfAdmission,
+    /// A setting of admission is out of its range.
+    #[error(transparent)]
+    AdmissionSettings(#[from] AdmissionSettingsError),
     /// A setting of the estimator is out of its range.
     #[error(transparent)]
     ElasticSettings(#[from] ElasticSettingsError),
@@ -203,6 +216,7 @@ impl SimPlan {
             each: false,
             switch: None,
             trace: None,
+            overload: Overload::default(),
         };
         plan.requests(1_000_000)
     }
@@ -255,10 +269,19 @@ impl SimPlan {
             SimPolicy::Ps | SimPolicy::Srpt if self.trace.is_some() => {
                 return Err(SimError::Trace(Box::new(self.policy.clone())));
             }
+            SimPolicy::Ps | SimPolicy::Srpt if self.overload.is_live(&self.workload) => {
+                return Err(SimError::Overload(Box::new(self.policy.clone())));
+            }
             SimPolicy::Ps | SimPolicy::Srpt => None,
         };
         if let Some(elastic) = self.elastic {
             elastic.settings.validate()?;
+        }
+        if let Some(admission) = self.overload.admission {
+            admission.validate()?;
+            if self.trace.is_some() {
+                return Err(SimError::TraceOfAdmission);
+            }
         }
         let next = self.switch.as_ref().map(|switch| &switch.policy);
         for policy in policies.into_iter().chain(next) {
@@ -326,6 +349,12 @@ impl SimPlan {
                 self.queue_capacity.to_string(),
                 (1..=1 << 24).contains(&self.queue_capacity),
                 "from 1 to 2^24".to_owned(),
+            ),
+            (
+                "the slowdown of SLOs",
+                self.overload.slo_slowdown.to_string(),
+                self.overload.slo_slowdown >= 1.0 && self.overload.slo_slowdown.is_finite(),
+                "at least 1".to_owned(),
             ),
             (
                 "contexts",

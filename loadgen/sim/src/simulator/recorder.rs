@@ -1,16 +1,26 @@
 //! Records measurements, for the engine and the ideals alike.
 
 use hdrhistogram::Histogram;
+use psp_policy::admission::Reason;
 
 use super::outcome::{Completion, Outcome, Slowdowns, TypeOutcome};
 use super::plan::SimPlan;
 use super::snapshot::Snapshot;
 use super::timeline::Timeline;
+use crate::workload::WorkloadType;
 use crate::measure::{SLOWDOWN_STEPS, new_histogram};
 
 struct TypeRecord {
     completed: u64,
     rejected: u64,
+    refused: [u64; Reason::ALL.len()],
+    dropped: u64,
+    in_time: u64,
+    /// Service of those.
+    good_ns: u64,
+    /// The SLO, and how long clients wait; `None` for what follows from the service time, and for ever.
+    slo_ns: Option<u64>,
+    timeout_ns: Option<u64>,
     latency_ns: Histogram<u64>,
     slowdown: Histogram<u64>,
 }
@@ -29,6 +39,12 @@ pub(super) struct Recorder {
     timeline: Option<Timeline>,
     each: Option<Vec<Completion>>,
     network_ns: u64,
+    /// Slowdown of an answer in time whose type has no SLO.
+    slo_slowdown: f64,
+    /// Requests that left, for clients that may ask again.
+    ended: Option<Vec<Ended>>,
+    /// Measured attempts after the first.
+    retried: u64,
     window: Option<Window>,
     /// Arrivals, warm-up included.
     arrivals: u64,
@@ -42,19 +58,17 @@ pub(super) struct Recorder {
 
 impl Recorder {
     pub(super) fn new(plan: &SimPlan) -> Self {
-        let types = plan.workload.types.len();
         Self {
-            types: (0..types)
-                .map(|_| TypeRecord {
-                    completed: 0,
-                    rejected: 0,
-                    latency_ns: new_histogram(),
-                    slowdown: new_histogram(),
-                })
-                .collect(),
-            timeline: plan.timeline_ns.map(|width_ns| Timeline::new(width_ns, types, plan.workers_of_all())),
+            types: plan.workload.types.iter().map(|ty| TypeRecord::new(plan, ty)).collect(),
+            timeline: plan.timeline_ns.map(|width_ns| {
+                let types = plan.workload.types.len();
+                Timeline::new(width_ns, types, plan.workers_of_all())
+            }),
             each: plan.each.then(Vec::new),
             network_ns: plan.costs.network_ns,
+            slo_slowdown: plan.overload.slo_slowdown,
+            ended: (plan.workload.clients.retries > 0).then(Vec::new),
+            retried: 0,
             window: None,
             arrivals: 0,
             warmup: plan.warmup,
@@ -116,15 +130,44 @@ impl Recorder {
         self.in_system_since_ns = u64::MAX;
     }
 
-    /// A request is rejected.
-    pub(super) fn rejected(&mut self, now_ns: u64, request: &Measured) {
+    /// A client sends a request again.
+    pub(super) fn arrived_again(&mut self, now_ns: u64, measured: bool, snapshot: impl Fn() -> Snapshot) {
+        self.count_in_system(now_ns);
+        self.in_system += 1;
+        if !measured {
+            return;
+        }
+        self.retried += 1;
+        if let Some(timeline) = &mut self.timeline {
+            if timeline.is_behind(now_ns) {
+                timeline.advance(now_ns, &snapshot());
+            }
+            timeline.arrived(now_ns);
+        }
+    }
+
+    /// The requests that left since the last call, for clients that may ask again.
+    pub(super) fn take_ended(&mut self) -> Option<Ended> {
+        self.ended.as_mut().and_then(Vec::pop)
+    }
+
+    /// A request leaves without having run.
+    pub(super) fn left(&mut self, now_ns: u64, request: &Measured, unserved: Unserved) {
         self.count_in_system(now_ns);
         self.in_system -= 1;
+        if let Some(ended) = &mut self.ended {
+            ended.push(Ended { serial: request.serial, is_done: false });
+        }
         if !request.measured {
             return;
         }
         let kind = request.kind as usize;
-        self.types[kind].rejected += 1;
+        let record = &mut self.types[kind];
+        match unserved {
+            Unserved::Rejected => record.rejected += 1,
+            Unserved::Refused(reason) => record.refused[reason as usize] += 1,
+            Unserved::Dropped => record.dropped += 1,
+        }
         if let Some(timeline) = &mut self.timeline {
             timeline.rejected(kind, request.arrived_ns);
         }
@@ -135,6 +178,9 @@ impl Recorder {
     pub(super) fn completed(&mut self, now_ns: u64, request: &Measured) {
         self.count_in_system(now_ns);
         self.in_system -= 1;
+        if let Some(ended) = &mut self.ended {
+            ended.push(Ended { serial: request.serial, is_done: true });
+        }
         if !request.measured {
             return;
         }
@@ -146,6 +192,10 @@ impl Recorder {
         // What the request would take if it were alone.
         let least_ns = request.service_ns + request.wait_ns;
         let slowdown = latency_ns as f64 / least_ns as f64 * SLOWDOWN_STEPS;
+        let slo_ns = record.slo_ns.map_or(self.slo_slowdown * least_ns as f64, |slo_ns| slo_ns as f64);
+        let in_time = latency_ns as f64 <= slo_ns && record.timeout_ns.is_none_or(|timeout_ns| latency_ns <= timeout_ns);
+        record.in_time += u64::from(in_time);
+        record.good_ns += if in_time { request.service_ns } else { 0 };
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -153,7 +203,8 @@ impl Recorder {
         )]
         record.slowdown.saturating_record((slowdown + 0.5) as u64);
         if let Some(timeline) = &mut self.timeline {
-            timeline.completed(kind, request.arrived_ns, latency_ns);
+            let good_ns = in_time.then_some(request.service_ns);
+            timeline.completed(kind, request.arrived_ns, latency_ns, good_ns);
         }
         if let Some(each) = &mut self.each {
             each.push(Completion { arrived_ns: request.arrived_ns, latency_ns });
@@ -192,6 +243,9 @@ impl Recorder {
             let of_time = |(start, end): (&u64, &u64)| (end - start) as f64 / duration_ns as f64;
             served.map(of_time).collect()
         });
+        let all_ns = duration_ns as f64 * plan.workers_of_all() as f64;
+        let goodput = |good_ns: u64| if all_ns > 0.0 { good_ns as f64 / all_ns } else { 0.0 };
+        let sum = |of: fn(&TypeRecord) -> u64| self.types.iter().map(of).sum::<u64>();
         let utilization = share(|snapshot| snapshot.served_ns);
         let occupied = share(|snapshot| snapshot.occupied_ns);
         Outcome {
@@ -202,8 +256,12 @@ impl Recorder {
             },
             duration_ns,
             arrived: self.arrived,
-            completed: self.types.iter().map(|record| record.completed).sum(),
-            rejected: self.types.iter().map(|record| record.rejected).sum(),
+            completed: sum(|record| record.completed),
+            rejected: sum(|record| record.rejected),
+            refused: sum(|record| record.refused.iter().sum()),
+            dropped: sum(|record| record.dropped),
+            retried: self.retried,
+            goodput: goodput(sum(|record| record.good_ns)),
             utilization,
             worker_utilization,
             reserved_idle_cores: share(|snapshot| snapshot.idle_ns) * plan.workers_of_all() as f64,
@@ -225,6 +283,10 @@ impl Recorder {
                     name: ty.name.clone(),
                     completed: record.completed,
                     rejected: record.rejected,
+                    refused: record.refused,
+                    dropped: record.dropped,
+                    in_time: record.in_time,
+                    goodput: goodput(record.good_ns),
                     workers_reserved: last.workers_reserved.get(slot).copied().unwrap_or(0),
                     latency_ns: record.latency_ns,
                     slowdown: Slowdowns::new(record.slowdown),
@@ -238,8 +300,44 @@ impl Recorder {
     }
 }
 
-/// A request as the recorder knows it from its arrival on.
+impl TypeRecord {
+    fn new(plan: &SimPlan, ty: &WorkloadType) -> Self {
+        Self {
+            completed: 0,
+            rejected: 0,
+            refused: [0; Reason::ALL.len()],
+            dropped: 0,
+            in_time: 0,
+            good_ns: 0,
+            slo_ns: ty.slo_ns,
+            timeout_ns: plan.workload.clients.timeout_ns(ty.service_ns),
+            latency_ns: new_histogram(),
+            slowdown: new_histogram(),
+        }
+    }
+}
+
+/// Why a request leaves without having run.
 #[derive(Debug, Clone, Copy)]
+pub(super) enum Unserved {
+    /// Its queue is full.
+    Rejected,
+    /// By admission.
+    Refused(Reason),
+    /// Its turn came too late.
+    Dropped,
+}
+
+/// A request that left.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ended {
+    pub(super) serial: u64,
+    /// Whether it was answered as its client wants.
+    pub(super) is_done: bool,
+}
+
+/// A request as the recorder knows it from its arrival on.
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Measured {
     pub(super) arrived_ns: u64,
     pub(super) service_ns: u64,
@@ -248,6 +346,12 @@ pub(super) struct Measured {
     /// Index of its type in the workload.
     pub(super) kind: u32,
     pub(super) measured: bool,
+    pub(super) priority: u8,
+    pub(super) tenant: u32,
+    /// When the server need not run it any more, if it knows.
+    pub(super) deadline_ns: Option<u64>,
+    /// Number of the attempt, if clients may ask again.
+    pub(super) serial: u64,
 }
 
 /// Counters over the whole simulation.

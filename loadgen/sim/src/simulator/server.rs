@@ -10,6 +10,7 @@
 //! At the same nanosecond workers come first, then requests that waited long enough, then dispatchers. A request that
 //! ends together with its quantum is therefore not preempted.
 
+use psp_policy::admission::{Admission, Admit as _, Arrival, Ticket, Turn, Verdict};
 use psp_policy::elastic::ElasticScheduler;
 use psp_policy::{Action, Event, HandOff, Policy, RequestId, RequestType, Sample, Scheduler, TypeTable, WorkerId};
 use psp_trace::Kind;
@@ -17,7 +18,7 @@ use psp_trace::Kind;
 use super::dispatcher::Dispatchers;
 use super::plan::SimPlan;
 use super::present::Present;
-use super::recorder::{Measured, Recorder};
+use super::recorder::{Measured, Recorder, Unserved};
 use super::slab::Slab;
 use super::snapshot::Snapshot;
 use super::tape::{About, SimTrace, Tape};
@@ -35,6 +36,8 @@ struct Request {
     /// Whether it has yet to wait without its worker.
     will_wait: bool,
     request_type: RequestType,
+    /// What admission calls it.
+    ticket: Option<Ticket>,
     /// The worker that it ran on last.
     ran_on: Option<WorkerId>,
 }
@@ -57,6 +60,9 @@ pub(super) struct Server<'a> {
     plan: &'a SimPlan,
     types: &'a TypeTable,
     scheduler: ElasticScheduler,
+    admission: Option<Admission>,
+    /// From when to when no request begins.
+    stall_ns: Option<[u64; 2]>,
     present: Present,
     requests: Slab<Request>,
     workers: Workers,
@@ -91,6 +97,8 @@ impl<'a> Server<'a> {
             plan,
             types,
             scheduler: ElasticScheduler::new(scheduler, plan.elastic(types)),
+            admission: plan.overload.admission.map(|settings| Admission::new(plan.workers_at_start(), types, settings)),
+            stall_ns: None,
             present: Present::new(plan),
             requests: Slab::default(),
             workers: Workers::new(plan.workers, seed),
@@ -220,6 +228,9 @@ impl<'a> Server<'a> {
         self.scheduler.on_event(self.now_ns, Event::Tick);
         if let Some(present) = self.scheduler.follow_load(self.now_ns) {
             self.present.change(self.now_ns, present);
+            if let Some(admission) = &mut self.admission {
+                admission.workers(self.now_ns, present);
+            }
         }
         self.poll(recorder);
     }
@@ -228,6 +239,10 @@ impl<'a> Server<'a> {
     pub(super) fn arrive(&mut self, measured: Measured, request_type: RequestType, recorder: &mut Recorder) {
         self.pass_until(measured.arrived_ns);
         self.in_system += 1;
+        if let Some(stall) = self.plan.overload.stall.filter(|_| measured.measured) {
+            let from_ns = self.now_ns + stall.from_ns;
+            self.stall_ns.get_or_insert([from_ns, from_ns + stall.length_ns]);
+        }
         if let Some(tape) = self.tape.as_mut().filter(|_| measured.measured) {
             tape.begin(self.now_ns);
         }
@@ -236,13 +251,14 @@ impl<'a> Server<'a> {
             remaining_ns: measured.service_ns,
             will_wait: measured.wait_ns > 0,
             request_type,
+            ticket: None,
             ran_on: None,
         });
         self.record(Kind::Arrived, request, WorkerId(0));
         match &mut self.dispatchers {
             Some(dispatchers) if self.dispatched => {
                 if !dispatchers.arrived(self.now_ns, request, &self.plan.costs) {
-                    self.reject(request, recorder);
+                    self.leave(request, Unserved::Rejected, recorder);
                 }
             }
             _ => self.enqueue(request, recorder),
@@ -264,9 +280,13 @@ impl<'a> Server<'a> {
 
     /// The scheduler gets a request.
     fn enqueue(&mut self, request: u32, recorder: &mut Recorder) {
-        let request_type = self.requests.get(request).request_type;
+        if let Some(refused) = self.refused(request) {
+            self.leave(request, refused, recorder);
+            return;
+        }
+        let Request { request_type, measured, .. } = *self.requests.get(request);
         let request = RequestId(request);
-        let arrived = Event::Arrived { request, request_type, deadline_ns: None };
+        let arrived = Event::Arrived { request, request_type, deadline_ns: measured.deadline_ns };
         self.scheduler.on_event(self.now_ns, arrived);
         if let Some(study) = self.scheduler.study() {
             self.scheduler.conclude(self.now_ns, Some(&study.run()));
@@ -274,10 +294,44 @@ impl<'a> Server<'a> {
         self.poll(recorder);
     }
 
+    /// Why admission refuses a request, if it does.
+    fn refused(&mut self, request: u32) -> Option<Unserved> {
+        let admission = self.admission.as_mut()?;
+        let Request { request_type, measured, .. } = *self.requests.get(request);
+        let arrival = Arrival::new(RequestId(request), request_type, measured.arrived_ns)
+            .priority(measured.priority)
+            .tenant(measured.tenant)
+            .deadline_ns(measured.deadline_ns);
+        match admission.arrive(self.now_ns, &arrival) {
+            Verdict::Refuse(refusal) => Some(Unserved::Refused(refusal.reason)),
+            Verdict::Admit(ticket) => {
+                self.requests.get_mut(request).ticket = Some(ticket);
+                None
+            }
+        }
+    }
+
+    /// A request whose turn has come for the first time: whether it runs. It may be another one that changed places
+    /// with it.
+    fn turn(&mut self, request: u32) -> bool {
+        let Request { ticket, measured, .. } = *self.requests.get(request);
+        let Some((admission, ticket)) = self.admission.as_mut().zip(ticket) else {
+            return measured.deadline_ns.is_none_or(|deadline_ns| self.now_ns <= deadline_ns);
+        };
+        let Turn { runs, instead, .. } = admission.begin(self.now_ns, ticket);
+        if let Some(other) = instead {
+            self.requests.swap(request, other.0);
+        }
+        runs
+    }
+
     /// The next request has waited long enough without its worker.
     fn wake(&mut self, recorder: &mut Recorder) {
         if let Some(request) = self.wakes.pop() {
             self.record(Kind::Woken, request, WorkerId(0));
+            if let Some((admission, ticket)) = self.admission.as_mut().zip(self.requests.get(request).ticket) {
+                admission.unblock(self.now_ns, ticket);
+            }
             let request = RequestId(request);
             self.scheduler.on_event(self.now_ns, Event::Unblocked { request });
             self.poll(recorder);
@@ -302,12 +356,18 @@ impl<'a> Server<'a> {
             slot.remaining_ns -= served_ns;
             let wakes_ns = self.now_ns.saturating_add(slot.measured.wait_ns);
             self.wakes.push(wakes_ns, request);
+            if let Some((admission, ticket)) = self.admission.as_mut().zip(slot.ticket) {
+                admission.block(self.now_ns, ticket);
+            }
             let blocked = Event::Blocked { worker, served_ns };
             self.scheduler.on_event(self.now_ns, blocked);
         } else if completed {
-            let Request { measured, request_type, .. } = self.requests.remove(request);
+            let Request { measured, request_type, ticket, .. } = self.requests.remove(request);
             self.in_system -= 1;
             recorder.completed(self.now_ns, &measured);
+            if let Some((admission, ticket)) = self.admission.as_mut().zip(ticket) {
+                admission.end(self.now_ns, ticket, measured.service_ns);
+            }
             let samples = [Sample { request_type, count: 1, service_ns: measured.service_ns }];
             let completed = Event::Completed { worker, samples: &samples, dropped: false };
             self.scheduler.on_event(self.now_ns, completed);
@@ -322,9 +382,20 @@ impl<'a> Server<'a> {
 
     /// Carries out the scheduler's actions until there are none.
     fn poll(&mut self, recorder: &mut Recorder) {
+        if self.stall_ns.is_some_and(|[from_ns, until_ns]| (from_ns..until_ns).contains(&self.now_ns)) {
+            return;
+        }
         while let Some(action) = self.scheduler.poll(self.now_ns) {
             match action {
-                Action::Run { worker, request, hand_off, .. } => self.start(worker, request.0, hand_off),
+                Action::Run { worker, request, hand_off, .. } => {
+                    if self.requests.get(request.0).ran_on.is_some() || self.turn(request.0) {
+                        self.start(worker, request.0, hand_off);
+                    } else {
+                        let dropped = Event::Completed { worker, samples: &[], dropped: true };
+                        self.scheduler.on_event(self.now_ns, dropped);
+                        self.leave(request.0, Unserved::Dropped, recorder);
+                    }
+                }
                 Action::Preempt { worker, .. } => {
                     if let Some(tape) = &mut self.tape {
                         let about = About { request: 0, slot: 0, worker };
@@ -332,7 +403,12 @@ impl<'a> Server<'a> {
                     }
                     self.preempt(worker);
                 }
-                Action::Reject { request, .. } => self.reject(request.0, recorder),
+                Action::Reject { request, .. } => {
+                    if let Some((admission, ticket)) = self.admission.as_mut().zip(self.requests.get(request.0).ticket) {
+                        admission.cancel(self.now_ns, ticket);
+                    }
+                    self.leave(request.0, Unserved::Rejected, recorder);
+                }
             }
         }
     }
@@ -395,11 +471,12 @@ impl<'a> Server<'a> {
         self.workers.start(now_ns, worker, request, starts_ns, until_stop_ns);
     }
 
-    fn reject(&mut self, request: u32, recorder: &mut Recorder) {
+    /// A request leaves without having run.
+    fn leave(&mut self, request: u32, unserved: Unserved, recorder: &mut Recorder) {
         self.record(Kind::Rejected, request, WorkerId(0));
         let Request { measured, .. } = self.requests.remove(request);
         self.in_system -= 1;
-        recorder.rejected(self.now_ns, &measured);
+        recorder.left(self.now_ns, &measured, unserved);
     }
 
     /// Another policy takes over all waiting and running requests.

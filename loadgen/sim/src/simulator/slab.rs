@@ -39,6 +39,11 @@ impl<T: Copy> Slab<T> {
         &mut self.slots[slot as usize]
     }
 
+    /// Two values change their numbers.
+    pub(super) fn swap(&mut self, one: u32, other: u32) {
+        self.slots.swap(one as usize, other as usize);
+    }
+
     /// Removes the value of that number. Another value may get the number.
     #[inline]
     pub(super) fn remove(&mut self, slot: u32) -> T {

@@ -17,6 +17,9 @@ const DIGITS: u8 = 2;
 struct OpenType {
     latency_ns: Histogram<u64>,
     rejected: u64,
+    in_time: u64,
+    /// Service of the requests that ended in time.
+    good_ns: u64,
 }
 
 struct Open {
@@ -79,6 +82,8 @@ impl Timeline {
                 .map(|_| OpenType {
                     latency_ns: self.spare.pop().unwrap_or_else(histogram),
                     rejected: 0,
+                    in_time: 0,
+                    good_ns: 0,
                 })
                 .collect();
             self.open.push_back(Open {
@@ -113,6 +118,8 @@ impl Timeline {
                 .map(|&workers_reserved| TimelinePoint {
                     completed: 0,
                     rejected: 0,
+                    in_time: 0,
+                    goodput: 0.0,
                     latency_ns_mean: 0.0,
                     latency_ns_p99: 0,
                     latency_ns_p999: 0,
@@ -141,10 +148,14 @@ impl Timeline {
         self.close();
     }
 
-    pub(super) fn completed(&mut self, kind: usize, arrived_ns: u64, latency_ns: u64) {
+    /// `good_ns` is the service of a request that ended in time.
+    pub(super) fn completed(&mut self, kind: usize, arrived_ns: u64, latency_ns: u64, good_ns: Option<u64>) {
         let open = self.of(arrived_ns);
         open.in_system -= 1;
-        open.types[kind].latency_ns.saturating_record(latency_ns);
+        let ty = &mut open.types[kind];
+        ty.latency_ns.saturating_record(latency_ns);
+        ty.in_time += u64::from(good_ns.is_some());
+        ty.good_ns += good_ns.unwrap_or(0);
         self.close();
     }
 
@@ -160,6 +171,8 @@ impl Timeline {
             for (point, mut ty) in first.bucket.types.iter_mut().zip(first.types) {
                 point.completed = ty.latency_ns.len();
                 point.rejected = ty.rejected;
+                point.in_time = ty.in_time;
+                point.goodput = ty.good_ns as f64 / (self.width_ns as f64 * self.workers as f64);
                 point.latency_ns_mean = ty.latency_ns.mean();
                 point.latency_ns_p99 = ty.latency_ns.value_at_quantile(0.99);
                 point.latency_ns_p999 = ty.latency_ns.value_at_quantile(0.999);

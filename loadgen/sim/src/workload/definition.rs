@@ -1,6 +1,7 @@
 //! Workloads: request types, their shares and service times, and how requests arrive.
 //!
 use super::arrivals::ArrivalProcess;
+use super::clients::Clients;
 use super::error::WorkloadError;
 use super::service_time::Distribution;
 
@@ -24,6 +25,8 @@ pub struct Workload {
     /// How arrivals are spaced. In a live run each type has arrivals of its own, and options may
     /// override this.
     pub arrivals: ArrivalProcess,
+    /// Who sends the requests of a simulation. Live clients behave as their options say.
+    pub clients: Clients,
 }
 
 /// One request type of a [`Workload`].
@@ -81,6 +84,7 @@ impl Workload {
             types,
             phases: Vec::new(),
             arrivals: ArrivalProcess::Poisson,
+            clients: Clients::default(),
         }
     }
 
@@ -100,6 +104,9 @@ impl Workload {
             && !bursts.is_valid()
         {
             return Some("bursts: factor must be at least 1, share between 0 and 1, requests above 0".to_owned());
+        }
+        if let Some(fault) = self.clients.fault() {
+            return Some(fault);
         }
         let names: Vec<&str> = self.types.iter().map(|ty| ty.name.as_str()).collect();
         let twice = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name));

@@ -147,6 +147,7 @@ impl WorkloadFile {
             types,
             phases,
             arrivals: arrivals(file.arrivals, file.bursts)?,
+            clients: file.clients,
         };
         workload.scale_shares();
         workload.validate()?;

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::arrivals::{ArrivalProcess, Bursts};
+use super::clients::Clients;
 use super::definition::{Phase, PhaseLength, WorkloadType};
 use super::error::WorkloadError;
 use super::service_time::Distribution;
@@ -14,6 +15,8 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) arrivals: ArrivalsName,
     pub(super) bursts: Option<Bursts>,
+    #[serde(default)]
+    pub(super) clients: Clients,
     rate_rps: Option<f64>,
     #[serde(rename = "type")]
     pub(super) types: Vec<TypeTable>,

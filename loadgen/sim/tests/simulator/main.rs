@@ -6,6 +6,7 @@ mod custom;
 mod figures;
 mod finishing;
 mod lending;
+mod overload;
 mod portfolio;
 mod sim;
 mod traces;

@@ -3,7 +3,7 @@
 use crate::simulator::arrivals::Arrivals;
 use crate::simulator::outcome::Outcome;
 use crate::simulator::plan::SimPlan;
-use crate::simulator::recorder::{Counts, Measured, Recorder};
+use crate::simulator::recorder::{Counts, Measured, Recorder, Unserved};
 use crate::simulator::snapshot::Snapshot;
 
 /// Times are in nanoseconds, with fractions.
@@ -53,10 +53,11 @@ pub(crate) fn simulate(plan: &SimPlan, mut ideal: impl Ideal, arrivals: &mut Arr
                 wait_ns: 0,
                 kind: arrival.kind,
                 measured,
+                ..Measured::default()
             };
             let of_type = &mut in_system[arrival.kind as usize];
             if *of_type == in_system_max {
-                recorder.rejected(now_ns, &request);
+                recorder.left(now_ns, &request, Unserved::Rejected);
             } else {
                 *of_type += 1;
                 ideal.arrive(request);
@@ -111,7 +112,7 @@ pub(super) mod tests {
                 coming.next_if(|(_, (arrived_ns, _))| completion_ns.is_none_or(|ns| (*arrived_ns as f64) < ns));
             if let Some((kind, &(arrived_ns, service_ns))) = arrival {
                 ideal.advance(arrived_ns as f64);
-                ideal.arrive(Measured { arrived_ns, service_ns, wait_ns: 0, kind, measured: true });
+                ideal.arrive(Measured { arrived_ns, service_ns, kind, measured: true, ..Measured::default() });
             } else if let Some(completion_ns) = completion_ns {
                 ideal.advance(completion_ns);
                 done.extend(ideal.complete().map(|request| (request.kind, completion_ns)));
