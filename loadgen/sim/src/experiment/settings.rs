@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::simulator::{ClassifierModel, Cluster, Costs, SimPlan, SimPolicy};
+use crate::simulator::{AdmissionModel, ClassifierModel, Cluster, Costs, Overload, SimPlan, SimPolicy, Stall};
 
 /// All properties of the simulated server except those of its policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,6 +36,14 @@ pub struct SimSettings {
     pub hints: bool,
     /// Flows of requests, each of which one worker receives; each request is one of its own unless set.
     pub flows: Option<usize>,
+    /// What is let in.
+    pub admission: AdmissionModel,
+    /// The SLO of types without one, in service times.
+    pub slo_slowdown: f64,
+    /// For how long no request begins, in milliseconds; 0: never.
+    pub stall_ms: f64,
+    /// When that begins, in milliseconds after the warm-up.
+    pub stall_from_ms: f64,
     /// A worker comes when so many requests run and wait for each, if workers come and go.
     pub elastic_load_factor: f64,
     /// A worker goes when the load has fallen by this part.
@@ -59,6 +67,10 @@ impl Default for SimSettings {
             classifier: ClassifierModel::Exact,
             hints: true,
             flows: None,
+            admission: AdmissionModel::None,
+            slo_slowdown: Overload::default().slo_slowdown,
+            stall_ms: 0.0,
+            stall_from_ms: 10.0,
             elastic_load_factor: ElasticSettings::default().load_factor,
             elastic_hysteresis: ElasticSettings::default().hysteresis,
             elastic_interval_ms: ElasticSettings::default().interval_ms,
@@ -79,12 +91,29 @@ impl SimSettings {
         plan.classifier = self.classifier;
         plan.hints = self.hints;
         plan.flows = self.flows;
+        plan.overload = self.overload();
         if let Some(elastic) = &mut plan.elastic {
             elastic.settings = ElasticSettings::default()
                 .load_factor(self.elastic_load_factor)
                 .hysteresis(self.elastic_hysteresis)
                 .interval_ms(self.elastic_interval_ms)
                 .tail_factor(self.elastic_tail_factor);
+        }
+    }
+
+    fn overload(&self) -> Overload {
+        let ns = |ms: f64| (ms * 1e6) as u64;
+        let overload = Overload {
+            slo_slowdown: self.slo_slowdown,
+            stall: (self.stall_ms > 0.0).then(|| Stall {
+                from_ns: ns(self.stall_from_ms),
+                length_ns: ns(self.stall_ms),
+            }),
+            ..Overload::default()
+        };
+        match self.admission {
+            AdmissionModel::None => overload,
+            AdmissionModel::Slo => overload.admitting(),
         }
     }
 

@@ -45,6 +45,18 @@ pub struct Point {
     pub completed: u64,
     /// Requests that were rejected because their queue was full.
     pub rejected: u64,
+    /// Requests that admission refused.
+    #[serde(default)]
+    pub refused: u64,
+    /// Requests that were let in, and dropped when their turn came too late.
+    #[serde(default)]
+    pub dropped: u64,
+    /// Further attempts of clients.
+    #[serde(default)]
+    pub retried: u64,
+    /// The part of the workers' time that went to requests which ended in time.
+    #[serde(default)]
+    pub goodput: f64,
     /// The part of the workers' time that they spent on requests.
     pub utilization: f64,
     /// Workers that idled though requests waited which might not run there, on average.
@@ -85,6 +97,15 @@ pub struct TypePoint {
     pub completed: u64,
     /// Requests that were rejected because their queue was full.
     pub rejected: u64,
+    /// Requests that admission refused.
+    #[serde(default)]
+    pub refused: u64,
+    /// Requests that were let in, and dropped when their turn came too late.
+    #[serde(default)]
+    pub dropped: u64,
+    /// The part of all workers' time that went to requests of the type which ended in time.
+    #[serde(default)]
+    pub goodput: f64,
     /// Time from arrival to completion, in microseconds.
     pub latency_us: Quantiles,
     /// The same divided by the request's own service time.
@@ -109,6 +130,10 @@ impl Point {
             offered_rps: outcome.offered_rps,
             completed: outcome.completed,
             rejected: outcome.rejected,
+            refused: outcome.refused,
+            dropped: outcome.dropped,
+            retried: outcome.retried,
+            goodput: outcome.goodput,
             utilization: outcome.utilization,
             reserved_idle_cores: outcome.reserved_idle_cores,
             overall: Overall { slowdown: Quantiles::of(outcome.overall.percentiles()) },
@@ -133,6 +158,9 @@ impl TypePoint {
             name: ty.name.clone(),
             completed: ty.completed,
             rejected: ty.rejected,
+            refused: ty.refused.iter().sum(),
+            dropped: ty.dropped,
+            goodput: ty.goodput,
             latency_us: Quantiles::of(ty.latency_us()),
             slowdown: Quantiles::of(ty.slowdown.percentiles()),
         }
@@ -149,6 +177,7 @@ impl Found for SimReport {
             "load",
             "offered_rps",
             "utilization",
+            "goodput",
             "overall_slowdown_p50",
             "overall_slowdown_p99",
             "overall_slowdown_p999",
@@ -156,6 +185,9 @@ impl Found for SimReport {
             "type",
             "completed",
             "rejected",
+            "refused",
+            "dropped",
+            "type_goodput",
             "latency_us_p50",
             "latency_us_p99",
             "latency_us_p999",
@@ -174,13 +206,16 @@ impl Found for SimReport {
                     point.load.to_string(),
                     point.offered_rps.to_string(),
                     point.utilization.to_string(),
+                    point.goodput.to_string(),
                 ];
-                let counts = [ty.name.clone(), ty.completed.to_string(), ty.rejected.to_string()];
+                let counts = [ty.completed, ty.rejected, ty.refused, ty.dropped].map(|count| count.to_string());
                 csv.push(
                     start
                         .into_iter()
                         .chain(point.overall.slowdown.csv())
+                        .chain([ty.name.clone()])
                         .chain(counts)
+                        .chain([ty.goodput.to_string()])
                         .chain(ty.latency_us.csv())
                         .chain(ty.slowdown.csv()),
                 );
@@ -211,8 +246,11 @@ impl SimReport {
             "workers",
             "offered/s",
             "utilization",
+            "goodput",
             "completed",
             "rejected",
+            "refused",
+            "dropped",
         ];
         let group = heads.len();
         let heads = heads.into_iter().chain(QUANTILE_HEADS);
@@ -225,8 +263,11 @@ impl SimReport {
                 point.workers_cell(),
                 number(point.offered_rps),
                 format!("{:.3}", point.utilization),
+                format!("{:.3}", point.goodput),
                 point.completed.to_string(),
                 point.rejected.to_string(),
+                point.refused.to_string(),
+                point.dropped.to_string(),
             ];
             let cells = cells.into_iter().chain(point.overall.slowdown.cells());
             table.push(cells.collect());
@@ -235,7 +276,17 @@ impl SimReport {
     }
 
     fn types_table(&self) -> Table {
-        let heads = ["workload", "policy", "type", "load", "completed", "rejected"];
+        let heads = [
+            "workload",
+            "policy",
+            "type",
+            "load",
+            "goodput",
+            "completed",
+            "rejected",
+            "refused",
+            "dropped",
+        ];
         let groups = [heads.len(), heads.len() + QUANTILE_HEADS.len()];
         let heads = heads.into_iter().chain(QUANTILE_HEADS).chain(QUANTILE_HEADS);
         let mut table = Table::new(3, heads).group(groups[0], "latency, us").group(groups[1], "slowdown");
@@ -246,8 +297,11 @@ impl SimReport {
                     point.policy.clone(),
                     ty.name.clone(),
                     point.load.to_string(),
+                    format!("{:.3}", ty.goodput),
                     ty.completed.to_string(),
                     ty.rejected.to_string(),
+                    ty.refused.to_string(),
+                    ty.dropped.to_string(),
                 ];
                 let cells = cells.into_iter().chain(ty.latency_us.cells());
                 table.push(cells.chain(ty.slowdown.cells()).collect());

@@ -48,8 +48,10 @@ mod workers;
 
 pub use cluster::{Cluster, Spread};
 pub use costs::Costs;
-pub use outcome::{Completion, Outcome, Slowdowns, TimelineBucket, TimelinePoint, TypeOutcome};
-pub use overload::{Overload, Stall};
+pub use outcome::{
+    Completion, Outcome, Slowdowns, TENANTS_MAX, TenantOutcome, TimelineBucket, TimelinePoint, TypeOutcome,
+};
+pub use overload::{AdmissionModel, Overload, Stall};
 pub use plan::{ClassifierModel, ElasticPlan, PolicySwitch, SimError, SimPlan, TraceWindow};
 pub use policy::{SimPolicy, UnknownPolicy};
 pub use simulate::{SimRequest, requests, simulate};

@@ -3,9 +3,9 @@
 use hdrhistogram::Histogram;
 
 use super::tape::SimTrace;
+use crate::measure::{Percentiles, SLOWDOWN_STEPS};
 #[cfg(doc)]
 use psp_policy::admission::Reason;
-use crate::measure::{Percentiles, SLOWDOWN_STEPS};
 
 /// The results of a simulation. Only requests that arrived after the warm-up count.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,6 +56,10 @@ pub struct Outcome {
     pub overall: Slowdowns,
     /// Each type, in the workload's order.
     pub types: Vec<TypeOutcome>,
+    /// Each priority, if the workload has several.
+    pub priorities: Vec<TenantOutcome>,
+    /// Each tenant, if the workload has some, and not more than [`TENANTS_MAX`].
+    pub tenants: Vec<TenantOutcome>,
     /// The timeline, if the plan asks for it.
     pub timeline: Vec<TimelineBucket>,
     /// Each completed request in the order of completion, if the plan asks for them.
@@ -96,6 +100,22 @@ pub struct TypeOutcome {
     pub workers_reserved: usize,
     /// Time from arrival to completion, in nanoseconds.
     pub latency_ns: Histogram<u64>,
+    /// Latency as a multiple of each request's own service time.
+    pub slowdown: Slowdowns,
+}
+
+/// Tenants up to which an outcome has each.
+pub const TENANTS_MAX: usize = 64;
+
+/// The results of one tenant, or of one priority.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TenantOutcome {
+    /// Requests that completed.
+    pub completed: u64,
+    /// Requests that were rejected, refused or dropped.
+    pub unserved: u64,
+    /// Share of all workers' time that went to requests which ended in time.
+    pub goodput: f64,
     /// Latency as a multiple of each request's own service time.
     pub slowdown: Slowdowns,
 }
@@ -177,6 +197,14 @@ pub struct TimelineBucket {
     pub reservation_updates: u64,
     /// Each type, in the workload's order.
     pub types: Vec<TimelinePoint>,
+}
+
+impl TimelineBucket {
+    /// Share of the workers' time that went to requests of the bucket which ended in time.
+    #[must_use]
+    pub fn goodput(&self) -> f64 {
+        self.types.iter().map(|ty| ty.goodput).sum()
+    }
 }
 
 /// One type in one bucket.

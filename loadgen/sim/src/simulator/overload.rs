@@ -1,6 +1,7 @@
 //! What a plan says about overload.
 
 use psp_policy::admission::AdmissionSettings;
+use serde::{Deserialize, Serialize};
 
 use crate::workload::Workload;
 
@@ -14,6 +15,17 @@ pub struct Overload {
     pub slo_slowdown: f64,
     /// A time in which no request begins.
     pub stall: Option<Stall>,
+}
+
+/// What a simulated server lets in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AdmissionModel {
+    /// Everything that finds room in its queue.
+    #[default]
+    None,
+    /// What can end within its SLO.
+    Slo,
 }
 
 /// A time in which workers begin nothing, as if the process were stopped; clients go on.

@@ -163,7 +163,9 @@ pub enum SimError {
     #[error("{0} has no turns to trace; only policies of live servers do")]
     Trace(Box<SimPolicy>),
     /// An ideal policy lets everything in.
-    #[error("{0} lets everything in at once; only policies of live servers have admission, stalls, deadlines and retries")]
+    #[error(
+        "{0} lets everything in at once; only policies of live servers have admission, stalls, deadlines and retries"
+    )]
     Overload(Box<SimPolicy>),
     /// A traced request has one name, and admission changes names.
     #[error("a trace shows no admission; leave one of them out")]

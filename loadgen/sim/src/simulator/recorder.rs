@@ -3,12 +3,12 @@
 use hdrhistogram::Histogram;
 use psp_policy::admission::Reason;
 
-use super::outcome::{Completion, Outcome, Slowdowns, TypeOutcome};
+use super::outcome::{Completion, Outcome, Slowdowns, TENANTS_MAX, TenantOutcome, TypeOutcome};
 use super::plan::SimPlan;
 use super::snapshot::Snapshot;
 use super::timeline::Timeline;
-use crate::workload::WorkloadType;
 use crate::measure::{SLOWDOWN_STEPS, new_histogram};
+use crate::workload::WorkloadType;
 
 struct TypeRecord {
     completed: u64,
@@ -25,6 +25,33 @@ struct TypeRecord {
     slowdown: Histogram<u64>,
 }
 
+/// The requests of one tenant, or of one priority.
+struct SenderRecord {
+    unserved: u64,
+    good_ns: u64,
+    slowdown: Histogram<u64>,
+}
+
+impl SenderRecord {
+    /// So many of them, unless that are too many to tell apart.
+    fn several(number: usize) -> Vec<Self> {
+        let record = || Self { unserved: 0, good_ns: 0, slowdown: new_histogram() };
+        (0..number)
+            .map(|_| record())
+            .take(if number <= TENANTS_MAX { number } else { 0 })
+            .collect()
+    }
+
+    fn into_outcome(self, goodput: &impl Fn(u64) -> f64) -> TenantOutcome {
+        TenantOutcome {
+            completed: self.slowdown.len(),
+            unserved: self.unserved,
+            goodput: goodput(self.good_ns),
+            slowdown: Slowdowns::new(self.slowdown),
+        }
+    }
+}
+
 /// The time of the measurement.
 struct Window {
     started_ns: u64,
@@ -36,6 +63,8 @@ struct Window {
 /// See the [module](self).
 pub(super) struct Recorder {
     types: Vec<TypeRecord>,
+    priorities: Vec<SenderRecord>,
+    tenants: Vec<SenderRecord>,
     timeline: Option<Timeline>,
     each: Option<Vec<Completion>>,
     network_ns: u64,
@@ -60,6 +89,8 @@ impl Recorder {
     pub(super) fn new(plan: &SimPlan) -> Self {
         Self {
             types: plan.workload.types.iter().map(|ty| TypeRecord::new(plan, ty)).collect(),
+            priorities: SenderRecord::several(plan.workload.clients.priorities.len()),
+            tenants: SenderRecord::several(plan.workload.clients.tenants.len()),
             timeline: plan.timeline_ns.map(|width_ns| {
                 let types = plan.workload.types.len();
                 Timeline::new(width_ns, types, plan.workers_of_all())
@@ -168,6 +199,9 @@ impl Recorder {
             Unserved::Refused(reason) => record.refused[reason as usize] += 1,
             Unserved::Dropped => record.dropped += 1,
         }
+        for sender in self.senders(request) {
+            sender.unserved += 1;
+        }
         if let Some(timeline) = &mut self.timeline {
             timeline.rejected(kind, request.arrived_ns);
         }
@@ -193,7 +227,8 @@ impl Recorder {
         let least_ns = request.service_ns + request.wait_ns;
         let slowdown = latency_ns as f64 / least_ns as f64 * SLOWDOWN_STEPS;
         let slo_ns = record.slo_ns.map_or(self.slo_slowdown * least_ns as f64, |slo_ns| slo_ns as f64);
-        let in_time = latency_ns as f64 <= slo_ns && record.timeout_ns.is_none_or(|timeout_ns| latency_ns <= timeout_ns);
+        let in_time =
+            latency_ns as f64 <= slo_ns && record.timeout_ns.is_none_or(|timeout_ns| latency_ns <= timeout_ns);
         record.in_time += u64::from(in_time);
         record.good_ns += if in_time { request.service_ns } else { 0 };
         #[expect(
@@ -201,7 +236,12 @@ impl Recorder {
             clippy::cast_sign_loss,
             reason = "it is positive, and the conversion saturates"
         )]
-        record.slowdown.saturating_record((slowdown + 0.5) as u64);
+        let slowdown = (slowdown + 0.5) as u64;
+        record.slowdown.saturating_record(slowdown);
+        for sender in self.senders(request) {
+            sender.slowdown.saturating_record(slowdown);
+            sender.good_ns += if in_time { request.service_ns } else { 0 };
+        }
         if let Some(timeline) = &mut self.timeline {
             let good_ns = in_time.then_some(request.service_ns);
             timeline.completed(kind, request.arrived_ns, latency_ns, good_ns);
@@ -209,6 +249,12 @@ impl Recorder {
         if let Some(each) = &mut self.each {
             each.push(Completion { arrived_ns: request.arrived_ns, latency_ns });
         }
+    }
+
+    /// The records of whoever sent a request.
+    fn senders(&mut self, request: &Measured) -> impl Iterator<Item = &mut SenderRecord> {
+        let tenant = (request.tenant as usize).checked_sub(1).and_then(|index| self.tenants.get_mut(index));
+        self.priorities.get_mut(usize::from(request.priority)).into_iter().chain(tenant)
     }
 
     #[inline]
@@ -273,6 +319,8 @@ impl Recorder {
             steals: counts.steals,
             reservation_updates: last.reservation_updates,
             overall: Slowdowns::new(slowdown_total),
+            priorities: self.priorities.into_iter().map(|record| record.into_outcome(&goodput)).collect(),
+            tenants: self.tenants.into_iter().map(|record| record.into_outcome(&goodput)).collect(),
             types: plan
                 .workload
                 .types

@@ -131,9 +131,21 @@ mod tests {
 
     fn retries() -> (Retries, Attempt) {
         let mut workload = Workload::named("fixed").unwrap();
-        workload.clients = Clients { retries: 2, backoff_us: 1.0, jitter: 0.0, ..Clients::default() };
+        workload.clients = Clients {
+            retries: 2,
+            backoff_us: 1.0,
+            jitter: 0.0,
+            ..Clients::default()
+        };
         let plan = SimPlan::new(workload, Policy::c_fcfs(), 1, 0.5);
-        let arrival = Arrival { at_ns: 0, kind: 0, service_ns: 9, wait_ns: 0, priority: 3, tenant: 0 };
+        let arrival = Arrival {
+            at_ns: 0,
+            kind: 0,
+            service_ns: 9,
+            wait_ns: 0,
+            priority: 3,
+            tenant: 0,
+        };
         (Retries::new(&plan).unwrap(), Attempt { arrival, tries: 0, measured: true })
     }
 

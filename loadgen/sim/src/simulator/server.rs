@@ -97,7 +97,10 @@ impl<'a> Server<'a> {
             plan,
             types,
             scheduler: ElasticScheduler::new(scheduler, plan.elastic(types)),
-            admission: plan.overload.admission.map(|settings| Admission::new(plan.workers_at_start(), types, settings)),
+            admission: plan
+                .overload
+                .admission
+                .map(|settings| Admission::new(plan.workers_at_start(), types, settings)),
             stall_ns: None,
             present: Present::new(plan),
             requests: Slab::default(),
@@ -282,6 +285,8 @@ impl<'a> Server<'a> {
     fn enqueue(&mut self, request: u32, recorder: &mut Recorder) {
         if let Some(refused) = self.refused(request) {
             self.leave(request, refused, recorder);
+            // Time passed, and a stall may have ended.
+            self.poll(recorder);
             return;
         }
         let Request { request_type, measured, .. } = *self.requests.get(request);
@@ -382,7 +387,10 @@ impl<'a> Server<'a> {
 
     /// Carries out the scheduler's actions until there are none.
     fn poll(&mut self, recorder: &mut Recorder) {
-        if self.stall_ns.is_some_and(|[from_ns, until_ns]| (from_ns..until_ns).contains(&self.now_ns)) {
+        if self
+            .stall_ns
+            .is_some_and(|[from_ns, until_ns]| (from_ns..until_ns).contains(&self.now_ns))
+        {
             return;
         }
         while let Some(action) = self.scheduler.poll(self.now_ns) {
@@ -404,7 +412,8 @@ impl<'a> Server<'a> {
                     self.preempt(worker);
                 }
                 Action::Reject { request, .. } => {
-                    if let Some((admission, ticket)) = self.admission.as_mut().zip(self.requests.get(request.0).ticket) {
+                    if let Some((admission, ticket)) = self.admission.as_mut().zip(self.requests.get(request.0).ticket)
+                    {
                         admission.cancel(self.now_ns, ticket);
                     }
                     self.leave(request.0, Unserved::Rejected, recorder);

@@ -5,6 +5,7 @@ pub(super) mod contestants;
 pub(super) mod experiment;
 pub(super) mod keyspace;
 pub(super) mod measurement;
+pub(super) mod overload;
 pub(super) mod pacing;
 mod planning;
 #[cfg(feature = "dpdk")]

@@ -10,6 +10,7 @@ use psp_sim::experiment::{Point, SIM_SCHEMA, SimReport};
 use psp_sim::simulator::{SimPlan, SimTrace, TraceWindow, simulate};
 
 use crate::cli::args::experiment::{ExperimentArgs, after_long_help, name};
+use crate::cli::args::overload::OverloadArgs;
 use crate::cli::args::types::TypeArgs;
 use crate::cli::args::values::{in_range, positive};
 use crate::cli::failure::Failure;
@@ -25,6 +26,10 @@ const EXAMPLES: &str = "Examples:
     psp-loadgen sim --workload high-bimodal --policy mq --workers 14 --load 0.8 --slo-us short=1,long=390
   Eight servers behind a load balancer that sees their queues 10 us late:
     psp-loadgen sim --workload tpcc --policy c-fcfs,darc --workers 8 --load 0.8 --servers 8 --spread jsq --feedback-delay-us 10
+  What is still answered in time at three times the load, with and without admission?
+    psp-loadgen sim --workload high-bimodal --policy darc --workers 14 --load 1.2,2,3 --admission slo --set queue-capacity=1024
+  A second without service, and clients that ask again three times:
+    psp-loadgen sim --workload high-bimodal --policy darc --workers 14 --load 0.9 --stall-ms 1000 --timeout-slowdown 10 --retries 3
   What happens to each request in 2 ms, for ui.perfetto.dev:
     psp-loadgen sim --workload rocksdb --policy mq --workers 4 --load 0.8 --trace mq.json --trace-ms 2
   A workload from a file, and the 99.9th percentile of each type:
@@ -40,6 +45,8 @@ pub(crate) struct SimArgs {
     experiment: ExperimentArgs,
     #[command(flatten)]
     types: TypeArgs,
+    #[command(flatten)]
+    overload: OverloadArgs,
     /// Offered loads, separated by commas: the fraction of the workers' time that service takes.
     /// Above 1 is overload
     #[arg(
@@ -90,6 +97,7 @@ fn write_trace(path: &Path, plan: &SimPlan, trace: Option<&SimTrace>) -> anyhow:
 pub(crate) fn sim(args: &SimArgs) -> Result<(), Failure> {
     let mut experiment = args.experiment.experiment().map_err(Failure::usage)?;
     args.types.apply(&mut experiment).map_err(Failure::usage)?;
+    args.overload.apply(&mut experiment).map_err(Failure::usage)?;
     for plan in &mut experiment.plans {
         plan.trace = args.window();
     }

@@ -156,7 +156,8 @@ pub struct AdmissionStatus {
     pub slo_ns: f64,
     /// Whether the SLO is shorter than two mean service times, and therefore counts as two.
     pub slo_infeasible: bool,
-    /// How far expected waits were from real ones lately, on average, in nanoseconds.
+    /// How far expected waits were from real ones lately, on average, in nanoseconds; of the priority where they were
+    /// furthest.
     pub expectation_error_ns: f64,
     /// Whether requests have waited for longer than the target for an interval, so that the newest goes first.
     pub under_pressure: bool,

@@ -15,6 +15,9 @@ pub(super) struct Demand {
     arrived_ns: Vec<f64>,
     /// Per type slot: part of all workers' time.
     offered: Vec<f64>,
+    /// Per type slot: service given since the interval began, in nanoseconds, and as a part of all workers' time.
+    served_ns: Vec<f64>,
+    used: Vec<f64>,
     entitled: Vec<f64>,
     /// Slots by what they ask for.
     ascending: Vec<usize>,
@@ -27,6 +30,8 @@ impl Demand {
         Self {
             arrived_ns: vec![0.0; slots],
             offered: vec![0.0; slots],
+            served_ns: vec![0.0; slots],
+            used: vec![0.0; slots],
             entitled: vec![1.0; slots],
             ascending: (0..slots).collect(),
             intervals: 0,
@@ -39,9 +44,20 @@ impl Demand {
         self.arrived_ns[slot] += service_ns;
     }
 
+    /// Requests ended that took so long.
+    #[inline]
+    pub(super) fn served(&mut self, slot: usize, service_ns: f64) {
+        self.served_ns[slot] += service_ns;
+    }
+
     /// Part of all workers' time that the type's arrivals ask for.
     pub(super) fn offered(&self, slot: usize) -> f64 {
         self.offered[slot]
+    }
+
+    /// Part of all workers' time that the type has had.
+    pub(super) fn used(&self, slot: usize) -> f64 {
+        self.used[slot]
     }
 
     /// Part of all workers' time that the type may have.
@@ -54,10 +70,13 @@ impl Demand {
     pub(super) fn close(&mut self, workers_ns: f64) {
         self.intervals = self.intervals.saturating_add(1);
         let weight = WEIGHT.max(1.0 / f64::from(self.intervals));
-        for (offered, arrived_ns) in self.offered.iter_mut().zip(&mut self.arrived_ns) {
-            *offered += weight * (*arrived_ns / workers_ns - *offered);
-            *arrived_ns = 0.0;
-        }
+        let average = |parts: &mut [f64], sums_ns: &mut [f64]| {
+            for (part, sum_ns) in parts.iter_mut().zip(sums_ns) {
+                *part += weight * (std::mem::take(sum_ns) / workers_ns - *part);
+            }
+        };
+        average(&mut self.offered, &mut self.arrived_ns);
+        average(&mut self.used, &mut self.served_ns);
         self.share();
     }
 

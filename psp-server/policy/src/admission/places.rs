@@ -34,8 +34,8 @@ pub(super) struct Place {
     pub(super) arrived_ns: u64,
     /// When it is too late for it.
     pub(super) due_ns: u64,
-    /// How long it was expected to wait for the work ahead of it, and in all.
-    pub(super) ahead_ns: f64,
+    /// How many places in line it was from its turn at arrival, and how long it was expected to wait.
+    pub(super) in_line: f64,
     pub(super) expected_ns: f64,
     /// Service that its tenant was charged for.
     pub(super) charged_ns: f64,
@@ -53,7 +53,7 @@ const EMPTY: Place = Place {
     ordered: false,
     arrived_ns: 0,
     due_ns: 0,
-    ahead_ns: 0.0,
+    in_line: 0.0,
     expected_ns: 0.0,
     charged_ns: 0.0,
     doing: Doing::Nothing,

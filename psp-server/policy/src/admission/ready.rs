@@ -2,16 +2,25 @@
 
 use super::admit::{AdmissionStatus, Admit, Arrival, PRIORITIES, Reason, Refusal, Ticket, Turn, Verdict};
 use super::demand::Demand;
-use super::expected::Expected;
+use super::expected::{Line, Service};
 use super::limit::Limit;
 use super::places::{LEVELS, OVER_SHARE, Place, Places};
 use super::settings::AdmissionSettings;
 use super::tenants::Tenants;
 use crate::request_type::TypeTable;
 
-/// Part of an SLO's slack that a queue may take while its type is over its entitlement. The rest is for what the
-/// policy does, and for what comes unevenly.
+/// Part of an SLO's slack that a queue may take while its type asks for more than its entitlement: such a queue is
+/// always there, and need only be as long that workers find something in it.
 const TARGET_PART: f64 = 0.25;
+
+/// The same while the type asks for less: such a queue comes and goes.
+const BURST_PART: f64 = 0.9;
+
+/// A type asks for its entitlement if it asks for this part of it: demand is an average.
+const ASKS: f64 = 0.95;
+
+/// A type that gets less than this part of what it asks for and is entitled to is hurt by others.
+const GETS: f64 = 0.95;
 
 /// The least SLO, in mean service times.
 const SLO_LEAST: f64 = 2.0;
@@ -28,21 +37,46 @@ const INTERVAL_NS_PER_TYPE: f64 = 10e3;
 /// CoDel's interval for types without an SLO, in targets.
 const CODEL_INTERVAL_TARGETS: f64 = 20.0;
 
-/// So many requests must be hurt before anything is cut: one is chance.
+/// So many requests more than allowed must be hurt before anything is cut: one is chance.
 const HURT_MIN: f64 = 4.0;
+
+/// A type is to blame for what happens to another if it runs so many times as much of its entitlement.
+const TO_BLAME: f64 = 1.1;
+
+/// The least that a type's limit is cut to for its own sake: a short queue keeps workers busy.
+const OWN_LEAST: f64 = 1.5;
+
+/// What happened to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    InTime,
+    Late,
+    /// Refused though its type gets less than it should.
+    CrowdedOut,
+}
 
 /// How the requests of a type fare.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fares {
+    /// How many more were hurt than allowed, since nobody was.
+    excess: f64,
+    /// Requests in this interval, and in one on average.
     ended: f64,
-    hurt: f64,
+    ended_mean: f64,
+}
+
+impl Fares {
+    fn close(&mut self) {
+        self.ended_mean += (std::mem::take(&mut self.ended) - self.ended_mean) / 8.0;
+    }
 }
 
 /// One type.
 #[derive(Debug, Clone)]
 struct Type {
     slo_given_ns: Option<f64>,
-    expected: Expected,
+    service: Service,
+    lines: [Line; LEVELS],
     limit: Limit,
     fares: Fares,
     /// Since when its oldest request has waited for longer than the target each time that one began.
@@ -105,7 +139,8 @@ impl Admission {
             let ns = |time: std::time::Duration| time.as_nanos() as f64;
             Type {
                 slo_given_ns: spec.and_then(|spec| spec.slo).map(ns),
-                expected: Expected::new(spec.and_then(|spec| spec.service_time).map_or(0.0, ns)),
+                service: Service::new(spec.and_then(|spec| spec.service_time).map_or(0.0, ns)),
+                lines: [Line::new(); LEVELS],
                 limit: Limit::new(),
                 fares: Fares::default(),
                 over_target_since_ns: None,
@@ -131,7 +166,7 @@ impl Admission {
     }
 
     fn next_interval_ns(&self) -> f64 {
-        let means = self.types.iter().map(|ty| ty.expected.service_ns());
+        let means = self.types.iter().map(|ty| ty.service.mean_ns());
         let longest_ns = means.fold(0.0, f64::max);
         let [shortest, longest] = INTERVAL_NS;
         let shortest = shortest.max(INTERVAL_NS_PER_TYPE * self.types.len() as f64);
@@ -141,7 +176,7 @@ impl Admission {
     /// The SLO of a type; infinity for none.
     fn slo_ns(&self, slot: usize) -> f64 {
         let ty = &self.types[slot];
-        let mean_ns = ty.expected.service_ns();
+        let mean_ns = ty.service.mean_ns();
         let by_mean = || {
             let slowdown = self.settings.slo_slowdown;
             (slowdown > 0.0 && mean_ns > 0.0).then_some(slowdown * mean_ns)
@@ -155,7 +190,7 @@ impl Admission {
     fn target_ns(&self, slot: usize) -> [f64; 2] {
         let slo_ns = self.slo_ns(slot);
         if slo_ns.is_finite() {
-            let slack_ns = slo_ns - self.types[slot].expected.service_ns();
+            let slack_ns = slo_ns - self.types[slot].service.mean_ns();
             [slack_ns * TARGET_PART, slo_ns]
         } else {
             let target_ns = self.settings.target_us * 1e3;
@@ -168,24 +203,41 @@ impl Admission {
         self.demand.entitled(slot) * self.workers
     }
 
-    /// The most of a type's limit: with it the queue is worth the target.
+    /// Whether the type asks for all that it is entitled to.
+    fn asks_for_all(&self, slot: usize) -> bool {
+        self.demand.offered(slot) > ASKS * self.demand.entitled(slot)
+    }
+
+    /// Whether the type gets less than it should.
+    fn gets_too_little(&self, slot: usize) -> bool {
+        let due = self.demand.offered(slot).min(self.demand.entitled(slot));
+        self.demand.used(slot) < GETS * due
+    }
+
+    /// The most of a type's limit: with it the queue is worth the target, or as much as comes in a burst.
     fn factor_max(&self, slot: usize) -> f64 {
-        let mean_ns = self.types[slot].expected.service_ns();
-        1.0 + self.target_ns(slot)[0] / mean_ns
+        let target_ns = self.target_ns(slot)[0];
+        let part = if self.asks_for_all(slot) {
+            1.0
+        } else {
+            BURST_PART / TARGET_PART
+        };
+        1.0 + target_ns * part / self.types[slot].service.mean_ns()
     }
 
     /// As many requests of the type may be in the system.
     fn in_system_max(&self, slot: usize) -> f64 {
         let ty = &self.types[slot];
-        if ty.expected.service_ns() == 0.0 {
+        if ty.service.mean_ns() == 0.0 {
             return f64::INFINITY;
         }
         (ty.limit.factor(self.factor_max(slot)) * self.entitled(slot)).max(1.0)
     }
 
-    /// Requests of the type in the system for each worker that it is entitled to.
+    /// Requests of the type that began and did not end, for each worker that it is entitled to.
     fn pressure(&self, slot: usize) -> f64 {
-        f64::from(self.places.in_system(slot, OVER_SHARE)) / self.entitled(slot)
+        let began = self.places.in_system(slot, OVER_SHARE) - self.places.waiting(slot, OVER_SHARE);
+        f64::from(began) / self.entitled(slot)
     }
 
     /// Closes intervals that have ended.
@@ -206,54 +258,48 @@ impl Admission {
         for slot in 0..self.types.len() {
             let most = self.factor_max(slot);
             self.types[slot].limit.close(most);
+            self.types[slot].fares.close();
         }
         self.interval_ns = self.next_interval_ns();
     }
 
-    /// A request of the type ended in time, or was hurt. If too many are, those who take more of their entitlements
-    /// than it does are cut.
-    fn fares(&mut self, now_ns: u64, slot: usize, hurt: bool) {
+    /// What happened to a request of the type. If more are hurt than the SLO's percentile allows, by more than comes in
+    /// a burst, those who take more of their entitlements than it does are cut.
+    fn fares(&mut self, now_ns: u64, slot: usize, fate: Fate) {
         let allowed = 1.0 - self.settings.slo_percentile / 100.0;
         let fares = &mut self.types[slot].fares;
         fares.ended += 1.0;
-        fares.hurt += f64::from(u8::from(hurt));
-        if fares.hurt >= HURT_MIN && fares.hurt > fares.ended * allowed {
-            *fares = Fares::default();
-            self.relieve(now_ns, slot);
-        } else if fares.ended * allowed >= HURT_MIN {
-            *fares = Fares::default();
+        let hurt = f64::from(u8::from(fate != Fate::InTime));
+        fares.excess = (fares.excess + hurt - allowed).max(0.0);
+        if fares.excess > HURT_MIN + allowed * fares.ended_mean {
+            fares.excess = 0.0;
+            self.relieve(now_ns, slot, fate);
         }
     }
 
-    /// Requests of the type at `hurt` are too late.
-    fn relieve(&mut self, now_ns: u64, hurt: usize) {
-        let pressure = self.pressure(hurt);
-        let mut is_highest = true;
+    /// Too many requests of the type at `hurt` are.
+    fn relieve(&mut self, now_ns: u64, hurt: usize, fate: Fate) {
+        let pressure = self.pressure(hurt) * TO_BLAME;
+        let mut others = false;
         for slot in (0..self.types.len()).filter(|slot| *slot != hurt) {
             if self.pressure(slot) > pressure {
-                is_highest = false;
+                others = true;
                 self.cut(now_ns, slot, 0.0);
             }
         }
-        if is_highest {
-            self.cut(now_ns, hurt, 1.0);
+        if !others && fate == Fate::Late && self.asks_for_all(hurt) {
+            self.cut(now_ns, hurt, OWN_LEAST);
         }
     }
 
     fn cut(&mut self, now_ns: u64, slot: usize, floor: f64) {
         let most = self.factor_max(slot);
-        let pause_ns = self.types[slot].expected.service_ns();
+        let pause_ns = self.types[slot].service.mean_ns();
         if most.is_finite() && self.types[slot].limit.cut(now_ns, most, floor, pause_ns) {
             for ty in &mut self.types {
-                ty.fares = Fares::default();
+                ty.fares.excess = 0.0;
             }
         }
-    }
-
-    /// How long a request of this level would wait for the requests of its type ahead of it.
-    fn ahead_ns(&self, slot: usize, level: usize) -> f64 {
-        let waiting = f64::from(self.places.waiting(slot, level));
-        waiting * self.types[slot].expected.service_ns() / self.entitled(slot)
     }
 
     /// Follows CoDel as a request of the type begins.
@@ -270,14 +316,11 @@ impl Admission {
         }
         let since_ns = *ty.over_target_since_ns.get_or_insert(now_ns);
         ty.under_pressure = (now_ns - since_ns) as f64 >= interval_ns;
-        if ty.under_pressure {
-            self.cut(now_ns, slot, 1.0);
-        }
     }
 
     /// Whether a request can still end in time, if it begins now and takes as long as its like.
     fn is_too_late(&self, now_ns: u64, place: &Place) -> bool {
-        let ends_ns = now_ns.saturating_add(self.types[place.slot].expected.service_ns() as u64);
+        let ends_ns = now_ns.saturating_add(self.types[place.slot].service.mean_ns() as u64);
         ends_ns > place.due_ns
     }
 
@@ -298,7 +341,7 @@ impl Admit for Admission {
     fn arrive(&mut self, now_ns: u64, arrival: &Arrival) -> Verdict {
         self.pass(now_ns);
         let slot = arrival.request_type.index().map_or(self.unknown, |index| index.min(self.unknown));
-        let mean_ns = self.types[slot].expected.service_ns();
+        let mean_ns = self.types[slot].service.mean_ns();
         let service_ns = mean_ns * f64::from(arrival.count);
         self.demand.arrived(slot, service_ns);
         let over_share = self.tenants.asks(arrival.tenant, service_ns);
@@ -307,7 +350,6 @@ impl Admit for Admission {
         } else {
             usize::from(arrival.priority.min(PRIORITIES - 1))
         };
-        debug_assert!(level < LEVELS, "a level of a lane");
         let in_system = self.places.in_system(slot, level);
         if f64::from(in_system) + 1.0 > self.in_system_max(slot) {
             let retry_ns = mean_ns.max(self.target_ns(slot)[0]);
@@ -316,18 +358,21 @@ impl Admit for Admission {
                 return ty.refuse(Reason::OverShare, self.interval_ns.max(retry_ns));
             }
             ty.limit.refused();
-            return ty.refuse(Reason::OverTarget, retry_ns);
+            if self.gets_too_little(slot) {
+                self.fares(now_ns, slot, Fate::CrowdedOut);
+            }
+            return self.types[slot].refuse(Reason::OverTarget, retry_ns);
         }
         let slo_ns = self.slo_ns(slot);
-        let ahead_ns = self.ahead_ns(slot, level);
+        let in_line = f64::from(self.places.waiting(slot, level) + 1);
         let memory_ns = self.target_ns(slot)[1];
-        let wait_ns = self.types[slot].expected.wait_ns(now_ns, ahead_ns, memory_ns);
+        let wait_ns = self.types[slot].lines[level].wait_ns(now_ns, in_line, memory_ns);
         let by_slo_ns = arrival.arrived_ns.saturating_add(slo_ns as u64);
         let due_ns = arrival.deadline_ns.map_or(by_slo_ns, |deadline_ns| deadline_ns.min(by_slo_ns));
         if now_ns as f64 + wait_ns + service_ns > due_ns as f64 {
             // A request whose own deadline was too near is nobody's fault.
-            if due_ns == by_slo_ns {
-                self.fares(now_ns, slot, true);
+            if due_ns == by_slo_ns && self.gets_too_little(slot) {
+                self.fares(now_ns, slot, Fate::CrowdedOut);
             }
             return self.types[slot].refuse(Reason::Infeasible, wait_ns.max(mean_ns));
         }
@@ -337,7 +382,7 @@ impl Admit for Admission {
         self.tenants.charge(arrival.tenant, service_ns);
         let place = self.places.get_mut(ticket);
         place.due_ns = due_ns;
-        place.ahead_ns = ahead_ns;
+        place.in_line = in_line;
         place.expected_ns = wait_ns;
         place.charged_ns = service_ns;
         self.types[slot].admitted += 1;
@@ -354,12 +399,12 @@ impl Admit for Admission {
             self.types[place.slot].dropped += 1;
             self.places.remove(chosen);
             self.tenants.charge(place.tenant, -place.charged_ns);
-            self.fares(now_ns, place.slot, true);
+            self.fares(now_ns, place.slot, Fate::Late);
             return Turn::new(false, instead);
         }
         let waited_ns = now_ns.saturating_sub(place.arrived_ns) as f64;
-        let expected = &mut self.types[place.slot].expected;
-        expected.began(now_ns, waited_ns, place.ahead_ns, place.expected_ns);
+        let line = &mut self.types[place.slot].lines[place.level];
+        line.began(now_ns, waited_ns, place.in_line, place.expected_ns);
         Turn::new(true, instead)
     }
 
@@ -368,13 +413,19 @@ impl Admit for Admission {
         let place = self.places.remove(ticket);
         let served_ns = served_ns as f64;
         self.tenants.charge(place.tenant, served_ns - place.charged_ns);
+        self.demand.served(place.slot, served_ns);
         let slo_ns = self.slo_ns(place.slot);
-        let expected = &mut self.types[place.slot].expected;
+        let service = &mut self.types[place.slot].service;
         let each_ns = served_ns / f64::from(place.count.max(1));
-        let longer = (each_ns / expected.service_ns()).max(1.0);
-        expected.served(each_ns, place.count.max(1));
+        let longer = (each_ns / service.mean_ns()).max(1.0);
+        service.served(each_ns, place.count.max(1));
         let took_ns = now_ns.saturating_sub(place.arrived_ns) as f64;
-        self.fares(now_ns, place.slot, took_ns > slo_ns * longer);
+        let fate = if took_ns > slo_ns * longer {
+            Fate::Late
+        } else {
+            Fate::InTime
+        };
+        self.fares(now_ns, place.slot, fate);
     }
 
     fn cancel(&mut self, now_ns: u64, ticket: Ticket) {
@@ -399,7 +450,7 @@ impl Admit for Admission {
 
     fn status(&self, slot: usize) -> AdmissionStatus {
         let ty = &self.types[slot];
-        let mean_ns = ty.expected.service_ns();
+        let mean_ns = ty.service.mean_ns();
         let slo_ns = self.slo_ns(slot);
         AdmissionStatus {
             admitted: ty.admitted,
@@ -412,7 +463,7 @@ impl Admit for Admission {
             service_ns_mean: mean_ns,
             slo_ns: if slo_ns.is_finite() { slo_ns } else { 0.0 },
             slo_infeasible: ty.slo_given_ns.is_some_and(|given_ns| given_ns < SLO_LEAST * mean_ns),
-            expectation_error_ns: ty.expected.error_ns(),
+            expectation_error_ns: ty.lines.iter().map(Line::error_ns).fold(0.0, f64::max),
             under_pressure: ty.under_pressure,
         }
     }

@@ -112,7 +112,13 @@ pub(super) mod tests {
                 coming.next_if(|(_, (arrived_ns, _))| completion_ns.is_none_or(|ns| (*arrived_ns as f64) < ns));
             if let Some((kind, &(arrived_ns, service_ns))) = arrival {
                 ideal.advance(arrived_ns as f64);
-                ideal.arrive(Measured { arrived_ns, service_ns, kind, measured: true, ..Measured::default() });
+                ideal.arrive(Measured {
+                    arrived_ns,
+                    service_ns,
+                    kind,
+                    measured: true,
+                    ..Measured::default()
+                });
             } else if let Some(completion_ns) = completion_ns {
                 ideal.advance(completion_ns);
                 done.extend(ideal.complete().map(|request| (request.kind, completion_ns)));
