@@ -72,12 +72,16 @@ fn every_point_has_the_documented_fields() {
     for point in points {
         let expected = [
             "completed",
+            "dropped",
+            "goodput",
             "load",
             "offered_rps",
             "overall",
             "policy",
+            "refused",
             "rejected",
             "reserved_idle_cores",
+            "retried",
             "types",
             "utilization",
             "workers",
@@ -103,7 +107,7 @@ fn every_point_has_the_documented_fields() {
         let completed: u64 = types.iter().map(|ty| ty["completed"].as_u64().unwrap()).sum();
         assert_eq!(completed, 20_000);
         for (ty, service_us) in types.iter().zip([1.0, 100.0]) {
-            let expected = ["completed", "latency_us", "name", "rejected", "slowdown"];
+            let expected = ["completed", "dropped", "goodput", "latency_us", "name", "refused", "rejected", "slowdown"];
             assert_eq!(keys(ty), expected);
             assert_eq!(ty["rejected"], 0);
             assert_quantiles(&ty["latency_us"]);
@@ -203,6 +207,27 @@ fn settings_change_what_they_name() {
     assert_ne!(set["points"], plain["points"]);
     let bounded = json(&format!("{line} --set queue-capacity=1 --load 1.5"));
     assert!(bounded["points"][1]["rejected"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn admission_keeps_answers_in_time_beyond_capacity() {
+    let line = format!("sim --workload high-bimodal --policy darc --workers 14 --load 2 {SHORT}");
+    let line = format!("{line} --set queue-capacity=1024 --slo-slowdown 10");
+    let (without, with) = (json(&line), json(&format!("{line} --admission slo")));
+    let goodput = |report: &Value| report["points"][0]["goodput"].as_f64().unwrap();
+    assert!(goodput(&with) > 0.85 && goodput(&without) < goodput(&with) / 2.0);
+    assert_eq!(
+        (&with["settings"]["admission"], &without["settings"]["admission"]),
+        (&"slo".into(), &"none".into())
+    );
+    let point = &with["points"][0];
+    let types = point["types"].as_array().unwrap();
+    let sum = |key: &str| types.iter().map(|ty| ty[key].as_f64().unwrap()).sum::<f64>();
+    assert!((sum("goodput") - goodput(&with)).abs() < 1e-9);
+    assert!(sum("refused") > 0.0 && point["refused"].as_f64() == Some(sum("refused")));
+    let clients = json(&format!("{line} --timeout-slowdown 10 --deadlines --retries 2 --step 1.5 --step-ms 1"));
+    let point = &clients["points"][0];
+    assert!(point["retried"].as_u64() > Some(0) && point["dropped"].as_u64() > Some(0));
 }
 
 #[test]

@@ -19,6 +19,7 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
         include_str!("../../figures/synergy.toml"),
         include_str!("../../figures/arachne.toml"),
         include_str!("../../figures/psp.toml"),
+        include_str!("../../figures/overload.toml"),
     ];
     texts
         .into_iter()

@@ -9,6 +9,7 @@ use super::connections::Connections;
 use super::error::FigureError;
 use super::job::{Job, Scale};
 use super::kind::Kind;
+use super::over_time::OverTime;
 use super::phases::Phases;
 use super::ramp::Ramp;
 use super::saturation::Saturation;
@@ -41,6 +42,8 @@ pub struct Figure {
     tradeoff: Option<TradeOff>,
     waits: Option<Waits>,
     pub(super) saturation: Option<Saturation>,
+    #[serde(rename = "over-time")]
+    over_time: Option<OverTime>,
 }
 
 impl Figure {
@@ -56,10 +59,11 @@ impl Figure {
             of(&self.tradeoff),
             of(&self.waits),
             of(&self.saturation),
+            of(&self.over_time),
         ];
         let mut kinds = kinds.into_iter().flatten();
         kinds.next().filter(|_| kinds.next().is_none()).ok_or_else(|| {
-            let tables = "sweep, phases, ramp, connections, tradeoff, waits or saturation";
+            let tables = "sweep, phases, ramp, connections, tradeoff, waits, saturation or over-time";
             FigureError::invalid(format!("a figure has one table that says what it draws: {tables}"))
         })
     }

@@ -18,6 +18,7 @@ mod definition;
 mod error;
 mod job;
 mod kind;
+mod over_time;
 mod phases;
 mod plot;
 mod ramp;

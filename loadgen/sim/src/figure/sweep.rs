@@ -111,7 +111,7 @@ struct PanelOf {
     /// Of which requests.
     #[serde(default)]
     of: Of,
-    /// Ends of the vertical axis, which is logarithmic.
+    /// Ends of the vertical axis, which is logarithmic unless it is one of shares.
     y: (f64, f64),
     /// A line across at this value: the objective.
     slo: Option<f64>,
@@ -132,6 +132,8 @@ enum Quantity {
     IdleCores,
     /// Millions of completed requests per second. It has no percentile.
     Throughput,
+    /// Share of the workers' time that went to requests which ended in time, in percent. It has no percentile.
+    Goodput,
 }
 
 /// Of which requests.
@@ -143,6 +145,8 @@ enum Of<Type = String> {
     All,
     /// The type with the largest value: `worst-type`.
     WorstType,
+    /// The tenant with the largest value, of all but the last: `all-tenants-but-the-last`.
+    Neighbours,
     /// Requests of one type.
     Type(Type),
 }
@@ -152,6 +156,7 @@ impl From<String> for Of {
         match name.as_str() {
             "all" => Self::All,
             "worst-type" => Self::WorstType,
+            "all-tenants-but-the-last" => Self::Neighbours,
             _ => Self::Type(name),
         }
     }
@@ -163,6 +168,7 @@ impl Of {
         Ok(match self {
             Self::All => Of::All,
             Self::WorstType => Of::WorstType,
+            Self::Neighbours => Of::Neighbours,
             Self::Type(name) => {
                 let index = workload.types.iter().position(|ty| ty.name == *name);
                 Of::Type(index.ok_or_else(|| FigureError::invalid(format!("no type is called `{name}`")))?)
@@ -215,7 +221,7 @@ impl Sweep {
             let mut points = Vec::new();
             for (panel, quantity, of) in &values {
                 let value = quantity.value(outcome, *of, quantile);
-                let xs = stop.shown_at.iter().filter(|_| value > 0.0);
+                let xs = stop.shown_at.iter().filter(|_| value > 0.0 || quantity.has_zero());
                 points.extend(xs.map(|&x| Point { panel: *panel, series, at: (x, value) }));
             }
             points
@@ -234,7 +240,7 @@ impl Kind for Sweep {
             let label = panel.quantity.label(self.percentile);
             Ok(Panel {
                 target: panel.slo.map(|slo| (slo, format!("SLO {slo}"))),
-                ..Panel::new(&panel.title, x, Axis::log(label, panel.y.0, panel.y.1))
+                ..Panel::new(&panel.title, x, panel.quantity.axis(label, panel.y))
             })
         };
         self.panels.iter().map(empty).collect()
@@ -337,6 +343,19 @@ impl Unit {
 }
 
 impl Quantity {
+    /// Whether 0 is a value.
+    const fn has_zero(self) -> bool {
+        matches!(self, Self::Goodput)
+    }
+
+    fn axis(self, label: String, (from, to): (f64, f64)) -> Axis {
+        if self.has_zero() {
+            Axis::linear(label, from, to)
+        } else {
+            Axis::log(label, from, to)
+        }
+    }
+
     fn label(self, percentile: f64) -> String {
         match self {
             Self::Slowdown => format!("p{percentile} slowdown"),
@@ -344,6 +363,7 @@ impl Quantity {
             Self::Preemptions => "Preemptions per request".to_owned(),
             Self::IdleCores => "Cores that idle while requests wait".to_owned(),
             Self::Throughput => "Million requests/s".to_owned(),
+            Self::Goodput => "Goodput (% of the workers' time)".to_owned(),
         }
     }
 
@@ -365,6 +385,13 @@ impl Quantity {
             }
             (Self::Latency, Of::Type(index)) => latency_us(index),
             (Self::Latency, Of::WorstType) => (0..types.len()).map(latency_us).fold(0.0, f64::max),
+            (Self::Slowdown, Of::Neighbours) => {
+                let neighbours = outcome.tenants.split_last().map_or(&[][..], |(_, neighbours)| neighbours);
+                neighbours.iter().map(|tenant| tenant.slowdown.at(quantile)).fold(0.0, f64::max)
+            }
+            (Self::Latency, Of::Neighbours) => 0.0,
+            (Self::Goodput, Of::Type(index)) => types[index].goodput * 100.0,
+            (Self::Goodput, _) => outcome.goodput * 100.0,
             (Self::Preemptions, _) => outcome.preemptions as f64 / outcome.arrived as f64,
             (Self::IdleCores, _) => outcome.reserved_idle_cores,
             (Self::Throughput, _) => outcome.completed as f64 * 1e3 / outcome.duration_ns as f64,

@@ -180,10 +180,6 @@ fn after_a_step_of_load_answers_are_soon_in_time_again() {
         plan.timeline_ns = Some(10_000_000);
         let with = run(&admitting(&plan));
         let share: Vec<f64> = with.timeline.iter().map(in_time).collect();
-        println!(
-            "{policy}: {share:.3?} {:?}",
-            with.timeline.iter().map(|bucket| (bucket.goodput() * 100.0) as u32).collect::<Vec<_>>()
-        );
         // 20 ms after each change of the load.
         let settled = [&share[..6], &share[8..12], &share[14..17]].concat();
         assert!(settled.iter().all(|share| *share >= 0.99), "{policy}: {share:.3?}");
@@ -199,7 +195,6 @@ fn a_storm_of_retries_ends_by_itself_only_with_admission() {
     plan.overload.stall = Some(Stall { from_ns: 60_000_000, length_ns: 100_000_000 });
     let goodput = |plan: &SimPlan| run(plan).timeline.iter().map(TimelineBucket::goodput).collect::<Vec<f64>>();
     let (without, with) = (goodput(&plan), goodput(&admitting(&plan)));
-    println!("storm without {without:.2?}\n with {with:.2?}");
     assert!(without[1] > 0.8 && with[1] > 0.8, "before it");
     assert!(without[12..19].iter().all(|goodput| *goodput < 0.2), "{without:.2?}");
     assert!(with[9..19].iter().all(|goodput| *goodput > 0.75), "{with:.2?}");
@@ -216,10 +211,6 @@ fn urgent_requests_are_in_time_whatever_others_ask_for() {
         let plan = plan(&workload, policy, 3.5, 100_000);
         let with = run(&admitting(&plan));
         let urgent = &with.priorities[0];
-        println!(
-            "priority {policy}: {} unserved {} goodput {:.3} of {:.3}",
-            urgent.completed, urgent.unserved, urgent.goodput, with.goodput
-        );
         let late = 1.0 - urgent.goodput / (urgent.completed as f64 * 1e3 / (with.duration_ns as f64 * 14.0));
         assert!(urgent.unserved < urgent.completed / 1_000, "{policy}");
         assert!(urgent.goodput > 0.49 && late.abs() < 0.05, "{policy}: {}", urgent.goodput);
@@ -239,20 +230,6 @@ fn a_greedy_tenant_takes_what_the_others_leave() {
             let tenants = outcome.tenants[..9].iter().map(|tenant| tenant.slowdown.at(0.99));
             tenants.fold(0.0, f64::max)
         };
-        println!(
-            "tenants {policy}: p99 {:.1} alone {:.1} goodput {:.3} used {:.3}",
-            p99(&both),
-            p99(&alone),
-            both.goodput,
-            both.utilization
-        );
-        println!(
-            "{:?}",
-            both.tenants
-                .iter()
-                .map(|tenant| (tenant.completed, tenant.unserved, (tenant.goodput * 1e3) as u32))
-                .collect::<Vec<_>>()
-        );
         let served = both.tenants[..9].iter().map(|tenant| tenant.unserved as f64 / tenant.completed as f64);
         assert!(served.fold(0.0, f64::max) < 0.01, "{policy}: the others are served");
         assert!(p99(&both) <= 1.5 * p99(&alone), "{policy}: {} {}", p99(&both), p99(&alone));

@@ -265,7 +265,12 @@ impl Admission {
 
     /// What happened to a request of the type. If more are hurt than the SLO's percentile allows, by more than comes in
     /// a burst, those who take more of their entitlements than it does are cut.
-    fn fares(&mut self, now_ns: u64, slot: usize, fate: Fate) {
+    ///
+    /// What happens to the requests of a tenant over its share is no reason.
+    fn fares(&mut self, now_ns: u64, (slot, level): (usize, usize), fate: Fate) {
+        if level == OVER_SHARE {
+            return;
+        }
         let allowed = 1.0 - self.settings.slo_percentile / 100.0;
         let fares = &mut self.types[slot].fares;
         fares.ended += 1.0;
@@ -359,7 +364,7 @@ impl Admit for Admission {
             }
             ty.limit.refused();
             if self.gets_too_little(slot) {
-                self.fares(now_ns, slot, Fate::CrowdedOut);
+                self.fares(now_ns, (slot, level), Fate::CrowdedOut);
             }
             return self.types[slot].refuse(Reason::OverTarget, retry_ns);
         }
@@ -372,7 +377,7 @@ impl Admit for Admission {
         if now_ns as f64 + wait_ns + service_ns > due_ns as f64 {
             // A request whose own deadline was too near is nobody's fault.
             if due_ns == by_slo_ns && self.gets_too_little(slot) {
-                self.fares(now_ns, slot, Fate::CrowdedOut);
+                self.fares(now_ns, (slot, level), Fate::CrowdedOut);
             }
             return self.types[slot].refuse(Reason::Infeasible, wait_ns.max(mean_ns));
         }
@@ -399,7 +404,7 @@ impl Admit for Admission {
             self.types[place.slot].dropped += 1;
             self.places.remove(chosen);
             self.tenants.charge(place.tenant, -place.charged_ns);
-            self.fares(now_ns, place.slot, Fate::Late);
+            self.fares(now_ns, (place.slot, place.level), Fate::Late);
             return Turn::new(false, instead);
         }
         let waited_ns = now_ns.saturating_sub(place.arrived_ns) as f64;
@@ -425,7 +430,7 @@ impl Admit for Admission {
         } else {
             Fate::InTime
         };
-        self.fares(now_ns, place.slot, fate);
+        self.fares(now_ns, (place.slot, place.level), fate);
     }
 
     fn cancel(&mut self, now_ns: u64, ticket: Ticket) {

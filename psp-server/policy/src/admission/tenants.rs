@@ -97,6 +97,7 @@ impl Tenants {
         let asked = self.rows[0].iter().map(|counter| counter.asked_ns).filter(|asked_ns| *asked_ns >= 1.0);
         self.ascending.extend(asked);
         self.ascending.sort_unstable_by(f64::total_cmp);
+        let equal_ns = self.remembered_ns / self.ascending.len().max(1) as f64;
         let (mut left_ns, mut sharing) = (self.remembered_ns, self.ascending.len());
         for asked_ns in &self.ascending {
             // The last one may have what the others leave.
@@ -106,7 +107,8 @@ impl Tenants {
             left_ns -= asked_ns;
             sharing -= 1;
         }
-        let fair_ns = left_ns.max(0.0) / sharing.max(1) as f64;
+        // Nobody's share is below an equal one, whatever is estimated.
+        let fair_ns = (left_ns / sharing.max(1) as f64).max(equal_ns);
         self.share_ns = fair_ns.min(self.share_max * self.remembered_ns);
         for counter in self.rows.iter_mut().flatten() {
             counter.asked_ns *= KEPT;
