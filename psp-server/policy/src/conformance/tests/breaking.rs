@@ -153,7 +153,7 @@ fn preempts_one_too_many(view: &View) -> Option<Action> {
 }
 
 /// Runs a later request of the type before one that was blocked.
-fn puts_off_blocked(view: &View, mut action: Action) -> Option<Action> {
+pub(super) fn puts_off_blocked(view: &View, mut action: Action) -> Option<Action> {
     if let Action::Run { worker, request, request_type, .. } = &mut action
         && view.was_blocked(*request)
         && view.can_begin(*worker)

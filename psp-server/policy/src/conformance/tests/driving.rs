@@ -1,7 +1,9 @@
 //! What a policy hears while the kit drives it.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
+use super::breaking::puts_off_blocked;
 use super::faulty::{Change, faulty};
 use crate::backlog::{Backlog, Handover};
 use crate::conformance::{Case, Idling, Measured, Operation, Promise, Promises, Step, check_case};
@@ -171,18 +173,60 @@ fn a_policy_hears_of_each_event_when_it_happens() {
 /// Where workers are absent or have no context, a request may wait for one, but not for ever.
 #[test]
 fn what_waits_in_the_end_is_lost() {
-    let idle = faulty(Policy::c_fcfs(), Change::Acts(|_, _| None));
-    let case = Case {
-        policies: vec![idle],
-        ..case(&[Log::default()], [Operation::Workers { nth: 0 }, Operation::Arrive(vec![0])])
-    };
     let promises = Promises {
         idling: Idling::Freely,
         telemetry: false,
         ..Promises::default()
     };
-    let broken = check_case(&case, |_, _| promises.clone()).unwrap_err();
-    assert_eq!(broken.promise, Promise::NothingLost, "{broken}");
+    let operations = [Operation::Workers { nth: 0 }, Operation::Arrive(vec![0])];
+    let broken = breaks(Change::Acts(|_, _| None), &promises, operations, 0..0);
+    assert_eq!(broken, Some(Promise::NothingLost));
+}
+
+/// Which promise c-FCFS breaks with a change, in a case with two workers. The scheduler is not asked what to do after
+/// the operations at the places in `unpolled`.
+fn breaks<const N: usize>(
+    change: Change,
+    promises: &Promises,
+    operations: [Operation; N],
+    unpolled: Range<usize>,
+) -> Option<Promise> {
+    let policies = vec![faulty(Policy::c_fcfs(), change)];
+    let mut case = Case { policies, ..case(&[Log::default()], operations) };
+    case.steps[unpolled].iter_mut().for_each(|step| step.polls_max = 0);
+    check_case(&case, |_, _| promises.clone()).err().map(|broken| broken.promise)
+}
+
+#[test]
+fn what_stays_moves_when_its_worker_goes_and_not_when_another_comes() {
+    let promises = Promises { stays: true, ..Promises::default() };
+    for (yields, nth, broken) in [(1, 0, None), (0, 1, Some(Promise::Stays))] {
+        let operations = [
+            Operation::Arrive(vec![0; 2]),
+            Operation::Yield { nth: yields },
+            Operation::Workers { nth },
+            Operation::Complete { nth: 1 - yields, measured: None },
+        ];
+        let change = Change::Acts(|_, action| Some(action));
+        assert_eq!(breaks(change, &promises, operations, 1..3), broken, "{} present", nth + 1);
+    }
+}
+
+#[test]
+fn what_was_blocked_goes_before_later_requests_of_its_type() {
+    for (change, broken) in [
+        (Change::Acts(|_, action| Some(action)), None),
+        (Change::Acts(puts_off_blocked), Some(Promise::Order)),
+    ] {
+        let operations = [
+            Operation::Workers { nth: 0 },
+            Operation::Arrive(vec![0; 3]),
+            Operation::Block { nth: 0 },
+            Operation::Unblock { nth: 0 },
+            Operation::Complete { nth: 0, measured: None },
+        ];
+        assert_eq!(breaks(change, &Promises::default(), operations, 0..0), broken);
+    }
 }
 
 #[test]

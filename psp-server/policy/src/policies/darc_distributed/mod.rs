@@ -268,6 +268,23 @@ mod tests {
     }
 
     #[test]
+    fn a_receiver_keeps_a_request_for_which_no_queue_is_shorter() {
+        let mut how_often = [0; 2];
+        for seed in 0..60 {
+            let mut darc = Rehearsal::with_random(Policy::darc_distributed(), 3, types(), None, seed);
+            (0..3).for_each(|id| _ = darc.arrives(0, id, LONG));
+            darc.completes(10, 1);
+            match darc.hand_offs[2] {
+                HandOff::Own => how_often[0] += 1,
+                HandOff::HandedOver => how_often[1] += 1,
+                _ => {}
+            }
+        }
+        // One of three receivers runs no long requests.
+        assert!(how_often[0] > how_often[1], "{how_often:?}");
+    }
+
+    #[test]
     fn what_a_worker_must_not_run_is_handed_over() {
         let mut darc = rehearsal(2, None);
         let mut next = 0;
@@ -300,13 +317,21 @@ mod tests {
 
     #[test]
     fn what_runs_on_a_lent_worker_keeps_it_if_that_becomes_its_own() {
-        let mut darc = rehearsal(2, Some(Preemption::new(700)));
-        assert_eq!(darc.arrives(0, 0, LONG), "0@1");
-        assert_eq!(darc.arrives(10, 1, LONG), "1@0", "lent");
-        assert_eq!(darc.has_workers(1), "", "worker 0 is everyone's");
-        assert_eq!(darc.arrives(100, 2, SHORT), "");
-        assert_eq!(darc.deadline_ns(), None);
-        assert_eq!(darc.completes(100_000, 0), "2@0");
+        for waits_before in [true, false] {
+            let mut darc = rehearsal(2, Some(Preemption::new(700)));
+            assert_eq!(darc.arrives(0, 0, LONG), "0@1");
+            assert_eq!(darc.arrives(10, 1, LONG), "1@0", "lent");
+            if waits_before {
+                assert_eq!(darc.arrives(100, 2, SHORT), "");
+                assert_eq!(darc.deadline_ns(), Some(1_010));
+            }
+            assert_eq!(darc.has_workers(1), "", "worker 0 is everyone's");
+            if !waits_before {
+                assert_eq!(darc.arrives(100, 2, SHORT), "");
+            }
+            assert_eq!(darc.deadline_ns(), None);
+            assert_eq!(darc.completes(100_000, 0), "2@0");
+        }
     }
 
     #[test]
