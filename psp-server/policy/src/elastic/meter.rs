@@ -69,10 +69,8 @@ impl Hasher for IdHasher {
         self.0 = spread ^ (spread >> 32);
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u32(u32::from(*byte));
-        }
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("the name of a request is a number");
     }
 
     fn finish(&self) -> u64 {
@@ -231,5 +229,92 @@ impl Meter {
             counted.queued_ns = 0;
         }
         self.lateness.iter_mut().for_each(Lateness::end_interval);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::policy::Policy;
+    use crate::rehearsal::sample;
+    use crate::request_type::{RequestType, TypeSpec, TypeTable};
+
+    fn load(busy: f64, queued: f64, offered: f64, reserved: usize) -> GroupLoad {
+        GroupLoad { busy, queued, offered, reserved }
+    }
+
+    /// SHORT requests at slot 0, LONG ones at 1, and UNKNOWN ones at 2. Each does all that a request can do.
+    #[test]
+    fn each_group_has_the_times_in_which_its_requests_ran_and_waited() {
+        let spec = |name, us| TypeSpec::new(name).service_time(Duration::from_micros(us)).share(0.5);
+        let types: TypeTable = [spec("SHORT", 1), spec("LONG", 100)].into_iter().collect();
+        let setup = SchedulerSetup::new(4, &types);
+        let scheduler = Policy::darc().scheduler(&setup);
+        let mut meter = Meter::new(&setup, &ElasticSettings::default());
+        let measured = |slot, service_ns| [sample(RequestType::new(slot), service_ns)];
+
+        meter.arrived(0, RequestId(0), 0);
+        meter.started(0, WorkerId(0), RequestId(0), 0);
+        meter.arrived(0, RequestId(1), 1);
+        meter.started(32, WorkerId(1), RequestId(1), 1);
+        meter.arrived(32, RequestId(2), 2);
+        meter.refused(64, RequestId(2), 2);
+        meter.yielded(64, WorkerId(1));
+        meter.started(80, WorkerId(1), RequestId(1), 1);
+        meter.blocked(96, WorkerId(1));
+        meter.unblocked(112, RequestId(1));
+        meter.started(128, WorkerId(1), RequestId(1), 1);
+        meter.completed(192, WorkerId(0), &measured(0, 64));
+        meter.end_interval(256, &*scheduler);
+        let status = [0, 1].map(|slot| scheduler.type_status(slot).workers_reserved);
+        assert_eq!(
+            meter.groups(),
+            [
+                load(0.0, 32.0 / 256.0, 0.0, 0),
+                load(192.0 / 256.0, 0.0, 64.0 / 256.0, status[0]),
+                load((32.0 + 16.0 + 128.0) / 256.0, (32.0 + 16.0 + 16.0) / 256.0, 0.0, status[1]),
+            ]
+        );
+        assert!(!meter.is_empty());
+
+        // What was counted counts no more, and what runs goes on.
+        meter.completed(288, WorkerId(1), &measured(1, 176));
+        assert!(meter.is_empty());
+        meter.arrived(384, RequestId(3), 1);
+        meter.end_interval(384, &*scheduler);
+        let long = load(32.0 / 128.0, 0.0, 176.0 / 128.0, status[1]);
+        assert_eq!(meter.groups(), [load(0.0, 0.0, 0.0, 0), load(0.0, 0.0, 0.0, status[0]), long]);
+    }
+
+    /// Requests of 800 ns, and one in a hundred of 1000, which others exceed if they wait for 240 ns in all.
+    #[test]
+    fn a_request_is_late_by_all_its_waits() {
+        let types = TypeTable::new();
+        let setup = SchedulerSetup::new(1, &types);
+        let scheduler = Policy::c_fcfs().scheduler(&setup);
+        for (wait_ns, is_late) in [(80, true), (40, false)] {
+            let mut meter = Meter::new(&setup, &ElasticSettings::default());
+            let mut now_ns = 0;
+            for id in (0..400).map(RequestId) {
+                meter.arrived(now_ns, id, 0);
+                for stops in [Meter::yielded, Meter::blocked] {
+                    now_ns += wait_ns;
+                    meter.started(now_ns, WorkerId(0), id, 0);
+                    stops(&mut meter, now_ns, WorkerId(0));
+                }
+                now_ns += 1_000;
+                meter.unblocked(now_ns, id);
+                now_ns += wait_ns;
+                meter.started(now_ns, WorkerId(0), id, 0);
+                let service_ns = if id.0 % 100 == 0 { 1_000 } else { 800 };
+                meter.completed(now_ns, WorkerId(0), &[sample(RequestType::UNKNOWN, service_ns)]);
+            }
+            meter.end_interval(now_ns, &*scheduler);
+            assert_eq!(meter.is_late(), is_late, "{wait_ns}");
+            meter.forgive();
+            assert!(!meter.is_late());
+        }
     }
 }

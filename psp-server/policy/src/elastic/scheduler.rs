@@ -137,24 +137,101 @@ mod tests {
     use crate::event::RequestId;
     use crate::policy::Policy;
     use crate::request_type::{RequestType, TypeSpec, TypeTable};
-    use crate::setup::SchedulerSetup;
+    use crate::setup::{Preemption, SchedulerSetup};
+
+    const INTERVAL_NS: u64 = 50_000_000;
+
+    fn types() -> TypeTable {
+        [TypeSpec::new("ONE")].into_iter().collect()
+    }
+
+    /// One of four workers is present, and others come.
+    fn scheduler(types: &TypeTable) -> ElasticScheduler {
+        let setup = SchedulerSetup::new(4, types).present(1);
+        let elastic = Elastic::new(&setup, 1, ElasticSettings::default());
+        ElasticScheduler::new(Policy::c_fcfs().scheduler(&setup), Some(elastic))
+    }
+
+    /// A request arrives. How many begin to run?
+    fn arrives(scheduler: &mut ElasticScheduler, now_ns: u64, number: u32) -> usize {
+        let arrived = Event::Arrived {
+            request: RequestId(number),
+            request_type: RequestType::new(0),
+            deadline_ns: None,
+        };
+        scheduler.on_event(now_ns, arrived);
+        begins(scheduler, now_ns)
+    }
+
+    fn begins(scheduler: &mut ElasticScheduler, now_ns: u64) -> usize {
+        std::iter::from_fn(|| scheduler.poll(now_ns)).count()
+    }
+
+    #[test]
+    fn another_policy_goes_on_with_the_workers_that_are_present() {
+        let types = types();
+        let mut scheduler = scheduler(&types);
+        let begun: usize = (0..4).map(|number| arrives(&mut scheduler, 0, number)).sum();
+        assert_eq!(begun, 1);
+        assert_eq!(scheduler.deadline_ns(), Some(INTERVAL_NS), "c-FCFS has no deadline");
+        assert_eq!(scheduler.follow_load(INTERVAL_NS - 1), None);
+        assert_eq!(scheduler.follow_load(INTERVAL_NS), Some(2));
+        assert_eq!(begins(&mut scheduler, INTERVAL_NS), 1);
+
+        let mut seen = 0;
+        let setup = SchedulerSetup::new(4, &types).preemption(Some(Preemption::new(0)));
+        let next = Policy::sq().scheduler(&setup);
+        assert!(scheduler.switch_seeing(INTERVAL_NS, next, |backlog| seen = backlog.requests.len()));
+        assert_eq!(
+            (seen, begins(&mut scheduler, INTERVAL_NS)),
+            (4, 0),
+            "two workers are busy, and two absent"
+        );
+        let quantum_ends = scheduler.deadline_ns().expect("two requests run");
+        assert!(quantum_ends < 2 * INTERVAL_NS, "before the next interval does");
+        assert!(!scheduler.switch_to(INTERVAL_NS, Box::new(Studies(None))), "it has no handover");
+        assert!(scheduler.switch_to(INTERVAL_NS, Policy::c_fcfs().scheduler(&setup)));
+        assert_eq!(scheduler.deadline_ns(), Some(2 * INTERVAL_NS));
+    }
+
+    /// Runs nothing, and wants a study until it has findings.
+    struct Studies(Option<usize>);
+
+    impl Scheduler for Studies {
+        fn on_event(&mut self, _: u64, _: Event<'_>) {}
+
+        fn poll(&mut self, _: u64) -> Option<Action> {
+            None
+        }
+
+        fn study(&mut self) -> Option<Study> {
+            self.0.is_none().then(|| Study::new(|| Findings::new(7, "")))
+        }
+
+        fn conclude(&mut self, _: u64, findings: Option<&Findings>) {
+            self.0 = findings.map(Findings::choice);
+        }
+    }
+
+    #[test]
+    fn studies_are_those_of_the_scheduler() {
+        let mut scheduler = ElasticScheduler::new(Box::new(Studies(None)), None);
+        let study = scheduler.study().expect("there are no findings");
+        scheduler.conclude(0, None);
+        assert!(scheduler.study().is_some());
+        scheduler.conclude(0, Some(&study.run()));
+        assert!(scheduler.study().is_none());
+        assert_eq!((scheduler.follow_load(INTERVAL_NS), scheduler.needed(INTERVAL_NS)), (None, None));
+    }
 
     #[test]
     fn a_driver_without_cores_is_asked_for_one_more_than_it_has() {
-        let types: TypeTable = [TypeSpec::new("ONE")].into_iter().collect();
-        let setup = SchedulerSetup::new(4, &types).present(1);
-        let elastic = Elastic::new(&setup, 1, ElasticSettings::default());
-        let mut scheduler = ElasticScheduler::new(Policy::c_fcfs().scheduler(&setup), Some(elastic));
+        let types = types();
+        let mut scheduler = scheduler(&types);
         let mut needed = Vec::new();
         for number in 1..400 {
             let now_ns = u64::from(number) * 1_000_000;
-            let arrived = Event::Arrived {
-                request: RequestId(number),
-                request_type: RequestType::new(0),
-                deadline_ns: None,
-            };
-            scheduler.on_event(now_ns, arrived);
-            while scheduler.poll(now_ns).is_some() {}
+            arrives(&mut scheduler, now_ns, number);
             let Some(workers) = scheduler.needed(now_ns) else {
                 continue;
             };
