@@ -232,6 +232,15 @@ mod tests {
     }
 
     #[test]
+    fn the_clock_follows_the_time() {
+        let clock = AccessClock::default();
+        while clock.now_ticks() == START_TICKS && clock.start.elapsed() < Duration::from_secs(60) {
+            clock.advance();
+        }
+        assert!(clock.now_ticks() > START_TICKS);
+    }
+
+    #[test]
     fn keys_are_idle_from_their_last_access_on() {
         let clock = AccessClock::default();
         let access = Access::default();
@@ -241,7 +250,7 @@ mod tests {
         access.touch(&clock);
         assert_eq!(access.idle_s(&clock), 0);
         access.set_idle_s(1000, &clock);
-        assert_eq!(access.idle_s(&clock), 1000);
+        assert_eq!(access.clone().idle_s(&clock), 1000);
         assert_eq!(access.frequency(&clock), FREQUENCY_AT_FIRST - 1, "not counted");
     }
 }

@@ -323,12 +323,15 @@ mod tests {
         assert_eq!(ready(&store), ["remove", "pair", "large", "fork", "due", "late"]);
         store.remove(b"none");
         assert!(!store.all.has_ready());
-        store.clear();
-        let mut all = ready(&store);
-        all.sort();
         let mut expected = keys.map(str::to_owned);
         expected.sort();
-        assert_eq!(all, expected);
+        let clears: [fn(&Store); 2] = [|store| store.clear(), |store| _ = store.transact(&[], crate::Keyspace::clear)];
+        for clear in clears {
+            clear(&store);
+            let mut all = ready(&store);
+            all.sort();
+            assert_eq!(all, expected);
+        }
         for key in keys {
             store.insert(key.as_bytes(), text());
             store.stop_awaiting(key.as_bytes(), Awaits::ValueOrRemoval);
@@ -360,10 +363,23 @@ mod tests {
         store.await_key(b"k", Awaits::Value);
         store.await_key(b"k", Awaits::Value);
         store.stop_awaiting(b"k", Awaits::Value);
+        store.await_key(b"other", Awaits::Value);
         assert!(store.is_awaited(b"k"));
         store.stop_awaiting(b"k", Awaits::Value);
         assert!(!store.is_awaited(b"k"));
         store.insert(b"k", text());
+        assert!(!store.all.has_ready());
+    }
+
+    #[test]
+    fn a_removal_is_awaited_until_the_last_one_leaves_who_wants_to_know_of_it() {
+        let store = Store::new();
+        store.insert(b"k", text());
+        store.await_key(b"other", Awaits::ValueOrRemoval);
+        store.await_key(b"k", Awaits::Value);
+        store.await_key(b"k", Awaits::ValueOrRemoval);
+        store.stop_awaiting(b"k", Awaits::ValueOrRemoval);
+        store.remove(b"k");
         assert!(!store.all.has_ready());
     }
 

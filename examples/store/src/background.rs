@@ -44,7 +44,29 @@ impl Drop for Periodic {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
+
+    #[test]
+    fn a_task_has_ended_when_its_thread_is_dropped() {
+        let ends = Arc::new(AtomicBool::new(true));
+        let (tell, told) = channel();
+        let task = {
+            let ends = Arc::clone(&ends);
+            move || {
+                ends.store(false, Ordering::SeqCst);
+                let _has_ended = tell.send(());
+                thread::sleep(Duration::from_millis(20));
+                ends.store(true, Ordering::SeqCst);
+            }
+        };
+        let thread = Periodic::start("psp-test", Duration::ZERO, task).unwrap();
+        told.recv().unwrap();
+        drop(thread);
+        assert!(ends.load(Ordering::SeqCst));
+    }
 
     #[test]
     fn a_background_thread_has_the_weight_of_others() {

@@ -246,6 +246,7 @@ impl fmt::Debug for Element {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ElementRef;
 
     #[test]
     fn every_length_around_the_inline_limit_survives() {
@@ -255,6 +256,19 @@ mod tests {
             assert_eq!(element.as_slice(), source);
             assert_eq!(element.clone(), element);
             assert_eq!(element.to_bytes(), source);
+            assert_eq!(AsRef::<[u8]>::as_ref(&element), source);
+            for read in [ElementRef::from(&element), ElementRef::from(source.as_slice())] {
+                assert_eq!(AsRef::<[u8]>::as_ref(&read), source);
+                assert_eq!(read.to_bytes(), source);
+                assert!(read != ElementRef::from(b"other".as_slice()));
+            }
+        }
+    }
+
+    #[test]
+    fn memory_comes_in_steps_of_an_eighth() {
+        for (bytes, allocated) in [(0, 0), (1, 16), (16, 16), (128, 128), (129, 160), (1025, 1280)] {
+            assert_eq!(allocated_bytes(bytes), allocated);
         }
     }
 
@@ -289,6 +303,10 @@ mod tests {
     #[test]
     fn a_long_string_stays_where_it_is_and_grows_in_its_room() {
         const LEN: usize = LARGE_LEN_MIN;
+        let shorter = Bytes::from(vec![7; LEN - 1]);
+        for element in [Element::from(shorter.clone()), Element::from(BytesMut::from(&*shorter))] {
+            assert!(!element.is_raw() && *element == *shorter, "it is copied");
+        }
         let received = Bytes::from(vec![7; LEN + 10]).slice(10..);
         let place = received.as_ptr();
         let mut element = Element::from(received.clone());
@@ -311,6 +329,7 @@ mod tests {
         assert!(!element.has_room(LEN) && element.get_mut_to(LEN + 3).is_none());
         drop(reader);
         assert!(element.get_mut_to(LEN + 3).is_some());
+        assert!(element.get_mut_to(2 * LEN).is_some());
     }
 
     #[test]

@@ -379,6 +379,36 @@ mod tests {
     }
 
     #[test]
+    fn a_candidate_that_has_changed_meanwhile_stays() {
+        type Change = fn(&mut crate::Slot<'_>);
+        const FAR_MS: u64 = 1 << 42;
+        for (policy, change) in [
+            (EvictionPolicy::AllKeysLru, (|slot| slot.set_idle_s(0)) as Change),
+            (EvictionPolicy::VolatileLru, |slot| slot.set_expire_at_ms(None)),
+            (EvictionPolicy::AllKeysLfu, |slot| slot.set_frequency(255)),
+            (EvictionPolicy::VolatileTtl, |slot| slot.set_expire_at_ms(Some(FAR_MS + 100))),
+        ] {
+            let (store, evictor) = (filled(10), Evictor::default());
+            for key in 0..10 {
+                set(&store, key, |slot| {
+                    slot.set_expire_at_ms(Some(FAR_MS + key as u64));
+                    slot.set_frequency(200 + key as u8);
+                    // Only what is used equally often goes by this.
+                    slot.set_idle_s(if policy.is_lfu() { key } else { 100 - key } as u32);
+                });
+            }
+            let evict_one = || {
+                let mut evicted = Vec::new();
+                evictor.evict(&store.all, policy, 1000, (1, 1), |_, key| evicted = key.to_vec());
+                evicted
+            };
+            assert_eq!(evict_one(), b"k0", "{policy}");
+            set(&store, 1, change);
+            assert_eq!(evict_one(), b"k2", "{policy}");
+        }
+    }
+
+    #[test]
     fn what_is_wanted_is_enough() {
         let store = Store::new();
         (10..20).for_each(|key| store.insert(format!("k{key}").as_bytes(), Value::string(b"value")));

@@ -360,6 +360,23 @@ mod tests {
     }
 
     #[test]
+    fn a_hash_that_was_unpacked_once_stays_so_in_a_tree() {
+        let limits = PackingLimits::default();
+        limits.set(PackingLimit::HashEntries, 1);
+        let mut hash = Hash::new();
+        for field in [b"a", b"b"] {
+            hash.insert(field, Element::from(b"v"));
+        }
+        assert!(hash.packed_bytes().is_some());
+        hash.settle(&limits);
+        assert!(!hash.is_packed());
+        hash.insert(b"c", Element::from([7; 30].as_slice()));
+        hash.settle(&PackingLimits::default());
+        assert!(!hash.is_packed() && hash.packed_bytes().is_none());
+        assert!(hash.in_order().eq(hash.iter()), "in hash order");
+    }
+
+    #[test]
     fn snapshots_read_while_another_thread_writes() {
         let mut hash = Hash::new();
         for field in 0_u32..1000 {

@@ -210,9 +210,7 @@ impl<V: Clone> HashedMap<V> {
     pub(crate) fn scan(&self, cursor: u64, count: usize) -> Scan<Entries<'_, V>> {
         let Range { start, mut end } = self.0.seek(|key| key.position() < cursor).0..self.len();
         let mut next = 0;
-        if count < end - start
-            && let Some(last) = self.at(start + count.saturating_sub(1))
-        {
+        if let Some(last) = self.at(start.saturating_add(count.saturating_sub(1))) {
             let position = last.key.position();
             end = self.0.seek(|key| key.position() <= position).0;
             next = if end < self.len() { position + 1 } else { 0 };
@@ -360,14 +358,20 @@ mod tests {
             key: Hashed::new(position, 0, Element::from(name)),
             value: (),
         };
-        let map: HashedMap<()> = [entry(3, b"a"), entry(5, b"b"), entry(5, b"c"), entry(5, b"d"), entry(9, b"e")]
-            .into_iter()
-            .collect();
-        let first = map.scan(0, 2);
-        assert_eq!((first.entries.len(), first.cursor), (4, 6));
-        let second = map.scan(first.cursor, 2);
-        assert_eq!((second.entries.len(), second.cursor), (1, 0));
-        assert_eq!(map.scan(10, 2).entries.len(), 0);
+        let all = [entry(3, b"a"), entry(5, b"b"), entry(5, b"c"), entry(5, b"d"), entry(9, b"e")];
+        for (len, cursor, count, entries, next) in [
+            (5, 0, 2, 4, 6),
+            (5, 5, 3, 3, 6),
+            (5, 6, 2, 1, 0),
+            (5, 10, 2, 0, 0),
+            (5, 0, 5, 5, 0),
+            (5, 3, usize::MAX, 5, 0),
+            (4, 0, 2, 4, 0),
+        ] {
+            let map: HashedMap<()> = all[..len].iter().cloned().collect();
+            let scan = map.scan(cursor, count);
+            assert_eq!((scan.entries.len(), scan.cursor), (entries, next), "{count} of {len} from {cursor}");
+        }
     }
 
     proptest! {

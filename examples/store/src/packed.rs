@@ -113,8 +113,8 @@ impl<'p> Placed<'p> {
 }
 
 impl Packed {
-    /// Most cells.
-    pub(crate) const CELLS_MAX: usize = 256;
+    /// Most cells. Few in unit tests, so that their bytes do not end before.
+    pub(crate) const CELLS_MAX: usize = if cfg!(test) { 100 } else { 256 };
 
     fn bytes(&self) -> &[u8] {
         self.0.as_ref().map_or(&[0; COUNT_LEN], |all| &all.slice)
@@ -295,6 +295,22 @@ mod tests {
                 let cells: Vec<_> = packed.cells().map(|cell| cell.element().to_vec()).collect();
                 prop_assert_eq!(cells, model);
             }
+        }
+    }
+
+    #[test]
+    fn there_is_room_up_to_the_last_byte_and_the_last_cell() {
+        for (len, most) in [(0, Packed::CELLS_MAX), (1, 74), (20, 7)] {
+            let text = cell(&vec![b'x'; len]).unwrap();
+            let packed = Packed::of(&vec![text.clone(); most]).expect("there is room");
+            assert_eq!((packed.len(), packed.cells().len()), (most, most));
+            assert_eq!(packed.heap_bytes(), 2 * size_of::<usize>() + COUNT_LEN + most * text.len());
+            assert!(Packed::of(&vec![text; most + 1]).is_none());
+        }
+        for (number, most) in [(1, Packed::CELLS_MAX), (i64::MAX, 18)] {
+            let of = |count| Packed::of_numbers(&Numbers::bytes_of(&vec![number; count]));
+            assert!(of(most).is_some() && of(most + 1).is_none(), "{number}");
+            assert_eq!(of(0).map(|none| none.heap_bytes()), Some(0));
         }
     }
 

@@ -402,6 +402,7 @@ mod tests {
             while let Some(taken) = left.remove_at(left.len() / 2) {
                 prop_assert!(set.contains(&taken) && !left.contains(&taken));
             }
+            prop_assert!(left.is_empty());
         }
 
         #[test]

@@ -337,6 +337,10 @@ mod tests {
                 store.remove(b"none");
             },
             |store| {
+                store.insert_all([(b"none".as_slice(), text("x"))]);
+                store.remove(b"none");
+            },
+            |store| {
                 store.remove(b"a");
             },
             |store| store.clear(),
@@ -346,6 +350,20 @@ mod tests {
             assert_eq!(store.transact(&watched, |_| unreachable!()), None::<()>);
             set_number(&store, b"a", 1);
             store.remove(b"none");
+        }
+    }
+
+    #[test]
+    fn a_watched_key_that_came_by_a_swap_has_changed_even_if_it_is_gone() {
+        let store = keyspace();
+        for comes in [true, false] {
+            let watched = [store.watch(b"k")];
+            if comes {
+                store.all.get(1).insert(b"k", text("v"));
+            }
+            store.all.swap(0, 1);
+            store.remove(b"k");
+            assert_eq!(store.transact(&watched, |_| ()).is_some(), !comes);
         }
     }
 
@@ -438,6 +456,27 @@ mod tests {
         });
         assert_eq!((seen, runs), (Some(true), OPTIMISTIC_ATTEMPTS + 1));
         assert!(!store.contains(b"a"));
+    }
+
+    #[test]
+    fn a_scan_visits_the_keys_of_a_fork_and_of_its_origin_in_their_order() {
+        let store = keyspace();
+        let key = |number: u32| number.to_string().into_bytes();
+        (0..3_000).step_by(2).for_each(|number| store.insert(&key(number), text("origin")));
+        store.transact(&[], |fork| {
+            (1..3_000).step_by(2).for_each(|number| fork.insert(&key(number), text("fork")));
+            let (mut cursor, mut positions) = (0, Vec::new());
+            loop {
+                let before = positions.len();
+                cursor = fork.scan(cursor, 50, |entry| positions.push(position_of(entry.key())));
+                if cursor == 0 {
+                    break;
+                }
+                assert_eq!(positions.len(), before + 50);
+            }
+            assert_eq!(positions.len(), 3_000);
+            assert!(positions.is_sorted());
+        });
     }
 
     #[test]

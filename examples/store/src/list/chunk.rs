@@ -31,7 +31,7 @@ const ELEMENTS_MAX: usize = if cfg!(test) { 12 } else { 512 };
 /// Longest text in the buffer. At least four of them fit into a chunk.
 const TEXT_LEN_MAX: usize = if cfg!(test) { 24 } else { 239 };
 /// Buffers of fewer bytes grow by an eighth, others by a quarter.
-const SMALL_BYTES: usize = 256;
+const SMALL_BYTES: usize = if cfg!(test) { 64 } else { 256 };
 /// The head of a long element.
 const LONG: u8 = 240;
 
@@ -457,5 +457,47 @@ impl Chunk {
         assert!(view.weight() <= BYTES_MAX && self.len() <= ELEMENTS_MAX && self.len > 0);
         assert!(view.buffered() <= self.buffer.len());
         assert!(self.buffer.len() < 2 * room_for(view.buffered()));
+        assert!(self.long.capacity() <= 4 * self.long.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_buffer_has_room_for_an_eighth_more_and_others_for_a_quarter() {
+        let rooms = [0, 8, 63, 64, 100, 120, BYTES_MAX].map(room_for);
+        let allocated = [0, 9, 63 + 7, 64 + 16, 100 + 25].map(allocated_bytes);
+        assert_eq!(rooms[..5], allocated);
+        assert_eq!(rooms[5..], [BYTES_MAX; 2]);
+    }
+
+    /// A chunk of these elements, which fit into it.
+    fn chunk(elements: &[&[u8]]) -> Chunk {
+        let mut chunk = Chunk::default();
+        for (index, element) in elements.iter().enumerate() {
+            assert!(chunk.insert(index, (*element).into()).is_none());
+        }
+        chunk
+    }
+
+    #[test]
+    fn a_full_chunk_takes_what_it_has_room_for() {
+        let text = [b'x'; 25];
+        let of = |len: usize| ElementRef::from(&text[..len]);
+        // With its head, a text takes a byte more, and so does the reference to one of 25 bytes.
+        let mut full = chunk(&[&text[..24]; 5]);
+        assert!(full.insert(5, of(2)).is_none());
+        assert_eq!([2, 3, 1, 2].map(|len| full.set(5, &of(len))), [true, false, true, true]);
+        let before = full.memory_bytes();
+        assert!(full.set(0, &of(25)) && full.has_long_elements());
+        let outside = Element::from(of(25).as_slice()).heap_bytes();
+        assert_eq!(full.memory_bytes(), before + size_of::<Element>() + outside);
+        full.check();
+        let right = full.insert(3, of(0)).expect("no room");
+        assert_eq!((full.len(), right.len()), (2, 5), "about half of the weight");
+        let mut full = chunk(&[b"".as_slice(); ELEMENTS_MAX]);
+        assert_eq!(full.insert(ELEMENTS_MAX, of(0)).map(|right| right.len()), Some(1));
     }
 }

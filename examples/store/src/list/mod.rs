@@ -403,6 +403,9 @@ mod tests {
             assert_eq!(list.get(10).map(|held| held.as_ptr()), Some(long.as_ptr()));
         }
         assert!(list.memory_bytes() > 5000);
+        let few: List = (0..3).map(element).collect();
+        let one_long: List = [long].into_iter().collect();
+        assert_eq!([few, list, one_long].map(|list| list.is_one_chunk()), [true, false, false]);
     }
 
     #[test]

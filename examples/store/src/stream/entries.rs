@@ -143,7 +143,7 @@ impl Entries {
             return removed;
         }
         self.blocks.remove_range(0..blocks);
-        if in_part > 0 && self.blocks.get(0).is_some_and(|block| block.len() == in_part) {
+        if self.blocks.get(0).is_some_and(|block| block.len() == in_part) {
             self.blocks.remove_range(0..1);
         } else if in_part > 0
             && let Some(block) = self.blocks.get_mut(0)

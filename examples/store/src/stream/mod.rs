@@ -602,6 +602,19 @@ mod tests {
     }
 
     #[test]
+    fn a_block_whose_last_entries_are_gone_is_trimmed_as_a_whole() {
+        let mut stream = of_ids(1..=8);
+        stream.push(NewId::Exactly(id(9)), &[b"a", b"1", b"b", b"2"], FEW).unwrap();
+        assert_eq!(stream.entries().last().map(|entry| entry.len()), Some(2));
+        stream.remove(id(5));
+        assert_eq!(stream.trim(trim(Kept::From(id(5))), &|| ()), 4);
+        assert_eq!((ids(&stream), stream.entries().block_count()), (vec![6, 7, 8, 9], 1));
+        let within = |limit| Trim { limit, ..trim(Kept::Len(0)) };
+        assert_eq!(stream.trim(within(3), &|| ()), 0, "the block has more");
+        assert_eq!(stream.trim(within(4), &|| ()), 4);
+    }
+
+    #[test]
     fn approximate_trimming_removes_whole_blocks_within_the_limit() {
         let about = |kept, limit| Trim { kept, is_approximate: true, limit };
         let mut stream = of_ids(1..=23);

@@ -132,6 +132,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn full_nodes_split_in_the_middle_or_at_an_end_and_small_ones_merge() {
+        assert_eq!([0, 1, 3, 4].map(|insertion| split_point(4, insertion)), [0, 2, 2, 4]);
+        for (left, right, merges) in [(4, 12, true), (12, 4, true), (5, 11, false), (4, 13, false), (8, 9, false)] {
+            assert_eq!(shall_merge(left, right, 16), merges, "{left} and {right}");
+        }
+        let leaf = |len: u32| (0..len).collect::<Vec<u32>>();
+        const MAX: u32 = LEAF_ITEMS_MAX as u32;
+        for (len, index, right) in
+            [(MAX - 1, 1, None), (MAX, 0, Some(MAX)), (MAX, MAX, Some(1)), (MAX, 1, Some(MAX / 2))]
+        {
+            let split = leaf(len).insert(index as usize, 7);
+            assert_eq!(split.map(|right| right.len()), right.map(|len| len as usize), "{len} and one at {index}");
+        }
+        assert!(leaf(1).can_absorb(&leaf(MAX - 1)) && !leaf(1).can_absorb(&leaf(MAX)));
+    }
+
+    #[test]
     fn a_vector_keeps_little_room_that_it_does_not_need() {
         let mut items = Vec::new();
         for item in 0..64_u32 {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use psp_store::{Databases, Element, Hash, Keyspace, KeyspaceStats, LfuRates, PackingLimit, Value};
 
@@ -303,6 +304,8 @@ fn reads_and_expired_keys_of_all_databases_are_counted() {
         keyspace.update(b"k", |slot| slot.set_expire_at_ms(Some(1)));
         assert_eq!((keyspace.contains(b"k"), keyspace.len()), (false, 1), "it is kept");
     }
+    all.get(2).remove_expired();
+    assert_eq!((all.get(2).len(), all.get(2).volatile_len()), (1, 1), "this keeps it, too");
     all.keep_expired(false);
     assert!(!all.get(2).contains(b"k") && all.get(2).is_empty());
     let stats = KeyspaceStats { hits: 4, misses: 5, expired_keys: 1, contended_updates: 0 };
@@ -357,4 +360,74 @@ fn marks_of_access_can_be_put_back() {
     assert!(idle_s() < Some(400));
     keyspace.set_access(b"k", mark);
     assert!(idle_s() >= Some(500) && idle_s() < Some(600) && keyspace.access(b"n").is_none());
+}
+
+#[test]
+fn a_pair_tells_of_the_key_that_has_expired() {
+    let all = databases(2);
+    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let tell = Arc::clone(&told);
+    all.on_expired(move |database, key| tell.lock().unwrap().push((database, key.to_vec())));
+    let places = [(all.get(0), b"lives".as_slice()), (all.get(1), b"dies".as_slice())];
+    places.iter().for_each(|(keyspace, key)| put(keyspace, key, 1));
+    all.get(1).update(b"dies", |slot| slot.set_expire_at_ms(Some(1)));
+    let values = Keyspace::update_both(places, |first, second| [first, second].map(|slot| slot.value().is_some()));
+    assert_eq!((values, told.lock().unwrap().as_slice()), ([true, false], &[(1, b"dies".to_vec())][..]));
+}
+
+/// Each expired key is removed once, whatever shares its shard.
+#[test]
+fn all_expired_keys_are_removed() {
+    let all = databases(1);
+    let keyspace = all.get(0);
+    for number in 0..10_000_u32 {
+        put(keyspace, &number.to_le_bytes(), 1);
+        keyspace.update(&number.to_le_bytes(), |slot| {
+            slot.set_expire_at_ms(Some(1 + u64::from(number % 2) * (1 << 42)))
+        });
+    }
+    keyspace.remove_expired();
+    assert_eq!(
+        (keyspace.len(), keyspace.volatile_len(), keyspace.stats().expired_keys),
+        (5_000, 5_000, 5_000)
+    );
+}
+
+#[test]
+fn a_large_update_locks_the_key_only_if_others_change_it_and_takes_its_turn_before_if_it_is_long() {
+    static TURNS: AtomicUsize = AtomicUsize::new(0);
+    let all = databases(1);
+    let keyspace = all.get(0);
+    all.take_turns_by(|section| {
+        TURNS.fetch_add(1, Ordering::Relaxed);
+        section();
+    });
+    // The first stores a new key, and the second changes it.
+    for (others_change, contended) in [(false, 0), (false, 0), (true, 1)] {
+        let mut runs = 0;
+        keyspace.update_large(b"k", |slot| {
+            runs += 1;
+            if others_change && !slot.is_locked() {
+                put(keyspace, b"k", runs);
+                thread::sleep(Duration::from_millis(1));
+            }
+            slot.insert(Value::string(b"stored"));
+        });
+        assert_eq!(runs > 1, others_change);
+        assert_eq!(keyspace.stats().contended_updates, contended);
+        assert_eq!(text(keyspace, b"k").as_deref(), Some(b"stored".as_slice()));
+    }
+    assert_eq!(TURNS.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_random_entry_is_any() {
+    let all = databases(1);
+    assert!(all.get(0).random_entry().is_none());
+    (0..8_u32).for_each(|key| put(all.get(0), &key.to_le_bytes(), 1));
+    let mut left = keys(all.get(0));
+    while let Some(entry) = all.get(0).random_entry().filter(|_| !left.is_empty()) {
+        left.remove(entry.key());
+    }
+    assert!(left.is_empty());
 }
