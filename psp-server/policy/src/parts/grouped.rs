@@ -563,7 +563,7 @@ impl Grouped {
     /// The workers on which requests of the type at `slot` may begin, whatever the plan.
     #[inline]
     pub(crate) fn open_to(&self, slot: usize) -> WorkerRange {
-        self.own_thread.open_to(!self.own_thread.is_spared() || self.knows_length(slot))
+        self.own_thread.open_to(self.knows_length(slot))
     }
 
     /// The request that arrived first, of those suspended on idle workers that fit.

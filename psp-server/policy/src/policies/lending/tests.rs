@@ -78,6 +78,17 @@ fn patience_grows_while_longs_wait() {
 }
 
 #[test]
+fn the_request_with_the_least_of_its_allowance_left_goes_first() {
+    for (short_us, first) in [(600, "4@1"), (961, "4@1"), (966, "3@1"), (1_000, "4@1")] {
+        let mut rehearsal = all_lent(DarcLending::default());
+        // It may wait for 899 us.
+        rehearsal.arrives(70 * MICRO, 3, LONG);
+        assert_eq!(rehearsal.arrives(short_us * MICRO, 4, SHORT), "");
+        assert_eq!(rehearsal.completes(short_us * MICRO + 1, 1), first, "at {short_us} us");
+    }
+}
+
+#[test]
 fn patience_ends_at_its_maximum() {
     let mut rehearsal = all_lent(DarcLending::default());
     rehearsal.arrives(70 * MICRO, 3, LONG);
