@@ -802,6 +802,21 @@ mod tests {
         proptest::collection::btree_map(0_u8..40, score(), 0..40)
     }
 
+    #[test]
+    fn whole_scores_take_few_bytes_and_ranks_begin_at_the_lowest() {
+        for (score, len) in [(1.0, 2), (1.5, 9), (WHOLE_MAX, 8), (2.0 * WHOLE_MAX, 9)] {
+            let cells = Packed::of(&[score_cell(score)]).expect("there is room");
+            assert_eq!(score_cell(score).len(), len, "{score}");
+            assert_eq!(cells.cells().next().map(|cell| score_of(&cell)), Some(score));
+        }
+        let mut set = SortedSet::new();
+        for (member, score) in [(b"b", 2.0), (b"a", 1.0), (b"c", 3.0)] {
+            set.insert(member, score).expect("a number");
+        }
+        let names = [0, 1, 2, 3].map(|rank| set.at(rank).map(|scored| scored.member[0]));
+        assert_eq!(names, [Some(b'a'), Some(b'b'), Some(b'c'), None]);
+    }
+
     proptest! {
         #[test]
         fn behaves_as_a_map_and_its_sorted_pairs(

@@ -142,7 +142,7 @@ mod tests {
         for (len, index, right) in
             [(MAX - 1, 1, None), (MAX, 0, Some(MAX)), (MAX, MAX, Some(1)), (MAX, 1, Some(MAX / 2))]
         {
-            let split = leaf(len).insert(index as usize, 7);
+            let split = Leaf::insert(&mut leaf(len), index as usize, 7);
             assert_eq!(split.map(|right| right.len()), right.map(|len| len as usize), "{len} and one at {index}");
         }
         assert!(leaf(1).can_absorb(&leaf(MAX - 1)) && !leaf(1).can_absorb(&leaf(MAX)));

@@ -382,9 +382,8 @@ fn all_expired_keys_are_removed() {
     let keyspace = all.get(0);
     for number in 0..10_000_u32 {
         put(keyspace, &number.to_le_bytes(), 1);
-        keyspace.update(&number.to_le_bytes(), |slot| {
-            slot.set_expire_at_ms(Some(1 + u64::from(number % 2) * (1 << 42)))
-        });
+        let expire_at_ms = 1 + u64::from(number % 2) * (1 << 42);
+        keyspace.update(&number.to_le_bytes(), |slot| slot.set_expire_at_ms(Some(expire_at_ms)));
     }
     keyspace.remove_expired();
     assert_eq!(
@@ -430,4 +429,22 @@ fn a_random_entry_is_any() {
         left.remove(entry.key());
     }
     assert!(left.is_empty());
+}
+
+#[test]
+fn many_keys_are_read_and_counted_together() {
+    let all = databases(1);
+    let names: Vec<[u8; 4]> = (0..100_u32).map(u32::to_le_bytes).collect();
+    names[..60].iter().for_each(|name| put(all.get(0), name, 1));
+    let read = |keyspace: &Keyspace| {
+        let keys: Vec<&[u8]> = names.iter().map(<[u8; 4]>::as_slice).collect();
+        let (mut all, mut some) = (0, 0);
+        keyspace.glance_all(&keys, |entry| all += usize::from(entry.is_some()));
+        keyspace.with_all(&keys[50..70], |value| some += usize::from(value.is_some()));
+        (all, some)
+    };
+    assert_eq!(read(all.get(0)), (60, 10));
+    let KeyspaceStats { hits, misses, .. } = all.stats();
+    assert_eq!((hits, misses), (70, 50));
+    assert_eq!(all.transact(&[], |fork| read(fork.get(0))), Some((60, 10)));
 }
