@@ -5,15 +5,19 @@
 //! (max-min fairness). A type's *entitlement* is what it would get so if it asked for all: its equal part, and whatever
 //! others leave of theirs. Entitlements add up to more than there is as long as types ask for less.
 
+use super::places::LEVELS;
+
 /// How much of an average an interval's demand is.
 const WEIGHT: f64 = 0.125;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Demand {
-    /// Per type slot: service of the arrivals since the interval began, in nanoseconds.
-    arrived_ns: Vec<f64>,
-    /// Per type slot: part of all workers' time.
+    /// Per type slot and level: service of the arrivals since the interval began, in nanoseconds, and as a part of all
+    /// workers' time.
+    arrived_ns: Vec<[f64; LEVELS]>,
+    offered_by_level: Vec<[f64; LEVELS]>,
+    /// Per type slot: that of all levels.
     offered: Vec<f64>,
     /// Per type slot: service given since the interval began, in nanoseconds, and as a part of all workers' time.
     served_ns: Vec<f64>,
@@ -28,7 +32,8 @@ pub(super) struct Demand {
 impl Demand {
     pub(super) fn new(slots: usize) -> Self {
         Self {
-            arrived_ns: vec![0.0; slots],
+            arrived_ns: vec![[0.0; LEVELS]; slots],
+            offered_by_level: vec![[0.0; LEVELS]; slots],
             offered: vec![0.0; slots],
             served_ns: vec![0.0; slots],
             used: vec![0.0; slots],
@@ -40,8 +45,8 @@ impl Demand {
 
     /// Requests arrived whose service takes so long.
     #[inline]
-    pub(super) fn arrived(&mut self, slot: usize, service_ns: f64) {
-        self.arrived_ns[slot] += service_ns;
+    pub(super) fn arrived(&mut self, slot: usize, level: usize, service_ns: f64) {
+        self.arrived_ns[slot][level] += service_ns;
     }
 
     /// Requests ended that took so long.
@@ -53,6 +58,11 @@ impl Demand {
     /// Part of all workers' time that the type's arrivals ask for.
     pub(super) fn offered(&self, slot: usize) -> f64 {
         self.offered[slot]
+    }
+
+    /// The same of requests of this level and those above.
+    pub(super) fn offered_above(&self, slot: usize, level: usize) -> f64 {
+        self.offered_by_level[slot][..=level].iter().sum()
     }
 
     /// Part of all workers' time that the type has had.
@@ -75,7 +85,10 @@ impl Demand {
                 *part += weight * (std::mem::take(sum_ns) / workers_ns - *part);
             }
         };
-        average(&mut self.offered, &mut self.arrived_ns);
+        average(self.offered_by_level.as_flattened_mut(), self.arrived_ns.as_flattened_mut());
+        for (offered, by_level) in self.offered.iter_mut().zip(&self.offered_by_level) {
+            *offered = by_level.iter().sum();
+        }
         average(&mut self.used, &mut self.served_ns);
         self.share();
     }
@@ -105,7 +118,7 @@ mod tests {
     fn entitled(offered: &[f64]) -> Vec<f64> {
         let mut demand = Demand::new(offered.len());
         for (slot, offered) in offered.iter().enumerate() {
-            demand.arrived(slot, *offered);
+            demand.arrived(slot, 3, *offered);
         }
         demand.close(1.0);
         (0..offered.len()).map(|slot| (demand.entitled(slot) * 1e3).round() / 1e3).collect()
@@ -153,10 +166,12 @@ mod tests {
     fn demand_is_an_average_over_intervals() {
         let mut demand = Demand::new(2);
         for _ in 0..50 {
-            demand.arrived(0, 80.0);
+            demand.arrived(0, 1, 50.0);
+            demand.arrived(0, 8, 30.0);
             demand.close(100.0);
         }
         assert!((demand.offered(0) - 0.8).abs() < 1e-9);
+        assert!((demand.offered_above(0, 7) - 0.5).abs() < 1e-9);
         demand.close(100.0);
         assert!((demand.offered(0) - 0.7).abs() < 1e-9);
         assert_eq!(demand.offered(1), 0.0);

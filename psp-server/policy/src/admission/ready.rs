@@ -191,7 +191,7 @@ impl Admission {
         let slo_ns = self.slo_ns(slot);
         if slo_ns.is_finite() {
             let slack_ns = slo_ns - self.types[slot].service.mean_ns();
-            [slack_ns * TARGET_PART, slo_ns]
+            [slack_ns * TARGET_PART, slo_ns / 2.0]
         } else {
             let target_ns = self.settings.target_us * 1e3;
             [target_ns, target_ns * CODEL_INTERVAL_TARGETS]
@@ -203,9 +203,9 @@ impl Admission {
         self.demand.entitled(slot) * self.workers
     }
 
-    /// Whether the type asks for all that it is entitled to.
-    fn asks_for_all(&self, slot: usize) -> bool {
-        self.demand.offered(slot) > ASKS * self.demand.entitled(slot)
+    /// Whether requests of the type, of this level and those above, ask for all that the type is entitled to.
+    fn asks_for_all(&self, slot: usize, level: usize) -> bool {
+        self.demand.offered_above(slot, level) > ASKS * self.demand.entitled(slot)
     }
 
     /// Whether the type gets less than it should.
@@ -215,9 +215,9 @@ impl Admission {
     }
 
     /// The most of a type's limit: with it the queue is worth the target, or as much as comes in a burst.
-    fn factor_max(&self, slot: usize) -> f64 {
+    fn factor_max(&self, slot: usize, level: usize) -> f64 {
         let target_ns = self.target_ns(slot)[0];
-        let part = if self.asks_for_all(slot) {
+        let part = if self.asks_for_all(slot, level) {
             1.0
         } else {
             BURST_PART / TARGET_PART
@@ -225,13 +225,13 @@ impl Admission {
         1.0 + target_ns * part / self.types[slot].service.mean_ns()
     }
 
-    /// As many requests of the type may be in the system.
-    fn in_system_max(&self, slot: usize) -> f64 {
+    /// As many requests of the type, of this level and those above, may be in the system.
+    fn in_system_max(&self, slot: usize, level: usize) -> f64 {
         let ty = &self.types[slot];
         if ty.service.mean_ns() == 0.0 {
             return f64::INFINITY;
         }
-        (ty.limit.factor(self.factor_max(slot)) * self.entitled(slot)).max(1.0)
+        (ty.limit.factor(self.factor_max(slot, level)) * self.entitled(slot)).max(1.0)
     }
 
     /// Requests of the type that began and did not end, for each worker that it is entitled to.
@@ -256,7 +256,7 @@ impl Admission {
         self.demand.close(workers_ns);
         self.tenants.close(workers_ns);
         for slot in 0..self.types.len() {
-            let most = self.factor_max(slot);
+            let most = self.factor_max(slot, OVER_SHARE);
             self.types[slot].limit.close(most);
             self.types[slot].fares.close();
         }
@@ -284,21 +284,23 @@ impl Admission {
 
     /// Too many requests of the type at `hurt` are.
     fn relieve(&mut self, now_ns: u64, hurt: usize, fate: Fate) {
-        let pressure = self.pressure(hurt) * TO_BLAME;
+        // Who runs no more than its entitlement crowds nobody out, but its requests may be in the way of others.
+        let least = if fate == Fate::CrowdedOut { 1.0 } else { 0.0 };
+        let pressure = (self.pressure(hurt) * TO_BLAME).max(least);
         let mut others = false;
         for slot in (0..self.types.len()).filter(|slot| *slot != hurt) {
             if self.pressure(slot) > pressure {
                 others = true;
-                self.cut(now_ns, slot, 0.0);
+                self.cut(now_ns, slot, least);
             }
         }
-        if !others && fate == Fate::Late && self.asks_for_all(hurt) {
+        if !others && fate == Fate::Late && self.asks_for_all(hurt, OVER_SHARE) {
             self.cut(now_ns, hurt, OWN_LEAST);
         }
     }
 
     fn cut(&mut self, now_ns: u64, slot: usize, floor: f64) {
-        let most = self.factor_max(slot);
+        let most = self.factor_max(slot, OVER_SHARE);
         let pause_ns = self.types[slot].service.mean_ns();
         if most.is_finite() && self.types[slot].limit.cut(now_ns, most, floor, pause_ns) {
             for ty in &mut self.types {
@@ -348,15 +350,15 @@ impl Admit for Admission {
         let slot = arrival.request_type.index().map_or(self.unknown, |index| index.min(self.unknown));
         let mean_ns = self.types[slot].service.mean_ns();
         let service_ns = mean_ns * f64::from(arrival.count);
-        self.demand.arrived(slot, service_ns);
         let over_share = self.tenants.asks(arrival.tenant, service_ns);
         let level = if over_share {
             OVER_SHARE
         } else {
             usize::from(arrival.priority.min(PRIORITIES - 1))
         };
+        self.demand.arrived(slot, level, service_ns);
         let in_system = self.places.in_system(slot, level);
-        if f64::from(in_system) + 1.0 > self.in_system_max(slot) {
+        if f64::from(in_system) + 1.0 > self.in_system_max(slot, level) {
             let retry_ns = mean_ns.max(self.target_ns(slot)[0]);
             let ty = &mut self.types[slot];
             if over_share {
@@ -462,7 +464,7 @@ impl Admit for Admission {
             refused: ty.refused,
             dropped: ty.dropped,
             in_system: u64::from(self.places.in_system(slot, OVER_SHARE)),
-            in_system_max: self.in_system_max(slot),
+            in_system_max: self.in_system_max(slot, OVER_SHARE),
             workers_fair: self.entitled(slot),
             workers_offered: self.demand.offered(slot) * self.workers,
             service_ns_mean: mean_ns,
@@ -473,3 +475,7 @@ impl Admit for Admission {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -8,10 +8,13 @@ const COUNTERS: usize = 1024;
 
 const ROWS: usize = 2;
 
-/// A tenant is over its share if it asks for more than so many shares, because what is asked for varies.
-const ASKS: f64 = 1.5;
+/// A tenant is over its share if it asks for more than so many shares,
+const ASKS: f64 = 1.15;
 
-/// And if it has so much of its share already: others shall not crowd it out.
+/// and for more than so many equal parts: what is asked for varies, and what is left of it varies more.
+const EQUAL_PARTS: f64 = 1.5;
+
+/// and if it has so much of its share already: others shall not crowd it out.
 const HAS: f64 = 0.85;
 
 /// Part of the past that an interval leaves.
@@ -32,6 +35,8 @@ pub(super) struct Tenants {
     ascending: Vec<f64>,
     /// What a tenant may use in the remembered time, in nanoseconds.
     share_ns: f64,
+    /// What it asks for at least to be over it.
+    asks_least_ns: f64,
     share_max: f64,
     /// Workers' time that is remembered, in nanoseconds.
     remembered_ns: f64,
@@ -45,6 +50,7 @@ impl Tenants {
             rows: [vec![Counter::default(); COUNTERS], vec![Counter::default(); COUNTERS]],
             ascending: Vec::with_capacity(COUNTERS),
             share_ns: f64::INFINITY,
+            asks_least_ns: f64::INFINITY,
             share_max,
             remembered_ns: 0.0,
             seen: false,
@@ -68,11 +74,12 @@ impl Tenants {
         }
         self.seen = true;
         let share_ns = self.share_ns;
+        let asks_ns = (ASKS * share_ns).max(self.asks_least_ns);
         let counters = self.counters(tenant);
         let mut over = true;
         for counter in counters {
             counter.asked_ns += service_ns;
-            over &= counter.asked_ns > ASKS * share_ns && counter.used_ns + service_ns > HAS * share_ns;
+            over &= counter.asked_ns > asks_ns && counter.used_ns + service_ns > HAS * share_ns;
         }
         over
     }
@@ -109,12 +116,15 @@ impl Tenants {
         }
         // Nobody's share is below an equal one, whatever is estimated.
         let fair_ns = (left_ns / sharing.max(1) as f64).max(equal_ns);
-        self.share_ns = fair_ns.min(self.share_max * self.remembered_ns);
+        let most_ns = self.share_max * self.remembered_ns;
+        self.share_ns = fair_ns.min(most_ns);
+        self.asks_least_ns = EQUAL_PARTS * equal_ns.min(most_ns);
         for counter in self.rows.iter_mut().flatten() {
             counter.asked_ns *= KEPT;
             counter.used_ns *= KEPT;
         }
         self.share_ns *= KEPT;
+        self.asks_least_ns *= KEPT;
         self.seen = self.ascending.last().is_some();
     }
 }
