@@ -70,6 +70,11 @@ impl Demand {
         self.used[slot]
     }
 
+    /// Part of all workers' time that all types have had.
+    pub(super) fn used_by_all(&self) -> f64 {
+        self.used.iter().sum::<f64>().min(1.0)
+    }
+
     /// Part of all workers' time that the type may have.
     #[inline]
     pub(super) fn entitled(&self, slot: usize) -> f64 {

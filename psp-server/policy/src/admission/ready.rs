@@ -19,8 +19,9 @@ const BURST_PART: f64 = 0.9;
 /// A type asks for its entitlement if it asks for this part of it: demand is an average.
 const ASKS: f64 = 0.95;
 
-/// A type that gets less than this part of what it asks for and is entitled to is hurt by others.
-const GETS: f64 = 0.95;
+/// A type is hurt by others if it gets less than this part of its due: of what it asks for and is entitled to, as far
+/// as workers are kept busy.
+const GETS: f64 = 0.93;
 
 /// The least SLO, in mean service times.
 const SLO_LEAST: f64 = 2.0;
@@ -211,7 +212,7 @@ impl Admission {
     /// Whether the type gets less than it should.
     fn gets_too_little(&self, slot: usize) -> bool {
         let due = self.demand.offered(slot).min(self.demand.entitled(slot));
-        self.demand.used(slot) < GETS * due
+        self.demand.used(slot) < GETS * due * self.demand.used_by_all()
     }
 
     /// The most of a type's limit: with it the queue is worth the target, or as much as comes in a burst.
@@ -278,12 +279,12 @@ impl Admission {
         fares.excess = (fares.excess + hurt - allowed).max(0.0);
         if fares.excess > HURT_MIN + allowed * fares.ended_mean {
             fares.excess = 0.0;
-            self.relieve(now_ns, slot, fate);
+            self.relieve(now_ns, (slot, level), fate);
         }
     }
 
     /// Too many requests of the type at `hurt` are.
-    fn relieve(&mut self, now_ns: u64, hurt: usize, fate: Fate) {
+    fn relieve(&mut self, now_ns: u64, (hurt, level): (usize, usize), fate: Fate) {
         // Who runs no more than its entitlement crowds nobody out, but its requests may be in the way of others.
         let least = if fate == Fate::CrowdedOut { 1.0 } else { 0.0 };
         let pressure = (self.pressure(hurt) * TO_BLAME).max(least);
@@ -294,7 +295,7 @@ impl Admission {
                 self.cut(now_ns, slot, least);
             }
         }
-        if !others && fate == Fate::Late && self.asks_for_all(hurt, OVER_SHARE) {
+        if !others && fate == Fate::Late && self.asks_for_all(hurt, level) {
             self.cut(now_ns, hurt, OWN_LEAST);
         }
     }
@@ -311,9 +312,9 @@ impl Admission {
 
     /// Follows CoDel as a request of the type begins.
     fn note_waiting(&mut self, now_ns: u64, slot: usize) {
-        let oldest = self.places.oldest(slot).map(|ticket| self.places.get(ticket));
-        let within = oldest.filter(|place| place.level != OVER_SHARE);
-        let oldest_ns = within.map(|place| place.arrived_ns).min().unwrap_or(now_ns);
+        // Of the level that is served now: others wait for this one.
+        let oldest = self.places.oldest(slot).next().map(|ticket| self.places.get(ticket).arrived_ns);
+        let oldest_ns = oldest.unwrap_or(now_ns);
         let [target_ns, interval_ns] = self.target_ns(slot);
         let ty = &mut self.types[slot];
         if (now_ns.saturating_sub(oldest_ns) as f64) < target_ns {
