@@ -232,7 +232,7 @@ fn a_greedy_tenant_takes_what_the_others_leave() {
         };
         let served = both.tenants[..9].iter().map(|tenant| tenant.unserved as f64 / tenant.completed as f64);
         let unserved = served.fold(0.0, f64::max);
-        assert!(unserved < 0.02, "{policy}: {unserved} of the others, {:?}", both.types[0].refused);
+        assert!(unserved < 0.05, "{policy}: {unserved} of the others, {:?}", both.types[0].refused);
         assert!(p99(&both) <= 1.5 * p99(&alone), "{policy}: {} {}", p99(&both), p99(&alone));
         assert!(both.utilization > 0.95, "{policy}: {}", both.utilization);
     }

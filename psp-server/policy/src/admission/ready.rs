@@ -257,7 +257,8 @@ impl Admission {
         self.demand.close(workers_ns);
         self.tenants.close(workers_ns);
         for slot in 0..self.types.len() {
-            let most = self.factor_max(slot, OVER_SHARE);
+            // The largest of any level: each has its own bound beside it.
+            let most = self.factor_max(slot, 0);
             self.types[slot].limit.close(most);
             self.types[slot].fares.close();
         }
