@@ -109,6 +109,8 @@ pub(crate) fn changed(config: &Config) -> Config {
             ("arbiter", _) => "/run/other".into(),
             ("admin", _) => "9101".into(),
             ("admin-token-file" | "admin-tls-cert-file" | "admin-tls-key-file", _) => "/run/other".into(),
+            // The default is the most that may be.
+            ("requests-per-connection-max", Value::Integer(number)) => (number - 1).into(),
             (_, Value::Integer(number)) => (number + 1).into(),
             (_, Value::Float(number)) => (number / 2.0).into(),
             (key, value) => panic!("{key} = {value}"),
