@@ -66,6 +66,14 @@ fn switch_under_load(server: TestServer, policies: &[Policy]) {
     assert_eq!(server.stop().abandoned, 0);
 }
 
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A portfolio studies what arrived, and goes on under what it chose.
 #[test]
 fn no_request_is_lost_while_a_portfolio_chooses() {
@@ -81,8 +89,10 @@ fn no_request_is_lost_while_a_portfolio_chooses() {
                 scope.spawn(move || talk(client, name, stop))
             });
             let clients: Vec<_> = clients.collect();
+            // A panic ends the clients, too, for which the scope waits.
+            let stops = StopOnDrop(&stop);
             until("studies end", || server.handle.snapshot().studies >= 3);
-            stop.store(true, Ordering::Relaxed);
+            drop(stops);
             let answered: usize = { clients.into_iter() }.map(|it| it.join().unwrap()).sum();
             let types = server.handle.snapshot().types;
             let completed: u64 = types.iter().map(|ty| ty.completions).sum();

@@ -140,3 +140,23 @@ fn many_wait_at_once() {
         assert_eq!(server.stop().abandoned, 0, "{name}");
     }
 }
+
+/// A request that runs to its end begins where no waiting request is at home.
+#[test]
+fn a_long_request_leaves_its_worker_to_one_that_waits() {
+    for policy in [Policy::c_fcfs(), Policy::fixed_priority(), Policy::sjf()] {
+        let name = format!("{policy:?}");
+        let server = start(policy, config(Topology::Dedicated, PreemptPolicy::None));
+        let (mut waiting, mut long) = (server.connect(), server.connect());
+        waiting.send("gate\n");
+        until("it waits", || server.begun.load(Ordering::SeqCst) == 1);
+        long.send("nap-held 2000\n");
+        until("the long one runs", || server.begun.load(Ordering::SeqCst) == 2);
+        server.gate.open();
+        assert_eq!(waiting.line(), "ok gate", "{name}");
+        let completed: u64 = server.handle.snapshot().types.iter().map(|ty| ty.completions).sum();
+        assert!(completed <= 1, "{name}: the long one still runs");
+        assert_eq!(long.line(), "ok nap-held 2000", "{name}");
+        server.stop();
+    }
+}

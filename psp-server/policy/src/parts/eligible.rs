@@ -22,7 +22,8 @@ pub(crate) fn worker_to_lend(queues: &Queues, idle: &WorkerSet, range: WorkerRan
     least_bound(queues, idle, range, |worker| queues.has_another_context(worker))
 }
 
-/// An idle worker that is `fit`; one without suspended requests, if there is any.
+/// An idle worker that is `fit`: one that is the home of no other request, if there is any, or else one without suspended
+/// requests. What a blocked request waits for may come while a long request has its home.
 #[inline]
 fn least_bound(
     queues: &Queues,
@@ -30,9 +31,14 @@ fn least_bound(
     range: WorkerRange,
     fit: impl Fn(WorkerId) -> bool,
 ) -> Option<WorkerId> {
-    let any_bound = queues.any_bound();
-    let unbound = idle.find(range, |worker| !any_bound || (queues.suspended(worker) == 0 && fit(worker)));
-    unbound.or_else(|| any_bound.then(|| idle.find(range, fit))?)
+    if !queues.needs_any() {
+        return idle.find(range, |_| true);
+    }
+    // The own thread goes first whatever is blocked there.
+    let is_free = |worker| queues.suspended(worker) == 0 && (queues.is_free(worker) || idle.is_own_thread(worker));
+    let free = idle.find(range, |worker| is_free(worker) && fit(worker));
+    let unbound = free.or_else(|| idle.find(range, |worker| queues.suspended(worker) == 0 && fit(worker)));
+    unbound.or_else(|| idle.find(range, fit))
 }
 
 /// The next request of `lane` that some idle worker can take up; one that never ran, a worker of `range`.
@@ -63,7 +69,7 @@ pub(crate) fn take_next(
 ) -> Option<(WorkerId, Waiting)> {
     if !queues.any_bound() {
         // Any worker can take up anything.
-        let worker = idle.find(range, |_| true)?;
+        let worker = worker_for_new(queues, idle, range)?;
         let waiting = queues.pop(lane)?;
         idle.remove(worker);
         return Some((worker, waiting));

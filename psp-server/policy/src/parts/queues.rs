@@ -517,6 +517,18 @@ impl Queues {
         self.suspended.all_blocked(worker)
     }
 
+    /// Whether some worker is the home of a request that does not run, or may lack a context to begin another.
+    #[inline]
+    pub(crate) const fn needs_any(&self) -> bool {
+        self.suspended.needs_any()
+    }
+
+    /// Whether `worker` is the home of no request that does not run.
+    #[inline]
+    pub(crate) fn is_free(&self, worker: WorkerId) -> bool {
+        self.suspended.is_free(worker)
+    }
+
     /// How many requests are suspended on `worker`.
     #[inline]
     pub(crate) fn suspended(&self, worker: WorkerId) -> usize {

@@ -99,6 +99,8 @@ pub(crate) struct Suspended {
     held: Vec<NotRunning>,
     /// How many are suspended.
     total: usize,
+    /// How many are blocked.
+    blocked: usize,
     /// Workers that have no context left for another request than the one that runs, or not even for
     /// that.
     tight: usize,
@@ -123,6 +125,7 @@ impl Suspended {
             entries: Heaps::with_capacity(entries.min(ENTRIES_PREALLOCATED)),
             held: vec![NotRunning::default(); homes],
             total: 0,
+            blocked: 0,
             tight: 0,
         }
     }
@@ -160,6 +163,12 @@ impl Suspended {
         self.total > 0 || self.tight > 0
     }
 
+    /// Whether some worker is the home of a request that does not run, or may lack a context to begin another.
+    #[inline]
+    pub(crate) const fn needs_any(&self) -> bool {
+        self.bind_any() || self.blocked > 0
+    }
+
     #[inline]
     fn held(&self, worker: WorkerId) -> NotRunning {
         self.held.get(worker.index()).copied().unwrap_or_default()
@@ -169,6 +178,12 @@ impl Suspended {
     #[inline]
     pub(crate) fn suspended(&self, worker: WorkerId) -> usize {
         self.held(worker).suspended
+    }
+
+    /// Whether `worker` is the home of no request that does not run.
+    #[inline]
+    pub(crate) fn is_free(&self, worker: WorkerId) -> bool {
+        self.held(worker).all() == 0
     }
 
     /// Whether `worker`, when it is idle, can begin a request.
@@ -189,11 +204,13 @@ impl Suspended {
 
     /// Records that one more request of `home` is blocked.
     pub(crate) fn block(&mut self, home: WorkerId) {
+        self.blocked += 1;
         self.change(home, |held| held.blocked += 1);
     }
 
     /// Records that one request of `home` is blocked no longer.
     pub(crate) fn unblock(&mut self, home: WorkerId) {
+        self.blocked -= 1;
         self.change(home, |held| held.blocked -= 1);
     }
 

@@ -145,6 +145,12 @@ impl WorkerSet {
         Some(worker)
     }
 
+    /// Whether `worker` is the caller's own thread.
+    #[inline]
+    pub(crate) const fn is_own_thread(&self, worker: WorkerId) -> bool {
+        self.inline && worker.0 == 0
+    }
+
     /// The most recently active idle worker of `range` that is `fit`.
     #[inline]
     pub(crate) fn find(&self, range: WorkerRange, fit: impl Fn(WorkerId) -> bool) -> Option<WorkerId> {
