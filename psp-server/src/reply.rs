@@ -247,8 +247,8 @@ impl<'a> Reply<'a> {
 
     /// Sends what the reply has so far, without waiting: bytes that the peer does not take stay queued. Returns
     /// whether the peer is still there; a handler may stop when it is not. After a failure, on datagrams, which are sent
-    /// whole, and where requests of a connection [run at once](crate::Config::requests_per_connection_max), `flush` does
-    /// nothing.
+    /// whole, and where requests of a connection [run at once](crate::Config::requests_per_connection_max), `flush` may do
+    /// nothing. Replies that are longer than the limit in total need 1 there.
     ///
     /// The reply can no longer be discarded: see [the type](Self#replies-in-pieces). A handler that writes faster
     /// than its peer reads waits while [`queued_bytes`](Self::queued_bytes) is large, for instance by

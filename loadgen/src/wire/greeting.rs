@@ -43,7 +43,8 @@ fn decoded(text: &str) -> Vec<u8> {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('%') {
         bytes.extend_from_slice(before.as_bytes());
-        let byte = after.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let digits = after.get(..2).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         bytes.push(byte.unwrap_or(b'%'));
         rest = if byte.is_some() { &after[2..] } else { after };
     }

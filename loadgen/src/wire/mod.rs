@@ -29,7 +29,7 @@ pub use http::give_body;
 pub use http_header::{HttpHeader, HttpHeaderError};
 pub use own::{ReadReplies, Wire, WireRequest};
 pub use source::CommandSource;
-pub use target::{Endpoint, Protocol, Target, TargetError};
+pub use target::{Endpoint, Protocol, Target, TargetError, masked};
 pub use template::{CommandTemplate, TemplateError};
 
 pub(crate) use expected::{Expected, Lookup};

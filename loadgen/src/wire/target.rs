@@ -302,7 +302,7 @@ impl Target {
         protocol: Option<Protocol>,
         named: impl Fn(&str) -> Option<Protocol>,
     ) -> Result<Self, TargetError> {
-        let owned = || url.to_owned();
+        let owned = || masked(url);
         let scheme_error = || TargetError::Scheme { url: owned() };
         let (prefix, rest) = url.split_once(':').ok_or_else(scheme_error)?;
         let local = match prefix.strip_suffix(UNIX) {
@@ -380,7 +380,7 @@ impl<'a> Parts<'a> {
             host,
             page: None,
             greeting: Greeting::default(),
-            shown: url.to_owned(),
+            shown: masked(url),
         }
     }
 
@@ -399,16 +399,28 @@ impl<'a> Parts<'a> {
         let (credentials, server) = rest.rsplit_once('@').map_or((None, rest), |(it, server)| (Some(it), server));
         let (host, database) = server.split_once('/').map_or((server, None), |(host, number)| (host, Some(number)));
         let database = database.map(str::parse).transpose();
-        let database = database.map_err(|_| TargetError::Database { url: url.to_owned() })?;
-        let mut parts = Self {
+        let database = database.map_err(|_| TargetError::Database { url: masked(url) })?;
+        Ok(Self {
             greeting: Greeting::of_redis(credentials, database),
             ..Self::of(url, host)
-        };
-        if let Some(credentials) = credentials {
-            // Reports do not tell passwords.
-            parts.shown = url.replacen(&format!("//{credentials}@"), "//***@", 1);
-        }
-        Ok(parts)
+        })
+    }
+}
+
+/// The URL without its user and password, which no report and no error tells.
+#[must_use]
+pub fn masked(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("//") else {
+        return url.to_owned();
+    };
+    // A password may have any characters, but in a URL of HTTP, whose path may have others.
+    let authority_len = match scheme.starts_with("http") {
+        true => rest.find('/').unwrap_or(rest.len()),
+        false => rest.len(),
+    };
+    match rest[..authority_len].rfind('@') {
+        Some(at) => format!("{scheme}//***{}", &rest[at..]),
+        None => url.to_owned(),
     }
 }
 
@@ -416,7 +428,7 @@ fn unix_endpoint(url: &str, path: &str) -> Result<Endpoint, TargetError> {
     let path = PathBuf::from(path);
     match std::os::unix::net::SocketAddr::from_pathname(&path) {
         Ok(_) => Ok(Endpoint::Unix(path)),
-        Err(source) => Err(TargetError::Path { url: url.to_owned(), source }),
+        Err(source) => Err(TargetError::Path { url: masked(url), source }),
     }
 }
 
@@ -427,10 +439,10 @@ fn inet_endpoint(url: &str, host: &str, protocol: Protocol) -> Result<Endpoint, 
         (true, _) => host.to_owned(),
         (false, Some(port)) => format!("{host}:{port}"),
         (false, None) => {
-            return Err(TargetError::Port { url: url.to_owned() });
+            return Err(TargetError::Port { url: masked(url) });
         }
     };
-    let resolve_error = |source| TargetError::Resolve { url: url.to_owned(), source };
+    let resolve_error = |source| TargetError::Resolve { url: masked(url), source };
     let addrs: Vec<_> = with_port.to_socket_addrs().map_err(resolve_error)?.collect();
     if addrs.is_empty() {
         return Err(resolve_error(std::io::ErrorKind::NotFound.into()));
@@ -492,6 +504,15 @@ mod tests {
             let has_host = target.authority() == "127.0.0.1:7" || target.endpoint == Endpoint::Unix("/a/b".into());
             assert!(has_host, "{url}");
         }
+    }
+
+    #[test]
+    fn no_error_tells_a_password() {
+        for url in ["redis://:secret@127.0.0.1/x", "redis://me:secret@:0", "http://me:secret@127.0.0.1:x/"] {
+            let error = url.parse::<Target>().unwrap_err().to_string();
+            assert!(error.contains("//***@") && !error.contains("secret"), "{error}");
+        }
+        assert_eq!(masked("http://127.0.0.1/@user"), "http://127.0.0.1/@user");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use proc_macro::TokenStream;
 use proc_macro2::Span;
 use quote::ToTokens;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Block, Error, Expr, ExprAsync, ExprClosure, Ident, Item, ItemFn, parse_quote};
+use syn::{Block, Error, Expr, ExprAsync, ExprClosure, ExprConst, ExprRepeat, Ident, Item, ItemFn, Type, parse_quote};
 
 /// Puts checkpoints into the loops of a function. See `psp_server::preemptible`.
 #[proc_macro_attribute]
@@ -69,6 +69,12 @@ impl VisitMut for Loops {
     // These run elsewhere, or on another thread.
     fn visit_expr_closure_mut(&mut self, _: &mut ExprClosure) {}
     fn visit_expr_async_mut(&mut self, _: &mut ExprAsync) {}
+    // These run while the compiler does.
+    fn visit_expr_const_mut(&mut self, _: &mut ExprConst) {}
+    fn visit_expr_repeat_mut(&mut self, repeat: &mut ExprRepeat) {
+        self.visit_expr_mut(&mut repeat.expr);
+    }
+    fn visit_type_mut(&mut self, _: &mut Type) {}
     fn visit_item_mut(&mut self, _: &mut Item) {}
 }
 
@@ -92,6 +98,7 @@ mod tests {
                 for _ in 0..n { while let Some(_) = next() { step(); } }
                 let later = |_: u64| loop { step(); };
                 fn other() { loop {} }
+                let table = [const { loop { break 1 } }; { loop { break 2 } }];
                 'out: loop { break 'out n }
             }
         };
@@ -101,6 +108,7 @@ mod tests {
                 for _ in 0..n { pace.turn(); while let Some(_) = next() { pace.turn(); step(); } }
                 let later = |_: u64| loop { step(); };
                 fn other() { loop {} }
+                let table = [const { loop { break 1 } }; { loop { break 2 } }];
                 'out: loop { pace.turn(); break 'out n }
             }
         };

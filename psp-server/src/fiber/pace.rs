@@ -4,13 +4,11 @@ use std::time::{Duration, Instant};
 
 use super::thread_state::checkpoint;
 
-/// Turns between two checkpoints, to begin with.
-const TURNS: u32 = 64;
 const TURNS_MAX: u32 = 1 << 16;
 /// The time between two checkpoints is between these, where a turn takes less.
 const AT_LEAST: Duration = Duration::from_micros(1);
 const AT_MOST: Duration = Duration::from_micros(4);
-/// One in so many checkpoints looks at the clock.
+/// Where a turn takes little, one in so many checkpoints looks at the clock.
 const LOOK_EVERY: u32 = 8;
 
 /// Passes a [`checkpoint`] in one of so many turns of a loop, which are as many as take some microseconds.
@@ -35,10 +33,10 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// One checkpoint in 64 turns, until the time that these take is known.
+    /// A checkpoint in each turn, until the time that these take is known.
     #[must_use]
     pub const fn new() -> Self {
-        Self { left: TURNS, turns: TURNS, unseen: 0, seen_at: None }
+        Self { left: 1, turns: 1, unseen: 0, seen_at: None }
     }
 
     /// A turn of the loop begins.
@@ -54,7 +52,7 @@ impl Pace {
     fn pass(&mut self) {
         checkpoint();
         self.unseen += 1;
-        if self.seen_at.is_none() || self.unseen == LOOK_EVERY {
+        if self.turns == 1 || self.unseen == LOOK_EVERY {
             self.adapt(Instant::now());
         }
         self.left = self.turns;
@@ -67,7 +65,8 @@ impl Pace {
             if each < AT_LEAST {
                 self.turns = (2 * self.turns).min(TURNS_MAX);
             } else if each > AT_MOST {
-                self.turns = (self.turns / 2).max(1);
+                let too_many = (each.as_nanos() / AT_MOST.as_nanos()).max(2);
+                self.turns = (u128::from(self.turns) / too_many).max(1) as u32;
             }
         }
         self.unseen = 0;
@@ -107,12 +106,24 @@ mod tests {
     }
 
     #[test]
+    fn turns_that_become_long_are_seen_at_the_next_look() {
+        let mut pace = Pace {
+            left: 1,
+            turns: 4_096,
+            unseen: LOOK_EVERY,
+            seen_at: Some(Instant::now()),
+        };
+        let later = pace.seen_at.unwrap() + Duration::from_micros(100) * pace.turns * LOOK_EVERY;
+        pace.adapt(later);
+        assert_eq!(pace.turns, 1);
+    }
+
+    #[test]
     fn a_turn_is_counted_down() {
-        let mut pace = Pace::new();
-        (1..TURNS).for_each(|_| pace.turn());
-        assert_eq!((pace.left, pace.seen_at), (1, None));
+        let mut pace = Pace { left: 5, turns: 5, unseen: 0, seen_at: None };
+        (1..5).for_each(|_| pace.turn());
+        assert_eq!((pace.left, pace.unseen), (1, 0));
         pace.turn();
-        assert_eq!(pace.left, TURNS);
-        assert!(pace.seen_at.is_some());
+        assert_eq!((pace.left, pace.unseen), (5, 1));
     }
 }

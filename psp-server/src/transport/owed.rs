@@ -17,12 +17,11 @@ pub(crate) struct Owed {
     pub(crate) is_committed: bool,
 }
 
-/// How many runs of a connection may be detached, beside one that is not.
+/// How many runs of a connection may be detached, beside a short one that is not: 0 if none is.
 pub(crate) fn detached_max(replies_in_order: bool, config: &Config) -> usize {
-    if replies_in_order {
-        0
-    } else {
-        config.requests_per_connection_max - 1
+    match config.requests_per_connection_max {
+        max if replies_in_order || max == 1 => 0,
+        max => max,
     }
 }
 

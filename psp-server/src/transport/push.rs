@@ -411,7 +411,8 @@ impl Pushes {
                 presence: presence.clone(),
                 announcements: announcements.clone(),
                 held_bytes: AtomicUsize::new(0),
-                is_over: AtomicBool::new(false),
+                // A detached request may run on behind its connection.
+                is_over: AtomicBool::new(presence.state() == State::Gone),
                 messages: Mutex::default(),
             })
         });

@@ -7,6 +7,7 @@ use crate::cli::failure::Failure;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use psp_loadgen::clients::{PORT_PLACEHOLDER, Server, ServerError, free_port};
+use psp_loadgen::wire::masked;
 
 /// The default target of a command.
 const URL_DEFAULT: &str = "redis://127.0.0.1:{port}";
@@ -57,7 +58,8 @@ impl ContestantArgs {
                 is_started || !url.contains(PORT_PLACEHOLDER),
                 "`{name}` is neither a URL nor the name of a --start"
             );
-            named.push((name.to_owned(), url.to_owned()));
+            let name = if name == url { masked(url) } else { name.to_owned() };
+            named.push((name, url.to_owned()));
         }
         for (name, _) in &self.start {
             if !named.iter().any(|(other, _)| other == name) {

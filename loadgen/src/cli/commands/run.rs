@@ -16,6 +16,7 @@ use crate::cli::failure::Failure;
 use crate::cli::interrupt::stop_on_signals;
 use crate::cli::observer::{RunObserver, open_log};
 use crate::cli::output::{json, print, write_page};
+use psp_loadgen::wire::masked;
 
 const EXAMPLES: &str = "Examples:
   psp-loadgen http://127.0.0.1:8080/page?n=1 -c 50 -d 30s -r 5k
@@ -120,11 +121,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     if let Some(results) = results {
         args.output.print(&results).map_err(Failure::work)?;
         if let Some(path) = &args.html {
-            write_page(path, &format!("psp-loadgen: {}", args.target), &[results])?;
+            write_page(path, &format!("psp-loadgen: {}", masked(&args.target)), &[results])?;
         }
     }
     if is_silent {
-        let silence = anyhow!("{} answered none of the requests", args.target);
+        let silence = anyhow!("{} answered none of the requests", masked(&args.target));
         return Err(Failure::work(silence));
     }
     if violated.is_empty() {

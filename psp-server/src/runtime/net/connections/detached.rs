@@ -28,8 +28,9 @@ use crate::transport::run::{Run, Stream};
 const IDLE_MAX: usize = 4;
 
 impl<F: Framing, C> Connections<F, C> {
-    /// The run of a connection at home enters its typed queue: detached, unless it is short. Then the connection has its
-    /// next turn behind the others: a port that moves leaves no more than one run in the dispatcher.
+    /// The run of a connection at home enters its typed queue: detached, unless it is short, or there is no place in the
+    /// queue, for which the connection waits itself. Then the connection has its next turn behind the others: a port that
+    /// moves leaves no more than one run in the dispatcher. With as many detached runs as may be, it waits for one to end.
     #[inline]
     pub(super) fn enter_or_detach<K>(
         &mut self,
@@ -38,13 +39,32 @@ impl<F: Framing, C> Connections<F, C> {
         dispatcher: &mut Dispatcher<K>,
         now_ns: u64,
     ) {
-        let slot = &self.slots[index.get()];
-        let may_detach = slot.detached.count < self.detached_max && !dispatcher.keeps_briefly(request_type);
-        let own = may_detach.then(|| self.detach(index, dispatcher, now_ns)).flatten();
+        if self.detached_max == 0 || dispatcher.keeps_briefly(request_type) {
+            return self.enter_queue(index, request_type, dispatcher, now_ns);
+        }
+        if self.slots[index.get()].detached.count >= self.detached_max {
+            self.put_back(index, 0, dispatcher);
+            return self.wait_for_peer(index, now_ns);
+        }
+        let of_type = dispatcher.slot(request_type);
+        let has_place = !self.held.has(of_type) && dispatcher.has_room(of_type);
+        let own = has_place.then(|| self.detach(index, dispatcher, now_ns)).flatten();
         if own.is_some() {
             self.ready.push(index);
         }
         self.enter_queue(own.unwrap_or(index), request_type, dispatcher, now_ns);
+    }
+
+    /// Takes all but the first `kept` requests out of the run of a connection at home. They are framed again.
+    #[cold]
+    fn put_back<K>(&mut self, index: ConnectionIndex, kept: usize, dispatcher: &Dispatcher<K>) {
+        let slot = &mut self.slots[index.get()];
+        if let Some(Stream { run, .. }) = slot.phase.home_mut() {
+            let others = run.frames.drain(kept..);
+            others.for_each(|frame| dispatcher.uncount_arrival(frame.request_type));
+            (run.len_max, run.discard_after, run.closes) = (2, 0, false);
+            slot.cursor = F::Cursor::default();
+        }
     }
 
     /// Moves the first request of the run of a connection at home to a slot of its own. `None` if there is no slot, or the
@@ -58,16 +78,13 @@ impl<F: Framing, C> Connections<F, C> {
     ) -> Option<ConnectionIndex> {
         let is_authenticated = { self.slots[index.get()].phase.stream()? }.connection.is_authenticated;
         let own = is_authenticated.then(|| self.vacant()).flatten()?;
+        if self.slots[index.get()].phase.stream()?.run.frames.len() > 1 {
+            // The others need not wait for the first.
+            self.put_back(index, 1, dispatcher);
+        }
         let slot = &mut self.slots[index.get()];
         let idle = slot.detached.idle.pop();
         let Stream { connection, run } = slot.phase.home_mut().expect("it was there");
-        if run.frames.len() > 1 {
-            // The others need not wait for it. They are framed again.
-            let others = run.frames.drain(1..);
-            others.for_each(|frame| dispatcher.uncount_arrival(frame.request_type));
-            (run.len_max, run.discard_after, run.closes) = (2, 0, false);
-            slot.cursor = F::Cursor::default();
-        }
         let mut stream = idle.unwrap_or_else(|| {
             let connection = connection.detached(own);
             Box::new(Stream { connection, run: Run::default() })
@@ -102,14 +119,17 @@ impl<F: Framing, C> Connections<F, C> {
     #[inline]
     pub(super) fn push_answered(&mut self, index: ConnectionIndex) {
         match self.slots[index.get()].detached_from {
-            None => self.ready.push_answered(index),
+            None => {
+                self.ready.push_answered(index);
+                self.rejoin_done(index);
+            }
             Some(home) => self.rejoin(index, home),
         }
     }
 
-    /// A connection is back from its worker: the detached runs that were done meanwhile rejoin it.
+    /// A connection may be back from its worker: the detached runs that were done meanwhile rejoin it.
     #[inline]
-    pub(super) fn rejoin_done(&mut self, index: ConnectionIndex) {
+    fn rejoin_done(&mut self, index: ConnectionIndex) {
         let done = &mut self.slots[index.get()].detached.done;
         if !done.is_empty() {
             let mut done = std::mem::take(done);
@@ -125,19 +145,29 @@ impl<F: Framing, C> Connections<F, C> {
             return;
         };
         let is_there = slot.shares_connection(of_home);
-        let Some(stream) = slot.phase.stream_mut() else {
+        let is_own = slot.detached_from == Some(home);
+        let Some(stream) = slot.phase.stream_mut().filter(|_| is_own) else {
             return;
         };
         let is_lent = matches!(of_home.phase, Phase::Lent { .. });
         if is_there && is_lent {
-            if !of_home.detached.done.contains(&own) {
+            if !stream.connection.input.is_empty() && matches!(slot.phase, Phase::Home(_)) {
+                self.ready.push(own);
+            } else if !of_home.detached.done.contains(&own) {
                 of_home.detached.done.push(own);
             }
             return;
         }
         let connection = &mut stream.connection;
+        if is_there {
+            of_home.last_active_ns = of_home.last_active_ns.max(slot.last_active_ns);
+        }
         if let Some(of_home) = of_home.phase.stream_mut().filter(|_| is_there) {
             let to = &mut of_home.connection;
+            if to.common.pushes.has_any() {
+                // Those came before the reply.
+                to.take_pushed(usize::MAX);
+            }
             to.output.absorb(&mut connection.output);
             to.reserved_bytes += std::mem::take(&mut connection.counted_bytes);
             to.reserved_bytes += std::mem::take(&mut connection.reserved_bytes);
@@ -145,6 +175,10 @@ impl<F: Framing, C> Connections<F, C> {
             to.is_authenticated &= connection.is_authenticated;
         }
         let (has_input, owes) = (!connection.input.is_empty(), !connection.owed.is_empty());
+        if !has_input && owes {
+            connection.input.empty();
+            connection.return_buffers(&mut self.memory.output);
+        }
         if has_input || owes {
             connection.count(&self.shared.buffers);
         }
@@ -202,6 +236,19 @@ impl<F: Framing, C> Connections<F, C> {
         }
     }
 
+    /// Frees the slots of the runs that were detached from a connection which is closed, and that are at no worker and in no
+    /// queue. The others end when their turns come.
+    #[cold]
+    pub(super) fn free_detached_of(&mut self, home: ConnectionIndex) {
+        for own in (0..self.slots.len()).map_while(ConnectionIndex::new) {
+            let slot = &self.slots[own.get()];
+            let is_left = slot.detached_from == Some(home) && matches!(slot.phase, Phase::Home(_));
+            if is_left && !slot.shares_connection(&self.slots[home.get()]) {
+                self.free_detached(own, home);
+            }
+        }
+    }
+
     /// Frees the slot of a detached run, which is at no worker and in no queue.
     fn free_detached(&mut self, own: ConnectionIndex, home: ConnectionIndex) {
         let slot = std::mem::replace(&mut self.slots[own.get()], Slot::free());
@@ -218,6 +265,7 @@ impl<F: Framing, C> Connections<F, C> {
             return;
         };
         of_home.detached.count -= 1;
+        of_home.detached.done.retain(|done| *done != own);
         if of_home.detached.idle.len() < IDLE_MAX && stream.connection.owed.is_empty() {
             (stream.connection.counted_bytes, stream.connection.reserved_bytes) = (0, 0);
             stream.connection.return_buffers(&mut self.memory.output);

@@ -39,6 +39,10 @@ impl<F: Framing, C> Connections<F, C> {
         now_ns: u64,
     ) {
         let slot = &mut self.slots[index.get()];
+        if slot.detached_from.is_some() {
+            // Its connection has gone, and the index is another's.
+            return;
+        }
         match &mut slot.phase {
             Phase::Home(_) => self.advance(index, READ_BYTES_MAX, dispatcher, now_ns),
             Phase::Backpressured(stream) | Phase::Queued(stream) => {

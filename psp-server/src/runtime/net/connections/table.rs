@@ -268,7 +268,6 @@ impl<F: Framing, C> Connections<F, C> {
         }
         slot.phase = Phase::Home(stream);
         self.push_answered(index);
-        self.rejoin_done(index);
     }
 
     pub(super) fn close(&mut self, index: ConnectionIndex) {
@@ -288,6 +287,9 @@ impl<F: Framing, C> Connections<F, C> {
                 // Its detached runs, which have it, too, may end later.
                 stream.connection.common.pushes.end();
             }
+        }
+        if slot.detached.count > 0 {
+            self.free_detached_of(index);
         }
         // Before others see that it is gone: its address may have another one.
         drop(slot);
@@ -309,6 +311,7 @@ impl<F: Framing, C> Connections<F, C> {
             }
             let config = &self.shared.config;
             let (timeout_s, since_ns) = match &slot.phase {
+                Phase::Home(_) if slot.detached.count > 0 && !self.draining => continue,
                 Phase::Home(stream)
                     if !stream.connection.has_unsent()
                         && (slot.owes() || stream.connection.common.pushes.has_senders()) =>
