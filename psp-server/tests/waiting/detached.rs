@@ -96,7 +96,7 @@ fn a_peer_that_leaves_takes_its_requests_along() {
 fn a_body_leaves_with_its_buffer() {
     for topology in [Topology::Inline, Topology::Dedicated] {
         let server = start_framed(NamedLines, Policy::c_fcfs(), config(topology, PreemptPolicy::None));
-        let body = "x".repeat(1 << 20);
+        let body = "x".repeat(1 << 19);
         let mut client = server.connect();
         client.send(&format!("gate {body}\nshort 1\n"));
         assert_eq!(client.line(), "ok short 1", "{topology}");
