@@ -15,8 +15,10 @@ const PIECE: usize = 4096;
 /// Each request is what a [`Decoder`] makes one item of. The handler gets the bytes as `request.payload` and the item as
 /// `request.head`.
 ///
-/// Each connection has a clone of the decoder, and a copy of a request that is not complete, beside the server's buffers.
-/// Keep items small: up to 64 travel with one connection.
+/// Each request has a clone of the decoder, which must know nothing of earlier ones: the server may decode a request again.
+/// Each connection has a copy of a request that is not complete, beside the server's buffers, and what the decoder reserves
+/// for it: its own limit of length shall not be above [`len_max`](field@Self::len_max). Keep items small: up to 64 travel
+/// with one connection.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Decoded<D> {
@@ -90,8 +92,8 @@ where
     type Head = Item<D::Item>;
 
     fn next_frame(&self, cursor: &mut Decoding<D>, input: &[u8]) -> Result<Step<Self::Head>, FrameError> {
-        let Decoding { decoder, buffer, fed } = cursor;
-        let decoder = decoder.get_or_insert_with(|| self.decoder.clone());
+        let Decoding { decoder: own, buffer, fed } = cursor;
+        let decoder = own.get_or_insert_with(|| self.decoder.clone());
         while let Some(rest) = input.get(*fed..).filter(|rest| !rest.is_empty()) {
             let piece = &rest[..rest.len().min(PIECE)];
             buffer.extend_from_slice(piece);
@@ -99,8 +101,11 @@ where
             let item = decoder.decode(buffer).map_err(|error| FrameError { reason: error.to_string().into() })?;
             if let Some(item) = item {
                 let len = *fed - buffer.len();
-                *fed = 0;
+                (*own, *fed) = (None, 0);
                 buffer.clear();
+                if buffer.capacity() > 2 * PIECE {
+                    *buffer = BytesMut::new();
+                }
                 return match len {
                     0 => Err(FrameError::new("the decoder has taken nothing")),
                     len if len > self.len_max => Err(FrameError::new("the request is too long")),
