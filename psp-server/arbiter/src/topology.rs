@@ -21,7 +21,7 @@ struct Place {
     physical: CoreId,
 }
 
-/// See the [module](self).
+/// The places of cores, as far as the system tells them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Topology {
     places: BTreeMap<CoreId, Place>,
