@@ -17,7 +17,7 @@
 //! | `GET /policy` | the policy with its settings |
 //! | `GET /trace?ms=200` | what happens to requests in that time, as a [file](psp_trace) for Perfetto |
 //! | `GET /slow` | the last [slow requests](crate::ServerHandle::slow_requests) as JSON |
-//! | `PUT /policy` | changes the policy to the body, such as `darc` or `mq quantum-us=100`, or one of the [program's own](crate::ServerBuilder::policies) |
+//! | `PUT /policy` | changes the policy to the body: `darc`, `mq quantum-us=100`, a [program's own](crate::ServerBuilder::policies) |
 //!
 //! A connection has one request. Those who are slow with it make room for others, so that probes are answered:
 //! `connections.rs`.

@@ -39,7 +39,6 @@ use crate::fiber::{Timers, WakeList};
 use crate::handler::Handler;
 use crate::shared::{Receiver, Shared};
 use crate::shutdown::Shutdown;
-use crate::transport::owed::detached_max;
 
 /// How long workers may take to end once the net worker is done.
 const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
@@ -251,9 +250,7 @@ impl NetThread {
         let (bells, config) = (std::slice::from_ref(&self.doorbell), &launch.shared.config);
         let commons = Arc::new(Commons::new(bells, launch.datagram_addrs, config));
         let (shared, executors) = (Receiver::new(launch.shared, 0), starts.len());
-        let detached_max = detached_max(launch.framing.replies_in_order(), &shared.config);
         let dispatcher = Dispatcher::new(launch.classifier, launch.scheduler, shared.clone(), starts);
-        let dispatcher = dispatcher.with_detached(detached_max);
         let port = PortParts {
             poll: port.poll,
             doorbell: self.doorbell.clone(),

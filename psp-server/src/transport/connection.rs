@@ -80,39 +80,42 @@ pub(crate) struct Accepted<C> {
 impl<C> Connection<C> {
     pub(crate) fn new(port: PortNumber, index: ConnectionIndex, accepted: Accepted<C>) -> Self {
         let Accepted { socket, session, peer, state, is_authenticated } = accepted;
+        let common = Arc::new(Common { state, pushes: Pushes::default() });
+        let wire = Wire::new(socket, session);
         Self {
-            port,
-            index,
-            home: index,
-            socket: Wire::new(socket, session),
-            peer,
-            presence: Presence::default(),
-            common: Arc::new(Common { state, pushes: Pushes::default() }),
             is_authenticated,
-            input: InputBuffer::default(),
-            output: OutputQueue::default(),
-            owed: Vec::new(),
-            has_had_pushes: false,
-            counted_bytes: 0,
-            reserved_bytes: 0,
-            flush: Flush::Empty,
-            uptake: Uptake::default(),
-            closing: false,
-            failed: false,
+            ..Self::of(port, index, wire, peer, Presence::default(), common)
         }
     }
 
     /// One without a socket, for requests that are detached from this one.
     pub(crate) fn detached(&self, index: ConnectionIndex) -> Self {
+        let (wire, presence) = (Wire::new(Socket::None(NoSocket), None), self.presence.clone());
         Self {
-            port: self.port,
-            index,
             home: self.index,
-            socket: Wire::new(Socket::None(NoSocket), None),
-            peer: self.peer,
-            presence: self.presence.clone(),
-            common: self.common.clone(),
             is_authenticated: self.is_authenticated,
+            ..Self::of(self.port, index, wire, self.peer, presence, self.common.clone())
+        }
+    }
+
+    /// One that holds nothing yet, of a peer that has not authenticated.
+    fn of(
+        port: PortNumber,
+        index: ConnectionIndex,
+        socket: Wire,
+        peer: Peer,
+        presence: Presence,
+        common: Arc<Common<C>>,
+    ) -> Self {
+        Self {
+            port,
+            index,
+            home: index,
+            socket,
+            peer,
+            presence,
+            common,
+            is_authenticated: false,
             input: InputBuffer::default(),
             output: OutputQueue::default(),
             owed: Vec::new(),
@@ -129,7 +132,7 @@ impl<C> Connection<C> {
     /// Whether its requests are detached from another one.
     #[inline]
     pub(crate) fn is_detached(&self) -> bool {
-        self.index != self.home
+        self.socket.is_detached()
     }
 
     /// One read from the socket into the input. `len_min` bytes of the next request are announced.

@@ -116,16 +116,6 @@ impl OutputQueue {
         self.push_segment(bytes, 0);
     }
 
-    /// Appends what `other` holds, of which nothing was sent.
-    pub(crate) fn append(&mut self, other: Self) {
-        for Segment { bytes, held } in other.segments {
-            self.seal();
-            self.len += bytes.len();
-            self.push_segment(bytes, held);
-        }
-        self.put(&other.tail);
-    }
-
     /// Appends what `other` holds, of which nothing was sent. It may keep its buffer.
     pub(crate) fn absorb(&mut self, other: &mut Self) {
         if self.is_empty() {

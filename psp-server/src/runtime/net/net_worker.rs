@@ -30,6 +30,7 @@ use crate::runtime::worker::inline::{EndedTurn, InlineWorker};
 use crate::shared::{Receiver, Shared};
 use crate::shutdown::Shutdown;
 use crate::telemetry::WorkerCounters;
+use crate::transport::owed::detached_max;
 use crate::transport::room::Kept;
 use crate::transport::run::Stream;
 
@@ -94,6 +95,7 @@ pub(super) fn send_replies<C, D>(stream: &mut Stream<C, D>, counters: &WorkerCou
 impl<F: Framing, K, H: Handler<F::Head>> NetWorker<F, K, H> {
     pub(crate) fn new(parts: Parts<F, K, H>) -> io::Result<Self> {
         let (now_ns, shared) = (parts.clock.now_ns(), parts.port.shared.clone());
+        let detached_max = detached_max(parts.port.framing.replies_in_order(), &shared.config);
         Ok(Self {
             commons: parts.port.commons.clone(),
             ports: Driven::new(Port::new(parts.port, now_ns)?),
@@ -104,7 +106,7 @@ impl<F: Framing, K, H: Handler<F::Head>> NetWorker<F, K, H> {
             pauses: Pauses::new(shared.config.net_budget_us),
             now_ns,
             busy_at_ns: 0,
-            dispatcher: parts.dispatcher,
+            dispatcher: parts.dispatcher.with_detached(detached_max),
             shared,
             clock: parts.clock,
             wakes: parts.wakes,

@@ -27,7 +27,6 @@ use crate::runtime::worker::setup::WorkerSetup;
 use crate::shared::Receiver;
 use crate::shutdown::Shutdown;
 use crate::transport::endpoint::Endpoint;
-use crate::transport::owed::detached_max;
 use crate::transport::request_key::PortNumber;
 
 /// The classifier of all workers.
@@ -176,8 +175,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Worker<F, K, H> {
         if has_group {
             dispatcher = dispatcher.offering(peers.places().clone());
         }
-        let detached_max = detached_max(setup.framing.replies_in_order(), &receiver.config);
-        let dispatcher = dispatcher.with_lengths().with_detached(detached_max);
+        let dispatcher = dispatcher.with_lengths();
         let port = PortParts {
             poll: sources.port.poll,
             doorbell: common.doorbells[index].clone(),

@@ -12,7 +12,7 @@ impl<F: Framing, C> Connections<F, C> {
     pub(in crate::runtime::net) fn pay(
         &mut self,
         index: ConnectionIndex,
-        completed: Completed,
+        mut completed: Completed,
         now_ns: u64,
     ) -> Option<Completed> {
         let slot = &mut self.slots[index.get()];
@@ -49,7 +49,7 @@ impl<F: Framing, C> Connections<F, C> {
         } else {
             connection.closing |= completed.close;
             connection.reserved_bytes += completed.reserved_bytes;
-            connection.output.append(completed.output);
+            connection.output.absorb(&mut completed.output);
         }
         if is_home {
             self.push_answered(index);
