@@ -242,10 +242,10 @@ impl<F, K, H> ServerBuilder<F, K, H> {
         self
     }
 
-    /// Has the [admin port](Config::admin) serve, behind its own figures, those that `render` writes in Prometheus' text
-    /// format, such as what the process has given to the recorder of the crate `metrics`:
+    /// Adds figures of the program's own to those that the [admin port](Config::admin) serves: what `render` writes in
+    /// Prometheus' text format. With the recorder of the crate `metrics` that is
     /// `let prometheus = PrometheusBuilder::new().install_recorder()?` and `.metrics(move || prometheus.render())`.
-    /// Their names are not those of [this crate](crate#metrics). Who may read the one may read the other. Needs the
+    /// Their names must differ from those of [this crate](crate#metrics). The same clients may read both. Needs the
     /// feature `admin`.
     #[cfg(feature = "admin")]
     #[must_use]

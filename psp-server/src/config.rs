@@ -133,7 +133,7 @@ pub struct Config {
     /// Connections that one address may have open at once; 0 for no limit. The addresses of an IPv6 network of 64
     /// bits count as one. Unix sockets have no addresses and no such limit.
     pub connections_per_address_max: usize,
-    /// Requests (or runs of pipelined requests of one type) of a connection that may run at once, if the framing's replies
+    /// How many requests of a connection may run at once, if the framing's replies
     /// [name their requests](psp_protocols::Framing::replies_in_order); 1 to 64. Requests of types that take less than
     /// [`long_us`](field@Self::long_us) on average, waits included, run one after the other beside the longer ones. With 1,
     /// and where replies come in order, a request waits for those before it.

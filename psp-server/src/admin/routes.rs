@@ -90,7 +90,7 @@ impl Routes {
 
     fn metrics(&self) -> String {
         let mut text = exposition(&self.server.snapshot(), &self.name);
-        // A panic there costs these figures, and neither the server's nor the port.
+        // If the program's function panics, its figures are missing. The server's are served all the same.
         let more = catch_unwind(AssertUnwindSafe(|| self.server.more_metrics()));
         text.push_str(&more.ok().flatten().unwrap_or_default());
         text
