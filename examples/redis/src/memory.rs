@@ -23,7 +23,6 @@ const NEAR_DIVISOR: u64 = 16;
 
 /// Reads how much memory the process has allocated.
 pub struct Memory {
-    allocator: Option<(epoch_mib, stats::allocated_mib)>,
     freed_pages: Option<FreedPages>,
     created_at: Instant,
     /// Time since `created_at` and bytes of the last reading.
@@ -53,10 +52,7 @@ impl Memory {
     /// Prepares the allocator: freed pages go back to the system after a second, also when nothing is allocated.
     #[must_use]
     pub fn new() -> Self {
-        let mibs = || Ok((epoch::mib()?, stats::allocated::mib()?));
-        let mibs: Result<_, tikv_jemalloc_ctl::Error> = mibs();
         Self {
-            allocator: mibs.ok(),
             // The allocator would have a thread that is not needed.
             freed_pages: cfg!(not(feature = "system-allocator")).then(FreedPages::return_soon).flatten(),
             created_at: Instant::now(),
@@ -68,15 +64,10 @@ impl Memory {
         }
     }
 
-    /// Bytes of all allocations of the process. 0 if the allocator has no figures.
+    /// [`allocated_bytes`], whose maximum is noted.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
-        let Some((figures, allocated)) = &self.allocator else {
-            return 0;
-        };
-        // The figures are those of the last advance.
-        let _stale = figures.advance();
-        let bytes = allocated.read().unwrap_or_default() as u64;
+        let bytes = allocated_bytes();
         self.peak_bytes.fetch_max(bytes, Ordering::Relaxed);
         bytes
     }
@@ -172,6 +163,20 @@ impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         { &self.memory.reserved_bytes }.fetch_sub(self.bytes, Ordering::SeqCst);
     }
+}
+
+/// Bytes of all allocations of the process. 0 if the allocator has no figures.
+#[must_use]
+pub fn allocated_bytes() -> u64 {
+    type Mibs = (epoch_mib, stats::allocated_mib);
+    static ALLOCATOR: LazyLock<Option<Mibs>> =
+        LazyLock::new(|| Some((epoch::mib().ok()?, stats::allocated::mib().ok()?)));
+    let Some((figures, allocated)) = &*ALLOCATOR else {
+        return 0;
+    };
+    // The figures are those of the last advance.
+    let _stale = figures.advance();
+    allocated.read().unwrap_or_default() as u64
 }
 
 /// The resident memory of the process in bytes, as the system reports it.

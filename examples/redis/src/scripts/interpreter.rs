@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use mlua::{ChunkMode, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
-use psp_program::GroupMemory;
 use psp_server::{checkpoint, feedback};
 
+use super::budget::{Budget, Share};
 use super::control::{Control, Stop};
 use super::functions::FunctionSpec;
 use super::library::Script;
@@ -18,9 +18,6 @@ use crate::parse;
 
 /// Instructions of Lua between two checkpoints.
 const INSTRUCTIONS: u32 = 2000;
-/// Bytes that a script may hold, and the part of what a control group has for data and buffers.
-const BYTES_MAX: usize = 256 << 20;
-const GROUP_DIVISOR: u64 = 8;
 /// A state that holds more after its script is not used again.
 const IDLE_BYTES_MAX: usize = 4 << 20;
 /// Cycles of the collector after which a state that holds too much is not used again.
@@ -79,6 +76,7 @@ impl Compiled {
 pub(crate) struct Interpreter {
     pub(super) lua: Lua,
     pub(super) control: Arc<Control>,
+    share: Arc<Share>,
     /// Runs a script with its `redis.call` and `redis.pcall`, or a function with its keys and arguments, too.
     pub(super) run: Function,
     /// Its first element is what a command's reply has become.
@@ -99,15 +97,12 @@ impl std::fmt::Debug for Interpreter {
     }
 }
 
-/// Bytes that a script may hold here.
-fn bytes_max() -> usize {
-    let of_group = GroupMemory::get().map(|group| group.usable_bytes() / GROUP_DIVISOR);
-    let of_group = of_group.and_then(|bytes| usize::try_from(bytes).ok());
-    of_group.map_or(BYTES_MAX, |bytes| bytes.min(BYTES_MAX))
-}
-
 impl Interpreter {
-    pub(super) fn new() -> mlua::Result<Self> {
+    /// A state that leases its memory from `budget`.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub(super) fn new(budget: Arc<Budget>) -> mlua::Result<Self> {
         let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH | StdLib::OS;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
         let control = Arc::<Control>::default();
@@ -117,15 +112,18 @@ impl Interpreter {
         let sandbox = lua.load(include_str!("sandbox.lua")).set_name(SANDBOX_NAME).set_mode(ChunkMode::Text);
         let (run, register, globals, environment, library_environment) = sandbox.call(natives)?;
         let compiled = Compiled::new(&lua)?;
-        lua.set_memory_limit(bytes_max())?;
-        let hooked = Arc::clone(&control);
-        lua.set_global_hook(HookTriggers::new().every_nth_instruction(INSTRUCTIONS), move |_, _| {
+        let share = Arc::new(Share::new(budget));
+        share.fit(&lua)?;
+        let (hooked, hooked_share) = (Arc::clone(&control), Arc::clone(&share));
+        lua.set_global_hook(HookTriggers::new().every_nth_instruction(INSTRUCTIONS), move |lua, _| {
             hooked.count().map_err(mlua::Error::external)?;
+            hooked_share.fit(lua)?;
             Ok(VmState::Continue)
         })?;
         Ok(Self {
             lua,
             control,
+            share,
             run,
             results,
             register,
@@ -134,6 +132,14 @@ impl Interpreter {
             library_environment,
             compiled,
         })
+    }
+
+    /// Leases memory for the next script.
+    ///
+    /// # Errors
+    /// The state has no limit.
+    pub(super) fn fit_memory(&self) -> mlua::Result<()> {
+        self.share.fit(&self.lua)
     }
 
     /// The function of `script`.
@@ -227,10 +233,13 @@ impl Interpreter {
     }
 
     /// Whether another script may run in this state. Lets other requests run while it collects what the last one left.
+    /// Only what the state holds stays leased.
     pub(super) fn is_reusable(&self) -> bool {
         let is_small = || self.lua.used_memory() <= IDLE_BYTES_MAX;
         // What became garbage while a cycle went on, the next one finds.
-        is_small() || (0..CYCLES).any(|_| self.collect().is_ok() && is_small())
+        let is_reusable = is_small() || (0..CYCLES).any(|_| self.collect().is_ok() && is_small());
+        self.share.shrink(&self.lua);
+        is_reusable
     }
 
     /// Ends a cycle of the collector, step by step.

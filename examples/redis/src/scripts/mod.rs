@@ -13,6 +13,7 @@
 
 mod api;
 mod bit;
+mod budget;
 mod cjson;
 mod cmsgpack;
 pub mod control;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use mlua::Function;
 use parking_lot::Mutex;
 
+use super::budget::Budget;
 use super::control::{Bounds, Control, Form, Running, Tags, Task};
 use super::functions::{Found, FunctionLibrary, FunctionSpec};
 use super::interpreter::{Interpreter, message_of};
@@ -24,6 +25,7 @@ const KILLED_MS_MIN: u64 = 20;
 /// All interpreters of a server.
 #[derive(Debug, Default)]
 pub struct Pool {
+    budget: Arc<Budget>,
     idle: Mutex<Vec<Interpreter>>,
     /// The controls of all interpreters, idle and busy.
     controls: Mutex<Vec<Weak<Control>>>,
@@ -42,6 +44,7 @@ impl Pool {
     pub(crate) fn lease(&self, task: Task<'_>, bounds: Bounds) -> Result<Lease<'_>> {
         let idle = self.idle.lock().pop();
         let interpreter = idle.map_or_else(|| self.create(), Ok)?;
+        interpreter.fit_memory().map_err(not_started)?;
         interpreter.control.begin(task, bounds);
         Ok(Lease { pool: self, interpreter: Some(interpreter) })
     }
@@ -55,8 +58,10 @@ impl Pool {
         if is_full {
             return Err(CommandError::line("BUSY too many scripts run at once"));
         }
-        let interpreter =
-            Interpreter::new().map_err(|error| CommandError::Other(format!("ERR cannot start Lua: {error}").into()))?;
+        if self.budget.is_short() {
+            return Err(CommandError::OutOfMemory);
+        }
+        let interpreter = Interpreter::new(Arc::clone(&self.budget)).map_err(not_started)?;
         let control = Arc::downgrade(&interpreter.control);
         self.controls.lock().push(control);
         Ok(interpreter)
@@ -170,6 +175,10 @@ impl Lease<'_> {
     }
 }
 
+fn not_started(error: mlua::Error) -> CommandError {
+    CommandError::Other(format!("ERR cannot start Lua: {error}").into())
+}
+
 const GONE: CommandError = CommandError::line("ERR the interpreter is gone");
 
 impl Drop for Lease<'_> {
@@ -179,7 +188,7 @@ impl Drop for Lease<'_> {
         };
         interpreter.control.end();
         // After a panic the state may be anything.
-        if std::thread::panicking() || !interpreter.is_reusable() {
+        if std::thread::panicking() || !interpreter.is_reusable() || self.pool.budget.is_short() {
             return;
         }
         let mut idle = self.pool.idle.lock();

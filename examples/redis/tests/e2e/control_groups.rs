@@ -122,7 +122,7 @@ fn queued_commands(server: &Server) -> bool {
 
 fn scripts(server: &Server) -> bool {
     let script = "local t = {} for i = 1, 1e9 do t[i] = string.rep('x', 100000) .. i end";
-    let mut clients = connect(server, 10);
+    let mut clients = connect(server, 100);
     for client in &mut clients {
         client.send(encode(&["EVAL", script, "0"]));
     }
