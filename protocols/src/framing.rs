@@ -1,6 +1,7 @@
 //! The contract between a transport and a protocol: where does the next request end?
 
 use std::borrow::Cow;
+use std::fmt;
 use std::time::Duration;
 
 use crate::envelope::{Bare, Envelope};
@@ -142,7 +143,7 @@ pub enum Step<H = ()> {
 }
 
 /// Why bytes are not a request, with the text for the peer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct FrameError {
     /// The reason in the protocol's usual words, e.g. `Protocol error: invalid bulk length`.
@@ -153,6 +154,13 @@ impl FrameError {
     /// An error with a fixed text.
     pub const fn new(reason: &'static str) -> Self {
         Self { reason: Cow::Borrowed(reason) }
+    }
+}
+
+/// As it displays, since the standard library prints this of what `main` returns.
+impl fmt::Debug for FrameError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.reason)
     }
 }
 

@@ -576,7 +576,10 @@ impl Settings {
         server.topology = self.topology.unwrap_or(server.topology);
         server.preempt = self.preempt.unwrap_or(server.preempt);
         own_policies.add(Some(policy.clone()).filter(|policy| matches!(policy, Policy::Custom(_))));
-        std::mem::take(&mut self.given).over(self.own.clone())
+        let given = std::mem::take(&mut self.given);
+        let merged = given.clone().over(self.own.clone());
+        self.own = given.without_text().over(std::mem::take(&mut self.own));
+        merged
     }
 
     /// Datagrams of sockets, or of a polled port, that may wait or be in flight, at each of so many `receivers`.

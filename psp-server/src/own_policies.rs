@@ -25,14 +25,15 @@ impl OwnPolicies {
         self.0.iter()
     }
 
-    /// Refuses a policy that has no name of its own.
+    /// Refuses a policy of the crate, and one that has another's name.
     pub(crate) fn validate(&self) -> Result<(), PolicyError> {
         for (index, policy) in self.0.iter().enumerate() {
             let name = policy.name();
-            let is_own =
-                matches!(policy, Policy::Custom(_)) && self.0[..index].iter().all(|other| other.name() != name);
-            if !is_own {
+            if !matches!(policy, Policy::Custom(_)) {
                 return Err(PolicyError::CustomName(name.to_owned()));
+            }
+            if self.0[..index].iter().any(|other| other.name() == name) {
+                return Err(PolicyError::SameName(name.to_owned()));
             }
             policy.validate(1)?;
         }

@@ -63,6 +63,9 @@ pub struct Settings {
     /// What was named, such as `policy` and `server.spin_us`, if only as the default.
     #[serde(skip)]
     named: BTreeSet<String>,
+    /// What these were before a text changed them.
+    #[serde(skip)]
+    before_text: Option<Box<Self>>,
 }
 
 /// Settings are equal that make the same server.
@@ -136,11 +139,18 @@ impl Settings {
         let mut read: Self = parse(text, path)?;
         read.named = names(&parse(text, path)?);
         read.policy = own.unwrap_or(read.policy);
-        let merged = read.over(self);
+        let before = Box::new(self.clone());
+        let mut merged = read.over(self);
         merged.server.validate()?;
-        // How many workers there will be is known later. Two are the fewest that a server chooses.
-        merged.policy.validate(merged.server.workers.map_or(2, |workers| workers.max))?;
+        // The builder, or the machine, says how many workers there are where these do not.
+        merged.policy.validate(merged.server.workers.map_or(usize::MAX, |workers| workers.max))?;
+        merged.before_text = Some(before);
         Ok(merged)
+    }
+
+    /// What the program's code set before a text changed it.
+    pub(crate) fn without_text(&self) -> Self {
+        self.before_text.as_deref().unwrap_or(self).clone()
     }
 
     /// `own`, changed by what these settings name, and by what they have that is not the default.

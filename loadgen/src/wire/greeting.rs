@@ -13,12 +13,12 @@ impl Greeting {
     /// That of a Redis server: AUTH with the credentials of a URL, `[USER][:PASSWORD]`, and SELECT.
     pub(super) fn of_redis(credentials: Option<&str>, database: Option<u64>) -> Self {
         let mut greeting = Self::default();
-        if let Some(credentials) = credentials {
-            // One word is a password, as in redis-cli.
-            let (user, password) = credentials.split_once(':').unwrap_or(("", credentials));
-            let words = [user, password].into_iter().filter(|word| !word.is_empty()).map(decoded);
-            let words: Vec<Vec<u8>> = [b"AUTH".to_vec()].into_iter().chain(words).collect();
-            greeting.command(&words);
+        // One word is a password, as in redis-cli. Without user and password there is no AUTH.
+        let (user, password) = credentials.map_or(("", ""), |it| it.split_once(':').unwrap_or(("", it)));
+        match (user, password) {
+            ("", "") => {}
+            ("", password) => greeting.command(&[b"AUTH".to_vec(), decoded(password)]),
+            (user, password) => greeting.command(&[b"AUTH".to_vec(), decoded(user), decoded(password)]),
         }
         if let Some(database) = database {
             greeting.command(&[b"SELECT".to_vec(), database.to_string().into_bytes()]);
@@ -61,6 +61,8 @@ mod tests {
         for (credentials, database, expected) in [
             (None, None, ""),
             (Some(":a%20b%"), None, "*2\r\n$4\r\nAUTH\r\n$4\r\na b%\r\n"),
+            (Some(":"), None, ""),
+            (Some("me:"), None, "*3\r\n$4\r\nAUTH\r\n$2\r\nme\r\n$0\r\n\r\n"),
             (Some("a"), None, "*2\r\n$4\r\nAUTH\r\n$1\r\na\r\n"),
             (
                 Some("me:p%3Aw"),

@@ -1,9 +1,11 @@
 //! Why a policy cannot be used.
 
+use std::fmt;
+
 use thiserror::Error;
 
 /// Why a policy cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PolicyError {
     /// No policy has this name.
@@ -49,6 +51,9 @@ pub enum PolicyError {
     /// A custom policy has no name, or that of a policy of this crate.
     #[error("a custom policy cannot be called `{0}`")]
     CustomName(String),
+    /// Two custom policies have one name.
+    #[error("two custom policies are called `{0}`")]
+    SameName(String),
     /// A policy whose schedulers have no [`Handover`](crate::Handover) would lose requests.
     #[error("policy {0} cannot hand requests over: a running server can neither leave nor adopt it")]
     NoHandover(String),
@@ -64,4 +69,11 @@ pub enum PolicyError {
         /// What it may be set to.
         expected: String,
     },
+}
+
+/// As it displays, since the standard library prints this of what `main` returns.
+impl fmt::Debug for PolicyError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{self}")
+    }
 }

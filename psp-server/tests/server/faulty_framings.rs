@@ -1,11 +1,13 @@
-//! Framings that panic, or that find frames which are not there: they cost the connection on which they show.
+//! Framings that panic, or that find frames which are not there: they cost the connection on which they show. Panics of
+//! classifiers and at accepting.
 
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use psp_server::protocols::{FrameError, Framing, Rejection, Sink, Step};
-use psp_server::{Policy, Reply, Request, Server, Topology, TypeSpec};
+use psp_server::{Handler, Peer, Policy, Refusal, Reply, Request, RequestType, Server, Topology, TypeSpec};
 
-use crate::common::{Client, Lines, OfLines, Spawned, UdpClient, until};
+use crate::common::{Client, Lines, OfLines, Spawned, UdpClient, lines, until, without_state};
 
 /// Lines, with a fault for those that begin with these characters.
 struct Faulty;
@@ -76,6 +78,55 @@ fn faults_of_a_framing_cost_the_connection_on_which_they_show() {
             assert_eq!(other.ask("other"), "other");
         }
         until("faults are counted", || server.handle().snapshot().net.malformed >= 5);
+        assert_eq!(server.stop().abandoned, 0);
+    }
+}
+
+/// Lines whose classifier panics at `!`, on connections of which every second one is refused by a panic.
+struct Refusing(AtomicUsize);
+
+impl Handler for Refusing {
+    without_state!();
+
+    fn accept(&self, _peer: &Peer) -> Result<(), Refusal> {
+        let is_even = self.0.fetch_add(1, Ordering::Relaxed).is_multiple_of(2);
+        assert!(is_even, "the test asked for it");
+        Ok(())
+    }
+
+    fn handle(&self, (): &mut (), request: Request<'_, ()>, reply: &mut Reply<'_>) {
+        reply.put(request.payload);
+    }
+}
+
+#[test]
+fn panics_of_a_classifier_make_a_type_unknown_and_those_at_accepting_cost_one_connection() {
+    for topology in [
+        Topology::Inline,
+        Topology::Dedicated,
+        #[cfg(target_os = "linux")]
+        Topology::Distributed,
+    ] {
+        let classify = |line: &[u8]| {
+            assert_ne!(line[0], b'!', "the test asked for it");
+            RequestType::new(0)
+        };
+        let server = lines()
+            .classifier(classify)
+            .types([TypeSpec::new("line")])
+            .handler(Refusing(AtomicUsize::new(0)))
+            .policy(Policy::d_fcfs())
+            .topology(topology)
+            .workers(2)
+            .spawned();
+        let address = server.local_addrs()[0];
+        let connect = || Client::new(TcpStream::connect(address).unwrap());
+        for _ in 0..4 {
+            let mut client = connect();
+            client.send("one\n!two\nthree\n");
+            assert_eq!([client.line(), client.line(), client.line()], ["one", "!two", "three"], "{topology:?}");
+            assert_eq!(connect().rest(), "", "{topology:?}");
+        }
         assert_eq!(server.stop().abandoned, 0);
     }
 }

@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::net::TcpListener;
 
-use psp_server::protocols::Sink;
+use psp_server::protocols::{FrameError, Sink};
 use psp_server::{
     Config, Handler, Peer, Policy, PreemptPolicy, Reply, Request, Server, ServerBuilder, Settings, Topology, TypeSpec,
     WorkerId,
@@ -99,6 +99,10 @@ fn errors_of_settings() {
         let line = printed(Settings::from_toml(text).unwrap_err());
         assert!(line.starts_with(begins), "{line}");
     }
+    let line = printed("dark".parse::<Policy>().unwrap_err());
+    assert!(line.starts_with("no policy is called `dark`"), "{line}");
+    let line = printed(FrameError::new("invalid length"));
+    assert_eq!(line, "invalid length");
     let line = printed(Settings::from_file("/no/such").unwrap_err());
     assert!(line.starts_with("cannot read /no/such: No such file"), "{line}");
 }

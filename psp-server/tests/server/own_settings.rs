@@ -85,6 +85,15 @@ fn largest_numbers_of_the_code_are_kept_beside_a_file() {
     assert_eq!(*server.handle().config(), own.spin_us(2));
 }
 
+#[test]
+fn a_policy_of_a_file_may_need_the_builders_workers() {
+    let settings = Settings::from_toml("policy = { name = 'darc-static', reserved = 3 }").unwrap();
+    let server = builder().workers(4).settings(settings.clone()).build().unwrap();
+    assert_eq!(server.handle().policy(), Policy::darc_static(3));
+    let refused = builder().workers(2).settings(settings).build().err().expect("two workers are too few");
+    assert!(refused.to_string().starts_with("policy darc-static: reserved is 3"), "{refused}");
+}
+
 /// A server whose file is watched.
 struct Watched {
     _directory: TempDir,
@@ -139,6 +148,20 @@ fn a_reload_keeps_what_the_file_does_not_name() {
 }
 
 #[test]
+fn a_reload_keeps_the_programs_settings_and_the_builders_policy() {
+    let own = Config::default().connections_max(77).output_bytes_max(88);
+    let programs = Settings::default().server(Config::default().connections_max(66)).policy(Policy::sjf());
+    let watched = Watched::start(builder().config(own).policy(Policy::darc_static(3)).workers(4), programs, "");
+    let server = &watched.server;
+    let in_force = || (server.policy(), server.connections_max(), server.output_bytes_max());
+    assert_eq!(in_force(), (Policy::sjf(), 66, 88));
+    watched.change("policy = 'darc'", 1);
+    assert_eq!(in_force(), (Policy::darc(), 66, 88));
+    watched.change("", 2);
+    assert_eq!(in_force(), (Policy::sjf(), 66, 88), "the program's again");
+}
+
+#[test]
 fn ones_own_policies_are_kept_and_named_in_files() {
     let (one, other) = (own("one"), own("other"));
     let settings = Settings::default().policies([other.clone()]);
@@ -174,7 +197,7 @@ fn wrong_names_of_ones_own_policies_are_refused() {
         other => panic!("{:?}", other.err()),
     };
     let twice = build([own("mine"), own("mine")]);
-    assert_eq!(twice, "a custom policy cannot be called `mine`");
+    assert_eq!(twice, "two custom policies are called `mine`");
     let of_the_crate = build([own("mine"), Policy::darc()]);
     assert_eq!(of_the_crate, "a custom policy cannot be called `darc`");
     let shadows = build([own("mine"), own("darc")]);
