@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context;
 use psp_loadgen::clients;
 use psp_loadgen::report::{Condition, Report};
 use psp_loadgen::schedule::RunPlan;
 use psp_loadgen::simulated::SimRun;
 
 use crate::cli::failure::Failure;
-use crate::cli::observer::RunObserver;
+use crate::cli::observer::{Logs, RunObserver};
 
 /// The plan of the measurement.
 #[derive(Debug, Clone)]
@@ -40,7 +39,7 @@ impl Measurement {
         match self {
             Self::Live(plan) => {
                 let result = clients::run(plan, stop, &mut observer).map_err(Failure::work)?;
-                observer.finish().context("--hdr").map_err(Failure::work)?;
+                observer.finish().map_err(Failure::work)?;
                 Ok(Report::new(plan, &result))
             }
             Self::Simulated(run) => run.run(stop).map_err(Failure::work),
@@ -59,7 +58,8 @@ impl Measurement {
 
     /// One run of a sweep or a comparison.
     pub(super) fn run_once(&self, title: &str, stop: &Arc<AtomicBool>) -> Result<Report, Failure> {
-        let observer = RunObserver::new(self.type_names(), None);
+        let mut no_logs = Logs::default();
+        let observer = RunObserver::new(self.type_names(), &mut no_logs);
         observer.live.announce(title);
         self.run(stop, observer)
     }

@@ -1,57 +1,84 @@
-//! Follows a run: prints the live line and writes the log, if there is one.
+//! Follows a run: prints the live line and writes logs.
 
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use psp_loadgen::clients::Observer;
-use psp_loadgen::record::{HdrLog, Interval, LiveCounters};
+use psp_loadgen::record::{Interval, IntervalLog, LiveCounters};
 
 use crate::cli::live::LiveLine;
 
-pub(super) type Log = HdrLog<BufWriter<File>>;
-
-pub(super) fn open_log(path: &Path, names: &[String]) -> anyhow::Result<Log> {
-    let file = File::create(path).with_context(|| format!("--hdr {}", path.display()))?;
-    let names = names.iter().map(String::as_str);
-    Ok(HdrLog::new(BufWriter::new(file), names))
+/// The logs of a measurement, and what each is called on the command line.
+#[derive(Default)]
+pub(super) struct Logs {
+    logs: Vec<(&'static str, Box<dyn IntervalLog>)>,
+    /// The first error. It ends the logs.
+    error: Option<anyhow::Error>,
 }
 
-/// The live line, and the log if there is one.
+impl Logs {
+    /// Creates the file of a log, if there shall be one.
+    pub(super) fn add(
+        &mut self,
+        flag: &'static str,
+        path: Option<&Path>,
+        log: impl FnOnce(BufWriter<File>) -> Box<dyn IntervalLog>,
+    ) -> anyhow::Result<()> {
+        if let Some(path) = path {
+            let file = File::create(path).with_context(|| format!("{flag} {}", path.display()))?;
+            self.logs.push((flag, log(BufWriter::new(file))));
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, mut write: impl FnMut(&mut Box<dyn IntervalLog>) -> io::Result<()>) {
+        for (flag, log) in &mut self.logs {
+            if self.error.is_none() {
+                self.error = write(log).context(*flag).err();
+            }
+        }
+    }
+
+    /// Writes buffered data. Returns whether all was written.
+    pub(super) fn finish(&mut self) -> anyhow::Result<()> {
+        self.write(|log| log.finish());
+        self.error.take().map_or(Ok(()), Err)
+    }
+}
+
+/// The live line, and the logs.
 pub(super) struct RunObserver<'a> {
     pub(super) live: LiveLine,
-    hdr: Option<&'a mut Log>,
-    /// The first error of the log. It ends the log.
-    logged: io::Result<()>,
+    logs: &'a mut Logs,
 }
 
 impl<'a> RunObserver<'a> {
-    pub(super) fn new(names: Vec<String>, hdr: Option<&'a mut Log>) -> Self {
-        Self { live: LiveLine::new(names), hdr, logged: Ok(()) }
+    pub(super) fn new(names: Vec<String>, logs: &'a mut Logs) -> Self {
+        Self { live: LiveLine::new(names), logs }
     }
 
-    /// Returns whether the log was written.
-    pub(super) fn finish(self) -> io::Result<()> {
-        self.logged
-    }
-
-    fn log(&mut self, write: impl FnOnce(&mut Log) -> io::Result<()>) {
-        if let (Some(log), Ok(())) = (&mut self.hdr, &self.logged) {
-            self.logged = write(log);
-        }
+    /// Returns whether the logs were written.
+    pub(super) fn finish(self) -> anyhow::Result<()> {
+        self.logs.finish()
     }
 }
 
 impl Observer for RunObserver<'_> {
     fn started(&mut self, measured_from: SystemTime) {
-        self.log(|log| log.started(measured_from));
+        self.logs.write(|log| log.started(measured_from));
     }
 
     fn interval(&mut self, interval: &Interval) {
-        self.log(|log| log.interval(interval));
+        self.logs.write(|log| log.interval(interval));
+    }
+
+    fn unwatched(&mut self, reason: &io::Error) {
+        // The measurement goes on also if the line cannot be printed.
+        let _ = writeln!(io::stderr(), "warning: --calm: {reason}; no request is told calm");
     }
 
     fn second(&mut self, elapsed: Duration, counters: &[Arc<LiveCounters>]) {

@@ -6,8 +6,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::channel::Channel;
 use super::in_flight::InFlight;
-use crate::wire::{Endpoint, Greeting, Protocol, Replies, Target};
+use crate::wire::{Endpoint, Greeting, Protocol, Replies, Target, Tls};
 use psp_protocols::skip::Skipped;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -21,22 +22,17 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const PAUSE_NS_MIN: u64 = 100_000_000;
 const PAUSE_NS_MAX: u64 = 1_600_000_000;
 
-/// Opens a blocking connection, and returns the address that accepted it.
-pub(crate) fn connect(endpoint: &Endpoint) -> io::Result<(Socket, SockAddr)> {
-    connect_within(endpoint, CONNECT_TIMEOUT)
-}
-
-/// The same to a target, behind its greeting.
-pub(crate) fn connect_and_greet(target: &Target) -> io::Result<(Socket, SockAddr)> {
-    let (mut socket, addr) = connect(&target.endpoint)?;
+/// Opens a blocking connection behind its greeting, and returns the address that accepted it.
+pub(crate) fn connect_and_greet(target: &Target) -> io::Result<(Channel, SockAddr)> {
+    let (mut channel, addr) = connect_within(target, CONNECT_TIMEOUT)?;
     let Greeting { bytes, replies } = &target.greeting;
-    socket.set_read_timeout(Some(CONNECT_TIMEOUT))?;
-    socket.write_all(bytes)?;
+    channel.socket().set_read_timeout(Some(CONNECT_TIMEOUT))?;
+    channel.write_all(bytes)?;
     let mut left = *replies;
     let mut buffer = [0; 512];
     let mut reader = Replies::new(target.protocol);
     while left > 0 {
-        let count = socket.read(&mut buffer)?;
+        let count = channel.read(&mut buffer)?;
         let mut input = &buffer[..count];
         if count == 0 {
             return Err(ErrorKind::UnexpectedEof.into());
@@ -53,14 +49,21 @@ pub(crate) fn connect_and_greet(target: &Target) -> io::Result<(Socket, SockAddr
             }
         }
     }
-    socket.set_read_timeout(None)?;
-    Ok((socket, addr))
+    channel.socket().set_read_timeout(None)?;
+    Ok((channel, addr))
 }
 
-/// The same with another timeout for each address.
-pub(crate) fn connect_within(endpoint: &Endpoint, timeout: Duration) -> io::Result<(Socket, SockAddr)> {
-    let connect = |addr| connect_to(&addr, timeout).map(|socket| (socket, addr));
-    match endpoint {
+/// Opens a blocking connection to a target, with a timeout for each address and for shaking hands.
+pub(crate) fn connect_within(target: &Target, timeout: Duration) -> io::Result<(Channel, SockAddr)> {
+    let connect = |addr: SockAddr| {
+        let socket = connect_to(&addr, timeout)?;
+        socket.set_read_timeout(Some(timeout))?;
+        let mut channel = Channel::new(socket, target.tls.as_ref())?;
+        channel.shake_hands()?;
+        channel.socket().set_read_timeout(None)?;
+        Ok((channel, addr))
+    };
+    match &target.endpoint {
         Endpoint::Inet(addrs) => first_of(addrs, |addr| connect(addr.into())),
         Endpoint::Unix(path) => connect(SockAddr::unix(path)?),
     }
@@ -107,6 +110,7 @@ fn stream_socket(addr: &SockAddr) -> io::Result<Socket> {
 #[derive(Debug)]
 pub(crate) struct Connection {
     addr: SockAddr,
+    tls: Option<Tls>,
     greeting: Arc<Greeting>,
     /// Replies to the greeting that have not come.
     ungreeted: usize,
@@ -133,7 +137,7 @@ pub(crate) struct Connection {
 
 #[derive(Debug)]
 enum State {
-    Open(Socket),
+    Open(Channel),
     Connecting(Socket),
     Closed { retry_ns: u64 },
 }
@@ -141,12 +145,13 @@ enum State {
 impl Connection {
     /// An open connection, registered with `epoll` as `data`.
     pub(crate) fn open(target: &Target, type_index: usize, data: u64, epoll: &OwnedFd) -> io::Result<Self> {
-        let (socket, addr) = connect_and_greet(target)?;
-        socket.set_nonblocking(true)?;
-        epoll::add(epoll, &socket, EventData::new_u64(data), EventFlags::IN)?;
+        let (channel, addr) = connect_and_greet(target)?;
+        channel.socket().set_nonblocking(true)?;
+        epoll::add(epoll, channel.socket(), EventData::new_u64(data), EventFlags::IN)?;
         let mut opened = Self::closed(target.protocol, addr, type_index, data, 0);
         opened.greeting = Arc::new(target.greeting.clone());
-        opened.state = State::Open(socket);
+        opened.tls = target.tls.clone();
+        opened.state = State::Open(channel);
         opened.was_open = true;
         Ok(opened)
     }
@@ -154,9 +159,9 @@ impl Connection {
     /// Another connection of the type to the same address, which [`reopen`](Self::reopen) opens at
     /// `open_ns`.
     pub(crate) fn planned(&self, protocol: Protocol, data: u64, open_ns: u64) -> Self {
-        let greeting = self.greeting.clone();
         Self {
-            greeting,
+            tls: self.tls.clone(),
+            greeting: self.greeting.clone(),
             ..Self::closed(protocol, self.addr.clone(), self.type_index, data, open_ns)
         }
     }
@@ -169,6 +174,7 @@ impl Connection {
     fn closed(protocol: Protocol, addr: SockAddr, type_index: usize, data: u64, open_ns: u64) -> Self {
         Self {
             addr,
+            tls: None,
             greeting: Arc::default(),
             ungreeted: 0,
             type_index,
@@ -192,11 +198,11 @@ impl Connection {
 
     /// Writes as much of `out` as the socket takes.
     pub(crate) fn flush(&mut self, epoll: &OwnedFd) -> io::Result<()> {
-        let State::Open(socket) = &mut self.state else {
+        let State::Open(channel) = &mut self.state else {
             return Ok(());
         };
         while self.out_start < self.out.len() {
-            match socket.write(&self.out[self.out_start..]) {
+            match channel.write(&self.out[self.out_start..]) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(count) => self.out_start += count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -204,26 +210,32 @@ impl Connection {
                 Err(error) => return Err(error),
             }
         }
-        let is_written = self.out_start == self.out.len();
+        let mut is_written = self.out_start == self.out.len();
         if is_written {
             self.out.clear();
             self.out_start = 0;
+        }
+        if channel.has_unsent() {
+            is_written = match channel.flush() {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => false,
+                flushed => flushed.map(|()| is_written)?,
+            };
         }
         if self.waits_for_write == is_written {
             self.waits_for_write = !is_written;
             let mut interest = EventFlags::IN;
             interest.set(EventFlags::OUT, self.waits_for_write);
-            epoll::modify(epoll, &*socket, EventData::new_u64(self.data), interest)?;
+            epoll::modify(epoll, channel.socket(), EventData::new_u64(self.data), interest)?;
         }
         Ok(())
     }
 
     /// Reads once; `None` when there is nothing to read.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        let State::Open(socket) = &mut self.state else {
+        let State::Open(channel) = &mut self.state else {
             return Ok(None);
         };
-        match socket.read(buffer) {
+        match channel.read(buffer) {
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
             Ok(count) => Ok(Some(count)),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
@@ -313,7 +325,11 @@ impl Connection {
         let resting = State::Closed { retry_ns: now_ns };
         match std::mem::replace(&mut self.state, resting) {
             State::Connecting(socket) if is_open => {
-                self.state = State::Open(socket);
+                let Ok(channel) = Channel::new(socket, self.tls.as_ref()) else {
+                    self.state = self.rest(now_ns);
+                    return None;
+                };
+                self.state = State::Open(channel);
                 // They go out with the first request.
                 self.out.extend_from_slice(&self.greeting.bytes);
                 self.ungreeted = self.greeting.replies;

@@ -1,6 +1,7 @@
 //! Connections and threads that send a plan's requests and read the replies.
 
 mod arrival;
+mod channel;
 mod closed_loop;
 mod commands;
 mod connection;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use psp_protocols::skip::{NotAReply, Skipped};
 use psp_sim::keys::Keyspace;
-use socket2::Socket;
 
+use super::channel::Channel;
 use super::connection::connect_and_greet;
 use crate::wire::{Arguments, CommandTemplate, Protocol, Replies, RequestWriter, Target, TemplateError};
 
@@ -117,11 +117,11 @@ pub fn preload(plan: &PreloadPlan, progress: &mut dyn FnMut(u64)) -> Result<(), 
     if protocol != Protocol::Redis && !plan.collections.is_empty() {
         return Err(PreloadError::NoCollections { target: plan.target.to_string() });
     }
-    let (socket, _) = connect_and_greet(&plan.target)
+    let (channel, _) = connect_and_greet(&plan.target)
         .map_err(|source| PreloadError::Connect { target: plan.target.to_string(), source })?;
     let template = CommandTemplate::for_protocol(set, protocol)?;
     let writer = RequestWriter::new(protocol, plan.target.authority(), &template, Duration::ZERO)?;
-    let mut pipeline = Pipeline::new(socket, writer, Replies::new(protocol), progress);
+    let mut pipeline = Pipeline::new(channel, writer, Replies::new(protocol), progress);
     if let Some(keyspace) = &plan.keyspace {
         let mut key = Vec::new();
         for index in 0..keyspace.keys() {
@@ -169,7 +169,7 @@ fn scattered(position: u64, len: u64) -> u64 {
 
 /// Sends commands in batches and reads their replies.
 struct Pipeline<'a> {
-    socket: Socket,
+    channel: Channel,
     out: Vec<u8>,
     buffer: Vec<u8>,
     arguments: Arguments,
@@ -183,9 +183,9 @@ struct Pipeline<'a> {
 impl<'a> Pipeline<'a> {
     /// `writer` writes any command. In protocols whose commands differ in form it writes commands
     /// that set keys.
-    fn new(socket: Socket, writer: RequestWriter, replies: Replies, progress: &'a mut dyn FnMut(u64)) -> Self {
+    fn new(channel: Channel, writer: RequestWriter, replies: Replies, progress: &'a mut dyn FnMut(u64)) -> Self {
         Self {
-            socket,
+            channel,
             out: Vec::new(),
             buffer: vec![0; BATCH_BYTES],
             arguments: Arguments::default(),
@@ -212,10 +212,10 @@ impl<'a> Pipeline<'a> {
     }
 
     fn drain(&mut self) -> Result<(), PreloadError> {
-        self.socket.write_all(&self.out)?;
+        self.channel.write_all(&self.out)?;
         self.out.clear();
         while self.commands > 0 {
-            let count = self.socket.read(&mut self.buffer)?;
+            let count = self.channel.read(&mut self.buffer)?;
             if count == 0 {
                 return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
             }

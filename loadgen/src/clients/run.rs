@@ -40,6 +40,9 @@ pub trait Observer {
     /// Called once all connections are open, with the time at which the measurement begins.
     fn started(&mut self, _measured_from: SystemTime) {}
 
+    /// Called when nothing can watch for stalls, which the plan asks for. The run goes on without.
+    fn unwatched(&mut self, _reason: &io::Error) {}
+
     /// Called with each interval of each type, about a second after its end.
     fn interval(&mut self, _interval: &Interval) {}
 
@@ -78,7 +81,8 @@ pub fn run(plan: &RunPlan, stop: &Arc<AtomicBool>, observer: &mut dyn Observer) 
             prepared.push(Generator::prepare(plan, class, indices, &live, &mut intervals, end_ns)?);
         }
     }
-    let witnesses = plan.calm.then(Witnesses::start).transpose()?;
+    let witnesses = plan.calm.then(Witnesses::start);
+    let witnesses = witnesses.and_then(|started| started.inspect_err(|error| observer.unwatched(error)).ok());
     let origin = Instant::now() + START_DELAY;
     let measured_from = SystemTime::now() + START_DELAY + plan.warmup;
     observer.started(measured_from);

@@ -222,14 +222,14 @@ impl Drop for Server {
 /// Whether a server is ready to be measured.
 fn answers(target: &Target) -> bool {
     let answer = match target.protocol {
-        Protocol::Redis => stream_answer(&target.endpoint, b"PING\r\n"),
-        Protocol::Memcached => stream_answer(&target.endpoint, b"version\r\n"),
-        Protocol::MemcachedMeta => stream_answer(&target.endpoint, b"mn\r\n"),
+        Protocol::Redis => stream_answer(target, b"PING\r\n"),
+        Protocol::Memcached => stream_answer(target, b"version\r\n"),
+        Protocol::MemcachedMeta => stream_answer(target, b"mn\r\n"),
         // An empty message is a request without a method.
-        Protocol::Protobuf => stream_answer(&target.endpoint, &[0]),
+        Protocol::Protobuf => stream_answer(target, &[0]),
         Protocol::Wire(wire) => match wire.probe() {
-            Some(request) => stream_answer(&target.endpoint, request),
-            None => connect_within(&target.endpoint, ANSWER_TIMEOUT).map(|_| true),
+            Some(request) => stream_answer(target, request),
+            None => connect_within(target, ANSWER_TIMEOUT).map(|_| true),
         },
         Protocol::MemcachedUdp => {
             let header = udp::Header::request(0).encode();
@@ -250,12 +250,12 @@ fn answers(target: &Target) -> bool {
 }
 
 /// A Redis server that still loads its data answers with an error.
-fn stream_answer(endpoint: &Endpoint, request: &[u8]) -> io::Result<bool> {
-    let (mut socket, _) = connect_within(endpoint, ANSWER_TIMEOUT)?;
-    socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-    socket.write_all(request)?;
+fn stream_answer(target: &Target, request: &[u8]) -> io::Result<bool> {
+    let (mut channel, _) = connect_within(target, ANSWER_TIMEOUT)?;
+    channel.socket().set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    channel.write_all(request)?;
     let mut answer = [0; 64];
-    let len = socket.read(&mut answer)?;
+    let len = channel.read(&mut answer)?;
     Ok(len > 0 && !answer.starts_with(b"-LOADING"))
 }
 

@@ -7,6 +7,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
+use super::interval_log::IntervalLog;
 use super::intervals::{INTERVAL, Interval};
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, IntervalLogWriterError, Tag};
@@ -27,22 +28,21 @@ pub struct HdrLog<W: Write> {
 
 impl<W: Write> HdrLog<W> {
     /// A log of types with these names, in the plan's order.
-    pub fn new<'a>(out: W, names: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn new(out: W, names: &[String]) -> Self {
         Self {
             out,
             serializer: V2DeflateSerializer::new(),
-            tags: names.into_iter().map(tag).collect(),
+            tags: names.iter().map(|name| tag(name)).collect(),
             base: None,
             offset: Duration::ZERO,
             line: Vec::new(),
         }
     }
+}
 
-    /// A run begins. The first run begins at the log's time 0, and later runs continue the log.
-    ///
-    /// # Errors
-    /// When the log cannot be written.
-    pub fn started(&mut self, measured_from: SystemTime) -> io::Result<()> {
+impl<W: Write> IntervalLog for HdrLog<W> {
+    /// The first run begins at the log's time 0, and later runs continue the log.
+    fn started(&mut self, measured_from: SystemTime) -> io::Result<()> {
         if let Some(base) = self.base {
             self.offset = measured_from.duration_since(base).unwrap_or_default();
             return Ok(());
@@ -58,11 +58,8 @@ impl<W: Write> HdrLog<W> {
         writeln!(self.out, "{heads}")
     }
 
-    /// Adds a second of a type. Seconds without completed requests are left out.
-    ///
-    /// # Errors
-    /// When the log cannot be written.
-    pub fn interval(&mut self, interval: &Interval) -> io::Result<()> {
+    /// Seconds without completed requests are left out.
+    fn interval(&mut self, interval: &Interval) -> io::Result<()> {
         if interval.latency_ns.is_empty() {
             return Ok(());
         }
@@ -85,11 +82,7 @@ impl<W: Write> HdrLog<W> {
         self.out.write_all(lines.next_back().unwrap_or_default())
     }
 
-    /// Writes buffered data.
-    ///
-    /// # Errors
-    /// When the log cannot be written.
-    pub fn finish(mut self) -> io::Result<()> {
+    fn finish(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 }
@@ -107,7 +100,7 @@ mod tests {
     #[test]
     fn a_log_can_be_read_back_with_tags_and_times() {
         let mut file = Vec::new();
-        let mut log = HdrLog::new(&mut file, ["GET", "LRANGE big 0 -1"]);
+        let mut log = HdrLog::new(&mut file, &["GET".to_owned(), "LRANGE big 0 -1".to_owned()]);
         let start = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000);
         log.started(start).unwrap();
         let mut interval = Interval {

@@ -58,7 +58,7 @@ pub struct TimelinePoint {
 }
 
 impl TimelinePoint {
-    fn of(interval: &Interval) -> Self {
+    pub(super) fn of(interval: &Interval) -> Self {
         let latency_ns = &interval.latency_ns;
         let at = |quantile| (!latency_ns.is_empty()).then(|| latency_ns.value_at_quantile(quantile) as f64 / 1e3);
         Self {

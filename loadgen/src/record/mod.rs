@@ -1,16 +1,20 @@
-//! Counts and latencies of a run: per type, per second, and as an HDR log.
+//! Counts and latencies of a run: per type, per second, and as logs.
 
 mod clock;
 mod errors;
 mod hdr_log;
+mod interval_log;
 mod intervals;
+mod json_lines;
 mod recorder;
 mod stalls;
 mod type_record;
 
 pub use errors::ErrorCounts;
 pub use hdr_log::HdrLog;
+pub use interval_log::IntervalLog;
 pub use intervals::{INTERVAL, Interval, TimelinePoint};
+pub use json_lines::JsonLines;
 pub use recorder::LiveCounters;
 pub use stalls::{STALL_MIN, Stalls, Witnesses};
 pub use type_record::TypeRecord;

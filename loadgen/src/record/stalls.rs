@@ -96,7 +96,8 @@ fn stand_on(core: usize) -> io::Result<()> {
     own.set(core);
     sched_setaffinity(None, &own)?;
     let refused = |_| {
-        let text = "no real-time priority for witnesses of stalls: it takes root or CAP_SYS_NICE";
+        let text = "no real-time priority for witnesses of stalls: it takes root or CAP_SYS_NICE, and in a control \
+                    group of the cpu controller cpu.rt_runtime_us";
         io::Error::new(io::ErrorKind::PermissionDenied, text)
     };
     let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);

@@ -22,6 +22,7 @@ mod rpc;
 mod source;
 mod target;
 mod template;
+mod tls;
 mod writer;
 
 pub use arguments::Arguments;
@@ -31,9 +32,11 @@ pub use own::{ReadReplies, Wire, WireRequest};
 pub use source::CommandSource;
 pub use target::{Endpoint, Protocol, Target, TargetError, masked};
 pub use template::{CommandTemplate, TemplateError};
+pub use tls::{TlsError, TlsOptions};
 
 pub(crate) use expected::{Expected, Lookup};
 pub(crate) use greeting::Greeting;
 pub(crate) use quotes::{Meaning, Quotes};
 pub(crate) use replies::Replies;
+pub(crate) use tls::Tls;
 pub(crate) use writer::RequestWriter;

@@ -9,6 +9,7 @@ use super::greeting::Greeting;
 use super::http::HttpWire;
 use super::lines::LinesWire;
 use super::own::Wire;
+use super::tls::{Tls, TlsError, TlsOptions};
 
 /// The protocol of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +73,10 @@ const WIRES: &[&dyn Wire] = &[&HttpWire, &LinesWire];
 /// The end of a scheme that its URLs and names may lack.
 const TCP: &str = "+tcp";
 
+/// The end of the schemes of encrypted streams, and those that have names of their own with default ports.
+const TLS: &str = "+tls";
+const TLS_SCHEMES: &[(&str, &str, u16)] = &[("rediss", "redis", 6379), ("https", "http", 443)];
+
 /// The scheme of local sockets, alone or after the scheme of the protocol and `+`.
 const UNIX: &str = "unix";
 
@@ -111,6 +116,11 @@ impl Protocol {
             Self::Wire(wire) => wire.port_default(),
             _ => self.entry()?.port_default,
         }
+    }
+
+    /// The protocols that a client offers when it encrypts.
+    fn alpn(self) -> &'static [&'static str] {
+        if self.is_http() { &["http/1.1"] } else { &[] }
     }
 
     /// The default name of requests of `command`: its first word, in capitals if the server ignores
@@ -184,6 +194,8 @@ pub struct Target {
     page: Option<String>,
     /// What each connection begins with.
     pub(crate) greeting: Greeting,
+    /// How its connections are encrypted.
+    pub(crate) tls: Option<Tls>,
 }
 
 /// Why a target cannot be used.
@@ -210,7 +222,7 @@ pub enum TargetError {
         source: std::io::Error,
     },
     /// The URL of another server than one of HTTP has a path.
-    #[error("`{url}`: only http:// targets have a path, and redis:// targets the number of a database")]
+    #[error("`{url}`: only targets of HTTP have a path, and those of Redis the number of a database")]
     Page {
         /// The URL.
         url: String,
@@ -243,6 +255,20 @@ pub enum TargetError {
         /// The protocol.
         protocol: Protocol,
     },
+    /// Connections cannot be encrypted.
+    #[error("`{url}`")]
+    Tls {
+        /// The URL.
+        url: String,
+        /// Why.
+        source: TlsError,
+    },
+    /// Datagrams are not encrypted.
+    #[error("`{url}`: datagrams are not encrypted")]
+    NotEncrypted {
+        /// The URL.
+        url: String,
+    },
     /// The URL and the option name different protocols.
     #[error("`{url}` speaks {protocol}, and not {told}")]
     Contradiction {
@@ -269,6 +295,8 @@ fn forms() -> String {
             None => format!("{}://HOST:PORT", protocol.scheme()),
         })
         .collect();
+    forms.extend(TLS_SCHEMES.iter().map(|(scheme, ..)| format!("{scheme}://HOST[:PORT]")));
+    forms.push("SCHEME+tls://HOST[:PORT]".to_owned());
     forms.push("redis+unix:PATH".to_owned());
     forms.push("unix:PATH".to_owned());
     forms.join(", ")
@@ -280,7 +308,15 @@ impl Target {
     /// # Errors
     /// [`TargetError`] says what is wrong. A `protocol` that differs from the URL's is an error.
     pub fn parse(url: &str, protocol: Option<Protocol>) -> Result<Self, TargetError> {
-        Self::parse_among(url, protocol, Protocol::of_scheme)
+        Self::parse_with_tls(url, protocol, &TlsOptions::default())
+    }
+
+    /// The same. Connections that are encrypted are so by these options.
+    ///
+    /// # Errors
+    /// See [`parse`](Self::parse).
+    pub fn parse_with_tls(url: &str, protocol: Option<Protocol>, tls: &TlsOptions) -> Result<Self, TargetError> {
+        Self::parse_among(url, protocol, Protocol::of_scheme, tls)
     }
 
     /// Parses `url` of a server that speaks the protocol of `wire`: `SCHEME://HOST[:PORT]`,
@@ -294,13 +330,14 @@ impl Target {
             true => Some(protocol),
             false => Protocol::of_scheme(name),
         };
-        Self::parse_among(url, Some(protocol), named)
+        Self::parse_among(url, Some(protocol), named, &TlsOptions::default())
     }
 
     fn parse_among(
         url: &str,
         protocol: Option<Protocol>,
         named: impl Fn(&str) -> Option<Protocol>,
+        tls: &TlsOptions,
     ) -> Result<Self, TargetError> {
         let owned = || masked(url);
         let scheme_error = || TargetError::Scheme { url: owned() };
@@ -310,10 +347,11 @@ impl Target {
             Some(scheme) => scheme.strip_suffix('+').map(Some),
             None => None,
         };
+        let encrypted = Encrypted::of(prefix);
         let own = match local {
             Some(None) => None,
             Some(Some(name)) => Some(named(name).ok_or_else(scheme_error)?),
-            None => Some(named(prefix).ok_or_else(scheme_error)?),
+            None => Some(named(encrypted.map_or(prefix, |it| it.scheme)).ok_or_else(scheme_error)?),
         };
         if let (Some(own), Some(told)) = (own, protocol.filter(|told| Some(*told) != own)) {
             return Err(TargetError::Contradiction { url: owned(), protocol: own, told });
@@ -342,13 +380,30 @@ impl Target {
                 return Err(TargetError::Datagram { url, protocol });
             }
             Some(_) => unix_endpoint(url, host_or_path)?,
-            None => inet_endpoint(url, host, protocol)?,
+            None => {
+                let port_default = encrypted.and_then(|it| it.port_default).or(protocol.port_default());
+                inet_endpoint(url, host, port_default)?
+            }
         };
+        let tls = match encrypted {
+            Some(_) if protocol.is_datagram() => return Err(TargetError::NotEncrypted { url: owned() }),
+            Some(_) => Some(Tls::new(tls, host, protocol.alpn())),
+            None => None,
+        };
+        let tls = tls.transpose().map_err(|source| TargetError::Tls { url: owned(), source })?;
         let authority = match local {
             Some(_) => "localhost".to_owned(),
             None => host.to_owned(),
         };
-        Ok(Self { protocol, endpoint, url: shown, authority, page, greeting })
+        Ok(Self {
+            protocol,
+            endpoint,
+            url: shown,
+            authority,
+            page,
+            greeting,
+            tls,
+        })
     }
 
     /// Path and query of the URL of an HTTP server, if it has one.
@@ -361,6 +416,22 @@ impl Target {
     #[must_use]
     pub fn authority(&self) -> &str {
         &self.authority
+    }
+}
+
+/// What the scheme of an encrypted target says.
+#[derive(Debug, Clone, Copy)]
+struct Encrypted<'a> {
+    /// The scheme of the same protocol without encryption.
+    scheme: &'a str,
+    port_default: Option<u16>,
+}
+
+impl<'a> Encrypted<'a> {
+    fn of(prefix: &'a str) -> Option<Self> {
+        let named = TLS_SCHEMES.iter().find(|(name, ..)| *name == prefix);
+        let named = named.map(|&(_, scheme, port)| Self { scheme, port_default: Some(port) });
+        named.or_else(|| Some(Self { scheme: prefix.strip_suffix(TLS)?, port_default: None }))
     }
 }
 
@@ -432,10 +503,10 @@ fn unix_endpoint(url: &str, path: &str) -> Result<Endpoint, TargetError> {
     }
 }
 
-fn inet_endpoint(url: &str, host: &str, protocol: Protocol) -> Result<Endpoint, TargetError> {
+fn inet_endpoint(url: &str, host: &str, port_default: Option<u16>) -> Result<Endpoint, TargetError> {
     // The colons of a bare IPv6 address are inside brackets.
     let has_port = host.rsplit(']').next().is_some_and(|tail| tail.contains(':'));
-    let with_port = match (has_port, protocol.port_default()) {
+    let with_port = match (has_port, port_default) {
         (true, _) => host.to_owned(),
         (false, Some(port)) => format!("{host}:{port}"),
         (false, None) => {
@@ -486,7 +557,33 @@ mod tests {
         ] {
             let target: Target = url.parse().unwrap();
             assert_eq!((target.protocol, &target.endpoint), (protocol, &endpoint));
+            assert_eq!((target.to_string().as_str(), target.tls), (url, None));
+        }
+    }
+
+    #[test]
+    fn schemes_may_say_that_streams_are_encrypted() {
+        let options = TlsOptions { insecure: true, ..TlsOptions::default() };
+        for (url, protocol, endpoint) in [
+            ("rediss://127.0.0.1", Protocol::Redis, inet("127.0.0.1:6379")),
+            ("https://[::1]/a", Protocol::Wire(&HttpWire), inet("[::1]:443")),
+            ("redis+tls://127.0.0.1:7", Protocol::Redis, inet("127.0.0.1:7")),
+            ("memcached+meta+tls://127.0.0.1", Protocol::MemcachedMeta, inet("127.0.0.1:11211")),
+            ("lines+tls://127.0.0.1:7", Protocol::Wire(&LinesWire), inet("127.0.0.1:7")),
+        ] {
+            let target = Target::parse_with_tls(url, None, &options).unwrap();
+            assert_eq!((target.protocol, &target.endpoint), (protocol, &endpoint));
             assert_eq!(target.to_string(), url);
+            assert!(target.tls.is_some());
+        }
+        for (url, reason) in [
+            ("memcached+udp+tls://127.0.0.1", "datagrams are not encrypted"),
+            ("gopher+tls://127.0.0.1", "a target is one of"),
+            ("redis+tls+unix:/a", "a target is one of"),
+            ("protobuf+tls://127.0.0.1", "port is missing"),
+        ] {
+            let error = Target::parse_with_tls(url, None, &options).unwrap_err().to_string();
+            assert!(error.contains(reason), "{url}: {error}");
         }
     }
 
@@ -578,7 +675,7 @@ mod tests {
             ("lines+tcp://127.0.0.1", None, "port is missing"),
             ("redis://127.0.0.1:port", None, "cannot resolve"),
             ("redis://127.0.0.1/a", None, "a database has a number"),
-            ("memcached://127.0.0.1/a", None, "only http:// targets have a path"),
+            ("memcached://127.0.0.1/a", None, "only targets of HTTP have a path"),
             ("unix:/a", None, "give --protocol"),
             ("unix:/a", Some(Protocol::PspUdp), "psp is a protocol of UDP"),
             ("memcached+udp+unix:/a", None, "memcached-udp is a protocol of UDP"),

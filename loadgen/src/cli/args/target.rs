@@ -1,8 +1,10 @@
 //! The options for the target.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use psp_loadgen::simulated::SimTarget;
-use psp_loadgen::wire::{Protocol, Target, TargetError};
+use psp_loadgen::wire::{Protocol, Target, TargetError, TlsOptions};
 
 /// The forms of targets, for the end of `--help`.
 pub(crate) const TARGETS: &str = "\
@@ -19,6 +21,7 @@ Targets:
                                   statuses other than 2xx and 3xx are errors
   lines+tcp://HOST:PORT           a request line, a reply line; ERR, ERROR or BUSY begins an error
   psp://HOST:PORT                 the psp header over UDP, for --workload
+  rediss:// https:// SCHEME+tls:// the same over TLS, as in memcached+tls://HOST; port 443 for https
   SCHEME+unix:PATH                a local socket, as in redis+unix:/run/redis.sock
   unix:PATH                       the same, with the protocol of --protocol
   sim:POLICY?workers=N[&KEY=VALUE...]
@@ -43,6 +46,40 @@ pub(crate) struct ProtocolArgs {
     /// or lines-tcp
     #[arg(long, value_name = "NAME", value_parser = str::parse::<Protocol>)]
     protocol: Option<Protocol>,
+    #[command(flatten)]
+    tls: TlsArgs,
+}
+
+/// How connections to `rediss://` and its like are encrypted.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "TLS")]
+struct TlsArgs {
+    /// A PEM file of the authorities that may have issued the server's certificate, instead of the system's
+    #[arg(long = "ca", value_name = "FILE")]
+    authorities: Option<PathBuf>,
+    /// A PEM file of the client's certificate
+    #[arg(long = "cert", value_name = "FILE", requires = "key")]
+    certificate: Option<PathBuf>,
+    /// A PEM file of its private key
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    key: Option<PathBuf>,
+    /// The name that the server's certificate is for, if it is not the URL's
+    #[arg(long, value_name = "NAME")]
+    server_name: Option<String>,
+    /// Take any certificate
+    #[arg(long, conflicts_with = "authorities")]
+    insecure: bool,
+}
+
+impl TlsArgs {
+    fn options(&self) -> TlsOptions {
+        TlsOptions {
+            authorities: self.authorities.clone(),
+            certificate: self.certificate.clone().zip(self.key.clone()),
+            server_name: self.server_name.clone(),
+            insecure: self.insecure,
+        }
+    }
 }
 
 /// The target of a measurement.
@@ -55,7 +92,7 @@ pub(crate) enum Subject {
 impl ProtocolArgs {
     /// The live server at `url`.
     pub(crate) fn target(&self, url: &str) -> Result<Target, TargetError> {
-        Target::parse(url, self.protocol)
+        Target::parse_with_tls(url, self.protocol, &self.tls.options())
     }
 
     /// The live or simulated server at `url`.

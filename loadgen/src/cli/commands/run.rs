@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use psp_loadgen::page::Results;
+use psp_loadgen::record::{HdrLog, JsonLines};
 use psp_loadgen::report::{Condition, Report, RunsReport};
 
 use crate::cli::args::measurement::MeasurementArgs;
@@ -14,7 +15,7 @@ use crate::cli::args::target::{COMMANDS, ProtocolArgs, Subject, TARGETS};
 use crate::cli::args::values::at_least_one;
 use crate::cli::failure::Failure;
 use crate::cli::interrupt::stop_on_signals;
-use crate::cli::observer::{RunObserver, open_log};
+use crate::cli::observer::{Logs, RunObserver};
 use crate::cli::output::{json, print, write_page};
 use psp_loadgen::wire::masked;
 
@@ -70,12 +71,27 @@ pub(crate) struct RunArgs {
     /// Write the latencies of each second and type to an HDR interval log (version 2)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     hdr: Option<PathBuf>,
+    /// Write a line of JSON for each second and type when it has ended; /dev/stdout shows them live
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    json_lines: Option<PathBuf>,
     /// Write tables and plots to one HTML page
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     html: Option<PathBuf>,
     /// Output format
     #[arg(long, value_enum, default_value_t = Output::Text, help_heading = "Output")]
     output: Output,
+}
+
+impl RunArgs {
+    /// The logs of types with these names.
+    fn logs(&self, names: &[String]) -> anyhow::Result<Logs> {
+        let mut logs = Logs::default();
+        logs.add("--hdr", self.hdr.as_deref(), |file| Box::new(HdrLog::new(file, names)))?;
+        logs.add("--json-lines", self.json_lines.as_deref(), |file| {
+            Box::new(JsonLines::new(file, names.to_vec()))
+        })?;
+        Ok(logs)
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -92,24 +108,21 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let subject = args.protocol.subject(&args.target).map_err(Failure::usage)?;
     let measurement = args.measurement.measurement(&subject);
     let mut measurement = measurement.map_err(Failure::usage)?;
-    if let (Subject::Simulated(_), Some(_)) = (&subject, &args.hdr) {
-        let reason = anyhow!("a simulation has no seconds for a log; --hdr goes with live targets");
+    let has_log = args.hdr.is_some() || args.json_lines.is_some();
+    if matches!(subject, Subject::Simulated(_)) && has_log {
+        let reason = anyhow!("a simulation has no seconds for a log; --hdr and --json-lines go with live targets");
         return Err(Failure::usage(reason));
     }
     measurement.require_types(&args.fail_if)?;
     args.measurement.preload(&measurement)?;
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_signals(&stop).map_err(Failure::work)?;
-    let hdr = args.hdr.as_ref().map(|path| open_log(path, &measurement.type_names()));
-    let mut hdr = hdr.transpose().map_err(Failure::work)?;
+    let mut logs = args.logs(&measurement.type_names()).map_err(Failure::work)?;
     let mut reports = Vec::with_capacity(args.runs);
     while reports.len() < args.runs && !stop.load(Ordering::Relaxed) {
-        let observer = RunObserver::new(measurement.type_names(), hdr.as_mut());
+        let observer = RunObserver::new(measurement.type_names(), &mut logs);
         reports.push(measurement.run(&stop, observer)?);
         measurement.advance_seed();
-    }
-    if let Some(log) = hdr {
-        log.finish().context("--hdr").map_err(Failure::work)?;
     }
     let is_silent = reports.iter().all(|report| report.overall.completed == 0 && report.overall.scheduled > 0);
     let violated = violated(&args.fail_if, &reports);

@@ -8,5 +8,6 @@ mod program;
 mod protobuf;
 mod short;
 mod simulated;
+mod tls;
 mod traces;
 mod unix;

@@ -66,7 +66,10 @@ fn what_a_simulation_cannot_do_is_refused() {
         (&["--workload", "tpcc", "--closed-loop", "5"], "--closed-loop go with live"),
         (&["--workload", "tpcc", "--rate", "5", "--dilate", "5"], "no --dilate"),
         (&["--workload", "tpcc", "--rate", "1e9"], "load is"),
-        (&["--workload", "tpcc", "--rate", "1", "--hdr", "/dev/null"], "--hdr goes with live"),
+        (
+            &["--workload", "tpcc", "--rate", "1", "--hdr", "/dev/null"],
+            "--hdr and --json-lines go with live",
+        ),
     ] {
         let output = call(&[&["run", "--target", target], args].concat());
         let errors = String::from_utf8_lossy(&output.stderr);
