@@ -20,7 +20,7 @@ WARMUP_S=${WARMUP_S:-2}
 FAST_RATE=${FAST_RATE:-2000}
 SLOW_RATE=${SLOW_RATE:-140}
 # The last one may leave work behind, which it does while the next way is measured.
-WAYS=${WAYS:-plain blocking-slow blocking-all nice-pool-slow psp psp-hand-off psp-by-argument nice-pool-all}
+WAYS=${WAYS:-plain blocking-slow blocking-all nice-pool-slow psp psp-no-hand-off psp-by-argument nice-pool-all}
 # 1 shows latencies of calm requests only: no core of the machine stood still during them (docs/loadgen.md).
 # Needs root. 0 shows latencies of all requests.
 CALM=${CALM:-$((EUID == 0))}

@@ -17,7 +17,7 @@ const BATCH: usize = 64;
 
 fn pool(policy: impl Into<Policy>) -> Pool {
     let types = [TypeSpec::new("short"), TypeSpec::new("long")];
-    let pool = Pool::builder().types(types).workers(1).policy(policy);
+    let pool = Pool::builder().types(types).workers(1).policy(policy).spare_threads(0);
     pool.build().expect("a pool")
 }
 

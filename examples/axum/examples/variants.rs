@@ -68,7 +68,7 @@ impl Way {
             "blocking-all" => Self::BlockingAll,
             "nice-pool-slow" => Self::NicePool(nice_pool()?),
             "nice-pool-all" => Self::NicePoolAll(nice_pool()?),
-            "psp" | "psp-hand-off" | "psp-by-argument" => Self::Layer,
+            "psp" | "psp-no-hand-off" | "psp-by-argument" => Self::Layer,
             _ => anyhow::bail!("no such way: {name}"),
         })
     }
@@ -136,8 +136,8 @@ fn layer(name: &str) -> anyhow::Result<PspLayer<ByRoute>> {
     }
     let pool = Pool::builder().types(routes.types()).policy(Policy::sjf());
     let mut pool = pool.tokio(Handle::current());
-    if name == "psp-hand-off" {
-        pool = pool.hand_off_after(Duration::from_millis(1));
+    if name == "psp-no-hand-off" {
+        pool = pool.spare_threads(0);
     }
     Ok(PspLayer::new(pool.build()?, routes))
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use psp_policy::{Policy, TypeSpec, TypeTable};
 
 use crate::error::BuildError;
-use crate::hand_off::HandOffs;
+use crate::hand_off::{After, HandOffs};
 use crate::pool::Pool;
 use crate::shared::{Surroundings, Threads};
 use crate::state::{Limits, State};
@@ -15,6 +15,8 @@ use crate::state::{Limits, State};
 /// For how long workers look for more before they sleep, where there is a core to spare. Waking a thread on a core that
 /// sleeps takes some ten microseconds.
 const SPIN: Duration = Duration::from_micros(20);
+/// Tasks that may be handed off for each worker.
+const SPARES_PER_WORKER: usize = 8;
 
 /// What a pool is made of. By default it has a worker for each core, the policy `drr`, under which no type waits long
 /// for its turn, and queues of 1024 tasks for each type.
@@ -26,7 +28,7 @@ pub struct Builder {
     queue_capacity: usize,
     threads: Threads,
     spin: Option<Duration>,
-    hand_off_after: Option<Duration>,
+    hand_off_after: After,
     spare_threads: Option<usize>,
     contexts_per_worker: usize,
     surroundings: Option<Surroundings>,
@@ -52,7 +54,7 @@ impl Default for Builder {
                 spin: Duration::ZERO,
             },
             spin: None,
-            hand_off_after: None,
+            hand_off_after: After::ByLength,
             spare_threads: None,
             contexts_per_worker: 8,
             surroundings: None,
@@ -109,16 +111,23 @@ impl Builder {
 
     /// A task that has run for so long while others wait is handed off: another thread takes the worker's place, and
     /// the task ends on its own. So one task does not keep others waiting for much longer than this, at the cost of a
-    /// thread that is started, and of one more thread that wants a processor. By default tasks keep their workers.
+    /// thread that is started, and of one more thread that wants a processor. On Linux 6.12 and later that has a slice
+    /// of 100 ms, so that workers run before it when they wake. With [`Duration::MAX`] tasks keep their workers.
+    ///
+    /// By default a task is handed off after a millisecond, or twice what a short task takes of the shortest type that
+    /// waits if that is longer: tasks that are alike keep their workers. Policies that have tasks yield hand off none.
     ///
     /// A pool that hands off tasks has one more thread, which sleeps while nothing waits. A task that was handed off
     /// yields at no [`checkpoint`](crate::checkpoint()) any more.
     pub const fn hand_off_after(mut self, time: Duration) -> Self {
-        self.hand_off_after = Some(time);
+        self.hand_off_after = match time.as_nanos() {
+            ns if ns > u64::MAX as u128 => After::Never,
+            ns => After::Ns(ns as u64),
+        };
         self
     }
 
-    /// Most tasks that are handed off at a time: as many as there are workers by default.
+    /// Most tasks that are handed off at a time: eight for each worker by default. With 0 tasks keep their workers.
     pub const fn spare_threads(mut self, threads: usize) -> Self {
         self.spare_threads = Some(threads);
         self
@@ -156,10 +165,8 @@ impl Builder {
             return Err(BuildError::NoQueue);
         }
         let types = Arc::new(self.types);
-        let after = self.hand_off_after;
-        let after_ns = after.map(|it| u64::try_from(it.as_nanos()).unwrap_or(u64::MAX));
-        let spares = self.spare_threads.unwrap_or(self.workers);
-        let hand_offs = HandOffs::new(after_ns, spares);
+        let spares = self.spare_threads.unwrap_or(SPARES_PER_WORKER.saturating_mul(self.workers));
+        let hand_offs = HandOffs::new(self.hand_off_after, spares, types.len() + 1);
         let contexts = self.contexts_per_worker.saturating_mul(self.workers);
         let has_spare_core = cores() > self.workers;
         let by_default = if has_spare_core { SPIN } else { Duration::ZERO };

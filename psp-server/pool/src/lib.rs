@@ -58,7 +58,7 @@
 //! | `table.rs` | the tasks of a pool, by the scheduler's names for them |
 //! | `vacant.rs` | names of tasks that were withdrawn while they waited |
 //! | `pool_thread.rs`, `worker_threads.rs` | threads, and which of them serves which worker |
-//! | `hand_off.rs` | tasks that run for too long |
+//! | `hand_off.rs`, `lengths.rs`, `waiting.rs` | tasks that run for too long while others wait |
 //! | `timer.rs`, `tick.rs` | who sees to what happens by time alone, and when |
 //! | `state` | the scheduler, its tasks and workers: everything behind the lock |
 //! | `study.rs` | computations that a policy asks for |
@@ -73,6 +73,7 @@ mod error;
 mod hand_off;
 mod here;
 mod job;
+mod lengths;
 mod pool;
 mod pool_thread;
 mod running;
@@ -86,6 +87,7 @@ mod table;
 mod tick;
 mod timer;
 mod vacant;
+mod waiting;
 mod worker;
 mod worker_threads;
 

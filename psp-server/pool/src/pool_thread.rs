@@ -1,12 +1,13 @@
 //! A thread of the pool, as other threads see it. It stays with each task that it polls until the end of that poll.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::Duration;
 
 use psp_policy::WorkerId;
 
 use crate::bell;
 use crate::sync::{AtomicBool, Condvar, MutexGuard};
+use crate::system;
 
 /// It has no order.
 const NONE: u32 = u32::MAX;
@@ -14,6 +15,8 @@ const NONE: u32 = u32::MAX;
 /// See the [module](self). Written under the pool's lock.
 #[derive(Debug)]
 pub(crate) struct PoolThread {
+    /// The number that the system gave it.
+    number: AtomicI32,
     /// Its task shall yield.
     is_asked: AtomicBool,
     /// The worker that it shall serve.
@@ -26,6 +29,7 @@ impl Default for PoolThread {
     /// It has no order.
     fn default() -> Self {
         Self {
+            number: AtomicI32::new(system::NO_THREAD),
             is_asked: AtomicBool::new(false),
             order: AtomicU32::new(NONE),
             bell: Condvar::new(),
@@ -54,6 +58,16 @@ impl PoolThread {
     pub(crate) fn take_order(&self) -> Option<WorkerId> {
         let worker = self.order.swap(NONE, Ordering::Relaxed);
         (worker != NONE).then_some(WorkerId(worker))
+    }
+
+    /// The calling thread is it.
+    pub(crate) fn begins(&self) {
+        self.number.store(system::this_thread(), Ordering::Relaxed);
+    }
+
+    /// Threads that serve workers run before it when they wake, until it ends with its task.
+    pub(crate) fn steps_back(&self) {
+        system::step_back(self.number.load(Ordering::Relaxed));
     }
 
     pub(crate) fn ring(&self) {

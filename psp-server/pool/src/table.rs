@@ -43,6 +43,8 @@ pub(crate) struct Vacancy {
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) place: Place,
+    /// The slot of its type.
+    pub(crate) slot: usize,
     pub(crate) arrived_ns: u64,
     /// For how long it ran, in all polls.
     pub(crate) served_ns: u64,
@@ -52,11 +54,12 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// A task that waits since `now_ns`.
-    pub(crate) fn new(task: Task, now_ns: u64) -> Self {
+    /// A task of the type at `slot` that waits since `now_ns`.
+    pub(crate) fn new(task: Task, slot: usize, now_ns: u64) -> Self {
         Self {
             waker: Some(task.waker()),
             place: Place::Waits(task),
+            slot,
             arrived_ns: now_ns,
             served_ns: 0,
             has_begun: false,
@@ -73,8 +76,8 @@ pub(crate) struct Table {
 
 impl Table {
     /// A task that has arrived.
-    pub(crate) fn insert(&mut self, task: Task, now_ns: u64) -> RequestId {
-        let entry = Some(Entry::new(task, now_ns));
+    pub(crate) fn insert(&mut self, task: Task, slot: usize, now_ns: u64) -> RequestId {
+        let entry = Some(Entry::new(task, slot, now_ns));
         if let Some(name) = self.free.pop() {
             self.entries[name.0 as usize] = entry;
             return name;

@@ -23,6 +23,7 @@ pub(crate) fn start(shared: &Arc<Shared>, thread: Arc<PoolThread>) -> io::Result
         if let Some(nice) = shared.threads.nice {
             system::set_nice(nice);
         }
+        thread.begins();
         Here::live(&shared, thread, |here| live(&shared, here));
         shared.thread_has_ended();
     });

@@ -110,6 +110,11 @@ impl WorkerThreads {
         self.workers.iter().map(|state| &state.thread)
     }
 
+    /// The thread that serves a worker, or did until now.
+    pub(crate) fn thread_of(&self, worker: WorkerId) -> &PoolThread {
+        &self.workers[worker.index()].thread
+    }
+
     fn serves(&self, worker: WorkerId, thread: &Arc<PoolThread>) -> bool {
         Arc::ptr_eq(&self.workers[worker.index()].thread, thread)
     }

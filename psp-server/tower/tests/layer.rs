@@ -43,7 +43,7 @@ fn classify(request: &Request<String>) -> RequestType {
 /// A pool of one worker.
 fn pool(queue_capacity: usize) -> Pool {
     let types = [TypeSpec::new("page"), TypeSpec::new("report")];
-    let pool = Pool::builder().types(types).workers(1);
+    let pool = Pool::builder().types(types).workers(1).spare_threads(0);
     let pool = { pool }.queue_capacity(queue_capacity).tokio(Handle::current());
     pool.build().unwrap()
 }

@@ -44,7 +44,7 @@ impl Fixture {
         let routes = ByRoute::new().by("/rows", 8, |parts| decade(parts.number("n").unwrap_or(0)));
         let small = |spec: TypeSpec| spec.queue_capacity(16);
         let pool = Pool::builder().types(routes.types().into_iter().map(small));
-        let pool = { pool }.workers(1).tokio(Handle::current());
+        let pool = { pool }.workers(1).spare_threads(0).tokio(Handle::current());
         let pool = pool.build().unwrap();
         let layer = change(PspLayer::new(pool.clone(), routes));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -44,7 +44,7 @@ impl Fixture {
         let methods = ByGrpcMethod::new(methods);
         let small = |spec: TypeSpec| spec.queue_capacity(2);
         let pool = Pool::builder().types(methods.types().into_iter().map(small));
-        let pool = { pool }.workers(1).tokio(Handle::current());
+        let pool = { pool }.workers(1).spare_threads(0).tokio(Handle::current());
         let pool = pool.build().unwrap();
         let layer = PspLayer::new(pool.clone(), methods)
             .inline_below(Duration::ZERO)

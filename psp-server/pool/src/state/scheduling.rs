@@ -13,6 +13,7 @@ use crate::job::Fate;
 use crate::snapshot::{Snapshot, TypeSnapshot};
 use crate::table::{Place, Table};
 use crate::vacant::Vacant;
+use crate::waiting::Waiting;
 use crate::worker_threads::WorkerThreads;
 
 /// What it costs that a task yields, in nanoseconds: two changes of threads.
@@ -28,7 +29,7 @@ pub(crate) struct State {
     pub(super) table: Table,
     pub(super) vacant: Vacant,
     /// Tasks that wait for a worker.
-    pub(super) waiting: usize,
+    pub(super) waiting: Waiting,
     pub(super) threads: WorkerThreads,
     pub(super) hand_offs: HandOffs,
     /// `None` if there is no such thread.
@@ -53,17 +54,18 @@ impl State {
         types: Arc<TypeTable>,
         policy: &Policy,
         limits: Limits,
-        hand_offs: HandOffs,
+        mut hand_offs: HandOffs,
     ) -> Result<Self, PolicyError> {
         let workers = limits.workers;
         policy.validate(workers)?;
+        hand_offs.set_policy_preempts(preempts(policy, limits));
         let setup = setup(&types, limits);
         let scheduler = policy.scheduler(&setup);
         Ok(Self {
             scheduler,
             table: Table::default(),
             vacant: Vacant::new(types.len() + 1),
-            waiting: 0,
+            waiting: Waiting::new(types.len() + 1),
             threads: WorkerThreads::new(workers, limits.contexts),
             hand_offs,
             timer: None,
@@ -114,7 +116,7 @@ impl State {
         let task = match std::mem::replace(&mut entry.place, Place::Runs) {
             Place::Waits(task) => task,
             Place::Suspended(thread) => {
-                self.waiting -= 1;
+                self.waiting.goes(entry.slot);
                 let what = What::GoesOn(thread);
                 return self.runs_next(worker, Turn { name, what }, left);
             }
@@ -126,7 +128,7 @@ impl State {
             }
             _ => unreachable!("a task is in one place at a time"),
         };
-        self.waiting -= 1;
+        self.waiting.goes(entry.slot);
         let job = task.metadata().clone();
         let entry = self.table.at(name);
         if !std::mem::replace(&mut entry.has_begun, true) {
@@ -158,6 +160,7 @@ impl State {
         let switched = switch(&mut *self.scheduler, &mut *next, self.seen_ns);
         if switched {
             self.scheduler = next;
+            self.hand_offs.set_policy_preempts(preempts(policy, self.limits));
             self.studies.pace.is_replaced();
             self.run_what_can(left);
         }
@@ -178,6 +181,11 @@ impl State {
             unfinished: self.table.len() - self.vacant.total(),
         }
     }
+}
+
+/// Whether tasks yield under this policy.
+pub(super) fn preempts(policy: &Policy, limits: Limits) -> bool {
+    limits.contexts > 0 && policy.can_preempt()
 }
 
 fn setup(types: &TypeTable, limits: Limits) -> SchedulerSetup<'_> {

@@ -34,8 +34,8 @@ impl State {
             job.begin_by(now_ns.saturating_add(max_wait_ns));
         }
         let deadline_ns = Some(job.deadline_ns()).filter(|&at_ns| at_ns != u64::MAX);
-        let request = self.table.insert(task, now_ns);
-        self.waiting += 1;
+        let request = self.table.insert(task, slot, now_ns);
+        self.waiting.comes(slot);
         job.set_name(request);
         self.counted(request_type).submitted += 1;
         let arrived = Event::Arrived { request, request_type, deadline_ns };
@@ -55,8 +55,12 @@ impl State {
 
     /// A task that has no worker waits for one.
     pub(super) fn unblocked(&mut self, now_ns: u64, name: RequestId, place: Place) {
-        self.waiting += usize::from(matches!(place, Place::Waits(_)));
-        self.table.at(name).place = place;
+        let waits = matches!(place, Place::Waits(_));
+        let entry = self.table.at(name);
+        entry.place = place;
+        if waits {
+            self.waiting.comes(entry.slot);
+        }
         self.event(now_ns, Event::Unblocked { request: name });
     }
 
@@ -84,11 +88,11 @@ impl State {
         let job = task.metadata().clone();
         let slot = self.types.slot(job.request_type);
         let Some(vacant) = self.vacant.take(slot) else {
-            self.waiting -= 1;
+            self.waiting.goes(slot);
             return self.forget(name, task, Fate::Busy, left);
         };
         let arrived_ns = self.table.remove(name).arrived_ns;
-        *self.table.at(vacant) = Entry::new(task, arrived_ns);
+        *self.table.at(vacant) = Entry::new(task, slot, arrived_ns);
         job.set_name(vacant);
     }
 
@@ -107,7 +111,7 @@ impl State {
         if let Place::Waits(task) = self.vacant.add(&mut self.table, slot, name) {
             left.dropped.push(task);
         }
-        self.waiting -= 1;
+        self.waiting.goes(slot);
         self.counted[slot].dropped(Fate::Cancelled);
     }
 }

@@ -6,15 +6,14 @@ use std::time::Duration;
 use psp_policy::{Event, Policy};
 
 use super::parts::{Due, Left, Timer};
-use super::scheduling::State;
+use super::scheduling::{State, preempts};
 use crate::hand_off::Overdue;
 use crate::pool_thread::PoolThread;
 
 impl State {
     /// Whether a timer has to be started for this policy. There is one then.
     pub(crate) fn claims_timer(&mut self, policy: &Policy) -> bool {
-        let preempts = self.limits.contexts > 0 && policy.can_preempt();
-        let claims = self.timer.is_none() && (preempts || self.hand_offs.are_wanted());
+        let claims = self.timer.is_none() && (preempts(policy, self.limits) || self.hand_offs.may_be_wanted());
         if claims {
             self.timer = Some(Timer::default());
         }
@@ -28,7 +27,7 @@ impl State {
 
     /// What the timer does next.
     pub(crate) fn due(&mut self, now_ns: u64) -> Due {
-        let overdue = { &mut self.hand_offs }.overdue(now_ns, &self.threads, self.waiting > 0);
+        let overdue = self.overdue(now_ns);
         let deadline_ns = self.deadline_ns();
         let Some(timer) = &mut self.timer else {
             return Due::In(Duration::MAX);
@@ -50,12 +49,16 @@ impl State {
         Due::In(wait)
     }
 
+    fn overdue(&mut self, now_ns: u64) -> Overdue {
+        self.hand_offs.overdue(now_ns, &self.threads, &self.waiting)
+    }
+
     /// Whether the timer has to look earlier than it would. It does then.
     pub(crate) fn wakes_timer(&mut self) -> bool {
         if self.timer.is_none() {
             return false;
         }
-        let hands_off = self.hand_offs.wakes_timer(&self.threads, self.waiting > 0);
+        let hands_off = self.hand_offs.wakes_timer(&self.threads, self.waiting.any());
         let deadline_ns = self.deadline_ns().unwrap_or(u64::MAX);
         let is_over = self.is_over();
         let Some(timer) = &mut self.timer else {
@@ -71,7 +74,7 @@ impl State {
     /// A spare thread serves a worker in place of one that runs a task for too long, and that has the rest of the task.
     /// Nothing happens if there is no need any more.
     pub(crate) fn hand_off(&mut self, now_ns: u64, left: &mut Left) {
-        let overdue = { &mut self.hand_offs }.overdue(now_ns, &self.threads, self.waiting > 0);
+        let overdue = self.overdue(now_ns);
         let Overdue::Now(worker) = overdue else {
             return;
         };
@@ -81,6 +84,7 @@ impl State {
         let Some((request_type, since_ns)) = self.threads.relieves(worker) else {
             return;
         };
+        self.threads.thread_of(worker).steps_back();
         self.counted(request_type).handed_off += 1;
         let served_ns = now_ns.saturating_sub(since_ns);
         self.event(now_ns, Event::Blocked { worker, served_ns });

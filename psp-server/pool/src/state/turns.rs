@@ -8,7 +8,7 @@ use super::parts::{Left, Next, Polled, Turn, Way, What};
 use super::scheduling::State;
 use crate::job::Job;
 use crate::pool_thread::PoolThread;
-use crate::table::Place;
+use crate::table::{Entry, Place};
 use crate::worker_threads::Answer;
 
 impl State {
@@ -68,7 +68,7 @@ impl State {
         let entry = self.table.at(polled.name);
         entry.served_ns += served_ns;
         entry.place = Place::Suspended(thread.clone());
-        self.waiting += 1;
+        self.waiting.comes(entry.slot);
         self.threads.suspends(worker);
         self.counted(polled.request_type).yielded += 1;
         self.event(now_ns, Event::Yielded { worker, served_ns });
@@ -121,7 +121,7 @@ impl State {
             (false, _) => match (std::mem::replace(&mut entry.place, Place::Pending), serves) {
                 (Place::Woken(task), true) => {
                     entry.place = Place::Waits(task);
-                    self.waiting += 1;
+                    self.waiting.comes(entry.slot);
                     self.event(now_ns, Event::Yielded { worker, served_ns });
                 }
                 (Place::Woken(task), false) => self.unblocked(now_ns, name, Place::Waits(task)),
@@ -136,7 +136,8 @@ impl State {
 
     /// A task has ended, and leaves its worker.
     pub(super) fn ended(&mut self, now_ns: u64, worker: WorkerId, name: RequestId, job: &Job) {
-        let service_ns = self.table.remove(name).served_ns;
+        let Entry { served_ns: service_ns, slot, .. } = self.table.remove(name);
+        self.hand_offs.ended(slot, service_ns);
         let request_type = job.request_type;
         let sample = Sample { request_type, count: 1, service_ns };
         self.counted(request_type).ended(job, service_ns);

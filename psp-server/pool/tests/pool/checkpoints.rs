@@ -16,7 +16,7 @@ use super::{LONG, PATIENCE, SHORT, hold, types, until};
 
 fn builder(policy: &str) -> Builder {
     let policy: Policy = policy.parse().unwrap();
-    Pool::builder().types(types()).workers(1).policy(policy)
+    Pool::builder().types(types()).workers(1).policy(policy).spare_threads(0)
 }
 
 fn sharing() -> Pool {
@@ -244,7 +244,7 @@ fn tasks_run_to_completion_if_they_must_not_yield() {
 
 #[test]
 fn a_task_that_was_handed_off_yields_no_more() {
-    let pool = builder("mq quantum-us=200").hand_off_after(Duration::from_millis(1));
+    let pool = builder("mq quantum-us=200").hand_off_after(Duration::from_millis(1)).spare_threads(1);
     let pool = pool.build().unwrap();
     let (opens, opened) = channel::<()>();
     let (begins, begun) = channel();

@@ -25,7 +25,7 @@ fn types() -> [TypeSpec; 2] {
 }
 
 fn pool(workers: usize, policy: impl Into<Policy>) -> Pool {
-    let pool = Pool::builder().types(types()).workers(workers);
+    let pool = Pool::builder().types(types()).workers(workers).spare_threads(0);
     pool.policy(policy).build().unwrap()
 }
 
@@ -116,7 +116,7 @@ fn a_future_that_is_pending_has_no_worker() {
 #[test]
 fn a_full_queue_refuses_its_type_only() {
     let types = types().map(|spec| spec.queue_capacity(3));
-    let pool = Pool::builder().types(types).workers(1).build().unwrap();
+    let pool = Pool::builder().types(types).workers(1).spare_threads(0).build().unwrap();
     let (gate, held) = hold(&pool, LONG);
     let long: Vec<_> = (0..5).map(|_| pool.run(LONG, || ())).collect();
     let short = pool.run(SHORT, || ());
@@ -164,7 +164,7 @@ fn a_task_whose_result_is_dropped_does_not_begin() {
 #[test]
 fn a_cancelled_task_goes_at_once_and_leaves_its_place_to_others() {
     let types = types().map(|spec| spec.queue_capacity(3));
-    let pool = Pool::builder().types(types).workers(1).build().unwrap();
+    let pool = Pool::builder().types(types).workers(1).spare_threads(0).build().unwrap();
     let (gate, held) = hold(&pool, LONG);
     let order = Arc::new(Mutex::new(Vec::new()));
     let run = |task: u32| {
@@ -203,7 +203,7 @@ fn cancelled_tasks_fill_no_queue_under_any_policy() {
         }
         policies += 1;
         let types = types().map(|spec| spec.queue_capacity(4));
-        let pool = Pool::builder().types(types).workers(1);
+        let pool = Pool::builder().types(types).workers(1).spare_threads(0);
         let pool = pool.policy(policy).build().unwrap();
         let (gate, held) = hold(&pool, SHORT);
         for task in 0..200 {
@@ -234,7 +234,7 @@ fn cancelled_tasks_fill_no_queue_under_any_policy() {
 #[test]
 fn another_policy_takes_over_where_tasks_were_cancelled() {
     let types = types().map(|spec| spec.queue_capacity(4));
-    let pool = Pool::builder().types(types).workers(1).build().unwrap();
+    let pool = Pool::builder().types(types).workers(1).spare_threads(0).build().unwrap();
     let (gate, held) = hold(&pool, LONG);
     let mut running: Vec<_> = (0..4_u32).map(|task| pool.run(LONG, move || task)).collect();
     drop(running.drain(..3));
@@ -256,6 +256,18 @@ fn handing_off(spare_threads: usize) -> Pool {
     let after = Duration::from_millis(1);
     let pool = pool.hand_off_after(after).spare_threads(spare_threads);
     pool.build().unwrap()
+}
+
+#[test]
+fn by_default_a_task_that_computes_holds_up_no_other() {
+    let pool = Pool::builder().types(types()).workers(1).build().unwrap();
+    let (gate, held) = hold(&pool, LONG);
+    for _ in 0..3 {
+        assert_eq!(block_on(pool.run(LONG, || 7)), Ok(7));
+    }
+    drop(gate);
+    block_on(held).unwrap();
+    assert_eq!(pool.snapshot().types[1].handed_off, 1);
 }
 
 /// The nice value of the calling thread.
@@ -386,7 +398,7 @@ fn a_turn_behind_the_deadline_is_none() {
 fn a_type_may_say_how_long_its_tasks_wait() {
     let [short, long] = types();
     let types = [short.max_wait(Duration::from_nanos(1)), long];
-    let pool = Pool::builder().types(types).workers(1).build().unwrap();
+    let pool = Pool::builder().types(types).workers(1).spare_threads(0).build().unwrap();
     let (gate, held) = hold(&pool, LONG);
     let late = pool.run(SHORT, || ());
     std::thread::sleep(Duration::from_millis(1));
