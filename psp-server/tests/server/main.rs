@@ -10,6 +10,7 @@ mod configuration;
 mod control;
 mod deadlines;
 #[cfg(target_os = "linux")]
+mod dependencies;
 mod distributed;
 mod documented_metrics;
 mod faulty_framings;
