@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail, ensure};
 use clap::{ArgAction, Parser};
-use psp_program::{CommonSettings, LogLevel, ProgramConfig, SocketConfig};
+use psp_program::{CommonSettings, LogLevel, ProgramConfig, SocketConfig, TransportConfig};
 use psp_server::{Policy, TypeSpec};
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,12 @@ pub struct Config {
     /// A Unix socket, and sockets of a service manager.
     #[command(flatten)]
     pub sockets: SocketConfig,
+    /// Also serve UDP on the same port, one message per datagram; --transport dpdk implies it.
+    #[arg(long)]
+    pub udp: bool,
+    /// Transport of datagrams: sockets, or a polled port.
+    #[command(flatten)]
+    pub transport: TransportConfig,
     /// Engine that holds the entries [default: memory].
     #[arg(long, value_enum)]
     pub engine: EngineKind,
@@ -80,6 +86,8 @@ impl Default for Config {
             preload_value_len: 64,
             log_level: LogLevel::default(),
             sockets: SocketConfig::default(),
+            udp: false,
+            transport: TransportConfig::default(),
             limits: Limits::default(),
             policy: Policy::darc(),
             server: psp_server::Config::default()
@@ -118,6 +126,11 @@ impl ProgramConfig for Config {
         CommonSettings::new(&mut self.log_level, &mut self.policy, &mut self.server)
     }
 
+    fn settle(&mut self) -> anyhow::Result<()> {
+        self.udp |= self.transport.is_polled();
+        Ok(())
+    }
+
     fn validate(&self) -> anyhow::Result<()> {
         self.limits.validate()?;
         ensure!(
@@ -141,7 +154,7 @@ mod tests {
     #[test]
     fn a_printed_configuration_reads_back_the_same() {
         let flags = "--engine rocksdb --data-dir /dev/shm/x --sync false --block-cache-mb 100 \
-                     --policy c-fcfs --workers 2 --preload 5000 --bind 127.0.0.1,::1 --port 0 --log-level warn";
+                     --policy c-fcfs --workers 2 --preload 5000 --bind 127.0.0.1,::1 --port 0 --udp --log-level warn";
         let config = resolve(flags).unwrap();
         let printed = toml::to_string(&config).unwrap();
         assert_eq!(toml::from_str::<Config>(&printed).unwrap(), config);
@@ -151,7 +164,7 @@ mod tests {
             block_cache_mb: Some(100),
         };
         assert_eq!(config.storage().unwrap(), storage);
-        assert_eq!((config.bind.len(), config.preload), (2, 5_000));
+        assert_eq!((config.bind.len(), config.udp, config.preload), (2, true, 5_000));
         assert_eq!(resolve("").unwrap(), Config::default());
     }
 

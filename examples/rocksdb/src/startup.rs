@@ -50,7 +50,10 @@ pub fn serve(engine: Arc<dyn Engine>, config: Config) -> anyhow::Result<KeyValue
         .classifier(classifier())
         .settings(Settings::default().policy(config.policy).server(config.server).types(config.types))
         .handler(RpcHandler(KeyValue::new(engine.clone(), config.limits)));
-    let builder = config.sockets.listen(builder, &config.bind, config.port);
+    let mut builder = config.sockets.listen(builder, &config.bind, config.port);
+    if config.udp {
+        builder = config.transport.listen(builder, &config.bind, config.port);
+    }
     Ok(KeyValueServer { server: builder.build()?, engine })
 }
 

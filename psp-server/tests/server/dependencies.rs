@@ -16,7 +16,17 @@ fn promised() -> usize {
 fn a_servers_first_build_has_no_more_crates_than_the_readme_says() {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["tree", "--offline", "--locked", "-p", "psp-server", "-e", "normal,build", "--prefix", "none"])
+        .args([
+            "tree",
+            "--offline",
+            "--locked",
+            "-p",
+            "psp-server",
+            "-e",
+            "normal,build",
+            "--prefix",
+            "none",
+        ])
         .args(["--format", "{p}"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()

@@ -8,3 +8,4 @@ mod medium;
 mod preemption;
 mod program;
 mod steering;
+mod udp;
