@@ -23,8 +23,9 @@ pub struct Watch {
 
 impl Settings {
     /// Applies a file to a server that was built with it, now and whenever the file changes. A thread reads the file
-    /// twice a second. Settings that the file leaves out are these, and those that these leave out are the
-    /// [builder's](crate::ServerBuilder); most programs watch with `Settings::default()`.
+    /// twice a second. Settings that the file leaves out are these, and those that these leave out are what the program
+    /// gave the [builder](crate::ServerBuilder), of its [settings](crate::ServerBuilder::settings) those from before it
+    /// read its last text; most programs watch with `Settings::default()`.
     ///
     /// The policy, `connections-max`, `idle-timeout-s`, `output-bytes-max` and `slow-us` change at once. The log names
     /// other settings that have changed and need a restart. If the file is not valid, the log says why, and nothing

@@ -26,11 +26,11 @@ impl Logs {
         &mut self,
         flag: &'static str,
         path: Option<&Path>,
-        log: impl FnOnce(BufWriter<File>) -> Box<dyn IntervalLog>,
+        log: impl FnOnce(Box<dyn Write>) -> Box<dyn IntervalLog>,
     ) -> anyhow::Result<()> {
         if let Some(path) = path {
-            let file = File::create(path).with_context(|| format!("{flag} {}", path.display()))?;
-            self.logs.push((flag, log(BufWriter::new(file))));
+            let file = open(path).with_context(|| format!("{flag} {}", path.display()))?;
+            self.logs.push((flag, log(file)));
         }
         Ok(())
     }
@@ -48,6 +48,15 @@ impl Logs {
         self.write(|log| log.finish());
         self.error.take().map_or(Ok(()), Err)
     }
+}
+
+/// A file that is written anew, or standard output, where the report goes, too.
+fn open(path: &Path) -> io::Result<Box<dyn Write>> {
+    let is_stdout = ["-", "/dev/stdout"].map(Path::new).contains(&path);
+    Ok(match is_stdout {
+        true => Box::new(io::stdout()),
+        false => Box::new(BufWriter::new(File::create(path)?)),
+    })
 }
 
 /// The live line, and the logs.

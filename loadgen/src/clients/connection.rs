@@ -56,11 +56,8 @@ pub(crate) fn connect_and_greet(target: &Target) -> io::Result<(Channel, SockAdd
 /// Opens a blocking connection to a target, with a timeout for each address and for shaking hands.
 pub(crate) fn connect_within(target: &Target, timeout: Duration) -> io::Result<(Channel, SockAddr)> {
     let connect = |addr: SockAddr| {
-        let socket = connect_to(&addr, timeout)?;
-        socket.set_read_timeout(Some(timeout))?;
-        let mut channel = Channel::new(socket, target.tls.as_ref())?;
-        channel.shake_hands()?;
-        channel.socket().set_read_timeout(None)?;
+        let mut channel = Channel::new(connect_to(&addr, timeout)?, target.tls.as_ref(), true)?;
+        channel.shake_hands(timeout)?;
         Ok((channel, addr))
     };
     match &target.endpoint {
@@ -145,8 +142,8 @@ enum State {
 impl Connection {
     /// An open connection, registered with `epoll` as `data`.
     pub(crate) fn open(target: &Target, type_index: usize, data: u64, epoll: &OwnedFd) -> io::Result<Self> {
-        let (channel, addr) = connect_and_greet(target)?;
-        channel.socket().set_nonblocking(true)?;
+        let (mut channel, addr) = connect_and_greet(target)?;
+        channel.stop_blocking()?;
         epoll::add(epoll, channel.socket(), EventData::new_u64(data), EventFlags::IN)?;
         let mut opened = Self::closed(target.protocol, addr, type_index, data, 0);
         opened.greeting = Arc::new(target.greeting.clone());
@@ -210,19 +207,14 @@ impl Connection {
                 Err(error) => return Err(error),
             }
         }
-        let mut is_written = self.out_start == self.out.len();
+        let is_written = self.out_start == self.out.len();
         if is_written {
             self.out.clear();
             self.out_start = 0;
         }
-        if channel.has_unsent() {
-            is_written = match channel.flush() {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => false,
-                flushed => flushed.map(|()| is_written)?,
-            };
-        }
-        if self.waits_for_write == is_written {
-            self.waits_for_write = !is_written;
+        let waits = channel.waits_for_write(is_written)?;
+        if self.waits_for_write != waits {
+            self.waits_for_write = waits;
             let mut interest = EventFlags::IN;
             interest.set(EventFlags::OUT, self.waits_for_write);
             epoll::modify(epoll, channel.socket(), EventData::new_u64(self.data), interest)?;
@@ -241,6 +233,17 @@ impl Connection {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether bytes are left to write that may go out now that some were read.
+    pub(crate) fn has_unwritten(&self) -> bool {
+        let has_unsent = |channel: &Channel| channel.is_encrypted() && !self.out.is_empty() || channel.has_unsent();
+        matches!(&self.state, State::Open(channel) if has_unsent(channel))
+    }
+
+    /// Whether bytes are left to read of which epoll tells nothing.
+    pub(crate) fn has_unread(&self) -> bool {
+        matches!(&self.state, State::Open(channel) if channel.has_unread())
     }
 
     /// Closes the socket and drops unsent bytes. The caller handles `in_flight`.
@@ -325,7 +328,7 @@ impl Connection {
         let resting = State::Closed { retry_ns: now_ns };
         match std::mem::replace(&mut self.state, resting) {
             State::Connecting(socket) if is_open => {
-                let Ok(channel) = Channel::new(socket, self.tls.as_ref()) else {
+                let Ok(channel) = Channel::new(socket, self.tls.as_ref(), false) else {
                     self.state = self.rest(now_ns);
                     return None;
                 };

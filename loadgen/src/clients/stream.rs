@@ -330,7 +330,9 @@ impl StreamLane {
     fn read_replies(&mut self, index: usize, clock: &RunClock) -> Result<(), End> {
         let connection = &mut self.connections[index];
         let ty = &mut self.types[connection.type_index];
-        for _ in 0..READS_PER_TURN {
+        let mut reads = 0;
+        while reads < READS_PER_TURN || connection.has_unread() {
+            reads += 1;
             let count = match connection.read(&mut self.buffer) {
                 Ok(Some(count)) => count,
                 Ok(None) => break,
@@ -435,6 +437,9 @@ impl Lane for StreamLane {
         if connection.is_open() && self.write(index, waiter, clock) {
             if let Err(end) = self.read_replies(index, clock) {
                 self.end_connection(index, end, clock.now_ns(), waiter);
+            }
+            if self.connections[index].has_unwritten() {
+                self.write(index, waiter, clock);
             }
             self.list_free(index);
         }

@@ -263,6 +263,12 @@ pub enum TargetError {
         /// Why.
         source: TlsError,
     },
+    /// Options of TLS go with a target that has it.
+    #[error("`{url}` is not encrypted, so it takes no options of TLS; rediss://, https:// and SCHEME+tls:// are")]
+    NoTls {
+        /// The URL.
+        url: String,
+    },
     /// Datagrams are not encrypted.
     #[error("`{url}`: datagrams are not encrypted")]
     NotEncrypted {
@@ -410,6 +416,12 @@ impl Target {
     #[must_use]
     pub fn page(&self) -> Option<&str> {
         self.page.as_deref()
+    }
+
+    /// Whether its connections are encrypted.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// Host and port as the URL has them; `localhost` for a local socket.

@@ -44,7 +44,7 @@ pub enum TlsError {
     #[error("the system has no certificates of authorities; give --ca FILE, or --insecure")]
     NoAuthorities,
     /// The name can be in no certificate.
-    #[error("`{name}` can be in no certificate; give --server-name")]
+    #[error("`{name}` can be in no certificate; --server-name gives another name")]
     Name {
         /// The name.
         name: String,
@@ -66,9 +66,9 @@ pub(crate) struct Tls {
 impl Tls {
     /// Connections to `host`, with or without a port, which speak `alpn` if that is not empty.
     pub(super) fn new(options: &TlsOptions, host: &str, alpn: &[&str]) -> Result<Self, TlsError> {
-        let name = options.server_name.as_deref().unwrap_or_else(|| without_port(host));
-        let name = ServerName::try_from(name.to_owned());
-        let name = name.map_err(|source| TlsError::Name { name: host.to_owned(), source })?;
+        let name = options.server_name.as_deref().unwrap_or_else(|| without_port(host)).to_owned();
+        let server_name = ServerName::try_from(name.clone());
+        let server_name = server_name.map_err(|source| TlsError::Name { name, source })?;
         let provider = Arc::new(ring::default_provider());
         let builder =
             ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
@@ -85,7 +85,7 @@ impl Tls {
             }
         };
         config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-        Ok(Self { config: Arc::new(config), name })
+        Ok(Self { config: Arc::new(config), name: server_name })
     }
 
     /// The session of a new connection.

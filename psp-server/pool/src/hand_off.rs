@@ -101,20 +101,31 @@ impl HandOffs {
         }
     }
 
+    /// For how long a task may run while these wait; `None` if it keeps its worker.
+    fn time_ns(&self, threads: &WorkerThreads, waiting: &Waiting) -> Option<u64> {
+        let can_relieve = waiting.any() && self.can_relieve(threads);
+        can_relieve.then(|| self.after_ns(waiting))
+    }
+
+    /// When the longest task has run for too long.
+    pub(crate) fn due_ns(&self, threads: &WorkerThreads, waiting: &Waiting) -> Option<u64> {
+        let time_ns = self.time_ns(threads, waiting)?;
+        let (since_ns, _) = threads.longest()?;
+        Some(since_ns.saturating_add(time_ns))
+    }
+
     /// What the timer has to see to.
     pub(crate) fn overdue(&mut self, now_ns: u64, threads: &WorkerThreads, waiting: &Waiting) -> Overdue {
-        let can_relieve = waiting.any() && self.can_relieve(threads);
-        let after_ns = can_relieve.then(|| self.after_ns(waiting));
-        let Some(after_ns) = after_ns else {
+        let Some(time_ns) = self.time_ns(threads, waiting) else {
             self.timer_sleeps = true;
             return Overdue::Never;
         };
-        let longest = threads.longest();
-        let due = longest.map(|(since_ns, worker)| (since_ns.saturating_add(after_ns), worker));
-        match due {
-            Some((due_ns, worker)) if due_ns <= now_ns => Overdue::Now(worker),
-            Some((due_ns, _)) => Overdue::At(due_ns),
-            None => Overdue::At(now_ns.saturating_add(after_ns)),
+        match threads.longest() {
+            Some((since_ns, worker)) => match since_ns.saturating_add(time_ns) {
+                due_ns if due_ns <= now_ns => Overdue::Now(worker),
+                due_ns => Overdue::At(due_ns),
+            },
+            None => Overdue::At(now_ns.saturating_add(time_ns)),
         }
     }
 

@@ -10,6 +10,9 @@ pub(crate) const NO_THREAD: i32 = 0;
 /// The slice of a thread that has stepped back: the longest that the kernel has.
 #[cfg(target_os = "linux")]
 const LONG_SLICE_NS: u64 = 100_000_000;
+/// `SCHED_FLAG_KEEP_POLICY` of sched_setattr(2). A real-time thread refuses a slice, and stays as it is.
+#[cfg(target_os = "linux")]
+const KEEP_POLICY: u64 = 0x08;
 
 /// Sets the nice value of the calling thread, on Linux. Elsewhere nice values are those of processes: nothing is done.
 pub(crate) fn set_nice(nice: i32) {
@@ -40,8 +43,8 @@ pub(crate) fn step_back(thread: i32) {
     };
     let attributes = libc::sched_attr {
         size: size_of::<libc::sched_attr>() as u32,
-        sched_policy: libc::SCHED_OTHER as u32,
-        sched_flags: 0,
+        sched_policy: 0,
+        sched_flags: KEEP_POLICY,
         sched_nice: nice,
         sched_priority: 0,
         sched_runtime: LONG_SLICE_NS,

@@ -9,8 +9,8 @@ mod configuration;
 #[cfg(target_os = "linux")]
 mod control;
 mod deadlines;
-#[cfg(target_os = "linux")]
 mod dependencies;
+#[cfg(target_os = "linux")]
 mod distributed;
 mod documented_metrics;
 mod faulty_framings;

@@ -59,7 +59,7 @@ impl Pool {
             return Err(CommandError::line("BUSY too many scripts run at once"));
         }
         if self.budget.is_short() {
-            return Err(CommandError::OutOfMemory);
+            return Err(CommandError::line("OOM other scripts hold too much memory"));
         }
         let interpreter = Interpreter::new(Arc::clone(&self.budget)).map_err(not_started)?;
         let control = Arc::downgrade(&interpreter.control);

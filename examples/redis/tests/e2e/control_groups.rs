@@ -121,9 +121,10 @@ fn queued_commands(server: &Server) -> bool {
 }
 
 fn scripts(server: &Server) -> bool {
-    let script = "local t = {} for i = 1, 1e9 do t[i] = string.rep('x', 100000) .. i end";
+    let of_long_texts = "local t = {} for i = 1, 1e9 do t[i] = string.rep('x', 100000) .. i end";
+    let of_small_tables = "local l for i = 1, 1e9 do l = {l} end";
     let mut clients = connect(server, 100);
-    for client in &mut clients {
+    for (client, script) in clients.iter_mut().zip([of_long_texts, of_small_tables].into_iter().cycle()) {
         client.send(encode(&["EVAL", script, "0"]));
     }
     let mut replies = clients.iter_mut().map(Connection::reply);

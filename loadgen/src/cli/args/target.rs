@@ -72,6 +72,10 @@ struct TlsArgs {
 }
 
 impl TlsArgs {
+    fn are_given(&self) -> bool {
+        self.options() != TlsOptions::default()
+    }
+
     fn options(&self) -> TlsOptions {
         TlsOptions {
             authorities: self.authorities.clone(),
@@ -92,7 +96,11 @@ pub(crate) enum Subject {
 impl ProtocolArgs {
     /// The live server at `url`.
     pub(crate) fn target(&self, url: &str) -> Result<Target, TargetError> {
-        Target::parse_with_tls(url, self.protocol, &self.tls.options())
+        let target = Target::parse_with_tls(url, self.protocol, &self.tls.options())?;
+        match target.is_encrypted() || !self.tls.are_given() {
+            true => Ok(target),
+            false => Err(TargetError::NoTls { url: target.to_string() }),
+        }
     }
 
     /// The live or simulated server at `url`.

@@ -71,7 +71,7 @@ pub(crate) struct RunArgs {
     /// Write the latencies of each second and type to an HDR interval log (version 2)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     hdr: Option<PathBuf>,
-    /// Write a line of JSON for each second and type when it has ended; /dev/stdout shows them live
+    /// Write a line of JSON for each second and type when it has ended; - is standard output
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     json_lines: Option<PathBuf>,
     /// Write tables and plots to one HTML page

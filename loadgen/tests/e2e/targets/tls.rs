@@ -124,6 +124,28 @@ fn large_bodies_of_https_are_read_whole() {
     }
 }
 
+/// A store that answers whatever it is asked with a long value.
+fn store(frame: &[u8]) -> Answer {
+    static VALUE: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(|| {
+        let len = (1 << 20) - 12;
+        [format!("${len}\r\n").as_bytes(), &vec![b'v'; len], b"\r\n"].concat()
+    });
+    match frame.windows(3).any(|word| word == b"GET") {
+        true => Answer::Reply(&VALUE),
+        false => Answer::Reply(b"+OK\r\n"),
+    }
+}
+
+#[test]
+fn greetings_preloads_and_values_of_a_megabyte_are_read_to_their_ends() {
+    let certificates = Certificates::new();
+    let addr = server(config(&certificates, Clients::Anybody), Resp::default(), store);
+    let options = "--insecure --preload --keys 1000 --connections 2 --rate 40";
+    let report = run(&format!("rediss://:word@{addr}/3"), "GET:1", options);
+    assert_every_arrival_ends_once(&report);
+    assert_eq!(count(&report, "completed"), 20, "{report}");
+}
+
 #[test]
 fn servers_that_are_not_trusted_are_refused_with_a_reason() {
     let (certificates, others) = (Certificates::new(), Certificates::new());
@@ -136,7 +158,7 @@ fn servers_that_are_not_trusted_are_refused_with_a_reason() {
         (&["--ca", authority, "--server-name", "other.test"][..], "not valid for name"),
         (&["--ca", nowhere][..], "cannot read /no/such.pem"),
         (&["--ca", "/dev/null"][..], "/dev/null has no certificate that can be used"),
-        (&["--server-name", "a b"][..], "can be in no certificate"),
+        (&["--server-name", "a b"][..], "`a b` can be in no certificate"),
         (&["--cert", certificate][..], "--key"),
         (&["--ca", authority, "--insecure"][..], "cannot be used with"),
     ] {
@@ -145,4 +167,25 @@ fn servers_that_are_not_trusted_are_refused_with_a_reason() {
         assert!(!output.status.success(), "{options:?}");
         assert!(errors.contains(reason), "{options:?}: {errors}");
     }
+    let plain = call(&[
+        "run",
+        "--target",
+        "redis://127.0.0.1:1",
+        "--mix",
+        "GET key:0:1",
+        "--rate",
+        "1",
+        "--insecure",
+    ]);
+    let errors = String::from_utf8_lossy(&plain.stderr);
+    assert!(errors.contains("is not encrypted"), "{errors}");
+}
+
+#[test]
+fn a_server_that_does_not_shake_hands_is_given_up() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("rediss://{}", silent.local_addr().unwrap());
+    let output = call(&["run", "--target", &url, "--mix", "GET key:0:1", "--rate", "1", "--insecure"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("no TLS handshake in time"), "{errors}");
 }

@@ -60,6 +60,14 @@ impl State {
         }
         let hands_off = self.hand_offs.wakes_timer(&self.threads, self.waiting.any());
         let deadline_ns = self.deadline_ns().unwrap_or(u64::MAX);
+        // What begins to wait may be shorter than all that waited before.
+        let has_new_type = self.waiting.take_new_type();
+        let hand_off_ns = if has_new_type {
+            self.hand_offs.due_ns(&self.threads, &self.waiting)
+        } else {
+            None
+        };
+        let deadline_ns = deadline_ns.min(hand_off_ns.unwrap_or(u64::MAX));
         let is_over = self.is_over();
         let Some(timer) = &mut self.timer else {
             return false;

@@ -270,6 +270,25 @@ fn by_default_a_task_that_computes_holds_up_no_other() {
     assert_eq!(pool.snapshot().types[1].handed_off, 1);
 }
 
+#[test]
+fn a_short_task_does_not_wait_as_long_as_long_ones_that_wait_too() {
+    let pool = Pool::builder().types(types()).workers(1).policy(Policy::sjf()).build().unwrap();
+    block_on(pool.run(SHORT, || ())).unwrap();
+    let began = Instant::now();
+    block_on(pool.run(LONG, || std::thread::sleep(Duration::from_millis(600)))).unwrap();
+    let long_time = began.elapsed();
+    let (gate, held) = hold(&pool, LONG);
+    let waits = pool.run(LONG, || ());
+    // By now the timer waits for as long as a long one may run while only long ones wait: twice that time.
+    std::thread::sleep(Duration::from_millis(20));
+    let began = Instant::now();
+    block_on(pool.run(SHORT, || ())).unwrap();
+    assert!(began.elapsed() < long_time);
+    drop(gate);
+    block_on(held).unwrap();
+    block_on(waits).unwrap();
+}
+
 /// The nice value of the calling thread.
 #[cfg(target_os = "linux")]
 fn nice() -> i32 {
