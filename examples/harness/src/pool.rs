@@ -9,7 +9,8 @@ use psp_pool::{Pool, RequestType, Running};
 
 use crate::DEADLINE;
 
-/// A task that holds a worker until its gate is dropped, and has one when this returns. The pool must hand off no tasks.
+/// A task that holds a worker until its gate is dropped, and has one when this returns. A pool that hands off tasks
+/// hands it off if others wait.
 ///
 /// # Panics
 /// When no worker takes it within [`DEADLINE`].

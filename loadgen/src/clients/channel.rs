@@ -75,8 +75,8 @@ impl Channel {
         self.session.as_ref().is_some_and(|session| session.wants_write())
     }
 
-    /// Whether it goes on when the socket takes more. `is_written` says whether the channel has taken all. A session that
-    /// takes no more has to read before.
+    /// Whether it goes on when the socket takes more. `is_written` says whether the channel has taken all. A session
+    /// that takes no more has to read before.
     pub(crate) fn waits_for_write(&mut self, is_written: bool) -> io::Result<bool> {
         if self.session.is_none() {
             return Ok(!is_written);

@@ -369,14 +369,11 @@ impl Target {
             (None, Some(_)) => rest,
             (None, None) => return Err(scheme_error()),
         };
-        let Parts { host, page, greeting, shown } = match (local, protocol) {
-            (None, _) if protocol.is_http() => Parts::of_http(url, host_or_path),
-            (None, Protocol::Redis) => Parts::of_redis(url, host_or_path)?,
-            (None, _) if host_or_path.trim_end_matches('/').contains('/') => {
-                return Err(TargetError::Page { url: owned() });
-            }
-            _ => Parts::of(url, host_or_path.trim_end_matches('/')),
+        let parts = match local {
+            None => Parts::of_protocol(url, host_or_path, protocol)?,
+            Some(_) => Parts::of(url, host_or_path.trim_end_matches('/')),
         };
+        let Parts { host, page, greeting, shown } = parts;
         if host.is_empty() {
             return Err(scheme_error());
         }
@@ -391,12 +388,11 @@ impl Target {
                 inet_endpoint(url, host, port_default)?
             }
         };
-        let tls = match encrypted {
-            Some(_) if protocol.is_datagram() => return Err(TargetError::NotEncrypted { url: owned() }),
-            Some(_) => Some(Tls::new(tls, host, protocol.alpn())),
-            None => None,
-        };
-        let tls = tls.transpose().map_err(|source| TargetError::Tls { url: owned(), source })?;
+        if encrypted.is_some() && protocol.is_datagram() {
+            return Err(TargetError::NotEncrypted { url: owned() });
+        }
+        let tls = encrypted.map(|_| Tls::new(tls, host, protocol.alpn())).transpose();
+        let tls = tls.map_err(|source| TargetError::Tls { url: owned(), source })?;
         let authority = match local {
             Some(_) => "localhost".to_owned(),
             None => host.to_owned(),
@@ -464,6 +460,17 @@ impl<'a> Parts<'a> {
             page: None,
             greeting: Greeting::default(),
             shown: masked(url),
+        }
+    }
+
+    /// Those of a server that is no local socket.
+    fn of_protocol(url: &str, rest: &'a str, protocol: Protocol) -> Result<Self, TargetError> {
+        let host = rest.trim_end_matches('/');
+        match protocol {
+            _ if protocol.is_http() => Ok(Self::of_http(url, rest)),
+            Protocol::Redis => Self::of_redis(url, rest),
+            _ if host.contains('/') => Err(TargetError::Page { url: masked(url) }),
+            _ => Ok(Self::of(url, host)),
         }
     }
 

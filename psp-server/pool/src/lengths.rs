@@ -17,8 +17,8 @@ impl Lengths {
         self.squares += ns * ns;
     }
 
-    /// What a task takes that is one of the short ones if tasks differ, in nanoseconds: the mean, divided by one and the
-    /// squared coefficient of variation. 0 before the first has ended.
+    /// What a task takes that is one of the short ones if tasks differ, in nanoseconds: the mean, divided by one and
+    /// the squared coefficient of variation. 0 before the first has ended.
     pub(crate) fn short_ns(&self) -> u64 {
         if self.squares == 0.0 {
             return 0;

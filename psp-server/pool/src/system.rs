@@ -51,8 +51,8 @@ pub(crate) fn step_back(thread: i32) {
         sched_deadline: 0,
         sched_period: 0,
     };
-    // SAFETY: the kernel reads as many bytes of `attributes` as that says it has, and writes nothing. It lives until the
-    // call returns. A thread that is gone is an error. No flags.
+    // SAFETY: the kernel reads as many bytes of `attributes` as that says it has, and writes nothing. It lives until
+    // the call returns. A thread that is gone is an error. No flags.
     let _ = unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const attributes, 0) };
 }
 
