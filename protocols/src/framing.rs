@@ -182,6 +182,15 @@ pub enum Rejection<'a> {
     /// servers send no reply.
     #[error("the request waited too long")]
     Expired,
+    /// The server is overloaded: it does not let the request in, because that would not end in time, or because others
+    /// come first. For a datagram, servers send no reply.
+    #[error("overloaded: no further requests of type '{type_name}' for now")]
+    Overloaded {
+        /// Name under which the request's type was registered.
+        type_name: &'a str,
+        /// After this time another attempt may have better luck.
+        retry_after: Duration,
+    },
     /// The handler panicked while it ran the request.
     #[error("the handler failed")]
     HandlerFailed,

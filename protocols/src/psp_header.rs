@@ -177,6 +177,7 @@ impl Framing for PspFraming {
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
         let text = match rejection {
             Rejection::Busy { .. } => "busy",
+            Rejection::Overloaded { .. } => "overloaded",
             Rejection::HandlerFailed => "handler failed",
             Rejection::Failed(text) => text,
             Rejection::ReplyTooLarge { .. } => "reply too large",
@@ -205,6 +206,8 @@ impl Framing for PspFraming {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const HEADER: Header = Header {
@@ -272,6 +275,7 @@ mod tests {
         let error = FrameError::new("psp header: unknown kind");
         let cases = [
             (Rejection::Busy { type_name: "long" }, "busy"),
+            (Rejection::Overloaded { type_name: "long", retry_after: Duration::ZERO }, "overloaded"),
             (Rejection::HandlerFailed, "handler failed"),
             (Rejection::Failed("no disk"), "no disk"),
             (Rejection::ReplyTooLarge { limit_bytes: 1 }, "reply too large"),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Instant;
 
+use psp_policy::admission::{Admission, AdmissionSettings};
 use psp_policy::elastic::Workers;
 use psp_policy::{Policy, PreemptPolicy, RequestType, TypeSpec, TypeTable};
 use psp_protocols::Framing;
@@ -14,7 +15,7 @@ use psp_protocols::Framing;
 use crate::admin::AdminListener;
 use crate::admission;
 use crate::classifier::Classifier;
-use crate::config::{Config, Topology};
+use crate::config::{AdmissionMode, Config, Topology};
 use crate::error::BuildError;
 use crate::fiber::Helpers;
 use crate::handler::Handler;
@@ -29,7 +30,7 @@ use crate::server::Server;
 use crate::settings;
 #[cfg(feature = "admin")]
 use crate::shared::MoreMetrics;
-use crate::shared::{PolicyMailbox, PollWithin, Shared};
+use crate::shared::{Gate, PolicyMailbox, PollWithin, Shared};
 use crate::shutdown::Shutdown;
 use crate::signal_preemptible::SignalPreemptible;
 use crate::telemetry::{Parts, SlowLog, Telemetry};
@@ -531,6 +532,7 @@ impl Settings {
     /// The state that all threads share.
     fn shared(self, plan: Plan, parts: Parts, owed_max: usize, admin_addr: Option<SocketAddr>) -> Shared {
         let (receivers, executors) = (plan.receivers, plan.executors);
+        let gate = self.gate(&plan);
         let config = plan.settings.server;
         let buffers = Arc::new(Budget::new(config.buffered_bytes()));
         let workers = plan.workers.max;
@@ -554,6 +556,7 @@ impl Settings {
             own_policies: plan.settings.own_policies,
             own: self.own,
             policy: PolicyMailbox::new(plan.settings.policy),
+            gate,
             can_preempt: AtomicBool::new(false),
             types: plan.types,
             handshake: plan.handshake,
@@ -567,6 +570,22 @@ impl Settings {
             is_leaving: AtomicBool::new(false),
             started: Instant::now(),
         }
+    }
+
+    /// What decides which requests are let in, if admission is on.
+    fn gate(&self, plan: &Plan) -> Option<Gate> {
+        let has_slo = plan.types.specs().iter().any(|spec| spec.slo.is_some());
+        let is_on = match plan.settings.server.admission {
+            AdmissionMode::Auto => has_slo,
+            AdmissionMode::Off => false,
+            AdmissionMode::On => true,
+        };
+        let (workers, types) = (plan.workers.max, &plan.types);
+        let is_shared = plan.topology == Topology::Distributed;
+        is_on.then(|| {
+            let admission = Admission::new(workers, types, AdmissionSettings::default());
+            Gate::new(Box::new(admission), workers, types.len() + 1, is_shared)
+        })
     }
 
     /// Puts the values that were set one by one among the program's settings, and returns what holds altogether.

@@ -80,6 +80,33 @@ impl std::fmt::Display for Topology {
     }
 }
 
+/// Whether a server refuses what it cannot answer in time, by [`psp_policy::admission`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum AdmissionMode {
+    /// `On` if a type has an [SLO](psp_policy::TypeSpec::slo), else `Off`.
+    #[default]
+    Auto,
+    /// Queues are bounded by the number of requests.
+    Off,
+    /// Queues are bounded by the time that requests wait, too.
+    On,
+}
+
+impl std::str::FromStr for AdmissionMode {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "auto" => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            "on" => Ok(Self::On),
+            _ => Err(format!("unknown admission '{name}' (auto, off, on)")),
+        }
+    }
+}
+
 /// Resources of a server and the behaviour of its threads. Every field has a default and a setter:
 /// `Config::default().workers(2).connections_max(100)`.
 ///
@@ -124,6 +151,9 @@ pub struct Config {
     pub topology: Topology,
     /// Requests (or runs of pipelined requests) that may wait in one typed queue, 1 048 576 at most.
     pub queue_capacity: usize,
+    /// Whether requests are refused that would not be answered in time: within the SLO of their type, or before their
+    /// deadline.
+    pub admission: AdmissionMode,
     /// How long a request (or run) whose typed queue is full may wait for a place in it. Meanwhile the server reads
     /// nothing more from that connection. A request that gets no place in time is refused. With 0 it is refused at
     /// once. Datagrams are dropped at once in any case.
@@ -287,6 +317,7 @@ impl Default for Config {
             admin_tls_key_file: None,
             topology: Topology::Auto,
             queue_capacity: 1024,
+            admission: AdmissionMode::Auto,
             backpressure_ms: 1000,
             connections_max: 10_000,
             connections_per_address_max: 0,
@@ -425,6 +456,7 @@ impl Config {
         arbiter_priority: u8,
         topology: Topology,
         queue_capacity: usize,
+        admission: AdmissionMode,
         backpressure_ms: u64,
         connections_max: usize,
         connections_per_address_max: usize,

@@ -255,7 +255,7 @@ mod watchdog;
 pub use body::Body;
 pub use builder::{HandlerPlace, Missing, MissingPreemptible, OneType, ServerBuilder};
 pub use classifier::Classifier;
-pub use config::{Config, Topology};
+pub use config::{AdmissionMode, Config, Topology};
 pub use critical::critical;
 pub use error::{BuildError, RunError, SettingsError, TypesError, WorkerFault};
 pub use foreseen::Foreseen;

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use psp_server::{Policy, PreemptPolicy, Topology};
+use psp_server::{AdmissionMode, Policy, PreemptPolicy, Topology};
 
 use crate::config_file::replace;
 
@@ -18,6 +18,9 @@ pub(crate) struct SchedulingFlags {
     /// Threads: auto, inline, dedicated or distributed [default: auto].
     #[arg(long, value_name = "NAME", value_parser = Topology::from_str)]
     topology: Option<Topology>,
+    /// Whether requests are refused that would not be answered in time: auto (where a type has an SLO), off or on.
+    #[arg(long, value_name = "MODE", value_parser = AdmissionMode::from_str)]
+    admission: Option<AdmissionMode>,
     /// Nice value of workers that share cores, 0 to 19: above 0 they starve beside busy programs [default: 0].
     #[arg(long, value_name = "NICE")]
     background_nice: Option<i32>,
@@ -47,6 +50,7 @@ impl SchedulingFlags {
         replace(policy, other);
         replace(&mut server.preempt, self.preempt);
         replace(&mut server.topology, self.topology);
+        replace(&mut server.admission, self.admission);
         replace(&mut server.background_nice, self.background_nice);
         replace(&mut server.background_slice_us, self.background_slice_us);
         if is_left_open && server.topology == Topology::Distributed {

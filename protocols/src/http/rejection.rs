@@ -14,12 +14,22 @@ pub(super) fn encode(rejection: &Rejection<'_>, head: Option<&HttpHead>, out: &m
             Some(head) => Response::new(out, head, status),
             None => Response::to_nothing(out, status),
         };
-        response.text_parts(parts);
+        match rejection {
+            Rejection::Overloaded { retry_after, .. } => {
+                let mut digits = itoa::Buffer::new();
+                let seconds = retry_after.as_secs_f64().ceil() as u64;
+                response.header("Retry-After", digits.format(seconds)).text_parts(parts);
+            }
+            _ => response.text_parts(parts),
+        }
     };
     let unavailable = Status::SERVICE_UNAVAILABLE;
     match rejection {
         Rejection::Busy { type_name } => {
             respond(unavailable, &["typed queue of '", type_name, "' is full\n"]);
+        }
+        Rejection::Overloaded { type_name, .. } => {
+            respond(unavailable, &["overloaded: no further requests of type '", type_name, "' for now\n"]);
         }
         Rejection::HandlerFailed => {
             respond(Status::INTERNAL_SERVER_ERROR, &["the handler failed\n"]);
@@ -53,6 +63,8 @@ fn status_and_reason(reason: &str) -> (Status, &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use crate::framing::{FrameError, Framing};
     use crate::http::Http;
     use crate::http::violation::Violation;
@@ -103,6 +115,20 @@ mod tests {
             assert_eq!(encoded(&rejection, get), open);
             let head = "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n";
             assert_eq!(encoded(&rejection, head), format!("HTTP/1.1 {status}\r\n{fields}"));
+        }
+    }
+
+    #[test]
+    fn who_is_refused_under_overload_is_told_when_to_come_again() {
+        for (retry_after, seconds) in [(Duration::from_nanos(1), 1), (Duration::from_millis(1_001), 2)] {
+            let reply = encoded(
+                &Rejection::Overloaded { type_name: "slow", retry_after },
+                "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+            );
+            let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+            assert!(head.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{head}");
+            assert!(head.contains(&format!("\r\nRetry-After: {seconds}\r\n")), "{head}");
+            assert_eq!(body, "overloaded: no further requests of type 'slow' for now\n");
         }
     }
 

@@ -18,6 +18,7 @@ pub(super) fn encode(rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Si
         Rejection::Busy { type_name } => {
             encoder.error_parts(&["BUSY typed queue of '", type_name, "' is full"]);
         }
+        Rejection::Overloaded { .. } => encoder.error("OVERLOADED try again later"),
         Rejection::HandlerFailed => encoder.error("ERR internal error"),
         Rejection::Failed(text) => encoder.error_parts(&["ERR ", text]),
         Rejection::ReplyTooLarge { limit_bytes } => {
@@ -44,6 +45,8 @@ fn has_no_arguments(request: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use crate::framing::{FrameError, Framing};
     use crate::resp::Resp;
 
@@ -60,6 +63,10 @@ mod tests {
         let malformed = FrameError { reason: "Protocol error: bad\r\n+OK".into() };
         let cases = [
             (Rejection::Busy { type_name: "scan" }, "-BUSY typed queue of 'scan' is full\r\n"),
+            (
+                Rejection::Overloaded { type_name: "scan", retry_after: Duration::ZERO },
+                "-OVERLOADED try again later\r\n",
+            ),
             (Rejection::HandlerFailed, "-ERR internal error\r\n"),
             (Rejection::Failed("no disk\r\n+OK"), "-ERR no disk  +OK\r\n"),
             (

@@ -80,9 +80,10 @@ impl Framing for Rpc {
 
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
         let status = match rejection {
-            Rejection::Busy { .. } | Rejection::TooManyConnections | Rejection::OutOfBuffers => {
-                Status::ResourceExhausted
-            }
+            Rejection::Busy { .. }
+            | Rejection::Overloaded { .. }
+            | Rejection::TooManyConnections
+            | Rejection::OutOfBuffers => Status::ResourceExhausted,
             Rejection::HandlerFailed | Rejection::Failed(_) | Rejection::ReplyTooLarge { .. } => Status::Internal,
             Rejection::Malformed(_) => Status::InvalidArgument,
             Rejection::Refused(_) => Status::PermissionDenied,
@@ -167,6 +168,11 @@ mod tests {
                 Rejection::Busy { type_name: "scan" },
                 Status::ResourceExhausted,
                 "typed queue of 'scan' is full",
+            ),
+            (
+                Rejection::Overloaded { type_name: "scan", retry_after: Duration::from_millis(3) },
+                Status::ResourceExhausted,
+                "overloaded: no further requests of type 'scan' for now",
             ),
             (Rejection::HandlerFailed, Status::Internal, "the handler failed"),
             (Rejection::Failed("no disk"), Status::Internal, "no disk"),

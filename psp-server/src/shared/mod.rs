@@ -7,11 +7,13 @@
 //! | `policy_mailbox.rs` | brings another policy to the net thread |
 //! | `handle.rs` | what handlers and operators may do with a running server |
 
+mod gate;
 mod handle;
 mod policy_mailbox;
 mod receiver;
 mod state;
 
+pub(crate) use gate::Gate;
 pub use handle::ServerHandle;
 pub(crate) use policy_mailbox::PolicyMailbox;
 pub(crate) use receiver::Receiver;

@@ -18,7 +18,7 @@ use crate::reply::Deferrals;
 #[cfg(test)]
 use crate::request_types;
 use crate::settings::Settings;
-use crate::shared::PolicyMailbox;
+use crate::shared::{Gate, PolicyMailbox};
 use crate::shutdown::Shutdown;
 use crate::telemetry::{Parts, SlowLog, Telemetry};
 use crate::trace::Trace;
@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     /// The net thread may poll while it is idle: a core is left over.
     pub(crate) polls: bool,
     pub(crate) policy: PolicyMailbox,
+    /// What is let in under overload; `None` without admission.
+    pub(crate) gate: Option<Gate>,
     /// The policy in force can preempt requests.
     pub(crate) can_preempt: AtomicBool,
     /// The registered types. In a server with TLS, the type of handshakes comes last.
@@ -269,6 +271,7 @@ impl Shared {
             workers_min: workers,
             polls: false,
             policy: PolicyMailbox::new(Policy::c_fcfs()),
+            gate: None,
             can_preempt: AtomicBool::new(false),
             types,
             handshake: None,

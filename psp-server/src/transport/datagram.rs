@@ -19,6 +19,7 @@ use super::Packet;
 use super::endpoint::{Endpoint, Outlet};
 use super::owed::Ticket;
 use super::request_key::{DatagramIndex, Names};
+use super::run::is_late;
 
 /// A request and the room for its reply. Its owner is the pool or a worker; the bytes never move.
 pub(crate) struct Datagram<C, D> {
@@ -334,7 +335,7 @@ impl<C, D> Datagram<C, D> {
     /// Whether the request has waited for too long.
     #[inline]
     pub(crate) fn is_late(&self, now_ns: u64) -> bool {
-        self.deadline_ns.is_some_and(|at_ns| now_ns > at_ns)
+        is_late(self.deadline_ns, now_ns)
     }
 
     /// The request behind the header of a received datagram. `None` if the envelope is not that of a request.

@@ -11,6 +11,15 @@ pub(crate) const RUN_LEN_MAX: usize = 64;
 /// Requests that a run holds without an allocation. A connection that pipelines more keeps its allocation.
 const FRAMES_INLINE: usize = 4;
 
+/// The time by which every request has waited for too long.
+pub(crate) const TOO_LATE_NS: u64 = u64::MAX;
+
+/// Whether a request has waited for too long that may wait until `deadline_ns`.
+#[inline]
+pub(crate) fn is_late(deadline_ns: Option<u64>, now_ns: u64) -> bool {
+    deadline_ns.is_some_and(|at_ns| now_ns > at_ns) || now_ns == TOO_LATE_NS
+}
+
 /// What the net worker lends to a worker: a connection, and the requests of it to run. One allocation for
 /// both, which lives as long as the connection.
 pub(crate) struct Stream<C, D> {
@@ -21,8 +30,7 @@ pub(crate) struct Stream<C, D> {
 impl<C, D> Stream<C, D> {
     /// Whether no client waits for the run any more, or it has waited for too long.
     pub(crate) fn is_unwanted(&self, now_ns: u64) -> bool {
-        let is_late = self.run.deadline_ns.is_some_and(|at_ns| now_ns > at_ns);
-        is_late || self.connection.is_abandoned()
+        is_late(self.run.deadline_ns, now_ns) || self.connection.is_abandoned()
     }
 
     /// Applies what follows the last request of the run: all requests are answered.

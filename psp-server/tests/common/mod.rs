@@ -37,6 +37,7 @@ impl Framing for Lines {
     fn encode_rejection(&self, rejection: &Rejection<'_>, request: &[u8], out: &mut dyn Sink) {
         let text = match rejection {
             Rejection::Busy { type_name } => format!("!busy {type_name}"),
+            Rejection::Overloaded { type_name, .. } => format!("!overloaded {type_name}"),
             Rejection::HandlerFailed => "!failed".into(),
             Rejection::ReplyTooLarge { limit_bytes } => format!("!larger than {limit_bytes}"),
             Rejection::Malformed(error) => format!("!malformed: {error}"),

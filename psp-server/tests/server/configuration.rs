@@ -105,6 +105,7 @@ pub(crate) fn changed(config: &Config) -> Config {
     let changed = server_table(config).into_iter().map(|(key, value)| {
         let value = match (key.as_str(), value) {
             ("topology", _) => "inline".into(),
+            ("admission", _) => "on".into(),
             ("preempt", _) => "none".into(),
             ("arbiter", _) => "/run/other".into(),
             ("admin", _) => "9101".into(),

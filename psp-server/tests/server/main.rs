@@ -22,6 +22,7 @@ mod hints;
 mod long_turns;
 #[cfg(target_os = "linux")]
 mod one_line_errors;
+mod overload;
 mod own_settings;
 mod pipelines;
 mod pushes;

@@ -69,7 +69,7 @@ impl Framing for BinaryFraming {
             Rejection::Malformed(_) | Rejection::TooManyConnections | Rejection::Refused(_) => {
                 return;
             }
-            Rejection::Busy { .. } => Status::Busy,
+            Rejection::Busy { .. } | Rejection::Overloaded { .. } => Status::Busy,
             Rejection::HandlerFailed | Rejection::Failed(_) | Rejection::ReplyTooLarge { .. } => Status::InternalError,
             Rejection::OutOfBuffers => Status::OutOfMemory,
             Rejection::ShuttingDown | Rejection::Expired => Status::TemporaryFailure,
@@ -94,6 +94,8 @@ impl BinaryFraming {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const SET: Header = Header {
@@ -145,6 +147,7 @@ mod tests {
     fn refusals_repeat_the_opcode_and_opaque_of_the_request() {
         for (rejection, status) in [
             (Rejection::Busy { type_name: "a" }, Status::Busy),
+            (Rejection::Overloaded { type_name: "a", retry_after: Duration::ZERO }, Status::Busy),
             (Rejection::HandlerFailed, Status::InternalError),
             (Rejection::Failed("no disk"), Status::InternalError),
             (Rejection::ReplyTooLarge { limit_bytes: 1 }, Status::InternalError),

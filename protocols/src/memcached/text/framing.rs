@@ -169,6 +169,7 @@ fn encode_rejection(rejection: &Rejection<'_>, out: &mut dyn Sink) {
     let mut digits = itoa::Buffer::new();
     let parts: &[&str] = match rejection {
         Rejection::Busy { type_name } => &["SERVER_ERROR busy: the queue of '", type_name, "' is full"],
+        Rejection::Overloaded { .. } => &["SERVER_ERROR overloaded"],
         Rejection::HandlerFailed => &["SERVER_ERROR internal error"],
         Rejection::Failed(text) => &["SERVER_ERROR ", text],
         Rejection::ReplyTooLarge { limit_bytes } => {
@@ -186,6 +187,8 @@ fn encode_rejection(rejection: &Rejection<'_>, out: &mut dyn Sink) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn step_with(framing: &TextFraming, input: &[u8]) -> Result<Step, String> {
@@ -344,6 +347,10 @@ mod tests {
             (
                 Rejection::Busy { type_name: "scan" },
                 "SERVER_ERROR busy: the queue of 'scan' is full\r\n",
+            ),
+            (
+                Rejection::Overloaded { type_name: "scan", retry_after: Duration::ZERO },
+                "SERVER_ERROR overloaded\r\n",
             ),
             (Rejection::HandlerFailed, "SERVER_ERROR internal error\r\n"),
             (Rejection::Failed("no disk\r\nSTORED"), "SERVER_ERROR no disk  STORED\r\n"),

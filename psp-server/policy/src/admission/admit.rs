@@ -188,7 +188,8 @@ pub trait Admit: Send {
     /// The request ended after `served_ns` of service over all its turns.
     fn end(&mut self, now_ns: u64, ticket: Ticket, served_ns: u64);
 
-    /// An admitted request is gone without having run: the scheduler rejected it, or its sender left.
+    /// An admitted request is gone without having run: the scheduler rejected it, or its sender left, as may turn out
+    /// right after its turn began.
     fn cancel(&mut self, now_ns: u64, ticket: Ticket);
 
     /// A running request waits for something outside of the scheduler, and needs no worker.

@@ -4,7 +4,7 @@ use super::admit::{AdmissionStatus, Admit, Arrival, PRIORITIES, Reason, Refusal,
 use super::demand::Demand;
 use super::expected::{Line, Service};
 use super::limit::Limit;
-use super::places::{LEVELS, OVER_SHARE, Place, Places};
+use super::places::{Doing, LEVELS, OVER_SHARE, Place, Places};
 use super::settings::AdmissionSettings;
 use super::tenants::Tenants;
 use crate::request_type::TypeTable;
@@ -439,7 +439,9 @@ impl Admit for Admission {
 
     fn cancel(&mut self, now_ns: u64, ticket: Ticket) {
         self.pass(now_ns);
-        self.places.leave_lane(ticket);
+        if self.places.get(ticket).doing == Doing::Waits {
+            self.places.leave_lane(ticket);
+        }
         let place = self.places.remove(ticket);
         self.tenants.charge(place.tenant, -place.charged_ns);
     }

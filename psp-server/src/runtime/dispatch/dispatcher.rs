@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use psp_policy::admission::{Arrival, Refusal};
 use psp_policy::elastic::ElasticScheduler;
 use psp_policy::{
     Action, BacklogRequest, Event, Policy, Relief, RequestId, RequestState, RequestType, Sample, Scheduler, TypeSpec,
@@ -20,8 +21,9 @@ use crate::classifier::Classifier;
 use crate::request_types::control_begun_max;
 use crate::runtime::channel::turn_start::TurnStart;
 use crate::runtime::host::cores::Cores;
-use crate::shared::Receiver;
+use crate::shared::{Gate, Receiver};
 use crate::telemetry::{DispatchCounters, Telemetry};
+use crate::transport::run::TOO_LATE_NS;
 
 /// How often queue lengths and reservations are published for other threads.
 const PUBLISH_INTERVAL_NS: u64 = 10_000_000;
@@ -55,6 +57,8 @@ pub(crate) struct Dispatcher<K> {
     lengths: Option<Lengths>,
     /// How long requests keep their connections.
     keeping: Option<Lengths>,
+    /// The request whose turn came too late, as admission says.
+    too_late: Option<RequestId>,
     /// Where the scheduler may have work done aside.
     studies: Option<Studies>,
     /// The counts of the schedulers that were in force before.
@@ -105,6 +109,7 @@ impl<K> Dispatcher<K> {
             offered: None,
             lengths: None,
             keeping: None,
+            too_late: None,
             studies: None,
             before: Counted {
                 steals: vec![0; shared.types.len() + 1],
@@ -337,14 +342,37 @@ impl<K> Dispatcher<K> {
         self.places.has_free(slot)
     }
 
+    /// How many requests a run may have that begins with one of this type, where admission says so.
     #[inline]
-    pub(crate) fn arrived(
-        &mut self,
-        now_ns: u64,
-        request: RequestId,
-        request_type: RequestType,
-        deadline_ns: Option<u64>,
-    ) {
+    pub(crate) fn run_len_max(&self, request_type: RequestType) -> Option<usize> {
+        let gate = self.shared.gate.as_ref()?;
+        Some(gate.run_len_max(self.slot(request_type)))
+    }
+
+    /// A request has come. It is let in, unless admission refuses it: then nobody hears of it.
+    #[inline]
+    pub(crate) fn arrived(&mut self, now_ns: u64, arrival: &Arrival) -> Result<(), Refusal> {
+        let (mut name, slot) = (arrival.request, self.slot(arrival.request_type));
+        if let Some(gate) = &self.shared.gate
+            && !self.control.has(slot)
+            && Some(arrival.request_type) != self.shared.handshake
+        {
+            name = gate.arrive(now_ns, arrival)?;
+        }
+        self.enter(now_ns, arrival, name);
+        Ok(())
+    }
+
+    /// Work has come that admission has nothing to say about.
+    pub(crate) fn entered(&mut self, now_ns: u64, request: RequestId, request_type: RequestType) {
+        let name = self.shared.gate.as_ref().map_or(request, |gate| gate.name_of(request));
+        self.enter(now_ns, &Arrival::new(request, request_type, now_ns), name);
+    }
+
+    /// A request enters its queue. The scheduler calls it `name`.
+    #[inline]
+    fn enter(&mut self, now_ns: u64, arrival: &Arrival, name: RequestId) {
+        let &Arrival { request, request_type, deadline_ns, .. } = arrival;
         let slot = self.slot(request_type);
         self.shared.trace.arrived(self.shared.index(), request, slot);
         if self.control.has(slot) {
@@ -354,11 +382,15 @@ impl<K> Dispatcher<K> {
         if let Some(offered) = &mut self.offered {
             offered.push(Arrived { request, slot });
         }
-        self.scheduler.on_event(now_ns, Event::Arrived { request, request_type, deadline_ns });
+        let arrived = Event::Arrived { request: name, request_type, deadline_ns };
+        self.scheduler.on_event(now_ns, arrived);
     }
 
     #[inline]
     pub(crate) fn completed(&mut self, now_ns: u64, worker: WorkerId, samples: &[Sample]) {
+        if let Some((gate, request)) = self.shared.gate.as_ref().zip(self.turns.request_on(worker)) {
+            gate.end(now_ns, request, samples.iter().map(|sample| sample.service_ns).sum());
+        }
         self.turns.completed(worker);
         let dropped = false;
         let completed = Event::Completed { worker, samples, dropped };
@@ -370,6 +402,9 @@ impl<K> Dispatcher<K> {
         if let Some(request) = self.turns.request_on(worker) {
             let slot = self.slot(self.turns.type_on(worker));
             self.shared.trace.dropped(self.shared.index(), request, slot);
+            if let Some(gate) = &self.shared.gate {
+                gate.cancel(now_ns, request);
+            }
         }
         self.turns.dropped(worker);
         let dropped = Event::Completed { worker, samples: &[], dropped: true };
@@ -394,6 +429,9 @@ impl<K> Dispatcher<K> {
         if let Some(request) = self.turns.request_on(worker) {
             let request_type = self.turns.type_on(worker);
             self.blocked.begin(now_ns, request, request_type);
+            if let Some(gate) = &self.shared.gate {
+                gate.block(now_ns, request);
+            }
         }
         let woken = self.turns.blocked(worker);
         self.scheduler.on_event(now_ns, Event::Blocked { worker, served_ns });
@@ -453,6 +491,9 @@ impl<K> Dispatcher<K> {
             self.shared.trace.woken(self.shared.index(), request, slot);
             return self.control.put(request, request_type);
         }
+        if let Some(gate) = &self.shared.gate {
+            gate.unblock(now_ns, request);
+        }
         self.waits_again(now_ns, request, slot);
     }
 
@@ -461,6 +502,7 @@ impl<K> Dispatcher<K> {
         if self.counts_all() {
             self.places.take(slot);
         }
+        let request = self.shared.gate.as_ref().map_or(request, |gate| gate.name_of(request));
         self.scheduler.on_event(now_ns, Event::Unblocked { request });
     }
 
@@ -513,10 +555,13 @@ impl<K> Dispatcher<K> {
         loop {
             // The action is returned as it is in memory. If it were unwrapped and wrapped again, it would be
             // copied in other pieces than it was written in, and the processor would wait for that.
-            let polled = self.scheduler.poll(now_ns);
-            let Some(action) = &polled else {
+            let mut polled = self.scheduler.poll(now_ns);
+            let Some(action) = &mut polled else {
                 return None;
             };
+            if let Some(gate) = &self.shared.gate {
+                self.too_late = pass(gate, now_ns, action);
+            }
             if let Action::Run { request_type, .. } | Action::Reject { request_type, .. } = action
                 && self.counts_all()
             {
@@ -525,6 +570,16 @@ impl<K> Dispatcher<K> {
             if self.turns.decided(now_ns, action) {
                 return polled;
             }
+        }
+    }
+
+    /// The time by which it is told whether a request that is to begin comes too late. For admission's reasons it is the
+    /// end of all times.
+    #[inline]
+    pub(crate) fn turn_ns(&self, now_ns: u64, request: RequestId) -> u64 {
+        match self.too_late == Some(request) {
+            true => TOO_LATE_NS,
+            false => now_ns,
         }
     }
 
@@ -553,7 +608,7 @@ impl<K> Dispatcher<K> {
         if self.shared.config.arbiter.is_none()
             && let Some(present) = self.scheduler.follow_load(now_ns)
         {
-            self.shared.telemetry.elastic.changed_to(present);
+            self.note_present(now_ns, present);
         }
         self.study(now_ns);
         if now_ns >= self.publish_at_ns {
@@ -626,7 +681,14 @@ impl<K> Dispatcher<K> {
     /// So many workers are present from now on.
     pub(crate) fn set_present(&mut self, now_ns: u64, present: usize) {
         self.scheduler.set_present(now_ns, present);
+        self.note_present(now_ns, present);
+    }
+
+    fn note_present(&self, now_ns: u64, present: usize) {
         self.shared.telemetry.elastic.changed_to(present);
+        if let Some(gate) = &self.shared.gate {
+            gate.workers(now_ns, present);
+        }
     }
 
     /// The next request that is stuck and was not returned before, and what is left to its type. To be asked after
@@ -669,6 +731,26 @@ impl<K> Dispatcher<K> {
         }
         let updates = self.before.reservation_updates + self.scheduler.reservation_updates();
         self.shared.telemetry.reservation_updates.set(updates);
+        if let Some(gate) = &self.shared.gate {
+            gate.measure();
+        }
+    }
+}
+
+/// Has an action concern the request that admission says, in the place of the one that the scheduler named. Returns it if
+/// it is too late for it.
+fn pass(gate: &Gate, now_ns: u64, action: &mut Action) -> Option<RequestId> {
+    match action {
+        Action::Run { request, .. } => {
+            let turn = gate.turn(now_ns, *request);
+            *request = turn.request;
+            turn.is_too_late.then_some(turn.request)
+        }
+        Action::Reject { request, .. } => {
+            *request = gate.rejected(now_ns, *request);
+            None
+        }
+        Action::Preempt { .. } => None,
     }
 }
 
@@ -701,7 +783,7 @@ mod tests {
         let classify = |_: &[u8]| RequestType::new(0);
         let mut dispatcher = Dispatcher::new(classify, scheduler, shared, starts);
         for id in 0..4 {
-            dispatcher.arrived(0, RequestId(id), RequestType::new(0), None);
+            dispatcher.entered(0, RequestId(id), RequestType::new(0));
         }
         assert_eq!(dispatcher.waiting(), 4);
         let worker = WorkerId(0);
@@ -733,7 +815,7 @@ mod tests {
         let mut dispatcher = Dispatcher::new(classify, scheduler, shared.clone(), starts);
         let [get, ping] = [0, 1].map(RequestType::new);
         for (id, request_type) in [(0, get), (1, ping), (2, get), (3, ping)] {
-            dispatcher.arrived(0, RequestId(id), request_type, None);
+            dispatcher.entered(0, RequestId(id), request_type);
         }
         assert_eq!((dispatcher.waiting(), dispatcher.control_at_hand()), (2, 2));
         assert!(matches!(dispatcher.poll(0), Some(Action::Run { .. })));

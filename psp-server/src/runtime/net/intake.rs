@@ -1,5 +1,6 @@
 //! Classifies datagrams and hands them to the dispatcher.
 
+use psp_policy::admission::Arrival;
 use psp_protocols::Framing;
 
 use super::sources::{Refusal, Sources};
@@ -62,28 +63,25 @@ impl<'a, F: Framing, K: Classifier<F::Head>> Intake<'a, F, K> {
         true
     }
 
-    /// Tells the scheduler about a classified datagram.
+    /// Tells the scheduler about a classified datagram. `false` if admission does not let it in.
     #[inline]
-    pub(crate) fn enqueue<C>(&mut self, datagram: &Datagram<C, F::Head>) {
-        self.dispatcher.arrived(
-            datagram.arrived_ns,
-            datagram.request_id(),
-            datagram.request_type,
-            datagram.deadline_ns,
-        );
+    pub(crate) fn enqueue<C>(&mut self, datagram: &Datagram<C, F::Head>) -> bool {
+        let &Datagram { request_type, arrived_ns, deadline_ns, .. } = datagram;
+        let arrival = Arrival::new(datagram.request_id(), request_type, arrived_ns).deadline_ns(deadline_ns);
+        let is_in = self.dispatcher.arrived(arrived_ns, &arrival).is_ok();
+        if !is_in {
+            self.dispatcher.count_rejection(request_type);
+        }
+        is_in
     }
 
-    /// Classifies and enqueues a datagram. `false` if it is not exactly one request, or `sources` refuse it.
+    /// Classifies and enqueues a datagram. `false` if it is not exactly one request, or `sources` or admission refuse it.
     #[inline]
     pub(super) fn admit<C>(&mut self, sources: &Sources, datagram: &mut Datagram<C, F::Head>) -> bool {
         if let Some(refusal) = sources.refusal(datagram.peer, self.now_ns) {
             self.count_refused(refusal);
             return false;
         }
-        let is_request = self.classify(datagram);
-        if is_request {
-            self.enqueue(datagram);
-        }
-        is_request
+        self.classify(datagram) && self.enqueue(datagram)
     }
 }

@@ -462,7 +462,8 @@ impl<F: Framing, K, H: Handler<F::Head>> NetWorker<F, K, H> {
         let Some(port) = self.ports.port_of(request) else {
             return Ok(None);
         };
-        match { &mut port.requests }.drop_unwanted(request, &self.dispatcher, self.now_ns) {
+        let turn_ns = self.dispatcher.turn_ns(self.now_ns, request);
+        match { &mut port.requests }.drop_unwanted(request, &self.dispatcher, turn_ns) {
             true => Err(Dropped),
             false => Ok(port.requests.lend(request)),
         }

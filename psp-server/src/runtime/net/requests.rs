@@ -15,7 +15,7 @@ use crate::runtime::task::Task;
 use crate::shared::Receiver;
 use crate::transport::datagram::DatagramPool;
 use crate::transport::request_key::{DatagramIndex, Names, RequestKey};
-use crate::transport::run::TurnedDown;
+use crate::transport::run::{TOO_LATE_NS, TurnedDown};
 
 /// As which of the workers that run a port's requests its driver sends what is no worker's.
 const FIRST_WORKER: WorkerId = WorkerId(0);
@@ -57,7 +57,7 @@ impl<F: Framing, C> Requests<F, C> {
             Some(TurnedDown::Unwanted) => {
                 connections.restore(stream);
                 // It was too late by the clock of another worker, which may have read it last.
-                connections.drop_unwanted(index, u64::MAX, dispatcher);
+                connections.drop_unwanted(index, TOO_LATE_NS, dispatcher);
             }
             Some(TurnedDown::Rejected) => {
                 connections.restore(stream);

@@ -303,7 +303,7 @@ impl Framing for SimFraming {
         let head = request.first_chunk().and_then(Head::decode);
         let (client, number) = head.map_or((0, NO_NUMBER), |head| (head.client, head.number));
         let status = match rejection {
-            Rejection::Busy { .. } => Status::Busy,
+            Rejection::Busy { .. } | Rejection::Overloaded { .. } => Status::Busy,
             Rejection::Expired => Status::Expired,
             Rejection::HandlerFailed => Status::HandlerFailed,
             Rejection::Failed(_) => Status::Failed,

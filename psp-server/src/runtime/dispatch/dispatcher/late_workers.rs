@@ -72,7 +72,7 @@ impl Machine {
     /// All requests arrive at once, and are served.
     fn serve(mut self) -> Vec<(usize, u64)> {
         for request in (0..).take(REQUESTS).map(RequestId) {
-            self.dispatcher.arrived(0, request, RequestType::UNKNOWN, None);
+            self.dispatcher.entered(0, request, RequestType::UNKNOWN);
         }
         self.carry_out();
         while self.left_ns != [0; REQUESTS] {

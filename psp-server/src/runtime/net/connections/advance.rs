@@ -210,7 +210,7 @@ impl<F: Framing, C> Connections<F, C> {
             slot.phase.queue();
             let request_type = slot.last_run.request_type;
             self.net().background_flushes.add(1);
-            dispatcher.arrived(now_ns, self.names.of_run(index), request_type, None);
+            dispatcher.entered(now_ns, self.names.of_run(index), request_type);
             return false;
         }
         slot.last_active_ns = now_ns;

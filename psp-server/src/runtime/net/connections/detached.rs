@@ -57,9 +57,11 @@ impl<F: Framing, C> Connections<F, C> {
 
     /// Takes all but the first `kept` requests out of the run of a connection at home. They are framed again.
     #[cold]
-    fn put_back<K>(&mut self, index: ConnectionIndex, kept: usize, dispatcher: &Dispatcher<K>) {
+    pub(super) fn put_back<K>(&mut self, index: ConnectionIndex, kept: usize, dispatcher: &Dispatcher<K>) {
         let slot = &mut self.slots[index.get()];
-        if let Some(Stream { run, .. }) = slot.phase.home_mut() {
+        if let Some(Stream { run, .. }) = slot.phase.home_mut()
+            && run.frames.len() > kept
+        {
             let others = run.frames.drain(kept..);
             others.for_each(|frame| dispatcher.uncount_arrival(frame.request_type));
             (run.len_max, run.discard_after, run.closes) = (2, 0, false);
@@ -78,10 +80,8 @@ impl<F: Framing, C> Connections<F, C> {
     ) -> Option<ConnectionIndex> {
         let is_authenticated = { self.slots[index.get()].phase.stream()? }.connection.is_authenticated;
         let own = is_authenticated.then(|| self.vacant()).flatten()?;
-        if self.slots[index.get()].phase.stream()?.run.frames.len() > 1 {
-            // The others need not wait for the first.
-            self.put_back(index, 1, dispatcher);
-        }
+        // The others need not wait for the first.
+        self.put_back(index, 1, dispatcher);
         let slot = &mut self.slots[index.get()];
         let idle = slot.detached.idle.pop();
         let Stream { connection, run } = slot.phase.home_mut().expect("it was there");

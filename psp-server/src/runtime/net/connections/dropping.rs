@@ -1,7 +1,10 @@
 //! Drops runs that no client waits for, when their turn comes. Until then they keep their places in their queues, where
 //! a run costs nothing but its place.
 
+use std::time::Duration;
+
 use psp_policy::RequestType;
+use psp_policy::admission::Refusal;
 use psp_protocols::{Framing, Rejection};
 
 use super::readiness::Condition;
@@ -9,7 +12,7 @@ use super::slot::Phase;
 use super::table::Connections;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::transport::request_key::ConnectionIndex;
-use crate::transport::run::Stream;
+use crate::transport::run::{Stream, is_late};
 
 impl<F: Framing, C> Connections<F, C> {
     /// A connection whose run was not begun waits in its queue as before it was lent.
@@ -41,7 +44,7 @@ impl<F: Framing, C> Connections<F, C> {
             self.ready.push(index);
             return true;
         }
-        let is_late = stream.run.deadline_ns.is_some_and(|at_ns| now_ns > at_ns);
+        let is_late = is_late(stream.run.deadline_ns, now_ns);
         if is_late {
             self.refuse_run(index, |request_type| {
                 dispatcher.count_expired(request_type);
@@ -59,6 +62,18 @@ impl<F: Framing, C> Connections<F, C> {
         self.refuse_run(index, |request_type| {
             dispatcher.count_rejection(request_type);
             Rejection::Busy { type_name: dispatcher.type_name(request_type) }
+        });
+    }
+
+    /// Refuses the run that admission does not let in.
+    #[cold]
+    pub(super) fn turn_away<K>(&mut self, index: ConnectionIndex, refusal: Refusal, dispatcher: &Dispatcher<K>) {
+        self.refuse_run(index, |request_type| {
+            dispatcher.count_rejection(request_type);
+            Rejection::Overloaded {
+                type_name: dispatcher.type_name(request_type),
+                retry_after: Duration::from_nanos(refusal.retry_after_ns),
+            }
         });
     }
 

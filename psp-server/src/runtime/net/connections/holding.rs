@@ -7,15 +7,19 @@
 //!                                └───── for backpressure_ms ───► refused
 //! ```
 //!
+//! Where there is admission, it turns a run away that has a place and would not be answered in time.
+//!
 //! Runs of one type get places in the order in which they came, and those of other types do not wait for them.
 
 use psp_policy::RequestType;
+use psp_policy::admission::Arrival;
 use psp_protocols::Framing;
 
 use super::slot::Phase;
 use super::table::Connections;
 use crate::runtime::dispatch::dispatcher::Dispatcher;
 use crate::transport::request_key::ConnectionIndex;
+use crate::transport::run::Stream;
 
 impl<F: Framing, C> Connections<F, C> {
     /// The run of a connection at home enters its typed queue, or waits for a place there.
@@ -27,6 +31,9 @@ impl<F: Framing, C> Connections<F, C> {
         dispatcher: &mut Dispatcher<K>,
         now_ns: u64,
     ) {
+        if let Some(len_max) = dispatcher.run_len_max(request_type) {
+            self.put_back(index, len_max, dispatcher);
+        }
         let slot = &mut self.slots[index.get()];
         slot.last_run.request_type = request_type;
         let of_type = dispatcher.slot(request_type);
@@ -34,8 +41,27 @@ impl<F: Framing, C> Connections<F, C> {
         if is_full && self.held.wait_ns_max > 0 {
             return self.hold(index, request_type, dispatcher, now_ns);
         }
-        let deadline_ns = slot.phase.queue();
-        dispatcher.arrived(now_ns, self.names.of_run(index), request_type, deadline_ns);
+        slot.phase.queue();
+        self.enter(index, request_type, dispatcher, now_ns);
+    }
+
+    /// A run with a place in its typed queue enters it, unless admission turns it away. Returns whether it did.
+    #[inline]
+    fn enter<K>(
+        &mut self,
+        index: ConnectionIndex,
+        request_type: RequestType,
+        dispatcher: &mut Dispatcher<K>,
+        now_ns: u64,
+    ) -> bool {
+        let Some(Stream { run, .. }) = self.slots[index.get()].phase.stream() else {
+            return false;
+        };
+        let arrival = Arrival::new(self.names.of_run(index), request_type, run.arrived_ns)
+            .count(run.frames.len().max(1) as u32)
+            .deadline_ns(run.deadline_ns);
+        let turned_away = dispatcher.arrived(now_ns, &arrival).err();
+        turned_away.map(|refusal| self.turn_away(index, refusal, dispatcher)).is_none()
     }
 
     /// The run waits for a place, with as little memory as its connection can have.
@@ -81,13 +107,12 @@ impl<F: Framing, C> Connections<F, C> {
                 self.held.pop(of_type);
                 let slot = &mut self.slots[index.get()];
                 let request_type = slot.last_run.request_type;
-                let deadline_ns = slot.phase.queue();
+                slot.phase.queue();
                 if self.drop_unwanted(index, now_ns, dispatcher) {
                     continue;
                 }
                 if has_room {
-                    dispatcher.arrived(now_ns, self.names.of_run(index), request_type, deadline_ns);
-                    have_entered = true;
+                    have_entered |= self.enter(index, request_type, dispatcher, now_ns);
                 } else {
                     self.reject(index, dispatcher);
                 }

@@ -241,18 +241,13 @@ impl<C, D> Phase<C, D> {
         matches!(self, Self::Lingering { .. })
     }
 
-    /// `Home` or `Backpressured` becomes `Queued`. Returns until when the run may wait for its turn.
+    /// `Home` or `Backpressured` becomes `Queued`.
     #[inline]
-    pub(super) fn queue(&mut self) -> Option<u64> {
-        let mut deadline_ns = None;
+    pub(super) fn queue(&mut self) {
         *self = match std::mem::replace(self, Self::Free) {
-            Self::Home(stream) | Self::Backpressured(stream) => {
-                deadline_ns = stream.run.deadline_ns;
-                Self::Queued(stream)
-            }
+            Self::Home(stream) | Self::Backpressured(stream) => Self::Queued(stream),
             other => other,
         };
-        deadline_ns
     }
 
     /// `Home` becomes `Backpressured`.

@@ -213,7 +213,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Distributed<F, K, 
     #[inline]
     pub(super) fn task_of(&mut self, request: RequestId) -> Result<Option<ContextTask<F, H>>, Dropped> {
         match self.peers.take(request) {
-            Some(task) if task.is_unwanted(self.net.now_ns) => {
+            Some(task) if task.is_unwanted(self.net.dispatcher.turn_ns(self.net.now_ns, request)) => {
                 self.turn_down(task, TurnedDown::Unwanted);
                 Err(Dropped)
             }
