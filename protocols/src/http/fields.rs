@@ -21,6 +21,8 @@ pub(super) struct Fields {
     pub(super) closes: bool,
     /// The client sends the body after `100 Continue`.
     pub(super) expects_continue: bool,
+    /// How long the client waits for the response, in microseconds; 0 if it does not say.
+    pub(super) within_us: u32,
 }
 
 /// What has been read of the header section so far.
@@ -31,6 +33,7 @@ struct Seen {
     hosts: usize,
     connection: ConnectionOptions,
     expects_continue: bool,
+    within_us: Option<u32>,
 }
 
 /// What the lines of `Connection` say about its end.
@@ -74,6 +77,7 @@ impl Fields {
             body,
             closes: seen.connection.closes(is_http10),
             expects_continue: seen.expects_continue && body != BodyLength::Bytes(0),
+            within_us: seen.within_us.unwrap_or(0),
         })
     }
 }
@@ -86,11 +90,18 @@ impl Seen {
             4 if is("host") => self.hosts += 1,
             6 if is("expect") => self.read_expect(header.value, minor)?,
             10 if is("connection") => self.connection.read(header.value),
+            12 if is("grpc-timeout") => self.read_timeout(grpc_timeout_us(header.value)),
             14 if is("content-length") => self.read_length(header.value)?,
             17 if is("transfer-encoding") => self.read_codings(header.value),
+            30 if is("x-envoy-expected-rq-timeout-ms") => self.read_timeout(timeout_us(header.value, 1_000.0)),
             _ => {}
         }
         Ok(())
+    }
+
+    /// The shorter one holds. What is no number, or more than an hour, says nothing.
+    fn read_timeout(&mut self, timeout_us: Option<u32>) {
+        self.within_us = self.within_us.into_iter().chain(timeout_us).min();
     }
 
     fn read_length(&mut self, value: &[u8]) -> Result<(), Violation> {
@@ -142,6 +153,27 @@ impl ConnectionOptions {
     pub(super) const fn closes(self, is_http10: bool) -> bool {
         self.close || (is_http10 && !self.keep_alive)
     }
+}
+
+/// Microseconds of a number of units that take so many each; `None` for 0, which Envoy takes for no timeout.
+fn timeout_us(digits: &[u8], unit_us: f64) -> Option<u32> {
+    let us = decimal(digits.trim_ascii()).ok()? as f64 * unit_us;
+    (us > 0.0 && us < f64::from(u32::MAX)).then_some(us.ceil() as u32)
+}
+
+/// `TimeoutValue TimeoutUnit` of gRPC.
+fn grpc_timeout_us(value: &[u8]) -> Option<u32> {
+    let (unit, digits) = value.trim_ascii().split_last()?;
+    let unit_us = match unit {
+        b'H' => 3.6e9,
+        b'M' => 6e7,
+        b'S' => 1e6,
+        b'm' => 1e3,
+        b'u' => 1.0,
+        b'n' => 1e-3,
+        _ => return None,
+    };
+    timeout_us(digits, unit_us)
 }
 
 /// The elements of a list that commas separate, without the empty ones.

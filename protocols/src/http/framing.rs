@@ -1,6 +1,7 @@
 //! Where a request ends.
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use crate::framing::{FrameError, Framing, Rejection, Step};
 use crate::sink::Sink;
@@ -173,6 +174,10 @@ impl Framing for Http {
 
     fn closes_after(&self, _frame: &[u8], head: &HttpHead) -> bool {
         head.closes()
+    }
+
+    fn deadline(&self, head: &HttpHead) -> Option<Duration> {
+        head.deadline()
     }
 
     fn encode_interim(&self, cursor: &mut HttpCursor, out: &mut dyn Sink) {

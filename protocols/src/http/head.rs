@@ -2,6 +2,7 @@
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::time::Duration;
 
 use super::fields::{BodyLength, Fields};
 use super::method::Method;
@@ -33,9 +34,10 @@ pub struct HttpHead {
     target_end: u16,
     /// Where the body begins, after the empty line.
     body_start: u16,
+    within_us: u32,
 }
 
-const _: () = assert!(size_of::<HttpHead>() == 18);
+const _: () = assert!(size_of::<HttpHead>() == 24);
 
 impl HttpHead {
     /// Reads the head that ends with `block`, whose request line begins at `start`.
@@ -69,6 +71,7 @@ impl HttpHead {
             query_start: place(target_start + query.start),
             target_end: place(target_start + target.len()),
             body_start: place(block.len()),
+            within_us: fields.within_us,
         };
         Ok((head, fields))
     }
@@ -91,6 +94,13 @@ impl HttpHead {
     #[must_use]
     pub const fn closes(&self) -> bool {
         self.closes
+    }
+
+    /// How long the client waits for the response, by the shorter one of `grpc-timeout` and
+    /// `X-Envoy-Expected-Rq-Timeout-Ms`; `None` without one that is above 0 and below 71 minutes.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Duration> {
+        (self.within_us > 0).then(|| Duration::from_micros(self.within_us.into()))
     }
 
     /// The path as the client wrote it, percent-encoded and without the query; `/` for an absolute target
@@ -179,6 +189,27 @@ mod tests {
         for other in [&b""[..], b"GET", &frame[..20]] {
             assert!(head.header_lines(other).is_empty() && head.body(other).0.is_empty());
             assert!(head.path(other).len() <= other.len().max(1));
+        }
+    }
+
+    #[test]
+    fn the_shorter_timeout_of_a_request_is_its_deadline() {
+        for (fields, us) in [
+            ("", None),
+            ("grpc-timeout: 20m\r\n", Some(20_000)),
+            ("Grpc-Timeout: 1500n\r\n", Some(2)),
+            ("grpc-timeout: 1H\r\n", Some(3_600_000_000)),
+            ("grpc-timeout: 2H\r\n", None),
+            ("grpc-timeout: 5s\r\n", None),
+            ("grpc-timeout: S\r\n", None),
+            ("X-Envoy-Expected-Rq-Timeout-Ms: 15\r\n", Some(15_000)),
+            ("x-envoy-expected-rq-timeout-ms: 0\r\n", None),
+            ("x-envoy-expected-rq-timeout-ms: soon\r\n", None),
+            ("grpc-timeout: 1S\r\nX-Envoy-Expected-Rq-Timeout-Ms: 7\r\n", Some(7_000)),
+            ("X-Envoy-Expected-Rq-Timeout-Ms: 7000\r\ngrpc-timeout: 1S\r\n", Some(1_000_000)),
+        ] {
+            let head = parse(&format!("GET / HTTP/1.1\r\nHost: x\r\n{fields}\r\n")).unwrap();
+            assert_eq!(head.deadline(), us.map(Duration::from_micros), "{fields}");
         }
     }
 

@@ -8,6 +8,8 @@
 //!
 //! All policies promise the first part of [`Promise`]; [`Promises`] says what else yours does.
 //!
+//! [`check_admit`] does the same with an [admission](crate::admission::Admit).
+//!
 //! The module needs the feature `conformance`, which adds proptest to the dependencies. Put it where
 //! only tests use it:
 //!
@@ -29,6 +31,7 @@
 //! assert_eq!(broken.promise, Promise::Order);
 //! ```
 
+mod admission;
 mod broken;
 mod cases;
 mod kit;
@@ -38,6 +41,7 @@ mod seen;
 #[cfg(test)]
 mod tests;
 
+pub use admission::{AdmitPromise, BrokenAdmit, check_admit};
 pub use broken::{Broken, Promise};
 pub use cases::{Case, Measured, Operation, Step, workers};
 pub use kit::{CASES, check, check_case};
