@@ -1,5 +1,6 @@
 //! The builder of servers.
 
+use std::fmt;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Instant;
 
-use psp_policy::admission::{Admission, AdmissionSettings};
+use psp_policy::admission::{Admission, AdmissionSettings, Admit};
 use psp_policy::elastic::Workers;
 use psp_policy::{Policy, PreemptPolicy, RequestType, TypeSpec, TypeTable};
 use psp_protocols::Framing;
@@ -69,12 +70,23 @@ struct Settings {
     workers: Option<Workers>,
     topology: Option<Topology>,
     preempt: Option<PreemptPolicy>,
+    /// Makes an admission of the program's own.
+    make_admit: Option<MakeAdmit>,
     /// The handler's author signed [`SignalPreemptible`].
     signal_preemptible: bool,
     poll_within: Option<PollWithin>,
     #[cfg(feature = "admin")]
     more_metrics: MoreMetrics,
     error: Option<BuildError>,
+}
+
+/// Makes an admission for so many workers, and these types.
+struct MakeAdmit(Box<dyn FnOnce(usize, &TypeTable) -> Box<dyn Admit> + Send>);
+
+impl fmt::Debug for MakeAdmit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MakeAdmit").finish_non_exhaustive()
+    }
 }
 
 /// Stands in the builder for a framing or handler that was not given yet.
@@ -128,6 +140,7 @@ impl Server<(), (), fn(crate::Request<'_, ()>, &mut crate::Reply<'_>)> {
             workers: None,
             topology: None,
             preempt: None,
+            make_admit: None,
             signal_preemptible: false,
             poll_within: None,
             #[cfg(feature = "admin")]
@@ -353,6 +366,18 @@ impl<F, K, H> ServerBuilder<F, K, H> {
         self
     }
 
+    /// Sets an [admission](Admit) of one's own in the place of [`Admission`]. `make` gets the number of workers that are
+    /// present at first, and all types. It decides unless [`Config::admission`] is [`Off`](AdmissionMode::Off).
+    ///
+    /// `psp_policy::conformance::check_admit` tests what it promises. Threads that receive requests share it, one at a
+    /// time, and wait for its answers.
+    #[must_use]
+    pub fn admission<A: Admit + 'static>(mut self, make: impl FnOnce(usize, &TypeTable) -> A + Send + 'static) -> Self {
+        let make = |workers: usize, types: &TypeTable| -> Box<dyn Admit> { Box::new(make(workers, types)) };
+        self.settings.make_admit = Some(MakeAdmit(Box::new(make)));
+        self
+    }
+
     /// Sets the number of workers, or a range within which they come and go: `2..=8`. Whatever
     /// [`config`](Self::config) says.
     #[must_use]
@@ -436,6 +461,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
             polled_port: packet_port.is_some(),
             elastic: plan.workers.min < workers,
             arbiter: config.arbiter.is_some(),
+            admission: plan.has_admission,
         };
         let cores = plan.cores.clone();
         let owed_max = owed_max(self.framing.replies_in_order());
@@ -495,6 +521,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
             self.settings.admit_distributed(workers.min < workers.max)?;
         }
         let datagrams = self.settings.datagrams(&types, config, workers.max, receivers)?;
+        let has_admission = self.settings.has_admission(&types, config);
         Ok(Plan {
             settings,
             cores,
@@ -506,6 +533,7 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> ServerBuilder<F, K
             types,
             handshake,
             preempt,
+            has_admission,
         })
     }
 }
@@ -526,11 +554,12 @@ struct Plan {
     handshake: Option<RequestType>,
     /// The mechanism by type slot.
     preempt: Vec<PreemptPolicy>,
+    has_admission: bool,
 }
 
 impl Settings {
     /// The state that all threads share.
-    fn shared(self, plan: Plan, parts: Parts, owed_max: usize, admin_addr: Option<SocketAddr>) -> Shared {
+    fn shared(mut self, plan: Plan, parts: Parts, owed_max: usize, admin_addr: Option<SocketAddr>) -> Shared {
         let (receivers, executors) = (plan.receivers, plan.executors);
         let gate = self.gate(&plan);
         let config = plan.settings.server;
@@ -572,20 +601,25 @@ impl Settings {
         }
     }
 
-    /// What decides which requests are let in, if admission is on.
-    fn gate(&self, plan: &Plan) -> Option<Gate> {
-        let has_slo = plan.types.specs().iter().any(|spec| spec.slo.is_some());
-        let is_on = match plan.settings.server.admission {
-            AdmissionMode::Auto => has_slo,
+    fn has_admission(&self, types: &TypeTable, config: &Config) -> bool {
+        match config.admission {
+            AdmissionMode::Auto => self.make_admit.is_some() || types.specs().iter().any(|spec| spec.slo.is_some()),
             AdmissionMode::Off => false,
             AdmissionMode::On => true,
+        }
+    }
+
+    /// What decides which requests are let in, if anything does.
+    fn gate(&mut self, plan: &Plan) -> Option<Gate> {
+        let own = self.make_admit.take().filter(|_| plan.has_admission);
+        let (workers, types) = (plan.workers.min, &plan.types);
+        let admit: Box<dyn Admit> = match own {
+            Some(MakeAdmit(make)) => make(workers, types),
+            None if plan.has_admission => Box::new(Admission::new(workers, types, AdmissionSettings::default())),
+            None => return None,
         };
-        let (workers, types) = (plan.workers.max, &plan.types);
         let is_shared = plan.topology == Topology::Distributed;
-        is_on.then(|| {
-            let admission = Admission::new(workers, types, AdmissionSettings::default());
-            Gate::new(Box::new(admission), workers, types.len() + 1, is_shared)
-        })
+        Some(Gate::new(admit, workers, types.len() + 1, is_shared))
     }
 
     /// Puts the values that were set one by one among the program's settings, and returns what holds altogether.

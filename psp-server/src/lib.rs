@@ -154,7 +154,7 @@
 //! | `psp_arrivals_total` | `type` |  | Requests that arrived. |
 //! | `psp_completions_total` | `type` |  | Requests that completed. |
 //! | `psp_held_total` | `type` |  | Requests that waited for a place in the typed queue. |
-//! | `psp_rejections_total` | `type` |  | Requests refused because the typed queue was full. |
+//! | `psp_rejections_total` | `type` |  | Requests refused because the typed queue was full, or by admission. |
 //! | `psp_abandoned_total` | `type` |  | Requests not run because the peer had left. |
 //! | `psp_expired_total` | `type` |  | Requests not run because they had waited too long. |
 //! | `psp_steals_total` | `type` |  | Requests that ran on workers of longer types. |
@@ -170,6 +170,9 @@
 //! | `psp_blocked` | `type` |  | Requests that wait in their handlers. |
 //! | `psp_queue_length` | `type` |  | Requests that wait for a worker; a run of pipelined requests counts as one. |
 //! | `psp_workers_reserved` | `type` |  | Workers reserved for the group of the type. |
+//! | `psp_slo_infeasible` | `type` | admission | 1 while the SLO is shorter than two mean service times. |
+//! | `psp_expectation_error_seconds` | `type` | admission | How far the waits that admission expects are from real ones, on average. |
+//! | `psp_refused_total` | `type`, `reason` | admission | Requests that admission refused, by reason; a run of pipelined requests counts as one. |
 //! | `psp_wait_seconds` | `type` |  | From the arrival of a request to the beginning of its handler. |
 //! | `psp_service_seconds` | `type` |  | Service times: time with a worker. |
 //! | `psp_sojourn_seconds` | `type` |  | From the arrival of a request to the end of its handler. |
@@ -261,7 +264,7 @@ pub use error::{BuildError, RunError, SettingsError, TypesError, WorkerFault};
 pub use foreseen::Foreseen;
 pub use handler::{Handler, Outcome, Request};
 pub use peer::{Credentials, Peer};
-pub use preempt::{CpuTimer, Pace, PreemptPolicy, SignalPreemptible, checkpoint, is_abandoned, no_preempt};
+pub use preempt::{CpuTimer, Pace, PreemptPolicy, SignalPreemptible, checkpoint, is_abandoned, load_level, no_preempt};
 pub use refusal::Refusal;
 pub use reply::{Closer, DeferredReply, Push, PushBatch, PushError, Reply};
 pub use server::{DrainReport, Server};

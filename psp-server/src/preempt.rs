@@ -8,7 +8,7 @@ use crate::fiber;
 
 pub use psp_policy::PreemptPolicy;
 
-pub use crate::fiber::{CpuTimer, Pace, Platform, PreemptSafeAlloc, checkpoint, is_abandoned, no_preempt};
+pub use crate::fiber::{CpuTimer, Pace, Platform, PreemptSafeAlloc, checkpoint, is_abandoned, load_level, no_preempt};
 pub use crate::signal_preemptible::SignalPreemptible;
 
 /// Refuses a mechanism that this platform or this handler does not support. `vouched` says that the

@@ -170,7 +170,8 @@ impl Default for Config {
             server: psp_server::Config::default()
                 .connections_max(1024)
                 .datagram_bytes_max(DATAGRAM_LEN_MAX)
-                .datagram_bytes_per_source_per_s(DATAGRAM_BYTES_PER_SOURCE_PER_S),
+                .datagram_bytes_per_source_per_s(DATAGRAM_BYTES_PER_SOURCE_PER_S)
+                .admission(psp_server::AdmissionMode::Off),
             types: Vec::new(),
             unsupported: UnsupportedFlags::default(),
         }

@@ -156,7 +156,10 @@ impl Default for Config {
             limits: Limits::default(),
             policy: Policy::darc(),
             // A command that takes a second may be a script without an end, whatever its like took.
-            server: psp_server::Config::default().stuck_after_ms(1000).stuck_after_means(0),
+            server: psp_server::Config::default()
+                .stuck_after_ms(1000)
+                .stuck_after_means(0)
+                .admission(psp_server::AdmissionMode::Off),
             types: Vec::new(),
         }
     }

@@ -14,6 +14,7 @@
 //! | `long_turn.rs` | turns that become long while they last |
 //! | `cpu_clock.rs` | the CPU time of the thread that is the request's own |
 //! | `cpu_timer.rs` | for how long the request has computed: `CpuTimer` |
+//! | `load.rs` | the load of the server: `load_level` |
 //! | `peer.rs` | whether the peer of the request is still there: `is_abandoned` |
 //! | `pool.rs` | contexts, and switching between them |
 //! | `thread_sanitizer.rs` | tells the thread sanitizer of it |
@@ -33,6 +34,7 @@ mod cpu_clock;
 mod cpu_timer;
 mod flag;
 mod helpers;
+mod load;
 mod long_turn;
 mod overflow;
 mod pace;
@@ -56,6 +58,8 @@ pub(crate) use alternate_stack::AlternateStack;
 pub use cpu_timer::CpuTimer;
 pub(crate) use flag::PreemptFlag;
 pub(crate) use helpers::Helpers;
+pub use load::load_level;
+pub(crate) use load::note_load_level;
 pub(crate) use long_turn::{Looked, TurnWatch, said_type, say_type, watched};
 pub(crate) use overflow::report_overflows;
 pub use pace::Pace;

@@ -17,13 +17,14 @@
 //! keep their names.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
 use psp_policy::RequestId;
 use psp_policy::admission::{AdmissionStatus, Admit, Arrival, Refusal, Ticket, Verdict};
 
+use crate::fiber::no_preempt;
 use crate::transport::run::RUN_LEN_MAX;
 
 /// Requests for which memory is set aside.
@@ -39,14 +40,24 @@ pub(crate) struct Gate {
     is_shared: bool,
     /// See [`Gate::load_level`]; the bits of a number.
     load_level: AtomicU64,
-    /// Per type slot: see [`Gate::run_len_max`].
-    run_lens: Box<[AtomicUsize]>,
+    /// Per type slot.
+    types: Box<[OfType]>,
+}
+
+#[derive(Debug)]
+struct OfType {
+    /// See [`Gate::run_len_max`].
+    run_len_max: AtomicUsize,
+    /// The SLO is too short.
+    is_infeasible: AtomicBool,
 }
 
 struct State {
     admit: Box<dyn Admit>,
-    /// How many are present.
+    /// How many workers are present.
     workers: usize,
+    /// The time of the last event.
+    now_ns: u64,
     /// Requests that were let in.
     inside: HashMap<RequestId, Inside>,
     /// The scheduler's name of each request that has another one's, and the request of each such name.
@@ -86,18 +97,22 @@ impl Gate {
         let state = State {
             admit,
             workers,
+            now_ns: 0,
             inside: HashMap::with_capacity(PREALLOCATED),
             names: HashMap::with_capacity(PREALLOCATED),
             named: HashMap::with_capacity(PREALLOCATED),
         };
-        let gate = Self {
+        Self {
             state: Mutex::new(state),
             is_shared,
             load_level: AtomicU64::new(0),
-            run_lens: (0..slots).map(|_| AtomicUsize::new(RUN_LEN_MAX)).collect(),
-        };
-        gate.measure();
-        gate
+            types: { 0..slots }
+                .map(|_| OfType {
+                    run_len_max: AtomicUsize::new(RUN_LEN_MAX),
+                    is_infeasible: AtomicBool::new(false),
+                })
+                .collect(),
+        }
     }
 
     /// Nothing is left half done by a thread that panics here, but for what its admission did.
@@ -105,9 +120,18 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The same for an event, with its time. That of another thread may be later: time does not go backwards here.
+    fn state_at(&self, now_ns: u64) -> (MutexGuard<'_, State>, u64) {
+        let mut state = self.state();
+        state.now_ns = state.now_ns.max(now_ns);
+        let now_ns = state.now_ns;
+        (state, now_ns)
+    }
+
     /// A request has come. Returns the scheduler's name for it, if it is let in.
     pub(crate) fn arrive(&self, now_ns: u64, arrival: &Arrival) -> Result<RequestId, Refusal> {
-        let state = &mut *self.state();
+        let (mut state, now_ns) = self.state_at(now_ns);
+        let state = &mut *state;
         let request = arrival.request;
         let name = other(&state.names, request);
         let mut arrival = *arrival;
@@ -124,7 +148,8 @@ impl Gate {
 
     /// The scheduler runs the request that it calls `name`. Returns whose turn it is.
     pub(crate) fn turn(&self, now_ns: u64, name: RequestId) -> GateTurn {
-        let state = &mut *self.state();
+        let (mut state, now_ns) = self.state_at(now_ns);
+        let state = &mut *state;
         let mut request = other(&state.named, name);
         let Some(&Inside { ticket, has_begun: false }) = state.inside.get(&request) else {
             return GateTurn { request, is_too_late: false };
@@ -155,7 +180,7 @@ impl Gate {
 
     /// A request is gone and has not run.
     pub(crate) fn cancel(&self, now_ns: u64, request: RequestId) {
-        let state = &mut *self.state();
+        let (mut state, now_ns) = self.state_at(now_ns);
         if let Some(Inside { ticket, .. }) = state.inside.remove(&request) {
             state.admit.cancel(now_ns, ticket);
         }
@@ -163,7 +188,7 @@ impl Gate {
 
     /// A request has ended after so much service.
     pub(crate) fn end(&self, now_ns: u64, request: RequestId, served_ns: u64) {
-        let state = &mut *self.state();
+        let (mut state, now_ns) = self.state_at(now_ns);
         if let Some(Inside { ticket, .. }) = state.inside.remove(&request) {
             state.admit.end(now_ns, ticket, served_ns);
         }
@@ -171,53 +196,68 @@ impl Gate {
 
     /// A running request waits for a wake.
     pub(crate) fn block(&self, now_ns: u64, request: RequestId) {
-        let state = &mut *self.state();
-        if let Some(Inside { ticket, .. }) = state.inside.get(&request) {
-            state.admit.block(now_ns, *ticket);
+        let (mut state, now_ns) = self.state_at(now_ns);
+        if let Some(&Inside { ticket, .. }) = state.inside.get(&request) {
+            state.admit.block(now_ns, ticket);
         }
     }
 
     /// A request was woken.
     pub(crate) fn unblock(&self, now_ns: u64, request: RequestId) {
-        let state = &mut *self.state();
-        if let Some(Inside { ticket, .. }) = state.inside.get(&request) {
-            state.admit.unblock(now_ns, *ticket);
+        let (mut state, now_ns) = self.state_at(now_ns);
+        if let Some(&Inside { ticket, .. }) = state.inside.get(&request) {
+            state.admit.unblock(now_ns, ticket);
         }
     }
 
     /// So many workers are present from now on.
     pub(crate) fn workers(&self, now_ns: u64, present: usize) {
-        let state = &mut *self.state();
+        let (mut state, now_ns) = self.state_at(now_ns);
         state.admit.workers(now_ns, present);
         state.workers = present;
     }
 
-    /// What admission says of each type, by slots.
-    pub(crate) fn statuses(&self) -> Vec<AdmissionStatus> {
-        let state = self.state();
-        (0..self.run_lens.len()).map(|slot| state.admit.status(slot)).collect()
+    /// How many requests are inside.
+    #[cfg(test)]
+    pub(crate) fn inside(&self) -> usize {
+        self.state().inside.len()
     }
 
-    /// Measures the load, and how long runs may be.
-    pub(crate) fn measure(&self) {
+    /// What admission says of each type, by slots. Handlers ask, too, and keep their workers meanwhile.
+    pub(crate) fn statuses(&self) -> Vec<AdmissionStatus> {
+        no_preempt(|| {
+            let state = self.state();
+            (0..self.types.len()).map(|slot| state.admit.status(slot)).collect()
+        })
+    }
+
+    /// Measures the load, and how long runs may be. Returns the first type, by its slot, whose SLO has turned out to be
+    /// too short since the last time, and what is known of it.
+    pub(crate) fn measure(&self) -> Option<(usize, AdmissionStatus)> {
         let state = self.state();
-        let mut offered = 0.0;
-        for (slot, run_len) in self.run_lens.iter().enumerate() {
-            let AdmissionStatus { workers_offered, slo_ns, service_ns_mean, .. } = state.admit.status(slot);
-            let len = match slo_ns > 0.0 && service_ns_mean > 0.0 {
-                true => (slo_ns * RUN_PART / service_ns_mean) as usize,
+        let (mut offered, mut news) = (0.0, None);
+        for (slot, of_type) in self.types.iter().enumerate() {
+            let status = state.admit.status(slot);
+            let means = status.slo_ns / status.service_ns_mean;
+            let len = match means.is_finite() && means > 0.0 {
+                true => (means * RUN_PART) as usize,
                 false => RUN_LEN_MAX,
             };
-            run_len.store(len.clamp(1, RUN_LEN_MAX), Ordering::Relaxed);
-            offered += workers_offered;
+            of_type.run_len_max.store(len.clamp(1, RUN_LEN_MAX), Ordering::Relaxed);
+            let was_infeasible = of_type.is_infeasible.swap(status.slo_infeasible, Ordering::Relaxed);
+            if status.slo_infeasible && !was_infeasible {
+                news = news.or(Some((slot, status)));
+            }
+            offered += status.workers_offered;
         }
         let level = offered / state.workers.max(1) as f64;
         self.load_level.store(level.to_bits(), Ordering::Relaxed);
+        news
     }
 
     /// How many requests a run may have that begins with one of the type at `slot`.
     pub(crate) fn run_len_max(&self, slot: usize) -> usize {
-        self.run_lens[slot].load(Ordering::Relaxed)
+        self.types[slot].run_len_max.load(Ordering::Relaxed)
     }
 
     /// The work that requests ask for, refused ones included, as a part of what the workers can do.
@@ -261,7 +301,6 @@ mod tests {
     struct NewestFirst {
         /// By ticket.
         waiting: Vec<(RequestId, u64)>,
-        told: Vec<(&'static str, u32)>,
     }
 
     impl Admit for NewestFirst {
@@ -283,12 +322,10 @@ mod tests {
             Turn::new(arrived_ns > 0, (first != last).then_some(instead))
         }
 
-        fn end(&mut self, _: u64, ticket: Ticket, _: u64) {
-            self.told.push(("end", ticket.0));
-        }
+        fn end(&mut self, _: u64, _: Ticket, _: u64) {}
 
         fn cancel(&mut self, _: u64, ticket: Ticket) {
-            self.told.push(("cancel", ticket.0));
+            self.waiting.remove(ticket.0 as usize);
         }
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use psp_policy::{Policy, PolicyError, TypeSpec};
 
+use super::gate::Gate;
 use super::state::Shared;
 use crate::admission;
 use crate::config::{Config, Topology};
@@ -58,6 +59,7 @@ impl ServerHandle {
             shared.parts,
             shared.buffers.held_bytes(),
             shared.replies_deferred(),
+            &shared.gate.as_ref().map(Gate::statuses).unwrap_or_default(),
             has_histograms,
         )
     }

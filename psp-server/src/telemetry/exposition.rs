@@ -4,8 +4,8 @@ use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, Me
 use prometheus::{Encoder, TextEncoder};
 
 use super::histogram::HistogramSnapshot;
-use super::rows::{DROPS, Figure, HISTOGRAMS, NET, Row, SERVER, TYPES, WORKERS};
-use super::snapshot::{Parts, Snapshot};
+use super::rows::{DROPS, Figure, HISTOGRAMS, NET, REFUSED, Row, SERVER, TYPES, WORKERS};
+use super::snapshot::{Parts, Snapshot, TypeSnapshot};
 
 /// The content type of [`exposition`].
 pub(crate) const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
@@ -13,13 +13,17 @@ pub(crate) const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
 /// All figures of `snapshot`, each with the label `server`.
 pub(crate) fn exposition(snapshot: &Snapshot, server: &str) -> String {
     let mut page = Page { families: Vec::new(), parts: &snapshot.parts, server };
-    page.add(NET, [(None, &snapshot.net)]);
+    page.add(NET, [(Vec::new(), &snapshot.net)]);
+    let by_reason = |reason: &str| ("reason", reason.to_owned());
     let drops = snapshot.net.packets.dropped.iter();
-    page.add(DROPS, drops.map(|dropped| (Some(("reason", dropped.reason.to_owned())), dropped)));
-    page.add(SERVER, [(None, snapshot)]);
+    page.add(DROPS, drops.map(|dropped| (vec![by_reason(dropped.reason)], dropped)));
+    page.add(SERVER, [(Vec::new(), snapshot)]);
     let types = || snapshot.types.iter();
-    let by_type = |name: &String| Some(("type", name.clone()));
+    let by_type = |name: &String| vec![("type", name.clone())];
     page.add(TYPES, types().map(|ty| (by_type(&ty.name), ty)));
+    let refused = types().flat_map(|ty| ty.admission.refused.iter().map(move |refused| (ty, refused)));
+    let labels = |ty: &TypeSnapshot, reason| vec![("type", ty.name.clone()), by_reason(reason)];
+    page.add(REFUSED, refused.map(|(ty, refused)| (labels(ty, refused.reason), refused)));
     for row in &HISTOGRAMS {
         let metrics = types().map(|ty| {
             page.metric(by_type(&ty.name), |metric| {
@@ -30,11 +34,11 @@ pub(crate) fn exposition(snapshot: &Snapshot, server: &str) -> String {
         page.put(row.name, row.help, MetricType::HISTOGRAM, metrics);
     }
     let workers = snapshot.workers.iter().enumerate();
-    page.add(WORKERS, workers.map(|(index, worker)| (Some(("worker", index.to_string())), worker)));
+    page.add(WORKERS, workers.map(|(index, worker)| (vec![("worker", index.to_string())], worker)));
     page.text()
 }
 
-type OwnLabel = Option<(&'static str, String)>;
+type OwnLabels = Vec<(&'static str, String)>;
 
 struct Page<'a> {
     families: Vec<MetricFamily>,
@@ -44,7 +48,7 @@ struct Page<'a> {
 
 impl Page<'_> {
     /// Adds rows of all these parts of the snapshot.
-    fn add<'s, S: 's>(&mut self, rows: &[Row<S>], parts: impl IntoIterator<Item = (OwnLabel, &'s S)>) {
+    fn add<'s, S: 's>(&mut self, rows: &[Row<S>], parts: impl IntoIterator<Item = (OwnLabels, &'s S)>) {
         let parts: Vec<_> = parts.into_iter().collect();
         for row in rows.iter().filter(|row| row.part.is_in(self.parts)) {
             let metrics = parts
@@ -55,8 +59,8 @@ impl Page<'_> {
         }
     }
 
-    fn metric(&self, label: OwnLabel, set: impl FnOnce(&mut Metric)) -> Metric {
-        let labels = [("server", self.server.to_owned())].into_iter().chain(label);
+    fn metric(&self, own: OwnLabels, set: impl FnOnce(&mut Metric)) -> Metric {
+        let labels = [("server", self.server.to_owned())].into_iter().chain(own);
         let pairs = labels.map(|(name, value)| {
             let mut pair = LabelPair::default();
             pair.set_name(name.to_owned());
@@ -93,7 +97,7 @@ impl<S> Figure<S> {
     const fn kind(&self) -> MetricType {
         match self {
             Self::Counter(_) | Self::Seconds(_) => MetricType::COUNTER,
-            Self::Gauge(_) => MetricType::GAUGE,
+            Self::Gauge(_) | Self::Span(_) => MetricType::GAUGE,
         }
     }
 
@@ -103,14 +107,16 @@ impl<S> Figure<S> {
             counter.set_value(value);
             counter
         };
+        let gauge = |value| {
+            let mut gauge = Gauge::default();
+            gauge.set_value(value);
+            gauge
+        };
         match self {
             Self::Counter(read) => metric.set_counter(counter(read(of) as f64)),
             Self::Seconds(read) => metric.set_counter(counter(seconds(read(of)))),
-            Self::Gauge(read) => {
-                let mut gauge = Gauge::default();
-                gauge.set_value(read(of) as f64);
-                metric.set_gauge(gauge);
-            }
+            Self::Gauge(read) => metric.set_gauge(gauge(read(of) as f64)),
+            Self::Span(read) => metric.set_gauge(gauge(seconds(read(of)))),
         }
     }
 }

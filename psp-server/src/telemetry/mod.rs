@@ -32,7 +32,7 @@ pub use publish::Publisher;
 pub(crate) use slow::SlowLog;
 pub use slow::SlowRequest;
 pub use snapshot::{
-    ArbiterSnapshot, DropSnapshot, ElasticSnapshot, NetSnapshot, PacketSnapshot, Parts, Snapshot, TurnSnapshot,
-    TypeSnapshot, WaitSnapshot, WorkerSnapshot,
+    AdmissionSnapshot, ArbiterSnapshot, DropSnapshot, ElasticSnapshot, NetSnapshot, PacketSnapshot, Parts,
+    RefusedSnapshot, Snapshot, TurnSnapshot, TypeSnapshot, WaitSnapshot, WorkerSnapshot,
 };
 pub(crate) use turning::Turning;

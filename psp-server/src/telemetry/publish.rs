@@ -3,7 +3,7 @@
 use metrics::{Label, Unit};
 
 use super::histogram::HistogramSnapshot;
-use super::rows::{DROPS, Figure, HISTOGRAMS, NET, Row, SERVER, TYPES, WORKERS};
+use super::rows::{DROPS, Figure, HISTOGRAMS, NET, REFUSED, Row, SERVER, TYPES, WORKERS};
 use super::snapshot::{Parts, Snapshot};
 
 /// Hands the figures of a server to the recorder of the crate [`metrics`], under names that start with `psp_`. The
@@ -54,7 +54,13 @@ impl Publisher {
             hand_over(DROPS, parts, &labels, dropped);
         }
         for ty in &snapshot.types {
-            hand_over(TYPES, parts, &with("type", ty.name.clone()), ty);
+            let of_type = with("type", ty.name.clone());
+            hand_over(TYPES, parts, &of_type, ty);
+            for refused in &ty.admission.refused {
+                let reason = Label::new("reason", refused.reason);
+                let labels: Vec<Label> = of_type.iter().cloned().chain([reason]).collect();
+                hand_over(REFUSED, parts, &labels, refused);
+            }
         }
         for (index, worker) in snapshot.workers.iter().enumerate() {
             hand_over(WORKERS, parts, &with("worker", index.to_string()), worker);
@@ -84,7 +90,7 @@ fn hand_over<S>(rows: &[Row<S>], parts: &Parts, labels: &[Label], of: &S) {
         match row.figure {
             Figure::Counter(read) => metrics::counter!(row.name, labels).absolute(read(of)),
             Figure::Gauge(read) => metrics::gauge!(row.name, labels).set(read(of) as f64),
-            Figure::Seconds(read) => metrics::gauge!(row.name, labels).set(read(of) as f64 / 1e9),
+            Figure::Seconds(read) | Figure::Span(read) => metrics::gauge!(row.name, labels).set(read(of) as f64 / 1e9),
         }
     }
 }
@@ -95,7 +101,7 @@ fn describe(parts: &Parts) {
             match row.figure {
                 Figure::Counter(_) => metrics::describe_counter!(row.name, row.help),
                 Figure::Gauge(_) => metrics::describe_gauge!(row.name, row.help),
-                Figure::Seconds(_) => metrics::describe_gauge!(row.name, Unit::Seconds, row.help),
+                Figure::Seconds(_) | Figure::Span(_) => metrics::describe_gauge!(row.name, Unit::Seconds, row.help),
             }
         }
     }
@@ -103,6 +109,7 @@ fn describe(parts: &Parts) {
     all(DROPS, parts);
     all(SERVER, parts);
     all(TYPES, parts);
+    all(REFUSED, parts);
     all(WORKERS, parts);
     for row in HISTOGRAMS {
         metrics::describe_histogram!(row.name, Unit::Seconds, row.help);

@@ -1,8 +1,8 @@
 //! The figures that exporters get: names, what they mean, and where a snapshot has them.
 
-use self::Figure::{Counter, Gauge, Seconds};
+use self::Figure::{Counter, Gauge, Seconds, Span};
 use super::histogram::HistogramSnapshot;
-use super::snapshot::{DropSnapshot, NetSnapshot, Parts, Snapshot, TypeSnapshot, WorkerSnapshot};
+use super::snapshot::{DropSnapshot, NetSnapshot, Parts, RefusedSnapshot, Snapshot, TypeSnapshot, WorkerSnapshot};
 
 /// A figure of a part `S` of a snapshot.
 pub(super) struct Row<S> {
@@ -21,6 +21,8 @@ pub(super) enum Figure<S> {
     Seconds(fn(&S) -> u64),
     /// It grows and shrinks.
     Gauge(fn(&S) -> u64),
+    /// It grows and shrinks, in nanoseconds, which exporters get in seconds.
+    Span(fn(&S) -> u64),
 }
 
 /// Which servers have a figure.
@@ -32,6 +34,7 @@ pub(super) enum Part {
     PolledPort,
     Elastic,
     Arbiter,
+    Admission,
 }
 
 impl Part {
@@ -43,6 +46,7 @@ impl Part {
             Self::PolledPort => parts.polled_port,
             Self::Elastic => parts.elastic,
             Self::Arbiter => parts.arbiter,
+            Self::Admission => parts.admission,
         }
     }
 }
@@ -120,7 +124,7 @@ pub(super) const TYPES: &[Row<TypeSnapshot>] = &[
     row("psp_arrivals_total", Part::All, Counter(|ty| ty.arrivals), "Requests that arrived."),
     row("psp_completions_total", Part::All, Counter(|ty| ty.completions), "Requests that completed."),
     row("psp_held_total", Part::All, Counter(|ty| ty.held), "Requests that waited for a place in the typed queue."),
-    row("psp_rejections_total", Part::All, Counter(|ty| ty.rejections), "Requests refused because the typed queue was full."),
+    row("psp_rejections_total", Part::All, Counter(|ty| ty.rejections), "Requests refused because the typed queue was full, or by admission."),
     row("psp_abandoned_total", Part::All, Counter(|ty| ty.abandoned), "Requests not run because the peer had left."),
     row("psp_expired_total", Part::All, Counter(|ty| ty.expired), "Requests not run because they had waited too long."),
     row("psp_steals_total", Part::All, Counter(|ty| ty.steals), "Requests that ran on workers of longer types."),
@@ -136,6 +140,14 @@ pub(super) const TYPES: &[Row<TypeSnapshot>] = &[
     row("psp_blocked", Part::All, Gauge(|ty| ty.waits.blocked), "Requests that wait in their handlers."),
     row("psp_queue_length", Part::All, Gauge(|ty| ty.queued), "Requests that wait for a worker; a run of pipelined requests counts as one."),
     row("psp_workers_reserved", Part::All, Gauge(|ty| ty.workers_reserved), "Workers reserved for the group of the type."),
+    row("psp_slo_infeasible", Part::Admission, Gauge(|ty| u64::from(ty.admission.slo_infeasible)), "1 while the SLO is shorter than two mean service times."),
+    row("psp_expectation_error_seconds", Part::Admission, Span(|ty| ty.admission.expectation_error_ns), "How far the waits that admission expects are from real ones, on average."),
+];
+
+/// Of requests that admission refuses, by type and reason.
+#[rustfmt::skip]
+pub(super) const REFUSED: &[Row<RefusedSnapshot>] = &[
+    row("psp_refused_total", Part::Admission, Counter(|refused| refused.requests), "Requests that admission refused, by reason; a run of pipelined requests counts as one."),
 ];
 
 /// Times of each type.
@@ -179,6 +191,7 @@ mod tests {
                 Part::PolledPort => "polled port",
                 Part::Elastic => "range of workers",
                 Part::Arbiter => "arbiter",
+                Part::Admission => "admission",
             };
             format!("//! | `{}` | {label} | {servers} | {} |", row.name, row.help)
         };
@@ -193,6 +206,7 @@ mod tests {
             lines(DROPS, "`reason`"),
             lines(SERVER, ""),
             lines(TYPES, "`type`"),
+            lines(REFUSED, "`type`, `reason`"),
             histograms.collect(),
             lines(WORKERS, "`worker`"),
         ];
@@ -205,7 +219,7 @@ mod tests {
         fn check<S>(rows: &[Row<S>]) {
             for Row { name, figure, .. } in rows {
                 assert!(!name.contains("_ns") && !name.contains("_us"), "{name}");
-                let is_counter = !matches!(figure, Figure::Gauge(_));
+                let is_counter = !matches!(figure, Figure::Gauge(_) | Figure::Span(_));
                 assert_eq!(name.ends_with("_total"), is_counter, "{name}");
                 let in_seconds = matches!(figure, Figure::Seconds(_));
                 assert_eq!(name.contains("_seconds_"), in_seconds, "{name}");
@@ -215,6 +229,7 @@ mod tests {
         check(DROPS);
         check(SERVER);
         check(TYPES);
+        check(REFUSED);
         check(WORKERS);
     }
 }

@@ -1,6 +1,7 @@
 //! A readable copy of all counters.
 
 use psp_policy::TypeTable;
+use psp_policy::admission::{AdmissionStatus, Reason};
 use psp_protocols::packet::DropReason;
 
 use super::counter::Counter;
@@ -58,6 +59,8 @@ pub struct Parts {
     pub elastic: bool,
     /// It asks an arbiter for cores.
     pub arbiter: bool,
+    /// It has [admission](crate::Config::admission).
+    pub admission: bool,
 }
 
 /// Workers that come and go with the load. If they do not, all are present.
@@ -213,7 +216,7 @@ pub struct TypeSnapshot {
     /// Requests that found the typed queue full and waited for a place in it, for
     /// [`Config::backpressure_ms`](crate::Config::backpressure_ms) at most.
     pub held: u64,
-    /// Requests refused because the typed queue stayed full.
+    /// Requests refused because the typed queue stayed full, or by admission.
     pub rejections: u64,
     /// Requests that did not run because their connection had been closed when their turn came.
     pub abandoned: u64,
@@ -249,6 +252,43 @@ pub struct TypeSnapshot {
     pub turns: TurnSnapshot,
     /// Waits of its requests in their handlers.
     pub waits: WaitSnapshot,
+    /// What [admission](crate::Config::admission) says of it.
+    pub admission: AdmissionSnapshot,
+}
+
+/// What admission says of one type. Without admission all figures are 0, and there are no reasons.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct AdmissionSnapshot {
+    /// Requests (or runs of pipelined requests) that were refused, by reason.
+    pub refused: Vec<RefusedSnapshot>,
+    /// How far expected waits have been from real ones lately, on average, in nanoseconds.
+    pub expectation_error_ns: u64,
+    /// Whether the SLO is shorter than two mean service times, and therefore counts as two.
+    pub slo_infeasible: bool,
+}
+
+/// How many requests of one type were refused for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct RefusedSnapshot {
+    /// The reason's [name](psp_policy::admission::Reason::name).
+    pub reason: &'static str,
+    /// How many.
+    pub requests: u64,
+}
+
+impl AdmissionSnapshot {
+    fn of(status: &AdmissionStatus) -> Self {
+        let refused = Reason::ALL.iter().zip(status.refused);
+        Self {
+            refused: refused
+                .map(|(reason, requests)| RefusedSnapshot { reason: reason.name(), requests })
+                .collect(),
+            expectation_error_ns: status.expectation_error_ns as u64,
+            slo_infeasible: status.slo_infeasible,
+        }
+    }
 }
 
 /// Waits of one type's requests in their handlers: requests that [`wait`](crate::wait()) without their workers.
@@ -366,6 +406,7 @@ impl Snapshot {
         parts: Parts,
         buffered_bytes: usize,
         replies_deferred: usize,
+        admission: &[AdmissionStatus],
         has_histograms: bool,
     ) -> Self {
         let receivers = &telemetry.receivers;
@@ -401,6 +442,7 @@ impl Snapshot {
                 relieved: all(|counters| &counters.relieved),
                 turns: TurnSnapshot::sum(of_receivers.clone().map(|counters| &counters.turns)),
                 waits: WaitSnapshot::sum(of_receivers.clone().map(|counters| &counters.waits)),
+                admission: admission.get(slot).map(AdmissionSnapshot::of).unwrap_or_default(),
             }
         });
         // A worker may be a receiver, too.

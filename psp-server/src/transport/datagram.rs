@@ -19,7 +19,7 @@ use super::Packet;
 use super::endpoint::{Endpoint, Outlet};
 use super::owed::Ticket;
 use super::request_key::{DatagramIndex, Names};
-use super::run::is_late;
+use super::run::{Standing, is_late};
 
 /// A request and the room for its reply. Its owner is the pool or a worker; the bytes never move.
 pub(crate) struct Datagram<C, D> {
@@ -38,6 +38,7 @@ pub(crate) struct Datagram<C, D> {
     pub(crate) arrived_ns: u64,
     /// Until when the request may wait for its turn.
     pub(crate) deadline_ns: Option<u64>,
+    pub(crate) standing: Standing,
     pub(crate) sample: Option<Sample>,
     /// The reply that is deferred.
     pub(crate) owed: Option<Ticket>,
@@ -216,6 +217,7 @@ impl<C, D: Default> DatagramPool<C, D> {
                 head: D::default(),
                 arrived_ns: 0,
                 deadline_ns: None,
+                standing: Standing::default(),
                 sample: None,
                 owed: None,
             }))

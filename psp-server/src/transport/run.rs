@@ -1,5 +1,6 @@
 //! A run: consecutive pipelined requests of one connection that travel together.
 
+use psp_policy::admission::PRIORITY_DEFAULT;
 use psp_policy::{RequestType, Sample};
 use smallvec::SmallVec;
 
@@ -50,6 +51,8 @@ pub(crate) struct Run<D> {
     pub(crate) arrived_ns: u64,
     /// Until when the requests may wait for their turn. They all have the same deadline.
     pub(crate) deadline_ns: Option<u64>,
+    /// The same of all requests, where there is admission.
+    pub(crate) standing: Standing,
     /// How many requests are done.
     pub(crate) done: usize,
     /// How many requests the run may have.
@@ -64,6 +67,19 @@ pub(crate) struct Run<D> {
     pub(crate) turned_down: Option<TurnedDown>,
     /// The worker's measurements.
     pub(crate) samples: SmallVec<[Sample; 4]>,
+}
+
+/// What admission hears of a request beside its type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) priority: u8,
+    pub(crate) tenant: u32,
+}
+
+impl Default for Standing {
+    fn default() -> Self {
+        Self { priority: PRIORITY_DEFAULT, tenant: 0 }
+    }
 }
 
 /// Why a run is not run.
@@ -90,6 +106,7 @@ impl<D> Default for Run<D> {
             frames: SmallVec::new(),
             arrived_ns: 0,
             deadline_ns: None,
+            standing: Standing::default(),
             done: 0,
             len_max: RUN_LEN_MAX,
             reclassified: None,

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use psp_server::protocols::Sink;
 use psp_server::{
-    Config, CpuTimer, DrainReport, Handler, Policy, PreemptPolicy, Reply, Request, RequestType, ServerHandle,
-    SignalPreemptible, SpawnedServer, Topology, TypeSpec, checkpoint, no_preempt, sleep, wait,
+    AdmissionMode, Config, CpuTimer, DrainReport, Handler, Policy, PreemptPolicy, Reply, Request, RequestType,
+    ServerHandle, SignalPreemptible, SpawnedServer, Topology, TypeSpec, checkpoint, no_preempt, sleep, wait,
 };
 
 use crate::common::{Client, OfLines, Spawned, lines, until, without_state};
@@ -292,6 +292,8 @@ pub(crate) fn start_with(config: Config, setup: Setup) -> RigServer {
             config
                 .workers(workers)
                 .topology(topology)
+                // Policies go by the SLOs here. Nothing is refused for them.
+                .admission(AdmissionMode::Off)
                 // Other programs may run on the machine.
                 .background_nice(0),
         )

@@ -1,13 +1,18 @@
 //! Servers that are asked for more than they can do, and refuse the rest: admission, by the SLOs of types.
 
 use std::collections::HashSet;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{Client, OfLines, Spawned, UdpClient, classifier, handler, lines};
+use crate::common::{Client, Gate, OfLines, Spawned, UdpClient, classifier, handler, lines, until};
+use psp_server::policy::RequestId;
+use psp_server::policy::admission::{Admit, Arrival, Reason, Refusal, Ticket, Turn, Verdict};
 use psp_server::protocols::Sink as _;
-use psp_server::{AdmissionMode, Config, Policy, RequestType, SpawnedServer, Topology, TypeSpec};
+use psp_server::{
+    AdmissionMode, Classifier, Config, Policy, RequestType, SpawnedServer, Topology, TypeSpec, TypeTable,
+};
 
 /// Workers of each server.
 const WORKERS: usize = 2;
@@ -144,6 +149,11 @@ fn under_overload_more_is_answered_in_time_than_without_admission() {
         let [without, with] = [AdmissionMode::Off, AdmissionMode::Auto].map(|mode| {
             let (server, _) = start(policy.clone(), topology, mode);
             let outcome = overload(&server);
+            for ty in server.handle().counters().types {
+                eprintln!(
+                    ty.name, ty.arrivals, ty.completions, ty.rejections, ty.expired, ty.admission
+                );
+            }
             server.stop();
             outcome
         });
@@ -152,4 +162,148 @@ fn under_overload_more_is_answered_in_time_than_without_admission() {
         let short = |outcome: &Outcome| outcome.in_time[0] as f64 / outcome.sent[0] as f64;
         assert!(short(&with) > 0.15, "a fair part is a third: {with:?}");
     }
+}
+
+/// Lets so many requests wait, and has the newest go first.
+struct NewestFirst {
+    waiting_max: usize,
+    /// By ticket: the name of each, until it begins.
+    waiting: Vec<Option<RequestId>>,
+}
+
+impl Admit for NewestFirst {
+    fn arrive(&mut self, _now_ns: u64, arrival: &Arrival) -> Verdict {
+        if self.waiting.iter().flatten().count() == self.waiting_max {
+            return Verdict::Refuse(Refusal { reason: Reason::OverTarget, retry_after_ns: 1 });
+        }
+        self.waiting.push(Some(arrival.request));
+        Verdict::Admit(Ticket(self.waiting.len() as u32 - 1))
+    }
+
+    fn begin(&mut self, _now_ns: u64, ticket: Ticket) -> Turn {
+        let first = ticket.0 as usize;
+        let newest = self.waiting.iter().rposition(Option::is_some).unwrap();
+        let (name, instead) = (self.waiting[first], self.waiting[newest].take());
+        if first == newest {
+            return Turn::RUN;
+        }
+        // The first one waits under the name of the newest, which has the name of the first.
+        self.waiting[first] = instead;
+        assert!(name.is_some());
+        Turn::new(true, instead)
+    }
+
+    fn end(&mut self, _now_ns: u64, _ticket: Ticket, _served_ns: u64) {}
+
+    fn cancel(&mut self, _now_ns: u64, ticket: Ticket) {
+        self.waiting[ticket.0 as usize] = None;
+    }
+}
+
+#[test]
+fn an_admission_of_ones_own_decides_who_is_let_in_and_who_goes_first() {
+    let gate = Arc::new(Gate::default());
+    let (at, executed) = (gate.clone(), Executed::default());
+    let log = executed.clone();
+    let server = lines()
+        .admission(|workers, types| {
+            assert_eq!((workers, types.len()), (1, 1));
+            NewestFirst { waiting_max: 4, waiting: Vec::new() }
+        })
+        .handler(handler(move |request, reply| {
+            at.wait();
+            let line = String::from_utf8_lossy(request.payload).trim_end().to_owned();
+            reply.put(format!("ok {line}\n").as_bytes());
+            log.lock().unwrap().push(line);
+        }))
+        .policy(Policy::c_fcfs())
+        .config(Config::default().workers(1).topology(Topology::Dedicated))
+        .spawned();
+    let mut clients = Vec::new();
+    for number in 0..7 {
+        let mut client = server.connect();
+        client.send(&format!("{number}\n"));
+        until("it has arrived", || server.handle().snapshot().types[0].arrivals == number + 1);
+        until("the first one runs", || gate.waiting.load(Ordering::SeqCst) == 1);
+        clients.push(client);
+    }
+    let mut refused = clients.split_off(5);
+    assert_eq!([refused[0].line(), refused[1].line()], ["!overloaded request 5", "!overloaded request 6"]);
+    gate.open();
+    for (number, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.line(), format!("ok {number}"));
+    }
+    assert_eq!(*executed.lock().unwrap(), ["0", "4", "3", "2", "1"]);
+    let refused = server.handle().snapshot().types[0].admission.refused.clone();
+    // This one has no status of its own.
+    assert!(refused.iter().all(|refused| refused.requests == 0));
+    server.stop();
+}
+
+/// Lines that begin with `urgent` are more urgent than others.
+struct ByUrgency;
+
+impl Classifier for ByUrgency {
+    fn classify(&self, _request: &[u8], _head: &()) -> RequestType {
+        RequestType::new(0)
+    }
+
+    fn priority(&self, request: &[u8], _head: &()) -> u8 {
+        if request.starts_with(b"urgent") { 0 } else { 5 }
+    }
+
+    fn types(&self) -> TypeTable {
+        let [service, slo] = [10, 60].map(Duration::from_secs);
+        TypeTable::from_iter([TypeSpec::new("any").service_time(service).slo(slo)])
+    }
+}
+
+#[test]
+fn the_urgent_requests_of_a_type_are_let_in_and_go_first() {
+    let gate = Arc::new(Gate::default());
+    let (at, executed) = (gate.clone(), Executed::default());
+    let log = executed.clone();
+    let server = lines()
+        .classifier(ByUrgency)
+        .handler(handler(move |request, reply| {
+            at.wait();
+            let line = String::from_utf8_lossy(request.payload).trim_end().to_owned();
+            reply.put(format!("ok {line}\n").as_bytes());
+            log.lock().unwrap().push(line);
+        }))
+        .policy(Policy::c_fcfs())
+        .config(Config::default().workers(1).topology(Topology::Dedicated))
+        .spawned();
+    let figures = || server.handle().snapshot().types[0].clone();
+    let mut clients = Vec::new();
+    let mut send = |line: String| {
+        let mut client = server.connect();
+        let before = figures().arrivals;
+        client.send(&format!("{line}\n"));
+        until("it has arrived", || figures().arrivals > before);
+        until("the first one runs", || gate.waiting.load(Ordering::SeqCst) == 1);
+        clients.push((client, line));
+    };
+    let low = (0..100).take_while(|number| {
+        send(format!("low {number}"));
+        figures().rejections == 0
+    });
+    let let_in = low.count();
+    assert!((2..100).contains(&let_in), "{let_in}");
+    send("urgent".to_owned());
+    assert_eq!(figures().rejections, 1, "of low priority");
+    gate.open();
+    for (mut client, line) in clients {
+        let refused = line == format!("low {let_in}");
+        let expected = if refused {
+            format!("!overloaded any {line}")
+        } else {
+            format!("ok {line}")
+        };
+        assert_eq!(client.line(), expected);
+    }
+    let mut order: Vec<String> = (0..let_in).map(|number| format!("low {number}")).collect();
+    order.insert(1, "urgent".to_owned());
+    assert_eq!(*executed.lock().unwrap(), order);
+    server.stop();
 }

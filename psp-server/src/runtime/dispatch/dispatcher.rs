@@ -23,7 +23,7 @@ use crate::runtime::channel::turn_start::TurnStart;
 use crate::runtime::host::cores::Cores;
 use crate::shared::{Gate, Receiver};
 use crate::telemetry::{DispatchCounters, Telemetry};
-use crate::transport::run::TOO_LATE_NS;
+use crate::transport::run::{Standing, TOO_LATE_NS};
 
 /// How often queue lengths and reservations are published for other threads.
 const PUBLISH_INTERVAL_NS: u64 = 10_000_000;
@@ -239,6 +239,21 @@ impl<K> Dispatcher<K> {
             }
             _ => RequestType::UNKNOWN,
         }
+    }
+
+    /// What admission has to know of the request; `None` without admission. Of one with which the classifier panics it
+    /// knows nothing.
+    #[inline]
+    pub(crate) fn standing<H>(&self, request: &[u8], head: &H) -> Option<Standing>
+    where
+        K: Classifier<H>,
+    {
+        self.shared.gate.as_ref()?;
+        let ask = std::panic::AssertUnwindSafe(|| Standing {
+            priority: self.classifier.priority(request, head),
+            tenant: self.classifier.tenant(request, head),
+        });
+        Some(std::panic::catch_unwind(ask).unwrap_or_default())
     }
 
     /// The type of TLS handshakes, which only servers with TLS have.
@@ -731,8 +746,23 @@ impl<K> Dispatcher<K> {
         }
         let updates = self.before.reservation_updates + self.scheduler.reservation_updates();
         self.shared.telemetry.reservation_updates.set(updates);
-        if let Some(gate) = &self.shared.gate {
-            gate.measure();
+        if let Some(gate) = self.shared.gate.as_ref().filter(|_| self.shared.index() == 0) {
+            self.measure(gate);
+        }
+    }
+
+    /// Has the load measured, and says if an SLO cannot be held.
+    fn measure(&self, gate: &Gate) {
+        if let Some((slot, status)) = gate.measure() {
+            let request_type = self.shared.types.name_of_slot(slot);
+            let service_us = (status.service_ns_mean / 1e3) as u64;
+            let slo_us = (status.slo_ns / 1e3) as u64;
+            tracing::warn!(
+                request_type,
+                service_us,
+                slo_us,
+                "an SLO is shorter than two service times, and counts as two: only a longer one, or shorter requests, would do"
+            );
         }
     }
 }

@@ -54,10 +54,12 @@ impl<'a, F: Framing, K: Classifier<F::Head>> Intake<'a, F, K> {
             return false;
         }
         let request_type = self.dispatcher.classify(request, &head);
+        let standing = self.dispatcher.standing(request, &head);
         let own = self.framing.deadline(&head);
         let deadline_ns = self.dispatcher.latest_turn_ns(self.now_ns, request_type, own);
         (datagram.request_type, datagram.arrived_ns) = (request_type, self.now_ns);
         datagram.deadline_ns = deadline_ns;
+        datagram.standing = standing.unwrap_or_default();
         datagram.head = head;
         self.dispatcher.count_arrival(request_type);
         true
@@ -66,8 +68,11 @@ impl<'a, F: Framing, K: Classifier<F::Head>> Intake<'a, F, K> {
     /// Tells the scheduler about a classified datagram. `false` if admission does not let it in.
     #[inline]
     pub(crate) fn enqueue<C>(&mut self, datagram: &Datagram<C, F::Head>) -> bool {
-        let &Datagram { request_type, arrived_ns, deadline_ns, .. } = datagram;
-        let arrival = Arrival::new(datagram.request_id(), request_type, arrived_ns).deadline_ns(deadline_ns);
+        let &Datagram { request_type, arrived_ns, deadline_ns, standing, .. } = datagram;
+        let arrival = Arrival::new(datagram.request_id(), request_type, arrived_ns)
+            .deadline_ns(deadline_ns)
+            .priority(standing.priority)
+            .tenant(standing.tenant);
         let is_in = self.dispatcher.arrived(arrived_ns, &arrival).is_ok();
         if !is_in {
             self.dispatcher.count_rejection(request_type);

@@ -69,7 +69,7 @@ pub(super) struct Common<'a> {
 pub(crate) struct Counts {
     pub(crate) sent: u64,
     /// By status.
-    pub(crate) replies: [u64; 10],
+    pub(crate) replies: [u64; STATUSES.len()],
     pub(crate) connections: u64,
     pub(crate) left: u64,
     pub(crate) half_closed: u64,
@@ -607,12 +607,13 @@ impl Client {
             Status::OutOfBuffers if plan.has_little_memory() => Ok(()),
             Status::TooLarge if REPLY_HEADER_LEN + sent.head.payload_len() > plan.reply_bytes_max() => Ok(()),
             Status::TooLarge => Err("the reply has room"),
-            Status::Busy | Status::Expired if ran => Err("a request ran that was refused"),
+            Status::Busy | Status::Expired | Status::Overloaded if ran => Err("a request ran that was refused"),
             Status::Busy if !plan.queues_may_be_full() => Err("no queue can be full"),
             Status::Busy if waited_ns < plan.config.backpressure_ms * MS && !plan.has_little_memory() => {
                 Err("it was refused before its time")
             }
             Status::Busy => Ok(()),
+            Status::Overloaded | Status::Expired if plan.has_admission() => Ok(()),
             Status::Expired => self.check_expired(&sent.head, waited_ns, plan),
             _ => Err("no such refusal"),
         }

@@ -11,7 +11,7 @@ use super::faults::{Fault, ONCE_IN};
 use super::losses::Losses;
 use super::worker::Habits;
 use crate::admission;
-use crate::config::{Config, Topology};
+use crate::config::{AdmissionMode, Config, Topology};
 use crate::shared::Shared;
 use crate::simulated::Limits;
 use crate::simulated::random::Random;
@@ -233,6 +233,12 @@ impl Plan {
             .stuck_after_means(maybe(2, 0, 20, 100))
             .requests_per_connection_max(maybe(2, 1, 4, 64) as usize)
             .long_us(maybe(3, 1, 50, 100));
+        let admission = match maybe(3, 1, 1, 0) {
+            0 => AdmissionMode::Off,
+            _ => AdmissionMode::On,
+        };
+        let config = config.admission(admission);
+        let slos = (0..types).map(|_| maybe(2, 20, 20_000, 0)).collect::<Vec<_>>();
         let mut table = TypeTable::new();
         for number in 0..types as usize {
             let mut spec = TypeSpec::new(format!("type{number}"));
@@ -247,6 +253,9 @@ impl Plan {
             }
             if hints[number] > 0 {
                 spec = spec.service_time(Duration::from_micros(hints[number]));
+            }
+            if slos[number] > 0 && admission == AdmissionMode::On {
+                spec = spec.slo(Duration::from_micros(slos[number]));
             }
             table.register(spec);
         }
@@ -289,6 +298,7 @@ impl Plan {
     pub(super) fn with(mut self, fault: Fault) -> Self {
         self.fault = fault;
         self.policy_every_ns = 0;
+        self.config.admission = AdmissionMode::Off;
         (self.drain_at, self.dies_at) = (None, None);
         // A request that was lost is waited for as long.
         self.config.drain_timeout_ms = 200;
@@ -325,6 +335,11 @@ impl Plan {
     /// Whether the server may stand still for a time.
     pub(super) fn stands_still(&self) -> bool {
         self.jumps > 0 || self.net_losses.every_ns > 0
+    }
+
+    /// Whether requests may be refused that would not be answered in time.
+    pub(super) fn has_admission(&self) -> bool {
+        self.config.admission == AdmissionMode::On
     }
 
     /// Whether some typed queue may be full.

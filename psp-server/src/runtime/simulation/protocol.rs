@@ -83,6 +83,7 @@ pub(super) enum Status {
     Ok,
     Busy,
     Expired,
+    Overloaded,
     HandlerFailed,
     Failed,
     Malformed,
@@ -92,10 +93,11 @@ pub(super) enum Status {
     Other,
 }
 
-pub(super) const STATUSES: [Status; 10] = [
+pub(super) const STATUSES: [Status; 11] = [
     Status::Ok,
     Status::Busy,
     Status::Expired,
+    Status::Overloaded,
     Status::HandlerFailed,
     Status::Failed,
     Status::Malformed,
@@ -303,7 +305,8 @@ impl Framing for SimFraming {
         let head = request.first_chunk().and_then(Head::decode);
         let (client, number) = head.map_or((0, NO_NUMBER), |head| (head.client, head.number));
         let status = match rejection {
-            Rejection::Busy { .. } | Rejection::Overloaded { .. } => Status::Busy,
+            Rejection::Busy { .. } => Status::Busy,
+            Rejection::Overloaded { .. } => Status::Overloaded,
             Rejection::Expired => Status::Expired,
             Rejection::HandlerFailed => Status::HandlerFailed,
             Rejection::Failed(_) => Status::Failed,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use mio::{Poll, Waker};
 use psp_policy::WorkerId;
+use psp_policy::admission::{Admission, AdmissionSettings};
 
 use super::client::Counts;
 use super::faults::{Fault, Losing};
@@ -33,7 +34,7 @@ use crate::runtime::worker::executor::Sending;
 use crate::runtime::worker::notices::{Notices, start_error};
 use crate::runtime::worker::setup::WorkerSetup;
 use crate::runtime::worker_link::{WorkerLink, channel};
-use crate::shared::{PolicyMailbox, Shared};
+use crate::shared::{Gate, PolicyMailbox, Shared};
 use crate::shutdown::Shutdown;
 use crate::simulated;
 use crate::simulated::ListenerEnd;
@@ -186,6 +187,10 @@ fn shared(plan: &Plan) -> Shared {
     shared.topology = plan.topology;
     shared.workers_min = plan.workers_min;
     shared.policy = PolicyMailbox::new(plan.first_policy(&shared));
+    shared.gate = plan.has_admission().then(|| {
+        let admission = Admission::new(plan.workers_min, &plan.types, AdmissionSettings::default());
+        Gate::new(Box::new(admission), plan.workers_min, plan.types.len() + 1, false)
+    });
     let owed = owed_max(plan.in_order);
     shared.deferrals = vec![Arc::new(Deferrals::new(shared.buffers.clone(), owed))];
     shared.connections_max = AtomicUsize::new(plan.config.connections_max);

@@ -17,7 +17,7 @@ use super::plan::Plan;
 use super::worker::{Follows, Worker};
 use crate::fiber::WakeList;
 use crate::runtime::dispatch::places::Places;
-use crate::shared::{ServerHandle, Shared};
+use crate::shared::{Gate, ServerHandle, Shared};
 use crate::shutdown::Shutdown;
 use crate::simulated;
 use crate::simulated::ClientEnd;
@@ -572,6 +572,7 @@ impl World {
             ("queued requests", self.outside.places.waiting() as u64),
             ("connections in the backlog", simulated::with_network(|network| network.backlog()) as u64),
             ("replies to come", later as u64),
+            ("requests that were let in", shared.gate.as_ref().map_or(0, Gate::inside) as u64),
             ("busy workers", busy as u64),
             ("blocked requests", snapshot.types.iter().map(|kind| kind.waits.blocked).sum()),
         ];

@@ -16,7 +16,7 @@ use super::notices::fault_of;
 use super::spans::{Spans, end_span, request_span};
 use crate::body::Body;
 use crate::error::WorkerFault;
-use crate::fiber::{for_peer, in_handler, said_type};
+use crate::fiber::{for_peer, in_handler, note_load_level, said_type};
 use crate::foreseen::Foreseen;
 use crate::guarded_framing::GuardedFraming;
 use crate::handler::{Handler, Request};
@@ -464,6 +464,9 @@ impl Shared {
         let slot = self.types.slot(request.request_type);
         let preempt = self.preempt[slot];
         let watch = request.watch;
+        if let Some(gate) = &self.gate {
+            note_load_level(gate.load_level());
+        }
         let handle = AssertUnwindSafe(|| handler.handle(state, request, reply));
         let handled = catch_unwind(|| {
             for_peer(watch.as_ref(), || in_handler(slot, preempt, handle));

@@ -59,7 +59,9 @@ impl<F: Framing, C> Connections<F, C> {
         };
         let arrival = Arrival::new(self.names.of_run(index), request_type, run.arrived_ns)
             .count(run.frames.len().max(1) as u32)
-            .deadline_ns(run.deadline_ns);
+            .deadline_ns(run.deadline_ns)
+            .priority(run.standing.priority)
+            .tenant(run.standing.tenant);
         let turned_away = dispatcher.arrived(now_ns, &arrival).err();
         turned_away.map(|refusal| self.turn_away(index, refusal, dispatcher)).is_none()
     }

@@ -68,6 +68,12 @@ fn fill<F: Framing, K: Classifier<F::Head>>(
         {
             break;
         }
+        if let Some(standing) = dispatcher.standing(frame, &head) {
+            if !run.frames.is_empty() && run.standing != standing {
+                break;
+            }
+            run.standing = standing;
+        }
         let (discard_after, closes) = (framing.discard_after(frame, &head), framing.closes_after(frame, &head));
         run.deadline_ns = deadline_ns;
         run.discard_after = discard_after;
