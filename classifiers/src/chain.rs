@@ -1,5 +1,6 @@
 //! One classifier after another.
 
+use psp_server::policy::admission::PRIORITY_DEFAULT;
 use psp_server::{Classifier, RequestType, TypeTable};
 
 /// Asks a classifier, and if its answer is `UNKNOWN`, a second classifier.
@@ -77,6 +78,22 @@ impl<H, A: Classifier<H>, B: Classifier<H>> Classifier<H> for ChainClassifier<A,
             .filter(|index| *index < self.types.len())
             .and_then(|index| u32::try_from(index).ok())
             .map_or(RequestType::UNKNOWN, RequestType::new)
+    }
+
+    /// What the first classifier says, or else the second.
+    fn priority(&self, request: &[u8], head: &H) -> u8 {
+        match self.first.priority(request, head) {
+            PRIORITY_DEFAULT => self.second.priority(request, head),
+            other => other,
+        }
+    }
+
+    /// What the first classifier says, or else the second.
+    fn tenant(&self, request: &[u8], head: &H) -> u32 {
+        match self.first.tenant(request, head) {
+            0 => self.second.tenant(request, head),
+            other => other,
+        }
     }
 
     fn types(&self) -> TypeTable {

@@ -1,6 +1,7 @@
 //! Types of HTTP requests, from method and path.
 
-use psp_protocols::http::HttpHead;
+use psp_protocols::http::{HttpHead, HttpRequest};
+use psp_server::policy::admission::PRIORITY_DEFAULT;
 use psp_server::{Classifier, RequestType, TypeSpec, TypeTable};
 
 use crate::registry::register;
@@ -94,6 +95,17 @@ impl Classifier<HttpHead> for HttpClassifier {
             .map_or(RequestType::UNKNOWN, |route| route.request_type)
     }
 
+    /// The urgency of the field `Priority` (RFC 9218): the `u=0` to `u=7` that comes first.
+    fn priority(&self, request: &[u8], head: &HttpHead) -> u8 {
+        let field = HttpRequest::new(request, head).header("priority");
+        let parts = field.unwrap_or_default().split(|byte| *byte == b',');
+        let urgency = |part: &[u8]| match part.trim_ascii() {
+            [b'u', b'=', digit @ b'0'..=b'7'] => Some(digit - b'0'),
+            _ => None,
+        };
+        { parts }.find_map(urgency).unwrap_or(PRIORITY_DEFAULT)
+    }
+
     fn types(&self) -> TypeTable {
         self.types.clone()
     }
@@ -113,6 +125,24 @@ mod tests {
         let types = classifier.types();
         let slot = types.slot(classifier.classify(frame.as_bytes(), &head));
         types.name_of_slot(slot).to_owned()
+    }
+
+    #[test]
+    fn urgency_is_that_of_rfc_9218() {
+        let classifier = HttpClassifier::new();
+        for (field, urgency) in [
+            ("A: u=1", 3),
+            ("Priority: u=1", 1),
+            ("priority: i, u=7", 7),
+            ("Priority: u=0,i", 0),
+            ("Priority: i", 3),
+            ("Priority: u=8", 3),
+            ("Priority: u=11", 3),
+        ] {
+            let frame = format!("GET / HTTP/1.1\r\nHost: a\r\n{field}\r\n\r\n");
+            let head = Http::default().head_of(frame.as_bytes()).expect("a whole request");
+            assert_eq!(classifier.priority(frame.as_bytes(), &head), urgency, "{field}");
+        }
     }
 
     #[test]

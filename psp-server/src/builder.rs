@@ -81,7 +81,9 @@ struct Settings {
 }
 
 /// Makes an admission for so many workers, and these types.
-struct MakeAdmit(Box<dyn FnOnce(usize, &TypeTable) -> Box<dyn Admit> + Send>);
+struct MakeAdmit(Box<MakesAdmit>);
+
+type MakesAdmit = dyn FnOnce(usize, &TypeTable) -> Box<dyn Admit> + Send;
 
 impl fmt::Debug for MakeAdmit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -37,6 +37,14 @@ impl<K: Classifier<T>, T> Classifier<T> for CommonClassifier<K> {
         self.0.classify(request, head)
     }
 
+    fn priority(&self, request: &[u8], head: &T) -> u8 {
+        self.0.priority(request, head)
+    }
+
+    fn tenant(&self, request: &[u8], head: &T) -> u32 {
+        self.0.tenant(request, head)
+    }
+
     fn types(&self) -> TypeTable {
         self.0.types()
     }
