@@ -129,12 +129,11 @@ impl Gate {
     }
 
     /// A request has come. Returns the scheduler's name for it, if it is let in.
-    pub(crate) fn arrive(&self, now_ns: u64, arrival: &Arrival) -> Result<RequestId, Refusal> {
+    pub(crate) fn arrive(&self, now_ns: u64, mut arrival: Arrival) -> Result<RequestId, Refusal> {
         let (mut state, now_ns) = self.state_at(now_ns);
         let state = &mut *state;
         let request = arrival.request;
         let name = other(&state.names, request);
-        let mut arrival = *arrival;
         arrival.request = name;
         arrival.ordered |= self.is_shared;
         match state.admit.arrive(now_ns, &arrival) {
@@ -332,7 +331,7 @@ mod tests {
     #[test]
     fn requests_change_places_under_the_names_that_the_scheduler_knows() {
         let gate = Gate::new(Box::<NewestFirst>::default(), 1, 1, false);
-        let arrive = |id, at_ns| gate.arrive(at_ns, &Arrival::new(RequestId(id), RequestType::new(0), at_ns));
+        let arrive = |id, at_ns| gate.arrive(at_ns, Arrival::new(RequestId(id), RequestType::new(0), at_ns));
         for (id, at_ns) in [(0, 0), (1, 1), (2, 2), (3, 3)] {
             assert_eq!(arrive(id, at_ns), Ok(RequestId(id)));
         }

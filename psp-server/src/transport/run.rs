@@ -1,6 +1,6 @@
 //! A run: consecutive pipelined requests of one connection that travel together.
 
-use psp_policy::admission::PRIORITY_DEFAULT;
+use psp_policy::admission::{Arrival, PRIORITY_DEFAULT};
 use psp_policy::{RequestType, Sample};
 use smallvec::SmallVec;
 
@@ -74,11 +74,20 @@ pub(crate) struct Run<D> {
 pub(crate) struct Standing {
     pub(crate) priority: u8,
     pub(crate) tenant: u32,
+    /// When its peer stops to wait.
+    pub(crate) deadline_ns: Option<u64>,
+}
+
+impl Standing {
+    /// What admission hears of `arrival`.
+    pub(crate) fn of(self, arrival: Arrival) -> Arrival {
+        arrival.priority(self.priority).tenant(self.tenant).deadline_ns(self.deadline_ns)
+    }
 }
 
 impl Default for Standing {
     fn default() -> Self {
-        Self { priority: PRIORITY_DEFAULT, tenant: 0 }
+        Self { priority: PRIORITY_DEFAULT, tenant: 0, deadline_ns: None }
     }
 }
 

@@ -241,10 +241,16 @@ impl<K> Dispatcher<K> {
         }
     }
 
-    /// What admission has to know of the request; `None` without admission. Of one with which the classifier panics it
-    /// knows nothing.
+    /// What admission has to know of a request whose peer waits for `own` from `arrived_ns` on; `None` without admission.
+    /// Of one with which the classifier panics it knows nothing.
     #[inline]
-    pub(crate) fn standing<H>(&self, request: &[u8], head: &H) -> Option<Standing>
+    pub(crate) fn standing<H>(
+        &self,
+        request: &[u8],
+        head: &H,
+        arrived_ns: u64,
+        own: Option<Duration>,
+    ) -> Option<Standing>
     where
         K: Classifier<H>,
     {
@@ -252,6 +258,7 @@ impl<K> Dispatcher<K> {
         let ask = std::panic::AssertUnwindSafe(|| Standing {
             priority: self.classifier.priority(request, head),
             tenant: self.classifier.tenant(request, head),
+            deadline_ns: own.map(|own| end_ns(arrived_ns, own)),
         });
         Some(std::panic::catch_unwind(ask).unwrap_or_default())
     }
@@ -319,8 +326,7 @@ impl<K> Dispatcher<K> {
         let slot = self.shared.types.slot(request_type);
         let waits = [self.waits_max[slot], own];
         let wait = waits.into_iter().flatten().min()?;
-        let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-        Some(arrived_ns.saturating_add(wait_ns))
+        Some(end_ns(arrived_ns, wait))
     }
 
     pub(crate) fn type_name(&self, request_type: RequestType) -> &str {
@@ -364,30 +370,42 @@ impl<K> Dispatcher<K> {
         Some(gate.run_len_max(self.slot(request_type)))
     }
 
-    /// A request has come. It is let in, unless admission refuses it: then nobody hears of it.
+    /// A request has come, which may wait for its turn until `latest_ns`. It is let in, unless admission, which hears of
+    /// its `arrival`, refuses it: then nobody else hears of it.
     #[inline]
-    pub(crate) fn arrived(&mut self, now_ns: u64, arrival: &Arrival) -> Result<(), Refusal> {
-        let (mut name, slot) = (arrival.request, self.slot(arrival.request_type));
+    pub(crate) fn arrived(
+        &mut self,
+        now_ns: u64,
+        (request, request_type): (RequestId, RequestType),
+        latest_ns: Option<u64>,
+        arrival: impl FnOnce() -> Arrival,
+    ) -> Result<(), Refusal> {
+        let mut name = request;
         if let Some(gate) = &self.shared.gate
-            && !self.control.has(slot)
-            && Some(arrival.request_type) != self.shared.handshake
+            && !self.control.has(self.slot(request_type))
+            && Some(request_type) != self.shared.handshake
         {
-            name = gate.arrive(now_ns, arrival)?;
+            name = gate.arrive(now_ns, arrival())?;
         }
-        self.enter(now_ns, arrival, name);
+        self.enter(now_ns, (request, name), request_type, latest_ns);
         Ok(())
     }
 
     /// Work has come that admission has nothing to say about.
     pub(crate) fn entered(&mut self, now_ns: u64, request: RequestId, request_type: RequestType) {
         let name = self.shared.gate.as_ref().map_or(request, |gate| gate.name_of(request));
-        self.enter(now_ns, &Arrival::new(request, request_type, now_ns), name);
+        self.enter(now_ns, (request, name), request_type, None);
     }
 
     /// A request enters its queue. The scheduler calls it `name`.
     #[inline]
-    fn enter(&mut self, now_ns: u64, arrival: &Arrival, name: RequestId) {
-        let &Arrival { request, request_type, deadline_ns, .. } = arrival;
+    fn enter(
+        &mut self,
+        now_ns: u64,
+        (request, name): (RequestId, RequestId),
+        request_type: RequestType,
+        deadline_ns: Option<u64>,
+    ) {
         let slot = self.slot(request_type);
         self.shared.trace.arrived(self.shared.index(), request, slot);
         if self.control.has(slot) {
@@ -765,6 +783,11 @@ impl<K> Dispatcher<K> {
             );
         }
     }
+}
+
+/// The time behind so long a time.
+fn end_ns(from_ns: u64, time: Duration) -> u64 {
+    from_ns.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Has an action concern the request that admission says, in the place of the one that the scheduler named. Returns it if

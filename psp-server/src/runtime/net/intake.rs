@@ -54,8 +54,8 @@ impl<'a, F: Framing, K: Classifier<F::Head>> Intake<'a, F, K> {
             return false;
         }
         let request_type = self.dispatcher.classify(request, &head);
-        let standing = self.dispatcher.standing(request, &head);
         let own = self.framing.deadline(&head);
+        let standing = self.dispatcher.standing(request, &head, self.now_ns, own);
         let deadline_ns = self.dispatcher.latest_turn_ns(self.now_ns, request_type, own);
         (datagram.request_type, datagram.arrived_ns) = (request_type, self.now_ns);
         datagram.deadline_ns = deadline_ns;
@@ -69,11 +69,10 @@ impl<'a, F: Framing, K: Classifier<F::Head>> Intake<'a, F, K> {
     #[inline]
     pub(crate) fn enqueue<C>(&mut self, datagram: &Datagram<C, F::Head>) -> bool {
         let &Datagram { request_type, arrived_ns, deadline_ns, standing, .. } = datagram;
-        let arrival = Arrival::new(datagram.request_id(), request_type, arrived_ns)
-            .deadline_ns(deadline_ns)
-            .priority(standing.priority)
-            .tenant(standing.tenant);
-        let is_in = self.dispatcher.arrived(arrived_ns, &arrival).is_ok();
+        let request = datagram.request_id();
+        let arrival = || standing.of(Arrival::new(request, request_type, arrived_ns));
+        let arrived = self.dispatcher.arrived(arrived_ns, (request, request_type), deadline_ns, arrival);
+        let is_in = arrived.is_ok();
         if !is_in {
             self.dispatcher.count_rejection(request_type);
         }

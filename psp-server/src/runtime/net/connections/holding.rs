@@ -57,13 +57,13 @@ impl<F: Framing, C> Connections<F, C> {
         let Some(Stream { run, .. }) = self.slots[index.get()].phase.stream() else {
             return false;
         };
-        let arrival = Arrival::new(self.names.of_run(index), request_type, run.arrived_ns)
-            .count(run.frames.len().max(1) as u32)
-            .deadline_ns(run.deadline_ns)
-            .priority(run.standing.priority)
-            .tenant(run.standing.tenant);
-        let turned_away = dispatcher.arrived(now_ns, &arrival).err();
-        turned_away.map(|refusal| self.turn_away(index, refusal, dispatcher)).is_none()
+        let request = self.names.of_run(index);
+        let arrival = || {
+            let arrival = Arrival::new(request, request_type, run.arrived_ns);
+            run.standing.of(arrival).count(run.frames.len().max(1) as u32)
+        };
+        let arrived = dispatcher.arrived(now_ns, (request, request_type), run.deadline_ns, arrival);
+        arrived.err().map(|refusal| self.turn_away(index, refusal, dispatcher)).is_none()
     }
 
     /// The run waits for a place, with as little memory as its connection can have.

@@ -62,13 +62,14 @@ fn fill<F: Framing, K: Classifier<F::Head>>(
         let (frame, after) = guarded.split(rest, len)?;
         let reclassified = run.reclassified.take();
         let request_type = reclassified.unwrap_or_else(|| dispatcher.classify(frame, &head));
-        let deadline_ns = dispatcher.latest_turn_ns(run.arrived_ns, request_type, framing.deadline(&head));
+        let own = framing.deadline(&head);
+        let deadline_ns = dispatcher.latest_turn_ns(run.arrived_ns, request_type, own);
         if let Some(first) = run.frames.first()
             && (run.deadline_ns != deadline_ns || !dispatcher.same_run(first.request_type, request_type))
         {
             break;
         }
-        if let Some(standing) = dispatcher.standing(frame, &head) {
+        if let Some(standing) = dispatcher.standing(frame, &head, run.arrived_ns, own) {
             if !run.frames.is_empty() && run.standing != standing {
                 break;
             }
