@@ -403,76 +403,66 @@ mod tests {
     use super::*;
     use crate::admission::{Admission, AdmissionSettings, Reason, Refusal};
 
-    /// An admission that breaks a promise.
+    /// Lets everybody in whose deadline has not passed, but for what it does wrong.
     struct Faulty {
         fault: AdmitPromise,
-        inner: Admission,
-        arrivals: Vec<(Ticket, Arrival)>,
+        /// Those who wait, with their deadlines, by tickets.
+        waiting: Vec<Option<Arrival>>,
     }
 
-    impl Faulty {
-        fn make(fault: AdmitPromise) -> impl Fn(usize, &TypeTable) -> Self {
-            move |workers, types| Self {
-                fault,
-                inner: Admission::new(workers, types, AdmissionSettings::default()),
-                arrivals: Vec::new(),
-            }
-        }
+    fn is_past(now_ns: u64, arrival: &Arrival) -> bool {
+        arrival.deadline_ns.is_some_and(|deadline_ns| deadline_ns < now_ns)
+    }
+
+    fn refuse(retry_after_ns: u64) -> Verdict {
+        Verdict::Refuse(Refusal { reason: Reason::OverTarget, retry_after_ns })
     }
 
     impl Admit for Faulty {
-        fn arrive(&mut self, now_ns: u64, arrival: &Arrival) -> Verdict {
-            let refuse = |retry_after_ns| Verdict::Refuse(Refusal { reason: Reason::OverTarget, retry_after_ns });
+        fn arrive(&mut self, _now_ns: u64, arrival: &Arrival) -> Verdict {
             match self.fault {
-                AdmitPromise::Tickets => Verdict::Admit(Ticket(7)),
-                AdmitPromise::RetryAfter => refuse(0),
-                AdmitPromise::LetsIn => refuse(1),
-                AdmitPromise::Instead | AdmitPromise::InOrder => {
-                    let verdict = self.inner.arrive(now_ns, arrival);
-                    if let Verdict::Admit(ticket) = verdict {
-                        self.arrivals.push((ticket, *arrival));
-                    }
-                    verdict
-                }
-                AdmitPromise::Deadlines => self.inner.arrive(now_ns, &arrival.deadline_ns(None)),
-                AdmitPromise::Telemetry => self.inner.arrive(now_ns, arrival),
+                AdmitPromise::RetryAfter => return refuse(0),
+                AdmitPromise::LetsIn => return refuse(1),
+                _ => self.waiting.push(Some(*arrival)),
             }
+            Verdict::Admit(Ticket(match self.fault {
+                AdmitPromise::Tickets => 0,
+                _ => self.waiting.len() as u32 - 1,
+            }))
         }
 
         fn begin(&mut self, now_ns: u64, ticket: Ticket) -> Turn {
-            let of_type = |other: &&(Ticket, Arrival)| {
-                let own = self.arrivals.iter().find(|(own, _)| *own == ticket);
-                own.is_some_and(|(_, own)| own.request_type == other.1.request_type && own.request != other.1.request)
+            let first = ticket.0 as usize;
+            let Some(arrival) = self.waiting[first].take() else {
+                return Turn::RUN;
             };
+            let runs = Turn::new(!is_past(now_ns, &arrival), None);
             match self.fault {
                 AdmitPromise::Instead => Turn::new(true, Some(RequestId(u32::MAX))),
+                AdmitPromise::Deadlines => Turn::RUN,
                 AdmitPromise::InOrder => {
-                    let other = self.arrivals.iter().find(of_type).map(|(_, arrival)| arrival.request);
-                    Turn::new(true, other)
+                    let of_type = |other: &Arrival| other.request_type == arrival.request_type;
+                    let mut others = self.waiting.iter_mut();
+                    let other = others.find(|other| other.as_ref().is_some_and(of_type)).and_then(Option::take);
+                    other.map_or(runs, |other| {
+                        // The first one waits on, under the name of the one that has its turn.
+                        self.waiting[first] = Some(Arrival { request: other.request, ..arrival });
+                        Turn::new(!is_past(now_ns, &other), Some(other.request))
+                    })
                 }
-                _ => self.inner.begin(now_ns, ticket),
+                _ => runs,
             }
         }
 
-        fn end(&mut self, now_ns: u64, ticket: Ticket, served_ns: u64) {
-            if self.arrivals.is_empty() && self.fault != AdmitPromise::Tickets {
-                self.inner.end(now_ns, ticket, served_ns);
-            }
+        fn end(&mut self, _now_ns: u64, _ticket: Ticket, _served_ns: u64) {}
+
+        fn cancel(&mut self, _now_ns: u64, ticket: Ticket) {
+            self.waiting[ticket.0 as usize] = None;
         }
 
-        fn cancel(&mut self, now_ns: u64, ticket: Ticket) {
-            if self.fault != AdmitPromise::Tickets {
-                self.inner.cancel(now_ns, ticket);
-            }
-        }
-
-        fn status(&self, slot: usize) -> AdmissionStatus {
-            let status = self.inner.status(slot);
-            let more = u64::from(self.fault == AdmitPromise::Telemetry);
-            match self.fault {
-                AdmitPromise::Telemetry => AdmissionStatus { dropped: status.dropped + more, ..status },
-                _ => AdmissionStatus::default(),
-            }
+        fn status(&self, _slot: usize) -> AdmissionStatus {
+            let dropped = u64::from(self.fault == AdmitPromise::Telemetry);
+            AdmissionStatus { dropped, ..AdmissionStatus::default() }
         }
     }
 
@@ -487,7 +477,7 @@ mod tests {
             AdmitPromise::LetsIn,
             AdmitPromise::Telemetry,
         ] {
-            let broken = check_admit(Faulty::make(fault)).unwrap_err();
+            let broken = check_admit(|_, _| Faulty { fault, waiting: Vec::new() }).unwrap_err();
             assert_eq!(broken.promise, fault, "{broken}");
         }
     }
