@@ -46,6 +46,10 @@ use crate::transport::owed::owed_max;
 /// Datagrams that may be between two states while every typed queue is full.
 const DATAGRAMS_SPARE: usize = 64;
 
+/// Requests for which admission sets memory aside: one for each connection, within these bounds.
+const LET_IN_MIN: usize = 1 << 14;
+const LET_IN_MAX: usize = 1 << 18;
+
 /// Settings and parts of a server. See [`Server::builder`].
 #[derive(Debug)]
 pub struct ServerBuilder<F, K, H> {
@@ -617,7 +621,12 @@ impl Settings {
         let (workers, types) = (plan.workers.min, &plan.types);
         let admit: Box<dyn Admit> = match own {
             Some(MakeAdmit(make)) => make(workers, types),
-            None if plan.has_admission => Box::new(Admission::new(workers, types, AdmissionSettings::default())),
+            None if plan.has_admission => {
+                // Requests that wait in their handlers count, too.
+                let requests_max = plan.settings.server.connections_max.clamp(LET_IN_MIN, LET_IN_MAX);
+                let settings = AdmissionSettings::default().requests_max(requests_max);
+                Box::new(Admission::new(workers, types, settings))
+            }
             None => return None,
         };
         let is_shared = plan.topology == Topology::Distributed;

@@ -9,8 +9,8 @@
 //! All threads of a server share one gate, as their requests share the workers. It is locked for each of these events,
 //! for as long as admission takes to answer.
 //!
-//! A run of pipelined requests is let in as one. Its last request waits for all others, so a run takes no more than a part
-//! of the SLO: what a connection has beyond that comes in later runs.
+//! A run of pipelined requests is let in as one. Its last request waits for all others, so a run takes no more than a
+//! part of the SLO: what a connection has beyond that comes in later runs.
 //!
 //! Requests change places where the one that goes first is not the one whose turn it is. So the scheduler's name of a
 //! request may be that of another one: the gate keeps both. A server without admission has no gate, and its requests

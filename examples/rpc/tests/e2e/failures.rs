@@ -201,6 +201,32 @@ fn requests_for_a_full_queue_are_refused_with_its_name() {
 }
 
 #[test]
+fn requests_that_would_not_be_answered_in_time_are_refused_at_once() {
+    const CLIENTS: usize = 40;
+    const SLO: &str = "[[types]]\nname = 'work-long'\nservice-time-us = 20000\nslo-us = 160000\n";
+    let server = Server::start_with(TWO_WORKERS[0], SLO);
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        client.submit("Spin", 0, &Work { duration_us: 20_000 }).unwrap();
+    }
+    let mut statuses = Vec::new();
+    for client in &mut clients {
+        let response = client.receive().unwrap();
+        if response.status() == Status::ResourceExhausted {
+            assert_eq!(response.error, "overloaded: no further requests of type 'work-long' for now");
+        }
+        statuses.push(response.status());
+        // The connection goes on.
+        assert_eq!(ask(client, "Echo", Vec::new()).status(), Status::Ok);
+    }
+    assert_eq!(statuses[0], Status::Ok);
+    assert!(statuses.contains(&Status::ResourceExhausted), "{statuses:?}");
+    // No worker could end it by then.
+    clients[0].submit("Spin", 10_000, &Work { duration_us: 20_000 }).unwrap();
+    assert_eq!(clients[0].receive().unwrap().status(), Status::ResourceExhausted);
+}
+
+#[test]
 fn the_fields_of_a_request_may_come_in_any_order() {
     for server in Server::start_each("") {
         let mut client = server.connect();

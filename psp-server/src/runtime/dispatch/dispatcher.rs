@@ -241,8 +241,8 @@ impl<K> Dispatcher<K> {
         }
     }
 
-    /// What admission has to know of a request whose peer waits for `own` from `arrived_ns` on; `None` without admission.
-    /// Of one with which the classifier panics it knows nothing.
+    /// What admission has to know of a request whose peer waits for `own` from `arrived_ns` on; `None` without
+    /// admission. Of one with which the classifier panics it knows nothing.
     #[inline]
     pub(crate) fn standing<H>(
         &self,
@@ -370,8 +370,8 @@ impl<K> Dispatcher<K> {
         Some(gate.run_len_max(self.slot(request_type)))
     }
 
-    /// A request has come, which may wait for its turn until `latest_ns`. It is let in, unless admission, which hears of
-    /// its `arrival`, refuses it: then nobody else hears of it.
+    /// A request has come, which may wait for its turn until `latest_ns`. Admission, if there is any, hears of its
+    /// `arrival`, and may refuse it. Then nobody else hears of it.
     #[inline]
     pub(crate) fn arrived(
         &mut self,
@@ -606,8 +606,8 @@ impl<K> Dispatcher<K> {
         }
     }
 
-    /// The time by which it is told whether a request that is to begin comes too late. For admission's reasons it is the
-    /// end of all times.
+    /// The time by which it is told whether a request that is to begin comes too late: now, or the end of all times if
+    /// admission says so.
     #[inline]
     pub(crate) fn turn_ns(&self, now_ns: u64, request: RequestId) -> u64 {
         match self.too_late == Some(request) {
@@ -779,7 +779,7 @@ impl<K> Dispatcher<K> {
                 request_type,
                 service_us,
                 slo_us,
-                "an SLO is shorter than two service times, and counts as two: only a longer one, or shorter requests, would do"
+                "an SLO is shorter than two service times, and counts as two: a longer one, or shorter requests, would do"
             );
         }
     }
@@ -790,8 +790,8 @@ fn end_ns(from_ns: u64, time: Duration) -> u64 {
     from_ns.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Has an action concern the request that admission says, in the place of the one that the scheduler named. Returns it if
-/// it is too late for it.
+/// Has an action concern the request that admission says, in the place of the one that the scheduler named. Returns it
+/// if it is too late for it.
 fn pass(gate: &Gate, now_ns: u64, action: &mut Action) -> Option<RequestId> {
     match action {
         Action::Run { request, .. } => {
