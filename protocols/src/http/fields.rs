@@ -93,13 +93,13 @@ impl Seen {
             12 if is("grpc-timeout") => self.read_timeout(grpc_timeout_us(header.value)),
             14 if is("content-length") => self.read_length(header.value)?,
             17 if is("transfer-encoding") => self.read_codings(header.value),
-            30 if is("x-envoy-expected-rq-timeout-ms") => self.read_timeout(timeout_us(header.value, 1_000.0)),
+            30 if is("x-envoy-expected-rq-timeout-ms") => self.read_timeout(envoy_timeout_us(header.value)),
             _ => {}
         }
         Ok(())
     }
 
-    /// The shorter one holds. What is no number, or more than an hour, says nothing.
+    /// The shorter one holds. What is no number, or more than some 71 minutes, says nothing.
     fn read_timeout(&mut self, timeout_us: Option<u32>) {
         self.within_us = self.within_us.into_iter().chain(timeout_us).min();
     }
@@ -155,10 +155,15 @@ impl ConnectionOptions {
     }
 }
 
-/// Microseconds of a number of units that take so many each; `None` for 0, which Envoy takes for no timeout.
+/// Microseconds of a number of units that take so many each, at least one.
 fn timeout_us(digits: &[u8], unit_us: f64) -> Option<u32> {
     let us = decimal(digits.trim_ascii()).ok()? as f64 * unit_us;
-    (us > 0.0 && us < f64::from(u32::MAX)).then_some(us.ceil() as u32)
+    (us < f64::from(u32::MAX)).then_some((us.ceil() as u32).max(1))
+}
+
+/// The same of Envoy, for which 0 is no timeout.
+fn envoy_timeout_us(digits: &[u8]) -> Option<u32> {
+    timeout_us(digits, 1_000.0).filter(|us| *us > 1)
 }
 
 /// `TimeoutValue TimeoutUnit` of gRPC.

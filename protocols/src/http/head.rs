@@ -200,6 +200,7 @@ mod tests {
             ("Grpc-Timeout: 1500n\r\n", Some(2)),
             ("grpc-timeout: 1H\r\n", Some(3_600_000_000)),
             ("grpc-timeout: 2H\r\n", None),
+            ("grpc-timeout: 0S\r\n", Some(1)),
             ("grpc-timeout: 5s\r\n", None),
             ("grpc-timeout: S\r\n", None),
             ("X-Envoy-Expected-Rq-Timeout-Ms: 15\r\n", Some(15_000)),

@@ -21,14 +21,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
-use psp_policy::RequestId;
 use psp_policy::admission::{AdmissionStatus, Admit, Arrival, Refusal, Ticket, Verdict};
+use psp_policy::{RequestId, Sample};
 
 use crate::fiber::no_preempt;
 use crate::transport::run::RUN_LEN_MAX;
 
 /// Requests for which memory is set aside.
 const PREALLOCATED: usize = 1 << 12;
+
+/// Time between two measurements of the load.
+const MEASURE_NS: u64 = 10_000_000;
 
 /// Part of the SLO that the service of a run may take.
 const RUN_PART: f64 = 0.25;
@@ -40,6 +43,8 @@ pub(crate) struct Gate {
     is_shared: bool,
     /// See [`Gate::load_level`]; the bits of a number.
     load_level: AtomicU64,
+    /// When that is measured next.
+    measure_at_ns: AtomicU64,
     /// Per type slot.
     types: Box<[OfType]>,
 }
@@ -48,8 +53,8 @@ pub(crate) struct Gate {
 struct OfType {
     /// See [`Gate::run_len_max`].
     run_len_max: AtomicUsize,
-    /// The SLO is too short.
-    is_infeasible: AtomicBool,
+    /// It was said that the SLO is too short.
+    is_told: AtomicBool,
 }
 
 struct State {
@@ -106,10 +111,11 @@ impl Gate {
             state: Mutex::new(state),
             is_shared,
             load_level: AtomicU64::new(0),
+            measure_at_ns: AtomicU64::new(0),
             types: { 0..slots }
                 .map(|_| OfType {
                     run_len_max: AtomicUsize::new(RUN_LEN_MAX),
-                    is_infeasible: AtomicBool::new(false),
+                    is_told: AtomicBool::new(false),
                 })
                 .collect(),
         }
@@ -139,7 +145,8 @@ impl Gate {
         match state.admit.arrive(now_ns, &arrival) {
             Verdict::Refuse(refusal) => Err(refusal),
             Verdict::Admit(ticket) => {
-                state.inside.insert(request, Inside { ticket, has_begun: false });
+                let before = state.inside.insert(request, Inside { ticket, has_begun: false });
+                debug_assert!(before.is_none(), "a request that is gone was cancelled");
                 Ok(name)
             }
         }
@@ -185,11 +192,17 @@ impl Gate {
         }
     }
 
-    /// A request has ended after so much service.
-    pub(crate) fn end(&self, now_ns: u64, request: RequestId, served_ns: u64) {
+    /// A run has ended, of which so many requests were measured. One of which none was is as if it had not begun: it was
+    /// of another type, say, and comes again.
+    pub(crate) fn end(&self, now_ns: u64, request: RequestId, samples: &[Sample]) {
         let (mut state, now_ns) = self.state_at(now_ns);
-        if let Some(Inside { ticket, .. }) = state.inside.remove(&request) {
-            state.admit.end(now_ns, ticket, served_ns);
+        let Some(Inside { ticket, .. }) = state.inside.remove(&request) else {
+            return;
+        };
+        let served_ns = samples.iter().map(|sample| sample.service_ns).sum();
+        match samples.iter().map(|sample| sample.count).sum() {
+            0 => state.admit.cancel(now_ns, ticket),
+            done => state.admit.end(now_ns, ticket, served_ns, done),
         }
     }
 
@@ -230,9 +243,13 @@ impl Gate {
         })
     }
 
-    /// Measures the load, and how long runs may be. Returns the first type, by its slot, whose SLO has turned out to be
-    /// too short since the last time, and what is known of it.
-    pub(crate) fn measure(&self) -> Option<(usize, AdmissionStatus)> {
+    /// Measures the load, and how long runs may be, if it is time to. Returns a type, by its slot, whose SLO has turned
+    /// out to be too short, and what is known of it; each type once.
+    pub(crate) fn measure(&self, now_ns: u64) -> Option<(usize, AdmissionStatus)> {
+        let due_ns = self.measure_at_ns.load(Ordering::Relaxed);
+        let next_ns = now_ns.saturating_add(MEASURE_NS);
+        let takes_it = |()| self.measure_at_ns.compare_exchange(due_ns, next_ns, Ordering::Relaxed, Ordering::Relaxed);
+        (now_ns >= due_ns).then_some(()).and_then(|it| takes_it(it).ok())?;
         let state = self.state();
         let (mut offered, mut news) = (0.0, None);
         for (slot, of_type) in self.types.iter().enumerate() {
@@ -243,9 +260,8 @@ impl Gate {
                 false => RUN_LEN_MAX,
             };
             of_type.run_len_max.store(len.clamp(1, RUN_LEN_MAX), Ordering::Relaxed);
-            let was_infeasible = of_type.is_infeasible.swap(status.slo_infeasible, Ordering::Relaxed);
-            if status.slo_infeasible && !was_infeasible {
-                news = news.or(Some((slot, status)));
+            if news.is_none() && status.slo_infeasible && !of_type.is_told.swap(true, Ordering::Relaxed) {
+                news = Some((slot, status));
             }
             offered += status.workers_offered;
         }
@@ -321,7 +337,7 @@ mod tests {
             Turn::new(arrived_ns > 0, (first != last).then_some(instead))
         }
 
-        fn end(&mut self, _: u64, _: Ticket, _: u64) {}
+        fn end(&mut self, _: u64, _: Ticket, _: u64, _: u32) {}
 
         fn cancel(&mut self, _: u64, ticket: Ticket) {
             self.waiting.remove(ticket.0 as usize);
@@ -344,7 +360,8 @@ mod tests {
         assert_eq!((gate.name_of(RequestId(3)), gate.name_of(RequestId(0))), (RequestId(0), RequestId(3)));
         assert_eq!(turn(0), (3, false), "it goes on after it yielded");
         assert_eq!(turn(1), (2, false));
-        gate.end(10, RequestId(3), 5);
+        let sample = Sample { request_type: RequestType::new(0), count: 1, service_ns: 5 };
+        gate.end(10, RequestId(3), &[sample]);
         assert_eq!(arrive(3, 11), Ok(RequestId(0)), "its name is free, and that of the oldest is not");
         assert_eq!(turn(3), (3, false));
         assert_eq!(gate.rejected(12, RequestId(2)), RequestId(1));

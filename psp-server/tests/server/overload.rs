@@ -192,7 +192,7 @@ impl Admit for NewestFirst {
         Turn::new(true, instead)
     }
 
-    fn end(&mut self, _now_ns: u64, _ticket: Ticket, _served_ns: u64) {}
+    fn end(&mut self, _now_ns: u64, _ticket: Ticket, _served_ns: u64, _done: u32) {}
 
     fn cancel(&mut self, _now_ns: u64, ticket: Ticket) {
         self.waiting[ticket.0 as usize] = None;

@@ -371,7 +371,7 @@ impl<'a> Server<'a> {
             self.in_system -= 1;
             recorder.completed(self.now_ns, &measured);
             if let Some((admission, ticket)) = self.admission.as_mut().zip(ticket) {
-                admission.end(self.now_ns, ticket, measured.service_ns);
+                admission.end(self.now_ns, ticket, measured.service_ns, 1);
             }
             let samples = [Sample { request_type, count: 1, service_ns: measured.service_ns }];
             let completed = Event::Completed { worker, samples: &samples, dropped: false };

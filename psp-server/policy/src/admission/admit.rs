@@ -185,11 +185,12 @@ pub trait Admit: Send {
     /// [`Action::Run`](crate::Action::Run) for a request that never ran.
     fn begin(&mut self, now_ns: u64, ticket: Ticket) -> Turn;
 
-    /// The request ended after `served_ns` of service over all its turns.
-    fn end(&mut self, now_ns: u64, ticket: Ticket, served_ns: u64);
+    /// The request ended after `served_ns` of service over all its turns. Of a run, `done` requests were served: the
+    /// others come again.
+    fn end(&mut self, now_ns: u64, ticket: Ticket, served_ns: u64, done: u32);
 
-    /// An admitted request is gone without having run: the scheduler rejected it, or its sender left, as may turn out
-    /// right after its turn began.
+    /// An admitted request is gone without having run: the scheduler rejected it, its sender left, or it turned out
+    /// after its turn began to be of another type, and comes again.
     fn cancel(&mut self, now_ns: u64, ticket: Ticket);
 
     /// A running request waits for something outside of the scheduler, and needs no worker.

@@ -417,7 +417,7 @@ impl Admit for Admission {
         Turn::new(true, instead)
     }
 
-    fn end(&mut self, now_ns: u64, ticket: Ticket, served_ns: u64) {
+    fn end(&mut self, now_ns: u64, ticket: Ticket, served_ns: u64, done: u32) {
         self.pass(now_ns);
         let place = self.places.remove(ticket);
         let served_ns = served_ns as f64;
@@ -425,9 +425,10 @@ impl Admit for Admission {
         self.demand.served(place.slot, served_ns);
         let slo_ns = self.slo_ns(place.slot);
         let service = &mut self.types[place.slot].service;
-        let each_ns = served_ns / f64::from(place.count.max(1));
+        let done = done.max(1);
+        let each_ns = served_ns / f64::from(done);
         let longer = (each_ns / service.mean_ns()).max(1.0);
-        service.served(each_ns, place.count.max(1));
+        service.served(each_ns, done);
         let took_ns = now_ns.saturating_sub(place.arrived_ns) as f64;
         let fate = if took_ns > slo_ns * longer {
             Fate::Late

@@ -57,7 +57,7 @@ fn what_cannot_end_before_its_deadline_is_refused_or_dropped() {
     let other = admitted(&mut admission, &arrival(2, LONG, 0).deadline_ns(Some(300_000)));
     assert_eq!(admission.begin(200_000, ticket), Turn::RUN);
     assert_eq!(admission.begin(200_001, other), Turn::new(false, None));
-    admission.end(300_000, ticket, 100_000);
+    admission.end(300_000, ticket, 100_000, 1);
     let long = admission.status(1);
     assert_eq!((long.admitted, long.dropped, long.in_system), (2, 1, 0));
 }
@@ -73,7 +73,7 @@ fn the_urgent_request_takes_the_turn_of_one_that_came_before() {
     assert_eq!(admission.begin(20, second), Turn::new(true, Some(RequestId(12))));
     assert_eq!(admission.begin(30, second), Turn::RUN);
     for ticket in [urgent, first, second] {
-        admission.end(300_000, ticket, 100_000);
+        admission.end(300_000, ticket, 100_000, 1);
     }
     assert_eq!(admission.status(1).in_system, 0);
 }
@@ -108,7 +108,7 @@ fn the_newest_goes_first_once_requests_wait_for_long() {
             }
             let ended = tickets.remove(0);
             if turn.runs {
-                admission.end(now_ns, ended, 100_000);
+                admission.end(now_ns, ended, 100_000, 1);
             }
         }
     }

@@ -238,12 +238,18 @@ impl<A: Admit> Model<A> {
             Step::End { nth, served_ns } => {
                 if let Some(at) = self.nth(nth, Doing::Runs) {
                     let Inside { ticket, .. } = self.inside.remove(at);
-                    self.admit.end(self.now_ns, ticket, served_ns);
+                    self.admit.end(self.now_ns, ticket, served_ns, 1);
                 }
                 Ok(())
             }
             Step::Cancel { nth } => {
-                if let Some(at) = self.nth(nth, Doing::Waits) {
+                let waiting = self.nth(nth, Doing::Waits);
+                let found = if nth % 2 == 0 {
+                    waiting.or(self.nth(nth, Doing::Runs))
+                } else {
+                    self.nth(nth, Doing::Runs)
+                };
+                if let Some(at) = found {
                     let Inside { ticket, .. } = self.inside.remove(at);
                     self.admit.cancel(self.now_ns, ticket);
                 }
@@ -366,7 +372,7 @@ impl<A: Admit> Model<A> {
             }
             match doing {
                 Doing::Waits => self.admit.cancel(self.now_ns, ticket),
-                Doing::Runs | Doing::Blocked => self.admit.end(self.now_ns, ticket, 1_000),
+                Doing::Runs | Doing::Blocked => self.admit.end(self.now_ns, ticket, 1_000, 1),
             }
         }
         for slot in 0..=TYPES {
@@ -454,7 +460,7 @@ mod tests {
             }
         }
 
-        fn end(&mut self, _now_ns: u64, _ticket: Ticket, _served_ns: u64) {}
+        fn end(&mut self, _now_ns: u64, _ticket: Ticket, _served_ns: u64, _done: u32) {}
 
         fn cancel(&mut self, _now_ns: u64, ticket: Ticket) {
             self.waiting[ticket.0 as usize] = None;

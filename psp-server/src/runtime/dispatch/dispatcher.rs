@@ -380,15 +380,18 @@ impl<K> Dispatcher<K> {
         latest_ns: Option<u64>,
         arrival: impl FnOnce() -> Arrival,
     ) -> Result<(), Refusal> {
-        let mut name = request;
-        if let Some(gate) = &self.shared.gate
-            && !self.control.has(self.slot(request_type))
-            && Some(request_type) != self.shared.handshake
-        {
-            name = gate.arrive(now_ns, arrival())?;
-        }
+        let name = match &self.shared.gate {
+            None => request,
+            Some(gate) if self.is_always_let_in(request_type) => gate.name_of(request),
+            Some(gate) => gate.arrive(now_ns, arrival())?,
+        };
         self.enter(now_ns, (request, name), request_type, latest_ns);
         Ok(())
+    }
+
+    /// Whether admission has nothing to say about requests of this type.
+    fn is_always_let_in(&self, request_type: RequestType) -> bool {
+        self.control.has(self.slot(request_type)) || Some(request_type) == self.shared.handshake
     }
 
     /// Work has come that admission has nothing to say about.
@@ -422,7 +425,7 @@ impl<K> Dispatcher<K> {
     #[inline]
     pub(crate) fn completed(&mut self, now_ns: u64, worker: WorkerId, samples: &[Sample]) {
         if let Some((gate, request)) = self.shared.gate.as_ref().zip(self.turns.request_on(worker)) {
-            gate.end(now_ns, request, samples.iter().map(|sample| sample.service_ns).sum());
+            gate.end(now_ns, request, samples);
         }
         self.turns.completed(worker);
         let dropped = false;
@@ -437,6 +440,8 @@ impl<K> Dispatcher<K> {
             self.shared.trace.dropped(self.shared.index(), request, slot);
             if let Some(gate) = &self.shared.gate {
                 gate.cancel(now_ns, request);
+                // Another request may have this number next.
+                self.too_late = None;
             }
         }
         self.turns.dropped(worker);
@@ -646,7 +651,7 @@ impl<K> Dispatcher<K> {
         self.study(now_ns);
         if now_ns >= self.publish_at_ns {
             self.publish_at_ns = now_ns + PUBLISH_INTERVAL_NS;
-            self.publish();
+            self.publish(now_ns);
             let (scheduler, shared) = (&self.scheduler, &self.shared);
             { &mut self.brief }.follow(|slot| mean_ns(scheduler, shared, slot));
             if let Some(lengths) = &mut self.lengths {
@@ -753,7 +758,7 @@ impl<K> Dispatcher<K> {
         self.turns.count_stuck(worker);
     }
 
-    fn publish(&self) {
+    fn publish(&self, now_ns: u64) {
         for slot in 0..=self.shared.types.len() {
             let status = self.scheduler.type_status(slot);
             self.shared.counters(slot).publish(&TypeStatus {
@@ -764,14 +769,14 @@ impl<K> Dispatcher<K> {
         }
         let updates = self.before.reservation_updates + self.scheduler.reservation_updates();
         self.shared.telemetry.reservation_updates.set(updates);
-        if let Some(gate) = self.shared.gate.as_ref().filter(|_| self.shared.index() == 0) {
-            self.measure(gate);
+        if let Some(gate) = &self.shared.gate {
+            self.measure(now_ns, gate);
         }
     }
 
     /// Has the load measured, and says if an SLO cannot be held.
-    fn measure(&self, gate: &Gate) {
-        if let Some((slot, status)) = gate.measure() {
+    fn measure(&self, now_ns: u64, gate: &Gate) {
+        if let Some((slot, status)) = gate.measure(now_ns) {
             let request_type = self.shared.types.name_of_slot(slot);
             let service_us = (status.service_ns_mean / 1e3) as u64;
             let slo_us = (status.slo_ns / 1e3) as u64;
@@ -825,7 +830,61 @@ mod late_workers;
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::shared::Shared;
+    use psp_policy::admission::{Admit, Ticket, Turn, Verdict};
     use psp_policy::{TypeSpec, TypeTable};
+
+    /// Has the second of two that wait go first; it is too late for that one.
+    #[derive(Default)]
+    struct Second(Vec<RequestId>);
+
+    impl Admit for Second {
+        fn arrive(&mut self, _: u64, arrival: &Arrival) -> Verdict {
+            self.0.push(arrival.request);
+            Verdict::Admit(Ticket(self.0.len() as u32 - 1))
+        }
+
+        fn begin(&mut self, _: u64, _: Ticket) -> Turn {
+            Turn::new(false, self.0.get(1).copied())
+        }
+
+        fn end(&mut self, _: u64, _: Ticket, _: u64, _: u32) {}
+
+        fn cancel(&mut self, _: u64, _: Ticket) {}
+    }
+
+    #[test]
+    fn what_is_always_let_in_goes_by_the_name_that_its_number_has() {
+        let types: TypeTable = ["GET", "HANDSHAKE"].map(TypeSpec::new).into_iter().collect();
+        let [get, handshake] = [0, 1].map(RequestType::new);
+        let mut shared = Shared::example(Config::default(), types, 1);
+        shared.handshake = Some(handshake);
+        shared.gate = Some(Gate::new(Box::<Second>::default(), 1, 3, false));
+        let shared = Receiver::new(Arc::new(shared), 0);
+        let scheduler = Policy::c_fcfs().scheduler(&shared.scheduler_setup());
+        let starts = vec![Arc::new(TurnStart::new())];
+        let mut dispatcher = Dispatcher::new(|_: &[u8]| get, scheduler, shared, starts);
+        let arrive = |dispatcher: &mut Dispatcher<_>, id, request_type| {
+            let request = RequestId(id);
+            let arrival = || Arrival::new(request, request_type, 0);
+            dispatcher.arrived(0, (request, request_type), None, arrival).unwrap();
+        };
+        let worker = WorkerId(0);
+        arrive(&mut dispatcher, 5, get);
+        arrive(&mut dispatcher, 7, get);
+        let runs = |dispatcher: &mut Dispatcher<_>| match dispatcher.poll(0) {
+            Some(Action::Run { request, .. }) => request.0,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(runs(&mut dispatcher), 7, "in the place of 5");
+        assert_eq!(dispatcher.turn_ns(3, RequestId(7)), TOO_LATE_NS);
+        dispatcher.dropped(0, worker);
+        assert_eq!(dispatcher.turn_ns(3, RequestId(7)), 3, "what has this number next is another request");
+        arrive(&mut dispatcher, 7, handshake);
+        assert_eq!(runs(&mut dispatcher), 5);
+        dispatcher.dropped(0, worker);
+        assert_eq!(runs(&mut dispatcher), 7, "the handshake");
+    }
 
     #[test]
     fn requests_that_arrived_or_yielded_wait_until_they_run_or_are_refused() {

@@ -219,9 +219,8 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Stages<F, K, H> fo
         if self.peers.has_group() {
             self.note_hand_off(request, request_type, hand_off);
         }
-        match self.task_of(request) {
-            Ok(task) => self.run_task(request, request_type, task),
-            Err(_) => self.net.dispatcher.dropped(self.net.now_ns, worker),
+        if let Ok(task) = self.task_of(worker, request) {
+            self.run_task(request, request_type, task);
         }
     }
 

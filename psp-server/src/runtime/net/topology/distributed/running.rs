@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use psp_policy::{HandOff, RequestId, RequestType};
+use psp_policy::{HandOff, RequestId, RequestType, WorkerId};
 use psp_protocols::Framing;
 
 use super::{Distributed, OWN};
@@ -209,17 +209,25 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Distributed<F, K, 
         self.net.receive_mail();
     }
 
-    /// The task of a request, or `None` if it has begun before. An error if it is dropped: no client waits for it.
+    /// The task of a request that begins on `worker`, or `None` if it has begun before. An error if it is dropped: no
+    /// client waits for it. The dispatcher knows by then.
     #[inline]
-    pub(super) fn task_of(&mut self, request: RequestId) -> Result<Option<ContextTask<F, H>>, Dropped> {
-        match self.peers.take(request) {
+    pub(super) fn task_of(
+        &mut self,
+        worker: WorkerId,
+        request: RequestId,
+    ) -> Result<Option<ContextTask<F, H>>, Dropped> {
+        let task = match self.peers.take(request) {
             Some(task) if task.is_unwanted(self.net.dispatcher.turn_ns(self.net.now_ns, request)) => {
+                // Once its port has the connection again, another request may have the number.
+                self.net.dispatcher.dropped(self.net.now_ns, worker);
                 self.turn_down(task, TurnedDown::Unwanted);
-                Err(Dropped)
+                return Err(Dropped);
             }
             None if !self.peers.has_group() => self.net.lend(request),
             task => Ok(task),
-        }
+        };
+        task.inspect_err(|_| self.net.dispatcher.dropped(self.net.now_ns, worker))
     }
 
     /// Brings a request back to its port, here or elsewhere: it is not run.
