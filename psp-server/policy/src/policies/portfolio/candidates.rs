@@ -41,7 +41,7 @@ const DELTAS: [f64; 2] = [2.0, 4.0];
 const EAGER: [f64; 2] = [0.1, 0.0];
 
 impl Candidate {
-    fn new<S: Scheduler + 'static>(
+    pub(super) fn new<S: Scheduler + 'static>(
         name: impl Into<String>,
         make: impl Fn(&SchedulerSetup<'_>) -> S + Send + Sync + 'static,
     ) -> Self {
@@ -135,4 +135,79 @@ fn lending_settings(slo_slowdown: f64) -> settings::DarcLending {
 
 fn lending(name: impl Into<String>, settings: settings::DarcLending) -> Candidate {
     Candidate::new(name, move |setup| Lending::new(setup, &settings))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request_type::TypeTable;
+    use crate::setup::Preemption;
+
+    #[test]
+    fn the_shortest_quantum_is_a_hundredth_of_the_mean_or_two_preemptions() {
+        let cases = [
+            (0.0, 0),
+            (199_999.0, 1_000),
+            (400_000.0, 1_000),
+            (799_999.0, 1_000),
+            (800_000.0, 500),
+            (1e5, 6_000),
+        ];
+        let least_us = cases.map(|(mean_ns, cost_ns)| least_quantum_us(mean_ns, cost_ns));
+        assert_eq!(least_us, [2.0, 2.0, 4.0, 4.0, 8.0, 12.0]);
+    }
+
+    #[test]
+    fn candidates_have_the_settings_that_suit_the_workload() {
+        let types = TypeTable::new();
+        let names = |workers: usize, present: usize, preemption: Option<Preemption>| -> Vec<String> {
+            let setup = SchedulerSetup::new(workers, &types).present(present).preemption(preemption);
+            candidates(&setup, 1_000.0, 10.0).into_iter().map(|candidate| candidate.name).collect()
+        };
+        let whole = ["darc-lending", "c-fcfs", "edf", "drr", "darc delta=2", "darc delta=4"];
+        for (present, reserved) in [(1, &[][..]), (2, &[1]), (4, &[1, 2]), (9, &[1, 2, 4])] {
+            let reserved = reserved.iter().map(|reserved| format!("darc-static reserved={reserved}"));
+            let expected: Vec<String> = whole.map(str::to_owned).into_iter().chain(reserved).collect();
+            assert_eq!(names(9, present, None), expected);
+        }
+        let preempting = names(1, 1, Some(Preemption::new(4_000)));
+        let expected = [
+            "darc-lending",
+            "darc-lending darc.delta=4",
+            "darc-lending patience=0.1 patience-min=0",
+            "darc-lending patience=0 patience-min=0",
+            "sq quantum-us=8",
+            "mq quantum-us=8",
+            "sq quantum-us=32",
+            "mq quantum-us=32",
+            "sq quantum-us=128",
+            "mq quantum-us=128",
+        ];
+        assert_eq!(preempting[..10], expected);
+        let longer = Some(Preemption::new(4_000).quantum_ns_min(10_000));
+        assert_eq!(names(1, 1, longer)[4], "sq quantum-us=10");
+    }
+
+    #[test]
+    fn schedulers_begin_with_the_workers_that_are_present() {
+        let types = TypeTable::new();
+        for present in [1, 3, 4] {
+            let setup = SchedulerSetup::new(4, &types).present(present);
+            let all = candidates(&setup, 1_000.0, 10.0);
+            assert_eq!(runs(&mut *all[1].scheduler(&setup)), present);
+        }
+    }
+
+    /// How many of five requests run at once.
+    fn runs(scheduler: &mut dyn Scheduler) -> usize {
+        for number in 0..5 {
+            let arrived = Event::Arrived {
+                request: crate::event::RequestId(number),
+                request_type: crate::request_type::RequestType::UNKNOWN,
+                deadline_ns: None,
+            };
+            scheduler.on_event(0, arrived);
+        }
+        std::iter::from_fn(|| scheduler.poll(0)).count()
+    }
 }

@@ -240,3 +240,216 @@ impl Contest<'_> {
         Figures::new(&mut of_types, &limits.slowdowns, limits.shortest, preemptions)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::policies::c_fcfs::CFcfs;
+    use crate::policies::portfolio::candidates::Candidate;
+    use crate::policies::sq::Sq;
+    use crate::request_type::{TypeSpec, TypeTable};
+    use crate::settings;
+    use crate::setup::Preemption;
+    use Standing::{Ample, Holds, Open};
+
+    const WORKERS: usize = 4;
+    /// In place of a number of workers: a candidate that uses all, and preempts.
+    const PREEMPTS: usize = 0;
+
+    /// Candidates that use so many of the workers each, and how often they were tried.
+    struct Field {
+        candidates: Vec<Candidate>,
+        tried: Arc<[AtomicUsize]>,
+        types: TypeTable,
+        limits: Limits,
+        tape: Vec<Request>,
+        told: Said,
+    }
+
+    impl Field {
+        /// A tape of requests of 1 µs that arrive so many nanoseconds apart, and may take 2 µs.
+        fn new(uses: &[usize], gap_ns: u64, requests: u64) -> Self {
+            let tried: Arc<[AtomicUsize]> = uses.iter().map(|_| AtomicUsize::new(0)).collect();
+            let candidate = |(number, &workers): (usize, &usize)| {
+                let tried = Arc::clone(&tried);
+                let count = move || tried[number].fetch_add(1, Ordering::Relaxed);
+                let name = number.to_string();
+                if workers == PREEMPTS {
+                    return Candidate::new(name, |setup| Sq::new(setup, &settings::Sq::default().quantum_us(0.3)));
+                }
+                Candidate::new(name, move |setup| {
+                    count();
+                    CFcfs::new(&SchedulerSetup { workers, present: workers, ..setup.clone() })
+                })
+            };
+            let request = |number| Request { arrived_ns: gap_ns * number, service_ns: 1_000, slot: 0 };
+            Self {
+                candidates: uses.iter().enumerate().map(candidate).collect(),
+                types: [TypeSpec::new("ONE")].into_iter().collect(),
+                limits: Limits {
+                    slowdowns: vec![2.0, f64::INFINITY],
+                    shortest: 0,
+                    any_ample: true,
+                },
+                tape: (1..=requests).map(request).collect(),
+                told: Said::default(),
+                tried,
+            }
+        }
+
+        fn limit(mut self, slowdown: f64) -> Self {
+            self.limits.slowdowns[0] = slowdown;
+            self
+        }
+
+        fn contest<R>(&self, body: impl FnOnce(&Contest<'_>, &[usize]) -> R) -> R {
+            let setup = SchedulerSetup::new(WORKERS, &self.types).queue_capacity(1 << 16);
+            let setup = setup.preemption(Some(Preemption::new(1)));
+            let all: Vec<usize> = (0..self.candidates.len()).collect();
+            let in_force = &self.candidates[all.len() - 1].name;
+            let contest = Contest {
+                setup: &setup,
+                ranking: Ranking { candidates: &self.candidates, in_force, told: &self.told },
+                tape: &self.tape,
+                recorded: self.tape.len(),
+                limits: &self.limits,
+            };
+            body(&contest, &all)
+        }
+
+        fn tries(&self) -> Vec<usize> {
+            self.tried.iter().map(|tried| tried.load(Ordering::Relaxed)).collect()
+        }
+
+        fn last_round(&self) -> Vec<Tried> {
+            self.contest(|contest, all| contest.last_round(all, contest.tape))
+        }
+
+        fn standings(&self) -> Vec<Standing> {
+            self.last_round().iter().map(|tried| tried.standing).collect()
+        }
+    }
+
+    #[test]
+    fn each_round_has_the_better_half_on_a_tape_twice_as_long_and_the_last_is_for_few() {
+        // There is work for 3.3 workers: those that use fewer are hopeless. The last round tries the others three
+        // times. The first and the last candidate, which is in force, stay.
+        let few = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 4, 1];
+        let cases: [(&[usize], u64, &[usize]); 7] = [
+            (&few, 4_096, &[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3, 1]),
+            (&few, 8_192, &[2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 4, 2]),
+            (&few, 16_384, &[3, 3, 2, 2, 2, 1, 1, 1, 1, 1, 5, 3]),
+            (&few, 20_000, &[3, 3, 2, 2, 2, 1, 1, 1, 1, 1, 5, 3]),
+            (&few[4..], 12_288, &[2, 2, 2, 1, 1, 1, 4, 2]),
+            // Those that decide alike stay while there are many.
+            (&[4; 10], 16_384, &[5, 5, 2, 2, 2, 2, 2, 2, 2, 5]),
+            (&[4; 8], 8_192, &[4, 4, 4, 1, 1, 1, 1, 4]),
+        ];
+        for (uses, requests, tries) in cases {
+            let field = Field::new(uses, 300, requests);
+            let (findings, said) = field.contest(|contest, _| contest.run());
+            assert_eq!(field.tries(), tries, "{uses:?} {requests}");
+            if uses.len() == few.len() {
+                assert_eq!((findings.choice(), findings.to_string().as_str()), (10, "10 0.50, 0 inf, 1 inf"));
+                assert_eq!(said.figure("10"), Some(0.6));
+            }
+        }
+    }
+
+    #[test]
+    fn a_round_tells_who_keeps_the_limits_and_who_has_room_and_how_often_they_preempt() {
+        let round = |field: &Field| field.contest(|contest, all| contest.round(all, contest.tape));
+        for (limit, any_ample, expected) in
+            [(2.0, true, Ample), (2.0, false, Holds), (1.5, true, Holds), (0.9, true, Open)]
+        {
+            let mut field = Field::new(&[4], 300, 400).limit(limit);
+            field.limits.any_ample = any_ample;
+            let tried = round(&field);
+            assert_eq!((tried[0].standing, tried[0].figures.worst), (expected, 1.0 / limit));
+            assert_eq!(tried[0].preemptions, 0);
+        }
+        // There is more than the workers can do.
+        assert!(round(&Field::new(&[PREEMPTS], 240, 400))[0].preemptions > 0);
+    }
+
+    #[test]
+    fn those_hold_that_keep_the_limits_at_a_higher_load_where_no_queue_grows() {
+        let standings = |uses: &[usize], gap_ns, requests| Field::new(uses, gap_ns, requests).limit(100.0).standings();
+        assert_eq!(standings(&[4], 290, 400), [Ample]);
+        // That is 3.8 workers, and with an error of a twentieth and at the higher load more than there are.
+        assert_eq!(standings(&[4], 260, 400), [Open]);
+        // Work for three and more at a higher load: it grows to one and a half times, and to more with time.
+        assert_eq!(standings(&[3], 340, 120), [Holds]);
+        assert_eq!(standings(&[4, 3], 340, 120), [Ample, Open]);
+        assert_eq!(standings(&[3], 340, 400), [Open]);
+        // One has no room, or there are too few arrivals to say so.
+        assert_eq!(Field::new(&[4], 290, 400).limit(1.5).standings(), [Holds]);
+        let mut field = Field::new(&[4], 290, 400);
+        field.limits.any_ample = false;
+        assert_eq!(field.standings(), [Holds]);
+        // What does not keep the limits is tried once.
+        let field = Field::new(&[3], 300, 400);
+        assert_eq!((field.standings(), field.tries()), (vec![Open], vec![1]));
+
+        let said = [("0".to_owned(), 7.0), ("1".to_owned(), 9.0)];
+        let field = Field {
+            told: Said::new(said.into_iter()),
+            ..Field::new(&[4, 3], 300, 400)
+        };
+        let tried = field.last_round();
+        assert_eq!([tried[0].earlier, tried[1].earlier], [Some(7.0), Some(9.0)]);
+        assert_eq!(tried[0].much_higher.map(|parts| parts.worst), Some(0.5));
+    }
+
+    #[test]
+    fn trials_end_early_once_one_that_sustains_as_much_keeps_the_limits() {
+        // With three workers a few of the last slowdowns are more than four times as large as they may be.
+        for (uses, sustains_less, whole) in [
+            ([4, 3], false, [true, false]),
+            ([3, 4], false, [true, true]),
+            ([3, 3], false, [true, true]),
+            ([4, 3], true, [true, true]),
+        ] {
+            let mut field = Field::new(&uses, 325, 400).limit(1.05);
+            field.candidates[0].sustains_less = sustains_less;
+            let finalists = field.contest(|contest, all| contest.finalists(all, contest.tape));
+            let found: Vec<bool> = finalists.iter().map(|(_, figures)| figures.parts.worst.is_finite()).collect();
+            assert_eq!(found, whole, "{uses:?}");
+        }
+        // Of those that preempt alike, one is left.
+        let field = Field::new(&[4, 4, PREEMPTS, PREEMPTS], 240, 400);
+        let finalists = field.contest(|contest, all| contest.finalists(all, contest.tape));
+        assert_eq!(finalists.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 1, 3]);
+    }
+
+    #[test]
+    fn level_candidates_climb_until_one_is_left_or_the_workers_can_do_no_more() {
+        let climb = |uses: &[usize], gap_ns, much_higher: Option<Parts>| {
+            let field = Field::new(uses, gap_ns, 400);
+            field.contest(|contest, all| {
+                let parts = Parts { worst: 0.2, shortest: 0.2 };
+                let new = |&index| Tried { much_higher, ..Tried::new(index, parts, Holds) };
+                let mut tried: Vec<Tried> = all.iter().map(new).collect();
+                contest.climb(&mut tried, contest.tape);
+                tried.iter().map(|tried| tried.climbed).collect::<Vec<_>>()
+            })
+        };
+        let rungs = |uses: &[usize], gap_ns| climb(uses, gap_ns, None).iter().map(|it| it.rungs).collect::<Vec<_>>();
+        // With its error the work is for 1.05 workers, and all can do 3.6 times as much.
+        assert_eq!(rungs(&[4, 4], 1_000), [5, 5]);
+        assert_eq!(rungs(&[4, 2, 3], 1_000), [5, 3, 4]);
+        assert_eq!(rungs(&[2, 1, 1], 1_000), [1, 0, 0]);
+        assert_eq!(rungs(&[4], 1_000), [0]);
+        // Where they can do thousands of times as much, only the highest loads are tried.
+        assert_eq!(rungs(&[4, 3, 2], 3_000_000), [12, 11, 9]);
+        // At the first of these loads it may be known how they do.
+        let known = Parts { worst: 9.0, shortest: 0.2 };
+        assert_eq!(climb(&[4, 4], 1_000, Some(known)), [Climbed { rungs: 0, worst: 9.0 }; 2]);
+        assert_eq!(climb(&[4, 4], 1_000, None)[0].worst, 0.5);
+        let most = Field::new(&[4], 1_000, 400).contest(|contest, _| contest.load_max(contest.tape));
+        assert!((most - 0.95 * 4.0 / 1.05).abs() < 1e-9, "{most}");
+    }
+}

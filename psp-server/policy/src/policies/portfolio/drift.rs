@@ -101,3 +101,72 @@ pub(super) fn shares_differ(shares: &[f64], before: &[f64]) -> bool {
     let mut shares = shares.iter().zip(before);
     shares.any(|(one, other)| (one - other).abs() > SHARE)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request_type::TypeSpec;
+
+    /// Two types of one length, of which one in so many arrivals is of the second, every so many nanoseconds.
+    struct Workload {
+        drift: Drift,
+        record: Record,
+        now_ns: u64,
+    }
+
+    impl Workload {
+        fn new() -> Self {
+            let types: TypeTable = ["ONE", "OTHER"].map(TypeSpec::new).into_iter().collect();
+            let mut record = Record::new(&types);
+            record.took(0, 100);
+            record.took(1, 100);
+            Self { drift: Drift::new(&types), record, now_ns: 0 }
+        }
+
+        /// What has moved after a window in which every `gap_ns` a request arrives, and every `nth` is of the second
+        /// type.
+        fn window(&mut self, gap_ns: u64, nth: u32) -> Option<Moved> {
+            let mut moved = None;
+            for number in 1..=WINDOW {
+                assert_eq!(moved, None, "in the window");
+                self.now_ns += gap_ns;
+                let slot = usize::from(number % nth == 0);
+                moved = self.drift.arrived(self.now_ns, slot, &self.record);
+            }
+            moved
+        }
+    }
+
+    #[test]
+    fn a_rate_or_a_share_of_the_demand_moves_by_more_than_a_tenth() {
+        let mut workload = Workload::new();
+        // The first window is the one that the others are compared with, until there is a study.
+        let windows = [
+            (1_000, 4),
+            (1_000, 4),
+            (1_099, 4),
+            (1_101, 4),
+            (910, 4),
+            (909, 4),
+            (1_000, 8),
+            (1_000, 2),
+            (500, 2),
+        ];
+        let moved = windows.map(|(gap_ns, nth)| workload.window(gap_ns, nth));
+        use Moved::{Rate, Shares};
+        let expected = [None, None, None, Some(Rate), None, Some(Rate), Some(Shares), Some(Shares), Some(Shares)];
+        assert_eq!(moved, expected);
+        workload.drift.studied();
+        assert_eq!(
+            [(500, 2), (500, 4)].map(|(gap_ns, nth)| workload.window(gap_ns, nth)),
+            [None, Some(Shares)]
+        );
+    }
+
+    #[test]
+    fn a_share_differs_by_more_than_a_tenth_of_all_demand() {
+        let differ = [[0.5, 0.5], [0.59, 0.41], [0.61, 0.39], [0.39, 0.61]].map(|now| shares_differ(&now, &[0.5, 0.5]));
+        assert_eq!(differ, [false, false, true, true]);
+        assert!(!shares_differ(&[0.25], &[0.125 + 0.125]) && !shares_differ(&[SHARE], &[0.0]));
+    }
+}

@@ -109,6 +109,22 @@ mod tests {
         assert_eq!(high(&mut []), 0.0);
         assert_eq!(high(&mut [3.0]), 3.0);
         assert_eq!(high(&mut [1.0; 200]), 1.0);
+        let up_to = |count: u16| (1..=count).map(f32::from).collect::<Vec<_>>();
+        // The largest tenth begins at 91, and the others are 5 above that on average.
+        let fitted = 91.0 + 5.0 * 100_f64.ln();
+        assert!((high(&mut up_to(100)) - fitted).abs() < 1e-6);
+        assert!(high(&mut up_to(3_999)) > 4_200.0);
+        assert_eq!(high(&mut up_to(4_000)), 3_996.0);
+        // Nothing is above the lower nine tenths of nine.
+        assert_eq!(high(&mut up_to(9)), 9.0);
+    }
+
+    #[test]
+    fn the_worst_type_and_the_one_that_grows_the_most_count() {
+        let mut of_types = [vec![2.0; 9], [[1.0; 3], [2.0; 3], [4.0; 3]].concat(), vec![]];
+        let figures = Figures::new(&mut of_types, &[10.0, 8.0, 1.0], 0, 7);
+        assert_eq!(figures.parts, Parts { worst: 0.5, shortest: 0.2 });
+        assert_eq!((figures.growth, figures.preemptions), (4.0, 7));
     }
 
     #[test]

@@ -160,4 +160,24 @@ mod tests {
         assert_eq!(record.share(0), 0.5);
         assert_eq!(record.mean_of_all_ns(), mean_ns);
     }
+
+    #[test]
+    fn means_are_of_the_types_whose_service_times_are_known() {
+        let types: TypeTable = ["ONE", "OTHER"].map(TypeSpec::new).into_iter().collect();
+        let mut record = Record::new(&types);
+        assert_eq!((record.mean_of_all_ns(), record.share(0)), (0.0, 0.0));
+        assert_eq!(record.demand_shares(&[1, 1, 1]), [0.0; 3]);
+        for slot in [0, 0, 0, 1, 2, 2, 2, 2] {
+            record.arrived(0, slot);
+        }
+        record.took(0, 10);
+        record.took(0, 30);
+        record.took(1, 140);
+        assert_eq!(record.counts(), [3, 1, 4]);
+        assert_eq!([0, 1, 2].map(|slot| record.mean_ns(slot)), [Some(20.0), Some(140.0), None]);
+        assert_eq!([0, 1, 2].map(|slot| record.share(slot)), [0.375, 0.125, 0.5]);
+        assert_eq!(record.mean_of_all_ns(), 50.0);
+        assert_eq!(record.demand_shares(record.counts()), [0.3, 0.7, 0.0]);
+        assert_eq!(record.demand_shares(&[7, 3, 9]), [0.25, 0.75, 0.0]);
+    }
 }

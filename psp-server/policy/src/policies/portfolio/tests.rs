@@ -10,10 +10,11 @@ use super::figures::Figures;
 use super::memory::Said;
 use super::tape::Request;
 use super::trial::Trial;
-use crate::event::{Action, Event, HandOff, RequestId, WorkerId};
+use crate::backlog::{Backlog, Handover};
+use crate::event::{Action, Event, HandOff, RequestId, Sample, WorkerId};
 use crate::policies::c_fcfs::CFcfs;
 use crate::request_type::{RequestType, TypeSpec, TypeTable};
-use crate::scheduler::Scheduler;
+use crate::scheduler::{Relief, Scheduler, TypeStatus};
 use crate::settings;
 use crate::setup::{Preemption, SchedulerSetup};
 use crate::study::Study;
@@ -315,4 +316,168 @@ fn a_trial_ends_early_only_where_a_type_is_far_beyond_its_limit() {
         early += 1;
     }
     assert!(whole > 0 && early > 0, "{whole} and {early}");
+}
+
+/// A portfolio of two types, one with an SLO, on so many workers.
+fn of_two_types(workers: usize, settings: &settings::Portfolio) -> Portfolio {
+    let slo = TypeSpec::new("SLO").slo(Duration::from_micros(30));
+    let types: TypeTable = [TypeSpec::new("ONE"), slo].into_iter().collect();
+    Portfolio::new(&SchedulerSetup::new(workers, &types), settings)
+}
+
+fn arrives(portfolio: &mut Portfolio, now_ns: u64, number: u32, request_type: u32) {
+    let (request, request_type) = (RequestId(number), RequestType::new(request_type));
+    portfolio.on_event(now_ns, Event::Arrived { request, request_type, deadline_ns: None });
+}
+
+#[test]
+fn a_study_is_due_after_twice_the_arrivals_and_when_workers_come_or_go() {
+    let mut portfolio = of_two_types(2, &settings::Portfolio::default().first_study(4));
+    let mut due_at = Vec::new();
+    for number in 1..=16 {
+        arrives(&mut portfolio, 0, number, 0);
+        if number == 11 {
+            portfolio.on_event(0, Event::Workers { present: 2 });
+        } else if number == 13 {
+            portfolio.on_event(0, Event::Workers { present: 1 });
+        }
+        if portfolio.study().is_some() {
+            due_at.push(number);
+            // There is one at a time.
+            portfolio.next_study = 0;
+            assert!(portfolio.study().is_none());
+            portfolio.next_study = 2 * u64::from(number);
+            portfolio.conclude(0, None);
+        }
+    }
+    assert_eq!(due_at, [4, 8, 13]);
+    // Not before the first.
+    let mut portfolio = of_two_types(2, &settings::Portfolio::default().first_study(4));
+    portfolio.on_event(0, Event::Workers { present: 1 });
+    assert!(portfolio.study().is_none());
+}
+
+#[test]
+fn what_studies_said_is_forgotten_where_the_demand_moves_but_not_where_the_rate_does() {
+    let mut portfolio = of_two_types(2, &settings::Portfolio::default());
+    let mut number = 0;
+    // The number of arrivals before the next study, and whether the memory is empty.
+    let mut window = |portfolio: &mut Portfolio, gap_ns: u64, others: u64| {
+        let said = [("darc-lending".to_owned(), 15.0)];
+        portfolio.memory.take(0, Said::new(said.into_iter()));
+        portfolio.next_study = u64::MAX;
+        for _ in 0..8_192 {
+            number += gap_ns;
+            let request_type = RequestType::new(u32::from(number / gap_ns % 4 < others));
+            let request = RequestId(0);
+            portfolio.record(number, &Event::Arrived { request, request_type, deadline_ns: None });
+        }
+        let forgotten = portfolio.memory.told(u64::MAX, 0).figure("darc-lending").is_none();
+        (portfolio.next_study == portfolio.arrivals, forgotten)
+    };
+    portfolio.record.took(0, 1_000);
+    portfolio.record.took(1, 1_000);
+    let windows = [(10, 1), (10, 1), (20, 1), (20, 3)];
+    let seen = windows.map(|(gap_ns, others)| window(&mut portfolio, gap_ns, others));
+    assert_eq!(seen, [(false, false), (false, false), (true, false), (true, true)]);
+}
+
+#[test]
+fn service_times_are_of_the_type_that_began_and_become_limits() {
+    let mut portfolio = of_two_types(1, &settings::Portfolio::default().slo_slowdown(7.0));
+    let completed = |portfolio: &mut Portfolio, samples: &[(u32, u64)]| {
+        let sample = |&(slot, service_ns)| Sample { request_type: RequestType::new(slot), count: 1, service_ns };
+        let samples: Vec<_> = samples.iter().map(sample).collect();
+        portfolio.record(
+            0,
+            &Event::Completed {
+                worker: WorkerId(0),
+                samples: &samples,
+                dropped: samples.is_empty(),
+            },
+        );
+    };
+    arrives(&mut portfolio, 0, 0, 1);
+    assert!(matches!(portfolio.poll(0), Some(Action::Run { request: RequestId(0), .. })));
+    assert_eq!(portfolio.poll(0), None);
+    completed(&mut portfolio, &[]);
+    assert_eq!(portfolio.record.services_ns(1), []);
+    completed(&mut portfolio, &[(0, 2_000), (1, 4_000)]);
+    assert_eq!(portfolio.record.services_ns(1), [6_000]);
+    // Where it is not known what began, it is the type of the first.
+    completed(&mut portfolio, &[(0, 8_000), (1, 4_000)]);
+    assert_eq!(portfolio.record.services_ns(0), [12_000]);
+
+    let limits = portfolio.limits(&portfolio.setup);
+    assert_eq!(limits.slowdowns, [7.0, 5.0, f64::INFINITY]);
+    assert_eq!((limits.shortest, limits.any_ample), (1, false));
+    portfolio.arrivals = 8_192;
+    assert!(portfolio.limits(&portfolio.setup).any_ample);
+}
+
+/// Says the same of everything.
+struct Constant(u64);
+
+impl Scheduler for Constant {
+    fn on_event(&mut self, _: u64, _: Event<'_>) {}
+
+    fn poll(&mut self, _: u64) -> Option<Action> {
+        None
+    }
+
+    fn deadline_ns(&self) -> Option<u64> {
+        Some(self.0)
+    }
+
+    fn handover(&mut self) -> Option<&mut dyn Handover> {
+        Some(self)
+    }
+
+    fn same_run(&self, first: RequestType, next: RequestType) -> bool {
+        first != next
+    }
+
+    fn type_status(&self, _: usize) -> TypeStatus {
+        TypeStatus {
+            steals: self.0,
+            relieved: 10 * self.0,
+            ..TypeStatus::default()
+        }
+    }
+
+    fn relief(&self, _: u64, _: usize) -> Relief {
+        Relief::NoWorker
+    }
+
+    fn reservation_updates(&self) -> u64 {
+        100 * self.0
+    }
+}
+
+impl Handover for Constant {
+    fn hand_over(&mut self) -> Backlog {
+        Backlog::default()
+    }
+
+    fn take_over(&mut self, _: u64, _: Backlog) {}
+}
+
+#[test]
+fn a_portfolio_speaks_for_the_one_in_force_and_counts_on_where_the_one_before_ended() {
+    let mut portfolio = of_two_types(1, &settings::Portfolio::default());
+    portfolio.scheduler = Box::new(Constant(2));
+    for (next, total) in [(3, 5), (4, 9)] {
+        let candidate = super::Candidate::first(10.0);
+        let scheduler = Box::new(Constant(next));
+        portfolio.switch_to(0, super::Next { candidate, scheduler, demand_shares: vec![1.0] });
+        let status = portfolio.type_status(1);
+        assert_eq!((status.steals, status.relieved), (total, 10 * total));
+        assert_eq!(portfolio.reservation_updates(), 100 * total);
+        assert_eq!(portfolio.deadline_ns(), Some(next));
+    }
+    let [one, other] = [0, 1].map(RequestType::new);
+    assert!(portfolio.same_run(one, other) && !portfolio.same_run(one, one));
+    assert_eq!(portfolio.relief(0, 0), Relief::NoWorker);
+    assert!(portfolio.handover().is_some());
+    assert!(portfolio.replaced.is_some() && portfolio.made_for.is_some());
 }

@@ -255,3 +255,168 @@ fn costs(setup: &SchedulerSetup<'_>) -> LogNormal<f64> {
     let mu = (median_ns.max(1) as f64).ln();
     LogNormal::new(mu, PREEMPT_SIGMA).expect("sigma is finite")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+    use crate::event::HandOff;
+    use crate::request_type::{TypeSpec, TypeTable};
+    use crate::setup::Preemption;
+
+    /// One worker, in order of arrival.
+    #[derive(Default)]
+    struct InOrder {
+        /// Requests that are refused: those before this one.
+        refused: u32,
+        /// Ticks before anything runs.
+        held: u32,
+        /// Preempts each turn after so long, so many times in all.
+        quantum_ns: u64,
+        preemptions: u32,
+        waits: VecDeque<(RequestId, RequestType)>,
+        runs: Option<(RequestId, RequestType)>,
+        /// When the turn ends, unless it is asked to end.
+        until_ns: Option<u64>,
+    }
+
+    impl Scheduler for InOrder {
+        fn on_event(&mut self, _: u64, event: Event<'_>) {
+            match event {
+                Event::Arrived { request, request_type, .. } => self.waits.push_back((request, request_type)),
+                Event::Completed { samples: [sample], .. } => {
+                    let (_, request_type) = self.runs.take().unwrap();
+                    assert_eq!((sample.request_type, sample.count), (request_type, 1));
+                    assert!(sample.service_ns < 1_000_000_000, "{}", sample.service_ns);
+                }
+                Event::Yielded { served_ns, .. } => {
+                    assert_eq!(served_ns, self.quantum_ns);
+                    self.waits.push_front(self.runs.take().unwrap());
+                }
+                _ => self.held = self.held.saturating_sub(1),
+            }
+        }
+
+        fn poll(&mut self, now_ns: u64) -> Option<Action> {
+            let worker = WorkerId(0);
+            if let Some(&(request, request_type)) = self.waits.front().filter(|(request, _)| request.0 < self.refused) {
+                self.waits.pop_front();
+                return Some(Action::Reject { request, request_type });
+            }
+            if self.runs.is_none() && self.held == 0 {
+                let (request, request_type) = self.waits.pop_front()?;
+                self.runs = Some((request, request_type));
+                self.until_ns = (self.preemptions > 0).then_some(now_ns + self.quantum_ns);
+                let hand_off = HandOff::Dispatched;
+                return Some(Action::Run { worker, request, request_type, hand_off });
+            }
+            self.until_ns.take_if(|until_ns| *until_ns <= now_ns)?;
+            self.preemptions -= 1;
+            Some(Action::Preempt { worker, quantum_ns: self.quantum_ns })
+        }
+
+        fn deadline_ns(&self) -> Option<u64> {
+            // That of requests that are held does not move.
+            self.until_ns.or((self.held > 0 && !self.waits.is_empty()).then_some(1))
+        }
+    }
+
+    fn request(arrived_ns: u64, service_ns: u64) -> Request {
+        Request { arrived_ns, service_ns, slot: 0 }
+    }
+
+    /// Runs a trial of one type and of requests without a type.
+    fn run(scheduler: InOrder, tape: &[Request]) -> Outcome {
+        run_from(scheduler, tape, None)
+    }
+
+    fn run_from(scheduler: InOrder, tape: &[Request], counts_from: Option<usize>) -> Outcome {
+        let types: TypeTable = [TypeSpec::new("ONE")].into_iter().collect();
+        let setup = SchedulerSetup::new(1, &types).preemption(Some(Preemption::new(1_000)));
+        let trial = Trial::new(&setup, Box::new(scheduler), tape, &[1.0, f64::INFINITY]);
+        let trial = counts_from.into_iter().fold(trial, Trial::until_far);
+        trial.run()
+    }
+
+    /// After `first`, requests of 1 ns that find nobody there.
+    fn then_alone(first: Vec<Request>, count: usize) -> Vec<Request> {
+        let alone = (first.len()..count).map(|number| request(1_000_000 * number as u64, 1));
+        first.iter().copied().chain(alone).collect()
+    }
+
+    fn is_whole(outcome: &Outcome) -> bool {
+        outcome.slowdowns.iter().any(|slowdown| slowdown.is_finite())
+    }
+
+    #[test]
+    fn slowdowns_are_times_until_the_end_by_service_times() {
+        let untyped = Request { slot: 1, ..request(500, 10) };
+        let tape = then_alone(vec![request(10, 100), request(20, 50), untyped], 100);
+        let outcome = run(InOrder::default(), &tape);
+        assert_eq!(outcome.slowdowns[..4], [1.0, 2.8, 1.0, 1.0]);
+        assert_eq!(outcome.turns, 100);
+        let outcome = run(InOrder { refused: 1, ..InOrder::default() }, &tape);
+        assert_eq!(outcome.slowdowns[..3], [f32::INFINITY, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn a_preemption_takes_its_time_and_what_was_served_is_served() {
+        let restless = InOrder { quantum_ns: 300_000, preemptions: 3, ..InOrder::default() };
+        let outcome = run(restless, &[request(5_000, 1_000_000)]);
+        let cost_ns = (f64::from(outcome.slowdowns[0]) - 1.0) * 1e6 / 3.0;
+        assert!((300.0..5_000.0).contains(&cost_ns), "{cost_ns}");
+        assert_eq!(outcome.turns, 4);
+    }
+
+    #[test]
+    fn a_trial_ends_after_a_thousand_turns_for_each_request() {
+        for (preemptions, ends) in [(999, true), (1_000, false)] {
+            let restless = InOrder { preemptions, ..InOrder::default() };
+            assert_eq!(is_whole(&run(restless, &[request(0, 10)])), ends, "{preemptions}");
+        }
+    }
+
+    #[test]
+    fn a_trial_ends_after_a_thousand_ticks_in_which_nothing_happens() {
+        for (held, expected) in [(1, 1.1), (999, 100.9), (1_000, f32::INFINITY)] {
+            // Each tick is a nanosecond after the one before, the first at the deadline.
+            let outcome = run(InOrder { held, ..InOrder::default() }, &[request(0, 10)]);
+            assert_eq!(outcome.slowdowns, [expected]);
+        }
+        // An arrival is something.
+        let tape = then_alone([0, 700, 1_400].map(|at_ns| request(at_ns, 10)).to_vec(), 100);
+        let outcome = run(InOrder { held: 1_800, ..InOrder::default() }, &tape);
+        assert!(outcome.slowdowns[0].is_finite());
+    }
+
+    #[test]
+    fn a_trial_is_hopeless_once_a_twentieth_and_one_for_each_worker_is_late() {
+        for (refused, waiting, is_hopeless) in [(0, 6, false), (0, 7, true), (3, 3, false), (3, 4, true)] {
+            let first = vec![request(0, 1_000); waiting + refused as usize];
+            let outcome = run(InOrder { refused, ..InOrder::default() }, &then_alone(first, 100));
+            assert_eq!(is_whole(&outcome), !is_hopeless, "{refused} {waiting}");
+        }
+    }
+
+    #[test]
+    fn a_trial_that_need_not_end_ends_once_more_than_a_thousandth_is_far_too_late() {
+        // Of two that arrive together the second has a slowdown of 4 or of 5, where 1 is allowed.
+        let far = |at_ns, count| [request(at_ns, 3 + count), request(at_ns, 1)];
+        let tape = |pairs: [u64; 4]| {
+            let early = (0..20).flat_map(|number| far(1_000 * number, 1));
+            let mut tape = then_alone(early.collect(), 2_000);
+            for (pair, count) in pairs.into_iter().enumerate() {
+                let at = 1_000 + 2 * pair;
+                let pair = far(tape[at].arrived_ns, count);
+                tape[at..at + 2].copy_from_slice(&pair);
+            }
+            tape
+        };
+        for (pairs, ends) in [([0; 4], true), ([0, 1, 0, 0], true), ([0, 1, 1, 0], false)] {
+            let from = |at| run_from(InOrder::default(), &tape(pairs), at);
+            assert!(is_whole(&from(None)) && !is_whole(&from(Some(0))));
+            assert_eq!(is_whole(&from(Some(1_000))), ends, "{pairs:?}");
+        }
+    }
+}
