@@ -121,14 +121,14 @@ impl AwaitedKeys {
     #[inline]
     pub(crate) fn note_removed(&self, key: &[u8]) {
         if self.of_removal.load(Ordering::Relaxed) > 0 {
-            self.mark(key, |awaited| awaited.of_removal > 0);
+            self.mark(key, |awaited| awaited.of_removal != 0);
         }
     }
 
     /// All keys were removed, and no lock is held.
     pub(crate) fn note_all_removed(&self) {
         if self.of_removal.load(Ordering::Relaxed) > 0 {
-            self.mark_all(|awaited| awaited.of_removal > 0);
+            self.mark_all(|awaited| awaited.of_removal != 0);
         }
     }
 
@@ -288,6 +288,8 @@ mod tests {
         let store = Store::new();
         store.insert(b"k", text());
         store.await_key(b"k", Awaits::Value);
+        // Nor does a transaction that reads it.
+        assert_eq!(store.transact(&[], |fork| fork.contains(b"k")), Some(true));
         store.remove(b"k");
         assert!(!store.all.has_ready());
         for _ in 0..2 {
@@ -300,6 +302,7 @@ mod tests {
     fn every_way_of_removing_makes_keys_ready_whose_removal_is_awaited() {
         let store = Store::new();
         let keys = ["remove", "pair", "large", "fork", "due", "late", "clear", "cleared"];
+        store.await_key(b"value", Awaits::Value);
         for key in keys {
             store.insert(key.as_bytes(), text());
             store.await_key(key.as_bytes(), Awaits::ValueOrRemoval);
@@ -327,6 +330,8 @@ mod tests {
         expected.sort();
         let clears: [fn(&Store); 2] = [|store| store.clear(), |store| _ = store.transact(&[], crate::Keyspace::clear)];
         for clear in clears {
+            store.insert(b"value", text());
+            ready(&store);
             clear(&store);
             let mut all = ready(&store);
             all.sort();

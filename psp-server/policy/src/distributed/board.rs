@@ -244,3 +244,69 @@ impl<C: Word> Turns for &Board<C> {
         !line.is_busy() && !line.is_blocked_up()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::distributed::word::Plain;
+
+    #[test]
+    fn a_line_shows_the_turn_its_quantum_and_the_queue() {
+        let board = Board::<Plain>::new(3);
+        let line = board.line(WorkerId(1));
+        let state = |now_ns| (line.turn(), line.is_busy(), line.since_ns(), line.runs(), line.attained_ns(now_ns));
+        assert_eq!((line.turn(), line.is_busy(), line.runs(), line.quantum()), (0, false, None, None));
+        let runs = Runs { slot: 5, long: true };
+        line.begin(100, 30, runs);
+        assert_eq!(state(170), (1, true, 100, Some(runs), 100));
+        assert_eq!((&board).attained(WorkerId(1), 170), Some((5, 100)));
+        let quantum = Quantum { ns: 40, yields_to: LaneSet::of(2) };
+        line.set_quantum(120, Some(quantum));
+        assert_eq!((line.quantum(), line.since_ns(), line.attained_ns(170)), (Some(quantum), 120, 100));
+        line.set_quantum(130, None);
+        assert_eq!(line.quantum(), None);
+        line.set_quantum(130, Some(quantum));
+        line.end(150);
+        assert_eq!((line.turn(), line.is_busy(), line.since_ns(), line.runs()), (2, false, 150, None));
+        assert_eq!((line.quantum(), (&board).attained(WorkerId(1), 170)), (None, None));
+        // The last turn may have ended, or not.
+        for last in [7, 8] {
+            line.set_quantum(0, Some(quantum));
+            line.settle(160, last);
+            assert_eq!((line.turn(), line.is_busy(), line.since_ns()), (8, false, 160));
+            line.begin(170, 0, Runs { slot: 0, long: false });
+            assert_eq!((line.quantum(), line.runs()), (None, Some(Runs { slot: 0, long: false })));
+        }
+
+        let queue = Queue {
+            queued: 3,
+            held: 2,
+            waiting: LaneSet::of(0),
+            behind: LaneSet::of(1),
+            blocked_up: true,
+        };
+        line.set_queue(queue);
+        line.set_served(70);
+        assert_eq!((line.queue(), line.queued(), line.waiting()), (queue, 3, queue.waiting));
+        assert_eq!((line.unfinished(), line.served_ns(), line.is_blocked_up()), (6, 70, true));
+        line.end(180);
+        assert_eq!((line.unfinished(), (&board).begins(WorkerId(1))), (5, false));
+        line.set_queue(Queue::default());
+        assert_eq!(
+            (line.queue(), line.is_blocked_up(), (&board).begins(WorkerId(1))),
+            (Queue::default(), false, true)
+        );
+        line.begin(190, 0, runs);
+        assert!(!(&board).begins(WorkerId(1)));
+    }
+
+    #[test]
+    fn others_are_all_but_one_from_the_one_behind_it_on() {
+        let board = Board::<Plain>::new(4);
+        let others = |worker| board.others(WorkerId(worker)).map(|other| other.0).collect::<Vec<_>>();
+        assert_eq!([0, 2, 3].map(others), [[1, 2, 3], [3, 0, 1], [0, 1, 2]]);
+        assert_eq!((board.workers(), Turns::workers(&&board), board.present()), (4, 4, 4));
+        board.set_present(2);
+        assert_eq!((board.workers(), board.present()), (4, 2));
+    }
+}

@@ -182,3 +182,62 @@ impl<C: Word> Knowledge<C> {
         lanes.filter(|&lane| such(&self.of_lane(lane))).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::distributed::word::Plain;
+
+    #[test]
+    fn workers_read_what_is_published() {
+        let knowledge = Knowledge::<Plain>::new(2, 3);
+        let unknown = [0, 1, 2].map(|slot| (knowledge.mean_ns(slot), knowledge.is_long(slot)));
+        assert_eq!((unknown, knowledge.slots()), ([(None, true); 3], 3));
+        assert!(!knowledge.may_run(0, WorkerId(0)) && !knowledge.same_group(0, 0));
+        let slots = [0, 1, 2, u32::MAX].map(|index| knowledge.slot(RequestType::new(index)));
+        assert_eq!(slots, [0, 1, 2, 2]);
+        assert_eq!(knowledge.slot(RequestType::UNKNOWN), 2);
+
+        knowledge.set_length(1, Some(2.5), false);
+        assert_eq!((knowledge.mean_ns(1), knowledge.is_long(1)), (Some(2.5), false));
+        let reservation = Reservation {
+            rank: 7,
+            group: 3,
+            own: WorkerRange::new(0, 1),
+            further: WorkerRange::new(2, 3),
+            borrowed: WorkerRange::new(1, 2),
+        };
+        knowledge.set_reservation(1, &reservation);
+        assert_eq!(knowledge.reservation(1), reservation);
+        assert_eq!([0, 1, 2].map(|worker| knowledge.may_run(1, WorkerId(worker))), [true, false, true]);
+        assert_eq!(knowledge.lanes(|of| of.rank == 7), LaneSet::of(1));
+        for (group, same) in [(3, true), (4, false)] {
+            knowledge.set_reservation(0, &Reservation { group, ..reservation });
+            assert_eq!(knowledge.same_group(0, 1), same);
+        }
+        knowledge.set_relieves(WorkerId(2), LaneSet::of(1));
+        assert_eq!([1, 2].map(|worker| knowledge.relieves(WorkerId(worker))), [LaneSet::NONE, LaneSet::of(1)]);
+    }
+
+    #[test]
+    fn types_beyond_the_last_lane_are_read_as_unknown() {
+        for (types, of_last_lane) in
+            [(LANES_MAX - 1, LANES_MAX - 1), (LANES_MAX, LANES_MAX), (LANES_MAX + 3, LANES_MAX + 3)]
+        {
+            let knowledge = Knowledge::<Plain>::new(types, 1);
+            for slot in 0..=types {
+                let none = WorkerRange::new(0, 0);
+                let reservation = Reservation {
+                    rank: slot as u32,
+                    group: 0,
+                    own: none,
+                    further: none,
+                    borrowed: none,
+                };
+                knowledge.set_reservation(slot, &reservation);
+            }
+            assert_eq!(knowledge.of_lane(LANES_MAX - 1).rank as usize, of_last_lane);
+            assert_eq!(knowledge.of_lane(LANES_MAX - 2).rank as usize, LANES_MAX - 2);
+        }
+    }
+}
