@@ -422,3 +422,35 @@ pub(crate) mod testing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::testing::Store;
+    use crate::keyspace::KeyspaceStats;
+    use crate::value::Value;
+
+    #[test]
+    fn counters_are_those_of_all_databases() {
+        let store = Store::new();
+        let stats = |factor| KeyspaceStats {
+            hits: factor,
+            misses: 2 * factor,
+            expired_keys: 3 * factor,
+            contended_updates: 4 * factor,
+        };
+        store.all.get(0).add_stats(stats(1));
+        store.all.get(2).add_stats(stats(10));
+        assert_eq!(store.all.stats(), stats(11));
+    }
+
+    #[test]
+    fn a_tick_shows_how_long_keys_have_been_idle() {
+        let store = Store::new();
+        store.insert(b"k", Value::string(b"v"));
+        let idle_ticks = || store.peek(b"k", |entry| store.idle_ticks(entry.unwrap()));
+        while idle_ticks() == 0 {
+            store.all.tick();
+        }
+        assert!(idle_ticks() >= 1);
+    }
+}

@@ -500,4 +500,111 @@ mod tests {
         let mut full = chunk(&[b"".as_slice(); ELEMENTS_MAX]);
         assert_eq!(full.insert(ELEMENTS_MAX, of(0)).map(|right| right.len()), Some(1));
     }
+
+    /// Bytes that these elements take.
+    fn weight_of(elements: &[Element]) -> usize {
+        let weight = |element: &Element| match integer(element) {
+            Some(number) => 1 + Narrow::from(number).as_slice().len(),
+            None if element.len() <= TEXT_LEN_MAX => 1 + element.len(),
+            None => 1 + size_of::<Element>(),
+        };
+        elements.iter().map(weight).sum()
+    }
+
+    fn assert_has(chunk: &Chunk, elements: &[Element]) {
+        let is = |view: View<'_>, elements: &[Element]| {
+            assert_eq!(view.size_hint(), (elements.len(), Some(elements.len())));
+            let held = view.clone().map(|held| ElementRef::from(held).to_element());
+            assert!(held.eq(elements.iter().cloned()));
+            let back = view.rev().map(|held| ElementRef::from(held).to_element());
+            assert!(back.eq(elements.iter().rev().cloned()));
+        };
+        is(chunk.range(0..elements.len()), elements);
+        for index in 0..elements.len() {
+            is(chunk.range(index..index + 1), &elements[index..=index]);
+            is(chunk.range(index..elements.len()), &elements[index..]);
+        }
+        assert_eq!((chunk.len(), chunk.view().weight()), (elements.len(), weight_of(elements)));
+        let heap: usize = elements
+            .iter()
+            .filter(|element| element.len() > TEXT_LEN_MAX)
+            .map(Element::heap_bytes)
+            .sum();
+        assert_eq!(chunk.has_long_elements(), heap > 0);
+        let own = allocated_bytes(chunk.buffer.len()) + chunk.long.capacity() * size_of::<Element>();
+        assert_eq!(chunk.memory_bytes(), Tree::<Chunk>::LEAF_BYTES + own + heap);
+        chunk.check();
+    }
+
+    /// Texts, numbers and long elements of all sizes, drawn by `number`.
+    fn drawn(number: u64) -> Element {
+        let (kind, of) = (number % 8, number / 8);
+        match kind {
+            0 => Element::from(&*vec![b'y'; 25 + (of % 3) as usize]),
+            1..4 => Element::from((of as i64 >> (of % 64)).to_string().as_bytes()),
+            _ => Element::from(&*vec![b'x'; (of % 25) as usize]),
+        }
+    }
+
+    #[test]
+    fn a_chunk_is_a_vector_within_its_bounds() {
+        let mut state = 1_u64;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 33) % below as u64) as usize
+        };
+        let (mut chunk, mut model) = (chunk(&[b"first"]), vec![Element::from(b"first")]);
+        for _ in 0..3_000 {
+            let (index, new) =
+                (random(model.len() + 1), drawn((random(1 << 30) as u64) << 30 | random(1 << 30) as u64));
+            let more = weight_of(std::slice::from_ref(&new));
+            match random(8) {
+                0 if model.len() > 1 => {
+                    let range = index.min(model.len() - 1)..(index + 1 + random(3)).min(model.len());
+                    if range.len() < model.len() {
+                        chunk.remove_range(range.clone());
+                        model.drain(range);
+                    }
+                }
+                1..4 if index < model.len() => {
+                    let fits = weight_of(&model) - weight_of(&model[index..=index]) + more <= BYTES_MAX;
+                    assert_eq!(chunk.set(index, &(&new).into()), fits);
+                    if fits {
+                        model[index] = new;
+                    }
+                }
+                _ => {
+                    let fits = model.len() < ELEMENTS_MAX && weight_of(&model) + more <= BYTES_MAX;
+                    let right = chunk.insert(index, (&new).into());
+                    assert_eq!(right.is_none(), fits);
+                    model.insert(index, new);
+                    let Some(right) = right else { continue };
+                    // One at an end has a chunk of its own.
+                    let is_at_end = index == 0 || index + 1 == model.len();
+                    assert!(!is_at_end || chunk.len().min(right.len()) == 1);
+                    let right_model = model.split_off(chunk.len());
+                    assert_has(&right, &right_model);
+                    let weights = [&model, &right_model].map(|elements| weight_of(elements));
+                    let merge = shall_merge(weights[0], weights[1], BYTES_MAX);
+                    let few = model.len() + right_model.len() <= ELEMENTS_MAX;
+                    assert_eq!(chunk.can_absorb(&right), merge && few);
+                    // Of two chunks one goes on, or what is left of both, in one.
+                    let keeps = random(right_model.len() + 1);
+                    match random(3) {
+                        0 => (chunk, model) = (right, right_model),
+                        1 if model.len() + keeps <= ELEMENTS_MAX => {
+                            let mut right = right;
+                            right.remove_range(keeps..right_model.len());
+                            if keeps > 0 && chunk.can_absorb(&right) {
+                                chunk.absorb(right);
+                                model.extend_from_slice(&right_model[..keeps]);
+                            }
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            assert_has(&chunk, &model);
+        }
+    }
 }

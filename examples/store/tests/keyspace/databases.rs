@@ -344,8 +344,16 @@ fn long_commits_pause() {
         PAUSES.fetch_add(1, Ordering::Relaxed);
     });
     all.transact(&[], |fork| (0..1000).for_each(|key: u32| put(fork.get(0), &key.to_le_bytes(), 1)));
-    let pauses = PAUSES.load(Ordering::Relaxed);
-    assert!((1000 / 64..1000).contains(&pauses), "{pauses}");
+    let commit = PAUSES.swap(0, Ordering::Relaxed);
+    assert!((1000 / 64..1000).contains(&commit), "{commit}");
+    // A fork is dropped piece by piece, too.
+    all.transact(&[], |fork| {
+        (0..1000).for_each(|key: u32| put(fork.get(0), &key.to_le_bytes(), 2));
+        fork.roll_back();
+        PAUSES.store(0, Ordering::Relaxed);
+    });
+    let end = PAUSES.load(Ordering::Relaxed);
+    assert!((1000 / 64..commit).contains(&end), "{end}");
 }
 
 #[test]

@@ -130,6 +130,15 @@ impl Tenants {
 }
 
 #[cfg(test)]
+impl Tenants {
+    /// What a tenant is charged for.
+    pub(super) fn used_ns(&mut self, tenant: u32) -> f64 {
+        let [first, second] = self.counters(tenant);
+        first.used_ns.min(second.used_ns)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -383,3 +383,18 @@ fn a_request_is_late_after_its_slo_and_a_longer_one_after_as_much_more() {
         assert_eq!(admission.status(1).service_ns_mean, mean_ns);
     }
 }
+
+#[test]
+fn a_tenant_is_charged_for_what_its_requests_take() {
+    let mut admission = admission();
+    let run = |now_ns| Arrival { count: 2, ..arrival(0, LONG, now_ns).tenant(7) };
+    let [ends, goes, late] = [0; 3].map(|now_ns| admitted(&mut admission, &run(now_ns)));
+    assert_eq!(admission.tenants.used_ns(7), 600e3);
+    admission.cancel(0, goes);
+    assert_eq!(admission.tenants.used_ns(7), 400e3);
+    admission.begin(0, ends);
+    admission.end(150_000, ends, 150_000);
+    assert_eq!(admission.tenants.used_ns(7), 350e3);
+    assert!(!admission.begin(2_000_000, late).runs);
+    assert_eq!(admission.tenants.used_ns(7), 150e3);
+}
