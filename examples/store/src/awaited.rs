@@ -288,8 +288,9 @@ mod tests {
         let store = Store::new();
         store.insert(b"k", text());
         store.await_key(b"k", Awaits::Value);
-        // Nor does a transaction that reads it.
+        // Nor does a transaction that reads it, or an update that leaves it as it is.
         assert_eq!(store.transact(&[], |fork| fork.contains(b"k")), Some(true));
+        store.update_pair(b"k", b"none", |_, _| ());
         store.remove(b"k");
         assert!(!store.all.has_ready());
         for _ in 0..2 {

@@ -453,4 +453,37 @@ mod tests {
         }
         assert!(idle_ticks() >= 1);
     }
+
+    #[test]
+    fn the_reaper_gets_what_a_large_update_has_replaced_and_nothing_that_is_read() {
+        let store = Store::new();
+        let garbage = || {
+            while store.all.pending_objects() > 0 {
+                std::thread::yield_now();
+            }
+            store.all.dropped_objects()
+        };
+        let heavy = Value::string(&vec![b'v'; 1 << 20]);
+        store.insert(b"k", heavy.clone());
+        assert!(store.contains(b"k"));
+        assert_eq!(garbage(), 0);
+        assert!(store.update_large(b"k", |slot| slot.value().is_some()));
+        assert_eq!(garbage(), 0);
+        store.update_large(b"k", |slot| slot.insert(heavy.clone()));
+        assert_eq!(garbage(), 1);
+        store.update_part(b"k", |slot| slot.insert(heavy.clone()));
+        assert_eq!(garbage(), 1);
+    }
+
+    #[test]
+    fn a_pair_that_is_left_as_it_was_counts_as_read() {
+        let store = Store::new();
+        for key in [b"a", b"b"] {
+            store.insert(key, Value::string(b"v"));
+            store.update(key, |slot| slot.set_idle_s(500));
+        }
+        store.update_pair(b"a", b"b", |_, _| ());
+        let idle_s = |key: &[u8]| store.peek(key, |entry| entry.map(|entry| store.idle_s(entry)));
+        assert!([b"a", b"b"].iter().all(|key| idle_s(*key) < Some(400)));
+    }
 }

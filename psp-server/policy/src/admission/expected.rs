@@ -93,6 +93,8 @@ mod tests {
     fn what_a_place_in_line_costs_is_learned_and_forgotten() {
         let mut line = Line::new();
         assert_eq!(line.wait_ns(0, 5.0, 200.0), 0.0);
+        line.began(1_000, 640.0, 65.0, 0.0);
+        assert_eq!((line.wait_ns(1_000, 3.0, 200.0), line.error_ns()), (15.0, 10.0));
         for _ in 0..1_000 {
             line.began(1_000, 500.0, 10.0, 100.0);
         }

@@ -99,6 +99,9 @@ mod tests {
         assert!(limit.cut(250, 3.0, 0.0, 50.0));
         assert_eq!(limit.factor(3.0), 1.0);
         assert!(!limit.cut(300, 3.0, 1.0, 50.0), "at its floor");
+        let mut near = Limit::new();
+        assert!(near.cut(0, 1.0 + NEAR, 0.0, 0.0));
+        assert_eq!(near.factor(3.0), 1.0);
         for _ in 0..PATIENCE {
             limit.refused();
             limit.close(3.0);

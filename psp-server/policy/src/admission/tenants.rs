@@ -180,6 +180,7 @@ mod tests {
         let others = (1_000_001..=1_001_000).filter(|tenant| tenants.asks(*tenant, 1.0)).count();
         assert!(others < 10, "{others} of 1000 others are over their share");
         assert_eq!(tenants.rows.iter().map(Vec::len).sum::<usize>(), ROWS * COUNTERS);
+        assert!(tenants.rows.iter().flatten().all(|counter| counter.used_ns > 0.0));
     }
 
     #[test]
@@ -191,5 +192,41 @@ mod tests {
             tenants.close(1e6);
         }
         assert!(!tenants.asks(0, 1e6));
+    }
+
+    #[test]
+    fn a_tenant_over_its_share_asks_for_more_than_it_and_has_most_of_it() {
+        let mut tenants = Tenants::new(1.0);
+        (tenants.share_ns, tenants.asks_least_ns) = (1_000.0, 0.0);
+        tenants.charge(1, 800.0);
+        let over = [1_150.0, 50.0, 51.0].map(|service_ns| tenants.asks(1, service_ns));
+        assert_eq!(over, [false, false, true]);
+        tenants.asks_least_ns = 5_000.0;
+        assert!(!tenants.asks(1, 51.0));
+        // One that has little of it is not over it.
+        assert!(!tenants.asks(2, 840.0) && !tenants.asks(2, 840.0));
+    }
+
+    #[test]
+    fn shares_are_those_of_filling_up_and_the_past_fades() {
+        for (asked, share_max, share_ns, equal_ns) in [
+            (&[100.0, 300.0, 2_000.0][..], 1.0, 800.0, 400.0),
+            (&[100.0, 300.0, 500.0], 1.0, 800.0, 400.0),
+            (&[100.0, 900.0, 1_000.0], 1.0, 550.0, 400.0),
+            (&[100.0, 900.0, 1_000.0], 0.25, 300.0, 300.0),
+        ] {
+            let mut tenants = Tenants::new(share_max);
+            for (tenant, asked_ns) in (1..).zip(asked) {
+                tenants.asks(tenant, *asked_ns);
+                tenants.charge(tenant, 10.0);
+            }
+            tenants.close(1_200.0);
+            assert_eq!(
+                (tenants.share_ns, tenants.asks_least_ns),
+                (share_ns * KEPT, EQUAL_PARTS * equal_ns * KEPT)
+            );
+            let [counter, _] = tenants.counters(1);
+            assert_eq!((counter.asked_ns, counter.used_ns), (100.0 * KEPT, 10.0 * KEPT));
+        }
     }
 }

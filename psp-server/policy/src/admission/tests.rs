@@ -53,8 +53,9 @@ fn what_cannot_end_before_its_deadline_is_refused_or_dropped() {
     let mut admission = admission();
     let near = arrival(0, LONG, 0).deadline_ns(Some(99_999));
     assert_eq!(refused(&mut admission, &near).reason, Reason::Infeasible);
-    let ticket = admitted(&mut admission, &arrival(1, LONG, 0).deadline_ns(Some(300_000)));
-    let other = admitted(&mut admission, &arrival(2, LONG, 0).deadline_ns(Some(300_000)));
+    let ticket = admitted(&mut admission, &arrival(1, LONG, 7).deadline_ns(Some(300_000)));
+    assert_eq!(admission.places.get(ticket).arrived_ns, 7);
+    let other = admitted(&mut admission, &arrival(2, LONG, 8).deadline_ns(Some(300_000)));
     assert_eq!(admission.begin(200_000, ticket), Turn::RUN);
     assert_eq!(admission.begin(200_001, other), Turn::new(false, None));
     admission.end(300_000, ticket, 100_000, 1);
@@ -85,6 +86,10 @@ fn requests_that_share_a_connection_keep_their_order() {
     let urgent = admitted(&mut admission, &arrival(12, LONG, 2).priority(0));
     assert_eq!(admission.begin(10, first), Turn::RUN);
     assert_eq!(admission.begin(20, urgent), Turn::RUN);
+    // Once those have begun, the others' order is that of priorities again.
+    let low = admitted(&mut admission, &arrival(13, LONG, 30).priority(5));
+    admitted(&mut admission, &arrival(14, LONG, 31).priority(0));
+    assert_eq!(admission.begin(40, low), Turn::new(true, Some(RequestId(14))));
 }
 
 #[test]
@@ -152,6 +157,7 @@ fn settings_have_ranges() {
         default().slo_percentile(100.0),
         default().target_us(0.0),
         default().tenant_share_max(1.1),
+        default().tenant_share_max(0.0),
         default().requests_max(0),
     ] {
         assert!(!valid(wrong), "{wrong:?}");
@@ -228,6 +234,11 @@ fn a_type_has_as_many_in_the_system_as_its_entitlement_and_its_demand_say() {
     assert!(near(admission.status(0).in_system_max, 9.1));
     assert_eq!(admission.status(2).in_system_max, f64::INFINITY);
     assert!(near(admission.pressure(1), 2.0 / 1.6));
+    // One may be there, whatever was cut.
+    (0..100).for_each(|now_ns| _ = admission.types[0].limit.cut(now_ns, 9.0, 0.0, 0.0));
+    assert_eq!(admission.in_system_max(0, OVER_SHARE), 1.0);
+    admitted(&mut admission, &arrival(3, SHORT, 0));
+    assert_eq!(refused(&mut admission, &arrival(4, SHORT, 0)).reason, Reason::OverTarget);
     // Workers were busy for four fifths of the time.
     assert_eq!([0, 1, 2].map(|slot| admission.gets_too_little(slot)), [true, false, false]);
     for (offered, asks) in [(ASKS, false), (0.96, true)] {
@@ -247,7 +258,10 @@ fn demand_is_taken_when_an_interval_of_two_long_requests_has_passed() {
         let run = Arrival { count: 3, ..arrival(0, LONG, 0) };
         admitted(&mut admission, &run);
         let one = admitted(&mut admission, &arrival(1, LONG, 199_999));
-        assert_eq!(admission.status(1).workers_offered, 0.0);
+        assert_eq!(
+            (admission.status(1).workers_offered, admission.status(1).workers_fair),
+            (0.0, workers as f64)
+        );
         admission.cancel(200_000, one);
         assert_eq!((admission.status(1).workers_offered, admission.status(1).in_system), (offered, 3));
     }
@@ -276,6 +290,11 @@ fn more_must_be_hurt_than_the_percentile_allows_and_than_come_in_a_burst() {
     for (hurt, ended_mean, cut) in [(4, 0.0, false), (5, 0.0, true), (5, 10.0, false), (6, 10.0, true)] {
         let mut admission = equal();
         admission.types[0].fares.ended_mean = ended_mean;
+        assert_eq!(cut_by(&mut admission, [0, 1], hurt, 3, Fate::Late), [false, cut], "{hurt}");
+    }
+    // Of eight halves no more than four is a burst.
+    for (hurt, cut) in [(8, false), (9, true)] {
+        let mut admission = of_types(4, &[(100, 0); 2], slowdown(10.0).slo_percentile(50.0));
         assert_eq!(cut_by(&mut admission, [0, 1], hurt, 3, Fate::Late), [false, cut], "{hurt}");
     }
     assert_eq!(cut_by(&mut equal(), [0, 1], 100, OVER_SHARE, Fate::Late), [false; 2]);

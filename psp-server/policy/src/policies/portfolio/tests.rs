@@ -408,6 +408,7 @@ fn service_times_are_of_the_type_that_began_and_become_limits() {
     completed(&mut portfolio, &[(0, 8_000), (1, 4_000)]);
     assert_eq!(portfolio.record.services_ns(0), [12_000]);
 
+    assert_eq!(portfolio.demand_shares(), [0.0, 1.0, 0.0]);
     let limits = portfolio.limits(&portfolio.setup);
     assert_eq!(limits.slowdowns, [7.0, 5.0, f64::INFINITY]);
     assert_eq!((limits.shortest, limits.any_ample), (1, false));
