@@ -428,6 +428,7 @@ mod tests {
     use super::testing::Store;
     use crate::keyspace::KeyspaceStats;
     use crate::value::Value;
+    use crate::{Element, List, ListEnd, Slot};
 
     #[test]
     fn counters_are_those_of_all_databases() {
@@ -463,15 +464,19 @@ mod tests {
             }
             store.all.dropped_objects()
         };
-        let heavy = Value::string(&vec![b'v'; 1 << 20]);
-        store.insert(b"k", heavy.clone());
+        let list: List = (0..100_000).map(|_| Element::from(b"element")).collect();
+        store.insert(b"k", Value::List(list));
+        let pop = |slot: &mut Slot<'_>| match slot.value_mut() {
+            Some(Value::List(list)) => list.pop(ListEnd::Left).is_some(),
+            _ => false,
+        };
         assert!(store.contains(b"k"));
         assert_eq!(garbage(), 0);
         assert!(store.update_large(b"k", |slot| slot.value().is_some()));
         assert_eq!(garbage(), 0);
-        store.update_large(b"k", |slot| slot.insert(heavy.clone()));
-        assert_eq!(garbage(), 1);
-        store.update_part(b"k", |slot| slot.insert(heavy.clone()));
+        assert!(store.update_part(b"k", pop));
+        assert_eq!(garbage(), 0);
+        assert!(store.update_large(b"k", pop));
         assert_eq!(garbage(), 1);
     }
 
