@@ -491,4 +491,15 @@ mod tests {
         let idle_s = |key: &[u8]| store.peek(key, |entry| entry.map(|entry| store.idle_s(entry)));
         assert!([b"a", b"b"].iter().all(|key| idle_s(*key) < Some(400)));
     }
+
+    #[test]
+    fn what_is_stored_anew_does_not_expire() {
+        let store = Store::new();
+        for _ in 0..2 {
+            store.insert(b"k", Value::string(b"v"));
+            assert_eq!((store.len(), store.volatile_len()), (1, 0));
+            store.update(b"k", |slot| slot.set_expire_at_ms(Some(1 << 50)));
+            assert_eq!(store.volatile_len(), 1);
+        }
+    }
 }

@@ -678,4 +678,16 @@ mod tests {
         });
         assert_eq!(index.range(0).count(), 512);
     }
+
+    #[test]
+    fn an_index_is_another_until_one_of_them_changes() {
+        for entries in [0, 1, 1_000] {
+            let mut index = Index::new(10);
+            (0..entries).for_each(|position| index.insert(position, entry(0, 1)));
+            let copy = index.clone();
+            assert!(index.is(&copy));
+            index.insert(1_023, entry(0, 1));
+            assert!(!index.is(&copy), "{entries}");
+        }
+    }
 }

@@ -451,5 +451,11 @@ mod tests {
         assert!(set.remove(b"9"));
         assert_eq!(set.remove_at(0).as_deref(), Some(b"-3".as_slice()));
         assert_eq!(order(&set), ["10", "200", "b", "a", "1"]);
+        let mut many = Set::new();
+        (0..1_000).for_each(|number: u32| _ = many.insert(number.to_string().as_bytes()));
+        for left in (0..1_000).rev() {
+            let removed = many.remove_at(left / 2).expect("it is there");
+            assert!(!many.contains(&removed) && many.len() == left);
+        }
     }
 }

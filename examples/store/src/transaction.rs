@@ -469,6 +469,7 @@ mod tests {
             loop {
                 let before = positions.len();
                 cursor = fork.scan(cursor, 50, |entry| positions.push(position_of(entry.key())));
+                assert!(positions.len() <= before + 50);
                 if cursor == 0 {
                     break;
                 }

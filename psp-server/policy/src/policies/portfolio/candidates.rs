@@ -184,6 +184,7 @@ mod tests {
             "mq quantum-us=128",
         ];
         assert_eq!(preempting[..10], expected);
+        assert_eq!(lending_settings(7.0).slo_slowdown, 7.0);
         let longer = Some(Preemption::new(4_000).quantum_ns_min(10_000));
         assert_eq!(names(1, 1, longer)[4], "sq quantum-us=10");
     }

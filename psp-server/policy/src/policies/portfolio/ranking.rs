@@ -423,6 +423,9 @@ mod tests {
             ranking.sort_level(&mut all);
             // The one in force has a bonus, and eager ones come last.
             assert_eq!(indexes(&all), [5, 4, 2, 6, 0]);
+            let mut all = [climbed(4, 3, 8.9), climbed(5, 3, 10.0), climbed(6, 3, 8.5)];
+            ranking.sort_level(&mut all);
+            assert_eq!(indexes(&all), [6, 5, 4]);
         });
     }
 }

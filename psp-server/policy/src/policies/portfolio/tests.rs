@@ -168,7 +168,7 @@ fn a_study_of_an_idle_server_ends_and_changes_nothing() {
 
 /// A portfolio of these types that has 2000 arrivals on record.
 fn recorded(setup: &SchedulerSetup<'_>, types: &[(f64, f64, bool)]) -> Portfolio {
-    let mut portfolio = Portfolio::new(setup, &settings::Portfolio::default());
+    let mut portfolio = Portfolio::new(setup, &settings::Portfolio::default().trial_requests(4_096));
     for request in drawn(types, 0.5, 2_000) {
         portfolio.record.arrived(request.arrived_ns, request.slot);
         portfolio.record.took(request.slot, request.service_ns);
