@@ -502,4 +502,28 @@ mod tests {
             assert_eq!(store.volatile_len(), 1);
         }
     }
+
+    #[test]
+    fn so_many_keys_of_a_shard_as_asked_for_are_removed_and_leave_no_place() {
+        let store = Store::new();
+        for number in 0..3_000_u32 {
+            store.update(&number.to_le_bytes(), |slot| {
+                slot.insert(Value::string(b"v"));
+                slot.set_expire_at_ms(Some(1));
+            });
+        }
+        let used = store.shards.iter().filter(|shard| !shard.state.lock().index.is_empty()).count();
+        let removed: usize = (0..store.shard_count()).map(|index| store.remove_due(index, 2, 1)).sum();
+        assert_eq!((removed, store.len()), (used, 3_000 - used));
+        assert!((0..3_000_u32).all(|number| !store.remove(&number.to_le_bytes())));
+        store.insert(b"k", Value::string(b"v"));
+        assert!(store.remove(b"k"));
+        assert!(store.shards.iter().all(|shard| shard.state.lock().index.is_empty()));
+        let heavy: List = (0..100_000).map(|_| Element::from(b"element")).collect();
+        store.discard(Value::List(heavy));
+        while store.all.pending_objects() > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(store.all.dropped_objects(), 1);
+    }
 }

@@ -98,7 +98,7 @@ impl Index {
     }
 
     #[cfg(test)]
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         matches!(self.root, Node::Empty)
     }
 

@@ -146,6 +146,15 @@ mod tests {
     }
 
     #[test]
+    fn of_each_half_the_later_half_is_left_with_its_gaps() {
+        let request = |arrived_ns| Request { arrived_ns, service_ns: 1, slot: 0 };
+        let shorter = later_halves(&[1, 3, 6, 10, 15, 21, 28, 36].map(request));
+        assert_eq!(shorter, [3, 7, 14, 22].map(request));
+        let types = [0, 1, 2].map(|slot| Request { slot, ..request(0) }.request_type(2));
+        assert_eq!(types, [RequestType::new(0), RequestType::new(1), RequestType::UNKNOWN]);
+    }
+
+    #[test]
     fn both_halves_have_the_same_arrivals_and_other_service_times() {
         let named = ["ONE", "OTHER", "UNSEEN"].map(TypeSpec::new);
         let mut record = Record::new(&named.into_iter().collect());
@@ -167,6 +176,7 @@ mod tests {
         assert_eq!(gaps(early), gaps(late));
         let times = |half: &[Request]| half.iter().map(|request| request.service_ns).sum::<u64>();
         assert_ne!(times(early), times(late));
+        assert_eq!((tape[66].arrived_ns, tape[66].slot), (99 * 99, 0), "what is left out takes its time");
         // As have those of a shorter one.
         let shorter = later_halves(&tape);
         let (early, late) = shorter.split_at(67);
