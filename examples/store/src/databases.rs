@@ -525,5 +525,11 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(store.all.dropped_objects(), 1);
+        (0..100_u32).for_each(|number| store.insert(&number.to_le_bytes(), Value::string(b"v")));
+        store.clear();
+        while store.all.pending_objects() > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(store.all.dropped_objects(), 101);
     }
 }

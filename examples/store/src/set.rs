@@ -443,6 +443,9 @@ mod tests {
         assert_eq!(order(&set), ["-3", "9", "10", "200"]);
         let again = SetOperation::Union.apply(&[set.clone(), Set::new()], &|| ());
         assert_eq!(order(&again), order(&set));
+        let mut fewer = set.clone();
+        assert!(fewer.remove(b"9"));
+        assert_eq!(order(&fewer), ["-3", "10", "200"]);
         for member in ["b", "a", "1"] {
             assert!(set.insert(member.as_bytes()));
         }
