@@ -437,25 +437,31 @@ mod tests {
 
     #[test]
     fn a_key_that_is_locked_does_not_expire_meanwhile() {
-        let store = keyspace();
-        let mut runs = 0;
-        let seen = store.transact(&[], |fork| {
-            runs += 1;
-            if fork.is_locked() {
-                let at_ms = fork.peek(b"a", |entry| entry.and_then(crate::Entry::expire_at_ms));
-                while crate::unix_time_ms() <= at_ms.unwrap() {
-                    thread::yield_now();
+        let is_in_time = |margin_ms: u64| {
+            let store = keyspace();
+            let (mut runs, mut in_time) = (0, true);
+            let seen = store.transact(&[], |fork| {
+                runs += 1;
+                if fork.is_locked() {
+                    let at_ms = fork.peek(b"a", |entry| entry.and_then(crate::Entry::expire_at_ms));
+                    in_time = at_ms.is_some();
+                    while at_ms.is_some_and(|at_ms| crate::unix_time_ms() <= at_ms) {
+                        thread::yield_now();
+                    }
+                } else {
+                    number(fork, b"a");
+                    set_number(&store, b"a", 1);
+                    let at_ms = crate::unix_time_ms() + margin_ms;
+                    store.update(b"a", |slot| slot.set_expire_at_ms(Some(at_ms)));
                 }
-            } else {
-                number(fork, b"a");
-                set_number(&store, b"a", 1);
-                let at_ms = crate::unix_time_ms() + 50;
-                store.update(b"a", |slot| slot.set_expire_at_ms(Some(at_ms)));
-            }
-            fork.contains(b"a")
-        });
-        assert_eq!((seen, runs), (Some(true), OPTIMISTIC_ATTEMPTS + 1));
-        assert!(!store.contains(b"a"));
+                fork.contains(b"a")
+            });
+            assert_eq!((seen, runs), (Some(in_time), OPTIMISTIC_ATTEMPTS + 1));
+            assert!(!store.contains(b"a"));
+            in_time
+        };
+        // On a busy machine the key may die before it is locked.
+        assert!([50, 500, 5_000].into_iter().any(is_in_time));
     }
 
     #[test]
