@@ -397,7 +397,7 @@ fn a_request_is_late_after_its_slo_and_a_longer_one_after_as_much_more() {
         assert_eq!(admission.status(1).in_system, 0);
         admission.unblock(0, ticket);
         assert_eq!(admission.status(1).in_system, u64::from(count));
-        admission.end(took_ns, ticket, served_ns);
+        admission.end(took_ns, ticket, served_ns, count);
         assert_eq!(admission.types[1].fares.excess > 0.5, late, "{served_ns} {took_ns}");
         assert_eq!(admission.status(1).service_ns_mean, mean_ns);
     }
@@ -412,7 +412,7 @@ fn a_tenant_is_charged_for_what_its_requests_take() {
     admission.cancel(0, goes);
     assert_eq!(admission.tenants.used_ns(7), 400e3);
     admission.begin(0, ends);
-    admission.end(150_000, ends, 150_000);
+    admission.end(150_000, ends, 150_000, 2);
     assert_eq!(admission.tenants.used_ns(7), 350e3);
     assert!(!admission.begin(2_000_000, late).runs);
     assert_eq!(admission.tenants.used_ns(7), 150e3);
