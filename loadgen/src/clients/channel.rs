@@ -43,7 +43,7 @@ impl Channel {
         &self.socket
     }
 
-    /// Shakes hands, on a blocking socket. Each read may take `timeout`, and all of them together.
+    /// Shakes hands, on a blocking socket, within `timeout`.
     pub(crate) fn shake_hands(&mut self, timeout: Duration) -> io::Result<()> {
         let late = || io::Error::new(ErrorKind::TimedOut, NO_HANDSHAKE);
         let deadline = Instant::now() + timeout;

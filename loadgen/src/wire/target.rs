@@ -393,10 +393,7 @@ impl Target {
         }
         let tls = encrypted.map(|_| Tls::new(tls, host, protocol.alpn())).transpose();
         let tls = tls.map_err(|source| TargetError::Tls { url: owned(), source })?;
-        let authority = match local {
-            Some(_) => "localhost".to_owned(),
-            None => host.to_owned(),
-        };
+        let authority = if local.is_some() { "localhost" } else { host }.to_owned();
         Ok(Self {
             protocol,
             endpoint,

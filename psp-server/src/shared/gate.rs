@@ -246,10 +246,13 @@ impl Gate {
     /// Measures the load, and how long runs may be, if it is time to. Returns a type, by its slot, whose SLO has turned
     /// out to be too short, and what is known of it; each type once.
     pub(crate) fn measure(&self, now_ns: u64) -> Option<(usize, AdmissionStatus)> {
-        let due_ns = self.measure_at_ns.load(Ordering::Relaxed);
+        let (at_ns, relaxed) = (&self.measure_at_ns, Ordering::Relaxed);
+        let due_ns = at_ns.load(relaxed);
         let next_ns = now_ns.saturating_add(MEASURE_NS);
-        let takes_it = |()| self.measure_at_ns.compare_exchange(due_ns, next_ns, Ordering::Relaxed, Ordering::Relaxed);
-        (now_ns >= due_ns).then_some(()).and_then(|it| takes_it(it).ok())?;
+        // One of the threads that find it due measures.
+        if now_ns < due_ns || at_ns.compare_exchange(due_ns, next_ns, relaxed, relaxed).is_err() {
+            return None;
+        }
         let state = self.state();
         let (mut offered, mut news) = (0.0, None);
         for (slot, of_type) in self.types.iter().enumerate() {

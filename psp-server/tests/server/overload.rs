@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{Client, Gate, OfLines, Spawned, UdpClient, classifier, handler, lines, until};
+use crate::common::{AnyHandler, Client, Gate, OfLines, Spawned, UdpClient, classifier, handler, lines, until};
 use psp_server::policy::RequestId;
 use psp_server::policy::admission::{Admit, Arrival, Reason, Refusal, Ticket, Turn, Verdict};
 use psp_server::protocols::Sink as _;
@@ -199,22 +199,27 @@ impl Admit for NewestFirst {
     }
 }
 
+/// Answers each line when the gate is open, and notes the order.
+fn answering(gate: &Arc<Gate>, executed: &Executed) -> AnyHandler {
+    let (gate, executed) = (gate.clone(), executed.clone());
+    handler(move |request, reply| {
+        gate.wait();
+        let line = String::from_utf8_lossy(request.payload).trim_end().to_owned();
+        reply.put(format!("ok {line}\n").as_bytes());
+        executed.lock().unwrap().push(line);
+    })
+}
+
 #[test]
 fn an_admission_of_ones_own_decides_who_is_let_in_and_who_goes_first() {
     let gate = Arc::new(Gate::default());
-    let (at, executed) = (gate.clone(), Executed::default());
-    let log = executed.clone();
+    let executed = Executed::default();
     let server = lines()
         .admission(|workers, types| {
             assert_eq!((workers, types.len()), (1, 1));
             NewestFirst { waiting_max: 4, waiting: Vec::new() }
         })
-        .handler(handler(move |request, reply| {
-            at.wait();
-            let line = String::from_utf8_lossy(request.payload).trim_end().to_owned();
-            reply.put(format!("ok {line}\n").as_bytes());
-            log.lock().unwrap().push(line);
-        }))
+        .handler(answering(&gate, &executed))
         .policy(Policy::c_fcfs())
         .config(Config::default().workers(1).topology(Topology::Dedicated))
         .spawned();
@@ -260,16 +265,10 @@ impl Classifier for ByUrgency {
 #[test]
 fn the_urgent_requests_of_a_type_are_let_in_and_go_first() {
     let gate = Arc::new(Gate::default());
-    let (at, executed) = (gate.clone(), Executed::default());
-    let log = executed.clone();
+    let executed = Executed::default();
     let server = lines()
         .classifier(ByUrgency)
-        .handler(handler(move |request, reply| {
-            at.wait();
-            let line = String::from_utf8_lossy(request.payload).trim_end().to_owned();
-            reply.put(format!("ok {line}\n").as_bytes());
-            log.lock().unwrap().push(line);
-        }))
+        .handler(answering(&gate, &executed))
         .policy(Policy::c_fcfs())
         .config(Config::default().workers(1).topology(Topology::Dedicated))
         .spawned();

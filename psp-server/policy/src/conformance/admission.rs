@@ -243,13 +243,8 @@ impl<A: Admit> Model<A> {
                 Ok(())
             }
             Step::Cancel { nth } => {
-                let waiting = self.nth(nth, Doing::Waits);
-                let found = if nth % 2 == 0 {
-                    waiting.or(self.nth(nth, Doing::Runs))
-                } else {
-                    self.nth(nth, Doing::Runs)
-                };
-                if let Some(at) = found {
+                let (waits, runs) = (self.nth(nth, Doing::Waits), self.nth(nth, Doing::Runs));
+                if let Some(at) = waits.filter(|_| nth % 2 == 0).or(runs) {
                     let Inside { ticket, .. } = self.inside.remove(at);
                     self.admit.cancel(self.now_ns, ticket);
                 }
