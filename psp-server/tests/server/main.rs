@@ -19,6 +19,7 @@ mod foreseen;
 mod handing_over;
 mod hints;
 #[cfg(target_os = "linux")]
+mod inline_turns;
 mod long_turns;
 #[cfg(target_os = "linux")]
 mod one_line_errors;

@@ -280,6 +280,12 @@ impl<K> Dispatcher<K> {
         (are_alike || self.brief.are([first_slot, next_slot])) && preempt[first_slot] == preempt[next_slot]
     }
 
+    /// Whether requests of this type are known to be brief.
+    #[inline]
+    pub(crate) fn is_brief(&self, request_type: RequestType) -> bool {
+        self.brief.is(self.slot(request_type))
+    }
+
     /// Counts requests that were accepted from a peer.
     #[inline]
     pub(crate) fn count_arrival(&self, request_type: RequestType) {
@@ -615,10 +621,16 @@ impl<K> Dispatcher<K> {
     /// admission says so.
     #[inline]
     pub(crate) fn turn_ns(&self, now_ns: u64, request: RequestId) -> u64 {
-        match self.too_late == Some(request) {
+        match self.is_too_late(request) {
             true => TOO_LATE_NS,
             false => now_ns,
         }
+    }
+
+    /// Whether admission says that the request of the latest action comes too late.
+    #[inline]
+    pub(crate) fn is_too_late(&self, request: RequestId) -> bool {
+        self.too_late == Some(request)
     }
 
     /// When [`Dispatcher::tick`] has to be called at the latest, if no event comes before.

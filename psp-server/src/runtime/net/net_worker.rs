@@ -355,9 +355,19 @@ impl<F: Framing, K, H: Handler<F::Head>> NetWorker<F, K, H> {
         ports.map(|port| port.receive_mail(dispatcher, now_ns)).sum()
     }
 
-    /// Has a request go on that has been away for long enough.
+    /// Whether a request that is about to run is known to end soon.
+    #[inline]
+    pub(super) fn is_brief(&self, request: RequestId, request_type: RequestType) -> bool {
+        self.dispatcher.is_brief(request_type) && !self.pauses.knows(request)
+    }
+
+    /// Has a request go on that has been away for long enough. What waits has a chance first, if another one has paused
+    /// just now.
     #[inline]
     pub(super) fn resume_paused(&mut self) {
+        if self.pauses.has_latest() {
+            return;
+        }
         if let Some(paused) = self.pauses.next_due(self.now_ns) {
             self.go_on(&paused);
         }

@@ -1,0 +1,116 @@
+//! Long requests on a net thread that is worker 0, and what else waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::sleep as block;
+use std::time::{Duration, Instant};
+
+use psp_server::protocols::Sink;
+use psp_server::{Config, Policy, SpawnedServer, Topology, TypeSpec, WorkerId, checkpoint};
+
+use crate::common::{Client, Gate, OfLines, PATIENCE, Spawned, handler, lines, until};
+
+/// A request has its turn for as long, at least.
+const STEP: Duration = Duration::from_millis(1);
+/// A budget for which no such request needs its thread.
+const SHORT_US: u64 = 100;
+
+/// What requests do and wait for. A request that waits in vain answers `alone`.
+#[derive(Default)]
+struct Scene {
+    gate: Gate,
+    /// Requests of a pair that have begun.
+    pair: AtomicUsize,
+    /// Turns of requests that run until others are over.
+    turns: AtomicUsize,
+    others: AtomicUsize,
+}
+
+impl Scene {
+    fn serve(&self, request: &[u8], worker: WorkerId) -> String {
+        let is_done = match request {
+            b"hold" => {
+                self.gate.wait();
+                return format!("{}", worker.0);
+            }
+            b"pair" => {
+                self.pair.fetch_add(1, Ordering::SeqCst);
+                goes_on_until(|| self.pair.load(Ordering::SeqCst) == 2, || {})
+            }
+            b"endless" => goes_on_until(
+                || self.others.load(Ordering::SeqCst) > 0,
+                || {
+                    self.turns.fetch_add(1, Ordering::SeqCst);
+                    checkpoint();
+                },
+            ),
+            _ => {
+                self.others.fetch_add(1, Ordering::SeqCst);
+                true
+            }
+        };
+        if is_done { "done" } else { "alone" }.to_owned()
+    }
+}
+
+/// Returns whether it is over.
+fn goes_on_until(is_over: impl Fn() -> bool, step: impl Fn()) -> bool {
+    let end = Instant::now() + PATIENCE / 2;
+    while !is_over() && Instant::now() < end {
+        block(STEP);
+        step();
+    }
+    is_over()
+}
+
+/// A server with one type, whose requests are long.
+fn start(scene: &Arc<Scene>, workers: usize) -> SpawnedServer {
+    let at = scene.clone();
+    let config = Config::default().workers(workers).topology(Topology::Inline);
+    lines()
+        .types([TypeSpec::new("long").service_time(10 * STEP)])
+        .policy(Policy::c_fcfs())
+        .config(config.net_budget_us(SHORT_US))
+        .handler(handler(move |request, reply| {
+            let line = at.serve(request.payload.trim_ascii_end(), request.worker);
+            reply.put(format!("{line}\n").as_bytes());
+        }))
+        .spawned()
+}
+
+fn sent(server: &SpawnedServer, request: &str) -> Client {
+    let mut client = server.connect();
+    client.send(&format!("{request}\n"));
+    client
+}
+
+/// Both requests of a pair are read in one turn.
+#[test]
+fn a_request_of_another_worker_does_not_wait_for_that_of_the_net_thread() {
+    let scene = Arc::new(Scene::default());
+    let server = start(&scene, 2);
+    let mut hold = sent(&server, "hold");
+    until("it runs", || scene.gate.waiting.load(Ordering::SeqCst) == 1);
+    let mut clients = [server.connect(), server.connect()];
+    for client in &mut clients {
+        client.send("pair\n");
+    }
+    scene.gate.open();
+    assert_eq!(hold.line(), "0", "the net thread was held");
+    for client in &mut clients {
+        assert_eq!(client.line(), "done");
+    }
+}
+
+/// Each of their turns takes longer than others wait for one of them.
+#[test]
+fn requests_that_take_turns_leave_the_net_thread_to_others() {
+    let scene = Arc::new(Scene::default());
+    let server = start(&scene, 1);
+    let mut endless = [sent(&server, "endless"), sent(&server, "endless")];
+    until("they take turns", || scene.turns.load(Ordering::SeqCst) > 10);
+    assert_eq!(sent(&server, "other").line(), "done");
+    for client in &mut endless {
+        assert_eq!(client.line(), "done");
+    }
+}
