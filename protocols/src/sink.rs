@@ -10,6 +10,14 @@ pub trait Sink {
     /// Appends a copy of `bytes`.
     fn put(&mut self, bytes: &[u8]);
 
+    /// Appends copies of all pieces, as a [`put`](Self::put) of each would. A destination for which each put costs
+    /// something looks for room once.
+    fn put_pieces(&mut self, pieces: [&[u8]; 3]) {
+        for piece in pieces {
+            self.put(piece);
+        }
+    }
+
     /// Appends `bytes`. A destination that can hold a reference shares them.
     ///
     /// The default copies. Sharing pays off from payloads of some kilobytes on.
@@ -40,6 +48,10 @@ impl Sink for BytesMut {
 impl<S: Sink + ?Sized> Sink for &mut S {
     fn put(&mut self, bytes: &[u8]) {
         (**self).put(bytes);
+    }
+
+    fn put_pieces(&mut self, pieces: [&[u8]; 3]) {
+        (**self).put_pieces(pieces);
     }
 
     fn put_shared(&mut self, bytes: Bytes) {

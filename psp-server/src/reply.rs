@@ -409,6 +409,22 @@ impl Sink for Reply<'_> {
         }
     }
 
+    fn put_pieces(&mut self, pieces: [&[u8]; 3]) {
+        let mut start = self.written;
+        if !self.grow(pieces.iter().map(|piece| piece.len()).sum()) {
+            return;
+        }
+        match &mut self.target {
+            Target::Stream { output, .. } => output.put_pieces(pieces),
+            Target::Datagram(free) => {
+                for piece in pieces {
+                    free[start..start + piece.len()].copy_from_slice(piece);
+                    start += piece.len();
+                }
+            }
+        }
+    }
+
     fn put_shared(&mut self, bytes: Bytes) {
         if matches!(self.target, Target::Datagram(_)) {
             return self.put(&bytes);

@@ -30,6 +30,12 @@ impl Sink for Wanted<'_> {
         }
     }
 
+    fn put_pieces(&mut self, pieces: [&[u8]; 3]) {
+        if self.client.replies() == Replies::All {
+            self.reply.put_pieces(pieces);
+        }
+    }
+
     fn put_shared(&mut self, bytes: Bytes) {
         if self.client.replies() == Replies::All {
             self.reply.put_shared(bytes);

@@ -1,5 +1,7 @@
 //! Replies of RESP2 and RESP3.
 
+use std::ops::Deref;
+
 use bytes::Bytes;
 
 use crate::sink::Sink;
@@ -64,9 +66,8 @@ impl<'a, S: Sink + ?Sized> Encoder<'a, S> {
 
     /// A bulk string.
     pub fn bulk(&mut self, bytes: &[u8]) {
-        self.head(b'$', bytes.len());
-        self.sink.put(bytes);
-        self.sink.put(b"\r\n");
+        let head = Head::new(b'$', bytes.len());
+        self.sink.put_pieces([&head, bytes, b"\r\n"]);
     }
 
     /// A bulk string that the sink may keep a reference to; long ones are not copied.
@@ -153,9 +154,7 @@ impl<'a, S: Sink + ?Sized> Encoder<'a, S> {
                     *place = byte;
                 }
                 self.head(b'=', prefix.len() + text.len());
-                self.sink.put(&prefix);
-                self.sink.put(text);
-                self.sink.put(b"\r\n");
+                self.sink.put_pieces([&prefix, text, b"\r\n"]);
             }
         }
     }
@@ -210,16 +209,61 @@ impl<'a, S: Sink + ?Sized> Encoder<'a, S> {
         self.sink.put(b"\r\n");
     }
 
-    /// A marker, a decimal number and CRLF, in one piece.
-    fn head(&mut self, marker: u8, number: impl itoa::Integer) {
+    fn head(&mut self, marker: u8, number: impl HeadNumber) {
+        self.sink.put(&Head::new(marker, number));
+    }
+}
+
+/// What stands in a [`Head`].
+trait HeadNumber: itoa::Integer + Copy {
+    /// The number, if it has one digit.
+    fn digit(self) -> Option<u8>;
+}
+
+impl HeadNumber for usize {
+    #[inline]
+    fn digit(self) -> Option<u8> {
+        (self < 10).then_some(self as u8)
+    }
+}
+
+impl HeadNumber for i64 {
+    #[inline]
+    fn digit(self) -> Option<u8> {
+        (0..10).contains(&self).then_some(self as u8)
+    }
+}
+
+/// A marker, a decimal number and CRLF.
+struct Head {
+    line: [u8; 24],
+    len: usize,
+}
+
+impl Head {
+    #[inline]
+    fn new(marker: u8, number: impl HeadNumber) -> Self {
+        let mut line = [0; 24];
+        line[0] = marker;
+        if let Some(digit) = number.digit() {
+            line[1..4].copy_from_slice(&[b'0' + digit, b'\r', b'\n']);
+            return Self { line, len: 4 };
+        }
         let mut digits = itoa::Buffer::new();
         let digits = digits.format(number).as_bytes();
-        let mut line = [0; 48];
         let end = 1 + digits.len();
-        line[0] = marker;
         line[1..end].copy_from_slice(digits);
         line[end..end + 2].copy_from_slice(b"\r\n");
-        self.sink.put(&line[..end + 2]);
+        Self { line, len: end + 2 }
+    }
+}
+
+impl Deref for Head {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.line[..self.len]
     }
 }
 

@@ -16,6 +16,9 @@ pub struct TypeStatus {
     pub workers_reserved: usize,
     /// First of the reserved workers, when there are any.
     pub worker_first: Option<WorkerId>,
+    /// Whether its requests begin on the driver's own thread as well, whoever has that reserved: to hand one over takes
+    /// longer than to run it.
+    pub on_own_thread: bool,
     /// Number of the type's group, by ascending service time. `None` for `UNKNOWN`, for types of
     /// unknown length, and for policies without groups.
     pub group: Option<usize>,

@@ -276,6 +276,16 @@ impl Sink for OutputQueue {
         }
     }
 
+    fn put_pieces(&mut self, pieces: [&[u8]; 3]) {
+        let len = pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        if len < self.tail.capacity() - self.tail.len() {
+            self.len += len;
+            pieces.iter().for_each(|piece| self.tail.extend_from_slice(piece));
+        } else {
+            pieces.iter().for_each(|piece| self.put(piece));
+        }
+    }
+
     fn put_shared(&mut self, bytes: Bytes) {
         if bytes.len() < SHARE_LEN_MIN {
             self.put(&bytes);

@@ -31,7 +31,44 @@ impl Batch<'_, '_> {
     }
 }
 
+/// Copies a few bytes to the beginning of `to`, without a call for up to 16.
+#[inline]
+fn copy(to: &mut [u8], bytes: &[u8]) {
+    let to = &mut to[..bytes.len()];
+    // The first and the last of them, which may overlap.
+    macro_rules! copied {
+        ($n:literal) => {
+            if let (Some(first), Some(last)) = (bytes.first_chunk::<$n>(), bytes.last_chunk::<$n>())
+                && bytes.len() <= 2 * $n
+            {
+                *to.first_chunk_mut().expect("as long") = *first;
+                *to.last_chunk_mut().expect("as long") = *last;
+                return;
+            }
+        };
+    }
+    copied!(2);
+    copied!(4);
+    copied!(8);
+    to.copy_from_slice(bytes);
+}
+
 impl Sink for Batch<'_, '_> {
+    #[inline]
+    fn put_pieces(&mut self, pieces: [&[u8]; 3]) {
+        let len = pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        if len > BATCH_BYTES {
+            return pieces.iter().for_each(|piece| self.put(piece));
+        }
+        if len > BATCH_BYTES - self.len {
+            self.flush();
+        }
+        for piece in pieces {
+            copy(&mut self.bytes[self.len..], piece);
+            self.len += piece.len();
+        }
+    }
+
     fn put(&mut self, bytes: &[u8]) {
         if bytes.len() > BATCH_BYTES - self.len {
             self.flush();

@@ -251,7 +251,8 @@ impl AllowedWorkers {
                 };
                 let end = first.index() + status.workers_reserved;
                 let further = if settings.stealing { end } else { seen.reserved_end() };
-                (first.index()..end).contains(&worker) || worker >= further
+                let own_thread = worker == 0 && status.on_own_thread;
+                own_thread || (first.index()..end).contains(&worker) || worker >= further
             }
         }
     }

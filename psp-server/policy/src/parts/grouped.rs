@@ -14,7 +14,7 @@ use crate::event::{Action, Event, HandOff, WorkerId};
 use crate::parts::aged::{AgedLanes, AgedOf};
 use crate::parts::eligible;
 use crate::parts::handover::backlog;
-use crate::parts::own_thread::OwnThread;
+use crate::parts::own_thread::{OWN_THREAD, OwnThread};
 use crate::parts::plan::{Aging, Group, Plan};
 use crate::parts::profile::{Learned, Profile};
 use crate::parts::queues::Queues;
@@ -550,7 +550,9 @@ impl Grouped {
         let idle = |range: WorkerRange| eligible::worker_for_new(queues, workers, range.within(open));
         let borrows = delay_ns >= group.borrow_after_ns;
         let lent = || eligible::worker_to_lend(queues, workers, group.borrowed.within(open));
-        let worker = idle(group.own).or_else(|| idle(group.further)).or_else(|| borrows.then(lent)?)?;
+        let own_thread = group.on_own_thread.then(|| idle(OWN_THREAD)).flatten();
+        let own = own_thread.or_else(|| idle(group.own));
+        let worker = own.or_else(|| idle(group.further)).or_else(|| borrows.then(lent)?)?;
         Some(Candidate::new(first, lane, worker, group, delay_ns))
     }
 
@@ -699,6 +701,7 @@ impl Grouped {
         TypeStatus {
             workers_reserved,
             worker_first,
+            on_own_thread: self.plan.is_on_own_thread(slot),
             group: self.plan.group_of(slot),
             service_ns_mean: profile.mean_ns(slot).unwrap_or(0.0),
             share: profile.share(slot),

@@ -8,6 +8,12 @@
 use crate::parts::workers::{WorkerRange, worker_count};
 use crate::setup::SchedulerSetup;
 
+/// That thread.
+pub(crate) const OWN_THREAD: WorkerRange = WorkerRange::new(0, 1);
+
+/// How long it takes to hand a request to a thread that sleeps, and to take it back, in nanoseconds.
+pub(crate) const HAND_OVER_NS: f64 = 50_000.0;
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct OwnThread {

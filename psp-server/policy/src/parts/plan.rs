@@ -35,6 +35,8 @@ pub(crate) struct Group {
     pub(crate) further: WorkerRange,
     /// Of those, the ones before this are reserved for longer groups.
     stealable_end: u32,
+    /// Whether it uses the driver's own thread first, though that is reserved for a shorter group.
+    pub(crate) on_own_thread: bool,
     /// Workers of shorter groups that it may use when none of those is idle, until they are
     /// taken back.
     pub(crate) borrowed: WorkerRange,
@@ -121,6 +123,7 @@ impl Group {
             own: NONE,
             further: NONE,
             stealable_end: 0,
+            on_own_thread: false,
             borrowed: NONE,
             borrow_after_ns: 0,
             allowance_ns: None,
@@ -136,6 +139,7 @@ impl Group {
     /// Whether its requests may run on `worker` when they have waited for so long.
     pub(crate) const fn may_use(&self, worker: WorkerId, waited_ns: u64) -> bool {
         self.own.contains(worker.0)
+            || (self.on_own_thread && worker.0 == 0)
             || self.further.contains(worker.0)
             || (self.borrowed.contains(worker.0) && waited_ns >= self.borrow_after_ns)
     }
@@ -217,6 +221,15 @@ impl Plan {
             first = end;
         }
         self.groups.push(Group::of(known..self.order.len(), f64::INFINITY));
+    }
+
+    /// Groups whose types all take less time than it takes to hand a request over use the driver's own thread, too.
+    pub(crate) fn open_own_thread(&mut self, hand_over_ns: f64, mean_ns: impl Fn(usize) -> Option<f64>) {
+        let is_brief = |slot: &usize| mean_ns(*slot).is_some_and(|mean_ns| mean_ns <= hand_over_ns);
+        for group in &mut self.groups {
+            let mut members = self.order[group.members.clone()].iter();
+            group.on_own_thread = !group.members.is_empty() && members.all(is_brief);
+        }
     }
 
     /// Reserves workers for each group by its share of the CPU demand (Perséphone, algorithm 2).
@@ -385,6 +398,11 @@ impl Plan {
     /// Number of the group of the type at `slot`.
     pub(crate) fn group_of(&self, slot: usize) -> Option<usize> {
         self.group_of[slot]
+    }
+
+    /// Whether the group of the type at `slot` uses the driver's own thread whoever has it reserved.
+    pub(crate) fn is_on_own_thread(&self, slot: usize) -> bool {
+        self.group_of[slot].is_some_and(|group| self.groups[group].on_own_thread)
     }
 
     /// Number of workers reserved for the group of the type at `slot`, and the first of them.

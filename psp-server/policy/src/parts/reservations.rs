@@ -1,5 +1,6 @@
 //! When DARC reserves workers anew, and for whom (Perséphone 3): over a profile and a plan.
 
+use crate::parts::own_thread::HAND_OVER_NS;
 use crate::parts::plan::Plan;
 use crate::parts::profile::{Learned, Profile};
 use crate::settings;
@@ -10,6 +11,8 @@ use crate::setup::SchedulerSetup;
 pub(crate) struct Reservations {
     settings: settings::Darc,
     spillway: u32,
+    /// Worker 0 is the driver's own thread.
+    inline: bool,
     /// Per type slot: the longest that a request waited, in this window.
     delay_ns_max: Vec<u64>,
     /// Per registered type: its share of the CPU demand when workers were last reserved. `None`
@@ -32,6 +35,7 @@ impl Reservations {
         let mut reservations = Self {
             settings: settings.clone(),
             spillway: u32::try_from(settings.spillway).unwrap_or(u32::MAX),
+            inline: setup.inline,
             delay_ns_max: vec![0; types + 1],
             demand_reserved: vec![None; types],
             unsettled: false,
@@ -125,6 +129,9 @@ impl Reservations {
     fn reserve(&mut self, plan: &mut Plan, profile: &Profile) {
         plan.regroup(self.settings.delta, |slot| profile.mean_ns(slot));
         plan.reserve_by_demand(|slot| profile.demand(slot), self.spillway, self.settings.stealing);
+        if self.inline {
+            plan.open_own_thread(HAND_OVER_NS, |slot| profile.mean_ns(slot));
+        }
         for (slot, demand) in self.demand_reserved.iter_mut().enumerate() {
             *demand = profile.mean_ns(slot).map(|_| profile.demand(slot));
         }

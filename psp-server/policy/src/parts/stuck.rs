@@ -235,10 +235,12 @@ mod tests {
         ]
     }
 
+    /// On an own thread, B takes longer than a hand-over.
     fn rehearsal(policy: impl Into<Policy>, workers: usize, inline: bool) -> Rehearsal {
+        let (b_us, means) = if inline { (100, 1) } else { (10, 9) };
         let spec = |name, us, share| TypeSpec::new(name).service_time(Duration::from_micros(us)).share(share);
-        let types = [spec("A", 1, 0.75), spec("B", 10, 0.25)];
-        let stuck = StuckAfter::new(STUCK_NS, 9);
+        let types = [spec("A", 1, 0.75), spec("B", b_us, 0.25)];
+        let stuck = StuckAfter::new(STUCK_NS, means);
         Rehearsal::with_stuck(policy, workers, types, stuck, inline)
     }
 

@@ -104,6 +104,23 @@ mod tests {
     use crate::policy::Policy;
     use crate::rehearsal::Rehearsal;
     use crate::request_type::TypeSpec;
+    use crate::setup::StuckAfter;
+
+    #[test]
+    fn the_own_thread_runs_what_takes_less_time_than_a_hand_over() {
+        let spec = |name, us, share| TypeSpec::new(name).service_time(Duration::from_micros(us)).share(share);
+        for (inline, middle, long) in [(true, "0@0, 1@1, 2@2", "0@2"), (false, "0@1, 1@2", "0@2")] {
+            let of = |slot: u32| {
+                let types = [spec("SHORT", 1, 0.96), spec("MIDDLE", 40, 0.035), spec("LONG", 1_000, 0.005)];
+                let mut darc = Rehearsal::with_stuck(Policy::darc(), 3, types, StuckAfter::new(u64::MAX, 9), inline);
+                let status = [0, 1, 2].map(|slot| darc.type_status(slot));
+                assert_eq!(status.map(|status| status.workers_reserved), [1; 3]);
+                assert_eq!(status.map(|status| status.on_own_thread), [inline, inline, false]);
+                darc.arrive_all([slot; 3])
+            };
+            assert_eq!((of(1).as_str(), of(2).as_str()), (middle, long));
+        }
+    }
 
     #[test]
     fn reservations_are_over_the_workers_that_are_present() {

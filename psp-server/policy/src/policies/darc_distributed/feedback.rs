@@ -97,7 +97,8 @@ impl Reserving {
         let slots = setup.types.len() + 1;
         let profile = Profile::new(setup, &settings.darc);
         let mut plan = Plan::shared(setup.types, worker_count(setup.workers));
-        let reservations = Reservations::new(setup, &settings.darc, &mut plan, &profile);
+        let of_threads = setup.clone().inline(false);
+        let reservations = Reservations::new(&of_threads, &settings.darc, &mut plan, &profile);
         let mut reserving = Self {
             profile,
             plan,
