@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compares psp-redis with redis-server and valkey-server: the tail latency of GETs beside a slow
-# command, and plain GET/SET throughput. A machine's speed drifts, so servers take turns in several
+# command, and the throughput of each case of redis-benchmark. A machine's speed drifts, so servers take turns in several
 # rounds. Prints markdown tables and keeps every raw result.
 #
 #   bench/compare_redis.sh [OUTPUT_DIR]
@@ -25,7 +25,10 @@ SUBSCRIBERS=${SUBSCRIBERS:-5000}
 TRANSACTION=${TRANSACTION:-10000}
 # Additions of the script of EVAL. The default takes redis-server some 5 ms.
 ADDITIONS=${ADDITIONS:-500000}
-BENCHMARK_REQUESTS=${BENCHMARK_REQUESTS:-500000}
+BENCHMARK_REQUESTS=${BENCHMARK_REQUESTS:-100000}
+# Cases of redis-benchmark; those of LRANGE have a tenth of the requests.
+BENCHMARK_CASES=${BENCHMARK_CASES:-ping_inline ping_mbulk set get incr lpush rpush lpop rpop sadd hset spop zadd zpopmin \
+    mset lrange_100 lrange_300 lrange_500 lrange_600}
 # The cases to measure, as a regular expression; "throughput" is one of them.
 ONLY=${ONLY:-.}
 # Keep cores from sleeping (keep_awake in servers.sh); 0 turns it off.
@@ -118,15 +121,20 @@ measure_latency() {
 }
 
 measure_throughput() {
-    local server=$1 pipeline=$2 repeat=$3
-    echo "repeat $repeat, throughput -P $pipeline, $server" >&2
-    redis-benchmark -p "${port_of[$server]}" -t get,set -r "$KEYS" -c 50 -P "$pipeline" \
-        -n "$BENCHMARK_REQUESTS" --csv >"$output/throughput.P$pipeline.$server.$repeat.csv"
-    jq -R --arg server "$server" --argjson pipeline "$pipeline" --argjson repeat "$repeat" \
-        'split(",") | map(fromjson) | select(.[0] != "test")
-         | {$server, $pipeline, $repeat, test: .[0], rps: (.[1] | tonumber)}' \
-        "$output/throughput.P$pipeline.$server.$repeat.csv" \
-        >"$output/throughput.P$pipeline.$server.$repeat.json"
+    local server=$1 case=$2 pipeline=$3 repeat=$4
+    local name=throughput.$case.P$pipeline.$server.$repeat requests=$((BENCHMARK_REQUESTS * (1 + 2 * (pipeline > 1))))
+    echo "repeat $repeat, $case -P $pipeline, $server" >&2
+    if [[ $case == lrange* ]]; then
+        requests=$((requests / 10))
+        redis-cli -p "${port_of[$server]}" del mylist >/dev/null
+    fi
+    redis-benchmark -p "${port_of[$server]}" -t "$case" -r "$KEYS" -c 50 -P "$pipeline" -n "$requests" --csv \
+        >"$output/$name.csv"
+    # Before LRANGE comes the LPUSH that fills its list.
+    jq -R --arg server "$server" --arg case "$case" --argjson pipeline "$pipeline" --argjson repeat "$repeat" \
+        'split(",") | map(fromjson) | select(.[0] != "test" and (.[0] | test("needed to benchmark") | not))
+         | {$server, $pipeline, $repeat, test: $case, rps: (.[1] | tonumber)}' \
+        "$output/$name.csv" >"$output/$name.json"
 }
 
 for server in "${servers[@]}"; do
@@ -145,9 +153,11 @@ for ((repeat = 1; repeat <= REPEATS; repeat++)); do
 done
 for ((repeat = 1; repeat <= REPEATS; repeat++)); do
     [[ throughput =~ $ONLY ]] || break
-    for pipeline in 1 16; do
-        for server in "${servers[@]}"; do
-            measure_throughput "$server" "$pipeline" "$repeat"
+    for case in $BENCHMARK_CASES; do
+        for pipeline in 1 16; do
+            for server in "${servers[@]}"; do
+                measure_throughput "$server" "$case" "$pipeline" "$repeat"
+            done
         done
     done
 done
