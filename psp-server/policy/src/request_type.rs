@@ -306,3 +306,54 @@ impl FromIterator<TypeSpec> for TypeTable {
         Self { specs: specs.into_iter().collect() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `GET`, and `INFO`, which is a control type.
+    fn table() -> TypeTable {
+        let get = TypeSpec::new("GET").weight(2).preempt(PreemptPolicy::None);
+        TypeTable::from_iter([get, TypeSpec::new("INFO").control()])
+    }
+
+    #[test]
+    fn hints_that_come_later_replace_those_before_and_leave_the_others() {
+        let mut types = table();
+        assert!(types.adjust(&TypeSpec::new("GET").weight(3).share(0.5)));
+        assert!(types.adjust(&TypeSpec::new("INFO")));
+        assert!(!types.adjust(&TypeSpec::new("SET").weight(4)), "there is no such type");
+        let get = TypeSpec::new("GET").weight(3).share(0.5).preempt(PreemptPolicy::None);
+        assert_eq!(types.specs(), [get, TypeSpec::new("INFO").control()]);
+    }
+
+    #[test]
+    fn the_last_place_is_that_of_types_which_are_not_registered() {
+        let types = table();
+        for (index, slot) in [(0, 0), (1, 1), (2, 2), (7, 2), (u32::MAX, 2)] {
+            assert_eq!(types.slot(RequestType::new(index)), slot, "{index}");
+        }
+        let of_slot = |slot| (types.name_of_slot(slot), types.yields(slot), types.is_control(slot));
+        let rows = [("GET", false, false), ("INFO", true, true), ("UNKNOWN", true, false)];
+        assert_eq!([0, 1, 2].map(of_slot), rows);
+        let by_name = ["GET", "INFO", "UNKNOWN"].map(|name| types.by_name(name));
+        assert_eq!(by_name, [Some(RequestType::new(0)), Some(RequestType::new(1)), None]);
+    }
+
+    #[test]
+    fn one_type_is_enough_for_a_table_to_have_control_requests() {
+        assert!(table().has_control());
+        assert!(!TypeTable::from_iter([TypeSpec::new("GET")]).has_control());
+        assert!(!TypeTable::new().has_control());
+    }
+
+    #[test]
+    fn files_have_times_in_microseconds_exact_to_a_nanosecond() {
+        let file = "name = \"GET\"\nservice-time-us = 1.501\n";
+        let get = TypeSpec::new("GET").service_time(Duration::from_nanos(1501));
+        assert_eq!(toml::from_str(file), Ok(get.clone()));
+        assert_eq!(toml::to_string(&get).as_deref(), Ok(file));
+        let error = toml::from_str::<TypeSpec>("name = \"GET\"\nslo-us = -1.0").unwrap_err();
+        assert!(error.message().contains("-1 is no time in microseconds"), "{error}");
+    }
+}

@@ -263,3 +263,168 @@ impl<C: Word> Feedback<C> for Reserving {
         self.reservations.updates()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::distributed::Plain;
+    use crate::preempt::PreemptPolicy;
+    use crate::rehearsal::{sample, setup};
+    use crate::request_type::{TypeSpec, TypeTable};
+    use crate::setup::Preemption;
+
+    const NONE: WorkerRange = WorkerRange::new(0, 0);
+
+    /// Nothing waits.
+    struct Empty;
+
+    impl InSystem for Empty {
+        fn requests(&self, _: usize) -> u64 {
+            0
+        }
+
+        fn waited_ns(&self, _: usize) -> u64 {
+            0
+        }
+    }
+
+    fn spec(us: u64, share: f64) -> TypeSpec {
+        TypeSpec::new(us.to_string()).service_time(Duration::from_micros(us)).share(share)
+    }
+
+    /// Worker 0 is SHORT's, and workers 1 and 2 are those of LONG and LONGER, which are one group.
+    fn types() -> [TypeSpec; 3] {
+        [spec(1, 0.5), spec(100, 0.25), spec(150, 0.25)]
+    }
+
+    fn reserving(
+        types: impl IntoIterator<Item = TypeSpec>,
+        preemption_ns: Option<u64>,
+        settings: &settings::DarcDistributed,
+    ) -> (Reserving, Knowledge<Plain>) {
+        let types: TypeTable = types.into_iter().collect();
+        let preemption = preemption_ns.map(Preemption::new);
+        let setup = SchedulerSetup { preemption, ..setup(3, &types) };
+        let knowledge = Knowledge::new(types.len(), 3);
+        (Reserving::new(&setup, settings, &knowledge), knowledge)
+    }
+
+    fn by_default() -> (Reserving, Knowledge<Plain>) {
+        reserving(types(), None, &settings::DarcDistributed::default())
+    }
+
+    #[test]
+    fn each_type_has_the_place_and_the_workers_of_its_group() {
+        let (_, knowledge) = by_default();
+        let places = [0, 1, 2, 3].map(|slot| knowledge.reservation(slot)).map(|of| (of.rank, of.group));
+        assert_eq!(places, [(1, 0), (2, 1), (2, 1), (3, NO_GROUP)]);
+        let workers = [0, 1, 2, 3].map(|slot| knowledge.reservation(slot)).map(|of| (of.own, of.further));
+        let (short, long) = (WorkerRange::new(0, 1), WorkerRange::new(1, 3));
+        let none = WorkerRange::new(3, 3);
+        assert_eq!(workers, [(short, long), (long, none), (long, none), (NONE, WorkerRange::new(2, 3))]);
+        assert_eq!(knowledge.mean_ns(2), Some(150_000.0));
+    }
+
+    #[test]
+    fn without_groups_all_types_have_one_place() {
+        let types = ["A", "B"].map(TypeSpec::new);
+        let (_, knowledge) = reserving(types, None, &settings::DarcDistributed::default());
+        assert_eq!([0, 1, 2].map(|slot| knowledge.reservation(slot).rank), [1; 3]);
+    }
+
+    #[test]
+    fn types_beyond_the_last_lane_are_served_as_unknown_ones() {
+        let types = (0..LANES_MAX + 2).map(|_| spec(1, 0.01));
+        let (_, knowledge) = reserving(types, None, &settings::DarcDistributed::default());
+        let [last_but_one, last, behind, behind_too, unknown] =
+            [62, 63, 64, 65, 66].map(|slot| knowledge.reservation(slot));
+        assert_eq!([last, behind, behind_too], [unknown; 3]);
+        assert_ne!(last_but_one, unknown);
+    }
+
+    #[test]
+    fn a_group_lends_if_a_preemption_costs_little_beside_what_its_requests_may_wait() {
+        let settings = settings::DarcDistributed::default().cost_max(0.5);
+        // Of its SLO, 10 us, a short request may wait for 9 without the preemption.
+        for (cost_ns, lends) in [(700, true), (3_000, true), (3_001, false), (9_000, false)] {
+            let (_, knowledge) = reserving(types(), Some(cost_ns), &settings);
+            let borrowed = knowledge.reservation(1).borrowed;
+            assert_eq!(borrowed == WorkerRange::new(0, 1), lends, "{cost_ns}: {borrowed:?}");
+            assert_eq!(borrowed.len() == 0, !lends, "{cost_ns}: {borrowed:?}");
+        }
+        let [short, long, longer] = types();
+        let types = [short, long, longer.preempt(PreemptPolicy::None)];
+        let (_, knowledge) = reserving(types, Some(700), &settings);
+        assert_eq!(knowledge.reservation(1).borrowed.len(), 0, "its group does not yield");
+    }
+
+    #[test]
+    fn types_of_one_group_travel_in_one_run() {
+        let (reserving, _) = by_default();
+        let same = |first, next| {
+            let types = [first, next].map(RequestType::new);
+            Feedback::<Plain>::same_run(&reserving, types[0], types[1])
+        };
+        let with_others = [(0, 1), (1, 2), (2, 1), (1, 3), (3, 3), (3, 4), (4, u32::MAX)];
+        let expected = [false, true, true, false, true, false, false];
+        assert_eq!(with_others.map(|(first, next)| same(first, next)), expected);
+    }
+
+    #[test]
+    fn a_request_on_a_worker_of_a_longer_group_is_stolen_or_relieved() {
+        let (mut reserving, _) = by_default();
+        reserving.relieving = vec![(WorkerId(0), 1), (WorkerId(2), 2)];
+        let begins = [(0, 0), (0, 2), (1, 1), (1, 0), (2, 2), (3, 0), (3, 2)];
+        for (slot, worker) in begins {
+            for _ in 0..2 {
+                Feedback::<Plain>::began(&mut reserving, slot, WorkerId(worker), 3, 0);
+            }
+        }
+        let status = [0, 1, 2, 3].map(|slot| Feedback::<Plain>::type_status(&reserving, slot));
+        assert_eq!(status.map(|of| of.steals), [6, 0, 0, 0]);
+        assert_eq!(status.map(|of| of.relieved), [0, 6, 0, 6]);
+    }
+
+    #[test]
+    fn the_status_of_a_type_is_what_was_learned_of_it() {
+        let (reserving, _) = by_default();
+        let status = [0, 2, 3].map(|slot| Feedback::<Plain>::type_status(&reserving, slot));
+        let of = |group, worker_first, workers_reserved, service_ns_mean, share| TypeStatus {
+            group,
+            worker_first,
+            workers_reserved,
+            service_ns_mean,
+            share,
+            ..TypeStatus::default()
+        };
+        let [short, longer, unknown] = [
+            of(Some(0), Some(WorkerId(0)), 1, 1_000.0, 0.5),
+            of(Some(1), Some(WorkerId(1)), 2, 150_000.0, 0.25),
+            TypeStatus::default(),
+        ];
+        assert_eq!(status, [short, longer, unknown]);
+    }
+
+    #[test]
+    fn what_changes_is_published_and_an_untried_type_goes_first_until_it_was_measured() {
+        let settings = settings::DarcDistributed::default().darc(settings::Darc::default().samples_min(2));
+        let (mut reserving, knowledge) = reserving(["A", "B", "NEW"].map(TypeSpec::new), None, &settings);
+        assert!(!reserving.passes(0, &Empty, &knowledge), "nothing was learned");
+        for (slot, service_ns) in [(0, 1_000), (1, 100_000)] {
+            let sample = sample(RequestType::new(slot), service_ns);
+            Feedback::<Plain>::record(&mut reserving, slot as usize, &sample);
+        }
+        assert_eq!(Feedback::<Plain>::reservation_updates(&reserving), 0);
+        assert!(reserving.passes(10, &Empty, &knowledge));
+        assert_eq!(Feedback::<Plain>::reservation_updates(&reserving), 1);
+        let ranks = || [0, 1, 2, 3].map(|slot| knowledge.reservation(slot).rank);
+        assert_eq!(ranks(), [1, 2, UNTRIED, 3]);
+        assert_eq!(knowledge.mean_ns(1), Some(100_000.0));
+        Feedback::<Plain>::record(&mut reserving, 2, &sample(RequestType::new(2), 1_000));
+        assert_eq!(ranks(), [1, 2, UNTRIED, 3]);
+        assert!(!reserving.passes(20, &Empty, &knowledge), "no worker has other rights");
+        assert_eq!(ranks(), [1, 2, 3, 3]);
+    }
+}

@@ -327,3 +327,168 @@ impl Allowances {
 fn keep_max(workers: usize) -> usize {
     (workers as f64 * KEEP_SHARE_MAX) as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::parts::grouped::Grouped;
+    use crate::preempt::PreemptPolicy;
+    use crate::rehearsal::setup;
+    use crate::request_type::{TypeSpec, TypeTable};
+
+    const MICRO: u64 = 1000;
+    const COST_NS: u64 = MICRO;
+
+    /// Types of these means in microseconds, on 20 workers.
+    fn table(means_us: impl IntoIterator<Item = u64>) -> TypeTable {
+        let spec = |us: u64| TypeSpec::new(us.to_string()).service_time(Duration::from_micros(us)).share(0.4);
+        means_us.into_iter().map(spec).collect()
+    }
+
+    fn allowances(types: &TypeTable) -> (Allowances, Darc) {
+        let preemption = Preemption::new(COST_NS);
+        let setup = SchedulerSetup { preemption: Some(preemption), ..setup(20, types) };
+        let settings = settings::DarcLending::default();
+        let mut darc = Darc::over(&setup, &settings.darc, Grouped::with_aging(&setup, &settings.darc));
+        let mut allowances = Allowances::new(&setup, &settings, preemption);
+        allowances.follow(&mut darc);
+        (allowances, darc)
+    }
+
+    /// So many requests of the type at `slot` take each of these times.
+    fn measure(allowances: &mut Allowances, slot: usize, each: u32, times_ns: [u64; 2]) {
+        for ns in times_ns {
+            allowances.measured(slot, each, ns * u64::from(each));
+        }
+    }
+
+    #[test]
+    fn a_request_may_wait_for_what_its_slo_leaves_beside_its_service_and_a_preemption() {
+        let types = table([10, 12, 1000]);
+        let (allowances, _) = allowances(&types);
+        let waits_ns = 10.0 * 10_000.0 - 10_000.0 - 1_000.0;
+        let short = GroupAllowance {
+            mean_ns: 11_000.0,
+            allowance_ns: waits_ns,
+            patient_ns: waits_ns,
+            borrow_ns: waits_ns,
+            recall: Recall::Patiently,
+            yields: true,
+        };
+        let longest = allowances.of(1);
+        assert_eq!(*allowances.of(0), short);
+        assert_eq!((longest.mean_ns, longest.allowance_ns), (1e6, 8_999_000.0));
+        assert_eq!(*allowances.of(2), GroupAllowance { recall: Recall::Never, ..*longest }, "the rest");
+    }
+
+    #[test]
+    fn where_times_vary_a_request_is_as_patient_as_the_shortest_can_be() {
+        let types = table([1, 1000]);
+        let (mut allowances, mut darc) = allowances(&types);
+        // The shortest are taken for 480 ns and 208 ns; their SLO, too, is ten times as long.
+        for (times_ns, patient_ns, borrow_ns) in [
+            ([500, 1_500], 9.0 * 480.0 - 1_000.0, 9.0 * 480.0 - 1_000.0),
+            ([200, 1_800], 2_000.0, 9.0 * 208.0 - 1_000.0),
+        ] {
+            allowances.service_times[0] = ServiceTimes::new();
+            measure(&mut allowances, 0, 500, times_ns);
+            measure(&mut allowances, 1, 500, [1000 * MICRO; 2]);
+            allowances.follow(&mut darc);
+            let short = allowances.of(0);
+            assert_eq!((short.patient_ns, short.borrow_ns), (patient_ns, borrow_ns), "{times_ns:?}");
+            assert_eq!(short.allowance_ns, 8_000.0, "{times_ns:?}");
+            assert_eq!([0, 1].map(|group| allowances.of(group).recall), [Recall::Patiently; 2]);
+        }
+    }
+
+    #[test]
+    fn requests_age_where_times_are_widely_spread_and_long_beside_a_preemption() {
+        let types = table([50, 1000]);
+        let (mut allowances, mut darc) = allowances(&types);
+        for (times_ns, after_ns) in [
+            ([MICRO, 100 * MICRO], Some(50 * MICRO)), // At most 50 preemptions.
+            ([MICRO, 12 * MICRO], Some(7_680)),
+            ([50, 3 * MICRO], None),
+            ([50 * MICRO; 2], None),
+        ] {
+            allowances.service_times[0] = ServiceTimes::new();
+            measure(&mut allowances, 0, 100, times_ns);
+            allowances.follow(&mut darc);
+            let aging = darc.grouped.plan.aging_of(0);
+            assert_eq!(aging.map(|aging| aging.after_ns), after_ns, "{times_ns:?}");
+            assert_eq!(allowances.any_ahead(), after_ns.is_some());
+        }
+    }
+
+    /// Types whose shortest requests cannot wait for a preemption, and so many arrivals in each of two windows of
+    /// 10 us.
+    fn arrived(allowances: &mut Allowances, darc: &mut Darc, arrivals: [u64; 2]) {
+        for (window, arrivals) in (0..).zip(arrivals) {
+            measure(allowances, 0, 200, [50, 100 * MICRO]);
+            (0..arrivals).for_each(|_| allowances.arrived(window * 10 * MICRO, 0));
+            allowances.renew((window + 1) * 10 * MICRO, darc);
+            allowances.renew((window + 1) * 10 * MICRO, darc);
+        }
+    }
+
+    #[test]
+    fn as_many_workers_stay_idle_as_requests_arrive_during_a_preemption() {
+        let types = table([50, 1000]);
+        for (arrivals, workers, keep) in [
+            ([0, 0], 20, 1),
+            ([10, 10], 20, 1),
+            ([10, 50], 20, 4), // The latest window counts three times as much as those before.
+            ([900, 900], 20, 9),
+            ([900, 900], 10, 4),
+        ] {
+            let (mut allowances, mut darc) = allowances(&types);
+            allowances.set_workers(workers);
+            arrived(&mut allowances, &mut darc, arrivals);
+            let recall = allowances.of(0).recall;
+            assert_eq!(recall, Recall::Ahead { keep, after_ns: 50 * MICRO }, "{arrivals:?}");
+            let spare = darc.grouped.plan.aging_of(0).map(|aging| aging.spare);
+            assert_eq!(spare, Some(keep + keep / 2), "{arrivals:?}");
+        }
+    }
+
+    #[test]
+    fn an_aged_request_is_late_after_a_part_of_what_its_like_may_wait_but_for_the_longest() {
+        let types = table([50, 1000]);
+        let (allowances, _) = allowances(&types);
+        assert_eq!(allowances.late_after(0), 449.0 / 50.0 * LATE_AFTER);
+        assert_eq!(allowances.late_after(1), f64::INFINITY);
+    }
+
+    #[test]
+    fn a_spread_is_looked_at_after_enough_samples_and_then_after_twice_as_many() {
+        let types = table([50, 1000]);
+        let (mut allowances, mut darc) = allowances(&types);
+        let half = LOOK_SAMPLES as u32 / 2;
+        let mut ages_after = |half, times_ns| {
+            measure(&mut allowances, 0, half, times_ns);
+            allowances.keep_up(1, None, &mut darc);
+            allowances.any_ahead()
+        };
+        assert!(!ages_after(half - 1, [MICRO, 100 * MICRO]));
+        assert!(ages_after(1, [MICRO, 100 * MICRO]));
+        assert!(ages_after(half - 1, [50 * MICRO; 2]), "it was not looked at again");
+        assert!(!ages_after(1, [50 * MICRO; 2]));
+    }
+
+    #[test]
+    fn a_group_with_a_type_that_never_yields_borrows_nothing() {
+        let mut types = table([10, 1000]);
+        types.register(
+            TypeSpec::new("NEVER")
+                .service_time(Duration::from_micros(1000))
+                .preempt(PreemptPolicy::None),
+        );
+        let (allowances, darc) = allowances(&types);
+        assert_eq!([0, 1].map(|group| allowances.of(group).yields), [true, false]);
+        let borrowed: Vec<usize> = darc.grouped.plan.groups().map(|(group, _)| group.borrowed.len()).collect();
+        assert_eq!(borrowed[1], 0, "{borrowed:?}");
+        assert!(borrowed[2] > 0, "{borrowed:?}");
+    }
+}

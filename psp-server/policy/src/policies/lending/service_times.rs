@@ -124,7 +124,7 @@ mod tests {
         assert!(buckets.is_sorted(), "{buckets:?}");
         assert_eq!(bucket(0), bucket(1));
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
-        for ns in [1_u64, 900, 1_000, 1_024, 635_000] {
+        for ns in [1_u64, 2, 3, 900, 1_000, 1_024, 635_000] {
             let ratio = middle_ns(bucket(ns)) / ns as f64;
             assert!((0.85..1.2).contains(&ratio), "{ns}: {ratio}");
         }
@@ -160,6 +160,15 @@ mod tests {
         assert!((50_000.0..80_000.0).contains(&both.late_ns), "{both:?}");
         let none = ServiceTimes::spread(std::iter::empty(), 0.25, 0.001);
         assert_eq!(none, None);
+    }
+
+    #[test]
+    fn what_was_counted_before_weighs_half() {
+        let mut times = of([1_000; 101]);
+        times.fade();
+        times.record(50, 50 * 100_000);
+        let (short, long) = (of([1_000; 50]), of([100_000; 50]));
+        assert_eq!(Some(spread(&times)), ServiceTimes::spread([&short, &long].into_iter(), 0.25, 0.001));
     }
 
     #[test]
