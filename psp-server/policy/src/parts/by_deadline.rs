@@ -10,7 +10,7 @@ use crate::parts::waiting::Waiting;
 pub(crate) struct ByDeadline(BinaryHeap<Due>);
 
 /// A request, and when it is due. The greatest is due first.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Due {
     deadline_ns: u64,
     waiting: Waiting,
@@ -21,14 +21,6 @@ impl Due {
         (self.deadline_ns, self.waiting.sequence)
     }
 }
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Due {}
 
 impl PartialOrd for Due {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {

@@ -161,6 +161,29 @@ mod tests {
     }
 
     #[test]
+    fn a_new_one_leaves_workers_alone_that_others_may_need() {
+        for (suspended, blocked, inline, found) in [
+            (&[0][..], &[][..], false, 1),
+            (&[], &[0], false, 1),
+            (&[], &[0, 1], false, 2),
+            (&[0], &[1, 2], false, 1), // What is blocked may wait for long.
+            (&[0, 1], &[0, 2], false, 2),
+            (&[0, 1, 2], &[0, 1, 2], false, 0),
+            (&[], &[0], true, 0), // The own thread.
+            (&[0], &[], true, 1),
+        ] {
+            let homes: Vec<Option<u32>> = suspended.iter().copied().map(Some).collect();
+            let mut queues = queues(4, &homes);
+            for &worker in blocked {
+                queues.block(0, WorkerId(worker), Waiting::example());
+            }
+            let idle = WorkerSet::new(3, inline);
+            let worker = worker_for_new(&queues, &idle, idle.all());
+            assert_eq!(worker, Some(WorkerId(found)), "{suspended:?} suspended, {blocked:?} blocked");
+        }
+    }
+
+    #[test]
     fn the_range_is_for_requests_that_never_ran() {
         let others = WorkerRange::new(1, 3);
         let mut both = queues(4, &[None, Some(0)]);

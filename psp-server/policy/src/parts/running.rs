@@ -213,6 +213,33 @@ mod tests {
         assert_eq!(running.finish(worker).attained_ns(205), 36);
     }
 
+    /// Worker 1 goes and comes back.
+    #[test]
+    fn absent_workers_are_no_help_when_they_stop() {
+        let mut running = idle(2);
+        let workers = [0, 1].map(WorkerId);
+        for worker in workers {
+            running.start(0, worker, Waiting::example(), HandOff::Own);
+        }
+        running.set_present(1);
+        assert!(running.preempt(workers[1], 9).is_some());
+        assert_eq!(running.stopping(), 0);
+        assert!(running.preempt(workers[0], 9).is_some());
+        assert_eq!(running.stopping(), 1);
+        running.set_present(2);
+        assert_eq!(running.stopping(), 2);
+        running.set_present(1);
+        running.finish(workers[1]);
+        assert_eq!(running.stopping(), 1);
+        running.finish(workers[0]);
+        assert_eq!(running.stopping(), 0);
+
+        let state = |worker| RequestState::Running { worker, started_ns: 0, preempted: true };
+        let requests = workers.map(|worker| Waiting::example().in_state(state(worker)));
+        running.fill(&Backlog { requests: requests.into(), ..Backlog::default() });
+        assert_eq!((running.turns().count(), running.stopping()), (2, 1));
+    }
+
     #[test]
     #[should_panic(expected = "worker 0 runs something")]
     fn a_busy_worker_gets_nothing_more() {

@@ -5,7 +5,7 @@ use crate::event::{RequestId, WorkerId};
 use crate::request_type::RequestType;
 
 /// A request that waits.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) request: RequestId,
     pub(crate) request_type: RequestType,
