@@ -269,6 +269,18 @@ mod tests {
     }
 
     #[test]
+    fn rounds_in_which_no_type_can_pay_count_as_if_each_had_had_its_turns() {
+        // In quanta of 10 us: a request of 25 us every two or three rounds, and one of 95 us every nine or ten.
+        let micros = [25, 95];
+        let types: Vec<u32> = [[0; 8], [1; 8]].concat();
+        let mut drr = one_worker(10, micros);
+        let first = drr.arrive_all(types.iter().copied());
+        let order = drain(&mut drr, &first, &types, micros);
+        let order: String = order[..12].iter().map(|&id| ["A", "B"][types[id as usize] as usize]).collect();
+        assert_eq!(order, "AAAABAAABABB");
+    }
+
+    #[test]
     fn what_a_turn_leaves_is_kept_until_the_queue_is_empty() {
         // 20 of 30 us are used in the first turn, and 40 of 30 + 10 in the second.
         let micros = [20, 30];

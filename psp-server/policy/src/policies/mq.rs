@@ -288,6 +288,21 @@ mod tests {
     }
 
     #[test]
+    fn of_equally_urgent_requests_that_of_the_shorter_slo_runs_next_or_else_that_of_the_first_type() {
+        let types = [1000, 10, 10].map(|us| {
+            let spec = TypeSpec::new(us.to_string()).service_time(Duration::from_micros(1));
+            spec.slo(Duration::from_micros(us))
+        });
+        let mut mq = Rehearsal::new(Policy::mq(), 1, types);
+        assert_eq!(mq.arrives(0, 0, LONG), "0@0");
+        for (id, index) in [(1, 0), (2, 2), (3, 1)] {
+            assert_eq!(mq.arrives(US, id, RequestType::new(index)), "");
+        }
+        assert_eq!(mq.completes(US, 0), "3@0");
+        assert_eq!(mq.drain(0), [2, 1]);
+    }
+
+    #[test]
     fn a_preempted_request_keeps_its_time_of_arrival() {
         let mut mq = one_worker(Policy::mq());
         assert_eq!(mq.arrives(0, 0, LONG), "0@0");

@@ -121,8 +121,7 @@ impl Recaller {
         let coming = grouped.coming();
         let (mut serving, mut waiting, mut work_ns) = (stopping, 0, 0.0);
         let mut victim = None;
-        let rest = grouped.plan.len() - 1;
-        for (number, (_, members)) in grouped.plan.groups().enumerate().take(rest) {
+        for (number, (_, members)) in grouped.plan.groups().enumerate() {
             let allowance = *self.allowances.of(number);
             let lanes = members.iter().map(|&slot| grouped.queues.lane_len(slot));
             let waiting_here: usize = lanes.sum();

@@ -265,6 +265,58 @@ fn what_is_aged_or_stopping_goes_on_under_another_policy() {
     assert_eq!(rehearsal.completes(34_000, 0), "4@0");
 }
 
+#[test]
+fn what_has_less_of_its_allowance_left_than_the_short_is_not_preempted_for_it() {
+    let mut rehearsal = lending(DarcLending::default());
+    for (us, id, request_type, expected) in
+        [(0, 0, LONG, "0@1"), (10, 1, LONG, "1@2"), (15, 2, SHORT, "2@0"), (20, 3, LONG, "")]
+    {
+        assert_eq!(rehearsal.arrives(us * MICRO, id, request_type), expected);
+    }
+    // It may wait for 899 us, and waited for 895.
+    assert_eq!(rehearsal.completes(915 * MICRO, 0), "3@0");
+    assert_eq!(rehearsal.arrives(916 * MICRO, 4, SHORT), "");
+    assert_eq!(rehearsal.ticks(916_800), "stop 2");
+}
+
+/// Three workers, of which worker 0 is reserved for SPREAD, half of which takes 50 ns and half 100 us. These age after
+/// 20 us, and cannot wait for a preemption. The others are for LONG requests of 10 ms.
+fn spread_and_long() -> Rehearsal {
+    let spec = |name, us| TypeSpec::new(name).service_time(Duration::from_micros(us)).share(0.5);
+    let spread = [50, 100 * MICRO].into_iter().cycle().map(|ns| sample(SHORT, ns));
+    let samples: Vec<Sample> = spread.take(100).chain(vec![sample(LONG, 10_000 * MICRO); 100]).collect();
+    let types = [spec("SPREAD", 50), spec("LONG", 10_000)];
+    let settings = DarcLending::default().aged_after_costs(20.0);
+    Rehearsal::with_history(settings, 3, types, &samples, 1_000_000 * MICRO)
+}
+
+#[test]
+fn longer_requests_make_way_for_one_that_waits_and_for_none_yet_to_come() {
+    let mut rehearsal = spread_and_long();
+    for (id, expected) in [(0, "0@1"), (1, "1@2"), (2, "")] {
+        assert_eq!(rehearsal.arrives(0, id, LONG), expected);
+    }
+    let borrows_ns = rehearsal.deadline_ns().unwrap();
+    assert_eq!(rehearsal.ticks(borrows_ns), "2@0");
+    assert_eq!(rehearsal.deadline_ns(), None);
+    assert_eq!(rehearsal.arrives(borrows_ns + 100, 3, SHORT), "stop 0");
+}
+
+#[test]
+fn an_aged_request_goes_on_where_a_longer_one_would_take_its_worker_at_once() {
+    for longs in [2, 3] {
+        let mut rehearsal = spread_and_long();
+        (0..longs).for_each(|id| _ = rehearsal.arrives(0, id, LONG));
+        assert_eq!(rehearsal.arrives(0, 3, SHORT), "3@0");
+        assert_eq!(rehearsal.ticks(20 * MICRO), "stop 0", "a worker is to be idle");
+        // By now a third LONG request may borrow.
+        rehearsal.arrives(4_990 * MICRO, 4, SHORT);
+        assert_eq!(rehearsal.completes(5_000 * MICRO, 0), "4@0");
+        let stops = if longs == 2 { "stop 0" } else { "" };
+        assert_eq!(rehearsal.ticks(5_020 * MICRO), stops, "{longs}");
+    }
+}
+
 /// Longs on workers 1 and 2, and one that borrowed worker 0 at 45 us, each on one of `contexts`.
 fn all_lent_at_home(contexts: usize, settings: DarcLending) -> Rehearsal {
     let preemption = Some(Preemption::new(MICRO));
