@@ -79,3 +79,18 @@ pub trait Feedback<C: Word>: Send {
 pub struct NoFeedback;
 
 impl<C: Word> Feedback<C> for NoFeedback {}
+
+/// A system in which nothing is, for tests.
+#[cfg(test)]
+pub(crate) struct EmptySystem;
+
+#[cfg(test)]
+impl InSystem for EmptySystem {
+    fn requests(&self, _slot: usize) -> u64 {
+        0
+    }
+
+    fn waited_ns(&self, _slot: usize) -> u64 {
+        0
+    }
+}

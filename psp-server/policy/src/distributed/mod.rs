@@ -40,6 +40,8 @@ mod worker;
 
 pub use board::{Board, Line, Quantum, Queue, Runs};
 pub use congestion::Congestion;
+#[cfg(test)]
+pub(crate) use feedback::EmptySystem;
 pub use feedback::{Feedback, InSystem, NoFeedback};
 pub use knowledge::Knowledge;
 pub use lanes::{LANES_MAX, LaneSet, lane_of};

@@ -269,26 +269,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::distributed::Plain;
+    use crate::distributed::{EmptySystem, Plain};
     use crate::preempt::PreemptPolicy;
     use crate::rehearsal::{sample, setup};
     use crate::request_type::{TypeSpec, TypeTable};
     use crate::setup::Preemption;
 
     const NONE: WorkerRange = WorkerRange::new(0, 0);
-
-    /// Nothing waits.
-    struct Empty;
-
-    impl InSystem for Empty {
-        fn requests(&self, _: usize) -> u64 {
-            0
-        }
-
-        fn waited_ns(&self, _: usize) -> u64 {
-            0
-        }
-    }
 
     fn spec(us: u64, share: f64) -> TypeSpec {
         TypeSpec::new(us.to_string()).service_time(Duration::from_micros(us)).share(share)
@@ -411,20 +398,20 @@ mod tests {
     fn what_changes_is_published_and_an_untried_type_goes_first_until_it_was_measured() {
         let settings = settings::DarcDistributed::default().darc(settings::Darc::default().samples_min(2));
         let (mut reserving, knowledge) = reserving(["A", "B", "NEW"].map(TypeSpec::new), None, &settings);
-        assert!(!reserving.passes(0, &Empty, &knowledge), "nothing was learned");
+        assert!(!reserving.passes(0, &EmptySystem, &knowledge), "nothing was learned");
         for (slot, service_ns) in [(0, 1_000), (1, 100_000)] {
             let sample = sample(RequestType::new(slot), service_ns);
             Feedback::<Plain>::record(&mut reserving, slot as usize, &sample);
         }
         assert_eq!(Feedback::<Plain>::reservation_updates(&reserving), 0);
-        assert!(reserving.passes(10, &Empty, &knowledge));
+        assert!(reserving.passes(10, &EmptySystem, &knowledge));
         assert_eq!(Feedback::<Plain>::reservation_updates(&reserving), 1);
         let ranks = || [0, 1, 2, 3].map(|slot| knowledge.reservation(slot).rank);
         assert_eq!(ranks(), [1, 2, UNTRIED, 3]);
         assert_eq!(knowledge.mean_ns(1), Some(100_000.0));
         Feedback::<Plain>::record(&mut reserving, 2, &sample(RequestType::new(2), 1_000));
         assert_eq!(ranks(), [1, 2, UNTRIED, 3]);
-        assert!(!reserving.passes(20, &Empty, &knowledge), "no worker has other rights");
+        assert!(!reserving.passes(20, &EmptySystem, &knowledge), "no worker has other rights");
         assert_eq!(ranks(), [1, 2, 3, 3]);
     }
 }

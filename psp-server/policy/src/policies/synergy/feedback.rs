@@ -68,21 +68,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::distributed::Plain;
+    use crate::distributed::{EmptySystem, Plain};
     use crate::rehearsal::setup;
     use crate::request_type::{RequestType, TypeSpec, TypeTable};
-
-    struct Empty;
-
-    impl InSystem for Empty {
-        fn requests(&self, _slot: usize) -> u64 {
-            0
-        }
-
-        fn waited_ns(&self, _slot: usize) -> u64 {
-            0
-        }
-    }
 
     fn feedback(specs: Vec<TypeSpec>) -> (LongTypes, Knowledge<Plain>) {
         let types: TypeTable = specs.into_iter().collect();
@@ -116,8 +104,11 @@ mod tests {
             };
             assert_eq!(long(&knowledge), [true; 3]);
             Feedback::<Plain>::record(&mut feedback, slot, &sample);
-            feedback.passes(1, &Empty, &knowledge);
+            feedback.passes(1, &EmptySystem, &knowledge);
         }
         assert_eq!(long(&knowledge), [true, false, true]);
+        let status = [0, 1, 2].map(|slot| Feedback::<Plain>::type_status(&feedback, slot));
+        assert_eq!(status.map(|of| of.service_ns_mean), [50_000.0, 1_000.0, 0.0]);
+        assert!((status[0].share + status[1].share - 1.0).abs() < 1e-9, "{status:?}");
     }
 }

@@ -204,6 +204,15 @@ mod tests {
     }
 
     #[test]
+    fn behind_a_long_request_a_queue_has_a_threshold_of_its_own() {
+        let settings = settings::Synergy::default().steal_threshold(9).steal_threshold_long(1);
+        let mut synergy = rehearsal(settings, 2, &[0; 3]);
+        assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
+        assert_eq!(synergy.arrives(0, 1, SHORT), "", "not more than one");
+        assert_eq!(synergy.arrives(0, 2, SHORT), "1@1");
+    }
+
+    #[test]
     fn without_stealing_queues_stay_apart() {
         let mut synergy = rehearsal(settings::Synergy::default().stealing(false), 2, &[0; 4]);
         assert_eq!(synergy.arrives(0, 0, LONG), "0@0");
@@ -223,8 +232,9 @@ mod tests {
         assert_eq!(synergy.ticks(60_000), "stop 0");
         assert_eq!(synergy.yields(60_100, 0), "1@0");
         assert_eq!(synergy.deadline_ns(), None, "short ones are never preempted");
-        assert_eq!(synergy.measures(61_000, 0, &[sample(SHORT, 1_000)]), "2@0");
-        assert_eq!(synergy.measures(62_000, 0, &[sample(SHORT, 1_000)]), "0@0");
+        let two = Sample { count: 2, ..sample(SHORT, 2 * 1_000) };
+        assert_eq!(synergy.measures(61_000, 0, &[two]), "2@0");
+        assert_eq!(synergy.completes(62_000, 0), "0@0");
         assert_eq!(synergy.arrives(63_000, 3, LONG), "");
         assert_eq!(synergy.deadline_ns(), Some(66_000), "twice the mean of 3 and 1 us");
         assert_eq!(synergy.measures(64_000, 0, &[sample(LONG, 55_900)]), "3@0");
