@@ -93,10 +93,6 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for EitherCase<D> {
         let visitor = Fields { inner, fields };
         self.0.deserialize_struct(name, fields, visitor)
     }
-
-    fn is_human_readable(&self) -> bool {
-        self.0.is_human_readable()
-    }
 }
 
 macro_rules! forward_visit {
@@ -230,6 +226,7 @@ mod tests {
         let underscores = "first_key = [{ a_b = 1.0 }]\nsecond_key = { a_b = 2.0 }\nwords = { a_b = 1, a-b = 2 }";
         let outer = parse(dashes).unwrap();
         assert_eq!(outer.words.len(), 2, "the keys of a map are its own");
+        assert_eq!(outer.first_key, [Inner { a_b: 1.0 }]);
         assert_eq!(parse(underscores), Ok(outer));
     }
 
@@ -239,6 +236,7 @@ mod tests {
             ("first-key = []\nsecond_key = { a_c = 1.0 }", 2, "unknown field `a_c`"),
             ("first-key = []\nwords = {}\nfirst_key = []", 1, "duplicate field `first-key`"),
             ("\nthird_key = 1", 2, "unknown field `third_key`"),
+            ("first-key = 1", 1, "expected a sequence"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(reason), "{error}");

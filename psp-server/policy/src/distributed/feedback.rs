@@ -94,3 +94,21 @@ impl InSystem for EmptySystem {
         0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::distributed::Plain;
+
+    #[test]
+    fn without_feedback_nothing_changes_and_equals_alone_travel_together() {
+        let knowledge = Knowledge::<Plain>::new(1, 1);
+        assert!(!NoFeedback.passes(0, &EmptySystem, &knowledge));
+        let same = |first, next| {
+            let [first, next] = [first, next].map(RequestType::new);
+            Feedback::<Plain>::same_run(&NoFeedback, first, next)
+        };
+        assert_eq!([same(0, 0), same(0, 1)], [true, false]);
+        assert_eq!(Feedback::<Plain>::reservation_updates(&NoFeedback), 0);
+    }
+}

@@ -140,9 +140,11 @@ mod tests {
         for text in ["", "many", "2..", "..8", "8..2", "-1", "2...8"] {
             assert!(text.parse::<Workers>().is_err(), "{text}");
         }
-        for text in ["workers = -1", "workers = 2.5", "workers = '8..2'"] {
-            let read = toml::from_str::<BTreeMap<String, Workers>>(text);
-            assert!(read.is_err(), "{text}");
+        let first_more = "`8..2` begins with more than it ends with";
+        for (text, reason) in [("-1", EXPECTED), ("2.5", EXPECTED), ("'8..2'", first_more)] {
+            let read = toml::from_str::<BTreeMap<String, Workers>>(&format!("workers = {text}"));
+            let error = read.unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
         }
     }
 }

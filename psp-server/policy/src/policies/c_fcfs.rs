@@ -99,7 +99,14 @@ mod tests {
     use crate::policy::Policy;
     use crate::rehearsal::Rehearsal;
     use crate::request_type::TypeSpec;
+    use crate::scheduler::Relief;
     use crate::setup::Preemption;
+
+    #[test]
+    fn no_worker_is_reserved_so_no_type_needs_relief() {
+        let policy = Rehearsal::with_one_type(Policy::c_fcfs(), 2);
+        assert_eq!((policy.reservation_updates(), policy.relief(0)), (0, Relief::NotNeeded));
+    }
 
     #[test]
     fn a_worker_that_goes_resumes_what_is_suspended_there_and_begins_nothing() {

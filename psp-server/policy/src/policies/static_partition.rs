@@ -137,6 +137,22 @@ mod tests {
     }
 
     #[test]
+    fn workers_that_come_or_go_are_divided_anew_if_they_were_divided() {
+        let bare = || ["A", "B"].map(TypeSpec::new);
+        for (types, updates, reserved) in [(hinted(), [1, 2, 3], [1, 2]), (bare(), [0; 3], [0; 2])] {
+            let mut policy = Rehearsal::new(Policy::static_partition(), 4, types);
+            let counted = [4, 2, 3].map(|present| {
+                if present < 4 {
+                    policy.has_workers(present);
+                }
+                policy.reservation_updates()
+            });
+            assert_eq!(counted, updates);
+            assert_eq!([0, 1].map(|slot| policy.type_status(slot).workers_reserved), reserved);
+        }
+    }
+
+    #[test]
     fn unknown_requests_wait_their_turn_in_the_last_partition() {
         let mut policy = Rehearsal::new(Policy::static_partition(), 2, hinted());
         assert_eq!(policy.arrive_all([1, 1, 7, 1, 0, UNKNOWN]), "4@0, 0@1");

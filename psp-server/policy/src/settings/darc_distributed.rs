@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::PolicyError;
-use crate::settings::check::{Setting, at_least, check};
+use crate::settings::check::{at_least, check, slo_slowdown};
 use crate::settings::darc::Darc;
 
 /// Settings of DARC without a dispatcher: whether and when workers are lent, and DARC's own.
@@ -46,15 +46,7 @@ impl DarcDistributed {
         self.darc.validate(workers)?;
         check(
             "darc-distributed",
-            [
-                Setting::new(
-                    "slo-slowdown",
-                    self.slo_slowdown,
-                    self.slo_slowdown.is_finite() && self.slo_slowdown > 1.0,
-                    "a finite number above 1",
-                ),
-                at_least("cost-max", self.cost_max, 0.0),
-            ],
+            [slo_slowdown(self.slo_slowdown), at_least("cost-max", self.cost_max, 0.0)],
         )
     }
 }

@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use psp_policy::{
-    Cscq, Darc, DarcLending, DarcStatic, Drr, Edf, Jbsq, Jsq, JsqTies, Mq, Policy, PolicyError, Requeue, Sq,
-    StaticPartition, Synergy,
+    Cscq, Darc, DarcDistributed, DarcLending, DarcStatic, Drr, Edf, Jbsq, Jsq, JsqTies, Mq, Policy, PolicyError,
+    Portfolio, Requeue, Sq, StaticPartition, Synergy,
 };
 use serde::{Deserialize, Serialize};
 
@@ -147,6 +147,11 @@ fn settings_out_of_range_are_named() {
         (lending().borrow_after(-0.1).into(), "borrow-after"),
         (lending().cost_max(f64::INFINITY).into(), "cost-max"),
         (lending().aged_after_costs(0.5).into(), "aged-after-costs"),
+        (DarcDistributed::default().darc(darc().spillway(5)).into(), "spillway"),
+        (DarcDistributed::default().slo_slowdown(1.0).into(), "slo-slowdown"),
+        (DarcDistributed::default().cost_max(f64::NAN).into(), "cost-max"),
+        (Portfolio::default().first_study(0).into(), "first-study"),
+        (Portfolio::default().trial_requests(63).into(), "trial-requests"),
         (DarcStatic::default().delta(f64::INFINITY).into(), "delta"),
         (StaticPartition::default().delta(0.5).into(), "delta"),
         (Edf::default().slo_factor(0.0).into(), "slo-factor"),

@@ -48,4 +48,7 @@ fn a_policy_says_what_it_goes_by() {
     assert!(others.contains(&"c-fcfs") && others.len() < Policy::NAMES.len() && !policy("c-fcfs").can_preempt());
     assert_eq!(["sjf", "c-fcfs"].map(|name| policy(name).goes_by_length()), [true, false]);
     assert_eq!(["jsq", "c-fcfs"].map(|name| policy(name).is_local()), [true, false]);
+    assert_eq!(["synergy", "c-fcfs"].map(|name| policy(name).has_dispatcher()), [false, true]);
+    assert!(Policy::help().map(|(name, _)| name).eq(Policy::NAMES));
+    assert!(Policy::help().all(|(_, line)| !line.is_empty() && line == line.trim()));
 }

@@ -493,5 +493,6 @@ proptest! {
             busy.extend(ran.map(|(_, worker)| worker.parse::<u32>().unwrap()));
         }
         prop_assert_eq!(both[1].deadline_ns(), None);
+        prop_assert_eq!(both[0].reservation_updates(), both[1].reservation_updates());
     }
 }
