@@ -220,12 +220,14 @@ mod tests {
     #[test]
     fn the_papers_distributions_are_told_apart() {
         let half = |draw: f64| if draw < 0.5 { 1000.0 } else { 100_000.0 };
+        let near = |draw: f64| if draw < 0.5 { 1000.0 } else { 21_100.0 };
         let rare = |draw: f64| if draw < 0.995 { 500.0 } else { 500_000.0 };
         let thirds = |draw: f64| 1000.0 * 10_f64.powf((draw * 3.0).floor());
         for (name, dispersion, wide, scv) in [
             ("fixed", drawn(|_| 1000.0), false, 0.0..1e-9),
             ("exponential", drawn(|draw| -1e4 * (1.0 - draw).ln()), false, 0.85..1.15),
             ("bimodal", drawn(half), true, 0.9..1.1),
+            ("near", drawn(near), false, 0.75..0.95),
             ("trimodal", drawn(thirds), true, 1.3..1.7),
             ("rare", drawn(rare), true, 60.0..300.0),
         ] {
@@ -255,6 +257,7 @@ mod tests {
         let mut dispersion = dispersion();
         for _ in 0..100 {
             record(&mut dispersion, 0, 10, 10_000);
+            record(&mut dispersion, 1, 1, 1_000);
             record(&mut dispersion, 1, 0, 0);
         }
         assert_eq!((dispersion.scv(0), dispersion.scv(1)), (None, None));

@@ -484,6 +484,8 @@ mod tests {
         assert_eq!(times_of(AGING), (6_000, 3_000));
         let never = Aging { late_after: f64::INFINITY, ..AGING };
         assert_eq!(times_of(never), (u64::MAX, 0));
+        let waiting = Waiting { arrived_ns: 70, served_ns: 30, ..Waiting::example() };
+        assert_eq!(AGING.late_at_ns(&waiting), 100 + 60);
     }
 
     type Row<'a> = (&'a [usize], (u32, u32), (u32, u32));
@@ -575,6 +577,37 @@ mod tests {
         let shortest = plan.groups().next().map(|(group, _)| group).unwrap();
         let stolen = [0, 1, 2, 3].map(|worker| shortest.steals(WorkerId(worker)));
         assert_eq!(stolen, [false, true, true, false]);
+    }
+
+    #[test]
+    fn workers_that_come_are_for_all_types_at_once_unless_there_are_groups() {
+        let mut shared = Plan::shared(&types(2), 4);
+        let mut grouped = plan_with(STORE, 4, 1, true);
+        let before = rows(&grouped).len();
+        for workers in [2, 6] {
+            shared.set_workers(workers);
+            grouped.set_workers(workers);
+            assert_eq!(rows(&shared)[0].2, (0, workers));
+            assert_eq!(
+                (rows(&grouped)[0].2, rows(&grouped).len()),
+                ((1, 4), before),
+                "until there is another plan"
+            );
+        }
+    }
+
+    #[test]
+    fn a_worker_left_over_goes_to_the_partition_that_lacks_most_and_the_nearest_by_their_ratio_are_one() {
+        let partitions = |mix: &Mix, workers| {
+            let mut plan = Plan::shared(&types(mix.len()), workers);
+            plan.regroup(1.0, |slot| Some(mix.get(slot)?.0));
+            plan.partition_by_demand(|slot| demand(mix, slot));
+            rows(&plan).into_iter().map(|(_, own, _)| own).collect::<Vec<_>>()
+        };
+        // 6.6 and 1.4 of 8 workers.
+        assert_eq!(partitions(&[(1.0, 0.825), (2.0, 0.0875)], 8), [(0, 7), (7, 8), (7, 8)]);
+        let apart = [(1.0, 0.25), (10.0, 0.25), (1_000.0, 0.25), (2_000.0, 0.25)];
+        assert_eq!(partitions(&apart, 3), [(0, 1), (1, 2), (2, 3), (2, 3), (2, 3)]);
     }
 
     #[test]
@@ -670,6 +703,12 @@ mod tests {
         plan.regroup(2.0, |slot| [Some(9.0), Some(1.0), None][slot]);
         plan.reserve_for_shortest(1);
         assert_eq!(rows(&plan), [(&[1][..], (0, 1), (1, 4)), (&[0], (0, 0), (1, 4)), (&[2], (0, 0), (1, 4)),]);
+        plan.reserve_for_shortest(9);
+        assert_eq!(
+            rows(&plan)[..2],
+            [(&[1][..], (0, 3), (3, 4)), (&[0], (0, 0), (3, 4))],
+            "one is left to others"
+        );
     }
 
     #[test]

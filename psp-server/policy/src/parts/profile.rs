@@ -410,6 +410,22 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_counts_until_every_type_was_measured_and_unknown_ones_have_no_length() {
+        let mut profile =
+            profile_of(["A", "B"].map(TypeSpec::new).into(), &Darc::default().samples_min(8).ewma_weight(1.0));
+        assert_eq!([0, 1].map(|slot| profile.demand(slot)), [0.0; 2], "no length is known");
+        for shares in [[0.3, 0.5, 0.2], [0.375, 0.375, 0.25]] {
+            for (slot, count) in [(0, 3), (1, 3), (2, 2)] {
+                record(&mut profile, slot, count, 1_000 * u64::from(count));
+            }
+            let learned = profile.close_window_if_due(1, |slot| if slot == 1 { 2 } else { 0 });
+            assert!(matches!(learned, Some(Learned::Window { .. })));
+            assert_eq!([0, 1, 2].map(|slot| profile.share(slot)), shares);
+        }
+        assert_eq!([0, 1, 2].map(|slot| profile.knows_length(slot)), [true, true, false]);
+    }
+
+    #[test]
     fn a_control_type_has_no_share_and_no_length_and_is_not_waited_for() {
         let specs = vec![
             hinted("A", 1),

@@ -652,6 +652,50 @@ mod tests {
         assert!(queues.is_empty());
     }
 
+    /// Two workers with so many contexts each, where requests resume at home.
+    fn at_home(contexts: usize) -> Queues {
+        let types = TypeTable::new();
+        let setup = SchedulerSetup {
+            contexts: Contexts::at_home(contexts),
+            ..crate::rehearsal::setup(2, &types)
+        };
+        Queues::typed(&setup)
+    }
+
+    #[test]
+    fn what_is_put_back_first_or_last_is_so_beside_what_never_ran() {
+        let mut queues = at_home(4);
+        for id in 0..3 {
+            queues.push(0, 0, RequestId(id), RequestType::UNKNOWN, None);
+        }
+        let home = WorkerId(0);
+        let next = |queues: &Queues| queues.next_for(0, home).map(|next| next.request.0);
+        let suspended = Waiting { home: Some(home), ..queues.pop(0).unwrap() };
+        queues.put_back_last(0, suspended);
+        assert_eq!(next(&queues), Some(1));
+        let suspended = queues.pop_at(0, home).unwrap();
+        queues.put_back_first(0, suspended);
+        assert_eq!(next(&queues), Some(0));
+    }
+
+    #[test]
+    fn what_is_blocked_is_counted_and_keeps_its_context() {
+        let mut queues = at_home(2);
+        let workers = [0, 1].map(WorkerId);
+        for id in 0..2 {
+            queues.block(0, workers[0], Waiting { request: RequestId(id), ..Waiting::example() });
+        }
+        assert_eq!((queues.blocked(0), queues.needs_any()), (2, true));
+        assert_eq!(workers.map(|worker| queues.is_blocked_up(worker)), [true, false]);
+        assert_eq!(queues.unblock(9, RequestId(0)).home, Some(workers[0]));
+        assert_eq!(
+            (queues.blocked(0), queues.needs_any(), queues.is_blocked_up(workers[0])),
+            (1, true, false)
+        );
+        queues.unblock(9, RequestId(1));
+        assert_eq!((queues.blocked(0), queues.needs_any()), (0, false));
+    }
+
     #[test]
     fn a_request_that_moves_to_another_lane_is_counted_once() {
         let mut queues = queues(2);
