@@ -478,8 +478,189 @@ mod tests {
             AdmitPromise::LetsIn,
             AdmitPromise::Telemetry,
         ] {
-            let broken = check_admit(|_, _| Faulty { fault, waiting: Vec::new() }).unwrap_err();
+            let broken = check_admit(|_, types| {
+                assert_eq!(types.len(), TYPES);
+                Faulty { fault, waiting: Vec::new() }
+            });
+            let broken = broken.unwrap_err();
             assert_eq!(broken.promise, fault, "{broken}");
+            let first = format!("{fault:?} is broken: {}\nin the case Case {{", broken.what);
+            assert!(broken.to_string().starts_with(&first), "{broken}");
+        }
+    }
+
+    /// Refuses requests of no type twice, drops those that are late, and writes down what it hears.
+    #[derive(Default)]
+    struct Recorder {
+        log: Vec<String>,
+        counts: [AdmissionStatus; TYPES + 1],
+        /// By tickets: slots and deadlines.
+        admitted: Vec<(usize, Option<u64>)>,
+        instead: Option<RequestId>,
+    }
+
+    impl Recorder {
+        fn writes(&mut self, now_ns: u64, what: &str) {
+            self.log.push(format!("{now_ns}: {what}"));
+        }
+    }
+
+    impl Admit for Recorder {
+        fn arrive(&mut self, now_ns: u64, arrival: &Arrival) -> Verdict {
+            let slot = arrival.request_type.index().unwrap_or(TYPES);
+            self.writes(now_ns, &format!("{} comes of type {slot}", arrival.request.0));
+            if slot == TYPES && self.counts[slot].refused[0] < 2 {
+                self.counts[slot].refused[0] += 1;
+                return refuse(5);
+            }
+            self.counts[slot].admitted += 1;
+            self.admitted.push((slot, arrival.deadline_ns));
+            Verdict::Admit(Ticket(self.admitted.len() as u32 - 1))
+        }
+
+        fn begin(&mut self, now_ns: u64, ticket: Ticket) -> Turn {
+            let (slot, deadline_ns) = self.admitted[ticket.0 as usize];
+            let runs = deadline_ns.is_none_or(|deadline_ns| deadline_ns >= now_ns);
+            self.counts[slot].dropped += u64::from(!runs);
+            self.writes(now_ns, &format!("@{} begins, runs {runs}", ticket.0));
+            Turn::new(runs, self.instead)
+        }
+
+        fn end(&mut self, now_ns: u64, ticket: Ticket, served_ns: u64, _done: u32) {
+            self.writes(now_ns, &format!("@{} ends after {served_ns}", ticket.0));
+        }
+
+        fn cancel(&mut self, now_ns: u64, ticket: Ticket) {
+            self.writes(now_ns, &format!("@{} leaves", ticket.0));
+        }
+
+        fn block(&mut self, now_ns: u64, ticket: Ticket) {
+            self.writes(now_ns, &format!("@{} blocks", ticket.0));
+        }
+
+        fn unblock(&mut self, now_ns: u64, ticket: Ticket) {
+            self.writes(now_ns, &format!("@{} unblocks", ticket.0));
+        }
+
+        fn workers(&mut self, now_ns: u64, present: usize) {
+            self.writes(now_ns, &format!("{present} present"));
+        }
+
+        fn status(&self, slot: usize) -> AdmissionStatus {
+            self.counts[slot]
+        }
+    }
+
+    const fn arrives(slot: usize, within_ns: Option<u64>, ordered: bool) -> Step {
+        Step::Arrive { slot, count: 1, priority: 0, tenant: 0, within_ns, ordered }
+    }
+
+    /// A model after these steps, which break no promise.
+    fn after(steps: impl IntoIterator<Item = Step>) -> Model<Recorder> {
+        let mut model = Model::new(Recorder::default(), 4);
+        for step in steps {
+            model.apply(&step).unwrap();
+            model.check_status().unwrap();
+        }
+        model
+    }
+
+    #[test]
+    fn an_admission_hears_of_each_event_when_it_happens() {
+        let mut model = after([
+            arrives(0, None, false),
+            arrives(TYPES, None, false),
+            arrives(1, Some(500), false),
+            arrives(2, Some(0), false),
+            arrives(0, None, false),
+            Step::Advance { ns: 600 },
+            Step::Begin { nth: 5 },
+            Step::Begin { nth: 3 },
+            Step::Begin { nth: 1 },
+            Step::BlockOrUnblock { nth: 2 },
+            Step::Workers { present: 3 },
+            Step::BlockOrUnblock { nth: 2 },
+            Step::BlockOrUnblock { nth: 3 },
+            Step::End { nth: 0, served_ns: 7 },
+            arrives(0, None, false),
+            arrives(0, None, false),
+            Step::Begin { nth: 1 },
+            Step::Cancel { nth: 2 },
+            Step::Cancel { nth: 1 },
+            arrives(0, None, false),
+            Step::Begin { nth: 2 },
+            Step::BlockOrUnblock { nth: 0 },
+            arrives(1, None, false),
+            arrives(1, None, false),
+            Step::Begin { nth: 2 },
+        ]);
+        assert_eq!(
+            std::mem::take(&mut model.admit.log),
+            [
+                "1000: 0 comes of type 0",
+                "1000: 1 comes of type 3",
+                "1000: 2 comes of type 1",
+                "1000: 3 comes of type 2",
+                "1000: 4 comes of type 0",
+                "1600: @1 begins, runs false",
+                "1600: @0 begins, runs true",
+                "1600: @3 begins, runs true",
+                "1600: @0 blocks",
+                "1600: 3 present",
+                "1600: @3 blocks",
+                "1600: @3 unblocks",
+                "1600: @3 ends after 7",
+                "1600: 5 comes of type 0",
+                "1600: 6 comes of type 0",
+                "1600: @4 begins, runs true",
+                "1600: @2 leaves",
+                "1600: @4 leaves",
+                "1600: 7 comes of type 0",
+                "1600: @5 begins, runs true",
+                "1600: @5 blocks",
+                "1600: 8 comes of type 1",
+                "1600: 9 comes of type 1",
+                "1600: @8 begins, runs true",
+            ]
+        );
+        model.lets_in().unwrap();
+        assert_eq!(
+            model.admit.log,
+            [
+                "1600: @0 unblocks",
+                "1600: @0 ends after 1000",
+                "1600: @5 unblocks",
+                "1600: @5 ends after 1000",
+                "1600: @6 leaves",
+                "1600: @7 leaves",
+                "1600: @8 ends after 1000",
+                "1600: 10 comes of type 0",
+                "1600: @9 leaves",
+                "1600: 11 comes of type 1",
+                "1600: @10 leaves",
+                "1600: 12 comes of type 2",
+                "1600: @11 leaves",
+                "1600: 13 comes of type 3",
+                "1605: 14 comes of type 3",
+                "1605: @12 leaves",
+            ]
+        );
+    }
+
+    #[test]
+    fn only_a_request_of_the_same_type_that_waits_may_go_instead_and_none_before_one_that_is_in_order() {
+        for (instead, ordered, broken) in [
+            (1, false, None),
+            (2, false, Some(AdmitPromise::Instead)),
+            (3, false, Some(AdmitPromise::Instead)),
+            (1, true, Some(AdmitPromise::InOrder)),
+        ] {
+            let arrivals = [arrives(0, None, false), arrives(0, None, ordered), arrives(1, None, false)];
+            let runs = [arrives(0, None, false), Step::Begin { nth: 3 }];
+            let mut model = after(arrivals.into_iter().chain(runs));
+            model.admit.instead = Some(RequestId(instead));
+            let checked = model.apply(&Step::Begin { nth: 0 });
+            assert_eq!(checked.err().map(|(promise, _)| promise), broken, "{instead}");
         }
     }
 
