@@ -293,6 +293,14 @@ mod tests {
             let reserved = |reserved, busy| GroupLoad { reserved, ..load(busy, 0.0) };
             [load(0.0, 0.0), reserved(1, short), reserved(1, 0.5)]
         };
+        // Requests of a type without a group claim no worker of their own.
+        let mut workers = estimator(1, 4);
+        assert_eq!(
+            [workers.decide(&[load(1.0, 2.0)], false), workers.decide(&[load(2.0, 4.0)], false)],
+            [2, 3]
+        );
+        let others = [load(0.3, 0.0), GroupLoad { reserved: 2, ..load(1.5, 0.0) }];
+        assert!((0..4 * SETTLING).any(|_| workers.decide(&others, false) == 2));
         for (short, left) in [(0.01, 2), (0.0, 1)] {
             let mut workers = estimator(1, 4);
             assert_eq!(workers.decide(&[load(1.0, 2.0)], false), 2);

@@ -150,6 +150,17 @@ mod tests {
     }
 
     #[test]
+    fn in_a_quiet_interval_as_many_may_be_late_as_in_those_before_it() {
+        let mut lateness = Lateness::new(1.0);
+        assert!(!intervals(&mut lateness, 0, 100));
+        for request in 0..100 {
+            lateness.completed(if request < 20 { 1_000 } else { 0 }, 150);
+        }
+        lateness.end_interval();
+        assert!(!lateness.is_late());
+    }
+
+    #[test]
     fn what_was_late_before_a_pause_is_not_late_after_it() {
         let mut lateness = Lateness::new(1.0);
         assert!(!intervals(&mut lateness, 50, 1));

@@ -141,6 +141,7 @@ mod tests {
     fn nothing_is_said_of_those_that_lie_apart_or_cost_nothing_to_preempt() {
         let at = |cost_ns, times_ns| left_alone((cost_ns, Contexts::at_home(2)), None, times_ns, 99_900);
         assert_eq!(at(1_000, [98_000, 102_000]), None);
+        assert_eq!(left_alone((1_000, Contexts::at_home(2)), None, [98_000, 102_000], 101_500), None);
         assert!(at(2_200, [98_000, 102_000]).is_some());
         assert_eq!(at(0, [100_000; 2]), None);
     }

@@ -217,8 +217,8 @@ mod tests {
 
     use super::*;
     use crate::policy::Policy;
-    use crate::rehearsal::{Rehearsal, UNKNOWN, requests};
-    use crate::request_type::TypeSpec;
+    use crate::rehearsal::{Rehearsal, UNKNOWN, requests, setup};
+    use crate::request_type::{TypeSpec, TypeTable};
 
     const STUCK_NS: u64 = 160_000;
     /// The end of the step of deadlines in which requests are stuck that began at once.
@@ -297,6 +297,28 @@ mod tests {
             assert_eq!(begun, if name == "darc-static" { 3 } else { 4 }, "{name}");
             assert_eq!(policy.relief(1), Relief::NoWorker, "{name}");
         }
+    }
+
+    #[test]
+    fn where_all_workers_are_stuck_none_is_left() {
+        for policy in policies() {
+            let name = policy.name().to_owned();
+            let mut policy = rehearsal(policy, 4, false);
+            assert_eq!(requests(&policy.arrive_all([1, 1, 1, 0, 1])).len(), 4, "{name}");
+            assert_eq!(policy.ticks(2 * STUCK_NS), "", "{name}");
+            assert_eq!(policy.relief(1), Relief::NoWorker, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_look_to_come_is_one_after_now_and_by_then() {
+        let types = TypeTable::new();
+        let mut rule = StuckRule::new(&setup(1, &types));
+        assert!(!rule.looks_by(0, u64::MAX), "there is none");
+        rule.deadline_ns = Some(50);
+        let looks =
+            [(49, 50), (0, 60), (0, 49), (50, 60), (60, 70)].map(|(now_ns, by_ns)| rule.looks_by(now_ns, by_ns));
+        assert_eq!(looks, [true, true, false, false, false]);
     }
 
     #[test]

@@ -351,8 +351,38 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_is_idle_in_the_ranges_that_have_it_and_in_no_others() {
+        for idle in [0, 1, 62, 63, 64, 127, 128, 129] {
+            let mut set = WorkerSet::new(130, false);
+            (0..130).filter(|&worker| worker != idle).for_each(|worker| set.remove(WorkerId(worker)));
+            for first in 0..130 {
+                for range in (first..=130).map(|end| WorkerRange::new(first, end)) {
+                    assert_eq!(set.any_idle(range), range.contains(idle), "{idle} in {range:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn idle_workers_are_seen_in_the_order_in_which_they_are_taken() {
+        for (inline, is_busy) in [(false, false), (true, false), (true, true)] {
+            let mut set = WorkerSet::new(3, inline);
+            set.remove(WorkerId(2));
+            set.release(WorkerId(2));
+            if is_busy {
+                set.remove(WorkerId(0));
+            }
+            let seen: Vec<u32> = set.in_order().map(|worker| worker.0).collect();
+            assert_eq!(seen, taken(&mut set, WorkerRange::new(0, 3)), "{inline} {is_busy}");
+        }
+    }
+
+    #[test]
     fn absent_workers_are_taken_last_and_do_not_count() {
         let mut set = WorkerSet::new(5, false);
+        set.set_present(3);
+        set.remove(WorkerId(3));
+        set.release(WorkerId(3));
         set.set_present(3);
         let order = |set: &WorkerSet| set.workers().map(|worker| worker.0).collect::<Vec<_>>();
         assert_eq!((order(&set), set.idle()), (vec![0, 1, 2, 3, 4], 3));

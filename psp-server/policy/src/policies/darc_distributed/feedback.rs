@@ -152,8 +152,8 @@ impl Reserving {
     }
 
     fn group_of(&self, request_type: RequestType) -> Option<usize> {
-        let index = request_type.index()?;
-        (index < self.profile.types()).then(|| self.plan.group_of(index))?
+        let unknown = self.profile.types();
+        self.plan.group_of(request_type.index().map_or(unknown, |index| index.min(unknown)))
     }
 }
 
@@ -269,11 +269,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::distributed::{EmptySystem, Plain};
+    use crate::distributed::{EmptySystem, Plain, Queue, Runs};
     use crate::preempt::PreemptPolicy;
     use crate::rehearsal::{sample, setup};
     use crate::request_type::{TypeSpec, TypeTable};
-    use crate::setup::Preemption;
+    use crate::setup::{Preemption, StuckAfter};
 
     const NONE: WorkerRange = WorkerRange::new(0, 0);
 
@@ -372,6 +372,34 @@ mod tests {
         let status = [0, 1, 2, 3].map(|slot| Feedback::<Plain>::type_status(&reserving, slot));
         assert_eq!(status.map(|of| of.steals), [6, 0, 0, 0]);
         assert_eq!(status.map(|of| of.relieved), [0, 6, 0, 6]);
+    }
+
+    /// Types at slots 62 to 64 are one group, all of whose workers are stuck. The last two share the lane of `UNKNOWN`, whose
+    /// worker is stuck, too.
+    #[test]
+    fn a_worker_relieves_types_with_a_lane_of_their_own_and_unknown_ones() {
+        let types = (0..LANES_MAX + 1).map(|slot| {
+            if slot < LANES_MAX - 2 {
+                spec(1, 0.01)
+            } else {
+                spec(100, 0.1)
+            }
+        });
+        let types: TypeTable = types.collect();
+        let setup = SchedulerSetup { stuck: Some(StuckAfter::new(1, 0)), ..setup(3, &types) };
+        let knowledge = Knowledge::<Plain>::new(types.len(), 3);
+        let mut reserving = Reserving::new(&setup, &settings::DarcDistributed::default(), &knowledge);
+        let long = knowledge.reservation(LANES_MAX - 2).own;
+        let board = Board::<Plain>::new(3);
+        for worker in (long.first..long.end).map(WorkerId) {
+            board.line(worker).begin(0, 0, Runs { slot: LANES_MAX - 2, long: true });
+        }
+        for lane in [LANES_MAX - 2, LANES_MAX - 1] {
+            let waiting = LaneSet::of(lane);
+            board.line(WorkerId(0)).set_queue(Queue { waiting, queued: 1, ..Queue::default() });
+            assert_eq!(reserving.relieve(1_000, &board, &knowledge), None);
+            assert_eq!(knowledge.relieves(WorkerId(0)), waiting, "{long:?}");
+        }
     }
 
     #[test]
