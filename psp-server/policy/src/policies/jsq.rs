@@ -139,6 +139,29 @@ mod tests {
     }
 
     #[test]
+    fn what_a_blocked_request_was_served_goes_with_it_and_comes_back() {
+        for (served_ns, blocks_again, joined) in [(250, false, ""), (600, true, "4@1")] {
+            let mut jsq = Rehearsal::with_one_type(settings::Jsq::default().ties(JsqTies::MostServed), 2);
+            for (id, ran) in (0..).zip(["0@0", "1@1", "", ""]) {
+                assert_eq!(jsq.arrives(0, id, ONE), ran);
+            }
+            assert_eq!(jsq.ticks(2_000), "stop 0, stop 1");
+            assert_eq!(jsq.yields_after(2_000, 0, 300), "2@0");
+            assert_eq!(jsq.yields_after(2_000, 1, served_ns), "3@1");
+            assert_eq!(jsq.blocks(2_100, 0, 100), "0@0");
+            assert_eq!(jsq.unblocks(2_100, 2), "");
+            if blocks_again {
+                assert_eq!(jsq.blocks(2_150, 0, 50), "2@0");
+                assert_eq!(jsq.unblocks(2_150, 0), "");
+            }
+            // Worker 0 has served its two requests for 400 ns, or 450.
+            assert_eq!(jsq.arrives(2_200, 4, ONE), "");
+            assert_eq!(jsq.completes(2_300, 1), "1@1");
+            assert_eq!(jsq.completes(2_400, 1), joined);
+        }
+    }
+
+    #[test]
     fn it_takes_over_and_hands_over() {
         let mut policy = Rehearsal::with_one_type(Policy::c_fcfs(), 2);
         for (id, ran) in (0..).zip(["0@0", "1@1", "", "", ""]) {
