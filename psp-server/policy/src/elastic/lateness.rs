@@ -158,11 +158,15 @@ mod tests {
         }
         lateness.end_interval();
         assert!(!lateness.is_late());
+        let mut lateness = Lateness::new(1.0);
+        assert!(!intervals(&mut lateness, 0, 100));
+        assert!(intervals(&mut lateness, 80, 1), "70 too many, and 50 are forgiven");
     }
 
     #[test]
     fn what_was_late_before_a_pause_is_not_late_after_it() {
         let mut lateness = Lateness::new(1.0);
+        assert!(!intervals(&mut lateness, 0, 100));
         assert!(!intervals(&mut lateness, 50, 1));
         (0..1_000).for_each(|_| lateness.end_interval());
         assert!(!lateness.is_late(), "nothing ran");

@@ -414,8 +414,8 @@ mod tests {
         let mut profile =
             profile_of(["A", "B"].map(TypeSpec::new).into(), &Darc::default().samples_min(8).ewma_weight(1.0));
         assert_eq!([0, 1].map(|slot| profile.demand(slot)), [0.0; 2], "no length is known");
-        for shares in [[0.3, 0.5, 0.2], [0.375, 0.375, 0.25]] {
-            for (slot, count) in [(0, 3), (1, 3), (2, 2)] {
+        for (counts, shares) in [([4, 4, 0], [0.4, 0.6, 0.0]), ([3, 3, 2], [0.375, 0.375, 0.25])] {
+            for (slot, count) in counts.into_iter().enumerate() {
                 record(&mut profile, slot, count, 1_000 * u64::from(count));
             }
             let learned = profile.close_window_if_due(1, |slot| if slot == 1 { 2 } else { 0 });

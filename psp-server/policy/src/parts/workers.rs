@@ -383,6 +383,7 @@ mod tests {
         set.set_present(3);
         set.remove(WorkerId(3));
         set.release(WorkerId(3));
+        assert_eq!(set.idle(), 3);
         set.set_present(3);
         let order = |set: &WorkerSet| set.workers().map(|worker| worker.0).collect::<Vec<_>>();
         assert_eq!((order(&set), set.idle()), (vec![0, 1, 2, 3, 4], 3));

@@ -301,6 +301,14 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_yields_has_paid_for_what_it_used() {
+        let mut drr = one_worker(10, [10, 10]);
+        assert_eq!(drr.arrive_all([0, 0, 1, 1]), "0@0");
+        assert_eq!(drr.yields_now(0, 9 * US), "0@0", "the rest of its turn is enough");
+        assert_eq!(drr.finishes(0, 10 * US), "2@0");
+    }
+
+    #[test]
     fn a_type_that_used_more_than_charged_waits_for_the_others() {
         let mut drr = one_worker(10, [10, 10]);
         assert_eq!(drr.arrive_all([0, 0, 1, 1, 1, 1]), "0@0");

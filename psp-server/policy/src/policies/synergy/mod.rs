@@ -234,7 +234,8 @@ mod tests {
         assert_eq!(synergy.deadline_ns(), None, "short ones are never preempted");
         let two = Sample { count: 2, ..sample(SHORT, 2 * 1_000) };
         assert_eq!(synergy.measures(61_000, 0, &[two]), "2@0");
-        assert_eq!(synergy.completes(62_000, 0), "0@0");
+        let none = Sample { count: 0, ..sample(SHORT, 0) };
+        assert_eq!(synergy.measures(62_000, 0, &[none]), "0@0");
         assert_eq!(synergy.arrives(63_000, 3, LONG), "");
         assert_eq!(synergy.deadline_ns(), Some(66_000), "twice the mean of 3 and 1 us");
         assert_eq!(synergy.measures(64_000, 0, &[sample(LONG, 55_900)]), "3@0");
